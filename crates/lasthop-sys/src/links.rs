@@ -48,11 +48,7 @@ enum List {
 impl Links {
     /// Listens for changes; no interface is known yet.
     pub fn open() -> io::Result<Self> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        // NETLINK_ROUTE is protocol 0.
-        let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
-        rustix::net::bind(&socket, &SocketAddrNetlink::new(0, libc::RTMGRP_LINK as u32))?;
-        Ok(Self { socket, names: Vec::new(), found: Vec::new(), buffer: vec![0; LARGEST] })
+        Ok(Self { socket: listen()?, names: Vec::new(), found: Vec::new(), buffer: vec![0; LARGEST] })
     }
 
     /// Asks for the interfaces with these names, those that are there and those that come. On return the former are known.
@@ -131,6 +127,67 @@ impl AsFd for Links {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// Hears whether one interface goes down and comes up again, which takes routes and addresses of IPv6 away.
+#[derive(Debug)]
+pub struct Watch {
+    socket: OwnedFd,
+    number: u32,
+    is_down: bool,
+    buffer: Vec<u8>,
+}
+
+impl Watch {
+    /// Listens for changes of the interface of that number, which is up.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn open(number: u32) -> io::Result<Self> {
+        Ok(Self { socket: listen()?, number, is_down: false, buffer: vec![0; LARGEST] })
+    }
+
+    /// Whether it was down since this was asked last, as far as is known, and is up again.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel tells nothing any more.
+    pub fn is_up_again(&mut self) -> io::Result<bool> {
+        let mut again = false;
+        for _ in 0..TURN {
+            match rustix::net::recv(&self.socket, &mut self.buffer[..], RecvFlags::DONTWAIT) {
+                Ok((len, _)) => {
+                    for (_, body) in messages(&self.buffer[..len]).filter(|(kind, _)| *kind == libc::RTM_NEWLINK) {
+                        let of_it = body.first() == Some(&(libc::AF_UNSPEC as u8)) && index(body) == Some(self.number);
+                        match flags(body).filter(|_| of_it) {
+                            Some(flags) if flags & libc::IFF_UP as u32 == 0 => self.is_down = true,
+                            Some(_) => again |= std::mem::take(&mut self.is_down),
+                            None => {}
+                        }
+                    }
+                }
+                Err(Errno::AGAIN | Errno::INTR) => break,
+                // Some changes were lost, and this may have been one of them.
+                Err(Errno::NOBUFS) => again = true,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(again && !self.is_down)
+    }
+}
+
+/// A socket on which the kernel tells of changes of interfaces.
+fn listen() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    // NETLINK_ROUTE is protocol 0.
+    let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+    rustix::net::bind(&socket, &SocketAddrNetlink::new(0, libc::RTMGRP_LINK as u32))?;
+    Ok(socket)
+}
+
+fn flags(body: &[u8]) -> Option<u32> {
+    Some(u32::from_ne_bytes(body.get(8..12)?.try_into().ok()?))
 }
 
 fn index(body: &[u8]) -> Option<u32> {

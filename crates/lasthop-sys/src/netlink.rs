@@ -132,6 +132,14 @@ impl Socket {
         Ok(Self { fd, number: 0, buffer: vec![0; LARGEST] })
     }
 
+    /// From now on lists are of what their requests ask for, where the kernel can choose (Linux 4.20); otherwise of more.
+    pub fn choose_strictly(&self) {
+        /// `NETLINK_GET_STRICT_CHK`
+        const STRICT: libc::c_int = 12;
+        // Whoever asks looks at what is listed all the same.
+        let _ = crate::option::set(&self.fd, libc::SOL_NETLINK, STRICT, 1);
+    }
+
     /// Sends a request and hands each message of the answer to `take`, until it is complete.
     ///
     /// # Errors

@@ -116,6 +116,62 @@ const LINK: u8 = 253;
 const UNIVERSE: u8 = 0;
 const UNICAST: u8 = 1;
 
+/// A route of the main table to a network.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// The first of its addresses, with the length of its prefix.
+    pub network: (IpAddr, u8),
+    /// The interface by which packets leave, if it is one.
+    pub interface: Option<Interface>,
+    /// Whether [`change`] cannot make one beside it.
+    pub excludes: bool,
+}
+
+/// The routes of the main table for the family of `like`, all or those by one interface.
+///
+/// # Errors
+///
+/// What the kernel says.
+pub fn list(socket: &mut Socket, like: IpAddr, by: Option<Interface>) -> std::io::Result<Vec<Entry>> {
+    let (family, unspecified) = match like {
+        IpAddr::V4(_) => (libc::AF_INET as u8, IpAddr::from([0; 4])),
+        IpAddr::V6(_) => (libc::AF_INET6 as u8, IpAddr::from([0; 16])),
+    };
+    let mut request = Request::list(libc::RTM_GETROUTE, &[family, 0, 0, 0, MAIN, 0, 0, 0, 0, 0, 0, 0]);
+    if let Some(Interface(number)) = by {
+        request = request.with(TO, &number.to_ne_bytes());
+    }
+    let mut found = Vec::new();
+    socket.ask(request, PATIENCE * 50, |kind, body| {
+        let entry = entry(body, family, unspecified).filter(|_| kind == libc::RTM_NEWROUTE);
+        found.extend(entry.filter(|entry| by.is_none() || entry.interface == by));
+    })?;
+    Ok(found)
+}
+
+fn entry(body: &[u8], family: u8, unspecified: IpAddr) -> Option<Entry> {
+    /// `RTA_PRIORITY`; what the kernel gives a route of IPv6 that has none.
+    const PRIORITY: u16 = 6;
+    const USUAL_PRIORITY: u32 = 1024;
+    let &[of, length, _, tos, table, ..] = body.get(..HEADER)? else { return None };
+    if of != family || table != MAIN {
+        return None;
+    }
+    let (mut address, mut interface, mut priority) = (unspecified, None, 0);
+    for (kind, value) in attributes(&body[HEADER..]) {
+        let number = || value.try_into().ok().map(u32::from_ne_bytes);
+        match kind {
+            DESTINATION if value.len() == 4 => address = IpAddr::from(<[u8; 4]>::try_from(value).ok()?),
+            DESTINATION => address = IpAddr::from(<[u8; 16]>::try_from(value).ok()?),
+            TO => interface = number().map(Interface),
+            PRIORITY => priority = number()?,
+            _ => {}
+        }
+    }
+    let usual = if unspecified.is_ipv4() { 0 } else { USUAL_PRIORITY };
+    Some(Entry { network: (address, length), interface, excludes: tos == 0 && priority == usual })
+}
+
 /// Makes or removes the route to a network, the first of its addresses with the length of its prefix, by the interface of that number.
 ///
 /// # Errors

@@ -6,9 +6,10 @@ mod skip;
 use std::process::Command;
 use std::time::Duration;
 
+use lasthop_sys::links::Watch;
 use lasthop_sys::namespace::enter_new;
 use lasthop_sys::netlink::Socket;
-use lasthop_sys::routes::{HostRoute, Interface, RouteTcp, add_address, direct};
+use lasthop_sys::routes::{HostRoute, Interface, Route, RouteTcp, add_address, change, direct, list};
 use skip::without_root;
 
 /// What `ip` says to this; the thread's namespace is the command's.
@@ -71,6 +72,56 @@ fn packets_to_a_host_go_the_way_that_was_named_last() {
 
         let nowhere = HostRoute { interface: Interface(9999), ..plain };
         assert!(direct(&mut socket, &nowhere).is_err());
+    });
+    tested.join().unwrap();
+}
+
+#[test]
+fn an_interface_that_was_down_has_lost_its_routes_and_is_noticed() {
+    if without_root("routes by an interface that goes down") {
+        return;
+    }
+    let tested = std::thread::spawn(|| {
+        enter_new().unwrap();
+        ip("link add first type veth peer name second");
+        ip("link set second up");
+        let mut socket = Socket::open(None).unwrap();
+        socket.choose_strictly();
+        let [first, second] = [("first", "10.1.0.1"), ("second", "10.2.0.1")]
+            .map(|(name, address)| interface(&mut socket, name, address));
+        let mut watch = Watch::open(first.0).unwrap();
+        let networks = [("10.9.0.0", 16), ("fd09::", 64), ("::", 0)].map(|(ip, length)| (ip.parse().unwrap(), length));
+        for network in networks {
+            change(&mut socket, Route::Add, network, first).unwrap();
+        }
+        ip("route add 10.8.0.0/16 dev second metric 7");
+        ip("route add 10.7.0.0/16 dev first table 9");
+        let mut shown = |by| {
+            let both = networks.map(|(like, _)| list(&mut socket, like, by).unwrap());
+            both[..2].concat().into_iter().map(|entry| (entry.network, entry.excludes)).collect::<Vec<_>>()
+        };
+        for network in networks {
+            assert!(shown(Some(first)).contains(&(network, true)), "{network:?}");
+            assert!(!shown(Some(second)).contains(&(network, true)), "{network:?}");
+        }
+        // With another metric it stands in nobody's way, and other tables are not looked at.
+        assert!(shown(None).contains(&(("10.8.0.0".parse().unwrap(), 16), false)));
+        assert!(!shown(None).iter().any(|((network, _), _)| network.to_string() == "10.7.0.0"));
+        assert!(!watch.is_up_again().unwrap());
+
+        ip("link set first down");
+        ip("link set second down");
+        assert!(!watch.is_up_again().unwrap());
+        ip("link set second up");
+        assert!(!watch.is_up_again().unwrap());
+        ip("link set first up");
+        assert!(watch.is_up_again().unwrap());
+        assert!(!watch.is_up_again().unwrap());
+        ip("link set first mtu 1400");
+        assert!(!watch.is_up_again().unwrap());
+        for network in networks {
+            assert!(!shown(Some(first)).contains(&(network, true)), "{network:?}");
+        }
     });
     tested.join().unwrap();
 }

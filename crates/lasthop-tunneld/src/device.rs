@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
+use lasthop_sys::links::Watch;
 use lasthop_sys::netlink::Socket;
 use lasthop_sys::routes::{self, Interface, Route};
 use tun_rs::{DeviceBuilder, GROTable, SyncDevice, VIRTIO_NET_HDR_LEN};
@@ -62,7 +63,10 @@ pub enum DeviceError {
 pub struct Device {
     tun: SyncDevice,
     netlink: Socket,
+    watch: Watch,
     interface: Interface,
+    /// Its addresses.
+    address: Vec<(IpAddr, u8)>,
     /// Networks of its own addresses: the kernel has routes to them.
     own: Vec<(IpAddr, u8)>,
     routes: Vec<(IpAddr, u8)>,
@@ -89,21 +93,46 @@ impl Device {
             .map_err(fail)?;
         tun.set_nonblocking(true).map_err(fail)?;
         let interface = Interface(tun.if_index().map_err(fail)?);
-        let mut netlink = Socket::open(None).map_err(fail)?;
-        for &(address, length) in &plan.address {
-            let refused = |error| DeviceError::Address { address, length, error };
-            routes::add_address(&mut netlink, (address, length), interface).map_err(refused)?;
-        }
+        let netlink = Socket::open(None).map_err(fail)?;
+        netlink.choose_strictly();
+        let watch = Watch::open(interface.0).map_err(fail)?;
         let own = plan.address.iter().filter_map(|&(address, length)| {
             let network = ipnet::IpNet::new(address, length).ok()?.trunc();
             Some((network.addr(), length))
         });
-        let mut device = Self { tun, netlink, interface, own: own.collect(), routes: Vec::new() };
+        let (address, own, routes) = (plan.address.clone(), own.collect(), Vec::new());
+        let mut device = Self { tun, netlink, watch, interface, address, own, routes };
         device.route(&plan.routes)?;
         Ok(device)
     }
 
-    /// These networks are led into the device from now on. On failure all is as before.
+    /// Puts back addresses and routes where the device was down and is up again, which took them away.
+    ///
+    /// # Errors
+    ///
+    /// What the system refuses.
+    pub fn look_after(&mut self) -> Result<(), DeviceError> {
+        match self.watch.is_up_again() {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(error) => {
+                tracing::debug!(%error, "cannot see whether the device was down");
+                return Ok(());
+            }
+        }
+        if self.restore()? > 0 {
+            tracing::warn!("the device was down: its addresses and routes were gone, and are put back");
+        }
+        Ok(())
+    }
+
+    /// Puts back what somebody else removed; how much that was.
+    fn restore(&mut self) -> Result<usize, DeviceError> {
+        let routes = self.routes.clone();
+        Ok(self.give_addresses()? + self.add(&routes)?)
+    }
+
+    /// These networks are led into the device from now on, and it has its addresses. On failure all is as before.
     ///
     /// # Errors
     ///
@@ -111,6 +140,7 @@ impl Device {
     pub fn route(&mut self, networks: &[(IpAddr, u8)]) -> Result<(), DeviceError> {
         let wanted: Vec<_> = networks.iter().copied().filter(|network| !self.own.contains(network)).collect();
         let old = self.routes.clone();
+        self.give_addresses()?;
         let outcome = self.change(&wanted);
         if outcome.is_err()
             && let Err(error) = self.change(&old)
@@ -121,12 +151,7 @@ impl Device {
     }
 
     fn change(&mut self, wanted: &[(IpAddr, u8)]) -> Result<(), DeviceError> {
-        for &network in wanted {
-            if !self.routes.contains(&network) {
-                self.ask(Route::Add, network)?;
-                self.routes.push(network);
-            }
-        }
+        self.add(wanted)?;
         let gone: Vec<_> = self.routes.iter().copied().filter(|network| !wanted.contains(network)).collect();
         for network in gone {
             match self.ask(Route::Remove, network) {
@@ -137,6 +162,42 @@ impl Device {
             self.routes.retain(|route| *route != network);
         }
         Ok(())
+    }
+
+    /// Gives the device those of its addresses that it does not have; how many.
+    fn give_addresses(&mut self) -> Result<usize, DeviceError> {
+        let mut given = 0;
+        for &(address, length) in &self.address {
+            match routes::add_address(&mut self.netlink, (address, length), self.interface) {
+                Ok(()) => given += 1,
+                Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+                Err(error) => return Err(DeviceError::Address { address, length, error }),
+            }
+        }
+        Ok(given)
+    }
+
+    /// Makes those of the routes that are not there; how many. Somebody else may have removed some that were made before.
+    fn add(&mut self, networks: &[(IpAddr, u8)]) -> Result<usize, DeviceError> {
+        let mut there = Vec::new();
+        for is_ipv4 in [true, false] {
+            let Some(&(network, length)) = networks.iter().find(|(network, _)| network.is_ipv4() == is_ipv4) else {
+                continue;
+            };
+            let listed = routes::list(&mut self.netlink, network, Some(self.interface));
+            there.extend(listed.map_err(|error| DeviceError::Route { network, length, error })?);
+        }
+        let mut added = 0;
+        for &network in networks {
+            if !there.iter().any(|entry| entry.network == network && entry.excludes) {
+                self.ask(Route::Add, network)?;
+                added += 1;
+            }
+            if !self.routes.contains(&network) {
+                self.routes.push(network);
+            }
+        }
+        Ok(added)
     }
 
     fn ask(&mut self, what: Route, (network, length): (IpAddr, u8)) -> Result<(), DeviceError> {

@@ -498,6 +498,37 @@ fn a_start_that_fails_or_is_dry_leaves_all_as_it_was() {
     drop(holder);
 }
 
+#[test]
+fn routes_and_addresses_that_vanish_are_put_back() {
+    if is_skipped("device of a tunnel that goes down") {
+        return;
+    }
+    let network = network();
+    let text = format!("{}{}", head(0, "0.0.0.0:51900"), peer(1, "endpoint = '10.1.0.2:51900'"));
+    let first = End::start(&network, "c", &text);
+    let whole = traces(&network, "c");
+    network.must("c", "ip link set lasthop0 down; ip link set lasthop0 up");
+    let end = Instant::now() + Duration::from_secs(5);
+    while traces(&network, "c") != whole {
+        assert!(Instant::now() < end, "{}\n{}", traces(&network, "c"), first.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(first.log().contains("the device was down"), "{}", first.log());
+    // What somebody takes away is put back when it is asked for.
+    network.must("c", "ip route del 10.9.0.2/32; ip addr flush dev lasthop0");
+    assert!(first.say("reload").status.success(), "{}", first.log());
+    let sorted = |text: &str| {
+        let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(&traces(&network, "c")), sorted(&whole));
+    // If it can be.
+    network.must("c", "ip route del 10.9.0.2/32; ip route add 10.9.0.2/32 via 10.2.0.1");
+    let refused = String::from_utf8(first.say("reload").stderr).unwrap();
+    assert!(refused.contains("route to 10.9.0.2/32: there is one already, by another interface"), "{refused}");
+}
+
 /// Half of the connections go unrepaired in the same tunnel, over a hop that loses one datagram of 20.
 #[test]
 fn a_comparison_shows_what_repair_gains() {

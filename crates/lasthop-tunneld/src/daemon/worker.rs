@@ -137,6 +137,7 @@ impl Worker {
             if Instant::now() >= next_beat {
                 next_beat = Instant::now() + BEAT;
                 let _ = channel.send(&Notice::Beat);
+                path.look_after();
                 if beats.is_multiple_of(BEATS_PER_SNAPSHOT) {
                     let snapshot = Snapshot::of(&mut engine, clock.now(), path.unsent());
                     let _ = channel.send(&Notice::Snapshot(Box::new(snapshot)));

@@ -43,6 +43,9 @@ pub(super) trait PacketPath {
     /// Sees what has become of the interfaces.
     fn look_up(&self) -> io::Result<()>;
 
+    /// Puts back what the device lost.
+    fn look_after(&mut self);
+
     /// Works by another plan from now on; on failure all is as before.
     fn reconfigure(&mut self, plan: &Plan) -> Result<(), String>;
 
@@ -146,6 +149,12 @@ impl PacketPath for RoutedPath {
         Ok(())
     }
 
+    fn look_after(&mut self) {
+        if let Err(error) = self.device.look_after() {
+            tracing::error!(%error, "the device was down, and not all of its addresses and routes are put back");
+        }
+    }
+
     fn reconfigure(&mut self, plan: &Plan) -> Result<(), String> {
         match &plan.way {
             Way::Routed(Routed { routes, .. }) => self.device.route(routes).map_err(|error| error.to_string()),
@@ -199,6 +208,8 @@ impl PacketPath for BridgedPath {
     fn look_up(&self) -> io::Result<()> {
         self.0.look_up()
     }
+
+    fn look_after(&mut self) {}
 
     fn reconfigure(&mut self, _: &Plan) -> Result<(), String> {
         // The interface changes with a start only.
