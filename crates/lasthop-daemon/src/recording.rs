@@ -61,7 +61,13 @@ impl RecordTo {
     /// When it is something else, or cannot be made.
     pub fn create(&self) -> io::Result<()> {
         match OpenOptions::new().write(true).create_new(true).mode(MODE).open(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.open_existing()?.set_len(0),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let file = self.open_existing()?;
+                if file.metadata()?.len() > 0 {
+                    tracing::warn!("{} was there before: it is emptied for this recording", self.path.display());
+                }
+                file.set_len(0)
+            }
             made => made.map(drop),
         }
     }

@@ -9,7 +9,7 @@ use lasthop_scenario::units::ByteSize;
 /// Where a daemon records.
 #[derive(Args, Debug)]
 pub struct RecordArgs {
-    /// Record every packet's headers and what was decided on it, as pcapng, in a new file
+    /// Record every packet's headers and what was decided on it, as pcapng; a file that is there is emptied
     #[arg(long, value_name = "FILE.pcapng")]
     pub record: Option<PathBuf>,
     /// Largest recording

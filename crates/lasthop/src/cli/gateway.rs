@@ -49,7 +49,7 @@ pub struct GatewayRunArgs {
     #[arg(long)]
     pub dry_run: bool,
     // Not flattened: these arguments are optional as a whole, which clap does not see through two levels.
-    /// Record every packet's headers and what was decided on it, as pcapng, in a new file
+    /// Record every packet's headers and what was decided on it, as pcapng; a file that is there is emptied
     #[arg(long, value_name = "FILE.pcapng")]
     pub record: Option<PathBuf>,
     /// Largest recording
