@@ -59,6 +59,26 @@ pub enum ControlError {
         /// What is there.
         path: PathBuf,
     },
+    /// It cannot be seen what is there.
+    #[error("{}: cannot see whether a {who} answers there: {error}", path.display())]
+    Look {
+        /// What kind.
+        who: &'static str,
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// One that nobody answers on cannot be removed.
+    #[error("{}: cannot remove the socket that a dead {who} left: {error}", path.display())]
+    Remove {
+        /// What kind.
+        who: &'static str,
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
     /// It cannot be made.
     #[error("{}: cannot make the control socket: {error}", path.display())]
     Bind {
@@ -161,18 +181,44 @@ impl Drop for SocketFile {
     }
 }
 
-/// Removes the socket that a dead daemon left, which messages call `who`. Fails when one answers on it, or it is none.
-pub fn remove_stale(path: &Path, who: &'static str) -> Result<(), ControlError> {
-    let fail = |error| ControlError::Bind { path: path.to_owned(), error };
+/// What is where a control socket is to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// Nothing.
+    Free,
+    /// The socket of a daemon that is dead.
+    Stale,
+    /// The socket of one that runs.
+    Taken,
+}
+
+/// What is at `path`; messages call the daemon `who`.
+///
+/// # Errors
+///
+/// When it is no socket, or cannot be seen.
+pub fn place(path: &Path, who: &'static str) -> Result<Place, ControlError> {
+    let fail = |error| ControlError::Look { who, path: path.to_owned(), error };
     match std::fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Place::Free),
         Err(error) => Err(fail(error)),
         Ok(metadata) if !metadata.file_type().is_socket() => Err(ControlError::NoSocket { path: path.to_owned() }),
         Ok(_) => match UnixStream::connect(path) {
-            Ok(_) => Err(ControlError::Busy { path: path.to_owned(), who }),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path).map_err(fail),
+            Ok(_) => Ok(Place::Taken),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(Place::Stale),
             Err(error) => Err(fail(error)),
         },
+    }
+}
+
+/// Removes the socket that a dead daemon left, which messages call `who`. Fails when one answers on it, or it is none.
+pub fn remove_stale(path: &Path, who: &'static str) -> Result<(), ControlError> {
+    match place(path, who)? {
+        Place::Free => Ok(()),
+        Place::Taken => Err(ControlError::Busy { path: path.to_owned(), who }),
+        Place::Stale => {
+            std::fs::remove_file(path).map_err(|error| ControlError::Remove { who, path: path.to_owned(), error })
+        }
     }
 }
 

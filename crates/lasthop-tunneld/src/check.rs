@@ -1,16 +1,22 @@
 //! What this machine lacks for a tunnel's configuration.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::Path;
 
+use ipnet::IpNet;
+use lasthop_daemon::control::{ControlError, Place};
 use lasthop_daemon::finding::{Finding, Outcome};
-use lasthop_daemon::groups;
-use lasthop_scenario::tunnel::{Mode, Peer, Security, Tunnel};
+use lasthop_daemon::{groups, interfaces};
+use lasthop_scenario::tunnel::{Mode, Peer, Routes, Security, Tunnel};
+use lasthop_sys::netlink::Socket;
+use lasthop_sys::routes::{Entry, Interface};
 use lasthop_tunnel::{PresharedKey, PrivateKey, PublicKey};
 use rustix::thread::CapabilitySet;
 
+use crate::daemon::control::WHO;
 use crate::plan::{Plan, PlanError, resolve};
+use crate::socket::Udp;
 use crate::{bridge, device, secrets};
 
 fn of(subject: impl Into<String>, result: Result<String, String>) -> Finding {
@@ -20,9 +26,17 @@ fn of(subject: impl Into<String>, result: Result<String, String>) -> Finding {
     }
 }
 
+/// Whether a tunnel answers on the control socket that a configuration names: then what is in use may be that one's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Runs {
+    Perhaps,
+    No,
+}
+
 /// Looks at everything that a configuration names.
 pub fn check(tunnel: &Tunnel) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let (control, runs) = control(tunnel);
     let mut own = None;
     match &tunnel.security {
         Security::Noise { private_key_file } => {
@@ -36,12 +50,14 @@ pub fn check(tunnel: &Tunnel) -> Vec<Finding> {
         Security::None { trusted_interface, .. } => findings.push(trusted(trusted_interface)),
     }
     if let Mode::Tun { listen: address, .. } = &tunnel.mode {
-        findings.push(listen(*address));
+        findings.push(listen(*address, &tunnel.security, runs));
     }
+    findings.push(control);
     findings.extend(tunnel.control_group.as_ref().map(groups::check));
+    findings.extend(metrics(tunnel, runs));
     findings.push(capability());
     findings.push(of("TUN device", device::check()));
-    findings.push(interface(&tunnel.device));
+    findings.push(interface(&tunnel.device, runs));
     if let Mode::Bridge { interface } = &tunnel.mode {
         findings.extend(bridge::check::check(interface));
     }
@@ -52,7 +68,96 @@ pub fn check(tunnel: &Tunnel) -> Vec<Finding> {
     if let Err(error @ PlanError::Loop { .. }) = Plan::new(tunnel) {
         findings.push(Finding::new("routes", Outcome::Missing, error.to_string()));
     }
+    findings.extend(routes(tunnel));
     findings
+}
+
+/// The first thing for which a start is certain to be refused, whoever starts it.
+pub(crate) fn refusal(tunnel: &Tunnel) -> Option<Finding> {
+    let (control, runs) = control(tunnel);
+    let mut findings = vec![control];
+    findings.extend(tunnel.control_group.as_ref().map(groups::check));
+    findings.extend(metrics(tunnel, runs));
+    if let Security::None { trusted_interface, .. } = &tunnel.security {
+        findings.push(trusted(trusted_interface));
+    }
+    if let Mode::Tun { listen: address, .. } = &tunnel.mode {
+        findings.push(listen(*address, &tunnel.security, runs));
+    }
+    findings.push(interface(&tunnel.device, runs));
+    findings.extend(routes(tunnel));
+    findings.into_iter().find(|finding| finding.outcome == Outcome::Missing)
+}
+
+fn control(tunnel: &Tunnel) -> (Finding, Runs) {
+    let subject = format!("control {}", tunnel.control.display());
+    match lasthop_daemon::control::place(&tunnel.control, WHO) {
+        Ok(Place::Free) => (Finding::new(subject, Outcome::Ok, "nothing is there yet"), Runs::No),
+        Ok(Place::Stale) => (Finding::new(subject, Outcome::Ok, "a dead tunnel left it; a start removes it"), Runs::No),
+        Ok(Place::Taken) => (Finding::new(subject, Outcome::Hint, "a tunnel runs already"), Runs::Perhaps),
+        Err(ControlError::NoSocket { .. }) => {
+            (Finding::new(subject, Outcome::Missing, "it is no socket; give another path"), Runs::No)
+        }
+        Err(ControlError::Look { error, .. }) if error.kind() == io::ErrorKind::PermissionDenied => {
+            (Finding::new(subject, Outcome::Hint, "only its owner and group see whether a tunnel runs"), Runs::Perhaps)
+        }
+        Err(error) => (Finding::new(subject, Outcome::Missing, error.to_string()), Runs::No),
+    }
+}
+
+/// Where something that a start takes may be in use.
+fn taken(subject: String, what: &str, runs: Runs) -> Finding {
+    match runs {
+        Runs::Perhaps => Finding::new(subject, Outcome::Hint, format!("{what}, perhaps by a tunnel that runs")),
+        Runs::No => Finding::new(subject, Outcome::Missing, what),
+    }
+}
+
+/// Whether an address can be had, which somebody tried.
+fn address<T>(subject: String, tried: io::Result<T>, runs: Runs) -> Finding {
+    match tried {
+        Ok(_) => Finding::new(subject, Outcome::Ok, "the address is free"),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => taken(subject, "the address is in use", runs),
+        // Whoever starts it may have the right.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Finding::new(subject, Outcome::Hint, error.to_string())
+        }
+        Err(error) => Finding::new(subject, Outcome::Missing, error.to_string()),
+    }
+}
+
+fn metrics(tunnel: &Tunnel, runs: Runs) -> Option<Finding> {
+    let at = tunnel.metrics?;
+    Some(address(format!("metrics {at}"), TcpListener::bind(at), runs))
+}
+
+/// Networks to which others have routes.
+fn routes(tunnel: &Tunnel) -> Vec<Finding> {
+    let Mode::Tun { address, routes: Routes::Allowed, .. } = &tunnel.mode else { return Vec::new() };
+    let wanted: Vec<_> = tunnel.peers.iter().flat_map(|peer| &peer.allowed).collect();
+    let unknown = |error: io::Error| {
+        vec![Finding::new("routes", Outcome::Hint, format!("those that are there cannot be listed: {error}"))]
+    };
+    let there = Socket::open(None).and_then(|mut socket| {
+        let families = [IpAddr::from([0; 4]), IpAddr::from([0; 16])];
+        let used = families.into_iter().filter(|like| wanted.iter().any(|net| net.addr().is_ipv4() == like.is_ipv4()));
+        used.map(|like| lasthop_sys::routes::list(&mut socket, like, None)).collect::<io::Result<Vec<_>>>()
+    });
+    let there = match there {
+        Ok(there) => there.concat(),
+        Err(error) => return unknown(error),
+    };
+    // Those of a tunnel that runs.
+    let device = interfaces::index(&tunnel.device).map(Interface);
+    let is_there = |network: &IpNet| {
+        let by_others = |entry: &&Entry| entry.excludes && (entry.interface.is_none() || entry.interface != device);
+        let same = |entry: &Entry| entry.network == (network.addr(), network.prefix_len());
+        there.iter().filter(by_others).any(same)
+    };
+    let own: Vec<_> = address.iter().map(IpNet::trunc).collect();
+    let refused = wanted.into_iter().filter(|network| !own.contains(network) && is_there(network));
+    let detail = "there is one already, by another interface";
+    refused.map(|network| Finding::new(format!("route to {network}"), Outcome::Missing, detail)).collect()
 }
 
 fn trusted(interface: &str) -> Finding {
@@ -68,15 +173,12 @@ fn trusted(interface: &str) -> Finding {
     Finding::new(subject, Outcome::Hint, detail)
 }
 
-fn listen(address: SocketAddr) -> Finding {
-    let subject = format!("listen {address}");
-    match UdpSocket::bind(address) {
-        Ok(_) => Finding::new(subject, Outcome::Ok, "the address is free"),
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            Finding::new(subject, Outcome::Hint, "the address is in use, perhaps by a tunnel that runs")
-        }
-        Err(error) => Finding::new(subject, Outcome::Missing, error.to_string()),
-    }
+fn listen(at: SocketAddr, security: &Security, runs: Runs) -> Finding {
+    let interface = match security {
+        Security::Noise { .. } => None,
+        Security::None { trusted_interface, .. } => Some(trusted_interface.as_str()),
+    };
+    address(format!("listen {at}"), Udp::bind(at, interface), runs)
 }
 
 fn check_peer(peer: &Peer, own: Option<PublicKey>, tunnel: &Tunnel) -> Vec<Finding> {
@@ -119,10 +221,10 @@ fn capability() -> Finding {
     }
 }
 
-fn interface(name: &str) -> Finding {
+fn interface(name: &str, runs: Runs) -> Finding {
     let subject = format!("device {name}");
-    match Path::new("/sys/class/net").join(name).exists() {
+    match interfaces::folder(name).exists() {
         false => Finding::new(subject, Outcome::Ok, "the name is free"),
-        true => Finding::new(subject, Outcome::Hint, "there is one already, perhaps of a tunnel that runs"),
+        true => taken(subject, "the name is in use", runs),
     }
 }

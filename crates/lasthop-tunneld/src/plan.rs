@@ -25,6 +25,12 @@ pub enum PlanError {
     /// A key cannot be had.
     #[error("{0}")]
     Key(String),
+    /// A peer has this end's own key.
+    #[error("peer \"{peer}\": its public_key is this end's own; give what `lasthop tunnel keygen` printed there")]
+    OwnKey {
+        /// Its name.
+        peer: String,
+    },
     /// A peer cannot be called.
     #[error("peer \"{peer}\": endpoint {detail}")]
     Endpoint {
@@ -130,6 +136,16 @@ pub enum Own {
         /// The interface.
         interface: String,
     },
+}
+
+impl Own {
+    /// The public half of its key, if it has one.
+    fn public(&self) -> Option<PublicKey> {
+        match self {
+            Self::Key(text) => PrivateKey::from_base64(text).ok().map(|key| key.public()),
+            Self::Name { .. } => None,
+        }
+    }
 }
 
 /// All of one end.
@@ -335,6 +351,9 @@ fn peer_plan(peer: &Peer, tunnel: &Tunnel, own: &Own) -> Result<PeerPlan, PlanEr
         }
     };
     let key = peer.public_key.unwrap_or_else(|| PublicKey::of_name(&peer.name).0);
+    if own.public() == Some(PublicKey(key)) {
+        return Err(PlanError::OwnKey { peer: peer.name.clone() });
+    }
     let ab_keys = ab_keys(own, PublicKey(key)).map_err(|error| PlanError::Key(error.to_string()))?;
     Ok(PeerPlan {
         name: peer.name.clone(),

@@ -499,6 +499,46 @@ fn a_start_that_fails_or_is_dry_leaves_all_as_it_was() {
 }
 
 #[test]
+fn a_check_and_a_dry_run_say_what_a_start_refuses() {
+    if is_skipped("check of a tunnel") {
+        return;
+    }
+    let network = network();
+    network.must("c", "ip route add 10.77.0.0/16 via 10.2.0.1");
+    let _metrics = network.within("c", || std::net::TcpListener::bind("127.0.0.1:9471").unwrap()).join().unwrap();
+    let whole = format!("{}{}", head(0, "0.0.0.0:51900"), peer(1, ""));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tunnel.toml");
+    let said = |arguments: &[&str]| {
+        let output = network.command("c", lasthop()).arg("tunnel").args(arguments).arg(&file).output().unwrap();
+        let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+        (output.status.code(), said)
+    };
+    configure(folder.path(), &whole);
+    for arguments in [&["check"][..], &["run", "--dry-run"]] {
+        assert_eq!(said(arguments).0, Some(0), "{}", said(arguments).1);
+    }
+    let refused = |text: &str, wanted: &str| {
+        std::fs::write(&file, text).unwrap();
+        for arguments in [&["check"][..], &["run", "--dry-run"], &["run"]] {
+            let (status, said) = said(arguments);
+            assert!(status == Some(1) && said.contains(wanted), "{arguments:?}, {wanted}: {said}");
+        }
+    };
+    let control = folder.path().join("control.sock").display().to_string();
+    let with =
+        |more: &str, change: [&str; 2]| format!("control = '{control}'\n{more}\n{whole}").replace(change[0], change[1]);
+    let same = ["", ""];
+    refused(&with("", ["['10.9.0.2'", "['10.77.0.0/16'"]), "route to 10.77.0.0/16: there is one already, by another");
+    refused(&with("", ["['10.9.0.2'", "['0.0.0.0/0'"]), "route to 0.0.0.0/0: there is one already, by another");
+    refused(&with("metrics = '127.0.0.1:9471'", same), "metrics");
+    refused(&with("control_group = 'lasthop-nobody'", same), "there is no group \"lasthop-nobody\"");
+    refused(&with("", [&keys().1[1], &keys().1[0]]), "this end's own");
+    std::fs::create_dir(&control).unwrap();
+    refused(&with("", same), "is no socket; give another path");
+}
+
+#[test]
 fn routes_and_addresses_that_vanish_are_put_back() {
     if is_skipped("device of a tunnel that goes down") {
         return;

@@ -11,6 +11,7 @@ use std::time::Instant;
 use ipnet::IpNet;
 use lasthop_daemon::child::{Phase, START, Worker, WorkerProgram, let_end};
 use lasthop_daemon::control::{ControlError, Listener};
+use lasthop_daemon::finding::Finding;
 use lasthop_daemon::keeper::{Keeper, WorkerError};
 use lasthop_daemon::metrics::MetricsError;
 use lasthop_daemon::shared::Shared;
@@ -22,6 +23,7 @@ use lasthop_proto::time::Duration;
 use lasthop_scenario::tunnel::{Mode, Tunnel};
 use sd_notify::NotifyState;
 
+use crate::check;
 use crate::daemon::order::Order;
 use crate::daemon::snapshot::Snapshot;
 use crate::daemon::{control, metrics};
@@ -40,6 +42,14 @@ pub enum SupervisorError {
         path: PathBuf,
         /// What.
         error: PlanError,
+    },
+    /// Something that it takes is not to be had.
+    #[error("{}: {}: {}", path.display(), finding.subject, finding.detail)]
+    Refused {
+        /// The configuration.
+        path: PathBuf,
+        /// What.
+        finding: Finding,
     },
     /// The control socket cannot be had.
     #[error(transparent)]
@@ -106,9 +116,13 @@ fn load(path: &Path) -> Result<(Tunnel, Plan), SupervisorError> {
 ///
 /// # Errors
 ///
-/// What stands in the way as far as the configuration goes.
+/// What is certain to stand in the way, whoever starts it.
 pub fn dry_run(path: &Path) -> Result<String, SupervisorError> {
-    Ok(load(path)?.1.describe())
+    let (tunnel, plan) = load(path)?;
+    match check::refusal(&tunnel) {
+        Some(finding) => Err(SupervisorError::Refused { path: path.to_owned(), finding }),
+        None => Ok(plan.describe()),
+    }
 }
 
 /// Runs the tunnel until SIGTERM or SIGINT. `tell_level` is given the log level of each configuration that is taken.
