@@ -15,7 +15,7 @@ use lasthop_tunnel::{PresharedKey, PrivateKey, PublicKey};
 use rustix::thread::CapabilitySet;
 
 use crate::daemon::control::WHO;
-use crate::plan::{Plan, PlanError, resolve};
+use crate::plan::{HopInterface, Plan, PlanError, resolve};
 use crate::socket::Udp;
 use crate::{bridge, device, secrets};
 
@@ -60,6 +60,7 @@ pub fn check(tunnel: &Tunnel) -> Vec<Finding> {
     findings.push(interface(&tunnel.device, runs));
     if let Mode::Bridge { interface } = &tunnel.mode {
         findings.extend(bridge::check::check(interface));
+        findings.extend(claimed(interface, runs));
     }
     for peer in &tunnel.peers {
         findings.extend(check_peer(peer, own, tunnel));
@@ -83,6 +84,9 @@ pub(crate) fn refusal(tunnel: &Tunnel) -> Option<Finding> {
     }
     if let Mode::Tun { listen: address, .. } = &tunnel.mode {
         findings.push(listen(*address, &tunnel.security, runs));
+    }
+    if let Mode::Bridge { interface } = &tunnel.mode {
+        findings.extend(claimed(interface, runs));
     }
     findings.push(interface(&tunnel.device, runs));
     findings.extend(routes(tunnel));
@@ -124,6 +128,13 @@ fn address<T>(subject: String, tried: io::Result<T>, runs: Runs) -> Finding {
         }
         Err(error) => Finding::new(subject, Outcome::Missing, error.to_string()),
     }
+}
+
+/// Whether a tunnel has the interface towards the hop.
+fn claimed(interface: &str, runs: Runs) -> Option<Finding> {
+    let hop = HopInterface::find(interface).ok()?;
+    let error = bridge::claim(&hop).err().filter(|error| error.kind() == io::ErrorKind::AddrInUse);
+    error.map(|_| taken(format!("interface {interface}"), "its frames are taken", runs))
 }
 
 fn metrics(tunnel: &Tunnel, runs: Runs) -> Option<Finding> {

@@ -382,6 +382,34 @@ fn who_has_another_key_is_never_let_in_and_frames_pass_as_they_are() {
     assert_eq!((&status["peers"][0]["starts"], &status["peers"][0]["received"]["packets"]), (&0.into(), &0.into()));
 }
 
+#[test]
+fn an_interface_has_one_tunnel_only() {
+    if is_skipped("two tunnels at an interface") {
+        return;
+    }
+    let network = Network::two_bridges();
+    let mut first = End::start(&network, "g", &text(0, 1, 10));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tunnel.toml");
+    let second = |namespace: &str, arguments: &[&str]| {
+        let control = folder.path().join("socket").display().to_string();
+        std::fs::write(&file, format!("device = 'second'\ncontrol = '{control}'\n{}", text(0, 1, 10))).unwrap();
+        let output = network.command(namespace, lasthop()).arg("tunnel").args(arguments).arg(&file).output().unwrap();
+        let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        (output.status.success(), said.concat())
+    };
+    for arguments in [&["check"][..], &["run", "--dry-run"], &["run"]] {
+        let (fine, said) = second("g", arguments);
+        assert!(!fine && said.contains("interface hop: ") && said.contains("its frames"), "{said}");
+    }
+    // The interfaces of other namespaces are others.
+    let (fine, said) = second("t", &["run", "--dry-run"]);
+    assert!(fine, "{said}");
+    assert!(first.kill(Signal::TERM), "{}", first.log());
+    let (fine, said) = second("g", &["run", "--dry-run"]);
+    assert!(fine, "{said}");
+}
+
 /// Names instead of keys, on a cable that is trusted; what both ends record is decided again.
 #[test]
 fn ends_without_security_repair_read_their_files_again_and_tell_metrics() {

@@ -11,6 +11,8 @@ pub mod programs;
 use std::borrow::Cow;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 use std::time::Duration;
 
@@ -53,6 +55,9 @@ pub enum BridgeError {
     /// The interface cannot be used.
     #[error("{0}")]
     Interface(String),
+    /// Another tunnel has it.
+    #[error("interface {0}: another tunnel takes its frames already; frames would go round between the two")]
+    Taken(String),
     /// The kernel refuses something.
     #[error("interface {interface}: {what}: {error}{}", hint(.error))]
     Kernel {
@@ -73,6 +78,7 @@ fn kernel(interface: &str, what: &'static str) -> impl FnOnce(io::Error) -> Brid
 /// Frames of the inner network from a device, and the tunnel's own at the interface towards the hop.
 pub struct Bridge {
     hop: HopInterface,
+    _claim: UnixDatagram,
     heartbeat: Heartbeat,
     /// Whether it beats, and when it did last.
     beats: bool,
@@ -99,6 +105,10 @@ impl Bridge {
         if interfaces::folder(device).exists() {
             return Err(BridgeError::Exists(device.to_owned()));
         }
+        let claim = claim(hop).map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => BridgeError::Taken(hop.name.clone()),
+            _ => kernel(&hop.name, "claim")(error),
+        })?;
         let mark = (entropy >> 1).max(1);
         let heartbeat = Heartbeat::new().map_err(kernel(&hop.name, "BPF maps"))?;
         let filter = programs::filter().map_err(kernel(&hop.name, "socket filter"))?;
@@ -110,6 +120,7 @@ impl Bridge {
         let links = programs::attach(ends, &heartbeat, silence).map_err(kernel(&hop.name, "BPF programs (tcx)"))?;
         Ok(Self {
             hop: hop.clone(),
+            _claim: claim,
             heartbeat,
             beats: false,
             beaten: std::time::Instant::now(),
@@ -262,6 +273,16 @@ fn open_device(name: &str) -> io::Result<(OwnedFd, u32)> {
     tap.set_nonblocking(true)?;
     let index = tap.if_index()?;
     Ok((rustix::io::fcntl_dupfd_cloexec(tap.as_fd(), HIGH)?, index))
+}
+
+/// Has the interface towards the hop for one tunnel alone, as long as what is returned lives. Abstract names belong to a network
+/// namespace, as the numbers of interfaces do, and go with the process.
+///
+/// # Errors
+///
+/// `AddrInUse` where another tunnel has it.
+pub(crate) fn claim(hop: &HopInterface) -> io::Result<UnixDatagram> {
+    UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(format!("lasthop tunnel at interface {}", hop.index))?)
 }
 
 /// Whether an interface is a port of a bridge.
