@@ -20,7 +20,7 @@ use lasthop_tunnel::{Arrival, Carrier, Event, PeerId, Start, Tunnel, TunnelConfi
 use self::bridged::Bridged;
 use crate::frames;
 use crate::inner::fit::{clamp, take_mark};
-use crate::inner::frame::{LENGTH, is_frame};
+use crate::inner::frame::{ETHERNET, LENGTH, is_frame};
 use crate::inner::look::View;
 use crate::inner::packet::Packet;
 use crate::link::{self, ALL, Link};
@@ -182,6 +182,14 @@ impl Engine {
         self.links.iter_mut().flatten()
     }
 
+    /// Bytes in front of a packet of the inner network, in what a link carries.
+    pub fn in_front(&self) -> u16 {
+        match self.inner {
+            Inner::Routed { .. } => 0,
+            Inner::Bridged(_) => (LENGTH + ETHERNET) as u16,
+        }
+    }
+
     /// What is heard of the peers, in their order.
     pub fn hearings(&self, now: Instant) -> Vec<Hearing> {
         let places = self.links.iter().zip(0..).filter_map(|(link, id)| Some((link.as_ref()?, PeerId(id))));
@@ -323,7 +331,7 @@ impl Engine {
                 Event::Down { .. } => tracing::info!(peer = name, "the session ended"),
                 Event::Unreachable { .. } => tracing::warn!(peer = name, "no answer"),
                 Event::Path { address, .. } => tracing::info!(peer = name, address = link::shown(address), "path"),
-                Event::Size { size, .. } => tracing::info!(peer = name, size, "path MTU: bytes of UDP payload"),
+                Event::Size { size, .. } => tracing::info!(peer = name, size, "path MTU: bytes of a datagram"),
                 Event::ClockBehind { .. } => tracing::warn!(peer = name, "this machine's clock was set back"),
                 Event::Version { version, .. } => {
                     tracing::error!(peer = name, version, "the peer speaks another version")

@@ -167,9 +167,9 @@ impl ComparisonSnapshot {
 impl Snapshot {
     /// What an engine has done.
     pub fn of(engine: &mut Engine, now: Instant, unsent: u64) -> Self {
-        let hearings = engine.hearings(now);
-        let peers =
-            engine.links_mut().zip(hearings).map(|(link, hearing)| PeerSnapshot::of(link, hearing, now)).collect();
+        let (hearings, in_front) = (engine.hearings(now), engine.in_front());
+        let peers = engine.links_mut().zip(hearings);
+        let peers = peers.map(|(link, hearing)| PeerSnapshot::of(link, hearing, in_front, now)).collect();
         let (own, session) = (engine.counters(), engine.session_counters());
         let dropped = |reasons: &[Drop]| reasons.iter().map(|reason| session.dropped[*reason as usize]).sum();
         Self {
@@ -188,7 +188,7 @@ impl Snapshot {
 }
 
 impl PeerSnapshot {
-    fn of(link: &mut Link, hearing: Hearing, now: Instant) -> Self {
+    fn of(link: &mut Link, hearing: Hearing, in_front: u16, now: Instant) -> Self {
         let (counters, hop) = (link.counters, link.hop_counters());
         let seconds = |nanos: u64| nanos as f64 / 1e9;
         Self {
@@ -198,7 +198,7 @@ impl PeerSnapshot {
             heard_seconds: hearing.last.map(|last| seconds(now.since(last).as_nanos())),
             unanswered: hearing.unanswered,
             address: link.path.map(shown),
-            mtu: link.mtu(now),
+            mtu: link.mtu(now).saturating_sub(in_front),
             rate: link.hop.rate(),
             finds_rate: link.plan.rate.is_none(),
             state: link.hop.state(now).name().to_owned(),

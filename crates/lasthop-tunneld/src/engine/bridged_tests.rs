@@ -254,6 +254,19 @@ fn when_the_other_end_dies_frames_go_as_they_are() {
 }
 
 #[test]
+fn what_fits_is_told_as_the_bytes_of_a_packet() {
+    let mut world = World::up(1500, 0);
+    let now = world.now;
+    let told = world.ends[0].as_mut().map(|end| crate::daemon::snapshot::Snapshot::of(end, now, 0).peers[0].mtu);
+    assert_eq!(told, Some(1452));
+    // The Ethernet header comes on top.
+    for (length, plain) in [(1452, 0), (1453, 1)] {
+        world.offer(0, &udp(1, 2, length + 14));
+        assert_eq!(world.ends[0].as_ref().map(|end| end.links().next().unwrap().counters.oversize), Some(plain));
+    }
+}
+
+#[test]
 fn an_end_that_gives_no_sign_of_life_is_known_to_be_silent() {
     let mut world = World::up(1500, 0);
     let is_silent = |world: &World| world.ends[0].as_ref().is_some_and(|end| end.hearings(world.now)[0].unanswered);
