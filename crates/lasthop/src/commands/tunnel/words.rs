@@ -17,6 +17,12 @@ const TROUBLES: [(&str, &str); 7] = [
     ("/unsent", "packets and datagrams that the system did not take"),
 ];
 
+/// The same of a peer.
+const TROUBLES_OF_PEER: [(&str, &str); 2] = [
+    ("/refused", "packets from it refused: their source is not in its `allowed`, or they could not be true"),
+    ("/oversize", "packets to it were too big for the path"),
+];
+
 /// What runs and what it did. `before` is an earlier answer, for the rates since then.
 pub fn status(answer: &Value, before: Option<&Value>) -> String {
     let mut lines = vec![
@@ -43,6 +49,11 @@ pub fn status(answer: &Value, before: Option<&Value>) -> String {
         lines.push(state(peer));
         if number(peer, "/frames/packets") + number(peer, "/received/packets") > 0.0 {
             lines.extend(traffic(answer, before, index, peer).into_iter().map(|line| format!("  {line}")));
+        }
+        for (pointer, what) in TROUBLES_OF_PEER {
+            if let times @ 1.. = number(peer, pointer) as u64 {
+                lines.push(format!("  {times} {what}"));
+            }
         }
     }
     lines.join("\n") + "\n"
@@ -227,6 +238,22 @@ mod tests {
              to it: 1 packet, 123 KiB, 1.0 Mbit/s now; 0 dropped at the entrance, 6 wait\n  \
              from it: 2 packets, 120 B, 0.00 kbit/s now; 3 restored by a code, 0 out of order\n  \
              repair: 4 sent again, 5 ahead of losses, 0 given up; 2.5 % of all bytes sent\nvan: no session\n"
+        );
+    }
+
+    #[test]
+    fn what_was_refused_or_too_big_is_said() {
+        let of = |refused: u64, oversize: u64| {
+            let peer = json!({ "name": "shore", "up_seconds": null, "refused": refused, "oversize": oversize });
+            status(&json!({ "peers": [peer] }), None).lines().skip(3).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(of(0, 0), [""; 0]);
+        assert_eq!(
+            of(7, 2),
+            [
+                "  7 packets from it refused: their source is not in its `allowed`, or they could not be true",
+                "  2 packets to it were too big for the path",
+            ]
         );
     }
 
