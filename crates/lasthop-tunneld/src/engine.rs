@@ -32,6 +32,8 @@ const TURN: usize = 256;
 /// A peer is silent when it has not answered for so long, and so many round trips.
 const UNANSWERED: Duration = Duration::from_secs(1);
 const UNANSWERED_TRIPS: u64 = 4;
+/// Addresses that are remembered of those that the session sent something to.
+const MOST_ADDRESSED: usize = 16;
 /// Packets for the device that wait at most.
 const MOST_OUT: usize = 8_192;
 
@@ -101,6 +103,8 @@ pub struct Engine {
     scratch: Vec<u8>,
     /// Where the newest datagram came from, and where to.
     newest: Option<(SocketAddr, Option<IpAddr>)>,
+    /// Where the session sent something last: answers to handshakes go where no link leads yet.
+    addressed: VecDeque<SocketAddr>,
     counters: EngineCounters,
     /// Of all that links are told and decide, if it is wanted.
     recorder: Option<SharedRecorder>,
@@ -128,6 +132,7 @@ impl Engine {
             out: VecDeque::new(),
             scratch: Vec::new(),
             newest: None,
+            addressed: VecDeque::new(),
             counters: EngineCounters::default(),
             recorder: recorder.map(|recorder| Rc::new(RefCell::new(recorder))),
         };
@@ -389,6 +394,10 @@ impl Engine {
             let known = self.links().find(|link| link.path == Some(transmit.to)).and_then(|link| link.local);
             let newest = self.newest.filter(|(from, _)| *from == transmit.to).and_then(|(_, local)| local);
             let (from, ecn) = (newest.or(known), Ecn::NotEct);
+            if !self.addressed.contains(&transmit.to) {
+                self.addressed.truncate(MOST_ADDRESSED - 1);
+                self.addressed.push_front(transmit.to);
+            }
             outbox.put(Datagram { to: transmit.to, from, ecn, bytes: &transmit.bytes });
         }
         self.take_events(now);

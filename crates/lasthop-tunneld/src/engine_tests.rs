@@ -406,6 +406,24 @@ fn own_datagrams_do_not_go_into_the_tunnel() {
     assert_eq!((world.ends[0].counters().looped, world.sent), (1, 0));
 }
 
+/// One that only answers knows no address beforehand.
+#[test]
+fn answers_to_a_handshake_do_not_go_into_the_tunnel() {
+    let mut world = World::new(0);
+    let mut plan = plan(1);
+    plan.peers[0].allowed.push((IpAddr::from([192, 0, 2, 0]), 24));
+    world.ends[1] = Engine::new(&plan, [3; 32], world.now, None).unwrap();
+    world.offer(0, packet(0, GRE, 1, 100));
+    // The call has come, and the answer is on its way.
+    world.run(15);
+    assert!(!world.link(1).up && world.sent == 2);
+    let mut own = packet(1, 17, 0, 100);
+    own[12..20].copy_from_slice(&[192, 0, 2, 2, 192, 0, 2, 1]);
+    own[20..24].copy_from_slice(&[0xca, 0xbc, 0xca, 0xbc]);
+    world.offer(1, own);
+    assert_eq!(world.ends[1].counters().looped, 1);
+}
+
 #[test]
 fn peers_that_stay_keep_their_sessions_and_others_go() {
     let mut world = World::new(0);

@@ -22,7 +22,10 @@ impl Engine {
             self.counters.unroutable += 1;
             return;
         };
-        if self.is_own(port, packet, &view) {
+        if let Some(to) = self.own_datagram(port, packet, &view) {
+            if self.counters.looped == 0 {
+                tracing::warn!(%to, "own datagrams are led into the tunnel: `allowed` of a peer holds the address that they go to");
+            }
             self.counters.looped += 1;
             return;
         }
@@ -56,16 +59,19 @@ impl Engine {
         }
     }
 
-    /// Whether a packet is one of this end's own datagrams to a peer.
-    fn is_own(&self, port: u16, packet: &[u8], view: &View) -> bool {
+    /// Where a packet goes that is one of this end's own datagrams to a peer, or to whoever calls.
+    fn own_datagram(&self, port: u16, packet: &[u8], view: &View) -> Option<SocketAddr> {
         const UDP: u8 = 17;
         if view.protocol != UDP || view.later_fragment {
-            return false;
+            return None;
         }
-        let Some(&[a, b, c, d]) = view.body(packet).first_chunk() else { return false };
+        let &[a, b, c, d] = view.body(packet).first_chunk()?;
         let to = SocketAddr::new(view.addresses.1, u16::from_be_bytes([c, d]));
-        u16::from_be_bytes([a, b]) == port
-            && self.links().any(|link| link.path == Some(to) || link.plan.endpoint == Some(to))
+        let is_known = || {
+            self.addressed.contains(&to)
+                || self.links().any(|link| link.path == Some(to) || link.plan.endpoint == Some(to))
+        };
+        (u16::from_be_bytes([a, b]) == port && is_known()).then_some(to)
     }
 
     /// A packet that came from a peer, for the device, unless its source is not the peer's.

@@ -13,7 +13,7 @@ const TROUBLES: [(&str, &str); 7] = [
     ("/replayed", "datagrams that were seen before"),
     ("/unauthentic", "datagrams that were changed, or belong to no session"),
     ("/unroutable", "packets to addresses of no peer"),
-    ("/looped", "own datagrams led into the tunnel: `allowed` of a peer holds its endpoint"),
+    ("/looped", "own datagrams led into the tunnel: `allowed` of a peer holds the address that they go to"),
     ("/unsent", "packets and datagrams that the system did not take"),
 ];
 
