@@ -277,3 +277,28 @@ fn answer_all(client: &mut Client, answer: impl Fn(&[u8]) -> Result<Value, Strin
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_the_way_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let found = |name: &str| place(&path(name), "tunnel").map_err(|error| error.to_string());
+        assert_eq!(found("none"), Ok(Place::Free));
+        std::fs::write(path("file"), "text").unwrap();
+        assert!(found("file").unwrap_err().ends_with("file: is no socket; give another path as `control`"));
+        // Nothing was to be made.
+        let error = found("file/below").unwrap_err();
+        assert!(error.contains("cannot see whether a tunnel answers there: "), "{error}");
+        let listener = UnixListener::bind(path("socket")).unwrap();
+        assert_eq!(found("socket"), Ok(Place::Taken));
+        assert!(matches!(remove_stale(&path("socket"), "tunnel"), Err(ControlError::Busy { .. })));
+        drop(listener);
+        assert_eq!(found("socket"), Ok(Place::Stale));
+        remove_stale(&path("socket"), "tunnel").unwrap();
+        assert_eq!(found("socket"), Ok(Place::Free));
+    }
+}

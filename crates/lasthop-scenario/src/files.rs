@@ -10,6 +10,8 @@ use std::sync::Arc;
 use lasthop_proto::channel::{MOST_FRAMES, read_list};
 use lasthop_proto::delay::{DelayStep, MOST_STEPS, read_delays};
 
+use crate::units::ByteSize;
+
 /// What was read, by path.
 #[derive(Default, Debug)]
 pub(crate) struct Traces {
@@ -112,7 +114,8 @@ pub fn read_limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {} MiB", limit >> 20)));
+        let limit = ByteSize(limit);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {limit}")));
     }
     Ok(bytes)
 }

@@ -23,8 +23,10 @@ use ipnet::IpNet;
 use lasthop_proto::time::Duration;
 use lasthop_sim::network::Rate;
 
-use self::values::{DeviceName, HopInterface, Interface, KeyFile, KeyText, Listen, Name, Own, Prefix};
-use crate::daemon::{AbsolutePath, Address, Group, LogLevel};
+use self::values::{
+    Control, DeviceName, HopInterface, Interface, KeyFile, KeyText, Listen, Metrics, Name, Own, Prefix,
+};
+use crate::daemon::{Group, LogLevel};
 use crate::document::quote;
 use crate::error::{Error, Problem};
 use crate::reader::Reader;
@@ -275,9 +277,9 @@ fn read(root: &Reader<'_>) -> Result<Tunnel, Error> {
             return Err(root.refuse("trusted_interface", expected, "the other end is reached by that alone"));
         }
     }
-    let AbsolutePath(control) = root.or("control", AbsolutePath(DEFAULT_CONTROL.into()), "default")?;
+    let Control(control) = root.or("control", Control(DEFAULT_CONTROL.into()), "default")?;
     let control_group = root.get("control_group")?;
-    let Or(metrics, _) = root.or::<Or<Off, Address>>("metrics", None.into(), "default")?;
+    let Or(metrics, _) = root.or::<Or<Off, Metrics>>("metrics", None.into(), "default")?;
     let LogLevel(log) = root.or("log", LogLevel("info".to_owned()), "default")?;
     let peers = peers(root, &security, &mode)?;
     Ok(Tunnel {
@@ -286,7 +288,7 @@ fn read(root: &Reader<'_>) -> Result<Tunnel, Error> {
         device,
         control,
         control_group,
-        metrics: metrics.map(|Address(address)| address),
+        metrics: metrics.map(|Metrics(address)| address),
         log,
         peers,
     })

@@ -194,7 +194,12 @@ fn what_is_wrong_is_named() {
         (
             format!("{HEAD}metrics = '0.0.0.0:9470'\n{shore}"),
             "t.toml:3: metrics: cannot be \"0.0.0.0:9470\" (others could reach it); give a loopback address with a port, as \
-             \"127.0.0.1:9469\" or \"[::1]:9469\", or \"off\"",
+             \"127.0.0.1:9470\" or \"[::1]:9470\", or \"off\"",
+        ),
+        (
+            format!("{HEAD}control = 'tunnel.sock'\n{shore}"),
+            "t.toml:3: control: cannot be \"tunnel.sock\" (it is relative); give an absolute path of at most 107 bytes, as \
+             \"/run/lasthop/tunnel.sock\"",
         ),
     ];
     for (text, wanted) in cases {

@@ -139,12 +139,14 @@ pub enum Own {
 }
 
 impl Own {
+    /// Its private key in base64, if it has one.
+    pub(crate) fn key(&self) -> Option<&str> {
+        if let Self::Key(text) = self { Some(text) } else { None }
+    }
+
     /// The public half of its key, if it has one.
     fn public(&self) -> Option<PublicKey> {
-        match self {
-            Self::Key(text) => PrivateKey::from_base64(text).ok().map(|key| key.public()),
-            Self::Name { .. } => None,
-        }
+        PrivateKey::from_base64(self.key()?).ok().map(|key| key.public())
     }
 }
 

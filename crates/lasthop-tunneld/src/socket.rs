@@ -39,7 +39,8 @@ impl Udp {
     pub fn bind(address: SocketAddr, interface: Option<&str>) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
         if let Some(interface) = interface {
-            socket.bind_device(Some(interface.as_bytes()))?;
+            let refused = |error: io::Error| io::Error::new(error.kind(), format!("on interface {interface}: {error}"));
+            socket.bind_device(Some(interface.as_bytes())).map_err(refused)?;
         }
         if address.is_ipv6() {
             // A concrete address is one of IPv6.

@@ -97,6 +97,17 @@ fn a_configuration_is_checked_against_the_machine() {
     assert_eq!(status, Some(1));
     assert!(error.starts_with("error: right.toml: ") && error.lines().count() == 1, "{error}");
 
+    bench.put("large.toml", &"#".repeat(129 << 10));
+    let (_, _, error) = out(&bench, &["tunnel", "check", "large.toml"]);
+    assert!(error.contains("it is larger than 128 KiB"), "{error}");
+
+    // A trusted interface that is not there is named.
+    let absent = "listen = '[::1]:51987'\nsecurity = 'none'\ntrusted_interface = 'no-such'\nname = 'a'\n[[peer]]\n\
+                  name = 'b'\nallowed = '10.0.0.0/8'\nrate = '10 Mbps'\n";
+    bench.put("absent.toml", absent);
+    let (is_ok, detail) = outcome(&findings("absent.toml"), "listen [::1]:51987");
+    assert!(is_ok == "missing" && detail.starts_with("on interface no-such: "), "{detail}");
+
     bench.put("wrong.toml", &file(&other).replace("listen", "lisen"));
     let (status, printed, error) = out(&bench, &["tunnel", "check", "wrong.toml"]);
     assert_eq!((status, printed.as_str()), (Some(1), ""));

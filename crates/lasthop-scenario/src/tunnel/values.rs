@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use base64ct::{Base64, Encoding};
 use ipnet::IpNet;
 
+use crate::daemon::{AbsolutePath, Address};
 use crate::document::{Data, quote};
 use crate::reader::Value;
 
@@ -87,6 +88,38 @@ impl Value for DeviceName {
     }
     fn show(&self) -> String {
         quote(&self.0)
+    }
+}
+
+/// Where the control socket is.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Control(pub PathBuf);
+
+impl Value for Control {
+    fn expected() -> String {
+        format!("an absolute path of at most 107 bytes, as {}", quote(super::DEFAULT_CONTROL))
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        AbsolutePath::read(data).map(|AbsolutePath(path)| Self(path))
+    }
+    fn show(&self) -> String {
+        quote(&self.0.display().to_string())
+    }
+}
+
+/// Where metrics are served.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Metrics(pub SocketAddr);
+
+impl Value for Metrics {
+    fn expected() -> String {
+        "a loopback address with a port, as \"127.0.0.1:9470\" or \"[::1]:9470\"".to_owned()
+    }
+    fn read(data: &Data) -> Result<Self, String> {
+        Address::read(data).map(|Address(address)| Self(address))
+    }
+    fn show(&self) -> String {
+        quote(&self.0.to_string())
     }
 }
 

@@ -20,7 +20,7 @@ use lasthop_daemon::supervision::{self, Supervisor as _, supervise};
 use lasthop_daemon::system_error::{SystemError, system};
 use lasthop_daemon::wishes::Wishes;
 use lasthop_proto::time::Duration;
-use lasthop_scenario::tunnel::{Mode, Tunnel};
+use lasthop_scenario::tunnel::{Mode, Security, Tunnel};
 use sd_notify::NotifyState;
 
 use crate::check;
@@ -100,6 +100,14 @@ fn address(tunnel: &Tunnel) -> Option<&[IpNet]> {
 
 fn interface(tunnel: &Tunnel) -> Option<&str> {
     if let Mode::Bridge { interface } = &tunnel.mode { Some(interface) } else { None }
+}
+
+fn key_file(tunnel: &Tunnel) -> Option<&Path> {
+    if let Security::Noise { private_key_file } = &tunnel.security { Some(private_key_file) } else { None }
+}
+
+fn trusted(tunnel: &Tunnel) -> Option<&str> {
+    if let Security::None { trusted_interface, .. } = &tunnel.security { Some(trusted_interface) } else { None }
 }
 
 fn silence(tunnel: &Tunnel) -> Option<Duration> {
@@ -210,7 +218,10 @@ impl supervision::Supervisor for Supervisor<'_> {
             ("mode", discriminant(&tunnel.mode) != discriminant(&old.mode)),
             ("listen", listen(&tunnel) != listen(&old)),
             ("interface", interface(&tunnel) != interface(&old)),
-            ("security", tunnel.security != old.security || plan.own != self.plan.own),
+            ("security", discriminant(&tunnel.security) != discriminant(&old.security)),
+            ("private_key_file", key_file(&tunnel) != key_file(&old) || plan.own.key() != self.plan.own.key()),
+            ("trusted_interface", trusted(&tunnel) != trusted(&old)),
+            ("name", plan.own != self.plan.own),
             ("device", tunnel.device != old.device),
             // It is part of a program that the kernel has.
             ("peer.silence", interface(&tunnel).is_some() && silence(&tunnel) != silence(&old)),
