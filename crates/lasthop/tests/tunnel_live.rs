@@ -398,6 +398,9 @@ fn an_end_has_several_peers_over_either_protocol_and_takes_others_without_restar
     configure(second.folder.path(), &format!("{hub}{}{}", peer(0, ""), peer(2, "")));
     let taken = second.say("reload");
     assert!(taken.status.success(), "{taken:?}");
+    // What is asked next is answered by the new file.
+    let status: Value = serde_json::from_slice(&second.say("status").stdout).unwrap();
+    assert_eq!((&status["reloads"], &status["peers"][1]["name"]), (&1.into(), &"end2".into()), "{status:#}");
     third.await_status(|_| pings("g", 1));
     assert!(pings("c", 1) && network.sh("s", "ip route").contains("10.9.0.3 dev lasthop0"));
     let status = second.await_status(|status| status["peers"][1]["up"] == true);

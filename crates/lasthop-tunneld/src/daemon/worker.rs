@@ -186,6 +186,9 @@ fn obey(
             let notice = match path.reconfigure(&plan) {
                 Ok(()) => {
                     engine.configure(clock.now(), &plan.peers).map_err(WorkerError::Peers)?;
+                    // Whoever asked for it finds the new state in what he asks next.
+                    let snapshot = Snapshot::of(engine, clock.now(), path.unsent());
+                    let _ = channel.send(&Notice::Snapshot(Box::new(snapshot)));
                     Notice::Configured
                 }
                 Err(message) => Notice::Refused { message },
