@@ -118,6 +118,11 @@ impl PublicKey {
         decode(text).map(Self)
     }
 
+    /// Whether it leads to no secret, as all zeros (a point of small order): nobody has its private half.
+    pub fn is_nobodys(&self) -> bool {
+        MontgomeryPoint(self.0).mul_clamped([1; KEY_BYTES]).to_bytes() == [0; KEY_BYTES]
+    }
+
     /// What stands for the key of an end that has a name only.
     pub fn of_name(name: &str) -> Self {
         Self(Blake2s256::new().chain_update(b"lasthop name").chain_update(name).finalize().into())
@@ -215,6 +220,17 @@ mod tests {
         assert_eq!(PublicKey::from_base64(&key.replace("8=", "9=")), Err(KeyError::NotBase64));
         let zero = PublicKey([0; 32]).to_string();
         assert_eq!(PrivateKey::from_base64(&zero).err(), Some(KeyError::Zero));
+    }
+
+    /// Of order 1, 2 and 8 (Curve25519, <https://cr.yp.to/ecdh.html#validate>).
+    #[test]
+    fn points_of_small_order_are_nobodys_keys() {
+        let one = std::array::from_fn(|at| u8::from(at == 0));
+        let eight = bytes("e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800");
+        for key in [[0; 32], one, eight] {
+            assert!(PublicKey(key).is_nobodys());
+        }
+        assert!(!PrivateKey::generate(&mut Entropy::new([7; 32])).public().is_nobodys());
     }
 
     #[test]

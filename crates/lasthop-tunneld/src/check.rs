@@ -196,7 +196,11 @@ fn check_peer(peer: &Peer, own: Option<PublicKey>, tunnel: &Tunnel) -> Vec<Findi
     let subject = |what: &str| format!("peer {} {what}", peer.name);
     let mut findings = Vec::new();
     if let Some(key) = peer.public_key.map(PublicKey) {
-        let detail = if Some(key) == own { Err("it is this end's own".to_owned()) } else { Ok(key.to_string()) };
+        let detail = match key {
+            key if Some(key) == own => Err("it is this end's own".to_owned()),
+            key if key.is_nobodys() => Err("it is nobody's: no private key belongs to it".to_owned()),
+            key => Ok(key.to_string()),
+        };
         findings.push(of(subject("public key"), detail));
     }
     if let Some(file) = &peer.preshared_key_file {
@@ -204,7 +208,15 @@ fn check_peer(peer: &Peer, own: Option<PublicKey>, tunnel: &Tunnel) -> Vec<Findi
             .and_then(|text| PresharedKey::from_base64(&text).map_err(|error| format!("{}: {error}", file.display())));
         findings.push(of(subject("preshared key"), key.map(|_| "it is there".to_owned())));
     }
-    let Mode::Tun { listen, .. } = tunnel.mode else { return findings };
+    let Mode::Tun { listen, address, .. } = &tunnel.mode else { return findings };
+    // A wider network than the own one may well hold this end's address, where the peer leads to all others.
+    let both = address.iter().flat_map(|own| peer.allowed.iter().map(move |allowed| (own, allowed)));
+    let both = both.filter(|(own, allowed)| allowed.contains(&own.addr()) && allowed.prefix_len() > own.prefix_len());
+    for (own, allowed) in both {
+        let own = own.addr();
+        let detail = format!("{allowed} holds {own}, which is this end's own address: is this the other end's file?");
+        findings.push(Finding::new(subject("allowed"), Outcome::Hint, detail));
+    }
     match &peer.endpoint {
         // What nobody has (RFC 6761) stands in a file that was not finished.
         Some(endpoint) if endpoint.host().ends_with(".invalid") => {
@@ -215,7 +227,7 @@ fn check_peer(peer: &Peer, own: Option<PublicKey>, tunnel: &Tunnel) -> Vec<Findi
             findings.push(Finding::new(subject("endpoint"), Outcome::Missing, detail));
         }
         Some(endpoint) => findings
-            .push(of(subject("endpoint"), resolve(&endpoint.to_string(), listen).map(|address| address.to_string()))),
+            .push(of(subject("endpoint"), resolve(&endpoint.to_string(), *listen).map(|address| address.to_string()))),
         None => {
             let detail = "none: this end waits until the peer calls";
             findings.push(Finding::new(subject("endpoint"), Outcome::Hint, detail));

@@ -25,6 +25,12 @@ pub enum PlanError {
     /// A key cannot be had.
     #[error("{0}")]
     Key(String),
+    /// A peer has a key with which there is no session.
+    #[error("peer \"{peer}\": its public_key is nobody's; give what `lasthop tunnel keygen` printed there")]
+    NoKey {
+        /// Its name.
+        peer: String,
+    },
     /// A peer has this end's own key.
     #[error("peer \"{peer}\": its public_key is this end's own; give what `lasthop tunnel keygen` printed there")]
     OwnKey {
@@ -355,6 +361,9 @@ fn peer_plan(peer: &Peer, tunnel: &Tunnel, own: &Own) -> Result<PeerPlan, PlanEr
     let key = peer.public_key.unwrap_or_else(|| PublicKey::of_name(&peer.name).0);
     if own.public() == Some(PublicKey(key)) {
         return Err(PlanError::OwnKey { peer: peer.name.clone() });
+    }
+    if peer.public_key.is_some() && PublicKey(key).is_nobodys() {
+        return Err(PlanError::NoKey { peer: peer.name.clone() });
     }
     let ab_keys = ab_keys(own, PublicKey(key)).map_err(|error| PlanError::Key(error.to_string()))?;
     Ok(PeerPlan {

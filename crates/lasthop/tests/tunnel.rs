@@ -84,6 +84,18 @@ fn a_configuration_is_checked_against_the_machine() {
     bench.put("own.toml", &file(&own));
     assert_eq!(outcome(&findings("own.toml"), "peer shore public key").0, "missing");
 
+    bench.put("nobody.toml", &file(&format!("{}=", "A".repeat(43))));
+    assert_eq!(outcome(&findings("nobody.toml"), "peer shore public key").0, "missing");
+    let (status, _, error) = out(&bench, &["tunnel", "run", "--dry-run", "nobody.toml"]);
+    assert!(status == Some(1) && error.contains("peer \"shore\": its public_key is nobody's"), "{error}");
+
+    bench.put("copied.toml", &format!("address = '10.9.0.1/24'\n{}", file(&other)));
+    assert!(!findings("copied.toml").iter().any(|finding| finding["subject"] == "peer shore allowed"));
+    let copied = file(&other).replace("'10.0.0.0/8'", "['10.0.0.0/8', '10.9.0.1']");
+    bench.put("copied.toml", &format!("address = '10.9.0.1/24'\n{copied}"));
+    let (is_ok, detail) = outcome(&findings("copied.toml"), "peer shore allowed");
+    assert!(is_ok == "hint" && detail.contains("this end's own address"), "{detail}");
+
     // Others may read it.
     let path = bench.path().join("psk");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
