@@ -14,10 +14,9 @@ use lasthop_sys::routes::{Entry, Interface};
 use lasthop_tunnel::{PresharedKey, PrivateKey, PublicKey};
 use rustix::thread::CapabilitySet;
 
-use crate::daemon::control::WHO;
 use crate::plan::{HopInterface, Plan, PlanError, resolve};
 use crate::socket::Udp;
-use crate::{bridge, device, secrets};
+use crate::{WHO, bridge, device, secrets};
 
 fn of(subject: impl Into<String>, result: Result<String, String>) -> Finding {
     match result {

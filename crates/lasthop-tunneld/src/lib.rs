@@ -32,3 +32,6 @@ pub mod plan;
 pub mod recording;
 pub mod secrets;
 pub mod socket;
+
+/// What messages call the daemon.
+pub(crate) const WHO: &str = "tunnel";

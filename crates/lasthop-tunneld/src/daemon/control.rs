@@ -8,10 +8,8 @@ use lasthop_daemon::wishes::Wishes;
 use lasthop_scenario::tunnel::{Mode, Peer};
 use serde_json::{Value, json};
 
+use crate::WHO;
 use crate::daemon::supervisor::{SharedState, State};
-
-/// What messages call the daemon.
-pub const WHO: &str = "tunnel";
 
 /// Asks the tunnel whose control socket is `path`.
 ///

@@ -23,11 +23,11 @@ use lasthop_proto::time::Duration;
 use lasthop_scenario::tunnel::{Mode, Security, Tunnel};
 use sd_notify::NotifyState;
 
-use crate::check;
 use crate::daemon::order::Order;
 use crate::daemon::snapshot::Snapshot;
 use crate::daemon::{control, metrics};
 use crate::plan::{Plan, PlanError};
+use crate::{WHO, check};
 
 /// Why the tunnel does not run.
 #[derive(Debug, thiserror::Error)]
@@ -142,7 +142,7 @@ pub fn run(path: &Path, program: WorkerProgram, tell_level: &dyn Fn(&str)) -> Re
     let (tunnel, plan) = load(path)?;
     tell_level(&tunnel.log);
     let signals = Signals::new().map_err(system("cannot handle signals"))?;
-    let listener = Listener::bind(&tunnel.control, control::WHO, tunnel.control_group.as_ref())?;
+    let listener = Listener::bind(&tunnel.control, WHO, tunnel.control_group.as_ref())?;
     let metrics_listener = tunnel.metrics.map(lasthop_daemon::metrics::bind).transpose()?;
     let state = SharedState::new(State {
         tunnel,
@@ -164,7 +164,7 @@ pub fn run(path: &Path, program: WorkerProgram, tell_level: &dyn Fn(&str)) -> Re
         lasthop_daemon::metrics::serve(listener, move || metrics::encode(&state.lock()))
             .map_err(system("cannot start a thread"))?;
     }
-    let asked = Wishes::new(requests, Arc::clone(&signals.wake), control::WHO);
+    let asked = Wishes::new(requests, Arc::clone(&signals.wake), WHO);
     let _control =
         listener.serve(move |line| control::answer(line, &state, &asked)).map_err(system("cannot start a thread"))?;
     notify(&[NotifyState::Ready]);
