@@ -56,7 +56,7 @@ def probed(args, kept, seed):
         base, client = nodes["base"], nodes["client"]
         with common.Program(base["namespace"], args.lasthop, "probe", "serve", "--key", key) as server:
             server.until("listening at")
-            common.run(args.lasthop, "probe", base["address"], "--key", key, "--out", found, "--force", "--json", namespace=client["namespace"])
+            common.run(args.lasthop, "probe", base["address"], "--key", key, "--out", found, "--force", "--json", "--seconds", str(args.probe_seconds), namespace=client["namespace"])
         lab.process.send_signal(signal.SIGINT)
         lab.process.communicate(timeout=60)
     with open(os.path.join(found, "probe.json"), encoding="utf-8") as file:
@@ -243,6 +243,7 @@ def where(parser):
     """The options that say which runs are meant, where they are kept, and how they are shown."""
     parser.add_argument("--fastest", type=float, default=30, help="Mbps of the fastest direction, at most 90 (default 30)")
     parser.add_argument("--seconds", type=float, default=30, help="duration of each download (default 30, as advise simulates it)")
+    parser.add_argument("--probe-seconds", type=int, default=60, help="duration of the measurement, 10 to 300 (default 60)")
     parser.add_argument("--minutes", type=float, help="begin nothing after so many minutes")
     parser.add_argument("--lateness", default="2 ms", help="how late the lab's links may be (default 2 ms)")
     parser.add_argument("--results", default=os.path.join(common.ROOT, "target", "advise"), help="folder of runs (default target/advise)")

@@ -18,8 +18,8 @@ use lane::Lane;
 use logs::Logs;
 use medium::{Medium, alone};
 
-/// The shortest measurement, and the longest.
-pub const SECONDS: [u64; 2] = [10, 60];
+/// The shortest measurement, the usual one, and the longest: of bad times that come seldom five minutes show more.
+pub const SECONDS: [u64; 3] = [10, 60, 300];
 /// Least rate that may be asked for: a first train takes a second.
 pub const LEAST_RATE: u64 = 64_000;
 

@@ -10,8 +10,10 @@ pub const LONGEST_TRAIN: u16 = 1024;
 pub const LARGEST: u16 = 9000;
 /// Fewest bytes: a header of this protocol behind IPv6 and UDP.
 pub const SMALLEST: u16 = 100;
-/// Longest pause, and longest stream.
+/// Longest pause.
 const LONGEST: Duration = Duration::from_secs(60);
+/// Longest stream.
+const LONGEST_STREAM: Duration = Duration::from_secs(300);
 /// A stream's trains follow each other no sooner.
 const SHORTEST_PAUSE: Duration = Duration::from_micros(500);
 /// Sizes with which the path's MTU is sought, IP header included: those of usual links and of tunnels over them (RFC 1191, section 7; RFC 8899, section 5.3.2).
@@ -106,7 +108,8 @@ impl Order {
     /// Reads an order; `None` where it asks for what nobody may.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
-        let span = |reader: &mut Reader<'_>| reader.u64().map(Duration::from_nanos).filter(|span| *span <= LONGEST);
+        let up_to = |reader: &mut Reader<'_>, most| reader.u64().map(Duration::from_nanos).filter(|span| *span <= most);
+        let span = |reader: &mut Reader<'_>| up_to(reader, LONGEST);
         let id = reader.u16().filter(|id| *id > 0)?;
         let rest = [span(&mut reader)?, span(&mut reader)?];
         let size = |size: &u16| (SMALLEST..=LARGEST).contains(size);
@@ -122,7 +125,7 @@ impl Order {
                 let seed = reader.u64()?;
                 let largest = reader.u16().filter(size)?;
                 let pause = span(&mut reader).filter(|pause| *pause >= SHORTEST_PAUSE)?;
-                let lasts = span(&mut reader)?;
+                let lasts = up_to(&mut reader, LONGEST_STREAM)?;
                 let rate = reader.u64().filter(|rate| *rate >= 1000)?;
                 Task::Stream(Stream { seed, pause, rate, mix, largest, lasts })
             }
@@ -146,7 +149,7 @@ mod tests {
             rate: 1_000_000,
             mix: Mix::Even,
             largest: 1400,
-            lasts: Duration::from_secs(50),
+            lasts: Duration::from_secs(300),
         };
         let train = Train { count: 8, size: 1500, gap };
         for task in [Task::Train(train), Task::Ladder(gap), Task::Stream(stream)] {
@@ -157,6 +160,7 @@ mod tests {
             Task::Train(Train { count: LONGEST_TRAIN + 1, ..train }),
             Task::Train(Train { size: SMALLEST - 1, ..train }),
             Task::Stream(Stream { pause: Duration::from_nanos(1), ..stream }),
+            Task::Stream(Stream { lasts: Duration::from_secs(301), ..stream }),
             Task::Ladder(Duration::from_secs(61)),
         ] {
             assert_eq!(Order::read(&Order { id: 5, task, rest }.to_bytes()), None, "{task:?}");

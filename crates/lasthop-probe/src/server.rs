@@ -24,7 +24,7 @@ const QUIET: Duration = Duration::from_millis(1500);
 /// Without one for so long, the session is over.
 const GONE: Duration = Duration::from_secs(4);
 /// No session is longer.
-const LONGEST: Duration = Duration::from_secs(75);
+const LONGEST: Duration = Duration::from_secs(330);
 /// Most sessions that can be asked for.
 pub const MOST_SESSIONS: usize = 16;
 

@@ -62,6 +62,20 @@ fn a_short_measurement() {
     check(&[way(10.0, 30, 50, 0.02), way(8.0, 30, 30, 0.02)], 20, 4);
 }
 
+/// Five minutes show five times as many losses as one, and tell their share that much better, for no greater part of the capacity.
+#[test]
+fn a_long_measurement() {
+    let ways = [way(2.0, 20, 30, 0.01), way(2.0, 20, 30, 0.01)];
+    check(&ways, 300, 6);
+    let width = |seconds| {
+        let report = found(&run(client(seconds, 6), server(), &ways, 106)).report;
+        let [low, high] = report.down.loss.share.interval.expect("it was measured");
+        high - low
+    };
+    let narrower = width(60) / width(300);
+    assert!((1.6..3.0).contains(&narrower), "{narrower}");
+}
+
 #[test]
 fn a_stream_below_the_rate_hardly_ever_fills_a_queue() {
     let told = run(client(60, 5), server(), &[way(1.0, 40, 10, 0.0), way(1.0, 40, 10, 0.0)], 9);

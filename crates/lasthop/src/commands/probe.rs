@@ -53,8 +53,8 @@ pub struct MeasureArgs {
     /// File with the shared key
     #[arg(long, short, value_name = "FILE", required = true)]
     pub key: Option<PathBuf>,
-    /// How long it may take in all, in seconds: 10 to 60
-    #[arg(long, value_name = "N", default_value_t = SECONDS[1], value_parser = clap::value_parser!(u64).range(SECONDS[0]..=SECONDS[1]))]
+    /// How long it may take in all, in seconds: 10 to 300; losses that come seldom take long to know
+    #[arg(long, value_name = "N", default_value_t = SECONDS[1], value_parser = clap::value_parser!(u64).range(SECONDS[0]..=SECONDS[2]))]
     pub seconds: u64,
     /// Send no faster, either way, as "50 Mbps"; it bounds the rate that can be found [default: 1 Gbps]
     #[arg(long, value_name = "RATE", value_parser = probe_rate)]
