@@ -314,7 +314,13 @@ fn what_ends_recorded_is_decided_again_by_the_simulators_node() {
     // They may be among those that go unrepaired.
     assert!(echoes(&network, ("c", "s"), &inner(1), 40) > 20, "{}\n{}", first.log(), second.log());
     let transfer = network.transfer_chunks(&server(5015), 200, Pace::Full);
-    std::thread::sleep(Duration::from_millis(1000));
+    // A SYN that was lost unrepaired would not be answered before the next session, some 15 s later.
+    let begun = Instant::now();
+    while network.sh("c", "ss -Htn state established '( dport = :5015 )'").is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "{}\n{}", first.log(), second.log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::thread::sleep(Duration::from_millis(500));
     rustix::process::kill_process(second.worker(), Signal::KILL).unwrap();
     second.await_status(|status| status["worker"]["restarts"] == 1 && status["worker"]["pid"].is_u64());
     assert!(transfer.is_over(), "{}\n{}", first.log(), second.log());
