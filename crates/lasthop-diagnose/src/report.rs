@@ -8,7 +8,7 @@ use crate::At;
 use crate::capture::Interface;
 use crate::flow::Flow;
 use crate::half::Half;
-use crate::loss::{Loss, Needless, Repair, Side};
+use crate::loss::{Loss, Needless, Repair, Seen, Side, put_rows};
 use crate::rounds::{FACTORS, Factor};
 use crate::table::{DEVICE, Diagnosis};
 use crate::verdict::{Cause, Judge, Marks, Verdict};
@@ -374,13 +374,15 @@ impl Direction {
 
 fn judged(half: &Half, begin: i64) -> Vec<LossReport> {
     let marks = if half.markable > 0 && half.marks + half.echoes > 0 { Marks::Seen } else { Marks::None };
-    let losses = || half.losses.list().iter();
+    let losses = half.losses.list();
+    let mut all: Vec<Seen> = losses.iter().map(|loss| loss.seen).collect();
+    put_rows(&mut all);
     let mut judges = [Judge::new(&half.before, marks), Judge::new(&half.beyond, marks)];
     for (side, judge) in [Side::Before, Side::Beyond].into_iter().zip(&mut judges) {
-        let lost = |loss: &&Loss| loss.needless.is_none() && loss.seen.side == side;
-        judge.learn(losses().filter(lost).map(|loss| &loss.seen));
+        let lost = |(loss, seen): &(&Loss, &Seen)| loss.needless.is_none() && seen.side == side;
+        judge.learn(losses.iter().zip(&all).filter(lost).map(|(_, seen)| seen));
     }
-    let report = |loss: &Loss| LossReport {
+    let report = |(loss, seen): (&Loss, &Seen)| LossReport {
         packet: loss.seen.number,
         repaired_by: loss.seen.repaired_by,
         time_s: seconds(loss.seen.time.saturating_sub(begin)),
@@ -390,9 +392,9 @@ fn judged(half: &Half, begin: i64) -> Vec<LossReport> {
         repair: loss.seen.repair,
         transmission: loss.seen.passed,
         needless: loss.needless,
-        verdict: judges[loss.seen.side as usize].judge(&loss.seen),
+        verdict: judges[seen.side as usize].judge(seen),
     };
-    losses().map(report).collect()
+    losses.iter().zip(&all).map(report).collect()
 }
 
 /// Shares of the time, most first.

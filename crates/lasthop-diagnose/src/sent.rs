@@ -45,7 +45,7 @@ pub struct Around {
     pub after: Option<Sample>,
     /// Bytes between these two that did not arrive.
     pub missing: u64,
-    /// Nanoseconds from when the first to when the last was sent of the packets that were lost in a row with this one.
+    /// Nanoseconds from when the first to when the last was sent of the packets that were lost in a row with this one ([`crate::loss::put_rows`]).
     pub row: i64,
 }
 

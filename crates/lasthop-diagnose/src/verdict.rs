@@ -168,7 +168,7 @@ impl Judge {
 
     fn weight(&self, loss: &Seen) -> f64 {
         let (air, queue) = (self.air(loss), self.queue(loss));
-        let mut weight = self.prior + self.weight_of_row(loss) + air.map_or(0.0, |air| self.weight_of_air(air, loss));
+        let mut weight = self.prior + air.map_or_else(|| self.weight_of_row(loss), |air| self.weight_of_air(air, loss));
         if let (Some(queue), Drops::WhenFull) = (queue, self.drops) {
             weight += self.weight_of_queue(queue, loss);
         }

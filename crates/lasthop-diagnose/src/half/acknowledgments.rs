@@ -195,27 +195,10 @@ impl Half {
         }
         if found > 0 && !self.missed {
             let around = Around { before, after: Some(sample), missing, row: 0 };
-            let mut index = first;
-            while let Some(piece) = self.on_the_way.get(index).copied().filter(|piece| piece.seq < sample.end) {
-                index += 1;
-                if piece.passed != 1 || !lost(&piece) {
-                    continue;
-                }
-                // Those behind it that were sent right behind it, and lost as well.
-                let (begin, mut last) = (index - 1, piece);
-                while let Some(next) = self.on_the_way.get(index).copied()
-                    && next.seq < sample.end
-                    && next.passed == 1
-                    && lost(&next)
-                    && next.volume == last.volume + u64::from(next.wire)
-                {
-                    (index, last) = (index + 1, next);
-                }
-                let around = Around { row: last.time.saturating_sub(piece.time), ..around };
-                for index in begin..index {
-                    if let Some(piece) = self.on_the_way.get_mut(index) {
-                        piece.around.get_or_insert(around);
-                    }
+            for index in first.. {
+                let Some(piece) = self.on_the_way.get_mut(index).filter(|piece| piece.seq < sample.end) else { break };
+                if piece.passed == 1 && lost(piece) {
+                    piece.around.get_or_insert(around);
                 }
             }
             for at in 0..self.again.len() {
