@@ -59,7 +59,7 @@ fn what_cannot_be_is_said_in_one_line() {
         (&["probe", "127.0.0.1", "--key", "short"], "--key short: expected 32 bytes"),
         (&["probe", "127.0.0.1", "--key", "zero"], "--key zero: all its bits are zero"),
         (&["probe", "127.0.0.1:99999", "--key", "key"], "127.0.0.1:99999: its port is none"),
-        (&["probe", "127.0.0.1", "--key", "key", "--seconds", "61"], "--seconds"),
+        (&["probe", "127.0.0.1", "--key", "key", "--seconds", "301"], "--seconds"),
         (&["probe", "127.0.0.1", "--key", "key", "--max-rate", "1 kbps"], "at least \"64 kbps\""),
         (&["probe", "127.0.0.1", "--key", "key", "--max-rate", "fast"], "--max-rate"),
         (&["probe", "serve", "--key", "key", "--sessions", "0"], "--sessions"),
