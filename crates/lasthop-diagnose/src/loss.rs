@@ -169,14 +169,10 @@ impl Losses {
 /// Finds the rows of losses: packets sent one right behind the other. A receiver's blocks name few of many that arrived between losses, so what was not sent again
 /// later on is none.
 pub fn put_rows(losses: &mut [Seen]) {
-    let mut order: Vec<usize> = (0..losses.len()).filter(|&at| losses[at].side == Side::Beyond).collect();
-    order.sort_by_key(|&at| losses[at].volume);
-    let follows = |&one: &usize, &next: &usize| {
-        losses[next].volume.checked_sub(u64::from(losses[next].wire)) == Some(losses[one].volume)
-    };
-    let rows: Vec<Vec<usize>> = order.chunk_by(follows).map(<[usize]>::to_vec).collect();
-    for row in rows {
-        let [first, last] = [row[0], row[row.len() - 1]].map(|at| losses[at].time);
-        row.iter().for_each(|&at| losses[at].around.row = last.saturating_sub(first));
+    let mut order: Vec<&mut Seen> = losses.iter_mut().filter(|seen| seen.side == Side::Beyond).collect();
+    order.sort_by_key(|seen| seen.volume);
+    for row in order.chunk_by_mut(|one, next| next.volume.checked_sub(u64::from(next.wire)) == Some(one.volume)) {
+        let lasted = row[row.len() - 1].time.saturating_sub(row[0].time);
+        row.iter_mut().for_each(|seen| seen.around.row = lasted);
     }
 }

@@ -48,8 +48,7 @@ pub fn loss_trace(
         let ours = (frame.interface, network.device) == flow.place
             && (head.route.source, head.route.destination) == (direction.from, direction.to)
             && (flow.packet_numbers[0]..=flow.packet_numbers[1]).contains(&frame.number);
-        let is_copy = network.device == 0 && copies.knows(&head, &segment, time);
-        if is_copy || !ours || payload_len == 0 {
+        if copies.knows_at(network.device, &head, &segment, time) || !ours || payload_len == 0 {
             continue;
         }
         if end.is_some_and(|end| frame.number > end) {

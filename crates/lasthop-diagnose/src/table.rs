@@ -109,6 +109,12 @@ impl Default for Copies {
 const FORWARDED_WITHIN: i64 = 50_000_000;
 
 impl Copies {
+    /// Whether the packet is a copy of one that went by at another interface, in a capture that has them all as one. Where it names devices, each of them
+    /// has whole connections.
+    pub(crate) fn knows_at(&mut self, device: u32, head: &Head<'_>, segment: &Segment, time: i64) -> bool {
+        device == 0 && self.knows(head, segment, time)
+    }
+
     /// Whether the packet went by at another interface just now: same identification, same sequence numbers, same stamps, another
     /// time to live.
     pub(crate) fn knows(&mut self, head: &Head<'_>, segment: &Segment, time: i64) -> bool {
@@ -177,8 +183,7 @@ impl Diagnosis {
             Transport::Tcp { segment, payload_len, options } => {
                 self.counts.tcp += 1;
                 self.counts.options_cut += u64::from(options == Kept::CutOff);
-                // Where the capture names devices, each of them has whole connections.
-                if network.device == 0 && self.copies.knows(&head, &segment, time) {
+                if self.copies.knows_at(network.device, &head, &segment, time) {
                     self.counts.copies += 1;
                     return;
                 }

@@ -135,7 +135,7 @@ impl Judge {
         let mut at_longest = 0.0;
         for loss in losses.clone() {
             let (Some(air), Some(queue)) = (self.air(loss), self.queue(loss)) else { continue };
-            let weight = self.weight_of_air(air, loss);
+            let weight = self.weight_of_air(air);
             if queue >= self.full - self.near(loss) {
                 at_longest += weight;
             }
@@ -168,7 +168,7 @@ impl Judge {
 
     fn weight(&self, loss: &Seen) -> f64 {
         let (air, queue) = (self.air(loss), self.queue(loss));
-        let mut weight = self.prior + air.map_or_else(|| self.weight_of_row(loss), |air| self.weight_of_air(air, loss));
+        let mut weight = self.prior + air.map_or_else(|| self.weight_of_row(loss), |air| self.weight_of_air(air));
         if let (Some(queue), Drops::WhenFull) = (queue, self.drops) {
             weight += self.weight_of_queue(queue, loss);
         }
@@ -193,7 +193,7 @@ impl Judge {
             confidence: (1e3 / (1.0 + (-weight.abs()).exp())).round() / 1e3,
             queue_ms: queue.map(millis),
             full_ms: millis(self.full),
-            air: air.map(|air| (air * 100.0).round() / 100.0),
+            air: air.map(|air| (air.share * 100.0).round() / 100.0),
         }
     }
 
@@ -264,17 +264,9 @@ impl Judge {
         (NEAR * self.full).max(2.5 * self.packet(loss)).max(2.0 * self.jitter)
     }
 
-    /// When the neighbour after comes, and at what share of the time that the lost packets would have taken on the link: 0 if they were not on it, 1 if they were.
-    fn air(&self, loss: &Seen) -> Option<f64> {
-        let Delay { dropped, differ } = self.delay(loss)?;
-        let after = loss.around.after?;
-        let air = (after.arrived as f64 - dropped) / differ;
-        PLAUSIBLE.contains(&air).then_some(air)
-    }
-
-    /// When the neighbour after comes if the lost packets were dropped, and how much later if they were on the link. It does not come sooner than the least
-    /// delay after it was sent, nor sooner than it can behind the neighbour before.
-    fn delay(&self, loss: &Seen) -> Option<Delay> {
+    /// When the neighbour after came, between when it comes if the lost packets were dropped and when it does if they were on the link. It does not come sooner than the
+    /// least delay after it was sent, nor sooner than it can behind the neighbour before.
+    fn air(&self, loss: &Seen) -> Option<Air> {
         let (before, after) = (loss.around.before?, loss.around.after?);
         let per_byte = self.per_byte?;
         let bytes = after.volume.checked_sub(before.volume)? as f64 * per_byte;
@@ -283,22 +275,23 @@ impl Judge {
         let behind = before.arrived as f64 + bytes;
         let dropped = alone.max(behind - missing);
         let differ = behind - dropped;
-        (differ > self.packet(loss) / 2.0 && differ > 2.0 * self.jitter).then_some(Delay { dropped, differ })
+        let share = (after.arrived as f64 - dropped) / differ;
+        let tells = differ > self.packet(loss) / 2.0 && differ > 2.0 * self.jitter && PLAUSIBLE.contains(&share);
+        tells.then_some(Air { share, differ })
     }
 
-    fn weight_of_air(&self, air: f64, loss: &Seen) -> f64 {
-        let differ = self.delay(loss).map_or(1.0, |delay| delay.differ);
+    fn weight_of_air(&self, Air { share, differ }: Air) -> f64 {
         let deviation = 0.15 + 1.5 * self.jitter / differ;
-        ((2.0 * air - 1.0) / (2.0 * deviation * deviation)).clamp(-MOST_OF_AIR, MOST_OF_AIR)
+        ((2.0 * share - 1.0) / (2.0 * deviation * deviation)).clamp(-MOST_OF_AIR, MOST_OF_AIR)
     }
 }
 
-/// What would have become of the packet after a loss, in nanoseconds.
+/// What the time between a loss's neighbours tells.
 #[derive(Clone, Copy, Debug)]
-struct Delay {
-    /// When it would have come had the lost packets been dropped.
-    dropped: f64,
-    /// How much later had they been on the link.
+struct Air {
+    /// The share of `differ` by which the neighbour after came later: 0 if the lost packets were not on the link, 1 if they were.
+    share: f64,
+    /// How much later it comes if they were, in nanoseconds.
     differ: f64,
 }
 

@@ -14,6 +14,8 @@ pub struct Measured {
     pub link: Link,
     /// Bits a second: down, up.
     pub rates: [f64; 2],
+    /// Ways of which these are lower bounds: `down`, `up`.
+    pub at_least: Vec<&'static str>,
     /// Names of the traces' files, beside the report: down, up.
     pub traces: [String; 2],
 }
@@ -124,6 +126,7 @@ pub fn read(text: &str) -> Result<Measured, ProbeError> {
     Ok(Measured {
         link,
         rates: [report.down.rate_bps.value, report.up.rate_bps.value],
+        at_least: directions.iter().filter(|(way, _)| way.rate_is_lower_bound).map(|(_, name)| *name).collect(),
         traces: [report.down.trace, report.up.trace],
     })
 }

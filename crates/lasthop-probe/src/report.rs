@@ -247,8 +247,8 @@ pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
         remarks.push(format!("stopped after {seconds:.0} s: what was measured until then"));
     }
     let direction = |at: usize, remarks: &mut Vec<String>| {
-        let rate = rates[at];
-        let side = Side { rate, limited: limited[at], air: air[at], delays: delays[at], settled: settled[at] };
+        let (limited, bound) = (limited[at], bounds[at]);
+        let side = Side { rate: rates[at], limited, bound, air: air[at], delays: delays[at], settled: settled[at] };
         direction(Way::BOTH[at], &logs[at], side, overruns[at], drifts[at], remarks)
     };
     let (down, up) = (direction(0, &mut remarks), direction(1, &mut remarks));
@@ -282,6 +282,7 @@ impl From<HalfDuplex> for MediumReport {
 struct Side {
     rate: Capacity,
     limited: bool,
+    bound: bool,
     air: f64,
     delays: Option<Delays>,
     settled: f64,
@@ -295,7 +296,7 @@ fn direction(
     drift: f64,
     remarks: &mut Vec<String>,
 ) -> DirectionReport {
-    let Side { rate, limited, air, delays, settled } = side;
+    let Side { rate, limited, bound, air, delays, settled } = side;
     let unloaded = log.unloaded();
     let loss = loss_of(&unloaded);
     let loaded: Vec<&Packet> = log.of(Purpose::Overload).collect();
@@ -307,7 +308,6 @@ fn direction(
     }
     let base = delays.map_or(0.0, |delays| delays.base);
     let known = Known { rate: air, base, loss: loss.share.value };
-    let bound = rate.by_sender || limited;
     let filling = if bound {
         let base = self::delays(log, rate.rate).map_or(0.0, |delays| delays.base);
         Known { rate: rate.rate, base, ..known }

@@ -274,8 +274,7 @@ pub fn measured_from(
     let name = one_line(&down.display().to_string());
     let rate = given.rate.map(|BitRate(rate)| rate as f64);
     let up = up.map(|path| trace(access, path, rate)).transpose()?;
-    if let Some(Probed { folder, measured, mut at_least }) = probed(access, down)? {
-        let Measured { link, rates, traces } = measured;
+    if let Some((folder, Measured { link, rates, mut at_least, traces })) = probed(access, down)? {
         let trace = |at: usize| trace(access, &folder.join(&traces[at]), rate.or(Some(rates[at])));
         let down = trace(0)?;
         let up = Some(up.map_or_else(|| trace(1), Ok)?);
@@ -379,16 +378,8 @@ impl MeasuredLink {
     }
 }
 
-/// What a probe wrote.
-struct Probed {
-    folder: PathBuf,
-    measured: Measured,
-    /// Ways whose rate is a lower bound.
-    at_least: Vec<&'static str>,
-}
-
-/// What a probe wrote, where `path` is its folder or its report.
-fn probed(access: &Access<'_>, path: &Path) -> Result<Option<Probed>, LinkError> {
+/// The folder of a probe's report and what it says, where `path` is that folder or the report.
+fn probed(access: &Access<'_>, path: &Path) -> Result<Option<(PathBuf, Measured)>, LinkError> {
     let file = if access.is_folder(path) { path.join(REPORT) } else { path.to_path_buf() };
     if file != path && !access.is_file(&file) {
         return Err(no_report(path));
@@ -398,12 +389,7 @@ fn probed(access: &Access<'_>, path: &Path) -> Result<Option<Probed>, LinkError>
     }
     let text = access.text(&file).map_err(failed(&file))?;
     let measured = lasthop_fit::probe::read(&text).map_err(|error| LinkError::Probe { path: file.clone(), error })?;
-    // It was read as a report just now.
-    let report: Value = serde_json::from_str(&text).unwrap_or_default();
-    let mut at_least = vec!["down", "up"];
-    at_least.retain(|way| report[way]["rate_is_lower_bound"] == true);
-    let folder = file.parent().map(Path::to_path_buf).unwrap_or_default();
-    Ok(Some(Probed { folder, measured, at_least }))
+    Ok(Some((file.parent().map(Path::to_path_buf).unwrap_or_default(), measured)))
 }
 
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> LinkError {

@@ -67,8 +67,6 @@ pub struct Device {
     interface: Interface,
     /// Its addresses.
     address: Vec<(IpAddr, u8)>,
-    /// Networks of its own addresses: the kernel has routes to them.
-    own: Vec<(IpAddr, u8)>,
     routes: Vec<(IpAddr, u8)>,
 }
 
@@ -96,12 +94,7 @@ impl Device {
         let netlink = Socket::open(None).map_err(fail)?;
         netlink.choose_strictly();
         let watch = Watch::open(interface.0).map_err(fail)?;
-        let own = plan.address.iter().filter_map(|&(address, length)| {
-            let network = ipnet::IpNet::new(address, length).ok()?.trunc();
-            Some((network.addr(), length))
-        });
-        let (address, own, routes) = (plan.address.clone(), own.collect(), Vec::new());
-        let mut device = Self { tun, netlink, watch, interface, address, own, routes };
+        let mut device = Self { tun, netlink, watch, interface, address: plan.address.clone(), routes: Vec::new() };
         device.route(&plan.routes)?;
         Ok(device)
     }
@@ -138,7 +131,13 @@ impl Device {
     ///
     /// What the system refuses.
     pub fn route(&mut self, networks: &[(IpAddr, u8)]) -> Result<(), DeviceError> {
-        let wanted: Vec<_> = networks.iter().copied().filter(|network| !self.own.contains(network)).collect();
+        // The kernel has routes to the networks of its own addresses.
+        let own = self.address.iter().filter_map(|&(address, length)| {
+            let network = ipnet::IpNet::new(address, length).ok()?.trunc();
+            Some((network.addr(), length))
+        });
+        let own: Vec<_> = own.collect();
+        let wanted: Vec<_> = networks.iter().copied().filter(|network| !own.contains(network)).collect();
         let old = self.routes.clone();
         self.give_addresses()?;
         let outcome = self.change(&wanted);
