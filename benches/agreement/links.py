@@ -6,8 +6,7 @@ CONGESTION = ("cubic", "reno", "bbr")
 
 @dataclass(frozen=True)
 class Link:
-    """A lossy hop and what surrounds it. The wire takes five sixths of the delay, and is just below the rate from which the lab's links have no
-    priority on the processor."""
+    """A lossy hop and what surrounds it. The wire takes five sixths of the delay."""
 
     mbps: float
     rtt_ms: float

@@ -3,60 +3,26 @@
 //! A link's own clock is exact: a frame enters it when the kernel got it, by the kernel's stamp, and leaves it when the link's
 //! state machine says so. What the thread adds by waking late is measured frame by frame, and does not add up.
 
-use std::ffi::c_int;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{thread, time};
 
 use lasthop_proto::time::{Duration, Instant};
-use lasthop_sim::network::{Network, Rate};
 use lasthop_sys::clock::Clock;
 use lasthop_sys::packet_socket::PacketSocket;
-use lasthop_sys::process::go_real_time;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::air::{Air, Arrival, Carried};
 use super::error::LabError;
 use super::lateness::Lateness;
 use super::plan::Point;
+use super::scheduling::{Scheduled, Scheduling};
 
-/// Below this, a thread with real-time priority cannot use up the share of a core that the kernel grants to such threads.
-const REAL_TIME_BELOW: Rate = Rate(100_000_000);
-/// Above all that is not real-time, below the kernel's own.
-const PRIORITY: c_int = 10;
 /// How soon the end is noticed.
 const LONGEST_WAIT: time::Duration = time::Duration::from_millis(20);
 /// Batches taken from one socket before the links are looked at again.
 const MOST_BATCHES: u32 = 4;
-
-/// How the kernel schedules the emulator's thread.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Scheduling {
-    /// Ahead of everything that is not real-time.
-    RealTime,
-    /// Like everything else.
-    Normal,
-}
-
-impl Scheduling {
-    /// What suits the rates of `network`.
-    pub fn for_network(network: &Network) -> Self {
-        let mut directions = network.links.iter().flat_map(|link| &link.directions);
-        if directions.all(|direction| direction.rate < REAL_TIME_BELOW) { Self::RealTime } else { Self::Normal }
-    }
-
-    /// Schedules the calling thread so; what it got.
-    fn apply(self) -> Self {
-        // Where it is refused, the thread wakes later, which is measured.
-        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        match self {
-            Self::RealTime if go_real_time(PRIORITY).is_ok() => Self::RealTime,
-            _ => Self::Normal,
-        }
-    }
-}
 
 /// All links of a lab, between their sockets.
 pub struct Emulator {
@@ -74,7 +40,7 @@ pub struct Emulated {
     pub carried: Carried,
     /// How late frames left.
     pub lateness: Lateness,
-    /// How the thread was scheduled.
+    /// How the thread was scheduled in the end.
     pub scheduling: Scheduling,
     /// Frames that the kernel dropped on their way between a node and its link.
     pub dropped: u64,
@@ -98,13 +64,15 @@ impl Emulator {
     /// # Errors
     ///
     /// When the kernel takes or gives no frames.
-    pub fn run(mut self, scheduling: Scheduling, over: &AtomicBool) -> Result<Emulated, LabError> {
-        let scheduling = scheduling.apply();
+    pub fn run(mut self, over: &AtomicBool) -> Result<Emulated, LabError> {
+        let mut scheduled = Scheduled::new(self.clock.now());
         // Where it is refused, threads wake later, which is measured.
         let _awake = keep_processors_awake();
         let mut arrived = Arrived::default();
         while !over.load(Ordering::Relaxed) {
-            self.advance(self.clock.now())?;
+            let now = self.clock.now();
+            scheduled.look(now);
+            self.advance(now)?;
             let ready = self.wait()?;
             self.receive(&ready, &mut arrived)?;
             self.carry(&mut arrived)?;
@@ -113,7 +81,12 @@ impl Emulator {
         let overruns =
             overruns.sum::<Result<u64, _>>().map_err(LabError::system("cannot read a socket's statistics"))?;
         let dropped = overruns + self.refused;
-        Ok(Emulated { carried: self.air.finish(), lateness: self.lateness, scheduling, dropped })
+        Ok(Emulated {
+            carried: self.air.finish(),
+            lateness: self.lateness,
+            scheduling: scheduled.scheduling(),
+            dropped,
+        })
     }
 
     /// Waits for a frame or for a link; says which points have frames.

@@ -8,7 +8,7 @@ use std::thread;
 use lasthop_sim::network::NodeId;
 use lasthop_sys::clock::Clock;
 
-use super::emulator::{Emulated, Scheduling, void};
+use super::emulator::{Emulated, void};
 use super::ends::join;
 use super::error::LabError;
 use super::kernel_tcp::set_default_congestion;
@@ -63,9 +63,8 @@ pub fn hold(
     }
     let emulator = bench.emulator(&plan, experiment, Clock::start())?;
     opened(&places(&bench, &plan)).map_err(LabError::system("cannot say where the lab is"))?;
-    let scheduling = Scheduling::for_network(plan.network);
     // On a thread of its own: the priority is the links' alone.
-    let emulated = thread::scope(|scope| join(scope.spawn(|| emulator.run(scheduling, stop))))?;
+    let emulated = thread::scope(|scope| join(scope.spawn(|| emulator.run(stop))))?;
     let void = void(&emulated, plan.lab.lateness);
     Ok(Held { emulated, void })
 }

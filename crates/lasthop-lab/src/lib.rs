@@ -35,6 +35,7 @@ pub mod plan;
 pub mod quic;
 pub mod routes;
 mod run;
+pub mod scheduling;
 pub mod station;
 pub mod transfer;
 

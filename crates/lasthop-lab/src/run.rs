@@ -20,7 +20,7 @@ use lasthop_sys::packet_socket::PacketSocket;
 
 use super::air::{Air, Carried, Crossed};
 use super::capture::{Capture, Captures};
-use super::emulator::{Emulated, Emulator, Scheduling, void};
+use super::emulator::{Emulated, Emulator, void};
 use super::ends::{Devices, Ends, join};
 use super::error::LabError;
 use super::kernel_tcp::{Counters, counters, recoveries, unsent};
@@ -30,6 +30,7 @@ use super::own_tcp;
 use super::plan::{HostTcp, Plan, Point};
 use super::quic::{self, register::Register};
 use super::routes::{Change, Switchboard};
+use super::scheduling::Scheduling;
 use super::station::{Running, Site, StationCounts, start_base_station};
 use super::transfer::{Accepted, Received, Run, Sent, Transfer};
 
@@ -193,10 +194,9 @@ impl Bench {
         let mut ends = Ends::open(&self.nodes, take(&mut self.devices), plan, &run, &self.quic)?;
         let _hosts = take(&mut ends.hosts);
         let emulator = self.emulator(plan, experiment, run.clock)?;
-        let scheduling = Scheduling::for_network(plan.network);
         let (flows, emulated) = thread::scope(|scope| {
             let over = Over(&run.over);
-            let emulator = scope.spawn(|| emulator.run(scheduling, &run.over));
+            let emulator = scope.spawn(|| emulator.run(&run.over));
             let flows = Flows::start(ends, scope, &run, plan);
             let outcome = flows.watch(&run, plan, &emulator, watch);
             drop(over);

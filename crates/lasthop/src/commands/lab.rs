@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use lasthop_lab::capture::Capture;
-use lasthop_lab::emulator::Scheduling;
 use lasthop_lab::hold::{Held, Place};
 use lasthop_lab::kernel_tcp::Counters;
 use lasthop_lab::lateness::Lateness;
 use lasthop_lab::plan::{HostTcp, Plan};
+use lasthop_lab::scheduling::Scheduling;
 use lasthop_lab::transfer::Transfer;
 use lasthop_lab::{Captures, Experiment, LabError, Outcome, Watch, namespace, run};
 use lasthop_proto::scheme::Scheme;
@@ -395,14 +395,14 @@ fn print_rows(scenario: &Scenario, seed: u64, rows: &[Row], simulated: Option<Ve
     writeln!(out, "{}", table.render(width()))?;
     for row in rows {
         let [median, p99, max] = row.lateness();
-        let scheduling = if row.scheduling == Scheduling::RealTime { "real-time" } else { "normal" };
         let (name, voided) = (row.scheme.name, row.voided);
         let tcp = (!row.ends.is_empty()).then(|| format!("TCP {}", whose(&row.ends)));
         let over_quic = row.task.network.flows.iter().any(|flow| matches!(flow.app, App::Quic(_)));
         let ends: Vec<String> = tcp.into_iter().chain(over_quic.then(|| "QUIC by quinn".to_owned())).collect();
         writeln!(out, "{}", fold(&format!("{name}: {}", ends.join("; ")), width()))?;
         let late = format!(
-            "{name}: links late by {median:.0} us (median), {p99:.0} us (99 %), {max:.0} us (most); {scheduling} priority; {voided} void"
+            "{name}: links late by {median:.0} us (median), {p99:.0} us (99 %), {max:.0} us (most); {} priority; {voided} void",
+            row.scheduling.name()
         );
         writeln!(out, "{}", fold(&late, width()))?;
     }
@@ -448,6 +448,7 @@ fn print_rows_json(
             "measures": summaries_json(&row.summaries()),
             "lateness_us": { "p50": median, "p99": p99, "max": max },
             "real_time": row.scheduling == Scheduling::RealTime,
+            "priority": row.scheduling.name(),
             "void": row.voided,
             "kernels": row.kernels.iter().map(|run| json!(run.iter().cloned().collect::<BTreeMap<_, _>>())).collect::<Vec<_>>(),
         });
