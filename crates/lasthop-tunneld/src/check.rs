@@ -35,31 +35,20 @@ enum Runs {
 /// Looks at everything that a configuration names.
 pub fn check(tunnel: &Tunnel) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let (control, runs) = control(tunnel);
     let mut own = None;
-    match &tunnel.security {
-        Security::Noise { private_key_file } => {
-            let key = secrets::read(private_key_file).and_then(|text| {
-                PrivateKey::from_base64(&text).map_err(|error| format!("{}: {error}", private_key_file.display()))
-            });
-            own = key.as_ref().ok().map(PrivateKey::public);
-            let shown = key.map(|key| format!("this end's public key is {}", key.public()));
-            findings.push(of("private key", shown));
-        }
-        Security::None { trusted_interface, .. } => findings.push(trusted(trusted_interface)),
+    if let Security::Noise { private_key_file } = &tunnel.security {
+        let key = secrets::read(private_key_file).and_then(|text| {
+            PrivateKey::from_base64(&text).map_err(|error| format!("{}: {error}", private_key_file.display()))
+        });
+        own = key.as_ref().ok().map(PrivateKey::public);
+        let shown = key.map(|key| format!("this end's public key is {}", key.public()));
+        findings.push(of("private key", shown));
     }
-    if let Mode::Tun { listen: address, .. } = &tunnel.mode {
-        findings.push(listen(*address, &tunnel.security, runs));
-    }
-    findings.push(control);
-    findings.extend(tunnel.control_group.as_ref().map(groups::check));
-    findings.extend(metrics(tunnel, runs));
+    findings.extend(taken_at_start(tunnel));
     findings.push(capability());
     findings.push(of("TUN device", device::check()));
-    findings.push(interface(&tunnel.device, runs));
     if let Mode::Bridge { interface } = &tunnel.mode {
         findings.extend(bridge::check::check(interface));
-        findings.extend(claimed(interface, runs));
     }
     for peer in &tunnel.peers {
         findings.extend(check_peer(peer, own, tunnel));
@@ -68,12 +57,16 @@ pub fn check(tunnel: &Tunnel) -> Vec<Finding> {
     if let Err(error @ PlanError::Loop { .. }) = Plan::new(tunnel) {
         findings.push(Finding::new("routes", Outcome::Missing, error.to_string()));
     }
-    findings.extend(routes(tunnel));
     findings
 }
 
 /// The first thing for which a start is certain to be refused, whoever starts it.
 pub(crate) fn refusal(tunnel: &Tunnel) -> Option<Finding> {
+    taken_at_start(tunnel).into_iter().find(|finding| finding.outcome == Outcome::Missing)
+}
+
+/// Whether what a start takes can be had, for whoever may take it.
+fn taken_at_start(tunnel: &Tunnel) -> Vec<Finding> {
     let (control, runs) = control(tunnel);
     let mut findings = vec![control];
     findings.extend(tunnel.control_group.as_ref().map(groups::check));
@@ -81,15 +74,13 @@ pub(crate) fn refusal(tunnel: &Tunnel) -> Option<Finding> {
     if let Security::None { trusted_interface, .. } = &tunnel.security {
         findings.push(trusted(trusted_interface));
     }
-    if let Mode::Tun { listen: address, .. } = &tunnel.mode {
-        findings.push(listen(*address, &tunnel.security, runs));
-    }
-    if let Mode::Bridge { interface } = &tunnel.mode {
-        findings.extend(claimed(interface, runs));
+    match &tunnel.mode {
+        Mode::Tun { listen: address, .. } => findings.push(listen(*address, &tunnel.security, runs)),
+        Mode::Bridge { interface } => findings.extend(claimed(interface, runs)),
     }
     findings.push(interface(&tunnel.device, runs));
     findings.extend(routes(tunnel));
-    findings.into_iter().find(|finding| finding.outcome == Outcome::Missing)
+    findings
 }
 
 fn control(tunnel: &Tunnel) -> (Finding, Runs) {

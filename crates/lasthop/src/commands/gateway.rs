@@ -149,7 +149,7 @@ fn link(args: &GatewayReportArgs, out: &Path) -> Result<(), Error> {
     write_file(out, |file| file.write_all(text.as_bytes()).map_err(Error::file(out)))?;
     if args.ask.json.json {
         return print_json(
-            &json!({ "link": link.words(), "file": out.display().to_string(), "fit": link.down.report }),
+            &json!({ "link": link.words(), "remark": link.remark, "file": out.display().to_string(), "fit": link.down.report }),
         );
     }
     let shown = out.display();
