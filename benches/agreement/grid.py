@@ -203,7 +203,7 @@ def simulate(args, results, cell, name, what, folder):
         file.write(scenario(cell, name, what, args.seconds))
 
     def one(number):
-        out = call(args.lasthop, "run", path, "--json", "--runs", "1", "--seed", seed(args, number))
+        out = call(args.lasthop, "run", path, "--json", "--runs", "1", "--seed", seed(args, number), *cell.link.as_late())
         values = {measure: json.loads(out)["measures"][measure]["mean"] for measure in MEASURES}
         return {**ended(path, values), "number": number}
 
