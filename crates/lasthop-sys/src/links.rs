@@ -32,10 +32,9 @@ struct Link {
 /// What is known of the interfaces that somebody asked for.
 #[derive(Debug)]
 pub struct Links {
-    socket: OwnedFd,
+    changes: Changes,
     names: Vec<String>,
     found: Vec<Link>,
-    buffer: Vec<u8>,
 }
 
 /// Whether all that was asked for has been told.
@@ -48,7 +47,7 @@ enum List {
 impl Links {
     /// Listens for changes; no interface is known yet.
     pub fn open() -> io::Result<Self> {
-        Ok(Self { socket: listen()?, names: Vec::new(), found: Vec::new(), buffer: vec![0; LARGEST] })
+        Ok(Self { changes: Changes::listen()?, names: Vec::new(), found: Vec::new() })
     }
 
     /// Asks for the interfaces with these names, those that are there and those that come. On return the former are known.
@@ -63,7 +62,7 @@ impl Links {
                 // What is still to come is read like any change.
                 break;
             }
-            wait(&mut [PollFd::new(&self.socket, PollFlags::IN)], left)?;
+            wait(&mut [PollFd::new(&self.changes.socket, PollFlags::IN)], left)?;
         }
         Ok(())
     }
@@ -95,29 +94,21 @@ impl Links {
         request.set_length((HEADER + INFO) as u32);
         request.set_message_type(libc::RTM_GETLINK);
         request.set_flags(NLM_F_REQUEST | NLM_F_DUMP);
-        rustix::net::send(&self.socket, &request.into_inner(), SendFlags::empty())?;
+        rustix::net::send(&self.changes.socket, &request.into_inner(), SendFlags::empty())?;
         Ok(())
     }
 
     fn take(&mut self) -> io::Result<List> {
+        let Self { changes, names, found } = self;
         let mut list = List::Open;
-        for _ in 0..TURN {
-            match rustix::net::recv(&self.socket, &mut self.buffer[..], RecvFlags::DONTWAIT) {
-                Ok((len, _)) => {
-                    for (kind, body) in messages(&self.buffer[..len]) {
-                        match kind {
-                            libc::RTM_NEWLINK => note(&mut self.found, &self.names, body),
-                            libc::RTM_DELLINK => forget(&mut self.found, body),
-                            DONE => list = List::Complete,
-                            _ => {}
-                        }
-                    }
-                }
-                Err(Errno::AGAIN | Errno::INTR) => break,
-                // Some changes were lost: all is asked for again.
-                Err(Errno::NOBUFS) => self.ask()?,
-                Err(error) => return Err(error.into()),
-            }
+        let heard = changes.take(|kind, body| match kind {
+            libc::RTM_NEWLINK => note(found, names, body),
+            libc::RTM_DELLINK => forget(found, body),
+            DONE => list = List::Complete,
+            _ => {}
+        })?;
+        if heard == Heard::Gaps {
+            self.ask()?;
         }
         Ok(list)
     }
@@ -125,17 +116,16 @@ impl Links {
 
 impl AsFd for Links {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.changes.socket.as_fd()
     }
 }
 
 /// Hears whether one interface goes down and comes up again, which takes routes and addresses of IPv6 away.
 #[derive(Debug)]
 pub struct Watch {
-    socket: OwnedFd,
+    changes: Changes,
     number: u32,
     is_down: bool,
-    buffer: Vec<u8>,
 }
 
 impl Watch {
@@ -145,7 +135,7 @@ impl Watch {
     ///
     /// What the kernel says.
     pub fn open(number: u32) -> io::Result<Self> {
-        Ok(Self { socket: listen()?, number, is_down: false, buffer: vec![0; LARGEST] })
+        Ok(Self { changes: Changes::listen()?, number, is_down: false })
     }
 
     /// Whether it was down since this was asked last, as far as is known, and is up again.
@@ -154,36 +144,58 @@ impl Watch {
     ///
     /// When the kernel tells nothing any more.
     pub fn is_up_again(&mut self) -> io::Result<bool> {
+        let Self { changes, number, is_down } = self;
         let mut again = false;
-        for _ in 0..TURN {
-            match rustix::net::recv(&self.socket, &mut self.buffer[..], RecvFlags::DONTWAIT) {
-                Ok((len, _)) => {
-                    for (_, body) in messages(&self.buffer[..len]).filter(|(kind, _)| *kind == libc::RTM_NEWLINK) {
-                        let of_it = body.first() == Some(&(libc::AF_UNSPEC as u8)) && index(body) == Some(self.number);
-                        match flags(body).filter(|_| of_it) {
-                            Some(flags) if flags & libc::IFF_UP as u32 == 0 => self.is_down = true,
-                            Some(_) => again |= std::mem::take(&mut self.is_down),
-                            None => {}
-                        }
-                    }
-                }
-                Err(Errno::AGAIN | Errno::INTR) => break,
-                // Some changes were lost, and this may have been one of them.
-                Err(Errno::NOBUFS) => again = true,
-                Err(error) => return Err(error.into()),
+        let heard = changes.take(|kind, body| {
+            let of_it = body.first() == Some(&(libc::AF_UNSPEC as u8)) && index(body) == Some(*number);
+            match flags(body).filter(|_| kind == libc::RTM_NEWLINK && of_it) {
+                Some(flags) if flags & libc::IFF_UP as u32 == 0 => *is_down = true,
+                Some(_) => again |= std::mem::take(is_down),
+                None => {}
             }
-        }
-        Ok(again && !self.is_down)
+        })?;
+        // What was lost may have been of this one.
+        Ok((again || heard == Heard::Gaps) && !self.is_down)
     }
 }
 
 /// A socket on which the kernel tells of changes of interfaces.
-fn listen() -> io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    // NETLINK_ROUTE is protocol 0.
-    let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
-    rustix::net::bind(&socket, &SocketAddrNetlink::new(0, libc::RTMGRP_LINK as u32))?;
-    Ok(socket)
+#[derive(Debug)]
+struct Changes {
+    socket: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+/// Whether the kernel could tell of every change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Heard {
+    All,
+    /// Some are lost, for the socket had no room.
+    Gaps,
+}
+
+impl Changes {
+    fn listen() -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        // NETLINK_ROUTE is protocol 0.
+        let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+        rustix::net::bind(&socket, &SocketAddrNetlink::new(0, libc::RTMGRP_LINK as u32))?;
+        Ok(Self { socket, buffer: vec![0; LARGEST] })
+    }
+
+    /// Hands out the messages that have come, of one turn at most: their kind and body.
+    fn take(&mut self, mut message: impl FnMut(u16, &[u8])) -> io::Result<Heard> {
+        let mut heard = Heard::All;
+        for _ in 0..TURN {
+            match rustix::net::recv(&self.socket, &mut self.buffer[..], RecvFlags::DONTWAIT) {
+                Ok((len, _)) => messages(&self.buffer[..len]).for_each(|(kind, body)| message(kind, body)),
+                Err(Errno::AGAIN | Errno::INTR) => break,
+                Err(Errno::NOBUFS) => heard = Heard::Gaps,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(heard)
+    }
 }
 
 fn flags(body: &[u8]) -> Option<u32> {
