@@ -4,6 +4,7 @@ mod books;
 mod carriers;
 mod charge;
 mod managed;
+mod onward;
 mod roaming;
 
 use std::collections::VecDeque;
@@ -17,6 +18,7 @@ use lasthop_proto::time::Instant;
 pub use self::books::capture_points;
 use self::books::unjudged;
 use self::carriers::Carriers;
+use self::onward::Onward;
 use self::roaming::Roaming;
 use crate::datagrams::CrossedDirection;
 use crate::endpoint::index as endpoint;
@@ -71,6 +73,8 @@ struct Leg {
     far: Far,
     report: PathReport,
     errors: Errors,
+    /// Where its frames go on, if they need no event to do so ([`onward`]).
+    onward: Option<Onward>,
 }
 
 impl Leg {
@@ -185,6 +189,7 @@ impl Fabric {
                     far,
                     report: PathReport::default(),
                     errors: Errors::new(link, direction, root),
+                    onward: None,
                 });
             }
         }
@@ -221,6 +226,7 @@ impl Fabric {
             only: None,
         };
         fabric.settle_down(network);
+        fabric.look_onward(network);
         fabric
     }
 
@@ -296,7 +302,10 @@ impl Fabric {
         if self.trace.is_some() {
             self.record_packet(now, id.near(), frame.handle(), What::Sent);
         }
-        if let Leg { carrier: Carrier::Own(wire), report, .. } = &mut self.legs[id.0 as usize] {
+        if let Leg { carrier: Carrier::Own(wire), report, onward, .. } = &mut self.legs[id.0 as usize] {
+            if onward.is_some() && wire.is_free(now) {
+                return self.send_through(now, id, frame);
+            }
             match wire.enqueue(now, frame) {
                 Accepted::Queued => report.carry(frame),
                 Accepted::Next(at) => {

@@ -8,6 +8,9 @@ use crate::link_spec::LinkId;
 pub struct LegId(pub u32);
 
 impl LegId {
+    /// More than any leg.
+    pub const BEHIND_ALL: Self = Self(u32::MAX);
+
     /// The direction of the link.
     pub fn new(link: LinkId, direction: Direction) -> Self {
         Self((link.0 * 2 + direction.index()) as u32)

@@ -24,7 +24,7 @@ use crate::network::{DamagedFrames, DirectionSpec, LinkSpec, QueueLimit, QueueSp
 pub use channel::{SharedChannel, StationId};
 pub use held::Held;
 pub use managed::{FrameQueue, ManagedDirection};
-use ring::Ring;
+pub use ring::Ring;
 pub use shared::SharedMedium;
 
 /// "Down" is from a link's first end to its second.
@@ -411,6 +411,27 @@ impl DuplexDirection {
             waiting: Waiting::new(limit),
             busy_until: Instant::ZERO,
         })
+    }
+
+    /// Whether a frame that comes at `now` is sent at once, and has no other before it.
+    #[inline(always)]
+    pub fn is_free(&self, now: Instant) -> bool {
+        self.busy_until <= now && self.frames.is_empty() && self.deferred.is_empty()
+    }
+
+    /// Sends a frame into a direction that is free, and says when it arrives. Whoever is told so sees to it that it does; if that is to be
+    /// as with any other frame, by [`Self::arrives_later`].
+    #[inline(always)]
+    pub fn send(&mut self, now: Instant, frame: Frame) -> (InFlight, Instant) {
+        let end = now + self.time.of(frame.bytes());
+        self.busy_until = end;
+        (InFlight { start: now, end, frame }, end + self.delay)
+    }
+
+    /// The frame that was just sent arrives as any other.
+    pub fn arrives_later(&mut self, sent: InFlight) {
+        self.waiting.enter(sent.frame);
+        self.frames.push_back(sent);
     }
 
     /// Takes a packet to send.

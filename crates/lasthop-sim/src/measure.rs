@@ -317,6 +317,12 @@ impl PathReport {
         self.bytes -= u64::from(frame.bytes());
     }
 
+    /// A packet was counted that the link has not come to take.
+    pub fn forget(&mut self, frame: Frame) {
+        self.frames -= 1;
+        self.withdraw(frame);
+    }
+
     /// Counts what another counted besides.
     pub fn add(&mut self, other: &Self) {
         self.frames += other.frames;

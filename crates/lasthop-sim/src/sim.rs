@@ -65,6 +65,8 @@ pub struct Simulation {
     unfinished: usize,
     /// When the last event was, and the limit when there are no more.
     now: Instant,
+    /// The leg that it was on; one behind all when it was none.
+    last: LegId,
 }
 
 /// Runs `network` once with the randomness of `seed`.
@@ -182,6 +184,7 @@ impl Simulation {
             limit: network.limit,
             stop: if unfinished == 0 { Instant::ZERO } else { (network.limit + Duration::from_nanos(1)).min(NEVER) },
             now: Instant::ZERO,
+            last: LegId::BEHIND_ALL,
         }
     }
 
@@ -232,10 +235,12 @@ impl Simulation {
         debug_assert!(now >= self.now, "time ran backwards");
         self.now = now;
         if arrival.at <= alarm.at {
+            self.last = LegId(arrival.source);
             if let Some((receiver, handle)) = self.fabric.advance(now, LegId(arrival.source)) {
                 self.deliver(now, receiver, handle);
             }
         } else {
+            self.last = LegId::BEHIND_ALL;
             self.wake(now, alarm.source);
         }
         while let Some((receiver, handle)) = self.fabric.handoffs.pop_front() {
@@ -248,7 +253,7 @@ impl Simulation {
     #[cold]
     fn ends(&mut self) -> bool {
         if self.unfinished > 0 {
-            self.now = self.limit;
+            (self.now, self.last) = (self.limit, LegId::BEHIND_ALL);
         }
         false
     }
@@ -426,7 +431,7 @@ impl Simulation {
     pub fn finish(self, network: &Network) -> Outcome {
         let booked: Vec<u64> = (0..network.flows.len()).map(|flow| self.booked(FlowId(flow as u32))).collect();
         let Self { mut fabric, mut endpoints, .. } = self;
-        for arrived in fabric.settle(self.now) {
+        for arrived in fabric.settle(self.now, self.last) {
             let acceptor = &mut endpoints[endpoint(arrived.flow, Side::Acceptor)];
             if let Some(last) = arrived.last {
                 acceptor.take_datagrams(last, arrived.bytes);

@@ -53,8 +53,9 @@ impl Fabric {
         }
     }
 
-    /// Ends the run at `end`: what arrived of the datagrams of sources in its charge.
-    pub fn settle(&mut self, end: Instant) -> Vec<Arrived> {
+    /// Ends the run at `end`, with what the leg `last` did: what arrived of the datagrams of sources in its charge.
+    pub fn settle(&mut self, end: Instant, last: LegId) -> Vec<Arrived> {
+        self.take_back(end, last);
         self.ledger.settle(&mut self.flows);
         let mut all = Vec::new();
         for leg in &mut self.legs {

@@ -1,0 +1,122 @@
+//! Frames that pass a router without an event of their own.
+//!
+//! What leaves a router of two links over one of them has come over the other, in order. Once such a frame is sent and nothing is before
+//! it, it is known when it comes to the router and what it finds there: what was sent before it, and no more. So it is queued on the next
+//! link as soon as it is sent, as of the time when it gets there, and has one event, when it comes to the end of that link.
+//!
+//! Nobody may see that it is there too early: not where packets are recorded, nor where an element or a host that moves has a say. What the
+//! run's end finds on its way to the router is taken back from what was counted.
+
+use lasthop_proto::time::{Duration, Instant};
+
+use super::{Carrier, Fabric, Far};
+use crate::leg::LegId;
+use crate::link::{Accepted, Frame, Ring};
+use crate::network::{Network, NodeId};
+use crate::routes::Hop;
+
+/// Where the frames of a leg go on.
+pub(super) struct Onward {
+    to: LegId,
+    /// Those that were handed on, and when they come to the router. None is kept for long that has come there.
+    handed_on: Ring<(Instant, Frame)>,
+}
+
+impl Onward {
+    /// Notes at `now` that a frame was handed on which comes to the router at `arrival`.
+    fn note(&mut self, now: Instant, arrival: Instant, frame: Frame) {
+        // Two go for one that comes: it never holds many more than are on the way.
+        for _ in 0..2 {
+            if self.handed_on.front().is_some_and(|(arrived, _)| arrived <= now) {
+                self.handed_on.pop_front();
+            }
+        }
+        self.handed_on.push_back((arrival, frame));
+    }
+}
+
+impl Fabric {
+    /// Finds the legs whose frames can be handed on.
+    pub(super) fn look_onward(&mut self, network: &Network) {
+        if self.trace.is_some() || !network.elements.is_empty() || network.mobility.is_some() {
+            return;
+        }
+        let mut away = vec![Vec::new(); network.nodes.len()];
+        for id in 0..self.legs.len() {
+            away[near_end(network, id).0].push(id);
+        }
+        // What a flow's end sends from a router comes over no link.
+        for flow in &network.flows {
+            away[flow.from.0].clear();
+            away[flow.to.0].clear();
+        }
+        for id in 0..self.legs.len() {
+            if let [one, other] = away[near_end(network, id ^ 1).0][..] {
+                let next = if one == id ^ 1 { other } else { one };
+                if self.is_foreseen(network, id) && self.takes_ahead(network, next) {
+                    self.legs[id].onward = Some(Onward { to: LegId(next as u32), handed_on: Ring::default() });
+                }
+            }
+        }
+    }
+
+    /// Whether all frames of a leg come to a router, when that is known as soon as they are sent.
+    fn is_foreseen(&self, network: &Network, id: usize) -> bool {
+        let leg = &self.legs[id];
+        matches!(leg.far, Far::Router(_)) && !leg.errors.strike() && self.takes_ahead(network, id)
+    }
+
+    /// Whether frames can be queued on a leg before they come to it. Where that takes no time, they could be at its end as soon as another
+    /// frame that comes first.
+    fn takes_ahead(&self, network: &Network, id: usize) -> bool {
+        matches!(self.legs[id].carrier, Carrier::Own(_)) && network.links[id / 2].delay > Duration::ZERO
+    }
+
+    /// Sends a frame into a leg that is free, and on into the next one.
+    #[inline(never)]
+    pub(super) fn send_through(&mut self, now: Instant, id: LegId, frame: Frame) {
+        let Some(Onward { to, .. }) = self.legs[id.0 as usize].onward else { return };
+        debug_assert!(self.leads(id, to, frame), "a router of two links sends elsewhere");
+        let Ok([first, second]) = self.legs.get_disjoint_mut([id.0 as usize, to.0 as usize]) else { return };
+        let (Carrier::Own(wire), Some(onward)) = (&mut first.carrier, &mut first.onward) else { return };
+        first.report.carry(frame);
+        let (sent, arrival) = wire.send(now, frame);
+        let accepted = match &mut second.carrier {
+            Carrier::Own(next) => next.enqueue(arrival, frame),
+            _ => Accepted::Dropped,
+        };
+        if accepted == Accepted::Dropped {
+            // That is to happen when it comes there.
+            wire.arrives_later(sent);
+            return self.agenda.set(id.0, arrival);
+        }
+        onward.note(now, arrival, frame);
+        second.report.carry(frame);
+        self.frames += 1;
+        if let Accepted::Next(at) = accepted {
+            self.agenda.set(to.0, at);
+        }
+    }
+
+    /// Whether the router at the end of `id` sends the frame over `to`.
+    fn leads(&self, id: LegId, to: LegId, frame: Frame) -> bool {
+        let Far::Router(router) = self.legs[id.0 as usize].far else { return false };
+        self.routes.next(router, self.destinations[frame.to()]) == Hop::Leg(to)
+    }
+
+    /// Takes back what was counted of frames that had not come to the router when the run ended: at `end`, with what the leg `last` did.
+    pub(super) fn take_back(&mut self, end: Instant, last: LegId) {
+        for id in (0..self.legs.len() as u32).map(LegId) {
+            let Some(Onward { to, handed_on }) = self.legs[id.0 as usize].onward.take() else { continue };
+            for (_, frame) in handed_on.iter().filter(|(arrival, _)| (*arrival, id.0) > (end, last.0)) {
+                self.legs[to.0 as usize].report.forget(frame);
+                self.frames -= 1;
+            }
+        }
+    }
+}
+
+/// Where a leg begins.
+fn near_end(network: &Network, id: usize) -> NodeId {
+    network.links[id / 2].ends[id % 2]
+}

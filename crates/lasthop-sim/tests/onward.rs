@@ -1,0 +1,109 @@
+//! A run that is recorded has an event for each frame and link. One that is not may do with fewer, and comes to the same.
+
+use std::sync::Arc;
+
+use lasthop_proto::channel::{ErrorSpec, Frames};
+use lasthop_proto::delay::VariationSpec;
+use lasthop_proto::tcp::config::{Preset, Switch, TcpConfig};
+use lasthop_proto::time::{Duration, Instant};
+use lasthop_sim::network::{
+    App, DamagedFrames, DirectionSpec, FlowSpec, LinkSpec, Medium, Network, NodeId, NodeKind, NodeSpec, QueueLimit,
+    Rate,
+};
+use lasthop_sim::{Recording, run};
+use proptest::prelude::*;
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    /// bit/s, towards the last host and back.
+    rates: [u64; 2],
+    delay: Duration,
+    /// Packets.
+    queue: u32,
+    loss: f64,
+}
+
+/// A chain of hosts at its ends and routers between them, and what is sent over it.
+#[derive(Clone, Debug)]
+struct Plan {
+    links: Vec<Link>,
+    /// When each starts, how many bytes it has, and whether it goes towards the last host.
+    flows: Vec<(Duration, u64, bool)>,
+    preset: Preset,
+    limit: Duration,
+    seed: u64,
+}
+
+fn links() -> impl Strategy<Value = Link> {
+    // Rates with a common measure, so that frames come at the same time.
+    let rate = || prop::sample::select(vec![1_000_000, 2_000_000, 8_000_000, 1_000_000_000]);
+    let delay = prop::sample::select(vec![0, 1, 1_000, 480_000, 1_000_000, 40_000_000]).prop_map(Duration::from_nanos);
+    let loss = prop_oneof![3 => Just(0.0), 1 => 0.0..0.05f64];
+    ([rate(), rate()], delay, prop::sample::select(vec![1, 2, 5, 50]), loss)
+        .prop_map(|(rates, delay, queue, loss)| Link { rates, delay, queue, loss })
+}
+
+fn plans() -> impl Strategy<Value = Plan> {
+    let flow = (0u64..200, 1u64..300_000, any::<bool>())
+        .prop_map(|(start, bytes, down)| (Duration::from_millis(start), bytes, down));
+    let preset = prop::sample::select(vec![Preset::Ns2, Preset::Rfc, Preset::BsdLite, Preset::Linux618]);
+    let limit = prop_oneof![(1u64..3_000).prop_map(Duration::from_millis), Just(Duration::from_secs(10_000))];
+    (prop::collection::vec(links(), 2..6), prop::collection::vec(flow, 1..4), preset, limit, any::<u64>())
+        .prop_map(|(links, flows, preset, limit, seed)| Plan { links, flows, preset, limit, seed })
+}
+
+fn build(plan: &Plan) -> Network {
+    let tcp = Arc::new(TcpConfig::preset(plan.preset));
+    let last = plan.links.len();
+    let node = |index: usize| NodeSpec {
+        name: format!("n{index}"),
+        kind: if index == 0 || index == last { NodeKind::Host } else { NodeKind::Router },
+    };
+    let link = |(index, link): (usize, &Link)| LinkSpec {
+        name: format!("link{index}"),
+        ends: [NodeId(index), NodeId(index + 1)],
+        medium: Medium::Duplex,
+        delay: link.delay,
+        directions: link.rates.map(|rate| DirectionSpec {
+            rate: Rate(rate),
+            queue: QueueLimit::Packets(link.queue).into(),
+            errors: match link.loss {
+                0.0 => ErrorSpec::None,
+                frame_loss => ErrorSpec::Uniform { frame_loss, frames: Frames::All },
+            },
+            damaged: DamagedFrames::Drop,
+            variation: VariationSpec::NONE,
+        }),
+    };
+    let flow = |(index, &(start, bytes, down)): (usize, &(Duration, u64, bool))| FlowSpec {
+        name: format!("flow{index}"),
+        from: NodeId(if down { 0 } else { last }),
+        to: NodeId(if down { last } else { 0 }),
+        start: Instant::ZERO + start,
+        app: App::Transfer { bytes, close: if index % 2 == 0 { Switch::On } else { Switch::Off } },
+        tcp: [tcp.clone(), tcp.clone()],
+        iss: [0, 0],
+    };
+    Network {
+        nodes: (0..=last).map(node).collect(),
+        links: plan.links.iter().enumerate().map(link).collect(),
+        elements: Vec::new(),
+        flows: plan.flows.iter().enumerate().map(flow).collect(),
+        sessions: Vec::new(),
+        mobility: None,
+        limit: Instant::ZERO + plan.limit,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+
+    /// Chains of links, short queues, flows both ways that meet at the same times, and limits in the midst of it: all that is counted is
+    /// the same.
+    #[test]
+    fn a_run_counts_the_same_whether_or_not_it_is_recorded(plan in plans()) {
+        let network = build(&plan);
+        let recorded = run(&network, plan.seed, Recording::On).report;
+        prop_assert_eq!(run(&network, plan.seed, Recording::Off).report, recorded);
+    }
+}
