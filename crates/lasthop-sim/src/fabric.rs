@@ -234,7 +234,7 @@ impl Fabric {
     #[inline(always)]
     pub fn send_from_endpoint(&mut self, now: Instant, endpoint: usize) {
         let hop = self.first_hops[endpoint];
-        let frame = self.pool.commit(endpoint ^ 1);
+        let frame = self.pool.commit_from_end(endpoint ^ 1);
         if frame.is_resent() {
             self.flows[endpoint / 2].sender.source_retransmissions += 1;
             let packet = self.pool.get(frame.handle());

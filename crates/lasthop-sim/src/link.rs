@@ -106,6 +106,18 @@ impl Frame {
         }
     }
 
+    /// The same for a packet that an end of its flow sends: it is urgent to nobody, and no link protocol has had it yet.
+    #[inline(always)]
+    pub fn from_end(handle: Handle, packet: &Packet, to: usize) -> Self {
+        debug_assert!(packet.priority == Priority::Normal && packet.flow != FlowId::NONE && packet.link.is_empty());
+        debug_assert!(!packet.cause.is_local_retransmission(), "an end sends for itself");
+        let resent = if packet.cause.is_source_retransmission() { RESENT } else { 0 };
+        let markable = if packet.ecn.is_capable() { MARKABLE } else { 0 };
+        let bytes = u64::from(packet.wire_len()) << 32;
+        debug_assert!(u64::from(packet.len) <= PAYLOAD, "more than a frame holds");
+        Self { place: (to as u64) << 32 | u64::from(handle.0), size: resent | markable | bytes | u64::from(packet.len) }
+    }
+
     /// The packet's place in the pool.
     #[inline]
     pub fn handle(self) -> Handle {
@@ -335,7 +347,7 @@ impl TransmissionTime {
         Self { rate, known: [(0, Duration::ZERO); 2] }
     }
 
-    #[inline]
+    #[inline(always)]
     fn of(&mut self, bytes: u32) -> Duration {
         let [first, second] = &self.known;
         if first.0 == bytes {
@@ -343,10 +355,15 @@ impl TransmissionTime {
         } else if second.0 == bytes {
             second.1
         } else {
-            let time = self.rate.time_for(bytes);
-            self.known = [(bytes, time), self.known[0]];
-            time
+            self.learn(bytes)
         }
+    }
+
+    #[inline(never)]
+    fn learn(&mut self, bytes: u32) -> Duration {
+        let time = self.rate.time_for(bytes);
+        self.known = [(bytes, time), self.known[0]];
+        time
     }
 }
 

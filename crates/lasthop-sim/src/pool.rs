@@ -28,9 +28,22 @@ impl PacketPool {
     /// The packet in the next place is under way to the endpoint of index `to`.
     #[inline(always)]
     pub fn commit(&mut self, to: usize) -> Frame {
-        let handle = self.next;
-        self.next = self.free.pop().unwrap_or_else(|| self.grow());
+        let handle = self.advance();
         Frame::new(handle, &self.packets[handle.0 as usize], to)
+    }
+
+    /// The same for a packet that an end of its flow sends.
+    #[inline(always)]
+    pub fn commit_from_end(&mut self, to: usize) -> Frame {
+        let handle = self.advance();
+        Frame::from_end(handle, &self.packets[handle.0 as usize], to)
+    }
+
+    /// Turns to another place; returns the one before.
+    #[inline(always)]
+    fn advance(&mut self) -> Handle {
+        let next = self.free.pop().unwrap_or_else(|| self.grow());
+        std::mem::replace(&mut self.next, next)
     }
 
     #[cold]

@@ -30,12 +30,16 @@ impl Gap {
     #[inline]
     pub(super) fn hit(&mut self, length: f64) -> Option<f64> {
         if self.left < length {
-            let at = self.left;
-            self.left = self.stream.exponential(self.mean);
-            Some(at)
+            Some(self.draw())
         } else {
             self.left -= length;
             None
         }
+    }
+
+    /// Draws the distance to the error after this one; returns what was left to this one.
+    #[inline(never)]
+    fn draw(&mut self) -> f64 {
+        core::mem::replace(&mut self.left, self.stream.exponential(self.mean))
     }
 }

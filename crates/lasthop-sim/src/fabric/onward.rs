@@ -18,18 +18,15 @@ use crate::routes::Hop;
 /// Where the frames of a leg go on.
 pub(super) struct Onward {
     to: LegId,
-    /// Those that were handed on, and when they come to the router. None is kept for long that has come there.
+    /// Those that were handed on, and when they come to the router, but those that were there when the last one was sent.
     handed_on: Ring<(Instant, Frame)>,
 }
 
 impl Onward {
     /// Notes at `now` that a frame was handed on which comes to the router at `arrival`.
     fn note(&mut self, now: Instant, arrival: Instant, frame: Frame) {
-        // Two go for one that comes: it never holds many more than are on the way.
-        for _ in 0..2 {
-            if self.handed_on.front().is_some_and(|(arrived, _)| arrived <= now) {
-                self.handed_on.pop_front();
-            }
+        while self.handed_on.front().is_some_and(|(arrived, _)| arrived <= now) {
+            self.handed_on.pop_front();
         }
         self.handed_on.push_back((arrival, frame));
     }
