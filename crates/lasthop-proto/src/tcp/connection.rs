@@ -102,6 +102,8 @@ pub struct Connection {
     ack_congestion: Switch,
     timestamps: Switch,
     extras: Extras,
+    /// Whether segments that arrive carry nothing that header prediction does not look at.
+    plain: Switch,
     /// The latest timestamp that the peer sent in order (RFC 7323 §4.3).
     ts_recent: u32,
     time_wait: Option<Instant>,
@@ -133,6 +135,7 @@ impl Connection {
             ack_congestion: Switch::Off,
             timestamps: Switch::Off,
             extras: Extras::Any,
+            plain: Switch::Off,
             ts_recent: 0,
             time_wait: None,
             own_ack: Switch::Off,

@@ -317,7 +317,13 @@ impl Receiver {
         }
         if left.lt(right) {
             self.highest = self.highest.max(right);
-            self.latest = self.insert(SackBlock { left, right });
+            let block = SackBlock { left, right };
+            if left == self.rcv_nxt && self.runs.is_empty() {
+                self.latest = Some(block);
+                self.deliver_to(right);
+            } else {
+                self.latest = self.insert(block);
+            }
             self.damaged = self.damaged.filter(|run| run.left.lt(left) || run.right.gt(right));
         } else {
             self.latest = self.run_at(seq);
@@ -391,21 +397,27 @@ impl Receiver {
         if let Some(first) = self.runs.first()
             && first.left == self.rcv_nxt
         {
-            let bytes = u64::from(first.right.since(first.left));
-            self.rcv_nxt = first.right;
-            self.received += bytes;
-            self.unread += bytes;
+            let right = first.right;
+            self.deliver_to(right);
             self.runs.remove(0);
             if self.runs.is_empty()
                 && let Some(history) = &mut self.history
             {
                 **history = SackBlocks::NONE;
             }
-            self.damaged = self.damaged.filter(|run| run.right.gt(self.rcv_nxt));
         }
         if self.fin == Some(self.rcv_nxt) {
             self.rcv_nxt += 1;
         }
+    }
+
+    /// What comes next, up to `right`, is there.
+    fn deliver_to(&mut self, right: Seq) {
+        let bytes = u64::from(right.since(self.rcv_nxt));
+        self.rcv_nxt = right;
+        self.received += bytes;
+        self.unread += bytes;
+        self.damaged = self.damaged.filter(|run| run.right.gt(right));
     }
 
     /// An in-order segment with nothing queued behind it.
@@ -506,13 +518,14 @@ impl Receiver {
     /// The window field of the segment being sent, and books the acknowledgment as sent.
     #[inline]
     pub fn take_window(&mut self) -> u16 {
-        let tuned = if self.linux.is_linux() { self.edge_as_linux() } else { None };
-        self.rcv_adv = tuned.unwrap_or_else(|| self.fixed_edge());
+        let (edge, early) =
+            if self.linux.is_linux() { self.take_window_as_linux() } else { (self.fixed_edge(), Switch::Off) };
+        self.rcv_adv = edge;
         self.last_ack_sent = self.rcv_nxt;
         if let Some(acks) = &mut self.ratio {
             acks.on_ack_sent();
         }
-        if !self.linux_ack_sent().is_on() {
+        if !early.is_on() {
             self.due = AckDue::No;
         }
         let window = self.rcv_adv.since(self.rcv_nxt) >> self.window_shift;
@@ -521,6 +534,12 @@ impl Receiver {
             self.open_window(bytes);
         }
         window.min(0xffff) as u16
+    }
+
+    #[inline(never)]
+    fn take_window_as_linux(&mut self) -> (Seq, Switch) {
+        let edge = self.edge_as_linux().unwrap_or_else(|| self.fixed_edge());
+        (edge, self.linux_ack_sent())
     }
 
     /// The SMART number of the segment being sent.

@@ -18,11 +18,8 @@ impl Connection {
     pub(super) fn take_predicted(&mut self, now: Instant, packet: &Packet, segment: &Segment) -> bool {
         let expected = self.state == State::Established
             && segment.flags == Flags::ACK
-            && self.receiver.expects(segment.seq, packet.len)
-            && !self.timestamps.is_on()
-            && !self.ecn.is_on()
-            && !self.ack_congestion.is_on()
-            && !self.receiver.is_linux();
+            && self.plain.is_on()
+            && self.receiver.expects(segment.seq, packet.len);
         if !expected {
             return false;
         }
@@ -236,6 +233,9 @@ impl Connection {
         if verdict == AckVerdict::Taken {
             if incoming.ack.ece.is_on() {
                 self.sender.on_ecn_echo();
+            }
+            if !self.ack_congestion.is_on() {
+                return verdict;
             }
             let switch = |on: bool| if on { Switch::On } else { Switch::Off };
             self.sender.weigh_ack(&Seen {

@@ -15,7 +15,9 @@ impl Connection {
     /// Puts the next segment to send into `place`.
     #[inline(never)]
     pub(super) fn next_segment(&mut self, now: Instant, place: &mut Packet) -> Option<Port> {
-        if let Some((seq, ack)) = self.reset.take() {
+        if self.reset.is_some()
+            && let Some((seq, ack)) = self.reset.take()
+        {
             *place = self.reset_segment(seq, ack);
             return Some(Port::ONLY);
         }
@@ -170,7 +172,7 @@ impl Connection {
             options.timestamps = Some(self.current_timestamps(now));
         }
         if self.sack.is_on() && self.receiver.has_blocks() {
-            options.sack = self.receiver.take_sack_blocks();
+            self.receiver.put_sack_blocks(&mut options.sack);
         }
         if self.config.smart_acks.is_on() {
             options.smart = self.receiver.take_smart();

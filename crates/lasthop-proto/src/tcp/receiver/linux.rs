@@ -341,9 +341,8 @@ impl Receiver {
                 if self.latest.is_some() {
                     self.list_block(SackBlock { left: seq, right }, linux);
                 }
-                let holdings = self.holdings(linux.mss);
                 if let Some(tuning) = &mut linux.tuning {
-                    tuning.on_out_of_order(holdings);
+                    tuning.on_out_of_order(self.holdings(linux.mss));
                 }
             }
         }
@@ -450,9 +449,8 @@ impl Receiver {
         // It looks after each packet. Behind the first of a read, no round trip has passed since it looked last.
         let first = bytes.min(u64::from(linux.mss)).min(self.unread);
         self.unread -= first;
-        let holdings = self.holdings(linux.mss);
         if let Some(tuning) = &mut linux.tuning {
-            tuning.on_read(linux.now, holdings, linux.round_trip.get());
+            tuning.on_read(linux.now, self.holdings(linux.mss), linux.round_trip.get());
         }
         self.unread = self.unread.saturating_sub(bytes - first);
         if self.due != AckDue::Now && !self.finished() && self.read_calls_for_ack(bytes, &linux) {

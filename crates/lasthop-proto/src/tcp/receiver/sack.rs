@@ -105,13 +105,18 @@ impl Receiver {
         !self.runs.is_empty() || self.duplicate.is_some() || self.has_early_report()
     }
 
-    /// The SACK blocks of the segment being sent: duplicates first (RFC 2883 §4), then the run of the segment that caused it,
-    /// then those reported most recently (RFC 2018 §4).
-    pub fn take_sack_blocks(&mut self) -> SackBlocks {
+    /// Puts the SACK blocks of the segment being sent into `blocks`: duplicates first (RFC 2883 §4), then the run of the segment
+    /// that caused it, then those reported most recently (RFC 2018 §4).
+    pub fn put_sack_blocks(&mut self, blocks: &mut SackBlocks) {
+        // Blocks are put where they stay: to copy what was just written stalls the processor.
+        *blocks = SackBlocks::NONE;
         if let Some(early) = self.take_early_report() {
-            return early;
+            *blocks = early;
+            return;
         }
-        let mut blocks = self.duplicate.take().map(one).unwrap_or_default();
+        if let Some(duplicate) = self.duplicate.take() {
+            blocks.push(duplicate);
+        }
         let most = usize::from(self.config.sack_blocks);
         if let Some(table) = self.table() {
             for block in table.as_slice() {
@@ -119,20 +124,21 @@ impl Receiver {
                     blocks.push(*block);
                 }
             }
-            return blocks;
+            return;
         }
         if self.runs.is_empty() {
-            return blocks;
+            return;
         }
         let first = self.latest.take().filter(|run| run.left.gt(self.rcv_nxt));
-        let mut history = SackBlocks::default();
+        let history = self.history.get_or_insert_default();
+        let reported = **history;
+        **history = SackBlocks::NONE;
         if let Some(first) = first {
             if blocks.as_slice().len() < most {
                 blocks.push(first);
             }
             history.push(first);
         }
-        let reported = self.history.get_or_insert_default();
         for &old in reported.as_slice() {
             let stale = old.left.lt(self.rcv_nxt);
             let covered = history.as_slice().iter().any(|new| new.left.le(old.left) && old.right.le(new.right));
@@ -146,14 +152,5 @@ impl Receiver {
                 history.push(old);
             }
         }
-        **reported = history;
-        blocks
     }
-}
-
-/// A single block.
-fn one(block: SackBlock) -> SackBlocks {
-    let mut blocks = SackBlocks::default();
-    blocks.push(block);
-    blocks
 }

@@ -81,7 +81,8 @@ impl Bench {
             let ack = self.receiver.rcv_nxt();
             self.receiver.take_window();
             let segment = |seq: Seq| (seq.0 - 1) / MSS;
-            let blocks = self.receiver.take_sack_blocks();
+            let mut blocks = SackBlocks::NONE;
+            self.receiver.put_sack_blocks(&mut blocks);
             let blocks = blocks.as_slice().iter().map(|block| (segment(block.left) + 1, segment(block.right)));
             self.acks.push((now.as_nanos() / 1000, segment(ack), blocks.collect()));
         }

@@ -105,24 +105,41 @@ impl Recovery {
     /// nothing.
     #[inline]
     fn steers(&self) -> bool {
+        // Asked several times for each segment: few cases are told apart by comparing, more by a jump through a table.
         match self {
             Self::Reno(_) | Self::NewReno(_) | Self::Eln(_) => false,
-            Self::Smart(_) | Self::Rack(_) => true,
             Self::Sack1(recovery) => recovery.as_ref().is_some_and(|recovery| recovery.in_recovery()),
-            Self::Rfc6675(recovery) => recovery.as_ref().is_some_and(|recovery| recovery.in_recovery()),
+            Self::Rfc6675(_) | Self::Smart(_) | Self::Rack(_) => self.others_steer(),
+        }
+    }
+
+    #[inline(never)]
+    fn others_steer(&self) -> bool {
+        if let Self::Rfc6675(recovery) = self {
+            recovery.as_ref().is_some_and(|recovery| recovery.in_recovery())
+        } else {
+            true
         }
     }
 
     /// [`LossRecovery::next_hole`].
     #[inline]
     pub fn next_hole(&mut self, s: &SendState, now: Instant) -> Option<(Seq, Seq, Cause)> {
-        if self.steers() { self.get().next_hole(s, now) } else { None }
+        match self {
+            Self::Rack(slot) => slot.next_hole(s, now),
+            _ if self.steers() => self.get().next_hole(s, now),
+            _ => None,
+        }
     }
 
     /// [`LossRecovery::may_send_new`].
     #[inline]
     pub fn may_send_new(&mut self, s: &SendState, now: Instant) -> Option<bool> {
-        if self.steers() { self.get().may_send_new(s, now) } else { None }
+        match self {
+            Self::Rack(slot) => slot.may_send_new(s, now),
+            _ if self.steers() => self.get().may_send_new(s, now),
+            _ => None,
+        }
     }
 
     /// RACK's state, once it has one.
@@ -154,8 +171,10 @@ impl Recovery {
     /// [`LossRecovery::on_sent`].
     #[inline]
     pub fn on_sent(&mut self, s: &SendState, now: Instant, seq: Seq, end: Seq) {
-        if self.steers() {
-            self.get().on_sent(s, now, seq, end);
+        match self {
+            Self::Rack(slot) => slot.on_sent(s, now, seq, end),
+            _ if self.steers() => self.get().on_sent(s, now, seq, end),
+            _ => {}
         }
     }
 

@@ -85,6 +85,11 @@ impl Sack1 {
         }
     }
 
+    /// Whether the pipe is below the window in whole segments.
+    fn has_room(&self, s: &SendState) -> bool {
+        (self.pipe + 1) * i64::from(s.mss) <= i64::from(s.cc.window())
+    }
+
     fn forget(&mut self) {
         self.board.clear();
         self.resent_to = None;
@@ -148,7 +153,7 @@ impl LossRecovery for Sack1 {
     }
 
     fn next_hole(&mut self, s: &SendState, _now: Instant) -> Option<(Seq, Seq, Cause)> {
-        if self.pipe >= i64::from(s.cc.window() / s.mss) {
+        if !self.has_room(s) {
             return None;
         }
         let from = self.resent_to.map_or(s.snd_una, |seq| seq.max(s.snd_una));
@@ -157,7 +162,7 @@ impl LossRecovery for Sack1 {
     }
 
     fn may_send_new(&mut self, s: &SendState, _now: Instant) -> Option<bool> {
-        Some(self.pipe < i64::from(s.cc.window() / s.mss))
+        Some(self.has_room(s))
     }
 
     fn on_sent(&mut self, _s: &SendState, _now: Instant, seq: Seq, end: Seq) {

@@ -147,7 +147,9 @@ impl Sender {
     /// §3.8.6.2.1).
     #[inline(always)]
     fn next_in_order(&mut self, now: Instant) -> Option<Transmission> {
-        self.restart_after_idle(now);
+        if self.state.snd_max == self.state.snd_una {
+            self.restart_after_idle(now);
+        }
         let s = &self.state;
         let flow = s.flow_window();
         let window = match self.recovery.may_send_new(s, now) {
@@ -207,7 +209,10 @@ impl Sender {
             (false, _) => Cause::New,
         };
         let fin = if fin { Switch::On } else { Switch::Off };
-        let push = self.push(len, in_buffer - len, room - len, cause);
+        let push = match self.state.config.push {
+            Push::Bursts => self.push(len, in_buffer - len, room - len, cause),
+            Push::Never => Switch::Off,
+        };
         Some(Transmission { seq: self.state.snd_nxt, len, syn: Switch::Off, fin, push, cause })
     }
 
@@ -216,13 +221,11 @@ impl Sender {
         self.state.config.window_edge == WindowEdge::Cut || self.state.config.push == Push::Bursts
     }
 
-    /// Whether a segment of `len` bytes carries PSH: there are `left` more bytes in the send buffer, and room for `room` in the
+    /// Whether a segment of `len` bytes carries PSH, where bursts do: there are `left` more bytes in the send buffer, and room for `room` in the
     /// peer's window. A burst takes half of the congestion window at most (`tcp_cwnd_test`).
     fn push(&self, len: u32, left: u32, room: u32, cause: Cause) -> Switch {
         let s = &self.state;
-        let Some(rack) = self.recovery.rack().filter(|_| s.config.push == Push::Bursts && len > 0) else {
-            return Switch::Off;
-        };
+        let Some(rack) = self.recovery.rack().filter(|_| len > 0) else { return Switch::Off };
         if left == 0 {
             return Switch::On;
         }
@@ -247,12 +250,10 @@ impl Sender {
             && self.recovery.rack().is_some_and(|rack| !self.run.segments.is_multiple_of(rack.burst(s)))
     }
 
-    /// RFC 5681 §4.1; 4.4BSD `tcp_output`.
+    /// Nothing is under way. RFC 5681 §4.1; 4.4BSD `tcp_output`.
+    #[inline(never)]
     fn restart_after_idle(&mut self, now: Instant) {
         let s = &mut self.state;
-        if s.snd_max != s.snd_una {
-            return;
-        }
         if let Some(rack) = self.recovery.rack_mut() {
             rack.restart_after_idle(s, now);
             return;

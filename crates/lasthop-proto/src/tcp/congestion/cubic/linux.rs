@@ -81,9 +81,8 @@ impl Linux {
     }
 
     /// A round trip: what the curve looks ahead by, and what HyStart goes by. In the first second of an epoch queues may
-    /// still be what they were before the loss.
-    fn on_round_trip(&mut self, ack: &AckSample, rtt: Duration) {
-        let now = self.now(ack.now);
+    /// still be what they were before the loss. `now` is in jiffies.
+    fn on_round_trip(&mut self, ack: &AckSample, now: u64, rtt: Duration) {
         if self.epoch.as_ref().is_some_and(|epoch| now.saturating_sub(epoch.start) < self.hz) {
             return;
         }
@@ -96,9 +95,8 @@ impl Linux {
     }
 
     /// Computes `per` anew, unless the window is the same and the last time is at most 1/32 s ago, or in this jiffy.
-    fn update(&mut self, now: Instant, delivered: u32) {
+    fn update(&mut self, jiffies: u64, delivered: u32) {
         let cwnd = self.window.cwnd;
-        let jiffies = self.now(now);
         let (computed_for, computed_at) = self.computed;
         if let Some(epoch) = &mut self.epoch {
             epoch.reno_credit += u64::from(delivered);
@@ -198,8 +196,9 @@ impl CongestionControl for Linux {
 
     fn on_ack(&mut self, ack: &AckSample) {
         self.hystart.on_round(ack);
+        let now = self.now(ack.now);
         if let Some(rtt) = ack.rtt {
-            self.on_round_trip(ack, rtt);
+            self.on_round_trip(ack, now, rtt);
         }
         if !ack.lets_grow() {
             return;
@@ -209,7 +208,7 @@ impl CongestionControl for Linux {
             delivered = self.window.slow_start(self.hystart.allowed(delivered));
         }
         if delivered > 0 {
-            self.update(ack.now, delivered);
+            self.update(now, delivered);
             self.window.additive(Pace(u32::try_from(self.per).unwrap_or(u32::MAX)), delivered);
         }
     }

@@ -11,9 +11,9 @@ impl Receiver {
     }
 
     pub(super) fn grow_window(&mut self, len: u32, linux: &mut Linux) {
-        let (holdings, mss) = (self.holdings(linux.mss), linux.mss);
+        let mss = linux.mss;
         if let Some(tuning) = &mut linux.tuning
-            && tuning.grow(holdings, len, mss) == Growth::Grown
+            && tuning.grow(self.holdings(mss), len, mss) == Growth::Grown
         {
             linux.quick |= 1;
         }
@@ -69,7 +69,6 @@ impl Receiver {
 
     /// The right edge of the window in the segment being sent, a multiple of what its field counts in; `None` where the receiver is
     /// another.
-    #[inline(never)]
     pub(in crate::tcp::receiver) fn edge_as_linux(&mut self) -> Option<Seq> {
         let (offer, fill) = self.linux.read(&self.config, |linux| self.offer_beside(linux))?;
         if fill == Fill::Half
