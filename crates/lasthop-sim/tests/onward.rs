@@ -6,6 +6,7 @@ use lasthop_proto::channel::{ErrorSpec, Frames};
 use lasthop_proto::delay::VariationSpec;
 use lasthop_proto::tcp::config::{Preset, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
+use lasthop_sim::apps::OnOffConfig;
 use lasthop_sim::network::{
     App, DamagedFrames, DirectionSpec, FlowSpec, LinkSpec, Medium, Network, NodeId, NodeKind, NodeSpec, QueueLimit,
     Rate,
@@ -105,5 +106,33 @@ proptest! {
         let network = build(&plan);
         let recorded = run(&network, plan.seed, Recording::On).report;
         prop_assert_eq!(run(&network, plan.seed, Recording::Off).report, recorded);
+    }
+}
+
+/// Datagrams cross a router of two links every 70 us while a transfer ends, and begin at any of the 700 times that frames can come at:
+/// of those that come to the router just as the run ends, one is counted if its link's turn is before that of the last event.
+#[test]
+fn what_comes_to_a_router_as_the_run_ends_is_counted_in_its_turn() {
+    let micros = Duration::from_micros;
+    let link = Link { rates: [80_000_000; 2], delay: micros(100), queue: 50, loss: 0.0 };
+    let plan = Plan {
+        links: vec![link; 2],
+        flows: vec![(Duration::ZERO, 10_000, true), (Duration::ZERO, 0, true)],
+        preset: Preset::Ns2,
+        limit: Duration::from_secs(10),
+        seed: 1,
+    };
+    let mut network = build(&plan);
+    for ends in [[0, 2], [2, 0]] {
+        let datagrams = &mut network.flows[1];
+        [datagrams.from, datagrams.to] = ends.map(NodeId);
+        for tenths in 0..700 {
+            let (start, rate) = (Instant::ZERO + Duration::from_nanos(100 * tenths), Rate(4_000_000));
+            network.flows[1].start = start;
+            let source = OnOffConfig { start, on: Duration::from_secs(100), off: Duration::ZERO, bytes: 35, rate };
+            network.flows[1].app = App::OnOff(source);
+            let recorded = run(&network, 1, Recording::On).report;
+            assert_eq!(run(&network, 1, Recording::Off).report, recorded, "{ends:?}, {start}");
+        }
     }
 }
