@@ -56,15 +56,19 @@ fn a_source_that_takes_marks_sends_nothing_again() {
     }
 }
 
-/// One that takes none is told of congestion by single drops, as seldom as its congestion control allows.
+/// One that takes none is told of congestion by the window that it is offered: it sends at most one segment in 10,000 again.
 #[test]
-fn a_source_that_takes_no_marks_sends_single_segments_again() {
-    let report = once(&scenario("2.3 %", 1, "20 s"), "LINK-HYBRID");
-    let flow = &report.flows[0];
-    let (again, segments) = (flow.sender.source_retransmissions, flow.received / 1390);
-    assert!((1..=segments / 2000).contains(&again), "{again} of {segments}");
-    // Each was a recovery of its own: nothing that the hop lost was among them.
-    assert_eq!((flow.sender.recoveries, flow.sender.timeouts), (again, 0));
+fn a_source_that_takes_no_marks_is_told_by_its_window() {
+    for (loss, least) in [("0 %", 9.1e6), ("2.3 %", 8.75e6), ("10 %", 8.0e6)] {
+        let reports = run(&scenario(loss, 1, "60 s"), "LINK-HYBRID", 3);
+        let flows: Vec<_> = reports.iter().map(|report| &report.flows[0]).collect();
+        let again: u64 = flows.iter().map(|flow| flow.sender.source_retransmissions).sum();
+        let segments: u64 = flows.iter().map(|flow| flow.received / 1390).sum();
+        assert!(again * 10_000 <= segments, "{loss}: {again} of {segments}");
+        let throughput = flows.iter().map(|flow| flow.throughput()).sum::<f64>() / 3.0;
+        assert!(throughput >= least, "{loss}: {throughput}");
+        assert!(flows.iter().all(|flow| flow.sender.timeouts == 0), "{loss}");
+    }
 }
 
 /// Several flows get nearly the same.

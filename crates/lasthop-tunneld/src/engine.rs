@@ -292,7 +292,7 @@ impl Engine {
     fn take_items(&mut self, now: Instant, id: PeerId) {
         loop {
             let Some(link) = link_of(&mut self.links, id) else { return };
-            let Some(packet) = link.hop.poll_item() else { return };
+            let Some(packet) = link.hop.poll_item(now) else { return };
             match self.inner {
                 Inner::Routed { .. } => self.hand_on_routed(now, id, packet),
                 Inner::Bridged(_) => self.hand_on_bridged(now, id, packet),

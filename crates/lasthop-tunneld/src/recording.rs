@@ -1,7 +1,7 @@
 //! What the links of an end were told and what they decided, as a pcapng file: recorded where packets are real, replayed in the
 //! simulator's node.
 //!
-//! A section is a worker. Its comment is the line `lasthop tunnel recording 1`. Stamps are the times that the links were told, in
+//! A section is a worker. Its comment is the line `lasthop tunnel recording 2`. Stamps are the times that the links were told, in
 //! nanoseconds of the clock that goes on while the machine sleeps. Three interfaces:
 //!
 //! | interface | its frames |
@@ -31,14 +31,15 @@ use lasthop_proto::time::{Duration, Instant};
 use pcap_file::DataLink;
 
 use crate::frames;
-use crate::inner::frame::{LENGTH, is_frame};
+use crate::inner::frame::{ETHERNET, LENGTH, TAGS, is_frame};
 use crate::inner::packet::Packet;
 use crate::plan::Way;
 
-/// Bytes of packets that are kept, from the IP header on, on a bridge from the frame's length on: what all decisions see.
-pub const HEAD: usize = 64;
+/// Bytes of packets that are kept, from the IP header on, on a bridge from the frame's length on: what all decisions see. That is the longest headers of
+/// TCP over IPv4, behind those of Ethernet with its tags.
+pub const HEAD: usize = LENGTH + ETHERNET + TAGS + 60 + 60;
 
-const FORMAT: &str = "lasthop tunnel recording 1";
+const FORMAT: &str = "lasthop tunnel recording 2";
 /// Interfaces by number.
 const INTERFACES: [&str; 3] = ["inner", "hop", "end"];
 const INNER: u32 = 0;

@@ -95,6 +95,11 @@ pub fn acknowledge(packet: &[u8], view: &View, segment: &Segment) -> Vec<u8> {
     bytes
 }
 
+/// Writes another window into a packet, read as `view`, and carries the checksum on.
+pub fn offer_window(packet: &mut [u8], view: &View, window: u16) {
+    amend(packet, view, |tcp| set_window(tcp, &Segment { window, ..view.segment }));
+}
+
 /// Writes window and timestamp (TSval) of `segment` into a packet with the headers that were read as `view`, and carries the
 /// checksum on.
 pub fn stamp(bytes: &mut [u8], view: &View, segment: &Segment) {

@@ -13,7 +13,7 @@ mod options;
 mod parse;
 
 pub use build::{build, build_with_ecn, ip_ecn, option_bytes, tcp_header};
-pub use change::{acknowledge, mark_congestion, mark_eln, part, pieces, redirect, revise, stamp};
+pub use change::{acknowledge, mark_congestion, mark_eln, offer_window, part, pieces, redirect, revise, stamp};
 pub use checksum::{Checksum, Checksums, amend, checksums, seal};
 pub use head::{Head, Kept, Transport, parse_head};
 pub use link::{LinkError, decode_link, encode_link};

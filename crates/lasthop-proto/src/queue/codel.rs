@@ -116,13 +116,14 @@ impl CoDel {
     }
 
     /// The packet to send at `now` from `line`. `backlog` is that of the whole queue, of which the line may be a part. What is
-    /// dropped on the way is added to `dropped`.
+    /// dropped on the way is added to `dropped`; `tell` marks a packet, or else tells its source of congestion, so that it need not be dropped.
     pub(super) fn pop<T: Queued>(
         &mut self,
         now: Instant,
         line: &mut Line<T>,
         backlog: &mut Backlog,
         dropped: &mut Vec<T>,
+        tell: &mut impl FnMut(&mut T) -> bool,
     ) -> Option<T> {
         let now = Ticks::at(now);
         let (item, ripe) = self.take(now, line, backlog);
@@ -134,7 +135,7 @@ impl CoDel {
             if !ripe {
                 return Some(item);
             }
-            let next = if self.marks(&mut item) {
+            let next = if self.marks(&mut item, tell) {
                 Some(item)
             } else {
                 dropped.push(item);
@@ -149,7 +150,7 @@ impl CoDel {
         while self.dropping && !now.is_before(self.drop_next) {
             self.count = self.count.wrapping_add(1);
             self.newton_step();
-            if self.marks(&mut item) {
+            if self.marks(&mut item, tell) {
                 self.drop_next = self.control_law(self.drop_next);
                 break;
             }
@@ -181,8 +182,8 @@ impl CoDel {
         self.drop_next = self.control_law(now);
     }
 
-    fn marks<T: Queued>(&self, item: &mut T) -> bool {
-        self.ecn.is_on() && item.mark()
+    fn marks<T>(&self, item: &mut T, tell: &mut impl FnMut(&mut T) -> bool) -> bool {
+        self.ecn.is_on() && tell(item)
     }
 
     /// So many were dropped from the line for want of room: its signal grows as if this had dropped them.

@@ -134,7 +134,12 @@ impl<T: Queued> FqCoDel<T> {
         flow.control.strengthen(drops);
     }
 
-    pub(super) fn pop(&mut self, now: Instant, dropped: &mut Vec<T>) -> Option<T> {
+    pub(super) fn pop(
+        &mut self,
+        now: Instant,
+        dropped: &mut Vec<T>,
+        tell: &mut impl FnMut(&mut T) -> bool,
+    ) -> Option<T> {
         loop {
             let from_new = !self.new.is_empty();
             let list = if from_new { &mut self.new } else { &mut self.old };
@@ -147,7 +152,7 @@ impl<T: Queued> FqCoDel<T> {
                 continue;
             }
             let before = self.backlog.bytes;
-            let item = flow.control.pop(now, &mut flow.line, &mut self.backlog, dropped);
+            let item = flow.control.pop(now, &mut flow.line, &mut self.backlog, dropped, tell);
             flow.bytes -= before - self.backlog.bytes;
             if let Some(item) = item {
                 flow.deficit -= i64::from(item.bytes());

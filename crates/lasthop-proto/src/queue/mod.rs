@@ -205,9 +205,19 @@ impl<T: Queued> ManagedQueue<T> {
 
     /// The packet whose turn it is at `now`. Those that are dropped on the way to it are added to `dropped`.
     pub fn pop(&mut self, now: Instant, dropped: &mut Vec<T>) -> Option<T> {
+        self.pop_telling(now, dropped, Queued::mark)
+    }
+
+    /// The same, where a source may be told of congestion otherwise than by a mark: `tell` says of a packet whether its source was, and the packet need not be dropped.
+    pub fn pop_telling(
+        &mut self,
+        now: Instant,
+        dropped: &mut Vec<T>,
+        mut tell: impl FnMut(&mut T) -> bool,
+    ) -> Option<T> {
         match self {
-            Self::CoDel(queue) => queue.control.pop(now, &mut queue.line, &mut queue.backlog, dropped),
-            Self::FqCoDel(queue) => queue.pop(now, dropped),
+            Self::CoDel(queue) => queue.control.pop(now, &mut queue.line, &mut queue.backlog, dropped, &mut tell),
+            Self::FqCoDel(queue) => queue.pop(now, dropped, &mut tell),
             Self::AckAware(queue) => queue.pop(),
         }
     }

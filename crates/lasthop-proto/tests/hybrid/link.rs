@@ -165,6 +165,7 @@ pub fn check(end: &TwoEnded) {
     assert!(sizes.symbols <= 1 << 13 && sizes.transmissions <= 1 << 15, "{sizes:?}");
     assert!(sizes.planned <= 3 << 13 && sizes.held <= 4096 && sizes.span <= 1 << 14, "{sizes:?}");
     assert!(sizes.decoder.0 <= 256 && sizes.decoder.1 <= 32 && sizes.flows <= 4096, "{sizes:?}");
+    assert!(sizes.connections <= 4096, "{sizes:?}");
 }
 
 fn describe(packet: &Packet) -> String {

@@ -6,3 +6,4 @@ mod golden;
 mod link;
 mod properties;
 mod replay;
+mod windows;

@@ -65,7 +65,7 @@ fn register_all(registry: &mut Registry, all: &Snapshot) {
 fn register_peers(registry: &mut Registry, peers: &[PeerSnapshot]) {
     type Read<T> = fn(&PeerSnapshot) -> T;
     let of = |peer: &PeerSnapshot| OfPeer { peer: peer.name.clone() };
-    let counters: [(&str, &str, Read<u64>); 16] = [
+    let counters: [(&str, &str, Read<u64>); 17] = [
         ("sent_packets", "Packets to the peer", |peer| peer.sent.packets),
         ("received_packets", "Packets from the peer", |peer| peer.received.packets),
         ("frames", "Datagrams with frames of the link to the peer", |peer| peer.frames.packets),
@@ -76,6 +76,11 @@ fn register_peers(registry: &mut Registry, peers: &[PeerSnapshot]) {
         ("restored", "Packets from the peer that a sum restored", |peer| peer.restored),
         ("released", "Packets from the peer that did not wait for an earlier one any longer", |peer| peer.released),
         ("dropped", "Packets to the peer dropped at the entrance", |peer| peer.dropped),
+        (
+            "windows_cut",
+            "Times that a TCP source was told of congestion by a smaller window instead of a drop",
+            |peer| peer.windows_cut,
+        ),
         ("feedback", "Feedback sent to the peer", |peer| peer.feedback),
         ("oversize", "Packets too big for the path", |peer| peer.oversize),
         ("refused", "Frames and packets from the peer that could not be true", |peer| peer.refused),

@@ -98,6 +98,8 @@ pub struct PeerSnapshot {
     pub released: u64,
     /// Packets to it that were dropped at the entrance.
     pub dropped: u64,
+    /// Times that a TCP source was told of congestion by a smaller window, where a packet would have been dropped.
+    pub windows_cut: u64,
     /// Feedback sent to it.
     pub feedback: u64,
     /// Packets that were too big for the path.
@@ -215,6 +217,7 @@ impl PeerSnapshot {
             restored: hop.restored,
             released: hop.released,
             dropped: hop.dropped,
+            windows_cut: hop.windows_cut,
             feedback: hop.feedback,
             oversize: counters.oversize,
             refused: hop.refused + counters.foreign + counters.marked_lost,

@@ -14,8 +14,10 @@ pub const LONGEST: usize = 0x3fff;
 /// Most VLAN tags that are looked behind.
 const MOST_TAGS: usize = 2;
 const TAG: usize = 4;
+/// Bytes of these tags.
+pub const TAGS: usize = MOST_TAGS * TAG;
 /// Types of what follows: tags of 802.1Q and 802.1ad, and ARP.
-const TAGS: [u16; 2] = [0x8100, 0x88a8];
+const TAG_TYPES: [u16; 2] = [0x8100, 0x88a8];
 const ARP: u16 = 0x0806;
 
 /// A frame as the link carries it; none if it is no whole Ethernet header, or too long.
@@ -44,7 +46,7 @@ pub fn frame(carried: &[u8]) -> Option<&[u8]> {
 fn type_at(frame: &[u8]) -> Option<usize> {
     let mut at = ETHERNET - 2;
     for _ in 0..MOST_TAGS {
-        if !TAGS.contains(&type_of(frame, at)?) {
+        if !TAG_TYPES.contains(&type_of(frame, at)?) {
             break;
         }
         at += TAG;

@@ -2,13 +2,15 @@
 
 use std::fmt;
 use std::hash::BuildHasher;
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::rc::Rc;
 
-use lasthop_proto::link::hybrid::{Class, Coded, Gf, Item, Label, Traffic};
-use lasthop_proto::packet::Ecn;
+use lasthop_proto::link::hybrid::{Class, Coded, Gf, Item, Label, TcpSight, Traffic};
+use lasthop_proto::packet::{Ecn, Side};
+use lasthop_wire::{View as TcpView, mark_congestion, offer_window, parse};
 
-use super::frame::{self, ETHERNET, LENGTH};
+use super::frame::{self, ETHERNET, LENGTH, TAGS};
 use super::look::{View, length, look};
 
 /// An IP packet, or a frame with its length in front. Clones share its bytes.
@@ -71,6 +73,23 @@ impl Packet {
         &self.bytes
     }
 
+    /// Changes the packet from its IP header, which begins at `at`, on, without those that share its bytes.
+    fn change(&mut self, at: usize, change: impl FnOnce(&mut [u8])) {
+        if let Some(bytes) = Rc::get_mut(&mut self.bytes) {
+            change(&mut bytes[at..]);
+        } else {
+            let mut bytes = self.bytes.to_vec();
+            change(&mut bytes[at..]);
+            self.bytes = bytes.into();
+        }
+    }
+
+    /// Where the IP packet begins that is a TCP segment, and what its headers say.
+    fn segment(&self) -> Option<(usize, TcpView)> {
+        let at = self.ip()?;
+        Some((at, parse(&self.bytes[at..])?))
+    }
+
     /// Where the IP packet in it begins, if there is one.
     fn ip(&self) -> Option<usize> {
         match frame::frame(&self.bytes) {
@@ -94,8 +113,16 @@ pub(super) fn ecn_bits(packet: &[u8]) -> u8 {
     }
 }
 
+/// What tells a TCP connection from others: its ends, in the same order whichever of them sends, and the tags of its VLANs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Connection {
+    ends: [SocketAddr; 2],
+    tags: [u8; TAGS],
+}
+
 impl Item for Packet {
     type Coded = Vector;
+    type Connection = Connection;
 
     fn flow(&self) -> u32 {
         self.flow
@@ -111,18 +138,38 @@ impl Item for Packet {
 
     fn mark(&mut self) -> bool {
         let Some(at) = self.ip().filter(|_| self.ecn().is_capable()) else { return false };
-        if let Some(bytes) = Rc::get_mut(&mut self.bytes) {
-            lasthop_wire::mark_congestion(&mut bytes[at..]);
-        } else {
-            let mut bytes = self.bytes.to_vec();
-            lasthop_wire::mark_congestion(&mut bytes[at..]);
-            self.bytes = bytes.into();
-        }
+        self.change(at, mark_congestion);
         true
     }
 
     fn is_marked(&self) -> bool {
         self.ecn() == Ecn::Ce
+    }
+
+    fn tcp(&self) -> Option<TcpSight<Connection>> {
+        let (at, view) = self.segment()?;
+        let (source, destination) = (view.route.source, view.route.destination);
+        let (ends, side) = if source <= destination {
+            ([source, destination], Side::Initiator)
+        } else {
+            ([destination, source], Side::Acceptor)
+        };
+        let mut tags = [0; TAGS];
+        // In front of an IP packet stands the type that says so, and before that tags.
+        let between = self.bytes.get(LENGTH + ETHERNET - 2..at.saturating_sub(2)).unwrap_or_default();
+        tags.iter_mut().zip(between).for_each(|(tag, byte)| *tag = *byte);
+        Some(TcpSight {
+            connection: Connection { ends, tags },
+            side,
+            segment: view.segment,
+            len: view.payload_len as u32,
+        })
+    }
+
+    fn set_window(&mut self, window: u16) {
+        if let Some((at, view)) = self.segment() {
+            self.change(at, |packet| offer_window(packet, &view, window));
+        }
     }
 
     fn encode(&self, label: Label) -> Vector {
@@ -260,6 +307,55 @@ mod tests {
         // What is no IP takes no marks.
         let mut other = Packet::outgoing_frame(&[3; 60], None, &RandomState::new()).unwrap();
         assert!(!other.mark());
+    }
+
+    /// TCP between two ends, the first of which sends, with a window of 1000 and five bytes of data.
+    fn segment([source, destination]: [&str; 2]) -> Vec<u8> {
+        let route = lasthop_wire::Route { source: source.parse().unwrap(), destination: destination.parse().unwrap() };
+        let segment = lasthop_proto::packet::Segment {
+            window: 1000,
+            flags: lasthop_proto::packet::Flags::ACK,
+            ..lasthop_proto::packet::Segment::default()
+        };
+        lasthop_wire::build(route, &segment, b"hello").unwrap()
+    }
+
+    #[test]
+    fn a_window_is_written_with_its_checksum_into_packets_and_frames() {
+        for ends in [["10.0.0.1:80", "10.0.0.2:5000"], ["[fd00::1]:80", "[fd00::2]:5000"]] {
+            let bytes = segment(ends);
+            let kind: &[u8] = if bytes[0] >> 4 == 4 { &[8, 0] } else { &[0x86, 0xdd] };
+            // Behind a tag, with padding.
+            let frame = [&[2; 12][..], &[0x81, 0, 0, 5], kind, &bytes, &[0; 9]].concat();
+            let keys = RandomState::new();
+            let framed = Packet::outgoing_frame(&frame, frame::ip(&frame).as_ref(), &keys).unwrap();
+            for (mut packet, at) in [(Packet::arrived(&bytes).unwrap(), 0), (framed, 20)] {
+                let before = packet.clone();
+                packet.set_window(77);
+                assert_eq!(packet.tcp().unwrap().segment.window, 77);
+                assert_eq!(before.tcp().unwrap().segment.window, 1000);
+                let view = parse(&packet.bytes()[at..]).unwrap();
+                let whole = lasthop_wire::checksums(&packet.bytes()[at..], &view, lasthop_wire::Checksum::Complete);
+                assert_eq!(whole, lasthop_wire::Checksums::Hold);
+                // Two words changed, and the length did not.
+                assert_eq!(packet.bytes().len(), before.bytes().len());
+                let changed = packet.bytes().iter().zip(before.bytes()).filter(|(one, other)| one != other).count();
+                assert!(changed <= 4, "{changed}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_connection_is_the_same_from_both_ends() {
+        let of = |ends| Packet::arrived(&segment(ends)).unwrap().tcp().unwrap();
+        let (there, back) = (of(["10.0.0.1:80", "10.0.0.2:80"]), of(["10.0.0.2:80", "10.0.0.1:80"]));
+        assert_eq!((there.connection, there.side), (back.connection, back.side.peer()));
+        assert_ne!(there.connection, of(["10.0.0.1:80", "10.0.0.2:81"]).connection);
+        assert_eq!(there.len, 5);
+        // What is no TCP has none, and stays as it is.
+        let mut other = packet(&[0; 30]);
+        other.set_window(1);
+        assert_eq!((other.tcp(), other), (None, packet(&[0; 30])));
     }
 
     #[test]

@@ -98,8 +98,8 @@ impl RecordedHop {
     }
 
     /// [`Hop::poll_item`], until there is none.
-    pub fn poll_item(&mut self) -> Option<Packet> {
-        let item = self.hop.poll_item();
+    pub fn poll_item(&mut self, now: Instant) -> Option<Packet> {
+        let item = self.hop.poll_item(now);
         if self.tape.is_some() {
             match &item {
                 Some(item) => self.inner(&Head::of_packet(item), OUTBOUND, None),

@@ -3,7 +3,7 @@
 use lasthop_proto::link::headers::LinkHeaders;
 use lasthop_proto::link::hybrid::node::TwoEnded;
 use lasthop_proto::link::hybrid::{
-    Carried, Coded, Frame, Header, HopConfig, Image, Item, Label, PacketNumber, Symbol, Traffic, Window,
+    Carried, Coded, Frame, Header, HopConfig, Image, Item, Label, PacketNumber, Symbol, TcpSight, Traffic, Window,
 };
 use lasthop_proto::node::{Node, Port};
 use lasthop_proto::packet::{Body, Ecn, Flags, FlowId, LinkReport, Segment, Side};
@@ -11,7 +11,7 @@ use lasthop_proto::time::Instant;
 
 use super::{Decision, Head, Setting, Told};
 use crate::frames::{self, Near};
-use crate::inner::packet::{Packet, Vector};
+use crate::inner::packet::{Connection, Packet, Vector};
 
 /// What a packet of the simulator carries here.
 #[derive(Clone, PartialEq, Default, Debug)]
@@ -27,6 +27,7 @@ type Outer = lasthop_proto::packet::Packet<Content>;
 
 impl Carried for Content {
     type Coded = Vector;
+    type Connection = Connection;
 
     fn encode(packet: &Outer, label: Label) -> Vector {
         marked(packet).map_or_else(Vector::zero, |packet| packet.encode(label))
@@ -45,6 +46,19 @@ impl Carried for Content {
         match payload {
             Self::Sum(sum) => sum,
             Self::Nothing | Self::Packet(_) => Vector::zero(),
+        }
+    }
+
+    fn tcp(packet: &Outer) -> Option<TcpSight<Connection>> {
+        match &packet.payload {
+            Self::Packet(packet) => packet.tcp(),
+            Self::Nothing | Self::Sum(_) => None,
+        }
+    }
+
+    fn set_window(packet: &mut Outer, window: u16) {
+        if let Self::Packet(packet) = &mut packet.payload {
+            packet.set_window(window);
         }
     }
 
@@ -157,7 +171,7 @@ impl Player {
                 decision.back = back.iter().filter_map(marked).map(|packet| Head::of_packet(&packet)).collect();
             }
         }
-        while let Some(item) = self.0.hop_mut().poll_item() {
+        while let Some(item) = self.0.hop_mut().poll_item(now) {
             decision.items.extend(marked(&item).map(|packet| Head::of_packet(&packet)));
         }
         Ok(Said { due, decision })

@@ -1,7 +1,10 @@
 //! What the two ends say to each other, and what they carry.
 
+use core::fmt::Debug;
+
 use super::code::Coded;
 use super::numbers::{PacketNumber, Symbol, Window};
+use crate::packet::{Segment, Side};
 use crate::time::Duration;
 
 /// How a packet is treated on the hop.
@@ -44,10 +47,26 @@ pub enum Traffic {
     Bare,
 }
 
+/// A TCP segment in a packet.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TcpSight<C> {
+    /// Tells its connection from others.
+    pub connection: C,
+    /// Which of the connection's ends sent it. Either may be called the initiator, but always the same one.
+    pub side: Side,
+    /// Its header.
+    pub segment: Segment,
+    /// Bytes of data.
+    pub len: u32,
+}
+
 /// What a driver carries over the hop.
 pub trait Item: Clone {
     /// A linear combination of such packets.
     type Coded: Coded;
+
+    /// What tells a TCP connection from others, the same in both directions.
+    type Connection: Ord + Clone + Debug;
 
     /// Tells its flow and direction from others.
     fn flow(&self) -> u32;
@@ -63,6 +82,12 @@ pub trait Item: Clone {
 
     /// Whether it is marked.
     fn is_marked(&self) -> bool;
+
+    /// The TCP segment in it; `None` where it is none, or only a part of one.
+    fn tcp(&self) -> Option<TcpSight<Self::Connection>>;
+
+    /// Writes another window into the TCP segment in it. What is none stays as it is.
+    fn set_window(&mut self, window: u16);
 
     /// The packet as the code sees it, together with what its frame says.
     fn encode(&self, label: Label) -> Self::Coded;

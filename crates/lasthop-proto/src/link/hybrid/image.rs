@@ -4,7 +4,7 @@ use core::fmt;
 use core::num::NonZeroU8;
 
 use super::code::{Coded, Gf};
-use super::frame::{Class, Item, Label, Traffic};
+use super::frame::{Class, Item, Label, TcpSight, Traffic};
 use crate::packet::{
     AckCongestionOption, Body, Cause, Ecn, Flags, FlowId, Options, Packet, SackBlock, SackBlocks, Segment, Side,
     Timestamps,
@@ -156,6 +156,9 @@ pub trait Carried: Clone + Default {
     /// A packet, or a combination of packets.
     type Coded: Coded;
 
+    /// What tells a TCP connection from others.
+    type Connection: Ord + Clone + fmt::Debug;
+
     /// The packet, together with what its frame says.
     fn encode(packet: &Packet<Self>, label: Label) -> Self::Coded;
 
@@ -168,15 +171,37 @@ pub trait Carried: Clone + Default {
     /// What [`Self::part`] took apart.
     fn join(image: Image, payload: Self) -> Self::Coded;
 
+    /// The TCP segment in a packet.
+    fn tcp(packet: &Packet<Self>) -> Option<TcpSight<Self::Connection>>;
+
+    /// Writes another window into the TCP segment in a packet.
+    fn set_window(packet: &mut Packet<Self>, window: u16);
+
     /// Whether the packet is to go unrepaired, for comparison. Simulations compare runs instead.
     fn is_bare(_: &Packet<Self>) -> bool {
         false
     }
 }
 
+impl<P> Packet<P> {
+    /// The TCP segment that its headers are.
+    pub fn tcp_sight(&self) -> Option<TcpSight<FlowId>> {
+        let Body::Tcp(segment) = self.body else { return None };
+        Some(TcpSight { connection: self.flow, side: self.from, segment, len: self.len })
+    }
+
+    /// Has them offer another window.
+    pub fn offer_window(&mut self, window: u16) {
+        if let Body::Tcp(segment) = &mut self.body {
+            segment.window = window;
+        }
+    }
+}
+
 /// The simulator's packets: all that they are is in their headers.
 impl Carried for () {
     type Coded = Image;
+    type Connection = FlowId;
 
     fn encode(packet: &Packet, label: Label) -> Image {
         Image::of(packet, label)
@@ -193,10 +218,19 @@ impl Carried for () {
     fn join(image: Image, (): ()) -> Image {
         image
     }
+
+    fn tcp(packet: &Packet) -> Option<TcpSight<FlowId>> {
+        packet.tcp_sight()
+    }
+
+    fn set_window(packet: &mut Packet, window: u16) {
+        packet.offer_window(window);
+    }
 }
 
 impl<P: Carried> Item for Packet<P> {
     type Coded = P::Coded;
+    type Connection = P::Connection;
 
     fn flow(&self) -> u32 {
         self.flow.0 << 1 | self.from.index() as u32
@@ -231,6 +265,14 @@ impl<P: Carried> Item for Packet<P> {
 
     fn is_marked(&self) -> bool {
         self.ecn == Ecn::Ce
+    }
+
+    fn tcp(&self) -> Option<TcpSight<P::Connection>> {
+        P::tcp(self)
+    }
+
+    fn set_window(&mut self, window: u16) {
+        P::set_window(self, window);
     }
 
     fn encode(&self, label: Label) -> P::Coded {

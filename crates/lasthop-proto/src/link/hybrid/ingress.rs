@@ -2,8 +2,10 @@
 
 use alloc::vec::Vec;
 
+use super::cap::Place;
 use super::frame::Item;
 use super::settings::HopConfig;
+use super::windows::{Ticket, Windows};
 use crate::queue::{CoDelConfig, FqCoDelConfig, ManagedQueue, Queued};
 use crate::tcp::config::Switch;
 use crate::time::{Duration, Instant};
@@ -13,19 +15,22 @@ const FRAME_BITS: u64 = 1514 * 8;
 
 /// A packet that waits.
 #[derive(Clone, Debug)]
-struct Entry<I>(I);
+struct Entry<I> {
+    item: I,
+    ticket: Option<Ticket>,
+}
 
 impl<I: Item> Queued for Entry<I> {
     fn bytes(&self) -> u32 {
-        self.0.bytes()
+        self.item.bytes()
     }
 
     fn flow(&self) -> u32 {
-        self.0.flow()
+        self.item.flow()
     }
 
     fn mark(&mut self) -> bool {
-        self.0.mark()
+        self.item.mark()
     }
 }
 
@@ -40,7 +45,7 @@ const MOST_OWED: u32 = 8;
 
 /// The queues.
 #[derive(Clone, Debug)]
-pub(super) struct Ingress<I> {
+pub(super) struct Ingress<I: Item> {
     queue: ManagedQueue<Entry<I>>,
     /// The target that was given.
     given: Duration,
@@ -50,6 +55,7 @@ pub(super) struct Ingress<I> {
     /// What the queues were tuned to.
     trip: Duration,
     gone: Vec<Entry<I>>,
+    windows: Windows<I::Connection>,
     dropped: u64,
     /// Packets that are still to be marked or dropped, as the hop lost as many to congestion.
     owed: u32,
@@ -65,7 +71,8 @@ impl<I: Item> Ingress<I> {
         let codel = codel(target, interval, Duration::ZERO);
         let config = FqCoDelConfig { codel, limit: config.queue, drop_batch: 1, ..FqCoDelConfig::default() };
         let queue = ManagedQueue::FqCoDel(crate::queue::FqCoDel::new(config).into());
-        Self { queue, given, target, interval, trip: Duration::ZERO, gone: Vec::new(), dropped: 0, owed: 0 }
+        let windows = Windows::new();
+        Self { queue, given, target, interval, trip: Duration::ZERO, gone: Vec::new(), windows, dropped: 0, owed: 0 }
     }
 
     /// Accepts the wait that a hop of that round trip makes: while a hole is repaired a flow stands still, and what its source sends then comes in one burst, of about a
@@ -86,24 +93,39 @@ impl<I: Item> Ingress<I> {
     }
 
     pub fn push(&mut self, now: Instant, item: I) {
-        self.queue.push(now, Entry(item), &mut self.gone);
-        self.count();
+        let ticket = self.windows.on_offered(now, &item);
+        self.queue.push(now, Entry { item, ticket }, &mut self.gone);
+        self.count(now);
     }
 
     pub fn pop(&mut self, now: Instant) -> Option<I> {
         loop {
-            let item = self.queue.pop(now, &mut self.gone);
-            self.count();
-            let Entry(mut item) = item?;
+            let Self { queue, gone, windows, .. } = self;
+            let entry = queue.pop_telling(now, gone, |entry| tell(now, windows, entry, Place::Entrance));
+            self.count(now);
+            let mut entry = entry?;
+            if let Some(ticket) = entry.ticket {
+                self.windows.on_left(now, ticket);
+            }
             if self.owed == 0 {
-                return Some(item);
+                return Some(entry.item);
             }
             self.owed -= 1;
-            if item.mark() {
-                return Some(item);
+            if tell(now, &mut self.windows, &mut entry, Place::Beyond) {
+                return Some(entry.item);
             }
             self.dropped += 1;
         }
+    }
+
+    /// A packet that came over the hop goes on.
+    pub fn on_arrived(&mut self, now: Instant, item: &mut I) {
+        self.windows.on_arrived(now, item);
+    }
+
+    /// Packets go another way.
+    pub fn forget_windows(&mut self) {
+        self.windows.forget();
     }
 
     /// The hop lost so many packets to congestion and repairs them: the sources are told, by as many marks or drops.
@@ -111,9 +133,11 @@ impl<I: Item> Ingress<I> {
         self.owed = self.owed.saturating_add(packets).min(MOST_OWED);
     }
 
-    fn count(&mut self) {
+    fn count(&mut self, now: Instant) {
         self.dropped += self.gone.len() as u64;
-        self.gone.clear();
+        for ticket in self.gone.drain(..).filter_map(|entry| entry.ticket) {
+            self.windows.on_left(now, ticket);
+        }
     }
 
     pub fn waiting(&self) -> usize {
@@ -123,6 +147,20 @@ impl<I: Item> Ingress<I> {
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
+
+    pub fn windows_cut(&self) -> u64 {
+        self.windows.cuts()
+    }
+
+    /// TCP connections that are remembered.
+    pub fn connections(&self) -> usize {
+        self.windows.len()
+    }
+}
+
+/// Tells the source of a packet of congestion: by a mark, or else by its window. Whether one of them did.
+fn tell<I: Item>(now: Instant, windows: &mut Windows<I::Connection>, entry: &mut Entry<I>, place: Place) -> bool {
+    entry.item.mark() || entry.ticket.is_some_and(|ticket| windows.tell(now, ticket, place))
 }
 
 /// What 1.5 frames take.

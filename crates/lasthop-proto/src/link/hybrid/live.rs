@@ -45,6 +45,7 @@ impl<I: Item> Hop<I> {
         while let Some(item) = self.ingress.pop(now) {
             items.push(item);
         }
+        self.ingress.forget_windows();
         self.receiver.release_all(&mut self.out);
         items
     }
@@ -65,6 +66,7 @@ impl Counters {
     pub fn plus(&self, other: &Self) -> Self {
         Self {
             dropped: self.dropped + other.dropped,
+            windows_cut: self.windows_cut + other.windows_cut,
             given_up: self.given_up + other.given_up,
             released: self.released + other.released,
             resent: self.resent + other.resent,

@@ -5,12 +5,14 @@
 //! simulator's and the lab's node is [`node::TwoEnded`]. `docs/models/two-ended-link.md` has the rules with their reasons.
 
 mod budget;
+mod cap;
 mod classify;
 mod code;
 mod congestion;
 mod control;
 mod detect;
 mod feedback;
+mod flight;
 mod frame;
 mod header;
 mod image;
@@ -25,6 +27,7 @@ mod rounds;
 mod sender;
 mod settings;
 mod status;
+mod windows;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -32,7 +35,7 @@ use alloc::vec::Vec;
 pub use self::code::{Coded, Gf, UNKNOWN, WINDOW, coefficient};
 pub use self::congestion::State;
 pub use self::control::RateRule;
-pub use self::frame::{Class, Feedback, Frame, Item, Label, Traffic, Why};
+pub use self::frame::{Class, Feedback, Frame, Item, Label, TcpSight, Traffic, Why};
 pub use self::header::Header;
 pub use self::image::{Carried, Image};
 pub use self::numbers::{PacketNumber, Symbol, Window, expand};
@@ -165,9 +168,12 @@ impl<I: Item> Hop<I> {
         self.ingress.push(now, item);
     }
 
-    /// The next packet that came over the hop.
-    pub fn poll_item(&mut self) -> Option<I> {
-        self.out.pop_front()
+    /// The next packet that came over the hop, as it goes on at `now`: the window that it offers may be smaller than it was, where the source that
+    /// it goes to is to be told of congestion.
+    pub fn poll_item(&mut self, now: Instant) -> Option<I> {
+        let mut item = self.out.pop_front()?;
+        self.ingress.on_arrived(now, &mut item);
+        Some(item)
     }
 
     fn repeats(&self) -> bool {

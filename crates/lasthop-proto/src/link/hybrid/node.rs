@@ -203,7 +203,7 @@ impl<P: Carried> Node<P> for TwoEnded<P> {
             *place = packet;
             return Some((port, node::Why::Given));
         }
-        if let Some(packet) = self.hop.poll_item() {
+        if let Some(packet) = self.hop.poll_item(now) {
             *place = packet;
             return Some((Port::WIRED, node::Why::Released));
         }

@@ -87,6 +87,8 @@ pub struct Sizes {
     pub decoder: (usize, usize),
     /// Flows that are remembered.
     pub flows: usize,
+    /// TCP connections that are remembered.
+    pub connections: usize,
 }
 
 /// What an end has counted.
@@ -94,6 +96,8 @@ pub struct Sizes {
 pub struct Counters {
     /// Packets dropped at the entrance.
     pub dropped: u64,
+    /// Times that a TCP source was told of congestion by the window that it is offered, where a packet would have been dropped.
+    pub windows_cut: u64,
     /// Packets given up by this end as a sender.
     pub given_up: u64,
     /// Packets handed on before an earlier one of their flow.

@@ -18,6 +18,7 @@ impl<I: Item> Hop<I> {
             span: self.receiver.span(),
             decoder: self.decoder.size(),
             flows: self.classifier.len(),
+            connections: self.ingress.connections(),
         }
     }
 
@@ -25,6 +26,7 @@ impl<I: Item> Hop<I> {
     pub fn counters(&self) -> Counters {
         Counters {
             dropped: self.ingress.dropped(),
+            windows_cut: self.ingress.windows_cut(),
             given_up: self.sender.given_up(),
             released: self.receiver.released(),
             ..self.counters

@@ -17,6 +17,7 @@ mod window;
 pub use self::bbr3::Bbr3Rule;
 use self::bsd::Bsd;
 pub use self::choice::{Control, ControlRule};
+pub(crate) use self::cubic::cube_root;
 pub use self::hystart::HystartRule;
 use self::ns2::Ns2;
 use self::rfc5681::Rfc5681;

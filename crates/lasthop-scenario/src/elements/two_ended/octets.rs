@@ -1,7 +1,7 @@
 //! A two-ended link whose packets have bytes: those of the lab.
 
 use lasthop_proto::event::Event;
-use lasthop_proto::link::hybrid::{Carried, Coded, Gf, HopConfig, Image, Label, node};
+use lasthop_proto::link::hybrid::{Carried, Coded, Gf, HopConfig, Image, Label, TcpSight, node};
 use lasthop_proto::node::{Disposition, Node, Port, Why};
 use lasthop_proto::packet::{FlowId, Packet};
 use lasthop_proto::time::Instant;
@@ -73,6 +73,7 @@ impl Coded for Combination {
 
 impl Carried for Octets {
     type Coded = Combination;
+    type Connection = FlowId;
 
     fn encode(packet: &Packet<Self>, label: Label) -> Combination {
         let Self(bytes) = &packet.payload;
@@ -95,6 +96,14 @@ impl Carried for Octets {
 
     fn join(image: Image, Self(bytes): Self) -> Combination {
         Combination { image, bytes: bytes.into() }
+    }
+
+    fn tcp(packet: &Packet<Self>) -> Option<TcpSight<FlowId>> {
+        packet.tcp_sight()
+    }
+
+    fn set_window(packet: &mut Packet<Self>, window: u16) {
+        packet.offer_window(window);
     }
 }
 

@@ -104,7 +104,13 @@ fn traffic(answer: &Value, before: Option<&Value>, index: usize, peer: &Value) -
     let number = |key: &str| number(peer, key) as u64;
     let share = 100.0 * number("/repair/bytes") as f64 / (number("/frames/bytes") as f64).max(1.0);
     let mut lines = vec![
-        format!("to it: {}; {} dropped at the entrance, {} wait", way("sent"), number("/dropped"), number("/waiting")),
+        format!(
+            "to it: {}; {} dropped at the entrance, {} spared by a smaller window, {} wait",
+            way("sent"),
+            number("/dropped"),
+            number("/windows_cut"),
+            number("/waiting")
+        ),
         format!(
             "from it: {}; {} restored by a code, {} out of order",
             way("received"),
@@ -225,7 +231,8 @@ mod tests {
                         "rate": 9_500_000, "finds_rate": true, "state": "repairing",
                         "mtu": 1442, "sent": { "packets": 1, "bytes": sent }, "received": { "packets": 2, "bytes": 120 },
                         "frames": { "packets": 9, "bytes": 1000 }, "repair": { "packets": 1, "bytes": 25 },
-                        "resent": 4, "redundant": 5, "given_up": 0, "restored": 3, "released": 0, "dropped": 0, "waiting": 6,
+                        "resent": 4, "redundant": 5, "given_up": 0, "restored": 3, "released": 0, "dropped": 0, "windows_cut": 8,
+                        "waiting": 6,
                     },
                     { "name": "van", "up_seconds": null },
                 ],
@@ -235,7 +242,7 @@ mod tests {
             status(&answer(126_000, 62.0), Some(&answer(1_000, 61.0))),
             "lasthop 0.1.0, up for 1 min 2 s; worker 7, never replaced\nlasthop0 on 0.0.0.0:51900; 1 handshake\n\
              2 datagrams that were seen before\nshore: at 192.0.2.7:51900 for 1 min, 60.1 ms, 9.5 Mbit/s found, 2.3 % lost, repairing, MTU 1442\n  \
-             to it: 1 packet, 123 KiB, 1.0 Mbit/s now; 0 dropped at the entrance, 6 wait\n  \
+             to it: 1 packet, 123 KiB, 1.0 Mbit/s now; 0 dropped at the entrance, 8 spared by a smaller window, 6 wait\n  \
              from it: 2 packets, 120 B, 0.00 kbit/s now; 3 restored by a code, 0 out of order\n  \
              repair: 4 sent again, 5 ahead of losses, 0 given up; 2.5 % of all bytes sent\nvan: no session\n"
         );

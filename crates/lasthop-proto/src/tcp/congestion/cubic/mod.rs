@@ -8,7 +8,7 @@ pub use self::linux::Linux;
 pub use self::rfc9438::Rfc9438;
 
 /// The largest integer whose cube is at most `x`, digit by digit from the top.
-fn cube_root(x: u128) -> u64 {
+pub(crate) fn cube_root(x: u128) -> u64 {
     let mut root = 0_u64;
     for bit in (0..42).rev() {
         let candidate = u128::from(root | 1 << bit);
