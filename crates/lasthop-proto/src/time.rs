@@ -79,6 +79,28 @@ impl Duration {
         self.0 as f64 / 1e9
     }
 
+    /// How many ticks of this length pass in the span, the last one as a whole: `self / tick`. A tick of no length counts as a
+    /// nanosecond.
+    #[inline]
+    pub const fn in_ticks(self, tick: Self) -> u64 {
+        // The kernels' usual ticks, at 250 and 1000 a second: dividing by a constant takes a multiplication.
+        match tick.0 {
+            4_000_000 => self.0 / 4_000_000,
+            1_000_000 => self.0 / 1_000_000,
+            0 => self.0,
+            tick => self.0 / tick,
+        }
+    }
+
+    /// The same, a tick that has begun counted as a whole one.
+    #[inline]
+    pub const fn in_ticks_begun(self, tick: Self) -> u64 {
+        match self.0 {
+            0 => 0,
+            nanos => Self(nanos - 1).in_ticks(tick) + 1,
+        }
+    }
+
     /// `self - other`, or zero when `other` is longer.
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
@@ -142,5 +164,36 @@ impl fmt::Display for Duration {
     /// Seconds with nanoseconds: `0.010000000`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&Instant(self.0), f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Kernels with `HZ` of 250, 1000, 100 and 300: just before, at and after the third tick.
+    #[test]
+    fn spans_count_in_ticks_of_any_length() {
+        for nanos in [4_000_000, 1_000_000, 10_000_000, 3_333_333] {
+            let tick = Duration::from_nanos(nanos);
+            let count = |span: u64| {
+                let span = Duration::from_nanos(span);
+                (span.in_ticks(tick), span.in_ticks_begun(tick))
+            };
+            assert_eq!(count(0), (0, 0), "{nanos}");
+            assert_eq!(count(1), (0, 1), "{nanos}");
+            assert_eq!(count(3 * nanos - 1), (2, 3), "{nanos}");
+            assert_eq!(count(3 * nanos), (3, 3), "{nanos}");
+            assert_eq!(count(3 * nanos + 1), (3, 4), "{nanos}");
+        }
+        // 2^64 - 1 = 4,611,686,018,427 * 4,000,000 + 1,551,615.
+        let ticks = |tick| (Duration::MAX.in_ticks(tick), Duration::MAX.in_ticks_begun(tick));
+        assert_eq!(ticks(Duration::from_millis(4)), (4_611_686_018_427, 4_611_686_018_428));
+    }
+
+    #[test]
+    fn a_tick_of_no_length_counts_as_a_nanosecond() {
+        let span = Duration::from_nanos(5);
+        assert_eq!((span.in_ticks(Duration::ZERO), span.in_ticks_begun(Duration::ZERO)), (5, 5));
     }
 }

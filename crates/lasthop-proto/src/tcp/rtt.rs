@@ -43,12 +43,17 @@ pub(super) fn jiffies_deadline(
     wheel: Switch,
     phase: Duration,
 ) -> Instant {
-    let (jiffy, phase) = (jiffy.as_nanos().max(1), phase.as_nanos());
-    let ticks = span.as_nanos().div_ceil(jiffy);
-    let expires = now.as_nanos().saturating_add(phase) / jiffy + ticks;
-    let level = if wheel.is_on() { (0..8).find(|level| ticks < 63 << (3 * level)).unwrap_or(8) } else { 0 };
+    let ticks = span.in_ticks_begun(jiffy);
+    let expires = (now + phase).since(Instant::ZERO).in_ticks(jiffy) + ticks;
+    let level = if wheel.is_on() { wheel_level(ticks) } else { 0 };
     let fires = ((expires >> (3 * level)) + 1) << (3 * level);
-    Instant::from_nanos(fires.saturating_mul(jiffy).saturating_sub(phase))
+    Instant::from_nanos(fires.saturating_mul(jiffy.as_nanos().max(1)).saturating_sub(phase.as_nanos()))
+}
+
+/// The wheel's level for a timer of so many ticks: the lowest of nine, the last one aside, with `ticks < 63 * 8^level`.
+fn wheel_level(ticks: u64) -> u32 {
+    let digits = (u64::BITS - (ticks / 63).leading_zeros()).div_ceil(3);
+    digits.min(8)
 }
 
 /// Linux's variance: the largest deviation of a round trip holds, and falls by a quarter of the difference each round.
@@ -428,6 +433,16 @@ mod tests {
         assert_eq!(deadline(28, 260, Switch::On), 320);
         assert_eq!(deadline(0, 2016, Switch::On), 2048);
         assert_eq!(deadline(100, 2016, Switch::On), 2304);
+    }
+
+    /// Level 0 takes less than 63 ticks, each one above it less than eight times as many; the ninth takes the rest.
+    #[test]
+    fn each_level_of_the_wheel_takes_eight_times_the_ticks() {
+        assert_eq!((wheel_level(0), wheel_level(62), wheel_level(63)), (0, 0, 1));
+        assert_eq!((wheel_level(503), wheel_level(504)), (1, 2));
+        assert_eq!((wheel_level(4031), wheel_level(4032)), (2, 3));
+        assert_eq!((wheel_level(132_120_575), wheel_level(132_120_576)), (7, 8));
+        assert_eq!(wheel_level(u64::MAX), 8);
     }
 
     #[test]

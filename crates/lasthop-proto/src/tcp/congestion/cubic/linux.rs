@@ -73,7 +73,7 @@ impl Linux {
     }
 
     fn jiffies(&self, span: Duration) -> u64 {
-        span.as_nanos() / self.jiffy.as_nanos()
+        span.in_ticks(self.jiffy)
     }
 
     fn now(&self, now: Instant) -> u64 {
@@ -138,7 +138,7 @@ impl Linux {
 
     /// The shortest round trip in jiffies, begun ones included.
     fn jiffies_of_min_rtt(&self) -> u64 {
-        self.min_rtt.map_or(0, |rtt| rtt.as_nanos().div_ceil(self.jiffy.as_nanos()))
+        self.min_rtt.map_or(0, |rtt| rtt.in_ticks_begun(self.jiffy))
     }
 
     fn stay_reno_friendly(&mut self) {
