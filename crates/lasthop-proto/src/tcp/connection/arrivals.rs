@@ -12,16 +12,22 @@ use crate::time::{Duration, Instant};
 
 impl Connection {
     /// Header prediction (Van Jacobson, as in 4.4BSD `tcp_input`): in a stream that flows one way a segment is the next data
-    /// and nothing else, or a pure acknowledgment. Says whether it was either; a segment that was not goes through all the
-    /// checks, with the same result.
+    /// and nothing else but a timestamp, or a pure acknowledgment. Says whether it was either; a segment that was not goes
+    /// through all the checks, with the same result.
     #[inline]
     pub(super) fn take_predicted(&mut self, now: Instant, packet: &Packet, segment: &Segment) -> bool {
         let expected = self.state == State::Established
-            && segment.flags == Flags::ACK
+            && segment.flags.without(Flags::PSH) == Flags::ACK
             && self.plain.is_on()
             && self.receiver.expects(segment.seq, packet.len);
         if !expected {
             return false;
+        }
+        if self.timestamps.is_on() {
+            if self.is_replay(segment, packet.len) {
+                return false;
+            }
+            self.note_timestamp(segment);
         }
         if packet.len == 0 {
             self.take_pure_ack(now, packet, segment);
@@ -29,7 +35,11 @@ impl Connection {
         }
         let predicted = self.acknowledges_nothing(segment);
         if predicted {
-            self.receiver.on_data(now, segment.seq, packet.len, Switch::Off);
+            if self.receiver.is_linux() {
+                self.hand_over(now, packet, segment, Switch::Off);
+            } else {
+                self.receiver.on_data(now, segment.seq, packet.len, Switch::Off);
+            }
             self.after_data(now);
         }
         predicted

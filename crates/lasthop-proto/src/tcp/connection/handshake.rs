@@ -94,8 +94,7 @@ impl Connection {
             Switch::On => Extras::Timestamps,
             Switch::Off => Extras::None,
         };
-        let options = self.timestamps.is_on() || self.ack_congestion.is_on();
-        let plain = !options && !self.ecn.is_on() && !self.receiver.is_linux();
+        let plain = !self.ack_congestion.is_on() && !self.ecn.is_on();
         self.plain = if plain { Switch::On } else { Switch::Off };
         self.sender.limit_mss(self.largest_payload());
         self.sender.set_window(u32::from(segment.window), segment.seq, segment.ack);
