@@ -248,10 +248,13 @@ impl Flight {
                 break;
             }
             each(first);
-            self.sacked -= u32::from(first.is_sacked());
-            self.lost -= u32::from(first.is_lost());
-            self.resent -= u32::from(first.is_resent());
-            self.waiting -= u32::from(first.is_waiting());
+            // Most segments bear no mark.
+            if first.marks != 0 {
+                self.sacked -= u32::from(first.is_sacked());
+                self.lost -= u32::from(first.is_lost());
+                self.resent -= u32::from(first.is_resent());
+                self.waiting -= u32::from(first.is_waiting());
+            }
             self.segments.pop_front();
             self.base += 1;
         }

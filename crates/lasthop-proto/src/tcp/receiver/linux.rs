@@ -282,7 +282,9 @@ impl Receiver {
     /// Puts the data where it belongs (`tcp_data_queue`).
     fn place_arrival(&mut self, now: Instant, arrival: &Arrival, linux: &mut Linux) {
         let Arrival { seq, len, ecn, .. } = *arrival;
-        let (end, edge, window) = (seq + len, self.edge_beside(linux), self.offered());
+        let (end, window) = (seq + len, self.offered());
+        // The next segment lies within what was offered last, behind which the edge never is; where it is then, is no matter.
+        let edge = if self.expects(seq, len) { self.rcv_adv } else { self.edge_beside(linux) };
         (linux.rto, linux.now) = (arrival.rto, now);
         if end.lt(self.last_ack_sent) {
             return self.answer_old(seq, end, window, linux);
@@ -389,13 +391,12 @@ impl Receiver {
 
     fn delay_as_linux(&mut self, now: Instant, srtt: Option<Duration>, linux: &mut Linux) {
         let wait = linux.wait(srtt);
-        let leaves = self.timer(now, wait);
         match self.due {
             AckDue::Now => {}
-            AckDue::No => self.due = AckDue::Delayed(leaves),
+            AckDue::No => self.due = AckDue::Delayed(self.timer(now, wait)),
             // It is about to leave anyhow.
             AckDue::Delayed(at) if at <= now + wait / 4 => self.due = AckDue::Now,
-            AckDue::Delayed(at) => self.due = AckDue::Delayed(at.min(leaves)),
+            AckDue::Delayed(at) => self.due = AckDue::Delayed(at.min(self.timer(now, wait))),
         }
     }
 
@@ -474,8 +475,11 @@ impl Receiver {
         }
         let open = self.rcv_adv.since(self.rcv_nxt);
         let most = linux.tuning().map_or(self.config.receive_buffer, Autotune::clamp);
+        if bytes == 0 || open > most / 2 {
+            return false;
+        }
         let offer = self.offer_beside(linux).0;
-        bytes > 0 && open <= most / 2 && offer > 0 && offer / 2 >= open
+        offer > 0 && offer / 2 >= open
     }
 
     /// The timer of a delayed acknowledgment expired (`tcp_delack_timer_handler`).

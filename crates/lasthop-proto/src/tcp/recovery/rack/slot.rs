@@ -38,8 +38,15 @@ impl Slot {
     #[inline]
     pub fn begin(&mut self, s: &SendState, now: Instant) -> &mut Rack {
         let peer = self.peer;
-        self.rack.get_or_insert_with(|| Box::new(Rack::new(s, now, peer)))
+        self.rack.get_or_insert_with(|| fresh(s, now, peer))
     }
+}
+
+/// Once a connection, and out of the way of what each segment does.
+#[cold]
+#[inline(never)]
+fn fresh(s: &SendState, now: Instant, peer: Peer) -> Box<Rack> {
+    Box::new(Rack::new(s, now, peer))
 }
 
 impl LossRecovery for Slot {
@@ -49,15 +56,18 @@ impl LossRecovery for Slot {
 
     fn on_timeout(&mut self, _s: &mut SendState) {}
 
+    #[inline]
     fn next_hole(&mut self, s: &SendState, now: Instant) -> Option<(Seq, Seq, Cause)> {
         let rack = self.begin(s, now);
         if rack.has_hole() { rack.next_hole(s, now) } else { None }
     }
 
+    #[inline]
     fn may_send_new(&mut self, s: &SendState, now: Instant) -> Option<bool> {
         Some(self.begin(s, now).may_send_new(s, now))
     }
 
+    #[inline]
     fn on_sent(&mut self, s: &SendState, now: Instant, seq: Seq, end: Seq) {
         // The SYN is no data.
         if let Some(rack) = self.rack.as_deref_mut() {
