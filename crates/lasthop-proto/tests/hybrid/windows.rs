@@ -37,12 +37,21 @@ enum Heed {
     Nothing,
 }
 
+/// What becomes of what was dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Holes {
+    Stay,
+    /// At once, by a way of its own.
+    AreFilled,
+}
+
 /// A connection over a hop: a source with a window that does not change, behind end 0, and a receiver behind end 1.
 struct World<'a> {
     link: Link<'a>,
     /// From the source to the hop, one way.
     wire: Duration,
     heed: Heed,
+    holes: Holes,
     /// Bytes that the source has under way at most.
     window: u32,
     /// What the receiver offers, in units of `1 << shift` bytes.
@@ -78,6 +87,7 @@ impl World<'_> {
             link,
             wire: millis(wire),
             heed: Heed::Windows,
+            holes: Holes::Stay,
             window: segments * SEGMENT,
             offers,
             shift,
@@ -116,21 +126,26 @@ impl World<'_> {
             self.heard.push((now, bytes));
         }
         let echoed = segment.options.timestamps.map_or(0, |stamps| stamps.val);
-        let mut send = vec![];
         if syn {
-            send.push((self.next, 0));
+            self.send(now, echoed, self.next, 0);
         }
+        self.go_on(now, echoed);
+    }
+
+    /// Sends what its window and the one that it is offered allow.
+    fn go_on(&mut self, now: Instant, echoed: u32) {
         while self.next.since(self.acked) + SEGMENT <= self.window
             && (self.heed == Heed::Nothing || (self.next + SEGMENT).le(self.edge))
         {
-            send.push((self.next, SEGMENT));
+            self.send(now, echoed, self.next, SEGMENT);
             self.next += SEGMENT;
         }
-        for (seq, len) in send {
-            let options = Options { timestamps: self.stamps(echoed), ..Options::default() };
-            let segment = Segment { seq, ack: Seq(2001), window: 500, flags: Flags::ACK, options };
-            self.to_hop.push_back((now + self.wire, tcp(Side::Initiator, segment, len)));
-        }
+    }
+
+    fn send(&mut self, now: Instant, echoed: u32, seq: Seq, len: u32) {
+        let options = Options { timestamps: self.stamps(echoed), ..Options::default() };
+        let segment = Segment { seq, ack: Seq(2001), window: 500, flags: Flags::ACK, options };
+        self.to_hop.push_back((now + self.wire, tcp(Side::Initiator, segment, len)));
     }
 
     fn on_receiver(&mut self, packet: &Packet) {
@@ -146,6 +161,9 @@ impl World<'_> {
             let answer = Segment { seq: Seq(2000), ack: self.expected, window, flags, options };
             self.link.offer(1, tcp(Side::Acceptor, answer, 0));
             return;
+        }
+        if self.holes == Holes::AreFilled {
+            self.expected = self.expected.max(segment.seq);
         }
         let is_next = segment.seq == self.expected;
         if is_next {
@@ -172,7 +190,7 @@ impl World<'_> {
             let now = self.link.now;
             let came: Vec<_> = self.link.taken[1][self.seen[1]..].iter().map(|(_, packet)| *packet).collect();
             self.seen[1] += came.len();
-            came.iter().for_each(|packet| self.on_receiver(packet));
+            came.iter().filter(|packet| packet.flow == FLOW).for_each(|packet| self.on_receiver(packet));
             let came: Vec<_> = self.link.taken[0][self.seen[0]..].iter().map(|(at, packet)| (*at, *packet)).collect();
             self.seen[0] += came.len();
             self.to_source.extend(came.iter().map(|(at, packet)| (*at + self.wire, *packet)));
@@ -182,6 +200,15 @@ impl World<'_> {
             while let Some((_, packet)) = due(&mut self.to_hop, now) {
                 self.link.offer(0, packet);
             }
+        }
+    }
+
+    /// Lets time pass, while nineteen others fill the hop.
+    fn run_beside_others(&mut self, until: u64) {
+        while self.link.now < ms(until) {
+            let now = self.link.now.as_nanos() as u32 / 1_000_000;
+            self.link.offer(0, segment(10 + now % 19, now));
+            self.run_until(self.link.now + millis(1));
         }
     }
 
@@ -240,6 +267,48 @@ fn a_far_edge_comes_nearer_before_it_is_used() {
     world.run_until(ms(8_000));
     let Counters { dropped, windows_cut, .. } = world.counters();
     assert!(dropped >= 1 && windows_cut == 0, "{dropped} {windows_cut}");
+    assert_eq!(world.retracted, 0);
+}
+
+/// Where the edge was far ahead while others shared the hop, it comes near when they are long gone: no window is smaller than a cut of what the source has under way by
+/// then. No queue is told of below 105 ms, and the hop holds 100 ms: 205 segments, of which 7/10.
+#[test]
+fn a_far_edge_does_not_bring_an_old_cap_with_it() {
+    let mut world = World::new(50, 0, 60, 31_250, 7);
+    world.holes = Holes::AreFilled;
+    world.run_beside_others(20_000);
+    let Counters { dropped, windows_cut, .. } = world.counters();
+    assert!(dropped >= 1 && windows_cut == 0, "{dropped} {windows_cut}");
+    assert!(world.least(ms(19_000)) > 2_000_000);
+    world.window = 230 * SEGMENT;
+    // 4 MB take three seconds.
+    world.run_until(ms(26_000));
+    let least = world.least(ms(20_000));
+    assert!(least < 400_000 && least >= 205 * SEGMENT * 7 / 10, "{least}");
+    assert_eq!(world.retracted, 0);
+}
+
+/// A source that was held to its part of a hop among twenty, and pauses, sends in bursts when it goes on: all of a window, and nothing for the rest of the round trip. It has the whole hop in a
+/// few round trips all the same: its cap doubles in each.
+#[test]
+fn a_cap_grows_after_a_pause() {
+    let mut world = World::new(100, 0, 150, 3125, 7);
+    world.holes = Holes::AreFilled;
+    world.run_beside_others(60_000);
+    // A round trip of the hop and the accepted wait hold some 20 segments, one each 20 ms.
+    let low = world.least(ms(50_000));
+    assert!(low < 50 * SEGMENT, "{low}");
+    world.window = 0;
+    world.run_until(ms(64_000));
+    world.window = 230 * SEGMENT;
+    let stamp = world.stamps(0).unwrap().val;
+    world.go_on(world.link.now, stamp);
+    // Doubled in each of 200 ms it is above 200 segments within five of them.
+    world.run_until(ms(66_000));
+    let before = world.expected;
+    world.run_until(ms(67_000));
+    let got = world.expected.since(before);
+    assert!(got >= 900 * SEGMENT, "{} segments, {}", got / SEGMENT, world.least(ms(66_000)) / SEGMENT);
     assert_eq!(world.retracted, 0);
 }
 

@@ -52,6 +52,17 @@ enum Effect {
     /// For so many round trips not yet.
     Pending(u8),
     Shown,
+    /// A packet was dropped in its place so many round trips ago: the right edge stands far ahead of what it left, and the source is told by drops until it comes near.
+    Far(u8),
+}
+
+/// How far ahead a source's right edge is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Edge {
+    /// So many of its flights: it is told by it.
+    Near(u32),
+    /// It would come to it too late, or with too much.
+    Far,
 }
 
 /// Where a queue stands that a source is told of.
@@ -70,6 +81,8 @@ pub(super) enum Told {
     Before,
     /// By this one.
     Now,
+    /// By a drop, since its edge is far ahead.
+    Dropped,
 }
 
 /// The cap of one flow.
@@ -93,10 +106,16 @@ pub(super) struct Cap {
 
 impl Cap {
     /// A cut of a flow; `None` where so little is under way that there is nothing to cut.
-    pub fn cut(now: Instant, load: Load, place: Place) -> Option<Self> {
+    pub fn cut(now: Instant, load: Load, place: Place, edge: Edge) -> Option<Self> {
         let bytes = (u64::from(load.flight) * u64::from(BETA.0) / u64::from(BETA.1)) as u32;
         let bytes = bytes.max(LEAST.saturating_mul(load.segment));
-        let (top, grown, effect) = (load.flight, Duration::ZERO, Effect::Pending(0));
+        let (top, grown) = (load.flight, Duration::ZERO);
+        let (effect, flights) = match edge {
+            Edge::Near(flights) => (Effect::Pending(0), flights),
+            Edge::Far => (Effect::Far(0), 0),
+        };
+        // It uses up one in a round trip before it feels the cut.
+        let rounds = ROUNDS.max(u8::try_from(flights.saturating_add(1)).unwrap_or(u8::MAX));
         (bytes < top).then_some(Self {
             bytes,
             top,
@@ -105,9 +124,14 @@ impl Cap {
             grown,
             cut_at: now,
             effect,
-            rounds: ROUNDS,
+            rounds,
             place,
         })
+    }
+
+    /// By what the source is told when this is new.
+    pub fn told(&self) -> Told {
+        if matches!(self.effect, Effect::Far(_)) { Told::Dropped } else { Told::Now }
     }
 
     /// Bytes that the source may have under way.
@@ -115,34 +139,42 @@ impl Cap {
         self.bytes
     }
 
-    /// The source was offered so many of its flights: it uses up one in a round trip before it feels the cut.
-    pub fn wait_for(&mut self, flights: u32) {
-        self.rounds = ROUNDS.max(u8::try_from(flights.saturating_add(1)).unwrap_or(u8::MAX));
-    }
-
     /// Congestion is to be told. Whether the source is told by a cut now, or was by the last one, which it may not have heard of.
-    pub fn signal(&mut self, now: Instant, load: Load, place: Place) -> Option<Told> {
-        if let Effect::Pending(rounds) = self.effect {
-            let waits = rounds < self.rounds && now.since(self.cut_at) < PATIENCE;
-            return waits.then_some(Told::Before);
+    pub fn signal(&mut self, now: Instant, load: Load, place: Place, edge: Edge) -> Option<Told> {
+        let is_recent = |rounds, most| rounds < most && now.since(self.cut_at) < PATIENCE;
+        match self.effect {
+            Effect::Pending(rounds) => return is_recent(rounds, self.rounds).then_some(Told::Before),
+            Effect::Far(rounds) if is_recent(rounds, ROUNDS) => return Some(Told::Before),
+            // Told by drops, as many as there are.
+            Effect::Far(_) if edge == Edge::Far => return None,
+            Effect::Far(_) | Effect::Shown => {}
         }
-        // More than the cap was under way before it.
-        let flight = load.flight.min(self.bytes.saturating_add(load.segment));
-        *self = Self::cut(now, Load { flight, ..load }, place)?;
-        Some(Told::Now)
+        // More than the cap was under way before it, unless the edge was far.
+        let most = match self.effect {
+            Effect::Far(_) => LARGEST,
+            _ => self.bytes.saturating_add(load.segment),
+        };
+        *self = Self::cut(now, Load { flight: load.flight.min(most), ..load }, place, edge)?;
+        Some(self.told())
     }
 
     /// A round trip is over, at whose end the source may have so many bytes under way. Windows are told in units.
     pub fn on_round(&mut self, round: Round, Offered { bytes, unit }: Offered, segment: u32) {
-        if let Effect::Pending(rounds) = self.effect {
-            let rounds = rounds.saturating_add(1);
-            let stands = bytes > self.bytes.saturating_add(segment.max(unit));
-            self.effect = if rounds < ROUNDS || stands { Effect::Pending(rounds) } else { Effect::Shown };
-            return;
-        }
-        // A source that does not come near its cap is held by something else.
-        if round.most >= self.bytes - self.bytes / 8 {
-            self.grow(round, segment);
+        let stands = bytes > self.bytes.saturating_add(segment.max(unit));
+        match self.effect {
+            Effect::Pending(rounds) => {
+                let rounds = rounds.saturating_add(1);
+                self.effect = if rounds < ROUNDS || stands { Effect::Pending(rounds) } else { Effect::Shown };
+            }
+            Effect::Far(rounds) => {
+                // What drops leave to the source, not what they did long ago.
+                self.bytes = self.bytes.max(round.most);
+                (self.top, self.low, self.friendly) = (self.bytes, self.bytes, self.bytes);
+                self.effect = if stands { Effect::Far(rounds.saturating_add(1)) } else { Effect::Shown };
+            }
+            // A source that does not come near its cap is held by something else.
+            Effect::Shown if round.most >= self.bytes - self.bytes / 8 => self.grow(round, segment),
+            Effect::Shown => {}
         }
     }
 

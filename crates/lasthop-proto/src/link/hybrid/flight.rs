@@ -89,10 +89,14 @@ impl Rounds {
         }
     }
 
-    /// An acknowledgment with that timestamp goes to the source. Returns the round that is over with it.
-    pub fn on_acked(&mut self, now: Instant, acked: Seq, stamp: Option<u32>) -> Option<Round> {
+    /// An acknowledgment with that timestamp goes to the source, of whose flow nothing waits since `empty`. Returns the round that is over with it.
+    pub fn on_acked(&mut self, now: Instant, acked: Seq, stamp: Option<u32>, empty: Option<Instant>) -> Option<Round> {
         let is_over = self.end.is_some_and(|end| acked.ge(end));
         let round = is_over.then(|| {
+            if let Some(since) = empty {
+                // The rest of this round; the next one counts what comes from now on.
+                self.was_empty(now, since);
+            }
             let round = Round { took: now.since(self.begun), idle: self.idle, most: self.most[0] };
             (self.begun, self.end, self.idle, self.most) = (now, None, Duration::ZERO, [0, self.most[0]]);
             // One that was asked before says nothing of the new one's end.

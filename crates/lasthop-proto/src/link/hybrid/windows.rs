@@ -6,7 +6,7 @@
 
 use alloc::collections::BTreeMap;
 
-use super::cap::{Cap, Load, Offered, Place, Told};
+use super::cap::{Cap, Edge, Load, Offered, Place, Told};
 use super::flight::{Answer, Rounds};
 use super::frame::{Item, TcpSight, Traffic};
 use crate::packet::{Flags, FlowId, Side};
@@ -111,26 +111,17 @@ impl<C> Connection<C> {
             return None;
         }
         let load = Load { flight: self.rounds.most(), segment: self.segment };
+        let flights = edge.since(acked).div_ceil(load.flight.max(1));
+        let most = if self.rounds.are_steady() { FAR } else { NEAR };
+        let edge = if flights > most { Edge::Far } else { Edge::Near(flights) };
         let told = match &mut self.cap {
-            Some(cap) => cap.signal(now, load, place)?,
-            None => {
-                self.cap = Some(Cap::cut(now, load, place)?);
-                Told::Now
-            }
+            Some(cap) => cap.signal(now, load, place, edge)?,
+            None => self.cap.insert(Cap::cut(now, load, place, edge)?).told(),
         };
-        if told == Told::Now {
-            let steady = self.rounds.are_steady();
+        if told != Told::Before {
             self.rounds.begin(now);
-            let flights = edge.since(acked).div_ceil(load.flight.max(1));
-            // The source would come to the edge too late, or with too much.
-            if flights > if steady { FAR } else { NEAR } {
-                return None;
-            }
-            if let Some(cap) = &mut self.cap {
-                cap.wait_for(flights);
-            }
         }
-        Some(told)
+        (told != Told::Dropped).then_some(told)
     }
 
     /// A packet goes on to the side here: the window that it is to offer.
@@ -155,7 +146,8 @@ impl<C> Connection<C> {
             return self.offer(segment.ack, segment.window, shift, edge);
         }
         let stamp = segment.options.timestamps.map(|stamps| stamps.val);
-        let round = self.rounds.on_acked(now, segment.ack, stamp);
+        let empty = self.left.ge(self.tracking.next(self.local)).then_some(self.empty);
+        let round = self.rounds.on_acked(now, segment.ack, stamp, empty);
         let allowed = match &mut self.cap {
             Some(cap) => {
                 if let Some(round) = round {
