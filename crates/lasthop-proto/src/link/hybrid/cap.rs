@@ -65,15 +65,6 @@ pub(super) enum Edge {
     Far,
 }
 
-/// Where a queue stands that a source is told of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
-    /// In front of the hop, where a flow that leaves none has too little under way.
-    Entrance,
-    /// Somewhere on the hop, among others' packets.
-    Beyond,
-}
-
 /// By what a source is told of congestion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Told {
@@ -101,12 +92,11 @@ pub(super) struct Cap {
     effect: Effect,
     /// In so many round trips the cut must show.
     rounds: u8,
-    place: Place,
 }
 
 impl Cap {
     /// A cut of a flow; `None` where so little is under way that there is nothing to cut.
-    pub fn cut(now: Instant, load: Load, place: Place, edge: Edge) -> Option<Self> {
+    pub fn cut(now: Instant, load: Load, edge: Edge) -> Option<Self> {
         let bytes = (u64::from(load.flight) * u64::from(BETA.0) / u64::from(BETA.1)) as u32;
         let bytes = bytes.max(LEAST.saturating_mul(load.segment));
         let (top, grown) = (load.flight, Duration::ZERO);
@@ -116,17 +106,7 @@ impl Cap {
         };
         // It uses up one in a round trip before it feels the cut.
         let rounds = ROUNDS.max(u8::try_from(flights.saturating_add(1)).unwrap_or(u8::MAX));
-        (bytes < top).then_some(Self {
-            bytes,
-            top,
-            low: bytes,
-            friendly: bytes,
-            grown,
-            cut_at: now,
-            effect,
-            rounds,
-            place,
-        })
+        (bytes < top).then_some(Self { bytes, top, low: bytes, friendly: bytes, grown, cut_at: now, effect, rounds })
     }
 
     /// By what the source is told when this is new.
@@ -140,13 +120,12 @@ impl Cap {
     }
 
     /// Congestion is to be told. Whether the source is told by a cut now, or was by the last one, which it may not have heard of.
-    pub fn signal(&mut self, now: Instant, load: Load, place: Place, edge: Edge) -> Option<Told> {
+    pub fn signal(&mut self, now: Instant, load: Load, edge: Edge) -> Option<Told> {
         let is_recent = |rounds, most| rounds < most && now.since(self.cut_at) < PATIENCE;
         match self.effect {
             Effect::Pending(rounds) => return is_recent(rounds, self.rounds).then_some(Told::Before),
-            Effect::Far(rounds) if is_recent(rounds, ROUNDS) => return Some(Told::Before),
-            // Told by drops, as many as there are.
-            Effect::Far(_) if edge == Edge::Far => return None,
+            // Told by drops, as many as ever: those of one round trip are one signal to the source.
+            Effect::Far(rounds) if edge == Edge::Far || is_recent(rounds, ROUNDS) => return None,
             Effect::Far(_) | Effect::Shown => {}
         }
         // More than the cap was under way before it, unless the edge was far.
@@ -154,7 +133,7 @@ impl Cap {
             Effect::Far(_) => LARGEST,
             _ => self.bytes.saturating_add(load.segment),
         };
-        *self = Self::cut(now, Load { flight: load.flight.min(most), ..load }, place, edge)?;
+        *self = Self::cut(now, Load { flight: load.flight.min(most), ..load }, edge)?;
         Some(self.told())
     }
 
@@ -180,7 +159,7 @@ impl Cap {
 
     fn grow(&mut self, round: Round, segment: u32) {
         let (took, idle) = (round.took.as_nanos().max(1), round.idle.as_nanos());
-        if self.place == Place::Entrance && idle.saturating_mul(IDLE) > took {
+        if idle.saturating_mul(IDLE) > took {
             // In the rest of the time the cap was used: at most it doubles.
             let busy = took.saturating_sub(idle).max(took / 2).max(1);
             let more = u128::from(self.bytes) * u128::from(took) / u128::from(busy);

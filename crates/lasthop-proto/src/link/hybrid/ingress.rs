@@ -2,7 +2,6 @@
 
 use alloc::vec::Vec;
 
-use super::cap::Place;
 use super::frame::Item;
 use super::settings::HopConfig;
 use super::windows::{Ticket, Windows};
@@ -101,7 +100,9 @@ impl<I: Item> Ingress<I> {
     pub fn pop(&mut self, now: Instant) -> Option<I> {
         loop {
             let Self { queue, gone, windows, .. } = self;
-            let entry = queue.pop_telling(now, gone, |entry| tell(now, windows, entry, Place::Entrance));
+            let entry = queue.pop_telling(now, gone, |entry| {
+                entry.item.mark() || entry.ticket.is_some_and(|ticket| windows.tell(now, ticket))
+            });
             self.count(now);
             let mut entry = entry?;
             if let Some(ticket) = entry.ticket {
@@ -111,7 +112,8 @@ impl<I: Item> Ingress<I> {
                 return Some(entry.item);
             }
             self.owed -= 1;
-            if tell(now, &mut self.windows, &mut entry, Place::Beyond) {
+            // Its queue stands among others' packets, whose sources hear of it by drops: a cap would leave to them what it takes, and not see when they are gone.
+            if entry.item.mark() {
                 return Some(entry.item);
             }
             self.dropped += 1;
@@ -156,11 +158,6 @@ impl<I: Item> Ingress<I> {
     pub fn connections(&self) -> usize {
         self.windows.len()
     }
-}
-
-/// Tells the source of a packet of congestion: by a mark, or else by its window. Whether one of them did.
-fn tell<I: Item>(now: Instant, windows: &mut Windows<I::Connection>, entry: &mut Entry<I>, place: Place) -> bool {
-    entry.item.mark() || entry.ticket.is_some_and(|ticket| windows.tell(now, ticket, place))
 }
 
 /// What 1.5 frames take.

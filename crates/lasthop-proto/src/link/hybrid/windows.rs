@@ -6,7 +6,7 @@
 
 use alloc::collections::BTreeMap;
 
-use super::cap::{Cap, Edge, Load, Offered, Place, Told};
+use super::cap::{Cap, Edge, Load, Offered, Told};
 use super::flight::{Answer, Rounds};
 use super::frame::{Item, TcpSight, Traffic};
 use crate::packet::{Flags, FlowId, Side};
@@ -103,7 +103,7 @@ impl<C> Connection<C> {
     }
 
     /// Congestion is to be told to the side here.
-    fn signal(&mut self, now: Instant, place: Place) -> Option<Told> {
+    fn signal(&mut self, now: Instant) -> Option<Told> {
         self.tracking.shift(self.local.peer())?;
         let (acked, edge) = (self.tracking.acked(self.local)?, self.edge?);
         // Who does not keep to a window is not told by one.
@@ -115,8 +115,8 @@ impl<C> Connection<C> {
         let most = if self.rounds.are_steady() { FAR } else { NEAR };
         let edge = if flights > most { Edge::Far } else { Edge::Near(flights) };
         let told = match &mut self.cap {
-            Some(cap) => cap.signal(now, load, place, edge)?,
-            None => self.cap.insert(Cap::cut(now, load, place, edge)?).told(),
+            Some(cap) => cap.signal(now, load, edge)?,
+            None => self.cap.insert(Cap::cut(now, load, edge)?).told(),
         };
         if told != Told::Before {
             self.rounds.begin(now);
@@ -250,12 +250,9 @@ impl<C: Ord + Clone> Windows<C> {
     }
 
     /// Congestion is to be told to the source of a packet: whether it need not be dropped for it.
-    pub fn tell(&mut self, now: Instant, ticket: Ticket, place: Place) -> bool {
-        let told = if ticket.end.is_some() {
-            self.of(ticket).and_then(|connection| connection.signal(now, place))
-        } else {
-            None
-        };
+    pub fn tell(&mut self, now: Instant, ticket: Ticket) -> bool {
+        let told =
+            if ticket.end.is_some() { self.of(ticket).and_then(|connection| connection.signal(now)) } else { None };
         self.cuts += u64::from(told == Some(Told::Now));
         told.is_some()
     }
