@@ -65,6 +65,8 @@ struct World<'a> {
     edge: Seq,
     retracted: u32,
     expected: Seq,
+    /// What the receiver sends next.
+    said: Seq,
     unacked: u32,
     to_source: VecDeque<(Instant, Packet)>,
     to_hop: VecDeque<(Instant, Packet)>,
@@ -98,6 +100,7 @@ impl World<'_> {
             edge: first,
             retracted: 0,
             expected: Seq(7),
+            said: Seq(2001),
             unacked: 0,
             to_source: VecDeque::new(),
             to_hop: VecDeque::new(),
@@ -172,7 +175,7 @@ impl World<'_> {
         }
         if self.unacked >= 2 * SEGMENT || (packet.len > 0 && !is_next) {
             self.unacked = 0;
-            let ack = Segment { seq: Seq(2001), ack: self.expected, window: self.offers, flags: Flags::ACK, options };
+            let ack = Segment { seq: self.said, ack: self.expected, window: self.offers, flags: Flags::ACK, options };
             self.link.offer(1, tcp(Side::Acceptor, ack, 0));
         }
     }
@@ -258,6 +261,31 @@ fn a_source_is_told_by_its_window() {
             assert!((curve(t - 0.8) * 0.98..curve(t - 0.3) * 1.02).contains(&bytes), "{way} {wire} {t}: {bytes}");
         }
     }
+}
+
+/// Data that came twice may still tell its receiver of a window (SEG.WL1 of RFC 9293 §3.10.7.4): it grants no more than was granted.
+#[test]
+fn data_that_comes_again_grants_no_more() {
+    let mut world = World::new(50, 0, 230, 3125, 7);
+    world.run_until(ms(3_000));
+    assert_eq!((world.counters().windows_cut, world.retracted), (1, 0));
+    let send = |world: &mut World<'_>| {
+        let options = Options { timestamps: world.stamps(1), ..Options::default() };
+        let (ack, window) = (world.expected, world.offers);
+        let data = Segment { seq: Seq(2001), ack, window, flags: Flags::ACK, options };
+        world.link.offer(1, tcp(Side::Acceptor, data, 50));
+    };
+    send(&mut world);
+    world.said = Seq(2051);
+    world.run_until(ms(3_200));
+    let options = Options { timestamps: world.stamps(1), ..Options::default() };
+    let heard = Segment { seq: world.next, ack: Seq(2051), window: 500, flags: Flags::ACK, options };
+    world.link.offer(0, tcp(Side::Initiator, heard, 0));
+    world.run_until(ms(3_201));
+    assert_eq!(world.retracted, 0);
+    send(&mut world);
+    world.run_until(ms(3_500));
+    assert_eq!(world.retracted, 0);
 }
 
 /// Where the edge is too far ahead to be felt, a packet is dropped as ever; the edge stands from then on.

@@ -131,7 +131,10 @@ impl<C> Connection<C> {
             Take::Opened => self.begin(now),
             Take::Reset => (self.edge, self.cap) = (None, None),
             Take::Believed => {}
-            Take::Old | Take::Refused => return None,
+            // Of data that comes again no acknowledgment is believed, and one beyond the edge is none.
+            Take::Old if self.edge.is_none_or(|edge| segment.ack.gt(edge)) => return None,
+            Take::Old => {}
+            Take::Refused => return None,
         }
         let shift = self.tracking.shift(self.local.peer())?;
         if !segment.flags.has(Flags::ACK) || segment.flags.has(Flags::RST) {
@@ -141,8 +144,8 @@ impl<C> Connection<C> {
         let shift = if segment.flags.has(Flags::SYN) { 0 } else { shift };
         let offered = segment.ack + (u32::from(segment.window) << shift);
         let edge = self.edge.map_or(offered, |edge| edge.max(segment.ack));
-        if self.tracking.acked(self.local) != Some(segment.ack) {
-            // An older one grants no more than has been granted.
+        if taken == Take::Old || self.tracking.acked(self.local) != Some(segment.ack) {
+            // An older one, and data that comes again, grant no more than has been granted.
             return self.offer(segment.ack, segment.window, shift, edge);
         }
         let stamp = segment.options.timestamps.map(|stamps| stamps.val);
