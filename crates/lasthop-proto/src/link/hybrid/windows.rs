@@ -68,14 +68,22 @@ impl<C> Connection<C> {
         (self.left, self.rounds) = (self.tracking.next(self.local), Rounds::new(now));
     }
 
+    /// What to think of a packet, of either side; with one that begins or ends the connection, what was offered before is void.
+    fn take<K>(&mut self, now: Instant, sight: &TcpSight<K>) -> Take {
+        let taken = self.tracking.take(now, sight.side, &sight.segment, sight.len);
+        match taken {
+            Take::Opened => self.begin(now),
+            Take::Reset => (self.edge, self.cap) = (None, None),
+            Take::Believed | Take::Old | Take::Refused => {}
+        }
+        taken
+    }
+
     /// The side here has sent a packet.
     fn on_sent<K>(&mut self, now: Instant, sight: &TcpSight<K>) {
         let before = self.tracking.next(self.local);
-        match self.tracking.take(now, sight.side, &sight.segment, sight.len) {
-            Take::Opened => self.begin(now),
-            Take::Reset => (self.edge, self.cap) = (None, None),
-            Take::Believed => {}
-            Take::Old | Take::Refused => return,
+        if matches!(self.take(now, sight), Take::Old | Take::Refused) {
+            return;
         }
         self.segment = self.segment.max(sight.len);
         let high = self.tracking.next(self.local);
@@ -126,11 +134,9 @@ impl<C> Connection<C> {
 
     /// A packet goes on to the side here: the window that it is to offer.
     fn on_heard<K>(&mut self, now: Instant, sight: &TcpSight<K>) -> Option<u16> {
-        let (segment, taken) = (&sight.segment, self.tracking.take(now, sight.side, &sight.segment, sight.len));
+        let (segment, taken) = (&sight.segment, self.take(now, sight));
         match taken {
-            Take::Opened => self.begin(now),
-            Take::Reset => (self.edge, self.cap) = (None, None),
-            Take::Believed => {}
+            Take::Opened | Take::Reset | Take::Believed => {}
             // Of data that comes again no acknowledgment is believed, and one beyond the edge is none.
             Take::Old if self.edge.is_none_or(|edge| segment.ack.gt(edge)) => return None,
             Take::Old => {}
@@ -229,8 +235,7 @@ impl<C: Ord + Clone> Windows<C> {
 
     /// A packet comes to the entrance.
     pub fn on_offered<I: Item<Connection = C>>(&mut self, now: Instant, item: &I) -> Option<Ticket> {
-        // What goes unrepaired for comparison is to fare as it would without the hop's ends.
-        let sight = item.tcp().filter(|_| item.traffic() != Traffic::Bare)?;
+        let sight = sight_of(item)?;
         let (slot, id, connection) = self.find(now, &sight.connection, sight.side)?;
         if connection.local != sight.side {
             return None;
@@ -262,7 +267,7 @@ impl<C: Ord + Clone> Windows<C> {
 
     /// A packet that came over the hop goes on.
     pub fn on_arrived<I: Item<Connection = C>>(&mut self, now: Instant, item: &mut I) {
-        let Some(sight) = item.tcp().filter(|_| item.traffic() != Traffic::Bare) else { return };
+        let Some(sight) = sight_of(item) else { return };
         let Some((.., connection)) = self.find(now, &sight.connection, sight.side.peer()) else { return };
         if connection.local == sight.side {
             return;
@@ -271,4 +276,9 @@ impl<C: Ord + Clone> Windows<C> {
             item.set_window(window);
         }
     }
+}
+
+/// The segment in a packet whose source may be told by its window. What goes unrepaired for comparison is to fare as it would without the hop's ends.
+fn sight_of<I: Item>(item: &I) -> Option<TcpSight<I::Connection>> {
+    if item.traffic() == Traffic::Bare { None } else { item.tcp() }
 }
