@@ -60,9 +60,22 @@ impl Namespace {
         if lines.is_empty() {
             return Ok(());
         }
-        let command = format!("ip -n {} -batch -", self.name);
+        self.batch("ip", lines)
+    }
+
+    /// Runs `tc` commands, one a line.
+    ///
+    /// # Errors
+    ///
+    /// When one fails; the message names the line.
+    pub fn tc(&self, lines: &[String]) -> Result<(), LabError> {
+        if lines.is_empty() { Ok(()) } else { self.batch("tc", lines) }
+    }
+
+    fn batch(&self, program: &str, lines: &[String]) -> Result<(), LabError> {
+        let command = format!("{program} -n {} -batch -", self.name);
         let text = lines.join("\n") + "\n";
-        run(&["-n", &self.name, "-batch", "-"], &text).map_err(|message| message.at(&command, lines))
+        run(program, &["-n", &self.name, "-batch", "-"], &text).map_err(|message| message.at(&command, lines))
     }
 
     /// Sets kernel parameters, each a path below `/proc/sys` and a value.
@@ -179,10 +192,10 @@ pub fn require_root() -> Result<(), LabError> {
 }
 
 fn netns(verb: &str, name: &str) -> Result<(), LabError> {
-    run(&["netns", verb, name], "").map_err(|message| message.at(&format!("ip netns {verb} {name}"), &[]))
+    run("ip", &["netns", verb, name], "").map_err(|message| message.at(&format!("ip netns {verb} {name}"), &[]))
 }
 
-/// Why `ip` did not do it.
+/// Why `ip` or `tc` failed.
 enum Refusal {
     NotStarted(std::io::Error),
     Said(String),
@@ -203,8 +216,8 @@ impl Refusal {
     }
 }
 
-fn run(arguments: &[&str], input: &str) -> Result<(), Refusal> {
-    let mut child = Command::new("ip")
+fn run(program: &str, arguments: &[&str], input: &str) -> Result<(), Refusal> {
+    let mut child = Command::new(program)
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())

@@ -27,6 +27,10 @@ const ACCEPTOR_PORT: u16 = 5001;
 /// The same over QUIC: that of HTTP/3.
 const QUIC_PORT: u16 = 443;
 const FIRST_INITIATOR_PORT: u16 = 40_000;
+/// Bytes of Ethernet's header.
+const ETHERNET: u64 = 14;
+/// Full packets that a host's own queue holds in the lab: more than sockets put there.
+const HOST_QUEUE: u64 = 10_000;
 /// What timestamps take of each segment.
 const TIMESTAMPS: u32 = 12;
 /// IPv4 and TCP header.
@@ -443,6 +447,27 @@ impl<'n> Plan<'n> {
         }
         lines.extend(self.agent_lines(node));
         lines
+    }
+
+    /// `tc` commands that let a host's sockets see how fast the host's links are. A veth device takes whatever it is given at once, so that
+    /// the kernel could not keep the queue of the host short (TCP small queues, a UDP socket's send buffer), and the emulated link would
+    /// drop what a real host holds back. What counts on a link is the IP packet: the header of Ethernet is taken off.
+    pub fn host_queues(&self, node: NodeId) -> Vec<String> {
+        if self.network.nodes[node.0].kind != NodeKind::Host || self.is_own(node) {
+            return Vec::new();
+        }
+        let shaper = |point: Point| {
+            let rate = self.network.links[point / 2].directions[point % 2].rate.0;
+            let packet = u64::from(self.mtu()) + ETHERNET;
+            // As much as passes while a timer of the kernel is late.
+            let burst = (rate / 8 / 1000).max(2 * packet);
+            let limit = packet * HOST_QUEUE;
+            let device = Self::device(point);
+            format!(
+                "qdisc add dev {device} root stab overhead -{ETHERNET} linklayer ethernet tbf rate {rate}bit burst {burst} limit {limit}"
+            )
+        };
+        self.points_of(node).map(shaper).collect()
     }
 
     /// What of the scenario's TCP a route can say.

@@ -169,6 +169,7 @@ impl Bench {
                 devices.insert(index, node.within(|| own_tcp::open_device(plan, NodeId(index), seed))?);
             }
             node.ip(&plan.addresses(NodeId(index)))?;
+            node.tc(&plan.host_queues(NodeId(index)))?;
             offloads_off(node, &plan.devices_of(NodeId(index)))?;
         }
         offloads_off(&links, &(0..plan.ports()).map(Plan::far_device).collect::<Vec<_>>())?;

@@ -25,6 +25,7 @@ extern crate alloc;
 pub mod channel;
 pub mod delay;
 pub mod event;
+pub mod host_queue;
 pub mod link;
 pub mod node;
 pub mod packet;

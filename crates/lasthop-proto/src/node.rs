@@ -1,6 +1,7 @@
 //! The one contract between mechanisms and drivers.
 
 use crate::event::Event;
+use crate::host_queue::{Departure, Queued};
 use crate::packet::{FlowId, Packet};
 use crate::time::Instant;
 
@@ -105,6 +106,13 @@ pub trait Node<P> {
     /// asks its driver for it.
     fn see_queue(&mut self, _waiting: usize) {}
 
+    /// Takes note of when the packet that was polled last begins transmission, where it waits for that. A node that keeps its share of the host's queue
+    /// short ([`HostQueue`](crate::host_queue::HostQueue)) has no use for drivers that never say so.
+    fn schedule_departure(&mut self, _now: Instant, _queued: Queued) {}
+
+    /// Takes note that a packet with `bytes` of payload, whose departure was [`Departure::Unknown`], begins transmission or was dropped.
+    fn handle_departure(&mut self, _now: Instant, _bytes: u32) {}
+
     /// The ends of `flow` have let go of its connection and begin another under the same number: in life it would have ports
     /// of its own. Only a node that ends connections has anything to forget.
     fn forget(&mut self, _flow: FlowId) {}
@@ -129,8 +137,8 @@ pub trait Sink<P> {
     /// Where the next packet is to be put.
     fn place(&mut self) -> &mut Packet<P>;
 
-    /// The packet that was put there is to be sent out of `port`.
-    fn transmit(&mut self, port: Port, why: Why);
+    /// Sends the packet that was put there out of `port`. Returns when it begins transmission, where the driver keeps account of that.
+    fn transmit(&mut self, port: Port, why: Why) -> Queued;
 
     /// Something to report.
     fn event(&mut self, flow: FlowId, event: Event);
@@ -147,8 +155,9 @@ impl<P: Default, F: FnMut(Output<P>)> Sink<P> for Closure<P, F> {
         &mut self.place
     }
 
-    fn transmit(&mut self, port: Port, why: Why) {
+    fn transmit(&mut self, port: Port, why: Why) -> Queued {
         (self.sink)(Output::Transmit(port, why, core::mem::take(&mut self.place)));
+        Queued::NOT
     }
 
     fn event(&mut self, flow: FlowId, event: Event) {
@@ -197,7 +206,10 @@ fn drain_into<P>(node: &mut (impl Node<P> + ?Sized), now: Instant, sink: &mut im
             sink.event(flow, event);
         }
         if let Some((port, why)) = node.poll_transmit(now, sink.place()) {
-            sink.transmit(port, why);
+            let queued = sink.transmit(port, why);
+            if queued.departure != Departure::Now {
+                node.schedule_departure(now, queued);
+            }
         } else if let Some((flow, event)) = node.poll_event() {
             sink.event(flow, event);
         } else {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use lasthop_proto::event::Event;
+use lasthop_proto::host_queue::{HostQueue, Queued, Room};
 use lasthop_proto::node::{Disposition, Node, Port, Why};
 use lasthop_proto::packet::{Body, Cause, Ecn, FlowId, Integrity, Packet, Side};
 use lasthop_proto::random::Stream;
@@ -25,6 +26,12 @@ use crate::work::Work;
 
 /// Bytes of IPv4 and UDP header in front of each datagram.
 pub const UDP_HEADERS: u16 = 28;
+
+/// Memory that a UDP socket's datagrams may take in the host's queue, in bytes (`net.core.wmem_default`). A full socket keeps its
+/// program waiting (`sock_wait_for_wmem`), so that a host drops none of its own datagrams.
+const SOCKET_BUFFER: u64 = 212_992;
+/// Memory that a datagram of up to 1,472 bytes takes, in bytes (`SKB_TRUESIZE`: 2,048 bytes of data, 256 of description).
+const DATAGRAM_MEMORY: u64 = 2304;
 
 /// What makes an end.
 #[derive(Clone, Debug)]
@@ -69,6 +76,10 @@ pub struct QuicEnd {
     window: (u32, u32),
     /// Whether the connection is over at this end.
     over: Switch,
+    /// Datagrams in the queue of its host.
+    host_queue: HostQueue,
+    /// When that has room again, while a datagram may wait.
+    room: Room,
 }
 
 impl QuicEnd {
@@ -121,6 +132,8 @@ impl QuicEnd {
             cwnd: 0,
             window: (0, 0),
             over: Switch::Off,
+            host_queue: HostQueue::default(),
+            room: Room::Now,
         }
     }
 
@@ -329,6 +342,10 @@ impl Node<Bytes> for QuicEnd {
 
     fn poll_transmit(&mut self, now: Instant, place: &mut Packet<Bytes>) -> Option<(Port, Why)> {
         self.now = now;
+        self.room = self.host_queue.room(now, SOCKET_BUFFER * u64::from(self.config.udp_payload) / DATAGRAM_MEMORY);
+        if self.room != Room::Now {
+            return None;
+        }
         let (datagram, ecn) = self.transmit(now)?;
         let carried = self.sent.read(&datagram);
         *place = Packet {
@@ -348,7 +365,21 @@ impl Node<Bytes> for QuicEnd {
 
     fn poll_deadline(&self) -> Option<Instant> {
         // quinn may ask for a moment that is already here.
-        self.deadline.map(|at| at.max(self.now + Duration::from_nanos(1)))
+        let deadline = match (self.room, self.deadline) {
+            (Room::At(at), Some(deadline)) => Some(deadline.min(at)),
+            (Room::At(at), None) => Some(at),
+            (Room::Now | Room::Unknown, deadline) => deadline,
+        };
+        deadline.map(|at| at.max(self.now + Duration::from_nanos(1)))
+    }
+
+    fn schedule_departure(&mut self, now: Instant, queued: Queued) {
+        self.host_queue.add(now, queued);
+    }
+
+    fn handle_departure(&mut self, now: Instant, bytes: u32) {
+        self.now = now;
+        self.host_queue.remove(bytes);
     }
 
     fn poll_event(&mut self) -> Option<(FlowId, Event)> {

@@ -2,7 +2,7 @@
 
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::delay::VariationSpec;
-use lasthop_proto::tcp::config::{HeaderAccounting, TcpConfig};
+use lasthop_proto::tcp::config::{HeaderAccounting, Recovery, TcpConfig};
 use lasthop_proto::time::Duration;
 use lasthop_sim::network::{DamagedFrames, Medium, QueueSpec, Rate};
 
@@ -10,7 +10,7 @@ use crate::channel;
 use crate::error::{Error, Problem};
 use crate::files::Files;
 use crate::flow_names::FlowNames;
-use crate::queue;
+use crate::queue::{self, Sender};
 use crate::reader::{Reader, Value};
 use crate::tcp::{self, Base, TcpSpec};
 use crate::values::{Auto, Line, MediumName, Or, Pair};
@@ -86,6 +86,12 @@ impl Nodes {
 
     pub(crate) fn host(&self, name: &str) -> Option<usize> {
         self.hosts.iter().position(|host| host.name == name)
+    }
+
+    /// What a node is to the queue in front of its link.
+    fn sender(&self, index: usize) -> Sender {
+        let modern = self.hosts.get(index).is_some_and(|host| host.tcp.recovery == Some(Recovery::Rack));
+        if modern { Sender::ModernHost } else { Sender::Other }
     }
 
     pub(crate) fn is_host(&self, index: usize) -> bool {
@@ -245,7 +251,7 @@ fn link(
     let rate = reader.required("rate")?;
     let rate_up = reader.or_derived("rate_up", rate, "as rate")?;
     let delay = reader.required("delay")?;
-    let [queue, queue_up] = queue::both(reader)?;
+    let [queue, queue_up] = queue::both(reader, between.map(|node| nodes.sender(node)))?;
     for (key, queue) in [("queue", &queue), ("queue_up", &queue_up)] {
         queue::check(reader, key, queue, largest_packet(nodes))?;
     }

@@ -11,17 +11,47 @@ use crate::values::{Count, Positive, QueueKind, Whole, Window};
 
 /// ns-2's default, and that of the second study.
 pub(crate) const FIFO: QueueLimit = QueueLimit::Packets(50);
+/// What a Linux host keeps in front of its own link (`DEFAULT_TX_QUEUE_LEN`).
+const MODERN_HOST: QueueLimit = QueueLimit::Packets(1000);
 /// Linux's default for a line under CoDel.
 const CODEL: QueueLimit = QueueLimit::Packets(1000);
 
-/// Reads the queues of the two directions of a link: `queue`, and `queue_up` where it is given.
-pub(crate) fn both(reader: &Reader<'_>) -> Result<[QueueSpec; 2], Error> {
-    let queue = match one(reader, "queue")? {
+/// Who sends in one direction of a link: decides the queue's default.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sender {
+    /// A host with a modern TCP.
+    ModernHost,
+    /// A router, or a host of earlier years.
+    Other,
+}
+
+impl Sender {
+    /// The default queue, and why.
+    fn default(self) -> (QueueLimit, &'static str) {
+        match self {
+            Self::ModernHost => (MODERN_HOST, "default: what a modern host keeps in front of its own link"),
+            Self::Other => (FIFO, "default"),
+        }
+    }
+}
+
+/// Reads the queues of the two directions of a link: `queue`, and `queue_up` where it is given. `senders` has who sends down and who
+/// sends up.
+pub(crate) fn both(reader: &Reader<'_>, senders: [Sender; 2]) -> Result<[QueueSpec; 2], Error> {
+    let given = one(reader, "queue")?;
+    let queue = match given {
         Some(queue) => queue,
-        None => reader.or("queue", FIFO, "default")?.into(),
+        None => {
+            let (limit, source) = senders[0].default();
+            reader.or("queue", limit, source)?.into()
+        }
     };
     let queue_up = match one(reader, "queue_up")? {
         Some(queue) => queue,
+        None if given.is_none() && senders[0] != senders[1] => {
+            let (limit, source) = senders[1].default();
+            reader.or("queue_up", limit, source)?.into()
+        }
         None => {
             reader.note("queue_up", show(&queue), "as queue", Standing::Remark);
             queue

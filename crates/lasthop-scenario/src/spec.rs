@@ -60,12 +60,23 @@ const KEYS: [&str; 17] = [
 /// Most runs of one scenario in one call.
 const MOST_RUNS: u32 = 1_000_000;
 
+/// The scheme that a scenario without one runs: end to end, named after the congestion control of its preset if that is a modern one.
+fn default_scheme(root: &Reader<'_>) -> Result<(&'static Scheme, &'static str), Error> {
+    let modern = match root.section("tcp")?.peek("preset")? {
+        Some(Preset::Linux618 | Preset::Rfc2026) => Scheme::by_name("E2E-CUBIC"),
+        Some(Preset::Linux618Bbr) => Scheme::by_name("E2E-BBR"),
+        Some(Preset::BsdLite | Preset::Ns2 | Preset::Rfc) | None => None,
+    };
+    Ok(modern.map_or((&SCHEMES[0], "default"), |scheme| (scheme, "default: the preset's congestion control")))
+}
+
 /// Reads a scenario. `name` stands in for a missing title; loss traces are among `files`.
 pub(crate) fn read(root: &Reader<'_>, name: &str, files: &Files) -> Result<Spec, Error> {
     root.allow(&KEYS)?;
     let Line(title) = root.or("title", Line(name.replace(char::is_control, " ")), "default: the scenario's name")?;
     let description = root.get("description")?.map(|Text(text)| text);
-    let scheme = root.or("scheme", &SCHEMES[0], "default")?;
+    let (scheme, source) = default_scheme(root)?;
+    let scheme = root.or("scheme", scheme, source)?;
     let Whole(runs) = root.or::<Whole<1, MOST_RUNS>>("runs", Whole(30), "default")?;
     let seed = root.or("seed", 1, "default")?;
     let Positive(limit) = root.or("limit", Positive(Duration::from_secs(1000)), "default")?;

@@ -351,6 +351,7 @@ pub(crate) fn lay(reader: &Reader<'_>, under: Under) -> Result<TcpSpec, Error> {
     c.undo = layer.value("undo", c.undo)?;
     c.frto = layer.value("frto", c.frto)?;
     c.tlp = layer.value("tlp", c.tlp)?;
+    c.small_queues = layer.value("small_queues", c.small_queues)?;
     c.growth = layer.value("growth", c.growth)?;
     c.deflation = layer.value("deflation", c.deflation)?;
     c.dupack_threshold = layer.whole::<LARGEST_NUMBER>("dupack_threshold", c.dupack_threshold)?;

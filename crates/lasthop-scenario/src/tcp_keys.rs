@@ -4,7 +4,7 @@ use crate::document::{Data, quote};
 use crate::reader::{Reader, Value};
 
 /// All keys, in the order in which `explain` prints them.
-pub(crate) const KEYS: [&str; 66] = [
+pub(crate) const KEYS: [&str; 67] = [
     "preset",
     "given",
     "mss",
@@ -52,6 +52,7 @@ pub(crate) const KEYS: [&str; 66] = [
     "undo",
     "frto",
     "tlp",
+    "small_queues",
     "growth",
     "deflation",
     "dupack_threshold",

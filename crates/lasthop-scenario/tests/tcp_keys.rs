@@ -54,6 +54,7 @@ keys! {
     undo: "undo" = "off",
     frto: "frto" = "off",
     tlp: "tlp" = "off",
+    small_queues: "small_queues" = "on",
     growth: "growth" = "rfc5681",
     deflation: "deflation" = "always",
     header_prediction: "header_prediction" = "off",

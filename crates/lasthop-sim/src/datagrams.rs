@@ -188,6 +188,11 @@ impl CrossedDirection {
         self.source.next_at()
     }
 
+    /// When the frame that was queued last begins transmission, if that is to come.
+    pub fn last_start(&self) -> Option<Instant> {
+        self.wire.last_start()
+    }
+
     /// Frames that wait at `now`; [`Self::catch_up`] comes first.
     pub fn waiting(&self, now: Instant) -> usize {
         self.wire.waiting(now)

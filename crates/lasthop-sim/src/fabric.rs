@@ -3,6 +3,7 @@
 mod books;
 mod carriers;
 mod charge;
+mod departures;
 mod managed;
 mod onward;
 mod roaming;
@@ -96,6 +97,8 @@ pub enum Receiver {
     Endpoint(usize),
     /// The element of that index.
     Element(usize, Port),
+    /// The endpoint of that index, of whose payload so many bytes left its host's queue; there is no packet.
+    Departure(usize, u32),
 }
 
 #[derive(Clone, Copy)]
@@ -128,6 +131,8 @@ pub struct Fabric {
     destinations: Vec<Destination>,
     /// What each endpoint sends into.
     first_hops: Vec<Hop>,
+    /// Of each endpoint, whether it keeps its share of its host's queue short.
+    asks: Vec<bool>,
     elements: Vec<ElementPlace>,
     pub pool: PacketPool,
     /// What is in QUIC's datagrams.
@@ -211,6 +216,7 @@ impl Fabric {
                 .collect(),
             destinations: ends().chain(stations).filter_map(|host| routes.destination(host)).collect(),
             hosts: ends().collect(),
+            asks: network.flows.iter().flat_map(departures::asks).collect(),
             routes,
             elements,
             pool: PacketPool::default(),
@@ -227,12 +233,13 @@ impl Fabric {
         };
         fabric.settle_down(network);
         fabric.look_onward(network);
+        fabric.watch_departures(network);
         fabric
     }
 
-    /// The endpoint of that index sends what is in the pool's next place.
+    /// The endpoint of that index sends what is in the pool's next place. Returns the bytes of its payload.
     #[inline(always)]
-    pub fn send_from_endpoint(&mut self, now: Instant, endpoint: usize) {
+    pub fn send_from_endpoint(&mut self, now: Instant, endpoint: usize) -> u32 {
         let hop = self.first_hops[endpoint];
         let frame = self.pool.commit_from_end(endpoint ^ 1);
         if frame.is_resent() {
@@ -244,6 +251,7 @@ impl Fabric {
             }
         }
         self.send(now, hop, frame, None);
+        frame.payload()
     }
 
     /// An element sends what is in the pool's next place out of `port`.

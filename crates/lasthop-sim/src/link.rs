@@ -436,6 +436,11 @@ impl DuplexDirection {
         self.busy_until <= now && self.frames.is_empty() && self.deferred.is_empty()
     }
 
+    /// When the frame that was queued last begins transmission; `None` where it has begun, or where urgent frames may still go first.
+    pub fn last_start(&self) -> Option<Instant> {
+        self.frames.iter().next_back().filter(|_| self.deferred.is_empty()).map(|last| last.start)
+    }
+
     /// Sends a frame into a direction that is free, and says when it arrives. Whoever is told so sees to it that it does; if that is to be
     /// as with any other frame, by [`Self::arrives_later`].
     #[inline(always)]

@@ -4,6 +4,7 @@ mod handoffs;
 mod quic;
 
 use lasthop_proto::event::Event;
+use lasthop_proto::host_queue::Queued;
 use lasthop_proto::node::{Node, Port, Sink, Why, pump_into};
 use lasthop_proto::packet::{Body, FlowId, Packet, Side};
 use lasthop_proto::random::Root;
@@ -291,6 +292,7 @@ impl Simulation {
     #[inline(always)]
     fn deliver(&mut self, now: Instant, receiver: Receiver, handle: Handle) {
         match receiver {
+            Receiver::Departure(index, bytes) => self.depart(now, index, bytes),
             Receiver::Endpoint(index) if self.fabric.pool.get(handle).tcp().is_none() => {
                 self.deliver_datagram(now, index, handle);
             }
@@ -307,6 +309,18 @@ impl Simulation {
         }
     }
 
+    /// Bytes of an endpoint left its host's queue.
+    #[inline(never)]
+    fn depart(&mut self, now: Instant, index: usize, bytes: u32) {
+        let endpoint = &mut self.endpoints[index];
+        if let Some(quic) = &mut endpoint.quic {
+            quic.handle_departure(now, bytes);
+            return self.pump_quic(now, index);
+        }
+        endpoint.connection.handle_departure(now, bytes);
+        self.pump_endpoint(now, index);
+    }
+
     #[inline(never)]
     fn deliver_datagram(&mut self, now: Instant, index: usize, handle: Handle) {
         let packet = self.fabric.pool.get(handle);
@@ -321,8 +335,9 @@ impl Simulation {
     #[inline]
     fn pump_endpoint(&mut self, now: Instant, index: usize) {
         let endpoint = &mut self.endpoints[index];
-        let deadline =
-            pump_into(&mut endpoint.connection, now, &mut FromEndpoint { fabric: &mut self.fabric, now, index });
+        let asks = endpoint.connection.bounds_host_queue();
+        let sink = &mut FromEndpoint { fabric: &mut self.fabric, now, index, asks };
+        let deadline = pump_into(&mut endpoint.connection, now, sink);
         if let Some(at) = endpoint.poll_start().or(deadline) {
             self.alarms.wake_by(index as u32, at);
         }
@@ -468,6 +483,8 @@ struct FromEndpoint<'a> {
     fabric: &'a mut Fabric,
     now: Instant,
     index: usize,
+    /// Whether it asks when its packets leave the host's queue.
+    asks: bool,
 }
 
 impl Sink<()> for FromEndpoint<'_> {
@@ -477,8 +494,9 @@ impl Sink<()> for FromEndpoint<'_> {
     }
 
     #[inline(always)]
-    fn transmit(&mut self, _port: Port, _why: Why) {
-        self.fabric.send_from_endpoint(self.now, self.index);
+    fn transmit(&mut self, _port: Port, _why: Why) -> Queued {
+        let bytes = self.fabric.send_from_endpoint(self.now, self.index);
+        if self.asks && bytes > 0 { self.fabric.queued(self.now, self.index, bytes) } else { Queued::NOT }
     }
 
     #[inline(never)]
@@ -503,8 +521,9 @@ impl Sink<()> for FromElement<'_> {
         self.fabric.pool.place()
     }
 
-    fn transmit(&mut self, port: Port, why: Why) {
+    fn transmit(&mut self, port: Port, why: Why) -> Queued {
         self.fabric.send_from_element(self.now, self.index, port, why);
+        Queued::NOT
     }
 
     fn event(&mut self, flow: FlowId, event: Event) {

@@ -360,6 +360,9 @@ pub struct TcpConfig {
     pub recovery: Recovery,
     /// The algorithm behind [`Recovery::Sack`].
     pub sack_algorithm: SackAlgorithm,
+    /// Whether the sender keeps its share of the host's own queue short (TCP small queues; Linux `tcp_small_queue_check`). With
+    /// [`Recovery::Rack`] only.
+    pub small_queues: Switch,
     /// Most SACK blocks that the receiver sends (1 to 4; timestamps leave room for 3).
     pub sack_blocks: u8,
     /// SACK and ELN coupled (\[a\] future work): no window reduction for losses marked as corruption.
@@ -480,6 +483,12 @@ impl TcpConfig {
     /// Whether acknowledgment congestion control is offered and accepted.
     pub(crate) fn controls_acks(&self) -> bool {
         self.ack_congestion == AckCongestion::Rfc5690 && matches!(self.delayed_ack, DelayedAck::EverySecond { .. })
+    }
+
+    /// Whether a connection keeps its share of the host's queue short.
+    #[inline]
+    pub fn bounds_host_queue(&self) -> bool {
+        self.small_queues.is_on() && self.recovery == Recovery::Rack
     }
 
     /// Whether the receive buffer grows by itself: one that is smaller than what it would begin with is as it is, like one that an

@@ -12,6 +12,7 @@ use super::receiver::Receiver;
 use super::rtt::TickPhase;
 use super::sender::Sender;
 use crate::event::Event;
+use crate::host_queue::Queued;
 use crate::node::{Disposition, Node, Port, Why};
 use crate::packet::{FlowId, Integrity, Packet, Side};
 use crate::seq::Seq;
@@ -259,6 +260,13 @@ impl Connection {
         }
     }
 
+    /// Whether its share of the host's queue is bounded, so that its driver has to say when segments leave
+    /// ([`Node::schedule_departure`]).
+    #[inline]
+    pub fn bounds_host_queue(&self) -> bool {
+        self.config.bounds_host_queue()
+    }
+
     /// Congestion window and slow-start threshold, in bytes.
     pub fn window(&self) -> (u32, u32) {
         self.sender.window()
@@ -368,6 +376,14 @@ impl Node<()> for Connection {
             return None;
         }
         earlier(earlier(self.sender.poll_deadline(), self.receiver.poll_deadline()), self.time_wait)
+    }
+
+    fn schedule_departure(&mut self, now: Instant, queued: Queued) {
+        self.sender.schedule_departure(now, queued);
+    }
+
+    fn handle_departure(&mut self, _now: Instant, bytes: u32) {
+        self.sender.on_departure(bytes);
     }
 
     #[inline]

@@ -51,7 +51,7 @@ impl Pacer {
     }
 
     /// Whether `piece` belongs to the burst under way.
-    fn goes_on(&self, now: Instant, piece: Piece) -> bool {
+    pub fn goes_on(&self, now: Instant, piece: Piece) -> bool {
         self.left > 0 && self.began == now && self.next == piece
     }
 

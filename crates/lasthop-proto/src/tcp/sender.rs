@@ -15,6 +15,7 @@ use super::recovery::rack::{Arrival, Expiry, Rack};
 use super::rtt::TickPhase;
 use super::send_state::{Ack, SendState, Timer};
 use crate::event::Event;
+use crate::host_queue::Queued;
 use crate::packet::Cause;
 use crate::seq::Seq;
 use crate::time::Instant;
@@ -449,6 +450,22 @@ impl Sender {
     #[inline]
     pub fn is_awake(&self) -> bool {
         self.awake.is_on()
+    }
+
+    /// Takes note of when the segment that was polled last begins transmission.
+    pub fn schedule_departure(&mut self, now: Instant, queued: Queued) {
+        if let Some(rack) = self.recovery.rack_mut() {
+            rack.schedule_departure(now, queued);
+        }
+    }
+
+    /// Takes note that a segment with `bytes` of payload begins transmission whose departure was unknown.
+    pub fn on_departure(&mut self, bytes: u32) {
+        if let Some(rack) = self.recovery.rack_mut()
+            && rack.on_departure(bytes)
+        {
+            self.awake = Switch::On;
+        }
     }
 
     /// The next segment to send, if windows and rules let one go.

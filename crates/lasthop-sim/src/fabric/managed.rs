@@ -40,9 +40,13 @@ impl Fabric {
                 leg.report.carry(frame);
                 self.agenda.set(source, at);
             }
-            Accepted::Dropped => self.drop(now, id, frame.handle(), DropReason::Queue),
+            Accepted::Dropped => {
+                self.report_departure(id, frame);
+                self.drop(now, id, frame.handle(), DropReason::Queue);
+            }
         }
         self.drop_managed(now, id);
+        self.report_begun(id);
     }
 
     /// Books what a managed queue dropped.
@@ -63,6 +67,7 @@ impl Fabric {
             };
             let Some((id, frame, why)) = dropped else { return };
             self.legs[id.0 as usize].report.withdraw(frame);
+            self.report_departure(id, frame);
             self.drop(now, id, frame.handle(), why);
         }
     }
@@ -70,7 +75,17 @@ impl Fabric {
     /// [`Self::advance`] where a leg has not just a queue of its own that drops what finds it full.
     #[inline(never)]
     pub(super) fn advance_managed(&mut self, now: Instant, id: LegId) -> Option<(Receiver, Handle)> {
-        let (id, sent) = match &mut self.legs[id.0 as usize].carrier {
+        let arrived = self.take_arrival(now, id);
+        self.report_begun(id);
+        let (id, sent) = arrived?;
+        let leg = &mut self.legs[id.0 as usize];
+        let (crossing, far) = (leg.cross(&sent, &mut self.pool), leg.far);
+        self.get_across(now, id, sent.frame, crossing, far)
+    }
+
+    /// Lets a carrier act; returns what arrives, and over which leg.
+    fn take_arrival(&mut self, now: Instant, id: LegId) -> Option<(LegId, InFlight)> {
+        Some(match &mut self.legs[id.0 as usize].carrier {
             Carrier::Own(wire) => {
                 let (sent, next) = wire.arrive(now);
                 self.agenda.set(id.0, next.unwrap_or(NEVER));
@@ -110,10 +125,7 @@ impl Fabric {
                 let (id, sent) = arrived?;
                 (id, self.mark(id, sent))
             }
-        };
-        let leg = &mut self.legs[id.0 as usize];
-        let (crossing, far) = (leg.cross(&sent, &mut self.pool), leg.far);
-        self.get_across(now, id, sent.frame, crossing, far)
+        })
     }
 
     /// Writes a queue's mark into the packet, and gives back what was sent.

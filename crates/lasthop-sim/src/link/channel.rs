@@ -91,6 +91,16 @@ impl SharedChannel {
         }
     }
 
+    /// Keeps the frames that begin transmission at a station for [`Self::take_begun`] from now on.
+    pub fn keep_begun(&mut self, id: StationId) {
+        self.stations[id.0].begun.get_or_insert_default();
+    }
+
+    /// A frame that began transmission.
+    pub fn take_begun(&mut self) -> Option<Frame> {
+        self.stations.iter_mut().find_map(|station| station.begun.as_mut()?.pop())
+    }
+
     /// Frames that wait at a station.
     pub fn waiting(&self, id: StationId) -> usize {
         self.stations[id.0].queue.len()
@@ -120,7 +130,7 @@ impl SharedChannel {
             }
             self.claims.remove(older);
             let station = &mut self.stations[id.0];
-            let Some(frame) = station.queue.pop(now) else { continue };
+            let Some(frame) = station.pop(now) else { continue };
             let hop = &mut self.hops[id.hop()];
             let end = now + station.time.of(frame.bytes()) + hop.frame_overhead;
             hop.on_air = Some((id.direction(), InFlight { start: now, end, frame }));

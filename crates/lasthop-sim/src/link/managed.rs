@@ -105,6 +105,8 @@ pub struct ManagedDirection {
     busy_until: Instant,
     delay: Duration,
     time: TransmissionTime,
+    /// Frames that began transmission and were not asked for yet, where somebody asks.
+    begun: Option<Vec<Frame>>,
 }
 
 impl ManagedDirection {
@@ -116,7 +118,18 @@ impl ManagedDirection {
             busy_until: Instant::ZERO,
             delay,
             time: TransmissionTime::new(spec.rate),
+            begun: None,
         })
+    }
+
+    /// Keeps the frames that begin transmission for [`Self::take_begun`] from now on.
+    pub fn keep_begun(&mut self) {
+        self.begun.get_or_insert_default();
+    }
+
+    /// A frame that began transmission.
+    pub fn take_begun(&mut self) -> Option<Frame> {
+        self.begun.as_mut()?.pop()
     }
 
     /// Takes a frame to send, which shows what `look` sees. What is dropped for it, itself perhaps, is in [`Self::take_dropped`].
@@ -137,6 +150,9 @@ impl ManagedDirection {
             let (start, end) = (self.busy_until, self.busy_until + self.time.of(frame.bytes()));
             self.frames.push_back(InFlight { start, end, frame });
             self.busy_until = end;
+            if let Some(begun) = &mut self.begun {
+                begun.push(frame);
+            }
         }
     }
 

@@ -16,6 +16,8 @@ pub(super) struct Station {
     pub queue: StationQueue,
     /// What has left the air, in order.
     pub propagating: VecDeque<InFlight>,
+    /// Frames that began transmission and were not asked for yet, where somebody asks.
+    pub begun: Option<Vec<Frame>>,
 }
 
 impl Station {
@@ -25,7 +27,17 @@ impl Station {
             time: TransmissionTime::new(spec.rate),
             queue: StationQueue::new(&spec.queue),
             propagating: VecDeque::new(),
+            begun: None,
         }
+    }
+
+    /// The frame to send at `now`.
+    pub fn pop(&mut self, now: Instant) -> Option<Frame> {
+        let frame = self.queue.pop(now)?;
+        if let Some(begun) = &mut self.begun {
+            begun.push(frame);
+        }
+        Some(frame)
     }
 }
 
@@ -152,6 +164,16 @@ impl SharedMedium {
         })
     }
 
+    /// Keeps the frames that begin transmission in a direction for [`Self::take_begun`] from now on.
+    pub fn keep_begun(&mut self, direction: Direction) {
+        self.stations[direction.index()].begun.get_or_insert_default();
+    }
+
+    /// A frame that began transmission.
+    pub fn take_begun(&mut self) -> Option<Frame> {
+        self.stations.iter_mut().find_map(|station| station.begun.as_mut()?.pop())
+    }
+
     /// Frames that wait to go in a direction.
     pub fn waiting(&self, direction: Direction) -> usize {
         self.stations[direction.index()].queue.len()
@@ -169,7 +191,7 @@ impl SharedMedium {
 
     fn transmit(&mut self, now: Instant, direction: Direction) {
         let station = &mut self.stations[direction.index()];
-        if let Some(frame) = station.queue.pop(now) {
+        if let Some(frame) = station.pop(now) {
             let turns = self.last.is_some_and(|last| last != direction);
             let start = if turns { now + self.turnaround } else { now };
             let end = start + station.time.of(frame.bytes()) + self.frame_overhead;

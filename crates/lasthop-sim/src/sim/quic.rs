@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use lasthop_proto::event::Event;
+use lasthop_proto::host_queue::Queued;
 use lasthop_proto::node::{Port, Sink, Why, pump_into};
 use lasthop_proto::packet::{FlowId, Packet, Side};
 use lasthop_proto::random::Root;
@@ -28,7 +29,7 @@ impl Simulation {
     pub(super) fn pump_quic(&mut self, now: Instant, index: usize) {
         let endpoint = &mut self.endpoints[index];
         let Some(quic) = endpoint.quic.as_deref_mut() else { return };
-        let sink = FromEndpoint { fabric: &mut self.fabric, now, index };
+        let sink = FromEndpoint { fabric: &mut self.fabric, now, index, asks: true };
         let deadline = pump_into(quic, now, &mut FromQuic { sink, place: Packet::default() });
         if let Some(at) = endpoint.poll_start().or(deadline) {
             self.alarms.wake_by(index as u32, at);
@@ -50,12 +51,12 @@ impl Sink<Bytes> for FromQuic<'_> {
         &mut self.place
     }
 
-    fn transmit(&mut self, port: Port, why: Why) {
+    fn transmit(&mut self, port: Port, why: Why) -> Queued {
         let bytes = std::mem::take(&mut self.place.payload);
         let packet = self.place.with_payload(());
         self.sink.fabric.letters.post(&packet, bytes);
         *self.sink.place() = packet;
-        self.sink.transmit(port, why);
+        self.sink.transmit(port, why)
     }
 
     fn event(&mut self, flow: FlowId, event: Event) {

@@ -62,6 +62,7 @@ impl TcpConfig {
             headers: HeaderAccounting::Full,
             recovery: Recovery::Reno,
             sack_algorithm: SackAlgorithm::Sack1,
+            small_queues: Switch::Off,
             sack_blocks: 3,
             sack_eln: Switch::Off,
             clock: Clock::Ticks { slow: Duration::from_millis(500), fast: Duration::from_millis(200) },
@@ -133,6 +134,7 @@ impl TcpConfig {
             ecn: EcnMode::Passive,
             congestion: ControlRule::Cubic(HystartRule::Linux),
             window_reduction: WindowReduction::Linux,
+            small_queues: Switch::On,
             nagle: Nagle::Minshall,
             paws: PawsRule::Linux,
             window_edge: WindowEdge::Cut,
@@ -152,6 +154,7 @@ impl TcpConfig {
             dsack: Switch::On,
             congestion: ControlRule::Cubic9438(HystartRule::Rfc9406),
             window_reduction: WindowReduction::Rfc9937,
+            small_queues: Switch::On,
             ..Self::rfc()
         }
     }

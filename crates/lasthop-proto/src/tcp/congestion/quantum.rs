@@ -22,17 +22,21 @@ pub(super) fn segments(rate: u64, min_rtt: Duration, mss: u32) -> u32 {
     (bytes / u64::from(mss)) as u32
 }
 
-/// How many segments leave as one where nothing is paced: those of the rate that Linux would pace at (`tcp_update_pacing_rate`), twice the
-/// window in a round trip in early slow start and 1.2 times the window later, and at least two.
-pub(in crate::tcp) fn unpaced(window: u32, ssthresh: u32, srtt: Duration, min_rtt: Duration, mss: u32) -> u32 {
+/// Bytes a second that Linux would pace at where nothing is paced (`tcp_update_pacing_rate`): twice the window in a round trip in early
+/// slow start, 1.2 times the window later.
+pub(in crate::tcp) fn unpaced_rate(window: u32, ssthresh: u32, srtt: Duration, mss: u32) -> u64 {
     let percent = if window < ssthresh / 2 { 200 } else { 120 };
     let bytes = u64::from(window) * u64::from(mss) * percent / 100;
     let srtt = srtt.as_nanos().max(1);
-    let rate = match bytes.checked_mul(1_000_000_000) {
+    match bytes.checked_mul(1_000_000_000) {
         Some(product) => product / srtt,
         // Dividing what is longer takes several times as long.
         None => u64::try_from(u128::from(bytes) * 1_000_000_000 / u128::from(srtt)).unwrap_or(u64::MAX),
-    };
+    }
+}
+
+/// How many segments leave as one where nothing is paced: those of [`unpaced_rate`], and at least two.
+pub(in crate::tcp) fn unpaced(rate: u64, min_rtt: Duration, mss: u32) -> u32 {
     segments(rate, min_rtt, mss).max(2)
 }
 

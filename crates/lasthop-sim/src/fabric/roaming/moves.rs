@@ -28,6 +28,7 @@ impl Fabric {
                 self.lose_at_handoff(now, id, frame);
             }
             for frame in cut.waiting {
+                self.report_departure(id, frame);
                 self.legs[id.0 as usize].report.withdraw(frame);
                 let packet = *self.pool.get(frame.handle());
                 let stations = self.roaming.as_mut().map(|roaming| &mut roaming.stations).filter(|_| id == down);

@@ -8,6 +8,7 @@
 mod ack;
 mod blind;
 mod detect;
+mod backpressure;
 mod episode;
 mod slot;
 mod timers;
@@ -18,6 +19,7 @@ pub use self::ack::Arrival;
 pub use self::slot::Slot;
 pub use self::timers::Expiry;
 
+use self::backpressure::Backpressure;
 use self::detect::{Newest, Reordering};
 use self::timers::Pending;
 use self::undo::Undo;
@@ -120,6 +122,8 @@ pub struct Rack {
     permit: Permit,
     batch: Batch,
     usage: Usage,
+    /// What the host's own queue holds back.
+    backpressure: Backpressure,
     /// When a segment was last sent.
     last_sent: Instant,
     /// Segments that were repeated, and those that the peer says came twice.
@@ -164,6 +168,7 @@ impl Rack {
             permit: Permit::All,
             batch: Batch::default(),
             usage: Usage::default(),
+            backpressure: Backpressure::default(),
             last_sent: now,
             repeated: 0,
             duplicated: 0,
@@ -210,8 +215,8 @@ impl Rack {
         self.min_rtt.get().unwrap_or(Duration::MAX)
     }
 
-    /// Whether window and pacer let a segment go.
-    fn may_send(&mut self, now: Instant, piece: Piece) -> bool {
+    /// Whether window, pacer and the host's queue let a segment go.
+    fn may_send(&mut self, s: &SendState, now: Instant, piece: Piece) -> bool {
         if self.flight.in_flight() >= self.control.window() {
             return false;
         }
@@ -221,7 +226,7 @@ impl Rack {
             self.wake = Some(release);
             return false;
         }
-        true
+        self.host_queue_has_room(s, now, piece)
     }
 
     /// The probe's segment, unless new data can go instead.
@@ -286,7 +291,7 @@ impl Rack {
                 self.control.on_episode(now, Episode::Unused { used });
             }
         }
-        if !full && all_sent(s) && self.flight.waiting() == 0 {
+        if !full && all_sent(s) && self.flight.waiting() == 0 && self.backpressure.is_clear(now) {
             self.rate.limit_by_application(self.flight.in_flight());
         }
         self.batch = Batch::default();
@@ -325,7 +330,7 @@ impl Rack {
             None => {}
         }
         let (_, &sent) = self.flight.next_waiting()?;
-        if !self.may_send(now, Piece { seq: sent.seq(), left_at: Some(sent.sent_at()) }) {
+        if !self.may_send(s, now, Piece { seq: sent.seq(), left_at: Some(sent.sent_at()) }) {
             return None;
         }
         match self.permit {
@@ -349,7 +354,7 @@ impl Rack {
             return false;
         }
         let permitted = matches!(self.permit, Permit::All | Permit::New | Permit::Trial);
-        self.forced == Some(Forced::Probe) || permitted && self.may_send(now, Piece { seq: s.snd_nxt, left_at: None })
+        self.forced == Some(Forced::Probe) || permitted && self.may_send(s, now, Piece { seq: s.snd_nxt, left_at: None })
     }
 
     /// Whether the congestion window takes another segment once the next one has left.
@@ -362,9 +367,7 @@ impl Rack {
         if let Some(pacing) = self.control.pacing() {
             return pacing.quantum.min(s.config.send_quantum);
         }
-        let window = self.control.window().max(self.flight.len());
-        let srtt = s.rtt.srtt().unwrap_or(Duration::MAX);
-        quantum::unpaced(window, self.control.ssthresh(), srtt, self.min_rtt.get().unwrap_or(Duration::MAX), s.mss)
+        quantum::unpaced(self.unpaced_rate(s), self.min_rtt.get().unwrap_or(Duration::MAX), s.mss)
     }
 
     /// The segment `seq..end` leaves; `s` does not know yet.

@@ -1,0 +1,96 @@
+//! When what a host's sockets sent leaves the host's own queue, for those that keep their share of it short.
+//!
+//! A wire without queue management knows at once when a frame begins transmission. Other carriers say so when it does.
+
+use lasthop_proto::host_queue::{Departure, Queued};
+use lasthop_proto::packet::FlowId;
+use lasthop_proto::time::Instant;
+
+use super::{Carrier, ChannelLegs, Fabric, Receiver};
+use crate::endpoint::index as endpoint;
+use crate::leg::LegId;
+use crate::link::Frame;
+use crate::network::{App, FlowSpec, Network, NodeId, NodeKind};
+use crate::routes::Hop;
+
+/// Whether each end of a flow keeps its share of its host's queue short.
+pub(super) fn asks(flow: &FlowSpec) -> [bool; 2] {
+    match flow.app {
+        App::Quic(_) => [true; 2],
+        App::Transfer { .. } | App::Web | App::Idle => flow.tcp.each_ref().map(|tcp| tcp.bounds_host_queue()),
+        App::OnOff(_) | App::Call(_) => [false; 2],
+    }
+}
+
+impl Fabric {
+    /// Has the carriers of hosts whose sockets ask for it report departures.
+    pub(super) fn watch_departures(&mut self, network: &Network) {
+        let asks = |node: NodeId| self.hosts.iter().zip(&self.asks).any(|(host, asks)| *asks && *host == node);
+        let watched = |id: &LegId| {
+            let near = network.links[id.0 as usize / 2].ends[id.0 as usize % 2];
+            network.nodes[near.0].kind == NodeKind::Host && asks(near)
+        };
+        let legs: Vec<_> = (0..self.legs.len() as u32).map(LegId).filter(watched).collect();
+        legs.into_iter().for_each(|id| self.keep_begun(id));
+    }
+
+    fn keep_begun(&mut self, id: LegId) {
+        let mut carrier = &mut self.legs[id.0 as usize].carrier;
+        while let Carrier::Cut(open) = carrier {
+            carrier = open;
+        }
+        match carrier {
+            Carrier::Managed(wire) => wire.keep_begun(),
+            Carrier::Shared(medium, direction) => self.media[*medium].keep_begun(*direction),
+            Carrier::Channel(channel, station) => self.channels[*channel].channel.keep_begun(*station),
+            Carrier::Own(_) | Carrier::Crossed(_) | Carrier::Cut(_) => {}
+        }
+    }
+
+    /// When what an endpoint sent just now, `bytes` of payload, begins transmission. What an element takes does not wait in the host's queue.
+    pub fn queued(&mut self, now: Instant, endpoint: usize, bytes: u32) -> Queued {
+        let Hop::Leg(id) = self.first_hops[endpoint] else { return Queued::NOT };
+        let departure = match &self.legs[id.0 as usize].carrier {
+            Carrier::Own(wire) => wire.last_start().filter(|start| *start > now).map_or(Departure::Now, Departure::At),
+            Carrier::Crossed(wire) => wire.last_start().filter(|start| *start > now).map_or(Departure::Now, Departure::At),
+            Carrier::Managed(_) | Carrier::Shared(..) | Carrier::Channel(..) => Departure::Unknown,
+            Carrier::Cut(_) => Departure::Now,
+        };
+        Queued { departure, bytes }
+    }
+
+    /// Reports the frames that began transmission on a leg's carrier.
+    pub(super) fn report_begun(&mut self, id: LegId) {
+        loop {
+            let begun = match &mut self.legs[id.0 as usize].carrier {
+                Carrier::Managed(wire) => wire.take_begun(),
+                Carrier::Shared(medium, _) => self.media[*medium].take_begun(),
+                Carrier::Channel(channel, _) => {
+                    let ChannelLegs { channel, .. } = &mut self.channels[*channel];
+                    channel.take_begun()
+                }
+                Carrier::Own(_) | Carrier::Crossed(_) | Carrier::Cut(_) => None,
+            };
+            let Some(frame) = begun else { return };
+            self.report_departure(id, frame);
+        }
+    }
+
+    /// Reports that a frame left the queue of the host that its sender is on, if it waited there.
+    pub(super) fn report_departure(&mut self, id: LegId, frame: Frame) {
+        if frame.payload() == 0 || matches!(self.legs[id.0 as usize].carrier, Carrier::Own(_) | Carrier::Crossed(_)) {
+            return;
+        }
+        let packet = self.pool.get(frame.handle());
+        if packet.flow != FlowId::NONE {
+            let sender = endpoint(packet.flow, packet.from);
+            if self.asks[sender] && self.first_hops[sender] == Hop::Leg(id) {
+                self.handoffs.push_back((Receiver::Departure(sender, frame.payload()), frame.handle()));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "departures_tests.rs"]
+mod tests;
