@@ -2,7 +2,7 @@
 
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::delay::VariationSpec;
-use lasthop_proto::tcp::config::{HeaderAccounting, Recovery, TcpConfig};
+use lasthop_proto::tcp::config::{HeaderAccounting, Preset, TcpConfig};
 use lasthop_proto::time::Duration;
 use lasthop_sim::network::{DamagedFrames, Medium, QueueSpec, Rate};
 
@@ -26,6 +26,8 @@ pub(crate) struct Host {
     /// First sequence number of its endpoints.
     pub iss: u32,
     pub tcp: TcpSpec,
+    /// What it is to the queue in front of its link: what the scenario's preset says, whatever scheme runs.
+    sender: Sender,
 }
 
 /// Hosts and routers. A node's index counts the hosts first, then the routers.
@@ -39,13 +41,17 @@ impl Nodes {
     /// Reads all hosts and routers; `common` holds where a host has no TCP keys of its own.
     pub(crate) fn read(root: &Reader<'_>, common: &TcpSpec) -> Result<Self, Error> {
         let mut nodes = Self { hosts: Vec::new(), routers: Vec::new() };
+        let common_preset = root.section("tcp")?.peek::<Preset>("preset")?;
         for (name, reader) in root.named("hosts")? {
             reader.allow(&["iss", "tcp"])?;
             reader.note_table();
             let iss = reader.or::<Iss>("iss", Iss(0), "default")?.0;
             let section = reader.section("tcp")?;
             let tcp = if section.is_present() { tcp::read(&section, Base::Table(common))? } else { common.clone() };
-            nodes.hosts.push(Host { name, iss, tcp });
+            let preset = section.peek::<Preset>("preset")?.or(common_preset);
+            let modern = preset.is_some_and(|preset| preset.recovery().is_some());
+            let sender = if modern { Sender::ModernHost } else { Sender::Other };
+            nodes.hosts.push(Host { name, iss, tcp, sender });
         }
         for (name, reader) in root.named("routers")? {
             reader.allow(&[])?;
@@ -86,12 +92,6 @@ impl Nodes {
 
     pub(crate) fn host(&self, name: &str) -> Option<usize> {
         self.hosts.iter().position(|host| host.name == name)
-    }
-
-    /// What a node is to the queue in front of its link.
-    fn sender(&self, index: usize) -> Sender {
-        let modern = self.hosts.get(index).is_some_and(|host| host.tcp.recovery == Some(Recovery::Rack));
-        if modern { Sender::ModernHost } else { Sender::Other }
     }
 
     pub(crate) fn is_host(&self, index: usize) -> bool {
@@ -251,7 +251,7 @@ fn link(
     let rate = reader.required("rate")?;
     let rate_up = reader.or_derived("rate_up", rate, "as rate")?;
     let delay = reader.required("delay")?;
-    let [queue, queue_up] = queue::both(reader, between.map(|node| nodes.sender(node)))?;
+    let [queue, queue_up] = queue::both(reader, between.map(|node| nodes.hosts.get(node).map_or(Sender::Other, |host| host.sender)))?;
     for (key, queue) in [("queue", &queue), ("queue_up", &queue_up)] {
         queue::check(reader, key, queue, largest_packet(nodes))?;
     }
