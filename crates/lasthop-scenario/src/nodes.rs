@@ -251,7 +251,8 @@ fn link(
     let rate = reader.required("rate")?;
     let rate_up = reader.or_derived("rate_up", rate, "as rate")?;
     let delay = reader.required("delay")?;
-    let [queue, queue_up] = queue::both(reader, between.map(|node| nodes.hosts.get(node).map_or(Sender::Other, |host| host.sender)))?;
+    let [queue, queue_up] =
+        queue::both(reader, between.map(|node| nodes.hosts.get(node).map_or(Sender::Other, |host| host.sender)))?;
     for (key, queue) in [("queue", &queue), ("queue_up", &queue_up)] {
         queue::check(reader, key, queue, largest_packet(nodes))?;
     }

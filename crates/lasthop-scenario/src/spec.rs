@@ -60,9 +60,16 @@ const KEYS: [&str; 17] = [
 /// Most runs of one scenario in one call.
 const MOST_RUNS: u32 = 1_000_000;
 
-/// The scheme that a scenario without one runs: end to end, named after the congestion control of its preset if that is a modern one.
+/// The scheme that a scenario without one runs: end to end, named after the congestion control of its preset if that is a modern one and
+/// holds for all hosts.
 fn default_scheme(root: &Reader<'_>) -> Result<(&'static Scheme, &'static str), Error> {
-    let modern = match root.section("tcp")?.peek("preset")? {
+    let mut common = root.section("tcp")?.peek("preset")?;
+    for (_, host) in root.named("hosts")? {
+        if host.section("tcp")?.has("preset") {
+            common = None;
+        }
+    }
+    let modern = match common {
         Some(Preset::Linux618 | Preset::Rfc2026) => Scheme::by_name("E2E-CUBIC"),
         Some(Preset::Linux618Bbr) => Scheme::by_name("E2E-BBR"),
         Some(Preset::BsdLite | Preset::Ns2 | Preset::Rfc) | None => None,

@@ -288,6 +288,15 @@ fn the_usual_schemes_fit_the_endpoints() {
     assert_eq!(names(&mixed), studies);
 }
 
+/// A preset says which end-to-end scheme it is, where all hosts have it.
+#[test]
+fn a_modern_preset_names_the_scheme() {
+    let scheme = |preset: &str| parse(&format!("preset = '{preset}'"), "").scheme().name;
+    let names = ["linux-6.18", "linux-6.18-bbr", "rfc-2026", "rfc", "bsd-lite", "ns2"].map(scheme);
+    assert_eq!(names, ["E2E-CUBIC", "E2E-BBR", "E2E-CUBIC", "E2E", "E2E", "E2E"]);
+    let mixed = parse("preset = 'linux-6.18'", "").with_overrides(&[("hosts.server.tcp.preset", "rfc")]).unwrap();
+    assert_eq!(mixed.scheme().name, "E2E");
+}
 /// docs/example.md has the ready-made scenario in full.
 #[test]
 fn the_documented_farm_is_the_ready_made_one() {

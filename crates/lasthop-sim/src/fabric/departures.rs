@@ -52,7 +52,9 @@ impl Fabric {
         let Hop::Leg(id) = self.first_hops[endpoint] else { return Queued::NOT };
         let departure = match &self.legs[id.0 as usize].carrier {
             Carrier::Own(wire) => wire.last_start().filter(|start| *start > now).map_or(Departure::Now, Departure::At),
-            Carrier::Crossed(wire) => wire.last_start().filter(|start| *start > now).map_or(Departure::Now, Departure::At),
+            Carrier::Crossed(wire) => {
+                wire.last_start().filter(|start| *start > now).map_or(Departure::Now, Departure::At)
+            }
             Carrier::Managed(_) | Carrier::Shared(..) | Carrier::Channel(..) => Departure::Unknown,
             Carrier::Cut(_) => Departure::Now,
         };

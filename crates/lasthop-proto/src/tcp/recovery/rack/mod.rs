@@ -6,9 +6,9 @@
 //! are segments.
 
 mod ack;
+mod backpressure;
 mod blind;
 mod detect;
-mod backpressure;
 mod episode;
 mod slot;
 mod timers;
@@ -354,7 +354,8 @@ impl Rack {
             return false;
         }
         let permitted = matches!(self.permit, Permit::All | Permit::New | Permit::Trial);
-        self.forced == Some(Forced::Probe) || permitted && self.may_send(s, now, Piece { seq: s.snd_nxt, left_at: None })
+        self.forced == Some(Forced::Probe)
+            || permitted && self.may_send(s, now, Piece { seq: s.snd_nxt, left_at: None })
     }
 
     /// Whether the congestion window takes another segment once the next one has left.
