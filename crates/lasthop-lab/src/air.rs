@@ -254,6 +254,11 @@ impl Air {
     fn drop_managed(&mut self, index: usize) {
         while let Some((direction, frame, why)) = self.links[index].carrier.take_dropped() {
             let report = &mut self.links[index].report[direction.index()];
+            if why == DropReason::Channel {
+                // What the link gave up has used it.
+                self.lose(index, direction, frame.handle());
+                continue;
+            }
             report.withdraw(frame);
             report.lose(why);
             self.pool.discard(frame.handle());
@@ -390,15 +395,31 @@ impl Air {
                     self.mark_congestion(handle);
                     self.arrive(at, far, handle, &mut deliver)?;
                 }
-                Crossing::Late(by) => {
-                    if self.pool.get(handle).ecn == Ecn::Ce {
-                        self.mark_congestion(handle);
-                    }
-                    self.late.hold(at + by, (far, handle));
+                Crossing::Late(by) => self.delay(at + by, far, handle),
+                Crossing::Twice(by) => {
+                    self.links[index].report[direction.index()].duplicates += 1;
+                    let copy = self.copy(handle);
+                    self.delay(at + by, far, handle);
+                    self.delay(at + by, far, copy);
                 }
                 Crossing::Lost => self.lose(index, direction, handle),
             }
         }
+    }
+
+    /// A frame arrives at `point` later than the others.
+    fn delay(&mut self, until: Instant, point: Point, handle: Handle) {
+        if self.pool.get(handle).ecn == Ecn::Ce {
+            self.mark_congestion(handle);
+        }
+        self.late.hold(until, (point, handle));
+    }
+
+    /// A copy of a frame that is under way. It is not in the capture where it was sent: nobody sent it.
+    fn copy(&mut self, handle: Handle) -> Handle {
+        let packet = *self.pool.get(handle);
+        let bytes = self.frames.get(handle.0 as usize).map(|stored| stored.bytes.clone()).unwrap_or_default();
+        self.store(packet, &bytes, None).handle()
     }
 
     /// The channel destroys a frame.
@@ -468,7 +489,7 @@ impl Link {
     fn new(spec: &LinkSpec, root: Root) -> Self {
         let errors = [Direction::Down, Direction::Up].map(|direction| Errors::new(spec, direction, root));
         Self {
-            carrier: Carrier::new(spec),
+            carrier: Carrier::new(spec, root),
             gate: Gate::Open,
             errors,
             report: [PathReport::default(); 2],

@@ -62,7 +62,10 @@ impl Fabric {
                 Carrier::Own(_) | Carrier::Crossed(_) | Carrier::Cut(_) => None,
             };
             let Some((id, frame, why)) = dropped else { return };
-            self.legs[id.0 as usize].report.withdraw(frame);
+            // What the link gave up has used it.
+            if why != DropReason::Channel {
+                self.legs[id.0 as usize].report.withdraw(frame);
+            }
             self.drop(now, id, frame.handle(), why);
         }
     }
