@@ -157,6 +157,12 @@ impl Frame {
         Self { place: (to as u64) << 32 | u64::from(self.handle().0), ..self }
     }
 
+    /// The same frame as one of the flow `line`, to whatever stands below: for a driver that finds its way by other means, and whose packets
+    /// belong to no flow of the network.
+    pub fn of_line(self, line: u32) -> Self {
+        Self { place: u64::from(line) << 32 | u64::from(self.handle().0), size: self.size & !FOREIGN }
+    }
+
     /// A frame with a copy of its packet, which is in the pool under `handle`.
     pub fn copied(self, handle: Handle) -> Self {
         Self { place: (self.to() as u64) << 32 | u64::from(handle.0), ..self }
@@ -409,6 +415,13 @@ pub struct InFlight {
     end: Instant,
     /// The frame.
     pub frame: Frame,
+}
+
+impl InFlight {
+    /// When its transmission began.
+    pub const fn started(&self) -> Instant {
+        self.start
+    }
 }
 
 /// One direction of a duplex link whose queue drops what finds it full.

@@ -100,6 +100,17 @@ impl Carrier {
         }
     }
 
+    /// Frames that wait at `now` to be sent that way.
+    pub(super) fn waiting(&self, now: Instant, direction: Direction) -> usize {
+        match self {
+            Self::Duplex(directions) => match &directions[direction.index()] {
+                OneWay::Plain(wire) => wire.waiting(now),
+                OneWay::Managed(wire) => wire.waiting(),
+            },
+            Self::Shared(medium) => medium.waiting(direction),
+        }
+    }
+
     /// A frame that a managed queue dropped, which way it was to go, and why it was dropped.
     pub(super) fn take_dropped(&mut self) -> Option<(Direction, Frame, DropReason)> {
         match self {
