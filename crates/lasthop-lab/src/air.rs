@@ -2,6 +2,7 @@
 
 mod carrier;
 mod moves;
+mod others;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -26,6 +27,7 @@ pub use self::moves::{Crossed, Moves, SetRoute};
 use super::capture::{Capture, Passage};
 use super::counts::Counts;
 use super::elements::{Blueprint, ETHERNET, Given, IPV4, PortElement};
+use super::monitor::Monitor;
 use super::plan::{Plan, Point};
 use super::quic::datagram;
 use super::quic::register::Register;
@@ -51,6 +53,8 @@ pub struct Air {
     /// What passed each point; `None` when nobody wants it.
     capture: Option<Capture>,
     carried: u64,
+    /// What crosses the links over time; `None` when nobody wants it.
+    monitor: Option<Box<Monitor>>,
     /// The host that moves, if one does.
     roaming: Option<Box<Roaming>>,
 }
@@ -77,6 +81,9 @@ enum Gate {
 struct Stored {
     bytes: Vec<u8>,
     recorded: Option<usize>,
+    /// When it was handed to the link, and when its transmission began.
+    entered: Instant,
+    started: Instant,
 }
 
 struct Link {
@@ -110,6 +117,8 @@ pub struct Carried {
     pub moves: Option<Moves>,
     /// What passed each point.
     pub capture: Option<Capture>,
+    /// What crossed the links over time.
+    pub monitor: Option<Box<Monitor>>,
 }
 
 impl Air {
@@ -138,6 +147,7 @@ impl Air {
             told: vec![FlowReport::default(); plan.network.flows.len()],
             capture,
             carried: 0,
+            monitor: None,
             roaming: Roaming::new(plan, root, blueprints),
         }
     }
@@ -145,6 +155,11 @@ impl Air {
     /// The same, where the ends of QUIC flows keep that register.
     pub fn with_quic(self, quic: Arc<Register>) -> Self {
         Self { quic, ..self }
+    }
+
+    /// The same, watched.
+    pub fn with_monitor(self, monitor: Monitor) -> Self {
+        Self { monitor: Some(Box::new(monitor)), ..self }
     }
 
     /// Takes the frame that the node at `point` sent at `now`, or that a router handed to its agent, whose ports come behind all points. What
@@ -221,7 +236,15 @@ impl Air {
         // A wake-up that came late may have let the link go on; it cannot go back.
         let now = now.max(link.last);
         let look = || Sight::of(self.pool.get(frame.handle()));
-        match link.carrier.send(now, direction, frame, look) {
+        let accepted = link.carrier.send(now, direction, frame, look);
+        if let Some(monitor) = &mut self.monitor {
+            self.frames[frame.handle().0 as usize].entered = now;
+            monitor.enter(point, now, u64::from(frame.bytes()), || link.carrier.waiting(now, direction));
+            if accepted == Accepted::Dropped {
+                monitor.dropped(point, now);
+            }
+        }
+        match accepted {
             Accepted::Queued | Accepted::Next(_) => link.report[direction.index()].carry(frame),
             Accepted::Dropped => {
                 link.report[direction.index()].lose(DropReason::Queue);
@@ -239,6 +262,10 @@ impl Air {
         let to =
             if packet.flow == FlowId::NONE { 0 } else { lasthop_sim::endpoint_index(packet.flow, packet.from.peer()) };
         let frame = self.pool.commit(to);
+        let frame = match (packet.flow, bytes.get(ETHERNET..).and_then(others::line)) {
+            (FlowId::NONE, Some(line)) => frame.of_line(line),
+            _ => frame,
+        };
         let place = frame.handle().0 as usize;
         if place >= self.frames.len() {
             self.frames.resize_with(place + 1, Stored::default);
@@ -253,6 +280,14 @@ impl Air {
     /// Books what the managed queues of a link dropped.
     fn drop_managed(&mut self, index: usize) {
         while let Some((direction, frame, why)) = self.links[index].carrier.take_dropped() {
+            if why == DropReason::Channel {
+                // What the link gave up has used it.
+                self.lose(index, direction, frame.handle());
+                continue;
+            }
+            if let Some(monitor) = &mut self.monitor {
+                monitor.dropped(2 * index + direction.index(), self.links[index].last);
+            }
             let report = &mut self.links[index].report[direction.index()];
             report.withdraw(frame);
             report.lose(why);
@@ -273,8 +308,8 @@ impl Air {
             }
             let total = bytes.get(2..4).map_or(0, |field| u16::from_be_bytes([field[0], field[1]]));
             let len = u32::from(total).min(bytes.len() as u32);
-            let body = Body::Datagram { number: 0 };
-            return Packet { flow: FlowId::NONE, header_len: 0, len, body, ..Packet::default() };
+            let (body, ecn) = (Body::Datagram { number: 0 }, others::ecn(bytes));
+            return Packet { flow: FlowId::NONE, header_len: 0, len, ecn, body, ..Packet::default() };
         };
         Packet {
             flow,
@@ -375,6 +410,11 @@ impl Air {
             let Some((direction, sent)) = sent else { continue };
             self.carried += 1;
             let handle = sent.frame.handle();
+            if self.monitor.is_some()
+                && let Some(stored) = self.frames.get_mut(handle.0 as usize)
+            {
+                stored.started = sent.started();
+            }
             if sent.frame.is_marked() {
                 self.links[index].report[direction.index()].marks += 1;
                 self.mark_congestion(handle);
@@ -390,20 +430,47 @@ impl Air {
                     self.mark_congestion(handle);
                     self.arrive(at, far, handle, &mut deliver)?;
                 }
-                Crossing::Late(by) => {
-                    if self.pool.get(handle).ecn == Ecn::Ce {
-                        self.mark_congestion(handle);
-                    }
-                    self.late.hold(at + by, (far, handle));
+                Crossing::Late(by) => self.delay(at + by, far, handle),
+                Crossing::Twice(by) => {
+                    self.links[index].report[direction.index()].duplicates += 1;
+                    let copy = self.copy(handle);
+                    self.delay(at + by, far, handle);
+                    self.delay(at + by, far, copy);
                 }
                 Crossing::Lost => self.lose(index, direction, handle),
             }
         }
     }
 
+    /// A frame arrives at `point` later than the others.
+    fn delay(&mut self, until: Instant, point: Point, handle: Handle) {
+        if self.pool.get(handle).ecn == Ecn::Ce {
+            self.mark_congestion(handle);
+        }
+        self.late.hold(until, (point, handle));
+    }
+
+    /// A copy of a frame that is under way. It is not in the capture where it was sent: nobody sent it.
+    fn copy(&mut self, handle: Handle) -> Handle {
+        let packet = *self.pool.get(handle);
+        let (bytes, entered, started) = self
+            .frames
+            .get(handle.0 as usize)
+            .map_or_else(Default::default, |stored| (stored.bytes.clone(), stored.entered, stored.started));
+        let copy = self.store(packet, &bytes, None).handle();
+        if let Some(stored) = self.frames.get_mut(copy.0 as usize) {
+            (stored.entered, stored.started) = (entered, started);
+        }
+        copy
+    }
+
     /// The channel destroys a frame.
     fn lose(&mut self, link: usize, direction: Direction, handle: Handle) {
-        self.links[link].report[direction.index()].lose(DropReason::Channel);
+        let lossy = &mut self.links[link];
+        lossy.report[direction.index()].lose(DropReason::Channel);
+        if let Some(monitor) = &mut self.monitor {
+            monitor.lost(2 * link + direction.index(), lossy.last);
+        }
         let packet = self.pool.take(handle);
         self.counts.lost(&packet);
         let recorded = self.frames.get(handle.0 as usize).and_then(|stored| stored.recorded);
@@ -429,6 +496,9 @@ impl Air {
             *last = last.wrapping_add(1);
         }
         self.counts.received(point, &packet);
+        if let Some(monitor) = &mut self.monitor {
+            monitor.arrive(point ^ 1, due, u64::from(packet.wire_len()), stored.entered, stored.started);
+        }
         if let Some(capture) = self.capture.as_mut().filter(|_| is_packet(&packet)) {
             let passage = Passage { time: due, point, outbound: false, cause: packet.cause, dropped: None };
             capture.add(passage, &stored.bytes);
@@ -455,6 +525,7 @@ impl Air {
             frames: self.carried,
             moves: self.roaming.map(|roaming| roaming.finish()),
             capture: self.capture,
+            monitor: self.monitor,
         }
     }
 }
@@ -468,7 +539,7 @@ impl Link {
     fn new(spec: &LinkSpec, root: Root) -> Self {
         let errors = [Direction::Down, Direction::Up].map(|direction| Errors::new(spec, direction, root));
         Self {
-            carrier: Carrier::new(spec),
+            carrier: Carrier::new(spec, root),
             gate: Gate::Open,
             errors,
             report: [PathReport::default(); 2],

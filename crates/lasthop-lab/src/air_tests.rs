@@ -271,7 +271,7 @@ fn a_managed_queue_marks_and_drops() {
     let rig = Rig::new("queue = { kind = \"codel\", target = \"5 ms\", interval = \"50 ms\", ecn = \"on\" }");
     for capable in [true, false] {
         let mut air = rig.air(1);
-        let mut twin = ManagedDirection::new(&rig.network.links[1].directions[0], Duration::from_millis(1)).unwrap();
+        let mut twin = ManagedDirection::new(&rig.network.links[1], Direction::Down, Root(1));
         let mut pool = PacketPool::default();
         for number in 0..150 {
             let mut frame = rig.frame(1 + number * 1000, 1000);
@@ -341,4 +341,54 @@ fn a_link_protocol_brings_what_the_channel_takes() {
     // Both transmissions of what was lost and the other three, each at both ends; no control frames.
     let passages = carried.capture.unwrap().passages().count();
     assert_eq!(passages, 5 + 4);
+}
+
+/// What a link does to frames besides losing them, the lab's link does with the simulator's code: the same frames are dropped, arrive
+/// twice, and arrive when the simulator's do.
+#[test]
+fn impairments_are_those_of_the_simulator() {
+    let rig = Rig::new(
+        "policer = { rate = \"1 Mbps\", burst = \"20 kB\" }\nslots = \"3 ms\"\nduplicates = \"10 %\"\n\
+         aggregation = { frames = 8, access = \"300 us\", backoff = \"100 us\", frame_loss = \"20 %\", retries = 1 }\n\
+         rate_variation = { model = \"ramp\", points = [{ at = \"0 s\", rate = \"4 Mbps\" }, { at = \"1 s\", rate = \"1 Mbps\" }] }\n\
+         delay_variation = { model = \"normal\", mean = \"5 ms\", deviation = \"5 ms\", order = \"free\" }",
+    );
+    let mut air = rig.air(5);
+    let link = &rig.network.links[1];
+    let mut twin = ManagedDirection::new(link, Direction::Down, Root(5));
+    let mut channel = Errors::new(link, Direction::Down, Root(5));
+    let mut pool = PacketPool::default();
+    let (mut came, mut expected, mut twice, mut dropped) = (Vec::new(), Vec::new(), 0, 0);
+    let mut follow = |twin: &mut ManagedDirection, pool: &mut PacketPool, until: Instant| {
+        while let Some(due) = twin.next_event().filter(|due| *due <= until) {
+            let Some(sent) = twin.advance(due) else { continue };
+            match channel.judge(&sent, pool.get_mut(sent.frame.handle())) {
+                Crossing::Late(by) => expected.push(due + by),
+                Crossing::Twice(by) => {
+                    expected.extend([due + by; 2]);
+                    twice += 1;
+                }
+                Crossing::Arrives | Crossing::Marked => expected.push(due),
+                Crossing::Lost => unreachable!("there is no error model"),
+            }
+        }
+        dropped += std::iter::from_fn(|| twin.take_dropped()).count() as u64;
+    };
+    for number in 0..400 {
+        let bytes = rig.frame(1 + number * 1000, 1000);
+        let now = at(10 + 3 * u64::from(number));
+        came.extend(arrivals(&mut air, now).into_iter().map(|(_, due, _)| due));
+        air.send(now, BASE, &bytes);
+        follow(&mut twin, &mut pool, now);
+        *pool.place() = air.read(&bytes[ETHERNET..]);
+        let frame = pool.commit(1);
+        twin.enqueue(now, frame, Sight::default);
+    }
+    came.extend(arrivals(&mut air, at(100_000)).into_iter().map(|(_, due, _)| due));
+    follow(&mut twin, &mut pool, at(100_000));
+    expected.sort();
+    assert_eq!(came, expected);
+    let report = air.finish().links[1][0];
+    assert_eq!((report.duplicates, report.policer_drops + report.channel_drops), (twice, dropped));
+    assert!(twice > 10 && report.policer_drops > 50 && report.channel_drops > 3, "{report:?}");
 }

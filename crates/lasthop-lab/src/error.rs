@@ -91,7 +91,7 @@ pub enum LabError {
         message: String,
     },
     /// A command could not be started.
-    #[error("cannot start `{command}` ({error}); the lab needs iproute2")]
+    #[error("cannot start `{command}` ({error}); the lab needs iproute2, and --nat needs nft or iptables")]
     NoCommand {
         /// The command.
         command: String,
@@ -131,6 +131,34 @@ pub enum LabError {
         bound: Duration,
         /// How often it was tried.
         attempts: u32,
+    },
+    /// A lab cannot have this name.
+    #[error("--name {name}: {what}")]
+    Name {
+        /// The name.
+        name: String,
+        /// Why not, and what would help.
+        what: String,
+    },
+    /// A program beside the command failed.
+    #[error("--serve {host}: `{line}` {what}")]
+    Server {
+        /// Where it was to run.
+        host: String,
+        /// Its command line.
+        line: String,
+        /// What happened.
+        what: String,
+    },
+    /// There is no such host.
+    #[error("{option} {given}: the scenario has no host of this name; it has {}", known.join(", "))]
+    NoHost {
+        /// The option.
+        option: &'static str,
+        /// What was given.
+        given: String,
+        /// What there is.
+        known: Vec<String>,
     },
     /// Someone asked for an end.
     #[error("stopped")]

@@ -49,19 +49,11 @@ pub fn hold(
     opened: impl FnOnce(&[Place]) -> io::Result<()>,
 ) -> Result<Held, LabError> {
     let plan = Plan::for_others(experiment.network, experiment.scheme, experiment.lab)?;
-    if let Some((name, _)) = plan.ends().into_iter().find(|(_, tcp)| *tcp == HostTcp::Own) {
-        let instead = "other programs use the kernel's; give lab.endpoints = \"kernel\", or take another scheme";
-        return Err(LabError::Unsupported { what: "lasthop's own TCP in a lab that is held open", name, instead });
-    }
+    check_hosts(&plan)?;
     require_root()?;
     let bench = Bench::build(&plan, experiment, &Until(stop))?;
-    // Other programs' sockets ask for no congestion control: they get the scenario's, not this machine's.
-    for (index, node) in bench.nodes.iter().enumerate() {
-        if let Some(config) = plan.tcp(NodeId(index)) {
-            node.within(|| set_default_congestion(plan.congestion(config)))?;
-        }
-    }
-    let emulator = bench.emulator(&plan, experiment, Clock::start())?;
+    prepare_hosts(&plan, &bench)?;
+    let emulator = bench.emulator(&plan, experiment, Clock::start(), None)?;
     opened(&places(&bench, &plan)).map_err(LabError::system("cannot say where the lab is"))?;
     // On a thread of its own: the priority is the links' alone.
     let emulated = thread::scope(|scope| join(scope.spawn(|| emulator.run(stop))))?;
@@ -69,7 +61,24 @@ pub fn hold(
     Ok(Held { emulated, void })
 }
 
-fn places(bench: &Bench, plan: &Plan<'_>) -> Vec<Place> {
+/// Checks that other programs can use the hosts' TCP.
+pub(super) fn check_hosts(plan: &Plan<'_>) -> Result<(), LabError> {
+    let Some((name, _)) = plan.ends().into_iter().find(|(_, tcp)| *tcp == HostTcp::Own) else { return Ok(()) };
+    let instead = "other programs use the kernel's; give lab.endpoints = \"kernel\", or take another scheme";
+    Err(LabError::Unsupported { what: "lasthop's own TCP in a lab for other programs", name, instead })
+}
+
+/// Gives hosts the scenario's congestion control: other programs' sockets ask for none, and would get this machine's.
+pub(super) fn prepare_hosts(plan: &Plan<'_>, bench: &Bench) -> Result<(), LabError> {
+    for (index, node) in bench.nodes.iter().enumerate() {
+        if let Some(config) = plan.tcp(NodeId(index)) {
+            node.within(|| set_default_congestion(plan.congestion(config)))?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn places(bench: &Bench, plan: &Plan<'_>) -> Vec<Place> {
     let place = |(index, namespace): (usize, &Namespace)| {
         let node = NodeId(index);
         let link = |point: usize| plan.network.links[point / 2].name.clone();

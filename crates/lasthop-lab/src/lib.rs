@@ -12,7 +12,9 @@
 //! | [`ends`], [`kernel_tcp`], [`own_tcp`], [`transfer`] | the flows |
 //! | [`quic`] | flows over QUIC |
 //! | [`counts`], [`capture`] | what is told from the packets; pcapng |
+//! | [`monitor`] | what crosses the links over time |
 //! | [`hold`] | a lab for other programs' packets |
+//! | [`exec`], [`guest`], [`outside`] | a lab for one command, programs in it, its route to the outside |
 //! | [`station`], [`elements`] | what a scheme does at the base station: the gateway, and at the emulated links |
 //! | [`host`] | lasthop's own TCP on a TUN device |
 #![cfg(target_os = "linux")]
@@ -24,12 +26,16 @@ pub mod elements;
 pub mod emulator;
 pub mod ends;
 mod error;
+pub mod exec;
+pub mod guest;
 pub mod hold;
 pub mod host;
 pub mod kernel;
 pub mod kernel_tcp;
 pub mod lateness;
+pub mod monitor;
 pub mod namespace;
+pub mod outside;
 pub mod own_tcp;
 pub mod plan;
 pub mod quic;

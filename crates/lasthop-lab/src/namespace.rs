@@ -1,7 +1,8 @@
 //! Network namespaces by name, made and removed with iproute2: the commands are those that operators know.
 //!
 //! Names are `lh-PID-NUMBER-...`: PID says whose they are, so that what a killed process left behind can be told from what is
-//! in use; NUMBER tells the labs of one process apart.
+//! in use; NUMBER tells the labs of one process apart. A lab that has a name of its own ([`Name`]) has `lh-NAME-...`, and a file
+//! that its process keeps locked.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -11,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+
+use rustix::fs::{FlockOperation, flock};
 
 use super::error::LabError;
 
@@ -94,6 +97,86 @@ impl Namespace {
     }
 }
 
+/// Where the locks of labs with names are.
+const LOCKS: &str = "/run/lasthop-lab";
+
+/// The name of a lab, which is this process's as long as this exists.
+#[derive(Debug)]
+pub struct Name {
+    name: String,
+    /// Locked, with the process's number in it.
+    _lock: File,
+}
+
+impl Name {
+    /// Takes the name that is given, or the first of `lab`, `lab2`, `lab3`, ... that nobody has.
+    ///
+    /// # Errors
+    ///
+    /// When another process has it, or it is none: a lower-case letter, and at most 11 of these, digits and underscores behind it.
+    pub fn take(given: Option<&str>) -> Result<Self, LabError> {
+        const MOST: u32 = 1000;
+        let Some(name) = given else {
+            let names = (1..MOST).map(|number| if number == 1 { "lab".to_owned() } else { format!("lab{number}") });
+            for name in names {
+                if let Some(taken) = Self::lock(&name)? {
+                    return Ok(taken);
+                }
+            }
+            return Err(LabError::Name {
+                name: "lab".to_owned(),
+                what: "is taken, and so are all that follow it".to_owned(),
+            });
+        };
+        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        if name.len() > 12 || !name.starts_with(|c: char| c.is_ascii_lowercase()) || !name.chars().all(fits) {
+            let what =
+                "is no name of a lab; give a lower-case letter and up to 11 lower-case letters, digits and underscores";
+            return Err(LabError::Name { name: name.to_owned(), what: what.to_owned() });
+        }
+        Self::lock(name)?.ok_or_else(|| {
+            let by = owner(name).map_or(String::new(), |pid| format!(" (process {pid})"));
+            let what = format!("is the name of a lab that is open{by}; give another one, or end that");
+            LabError::Name { name: name.to_owned(), what }
+        })
+    }
+
+    /// Locks its file; `None` when another process has.
+    fn lock(name: &str) -> Result<Option<Self>, LabError> {
+        let path = lock_of(name);
+        let fail = |error| LabError::File { path: path.clone(), error };
+        std::fs::create_dir_all(LOCKS).map_err(fail)?;
+        let mut file = File::options().create(true).truncate(false).read(true).write(true).open(&path).map_err(fail)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+            Err(error) => return Err(fail(error.into())),
+        }
+        file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(fail)?;
+        Ok(Some(Self { name: name.to_owned(), _lock: file }))
+    }
+
+    /// As it was taken.
+    pub fn as_str(&self) -> &str {
+        &self.name
+    }
+}
+
+fn lock_of(name: &str) -> PathBuf {
+    Path::new(LOCKS).join(format!("{name}.lock"))
+}
+
+/// The process that locked a name last.
+fn owner(name: &str) -> Option<u32> {
+    std::fs::read_to_string(lock_of(name)).ok()?.trim().parse().ok()
+}
+
+/// Whether a process has the name.
+fn is_locked(name: &str) -> bool {
+    let Ok(file) = File::open(lock_of(name)) else { return false };
+    flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
+}
+
 /// The namespaces of one lab: gone when this is dropped, also when a panic unwinds.
 #[derive(Debug)]
 pub struct Namespaces {
@@ -110,6 +193,17 @@ impl Default for Namespaces {
 }
 
 impl Namespaces {
+    /// Those of a lab with a name. What a process left behind that had the name before is removed.
+    ///
+    /// # Errors
+    ///
+    /// When that cannot be removed.
+    pub fn named(name: &Name) -> Result<Self, LabError> {
+        let left = all().into_iter().filter(|leftover| leftover.lab.as_deref() == Some(name.as_str()));
+        left.into_iter().try_for_each(|leftover| netns("delete", &leftover.name))?;
+        Ok(Self { prefix: format!("{PREFIX}{}-", name.as_str()), made: Vec::new() })
+    }
+
     /// Makes one whose name ends in `name`.
     ///
     /// # Errors
@@ -141,19 +235,27 @@ impl Drop for Namespaces {
 pub struct Leftover {
     /// Its name.
     pub name: String,
-    /// The process.
+    /// The process; 0 where nothing says which.
     pub pid: u32,
+    /// The name of the lab, if it has one.
+    pub lab: Option<String>,
 }
 
 impl Leftover {
     fn parse(name: &str) -> Option<Self> {
-        let (pid, _) = name.strip_prefix(PREFIX)?.split_once('-')?;
-        Some(Self { name: name.to_owned(), pid: pid.parse().ok()? })
+        let (whose, _) = name.strip_prefix(PREFIX)?.split_once('-')?;
+        let is_name = whose.starts_with(|c: char| c.is_ascii_lowercase());
+        let (pid, lab) =
+            if is_name { (owner(whose).unwrap_or(0), Some(whose.to_owned())) } else { (whose.parse().ok()?, None) };
+        Some(Self { name: name.to_owned(), pid, lab })
     }
 
-    /// Whether a process of that number lives: then the namespace is in use.
+    /// Whether a process of that number lives, or has the name: then the namespace is in use.
     pub fn in_use(&self) -> bool {
-        Path::new("/proc").join(self.pid.to_string()).exists()
+        match &self.lab {
+            Some(name) => is_locked(name),
+            None => Path::new("/proc").join(self.pid.to_string()).exists(),
+        }
     }
 }
 
@@ -246,10 +348,12 @@ mod tests {
         let found = |name: &str| Leftover::parse(name).map(|leftover| leftover.pid);
         assert_eq!(found("lh-17-0-node-mobile"), Some(17));
         assert_eq!(found(&format!("{}links", Namespaces::default().prefix)), Some(std::process::id()));
-        for other in ["lh17-x", "lh--x", "lh-x-17", "blue", "lh-17", "lh-99999999999-x", ""] {
+        for other in ["lh17-x", "lh--x", "lh-X-17", "blue", "lh-17", "lh-99999999999-x", ""] {
             assert_eq!(found(other), None, "{other}");
         }
-        assert!(Leftover { name: String::new(), pid: std::process::id() }.in_use());
+        assert!(Leftover { name: String::new(), pid: std::process::id(), lab: None }.in_use());
+        let named = Leftover::parse("lh-nobodys_lab-node-x").unwrap();
+        assert_eq!((named.lab.as_deref(), named.pid, named.in_use()), (Some("nobodys_lab"), 0, false));
     }
 
     #[test]

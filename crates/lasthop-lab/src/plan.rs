@@ -456,6 +456,8 @@ impl<'n> Plan<'n> {
         if self.network.nodes[node.0].kind != NodeKind::Host || self.is_own(node) {
             return Vec::new();
         }
+        // A token bucket has one rate: where the link's varies, the emulated link alone decides.
+        let constant = |point: &Point| !self.network.links[point / 2].directions[point % 2].impairments.rate.varies();
         let shaper = |point: Point| {
             let rate = self.network.links[point / 2].directions[point % 2].rate.0;
             let packet = u64::from(self.mtu()) + ETHERNET;
@@ -467,7 +469,7 @@ impl<'n> Plan<'n> {
                 "qdisc add dev {device} root stab overhead -{ETHERNET} linklayer ethernet tbf rate {rate}bit burst {burst} limit {limit}"
             )
         };
-        self.points_of(node).map(shaper).collect()
+        self.points_of(node).filter(constant).map(shaper).collect()
     }
 
     /// What of the scenario's TCP a route can say.

@@ -25,6 +25,7 @@ use super::ends::{Devices, Ends, join};
 use super::error::LabError;
 use super::kernel_tcp::{Counters, counters, recoveries, unsent};
 use super::lateness::Lateness;
+use super::monitor::Monitor;
 use super::namespace::{Namespace, Namespaces, require_root};
 use super::own_tcp;
 use super::plan::{HostTcp, Plan, Point};
@@ -147,8 +148,17 @@ struct Attempt {
 
 impl Bench {
     pub(super) fn build(plan: &Plan<'_>, experiment: &Experiment<'_>, watch: &dyn Watch) -> Result<Self, LabError> {
+        Self::build_in(Namespaces::default(), plan, experiment, watch)
+    }
+
+    /// The same, with the names of these namespaces.
+    pub(super) fn build_in(
+        mut namespaces: Namespaces,
+        plan: &Plan<'_>,
+        experiment: &Experiment<'_>,
+        watch: &dyn Watch,
+    ) -> Result<Self, LabError> {
         let (seed, captures) = (experiment.seed, experiment.captures);
-        let mut namespaces = Namespaces::default();
         let links = namespaces.add("links")?;
         links.sysctls(&plan.quiet())?;
         let mut nodes = Vec::new();
@@ -194,7 +204,7 @@ impl Bench {
         let run = Run::begin();
         let mut ends = Ends::open(&self.nodes, take(&mut self.devices), plan, &run, &self.quic)?;
         let _hosts = take(&mut ends.hosts);
-        let emulator = self.emulator(plan, experiment, run.clock)?;
+        let emulator = self.emulator(plan, experiment, run.clock, None)?;
         let (flows, emulated) = thread::scope(|scope| {
             let over = Over(&run.over);
             let emulator = scope.spawn(|| emulator.run(&run.over));
@@ -226,10 +236,14 @@ impl Bench {
         plan: &Plan<'_>,
         experiment: &Experiment<'_>,
         clock: Clock,
+        monitor: Option<Monitor>,
     ) -> Result<Emulator, LabError> {
         let points = (0..plan.points()).map(|point| plan.point_name(point)).collect();
         let capture = (experiment.captures == Captures::On).then(|| Capture::new(points));
         let mut air = Air::new(plan, Root(experiment.seed), capture).with_quic(self.quic.clone());
+        if let Some(monitor) = monitor {
+            air = air.with_monitor(monitor);
+        }
         if plan.mobility().is_some() {
             let mut switchboard = Switchboard::open(plan, &self.nodes)?;
             let set = Box::new(move |change: &Change| switchboard.set(change));
@@ -333,7 +347,7 @@ fn offloads_off(namespace: &Namespace, devices: &[String]) -> Result<(), LabErro
 }
 
 /// Ends everyone's work when it goes, also in a panic: the scope waits for them.
-struct Over<'r>(&'r AtomicBool);
+pub(super) struct Over<'r>(pub(super) &'r AtomicBool);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {

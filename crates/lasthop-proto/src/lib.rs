@@ -11,6 +11,8 @@
 //! | [`link`] | what the two ends of a link do to bring packets over it: automatic repeat request |
 //! | [`channel`] | when a frame is lost |
 //! | [`delay`] | by how much later than with its link's delay alone a frame arrives |
+//! | [`rate`] | how a link's rate varies in time |
+//! | [`bucket`] | a token bucket: policers and shapers |
 //! | [`queue`] | what waits in front of a link, and what is dropped or marked there |
 //! | [`scheme`] | the schemes by the names that the studies give them |
 //!
@@ -22,6 +24,7 @@
 
 extern crate alloc;
 
+pub mod bucket;
 pub mod channel;
 pub mod delay;
 pub mod event;
@@ -32,6 +35,7 @@ pub mod packet;
 pub mod pep;
 pub mod queue;
 pub mod random;
+pub mod rate;
 pub mod scheme;
 pub mod seq;
 pub mod tcp;

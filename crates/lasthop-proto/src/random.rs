@@ -41,6 +41,12 @@ impl Stream {
         -libm::log(1.0 - self.uniform()) * mean
     }
 
+    /// Normal with mean 0 and variance 1 (Box and Muller 1958), by portable functions: the same on every machine.
+    pub fn normal(&mut self) -> f64 {
+        let (radius, angle) = (1.0 - self.uniform(), self.uniform());
+        libm::sqrt(-2.0 * libm::log(radius)) * libm::cos(2.0 * core::f64::consts::PI * angle)
+    }
+
     /// True with probability `p`.
     #[inline]
     pub fn chance(&mut self, p: f64) -> bool {
@@ -65,6 +71,23 @@ mod tests {
         assert_eq!(draw(1, "wireless/down/errors"), draw(1, "wireless/down/errors"));
         assert_ne!(draw(1, "wireless/down/errors"), draw(1, "wireless/up/errors"));
         assert_ne!(draw(1, "wireless/down/errors"), draw(2, "wireless/down/errors"));
+    }
+
+    /// Mean and variance, and the shares within one and two standard deviations (68.27 % and 95.45 %).
+    #[test]
+    fn normal_is_normal() {
+        let mut stream = Root(7).stream("x");
+        let (mut sum, mut squares, mut within) = (0.0, 0.0, [0u32; 2]);
+        for _ in 0..100_000 {
+            let value = stream.normal();
+            sum += value;
+            squares += value * value;
+            within[0] += u32::from(value.abs() < 1.0);
+            within[1] += u32::from(value.abs() < 2.0);
+        }
+        assert!((sum / 1e5).abs() < 0.01 && (squares / 1e5 - 1.0).abs() < 0.02, "{sum} {squares}");
+        let shares = within.map(|count| f64::from(count) / 1e5);
+        assert!((shares[0] - 0.6827).abs() < 0.005 && (shares[1] - 0.9545).abs() < 0.003, "{shares:?}");
     }
 
     #[test]

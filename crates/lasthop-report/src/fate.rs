@@ -95,7 +95,7 @@ pub(crate) fn take(queue: &mut VecDeque<usize>, matches: impl Fn(usize) -> bool,
         DropReason::Channel | DropReason::Aqm | DropReason::Filtered | DropReason::Handoff => {
             queue.iter().position(|&index| matches(index))
         }
-        DropReason::Queue => queue.iter().rposition(|&index| matches(index)),
+        DropReason::Queue | DropReason::Policer => queue.iter().rposition(|&index| matches(index)),
     }?;
     queue.remove(position)
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use lasthop_proto::channel::{MOST_FRAMES, read_list};
 use lasthop_proto::delay::{DelayStep, MOST_STEPS, read_delays};
+use lasthop_proto::rate::{self, RateTrace, read_rates};
 
 use crate::units::ByteSize;
 
@@ -17,6 +18,7 @@ use crate::units::ByteSize;
 pub(crate) struct Traces {
     losses: BTreeMap<PathBuf, Arc<Vec<bool>>>,
     delays: BTreeMap<PathBuf, Arc<Vec<DelayStep>>>,
+    rates: BTreeMap<PathBuf, Arc<RateTrace>>,
 }
 
 /// Most bytes of a loss trace's file: all frames that it may have with a line break each, and remarks.
@@ -24,6 +26,9 @@ const LARGEST_TRACE: u64 = 4 * MOST_FRAMES as u64;
 
 /// The same of a course of a delay: 64 bytes a line.
 const LARGEST_COURSE: u64 = 64 * MOST_STEPS as u64;
+
+/// The same of a series of rates, which may have other columns: 256 bytes a line.
+const LARGEST_RATES: u64 = 256 * rate::MOST_STEPS as u64;
 
 /// Why a file is no loss trace, or no course of a delay.
 pub(crate) struct BadTrace {
@@ -80,6 +85,31 @@ impl Files {
         self.used.borrow_mut().delays.insert(path, Arc::clone(&steps));
         Ok(steps)
     }
+
+    /// The series of rates `name`.
+    pub(crate) fn rates(&self, name: &str) -> Result<Arc<RateTrace>, BadTrace> {
+        let path = self.directory.join(name);
+        let trace = match &self.sealed {
+            Some(known) => known.rates.get(&path).map(Arc::clone).ok_or_else(|| BadTrace {
+                expected: "a series of rates that the scenario file names",
+                reason: "no other file is opened here".to_owned(),
+            })?,
+            None => Arc::new(read_series(&path)?),
+        };
+        self.used.borrow_mut().rates.insert(path, Arc::clone(&trace));
+        Ok(trace)
+    }
+}
+
+fn read_series(path: &Path) -> Result<RateTrace, BadTrace> {
+    let text = read_limited(path, LARGEST_RATES).map_err(|error| BadTrace {
+        expected: "a series of rates that can be read",
+        reason: format!("{}: {error}", path.display()),
+    })?;
+    read_rates(&text).map_err(|reason| BadTrace {
+        expected: "a series of rates: lines of a time in seconds, from 0 on, and a rate in Mbps, as 12.5 30",
+        reason: format!("{} {reason}", path.display()),
+    })
 }
 
 fn read_trace(path: &Path) -> Result<Vec<bool>, BadTrace> {

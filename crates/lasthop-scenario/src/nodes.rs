@@ -4,12 +4,13 @@ use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::delay::VariationSpec;
 use lasthop_proto::tcp::config::{HeaderAccounting, Preset, TcpConfig};
 use lasthop_proto::time::Duration;
-use lasthop_sim::network::{DamagedFrames, Medium, QueueSpec, Rate};
+use lasthop_sim::network::{DamagedFrames, Impairments, Medium, QueueSpec, Rate};
 
 use crate::channel;
 use crate::error::{Error, Problem};
 use crate::files::Files;
 use crate::flow_names::FlowNames;
+use crate::impairments::{self, Around};
 use crate::queue::{self, Sender};
 use crate::reader::{Reader, Value};
 use crate::tcp::{self, Base, TcpSpec};
@@ -136,6 +137,7 @@ pub(crate) struct Direction {
     pub queue: QueueSpec,
     pub errors: ErrorSpec,
     pub variation: VariationSpec,
+    pub impairments: Impairments,
 }
 
 /// The links of stations other than the first: only one of all joins the host to the tree.
@@ -239,7 +241,7 @@ fn link(
     (flows, files): (&FlowNames, &Files),
     channels: &mut Vec<String>,
 ) -> Result<Link, Error> {
-    reader.allow(&KEYS)?;
+    reader.allow(&[&KEYS[..], &impairments::KEYS].concat())?;
     let Pair(ends) = reader.required("between")?;
     let find =
         |end: &str| nodes.find(end).ok_or_else(|| reader.unknown_name("between", "host or router", end, nodes.names()));
@@ -259,9 +261,15 @@ fn link(
     let Or(damaged, _) = reader.or::<Or<Auto, DamagedFrames>>("damaged", None.into(), DAMAGED)?;
     let [errors_down, errors_up] = errors(reader, flows, files)?;
     let [variation, variation_up] = variation::both(reader, files)?;
+    let around = Around { files, medium, rates: [rate, rate_up], largest: largest_packet(nodes) };
+    let [down, up] = impairments::both(reader, &around)?;
+    let direction = |rate, queue, errors, variation, own: impairments::Direction| {
+        let variation = VariationSpec { slots: own.slots, ..variation };
+        Direction { rate, queue, errors, variation, impairments: own.impairments }
+    };
     let directions = [
-        Direction { rate, queue, errors: errors_down, variation },
-        Direction { rate: rate_up, queue: queue_up, errors: errors_up, variation: variation_up },
+        direction(rate, queue, errors_down, variation, down),
+        direction(rate_up, queue_up, errors_up, variation_up, up),
     ];
     Ok(Link { name, between, medium, delay, directions, damaged })
 }

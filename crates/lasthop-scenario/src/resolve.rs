@@ -225,6 +225,7 @@ fn link_spec(link: &Link, damaged: DamagedFrames) -> LinkSpec {
         errors: direction.errors.clone(),
         damaged,
         variation: direction.variation.clone(),
+        impairments: direction.impairments.clone(),
     });
     LinkSpec {
         name: link.name.clone(),

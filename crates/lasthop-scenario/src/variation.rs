@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lasthop_proto::delay::{DelaySpec, HandoverSpec, Order, RepeatsSpec, SpikesSpec, VariationSpec};
+use lasthop_proto::delay::{DelaySpec, HandoverSpec, Order, RepeatsSpec, SpikesSpec, Spread, VariationSpec};
 use lasthop_proto::time::Duration;
 
 use crate::document::{Data, quote};
@@ -22,9 +22,11 @@ struct Model {
 }
 
 /// All models.
-static MODELS: [Model; 6] = [
+static MODELS: [Model; 8] = [
     Model { name: "none", keys: &[], read: |_, _| Ok(DelaySpec::None) },
-    Model { name: "jitter", keys: &["up_to"], read: |reader, _| Ok(DelaySpec::Jitter(positive(reader, "up_to")?)) },
+    Model { name: "jitter", keys: &["up_to"], read: jitter },
+    Model { name: "normal", keys: &["mean", "deviation"], read: normal },
+    Model { name: "exponential", keys: &["mean"], read: exponential },
     Model { name: "repeats", keys: &["frame_loss", "round", "most"], read: repeats },
     Model { name: "spikes", keys: &["every", "length"], read: spikes },
     Model { name: "handover", keys: &["period", "first", "jump", "outage"], read: handover },
@@ -79,7 +81,7 @@ fn read(reader: &Reader<'_>, files: &Files) -> Result<VariationSpec, Error> {
         return Err(reader.fail(key, Problem::Conflict(message)));
     }
     let model = (model.read)(reader, files)?;
-    Ok(VariationSpec { model, order: reader.or("order", Order::Kept, "default")? })
+    Ok(VariationSpec::of(model, reader.or("order", Order::Kept, "default")?))
 }
 
 /// Beyond it a delay is a slip of the pen.
@@ -102,6 +104,19 @@ fn period(reader: &Reader<'_>, key: &'static str, span: Duration) -> Result<Dura
     } else {
         at_most(reader, key, span)
     }
+}
+
+fn jitter(reader: &Reader<'_>, _: &Files) -> Result<DelaySpec, Error> {
+    Ok(DelaySpec::Jitter(Spread::Uniform(positive(reader, "up_to")?)))
+}
+
+fn normal(reader: &Reader<'_>, _: &Files) -> Result<DelaySpec, Error> {
+    let mean = at_most(reader, "mean", reader.required("mean")?)?;
+    Ok(DelaySpec::Jitter(Spread::Normal { mean, deviation: positive(reader, "deviation")? }))
+}
+
+fn exponential(reader: &Reader<'_>, _: &Files) -> Result<DelaySpec, Error> {
+    Ok(DelaySpec::Jitter(Spread::Exponential(positive(reader, "mean")?)))
 }
 
 fn repeats(reader: &Reader<'_>, _: &Files) -> Result<DelaySpec, Error> {

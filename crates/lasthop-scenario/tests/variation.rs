@@ -1,6 +1,6 @@
 //! How the delay of links varies, as scenarios say it.
 
-use lasthop_proto::delay::{DelaySpec, DelayStep, HandoverSpec, Order, RepeatsSpec, SpikesSpec, VariationSpec};
+use lasthop_proto::delay::{DelaySpec, DelayStep, HandoverSpec, Order, RepeatsSpec, SpikesSpec, Spread, VariationSpec};
 use lasthop_proto::scheme::SCHEMES;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_scenario::Scenario;
@@ -32,11 +32,16 @@ fn ms(millis: u64) -> Duration {
 
 #[test]
 fn every_model_is_read() {
-    let kept = |model| VariationSpec { model, order: Order::Kept };
+    let kept = |model| VariationSpec::of(model, Order::Kept);
     let handover = HandoverSpec { period: ms(15_000), first: ms(15_000), jump: ms(30), outage: Duration::ZERO };
     for (given, model) in [
         ("model = \"none\"", DelaySpec::None),
-        ("model = \"jitter\", up_to = \"3 ms\"", DelaySpec::Jitter(ms(3))),
+        ("model = \"jitter\", up_to = \"3 ms\"", DelaySpec::Jitter(Spread::Uniform(ms(3)))),
+        (
+            "model = \"normal\", mean = \"30 ms\", deviation = \"10 ms\"",
+            DelaySpec::Jitter(Spread::Normal { mean: ms(30), deviation: ms(10) }),
+        ),
+        ("model = \"exponential\", mean = \"3 ms\"", DelaySpec::Jitter(Spread::Exponential(ms(3)))),
         (
             "model = \"repeats\", frame_loss = \"20 %\", round = \"40 ms\"",
             DelaySpec::Repeats(RepeatsSpec { frame_loss: 0.2, round: ms(40), most: 8 }),
@@ -61,7 +66,7 @@ fn every_model_is_read() {
     let [down, up] = variations("delay_variation_up = { model = \"jitter\", up_to = \"3 ms\", order = \"free\" }");
     assert_eq!(
         (down, up),
-        (VariationSpec::NONE, VariationSpec { model: DelaySpec::Jitter(ms(3)), order: Order::Free })
+        (VariationSpec::NONE, VariationSpec::of(DelaySpec::Jitter(Spread::Uniform(ms(3))), Order::Free))
     );
     assert!(network("delay_variation = { model = \"jitter\", up_to = \"3 ms\" }").varies());
     assert!(!network("delay_variation = { model = \"none\" }").varies());
@@ -106,6 +111,9 @@ fn mistakes_are_told() {
         ("{ model = \"spikes\", every = \"10 us\", length = \"1 s\" }", "a time of at least 1 ms"),
         ("{ model = \"jitter\", up_to = \"2 h\" }", "a time of at most 1 h"),
         ("{ model = \"jitter\", up_too = \"2 s\" }", "did you mean \"up_to\"?"),
+        ("{ model = \"normal\", mean = \"1 s\" }", "links.l.delay_variation.deviation: missing"),
+        ("{ model = \"normal\", mean = \"1 s\", deviation = \"2 h\" }", "a time of at most 1 h"),
+        ("{ model = \"exponential\", up_to = \"1 s\" }", "it takes mean"),
         ("{ model = \"repeats\", frame_loss = 2, round = \"1 s\" }", "links.l.delay_variation.frame_loss"),
         ("{ model = \"jitter\", up_to = \"1 ms\", order = \"fre\" }", "did you mean \"free\"?"),
         ("5", "a table"),

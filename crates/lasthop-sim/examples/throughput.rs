@@ -17,8 +17,8 @@ use lasthop_proto::delay::VariationSpec;
 use lasthop_proto::tcp::config::{Preset, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::network::{
-    App, DamagedFrames, DirectionSpec, FlowSpec, LinkSpec, Medium, Network, NodeId, NodeKind, NodeSpec, QueueLimit,
-    Rate,
+    App, DamagedFrames, DirectionSpec, FlowSpec, Impairments, LinkSpec, Medium, Network, NodeId, NodeKind, NodeSpec,
+    QueueLimit, Rate,
 };
 use lasthop_sim::{Recording, Simulation};
 
@@ -85,7 +85,14 @@ fn node(name: &str, kind: NodeKind) -> NodeSpec {
 
 fn direction(rate: u64, packets: u32, errors: ErrorSpec) -> DirectionSpec {
     let queue = QueueLimit::Packets(packets).into();
-    DirectionSpec { rate: Rate(rate), queue, errors, damaged: DamagedFrames::Drop, variation: VariationSpec::NONE }
+    DirectionSpec {
+        rate: Rate(rate),
+        queue,
+        errors,
+        damaged: DamagedFrames::Drop,
+        variation: VariationSpec::NONE,
+        impairments: Impairments::NONE,
+    }
 }
 
 fn flow(index: u64, [from, to]: [usize; 2], app: App, tcp: &Arc<TcpConfig>) -> FlowSpec {

@@ -179,7 +179,7 @@ impl Fabric {
         };
         let elements = network.elements.iter().zip(neighbours).map(place).collect();
         let mut legs = Vec::with_capacity(through.len());
-        let Carriers { of_links, media, channels } = Carriers::new(network);
+        let Carriers { of_links, media, channels } = Carriers::new(network, root);
         for (link, carriers) in network.links.iter().zip(of_links) {
             for (direction, carrier) in [Direction::Down, Direction::Up].into_iter().zip(carriers) {
                 let node = link.ends[1 - direction.index()];
@@ -356,6 +356,10 @@ impl Fabric {
                 self.hold(now + by, id, frame);
                 None
             }
+            Crossing::Twice(by) => {
+                self.duplicate(now + by, id, frame);
+                None
+            }
             Crossing::Lost => {
                 self.drop(now, id, frame.handle(), DropReason::Channel);
                 None
@@ -368,6 +372,17 @@ impl Fabric {
     fn hold(&mut self, until: Instant, id: LegId, frame: Frame) {
         self.held.hold(until, (id, frame));
         self.agenda.wake_by(self.legs.len() as u32, until);
+    }
+
+    /// A frame arrives, and a copy of it behind it.
+    #[cold]
+    fn duplicate(&mut self, until: Instant, id: LegId, frame: Frame) {
+        let copy = *self.pool.get(frame.handle());
+        *self.pool.place() = copy;
+        let copy = frame.copied(self.pool.commit(frame.to()).handle());
+        self.legs[id.0 as usize].report.duplicates += 1;
+        self.hold(until, id, frame);
+        self.hold(until, id, copy);
     }
 
     /// The first of the frames that are late is there.

@@ -30,7 +30,7 @@ impl Letters {
     /// None yet.
     pub fn new(network: &Network) -> Self {
         // Of a host that moves, several stations may have copies.
-        let copies = network.mobility.is_some();
+        let copies = network.mobility.is_some() || network.duplicates();
         let repeats = copies || network.elements.iter().any(|spec| spec.element.role() == Role::LinkEnd);
         Self { under_way: BTreeMap::new(), lost: if repeats { Lost::Kept } else { Lost::Forgotten } }
     }

@@ -4,6 +4,7 @@
 //! be on the wire is known when it is queued. A half-duplex medium decides frame by frame who sends next.
 
 mod channel;
+mod feed;
 mod held;
 mod managed;
 mod ring;
@@ -16,12 +17,13 @@ use lasthop_proto::delay::Variation;
 use lasthop_proto::link::headers::LinkProtocol;
 use lasthop_proto::packet::{Ecn, FlowId, Integrity, Packet, Priority};
 use lasthop_proto::queue::Backlog;
-use lasthop_proto::random::Root;
+use lasthop_proto::random::{Root, Stream};
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 
 use crate::network::{DamagedFrames, DirectionSpec, LinkSpec, QueueLimit, QueueSpec, Rate};
 pub use channel::{SharedChannel, StationId};
+pub use feed::Seeds;
 pub use held::Held;
 pub use managed::{FrameQueue, ManagedDirection};
 pub use ring::Ring;
@@ -41,6 +43,14 @@ impl Direction {
     #[inline]
     pub const fn index(self) -> usize {
         self as usize
+    }
+
+    /// In the names of streams of randomness.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Down => "down",
+            Self::Up => "up",
+        }
     }
 
     /// The other way.
@@ -147,6 +157,12 @@ impl Frame {
         Self { place: (to as u64) << 32 | u64::from(self.handle().0), ..self }
     }
 
+    /// The same frame as one of the flow `line`, to whatever stands below: for a driver that finds its way by other means, and whose packets
+    /// belong to no flow of the network.
+    pub fn of_line(self, line: u32) -> Self {
+        Self { place: u64::from(line) << 32 | u64::from(self.handle().0), size: self.size & !FOREIGN }
+    }
+
     /// A frame with a copy of its packet, which is in the pool under `handle`.
     pub fn copied(self, handle: Handle) -> Self {
         Self { place: (self.to() as u64) << 32 | u64::from(handle.0), ..self }
@@ -193,8 +209,16 @@ pub enum Crossing {
     Marked,
     /// It arrives so much later than the link alone would have it.
     Late(Duration),
+    /// It and a copy of it arrive so much later.
+    Twice(Duration),
     /// It is lost.
     Lost,
+}
+
+/// Makes copies of frames that arrive.
+struct Copies {
+    share: f64,
+    stream: Stream,
 }
 
 /// What happens to frames on the way, in one direction of a link: its error process, and how its delay varies.
@@ -202,15 +226,17 @@ pub struct Errors {
     channel: Channel,
     damaged: DamagedFrames,
     variation: Variation,
+    copies: Option<Copies>,
     /// Whether anything happens to frames: asked for each of them.
     strike: Switch,
 }
 
 impl Errors {
     /// Draws from `links/NAME/down/errors` or `links/NAME/up/errors`, and for the delay from `links/NAME/delay` where it varies in
-    /// time, the same for both directions, otherwise from `links/NAME/down/delay` or `links/NAME/up/delay`.
+    /// time, the same for both directions, otherwise from `links/NAME/down/delay` or `links/NAME/up/delay`; for copies from
+    /// `links/NAME/down/duplicates` or `links/NAME/up/duplicates`.
     pub fn new(spec: &LinkSpec, direction: Direction, root: Root) -> Self {
-        let name = ["down", "up"][direction.index()];
+        let name = direction.name();
         let stream = root.stream(&format!("links/{}/{name}/errors", spec.name));
         let link = &spec.name;
         let spec = &spec.directions[direction.index()];
@@ -220,8 +246,12 @@ impl Errors {
         };
         let variation = Variation::new(&spec.variation, delays);
         let channel = Channel::new(&spec.errors, stream);
-        let strike = if channel.is_clean() && !variation.varies() { Switch::Off } else { Switch::On };
-        Self { channel, damaged: spec.damaged, variation, strike }
+        let share = spec.impairments.duplicates;
+        let copies =
+            (share > 0.0).then(|| Copies { share, stream: root.stream(&format!("links/{link}/{name}/duplicates")) });
+        let strikes = !channel.is_clean() || variation.varies() || copies.is_some();
+        let strike = if strikes { Switch::On } else { Switch::Off };
+        Self { channel, damaged: spec.damaged, variation, copies, strike }
     }
 
     /// Whether anything happens to frames.
@@ -232,7 +262,7 @@ impl Errors {
 
     /// Whether frames may arrive late.
     pub fn delay(&self) -> bool {
-        self.channel.delays() || self.variation.varies()
+        self.channel.delays() || self.variation.varies() || self.copies.is_some()
     }
 
     /// What becomes of the packet, which was on the air as `sent`; writes into it that its payload is damaged, or that it is
@@ -241,11 +271,22 @@ impl Errors {
     pub fn judge(&mut self, sent: &InFlight, packet: &mut Packet) -> Crossing {
         // Asked for every frame, so that losses change nothing of it.
         let late = if self.variation.varies() { self.variation.of(sent.end) } else { None };
-        let crossing = self.cross(sent, packet);
-        match (crossing, late) {
+        let crossing = match (self.cross(sent, packet), late) {
             (Crossing::Arrives | Crossing::Marked, Some(by)) => Crossing::Late(by),
             (Crossing::Late(own), Some(by)) => Crossing::Late(own + by),
             (crossing, _) => crossing,
+        };
+        if self.copies.is_some() { self.duplicate(crossing) } else { crossing }
+    }
+
+    /// Adds a copy to what becomes of a frame. Asked for every frame, as the delay is.
+    #[cold]
+    fn duplicate(&mut self, crossing: Crossing) -> Crossing {
+        let twice = self.copies.as_mut().is_some_and(|copies| copies.stream.chance(copies.share));
+        match crossing {
+            Crossing::Arrives | Crossing::Marked if twice => Crossing::Twice(Duration::ZERO),
+            Crossing::Late(by) if twice => Crossing::Twice(by),
+            crossing => crossing,
         }
     }
 
@@ -376,6 +417,13 @@ pub struct InFlight {
     pub frame: Frame,
 }
 
+impl InFlight {
+    /// When its transmission began.
+    pub const fn started(&self) -> Instant {
+        self.start
+    }
+}
+
 /// One direction of a duplex link whose queue drops what finds it full.
 pub struct DuplexDirection {
     /// Frames queued, on the wire or propagating, in order, with the times at which they are on the wire.
@@ -416,9 +464,13 @@ impl Deferred {
 }
 
 impl DuplexDirection {
-    /// A direction without frames; `None` when its queue needs management ([`ManagedDirection`]).
+    /// A direction without frames; `None` when its queue needs management, or it does not send at once whatever is next, at a constant
+    /// rate ([`ManagedDirection`]).
     pub fn new(spec: &DirectionSpec, delay: Duration) -> Option<Self> {
         let QueueSpec::Fifo(limit) = spec.queue else { return None };
+        if spec.impairments.pace() {
+            return None;
+        }
         Some(Self {
             time: TransmissionTime::new(spec.rate),
             delay,

@@ -1,8 +1,11 @@
 //! A link between two nodes, as plain data.
 
+use lasthop_proto::bucket::BucketSpec;
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::delay::VariationSpec;
+use lasthop_proto::link::aggregation::AggregationSpec;
 use lasthop_proto::queue::QueueSpec;
+use lasthop_proto::rate::RateSpec;
 use lasthop_proto::time::Duration;
 
 /// Index into [`Network::nodes`](crate::network::Network::nodes).
@@ -77,6 +80,42 @@ pub struct DirectionSpec {
     pub damaged: DamagedFrames,
     /// How its delay varies.
     pub variation: VariationSpec,
+    /// What else happens to frames.
+    pub impairments: Impairments,
+}
+
+/// What an ideal direction of a link has not: limits in front of it, a rate that varies, aggregates, duplicates.
+///
+/// A frame meets them in this order: policer, queue, shaper, transmission (alone or in an aggregate, at the rate of the time), error
+/// model, duplication, delay.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Impairments {
+    /// Drops what exceeds it, before the queue.
+    pub policer: Option<BucketSpec>,
+    /// Holds back what exceeds it, in the queue. Duplex links only.
+    pub shaper: Option<BucketSpec>,
+    /// How the rate varies; [`DirectionSpec::rate`] then is nominal.
+    pub rate: RateSpec,
+    /// Frames that share an access to the medium. Not on a channel that links share.
+    pub aggregation: Option<AggregationSpec>,
+    /// Probability with which a frame that arrives does so twice, 0 to 1.
+    pub duplicates: f64,
+}
+
+impl Impairments {
+    /// None.
+    pub const NONE: Self =
+        Self { policer: None, shaper: None, rate: RateSpec::Constant, aggregation: None, duplicates: 0.0 };
+
+    /// Whether frames wait for other reasons than those before them at a constant rate, or are dropped for others than a full queue.
+    pub const fn pace(&self) -> bool {
+        self.policer.is_some() || self.shaper.is_some() || self.rate.varies() || self.aggregation.is_some()
+    }
+
+    /// Whether they make the time that a frame takes vary.
+    pub const fn vary(&self) -> bool {
+        self.rate.varies() || self.aggregation.is_some()
+    }
 }
 
 /// What a link does with a frame that arrives corrupted with its header intact.

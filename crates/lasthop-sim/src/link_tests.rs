@@ -11,7 +11,7 @@ use lasthop_proto::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::*;
-use crate::network::Rate;
+use crate::network::{Impairments, Medium, NodeId, Rate};
 
 /// 8 bits a microsecond: a byte takes a microsecond.
 const RATE: Rate = Rate(8_000_000);
@@ -23,7 +23,24 @@ fn spec(queue: QueueLimit) -> DirectionSpec {
         errors: ErrorSpec::None,
         damaged: DamagedFrames::Drop,
         variation: VariationSpec::NONE,
+        impairments: Impairments::NONE,
     }
+}
+
+/// A link with that direction both ways.
+fn link(spec: DirectionSpec, delay: Duration) -> LinkSpec {
+    LinkSpec {
+        name: "x".to_owned(),
+        ends: [NodeId(0), NodeId(1)],
+        medium: Medium::Duplex,
+        delay,
+        directions: [spec.clone(), spec],
+    }
+}
+
+/// A half-duplex medium whose queues take 100 packets.
+fn medium(delay: Duration, overhead: Duration, turnaround: Duration) -> SharedMedium {
+    SharedMedium::new(&link(spec(QueueLimit::Packets(100)), delay), overhead, turnaround, Root(1))
 }
 
 fn at(micros: u64) -> Instant {
@@ -147,9 +164,8 @@ proptest! {
 /// Radios that take 5 µs to turn: before each frame that follows one of the other direction, and before no other.
 #[test]
 fn radios_turn_before_a_frame_of_the_other_direction() {
-    let specs = [spec(QueueLimit::Packets(100)), spec(QueueLimit::Packets(100))];
     let [none, turn] = [Duration::ZERO, Duration::from_micros(5)];
-    let mut medium = SharedMedium::turning(&specs, none, none, turn);
+    let mut medium = medium(none, none, turn);
     for (number, direction) in [Direction::Down, Direction::Down, Direction::Up].into_iter().enumerate() {
         medium.enqueue(Instant::ZERO, direction, frame(number as u32, 10, Priority::Normal), Sight::default);
     }
@@ -165,8 +181,7 @@ fn radios_turn_before_a_frame_of_the_other_direction() {
 
 /// Sends `down` and `up` frames of those sizes at time 0 and lists what arrives: when, in which direction, and its number.
 fn share(overhead: u64, down: &[u32], up: &[u32]) -> Vec<(Instant, Direction, u32)> {
-    let specs = [spec(QueueLimit::Packets(100)), spec(QueueLimit::Packets(100))];
-    let mut medium = SharedMedium::new(&specs, Duration::from_micros(3), Duration::from_micros(overhead));
+    let mut medium = medium(Duration::from_micros(3), Duration::from_micros(overhead), Duration::ZERO);
     for (direction, sizes) in [(Direction::Down, down), (Direction::Up, up)] {
         for (number, &bytes) in sizes.iter().enumerate() {
             medium.enqueue(Instant::ZERO, direction, frame(number as u32, bytes, Priority::Normal), Sight::default);
@@ -201,11 +216,7 @@ fn a_shared_medium_does_not_wait_for_the_silent() {
 /// An urgent frame goes ahead of what waits at its station, not of what is on the air.
 #[test]
 fn urgent_frames_overtake_on_a_shared_medium() {
-    let mut medium = SharedMedium::new(
-        &[spec(QueueLimit::Packets(9)), spec(QueueLimit::Packets(9))],
-        Duration::ZERO,
-        Duration::ZERO,
-    );
+    let mut medium = medium(Duration::ZERO, Duration::ZERO, Duration::ZERO);
     for (number, priority) in
         [Priority::Normal, Priority::Normal, Priority::Urgent, Priority::Urgent].into_iter().enumerate()
     {
@@ -244,7 +255,7 @@ fn a_managed_direction_sends_like_any_other_while_nothing_waits_long() {
     let config = CoDelConfig { target: Duration::from_secs(1), ..CoDelConfig::default() };
     let queue = QueueSpec::CoDel(QueueLimit::Packets(1000), config);
     let spec = DirectionSpec { queue, ..spec(QueueLimit::Packets(1)) };
-    let mut managed = ManagedDirection::new(&spec, delay).unwrap();
+    let mut managed = ManagedDirection::new(&link(spec, delay), Direction::Down, Root(1));
     let priority = |n: u64| if n.is_multiple_of(5) { Priority::Urgent } else { Priority::Normal };
     let offers: Vec<_> =
         (0..200).map(|n| Offer { after: n * n % 37, bytes: 10 + n as u32 % 40, priority: priority(n) }).collect();
@@ -274,7 +285,7 @@ fn a_shared_medium_manages_its_queues() {
         CoDelConfig { target: Duration::from_micros(100), interval: Duration::from_millis(1), ecn: Switch::On };
     let managed =
         DirectionSpec { queue: QueueSpec::CoDel(QueueLimit::Packets(1000), config), ..spec(QueueLimit::Packets(1)) };
-    let mut medium = SharedMedium::new(&[managed.clone(), managed], Duration::ZERO, Duration::ZERO);
+    let mut medium = SharedMedium::new(&link(managed, Duration::ZERO), Duration::ZERO, Duration::ZERO, Root(1));
     let markable = |number| {
         let packet = Packet { len: 1500, ecn: if number < 50 { Ecn::Ect0 } else { Ecn::NotEct }, ..Packet::default() };
         Frame::new(Handle(number), &packet, 0)

@@ -136,8 +136,12 @@ pub struct PathReport {
     pub useful: u64,
     /// Frames that found the queue full, or that its management dropped.
     pub queue_drops: u64,
-    /// Frames that the channel destroyed.
+    /// Frames that a policer in front of the queue dropped.
+    pub policer_drops: u64,
+    /// Frames that the channel destroyed, or that the link gave up.
     pub channel_drops: u64,
+    /// Frames that arrived twice.
+    pub duplicates: u64,
     /// Frames that were on the way, or waited, when the host that moves left this link, or came while it was not there.
     pub handoff_drops: u64,
     /// Frames that its queue marked (RFC 3168) where it would have dropped others; each is sent.
@@ -264,7 +268,7 @@ impl LossTruth {
         if let Some(key) = LossLedger::key(packet) {
             let cause = match reason {
                 DropReason::Channel => LossCause::Corruption,
-                DropReason::Queue | DropReason::Aqm => LossCause::Congestion,
+                DropReason::Queue | DropReason::Aqm | DropReason::Policer => LossCause::Congestion,
                 // Neither; who judges it is wrong.
                 DropReason::Filtered | DropReason::Handoff => return,
             };
@@ -330,6 +334,8 @@ impl PathReport {
         self.bytes += other.bytes;
         self.useful += other.useful;
         self.queue_drops += other.queue_drops;
+        self.policer_drops += other.policer_drops;
+        self.duplicates += other.duplicates;
         self.channel_drops += other.channel_drops;
         self.handoff_drops += other.handoff_drops;
         self.marks += other.marks;
@@ -344,6 +350,7 @@ impl PathReport {
                 self.queue_drops += 1;
             }
             DropReason::Aqm => self.queue_drops += 1,
+            DropReason::Policer => self.policer_drops += 1,
             DropReason::Filtered => self.filtered += 1,
             DropReason::Channel => self.channel_drops += 1,
             DropReason::Handoff => self.handoff_drops += 1,

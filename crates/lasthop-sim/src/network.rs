@@ -15,7 +15,7 @@ pub use lasthop_quic::{
 use crate::apps::{CallConfig, OnOffConfig, WebConfig};
 use crate::element::AnyElement;
 pub use crate::handoff::{HandoffKind, LinkSession, Mobility, Moves, SoftState};
-pub use crate::link_spec::{DamagedFrames, DirectionSpec, LinkId, LinkSpec, Medium, NodeId, Rate};
+pub use crate::link_spec::{DamagedFrames, DirectionSpec, Impairments, LinkId, LinkSpec, Medium, NodeId, Rate};
 
 /// Everything that a run simulates. Hosts, routers and links form a tree.
 #[derive(Clone, PartialEq, Debug)]
@@ -53,10 +53,12 @@ impl Network {
         self.elements.iter().any(|spec| spec.element.reconstructs())
     }
 
-    /// Whether the delay of a link varies, by a process or by turning a radio round.
+    /// Whether the delay of a link varies: by a process, with its rate, by aggregation, or by turning a radio round.
     pub fn varies(&self) -> bool {
         let turns = |link: &LinkSpec| matches!(link.medium, Medium::HalfDuplex { turnaround, .. } if turnaround > Duration::ZERO);
-        let varies = |link: &LinkSpec| link.directions.iter().any(|direction| direction.variation.varies());
+        let varies = |link: &LinkSpec| {
+            link.directions.iter().any(|direction| direction.variation.varies() || direction.impairments.vary())
+        };
         self.links.iter().any(|link| turns(link) || varies(link))
     }
 
@@ -82,6 +84,11 @@ impl Network {
             at = if link.ends[0] == at { link.ends[1] } else { link.ends[0] };
         }
         false
+    }
+
+    /// Whether a link may deliver a frame twice.
+    pub fn duplicates(&self) -> bool {
+        self.links.iter().flat_map(|link| &link.directions).any(|direction| direction.impairments.duplicates > 0.0)
     }
 
     /// Whether an element says of lost segments what took them.

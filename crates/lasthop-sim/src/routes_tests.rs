@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::element::{AnyElement, Element, Role, Site};
 use crate::network::{
-    App, DamagedFrames, DirectionSpec, ElementSpec, FlowSpec, LinkSpec, Medium, NodeSpec, QueueLimit, Rate,
+    App, DamagedFrames, DirectionSpec, ElementSpec, FlowSpec, Impairments, LinkSpec, Medium, NodeSpec, QueueLimit, Rate,
 };
 
 /// An element of which nothing counts but where it stands.
@@ -53,6 +53,7 @@ fn network(shape: &Shape) -> Network {
         errors: ErrorSpec::None,
         damaged: DamagedFrames::Drop,
         variation: VariationSpec::NONE,
+        impairments: Impairments::NONE,
     };
     let kind = |&router: &bool| if router { NodeKind::Router } else { NodeKind::Host };
     Network {

@@ -80,6 +80,8 @@ pub enum What {
 pub enum DropReason {
     /// The queue was full.
     Queue,
+    /// A policer in front of the queue dropped it: it exceeded the rate and the burst.
+    Policer,
     /// The management of the queue dropped it: it had waited too long, or others needed the room.
     Aqm,
     /// The queue took it out: an acknowledgment behind it says all that it says.
@@ -95,6 +97,7 @@ impl DropReason {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Queue => "queue",
+            Self::Policer => "policer",
             Self::Aqm => "aqm",
             Self::Filtered => "filtered",
             Self::Channel => "channel",

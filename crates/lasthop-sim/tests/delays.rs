@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use lasthop_proto::channel::{Act, ErrorSpec, ScriptFrame, ScriptLine};
-use lasthop_proto::delay::{DelaySpec, DelayStep, Order, VariationSpec};
+use lasthop_proto::delay::{DelaySpec, DelayStep, Order, Spread, VariationSpec};
 use lasthop_proto::queue::{AckAwareConfig, QueueSpec};
 use lasthop_proto::tcp::config::{Preset, Recovery, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::measure::Report;
 use lasthop_sim::network::{
-    App, DamagedFrames, DirectionSpec, FlowSpec, LinkSpec, Medium, Network, NodeId, NodeKind, NodeSpec, QueueLimit,
-    Rate,
+    App, DamagedFrames, DirectionSpec, FlowSpec, Impairments, LinkSpec, Medium, Network, NodeId, NodeKind, NodeSpec,
+    QueueLimit, Rate,
 };
 use lasthop_sim::trace::What;
 use lasthop_sim::{Recording, run};
@@ -26,6 +26,7 @@ fn network(errors: ErrorSpec, variation: VariationSpec) -> Network {
         errors,
         damaged: DamagedFrames::Drop,
         variation,
+        impairments: Impairments::NONE,
     };
     let node = |name: &str| NodeSpec { name: name.to_owned(), kind: NodeKind::Host };
     Network {
@@ -64,7 +65,7 @@ fn course(steps: &[(u64, u64)]) -> VariationSpec {
         from: Instant::ZERO + Duration::from_millis(*from),
         more: Duration::from_millis(*more),
     };
-    VariationSpec { model: DelaySpec::Replay(Arc::new(steps.iter().map(step).collect())), order: Order::Kept }
+    VariationSpec::of(DelaySpec::Replay(Arc::new(steps.iter().map(step).collect())), Order::Kept)
 }
 
 /// The last segment is lost: the timer is right.
@@ -89,7 +90,7 @@ fn a_spike_makes_a_spurious_timeout_and_a_loss_a_true_one() {
 
 /// The numbers of the first host's segments as they come in.
 fn arrivals(order: Order) -> Vec<u32> {
-    let jitter = VariationSpec { model: DelaySpec::Jitter(Duration::from_millis(60)), order };
+    let jitter = VariationSpec::of(DelaySpec::Jitter(Spread::Uniform(Duration::from_millis(60))), order);
     let outcome = run(&network(ErrorSpec::None, jitter), 1, Recording::On);
     assert!(outcome.report.flows[0].complete);
     let number = |what: &What| match what {

@@ -17,8 +17,8 @@ use lasthop_proto::tcp::config::{EcnMode, Preset, Recovery, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::apps::{OnOffConfig, WebConfig};
 use lasthop_sim::network::{
-    App, DamagedFrames, DirectionSpec, ElementSpec, FlowSpec, LinkId, LinkSpec, Medium, Network, NodeId, NodeKind,
-    NodeSpec, QueueLimit, Rate, SessionSpec,
+    App, DamagedFrames, DirectionSpec, ElementSpec, FlowSpec, Impairments, LinkId, LinkSpec, Medium, Network, NodeId,
+    NodeKind, NodeSpec, QueueLimit, Rate, SessionSpec,
 };
 use lasthop_sim::trace::What;
 use lasthop_sim::{Recording, run};
@@ -31,6 +31,7 @@ fn direction(rate: u64, queue: QueueLimit, errors: ErrorSpec) -> DirectionSpec {
         errors,
         damaged: DamagedFrames::Drop,
         variation: VariationSpec::NONE,
+        impairments: Impairments::NONE,
     }
 }
 

@@ -8,8 +8,8 @@ use lasthop_proto::tcp::config::{Preset, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::apps::OnOffConfig;
 use lasthop_sim::network::{
-    App, DamagedFrames, DirectionSpec, FlowSpec, LinkSpec, Medium, Network, NodeId, NodeKind, NodeSpec, QueueLimit,
-    Rate,
+    App, DamagedFrames, DirectionSpec, FlowSpec, Impairments, LinkSpec, Medium, Network, NodeId, NodeKind, NodeSpec,
+    QueueLimit, Rate,
 };
 use lasthop_sim::{Recording, run};
 use proptest::prelude::*;
@@ -74,6 +74,7 @@ fn build(plan: &Plan) -> Network {
             },
             damaged: DamagedFrames::Drop,
             variation: VariationSpec::NONE,
+            impairments: Impairments::NONE,
         }),
     };
     let flow = |(index, &(start, bytes, down)): (usize, &(Duration, u64, bool))| FlowSpec {

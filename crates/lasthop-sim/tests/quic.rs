@@ -17,8 +17,8 @@ use lasthop_proto::scheme::{LocalDetection, TcpAwareness};
 use lasthop_proto::tcp::config::{Preset, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::network::{
-    App, CongestionControl, DamagedFrames, DirectionSpec, ElementSpec, Exchange, FlowSpec, LinkId, LinkSpec, Medium,
-    Network, NodeId, NodeKind, NodeSpec, QueueLimit, QuicConfig, Rate, Task,
+    App, CongestionControl, DamagedFrames, DirectionSpec, ElementSpec, Exchange, FlowSpec, Impairments, LinkId,
+    LinkSpec, Medium, Network, NodeId, NodeKind, NodeSpec, QueueLimit, QuicConfig, Rate, Task,
 };
 use lasthop_sim::trace::What;
 use lasthop_sim::{Recording, run};
@@ -61,6 +61,7 @@ fn network(errors: ErrorSpec, flows: Vec<FlowSpec>) -> Network {
             errors,
             damaged: DamagedFrames::Drop,
             variation: VariationSpec::NONE,
+            impairments: Impairments::NONE,
         };
         LinkSpec {
             name: name.to_owned(),

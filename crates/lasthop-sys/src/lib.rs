@@ -17,6 +17,7 @@
 //! | [`tcp`] | what `socket2` lacks of the kernel's TCP sockets |
 //! | [`namespace`] | network namespaces: threads and programs in them |
 //! | [`process`] | how the kernel and the C library treat this process |
+//! | [`signals`] | signals, taken one by one |
 //! | [`bpf`] | BPF programs: assembled, loaded, attached |
 //! | [`privileges`], [`syscalls`] | rights that a process gives up |
 #![cfg(target_os = "linux")]
@@ -38,5 +39,6 @@ pub mod privileges;
 pub mod process;
 pub mod raw;
 pub mod routes;
+pub mod signals;
 pub mod syscalls;
 pub mod tcp;

@@ -254,10 +254,58 @@ pub struct LabArgs {
 #[cfg(target_os = "linux")]
 #[derive(Subcommand, Debug)]
 pub enum LabCommand {
+    /// Run a command behind a scenario's links, and say what they carried
+    ///
+    /// The command runs at a host of the scenario, on the kernel's TCP; the scenario's flows do not run. Inside, hosts have the
+    /// scenario's names. Standard input and output are the command's alone, and its exit status is this program's: 128 and the number for
+    /// a signal, 125 where the lab fails, 126 and 127 where the command cannot be run or is not found.
+    Exec(LabExecArgs),
     /// Open namespaces and links for other programs, print their names, and close them at Ctrl-C
     Hold(LabHoldArgs),
     /// Remove what labs that were killed left behind
     Clean,
+}
+
+#[cfg(target_os = "linux")]
+#[derive(Args, Debug)]
+pub struct LabExecArgs {
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
+    /// Scheme, for what it does at the base station [default: the scenario's]
+    #[arg(long, value_parser = scheme)]
+    pub scheme: Option<&'static Scheme>,
+    /// Host where the command runs [default: the one at which the scenario's first flow ends]
+    #[arg(long, value_name = "HOST")]
+    pub at: Option<String>,
+    /// Run a shell's command line at another host first, as "server:iperf3 -s -1", wait until it listens, and end it after the
+    /// command; may be repeated
+    #[arg(long, value_name = "HOST:COMMAND")]
+    pub serve: Vec<String>,
+    /// Give all hosts a route to the outside by way of a host, with this machine's address [default host: the one at the other end of
+    /// the first flow]
+    #[arg(long, value_name = "HOST", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub nat: Option<String>,
+    /// Name of the lab: its namespaces are lh-NAME-node-HOST [default: lab, or lab2, lab3, ... while others are open]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Write what the links carried as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Draw throughput, delay and queue of the links over time, as SVG
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
+    /// Write throughput, delay, queue and losses of the links over time as CSV
+    #[arg(long, value_name = "FILE")]
+    pub series: Option<PathBuf>,
+    /// pcapng file of all that crosses the links, both ends of each
+    #[arg(long, value_name = "FILE")]
+    pub pcapng: Option<PathBuf>,
+    /// Print nothing but what the command prints
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// The command and its arguments, behind --
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
 }
 
 #[cfg(target_os = "linux")]

@@ -153,6 +153,13 @@ pub enum Error {
     #[cfg(target_os = "linux")]
     #[error("lab: give a scenario file, the name of a ready-made one, or `clean`")]
     NoLabScenario,
+    /// Everything has been said; this is the exit status.
+    #[cfg(target_os = "linux")]
+    #[error("exit status {0}")]
+    Status(u8),
+    #[cfg(target_os = "linux")]
+    #[error("--serve {given}: expected HOST:COMMAND, such as \"server:iperf3 -s -1\"")]
+    Serve { given: String },
     #[error("cannot listen to signals: {0}")]
     Signals(io::Error),
     #[error("stopped: {done} of {total} {what} are done")]

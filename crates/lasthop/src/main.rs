@@ -62,6 +62,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever reads our output has seen enough (`lasthop trace ... | head`).
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
+        #[cfg(target_os = "linux")]
+        Err(error::Error::Status(status)) => ExitCode::from(status),
         Err(error) => {
             note_error(&error.to_string());
             ExitCode::FAILURE

@@ -314,7 +314,12 @@ fn without_root_there_is_one_clear_line() {
     let command = bench.path().join("lasthop");
     std::fs::copy(env!("CARGO_BIN_EXE_lasthop"), &command).unwrap();
     std::fs::set_permissions(bench.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    for arguments in [&["lab", "tiny.toml"][..], &["lab", "hold", "tiny.toml"], &["lab", "clean"]] {
+    for (arguments, status) in [
+        (&["lab", "tiny.toml"][..], 1),
+        (&["lab", "hold", "tiny.toml"], 1),
+        (&["lab", "clean"], 1),
+        (&["lab", "exec", "tiny.toml", "--", "true"], 125),
+    ] {
         let mut lasthop = Command::new(&command);
         lasthop.args(arguments).current_dir(bench.path());
         if let Some(uid) = nobody {
@@ -322,7 +327,7 @@ fn without_root_there_is_one_clear_line() {
         }
         let output = lasthop.output().unwrap();
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert_eq!(output.status.code(), Some(status), "{message}");
         assert_eq!(message, "error: the lab makes network namespaces, which takes root; run it with sudo\n");
     }
 }

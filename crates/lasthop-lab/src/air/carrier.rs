@@ -1,9 +1,10 @@
 //! What carries the frames of an emulated link: the simulator's own state machines.
 
 use lasthop_proto::queue::Sight;
+use lasthop_proto::random::Root;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::link::{Accepted, Cut, Direction, DuplexDirection, Frame, InFlight, ManagedDirection, SharedMedium};
-use lasthop_sim::network::{DirectionSpec, LinkSpec, Medium};
+use lasthop_sim::network::{LinkSpec, Medium};
 use lasthop_sim::trace::DropReason;
 
 /// Both directions of a link.
@@ -19,10 +20,10 @@ pub(super) enum OneWay {
 }
 
 impl OneWay {
-    fn new(spec: &DirectionSpec, delay: Duration) -> Self {
-        let managed = || ManagedDirection::new(spec, delay).map(Self::Managed);
-        let plain = DuplexDirection::new(spec, delay).map(Self::Plain);
-        plain.or_else(managed).expect("a queue is managed or not")
+    fn new(link: &LinkSpec, direction: Direction, root: Root) -> Self {
+        let managed = || Self::Managed(ManagedDirection::new(link, direction, root));
+        let plain = DuplexDirection::new(&link.directions[direction.index()], link.delay);
+        plain.map_or_else(managed, Self::Plain)
     }
 
     fn enqueue(&mut self, now: Instant, frame: Frame, look: impl FnOnce() -> Sight) -> Accepted {
@@ -63,21 +64,18 @@ impl OneWay {
 
 impl Carrier {
     /// A link without frames.
-    pub(super) fn new(spec: &LinkSpec) -> Self {
+    pub(super) fn new(spec: &LinkSpec, root: Root) -> Self {
+        let shared = |frame_overhead, turnaround| {
+            Carrier::Shared(Box::new(SharedMedium::new(spec, frame_overhead, turnaround, root)))
+        };
         match spec.medium {
-            Medium::Duplex => Carrier::Duplex(Box::new(
-                spec.directions.each_ref().map(|direction| OneWay::new(direction, spec.delay)),
-            )),
-            Medium::HalfDuplex { frame_overhead, turnaround } => Carrier::Shared(Box::new(SharedMedium::turning(
-                &spec.directions,
-                spec.delay,
-                frame_overhead,
-                turnaround,
-            ))),
-            // The plan lets no channel pass that several links share.
-            Medium::Shared { frame_overhead, .. } => {
-                Carrier::Shared(Box::new(SharedMedium::new(&spec.directions, spec.delay, frame_overhead)))
+            Medium::Duplex => {
+                let one_way = |direction| OneWay::new(spec, direction, root);
+                Carrier::Duplex(Box::new([Direction::Down, Direction::Up].map(one_way)))
             }
+            Medium::HalfDuplex { frame_overhead, turnaround } => shared(frame_overhead, turnaround),
+            // The plan lets no channel pass that several links share.
+            Medium::Shared { frame_overhead, .. } => shared(frame_overhead, Duration::ZERO),
         }
     }
 
@@ -99,6 +97,17 @@ impl Carrier {
         match self {
             Self::Duplex(directions) => directions[direction.index()].cut(now),
             Self::Shared(medium) => medium.cut(now, direction),
+        }
+    }
+
+    /// Frames that wait at `now` to be sent that way.
+    pub(super) fn waiting(&self, now: Instant, direction: Direction) -> usize {
+        match self {
+            Self::Duplex(directions) => match &directions[direction.index()] {
+                OneWay::Plain(wire) => wire.waiting(now),
+                OneWay::Managed(wire) => wire.waiting(),
+            },
+            Self::Shared(medium) => medium.waiting(direction),
         }
     }
 

@@ -1,20 +1,49 @@
-//! A delay of each frame's own, uniform: what a busy shared medium or a scheduler adds.
+//! A delay of each frame's own: what a busy shared medium or a scheduler adds.
 
 use crate::random::Stream;
 use crate::time::Duration;
 
+/// How the delays of frames are distributed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Spread {
+    /// Uniform from nothing up to this.
+    Uniform(Duration),
+    /// Normal; what is below zero counts as zero.
+    Normal {
+        /// Mean.
+        mean: Duration,
+        /// Standard deviation.
+        deviation: Duration,
+    },
+    /// Exponential with this mean.
+    Exponential(Duration),
+}
+
+/// Most that a frame is late by: far beyond any run, and sums of several still fit into nanoseconds.
+const LONGEST: f64 = 1e18;
+
 #[derive(Clone, Debug)]
 pub(super) struct Jitter {
-    most: Duration,
+    spread: Spread,
     stream: Stream,
 }
 
 impl Jitter {
-    pub(super) fn new(most: Duration, stream: Stream) -> Self {
-        Self { most, stream }
+    pub(super) fn new(spread: Spread, stream: Stream) -> Self {
+        Self { spread, stream }
     }
 
     pub(super) fn next(&mut self) -> Duration {
-        Duration::from_nanos(self.stream.below(self.most.as_nanos().saturating_add(1)))
+        let nanos = match self.spread {
+            Spread::Uniform(most) => {
+                return Duration::from_nanos(self.stream.below(most.as_nanos().saturating_add(1)));
+            }
+            Spread::Normal { mean, deviation } => {
+                mean.as_nanos() as f64 + self.stream.normal() * deviation.as_nanos() as f64
+            }
+            Spread::Exponential(mean) => self.stream.exponential(mean.as_nanos() as f64),
+        };
+        // Below zero and rounded down.
+        Duration::from_nanos(nanos.clamp(0.0, LONGEST) as u64)
     }
 }

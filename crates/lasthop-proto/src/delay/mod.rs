@@ -7,6 +7,7 @@ mod handover;
 mod jitter;
 mod repeats;
 mod replay;
+mod slots;
 mod spikes;
 #[cfg(test)]
 mod tests;
@@ -15,8 +16,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 pub use self::handover::HandoverSpec;
+pub use self::jitter::Spread;
 pub use self::repeats::RepeatsSpec;
+pub(crate) use self::replay::scaled;
 pub use self::replay::{BadDelays, DelayStep, MOST_STEPS, read_delays};
+pub use self::slots::SlotsSpec;
 pub use self::spikes::SpikesSpec;
 use crate::random::Stream;
 use crate::time::{Duration, Instant};
@@ -26,8 +30,8 @@ use crate::time::{Duration, Instant};
 pub enum DelaySpec {
     /// It does not.
     None,
-    /// Each frame takes longer by a time of its own, uniform from nothing up to this.
-    Jitter(Duration),
+    /// Each frame takes longer by a time of its own.
+    Jitter(Spread),
     /// A link layer repeats each frame until it is there.
     Repeats(RepeatsSpec),
     /// Now and then nothing arrives for a while, and what was sent in that time arrives at its end.
@@ -62,15 +66,22 @@ pub struct VariationSpec {
     pub model: DelaySpec,
     /// What becomes of the order of frames.
     pub order: Order,
+    /// When the link delivers, if not at any time. What the model adds comes after that.
+    pub slots: Option<SlotsSpec>,
 }
 
 impl VariationSpec {
     /// A delay that does not vary.
-    pub const NONE: Self = Self { model: DelaySpec::None, order: Order::Kept };
+    pub const NONE: Self = Self::of(DelaySpec::None, Order::Kept);
+
+    /// A delay that varies by a model alone.
+    pub const fn of(model: DelaySpec, order: Order) -> Self {
+        Self { model, order, slots: None }
+    }
 
     /// Whether it does.
     pub const fn varies(&self) -> bool {
-        !matches!(self.model, DelaySpec::None)
+        !matches!(self.model, DelaySpec::None) || self.slots.is_some()
     }
 }
 
@@ -89,6 +100,7 @@ enum Model {
 pub struct Variation {
     model: Model,
     order: Order,
+    slots: Option<SlotsSpec>,
     /// When the last frame arrived, or will, but for the link's own delay.
     last: Instant,
 }
@@ -98,35 +110,37 @@ impl Variation {
     pub fn new(spec: &VariationSpec, stream: Stream) -> Self {
         let model = match &spec.model {
             DelaySpec::None => Model::None,
-            DelaySpec::Jitter(most) => Model::Jitter(jitter::Jitter::new(*most, stream)),
+            DelaySpec::Jitter(spread) => Model::Jitter(jitter::Jitter::new(*spread, stream)),
             DelaySpec::Repeats(spec) => Model::Repeats(repeats::Repeats::new(*spec, stream)),
             DelaySpec::Spikes(spec) => Model::Spikes(spikes::Spikes::new(*spec, stream)),
             DelaySpec::Handover(spec) => Model::Handover(handover::Handover::new(*spec, stream)),
             DelaySpec::Replay(steps) => Model::Replay(replay::Replay::new(Arc::clone(steps))),
         };
-        Self { model, order: spec.order, last: Instant::ZERO }
+        Self { model, order: spec.order, slots: spec.slots, last: Instant::ZERO }
     }
 
     /// Whether frames may come late.
     #[inline]
     pub fn varies(&self) -> bool {
-        !matches!(self.model, Model::None)
+        !matches!(self.model, Model::None) || self.slots.is_some()
     }
 
     /// By how much later the frame arrives that was on the air until `sent`; `None` when it is in time and behind no other. Nothing
     /// at all means that it arrives at the same instant as one before it that is late. Frames are given in order of transmission.
     pub fn of(&mut self, sent: Instant) -> Option<Duration> {
+        let delivered = self.slots.map_or(sent, |slots| slots.next(sent));
         let more = match &mut self.model {
-            Model::None => return None,
+            Model::None if self.slots.is_none() => return None,
+            Model::None => Duration::ZERO,
             Model::Jitter(model) => model.next(),
             Model::Repeats(model) => model.next(),
-            Model::Spikes(model) => model.at(sent),
-            Model::Handover(model) => model.at(sent),
-            Model::Replay(model) => model.at(sent),
+            Model::Spikes(model) => model.at(delivered),
+            Model::Handover(model) => model.at(delivered),
+            Model::Replay(model) => model.at(delivered),
         };
-        let own = sent + more;
+        let own = delivered + more;
         if self.order == Order::Free {
-            return (more > Duration::ZERO).then_some(more);
+            return (own > sent).then(|| own.since(sent));
         }
         let arrives = own.max(self.last);
         let behind = self.last >= sent && self.last > Instant::ZERO;

@@ -79,7 +79,7 @@ pub fn read_delays(text: &[u8]) -> Result<Vec<DelayStep>, BadDelays> {
 }
 
 /// A decimal number times ten to the `digits`, up to a day in nanoseconds; digits beyond are left out.
-fn scaled(text: &[u8], digits: u32) -> Option<u64> {
+pub(crate) fn scaled(text: &[u8], digits: u32) -> Option<u64> {
     const MOST: u64 = 86_400_000_000_000;
     let mut parts = text.splitn(2, |byte| *byte == b'.');
     let (whole, fraction) = (parts.next()?, parts.next().unwrap_or_default());

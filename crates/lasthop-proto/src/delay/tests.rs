@@ -18,7 +18,7 @@ fn at(millis: u64) -> Instant {
 }
 
 fn variation(model: DelaySpec, order: Order) -> Variation {
-    Variation::new(&VariationSpec { model, order }, Root(1).stream("links/x/delay"))
+    Variation::new(&VariationSpec::of(model, order), Root(1).stream("links/x/delay"))
 }
 
 fn course(steps: &[(u64, u64)]) -> DelaySpec {
@@ -128,9 +128,59 @@ fn repeats_are_geometric_up_to_a_limit() {
     }
 }
 
+/// Of 40 ms and 10 ms: mean and deviation; with a deviation as large as twice the mean, Φ(-1/2) = 30.85 % would be below zero and
+/// come without more delay.
+#[test]
+fn normal_jitter_is_cut_at_zero() {
+    let delays = |mean, deviation| -> Vec<f64> {
+        let spread = Spread::Normal { mean: ms(mean), deviation: ms(deviation) };
+        let mut variation = variation(DelaySpec::Jitter(spread), Order::Free);
+        (1..100_000).map(|sent| variation.of(at(sent)).unwrap_or(Duration::ZERO).as_secs_f64() * 1e3).collect()
+    };
+    let plain = delays(40, 10);
+    let mean = plain.iter().sum::<f64>() / plain.len() as f64;
+    let variance = plain.iter().map(|delay| (delay - mean).powi(2)).sum::<f64>() / plain.len() as f64;
+    assert!((mean - 40.0).abs() < 0.15 && (variance.sqrt() - 10.0).abs() < 0.15, "{mean} {variance}");
+    let cut = delays(10, 20);
+    let share = cut.iter().filter(|delay| **delay == 0.0).count() as f64 / cut.len() as f64;
+    assert!((share - 0.3085).abs() < 0.006, "{share}");
+}
+
+/// Mean 20 ms: a share e^-1 takes longer than the mean, e^-2 than twice that.
+#[test]
+fn exponential_jitter_is_exponential() {
+    let mut variation = variation(DelaySpec::Jitter(Spread::Exponential(ms(20))), Order::Free);
+    let mut longer = [0u32; 2];
+    for sent in 1..100_000 {
+        let more = variation.of(at(sent)).unwrap_or(Duration::ZERO);
+        longer[0] += u32::from(more > ms(20));
+        longer[1] += u32::from(more > ms(40));
+    }
+    let shares = longer.map(|count| f64::from(count) / 1e5);
+    assert!((shares[0] - 0.3679).abs() < 0.006 && (shares[1] - 0.1353).abs() < 0.005, "{shares:?}");
+}
+
+/// Slots of 10 ms from 3 ms on: what is across at 3 leaves at 3, later frames at 13, in order; a delay comes on top, as of the slot.
+#[test]
+fn slots_hold_frames_until_they_come() {
+    let slots = Some(SlotsSpec { interval: ms(10), first: ms(3) });
+    let alone = VariationSpec { slots, ..VariationSpec::NONE };
+    let arrive = |spec: &VariationSpec, sent: &[u64]| -> Vec<Instant> {
+        let mut variation = Variation::new(spec, Root(1).stream("links/x/delay"));
+        sent.iter().map(|sent| at(*sent) + variation.of(at(*sent)).unwrap_or(Duration::ZERO)).collect()
+    };
+    assert_eq!(arrive(&alone, &[0, 3, 4, 12, 13, 14]), [3, 3, 13, 13, 13, 23].map(at));
+    // A course of delays that grows at 13 ms, which frames that were sent sooner meet as well.
+    let VariationSpec { model, .. } = VariationSpec::of(course(&[(13, 100)]), Order::Kept);
+    assert_eq!(arrive(&VariationSpec { model, ..alone }, &[2, 4, 23]), [3, 113, 123].map(at));
+    // On the instant of a slot, behind others that wait for it, a frame is told to wait as well: it would pass them.
+    let mut variation = Variation::new(&VariationSpec { slots, ..VariationSpec::NONE }, Root(1).stream("x"));
+    assert_eq!((variation.of(at(4)), variation.of(at(13))), (Some(ms(9)), Some(Duration::ZERO)));
+}
+
 fn models() -> impl Strategy<Value = DelaySpec> {
     prop_oneof![
-        (1u64..200).prop_map(|most| DelaySpec::Jitter(ms(most))),
+        (1u64..200).prop_map(|most| DelaySpec::Jitter(Spread::Uniform(ms(most)))),
         (0.0..0.9, 1u64..100, 1u32..9).prop_map(|(frame_loss, round, most)| DelaySpec::Repeats(RepeatsSpec {
             frame_loss,
             round: ms(round),

@@ -38,6 +38,16 @@ pub enum Figure {
     Lines(LineChart),
 }
 
+/// Figures of the same size as one SVG document, one below the other.
+///
+/// # Errors
+///
+/// When the drawing library refuses one.
+pub fn render_svg_stack(figures: &[Figure]) -> Result<String, ReportError> {
+    let scenes: Vec<Scene> = figures.iter().map(Figure::scene).collect();
+    scene::stack(&scenes)
+}
+
 impl Figure {
     /// The figure as an SVG document.
     ///

@@ -123,10 +123,28 @@ pub enum Root<'a> {
     Document,
     /// A page, where it is an image with this description.
     Element { alt: &'a str },
+    /// A larger drawing, so far from its top.
+    Part { top: u32 },
 }
 
 /// A file of its own.
 pub const DOCUMENT: Root = Root::Document;
+
+/// Scenes as one SVG document, one below the other.
+pub fn stack(scenes: &[Scene]) -> Result<String, ReportError> {
+    let width = scenes.iter().map(|scene| scene.width).max().unwrap_or_default();
+    let height: u32 = scenes.iter().map(|scene| scene.height).sum();
+    let mut svg = format!(
+        "<svg width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" xmlns=\"http://www.w3.org/2000/svg\">\n"
+    );
+    let mut top = 0;
+    for scene in scenes {
+        svg += &scene.svg(&Root::Part { top })?;
+        svg += "\n";
+        top += scene.height;
+    }
+    Ok(svg + "</svg>\n")
+}
 
 impl Scene {
     /// An empty scene of that size in units.
@@ -185,6 +203,7 @@ impl Scene {
             Root::Document => {
                 format!("<svg width=\"{width}\" height=\"{height}\" {view} xmlns=\"http://www.w3.org/2000/svg\">")
             }
+            Root::Part { top } => format!("<svg y=\"{top}\" width=\"{width}\" height=\"{height}\" {view}>"),
             Root::Element { alt } => format!("<svg role=\"img\" aria-label=\"{}\" {view}>", escape(alt)),
         };
         Ok(root + &svg[start..])

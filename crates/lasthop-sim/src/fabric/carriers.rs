@@ -1,11 +1,12 @@
 //! What carries the frames of each link: wires of its own, a medium that both its directions share, or a channel that it shares with other
 //! links.
 
+use lasthop_proto::random::Root;
 use lasthop_proto::time::Duration;
 
 use super::{Carrier, ChannelLegs, LegId};
 use crate::link::{Direction, DuplexDirection, ManagedDirection, SharedChannel, SharedMedium, StationId};
-use crate::network::{DirectionSpec, LinkId, LinkSpec, Medium, Network};
+use crate::network::{LinkId, LinkSpec, Medium, Network};
 
 /// The directions of a link, as legs are numbered.
 const DIRECTIONS: [Direction; 2] = [Direction::Down, Direction::Up];
@@ -25,13 +26,13 @@ struct Members {
 }
 
 impl Carriers {
-    pub fn new(network: &Network) -> Self {
+    pub fn new(network: &Network, root: Root) -> Self {
         let mut media = Vec::new();
         let mut channels: Vec<Members> = Vec::new();
         let carriers = |(index, link): (usize, &LinkSpec)| match link.medium {
-            Medium::Duplex => link.directions.each_ref().map(|spec| wire(spec, link.delay)),
+            Medium::Duplex => DIRECTIONS.map(|direction| wire(link, direction, root)),
             Medium::HalfDuplex { frame_overhead, turnaround } => {
-                media.push(SharedMedium::turning(&link.directions, link.delay, frame_overhead, turnaround));
+                media.push(SharedMedium::new(link, frame_overhead, turnaround, root));
                 DIRECTIONS.map(|direction| Carrier::Shared(media.len() - 1, direction))
             }
             Medium::Shared { frame_overhead, channel: number } => {
@@ -45,21 +46,20 @@ impl Carriers {
             }
         };
         let of_links = network.links.iter().enumerate().map(carriers).collect();
-        Self { of_links, media, channels: channels.into_iter().map(|members| members.join(network)).collect() }
+        Self { of_links, media, channels: channels.into_iter().map(|members| members.join(network, root)).collect() }
     }
 }
 
 impl Members {
-    fn join(self, network: &Network) -> ChannelLegs {
+    fn join(self, network: &Network, root: Root) -> ChannelLegs {
         let links: Vec<_> = self.hops.iter().map(|&(link, overhead)| (&network.links[link], overhead)).collect();
         let legs =
             self.hops.iter().flat_map(|&(link, _)| DIRECTIONS.map(|direction| LegId::new(LinkId(link), direction)));
-        ChannelLegs { channel: SharedChannel::new(&links), legs: legs.collect() }
+        ChannelLegs { channel: SharedChannel::new(&links, root), legs: legs.collect() }
     }
 }
 
-fn wire(spec: &DirectionSpec, delay: Duration) -> Carrier {
-    let managed = || ManagedDirection::new(spec, delay).map(|wire| Carrier::Managed(Box::new(wire)));
-    let own = DuplexDirection::new(spec, delay).map(Carrier::Own);
-    own.or_else(managed).expect("a queue is managed or not")
+fn wire(link: &LinkSpec, direction: Direction, root: Root) -> Carrier {
+    let managed = || Carrier::Managed(Box::new(ManagedDirection::new(link, direction, root)));
+    DuplexDirection::new(&link.directions[direction.index()], link.delay).map_or_else(managed, Carrier::Own)
 }

@@ -10,8 +10,8 @@ use lasthop_proto::time::{Duration, Instant};
 use lasthop_quic::{CongestionControl, QuicConfig, Task};
 
 use crate::network::{
-    App, DamagedFrames, DirectionSpec, FlowSpec, LinkSpec, Medium, Network, NodeId, NodeKind, NodeSpec, QueueLimit,
-    Rate,
+    App, DamagedFrames, DirectionSpec, FlowSpec, Impairments, LinkSpec, Medium, Network, NodeId, NodeKind, NodeSpec,
+    QueueLimit, Rate,
 };
 use crate::trace::What;
 use crate::{Outcome, Recording, run};
@@ -30,6 +30,7 @@ fn direction(rate: u64, queue: QueueSpec) -> DirectionSpec {
         errors: ErrorSpec::None,
         damaged: DamagedFrames::Drop,
         variation: VariationSpec::NONE,
+        impairments: Impairments::NONE,
     }
 }
 

@@ -66,8 +66,11 @@ impl Fabric {
                 Carrier::Own(_) | Carrier::Crossed(_) | Carrier::Cut(_) => None,
             };
             let Some((id, frame, why)) = dropped else { return };
-            self.legs[id.0 as usize].report.withdraw(frame);
-            self.report_departure(id, frame);
+            // What the link gave up has used it, and has left the queue.
+            if why != DropReason::Channel {
+                self.legs[id.0 as usize].report.withdraw(frame);
+                self.report_departure(id, frame);
+            }
             self.drop(now, id, frame.handle(), why);
         }
     }

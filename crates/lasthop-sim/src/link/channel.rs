@@ -1,13 +1,17 @@
 //! A channel that several half-duplex hops share, as packet radios in a chain do: who is on the air keeps its neighbours from sending.
 
 use lasthop_proto::queue::Sight;
+use lasthop_proto::random::Root;
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 
+use super::feed::Access;
 use super::shared::Station;
 use super::{Accepted, Direction, Frame, InFlight};
 use crate::network::LinkSpec;
 use crate::trace::DropReason;
+
+const DIRECTIONS: [Direction; 2] = [Direction::Down, Direction::Up];
 
 /// A hop of the channel.
 struct Hop {
@@ -54,7 +58,7 @@ pub struct SharedChannel {
 
 impl SharedChannel {
     /// A channel without frames; `links` with the time that each frame takes besides its bytes.
-    pub fn new(links: &[(&LinkSpec, Duration)]) -> Self {
+    pub fn new(links: &[(&LinkSpec, Duration)], root: Root) -> Self {
         let meet = |a: &LinkSpec, b: &LinkSpec| a.ends.iter().any(|end| b.ends.contains(end));
         let excludes = |a: &LinkSpec, b: &LinkSpec| {
             meet(a, b) || links.iter().any(|(between, _)| meet(a, between) && meet(between, b))
@@ -67,7 +71,10 @@ impl SharedChannel {
         };
         Self {
             hops: links.iter().map(hop).collect(),
-            stations: links.iter().flat_map(|(link, _)| &link.directions).map(Station::new).collect(),
+            stations: links
+                .iter()
+                .flat_map(|(link, _)| DIRECTIONS.map(|direction| Station::new(link, direction, root)))
+                .collect(),
             claims: Vec::new(),
         }
     }
@@ -78,7 +85,7 @@ impl SharedChannel {
         let claims = self.claims.contains(&id);
         let waits = claims || self.is_kept_back(id.hop(), &self.claims);
         let at_once = if waits { Switch::Off } else { Switch::On };
-        if self.stations[id.0].queue.push(now, frame, look, at_once) == Accepted::Dropped {
+        if self.stations[id.0].feed.push(now, frame, look, at_once) == Accepted::Dropped {
             return Accepted::Dropped;
         }
         if !claims {
@@ -93,23 +100,23 @@ impl SharedChannel {
 
     /// Keeps the frames that begin transmission at a station for [`Self::take_begun`] from now on.
     pub fn keep_begun(&mut self, id: StationId) {
-        self.stations[id.0].begun.get_or_insert_default();
+        self.stations[id.0].feed.keep_begun();
     }
 
     /// A frame that began transmission.
     pub fn take_begun(&mut self) -> Option<Frame> {
-        self.stations.iter_mut().find_map(|station| station.begun.as_mut()?.pop())
+        self.stations.iter_mut().find_map(|station| station.feed.take_begun())
     }
 
     /// Frames that wait at a station.
     pub fn waiting(&self, id: StationId) -> usize {
-        self.stations[id.0].queue.len()
+        self.stations[id.0].feed.len()
     }
 
     /// A frame that a managed queue dropped, who was to send it, and why it was dropped.
     pub fn take_dropped(&mut self) -> Option<(StationId, Frame, DropReason)> {
         self.stations.iter_mut().enumerate().find_map(|(index, station)| {
-            let (frame, why) = station.queue.take_dropped()?;
+            let (frame, why) = station.feed.take_dropped()?;
             Some((StationId(index), frame, why))
         })
     }
@@ -130,11 +137,14 @@ impl SharedChannel {
             }
             self.claims.remove(older);
             let station = &mut self.stations[id.0];
-            let Some(frame) = station.pop(now) else { continue };
             let hop = &mut self.hops[id.hop()];
-            let end = now + station.time.of(frame.bytes()) + hop.frame_overhead;
-            hop.on_air = Some((id.direction(), InFlight { start: now, end, frame }));
-            if !station.queue.is_empty() {
+            let access = Access { overhead: hop.frame_overhead, ..Access::default() };
+            let mut on_air = None;
+            if station.feed.send(now, access, |sent| on_air = Some((id.direction(), sent))).is_none() {
+                continue;
+            }
+            hop.on_air = on_air;
+            if !station.feed.is_empty() {
                 self.claims.push(id);
             }
         }

@@ -4,7 +4,7 @@ use lasthop_proto::packet::{FlowId, Packet};
 
 use super::*;
 use crate::link::Handle;
-use crate::network::{DamagedFrames, DirectionSpec, Medium, NodeId, QueueLimit, Rate};
+use crate::network::{DamagedFrames, DirectionSpec, Impairments, Medium, NodeId, QueueLimit, Rate};
 
 /// Hops of 1 Mbps between nodes in a row, of 1 us: a frame of 125 bytes takes 1 ms, 2 ms with the overhead.
 fn chain(hops: usize) -> SharedChannel {
@@ -14,6 +14,7 @@ fn chain(hops: usize) -> SharedChannel {
         errors: ErrorSpec::None,
         damaged: DamagedFrames::Drop,
         variation: VariationSpec::NONE,
+        impairments: Impairments::NONE,
     };
     let frame_overhead = Duration::from_millis(1);
     let link = |index: usize| LinkSpec {
@@ -24,7 +25,7 @@ fn chain(hops: usize) -> SharedChannel {
         directions: [direction(), direction()],
     };
     let links: Vec<_> = (0..hops).map(link).collect();
-    SharedChannel::new(&links.iter().map(|link| (link, frame_overhead)).collect::<Vec<_>>())
+    SharedChannel::new(&links.iter().map(|link| (link, frame_overhead)).collect::<Vec<_>>(), Root(1))
 }
 
 fn frame(number: u32) -> Frame {

@@ -1,12 +1,16 @@
-//! Directions whose queue decides about a frame when its turn comes (CoDel, FQ-CoDel), or takes out others for it (ACK filtering).
+//! Directions that decide about a frame when its turn comes: by a managed queue (CoDel, FQ-CoDel), by one that takes out others for it
+//! (ACK filtering), by a policer or shaper, at a rate that varies, or in aggregates.
 
 use std::collections::VecDeque;
 
 use lasthop_proto::queue::{AckAwareConfig, ManagedQueue, QueueLimit, QueueSpec, Queued, Sight};
+use lasthop_proto::random::Root;
+use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 
-use super::{Accepted, Cut, Frame, InFlight, TransmissionTime};
-use crate::network::DirectionSpec;
+use super::feed::{Access, Feed, Seeds};
+use super::{Accepted, Cut, Direction, Frame, InFlight};
+use crate::network::LinkSpec;
 use crate::trace::DropReason;
 
 impl Queued for Frame {
@@ -96,46 +100,43 @@ impl FrameQueue {
     }
 }
 
-/// One direction of a duplex link with a managed queue. It needs an event when a frame has left, for the queue decides then
-/// what follows.
+/// One direction of a duplex link that decides about each frame when its turn comes. It needs an event when a frame has left.
 pub struct ManagedDirection {
-    queue: FrameQueue,
+    feed: Feed,
     /// On the wire or propagating, in order.
     frames: VecDeque<InFlight>,
     busy_until: Instant,
     delay: Duration,
-    time: TransmissionTime,
-    /// Frames that began transmission and were not asked for yet, where somebody asks.
-    begun: Option<Vec<Frame>>,
 }
 
 impl ManagedDirection {
-    /// A direction without frames; `None` when its queue needs no management.
-    pub fn new(spec: &DirectionSpec, delay: Duration) -> Option<Self> {
-        Some(Self {
-            queue: FrameQueue::new(&spec.queue)?,
+    /// A direction of a link without frames.
+    pub fn new(link: &LinkSpec, direction: Direction, root: Root) -> Self {
+        Self {
+            feed: Feed::new(&link.directions[direction.index()], direction, Seeds::new(link, root)),
             frames: VecDeque::new(),
             busy_until: Instant::ZERO,
-            delay,
-            time: TransmissionTime::new(spec.rate),
-            begun: None,
-        })
+            delay: link.delay,
+        }
     }
 
     /// Keeps the frames that begin transmission for [`Self::take_begun`] from now on.
     pub fn keep_begun(&mut self) {
-        self.begun.get_or_insert_default();
+        self.feed.keep_begun();
     }
 
     /// A frame that began transmission.
     pub fn take_begun(&mut self) -> Option<Frame> {
-        self.begun.as_mut()?.pop()
+        self.feed.take_begun()
     }
 
     /// Takes a frame to send, which shows what `look` sees. What is dropped for it, itself perhaps, is in [`Self::take_dropped`].
     pub fn enqueue(&mut self, now: Instant, frame: Frame, look: impl FnOnce() -> Sight) -> Accepted {
         self.start(now);
-        self.queue.push(now, frame, look);
+        let at_once = if self.busy_until <= now { Switch::On } else { Switch::Off };
+        if self.feed.push(now, frame, look, at_once) == Accepted::Dropped {
+            return Accepted::Dropped;
+        }
         // If it was idle, what came goes at once.
         self.busy_until = self.busy_until.max(now);
         self.start(now);
@@ -144,15 +145,11 @@ impl ManagedDirection {
 
     /// Lets those frames begin whose turn comes by `now`.
     fn start(&mut self, now: Instant) {
-        while self.busy_until <= now
-            && let Some(frame) = self.queue.pop(self.busy_until)
+        let Self { feed, frames, busy_until, .. } = self;
+        while *busy_until <= now
+            && let Some(end) = feed.send(*busy_until, Access::default(), |sent| frames.push_back(sent))
         {
-            let (start, end) = (self.busy_until, self.busy_until + self.time.of(frame.bytes()));
-            self.frames.push_back(InFlight { start, end, frame });
-            self.busy_until = end;
-            if let Some(begun) = &mut self.begun {
-                begun.push(frame);
-            }
+            *busy_until = end;
         }
     }
 
@@ -160,24 +157,24 @@ impl ManagedDirection {
     pub fn cut(&mut self, now: Instant) -> Cut {
         let sent = self.frames.drain(..).map(|sent| sent.frame).collect();
         self.busy_until = now;
-        Cut { sent, waiting: std::iter::from_fn(|| self.queue.pop(now)).collect() }
+        Cut { sent, waiting: self.feed.drain(now) }
     }
 
-    /// A frame that the queue dropped, and why.
+    /// A frame that was dropped, and why.
     #[inline]
     pub fn take_dropped(&mut self) -> Option<(Frame, DropReason)> {
-        self.queue.take_dropped()
+        self.feed.take_dropped()
     }
 
     /// Frames that wait.
     pub fn waiting(&self) -> usize {
-        self.queue.len()
+        self.feed.len()
     }
 
     /// When something happens next: a frame has left and another waits, or one arrives.
     pub fn next_event(&self) -> Option<Instant> {
         let arrival = self.frames.front().map(|sent| sent.end + self.delay);
-        let turn = (!self.queue.is_empty()).then_some(self.busy_until);
+        let turn = (!self.feed.is_empty()).then_some(self.busy_until);
         match (arrival, turn) {
             (Some(arrival), Some(turn)) => Some(arrival.min(turn)),
             (arrival, turn) => arrival.or(turn),

@@ -2,107 +2,28 @@
 
 use std::collections::VecDeque;
 
-use lasthop_proto::queue::{QueueLimit, QueueSpec, Sight};
+use lasthop_proto::queue::Sight;
+use lasthop_proto::random::Root;
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 
-use super::{Accepted, Cut, Direction, Frame, FrameQueue, InFlight, TransmissionTime, Waiting};
-use crate::network::DirectionSpec;
+use super::feed::{Access, Feed, Seeds};
+use super::{Accepted, Cut, Direction, Frame, InFlight};
+use crate::network::LinkSpec;
 use crate::trace::DropReason;
 
 /// One direction of a shared medium.
 pub(super) struct Station {
-    pub time: TransmissionTime,
-    pub queue: StationQueue,
-    /// What has left the air, in order.
+    pub feed: Feed,
+    /// What is on the air or has left it, in order.
     pub propagating: VecDeque<InFlight>,
-    /// Frames that began transmission and were not asked for yet, where somebody asks.
-    pub begun: Option<Vec<Frame>>,
 }
 
 impl Station {
     /// One that has nothing to send.
-    pub fn new(spec: &DirectionSpec) -> Self {
-        Self {
-            time: TransmissionTime::new(spec.rate),
-            queue: StationQueue::new(&spec.queue),
-            propagating: VecDeque::new(),
-            begun: None,
-        }
-    }
-
-    /// The frame to send at `now`.
-    pub fn pop(&mut self, now: Instant) -> Option<Frame> {
-        let frame = self.queue.pop(now)?;
-        if let Some(begun) = &mut self.begun {
-            begun.push(frame);
-        }
-        Some(frame)
-    }
-}
-
-/// What waits at a station.
-pub(super) enum StationQueue {
-    Fifo { frames: VecDeque<Frame>, waiting: Waiting },
-    Managed(FrameQueue),
-}
-
-impl StationQueue {
-    fn new(spec: &QueueSpec) -> Self {
-        let limit = if let QueueSpec::Fifo(limit) = spec { *limit } else { QueueLimit::Packets(0) };
-        let fifo = || Self::Fifo { frames: VecDeque::new(), waiting: Waiting::new(limit) };
-        FrameQueue::new(spec).map_or_else(fifo, Self::Managed)
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Fifo { frames, .. } => frames.len(),
-            Self::Managed(queue) => queue.len(),
-        }
-    }
-
-    /// A frame that a managed queue dropped.
-    pub fn take_dropped(&mut self) -> Option<(Frame, DropReason)> {
-        match self {
-            Self::Fifo { .. } => None,
-            Self::Managed(queue) => queue.take_dropped(),
-        }
-    }
-
-    /// Takes a frame in, if there is room for it or it goes at once.
-    pub fn push(&mut self, now: Instant, frame: Frame, look: impl FnOnce() -> Sight, at_once: Switch) -> Accepted {
-        match self {
-            Self::Fifo { frames, waiting } => {
-                let urgent = frames.iter().copied().take_while(|other| other.is_urgent());
-                if !at_once.is_on() && !waiting.takes(frame, urgent) {
-                    return Accepted::Dropped;
-                }
-                waiting.enter(frame);
-                if frame.is_urgent() {
-                    let ahead = frames.iter().take_while(|other| other.is_urgent()).count();
-                    frames.insert(ahead, frame);
-                } else {
-                    frames.push_back(frame);
-                }
-            }
-            Self::Managed(queue) => queue.push(now, frame, look),
-        }
-        Accepted::Queued
-    }
-
-    pub fn pop(&mut self, now: Instant) -> Option<Frame> {
-        match self {
-            Self::Fifo { frames, waiting } => {
-                let frame = frames.pop_front()?;
-                waiting.leave(frame);
-                Some(frame)
-            }
-            Self::Managed(queue) => queue.pop(now),
-        }
+    pub fn new(link: &LinkSpec, direction: Direction, root: Root) -> Self {
+        let feed = Feed::new(&link.directions[direction.index()], direction, Seeds::new(link, root));
+        Self { feed, propagating: VecDeque::new() }
     }
 }
 
@@ -114,24 +35,16 @@ pub struct SharedMedium {
     /// Which way the last frame went.
     last: Option<Direction>,
     stations: [Station; 2],
-    on_air: Option<(Direction, InFlight)>,
+    /// Which station has the medium, and until when.
+    on_air: Option<(Direction, Instant)>,
 }
 
 impl SharedMedium {
-    /// A medium without frames.
-    pub fn new(specs: &[DirectionSpec; 2], delay: Duration, frame_overhead: Duration) -> Self {
-        Self::turning(specs, delay, frame_overhead, Duration::ZERO)
-    }
-
-    /// The same whose radios take `turnaround` to turn from one direction to the other.
-    pub fn turning(
-        specs: &[DirectionSpec; 2],
-        delay: Duration,
-        frame_overhead: Duration,
-        turnaround: Duration,
-    ) -> Self {
-        let stations = specs.each_ref().map(Station::new);
-        Self { delay, frame_overhead, turnaround, last: None, stations, on_air: None }
+    /// The medium of a link, without frames, where each access takes `frame_overhead` besides the bytes and radios take `turnaround` to
+    /// turn from one direction to the other.
+    pub fn new(link: &LinkSpec, frame_overhead: Duration, turnaround: Duration, root: Root) -> Self {
+        let stations = [Direction::Down, Direction::Up].map(|direction| Station::new(link, direction, root));
+        Self { delay: link.delay, frame_overhead, turnaround, last: None, stations, on_air: None }
     }
 
     /// Takes a packet to send, which shows what `look` sees.
@@ -144,7 +57,7 @@ impl SharedMedium {
     ) -> Accepted {
         let idle = self.on_air.is_none();
         let at_once = if idle { Switch::On } else { Switch::Off };
-        if self.stations[direction.index()].queue.push(now, frame, look, at_once) == Accepted::Dropped {
+        if self.stations[direction.index()].feed.push(now, frame, look, at_once) == Accepted::Dropped {
             return Accepted::Dropped;
         }
         if idle {
@@ -159,44 +72,44 @@ impl SharedMedium {
     /// A frame that a managed queue dropped, which way it was to go, and why it was dropped.
     pub fn take_dropped(&mut self) -> Option<(Direction, Frame, DropReason)> {
         [Direction::Down, Direction::Up].into_iter().find_map(|direction| {
-            let (frame, why) = self.stations[direction.index()].queue.take_dropped()?;
+            let (frame, why) = self.stations[direction.index()].feed.take_dropped()?;
             Some((direction, frame, why))
         })
     }
 
     /// Keeps the frames that begin transmission in a direction for [`Self::take_begun`] from now on.
     pub fn keep_begun(&mut self, direction: Direction) {
-        self.stations[direction.index()].begun.get_or_insert_default();
+        self.stations[direction.index()].feed.keep_begun();
     }
 
     /// A frame that began transmission.
     pub fn take_begun(&mut self) -> Option<Frame> {
-        self.stations.iter_mut().find_map(|station| station.begun.as_mut()?.pop())
+        self.stations.iter_mut().find_map(|station| station.feed.take_begun())
     }
 
     /// Frames that wait to go in a direction.
     pub fn waiting(&self, direction: Direction) -> usize {
-        self.stations[direction.index()].queue.len()
+        self.stations[direction.index()].feed.len()
     }
 
     /// Takes out all frames of a direction, but for those that a managed queue drops. Nothing moves before the other direction is empty
     /// too.
     pub fn cut(&mut self, now: Instant, direction: Direction) -> Cut {
         let station = &mut self.stations[direction.index()];
-        let mut sent: Vec<Frame> = station.propagating.drain(..).map(|sent| sent.frame).collect();
-        let waiting = std::iter::from_fn(|| station.queue.pop(now)).collect();
-        sent.extend(self.on_air.take_if(|(on_air, _)| *on_air == direction).map(|(_, sent)| sent.frame));
+        let sent = station.propagating.drain(..).map(|sent| sent.frame).collect();
+        let waiting = station.feed.drain(now);
+        self.on_air.take_if(|(on_air, _)| *on_air == direction);
         Cut { sent, waiting }
     }
 
     fn transmit(&mut self, now: Instant, direction: Direction) {
-        let station = &mut self.stations[direction.index()];
-        if let Some(frame) = station.pop(now) {
-            let turns = self.last.is_some_and(|last| last != direction);
-            let start = if turns { now + self.turnaround } else { now };
-            let end = start + station.time.of(frame.bytes()) + self.frame_overhead;
+        let Station { feed, propagating } = &mut self.stations[direction.index()];
+        let turns = self.last.is_some_and(|last| last != direction);
+        let turn = if turns { self.turnaround } else { Duration::ZERO };
+        let access = Access { turn, overhead: self.frame_overhead };
+        if let Some(end) = feed.send(now, access, |sent| propagating.push_back(sent)) {
             self.last = Some(direction);
-            self.on_air = Some((direction, InFlight { start, end, frame }));
+            self.on_air = Some((direction, end));
         }
     }
 
@@ -204,22 +117,21 @@ impl SharedMedium {
     pub fn next_event(&self) -> Option<Instant> {
         let arrivals = self.stations.iter().filter_map(|station| station.propagating.front());
         let arrivals = arrivals.map(|sent| sent.end + self.delay);
-        arrivals.chain(self.on_air.iter().map(|(_, sent)| sent.end)).min()
+        arrivals.chain(self.on_air.iter().map(|(_, end)| *end)).min()
     }
 
     /// Acts on what is due at `now`; `None` when nothing arrived by it.
     pub fn advance(&mut self, now: Instant) -> Option<(Direction, InFlight)> {
-        if let Some((direction, sent)) = self.on_air
-            && sent.end <= now
+        if let Some((direction, end)) = self.on_air
+            && end <= now
         {
             self.on_air = None;
-            self.stations[direction.index()].propagating.push_back(sent);
-            let waits = !self.stations[direction.other().index()].queue.is_empty();
+            let waits = !self.stations[direction.other().index()].feed.is_empty();
             let first = if waits { direction.other() } else { direction };
-            self.transmit(sent.end, first);
+            self.transmit(end, first);
             if self.on_air.is_none() {
                 // All that waited there was dropped.
-                self.transmit(sent.end, first.other());
+                self.transmit(end, first.other());
             }
         }
         for direction in [Direction::Down, Direction::Up] {

@@ -1,5 +1,7 @@
 //! `lasthop lab`
 
+mod exec;
+
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{Write, stdout};
@@ -36,6 +38,7 @@ pub fn execute(args: &LabArgs) -> Result<(), Error> {
     match &args.command {
         Some(LabCommand::Clean) => clean(),
         Some(LabCommand::Hold(args)) => hold(args),
+        Some(LabCommand::Exec(args)) => exec::execute(args),
         None => measure(&args.run),
     }
 }
@@ -86,7 +89,7 @@ fn hold(args: &LabHoldArgs) -> Result<(), Error> {
     if args.json {
         let link = |(spec, sent): (&LinkSpec, &[PathReport; 2])| {
             let sent = sent.each_ref().map(|way| {
-                json!({ "frames": way.frames, "bytes": way.bytes, "queue_drops": way.queue_drops, "channel_drops": way.channel_drops })
+                json!({ "frames": way.frames, "bytes": way.bytes, "queue_drops": way.queue_drops, "policer_drops": way.policer_drops, "channel_drops": way.channel_drops })
             });
             (spec.name.clone(), json!(sent))
         };

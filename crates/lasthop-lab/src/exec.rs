@@ -1,0 +1,222 @@
+//! A lab for one command: it runs at a host of the scenario, and the lab lasts as long as it does.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::process::Child;
+use std::sync::atomic::AtomicBool;
+use std::{thread, time};
+
+use lasthop_sim::network::{NodeId, NodeKind};
+use lasthop_sys::clock::Clock;
+use lasthop_sys::signals::{Signal, Signals};
+use rustix::process::{Pid, kill_process};
+
+use super::emulator::{Emulated, void};
+use super::ends::join;
+use super::error::LabError;
+use super::guest::{self, Ended, Files, PATIENCE, Server};
+use super::hold::{Place, check_hosts, places, prepare_hosts};
+use super::monitor::Monitor;
+use super::namespace::{Name, Namespace, Namespaces, require_root};
+use super::outside::Outside;
+use super::plan::Plan;
+use super::run::{Bench, Experiment, Over, Watch};
+
+/// What runs in the lab.
+#[derive(Clone, Copy, Debug)]
+pub struct Guests<'a> {
+    /// The command and its arguments.
+    pub command: &'a [OsString],
+    /// The host where it runs; otherwise one beyond the lossy hop.
+    pub at: Option<&'a str>,
+    /// Command lines of other programs, each with its host, which run before the command does and end with it.
+    pub servers: &'a [(String, String)],
+    /// Whether there is a route to the outside, and through which host; otherwise that at the other end.
+    pub outside: Option<Option<&'a str>>,
+    /// The name of the lab, on which those of its namespaces depend; otherwise the first of `lab`, `lab2`, ... that is free.
+    pub name: Option<&'a str>,
+}
+
+/// A lab that is open.
+#[derive(Debug)]
+pub struct Opened<'a> {
+    /// Its nodes.
+    pub places: &'a [Place],
+    /// Where the command is about to run.
+    pub at: &'a Place,
+}
+
+/// What came of it.
+pub struct Executed {
+    /// How the command ended, or why it was not started.
+    pub ended: io::Result<Ended>,
+    /// The host where it ran.
+    pub at: String,
+    /// What the links carried, and how late.
+    pub emulated: Emulated,
+    /// Why measurements taken in it do not count, if they do not.
+    pub void: Option<String>,
+}
+
+/// Signals that are the command's, and the one that says that it has ended.
+const SIGNALS: [i32; 7] =
+    [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2, libc::SIGCHLD];
+
+/// How often it is looked whether the links still work.
+const LOOK: time::Duration = time::Duration::from_millis(100);
+
+/// Builds the namespaces, the links and the scheme's base station, runs the command, and removes all of it. The scenario's flows do
+/// not run. Signals that are sent to this process go to the command; those of a terminal the command gets by itself.
+///
+/// Must be called from the process's first thread, before there are others: they would take the signals.
+///
+/// # Errors
+///
+/// When the lab has not what is between the scenario's hosts, or something fails. Nothing is left behind.
+pub fn exec(
+    experiment: &Experiment<'_>,
+    guests: &Guests<'_>,
+    opened: impl FnOnce(&Opened<'_>),
+) -> Result<Executed, LabError> {
+    let plan = Plan::for_others(experiment.network, experiment.scheme, experiment.lab)?;
+    check_hosts(&plan)?;
+    let at = match guests.at {
+        Some(name) => find(&plan, "--at", name)?,
+        None => usual_host(&plan),
+    };
+    let servers = guests.servers.iter().map(|(host, line)| Ok((find(&plan, "--serve", host)?, line)));
+    let servers = servers.collect::<Result<Vec<_>, LabError>>()?;
+    let through = match guests.outside {
+        Some(Some(name)) => Some(find(&plan, "--nat", name)?),
+        Some(None) => Some(other_end(&plan, at)),
+        None => None,
+    };
+    require_root()?;
+    let signals = Signals::hold(&SIGNALS).map_err(LabError::system("cannot hold back signals"))?;
+    let name = Name::take(guests.name)?;
+    let bench = Bench::build_in(Namespaces::named(&name)?, &plan, experiment, &Until(&signals))?;
+    prepare_hosts(&plan, &bench)?;
+    let places = places(&bench, &plan);
+    let files = Files::write(Path::new("/run/lasthop-lab").join(name.as_str()), &places, through.is_some())?;
+    let _outside = through.map(|through| Outside::open(&name, &plan, &bench.nodes, through)).transpose()?;
+    let emulator = bench.emulator(&plan, experiment, Clock::start(), Some(Monitor::new(plan.points())))?;
+    opened(&Opened { places: &places, at: &places[at.0] });
+    let stop = AtomicBool::new(false);
+    let (ended, emulated) = thread::scope(|scope| {
+        let over = Over(&stop);
+        let links = scope.spawn(|| emulator.run(&stop));
+        let ended = with_servers(&servers, &plan, &bench, &files, || {
+            run(guests.command, &bench.nodes[at.0], &files, &signals, || links.is_finished())
+        });
+        let hosts = bench.nodes.iter().zip(&plan.network.nodes).filter(|(_, node)| node.kind == NodeKind::Host);
+        guest::end_all(&hosts.map(|(namespace, _)| namespace).collect::<Vec<_>>());
+        drop(over);
+        Ok::<_, LabError>((ended?, join(links)?))
+    })?;
+    let void = void(&emulated, plan.lab.lateness);
+    Ok(Executed { ended, at: plan.network.nodes[at.0].name.clone(), emulated, void })
+}
+
+/// The host of that name.
+fn find(plan: &Plan<'_>, option: &'static str, name: &str) -> Result<NodeId, LabError> {
+    let hosts = || plan.network.nodes.iter().enumerate().filter(|(_, node)| node.kind == NodeKind::Host);
+    let found = hosts().find(|(_, node)| node.name == name).map(|(index, _)| NodeId(index));
+    found.ok_or_else(|| LabError::NoHost {
+        option,
+        given: name.to_owned(),
+        known: hosts().map(|(_, node)| node.name.clone()).collect(),
+    })
+}
+
+/// Where data come to: the host at which the first flow ends.
+fn usual_host(plan: &Plan<'_>) -> NodeId {
+    plan.network.flows.first().map_or(NodeId(0), |flow| flow.to)
+}
+
+/// The host at the other end of the first flow that `host` is an end of, or else the first other host.
+fn other_end(plan: &Plan<'_>, host: NodeId) -> NodeId {
+    let flows = plan.network.flows.iter().map(|flow| [flow.from, flow.to]);
+    let other = flows.filter(|ends| ends.contains(&host)).flatten().find(|end| *end != host);
+    let first = || (0..plan.network.nodes.len()).map(NodeId).find(|node| *node != host);
+    other.or_else(first).unwrap_or(host)
+}
+
+/// Does something while the servers run.
+fn with_servers<T>(
+    servers: &[(NodeId, &String)],
+    plan: &Plan<'_>,
+    bench: &Bench,
+    files: &Files,
+    work: impl FnOnce() -> Result<T, LabError>,
+) -> Result<T, LabError> {
+    let start = |(host, line): &(NodeId, &String)| {
+        Server::start(&plan.network.nodes[host.0].name, line, &bench.nodes[host.0], files)
+    };
+    let _running = servers.iter().map(start).collect::<Result<Vec<_>, _>>()?;
+    work()
+}
+
+/// Runs the command to its end; the inner error says why it was not started.
+fn run(
+    words: &[OsString],
+    namespace: &Namespace,
+    files: &Files,
+    signals: &Signals,
+    links_ended: impl Fn() -> bool,
+) -> Result<io::Result<Ended>, LabError> {
+    let mut child = match guest::start(guest::command(words), namespace, files) {
+        Ok(child) => child,
+        Err(error) => return Ok(Err(error)),
+    };
+    let fail = |what: &'static str| LabError::system(what);
+    let mut asked: Option<time::Instant> = None;
+    loop {
+        if let Some(status) = child.try_wait().map_err(fail("cannot wait for the command"))? {
+            return Ok(Ok(Ended::of(status)));
+        }
+        if links_ended() || asked.is_some_and(|asked| asked.elapsed() > PATIENCE) {
+            let _ = child.kill();
+        }
+        let Some(signal) = signals.next(LOOK).map_err(fail("cannot wait for signals"))? else { continue };
+        pass_on(signal, &child);
+        if matches!(signal.number, libc::SIGTERM | libc::SIGHUP) {
+            asked.get_or_insert_with(time::Instant::now);
+        }
+    }
+}
+
+/// Sends the command a signal that this process got and it did not.
+fn pass_on(signal: Signal, child: &Child) {
+    if signal.by_kernel || signal.number == libc::SIGCHLD {
+        return;
+    }
+    let pid = Pid::from_raw(child.id() as i32);
+    if let Some((pid, signal)) = pid.zip(rustix::process::Signal::from_named_raw(signal.number)) {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// Stops building at a signal.
+struct Until<'s>(&'s Signals);
+
+impl Watch for Until<'_> {
+    fn stopped(&self) -> bool {
+        // The commands that build it end as well.
+        let next = || self.0.next(time::Duration::ZERO).ok().flatten();
+        std::iter::from_fn(next)
+            .any(|signal| matches!(signal.number, libc::SIGHUP | libc::SIGINT | libc::SIGQUIT | libc::SIGTERM))
+    }
+
+    fn progress(&self, _: u64, _: u64) {}
+
+    fn void(&self, _: &str) {}
+}
+
+impl Executed {
+    /// What crossed the links over time.
+    pub fn monitor(&self) -> &Monitor {
+        // It was asked for.
+        self.emulated.carried.monitor.as_ref().expect("the links were watched")
+    }
+}

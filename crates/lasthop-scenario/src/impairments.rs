@@ -1,0 +1,206 @@
+//! What a link does to frames besides losing and delaying them: policers, shapers, a rate that varies, slots, aggregates, duplicates.
+
+use lasthop_proto::bucket::BucketSpec;
+use lasthop_proto::delay::SlotsSpec;
+use lasthop_proto::link::aggregation::AggregationSpec;
+use lasthop_proto::rate::RateSpec;
+use lasthop_proto::time::Duration;
+use lasthop_sim::network::{Impairments, Medium, Rate};
+
+use crate::error::{Error, Problem};
+use crate::files::Files;
+use crate::rate_variation;
+use crate::reader::Reader;
+use crate::units::{ByteSize, Fraction};
+use crate::values::{Positive, Whole};
+
+/// The keys of a link that are read here.
+pub(crate) const KEYS: [&str; 18] = [
+    "policer",
+    "policer_down",
+    "policer_up",
+    "shaper",
+    "shaper_down",
+    "shaper_up",
+    "rate_variation",
+    "rate_variation_down",
+    "rate_variation_up",
+    "slots",
+    "slots_down",
+    "slots_up",
+    "aggregation",
+    "aggregation_down",
+    "aggregation_up",
+    "duplicates",
+    "duplicates_down",
+    "duplicates_up",
+];
+
+/// A key for both directions, and those for one.
+struct Keys {
+    both: &'static str,
+    /// Down, up.
+    own: [&'static str; 2],
+}
+
+const POLICER: Keys = Keys { both: "policer", own: ["policer_down", "policer_up"] };
+const SHAPER: Keys = Keys { both: "shaper", own: ["shaper_down", "shaper_up"] };
+const RATE: Keys = Keys { both: "rate_variation", own: ["rate_variation_down", "rate_variation_up"] };
+const SLOTS: Keys = Keys { both: "slots", own: ["slots_down", "slots_up"] };
+const AGGREGATION: Keys = Keys { both: "aggregation", own: ["aggregation_down", "aggregation_up"] };
+const DUPLICATES: Keys = Keys { both: "duplicates", own: ["duplicates_down", "duplicates_up"] };
+
+/// What the rest of a link says.
+pub(crate) struct Around<'a> {
+    pub files: &'a Files,
+    pub medium: Medium,
+    /// Down, up.
+    pub rates: [Rate; 2],
+    /// Bytes of the largest packet that some host sends.
+    pub largest: u64,
+}
+
+/// One direction's.
+#[derive(Default)]
+pub(crate) struct Direction {
+    pub impairments: Impairments,
+    pub slots: Option<SlotsSpec>,
+}
+
+/// Reads those of both directions of a link.
+pub(crate) fn both(link: &Reader<'_>, around: &Around<'_>) -> Result<[Direction; 2], Error> {
+    check_medium(link, around.medium)?;
+    let bucket = |key| bucket(link, key, around.largest);
+    let policers = POLICER.read(link, bucket)?;
+    let shapers = SHAPER.read(link, bucket)?;
+    let rates = rates(link, around)?;
+    let slots = SLOTS.read(link, |key| slots(link, key))?;
+    let aggregations = AGGREGATION.read(link, |key| aggregation(&link.section(key)?))?;
+    let duplicates = DUPLICATES.read(link, |key| Ok(link.required::<Fraction>(key)?.get()))?;
+    let direction = |index: usize| Direction {
+        impairments: Impairments {
+            policer: policers[index],
+            shaper: shapers[index],
+            rate: rates[index].clone(),
+            aggregation: aggregations[index],
+            duplicates: duplicates[index].unwrap_or_default(),
+        },
+        slots: slots[index],
+    };
+    Ok([direction(0), direction(1)])
+}
+
+impl Keys {
+    /// What `read` makes of the key of each direction, that for both standing for those that are not given.
+    fn read<T: Clone>(
+        &self,
+        link: &Reader<'_>,
+        read: impl Fn(&'static str) -> Result<T, Error>,
+    ) -> Result<[Option<T>; 2], Error> {
+        let [down, up] = self.own;
+        if [self.both, down, up].iter().all(|key| link.has(key)) {
+            let message =
+                format!("stands for both directions, but {down} and {up} are given too; drop one of the three");
+            return Err(link.fail(self.both, Problem::Conflict(message)));
+        }
+        let given = |key| if link.has(key) { read(key).map(Some) } else { Ok(None) };
+        let common = given(self.both)?;
+        Ok([given(down)?.or_else(|| common.clone()), given(up)?.or(common)])
+    }
+
+    /// Which of them is given.
+    fn given(&self, link: &Reader<'_>) -> Option<&'static str> {
+        [self.both, self.own[0], self.own[1]].into_iter().find(|key| link.has(key))
+    }
+}
+
+/// Refuses what a medium cannot have.
+fn check_medium(link: &Reader<'_>, medium: Medium) -> Result<(), Error> {
+    let refuse = |key, message: &str| Err(link.fail(key, Problem::Conflict(message.to_owned())));
+    if let (Some(key), false) = (SHAPER.given(link), medium == Medium::Duplex) {
+        let message = "a half-duplex or shared medium has none, since a frame that waits for tokens would keep the other station \
+            waiting; put it on a duplex link in front, or give policer";
+        return refuse(key, message);
+    }
+    let Some(key) = AGGREGATION.given(link) else { return Ok(()) };
+    match medium {
+        Medium::Duplex => Ok(()),
+        Medium::HalfDuplex { frame_overhead: Duration::ZERO, .. } => Ok(()),
+        Medium::HalfDuplex { .. } => refuse(
+            "frame_overhead",
+            "has no meaning beside aggregation, whose access is what each aggregate takes; drop it",
+        ),
+        Medium::Shared { .. } => refuse(key, "a shared channel has none; give medium = \"half-duplex\""),
+    }
+}
+
+/// The varying rates. One table for both directions is of `rate`; the way up is that times `rate_up / rate`.
+fn rates(link: &Reader<'_>, around: &Around<'_>) -> Result<[RateSpec; 2], Error> {
+    let [down, up] = RATE.read(link, |key| rate_variation::read(&link.section(key)?, around.files))?;
+    let [rate, rate_up] = around.rates;
+    let up = match up {
+        Some(RateSpec::Series(series)) if !link.has(RATE.own[1]) => {
+            Some(RateSpec::Series(series.scaled(rate_up.0, rate.0)))
+        }
+        up => up,
+    };
+    Ok([down.unwrap_or_default(), up.unwrap_or_default()])
+}
+
+/// Largest bucket.
+const MOST_BURST: u64 = 1 << 30;
+
+fn bucket(link: &Reader<'_>, key: &'static str, largest: u64) -> Result<BucketSpec, Error> {
+    let reader = link.section(key)?;
+    reader.allow(&["rate", "burst"])?;
+    let Rate(rate) = reader.required("rate")?;
+    let ByteSize(burst) = reader.required("burst")?;
+    if burst > MOST_BURST {
+        return Err(reader.refuse("burst", "at most 1 GiB", ""));
+    }
+    if burst < largest {
+        let message = format!("a bucket of {} never holds a full packet ({})", ByteSize(burst), ByteSize(largest));
+        return Err(reader.fail("burst", Problem::Conflict(message)));
+    }
+    Ok(BucketSpec { rate, burst })
+}
+
+/// Shortest interval of slots, and the longest of them and of what an aggregate takes.
+const SHORTEST: Duration = Duration::from_micros(1);
+const LONGEST: Duration = Duration::from_secs(3600);
+
+fn slots(link: &Reader<'_>, key: &'static str) -> Result<SlotsSpec, Error> {
+    let check = |reader: &Reader<'_>, key: &'static str, span: Duration, least: Duration| {
+        let expected = if least > Duration::ZERO { "a time from 1 us to 1 h" } else { "a time of at most 1 h" };
+        if span < least || span > LONGEST { Err(reader.refuse(key, expected, "")) } else { Ok(span) }
+    };
+    if !link.is_table(key) {
+        let Positive(interval) = link.required::<Positive<Duration>>(key)?;
+        return Ok(SlotsSpec { interval: check(link, key, interval, SHORTEST)?, first: Duration::ZERO });
+    }
+    let reader = link.section(key)?;
+    reader.allow(&["interval", "first"])?;
+    let Positive(interval) = reader.required::<Positive<Duration>>("interval")?;
+    let first = reader.or("first", Duration::ZERO, "default")?;
+    Ok(SlotsSpec {
+        interval: check(&reader, "interval", interval, SHORTEST)?,
+        first: check(&reader, "first", first, Duration::ZERO)?,
+    })
+}
+
+/// The longest PPDU of IEEE 802.11n and later.
+const PPDU: Duration = Duration::from_micros(5484);
+
+fn aggregation(reader: &Reader<'_>) -> Result<AggregationSpec, Error> {
+    reader.allow(&["frames", "time", "access", "backoff", "frame_loss", "retries"])?;
+    let at_most = |key: &'static str, span: Duration| {
+        if span > LONGEST { Err(reader.refuse(key, "a time of at most 1 h", "")) } else { Ok(span) }
+    };
+    let Whole(frames) = reader.required::<Whole<1, 1024>>("frames")?;
+    let access = at_most("access", reader.required("access")?)?;
+    let Positive(time) = reader.or("time", Positive(PPDU), "default: the longest of IEEE 802.11")?;
+    let backoff = at_most("backoff", reader.or("backoff", Duration::ZERO, "default")?)?;
+    let frame_loss = reader.or("frame_loss", Fraction::ZERO, "default")?.get();
+    let Whole(retries) = reader.or::<Whole<0, 255>>("retries", Whole(7), "default: that of IEEE 802.11")?;
+    Ok(AggregationSpec { frames, time: at_most("time", time)?, access, backoff, frame_loss, retries })
+}

@@ -1,0 +1,96 @@
+//! Signals of this process, taken one by one with who sent them.
+
+use std::io;
+use std::time::Duration;
+
+/// Signals that the threads of this process do not act on any more: they wait to be taken.
+#[derive(Debug)]
+pub struct Signals {
+    set: libc::sigset_t,
+}
+
+/// A signal that came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Signal {
+    /// Its number.
+    pub number: i32,
+    /// Whether the kernel sent it: a terminal whose user pressed Ctrl-C, which sends it to all processes in the foreground; or the end
+    /// of a child.
+    pub by_kernel: bool,
+}
+
+impl Signals {
+    /// Holds back signals of these numbers in the calling thread and in those that it starts from now on. Programs that
+    /// [`std::process::Command`] starts get them as ever.
+    ///
+    /// # Errors
+    ///
+    /// When a number is no signal's.
+    pub fn hold(numbers: &[i32]) -> io::Result<Self> {
+        // SAFETY: a set is plain integers, of which zeros are some; `sigemptyset` then makes it an empty one.
+        let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: `set` lives through the call.
+        unsafe { libc::sigemptyset(&raw mut set) };
+        for number in numbers {
+            // SAFETY: `set` lives through the call; a wrong number is refused.
+            if unsafe { libc::sigaddset(&raw mut set, *number) } < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        // SAFETY: `set` lives through the call; the old mask is not asked for.
+        let outcome = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
+        if outcome == 0 { Ok(Self { set }) } else { Err(io::Error::from_raw_os_error(outcome)) }
+    }
+
+    /// The next signal, waiting for it at most so long.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses to wait.
+    pub fn next(&self, longest: Duration) -> io::Result<Option<Signal>> {
+        let timeout = libc::timespec {
+            tv_sec: libc::time_t::try_from(longest.as_secs()).unwrap_or(libc::time_t::MAX),
+            // Below a billion, it fits whatever its type.
+            tv_nsec: longest.subsec_nanos() as _,
+        };
+        // SAFETY: integers and pointers that nobody follows, of which zeros are some.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        // SAFETY: set, information and time live through the call.
+        let number = unsafe { libc::sigtimedwait(&raw const self.set, &raw mut info, &raw const timeout) };
+        if number > 0 {
+            // Codes above zero are the kernel's (sigaction(2)).
+            return Ok(Some(Signal { number, by_kernel: info.si_code > 0 }));
+        }
+        match io::Error::last_os_error() {
+            error if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => Ok(None),
+            error => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// On a thread of its own, to which the signal is sent: other threads of the test are not concerned.
+    #[test]
+    fn held_signals_are_taken_and_programs_get_theirs() {
+        let work = || {
+            let signals = Signals::hold(&[libc::SIGUSR1]).unwrap();
+            assert_eq!(signals.next(Duration::from_millis(1)).unwrap(), None);
+            // SAFETY: the calling thread exists, and holds the signal back.
+            unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGUSR1) };
+            let expected = Some(Signal { number: libc::SIGUSR1, by_kernel: false });
+            assert_eq!(signals.next(Duration::from_secs(5)).unwrap(), expected);
+            assert_eq!(signals.next(Duration::ZERO).unwrap(), None);
+            let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+            // SAFETY: the child is not waited for yet, so that the number is its own.
+            unsafe { libc::kill(child.id() as i32, libc::SIGUSR1) };
+            assert!(!child.wait().unwrap().success(), "it died of the signal");
+        };
+        std::thread::spawn(work).join().unwrap();
+        assert!(Signals::hold(&[1000]).is_err());
+    }
+}
