@@ -58,7 +58,8 @@ pub fn hold(
     // Other programs' sockets ask for no congestion control: they get the scenario's, not this machine's.
     for (index, node) in bench.nodes.iter().enumerate() {
         if let Some(config) = plan.tcp(NodeId(index)) {
-            node.within(|| set_default_congestion(plan.congestion(config)))?;
+            let name = plan.congestion(config)?;
+            node.within(|| set_default_congestion(name))?;
         }
     }
     let emulator = bench.emulator(&plan, experiment, Clock::start())?;
