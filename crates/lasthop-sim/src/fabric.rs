@@ -3,6 +3,7 @@
 mod books;
 mod carriers;
 mod charge;
+mod held;
 mod managed;
 mod onward;
 mod roaming;
