@@ -11,7 +11,7 @@ threads, processes and machines.
 """
 
 from ._errors import ScenarioError, SweepError
-from ._lasthop import __version__
+from ._lasthop import __build__, __version__
 from .links import Advice, Between, Diagnosis, Fit, TunnelEnd, advise, diagnose, diagnose_between, fit
 from .runs import Comparison, Estimate, RunResult, Trace, compare, run, trace
 from .scenario import Scenario, Scheme, builtin_names, schemes
@@ -37,6 +37,7 @@ __all__ = [
     "SweepResult",
     "Trace",
     "TunnelEnd",
+    "__build__",
     "__version__",
     "advise",
     "builtin_names",

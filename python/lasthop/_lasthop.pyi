@@ -20,6 +20,7 @@ __all__ = [
     "Study",
     "Sweep",
     "Trace",
+    "__build__",
     "__version__",
     "builtin_names",
     "diagnose_between",
@@ -29,6 +30,7 @@ __all__ = [
     "schemes",
 ]
 
+__build__: str
 __version__: str
 
 def schemes() -> list[tuple[str, str, str]]: ...

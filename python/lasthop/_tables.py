@@ -14,8 +14,8 @@ _NUMBERS = {"float64": pa.float64(), "uint64": pa.uint64(), "uint32": pa.uint32(
 
 
 def metadata(**values: object) -> dict[str, str]:
-    """What a table says of itself: ``values``, and the version of lasthop, under keys that begin with ``lasthop.``."""
-    known = {"version": _lasthop.__version__, **values}
+    """What a table says of itself: ``values``, and version and build of lasthop, under keys that begin with ``lasthop.``."""
+    known = {"version": _lasthop.__version__, "build": _lasthop.__build__, **values}
     return {f"lasthop.{name}": str(value) for name, value in known.items()}
 
 

@@ -50,15 +50,15 @@ class Work:
     seed: int
 
 
-def measure(packed: bytes, measures: tuple[str, ...], seed: int, version: str) -> tuple[Floats, float]:
+def measure(packed: bytes, measures: tuple[str, ...], seed: int, build: str) -> tuple[Floats, float]:
     """On a worker: the values of all runs of the jobs that ``packed`` holds, row by row, and the seconds that it took.
 
     Raises:
-        RuntimeError: the worker has another version of lasthop, which may give other numbers.
+        RuntimeError: the worker has another build of lasthop, which may give other numbers.
         ScenarioError: a scenario does not hold here: a file that it names is not there.
     """
-    if version != _lasthop.__version__:
-        raise RuntimeError(f"a worker has lasthop {_lasthop.__version__}, the client {version}; install the same")
+    if build != _lasthop.__build__:
+        raise RuntimeError(f"a worker has lasthop {_lasthop.__build__}, the client {build}; install the same build on both")
     begun = time.perf_counter()
     # Here, not where Dask unpacks the task: its scheduler has neither the files nor, maybe, lasthop.
     jobs: list[Job] = pickle.loads(packed)
@@ -174,7 +174,7 @@ class _Todo:
             pieces = self._claim(self._pace.of(self.left, threads))
             jobs = [job for first, end in _joined(pieces) for job in self.work.jobs(first, end)]
             future = self.client.submit(
-                measure, pickle.dumps(jobs), self.work.measures, self.work.seed, _lasthop.__version__, pure=False
+                measure, pickle.dumps(jobs), self.work.measures, self.work.seed, _lasthop.__build__, pure=False
             )
             self.running[future] = pieces
             running.add(future)

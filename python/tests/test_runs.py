@@ -72,6 +72,7 @@ def test_tables_say_what_they_are(small: lasthop.Scenario) -> None:
     assert result["LL"]["throughput"].mean == pytest.approx(mean)
     metadata = {key.decode(): value.decode() for key, value in result.table.schema.metadata.items()}
     assert metadata["lasthop.version"] == lasthop.__version__
+    assert metadata["lasthop.build"] == lasthop.__build__
     assert (metadata["lasthop.seed"], metadata["lasthop.runs"]) == ("7", "3")
     assert lasthop.Scenario.parse(metadata["lasthop.toml"]) == small
     assert result.table.schema.field("throughput").metadata == {b"unit": b"Mbps"}

@@ -1,4 +1,5 @@
 //! What a link lost to corruption, packet by packet: the table that `lasthop fit` reads.
+#![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};

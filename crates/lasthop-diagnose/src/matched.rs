@@ -3,6 +3,7 @@
 //! A packet is known by its ends, sequence number, length and timestamp. What passed the place nearer to the sender and never came to the other one was lost between
 //! them, whether it was sent again or not. Delays from one place to the other are those of packets themselves, so the same judge that calls the losses of one capture
 //! has no acknowledgments to guess from. Clocks need not agree; they must not drift apart by more than the queue's jitter.
+#![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;

@@ -50,6 +50,14 @@ pub enum LabError {
         /// What it would do there.
         what: &'static str,
     },
+    /// No kernel has the scenario's congestion control.
+    #[error(
+        "tcp.congestion: no kernel has {what}; name a congestion control of the kernel in lab.congestion, or give lab.endpoints = \"own\""
+    )]
+    NoKernelCongestion {
+        /// The congestion control.
+        what: &'static str,
+    },
     /// A host with lasthop's TCP did not come up.
     #[error("lasthop's own TCP at {host}: {error}")]
     OwnTcp {

@@ -72,7 +72,8 @@ pub(super) fn check_hosts(plan: &Plan<'_>) -> Result<(), LabError> {
 pub(super) fn prepare_hosts(plan: &Plan<'_>, bench: &Bench) -> Result<(), LabError> {
     for (index, node) in bench.nodes.iter().enumerate() {
         if let Some(config) = plan.tcp(NodeId(index)) {
-            node.within(|| set_default_congestion(plan.congestion(config)))?;
+            let name = plan.congestion(config)?;
+            node.within(|| set_default_congestion(name))?;
         }
     }
     Ok(())

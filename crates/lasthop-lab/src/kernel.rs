@@ -16,7 +16,7 @@ pub fn beyond_kernels(config: &TcpConfig) -> Option<&'static str> {
         Recovery::Eln => Some("ELN"),
         Recovery::ElnRxmt => Some("ELN with retransmission"),
         Recovery::Sack if config.sack_eln.is_on() => Some("SACK coupled with ELN"),
-        Recovery::Rack if matches!(config.congestion, ControlRule::Bbr3(_)) => Some("the third version of BBR"),
+        Recovery::Rack if config.congestion.kernel_name().is_none() => Some(config.congestion.title()),
         Recovery::Reno | Recovery::NewReno | Recovery::Sack | Recovery::Rack if config.smart_acks.is_on() => {
             Some("SMART acknowledgments")
         }
@@ -26,12 +26,10 @@ pub fn beyond_kernels(config: &TcpConfig) -> Option<&'static str> {
 
 /// What of a host's TCP no kernel has; a congestion control that `[lab]` names takes the place of the scenario's.
 pub fn beyond(config: &TcpConfig, lab: &LabSpec) -> Option<&'static str> {
-    match (&lab.congestion, config.congestion) {
-        (Some(_), ControlRule::Bbr3(_)) => {
-            beyond_kernels(&TcpConfig { congestion: ControlRule::Reno, ..config.clone() })
-        }
-        _ => beyond_kernels(config),
+    if lab.congestion.is_some() {
+        return beyond_kernels(&TcpConfig { congestion: ControlRule::Reno, ..config.clone() });
     }
+    beyond_kernels(config)
 }
 
 /// What of a relay no kernel has.
@@ -39,13 +37,14 @@ pub fn beyond_relays(element: &AnyElement) -> Option<&'static str> {
     element.endpoints()?.into_iter().find_map(|tcp| beyond_kernels(tcp))
 }
 
-/// The kernel's name of the congestion control that comes nearest to the scenario's: recoveries of the 1990s are Reno's.
-pub const fn congestion(config: &TcpConfig) -> &'static str {
-    match (config.recovery, config.congestion) {
-        (Recovery::Rack, ControlRule::Cubic(_) | ControlRule::Cubic9438(_)) => "cubic",
-        // Of the third version there is none in the kernel; who asks for it runs lasthop's TCP.
-        (Recovery::Rack, ControlRule::Bbr | ControlRule::Bbr3(_)) => "bbr",
-        _ => "reno",
+/// Returns the kernel's name of the endpoint's congestion control; `None` if no kernel has it. The recoveries of the 1990s have Reno's
+/// windows.
+pub const fn congestion(config: &TcpConfig) -> Option<&'static str> {
+    match config.recovery {
+        Recovery::Rack => config.congestion.kernel_name(),
+        Recovery::Reno | Recovery::NewReno | Recovery::Smart | Recovery::Sack | Recovery::Eln | Recovery::ElnRxmt => {
+            Some("reno")
+        }
     }
 }
 
@@ -126,13 +125,20 @@ mod tests {
             let set: &[_] = if matches!(scheme.ends, Ends::Scenario) { &[("tcp.preset", "bsd-lite")] } else { &[] };
             let (config, lab) = sender(scheme.name, set);
             let expected = match scheme.ends {
-                Ends::Scenario => "reno",
-                Ends::Today(Some(Congestion::Cubic) | None) => "cubic",
-                Ends::Today(Some(Congestion::Bbr | Congestion::Bbr3)) => "bbr",
+                Ends::Scenario => Some("reno"),
+                Ends::Today(Some(Congestion::Cubic) | None) => Some("cubic"),
+                Ends::Today(Some(Congestion::Bbr)) => Some("bbr"),
+                Ends::Today(Some(Congestion::Bbr3)) => None,
             };
             assert_eq!(congestion(&config), expected, "{}", scheme.name);
             let third = scheme.ends == Ends::Today(Some(Congestion::Bbr3));
             assert_eq!(beyond(&config, &lab).is_some_and(|what| what.contains("BBR")), third, "{}", scheme.name);
+        }
+        // Each congestion control that a scenario can name has a kernel's name, or is known to be beyond kernels: none runs as another.
+        for name in ["reno", "cubic", "cubic-rfc9438", "bbr", "bbr3", "bbr3-google"] {
+            let (config, lab) = sender("E2E", &[("tcp.preset", "linux-6.18"), ("tcp.congestion", name)]);
+            assert_eq!(congestion(&config).is_none(), beyond(&config, &lab).is_some(), "{name}");
+            assert_eq!(congestion(&config), name.split('-').next().filter(|name| *name != "bbr3"), "{name}");
         }
         // Who names a kernel's congestion control gets the kernel.
         let (config, lab) = sender("E2E-BBR3", &[("lab.congestion", "bbr")]);

@@ -39,7 +39,7 @@ pub fn socket(plan: &Plan<'_>, config: &TcpConfig, address: SocketAddrV4) -> Res
         // then changes from one duplicate acknowledgment to the next, which for the sender are none then (RFC 5681 §2).
         clamp_window(&socket, bytes).map_err(fail("set the window"))?;
     }
-    set_congestion(&socket, plan.congestion(config))?;
+    set_congestion(&socket, plan.congestion(config)?)?;
     socket.bind(&address.into()).map_err(fail("bind a socket"))?;
     Ok(socket)
 }

@@ -242,9 +242,14 @@ impl<'n> Plan<'n> {
         })
     }
 
-    /// The kernel's name of the congestion control of a host's endpoints: `[lab]`'s where it names one.
-    pub fn congestion(&self, config: &TcpConfig) -> &'n str {
-        self.lab.congestion.as_deref().unwrap_or(kernel::congestion(config))
+    /// Returns the kernel's name of the congestion control of a host's endpoints: `[lab]`'s where it names one.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel has no such congestion control: it never runs another one in its place.
+    pub fn congestion(&self, config: &TcpConfig) -> Result<&'n str, LabError> {
+        let name = self.lab.congestion.as_deref().or(kernel::congestion(config));
+        name.ok_or(LabError::NoKernelCongestion { what: config.congestion.title() })
     }
 
     /// Whether a host's endpoints use selective acknowledgments.

@@ -143,13 +143,15 @@ fn mode(element: &AnyElement, scheme: &Scheme) -> Option<Mode> {
         }
         (Handover::Shared(_), _) => None,
         (Handover::Moved, _) => {
-            let side = |tcp: &TcpConfig| SideSettings {
-                congestion: kernel::congestion(tcp).to_owned(),
-                buffer: kernel::receive_buffer(tcp),
-                rto_min: Some(tcp.rto_min),
-                rto_max: Some(tcp.rto_max),
+            let side = |tcp: &TcpConfig| {
+                Some(SideSettings {
+                    congestion: kernel::congestion(tcp)?.to_owned(),
+                    buffer: kernel::receive_buffer(tcp),
+                    rto_min: Some(tcp.rto_min),
+                    rto_max: Some(tcp.rto_max),
+                })
             };
-            Some(Mode::Split(SplitSettings { wireless: side(wireless), wired: side(wired), repair: *repair }))
+            Some(Mode::Split(SplitSettings { wireless: side(wireless)?, wired: side(wired)?, repair: *repair }))
         }
     }
 }

@@ -78,11 +78,11 @@ pub enum Trigger {
 ///
 /// The driver calls [`handle_packet`](Node::handle_packet) or [`handle_timeout`](Node::handle_timeout), then polls
 /// [`poll_transmit`](Node::poll_transmit) and [`poll_event`](Node::poll_event) until both are empty, then reads
-/// [`poll_deadline`](Node::poll_deadline). [`pump`] does the polling and checks the rules:
+/// [`poll_deadline`](Node::poll_deadline). [`pump`] does the polling. The rules:
 ///
-/// * time never runs backwards from one call to the next;
-/// * after draining, the deadline lies after now;
-/// * a call of `handle_timeout` before the deadline does nothing;
+/// * time never runs backwards from one call to the next. The driver sees to it: the simulator checks each event in debug builds;
+/// * after draining, the deadline lies after now. [`pump`] checks it in debug builds;
+/// * a call of `handle_timeout` before the deadline does nothing, which the property tests of the nodes try;
 /// * timers are acted on in `handle_timeout` only: polling takes out what is there;
 /// * a packet that is [`Disposition::Forwarded`] or [`Disposition::Changed`] is among what is polled next, once.
 pub trait Node<P> {

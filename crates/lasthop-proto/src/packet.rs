@@ -63,7 +63,8 @@ pub enum Integrity {
     PayloadDamaged,
 }
 
-/// Why a packet was sent. Measurement reads it; no mechanism may.
+/// Why a packet was sent. Measurement reads it; no mechanism may (`tests/cause.rs` looks). The lab, which sees real packets, makes it up
+/// from what it has counted on the way.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Cause {
     /// Data never sent before.

@@ -52,7 +52,8 @@ impl PyAdvice {
         let scenario = &scenario.get().0;
         let plan = Plan::new(scenario, &needs, &uses, seed, runs).map_err(Error::from)?;
         let total = plan.tasks().len() as u64 * u64::from(runs);
-        let reports = watched(py, total, progress, |watch| run_in_rounds(plan.tasks(), jobs, watch))?;
+        let reports =
+            watched(py, total, progress, |watch| run_in_rounds(plan.tasks(), jobs, watch))?.map_err(Error::from)?;
         let none = || Error::Argument("control, uses: nothing was simulated; give some".to_owned());
         let advice = plan.judge(&reports).ok_or_else(none)?;
         let promise = Promise::new(scenario.title(), seed, &advice);

@@ -3,6 +3,7 @@
 use lasthop_proto::scheme::{SCHEMES, Scheme};
 use lasthop_report::ReportError;
 use lasthop_scenario::Spot;
+use lasthop_sim::Overflow;
 use lasthop_study::link::{LinkError, lacks};
 use lasthop_study::parts::PartsError;
 use lasthop_study::study::StudyError;
@@ -19,6 +20,7 @@ pub enum Error {
     Study(StudyError),
     Report(ReportError),
     Link(LinkError),
+    Overflow(Overflow),
     /// A wrong argument.
     Argument(String),
 }
@@ -30,7 +32,7 @@ macro_rules! from {
         }
     })* };
 }
-from!(lasthop_scenario::Error => Scenario, SweepError => Sweep, PartsError => Parts, StudyError => Study, ReportError => Report, LinkError => Link);
+from!(lasthop_scenario::Error => Scenario, SweepError => Sweep, PartsError => Parts, StudyError => Study, ReportError => Report, LinkError => Link, Overflow => Overflow);
 
 impl From<Error> for PyErr {
     fn from(error: Error) -> Self {
@@ -63,6 +65,9 @@ impl From<Error> for PyErr {
                 PyValueError::new_err(format!("{name}: the link's {}; give {examples}", lacks(&lacking)))
             }
             Error::Link(error) => PyValueError::new_err(error.to_string()),
+            Error::Overflow(overflow)
+            | Error::Sweep(SweepError::Overflow(overflow))
+            | Error::Study(StudyError::Overflow(overflow)) => PyValueError::new_err(overflow.to_string()),
             Error::Study(error) => PyValueError::new_err(error.to_string()),
             Error::Argument(message) => PyValueError::new_err(message),
         }

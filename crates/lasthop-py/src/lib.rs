@@ -39,7 +39,8 @@ mod _lasthop {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        module.add("__version__", env!("CARGO_PKG_VERSION"))
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("__build__", lasthop_identity::BUILD)
     }
 
     /// Name, family and summary of each scheme.

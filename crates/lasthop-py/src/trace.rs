@@ -47,11 +47,15 @@ impl PyTrace {
     #[new]
     fn new(py: Python<'_>, scenario: &Bound<'_, PyScenario>, scheme_name: &str, seed: u64, run: u32) -> PyResult<Self> {
         let scheme = scheme(scheme_name)?;
+        scenario.get().0.check_effects(&[scheme]).map_err(Error::from)?;
         let network = scenario.get().0.network(scheme).map_err(Error::from)?;
         let outcome = watched(py, 1, None, |watch| {
             run_while(&network, run_seed(seed, run), Recording::On, || !watch.abandoned())
         })?;
         let outcome = outcome.ok_or_else(|| Error::Argument("the run was given up".to_owned()))?;
+        if let Some(overflow) = outcome.report.overflow {
+            return Err(Error::Overflow(*overflow).into());
+        }
         let mut samples = Samples::new(columns(&network));
         samples.push(&network, &outcome.report);
         Ok(Self { network, trace: outcome.trace, scheme: scheme.name, samples })

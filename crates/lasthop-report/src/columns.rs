@@ -1,4 +1,5 @@
 //! Rows and traces column by column, in the memory layout of Apache Arrow: what analysis tools take without copying.
+#![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
 
 use std::collections::HashMap;
 

@@ -1,5 +1,6 @@
 //! A recorded run as a time-sequence diagram: what went from node to node when, and what the nodes did, for one flow. Plain data
 //! for whoever draws it.
+#![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
 
 use lasthop_proto::event::Event;
 use lasthop_proto::packet::{Body, Cause, FlowId, Integrity, Packet, Side};

@@ -4,6 +4,7 @@
 //! (duplicate acknowledgments look all the same), so a drop alone does not tell which of them it hit. Links deliver
 //! in order: among identical packets, the k-th fate (received at the other end, or destroyed by the channel) is that
 //! of the k-th sent. A full queue drops the packet that arrives: the last one sent.
+#![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
 
 use std::collections::{HashMap, VecDeque};
 

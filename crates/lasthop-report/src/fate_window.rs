@@ -1,4 +1,5 @@
 //! The same for a run that is followed while it goes on: a record is held back until it is known what became of its packet.
+#![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
 
 use std::collections::{HashMap, VecDeque};
 
@@ -43,6 +44,18 @@ impl FateWindow {
             What::Event(_) => Some(Fate::NotDropped),
         };
         self.waiting.push_back(Waiting { record, fate });
+    }
+
+    /// Takes in what a record that is not kept says of packets that are: one that arrived elsewhere waits for nothing any more.
+    pub fn settle(&mut self, record: &Record) {
+        if let What::Received(packet) = &record.what {
+            self.end(Trace::far_end(record.point), packet, DropReason::Channel, |_| Fate::NotDropped);
+        }
+    }
+
+    /// Returns how many records wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
     }
 
     /// The way of `packet` from `point` has ended; false if nobody sent it.

@@ -1,5 +1,6 @@
 //! Sequence numbers as places in the streams of connections. A flow of a web session has one connection after another, each with
 //! first sequence numbers of its own, which its SYN tells.
+#![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
 
 use std::collections::HashMap;
 

@@ -171,6 +171,25 @@ impl<W: Write> CaptureWriter<W> {
     /// `trace` does not define.
     pub fn write(&mut self, trace: &Trace, record: Record) -> Result<(), ReportError> {
         self.window.push(record);
+        self.show_known(trace)
+    }
+
+    /// Takes in a record that is not to be in the capture: packets that are in it may have arrived.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::write`].
+    pub fn leave_out(&mut self, trace: &Trace, record: &Record) -> Result<(), ReportError> {
+        self.window.settle(record);
+        self.show_known(trace)
+    }
+
+    /// Returns how many records it holds back: as many as there are packets under way, and what came after the oldest of them.
+    pub fn held_back(&self) -> usize {
+        self.window.waiting()
+    }
+
+    fn show_known(&mut self, trace: &Trace) -> Result<(), ReportError> {
         while let Some((record, fate)) = self.window.pop() {
             self.show(trace, &record, fate)?;
         }

@@ -5,8 +5,8 @@ mod sample;
 use lasthop_proto::packet::{Body, Packet};
 use lasthop_proto::time::Instant;
 use lasthop_report::error::ReportError;
-use lasthop_report::pcapng::{write_pcapng, write_pcapng_at};
-use lasthop_sim::trace::{Trace, What};
+use lasthop_report::pcapng::{CaptureWriter, Points, write_pcapng, write_pcapng_at};
+use lasthop_sim::trace::{Record, Trace, What};
 use pcap_parser::Linktype;
 use pcap_parser::pcapng::{Block, EnhancedPacketBlock, OptionCode, PcapNGOption, PcapNGSlice, parse_block_le};
 
@@ -253,4 +253,22 @@ fn each_capture_point_has_addresses_of_its_own() {
     let mut bytes = Vec::new();
     write_pcapng_at(&sample::trace(), usize::from(sample::BASE_RADIO), &mut bytes).expect("memory takes everything");
     assert!(read(&bytes).frames.iter().all(|frame| verified(frame)[13] == 0));
+}
+
+/// Of one point's packets, those are held back that are in flight: their arrivals are not in the capture, and end their wait.
+#[test]
+fn a_capture_of_one_point_holds_back_what_is_in_flight() {
+    let head = sample::trace();
+    let is_sent = |record: &&Record| matches!(record.what, What::Sent(_));
+    let sent = *head.records.iter().find(is_sent).expect("something is sent");
+    let What::Sent(packet) = sent.what else { unreachable!() };
+    let arrived = Record { point: Trace::far_end(sent.point), what: What::Received(packet), ..sent };
+    let mut capture = CaptureWriter::begin(&head, Points::One(usize::from(sent.point)), Vec::new()).expect("a point");
+    for _ in 0..1000 {
+        capture.write(&head, sent).expect("memory takes everything");
+        assert_eq!(capture.held_back(), 1);
+        capture.leave_out(&head, &arrived).expect("memory takes everything");
+        assert_eq!(capture.held_back(), 0);
+    }
+    assert_eq!(capture.finish(&head).expect("memory takes everything").frames, 1000);
 }

@@ -3,14 +3,14 @@
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::apps::OnOffConfig;
-use lasthop_sim::network::App;
+use lasthop_sim::network::{App, Rate};
 
 use crate::call;
 use crate::error::{Error, Problem};
 use crate::flow_names::Copies;
 use crate::nodes::Nodes;
 use crate::quic;
-use crate::reader::Reader;
+use crate::reader::{Reader, Value};
 use crate::units::{ByteSize, TimeSpan};
 use crate::values::{AppName, Positive, Text, Transferred, Whole};
 
@@ -101,6 +101,16 @@ fn on_off(reader: &Reader<'_>) -> Result<OnOffConfig, Error> {
         ByteSize(bytes @ 1..=65_507) => bytes as u32,
         _ => return Err(reader.refuse("packet", "a number of bytes from 1 to 65507, as one datagram holds", "")),
     };
+    let Rate(bits) = rate;
+    if u64::from(bytes) * 8_000_000_000 < bits {
+        let most = Rate(u64::from(bytes) * 8_000_000_000).show();
+        let reason = "time is counted in whole nanoseconds, and packets would follow each other faster";
+        return Err(reader.refuse(
+            "rate",
+            format!("at most {} with packets of {bytes} bytes", most.trim_matches('"')),
+            reason,
+        ));
+    }
     Ok(OnOffConfig { start: Instant::ZERO, on, off, bytes, rate })
 }
 

@@ -22,6 +22,7 @@ use crate::one_line::one_line;
 use crate::reader::{Context, Entry, Reader, Today};
 use crate::resolve::{self, FixedAt};
 use crate::spec::{self, Spec};
+use crate::tcp_effect::{self, Given, Idle};
 use crate::traffic::{self, Traffic};
 
 /// The last line above an explained scenario.
@@ -199,6 +200,53 @@ impl Scenario {
         })
     }
 
+    /// Returns the TCP keys that are given although no endpoint reads them under any of `schemes`, each with its message. What a preset
+    /// brings does not count. A key in the file counts as read if the file as it stands has a reader for it, under `schemes` or under
+    /// its own scheme: options may set aside what the file says.
+    ///
+    /// # Errors
+    ///
+    /// When the scenario is no network under one of `schemes`.
+    pub fn idle_keys(&self, schemes: &[&'static Scheme]) -> Result<Vec<Idle>, Error> {
+        let root = self.source.root()?;
+        let given = tcp_effect::given(&root);
+        let (of_file, from_outside): (Vec<Given<'_>>, Vec<Given<'_>>) = given.into_iter().partition(Given::is_in_file);
+        let networks = |scenario: &Self, schemes: &[&'static Scheme]| {
+            let network = |scheme: &&'static Scheme| Ok((*scheme, scenario.network(scheme)?));
+            schemes.iter().map(network).collect::<Result<Vec<_>, Error>>()
+        };
+        let idle = |scenario: &Self, given: &[Given<'_>], networks: &[(&'static Scheme, Network)]| {
+            let networks: Vec<(&Scheme, &Network)> =
+                networks.iter().map(|(scheme, network)| (*scheme, network)).collect();
+            let of = |given: &Given<'_>| given.idle_in(&self.source.file, &scenario.spec, &networks);
+            given.iter().filter_map(of).collect::<Vec<Idle>>()
+        };
+        let here = networks(self, schemes)?;
+        let mut found = idle(self, &from_outside, &here);
+        let suspects: Vec<Given<'_>> = {
+            let suspect = idle(self, &of_file, &here);
+            of_file.into_iter().filter(|given| suspect.iter().any(|idle| idle.key == given.path())).collect()
+        };
+        if suspects.is_empty() {
+            return Ok(found);
+        }
+        let source = Source { overrides: Vec::new(), traffic: None, ..self.source.clone() };
+        let Ok(file) = source.read(self.sealed.then(|| Arc::clone(&self.traces))) else { return Ok(found) };
+        let own = [schemes, &[file.scheme()]].concat();
+        let Ok(there) = networks(&file, &own) else { return Ok(found) };
+        found.extend(idle(&file, &suspects, &there));
+        Ok(found)
+    }
+
+    /// Refuses TCP keys without effect: the first of [`idle_keys`](Self::idle_keys).
+    ///
+    /// # Errors
+    ///
+    /// Names the key, what was given, what it needs, and what there is instead.
+    pub fn check_effects(&self, schemes: &[&'static Scheme]) -> Result<(), Error> {
+        self.idle_keys(schemes)?.into_iter().next().map_or(Ok(()), |idle| Err(idle.error))
+    }
+
     /// Whether all who send data run endpoints of today, whatever the scheme.
     pub fn is_of_today(&self) -> bool {
         let mut senders = resolve::senders(&self.spec).peekable();
@@ -225,7 +273,11 @@ impl Scenario {
     /// is a scenario too, equal to this one.
     pub fn explain(&self) -> String {
         let head = format!("{}, with every default", self.source.file);
-        explain::write(&[head, AFTER.to_owned()], &self.ledger)
+        let ledger = match self.network(self.spec.scheme) {
+            Ok(network) => with_effects(&self.ledger, &self.spec, &network),
+            Err(_) => self.ledger.clone(),
+        };
+        explain::write(&[head, AFTER.to_owned()], &ledger)
     }
 
     /// [`explain`](Self::explain) under `scheme`: the endpoints are those that run then, and the first lines say what the scheme
@@ -239,7 +291,7 @@ impl Scenario {
         lines.extend(fixed.map(|key| format!("{}: not what its name says: {key} is set", scheme.name)));
         lines.extend(decided::lines(&spec, &network));
         lines.push(AFTER.to_owned());
-        Ok(explain::write(&lines, &ledger))
+        Ok(explain::write(&lines, &with_effects(&ledger, &spec, &network)))
     }
 
     /// The scenario as TOML with every default, and nothing but keys and values: what [`explain`](Self::explain) prints,
@@ -299,6 +351,22 @@ impl Scenario {
     }
 }
 
+/// The ledger, with a remark at each TCP key that no endpoint in `network` reads.
+fn with_effects(ledger: &[Entry], spec: &Spec, network: &Network) -> Vec<Entry> {
+    let remarked = |entry: &Entry| {
+        let mut entry = entry.clone();
+        let is_tcp = entry.table == "tcp" || entry.table.ends_with(".tcp") || entry.table.ends_with("_tcp");
+        if let Some(key) = entry.key.filter(|_| is_tcp) {
+            let endpoints = tcp_effect::endpoints(&entry.table, spec, network);
+            if let Some(remark) = tcp_effect::remark(key, &endpoints) {
+                entry.source = format!("{}; {remark}", entry.source);
+            }
+        }
+        entry
+    };
+    ledger.iter().map(remarked).collect()
+}
+
 impl PartialEq for Scenario {
     fn eq(&self, other: &Self) -> bool {
         self.spec == other.spec
@@ -324,8 +392,8 @@ impl Source {
         Ok(scenario)
     }
 
-    /// What it says, and what is in it: of itself, or as a scheme of today has its endpoints.
-    fn spec(&self, files: &Files, today: Option<Today>) -> Result<(Spec, Vec<Entry>), Error> {
+    /// The tree of its values, with those that are set from outside.
+    fn root(&self) -> Result<document::Table, Error> {
         let mut root = document::parse(&self.file, &self.text)?;
         for (key, value) in &self.overrides {
             document::set(&self.file, &mut root, key, value)?;
@@ -333,6 +401,12 @@ impl Source {
         if let Some(traffic) = self.traffic {
             traffic::replace(&self.file, &mut root, traffic)?;
         }
+        Ok(root)
+    }
+
+    /// What it says, and what is in it: of itself, or as a scheme of today has its endpoints.
+    fn spec(&self, files: &Files, today: Option<Today>) -> Result<(Spec, Vec<Entry>), Error> {
+        let root = self.root()?;
         let context = Context { file: self.file.clone(), ledger: RefCell::default(), today };
         let name =
             Path::new(&self.file).file_stem().map_or(self.file.clone(), |stem| stem.to_string_lossy().into_owned());

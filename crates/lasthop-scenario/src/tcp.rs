@@ -1,8 +1,8 @@
 //! The keys of a TCP endpoint.
 
 use lasthop_proto::tcp::config::{
-    AckCongestion, Clock, ControlRule, DelayedAck, HystartRule, Preset, ReceiveAutotune, Recovery, SackCompression,
-    Switch, TcpConfig,
+    AckCongestion, Clock, ControlRule, DelayedAck, Preset, ReceiveAutotune, Recovery, SackCompression, Switch,
+    TcpConfig,
 };
 use lasthop_proto::time::Duration;
 
@@ -195,26 +195,17 @@ impl Layer<'_, '_> {
 
     fn congestion(&self, base: ControlRule) -> Result<ControlRule, Error> {
         let name = CongestionName::of(base);
-        let hystart = match base {
-            ControlRule::Cubic(hystart) | ControlRule::Cubic9438(hystart) => Some(hystart),
-            ControlRule::Reno | ControlRule::Bbr | ControlRule::Bbr3(_) => None,
-        };
         let name = match self.named_after {
             Some(scheme) => self.reader.or("congestion", name, scheme)?,
             None => self.value("congestion", name)?,
         };
-        if !matches!(name, CongestionName::Cubic | CongestionName::Cubic9438) {
+        let rule = name.rule();
+        let Some(default) = rule.hystart() else {
             self.only_with(&["hystart"], "congestion = \"cubic\" or \"cubic-rfc9438\"")?;
-        }
-        let read = |default: HystartRule| {
-            let layer = self.default_unless(hystart.is_some());
-            layer.value("hystart", hystart.unwrap_or(default))
+            return Ok(rule);
         };
-        match name.rule() {
-            ControlRule::Cubic(hystart) => Ok(ControlRule::Cubic(read(hystart)?)),
-            ControlRule::Cubic9438(hystart) => Ok(ControlRule::Cubic9438(read(hystart)?)),
-            rule => Ok(rule),
-        }
+        let layer = self.default_unless(base.hystart().is_some());
+        Ok(rule.with_hystart(layer.value("hystart", base.hystart().unwrap_or(default))?))
     }
 
     fn delayed_ack(&self, base: DelayedAck) -> Result<DelayedAck, Error> {

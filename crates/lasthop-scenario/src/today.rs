@@ -87,11 +87,10 @@ impl Under {
 /// The keys that hold, and those that they need beside them, which have the values that they have in the scenario.
 fn laid_over(reader: &Reader<'_>, kept: &[KeyName], shown: &[Entry], congestion: ControlRule) -> Table {
     let stays = |name: &str| kept.iter().any(|key| key.0 == name);
-    let cubic = matches!(congestion, ControlRule::Cubic(_) | ControlRule::Cubic9438(_));
     let mut table = Table::default();
     for (key, item) in reader.items() {
-        // HyStart is a part of CUBIC; another congestion control has nothing to do with it.
-        let void = key == "hystart" && !cubic && !stays("congestion");
+        // Without slow start to leave early, the key has no meaning.
+        let void = key == "hystart" && congestion.hystart().is_none() && !stays("congestion");
         if stays(key) && !void {
             table.push(key, item.clone());
         }

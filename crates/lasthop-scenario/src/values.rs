@@ -11,10 +11,10 @@ use lasthop_proto::pep::eln::ElnKnowledge;
 use lasthop_proto::pep::snoop::RepairPriority;
 use lasthop_proto::scheme::{LinkRepair, LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{
-    AckCongestion, Bbr3Rule, ControlRule, Deflation, EcnMode, Growth, HandshakeAck, HeaderAccounting, HystartRule,
-    ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, PawsRule, Preset, Push, ReceiveAutotune, Recovery,
-    RecoveryGuard, RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch, WindowEdge, WindowProbe,
-    WindowReduction,
+    AckCongestion, Bbr3Rule, Clock, ControlRule, Deflation, DelayedAck, EcnMode, Growth, HandshakeAck,
+    HeaderAccounting, HystartRule, ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, PawsRule, Preset, Push,
+    ReceiveAutotune, Recovery, RecoveryGuard, RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch,
+    WindowEdge, WindowProbe, WindowReduction,
 };
 use lasthop_sim::network::DamagedFrames;
 
@@ -294,6 +294,17 @@ pub(crate) enum ClockName {
     Jiffies,
 }
 
+impl ClockName {
+    /// Returns the name of a clock.
+    pub(crate) const fn of(clock: Clock) -> Self {
+        match clock {
+            Clock::Fine => Self::Fine,
+            Clock::Ticks { .. } => Self::Ticks,
+            Clock::Jiffies { .. } => Self::Jiffies,
+        }
+    }
+}
+
 /// Names of [`ControlRule`](lasthop_proto::tcp::config::ControlRule), apart from HyStart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CongestionName {
@@ -339,6 +350,19 @@ pub(crate) enum DelayedAckName {
     Ns2,
     WindowUpdate,
     Linux,
+}
+
+impl DelayedAckName {
+    /// Returns the name of a rule.
+    pub(crate) const fn of(rule: DelayedAck) -> Self {
+        match rule {
+            DelayedAck::Off => Self::Off,
+            DelayedAck::EverySecond { .. } => Self::EverySecond,
+            DelayedAck::Ns2 { .. } => Self::Ns2,
+            DelayedAck::WindowUpdate => Self::WindowUpdate,
+            DelayedAck::Linux => Self::Linux,
+        }
+    }
 }
 
 /// Names of [`QueueSpec`](lasthop_sim::network::QueueSpec).
@@ -405,4 +429,20 @@ choices! {
     Protocol { "stop-and-wait" = StopAndWait, "go-back-n" = GoBackN, "selective-repeat" = SelectiveRepeat }
     Delivery { "in-order" = InOrder, "immediate" = Immediate }
     ElnKnowledge { "own" = Own, "told" = Told }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A congestion control without a name in `choices!` could run, and `explain` could not write it.
+    #[test]
+    fn every_congestion_control_has_a_name() {
+        for rule in ControlRule::ALL {
+            let name = CongestionName::of(rule);
+            let data = Data::String(name.show().trim_matches('"').to_owned());
+            assert_eq!(CongestionName::read(&data), Ok(name), "{rule:?}");
+            assert_eq!(CongestionName::of(name.rule()), name, "{rule:?}");
+        }
+    }
 }

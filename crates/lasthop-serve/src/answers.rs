@@ -43,7 +43,7 @@ pub enum Extent {
 ///
 /// # Errors
 ///
-/// Before anything is handed out: when the scenario is no network under one of the schemes.
+/// Before anything is handed out: when the scenario is no network under one of the schemes. Later: when a run holds too many frames.
 pub fn compare(
     plan: &Plan,
     extent: Extent,
@@ -71,7 +71,8 @@ pub fn compare(
                 sink(json!({ "scheme": scheme.name, "runs": so_far.runs, "measures": measures }));
             }
         }
-    });
+    })
+    .map_err(|overflow| Refusal::overflow(&overflow))?;
     if extent == Extent::First
         && let Some((scheme, most)) = without_loss(plan, stop)
     {
@@ -94,6 +95,9 @@ fn without_loss(plan: &Plan, stop: &(dyn Fn() -> bool + Sync)) -> Option<(&'stat
         way.errors = ErrorSpec::None;
     }
     let outcome = run_while(&network, run_seed(plan.scenario.seed(), 0), Recording::Off, || !stop())?;
+    if outcome.report.overflow.is_some() {
+        return None;
+    }
     Some((plain, throughput(&network, &outcome.report)))
 }
 

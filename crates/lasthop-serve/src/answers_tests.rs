@@ -149,3 +149,16 @@ fn every_scenario_has_a_run_to_show() {
         assert!(shown.diagram.lanes.len() > 1, "{scenario}");
     }
 }
+
+/// What would take gigabytes is given up, and the answer says by which key.
+#[test]
+fn a_comparison_that_would_take_too_much_memory_is_refused() {
+    let huge = "scenario=mixed-losses&schemes=E2E-BBR&set=links.peer.queue%3D%224294967295+packets%22";
+    let fast = format!("{huge}&set=flows.bursts.rate%3D%224294967295+Mbps%22");
+    let refusal = Plan::read(&Catalogue::new(&[]).unwrap(), &fast).unwrap_err();
+    assert!(refusal.message.contains("flows.bursts.rate: cannot be \"4294967295 Mbps\""), "{refusal}");
+    let plan = plan(&format!("{huge}&set=flows.bursts.rate%3D%22100+Gbps%22"));
+    let refusal = compare(&plan, Extent::First, 1, &|| false, |_| {}).unwrap_err();
+    assert_eq!(refusal.key.as_deref(), Some("links.peer.queue"));
+    assert!(refusal.message.contains("more than 1048576 frames"), "{refusal}");
+}

@@ -128,6 +128,8 @@ impl Plan {
                 return Err(Refusal::of("count", message));
             }
         }
+        let all = [&plan.schemes[..], &[shown]].concat();
+        plan.scenario.check_effects(&all).map_err(|error| Refusal::scenario(&error, Some("set")))?;
         Ok(plan)
     }
 

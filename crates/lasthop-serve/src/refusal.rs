@@ -1,6 +1,7 @@
 //! What is wrong with a request, in one line that names the key.
 
 use lasthop_scenario::one_line;
+use lasthop_sim::Overflow;
 use serde::Serialize;
 
 /// Why a request is refused.
@@ -25,6 +26,12 @@ impl Refusal {
     /// A message that names what it is about itself.
     pub(crate) fn plain(message: String, control: &str) -> Self {
         Self { message, key: None, control: Some(control.to_owned()) }
+    }
+
+    /// A run held too many frames.
+    pub(crate) fn overflow(overflow: &Overflow) -> Self {
+        let key = Some(format!("links.{}.queue", overflow.link));
+        Self { message: one_line(&overflow.to_string()), key, control: None }
     }
 
     /// The scenario does not hold; `control` is where it was set, if it was set from the page.

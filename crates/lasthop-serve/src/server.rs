@@ -44,6 +44,8 @@ const HEADERS_WITHIN: Duration = Duration::from_secs(5);
 const LONGEST_HEADERS: usize = 32 << 10;
 /// An answer that takes longer is cut short.
 const LONGEST_ANSWER: Duration = Duration::from_secs(60);
+/// Bytes of bodies in memory at once, of which a measurement takes an eighth at most.
+const BODIES: usize = 512 << 20;
 /// More lines than an answer has, so that a client which does not read keeps nobody waiting.
 const LINES: usize = 1024;
 
@@ -53,8 +55,10 @@ struct App {
     soon: Lane,
     /// For all runs of a comparison, and for an advice.
     long: Lane,
-    /// For measurements: whoever sends one slowly keeps others of these waiting only.
+    /// For measurements.
     measuring: Lane,
+    /// Bytes of bodies that may be in memory.
+    bodies: Arc<Semaphore>,
 }
 
 /// Places to compute, and who waits for one: whoever came first is next.
@@ -65,7 +69,8 @@ struct Lane {
 
 /// Everything that is served, without a socket.
 pub fn router(catalogue: Catalogue, names: HostNames) -> Router {
-    let app = App { catalogue, soon: Lane::new(), long: Lane::new(), measuring: Lane::new() };
+    let bodies = Arc::new(Semaphore::new(BODIES));
+    let app = App { catalogue, soon: Lane::new(), long: Lane::new(), measuring: Lane::new(), bodies };
     let mut router = Router::new()
         .route("/api/catalogue", get(catalogue_answer))
         .route("/api/first", get(|app, query| compare_answer(app, query, Extent::First)))
@@ -206,8 +211,11 @@ async fn lines(
             }
             let _ = lines.try_send(Bytes::from(format!("{line}\n")));
         });
-        if let (Err(refusal), Some(begun)) = (done, begun) {
-            let _ = begun.send(Err(refusal));
+        match (done, begun) {
+            (Err(refusal), Some(begun)) => drop(begun.send(Err(refusal))),
+            // The answer has begun: the refusal is its last line.
+            (Err(refusal), None) => drop(lines.try_send(Bytes::from(format!("{}\n", json!({ "error": refusal }))))),
+            (Ok(()), _) => {}
         }
     });
     match beginning.await {

@@ -145,9 +145,9 @@ fn a_body_is_taken_where_it_is_meant_and_from_the_page_alone() {
     assert_eq!(get_answer("/api/configuration?cure=E2E-BBR").0, StatusCode::OK);
 }
 
-/// Whoever sends a measurement byte by byte keeps other measurements waiting, and nothing else.
+/// Whoever sends a measurement byte by byte keeps neither numbers nor other measurements waiting.
 #[test]
-fn half_a_measurement_keeps_nobody_from_the_numbers() {
+fn half_a_measurement_keeps_nobody_waiting() {
     let address = started();
     let held: Vec<_> = (0..3 * COMPUTING)
         .map(|_| {
@@ -161,6 +161,14 @@ fn half_a_measurement_keeps_nobody_from_the_numbers() {
     let path = "/api/first?size=20+KiB&runs=1&schemes=E2E";
     ask(address, path, Duration::from_secs(30)).read_to_string(&mut text).unwrap();
     assert!(text.contains("{\"done\":true}"), "{text}");
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let head =
+        format!("POST /api/link?file=a.txt:4 HTTP/1.1\r\nHost: {address}\r\nX-Lasthop-Page: 1\r\nConnection: close");
+    write!(socket, "{head}\r\nContent-Length: 4\r\n\r\n0100").unwrap();
+    let mut text = String::new();
+    socket.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
     drop(held);
 }
 

@@ -56,8 +56,11 @@ async function lines(response, signal, take) {
     if (done) return;
     const lines = (rest + value).split('\n');
     rest = lines.pop() ?? '';
+    const read = lines.map((line) => JSON.parse(line));
+    // The server may find out late that it has to give up.
+    for (const { error } of read) if (error) throw new Refused(error);
     // Those that came together are shown together.
-    if (lines.length && !signal.aborted) take(lines.map((line) => JSON.parse(line)));
+    if (read.length && !signal.aborted) take(read);
   }
 }
 

@@ -9,6 +9,7 @@ use crate::apps::{CallSource, OnOff, OnOffConfig};
 use crate::endpoint::index as endpoint;
 use crate::link::{Accepted, DuplexDirection, Frame, InFlight};
 use crate::measure::PathReport;
+use crate::overflow::MOST_FRAMES;
 use crate::pool::Handle;
 
 /// What sends without a connection.
@@ -151,7 +152,7 @@ impl CrossedDirection {
 
     /// Ends the run at `end`: what arrived of the datagrams by then, and what this direction has to report of them.
     pub fn settle(&mut self, end: Instant) -> (Arrived, PathReport) {
-        while self.source.next_at() <= end {
+        while self.source.next_at() <= end && self.held() <= MOST_FRAMES {
             self.send_datagram();
         }
         self.retire(end);
@@ -176,7 +177,8 @@ impl CrossedDirection {
     /// called before [`Self::enqueue`] and [`Self::arrive`].
     pub fn catch_up(&mut self, now: Instant) -> u64 {
         let mut sent = 0;
-        while self.source.next_at() < now {
+        // Beyond that the run is given up.
+        while self.source.next_at() < now && self.held() <= MOST_FRAMES {
             self.send_datagram();
             sent += 1;
         }
@@ -191,6 +193,12 @@ impl CrossedDirection {
     /// When the frame that was queued last begins transmission, if that is to come.
     pub fn last_start(&self) -> Option<Instant> {
         self.wire.last_start()
+    }
+
+    /// Returns how many frames wait, are on the wire or propagate.
+    #[inline]
+    pub fn held(&self) -> usize {
+        self.wire.held()
     }
 
     /// Frames that wait at `now`; [`Self::catch_up`] comes first.

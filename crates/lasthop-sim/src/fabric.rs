@@ -4,6 +4,7 @@ mod books;
 mod carriers;
 mod charge;
 mod departures;
+mod held;
 mod managed;
 mod onward;
 mod roaming;

@@ -15,6 +15,7 @@ pub mod link;
 mod link_spec;
 pub mod measure;
 pub mod network;
+mod overflow;
 pub mod pool;
 mod routes;
 mod scheduler;
@@ -26,6 +27,7 @@ pub use bytes::Bytes;
 
 pub use crate::endpoint::Endpoint;
 pub use crate::leg::LegId;
+pub use crate::overflow::{MOST_FRAMES, Overflow};
 pub use crate::sim::{EVENTS_BETWEEN_QUESTIONS, Outcome, Recording, Simulation, run, run_while};
 
 pub use endpoint::index as endpoint_index;

@@ -581,6 +581,12 @@ impl DuplexDirection {
         fixed + self.deferred.urgent.len() + self.deferred.normal.len()
     }
 
+    /// Returns how many frames wait, are on the wire or propagate.
+    #[inline]
+    pub fn held(&self) -> usize {
+        self.frames.len() + self.deferred.urgent.len() + self.deferred.normal.len()
+    }
+
     /// The frame that arrives next, and when.
     #[inline]
     pub fn first(&self) -> Option<(Frame, Instant)> {

@@ -10,6 +10,7 @@ use lasthop_proto::time::{Duration, Instant};
 use crate::apps::{CallReport, WebReport};
 use crate::leg::LegId;
 use crate::link::Frame;
+use crate::overflow::Overflow;
 use crate::trace::DropReason;
 
 /// The result of one run.
@@ -27,6 +28,8 @@ pub struct Report {
     pub end: Instant,
     /// Frames that links carried.
     pub frames: u64,
+    /// Set if the run was given up because it would have held too many frames: then nothing else here counts.
+    pub overflow: Option<Box<Overflow>>,
 }
 
 /// What became of a flow.

@@ -52,6 +52,12 @@ impl PacketPool {
         Handle(self.packets.len() as u32 - 1)
     }
 
+    /// Returns how many packets it has ever held at once.
+    #[inline]
+    pub fn places(&self) -> usize {
+        self.packets.len()
+    }
+
     /// The packet of that number.
     #[inline]
     pub fn get(&self, handle: Handle) -> &Packet {

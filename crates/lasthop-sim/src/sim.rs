@@ -22,6 +22,7 @@ use crate::fabric::{Fabric, Receiver, capture_points};
 use crate::leg::LegId;
 use crate::measure::{Report, Reporter};
 use crate::network::{App, ElementSpec, FlowSpec, Network, NodeId};
+use crate::overflow::Overflow;
 use crate::pool::Handle;
 use crate::scheduler::{NEVER, Tournament};
 use crate::sessions::{Fresh, Sessions};
@@ -68,6 +69,8 @@ pub struct Simulation {
     now: Instant,
     /// The leg that it was on; one behind all when it was none.
     last: LegId,
+    /// The leg that held most frames when the run was given up, and when that was.
+    overflow: Option<(LegId, Instant)>,
 }
 
 /// Runs `network` once with the randomness of `seed`.
@@ -79,6 +82,9 @@ pub fn run(network: &Network, seed: u64, recording: Recording) -> Outcome {
 
 /// Events between two questions whether to go on: well under a millisecond.
 pub const EVENTS_BETWEEN_QUESTIONS: u32 = 4096;
+
+/// Events between two looks at how many frames there are: one can bring a window of 65,535.
+const EVENTS_BETWEEN_LOOKS: u32 = 8;
 
 /// Datagrams that cause no events and take as long as one event.
 const DATAGRAMS_AN_EVENT: u64 = 8;
@@ -186,6 +192,7 @@ impl Simulation {
             stop: if unfinished == 0 { Instant::ZERO } else { (network.limit + Duration::from_nanos(1)).min(NEVER) },
             now: Instant::ZERO,
             last: LegId::BEHIND_ALL,
+            overflow: None,
         }
     }
 
@@ -195,12 +202,34 @@ impl Simulation {
             return self.advance_crossed(most);
         }
         // No iterator with a closure: this is the loop in which a run spends its time, and the closure stays a call.
-        for _ in 0..most {
-            if !self.step() {
-                return false;
+        let mut left = most;
+        while left > 0 {
+            let events = left.min(EVENTS_BETWEEN_LOOKS);
+            left -= events;
+            for _ in 0..events {
+                if !self.step() {
+                    return false;
+                }
+            }
+            if self.fabric.overflows() {
+                return self.give_up();
             }
         }
         true
+    }
+
+    /// Ends a run that holds too many frames: false.
+    #[cold]
+    fn give_up(&mut self) -> bool {
+        self.overflow.get_or_insert((self.fabric.fullest(), self.now));
+        self.stop = Instant::ZERO;
+        false
+    }
+
+    /// Returns why the run of `network` was given up, if it was.
+    pub fn overflow(&self, network: &Network) -> Option<Overflow> {
+        let (leg, at) = self.overflow?;
+        Some(Overflow { link: network.links[leg.0 as usize / 2].name.clone(), at })
     }
 
     /// As [`Self::advance`], where datagrams that cause no events are work too: a fast source can send a billion of them between
@@ -210,6 +239,9 @@ impl Simulation {
         let (mut events, before) = (0, self.fabric.datagrams);
         while events + (self.fabric.datagrams - before) / DATAGRAMS_AN_EVENT < most {
             events += 1;
+            if self.fabric.overflows() {
+                return self.give_up();
+            }
             let next = self.fabric.agenda.first().at.min(self.alarms.first().at).min(self.limit);
             if self.unfinished > 0 && self.now + AHEAD < next {
                 let ahead = self.now.max(self.fabric.next_datagram()) + AHEAD;
@@ -444,6 +476,7 @@ impl Simulation {
 
     /// What the run of `network` came to.
     pub fn finish(self, network: &Network) -> Outcome {
+        let overflow = self.overflow(network).map(Box::new);
         let booked: Vec<u64> = (0..network.flows.len()).map(|flow| self.booked(FlowId(flow as u32))).collect();
         let Self { mut fabric, mut endpoints, .. } = self;
         for arrived in fabric.settle(self.now, self.last) {
@@ -473,7 +506,7 @@ impl Simulation {
         let links = fabric.paths();
         let sessions = self.sessions.reports();
         let mobility = fabric.roaming_report();
-        let report = Report { flows: fabric.flows, sessions, links, mobility, end, frames: fabric.frames };
+        let report = Report { flows: fabric.flows, sessions, links, mobility, end, frames: fabric.frames, overflow };
         Outcome { report, trace: fabric.trace.unwrap_or_default() }
     }
 }

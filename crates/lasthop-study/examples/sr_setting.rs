@@ -63,7 +63,7 @@ fn deviations(cells: &[Cell], window: u16, timer: Duration) -> Result<Vec<f64>, 
         tasks.push(task);
     }
     let published = published();
-    let reports = run_all(&tasks, 0, &Silent);
+    let reports = run_all(&tasks, 0, &Silent).unwrap();
     let each = cells.iter().zip(tasks.iter().zip(&reports)).filter_map(|(cell, (task, reports))| {
         let kbps = 1000.0 * mean(reports.iter().map(|report| throughput(&task.network, report)));
         Some(100.0 * (kbps / published.get(&(cell.name(), "throughput"))? - 1.0))

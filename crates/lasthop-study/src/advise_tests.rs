@@ -7,7 +7,7 @@ use crate::replicate::{Silent, run_all};
 fn advice(overrides: &[(&str, &str)], needs: &[Needs], uses: &[Use]) -> Advice {
     let scenario = Scenario::builtin("farm-radio").unwrap().with_overrides(overrides).unwrap();
     let plan = Plan::new(&scenario, needs, uses, 1, 4).unwrap();
-    plan.judge(&run_all(plan.tasks(), 2, &Silent)).unwrap()
+    plan.judge(&run_all(plan.tasks(), 2, &Silent).unwrap()).unwrap()
 }
 
 const BOX: [Needs; 2] = [Needs::Sender, Needs::Box];
@@ -113,7 +113,7 @@ fn a_call_is_helped_by_repair_of_all_traffic() {
     let loss = [("links.radio.errors", r#"{ model = "uniform", frame_loss = "8 %" }"#)];
     let scenario = Scenario::builtin("call-radio").unwrap().with_overrides(&loss).unwrap();
     let plan = Plan::new(&scenario, &[Needs::Box, Needs::Boxes], &[Use::Call], 1, 4).unwrap();
-    let advice = plan.judge(&run_all(plan.tasks(), 2, &Silent)).unwrap();
+    let advice = plan.judge(&run_all(plan.tasks(), 2, &Silent).unwrap()).unwrap();
     assert_eq!(advice.best().map(|cured| cured.cure.scheme), Some("LINK-HYBRID"));
     assert!(advice.best_with(Needs::Box).is_none());
     let score = |at: usize| advice.cured[at].results[0].value.mean;

@@ -378,7 +378,7 @@ mod tests {
             Task::new(&scenario, scenario.scheme(), 1, 1).unwrap()
         };
         let measured = |task: &Task| {
-            let report = run_all(std::slice::from_ref(task), 1, &Silent).remove(0).remove(0);
+            let report = run_all(std::slice::from_ref(task), 1, &Silent).unwrap().remove(0).remove(0);
             let measures = measures(&task.network, &report);
             let of = |name: &str| measures.iter().find(|measure| measure.name == name).map(|measure| measure.value);
             (of("throughput"), of("starved"), of("incomplete"))
@@ -439,7 +439,7 @@ mod tests {
         let marks = |overrides: &[(&str, &str)]| {
             let scenario = scenario.with_overrides(overrides).unwrap();
             let task = Task::new(&scenario, scenario.scheme(), 1, 1).unwrap();
-            let report = run_all(std::slice::from_ref(&task), 1, &Silent).remove(0).remove(0);
+            let report = run_all(std::slice::from_ref(&task), 1, &Silent).unwrap().remove(0).remove(0);
             measures(&task.network, &report).iter().find(|measure| measure.name == "marks").map(|measure| measure.value)
         };
         assert_eq!(marks(&[]), None);
@@ -455,7 +455,7 @@ mod tests {
         for limit in ["1 ms", "2 s"] {
             let scenario = scenario.with_overrides(&[("limit", limit)]).unwrap();
             let task = Task::new(&scenario, scenario.scheme(), 1, 3).unwrap();
-            let reports = run_all(std::slice::from_ref(&task), 1, &Silent).remove(0);
+            let reports = run_all(std::slice::from_ref(&task), 1, &Silent).unwrap().remove(0);
             let mut samples = Samples::new(columns(&task.network));
             reports.iter().for_each(|report| samples.push(&task.network, report));
             let again = Samples::from_values(samples.columns().to_vec(), samples.values().to_vec());

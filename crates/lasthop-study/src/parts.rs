@@ -197,7 +197,7 @@ impl From<SweepError> for Stop {
 /// Everything that the rows depend on.
 fn manifest(sweep: &Sweep) -> String {
     let mut text = String::from("# A sweep by lasthop. Everything that its rows depend on:\n");
-    let _ = writeln!(text, "version = {:?}", env!("CARGO_PKG_VERSION"));
+    let _ = writeln!(text, "build = {:?}", lasthop_identity::BUILD);
     let _ = writeln!(text, "runs = {}\nseed = {}", sweep.runs(), sweep.seed());
     let mut schemes: Vec<&str> = Vec::new();
     for point in sweep.points() {
@@ -327,6 +327,13 @@ mod tests {
         );
         let error = Parts::open(&folder, &sweep(1, 3)).unwrap_err().to_string();
         assert!(error.contains("`vary.\"tcp.mss\" = [\"500\", \"501\"]` there"), "{error}");
+        // What another build of the same version has begun may have other numbers in it.
+        let manifest = fs::read_to_string(folder.join(MANIFEST)).unwrap();
+        let other = manifest.replace(lasthop_identity::SOURCES, "0123456789abcdef");
+        assert_ne!(other, manifest);
+        fs::write(folder.join(MANIFEST), other).unwrap();
+        let error = Parts::open(&folder, &sweep(1, 2)).unwrap_err().to_string();
+        assert!(error.contains("(sources 0123456789abcdef)\"` there, `build = "), "{error}");
         fs::remove_file(folder.join(MANIFEST)).unwrap();
         fs::write(folder.join("thesis.tex"), "").unwrap();
         let error = Parts::open(&folder, &sweep(1, 2)).unwrap_err().to_string();

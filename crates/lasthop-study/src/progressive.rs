@@ -3,13 +3,13 @@
 //! The numbers are those of [`replicate`](crate::replicate): run *n* of a task is the same run, and a task's summary after *n* runs
 //! is what [`run_all`](crate::replicate::run_all) with *n* runs comes to.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
 use lasthop_sim::measure::Report;
 use lasthop_sim::network::Network;
-use lasthop_sim::{Outcome, Recording, Simulation, run_while};
+use lasthop_sim::{Outcome, Overflow, Recording, Simulation, run_while};
 
 use crate::measures::{Summary, summarise};
 use crate::replicate::{Task, run_seed, threads};
@@ -60,6 +60,8 @@ pub fn record_unless(
         }
     };
     let mut outcome = simulation.finish(network);
+    // A run that was given up has not ended either.
+    let cut = cut || outcome.report.overflow.is_some();
     // One step can record many packets.
     outcome.trace.records.truncate(extent.records);
     Some(Recorded { outcome, cut })
@@ -91,13 +93,17 @@ pub fn rounds(first: u32, all: u32) -> Vec<u32> {
 /// What each task has come to goes to `sink` as soon as its round is complete.
 ///
 /// [`Task::runs`] is not heeded; `rounds` must grow. `false` when `stop` ended it, which it is asked every few hundred microseconds.
+///
+/// # Errors
+///
+/// When a run holds too many frames: the others end too.
 pub fn refine(
     tasks: &[Task],
     rounds: &[u32],
     jobs: usize,
     stop: &(dyn Fn() -> bool + Sync),
     mut sink: impl FnMut(SoFar),
-) -> bool {
+) -> Result<bool, Overflow> {
     let mut plan: Vec<(usize, u32)> = Vec::new();
     let mut before = 0;
     for &round in rounds {
@@ -105,6 +111,8 @@ pub fn refine(
         before = round;
     }
     let next = AtomicUsize::new(0);
+    let given_up = AtomicBool::new(false);
+    let stop = || stop() || given_up.load(Ordering::Relaxed);
     let work = || {
         let &(task, run) = plan.get(next.fetch_add(1, Ordering::Relaxed))?;
         let Task { network, seed, .. } = &tasks[task];
@@ -114,7 +122,7 @@ pub fn refine(
     thread::scope(|scope| {
         let (finished, arriving) = mpsc::channel();
         for _ in 0..threads(jobs).min(plan.len()) {
-            let (finished, work) = (finished.clone(), &work);
+            let (finished, work, stop) = (finished.clone(), &work, &stop);
             let worker = move || {
                 while !stop()
                     && let Some(done) = work()
@@ -131,7 +139,15 @@ pub fn refine(
         let mut reports: Vec<Vec<Option<Report>>> = vec![vec![None; before as usize]; tasks.len()];
         let mut done = vec![0; tasks.len()];
         let mut complete = 0;
-        for (task, run, report) in arriving {
+        let mut overflow = None;
+        for (task, run, mut report) in arriving {
+            if let Some(found) = report.overflow.take() {
+                given_up.store(true, Ordering::Relaxed);
+                overflow.get_or_insert(*found);
+            }
+            if overflow.is_some() {
+                continue;
+            }
             reports[task][run as usize] = Some(report);
             complete += 1;
             while let Some(&round) = rounds.get(done[task]) {
@@ -145,14 +161,12 @@ pub fn refine(
                 sink(SoFar { task, runs: round, measures: summarise(&tasks[task].network, &first) });
             }
         }
-        complete == plan.len()
+        overflow.map_or(Ok(complete == plan.len()), Err)
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
-
     use lasthop_proto::scheme::{SCHEMES, Scheme};
     use lasthop_scenario::Scenario;
 
@@ -169,11 +183,11 @@ mod tests {
     fn each_round_is_what_as_many_runs_come_to() {
         let tasks = tasks();
         let mut seen = Vec::new();
-        assert!(refine(&tasks, &[3, 8], 2, &|| false, |so_far| seen.push(so_far)));
+        assert!(refine(&tasks, &[3, 8], 2, &|| false, |so_far| seen.push(so_far)).unwrap());
         assert_eq!(seen.len(), 6);
         for runs in [3, 8] {
             let tasks: Vec<Task> = tasks.iter().cloned().map(|task| Task { runs: 0..runs, ..task }).collect();
-            for (index, reports) in run_all(&tasks, 1, &Silent).iter().enumerate() {
+            for (index, reports) in run_all(&tasks, 1, &Silent).unwrap().iter().enumerate() {
                 let measures = summarise(&tasks[index].network, reports);
                 assert!(seen.contains(&SoFar { task: index, runs, measures }), "task {index}, {runs} runs");
             }
@@ -183,7 +197,7 @@ mod tests {
     #[test]
     fn every_task_has_an_answer_before_any_has_a_better_one() {
         let mut runs = Vec::new();
-        assert!(refine(&tasks(), &[1, 2], 1, &|| false, |so_far| runs.push((so_far.runs, so_far.task))));
+        assert!(refine(&tasks(), &[1, 2], 1, &|| false, |so_far| runs.push((so_far.runs, so_far.task))).unwrap());
         assert_eq!(runs, [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)]);
     }
 
@@ -201,9 +215,10 @@ mod tests {
             }
             stop.load(Ordering::Relaxed)
         };
-        assert!(!refine(std::slice::from_ref(&task), &[1], 1, &stopping, |so_far| panic!(
-            "nothing is done: {so_far:?}"
-        )));
+        assert!(
+            !refine(std::slice::from_ref(&task), &[1], 1, &stopping, |so_far| panic!("nothing is done: {so_far:?}"))
+                .unwrap()
+        );
         let endless = Extent { records: usize::MAX, events: u64::MAX };
         assert!(record_unless(&task.network, 1, Recording::On, endless, &|| true).is_none());
         let recorded =

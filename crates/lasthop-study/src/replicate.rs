@@ -2,7 +2,6 @@
 //! and its number only: neither on the number of threads nor on the scheme, so that schemes meet the same errors.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::panic::resume_unwind;
@@ -16,7 +15,7 @@ use lasthop_proto::time::Instant;
 use lasthop_scenario::Scenario;
 use lasthop_sim::measure::Report;
 use lasthop_sim::network::Network;
-use lasthop_sim::{EVENTS_BETWEEN_QUESTIONS, Recording, Simulation};
+use lasthop_sim::{EVENTS_BETWEEN_QUESTIONS, Overflow, Recording, Simulation};
 
 /// What to run how often.
 #[derive(Clone, Debug)]
@@ -92,24 +91,32 @@ impl Progress for AtomicBool {
 
 /// Runs every task on `jobs` threads (0: one per core). Per task, the reports in order of run number; a task that was
 /// stopped before its last run has fewer.
-pub fn run_all(tasks: &[Task], jobs: usize, progress: &dyn Progress) -> Vec<Vec<Report>> {
+///
+/// # Errors
+///
+/// When a run holds too many frames.
+pub fn run_all(tasks: &[Task], jobs: usize, progress: &dyn Progress) -> Result<Vec<Vec<Report>>, Overflow> {
     let mut reports = vec![Vec::new(); tasks.len()];
-    let Ok(()) = run_each(tasks, jobs, progress, |task, report| {
+    run_each(tasks, jobs, progress, |task, report| {
         reports[task].push(report);
-        Ok::<(), Infallible>(())
-    });
-    reports
+        Ok::<(), Overflow>(())
+    })?;
+    Ok(reports)
 }
 
 /// As [`run_all`], but in rounds: run 0 of every task, then run 1 of every task. When it was stopped, tasks differ by one run at
 /// most.
-pub fn run_in_rounds(tasks: &[Task], jobs: usize, progress: &dyn Progress) -> Vec<Vec<Report>> {
+///
+/// # Errors
+///
+/// When a run holds too many frames.
+pub fn run_in_rounds(tasks: &[Task], jobs: usize, progress: &dyn Progress) -> Result<Vec<Vec<Report>>, Overflow> {
     let rounds = tasks.iter().map(|task| task.runs.len()).max().unwrap_or(0);
     let place = |round: usize, task: usize| (round < tasks[task].runs.len()).then_some(Place { task, round });
     let order: Vec<Place> =
         (0..rounds).flat_map(|round| (0..tasks.len()).filter_map(move |task| place(round, task))).collect();
     let mut reports = vec![Vec::new(); tasks.len()];
-    let Ok(()) = run_in_order(
+    run_in_order(
         tasks,
         order.len(),
         |at| order[at],
@@ -117,17 +124,18 @@ pub fn run_in_rounds(tasks: &[Task], jobs: usize, progress: &dyn Progress) -> Ve
         progress,
         |task, report| {
             reports[task].push(report);
-            Ok::<(), Infallible>(())
+            Ok::<(), Overflow>(())
         },
-    );
-    reports
+    )?;
+    Ok(reports)
 }
 
 /// Runs every task on `jobs` threads (0: one per core) and hands each report to `sink`, with the index of its task: task
 /// after task, run after run, as soon as all before it are there.
 ///
-/// When `progress` stops it, what has begun is still finished and handed out, unless it is abandoned; an error of `sink` ends it.
-pub fn run_each<E>(
+/// When `progress` stops it, what has begun is still finished and handed out, unless it is abandoned; an error of `sink` ends it, and so
+/// does a run that holds too many frames.
+pub fn run_each<E: From<Overflow>>(
     tasks: &[Task],
     jobs: usize,
     progress: &dyn Progress,
@@ -157,7 +165,7 @@ struct Place {
 }
 
 /// Runs the `total` runs that `place` names, and hands out their reports in this order.
-fn run_in_order<E>(
+fn run_in_order<E: From<Overflow>>(
     tasks: &[Task],
     total: usize,
     place: impl Fn(usize) -> Place + Sync,
@@ -201,6 +209,10 @@ fn run_in_order<E>(
         let mut hand_out = |(at, report)| {
             waiting.insert(at, report);
             while let Some(report) = waiting.remove(&handed) {
+                let mut report: Report = report;
+                if let Some(overflow) = report.overflow.take() {
+                    return Err(E::from(*overflow));
+                }
                 sink(place(handed).task, report)?;
                 handed += 1;
             }
@@ -286,13 +298,13 @@ mod tests {
 
     #[test]
     fn reports_come_in_order_at_any_number_of_threads() {
-        let one = run_all(&tasks(), 1, &Silent);
+        let one = run_all(&tasks(), 1, &Silent).unwrap();
         assert_eq!(one.iter().map(Vec::len).collect::<Vec<_>>(), [3, 0, 2]);
         // Both tasks have the same seed: run for run they are the same, and no two runs are.
         assert_eq!(one[0][..2], one[2]);
         assert_ne!(one[0][0], one[0][1]);
         for jobs in [0, 2, 50] {
-            assert_eq!(run_all(&tasks(), jobs, &Silent), one);
+            assert_eq!(run_all(&tasks(), jobs, &Silent).unwrap(), one);
         }
     }
 
@@ -307,8 +319,8 @@ mod tests {
                 self.0.load(Ordering::Relaxed) >= 2
             }
         }
-        let whole = run_all(&tasks(), 1, &Silent);
-        let part = run_all(&tasks(), 2, &After(AtomicUsize::new(0)));
+        let whole = run_all(&tasks(), 1, &Silent).unwrap();
+        let part = run_all(&tasks(), 2, &After(AtomicUsize::new(0))).unwrap();
         let done: usize = part.iter().map(Vec::len).sum();
         assert!((2..=4).contains(&done));
         for (part, whole) in part.iter().zip(&whole) {
@@ -320,9 +332,9 @@ mod tests {
     fn a_task_can_be_cut_into_ranges_of_runs() {
         let whole = tasks().remove(0);
         let parts = [0..1, 1..3].map(|runs| Task { runs, ..whole.clone() });
-        let reports = run_all(&parts, 2, &Silent);
+        let reports = run_all(&parts, 2, &Silent).unwrap();
         assert_eq!(reports.iter().map(Vec::len).collect::<Vec<_>>(), [1, 2]);
-        assert_eq!(reports.concat(), run_all(&[whole], 1, &Silent)[0]);
+        assert_eq!(reports.concat(), run_all(&[whole], 1, &Silent).unwrap()[0]);
     }
 
     #[test]
@@ -337,7 +349,7 @@ mod tests {
                 self.0.load(Ordering::Relaxed) >= 2
             }
         }
-        let reports = run_all(&tasks(), 1, &Amid(AtomicUsize::new(0)));
+        let reports = run_all(&tasks(), 1, &Amid(AtomicUsize::new(0))).unwrap();
         assert_eq!(reports.iter().map(Vec::len).collect::<Vec<_>>(), [2, 0, 0]);
     }
 
@@ -358,14 +370,14 @@ mod tests {
             }
         }
         let four = Four::default();
-        let reports = run_in_rounds(&tasks(), 1, &four);
+        let reports = run_in_rounds(&tasks(), 1, &four).unwrap();
         // Runs 0 of the first and the third task, runs 1 of both, and no time for run 2 of the first.
         assert_eq!(reports.iter().map(Vec::len).collect::<Vec<_>>(), [2, 0, 2]);
         let cut = four.1.into_inner().unwrap();
         assert_eq!(cut.len(), 1);
         assert_eq!((cut[0].0, cut[0].1.run, cut[0].1.at), (0, 2, Instant::ZERO));
         for jobs in [1, 2, 5] {
-            assert_eq!(run_in_rounds(&tasks(), jobs, &Silent), run_all(&tasks(), 1, &Silent));
+            assert_eq!(run_in_rounds(&tasks(), jobs, &Silent).unwrap(), run_all(&tasks(), 1, &Silent).unwrap());
         }
     }
 
@@ -382,10 +394,47 @@ mod tests {
     #[test]
     fn a_sink_that_refuses_ends_it() {
         let mut seen = 0;
+        let enough = Overflow { link: "enough".to_owned(), at: Instant::ZERO };
         let outcome = run_each(&tasks(), 2, &Silent, |_, _| {
             seen += 1;
-            if seen == 2 { Err("enough") } else { Ok(()) }
+            if seen == 2 { Err(enough.clone()) } else { Ok(()) }
         });
-        assert_eq!((outcome, seen), (Err("enough"), 2));
+        assert_eq!((outcome, seen), (Err(enough), 2));
+    }
+
+    /// A source that fills a queue without end: its memory is bounded, and the error names the key.
+    #[test]
+    fn a_run_that_holds_too_many_frames_ends_with_an_error() {
+        const FLOOD: &str = r#"
+            limit = "10 s"
+            [hosts.a]
+            [hosts.b]
+            [links.hop]
+            between = ["a", "b"]
+            rate = "1 Mbps"
+            delay = "1 ms"
+            queue = "4000000000 packets"
+            [flows.bulk]
+            from = "a"
+            to = "b"
+            size = "10 MiB"
+            [flows.flood]
+            app = "on-off"
+            from = "a"
+            to = "b"
+            on = "100 s"
+            off = "1 ms"
+            rate = "100 Gbps"
+            packet = 1000
+        "#;
+        // Sent for by the link without events, and, where frames can be lost, one by one.
+        for errors in ["{ model = \"none\" }", "{ model = \"uniform\", frame_loss = \"0.1 %\" }"] {
+            let scenario = Scenario::parse("flood", FLOOD).unwrap().with_overrides(&[("links.hop.errors", errors)]);
+            let task = Task::new(&scenario.unwrap(), Scheme::by_name("E2E").unwrap(), 1, 2).unwrap();
+            let overflow = run_all(std::slice::from_ref(&task), 1, &Silent).unwrap_err();
+            assert_eq!(overflow.link, "hop");
+            assert!(overflow.at < Instant::ZERO + lasthop_proto::time::Duration::from_secs(1), "{overflow}");
+            assert!(overflow.to_string().starts_with("links.hop.queue: "), "{overflow}");
+        }
     }
 }

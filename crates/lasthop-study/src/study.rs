@@ -16,6 +16,9 @@ pub enum StudyError {
     /// A scenario did not hold.
     #[error(transparent)]
     Scenario(#[from] lasthop_scenario::Error),
+    /// A run holds too many frames.
+    #[error(transparent)]
+    Overflow(#[from] lasthop_sim::Overflow),
     /// The study has no such table or figure.
     #[error("{study} has no {what} {given}; it has {known}")]
     Unknown {

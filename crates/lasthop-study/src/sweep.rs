@@ -4,12 +4,13 @@
 //! interrupted goes on where it stopped and ends with the same bytes.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
+use lasthop_identity::Fingerprint;
 use lasthop_proto::scheme::Scheme;
 use lasthop_report::ReportError;
 use lasthop_report::rows::{Kind, Rows, Value};
-use lasthop_scenario::Scenario;
+use lasthop_scenario::{Idle, Scenario};
+use lasthop_sim::Overflow;
 
 use crate::meaning::{Meaning, meanings};
 use crate::measures::{self, OCCASIONAL, OCCASIONAL_UNIT, OCCASIONS, Samples, find};
@@ -67,6 +68,9 @@ pub enum SweepError {
     /// A point is no scenario.
     #[error(transparent)]
     Scenario(#[from] lasthop_scenario::Error),
+    /// A run holds too many frames.
+    #[error(transparent)]
+    Overflow(#[from] Overflow),
     /// A row could not be made or written.
     #[error(transparent)]
     Report(#[from] ReportError),
@@ -127,6 +131,19 @@ pub struct Sweep {
     runs: u32,
 }
 
+/// Why runs ended before the last.
+enum Ended<E> {
+    /// The rows have nowhere to go.
+    Sink(E),
+    Overflow(Overflow),
+}
+
+impl<E> From<Overflow> for Ended<E> {
+    fn from(overflow: Overflow) -> Self {
+        Self::Overflow(overflow)
+    }
+}
+
 /// Runs whose points are made ready together.
 const BATCH_RUNS: usize = 1024;
 
@@ -169,6 +186,7 @@ impl Sweep {
         let (scenario, measures, columns, points) = (scenario.clone(), Vec::new(), Vec::new(), Vec::new());
         let mut sweep = Self { scenario, axes, points, measures, columns, seed, runs };
         let points = map_all(&combinations, 0, |values| sweep.points_of(values, schemes))?;
+        sweep.check_effects(&combinations, schemes)?;
         let occasional: Vec<_> =
             OCCASIONAL.iter().zip(0..).filter(|(_, at)| points.iter().any(|(_, has)| has[*at])).collect();
         sweep.points = points.into_iter().flat_map(|(points, _)| points).collect();
@@ -198,6 +216,28 @@ impl Sweep {
         self.scenario.with_overrides(&values).map_err(|error| error.set_by("--vary"))
     }
 
+    /// Refuses TCP keys that no endpoint of any point reads.
+    fn check_effects(
+        &self,
+        combinations: &[Vec<String>],
+        schemes: &[&'static Scheme],
+    ) -> Result<(), lasthop_scenario::Error> {
+        let mut idle: Option<Vec<Idle>> = None;
+        for values in combinations {
+            let here = self.scenario_at(values)?.idle_keys(schemes)?;
+            let everywhere = match idle {
+                None => here,
+                Some(so_far) => so_far.into_iter().filter(|idle| here.iter().any(|key| key.key == idle.key)).collect(),
+            };
+            if everywhere.is_empty() {
+                return Ok(());
+            }
+            idle = Some(everywhere);
+        }
+        let Some(Idle { key, error }) = idle.into_iter().flatten().next() else { return Ok(()) };
+        Err(if self.axes.iter().any(|axis| axis.key == key) { error.set_by("--vary") } else { error })
+    }
+
     /// The points with these values, each checked, and which of the occasional counts one of them has.
     fn points_of(
         &self,
@@ -224,17 +264,16 @@ impl Sweep {
         self.points.iter().any(|point| point.same_as.is_some())
     }
 
-    /// A number that tells sweeps apart: by scenario, keys, values, schemes, seed and runs.
+    /// Returns a number that tells sweeps apart: by scenario, keys, values, schemes, seed, runs, and the sources of this build.
     pub fn fingerprint(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        (env!("CARGO_PKG_VERSION"), self.scenario.explain(), self.seed, self.runs).hash(&mut hasher);
+        let mut all = Fingerprint::new().text(self.scenario.explain()).number(self.seed).number(self.runs.into());
         for axis in &self.axes {
-            (&axis.key, &axis.values).hash(&mut hasher);
+            all = all.text(&axis.key).texts(axis.values.iter());
         }
         for point in &self.points {
-            (&point.values, point.scheme.name).hash(&mut hasher);
+            all = all.text(point.scheme.name).texts(point.values.iter());
         }
-        hasher.finish()
+        all.finish()
     }
 
     /// The scenario that is varied.
@@ -324,7 +363,7 @@ impl Sweep {
             run_each(&tasks, jobs, progress, |task, report| {
                 samples.push(&tasks[task].network, &report);
                 if samples.runs() < self.runs as usize {
-                    return Ok::<(), E>(());
+                    return Ok::<(), Ended<E>>(());
                 }
                 let at = own[task];
                 let samples = std::mem::replace(&mut samples, Samples::new(self.measures.clone()));
@@ -332,14 +371,18 @@ impl Sweep {
                     kept.insert(at, samples.clone());
                 }
                 done += 1;
-                sink(batch[at], samples)?;
+                sink(batch[at], samples).map_err(Ended::Sink)?;
                 // Those that follow and have their runs already.
                 for same in (at + 1..batch.len()).take_while(|&same| first[same] != same) {
                     (0..self.runs).for_each(|_| progress.run_done());
                     done += 1;
-                    sink(batch[same], kept[&first[same]].clone())?;
+                    sink(batch[same], kept[&first[same]].clone()).map_err(Ended::Sink)?;
                 }
                 Ok(())
+            })
+            .map_err(|ended| match ended {
+                Ended::Sink(error) => error,
+                Ended::Overflow(overflow) => SweepError::from(overflow).into(),
             })?;
         }
         Ok(done)

@@ -8,7 +8,7 @@ use lasthop_study::replicate::{Silent, Task, run_all};
 /// What a single run under `scheme` measures.
 fn measured(scenario: &Scenario, scheme: &str) -> impl Fn(&str) -> f64 + use<> {
     let task = Task::new(scenario, Scheme::by_name(scheme).unwrap(), 1, 1).unwrap();
-    let reports = run_all(std::slice::from_ref(&task), 1, &Silent).remove(0);
+    let reports = run_all(std::slice::from_ref(&task), 1, &Silent).unwrap().remove(0);
     let summaries = summarise(&task.network, &reports);
     let names: Vec<String> = columns(&task.network).into_iter().map(|(name, _)| name).collect();
     assert!(summaries.iter().all(|summary| names.contains(&summary.name)), "a sweep has a column for each");

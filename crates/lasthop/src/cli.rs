@@ -32,7 +32,7 @@ use crate::error::Error;
 
 /// What a lossy last hop does to TCP, and what cures it.
 #[derive(Parser, Debug)]
-#[command(version, max_term_width = 100)]
+#[command(version = lasthop_identity::BUILD, max_term_width = 100)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -129,6 +129,11 @@ impl ScenarioArgs {
             return Ok(scenario);
         }
         Ok(scenario.with_overrides(&overrides).map_err(|error| error.set_by("--set"))?)
+    }
+
+    /// Refuses TCP keys of `scenario` that no endpoint reads under any of these schemes.
+    pub fn check_effects(&self, scenario: &Scenario, schemes: &[&'static Scheme]) -> Result<(), Error> {
+        Ok(scenario.check_effects(schemes).map_err(|error| error.set_by("--set"))?)
     }
 }
 

@@ -18,6 +18,8 @@ pub enum Error {
     #[error(transparent)]
     Sweep(#[from] SweepError),
     #[error(transparent)]
+    Overflow(#[from] lasthop_sim::Overflow),
+    #[error(transparent)]
     Report(#[from] ReportError),
     #[error("{}: {error}", path.display())]
     File { path: PathBuf, error: io::Error },

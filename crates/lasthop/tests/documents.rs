@@ -25,6 +25,13 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
+/// All pages of Markdown.
+fn pages() -> Vec<PathBuf> {
+    let folders = ["", "docs", "docs/models"].map(|folder| root().join(folder));
+    let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|end| end == "md")).collect()
+}
+
 /// What a shell command prints in the folder, in which `lasthop` is the one that was built.
 fn shell(bench: &Bench, command: &str) -> String {
     let program = Path::new(env!("CARGO_BIN_EXE_lasthop")).parent().unwrap();
@@ -169,6 +176,25 @@ fn the_second_study_is_as_it_was_measured() {
     judge_document("docs/multiple-layers.md");
 }
 
+/// Its Rust is what the tests of `lasthop-proto` compile.
+#[test]
+fn the_page_on_adding_shows_what_is_compiled() {
+    judge_document("docs/models/adding.md");
+}
+
+/// A block of Rust that nobody compiles goes out of date in silence.
+#[test]
+fn blocks_of_rust_come_from_files() {
+    for page in pages() {
+        let text = fs::read_to_string(&page).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        for (at, _) in lines.iter().enumerate().filter(|(_, line)| **line == "```rust") {
+            let written = at > 0 && lines[at - 1].starts_with("<!-- written by: ");
+            assert!(written, "{}:{}: give the code a file, and a mark `written by`", page.display(), at + 1);
+        }
+    }
+}
+
 #[test]
 fn the_moving_picture_is_drawn_from_what_happens_now() {
     if is_without_python() {
@@ -199,12 +225,8 @@ fn the_plot_of_the_results_is_that_of_now() {
 /// Links from one page to another lead somewhere.
 #[test]
 fn links_between_documents_lead_somewhere() {
-    let root = root();
-    let folders = ["", "docs", "docs/models"].map(|folder| root.join(folder));
-    let pages = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
-    let pages = pages.map(|entry| entry.unwrap().path()).filter(|path| path.extension().is_some_and(|end| end == "md"));
     let mut links = 0;
-    for page in pages {
+    for page in pages() {
         let text = fs::read_to_string(&page).unwrap();
         for rest in text.split("](").skip(1) {
             let target = rest.split([')', ' ', '#']).next().unwrap_or_default();

@@ -282,3 +282,24 @@ fn the_name_of_a_file_does_not_steer_the_terminal() {
         assert!(text.contains("\\u001B[2J\\nx"), "{text:?}");
     }
 }
+
+/// A key that no endpoint reads is refused like an unknown one, wherever it is set; one that some scheme or some point reads is not.
+#[test]
+fn keys_without_effect_are_refused() {
+    let bench = Bench::new();
+    let refused = |arguments: &str, option: &str| {
+        let output = bench.run(arguments);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments}: {message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
+        for part in [option, "tcp.growth: \"ns2\" has no effect under E2E", "recovery = \"rack\"", "remove it"] {
+            assert!(message.contains(part), "{arguments}: {message}");
+        }
+    };
+    for command in ["run", "compare --scheme E2E", "trace", "plot"] {
+        refused(&format!("{command} farm-radio --set tcp.growth=ns2"), "(set by --set)");
+    }
+    refused("sweep farm-radio --vary tcp.growth=ns2", "(set by --vary)");
+    bench.stdout("sweep tiny.toml --runs 1 --vary tcp.recovery=reno,rack --vary tcp.growth=ns2,rfc5681");
+    bench.stdout("compare tiny.toml --runs 1 --scheme E2E,E2E-SMART --set tcp.smart_rtt=1s");
+}

@@ -147,7 +147,9 @@ fn another_sweeps_rows_are_left_alone() {
     let command = format!("{SWEEP} --out rows.csv");
     let journal = format!("{}links.radio.rate,tcp.mss\n", first_line(&bench, &command));
     refuses(&command, &journal);
-    for change in [" --seed 9", " --runs 3", " --scheme SPLIT", " --vary tcp.sack_blocks=2", " --set tcp.nagle=off"] {
+    for change in
+        [" --seed 9", " --runs 3", " --scheme SPLIT", " --vary tcp.dupack_threshold=2", " --set tcp.nagle=off"]
+    {
         refuses(
             &format!("{SWEEP}{change} --out rows.csv").replacen(" --runs 2", "", usize::from(change.contains("runs"))),
             &journal,

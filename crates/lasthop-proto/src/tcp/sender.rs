@@ -33,8 +33,21 @@ pub struct Transmission {
     pub fin: Switch,
     /// Whether it carries PSH.
     pub push: Switch,
-    /// Why it is sent.
+    /// Whether its sequence numbers were sent before.
+    pub turn: Turn,
+    /// Why it is sent, for measurement.
     pub cause: Cause,
+}
+
+/// Whether sequence numbers were sent before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turn {
+    /// They go out for the first time.
+    First,
+    /// They were sent before.
+    Again,
+    /// They ask whether a closed window has opened.
+    Probe,
 }
 
 impl Transmission {

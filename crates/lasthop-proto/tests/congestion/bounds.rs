@@ -5,23 +5,10 @@ use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::congestion::control::{
     AckSample, CaState, CongestionControl, Episode, LostSegment, RateSample, Reduction, Totals,
 };
-use lasthop_proto::tcp::congestion::{Bbr3Rule, Control, ControlRule, HystartRule, Start};
+use lasthop_proto::tcp::congestion::{Control, ControlRule, Start};
 use lasthop_proto::time::{Duration, Instant};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-
-const RULES: [ControlRule; 10] = [
-    ControlRule::Reno,
-    ControlRule::Cubic(HystartRule::Off),
-    ControlRule::Cubic(HystartRule::Linux),
-    ControlRule::Cubic(HystartRule::LinuxBefore6_15),
-    ControlRule::Cubic(HystartRule::Rfc9406),
-    ControlRule::Cubic9438(HystartRule::Off),
-    ControlRule::Cubic9438(HystartRule::Rfc9406),
-    ControlRule::Bbr,
-    ControlRule::Bbr3(Bbr3Rule::Draft),
-    ControlRule::Bbr3(Bbr3Rule::Google),
-];
 
 #[derive(Clone, Debug)]
 enum Event {
@@ -153,7 +140,7 @@ proptest! {
         gaps in proptest::collection::vec(span(), 80),
         events in proptest::collection::vec(event(), 80),
     ) {
-        for rule in RULES {
+        for rule in ControlRule::ALL {
             let mut control = Control::new(rule, &Start { window, bound, mss, jiffy, seed });
             let mut now = Instant::ZERO;
             for (gap, event) in gaps.iter().zip(&events) {

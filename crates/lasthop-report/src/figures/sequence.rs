@@ -1,4 +1,5 @@
 //! Packets over time: a dot each, and a cross for those sent again.
+#![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
 
 use std::collections::HashSet;
 

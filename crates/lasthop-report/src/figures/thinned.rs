@@ -1,4 +1,5 @@
 //! Points of a plot that may be many more than it can show.
+#![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
 
 use std::collections::HashSet;
 

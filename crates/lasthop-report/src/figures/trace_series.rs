@@ -1,4 +1,5 @@
 //! Series for sequence and window plots from a recorded run.
+#![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -66,7 +66,7 @@ pub fn advise(
     sink(json!({ "total": total }));
     let reports = {
         let watch = Watch { done: AtomicU64::new(0), stop, sink: Mutex::new(&mut sink) };
-        run_in_rounds(plan.tasks(), jobs, &watch)
+        run_in_rounds(plan.tasks(), jobs, &watch).map_err(|overflow| Refusal::overflow(&overflow))?
     };
     let complete = reports.iter().map(|reports| reports.len() as u64).sum::<u64>() == total;
     let advice = plan.judge(&reports);

@@ -11,11 +11,12 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
 use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
 
-use super::{App, aside, json_answer, lines};
+use super::{App, aside, failed, json_answer, lines};
 use crate::cure::{self, LARGEST_MEASUREMENT, LARGEST_REPORT, LARGEST_SCENARIO};
 
-/// A body comes within this time, once there is a place to compute.
+/// Time within which a body comes.
 const BODY_WITHIN: Duration = Duration::from_secs(60);
 /// An advice that takes longer rests on the runs that there are.
 const LONGEST_ADVICE: Duration = Duration::from_secs(180);
@@ -31,65 +32,79 @@ pub(super) async fn configuration_answer(State(app): State<Arc<App>>, RawQuery(q
 
 /// The link that was measured.
 pub(super) async fn link_answer(State(app): State<Arc<App>>, RawQuery(query): RawQuery, body: Body) -> Response {
-    // First the place, so that no more measurements are in memory than there are places.
+    let sent = match whole(&app, body, LARGEST_MEASUREMENT).await {
+        Ok(sent) => sent,
+        Err(response) => return response,
+    };
     let permit = match app.measuring.permit().await {
         Ok(permit) => permit,
         Err(response) => return response,
     };
-    let bytes = match whole(body, LARGEST_MEASUREMENT).await {
-        Ok(bytes) => bytes,
-        Err(response) => return response,
-    };
-    answer(aside(permit, move |stop| cure::link(&query.unwrap_or_default(), &bytes, stop)).await)
+    answer(aside(permit, move |stop| cure::link(&query.unwrap_or_default(), &sent.bytes, stop)).await)
 }
 
 /// The cures on a link, as they are simulated.
 pub(super) async fn advise_answer(State(app): State<Arc<App>>, RawQuery(query): RawQuery, body: Body) -> Response {
-    let bytes = match whole(body, LARGEST_SCENARIO).await {
-        Ok(bytes) => bytes,
+    let sent = match whole(&app, body, LARGEST_SCENARIO).await {
+        Ok(sent) => sent,
         Err(response) => return response,
     };
     let permit = match app.long.permit().await {
         Ok(permit) => permit,
         Err(response) => return response,
     };
-    lines(permit, LONGEST_ADVICE, move |stop, sink| cure::advise(&query.unwrap_or_default(), &bytes, 0, stop, sink))
-        .await
+    lines(permit, LONGEST_ADVICE, move |stop, sink| {
+        cure::advise(&query.unwrap_or_default(), &sent.bytes, 0, stop, sink)
+    })
+    .await
 }
 
 /// A report beside a promise.
 pub(super) async fn prove_answer(State(app): State<Arc<App>>, RawQuery(query): RawQuery, body: Body) -> Response {
+    let sent = match whole(&app, body, LARGEST_REPORT).await {
+        Ok(sent) => sent,
+        Err(response) => return response,
+    };
     let permit = match app.measuring.permit().await {
         Ok(permit) => permit,
         Err(response) => return response,
     };
-    let bytes = match whole(body, LARGEST_REPORT).await {
-        Ok(bytes) => bytes,
-        Err(response) => return response,
-    };
-    answer(aside(permit, move |_| cure::prove(&query.unwrap_or_default(), &bytes)).await)
+    answer(aside(permit, move |_| cure::prove(&query.unwrap_or_default(), &sent.bytes)).await)
 }
 
 fn answer(value: Result<Value, Response>) -> Response {
     value.map_or_else(|response| response, |value| json_answer(StatusCode::OK, &value))
 }
 
-/// A body of `most` bytes at the most, all of it.
-async fn whole(body: Body, most: usize) -> Result<Vec<u8>, Response> {
+/// A body that has come, and its share of the memory for bodies.
+struct Sent {
+    bytes: Vec<u8>,
+    _share: Option<OwnedSemaphorePermit>,
+}
+
+/// Reads a whole body of at most `most` bytes. It takes memory as it comes, and no place to compute: a client that sends slowly keeps
+/// nobody else waiting.
+async fn whole(app: &App, body: Body, most: usize) -> Result<Sent, Response> {
     let mut stream = body.into_data_stream();
-    let mut all = Vec::new();
+    let (mut all, mut share) = (Vec::new(), None::<OwnedSemaphorePermit>);
     let read = async {
         while let Some(part) = poll_fn(|context| Pin::new(&mut stream).poll_next(context)).await {
             let part = part.map_err(|_| (StatusCode::BAD_REQUEST, "the body ended early\n").into_response())?;
             if all.len() + part.len() > most {
                 return Err((StatusCode::PAYLOAD_TOO_LARGE, "more than a page takes\n").into_response());
             }
+            let bytes = part.len() as u32;
+            let more = app.bodies.clone().acquire_many_owned(bytes).await.map_err(|_| failed())?;
+            match &mut share {
+                Some(share) => share.merge(more),
+                None => share = Some(more),
+            }
             all.extend_from_slice(&part);
         }
         Ok(())
     };
     match tokio::time::timeout(BODY_WITHIN, read).await {
-        Ok(Ok(())) => Ok(all),
+        Ok(Ok(())) => Ok(Sent { bytes: all, _share: share }),
         Ok(Err(response)) => Err(response),
         Err(_) => Err((StatusCode::REQUEST_TIMEOUT, "the body did not come in time\n").into_response()),
     }

@@ -34,7 +34,7 @@ impl Fabric {
         }
     }
 
-    fn crossings(&self) -> impl Iterator<Item = &CrossedDirection> {
+    pub(super) fn crossings(&self) -> impl Iterator<Item = &CrossedDirection> {
         self.crossed.iter().filter_map(|leg| match &self.legs[leg.0 as usize].carrier {
             Carrier::Crossed(wire) => Some(&**wire),
             Carrier::Own(_) | Carrier::Managed(_) | Carrier::Shared(..) | Carrier::Channel(..) | Carrier::Cut(_) => {

@@ -171,6 +171,11 @@ impl ManagedDirection {
         self.feed.len()
     }
 
+    /// Returns how many frames wait, are on the wire or propagate.
+    pub fn held(&self) -> usize {
+        self.feed.len() + self.frames.len()
+    }
+
     /// When something happens next: a frame has left and another waits, or one arrives.
     pub fn next_event(&self) -> Option<Instant> {
         let arrival = self.frames.front().map(|sent| sent.end + self.delay);

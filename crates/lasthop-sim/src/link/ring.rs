@@ -25,6 +25,12 @@ impl<T: Copy + Default> Ring<T> {
         self.len == 0
     }
 
+    /// Returns how many there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
     #[inline(always)]
     fn slot(&self, index: usize) -> usize {
         (self.first + index) & (self.slots.len() - 1)

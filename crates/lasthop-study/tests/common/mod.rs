@@ -9,7 +9,7 @@ use lasthop_study::replicate::{Silent, Task, run_all};
 /// `runs` runs under `scheme`, from seed 1 on.
 pub fn run(scenario: &Scenario, scheme: &str, runs: u32) -> Vec<Report> {
     let task = Task::new(scenario, Scheme::by_name(scheme).unwrap(), 1, runs).unwrap();
-    run_all(std::slice::from_ref(&task), 1, &Silent).remove(0)
+    run_all(std::slice::from_ref(&task), 1, &Silent).unwrap().remove(0)
 }
 
 /// Jain's index: 1 where all have the same, 1/n where one of n has everything.

@@ -39,7 +39,8 @@ pub fn execute(args: &AdviseArgs) -> Result<(), Error> {
         let upto = left.next().copied().unwrap_or(had);
         let total = plan.tasks().len() * upto as usize;
         let progress = Runs::new("advise", plan.tasks().len() as u64 * u64::from(upto - had));
-        for (reports, more) in reports.iter_mut().zip(run_in_rounds(&plan.tasks_of(&(had..upto)), args.jobs, &progress))
+        for (reports, more) in
+            reports.iter_mut().zip(run_in_rounds(&plan.tasks_of(&(had..upto)), args.jobs, &progress)?)
         {
             reports.extend(more);
         }

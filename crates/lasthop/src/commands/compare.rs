@@ -69,6 +69,7 @@ pub fn execute(args: &CompareArgs) -> Result<(), Error> {
     let runs = args.runs.runs.unwrap_or(scenario.runs());
     let schemes: Vec<&'static Scheme> =
         if args.scheme.is_empty() { scenario.usual_schemes() } else { args.scheme.clone() };
+    args.scenario.check_effects(&scenario, &schemes)?;
     let all: Vec<Task> =
         schemes.iter().map(|scheme| Task::new(&scenario, scheme, seed, runs)).collect::<Result<_, _>>()?;
     let meanings = meanings(&scenario, &schemes, &all.iter().map(|task| &task.network).collect::<Vec<_>>());
@@ -77,7 +78,7 @@ pub fn execute(args: &CompareArgs) -> Result<(), Error> {
         all.into_iter().enumerate().filter(|(at, _)| meanings[*at].runs_of == *at).unzip();
     let total = tasks.len() * runs as usize;
     let progress = Runs::new("compare", total as u64).within(scenario.limit());
-    let mut reports = run_in_rounds(&tasks, args.runs.jobs, &progress);
+    let mut reports = run_in_rounds(&tasks, args.runs.jobs, &progress)?;
     progress.finish();
     let done = reports.iter().map(Vec::len).sum::<usize>();
     // As many of each: only runs that met the same errors compare.

@@ -57,6 +57,7 @@ fn hold(args: &LabHoldArgs) -> Result<(), Error> {
     let scenario = args.scenario.open()?;
     let seed = args.scenario.seed.unwrap_or(scenario.seed());
     let scheme = args.scheme.unwrap_or(scenario.scheme());
+    args.scenario.check_effects(&scenario, &[scheme])?;
     let network = scenario.network(scheme)?;
     let captures = if args.pcapng.is_some() { Captures::On } else { Captures::Off };
     let experiment = Experiment { network: &network, scheme, lab: scenario.lab(), seed: run_seed(seed, 0), captures };
@@ -149,6 +150,7 @@ fn measure(args: &LabRunArgs) -> Result<(), Error> {
     let seed = given.seed.unwrap_or(scenario.seed());
     let runs = args.runs.unwrap_or(scenario.runs());
     let schemes = if args.scheme.is_empty() { vec![scenario.scheme()] } else { args.scheme.clone() };
+    given.check_effects(&scenario, &schemes)?;
     let tasks = schemes.iter().map(|scheme| Task::new(&scenario, scheme, seed, runs));
     let tasks: Vec<Task> = tasks.collect::<Result<_, _>>()?;
     // What cannot be run is said before an hour has gone.
@@ -221,6 +223,7 @@ fn measure(args: &LabRunArgs) -> Result<(), Error> {
         let tasks: Vec<Task> = rows.iter().map(task).collect();
         run_all(&tasks, 0, &AtomicBool::new(false))
     });
+    let simulated = simulated.transpose()?;
     if args.json.json {
         print_rows_json(&scenario, seed, runs, &rows, simulated)?
     } else {
@@ -294,7 +297,8 @@ impl TimeLeft {
         let mut each = Vec::new();
         if tasks.iter().all(|task| bytes(task) <= Self::LARGEST) {
             let first: Vec<Task> = tasks.iter().map(|task| Task { runs: 0..1, ..task.clone() }).collect();
-            for reports in run_all(&first, 0, &AtomicBool::new(false)) {
+            // Where a run cannot be simulated, nobody says how long it takes.
+            for reports in run_all(&first, 0, &AtomicBool::new(false)).unwrap_or_default() {
                 let seconds = reports.first().map_or(0.0, |report| report.end.as_secs_f64());
                 each.extend((0..runs).map(|_| seconds));
             }

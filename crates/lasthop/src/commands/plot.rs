@@ -24,6 +24,7 @@ pub fn execute(args: &PlotArgs) -> Result<(), Error> {
     let scenario = args.scenario.open()?;
     let schemes: Vec<&'static Scheme> =
         if args.scheme.is_empty() { vec![scenario.scheme()] } else { args.scheme.clone() };
+    args.scenario.check_effects(&scenario, &schemes)?;
     let seed = run_seed(args.scenario.seed.unwrap_or(scenario.seed()), args.run);
     let networks: Vec<Network> = schemes.iter().map(|scheme| scenario.network(scheme)).collect::<Result<_, _>>()?;
     let meanings = meanings(&scenario, &schemes, &networks.iter().collect::<Vec<_>>());
@@ -37,7 +38,7 @@ pub fn execute(args: &PlotArgs) -> Result<(), Error> {
             continue;
         }
         let name = legend(at, &meanings);
-        let followed = follow(&networks[at], seed, flow, &name, &progress);
+        let followed = follow(&networks[at], seed, flow, &name, &progress)?;
         sequences.extend(followed.series.sequences);
         windows.extend(followed.series.windows);
         stopped_at = stopped_at.or(followed.stopped_at);
@@ -90,7 +91,7 @@ struct Followed {
 }
 
 /// Follows a run without keeping its records.
-fn follow(network: &Network, seed: u64, flow: FlowId, name: &str, progress: &Runs) -> Followed {
+fn follow(network: &Network, seed: u64, flow: FlowId, name: &str, progress: &Runs) -> Result<Followed, Error> {
     let mut simulation = Simulation::new(network, seed, Recording::On);
     let head = simulation.trace_head();
     let mut collector = TransferCollector::new(network, flow, name);
@@ -102,10 +103,13 @@ fn follow(network: &Network, seed: u64, flow: FlowId, name: &str, progress: &Run
         records.iter().for_each(|record| collector.see(&head, record));
         progress.run_at(simulation.now());
     }
+    if let Some(overflow) = simulation.overflow(network) {
+        return Err(overflow.into());
+    }
     if !goes_on {
         progress.run_done();
     }
-    Followed { series: collector.finish(), stopped_at: goes_on.then(|| simulation.now().as_secs_f64()) }
+    Ok(Followed { series: collector.finish(), stopped_at: goes_on.then(|| simulation.now().as_secs_f64()) })
 }
 
 /// The scheme's name with those of others that are the same run.

@@ -1,10 +1,10 @@
 //! `lasthop reproduce`
 
 use std::fs::{self, File};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 
+use lasthop_identity::Fingerprint;
 use lasthop_report::study::Study;
 use lasthop_report::text_table::{text_claims, text_summaries, text_table};
 use lasthop_study::measures::Samples;
@@ -78,19 +78,21 @@ struct Journal {
 }
 
 impl Journal {
-    /// Reads the journal; that of another study, other options or another version counts for nothing.
+    /// Reads the journal. One of another study, other options or other sources of lasthop is ignored.
     fn open(path: &Path, args: &ReproduceArgs, plan: &Plan) -> Result<Self, Error> {
-        let mut hasher = DefaultHasher::new();
-        (env!("CARGO_PKG_VERSION"), args.seed, args.runs, plan.measures()).hash(&mut hasher);
+        let mut all = Fingerprint::new().number(args.seed).number(args.runs.into());
+        for (name, unit) in plan.measures() {
+            all = all.text(name).text(unit);
+        }
         for cell in plan.cells() {
-            (&cell.name, cell.scheme.name, cell.scenario.to_toml()).hash(&mut hasher);
+            all = all.text(&cell.name).text(cell.scheme.name).text(cell.scenario.to_toml());
         }
         let head = format!(
             "# lasthop reproduce {}, seed {}, runs {}: {:016x}",
             args.study,
             args.seed,
             args.runs,
-            hasher.finish()
+            all.finish()
         );
         let text = if path.exists() { fs::read_to_string(path).map_err(Error::file(path))? } else { String::new() };
         let mut lines = text.split_inclusive('\n');

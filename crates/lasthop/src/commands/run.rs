@@ -15,11 +15,12 @@ use crate::terminal::{Style, fold, width};
 pub fn execute(args: &RunArgs) -> Result<(), Error> {
     let scenario = args.scenario.open()?;
     let scheme = args.scheme.unwrap_or(scenario.scheme());
+    args.scenario.check_effects(&scenario, &[scheme])?;
     let seed = args.scenario.seed.unwrap_or(scenario.seed());
     let runs = args.runs.runs.unwrap_or(scenario.runs());
     let task = Task::new(&scenario, scheme, seed, runs)?;
     let progress = Runs::new(scheme.name, u64::from(runs)).within(scenario.limit());
-    let reports = run_all(std::slice::from_ref(&task), args.runs.jobs, &progress).pop().unwrap_or_default();
+    let reports = run_all(std::slice::from_ref(&task), args.runs.jobs, &progress)?.pop().unwrap_or_default();
     progress.finish();
     // Of a run that takes hours, its beginning is better than nothing.
     let cut = if reports.is_empty() { progress.cut(0) } else { None };
@@ -27,6 +28,7 @@ pub fn execute(args: &RunArgs) -> Result<(), Error> {
         Some(cut) => summarise(&task.network, std::slice::from_ref(&cut.report)),
         None => summarise(&task.network, &reports),
     };
+    let remark = scenario.fixes(scheme).map(|key| format!("{}: not what its name says: {key} is set", scheme.name));
     if args.json.json {
         let mut object = json!({
             "scenario": scenario.title(),
@@ -38,6 +40,9 @@ pub fn execute(args: &RunArgs) -> Result<(), Error> {
         if let Some(cut) = &cut {
             object["cut_at"] = json!(cut.at.as_secs_f64());
         }
+        if let Some(remark) = &remark {
+            object["remark"] = json!(remark);
+        }
         print_json(&object)?;
     } else {
         let mut out = stdout().lock();
@@ -47,9 +52,8 @@ pub fn execute(args: &RunArgs) -> Result<(), Error> {
         };
         let from = fold(&format!("{}, {what} from seed {seed}", scheme.name), width());
         writeln!(out, "{}\n{from}\n", title(&scenario))?;
-        if let Some(key) = scenario.fixes(scheme) {
-            let remark = format!("{}: not what its name says: {key} is set", scheme.name);
-            writeln!(out, "{}\n", Style::Remark.out(&fold(&remark, width())))?;
+        if let Some(remark) = &remark {
+            writeln!(out, "{}\n", Style::Remark.out(&fold(remark, width())))?;
         }
         if let Some(remark) = quic_remark(&task.network, scheme.reads_tcp().then_some(scheme.name).as_slice()) {
             writeln!(out, "{}\n", Style::Remark.out(&fold(&remark, width())))?;

@@ -30,8 +30,12 @@ const HELD_BACK: Duration = Duration::from_millis(50);
 pub fn execute(args: &TraceArgs) -> Result<(), Error> {
     let scenario = args.scenario.open()?;
     let scheme = args.scheme.unwrap_or(scenario.scheme());
+    args.scenario.check_effects(&scenario, &[scheme])?;
     let seed = args.scenario.seed.unwrap_or(scenario.seed());
     let network = scenario.network(scheme)?;
+    if let Some(key) = scenario.fixes(scheme) {
+        note(&format!("{}: not what its name says: {key} is set", scheme.name));
+    }
     let mut simulation = Simulation::new(&network, run_seed(seed, args.run), Recording::On);
     let head = simulation.trace_head();
     let point = args.point.as_ref().map(|given| find_point(&head, given)).transpose()?;
@@ -54,8 +58,8 @@ pub fn execute(args: &TraceArgs) -> Result<(), Error> {
             if let Some(lines) = &mut lines {
                 lines.take(&head, record, shown)?;
             }
-            if let (Some(capture), true) = (&mut capture, shown) {
-                capture.take(&head, record)?;
+            if let Some(capture) = &mut capture {
+                capture.take(&head, record, shown)?;
             }
         }
         if let Some(lines) = &mut lines {
@@ -68,8 +72,12 @@ pub fn execute(args: &TraceArgs) -> Result<(), Error> {
         lines.flush()?;
     }
     let at = simulation.now().min(window.end()).as_secs_f64();
+    let overflow = simulation.overflow(&network);
     if let Some(capture) = capture {
         capture.finish(&head, at)?;
+    }
+    if let Some(overflow) = overflow {
+        return Err(overflow.into());
     }
     if progress.stopped() && goes_on { Err(Error::StoppedAt { at }) } else { Ok(()) }
 }
@@ -185,8 +193,10 @@ impl Capture {
         Ok(Self { path: path.to_owned(), writer, points })
     }
 
-    fn take(&mut self, head: &Trace, record: &Record) -> Result<(), Error> {
-        self.writer.write(head, *record).map_err(at(&self.path))
+    fn take(&mut self, head: &Trace, record: &Record, shown: bool) -> Result<(), Error> {
+        let Self { path, writer, .. } = self;
+        let taken = if shown { writer.write(head, *record) } else { writer.leave_out(head, record) };
+        taken.map_err(at(path))
     }
 
     fn finish(self, head: &Trace, seconds: f64) -> Result<(), Error> {

@@ -26,6 +26,70 @@ pub enum ControlRule {
     Bbr3(Bbr3Rule),
 }
 
+impl ControlRule {
+    /// Every one, with each of its variants: what the property tests run.
+    pub const ALL: [Self; 10] = [
+        Self::Reno,
+        Self::Cubic(HystartRule::Off),
+        Self::Cubic(HystartRule::Linux),
+        Self::Cubic(HystartRule::LinuxBefore6_15),
+        Self::Cubic(HystartRule::Rfc9406),
+        Self::Cubic9438(HystartRule::Off),
+        Self::Cubic9438(HystartRule::Rfc9406),
+        Self::Bbr,
+        Self::Bbr3(Bbr3Rule::Draft),
+        Self::Bbr3(Bbr3Rule::Google),
+    ];
+
+    /// Returns its name in messages.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Reno => "Reno",
+            Self::Cubic(_) => "CUBIC",
+            Self::Cubic9438(_) => "CUBIC of RFC 9438",
+            Self::Bbr => "BBR version 1",
+            Self::Bbr3(_) => "BBR version 3",
+        }
+    }
+
+    /// Returns the kernel's name of it, or of its counterpart there; `None` if no kernel release has one. Every congestion control says
+    /// this itself: a kernel must never run another in its place without a word.
+    pub const fn kernel_name(self) -> Option<&'static str> {
+        match self {
+            Self::Reno => Some("reno"),
+            Self::Cubic(_) | Self::Cubic9438(_) => Some("cubic"),
+            Self::Bbr => Some("bbr"),
+            Self::Bbr3(_) => None,
+        }
+    }
+
+    /// Returns its rule for leaving slow start early; `None` if it has no such rule to choose.
+    pub const fn hystart(self) -> Option<HystartRule> {
+        match self {
+            Self::Cubic(hystart) | Self::Cubic9438(hystart) => Some(hystart),
+            Self::Reno | Self::Bbr | Self::Bbr3(_) => None,
+        }
+    }
+
+    /// Returns the same with another rule for leaving slow start early, if it has one.
+    #[must_use]
+    pub const fn with_hystart(self, hystart: HystartRule) -> Self {
+        match self {
+            Self::Cubic(_) => Self::Cubic(hystart),
+            Self::Cubic9438(_) => Self::Cubic9438(hystart),
+            Self::Reno | Self::Bbr | Self::Bbr3(_) => self,
+        }
+    }
+
+    /// Whether it paces segments, and sets the window in recovery and after idle periods itself.
+    pub const fn paces(self) -> bool {
+        match self {
+            Self::Bbr | Self::Bbr3(_) => true,
+            Self::Reno | Self::Cubic(_) | Self::Cubic9438(_) => false,
+        }
+    }
+}
+
 /// A congestion control. What is larger than a few words is boxed, so that a connection that never sends stays small.
 #[derive(Clone, Debug)]
 pub enum Control {

@@ -6,6 +6,8 @@ mod bsd;
 mod choice;
 pub mod control;
 mod cubic;
+#[cfg(test)]
+mod example_tests;
 mod hystart;
 pub(crate) mod max_filter;
 mod ns2;

@@ -8,7 +8,7 @@ use crate::packet::{
 };
 use crate::seq::Seq;
 use crate::tcp::config::{EcnMode, HeaderAccounting, Recovery, Switch};
-use crate::tcp::sender::Transmission;
+use crate::tcp::sender::{Transmission, Turn};
 use crate::time::Instant;
 
 impl Connection {
@@ -31,7 +31,7 @@ impl Connection {
             State::Closed | State::Listen => None,
             _ => self.sender.poll_transmit(now),
         };
-        let Some(Transmission { seq, len, cause, syn, fin, push }) = transmission else {
+        let Some(Transmission { seq, len, cause, turn, syn, fin, push }) = transmission else {
             return self.next_ack(now, place);
         };
         if syn.is_on() {
@@ -46,7 +46,7 @@ impl Connection {
         if push.is_on() {
             flags = flags.with(Flags::PSH);
         }
-        self.put_segment(now, place, seq, flags, len, cause);
+        self.put_segment(now, place, (seq, len), flags, Some(turn), cause);
         Some(Port::ONLY)
     }
 
@@ -56,13 +56,22 @@ impl Connection {
         if !self.acknowledges() {
             return None;
         }
-        self.put_segment(now, place, self.ack_seq(), Flags::ACK, 0, Cause::Ack);
+        self.put_segment(now, place, (self.ack_seq(), 0), Flags::ACK, None, Cause::Ack);
         Some(Port::ONLY)
     }
 
-    /// Puts a segment after the handshake into `place`, with what the receiving half has to say.
+    /// Puts a segment after the handshake into `place`, with what the receiving half has to say: its first sequence number and its bytes
+    /// of payload, and its turn unless it is a pure acknowledgment.
     #[inline(always)]
-    fn put_segment(&mut self, now: Instant, place: &mut Packet, seq: Seq, flags: Flags, len: u32, cause: Cause) {
+    fn put_segment(
+        &mut self,
+        now: Instant,
+        place: &mut Packet,
+        (seq, len): (Seq, u32),
+        flags: Flags,
+        turn: Option<Turn>,
+        cause: Cause,
+    ) {
         let (ack, window) = (self.receiver.rcv_nxt(), self.receiver.take_window());
         // Written field by field, where it stays: copying what was just written stalls the processor.
         *place = self.packet(Segment { seq, ack, window, flags, options: Options::default() }, len, cause);
@@ -73,7 +82,7 @@ impl Connection {
             Extras::None | Extras::Timestamps | Extras::Any => self.put_options(now, place),
         }
         if self.ecn.is_on() {
-            self.put_marks(place);
+            self.put_marks(place, turn);
         }
         if len > 0 {
             self.receiver.on_data_sent(now);
@@ -84,11 +93,11 @@ impl Connection {
     /// first of it after a reduction (RFC 3168 §6.1.2, §6.1.3, §6.1.5, §6.1.6). Pure acknowledgments are ECT(0) where they are
     /// subject to congestion control (RFC 5690 §4.1).
     #[inline(never)]
-    fn put_marks(&mut self, packet: &mut Packet) {
-        let first = packet.len > 0 && !packet.cause.is_source_retransmission() && packet.cause != Cause::Probe;
-        if first || packet.cause == Cause::Ack && self.ack_congestion.is_on() {
+    fn put_marks(&mut self, packet: &mut Packet, turn: Option<Turn>) {
+        let first = packet.len > 0 && turn == Some(Turn::First);
+        if first || turn.is_none() && self.ack_congestion.is_on() {
             packet.ecn = Ecn::Ect0;
-        } else if packet.cause.is_source_retransmission() {
+        } else if turn == Some(Turn::Again) {
             self.sender.on_sent_again();
         }
         if let Body::Tcp(segment) = &mut packet.body {

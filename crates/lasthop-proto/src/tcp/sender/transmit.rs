@@ -1,6 +1,6 @@
 //! What to send next: retransmissions, new data, probes of a closed window.
 
-use super::{Sender, Transmission};
+use super::{Sender, Transmission, Turn};
 use crate::event::Event;
 use crate::packet::Cause;
 use crate::seq::Seq;
@@ -127,7 +127,9 @@ impl Sender {
             return None;
         }
         let cause = if s.retries == 0 { Cause::Handshake } else { Cause::Timeout };
-        let syn = Transmission { seq: s.iss, len: 0, syn: Switch::On, fin: Switch::Off, push: Switch::Off, cause };
+        let (seq, off) = (s.iss, Switch::Off);
+        let turn = if s.retries == 0 { Turn::First } else { Turn::Again };
+        let syn = Transmission { seq, len: 0, syn: Switch::On, fin: off, push: off, turn, cause };
         self.book(now, syn);
         Some(syn)
     }
@@ -140,7 +142,8 @@ impl Sender {
         let len = data.min(end.since(seq));
         let fin = s.closed.is_on() && s.pos(seq) + u64::from(len) == data_end && end.gt(seq + len);
         let fin = if fin { Switch::On } else { Switch::Off };
-        Transmission { seq, len, syn: Switch::Off, fin, push: Switch::Off, cause }
+        let turn = if seq.lt(s.snd_max) { Turn::Again } else { Turn::First };
+        Transmission { seq, len, syn: Switch::Off, fin, push: Switch::Off, turn, cause }
     }
 
     /// The segment at `snd_nxt`, if the windows, Nagle's rule and the sender's silly-window rule let it go (RFC 9293
@@ -213,7 +216,8 @@ impl Sender {
             Push::Bursts => self.push(len, in_buffer - len, room - len, cause),
             Push::Never => Switch::Off,
         };
-        Some(Transmission { seq: self.state.snd_nxt, len, syn: Switch::Off, fin, push, cause })
+        let turn = if again { Turn::Again } else { Turn::First };
+        Some(Transmission { seq: self.state.snd_nxt, len, syn: Switch::Off, fin, push, turn, cause })
     }
 
     /// Whether bursts are counted, for a rule that asks where they end.
@@ -301,7 +305,7 @@ impl Sender {
                 return None;
             }
             let end = s.snd_nxt + s.flow_window();
-            let probe = self.segment(self.state.snd_nxt, end, Cause::Probe);
+            let probe = Transmission { turn: Turn::Probe, ..self.segment(self.state.snd_nxt, end, Cause::Probe) };
             self.book(now, probe);
             return Some(probe);
         }
@@ -310,7 +314,7 @@ impl Sender {
             WindowProbe::Empty => (s.snd_una - 1, 0),
         };
         let (off, cause) = (Switch::Off, Cause::Probe);
-        let probe = Transmission { seq, len, syn: off, fin: off, push: off, cause };
+        let probe = Transmission { seq, len, syn: off, fin: off, push: off, turn: Turn::Probe, cause };
         s.snd_max = s.snd_max.max(probe.end());
         self.probes = self.probes.saturating_add(1);
         self.unanswered = self.unanswered.saturating_add(1);

@@ -1,0 +1,24 @@
+//! Computes the digest of all sources that results depend on, and hands it to the crate as `LASTHOP_SOURCES`.
+//!
+//! Cargo runs this again when one of these sources changes, which rebuilds their crates and all their dependants anyway.
+
+use std::path::Path;
+
+#[path = "src/sources.rs"]
+mod sources;
+
+fn main() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    match sources::paths(&root) {
+        Ok(paths) => {
+            for path in &paths {
+                println!("cargo::rerun-if-changed={}", root.join(path).display());
+            }
+            match sources::digest(&root, &paths) {
+                Ok(digest) => println!("cargo::rustc-env=LASTHOP_SOURCES={digest}"),
+                Err(error) => println!("cargo::error={error}"),
+            }
+        }
+        Err(error) => println!("cargo::error={error}"),
+    }
+}

@@ -1,0 +1,98 @@
+//! Digest of the sources that results depend on. Used by the build script, and by this crate's tests.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::hash::Hasher;
+use std::path::Path;
+
+use siphasher::sip128::{Hasher128, SipHasher24};
+
+/// The crate whose results files and other processes continue. It and all its dependencies in the workspace count.
+const TOP: &str = "lasthop-study";
+
+/// Parts of a crate that its results depend on. Pages, templates, examples and tests are none.
+const PARTS: [&str; 3] = ["Cargo.toml", "src", "data"];
+
+/// Returns the files and folders that results depend on, relative to `root`, in a fixed order: the crates from [`TOP`] down, the
+/// built-in scenarios, and the versions of other projects' crates.
+///
+/// # Errors
+///
+/// Names the file that cannot be read.
+pub fn paths(root: &Path) -> Result<Vec<String>, String> {
+    let (mut crates, mut todo) = (BTreeSet::new(), vec![TOP.to_owned()]);
+    while let Some(name) = todo.pop() {
+        let manifest = read(&root.join(format!("crates/{name}/Cargo.toml")))?;
+        if crates.insert(name) {
+            todo.extend(dependencies(&String::from_utf8_lossy(&manifest)));
+        }
+    }
+    let of_crates = crates.iter().flat_map(|name| PARTS.map(|part| format!("crates/{name}/{part}")));
+    let paths = of_crates.chain(["scenarios".to_owned(), "Cargo.lock".to_owned()]);
+    Ok(paths.filter(|path| root.join(path).exists()).collect())
+}
+
+/// Returns the workspace's crates among the dependencies in a manifest, those for tests apart.
+fn dependencies(manifest: &str) -> Vec<String> {
+    let mut counts = false;
+    let mut found = Vec::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            counts = line.ends_with("dependencies]") && !line.contains("dev-dependencies");
+        } else if counts && line.starts_with("lasthop-") {
+            let name = line.split(['.', ' ', '=']).next().unwrap_or_default();
+            found.extend((name != "lasthop-identity").then(|| name.to_owned()));
+        }
+    }
+    found
+}
+
+/// Returns 16 hexadecimal digits that depend on names and contents of all files in `paths`, and on nothing else: not on the place
+/// of `root`, on times, on the order of folders on the disk, nor on how a checkout ends lines.
+///
+/// # Errors
+///
+/// Names the file that cannot be read.
+pub fn digest(root: &Path, paths: &[String]) -> Result<String, String> {
+    let mut files = BTreeSet::new();
+    for path in paths {
+        collect(root, path.clone(), &mut files)?;
+    }
+    let mut hasher = SipHasher24::new();
+    for path in files {
+        let bytes = lines_end_alike(read(&root.join(&path))?);
+        for part in [path.as_bytes(), &bytes] {
+            hasher.write(&(part.len() as u64).to_le_bytes());
+            hasher.write(part);
+        }
+    }
+    // Half of it tells builds apart as well, and can be read out.
+    Ok(format!("{:016x}", hasher.finish128().h1))
+}
+
+/// Adds all files in `path`, those apart that editors and file managers leave.
+fn collect(root: &Path, path: String, files: &mut BTreeSet<String>) -> Result<(), String> {
+    let place = root.join(&path);
+    if place.is_file() {
+        files.insert(path);
+        return Ok(());
+    }
+    let failed = |error: std::io::Error| format!("{}: {error}", place.display());
+    for entry in fs::read_dir(&place).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name().to_string_lossy().into_owned();
+        if !name.starts_with(['.', '#']) && !name.ends_with('~') {
+            collect(root, format!("{path}/{name}"), files)?;
+        }
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Replaces the line ends that git makes on Windows.
+fn lines_end_alike(bytes: Vec<u8>) -> Vec<u8> {
+    let is_before_end = |at: usize| bytes[at] == b'\r' && bytes.get(at + 1) == Some(&b'\n');
+    (0..bytes.len()).filter(|&at| !is_before_end(at)).map(|at| bytes[at]).collect()
+}

@@ -1,0 +1,324 @@
+//! Conditions under which an endpoint reads its TCP keys, and keys that are given although no endpoint reads them.
+
+use lasthop_proto::scheme::Scheme;
+use lasthop_proto::tcp::config::{Clock, DelayedAck, Recovery, RttRule, SackAlgorithm, TcpConfig};
+use lasthop_sim::network::Network;
+
+use crate::document::{Data, Item, Table};
+use crate::error::{Error, Place, Problem, Spot};
+use crate::reader::Value;
+use crate::spec::Spec;
+use crate::tcp_keys::KEYS;
+use crate::values::{ClockName, CongestionName, DelayedAckName};
+
+/// When a key has an effect.
+enum Effect {
+    /// With every endpoint.
+    Always,
+    /// With some endpoints only.
+    Needs(Need),
+}
+
+/// What an endpoint must have so that it reads a key.
+#[derive(Clone, Copy)]
+struct Need {
+    holds: fn(&TcpConfig) -> bool,
+    /// The condition in words, behind "needs".
+    words: &'static str,
+    /// The keys that it depends on, which the message shows with their values.
+    on: &'static [Shown],
+}
+
+/// A key that conditions depend on.
+#[derive(Clone, Copy)]
+enum Shown {
+    Recovery,
+    SackAlgorithm,
+    Congestion,
+    Timestamps,
+    Clock,
+    RttRule,
+    DelayedAck,
+}
+
+impl Shown {
+    fn of(self, config: &TcpConfig) -> String {
+        let (key, value) = match self {
+            Self::Recovery => ("recovery", config.recovery.show()),
+            Self::SackAlgorithm => ("sack_algorithm", config.sack_algorithm.show()),
+            Self::Congestion => ("congestion", CongestionName::of(config.congestion).show()),
+            Self::Timestamps => ("timestamps", config.timestamps.show()),
+            Self::Clock => ("clock", ClockName::of(config.clock).show()),
+            Self::RttRule => ("rtt_rule", config.rtt_rule.show()),
+            Self::DelayedAck => ("delayed_ack", DelayedAckName::of(config.delayed_ack).show()),
+        };
+        format!("{key} = {value}")
+    }
+}
+
+/// Only the sender of RFC 8985, with the congestion controls behind it.
+const RACK: Need =
+    Need { holds: |c| c.recovery == Recovery::Rack, words: "recovery = \"rack\"", on: &[Shown::Recovery] };
+/// Only the recoveries of the 1990s, which have windows of their own.
+const CLASSIC: Need =
+    Need { holds: |c| c.recovery != Recovery::Rack, words: "a recovery other than \"rack\"", on: &[Shown::Recovery] };
+/// Only recoveries that ask the peer for selective acknowledgments.
+const SELECTIVE: Need =
+    Need { holds: |c| c.recovery.uses_sack(), words: "recovery = \"sack\" or \"rack\"", on: &[Shown::Recovery] };
+const SACK: Need =
+    Need { holds: |c| c.recovery == Recovery::Sack, words: "recovery = \"sack\"", on: &[Shown::Recovery] };
+/// NewReno and the recoveries that hand unmarked losses to it. SMART does so too, with a peer that does not speak it.
+const PARTIAL: Need = Need {
+    holds: |c| matches!(c.recovery, Recovery::NewReno | Recovery::Eln | Recovery::ElnRxmt | Recovery::Smart),
+    words: "recovery = \"new-reno\", \"smart\", \"eln\" or \"eln-rxmt\"",
+    on: &[Shown::Recovery],
+};
+/// All that inflate the window, or leave it as if they had: every classic recovery but that of RFC 6675.
+const INFLATING: Need = Need {
+    holds: |c| c.recovery != Recovery::Rack && !is_rfc6675(c),
+    words: "a recovery other than \"rack\", and other than \"sack\" with sack_algorithm = \"rfc6675\"",
+    on: &[Shown::Recovery, Shown::SackAlgorithm],
+};
+const PREDICTED: Need = Need {
+    holds: |c| !matches!(c.recovery, Recovery::Rack | Recovery::Smart) && !is_rfc6675(c),
+    words: "recovery = \"reno\", \"new-reno\", \"eln\", \"eln-rxmt\", or \"sack\" with sack_algorithm = \"sack1\"",
+    on: &[Shown::Recovery, Shown::SackAlgorithm],
+};
+
+fn is_rfc6675(config: &TcpConfig) -> bool {
+    config.recovery == Recovery::Sack && config.sack_algorithm == SackAlgorithm::Rfc6675
+}
+
+/// The keys that not every endpoint reads. Values that must go together whatever the scheme (`slow_tick` and `clock`, `hystart` and
+/// `congestion`) are checked as they are read.
+const NEEDS: [(&str, Need); 32] = [
+    ("paws", Need { holds: |c| c.timestamps.is_on(), words: "timestamps = \"on\"", on: &[Shown::Timestamps] }),
+    ("sack_algorithm", SACK),
+    ("sack_blocks", SELECTIVE),
+    ("sack_eln", SACK),
+    (
+        "smart_rtt",
+        Need { holds: |c| c.recovery == Recovery::Smart, words: "recovery = \"smart\"", on: &[Shown::Recovery] },
+    ),
+    (
+        "tick_phase",
+        Need {
+            holds: |c| !matches!(c.clock, Clock::Fine) || matches!(c.rtt_rule, RttRule::Bsd | RttRule::Ns2),
+            words: "clock = \"ticks\" or \"jiffies\", or rtt_rule = \"bsd\" or \"ns2\"",
+            on: &[Shown::Clock, Shown::RttRule],
+        },
+    ),
+    (
+        "rtt_granularity",
+        Need {
+            holds: |c| match c.rtt_rule {
+                RttRule::Ns2 | RttRule::Rfc6298 => true,
+                RttRule::Bsd => !matches!(c.clock, Clock::Ticks { .. }),
+                RttRule::Linux => false,
+            },
+            words: "rtt_rule = \"ns2\" or \"rfc6298\", or \"bsd\" without clock = \"ticks\"",
+            on: &[Shown::RttRule, Shown::Clock],
+        },
+    ),
+    (
+        "sack_compression",
+        Need {
+            holds: |c| c.delayed_ack == DelayedAck::Linux && c.recovery.uses_sack(),
+            words: "delayed_ack = \"linux\", and recovery = \"sack\" or \"rack\"",
+            on: &[Shown::DelayedAck, Shown::Recovery],
+        },
+    ),
+    ("dsack", SELECTIVE),
+    ("send_autotune", RACK),
+    ("initial_ssthresh", CLASSIC),
+    ("congestion", RACK),
+    ("hystart", RACK),
+    ("window_reduction", RACK),
+    ("undo", RACK),
+    ("frto", RACK),
+    ("tlp", RACK),
+    ("small_queues", RACK),
+    ("growth", CLASSIC),
+    ("deflation", INFLATING),
+    ("limited_transmit", CLASSIC),
+    ("header_prediction", PREDICTED),
+    ("impure_duplicates", CLASSIC),
+    ("recovery_guard", INFLATING),
+    ("recovery_burst", PARTIAL),
+    ("partial_ack_timer", PARTIAL),
+    ("partial_deflation", PARTIAL),
+    (
+        "eln_inflation",
+        Need {
+            holds: |c| matches!(c.recovery, Recovery::Eln | Recovery::ElnRxmt),
+            words: "recovery = \"eln\" or \"eln-rxmt\"",
+            on: &[Shown::Recovery],
+        },
+    ),
+    (
+        "idle_restart",
+        Need {
+            holds: |c| c.recovery != Recovery::Rack || !c.congestion.paces(),
+            words: "a congestion control other than \"bbr\" and its like",
+            on: &[Shown::Recovery, Shown::Congestion],
+        },
+    ),
+    (
+        "send_quantum",
+        Need {
+            holds: |c| c.recovery == Recovery::Rack && c.congestion.paces(),
+            words: "recovery = \"rack\" with a congestion control that paces, as \"bbr\"",
+            on: &[Shown::Recovery, Shown::Congestion],
+        },
+    ),
+    ("window_edge", RACK),
+    ("push", RACK),
+];
+
+/// When the key of that name has an effect.
+fn effect(key: &str) -> Effect {
+    NEEDS.iter().find(|(name, _)| *name == key).map_or(Effect::Always, |(_, need)| Effect::Needs(*need))
+}
+
+/// What stands behind the value of `key` in an explained scenario, where none of these endpoints reads it.
+pub(crate) fn remark(key: &str, endpoints: &[&TcpConfig]) -> Option<String> {
+    match effect(key) {
+        Effect::Needs(need) if !endpoints.is_empty() && !endpoints.iter().any(|config| (need.holds)(config)) => {
+            Some(format!("no effect: needs {}", need.words))
+        }
+        Effect::Needs(_) | Effect::Always => None,
+    }
+}
+
+/// A TCP key that is given, and that no endpoint reads.
+#[derive(Debug)]
+pub struct Idle {
+    /// Its dotted path.
+    pub key: String,
+    /// The message for it.
+    pub error: Error,
+}
+
+/// A key as it is given.
+pub(crate) struct Given<'t> {
+    /// Dotted path of its table.
+    table: String,
+    key: &'static str,
+    item: &'t Item,
+}
+
+impl Given<'_> {
+    /// Its dotted path.
+    pub(crate) fn path(&self) -> String {
+        format!("{}.{}", self.table, self.key)
+    }
+
+    /// Whether the file gives it, and not an option.
+    pub(crate) fn is_in_file(&self) -> bool {
+        matches!(self.item.spot, Spot::Line(_))
+    }
+
+    /// The error, if no endpoint of these networks reads it. Each network comes with its scheme.
+    pub(crate) fn idle_in(&self, file: &str, spec: &Spec, networks: &[(&Scheme, &Network)]) -> Option<Idle> {
+        let Effect::Needs(need) = effect(self.key) else { return None };
+        let endpoints: Vec<&TcpConfig> =
+            networks.iter().flat_map(|(_, network)| endpoints(&self.table, spec, network)).collect();
+        if endpoints.is_empty() || endpoints.iter().any(|config| (need.holds)(config)) {
+            return None;
+        }
+        let mut found: Vec<String> = Vec::new();
+        for config in endpoints {
+            let shown: Vec<String> = need.on.iter().map(|key| key.of(config)).collect();
+            let shown = shown.join(", ");
+            if !found.contains(&shown) {
+                found.push(shown);
+            }
+        }
+        let names: Vec<&str> = networks.iter().map(|(scheme, _)| scheme.name).collect();
+        let message = format!(
+            "{} has no effect under {}: it needs {}, and the endpoints have {}; remove it, or give what it needs",
+            self.item.data.describe(),
+            names.join(", "),
+            need.words,
+            found.join("; or "),
+        );
+        let place = Place { file: file.to_owned(), spot: self.item.spot };
+        Some(Idle { key: self.path(), error: Error::new(place, Some(self.path()), Problem::Conflict(message)) })
+    }
+}
+
+/// The TCP keys that a scenario gives itself. A text that `explain` wrote has every key, and says in `given` which of them those are.
+pub(crate) fn given(root: &Table) -> Vec<Given<'_>> {
+    let mut found = Vec::new();
+    for (path, table) in tables(root) {
+        let listed: Option<Vec<&str>> = table.get("given").map(|item| match &item.data {
+            Data::Array(items) => items.iter().filter_map(|item| text(&item.data)).collect(),
+            data => text(data).into_iter().collect(),
+        });
+        for (key, item) in table.iter() {
+            let is_listed = listed.as_ref().is_none_or(|listed| listed.contains(&key));
+            let known = KEYS.iter().find(|known| **known == key);
+            if let Some(key) = known.filter(|_| is_listed || item.spot == Spot::Override) {
+                found.push(Given { table: path.clone(), key, item });
+            }
+        }
+    }
+    found
+}
+
+fn text(data: &Data) -> Option<&str> {
+    match data {
+        Data::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// Each table of TCP keys, with its path.
+fn tables(root: &Table) -> Vec<(String, &Table)> {
+    let mut found = Vec::new();
+    found.extend(inner(root, "tcp").map(|table| ("tcp".to_owned(), table)));
+    for (group, keys) in [("hosts", &["tcp"][..]), ("elements", &RELAY_ENDS)] {
+        for (name, item) in inner(root, group).into_iter().flat_map(Table::iter) {
+            let Data::Table(named) = &item.data else { continue };
+            let of = |key: &&str| Some((format!("{group}.{name}.{key}"), inner(named, key)?));
+            found.extend(keys.iter().filter_map(of));
+        }
+    }
+    if let Some(station) = inner(root, "base_station") {
+        let of = |key: &&str| Some((format!("base_station.{key}"), inner(station, key)?));
+        found.extend(RELAY_ENDS.iter().filter_map(of));
+    }
+    found
+}
+
+/// The tables of a relay's two endpoints, in the order of [`endpoints`](lasthop_sim::element::Element::endpoints).
+const RELAY_ENDS: [&str; 2] = ["wired_tcp", "wireless_tcp"];
+
+fn inner<'t>(table: &'t Table, key: &str) -> Option<&'t Table> {
+    match table.get(key) {
+        Some(Item { data: Data::Table(table), .. }) => Some(table),
+        _ => None,
+    }
+}
+
+/// The endpoints in `network` whose keys a table holds; none where it is about endpoints that the network does not have.
+pub(crate) fn endpoints<'n>(table: &str, spec: &Spec, network: &'n Network) -> Vec<&'n TcpConfig> {
+    let relays = network.elements.iter().filter_map(|element| element.element.endpoints());
+    if table == "tcp" {
+        let of_flows = network.flows.iter().flat_map(|flow| &flow.tcp);
+        return of_flows.chain(relays.flatten()).map(|config| &**config).collect();
+    }
+    if let Some(end) = RELAY_ENDS.iter().position(|key| table.rsplit('.').next() == Some(key)) {
+        return relays.map(|ends| &**ends[end]).collect();
+    }
+    let name = table.strip_prefix("hosts.").and_then(|rest| rest.strip_suffix(".tcp"));
+    let host = spec.nodes.names().position(|host| Some(host) == name);
+    let at = |flow: &'n lasthop_sim::network::FlowSpec| {
+        [flow.from, flow.to].into_iter().zip(&flow.tcp).filter(move |(node, _)| Some(node.0) == host)
+    };
+    network.flows.iter().flat_map(at).map(|(_, config)| &**config).collect()
+}
+
+#[cfg(test)]
+#[path = "tcp_effect_tests.rs"]
+mod tests;

@@ -1,0 +1,36 @@
+//! How many frames links hold, against what a run may hold.
+
+use super::{Carrier, Fabric};
+use crate::datagrams::CrossedDirection;
+use crate::leg::LegId;
+use crate::overflow::MOST_FRAMES;
+
+impl Fabric {
+    /// Whether there are, or were, more frames in queues and in flight than a run may hold.
+    #[inline]
+    pub fn overflows(&self) -> bool {
+        self.pool.places() > MOST_FRAMES || self.is_crossed() && self.with_datagrams() > MOST_FRAMES
+    }
+
+    /// The same with the datagrams that take up none of the pool.
+    fn with_datagrams(&self) -> usize {
+        self.pool.places() + self.crossings().map(CrossedDirection::held).sum::<usize>()
+    }
+
+    /// The leg that holds most frames.
+    pub fn fullest(&self) -> LegId {
+        let held = |leg: &LegId| self.held(&self.legs[leg.0 as usize].carrier);
+        (0..self.legs.len() as u32).map(LegId).max_by_key(held).unwrap_or(LegId(0))
+    }
+
+    fn held(&self, carrier: &Carrier) -> usize {
+        match carrier {
+            Carrier::Own(wire) => wire.held(),
+            Carrier::Managed(wire) => wire.held(),
+            Carrier::Crossed(wire) => wire.held(),
+            Carrier::Shared(medium, direction) => self.media[*medium].waiting(*direction),
+            Carrier::Channel(channel, station) => self.channels[*channel].channel.waiting(*station),
+            Carrier::Cut(carrier) => self.held(carrier),
+        }
+    }
+}
