@@ -195,7 +195,9 @@ fn ending(trace: &Trace, course: Course, same_node: &dyn Fn(u16, u16) -> bool) -
     match course {
         Course::Underway => (None, Fate::Underway),
         Course::Dropped(index, DropReason::Channel | DropReason::Handoff) => (at(index), Fate::Lost),
-        Course::Dropped(index, DropReason::Queue | DropReason::Aqm) => (at(index), Fate::QueueFull),
+        Course::Dropped(index, DropReason::Queue | DropReason::Aqm | DropReason::Policer) => {
+            (at(index), Fate::QueueFull)
+        }
         Course::Dropped(index, DropReason::Filtered) => (at(index), Fate::Filtered),
         Course::Arrived(index) => (at(index), arrival(trace, index, same_node)),
     }

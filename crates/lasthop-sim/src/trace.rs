@@ -84,6 +84,8 @@ pub enum DropReason {
     Aqm,
     /// The queue took it out: an acknowledgment behind it says all that it says.
     Filtered,
+    /// A policer had no tokens left for it.
+    Policer,
     /// The channel destroyed it.
     Channel,
     /// The host that moves is not at this link, or left before it was across. What waited may be sent elsewhere.
@@ -97,6 +99,7 @@ impl DropReason {
             Self::Queue => "queue",
             Self::Aqm => "aqm",
             Self::Filtered => "filtered",
+            Self::Policer => "policer",
             Self::Channel => "channel",
             Self::Handoff => "handoff",
         }

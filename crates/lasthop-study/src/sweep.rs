@@ -173,7 +173,7 @@ impl Sweep {
             OCCASIONAL.iter().zip(0..).filter(|(_, at)| points.iter().any(|(_, has)| has[*at])).collect();
         sweep.points = points.into_iter().flat_map(|(points, _)| points).collect();
         if let Some(point) = sweep.points.first() {
-            sweep.measures = measures::columns(&sweep.task(point)?.network);
+            sweep.measures = measures::metered_columns(&sweep.task(point)?.network);
         }
         // The first point may be one without what others have.
         sweep.measures.retain(|(name, _)| !OCCASIONAL.iter().any(|count| count.name == name));
@@ -216,7 +216,7 @@ impl Sweep {
     }
 
     fn task(&self, point: &Point) -> Result<Task, lasthop_scenario::Error> {
-        Task::new(&self.scenario_at(&point.values)?, point.scheme, self.seed, self.runs)
+        Ok(Task::new(&self.scenario_at(&point.values)?, point.scheme, self.seed, self.runs)?.metered())
     }
 
     /// Whether some points are the same runs as others.

@@ -29,16 +29,19 @@ const TWO_ENDED: [&str; 4] = ["LINK-ARQ", "LINK-FEC", "LINK-HYBRID", "AIRMAIL"];
 
 const DISCUSSED: [&str; 1] = ["SPLIT-SRP"];
 
-const MEASURES: [&str; 13] = [
+const MEASURES: [&str; 16] = [
     "throughput",
     "internet_goodput",
     "radio_goodput",
+    "radio_loss",
+    "frames_lost",
+    "queue_drops",
     "timeouts",
     "relay_timeouts",
     "recoveries",
     "source_retransmissions",
     "local_retransmissions",
-    "losses",
+    "segments_lost",
     "repaired_locally",
     "repaired_twice",
     "dupacks_suppressed",
@@ -72,7 +75,7 @@ fn run_reports_every_measure() {
     assert!(text.starts_with("Tiny\nLL, 3 runs from seed 5\n"), "{text}");
     assert!(MEASURES.iter().all(|measure| text.contains(measure)), "{text}");
     let json = bench.json("run tiny.toml --scheme LL --runs 3 --seed 5 --json");
-    assert_eq!(keys(&json), ["scenario", "scheme", "seed", "runs", "measures"]);
+    assert_eq!(keys(&json), ["scenario", "scheme", "seed", "runs", "measures", "links"]);
     assert_eq!(
         (&json["scenario"], &json["scheme"], &json["seed"], &json["runs"]),
         (&"Tiny".into(), &"LL".into(), &5.into(), &3.into())

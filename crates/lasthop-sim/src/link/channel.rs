@@ -96,6 +96,13 @@ impl SharedChannel {
         self.stations[id.0].queue.len()
     }
 
+    /// Time for which a station has been on the air until `now`.
+    pub fn busy(&self, now: Instant, id: StationId) -> Duration {
+        let on_air = self.hops[id.hop()].on_air.filter(|(direction, _)| *direction == id.direction());
+        let later = on_air.map_or(Duration::ZERO, |(_, sent)| sent.after(now));
+        self.stations[id.0].busy.saturating_sub(later)
+    }
+
     /// A frame that a managed queue dropped, who was to send it, and why it was dropped.
     pub fn take_dropped(&mut self) -> Option<(StationId, Frame, DropReason)> {
         self.stations.iter_mut().enumerate().find_map(|(index, station)| {
@@ -123,7 +130,7 @@ impl SharedChannel {
             let Some(frame) = station.queue.pop(now) else { continue };
             let hop = &mut self.hops[id.hop()];
             let end = now + station.time.of(frame.bytes()) + hop.frame_overhead;
-            hop.on_air = Some((id.direction(), InFlight { start: now, end, frame }));
+            hop.on_air = Some((id.direction(), station.transmits(InFlight { start: now, end, frame })));
             if !station.queue.is_empty() {
                 self.claims.push(id);
             }

@@ -105,6 +105,8 @@ pub struct ManagedDirection {
     busy_until: Instant,
     delay: Duration,
     time: TransmissionTime,
+    /// Time of all transmissions that have begun.
+    busy: Duration,
 }
 
 impl ManagedDirection {
@@ -116,7 +118,13 @@ impl ManagedDirection {
             busy_until: Instant::ZERO,
             delay,
             time: TransmissionTime::new(spec.rate),
+            busy: Duration::ZERO,
         })
+    }
+
+    /// Time for which it has transmitted until `now`.
+    pub fn busy(&self, now: Instant) -> Duration {
+        self.busy.saturating_sub(self.frames.iter().fold(Duration::ZERO, |later, sent| later + sent.after(now)))
     }
 
     /// Takes a frame to send, which shows what `look` sees. What is dropped for it, itself perhaps, is in [`Self::take_dropped`].
@@ -137,11 +145,13 @@ impl ManagedDirection {
             let (start, end) = (self.busy_until, self.busy_until + self.time.of(frame.bytes()));
             self.frames.push_back(InFlight { start, end, frame });
             self.busy_until = end;
+            self.busy = self.busy + end.since(start);
         }
     }
 
     /// Takes out all frames, but for those that the queue drops.
     pub fn cut(&mut self, now: Instant) -> Cut {
+        self.busy = self.busy(now);
         let sent = self.frames.drain(..).map(|sent| sent.frame).collect();
         self.busy_until = now;
         Cut { sent, waiting: std::iter::from_fn(|| self.queue.pop(now)).collect() }

@@ -16,6 +16,8 @@ pub(super) struct Station {
     pub queue: StationQueue,
     /// What has left the air, in order.
     pub propagating: VecDeque<InFlight>,
+    /// Time on the air of all transmissions that have begun, with the overhead of each frame.
+    pub busy: Duration,
 }
 
 impl Station {
@@ -25,7 +27,14 @@ impl Station {
             time: TransmissionTime::new(spec.rate),
             queue: StationQueue::new(&spec.queue),
             propagating: VecDeque::new(),
+            busy: Duration::ZERO,
         }
+    }
+
+    /// A transmission begins.
+    pub fn transmits(&mut self, sent: InFlight) -> InFlight {
+        self.busy = self.busy + sent.end.since(sent.start);
+        sent
     }
 }
 
@@ -157,9 +166,17 @@ impl SharedMedium {
         self.stations[direction.index()].queue.len()
     }
 
+    /// Time for which it has been on the air in a direction until `now`.
+    pub fn busy(&self, now: Instant, direction: Direction) -> Duration {
+        let on_air = self.on_air.filter(|(on_air, _)| *on_air == direction);
+        let later = on_air.map_or(Duration::ZERO, |(_, sent)| sent.after(now));
+        self.stations[direction.index()].busy.saturating_sub(later)
+    }
+
     /// Takes out all frames of a direction, but for those that a managed queue drops. Nothing moves before the other direction is empty
     /// too.
     pub fn cut(&mut self, now: Instant, direction: Direction) -> Cut {
+        self.stations[direction.index()].busy = self.busy(now, direction);
         let station = &mut self.stations[direction.index()];
         let mut sent: Vec<Frame> = station.propagating.drain(..).map(|sent| sent.frame).collect();
         let waiting = std::iter::from_fn(|| station.queue.pop(now)).collect();
@@ -174,7 +191,7 @@ impl SharedMedium {
             let start = if turns { now + self.turnaround } else { now };
             let end = start + station.time.of(frame.bytes()) + self.frame_overhead;
             self.last = Some(direction);
-            self.on_air = Some((direction, InFlight { start, end, frame }));
+            self.on_air = Some((direction, station.transmits(InFlight { start, end, frame })));
         }
     }
 

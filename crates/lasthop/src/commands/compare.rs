@@ -7,6 +7,7 @@ use lasthop_scenario::Scenario;
 use lasthop_sim::element::Role;
 use lasthop_sim::network::Network;
 use lasthop_study::meaning::{Meaning, meanings};
+use lasthop_study::measures::links::{LinkRow, links, links_json};
 use lasthop_study::measures::{Summary, find, summaries_json, summarise};
 use lasthop_study::replicate::{Cut, Task, run_in_rounds};
 use serde_json::{Value, json};
@@ -57,6 +58,8 @@ struct Line {
     /// Runs that ended.
     runs: usize,
     summaries: Vec<Summary>,
+    /// Both directions of each link.
+    links: Vec<LinkRow>,
     /// Whether there is a relay, whose timeouts count.
     relay: bool,
     /// What it rests on when no run has ended.
@@ -91,11 +94,12 @@ pub fn execute(args: &CompareArgs) -> Result<(), Error> {
             let at = places.iter().position(|place| *place == meaning.runs_of).unwrap_or_default();
             let (network, reports) = (&tasks[at].network, &reports[at]);
             let cut = if reports.is_empty() { progress.cut(at) } else { None };
-            let summaries = match &cut {
-                Some(cut) => summarise(network, std::slice::from_ref(&cut.report)),
-                None => summarise(network, reports),
+            let measured = match &cut {
+                Some(cut) => std::slice::from_ref(&cut.report),
+                None => reports,
             };
-            Line { meaning, runs: reports.len(), summaries, relay: has_relay(network), cut }
+            let (summaries, links) = (summarise(network, measured), links(network, measured));
+            Line { meaning, runs: reports.len(), summaries, links, relay: has_relay(network), cut }
         })
         .collect();
     let most = lines.iter().map(|line| line.runs).max().unwrap_or(0);
@@ -124,6 +128,7 @@ fn line_json(line: &Line) -> Value {
     let mut object = json!({
         "scheme": line.meaning.scheme.name,
         "measures": summaries_json(&line.summaries),
+        "links": links_json(&line.links),
         "runs": line.runs,
         "same_as": line.meaning.same_as.map(|scheme| scheme.name),
         "remark": line.meaning.remark(),

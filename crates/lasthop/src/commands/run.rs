@@ -2,6 +2,7 @@
 
 use std::io::{Write, stdout};
 
+use lasthop_study::measures::links::{links, links_json};
 use lasthop_study::measures::{summaries_json, summarise};
 use lasthop_study::replicate::{Task, run_all};
 use serde_json::json;
@@ -23,10 +24,11 @@ pub fn execute(args: &RunArgs) -> Result<(), Error> {
     progress.finish();
     // Of a run that takes hours, its beginning is better than nothing.
     let cut = if reports.is_empty() { progress.cut(0) } else { None };
-    let summaries = match &cut {
-        Some(cut) => summarise(&task.network, std::slice::from_ref(&cut.report)),
-        None => summarise(&task.network, &reports),
+    let measured = match &cut {
+        Some(cut) => std::slice::from_ref(&cut.report),
+        None => &reports,
     };
+    let summaries = summarise(&task.network, measured);
     if args.json.json {
         let mut object = json!({
             "scenario": scenario.title(),
@@ -34,6 +36,7 @@ pub fn execute(args: &RunArgs) -> Result<(), Error> {
             "seed": seed,
             "runs": reports.len(),
             "measures": summaries_json(&summaries),
+            "links": links_json(&links(&task.network, measured)),
         });
         if let Some(cut) = &cut {
             object["cut_at"] = json!(cut.at.as_secs_f64());
