@@ -8,11 +8,10 @@ use lasthop_proto::node::Why;
 use lasthop_proto::packet::{Body, Packet, Side};
 use lasthop_proto::time::{Duration, Instant};
 
-use crate::endpoint::index as endpoint;
 use crate::leg::LegId;
 use crate::link::{Frame, Handle};
 use crate::measure::{DelayHistogram, DelayStats, Delays};
-use crate::network::Network;
+use crate::network::{FlowSpec, Network};
 
 /// Stamps that are kept of the packets that an element holds.
 const HELD: usize = 8192;
@@ -98,7 +97,7 @@ pub struct Meter {
 impl Meter {
     /// Nothing yet of a run of `network`.
     pub fn new(network: &Network) -> Self {
-        let flow = |flow: &crate::network::FlowSpec| FlowMeter {
+        let flow = |flow: &FlowSpec| FlowMeter {
             sender: flow.app.counted_at().peer(),
             rtt: DelayHistogram::default(),
             queueing: DelayHistogram::default(),
@@ -192,8 +191,7 @@ impl Meter {
 
     /// Whether round trips of the endpoint of that index are measured: it sends its flow's data.
     pub fn samples(&self, index: usize) -> bool {
-        let flow = &self.flows[index / 2];
-        endpoint(lasthop_proto::packet::FlowId(index as u32 / 2), flow.sender) == index
+        self.flows[index / 2].sender.index() == index % 2
     }
 
     /// The sender of the flow with that index has sampled a round trip.

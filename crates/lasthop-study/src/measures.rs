@@ -3,6 +3,7 @@
 mod delays;
 pub mod flows;
 pub mod links;
+pub mod rows;
 
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::tcp::config::Switch;

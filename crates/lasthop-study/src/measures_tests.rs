@@ -1,3 +1,4 @@
+use lasthop_proto::scheme::Scheme;
 use lasthop_scenario::Scenario;
 
 use super::*;
@@ -47,9 +48,10 @@ fn jains_index_is_one_for_equals_and_falls_to_one_over_their_number() {
     assert_eq!(jain(&[0.0, 0.0]), None);
 }
 
-/// Fairness is measured where some transfers cross a lossy link and others do not; judgements where radios judge.
+/// Jain's index is there with several transfers, the throughputs by kind where some cross a lossy link and others do not;
+/// judgements where radios judge.
 #[test]
-fn fairness_needs_both_kinds_of_transfers() {
+fn fairness_needs_several_transfers() {
     let names = |scenario: &str| {
         let scenario = Scenario::builtin(scenario).unwrap();
         columns(&scenario.network(scenario.scheme()).unwrap()).into_iter().map(|(name, _)| name).collect::<Vec<_>>()
@@ -61,6 +63,9 @@ fn fairness_needs_both_kinds_of_transfers() {
     };
     assert_eq!(of("mixed-losses"), ours[..3]);
     assert_eq!(of("wavelan-lan"), [""; 0]);
+    let two = Scenario::builtin("wavelan-lan").unwrap().with_overrides(&[("flows.bulk.count", "2")]).unwrap();
+    let two = columns(&two.network(two.scheme()).unwrap());
+    assert!(two.iter().any(|(name, _)| name == "fairness") && !two.iter().any(|(name, _)| name == "lossy_throughput"));
     assert_eq!(of("packet-radio-chain"), ours[3..]);
 }
 
@@ -96,4 +101,45 @@ fn values_carry_samples_from_one_process_to_another() {
         let goodput = samples.columns().iter().position(|(name, _)| name == "wired_goodput").unwrap();
         assert_eq!(samples.column(goodput).flatten().count(), if limit == "1 ms" { 0 } else { 3 });
     }
+}
+
+/// A link that loses 15 % of its frames reads as 15 %; segments, each counted once, are fewer.
+#[test]
+fn losses_are_counted_as_frames() {
+    let scenario = Scenario::builtin("farm-radio").unwrap();
+    let values = [("links.radio.errors.frame_loss", "15 %"), ("limit", "20 s")];
+    let scenario = scenario.with_overrides(&values).unwrap();
+    let task = Task::new(&scenario, Scheme::by_name("SNOOP").unwrap(), 1, 1).unwrap();
+    let report = run_all(std::slice::from_ref(&task), 1, &Silent).remove(0).remove(0);
+    let measures = measures(&task.network, &report);
+    let of = |name: &str| measures.iter().find(|measure| measure.name == name).map(|measure| measure.value).unwrap();
+    assert!((of("radio_loss") - 15.0).abs() < 0.7, "{}", of("radio_loss"));
+    assert!(of("frames_lost") > of("segments_lost"), "acknowledgments and copies count as well");
+    let down = &report.links[1][0];
+    assert!(of("segments_lost") < 0.14 * down.frames as f64, "each segment once");
+    assert!(!measures.iter().any(|measure| measure.name == "internet_loss"), "this link has no error model");
+}
+
+/// Metered runs have the same counts as others, and the columns that they say.
+#[test]
+fn metered_runs_have_more_columns_and_the_same_values() {
+    let scenario = Scenario::builtin("call-radio").unwrap().with_overrides(&[("limit", "10 s")]).unwrap();
+    let plain = Task::new(&scenario, Scheme::by_name("SNOOP").unwrap(), 1, 1).unwrap();
+    let metered = plain.clone().metered();
+    let of = |task: &Task| {
+        let report = run_all(std::slice::from_ref(task), 1, &Silent).remove(0).remove(0);
+        measures(&task.network, &report)
+    };
+    let (few, many) = (of(&plain), of(&metered));
+    let names = |measures: &[Measure]| measures.iter().map(|measure| measure.name.clone()).collect::<Vec<_>>();
+    let delays = |name: &String| need_metering(std::iter::once(name.as_str()));
+    assert!(!names(&few).iter().any(delays));
+    assert_eq!(names(&many).iter().filter(|name| delays(name)).count(), 9, "three distributions, three quantiles each");
+    let without: Vec<Measure> = many.iter().filter(|measure| !delays(&measure.name)).cloned().collect();
+    assert_eq!(without, few);
+    let known: Vec<String> = metered_columns(&metered.network).into_iter().map(|(name, _)| name).collect();
+    assert!(names(&many).iter().all(|name| known.contains(name)));
+    // The call's own log, which counts each packet once, agrees.
+    let value = |name: &str| many.iter().find(|measure| measure.name == name).unwrap().value;
+    assert!((value("one_way_delay_p95") / value("call_delay_p95") - 1.0).abs() < 0.02);
 }

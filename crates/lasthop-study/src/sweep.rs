@@ -215,7 +215,12 @@ impl Sweep {
         ))
     }
 
-    fn task(&self, point: &Point) -> Result<Task, lasthop_scenario::Error> {
+    /// The runs of a point, metered.
+    ///
+    /// # Errors
+    ///
+    /// When its scenario does not hold, which is found out when the sweep is made.
+    pub fn task(&self, point: &Point) -> Result<Task, lasthop_scenario::Error> {
         Ok(Task::new(&self.scenario_at(&point.values)?, point.scheme, self.seed, self.runs)?.metered())
     }
 

@@ -100,7 +100,7 @@ impl Fabric {
     }
 
     /// A frame is handed to a link: records it, and notes when.
-    #[cold]
+    #[inline(never)]
     pub(super) fn watch_sent(&mut self, now: Instant, id: LegId, frame: Frame) {
         if let Some(meter) = &mut self.meter {
             meter.queue(now, frame.handle());

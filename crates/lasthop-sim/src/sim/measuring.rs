@@ -52,7 +52,7 @@ impl Simulation {
     }
 
     /// A packet of a metered run comes to a node.
-    #[cold]
+    #[inline(never)]
     pub(super) fn measure_delivery(&mut self, now: Instant, receiver: Receiver, handle: Handle) {
         let packet = self.fabric.pool.get(handle);
         let Some(meter) = &mut self.fabric.meter else { return };
