@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from matplotlib.axes import Axes
 
     from ._types import Points
@@ -30,15 +32,21 @@ def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
     return made
 
 
-def _series_before(ax: Axes) -> int:
-    """How many series an earlier call drew here: those of another scheme, as a rule."""
-    return len({label.removesuffix(_RETRANSMITTED) for label in ax.get_legend_handles_labels()[1]})
+def _places(ax: Axes, names: Iterable[str]) -> dict[str, int]:
+    """The place of each name among all that were drawn here, and of those that another plot of the same run shows: so a name
+    has one colour in all plots of the same runs."""
+    known: list[str] = getattr(ax, "_lasthop_names", [])
+    known.extend(name for name in dict.fromkeys(names) if name not in known)
+    ax._lasthop_names = known  # type: ignore[attr-defined]
+    return {name: place for place, name in enumerate(known)}
 
 
-def sequence(series: list[tuple[str, Points, Points]], title: str, ax: Axes | None) -> Axes:
-    """A dot a packet, a cross for each sent again."""
+def sequence(series: list[tuple[str, Points, Points]], title: str, ax: Axes | None, names: Iterable[str] = ()) -> Axes:
+    """A dot a packet, a cross for each sent again. ``names`` are those of all series of the run, in the order of their colours."""
     ax = _axes(ax, (8.0, 4.5))
-    for number, (name, sent, again) in enumerate(series, start=_series_before(ax)):
+    places = _places(ax, [*names, *(name for name, *_ in series)])
+    for name, sent, again in series:
+        number = places[name]
         colour = _COLOURS[number % len(_COLOURS)]
         # A base station may only repeat what others sent.
         if len(sent[0]) > 0:
@@ -50,11 +58,12 @@ def sequence(series: list[tuple[str, Points, Points]], title: str, ax: Axes | No
     return _finish(ax, title, "sequence number (KB)")
 
 
-def window(series: list[tuple[str, Points]], title: str, ax: Axes | None) -> Axes:
-    """A step for each change."""
+def window(series: list[tuple[str, Points]], title: str, ax: Axes | None, names: Iterable[str] = ()) -> Axes:
+    """A step for each change. ``names`` are those of all series of the run, in the order of their colours."""
     ax = _axes(ax, (8.0, 4.5))
-    for number, (name, points) in enumerate(series, start=_series_before(ax)):
-        colour = _COLOURS[number % len(_COLOURS)]
+    places = _places(ax, [*names, *(name for name, _ in series)])
+    for name, points in series:
+        colour = _COLOURS[places[name] % len(_COLOURS)]
         ax.step(*points, where="post", linewidth=1.2, color=colour, label=name)
     return _finish(ax, title, "congestion window (KB)")
 

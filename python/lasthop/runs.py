@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from . import _html, _lasthop
 from ._tables import metadata, table
-from ._types import Floats, Progress
+from ._types import Column, Floats, Progress
 from .scenario import JOBS, RUNS, SEEDS, Scenario, ScenarioLike, SchemeLike, count, scheme_name, scheme_names
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Estimate:
         mean: in ``unit``.
         ci95: half the width of the interval; ``None`` for a single run.
         runs: how many runs have this measure.
-        unit: ``Mbps``, ``percent`` or ``count``.
+        unit: ``Mbps``, ``ms``, ``percent``, ``count`` and the like (docs/output.md).
     """
 
     mean: float
@@ -60,6 +60,19 @@ class _Measured:
     runs: int
     _core: _lasthop.Sweep = field(repr=False)
     _values: list[Floats] = field(repr=False)
+    _flows: list[Column] = field(repr=False)
+    _links: list[Column] = field(repr=False)
+
+    @cached_property
+    def flows(self) -> pa.Table:
+        """A row a scheme and flow: ``scheme``, ``flow``, ``kind``, ``from``, ``to``, then for each metric its mean over the runs,
+        and under ``NAME_ci95`` half the width of its 95 % interval (docs/output.md)."""
+        return table(self._flows, self._about())
+
+    @cached_property
+    def links(self) -> pa.Table:
+        """A row a scheme, link and direction: ``scheme``, ``link``, ``from``, ``to``, then means and intervals as in :attr:`flows`."""
+        return table(self._links, self._about())
 
     def _estimates(self, point: int) -> dict[str, Estimate]:
         summaries = self._core.summaries(self._values[point])
@@ -190,8 +203,8 @@ def run(
     """
     scenario = Scenario.open(scenario)
     name = scenario.scheme if scheme is None else scheme_name(scheme)
-    sweep, values, seed, runs = _measure(scenario, [name], runs, seed, jobs, progress)
-    return RunResult(scenario, seed, runs, sweep, values, name)
+    measured = _measure(scenario, [name], runs, seed, jobs, progress)
+    return RunResult(scenario, *measured, name)
 
 
 def compare(
@@ -218,8 +231,8 @@ def compare(
     """
     scenario = Scenario.open(scenario)
     names = scheme_names(schemes, scenario._core.usual_schemes())
-    sweep, values, seed, runs = _measure(scenario, names, runs, seed, jobs, progress)
-    return Comparison(scenario, seed, runs, sweep, values, tuple(names))
+    measured = _measure(scenario, names, runs, seed, jobs, progress)
+    return Comparison(scenario, *measured, tuple(names))
 
 
 def _measure(
@@ -229,12 +242,13 @@ def _measure(
     seed: int | None,
     jobs: int | None,
     progress: Progress | None,
-) -> tuple[_lasthop.Sweep, list[Floats], int, int]:
+) -> tuple[int, int, _lasthop.Sweep, list[Floats], list[Column], list[Column]]:
     runs = count("runs", runs, scenario.runs, RUNS)
     seed = count("seed", seed, scenario.seed, SEEDS)
     # A sweep in which nothing is varied.
     sweep = _lasthop.Sweep(scenario._core, [], names, seed, runs)
-    return sweep, sweep.samples(count("jobs", jobs, 0, JOBS), progress), seed, runs
+    values, flows, links = sweep.details(count("jobs", jobs, 0, JOBS), progress)
+    return seed, runs, sweep, values, flows, links
 
 
 class Trace:
@@ -259,7 +273,10 @@ class Trace:
     def table(self) -> pa.Table:
         """A row a record, in order of time, with the columns of docs/trace-format.md: ``time`` in seconds, ``seq``, ``len``,
         ``ack``, ``window``, ``cwnd`` and ``ssthresh`` as numbers, all others as texts. What does not apply is null."""
-        values = metadata(
+        return table(self._core.columns(), self._metadata(), {"time": "s", "len": "bytes", "cwnd": "bytes", "ssthresh": "bytes"})
+
+    def _metadata(self) -> dict[str, str]:
+        return metadata(
             scenario=self.scenario.title,
             file=self.scenario.file,
             scheme=self.scheme,
@@ -267,7 +284,6 @@ class Trace:
             run=self.run,
             toml=self.scenario.to_toml(),
         )
-        return table(self._core.columns(), values, {"time": "s", "len": "bytes", "cwnd": "bytes", "ssthresh": "bytes"})
 
     @cached_property
     def packets(self) -> pa.Table:
@@ -299,6 +315,24 @@ class Trace:
         """What the run measured, by name (docs/output.md)."""
         return {name: value for name, _, value in self._core.measures}
 
+    def series(self, interval: float = 0.1) -> pa.Table:
+        """The run over time: ``time`` in seconds; of each flow its throughput in Mbps (``FLOW_throughput``) and mean round trip in
+        ms (``FLOW_rtt``; of datagrams and calls ``FLOW_one_way_delay``) since the row before; of each link the packets that wait
+        (``LINK_down_queue``, ``LINK_up_queue``). The same columns as ``lasthop run --series`` writes.
+
+        Args:
+            interval: seconds between two rows.
+
+        Raises:
+            ValueError: the interval is not positive, or so short that the table would not fit into memory.
+        """
+        nanos = round(interval * 1e9)
+        if nanos <= 0:
+            raise ValueError(f"the interval is {interval} s; give a positive number of seconds")
+        columns = self._core.series(nanos)
+        units = {"throughput": "Mbps", "rtt": "ms", "delay": "ms", "queue": "packets", "time": "s"}
+        return table(columns, self._metadata(), {name: units[name.rpartition("_")[2]] for name, *_ in columns})
+
     def plot_sequence(self, *, flow: str | None = None, ax: Axes | None = None) -> Axes:
         """The packets of a flow over time, at each sender of its data: a dot each, and a cross for those sent again.
         Needs matplotlib.
@@ -312,7 +346,8 @@ class Trace:
         """
         from . import plots
 
-        return plots.sequence(self._core.sequences(flow or self.flows[0]), self.scenario.title, ax)
+        series = self._core.sequences(flow or self.flows[0])
+        return plots.sequence(series, self.scenario.title, ax, [name for name, *_ in series])
 
     def plot_window(self, *, flow: str | None = None, ax: Axes | None = None) -> Axes:
         """The congestion window of a flow over time, at each sender of its data. Needs matplotlib.
@@ -326,7 +361,9 @@ class Trace:
         """
         from . import plots
 
-        return plots.window(self._core.windows(flow or self.flows[0]), self.scenario.title, ax)
+        name = flow or self.flows[0]
+        names = [series for series, *_ in self._core.sequences(name)]
+        return plots.window(self._core.windows(name), self.scenario.title, ax, names)
 
     def to_pcapng(self, path: str | os.PathLike[str], *, point: str | None = None) -> None:
         """Writes a capture for Wireshark.

@@ -39,6 +39,32 @@ def test_compare_has_the_numbers_of_the_command(command: Command, small: lasthop
         assert as_json(result[row["scheme"]]) == row["measures"]
 
 
+def test_flows_and_links_have_the_numbers_of_the_command(command: Command, small: lasthop.Scenario) -> None:
+    told: Any = command.json("compare", "small.toml", "--schemes", "E2E,LL", "--runs", "4")
+    result = lasthop.compare(small, ["E2E", "LL"], runs=4)
+    for key, table, label in [("flows", result.flows, "flow"), ("links", result.links, "link")]:
+        rows = table.to_pylist()
+        expected = [(scheme["scheme"], row) for scheme in told["schemes"] for row in scheme[key]]
+        assert len(rows) == len(expected) > 1
+        for row, (scheme, one) in zip(rows, expected, strict=True):
+            assert (row["scheme"], row[label], row["from"], row["to"]) == (scheme, one[label], one["from"], one["to"])
+            for name, measure in one["measures"].items():
+                assert (row[name], row[f"{name}_ci95"]) == (measure["mean"], measure["ci95"]), name
+    assert lasthop.run(small, "LL", runs=4).flows["rtt_p50"].to_pylist()[0] > 0
+
+
+def test_a_series_is_that_of_the_command(command: Command, small: lasthop.Scenario, tmp_path: Path) -> None:
+    trace = lasthop.trace(small, "LL")
+    table = trace.series(0.05)
+    path = tmp_path / "series.csv"
+    command.text("run", "small.toml", "--scheme", "LL", "--series", str(path), "--interval", "50 ms")
+    rows = list(csv.DictReader(io.StringIO(path.read_text())))
+    assert table.column_names == list(rows[0])
+    assert [float(row["time"]) for row in rows] == table["time"].to_pylist()
+    with pytest.raises(ValueError, match="interval"):
+        trace.series(0)
+
+
 def test_schemes_that_are_the_same_run_say_so(command: Command, small: lasthop.Scenario) -> None:
     names = ["E2E", "E2E-IETF-SACK", "LL"]
     result = lasthop.compare(small.set({"tcp.recovery": "sack"}), names, runs=1)

@@ -413,7 +413,7 @@ impl Air {
             if self.monitor.is_some()
                 && let Some(stored) = self.frames.get_mut(handle.0 as usize)
             {
-                stored.started = sent.started();
+                stored.started = sent.start();
             }
             if sent.frame.is_marked() {
                 self.links[index].report[direction.index()].marks += 1;

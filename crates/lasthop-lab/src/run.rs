@@ -304,7 +304,8 @@ fn report(
     }
     let end = flows.iter().map(|flow| flow.end).max().unwrap_or_default();
     let mobility = emulated.carried.moves.as_ref().map(|moves| moves.report);
-    Ok(Report { flows, sessions: Vec::new(), links, mobility, end, frames: emulated.carried.frames, overflow: None })
+    let (frames, sessions) = (emulated.carried.frames, Vec::new());
+    Ok(Report { flows, sessions, links, mobility, end, ended: end, frames, overflow: None, delays: None })
 }
 
 /// The points that the bytes which a flow delivered went through, and how many each: with a host that moves, in proportion to what came

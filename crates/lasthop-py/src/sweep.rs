@@ -2,12 +2,17 @@
 
 use std::path::PathBuf;
 
+use lasthop_proto::tcp::config::Switch;
+use lasthop_report::ReportError;
 use lasthop_report::columns::{Column, row_columns};
 use lasthop_report::rows::Rows;
-use lasthop_study::measures::Samples;
+use lasthop_study::measures::flows::flows;
+use lasthop_study::measures::links::links;
+use lasthop_study::measures::rows::{flow_rows, link_rows};
+use lasthop_study::measures::{Samples, need_metering};
 use lasthop_study::parts::Parts;
-use lasthop_study::replicate::{Task, run_each};
-use lasthop_study::sweep::{Axis, Sweep, SweepError};
+use lasthop_study::replicate::{Task, run_all, run_each};
+use lasthop_study::sweep::{Axis, Point, Sweep, SweepError};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -28,6 +33,9 @@ pub struct PyParts(Parts);
 /// Runs of a cell, for whoever computes them: the scenario, what is set in it, the scheme, the first run, and the one behind
 /// the last.
 pub type Job<'py> = (Bound<'py, PyScenario>, Vec<(String, String)>, String, u32, u32);
+
+/// The values of the runs of each point, and the columns of the tables of flows and of links.
+type Details<'py> = (Vec<Bound<'py, PyArray1<f64>>>, Vec<Bound<'py, PyTuple>>, Vec<Bound<'py, PyTuple>>);
 
 /// Mean and interval of a measure: name, unit, mean, half the width of the 95 % interval, how many values.
 type Summary = (String, &'static str, f64, Option<f64>, u32);
@@ -97,6 +105,37 @@ impl PySweep {
         })?;
         done.map_err(Error::from)?;
         Ok(all.into_iter().map(|samples| table::values(py, samples)).collect())
+    }
+
+    /// As [`Self::samples`], and the columns of the tables of flows and of links.
+    fn details<'py>(
+        &self,
+        py: Python<'py>,
+        jobs: usize,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Details<'py>> {
+        let own: Vec<&Point> = self.0.points().iter().filter(|point| point.same_as.is_none()).collect();
+        let tasks = own.iter().map(|point| self.0.task(point)).collect::<Result<Vec<_>, _>>().map_err(Error::from)?;
+        let total = own.len() as u64 * u64::from(self.0.runs());
+        let reports = watched(py, total, progress, |watch| run_all(&tasks, jobs, watch))?.map_err(Error::from)?;
+        let (mut values, mut of_flows, mut of_links) = (Vec::new(), Vec::new(), Vec::new());
+        for point in self.0.points() {
+            let runs_of = point.same_as.unwrap_or(point.scheme).name;
+            let at = own.iter().position(|own| own.scheme.name == runs_of && own.values == point.values);
+            let Some(at) = at.filter(|at| reports[*at].len() == self.0.runs() as usize) else {
+                return Err(Error::Argument("the runs were given up".to_owned()).into());
+            };
+            let (network, reports) = (&tasks[at].network, &reports[at]);
+            let mut samples = Samples::new(self.0.measures().to_vec());
+            reports.iter().for_each(|report| samples.push(network, report));
+            values.push(table::values(py, samples));
+            of_flows.push((point.scheme.name, flows(network, reports)));
+            of_links.push((point.scheme.name, links(network, reports)));
+        }
+        let columns = |rows: Result<Rows, ReportError>| -> PyResult<Vec<Bound<'py, PyTuple>>> {
+            table::columns(py, row_columns(&rows.map_err(Error::from)?).map_err(Error::from)?)
+        };
+        Ok((values, columns(flow_rows(&of_flows))?, columns(link_rows(&of_links))?))
     }
 
     /// The columns of the rows of points, from the values of their runs; the first one's number is `first`.
@@ -229,6 +268,7 @@ pub fn measure<'py>(
     threads: usize,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
     let mut tasks = Vec::new();
+    let metered = if need_metering(measures.iter().map(String::as_str)) { Switch::On } else { Switch::Off };
     for (scenario, set, name, first, end) in &jobs {
         let base = &scenario.get().0;
         let scheme = scheme(name)?;
@@ -238,7 +278,7 @@ pub fn measure<'py>(
             base.with_overrides(set).and_then(|scenario| Task::new(&scenario, scheme, seed, *end))
         };
         let task = task.map_err(Error::from)?;
-        tasks.push(Task { runs: *first..*end, ..task });
+        tasks.push(Task { runs: *first..*end, metered, ..task });
     }
     let mut samples = Samples::new(measures.into_iter().map(|name| (name, "")).collect());
     let done = watched(py, 0, None, |watch| {

@@ -5,16 +5,18 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use lasthop_proto::packet::FlowId;
+use lasthop_proto::time::Duration;
 use lasthop_report::ReportError;
-use lasthop_report::columns::trace_columns;
+use lasthop_report::columns::{row_columns, trace_columns};
 use lasthop_report::figures::transfer_series;
 use lasthop_report::pcapng::{write_pcapng, write_pcapng_at};
 use lasthop_report::trace_text::write_trace_text;
 use lasthop_sim::network::Network;
 use lasthop_sim::trace::Trace;
-use lasthop_sim::{Recording, run_while};
-use lasthop_study::measures::{Samples, columns};
+use lasthop_sim::{EVENTS_BETWEEN_QUESTIONS, Recording, Simulation};
+use lasthop_study::measures::{Samples, metered_columns};
 use lasthop_study::replicate::{Progress, run_seed};
+use lasthop_study::series::Series;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -31,6 +33,8 @@ pub struct PyTrace {
     trace: Trace,
     scheme: &'static str,
     samples: Samples,
+    /// The run's own.
+    seed: u64,
 }
 
 /// Times in seconds, and numbers.
@@ -50,15 +54,21 @@ impl PyTrace {
         scenario.get().0.check_effects(&[scheme]).map_err(Error::from)?;
         let network = scenario.get().0.network(scheme).map_err(Error::from)?;
         let outcome = watched(py, 1, None, |watch| {
-            run_while(&network, run_seed(seed, run), Recording::On, || !watch.abandoned())
+            let mut simulation = Simulation::metered(&network, run_seed(seed, run), Recording::On);
+            while !watch.abandoned() {
+                if !simulation.advance(EVENTS_BETWEEN_QUESTIONS) {
+                    return Some(simulation.finish(&network));
+                }
+            }
+            None
         })?;
         let outcome = outcome.ok_or_else(|| Error::Argument("the run was given up".to_owned()))?;
         if let Some(overflow) = outcome.report.overflow {
             return Err(Error::Overflow(*overflow).into());
         }
-        let mut samples = Samples::new(columns(&network));
+        let mut samples = Samples::new(metered_columns(&network));
         samples.push(&network, &outcome.report);
-        Ok(Self { network, trace: outcome.trace, scheme: scheme.name, samples })
+        Ok(Self { network, trace: outcome.trace, scheme: scheme.name, samples, seed: run_seed(seed, run) })
     }
 
     /// The names of the capture points.
@@ -101,6 +111,16 @@ impl PyTrace {
     fn windows<'py>(&self, py: Python<'py>, flow: &str) -> PyResult<Vec<(String, Points<'py>)>> {
         let series = transfer_series(&self.network, &self.trace, self.flow(flow)?, self.scheme).windows;
         Ok(series.into_iter().map(|series| (series.name, points(py, &series.points))).collect())
+    }
+
+    /// The columns of throughput, delays and queues of the same run every so many nanoseconds.
+    fn series<'py>(&self, py: Python<'py>, interval: u64) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        let series = watched(py, 1, None, |watch| {
+            Series::of(&self.network, self.seed, Duration::from_nanos(interval), || watch.abandoned())
+        })?;
+        let series = series.map_err(|error| Error::Argument(error.to_string()))?;
+        let rows = series.rows().map_err(Error::from)?;
+        table::columns(py, row_columns(&rows).map_err(Error::from)?)
     }
 
     /// Lines for people.

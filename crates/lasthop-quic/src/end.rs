@@ -168,6 +168,12 @@ impl QuicEnd {
         self.work.through(side)
     }
 
+    /// Smoothed round-trip time (RFC 9002 §5.3), once the handshake is over.
+    pub fn rtt(&self) -> Option<Duration> {
+        let (_, connection) = self.connection.as_ref().filter(|(_, connection)| !connection.is_handshaking())?;
+        Some(Duration::from_nanos(u64::try_from(connection.rtt().as_nanos()).unwrap_or(u64::MAX)))
+    }
+
     /// Whether this end has nothing left to do: it is through, or the connection is gone.
     pub fn finished(&self) -> bool {
         self.through() || self.over.is_on()

@@ -90,7 +90,7 @@ pub fn courses(trace: &Trace) -> Vec<Course> {
     courses
 }
 
-/// Takes out the packet that the channel met next or the management of the queue dropped, or that a full queue met last.
+/// Takes out the packet that the channel met next or the management of the queue dropped, or that a full queue or a policer met last.
 pub(crate) fn take(queue: &mut VecDeque<usize>, matches: impl Fn(usize) -> bool, reason: DropReason) -> Option<usize> {
     let position = match reason {
         DropReason::Channel | DropReason::Aqm | DropReason::Filtered | DropReason::Handoff => {

@@ -113,11 +113,20 @@ impl Scenario {
         BUILTINS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
     }
 
-    /// What a user means by `name`: a file if there is one, or if it looks like one; otherwise a ready-made scenario.
+    /// Opens what a user means by `name`: a file if the name has an extension or a path separator; otherwise the ready-made scenario
+    /// of that name, and a file only if there is no such scenario. So a file in the current directory never replaces a ready-made
+    /// scenario ([`shadowed_file`](Self::shadowed_file)).
     pub fn open(name: &str) -> Result<Self, Error> {
         let path = Path::new(name);
         let looks_like_file = path.extension().is_some() || name.contains(['/', '\\']);
-        if path.is_file() || looks_like_file { Self::load(path) } else { Self::builtin(name) }
+        let is_builtin = Self::builtin_text(name).is_some();
+        if looks_like_file || !is_builtin && path.is_file() { Self::load(path) } else { Self::builtin(name) }
+    }
+
+    /// The file in the current directory that `name` would mean if there were no ready-made scenario of that name: it is not opened.
+    pub fn shadowed_file(name: &str) -> Option<String> {
+        let shadowed = Self::builtin_text(name).is_some() && Path::new(name).is_file();
+        shadowed.then(|| format!("./{name}"))
     }
 
     /// The same scenario with other values, each a dotted key and what to set it to: `("links.wireless.rate", "1 Mbps")`.

@@ -195,6 +195,7 @@ impl Plan {
     pub fn tasks(&self) -> Result<Vec<Task>, Refusal> {
         let task = |scheme: &&'static Scheme| {
             Task::new(&self.scenario, scheme, self.scenario.seed(), self.scenario.runs())
+                .map(Task::metered)
                 .map_err(|error| Refusal::scenario(&error, Some("schemes")))
         };
         self.schemes.iter().map(task).collect()

@@ -11,6 +11,10 @@ import { drawFigure } from './charts.js';
 
 /** The table's columns: the measure, its heading, what it means, and whether it is there though all of it is 0. */
 const COLUMNS = [
+  ['rtt_p50', 'rtt p50 ms', 'Median round trip, as the sender samples it: queues on the path included.', false],
+  ['rtt_p95', 'rtt p95 ms', 'The round trip that 95 % of the samples do not exceed.', false],
+  ['one_way_delay_p95', 'one-way p95 ms', 'The time from sending to arrival that 95 % of the datagrams do not exceed.', false],
+  ['queue_drops', 'queue drops', 'Packets that queues dropped, on all links and in both directions, in hosts as well.', false],
   ['timeouts', 'timeouts', 'How often the sender heard nothing for so long that its timer ran out. It then starts again from one segment.', true],
   ['relay_timeouts', 'relay timeouts', 'The same at the base station of a split connection, which is the sender on the wireless link.', false],
   ['source_retransmissions', 'resent by source', 'Data segments that the sender sent again, over the whole path.', true],

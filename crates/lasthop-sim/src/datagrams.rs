@@ -1,14 +1,16 @@
 //! Sources of datagrams, and what they come to where others never see them arrive.
 
+use std::collections::VecDeque;
+
 use lasthop_proto::packet::{Body, Cause, FlowId, Packet, Side};
 use lasthop_proto::random::Stream;
 use lasthop_proto::tcp::config::HeaderAccounting;
-use lasthop_proto::time::Instant;
+use lasthop_proto::time::{Duration, Instant};
 
 use crate::apps::{CallSource, OnOff, OnOffConfig};
 use crate::endpoint::index as endpoint;
 use crate::link::{Accepted, DuplexDirection, Frame, InFlight};
-use crate::measure::PathReport;
+use crate::measure::{DelayHistogram, PathReport};
 use crate::overflow::MOST_FRAMES;
 use crate::pool::Handle;
 
@@ -104,6 +106,8 @@ pub struct Arrived {
     pub bytes: u64,
     /// When the last one did; `None` if none did.
     pub last: Option<Instant>,
+    /// Number that found the queue full.
+    pub dropped: u64,
 }
 
 /// One direction of a duplex link that loses nothing, shared with datagrams that go to its far end and no further.
@@ -121,6 +125,17 @@ pub struct CrossedDirection {
     dropped: u64,
     arrived: u64,
     last: Instant,
+    /// How long the datagrams take, where that is measured.
+    took: Option<Box<Took>>,
+}
+
+/// How long datagrams take that nobody sees.
+#[derive(Default)]
+struct Took {
+    /// When each of them was sent that is under way.
+    sent_at: VecDeque<Instant>,
+    waits: DelayHistogram,
+    one_way: DelayHistogram,
 }
 
 /// Where no packet is: a datagram that nobody will look at takes up none of the pool.
@@ -130,7 +145,27 @@ impl CrossedDirection {
     /// `wire`, on which `source` sends besides.
     pub fn new(wire: DuplexDirection, source: DatagramSource) -> Self {
         let frame = Frame::new(NO_PACKET, &source.datagram(), source.endpoint() ^ 1);
-        Self { wire, source, frame, others: 0, sent: 0, dropped: 0, arrived: 0, last: Instant::ZERO }
+        Self { wire, source, frame, others: 0, sent: 0, dropped: 0, arrived: 0, last: Instant::ZERO, took: None }
+    }
+
+    /// From now on measures how long the datagrams wait and take.
+    pub fn measure(&mut self) {
+        self.took = Some(Box::default());
+    }
+
+    /// How long the datagrams that arrived waited, and took; `None` where that was not measured.
+    pub fn took(&self) -> Option<(&DelayHistogram, &DelayHistogram)> {
+        self.took.as_ref().map(|took| (&took.waits, &took.one_way))
+    }
+
+    /// Bytes that have arrived, if the source is that of `flow`.
+    pub fn arrived_of(&self, flow: FlowId) -> Option<u64> {
+        (self.source.flow == flow).then(|| self.arrived * u64::from(self.frame.payload()))
+    }
+
+    /// Time for which the wire has transmitted until `now`.
+    pub fn busy(&self, now: Instant) -> Duration {
+        self.wire.busy(now)
     }
 
     /// Takes another's packet to send.
@@ -162,6 +197,7 @@ impl CrossedDirection {
             datagrams: self.arrived,
             bytes: self.arrived * payload,
             last: (self.arrived > 0).then_some(self.last),
+            dropped: self.dropped,
         };
         let report = PathReport {
             frames: self.sent + self.dropped,
@@ -213,20 +249,31 @@ impl CrossedDirection {
         self.retire(at);
         match self.wire.enqueue(at, self.frame) {
             Accepted::Dropped => self.dropped += 1,
-            Accepted::Queued | Accepted::Next(_) => self.sent += 1,
+            Accepted::Queued | Accepted::Next(_) => {
+                self.sent += 1;
+                if let Some(took) = &mut self.took {
+                    took.sent_at.push_back(at);
+                }
+            }
         }
     }
 
     /// Lets the datagrams go that have arrived by `now` and are not behind another's frame.
     #[inline]
     fn retire(&mut self, now: Instant) {
-        while let Some((frame, at)) = self.wire.first()
+        while let Some((sent, at)) = self.wire.first()
             && at <= now
-            && frame.handle() == NO_PACKET
+            && sent.frame.handle() == NO_PACKET
         {
             self.wire.arrive(now);
             self.arrived += 1;
             self.last = at;
+            if let Some(took) = &mut self.took
+                && let Some(sent_at) = took.sent_at.pop_front()
+            {
+                took.waits.add(sent.start().since(sent_at));
+                took.one_way.add(at.since(sent_at));
+            }
         }
     }
 

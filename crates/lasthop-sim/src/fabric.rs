@@ -31,6 +31,7 @@ use crate::link::{
     SharedMedium, StationId,
 };
 use crate::measure::{FlowReport, LossLedger, LossTruth, PathReport};
+use crate::meter::Meter;
 use crate::network::{ElementSpec, Network, NodeId, NodeKind};
 use crate::pool::{Handle, PacketPool};
 use crate::routes::{Destination, Hop, Routes, Table};
@@ -147,6 +148,10 @@ pub struct Fabric {
     truth: Option<LossTruth>,
     pub frames: u64,
     pub trace: Option<Trace>,
+    /// How long packets take and wait, where that is measured.
+    pub meter: Option<Box<Meter>>,
+    /// Whether packets are recorded or measured: asked for each of them.
+    watch: Switch,
     /// The host that moves, if one does.
     pub roaming: Option<Box<Roaming>>,
     /// The flow that is recorded, if not all are.
@@ -154,7 +159,7 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    pub fn new(network: &Network, root: Root, trace: Option<Trace>) -> Self {
+    pub fn new(network: &Network, root: Root, trace: Option<Trace>, meter: Option<Box<Meter>>) -> Self {
         // Of each leg's chain: what is nearest the node, and what is nearest the link.
         let mut through = vec![None; network.links.len() * 2];
         let mut outermost = vec![None; network.links.len() * 2];
@@ -228,7 +233,9 @@ impl Fabric {
             judges_timeouts: if network.varies() { Switch::On } else { Switch::Off },
             truth: network.judges_losses().then(LossTruth::default),
             frames: 0,
+            watch: if trace.is_some() || meter.is_some() { Switch::On } else { Switch::Off },
             trace,
+            meter,
             roaming,
             only: None,
         };
@@ -243,6 +250,11 @@ impl Fabric {
     pub fn send_from_endpoint(&mut self, now: Instant, endpoint: usize) -> u32 {
         let hop = self.first_hops[endpoint];
         let frame = self.pool.commit_from_end(endpoint ^ 1);
+        if self.watch.is_on()
+            && let Some(meter) = &mut self.meter
+        {
+            meter.originate(now, endpoint, frame);
+        }
         if frame.is_resent() {
             self.flows[endpoint / 2].sender.source_retransmissions += 1;
             let packet = self.pool.get(frame.handle());
@@ -275,6 +287,9 @@ impl Fabric {
         // A control frame goes to the other end of its link and no further.
         let to = if packet.flow == FlowId::NONE { 0 } else { endpoint(packet.flow, packet.from.peer()) };
         let frame = self.pool.commit(to);
+        if let Some(meter) = &mut self.meter {
+            meter.leave(now, element, why, frame.handle(), self.pool.get(frame.handle()));
+        }
         let neighbour = if port == Port::WIRELESS { outer } else { inner };
         if let Some(element) = neighbour {
             let port = if port == Port::WIRELESS { Port::WIRED } else { Port::WIRELESS };
@@ -308,8 +323,8 @@ impl Fabric {
 
     #[inline(always)]
     fn transmit(&mut self, now: Instant, id: LegId, frame: Frame) {
-        if self.trace.is_some() {
-            self.record_packet(now, id.near(), frame.handle(), What::Sent);
+        if self.watch.is_on() {
+            self.watch_sent(now, id, frame);
         }
         if let Leg { carrier: Carrier::Own(wire), report, onward, .. } = &mut self.legs[id.0 as usize] {
             if onward.is_some() && wire.is_free(now) {
@@ -336,6 +351,11 @@ impl Fabric {
         let (sent, next) = wire.arrive(now);
         self.agenda.set(id.0, next.unwrap_or(NEVER));
         let sent = sent?;
+        if self.watch.is_on()
+            && let Some(meter) = &mut self.meter
+        {
+            meter.cross(id, sent.frame.handle(), sent.start());
+        }
         let (crossing, far) = (leg.cross(&sent, &mut self.pool), leg.far);
         self.get_across(now, id, sent.frame, crossing, far)
     }
@@ -401,7 +421,7 @@ impl Fabric {
     /// A frame has come to the far end of its leg.
     #[inline(always)]
     fn arrive(&mut self, now: Instant, id: LegId, frame: Frame, far: Far) -> Option<(Receiver, Handle)> {
-        if self.trace.is_some() {
+        if self.watch.is_on() && self.trace.is_some() {
             self.record_packet(now, id.far(), frame.handle(), What::Received);
         }
         // Nearly all frames come to one of these two. A match of all four becomes a jump through a table, which the processor foretells badly.

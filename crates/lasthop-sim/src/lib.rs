@@ -14,6 +14,7 @@ mod letters;
 pub mod link;
 mod link_spec;
 pub mod measure;
+mod meter;
 pub mod network;
 mod overflow;
 pub mod pool;

@@ -418,9 +418,15 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    /// When its transmission began.
-    pub const fn started(&self) -> Instant {
+    /// When its transmission begins.
+    #[inline]
+    pub fn start(&self) -> Instant {
         self.start
+    }
+
+    /// How much of its transmission lies after `now`.
+    fn after(&self, now: Instant) -> Duration {
+        self.end.since(self.start.max(now))
     }
 }
 
@@ -439,6 +445,10 @@ pub struct DuplexDirection {
     time: TransmissionTime,
     /// What had not begun when last looked at.
     waiting: Waiting,
+    /// Time of all transmissions that have a place in the schedule.
+    busy: Duration,
+    /// When the last frame is on the wire that was sent without waiting among `frames`.
+    sent_until: Instant,
 }
 
 /// Frames that wait for their turn: urgent ones first, each kind in order.
@@ -479,7 +489,15 @@ impl DuplexDirection {
             deferred: Deferred::default(),
             waiting: Waiting::new(limit),
             busy_until: Instant::ZERO,
+            busy: Duration::ZERO,
+            sent_until: Instant::ZERO,
         })
+    }
+
+    /// Time for which it has transmitted until `now`.
+    pub fn busy(&self, now: Instant) -> Duration {
+        let later = self.frames.iter().fold(self.sent_until.since(now), |later, sent| later + sent.after(now));
+        self.busy.saturating_sub(later)
     }
 
     /// Whether a frame that comes at `now` is sent at once, and has no other before it.
@@ -497,8 +515,10 @@ impl DuplexDirection {
     /// as with any other frame, by [`Self::arrives_later`].
     #[inline(always)]
     pub fn send(&mut self, now: Instant, frame: Frame) -> (InFlight, Instant) {
-        let end = now + self.time.of(frame.bytes());
-        self.busy_until = end;
+        let time = self.time.of(frame.bytes());
+        let end = now + time;
+        self.busy = self.busy + time;
+        (self.busy_until, self.sent_until) = (end, end);
         (InFlight { start: now, end, frame }, end + self.delay)
     }
 
@@ -506,6 +526,7 @@ impl DuplexDirection {
     pub fn arrives_later(&mut self, sent: InFlight) {
         self.waiting.enter(sent.frame);
         self.frames.push_back(sent);
+        self.sent_until = Instant::ZERO;
     }
 
     /// Takes a packet to send.
@@ -522,9 +543,11 @@ impl DuplexDirection {
 
     #[inline(always)]
     fn append(&mut self, start: Instant, frame: Frame) -> Accepted {
-        let end = start + self.time.of(frame.bytes());
+        let time = self.time.of(frame.bytes());
+        let end = start + time;
         self.waiting.enter(frame);
         self.busy_until = end;
+        self.busy = self.busy + time;
         let first = self.frames.is_empty();
         self.frames.push_back(InFlight { start, end, frame });
         if first { Accepted::Next(end + self.delay) } else { Accepted::Queued }
@@ -553,6 +576,7 @@ impl DuplexDirection {
             // What waits loses its place.
             for waits in self.frames.iter().skip(self.started) {
                 self.busy_until = self.busy_until.min(waits.start);
+                self.busy = self.busy.saturating_sub(waits.end.since(waits.start));
                 self.deferred.push(waits.frame);
             }
             self.frames.truncate(self.started);
@@ -570,6 +594,7 @@ impl DuplexDirection {
             let (start, end) = (self.busy_until, self.busy_until + self.time.of(frame.bytes()));
             self.frames.push_back(InFlight { start, end, frame });
             self.busy_until = end;
+            self.busy = self.busy + end.since(start);
             self.waiting.leave(frame);
             self.started += 1;
         }
@@ -589,13 +614,14 @@ impl DuplexDirection {
 
     /// The frame that arrives next, and when.
     #[inline]
-    pub fn first(&self) -> Option<(Frame, Instant)> {
-        self.frames.front().map(|sent| (sent.frame, sent.end + self.delay))
+    pub fn first(&self) -> Option<(InFlight, Instant)> {
+        self.frames.front().map(|sent| (sent, sent.end + self.delay))
     }
 
     /// Takes out all frames.
     pub fn cut(&mut self, now: Instant) -> Cut {
         let mut cut = Cut::default();
+        (self.busy, self.sent_until) = (self.busy(now), Instant::ZERO);
         for sent in self.frames.iter() {
             if sent.start <= now { cut.sent.push(sent.frame) } else { cut.waiting.push(sent.frame) }
         }

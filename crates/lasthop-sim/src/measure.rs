@@ -13,6 +13,12 @@ use crate::link::Frame;
 use crate::overflow::Overflow;
 use crate::trace::DropReason;
 
+mod delays;
+mod drops;
+
+pub use delays::{DelayHistogram, DelayStats, Delays};
+pub use drops::Drops;
+
 /// The result of one run.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Report {
@@ -24,10 +30,14 @@ pub struct Report {
     pub links: Vec<[PathReport; 2]>,
     /// Of the host that moves, if one does.
     pub mobility: Option<MobilityReport>,
-    /// When the run ended.
+    /// When the last byte was delivered that any flow delivered.
     pub end: Instant,
+    /// When the run ended: at its last event, or at the limit.
+    pub ended: Instant,
     /// Frames that links carried.
     pub frames: u64,
+    /// Delays of all flows together; `None` where they were not measured ([`Simulation::metered`](crate::Simulation::metered)).
+    pub delays: Option<Delays>,
     /// Set if the run was given up because it would have held too many frames: then nothing else here counts.
     pub overflow: Option<Box<Overflow>>,
 }
@@ -47,7 +57,8 @@ pub struct FlowReport {
     pub aborted: bool,
     /// The initiator's, and in a split connection also the relay's.
     pub sender: SenderReport,
-    /// Data segments destroyed by the channel.
+    /// Data segments that the channel destroyed at least once, each counted once however often it happened. The number of
+    /// frames is [`Drops::channel`].
     pub losses: u64,
     /// Of those, repaired by the base station.
     pub repaired_locally: u64,
@@ -61,6 +72,13 @@ pub struct FlowReport {
     pub losses_judged: u64,
     /// Of those, told rightly.
     pub judged_right: u64,
+    /// Payload bytes that the end that sends the flow's data handed to the network, retransmissions included; `None` where nobody
+    /// counts them.
+    pub sent: Option<u64>,
+    /// Delays of this flow; `None` where they were not measured.
+    pub delays: Option<Box<Delays>>,
+    /// Packets of this flow that were dropped on any link, in both directions; `None` where nobody counts them.
+    pub drops: Option<Drops>,
     /// Of a call.
     pub call: Option<Box<CallReport>>,
 }
@@ -139,6 +157,8 @@ pub struct PathReport {
     pub useful: u64,
     /// Frames that found the queue full, or that its management dropped.
     pub queue_drops: u64,
+    /// Of those, frames that the queue's management dropped.
+    pub aqm_drops: u64,
     /// Frames that a policer in front of the queue dropped.
     pub policer_drops: u64,
     /// Frames that the channel destroyed, or that the link gave up.
@@ -151,6 +171,10 @@ pub struct PathReport {
     pub marks: u64,
     /// Acknowledgments that its queue took out because later ones said all that they say.
     pub filtered: u64,
+    /// Time for which it transmitted, the overhead of frames included; `None` where nobody measures it.
+    pub busy: Option<Duration>,
+    /// Time that frames that arrived had waited in its queue; `None` where nobody measures it.
+    pub queueing: Option<DelayStats>,
 }
 
 impl FlowReport {
@@ -165,6 +189,24 @@ impl PathReport {
     /// Useful bytes over all payload bytes that the path carried, 0 to 1 (goodput of \[a\]); `None` when it carried none.
     pub fn goodput(&self) -> Option<f64> {
         (self.payload > 0).then(|| self.useful as f64 / self.payload as f64)
+    }
+
+    /// Frames dropped in this direction, by cause.
+    pub const fn drops(&self) -> Drops {
+        Drops {
+            queue_full: self.queue_drops - self.aqm_drops,
+            managed_queue: self.aqm_drops,
+            policer: self.policer_drops,
+            channel: self.channel_drops,
+            handoff: self.handoff_drops,
+        }
+    }
+
+    /// Frames that the channel destroyed over the frames that were transmitted, 0 to 1; `None` when none were transmitted.
+    pub fn loss(&self) -> Option<f64> {
+        let kept_back = self.queue_drops + self.policer_drops + self.filtered;
+        let transmitted = self.frames.saturating_sub(kept_back);
+        (transmitted > 0).then(|| self.channel_drops as f64 / transmitted as f64)
     }
 }
 
@@ -337,6 +379,7 @@ impl PathReport {
         self.bytes += other.bytes;
         self.useful += other.useful;
         self.queue_drops += other.queue_drops;
+        self.aqm_drops += other.aqm_drops;
         self.policer_drops += other.policer_drops;
         self.duplicates += other.duplicates;
         self.channel_drops += other.channel_drops;
@@ -345,14 +388,17 @@ impl PathReport {
         self.filtered += other.filtered;
     }
 
-    /// Counts a packet that was dropped.
+    /// Counts a packet that was dropped. One that a full queue dropped was never [carried](Self::carry).
     pub fn lose(&mut self, reason: DropReason) {
         match reason {
             DropReason::Queue => {
                 self.frames += 1;
                 self.queue_drops += 1;
             }
-            DropReason::Aqm => self.queue_drops += 1,
+            DropReason::Aqm => {
+                self.queue_drops += 1;
+                self.aqm_drops += 1;
+            }
             DropReason::Policer => self.policer_drops += 1,
             DropReason::Filtered => self.filtered += 1,
             DropReason::Channel => self.channel_drops += 1,

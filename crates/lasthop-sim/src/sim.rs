@@ -1,6 +1,7 @@
 //! One run of a network: the event loop.
 
 mod handoffs;
+mod measuring;
 mod quic;
 
 use lasthop_proto::event::Event;
@@ -21,6 +22,7 @@ use crate::endpoint::{Endpoint, index as endpoint};
 use crate::fabric::{Fabric, Receiver, capture_points};
 use crate::leg::LegId;
 use crate::measure::{Report, Reporter};
+use crate::meter::Meter;
 use crate::network::{App, ElementSpec, FlowSpec, Network, NodeId};
 use crate::overflow::Overflow;
 use crate::pool::Handle;
@@ -106,6 +108,19 @@ pub fn run_while(network: &Network, seed: u64, recording: Recording, go_on: impl
 impl Simulation {
     /// A run that has not begun.
     pub fn new(network: &Network, seed: u64, recording: Recording) -> Self {
+        Self::with_meter(network, seed, recording, None)
+    }
+
+    /// The same run, and how long packets take and wait is measured beside it ([`Report::delays`], [`FlowReport::delays`],
+    /// [`PathReport::queueing`]).
+    ///
+    /// [`FlowReport::delays`]: crate::measure::FlowReport::delays
+    /// [`PathReport::queueing`]: crate::measure::PathReport::queueing
+    pub fn metered(network: &Network, seed: u64, recording: Recording) -> Self {
+        Self::with_meter(network, seed, recording, Some(Box::new(Meter::new(network))))
+    }
+
+    fn with_meter(network: &Network, seed: u64, recording: Recording, meter: Option<Box<Meter>>) -> Self {
         let root = Root(seed);
         let trace = (recording != Recording::Off).then(|| Trace {
             points: capture_points(network),
@@ -128,7 +143,7 @@ impl Simulation {
                 endpoints.push(Endpoint::new(setup(id, side), flow.app, flow.start, quic));
             }
         }
-        let mut fabric = Fabric::new(network, root, trace);
+        let mut fabric = Fabric::new(network, root, trace, meter);
         if let Recording::Flow(flow) = recording {
             fabric.only = Some(flow);
         }
@@ -323,6 +338,9 @@ impl Simulation {
 
     #[inline(always)]
     fn deliver(&mut self, now: Instant, receiver: Receiver, handle: Handle) {
+        if self.fabric.meter.is_some() {
+            self.measure_delivery(now, receiver, handle);
+        }
         match receiver {
             Receiver::Departure(index, bytes) => self.depart(now, index, bytes),
             Receiver::Endpoint(index) if self.fabric.pool.get(handle).tcp().is_none() => {
@@ -420,6 +438,7 @@ impl Simulation {
 
     fn begin_transfers(&mut self, now: Instant, transfers: Vec<Fresh>) {
         for Fresh { flow, setups: [initiator, acceptor], bytes } in transfers {
+            self.measure_round_trip(endpoint(flow, Side::Initiator));
             self.elements.iter_mut().for_each(|element| element.forget(flow));
             self.endpoints[endpoint(flow, Side::Acceptor)].begin(acceptor, bytes);
             let index = endpoint(flow, Side::Initiator);
@@ -475,8 +494,11 @@ impl Simulation {
     }
 
     /// What the run of `network` came to.
-    pub fn finish(self, network: &Network) -> Outcome {
+    pub fn finish(mut self, network: &Network) -> Outcome {
         let overflow = self.overflow(network).map(Box::new);
+        self.measure_last_round_trips();
+        let ended = self.now;
+        let sessions = self.sessions.reports();
         let booked: Vec<u64> = (0..network.flows.len()).map(|flow| self.booked(FlowId(flow as u32))).collect();
         let Self { mut fabric, mut endpoints, .. } = self;
         for arrived in fabric.settle(self.now, self.last) {
@@ -487,6 +509,8 @@ impl Simulation {
         }
         let mut received = Vec::with_capacity(fabric.flows.len());
         for (index, report) in fabric.flows.iter_mut().enumerate() {
+            report.sent = fabric.meter.as_ref().map(|meter| meter.sent(index));
+            report.delays = fabric.meter.as_ref().map(|meter| Box::new(meter.of_flow(index)));
             let [initiator, acceptor] = [&endpoints[2 * index], &endpoints[2 * index + 1]];
             let side = network.flows[index].app.counted_at();
             let receiver = &endpoints[2 * index + side.index()];
@@ -503,10 +527,11 @@ impl Simulation {
             fabric.credit(FlowId(index as u32), side, network, bytes - booked[index]);
         }
         let end = fabric.flows.iter().map(|flow| flow.end).max().unwrap_or_default();
-        let links = fabric.paths();
-        let sessions = self.sessions.reports();
+        let links = fabric.paths(ended);
         let mobility = fabric.roaming_report();
-        let report = Report { flows: fabric.flows, sessions, links, mobility, end, frames: fabric.frames, overflow };
+        let delays = fabric.meter.as_ref().map(|meter| meter.of_all());
+        let flows = fabric.flows;
+        let report = Report { flows, sessions, links, mobility, end, ended, frames: fabric.frames, overflow, delays };
         Outcome { report, trace: fabric.trace.unwrap_or_default() }
     }
 }

@@ -20,8 +20,8 @@ use lasthop_sim::network::{
     App, DamagedFrames, DirectionSpec, ElementSpec, FlowSpec, Impairments, LinkId, LinkSpec, Medium, Network, NodeId,
     NodeKind, NodeSpec, QueueLimit, Rate, SessionSpec,
 };
-use lasthop_sim::trace::What;
-use lasthop_sim::{Recording, run};
+use lasthop_sim::trace::{DropReason, Record, What};
+use lasthop_sim::{Recording, Simulation, run};
 use proptest::prelude::*;
 
 fn direction(rate: u64, queue: QueueLimit, errors: ErrorSpec) -> DirectionSpec {
@@ -438,13 +438,33 @@ proptest! {
                 prop_assert_eq!(path.frames, count(|what| matches!(what, What::Sent(_)), near));
                 let dropped = count(|what| matches!(what, What::Dropped(..)), near);
                 prop_assert_eq!(path.queue_drops + path.channel_drops, dropped);
+                let drops = path.drops();
+                prop_assert_eq!(drops.queue_full, count(|what| matches!(what, What::Dropped(_, DropReason::Queue)), near));
+                prop_assert_eq!(drops.channel, count(|what| matches!(what, What::Dropped(_, DropReason::Channel)), near));
                 let received = count(|what| matches!(what, What::Received(_)), near ^ 1);
                 prop_assert!(received <= path.frames - dropped);
             }
         }
         let again = run(&network, plan.seed, Recording::On);
         prop_assert!(again.report == outcome.report && again.trace.records == outcome.trace.records);
-        prop_assert_eq!(run(&network, plan.seed, Recording::Off).report, outcome.report);
+        for (index, flow) in outcome.report.flows.iter().enumerate() {
+            let mine = |record: &&Record| record.flow == FlowId(index as u32) && matches!(record.what, What::Dropped(..));
+            let dropped = outcome.trace.records.iter().filter(mine).count() as u64;
+            let counted: u64 = flow.drops.unwrap().by_cause().iter().map(|(_, count)| count).sum();
+            prop_assert_eq!(counted, dropped);
+        }
+        prop_assert_eq!(run(&network, plan.seed, Recording::Off).report, outcome.report.clone());
+        // To measure changes nothing of what is measured.
+        let mut simulation = Simulation::metered(&network, plan.seed, Recording::Off);
+        while simulation.advance(u32::MAX) {}
+        let mut metered = simulation.finish(&network).report;
+        for flow in &mut metered.flows {
+            let delays = flow.delays.take().unwrap();
+            prop_assert!(delays.rtt.is_some() && delays.queueing.is_some() && flow.sent.take() >= Some(flow.received));
+        }
+        metered.links.iter_mut().flatten().for_each(|path| path.queueing = None);
+        prop_assert!(metered.delays.take().is_some());
+        prop_assert_eq!(metered, outcome.report);
     }
 }
 

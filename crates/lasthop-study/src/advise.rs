@@ -386,7 +386,7 @@ impl Cured {
             let [sent, lost, late] = ["call_sent", "call_lost", "call_late"].map(|name| result.mean(name));
             return format!("Of {sent:.0} packets of the call {lost:.1} were lost and {late:.1} came too late.");
         }
-        let (lost, here) = (result.mean("losses"), result.mean("repaired_locally"));
+        let (lost, here) = (result.mean("segments_lost"), result.mean("repaired_locally"));
         let (timeouts, recoveries) = (result.mean("timeouts"), result.mean("recoveries"));
         let losses = match lost {
             0.0 => "The hop lost no segment".to_owned(),

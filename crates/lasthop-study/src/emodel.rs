@@ -106,7 +106,8 @@ pub fn opinion_score(rating: f64) -> f64 {
     match rating {
         ..=0.0 => 1.0,
         100.0.. => 4.5,
-        r => 1.0 + 0.035 * r + r * (r - 60.0) * (100.0 - r) * 7e-6,
+        // The cubic falls below 1 for ratings between 0 and 6.5; the scale of opinions does not.
+        r => (1.0 + 0.035 * r + r * (r - 60.0) * (100.0 - r) * 7e-6).max(1.0),
     }
 }
 
@@ -139,6 +140,14 @@ mod tests {
             assert!((found - score).abs() < 0.007, "{rating}: {found}");
         }
         assert_eq!([-1.0, 0.0, 100.0, 120.0].map(opinion_score), [1.0, 1.0, 4.5, 4.5]);
+    }
+
+    /// P.800's scale begins at 1: no rating, however low, has a lower score, and a higher rating never has a lower one.
+    #[test]
+    fn no_score_is_below_one() {
+        let scores: Vec<f64> = (0..=1000).map(|tenth| opinion_score(f64::from(tenth) / 10.0)).collect();
+        assert!(scores.iter().all(|score| (1.0..=4.5).contains(score)));
+        assert!(scores.windows(2).all(|pair| pair[0] <= pair[1]));
     }
 
     /// From an implementation of the same formulas in Python that shares nothing with this one.

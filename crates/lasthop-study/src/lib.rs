@@ -37,6 +37,7 @@ pub mod progressive;
 pub mod promise;
 pub mod replicate;
 pub mod reproduce;
+pub mod series;
 pub mod stats;
 pub mod study;
 pub mod sweep;

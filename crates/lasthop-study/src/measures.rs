@@ -1,9 +1,16 @@
-//! What a run is judged by, as numbers with names.
+//! The metrics of a run: numbers with names and units. `docs/output.md` defines each.
 
+mod delays;
+pub mod flows;
+pub mod links;
+pub mod rows;
+
+use lasthop_proto::channel::ErrorSpec;
+use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::apps::{CallConfig, CallReport, Delays};
-use lasthop_sim::measure::{FlowReport, MobilityReport, PathReport, Report, SenderReport, SessionReport};
-use lasthop_sim::network::{App, FlowSpec, Network};
+use lasthop_sim::measure::{Drops, FlowReport, MobilityReport, PathReport, Report, SenderReport, SessionReport};
+use lasthop_sim::network::{App, FlowSpec, LinkSpec, Network};
 use serde_json::{Map, Value, json};
 
 use crate::emodel::{Speech, opinion_score};
@@ -79,6 +86,24 @@ pub fn throughput(network: &Network, report: &Report) -> f64 {
     (each.iter().sum::<f64>() + 0.0) / each.len().max(1) as f64 / 1e6
 }
 
+/// When the first flow or session of a run starts.
+fn first_start(report: &Report) -> Instant {
+    let sessions = report.sessions.iter().map(|session| session.start);
+    report.flows.iter().map(|flow| flow.start).chain(sessions).min().unwrap_or_default()
+}
+
+/// What all flows together delivered, in Mbps, from the first start to the last delivery.
+fn total_throughput(report: &Report) -> f64 {
+    let bytes = report.flows.iter().map(|flow| flow.received).sum::<u64>();
+    let seconds = report.end.since(first_start(report)).as_secs_f64();
+    if seconds > 0.0 { bytes as f64 * 8.0 / seconds / 1e6 } else { 0.0 }
+}
+
+/// Whether a channel of the link destroys frames.
+fn loses(link: &LinkSpec) -> bool {
+    link.directions.iter().any(|direction| direction.errors != ErrorSpec::None)
+}
+
 /// The measures of a run, always in the same order for the same network.
 ///
 /// `throughput` is the mean over the transfers that brought something and the web sessions; `LINK_goodput` is useful bytes over all payload bytes
@@ -87,16 +112,31 @@ pub fn throughput(network: &Network, report: &Report) -> f64 {
 pub fn measures(network: &Network, report: &Report) -> Vec<Measure> {
     let mut measures =
         vec![Measure { name: "throughput".to_owned(), unit: "Mbps", value: throughput(network, report) }];
+    if network.flows.len() > 1 {
+        let value = total_throughput(report);
+        measures.push(Measure { name: "total_throughput".to_owned(), unit: "Mbps", value });
+    }
+    if let Some(delays) = &report.delays {
+        delays::push(delays, &mut measures);
+    }
     for (link, paths) in network.links.iter().zip(&report.links) {
         let busier = if paths[0].payload >= paths[1].payload { &paths[0] } else { &paths[1] };
         if let Some(goodput) = busier.goodput() {
             let name = format!("{}_goodput", link.name);
             measures.push(Measure { name, unit: "percent", value: 100.0 * goodput });
         }
+        if let Some(loss) = busier.loss().filter(|_| loses(link)) {
+            let name = format!("{}_loss", link.name);
+            measures.push(Measure { name, unit: "percent", value: 100.0 * loss });
+        }
     }
     if !network.sessions.is_empty() {
         let pages = report.sessions.iter().map(|session| session.web.pages).sum::<u64>() as f64;
         measures.push(Measure { name: "pages".to_owned(), unit: "count", value: pages });
+    }
+    let drops = report.links.iter().flatten().map(PathReport::drops).fold(Drops::default(), Drops::and);
+    for (name, value) in [("frames_lost", drops.channel), ("queue_drops", drops.queues())] {
+        measures.push(Measure { name: name.to_owned(), unit: "count", value: value as f64 });
     }
     let mut count = |name: &str, of: &dyn Fn(&FlowReport) -> u64| {
         let value = report.flows.iter().map(of).sum::<u64>() as f64;
@@ -110,7 +150,7 @@ pub fn measures(network: &Network, report: &Report) -> Vec<Measure> {
     if network.flows.iter().any(|flow| matches!(flow.app, App::Quic(_))) {
         count("quic_resent_bytes", &|flow| flow.sender.quic_resent_bytes);
     }
-    count("losses", &|flow| flow.losses);
+    count("segments_lost", &|flow| flow.losses);
     count("repaired_locally", &|flow| flow.repaired_locally);
     count("repaired_twice", &|flow| flow.repaired_twice);
     count("dupacks_suppressed", &|flow| flow.dupacks_suppressed);
@@ -156,20 +196,22 @@ fn mobility_measures(moves: &MobilityReport, measures: &mut Vec<Measure>) {
     push("repeated", "count", moves.repeated as f64);
 }
 
-/// The mean throughput of the transfers that cross a lossy link and of those that cross none, and Jain's index over all of them; nothing
-/// where there are not both.
+/// Jain's index over all transfers where there are several; the mean throughput of those that cross a lossy link and of those that
+/// cross none, where there are both.
 fn fairness_measures(network: &Network, report: &Report, measures: &mut Vec<Measure>) {
     let transfers = || network.flows.iter().zip(&report.flows).filter(|(spec, _)| spec.app.is_transfer());
+    if transfers().count() < 2 {
+        return;
+    }
     let kinds: [Vec<f64>; 2] = [true, false].map(|lossy| {
         let of_kind = transfers().filter(|(spec, _)| network.is_lossy_between(spec.from, spec.to) == lossy);
         of_kind.map(|(_, flow)| carried(network, flow) / 1e6).collect()
     });
-    if kinds.iter().any(Vec::is_empty) {
-        return;
-    }
-    for (name, each) in ["lossy_throughput", "lossless_throughput"].into_iter().zip(&kinds) {
-        let value = each.iter().sum::<f64>() / each.len() as f64;
-        measures.push(Measure { name: name.to_owned(), unit: "Mbps", value });
+    if kinds.iter().all(|each| !each.is_empty()) {
+        for (name, each) in ["lossy_throughput", "lossless_throughput"].into_iter().zip(&kinds) {
+            let value = each.iter().sum::<f64>() / each.len() as f64;
+            measures.push(Measure { name: name.to_owned(), unit: "Mbps", value });
+        }
     }
     if let Some(value) = jain(&kinds.concat()) {
         measures.push(Measure { name: "fairness".to_owned(), unit: "index", value });
@@ -238,9 +280,10 @@ fn speech(config: &CallConfig, call: &CallReport) -> Option<Speech> {
     Some(Speech { delay, ie: codec.ie, bpl: codec.bpl, loss, burst_ratio })
 }
 
-/// All measures that runs of `network` can have, with any values: a run has no goodput of a link that carried no payload.
-fn every(network: &Network) -> Vec<Measure> {
-    let carried = PathReport { payload: 1, ..PathReport::default() };
+/// All measures that runs of `network` can have, with any values: a run has no goodput of a link that carried no payload. Those of
+/// delays only where they are `metered`.
+fn every(network: &Network, metered: Switch) -> Vec<Measure> {
+    let carried = PathReport { frames: 1, payload: 1, ..PathReport::default() };
     let mut delays = Delays::default();
     delays.add(Duration::ZERO);
     let call = CallReport { sent: 1, delays, ..CallReport::default() };
@@ -257,14 +300,29 @@ fn every(network: &Network) -> Vec<Measure> {
         flows: network.flows.iter().map(flow).collect(),
         links: vec![[carried; 2]; network.links.len()],
         mobility: network.mobility.as_ref().map(|_| MobilityReport { gaps: 1, ..MobilityReport::default() }),
+        delays: metered.is_on().then(|| delays::possible(network)),
         ..Report::default()
     };
     measures(network, &report)
 }
 
-/// Names and units of all measures that runs of `network` can have, in order.
+/// Names and units of all measures that runs of `network` can have without [metering](crate::replicate::Task::metered), in order.
 pub fn columns(network: &Network) -> Vec<(String, &'static str)> {
-    every(network).into_iter().map(|measure| (measure.name, measure.unit)).collect()
+    named(every(network, Switch::Off))
+}
+
+/// Names and units of all measures that [metered](crate::replicate::Task::metered) runs of `network` can have, in order.
+pub fn metered_columns(network: &Network) -> Vec<(String, &'static str)> {
+    named(every(network, Switch::On))
+}
+
+fn named(measures: Vec<Measure>) -> Vec<(String, &'static str)> {
+    measures.into_iter().map(|measure| (measure.name, measure.unit)).collect()
+}
+
+/// Whether one of these measures needs metered runs.
+pub fn need_metering<'n>(mut names: impl Iterator<Item = &'n str>) -> bool {
+    names.any(delays::is_delay)
 }
 
 /// The measures of several runs: a row a run, a column a measure.
@@ -343,9 +401,23 @@ pub struct Summary {
 
 /// Each measure over all `reports` of a network; without those that no run has.
 pub fn summarise(network: &Network, reports: &[Report]) -> Vec<Summary> {
-    let mut samples = Samples::new(columns(network));
+    let mut samples = Samples::new(metered_columns(network));
     reports.iter().for_each(|report| samples.push(network, report));
     samples.summaries()
+}
+
+/// Mean and interval of each metric that `of` finds in the reports, in the order in which they are first found.
+pub(crate) fn summarise_each(reports: &[Report], of: impl Fn(&Report) -> Vec<Measure>) -> Vec<Summary> {
+    let mut columns: Vec<(String, &'static str, Vec<f64>)> = Vec::new();
+    for Measure { name, unit, value } in reports.iter().flat_map(of) {
+        match columns.iter_mut().find(|(known, ..)| *known == name) {
+            Some((.., values)) => values.push(value),
+            None => columns.push((name, unit, vec![value])),
+        }
+    }
+    let summary =
+        |(name, unit, values): (String, _, Vec<f64>)| Some(Summary { name, unit, estimate: Estimate::of(&values)? });
+    columns.into_iter().filter_map(summary).collect()
 }
 
 /// The summary of that name.
@@ -364,104 +436,5 @@ pub fn summaries_json(summaries: &[Summary]) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
-    use lasthop_scenario::Scenario;
-
-    use super::*;
-    use crate::replicate::{Silent, Task, run_all};
-
-    #[test]
-    fn transfers_that_the_mean_leaves_out_are_counted() {
-        let scenario = Scenario::builtin("wavelan-lan").unwrap();
-        let task = |overrides: &[(&str, &str)]| {
-            let scenario = scenario.with_overrides(overrides).unwrap();
-            Task::new(&scenario, scenario.scheme(), 1, 1).unwrap()
-        };
-        let measured = |task: &Task| {
-            let report = run_all(std::slice::from_ref(task), 1, &Silent).unwrap().remove(0).remove(0);
-            let measures = measures(&task.network, &report);
-            let of = |name: &str| measures.iter().find(|measure| measure.name == name).map(|measure| measure.value);
-            (of("throughput"), of("starved"), of("incomplete"))
-        };
-        // The second copy starts when the run is as good as over.
-        let two = task(&[("limit", "1 s"), ("flows.bulk.count", "2"), ("flows.bulk.spacing", "999999 us")]);
-        let (throughput, starved, incomplete) = measured(&two);
-        assert_eq!((starved, incomplete), (Some(1.0), Some(2.0)));
-        assert_eq!(throughput, measured(&task(&[("limit", "1 s")])).0);
-        // Of a single transfer nothing is left out; where nothing arrived, its throughput is no negative zero.
-        let (throughput, starved, _) = measured(&task(&[("limit", "1 ms")]));
-        assert_eq!((throughput.map(f64::to_bits), starved), (Some(0), None));
-    }
-
-    /// Half a megabyte by the second second, and nothing more: with eight seconds left to the limit that is 0.4 Mbps, not 2.
-    #[test]
-    fn a_silence_until_the_limit_counts() {
-        let scenario = Scenario::builtin("wavelan-lan").unwrap().with_overrides(&[("limit", "10 s")]).unwrap();
-        let network = Task::new(&scenario, scenario.scheme(), 1, 1).unwrap().network;
-        let end = Instant::ZERO + Duration::from_secs(2);
-        let stalled = FlowReport { received: 500_000, end, ..FlowReport::default() };
-        assert_eq!(carried(&network, &stalled), 400e3);
-        assert_eq!(carried(&network, &FlowReport { complete: true, ..stalled.clone() }), 2e6);
-        assert_eq!(carried(&network, &FlowReport { aborted: true, ..stalled }), 2e6);
-    }
-
-    #[test]
-    fn jains_index_is_one_for_equals_and_falls_to_one_over_their_number() {
-        assert_eq!(jain(&[2.0, 2.0, 2.0, 2.0]), Some(1.0));
-        assert_eq!(jain(&[3.0, 0.0, 0.0, 0.0]), Some(0.25));
-        // (1 + 3)^2 over 2 (1 + 9).
-        assert_eq!(jain(&[1.0, 3.0]), Some(0.8));
-        assert_eq!(jain(&[0.0, 0.0]), None);
-    }
-
-    /// Fairness is measured where some transfers cross a lossy link and others do not; judgements where radios judge.
-    #[test]
-    fn fairness_needs_both_kinds_of_transfers() {
-        let names = |scenario: &str| {
-            let scenario = Scenario::builtin(scenario).unwrap();
-            columns(&scenario.network(scenario.scheme()).unwrap()).into_iter().map(|(name, _)| name).collect::<Vec<_>>()
-        };
-        let ours = ["lossy_throughput", "lossless_throughput", "fairness", "losses_judged", "judged_right"];
-        let of = |scenario: &str| {
-            let names = names(scenario);
-            ours.into_iter().filter(|name| names.iter().any(|known| known == name)).collect::<Vec<_>>()
-        };
-        assert_eq!(of("mixed-losses"), ours[..3]);
-        assert_eq!(of("wavelan-lan"), [""; 0]);
-        assert_eq!(of("packet-radio-chain"), ours[3..]);
-    }
-
-    /// Marks are a measure where a queue can mark, and only there.
-    #[test]
-    fn marks_are_counted_where_there_can_be_any() {
-        let scenario = Scenario::builtin("wavelan-lan").unwrap();
-        let queue = ("links.wireless.queue", r#"{ kind = "fq-codel", target = "1 ms", interval = "10 ms" }"#);
-        let marks = |overrides: &[(&str, &str)]| {
-            let scenario = scenario.with_overrides(overrides).unwrap();
-            let task = Task::new(&scenario, scenario.scheme(), 1, 1).unwrap();
-            let report = run_all(std::slice::from_ref(&task), 1, &Silent).unwrap().remove(0).remove(0);
-            measures(&task.network, &report).iter().find(|measure| measure.name == "marks").map(|measure| measure.value)
-        };
-        assert_eq!(marks(&[]), None);
-        assert_eq!(marks(&[queue]), None);
-        assert_eq!(marks(&[("tcp.ecn", r#""on""#)]), None);
-        assert!(marks(&[queue, ("tcp.ecn", r#""on""#)]).unwrap() > 0.0);
-    }
-
-    #[test]
-    fn values_carry_samples_from_one_process_to_another() {
-        let scenario = Scenario::builtin("wavelan-lan").unwrap();
-        // Within a millisecond nothing is delivered: no goodput.
-        for limit in ["1 ms", "2 s"] {
-            let scenario = scenario.with_overrides(&[("limit", limit)]).unwrap();
-            let task = Task::new(&scenario, scenario.scheme(), 1, 3).unwrap();
-            let reports = run_all(std::slice::from_ref(&task), 1, &Silent).unwrap().remove(0);
-            let mut samples = Samples::new(columns(&task.network));
-            reports.iter().for_each(|report| samples.push(&task.network, report));
-            let again = Samples::from_values(samples.columns().to_vec(), samples.values().to_vec());
-            assert_eq!((again.runs(), again.summaries()), (3, summarise(&task.network, &reports)));
-            let goodput = samples.columns().iter().position(|(name, _)| name == "wired_goodput").unwrap();
-            assert_eq!(samples.column(goodput).flatten().count(), if limit == "1 ms" { 0 } else { 3 });
-        }
-    }
-}
+#[path = "measures_tests.rs"]
+mod tests;

@@ -9,10 +9,10 @@ use std::thread;
 
 use lasthop_sim::measure::Report;
 use lasthop_sim::network::Network;
-use lasthop_sim::{Outcome, Overflow, Recording, Simulation, run_while};
+use lasthop_sim::{EVENTS_BETWEEN_QUESTIONS, Outcome, Overflow, Recording, Simulation};
 
 use crate::measures::{Summary, summarise};
-use crate::replicate::{Task, run_seed, threads};
+use crate::replicate::{Task, threads};
 
 /// Simulated events between two questions whether to stop while all is recorded: some hundred microseconds.
 const STEPS: u32 = 2048;
@@ -115,9 +115,13 @@ pub fn refine(
     let stop = || stop() || given_up.load(Ordering::Relaxed);
     let work = || {
         let &(task, run) = plan.get(next.fetch_add(1, Ordering::Relaxed))?;
-        let Task { network, seed, .. } = &tasks[task];
-        let outcome = run_while(network, run_seed(*seed, run), Recording::Off, || !stop())?;
-        Some((task, run, outcome.report))
+        let mut simulation = tasks[task].simulation(run);
+        while !stop() {
+            if !simulation.advance(EVENTS_BETWEEN_QUESTIONS) {
+                return Some((task, run, simulation.finish(&tasks[task].network).report));
+            }
+        }
+        None
     };
     thread::scope(|scope| {
         let (finished, arriving) = mpsc::channel();

@@ -11,6 +11,7 @@ use std::thread::{self, available_parallelism};
 
 use lasthop_proto::random::Root;
 use lasthop_proto::scheme::Scheme;
+use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::Instant;
 use lasthop_scenario::Scenario;
 use lasthop_sim::measure::Report;
@@ -26,12 +27,29 @@ pub struct Task {
     pub seed: u64,
     /// Numbers of the runs; a whole task begins with 0.
     pub runs: Range<u32>,
+    /// Whether delays are measured as well ([`Simulation::metered`]), which takes some time and changes nothing else.
+    pub metered: Switch,
 }
 
 impl Task {
     /// `scenario` under `scheme`.
     pub fn new(scenario: &Scenario, scheme: &Scheme, seed: u64, runs: u32) -> Result<Self, lasthop_scenario::Error> {
-        Ok(Self { network: scenario.network(scheme)?, seed, runs: 0..runs })
+        Ok(Self { network: scenario.network(scheme)?, seed, runs: 0..runs, metered: Switch::Off })
+    }
+
+    /// The same task with delays measured.
+    #[must_use]
+    pub fn metered(self) -> Self {
+        Self { metered: Switch::On, ..self }
+    }
+
+    /// Run number `run`, not begun.
+    pub fn simulation(&self, run: u32) -> Simulation {
+        let seed = run_seed(self.seed, run);
+        match self.metered {
+            Switch::On => Simulation::metered(&self.network, seed, Recording::Off),
+            Switch::Off => Simulation::new(&self.network, seed, Recording::Off),
+        }
     }
 }
 
@@ -242,7 +260,7 @@ fn run_in_order<E: From<Overflow>>(
 /// The run of `task` that is number `round` of its runs.
 fn one_run(task: &Task, round: u32, progress: &dyn Progress) -> Result<Report, Box<Cut>> {
     let run = task.runs.start + round;
-    let mut simulation = Simulation::new(&task.network, run_seed(task.seed, run), Recording::Off);
+    let mut simulation = task.simulation(run);
     loop {
         let abandoned = progress.abandoned();
         if !abandoned && simulation.advance(EVENTS_BETWEEN_QUESTIONS) {

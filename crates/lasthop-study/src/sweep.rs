@@ -191,7 +191,7 @@ impl Sweep {
             OCCASIONAL.iter().zip(0..).filter(|(_, at)| points.iter().any(|(_, has)| has[*at])).collect();
         sweep.points = points.into_iter().flat_map(|(points, _)| points).collect();
         if let Some(point) = sweep.points.first() {
-            sweep.measures = measures::columns(&sweep.task(point)?.network);
+            sweep.measures = measures::metered_columns(&sweep.task(point)?.network);
         }
         // The first point may be one without what others have.
         sweep.measures.retain(|(name, _)| !OCCASIONAL.iter().any(|count| count.name == name));
@@ -255,8 +255,13 @@ impl Sweep {
         ))
     }
 
-    fn task(&self, point: &Point) -> Result<Task, lasthop_scenario::Error> {
-        Task::new(&self.scenario_at(&point.values)?, point.scheme, self.seed, self.runs)
+    /// The runs of a point, metered.
+    ///
+    /// # Errors
+    ///
+    /// When its scenario does not hold, which is found out when the sweep is made.
+    pub fn task(&self, point: &Point) -> Result<Task, lasthop_scenario::Error> {
+        Ok(Task::new(&self.scenario_at(&point.values)?, point.scheme, self.seed, self.runs)?.metered())
     }
 
     /// Whether some points are the same runs as others.

@@ -29,6 +29,7 @@ pub use self::link::{AdviseArgs, FitArgs, LinkArgs};
 #[cfg(target_os = "linux")]
 pub use self::tunnel::*;
 use crate::error::Error;
+use crate::progress::note;
 
 /// What a lossy last hop does to TCP, and what cures it.
 #[derive(Parser, Debug)]
@@ -55,7 +56,7 @@ pub enum Command {
     /// Run a scenario with real TCP over emulated links, in network namespaces (root)
     #[cfg(target_os = "linux")]
     Lab(LabArgs),
-    /// Draw sequence and window plots of one run
+    /// Draw packets, windows, throughput, round trip and queues of one run over time
     Plot(PlotArgs),
     /// Reproduce a published study beside its published numbers
     Reproduce(ReproduceArgs),
@@ -103,8 +104,8 @@ pub struct ScenarioArgs {
     /// Set a key of the scenario, as links.wireless.rate="1 Mbps"; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Root seed [default: the scenario's]
-    #[arg(long, short)]
+    /// Root seed, a whole number from 0 on [default: the scenario's]
+    #[arg(long, short, allow_negative_numbers = true, value_parser = seed)]
     pub seed: Option<u64>,
 }
 
@@ -112,7 +113,14 @@ impl ScenarioArgs {
     pub fn open(&self) -> Result<Scenario, Error> {
         // A name that is no text can only be a file's.
         let scenario = match self.scenario.to_str() {
-            Some(name) => Scenario::open(name)?,
+            Some(name) => {
+                if let Some(file) = Scenario::shadowed_file(name) {
+                    note(&format!(
+                        "{name}: the ready-made scenario, not the file of that name here: give {file} for that"
+                    ));
+                }
+                Scenario::open(name)?
+            }
             None => Scenario::load(&self.scenario)?,
         };
         self.with_overrides(scenario)
@@ -141,11 +149,16 @@ impl ScenarioArgs {
 #[derive(Args, Debug)]
 pub struct RunsArgs {
     /// Runs [default: the scenario's]
-    #[arg(long, short = 'n', value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, short = 'n', allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: Option<u32>,
     /// Threads; 0 for one per core
-    #[arg(long, short, default_value_t = 0)]
+    #[arg(long, short, allow_negative_numbers = true, default_value_t = 0)]
     pub jobs: usize,
+}
+
+/// Reads a root seed.
+pub fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("a seed is a whole number from 0 to {}, as 7", u64::MAX))
 }
 
 /// The scheme by its name, in capitals or not.
@@ -168,6 +181,15 @@ pub struct RunArgs {
     pub scheme: Option<&'static Scheme>,
     #[command(flatten)]
     pub runs: RunsArgs,
+    /// Write throughput, round trip and queues of one run over time to this CSV file
+    #[arg(long, value_name = "FILE")]
+    pub series: Option<PathBuf>,
+    /// Time between two rows of the series
+    #[arg(long, value_name = "TIME", value_parser = time_span, default_value = "100 ms", requires = "series")]
+    pub interval: TimeSpan,
+    /// Replace the file if there is one
+    #[arg(long, requires = "series")]
+    pub force: bool,
     #[command(flatten)]
     pub json: JsonArgs,
 }
@@ -181,6 +203,15 @@ pub struct CompareArgs {
     pub scheme: Vec<&'static Scheme>,
     #[command(flatten)]
     pub runs: RunsArgs,
+    /// Print CSV with all metrics, a row a scheme
+    #[arg(long, conflicts_with_all = ["json", "out"])]
+    pub csv: bool,
+    /// File to write with all metrics, .csv or .parquet, a row a scheme
+    #[arg(long, short, value_name = "FILE", conflicts_with = "json")]
+    pub out: Option<PathBuf>,
+    /// Replace the file if there is one
+    #[arg(long, requires = "out")]
+    pub force: bool,
     #[command(flatten)]
     pub json: JsonArgs,
 }
@@ -197,6 +228,9 @@ pub struct SweepArgs {
     pub scheme: Vec<&'static Scheme>,
     #[command(flatten)]
     pub runs: RunsArgs,
+    /// Print CSV with all metrics instead of a table
+    #[arg(long, conflicts_with_all = ["json", "out"])]
+    pub csv: bool,
     /// File to write, .csv or .parquet; a sweep that was interrupted goes on where it stopped
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
@@ -215,7 +249,7 @@ pub struct TraceArgs {
     #[arg(long, value_parser = scheme)]
     pub scheme: Option<&'static Scheme>,
     /// Number of the run to follow, from 0
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, allow_negative_numbers = true, default_value_t = 0)]
     pub run: u32,
     /// Threads: one run takes one, however many are given
     #[arg(long, short, default_value_t = 0, hide_short_help = true)]
@@ -358,7 +392,7 @@ pub struct PlotArgs {
     #[arg(long, visible_alias = "schemes", value_parser = scheme, value_delimiter = ',')]
     pub scheme: Vec<&'static Scheme>,
     /// Number of the run to draw, from 0
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, allow_negative_numbers = true, default_value_t = 0)]
     pub run: u32,
     /// Threads: one run takes one, however many are given
     #[arg(long, short, default_value_t = 0, hide_short_help = true)]
@@ -366,9 +400,12 @@ pub struct PlotArgs {
     /// Flow to draw [default: the first transfer; of web sessions, the first replies]
     #[arg(long, value_name = "NAME")]
     pub flow: Option<String>,
-    /// Folder for the pictures
+    /// Folder for the pictures and series.csv
     #[arg(long, short, value_name = "DIR", default_value = "out")]
     pub out: PathBuf,
+    /// Time between two points of throughput, round trip and queue
+    #[arg(long, value_name = "TIME", value_parser = time_span, default_value = "100 ms")]
+    pub interval: TimeSpan,
     #[command(flatten)]
     pub json: JsonArgs,
 }
@@ -384,14 +421,14 @@ pub struct ReproduceArgs {
     /// Only this figure
     #[arg(long)]
     pub figure: Option<String>,
-    /// Root seed
-    #[arg(long, short, default_value_t = 1)]
+    /// Root seed, a whole number from 0 on
+    #[arg(long, short, allow_negative_numbers = true, value_parser = seed, default_value_t = 1)]
     pub seed: u64,
     /// Runs a cell
-    #[arg(long, short = 'n', default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, short = 'n', allow_negative_numbers = true, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,
     /// Threads; 0 for one per core
-    #[arg(long, short, default_value_t = 0)]
+    #[arg(long, short, allow_negative_numbers = true, default_value_t = 0)]
     pub jobs: usize,
     /// Folder for cells.csv, index.html and figures/; a study that was interrupted goes on where it stopped
     #[arg(long, short, value_name = "DIR", default_value = "out")]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use lasthop_report::ReportError;
 use lasthop_study::link::LinkError;
+use lasthop_study::series::SeriesError;
 use lasthop_study::study::StudyError;
 use lasthop_study::sweep::SweepError;
 
@@ -49,6 +50,10 @@ pub enum Error {
     Flow { given: String, flows: Vec<String> },
     #[error("{}: there is something else than {what} in it; give another name, or --force to replace it", path.display())]
     Foreign { path: PathBuf, what: &'static str },
+    #[error("--interval: {0}")]
+    Series(#[from] SeriesError),
+    #[error("--series {}: there is a file already; give another name, or --force to replace it", path.display())]
+    SeriesExists { path: PathBuf },
     #[error("--out {}: there is a file already; give another name, or --force to replace it", path.display())]
     Exists { path: PathBuf },
     #[error("--out {}: no cure helps here, so there is nothing to configure", path.display())]

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{BufWriter, Write, stdout};
 use std::path::Path;
 
+use lasthop_report::rows::{Rows, write_rows_csv};
+use lasthop_report::rows_parquet::write_rows_parquet;
 use lasthop_scenario::{Scenario, one_line};
 use lasthop_sim::network::{App, Network};
 use serde_json::Value;
@@ -54,4 +56,31 @@ where
     let mut out = BufWriter::new(File::create(path).map_err(Error::file(path))?);
     write(&mut out)?;
     out.flush().map_err(Error::file(path))
+}
+
+/// What kind of file rows go to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    Csv,
+    Parquet,
+}
+
+impl Form {
+    /// The form that the name of a file asks for.
+    pub fn of(out: &Path) -> Result<Self, Error> {
+        match out.extension().and_then(|ending| ending.to_str()) {
+            _ if out.is_dir() => Err(Error::SweepFile { path: out.to_owned() }),
+            Some("csv") => Ok(Self::Csv),
+            Some("parquet") => Ok(Self::Parquet),
+            _ => Err(Error::SweepFile { path: out.to_owned() }),
+        }
+    }
+
+    /// Writes rows into a file.
+    pub fn write(self, rows: &Rows, out: &Path) -> Result<(), Error> {
+        match self {
+            Self::Csv => write_file(out, |file| write_rows_csv(rows, file)),
+            Self::Parquet => write_file(out, |file: &mut BufWriter<File>| write_rows_parquet(rows, file)),
+        }
+    }
 }

@@ -29,16 +29,25 @@ const TWO_ENDED: [&str; 4] = ["LINK-ARQ", "LINK-FEC", "LINK-HYBRID", "AIRMAIL"];
 
 const DISCUSSED: [&str; 1] = ["SPLIT-SRP"];
 
-const MEASURES: [&str; 13] = [
+const MEASURES: [&str; 22] = [
     "throughput",
+    "rtt_p50",
+    "rtt_p95",
+    "rtt_p99",
+    "queue_delay_p50",
+    "queue_delay_p95",
+    "queue_delay_p99",
     "internet_goodput",
     "radio_goodput",
+    "radio_loss",
+    "frames_lost",
+    "queue_drops",
     "timeouts",
     "relay_timeouts",
     "recoveries",
     "source_retransmissions",
     "local_retransmissions",
-    "losses",
+    "segments_lost",
     "repaired_locally",
     "repaired_twice",
     "dupacks_suppressed",
@@ -72,7 +81,7 @@ fn run_reports_every_measure() {
     assert!(text.starts_with("Tiny\nLL, 3 runs from seed 5\n"), "{text}");
     assert!(MEASURES.iter().all(|measure| text.contains(measure)), "{text}");
     let json = bench.json("run tiny.toml --scheme LL --runs 3 --seed 5 --json");
-    assert_eq!(keys(&json), ["scenario", "scheme", "seed", "runs", "measures"]);
+    assert_eq!(keys(&json), ["scenario", "scheme", "seed", "runs", "measures", "flows", "links"]);
     assert_eq!(
         (&json["scenario"], &json["scheme"], &json["seed"], &json["runs"]),
         (&"Tiny".into(), &"LL".into(), &5.into(), &3.into())
@@ -86,6 +95,129 @@ fn run_reports_every_measure() {
     let throughput = json["measures"]["throughput"]["mean"].as_f64().unwrap();
     assert!((0.1..2.0).contains(&throughput), "{throughput}");
     assert_eq!(json["measures"]["incomplete"]["mean"], 0.0);
+}
+
+/// Each flow and each direction of each link has its own numbers, and the sums are those of the flat metrics.
+#[test]
+fn flows_and_links_have_their_own_numbers() {
+    let bench = Bench::new();
+    let arguments = "run tiny.toml --scheme E2E --runs 2 --set flows.download.count=2 --set flows.download.size=200KiB";
+    let json = bench.json(&format!("{arguments} --json"));
+    let mean = |of: &serde_json::Value, name: &str| of["measures"][name]["mean"].as_f64().unwrap();
+    let flows = json["flows"].as_array().unwrap();
+    assert_eq!(
+        flows.iter().map(|flow| flow["flow"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["download#1", "download#2"]
+    );
+    for flow in flows {
+        assert_eq!(keys(flow), ["flow", "kind", "from", "to", "measures"]);
+        assert_eq!(
+            (&flow["kind"], &flow["from"], &flow["to"]),
+            (&"transfer".into(), &"server".into(), &"phone".into())
+        );
+        assert_eq!(mean(flow, "received"), 204_800.0);
+        // The path is 7 ms long each way.
+        assert!(mean(flow, "rtt_p50") >= 14.0 && mean(flow, "rtt_p95") >= mean(flow, "rtt_p50"), "{flow}");
+        let (goodput, sent) = (mean(flow, "goodput"), mean(flow, "sent"));
+        assert!(goodput <= 100.0 && (100.0 * 204_800.0 / sent - goodput).abs() < 1.0, "{flow}");
+        let rate = mean(flow, "received") * 8e-6 / mean(flow, "duration");
+        assert!((rate / mean(flow, "throughput") - 1.0).abs() < 0.1, "{flow}");
+    }
+    for name in ["timeouts", "source_retransmissions", "segments_lost"] {
+        let sum: f64 = flows.iter().map(|flow| mean(flow, name)).sum();
+        assert!((sum - mean(&json, name)).abs() < 1e-9, "{name}");
+    }
+    assert!((0.5..=1.0).contains(&mean(&json, "fairness")), "two transfers: Jain's index");
+    let links = json["links"].as_array().unwrap();
+    let ways: Vec<_> = links
+        .iter()
+        .map(|link| [&link["link"], &link["from"], &link["to"]].map(|text| text.as_str().unwrap()))
+        .collect();
+    let expected = [
+        ["internet", "server", "tower"],
+        ["internet", "tower", "server"],
+        ["radio", "tower", "phone"],
+        ["radio", "phone", "tower"],
+    ];
+    assert_eq!(ways, expected);
+    let lost: f64 = links.iter().map(|link| mean(link, "channel_drops")).sum();
+    assert!(lost > 0.0 && (lost - mean(&json, "frames_lost")).abs() < 1e-9);
+    let used = mean(&links[2], "utilisation");
+    let bits = mean(&links[2], "bytes") * 8.0;
+    assert!(used > 5.0 && used <= 100.0 && bits > 3.2e6, "{used} {bits}");
+    let text = bench.stdout(arguments);
+    assert!(text.contains("download#2") && text.contains("radio: tower to phone"), "{text}");
+}
+
+/// A queue of few packets at the host's own link: what it drops is counted there.
+#[test]
+fn drops_at_a_hosts_own_link_are_counted_there() {
+    let bench = Bench::new();
+    let small = "--set 'links.internet.queue=2 packets' --set 'links.internet.rate=1 Mbps'";
+    let json = bench.json(&format!("compare tiny.toml --schemes E2E --runs 1 --json {small}"));
+    let links = json["schemes"][0]["links"].as_array().unwrap();
+    let drops = |at: usize| links[at]["measures"]["queue_full_drops"]["mean"].as_f64().unwrap();
+    assert!(links[0]["from"] == "server" && drops(0) > 0.0 && drops(2) == 0.0, "{links:?}");
+    assert_eq!(json["schemes"][0]["measures"]["queue_drops"]["mean"].as_f64().unwrap(), (0..4).map(drops).sum::<f64>());
+}
+
+/// `--csv` and `--out` have all metrics, a row a scheme.
+#[test]
+fn compare_writes_rows() {
+    let bench = Bench::new();
+    let compare = "compare tiny.toml --schemes E2E,LL,Reno/Raw --runs 2";
+    let csv = bench.stdout(&format!("{compare} --csv"));
+    let lines: Vec<&str> = csv.lines().collect();
+    assert!(
+        lines[0].starts_with("scheme,same_as,runs,throughput,throughput_ci95,rtt_p50,rtt_p50_ci95,"),
+        "{}",
+        lines[0]
+    );
+    assert!(lines.len() == 4 && lines[1].starts_with("E2E,,2,") && lines[3].starts_with("Reno/Raw,E2E,2,"), "{csv}");
+    bench.stdout(&format!("{compare} --out rows.csv"));
+    assert_eq!(bench.text("rows.csv"), csv);
+    let again = bench.run(&format!("{compare} --out rows.csv"));
+    assert!(!again.status.success() && String::from_utf8_lossy(&again.stderr).contains("--force"));
+    bench.stdout(&format!("{compare} --out rows.parquet"));
+    assert_eq!(bench.bytes("rows.parquet")[..4], *b"PAR1");
+    let table = bench.stdout(compare);
+    let head = table.lines().nth(3).unwrap();
+    for heading in ["scheme", "Mbps", "ratio", "rtt p50 ms", "rtt p95 ms", "queue drops", "source rtx"] {
+        assert!(head.contains(heading), "{heading}: {head}");
+    }
+    assert!(table.lines().nth(4).unwrap().contains(" 1.00 "), "{table}");
+}
+
+/// A series has the run in rows; a file that is there is not replaced.
+#[test]
+fn run_writes_a_series() {
+    let bench = Bench::new();
+    let run = "run tiny.toml --runs 1 --series series.csv";
+    bench.stdout(&format!("{run} --interval '50 ms'"));
+    let csv = bench.text("series.csv");
+    let names =
+        "time,download_throughput,download_rtt,internet_down_queue,internet_up_queue,radio_down_queue,radio_up_queue";
+    assert_eq!(csv.lines().next(), Some(names));
+    let times: Vec<f64> = csv.lines().skip(1).map(|line| line.split(',').next().unwrap().parse().unwrap()).collect();
+    assert!(times.len() > 5 && times[0] == 0.05 && times.windows(2).all(|pair| pair[0] < pair[1]), "{times:?}");
+    for (arguments, part) in [(run, "--force"), (&*format!("{run} --force --interval '0 ms'"), "--interval")] {
+        let refused = bench.run(arguments);
+        assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains(part), "{arguments}");
+    }
+}
+
+/// A ready-made scenario is not replaced by a file that happens to have its name; what to give for the file is said.
+#[test]
+fn a_file_does_not_replace_a_ready_made_scenario() {
+    let bench = Bench::new();
+    bench.put("wavelan-lan", common::TINY);
+    bench.put("my-link", common::TINY);
+    let output = bench.run("explain wavelan-lan");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("wireless"), "the ready-made one");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("ready-made") && said.contains("./wavelan-lan"), "{said}");
+    assert!(bench.stdout("explain ./wavelan-lan").contains("tower"));
+    assert!(bench.stdout("explain my-link").contains("tower"), "no ready-made scenario has this name");
 }
 
 #[test]
@@ -270,15 +402,31 @@ fn trace_writes_pcapng_and_says_nothing_unless_asked() {
 fn plot_draws_svg_and_png() {
     let bench = Bench::new();
     let text = bench.stdout("plot tiny.toml --scheme E2E,SPLIT --out pictures");
-    let files = ["pictures/sequence.svg", "pictures/sequence.png", "pictures/window.svg", "pictures/window.png"];
-    assert_eq!(text.lines().collect::<Vec<_>>(), files);
-    for svg in [files[0], files[2]] {
-        let text = bench.text(svg);
+    let names = ["sequence", "window", "throughput", "delay", "queue"];
+    let files: Vec<String> =
+        names.iter().flat_map(|name| ["svg", "png"].map(|form| format!("pictures/{name}.{form}"))).collect();
+    let listed: Vec<&str> = text.lines().collect();
+    assert_eq!(listed[..10], files);
+    assert_eq!(listed[10..], ["pictures/series.csv"]);
+    for (at, name) in names.iter().enumerate() {
+        let text = bench.text(&files[2 * at]);
         roxmltree::Document::parse(&text).unwrap();
-        assert!(text.contains("E2E") && text.contains("SPLIT, base station"), "{svg}");
+        assert!(text.contains("E2E") && text.contains("SPLIT"), "{name}");
+        assert!(at > 1 || text.contains("SPLIT, base station"), "{name}");
+        assert_eq!(bench.bytes(&files[2 * at + 1])[..8], *b"\x89PNG\r\n\x1a\n");
     }
-    for png in [files[1], files[3]] {
-        assert_eq!(bench.bytes(png)[..8], *b"\x89PNG\r\n\x1a\n");
+    let csv = bench.text("pictures/series.csv");
+    assert!(csv.starts_with("scheme,time,download_throughput,") && csv.contains("\nSPLIT,"), "{csv}");
+    // One name has one colour in all plots: that of its entry in the legend.
+    let colour = |file: &str, name: &str| {
+        let text = bench.text(file);
+        let label = text.find(&format!(">\n{name}")).or_else(|| text.find(&format!(">{name}"))).unwrap();
+        let sample = text[..label].rfind('#').unwrap();
+        text[sample..sample + 7].to_owned()
+    };
+    let split = colour("pictures/window.svg", "SPLIT");
+    for plot in ["throughput", "delay", "queue"] {
+        assert_eq!(colour(&format!("pictures/{plot}.svg"), "SPLIT"), split, "{plot}");
     }
     let json = bench.json("plot tiny.toml --json --out again");
     assert_eq!(keys(&json), ["files", "remarks"]);

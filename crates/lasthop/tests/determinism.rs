@@ -62,6 +62,7 @@ fn run() {
 fn compare() {
     same("compare tiny.toml --runs 10", &[STDOUT]);
     same("compare tiny.toml --runs 10 --json", &[STDOUT]);
+    same("compare tiny.toml --runs 10 --csv", &[STDOUT]);
 }
 
 #[test]
@@ -69,6 +70,7 @@ fn sweep() {
     let sweep =
         "sweep tiny.toml --vary 'links.radio.rate=1 Mbps,2 Mbps' --vary tcp.mss=700,1000 --scheme E2E,LL --runs 3";
     same(sweep, &[STDOUT]);
+    same(&format!("{sweep} --csv"), &[STDOUT]);
     same(&format!("{sweep} --json"), &[STDOUT]);
     same(&format!("{sweep} --out rows.csv"), &["rows.csv"]);
     same(&format!("{sweep} --out rows.parquet"), &["rows.parquet"]);
@@ -85,7 +87,8 @@ fn trace() {
 
 #[test]
 fn plot() {
-    let files = ["out/sequence.svg", "out/sequence.png", "out/window.svg", "out/window.png"];
+    let files =
+        ["out/sequence.svg", "out/sequence.png", "out/window.svg", "out/window.png", "out/delay.svg", "out/series.csv"];
     same("plot tiny.toml --scheme E2E,SPLIT --seed 4", &files);
 }
 

@@ -162,7 +162,12 @@ fn arguments_that_are_wrong() {
     let bench = Bench::new();
     refused(&bench, "run tiny.toml --runs 0", &["'0'", "--runs"]);
     refused(&bench, "run tiny.toml --runs many", &["'many'", "--runs"]);
-    refused(&bench, "run tiny.toml --seed -1", &["-1"]);
+    for command in
+        ["run tiny.toml", "compare tiny.toml", "sweep tiny.toml --vary tcp.mss=700", "reproduce balakrishnan1997"]
+    {
+        refused(&bench, &format!("{command} --seed -1"), &["-1", "a seed is a whole number from 0"]);
+        refused(&bench, &format!("{command} --runs -1"), &["-1", "1.."]);
+    }
     refused(&bench, "run tiny.toml --jobs x", &["'x'", "--jobs"]);
     refused(&bench, "run tiny.toml --frobnicate", &["--frobnicate"]);
     refused(&bench, "trace tiny.toml --csv --json", &["--csv", "--json"]);

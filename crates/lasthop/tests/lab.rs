@@ -82,7 +82,7 @@ fn schemes_of_today() {
     for (scheme, expected) in value["schemes"].as_array().unwrap().iter().zip(&expected) {
         assert_eq!(scheme["endpoints"], *expected, "{scheme}");
         assert_eq!(scheme["measures"]["incomplete"]["mean"], 0.0, "{scheme}");
-        assert!(scheme["measures"]["losses"]["mean"].as_f64().unwrap() >= 1.0, "{scheme}");
+        assert!(scheme["measures"]["segments_lost"]["mean"].as_f64().unwrap() >= 1.0, "{scheme}");
     }
     let repaired = |at: usize| value["schemes"][at]["measures"]["repaired_locally"]["mean"].as_f64().unwrap();
     assert!(repaired(0) == 0.0 && repaired(3) >= 1.0 && repaired(4) >= 1.0, "{value}");
@@ -105,7 +105,7 @@ fn our_own_ends_beside_the_simulator() {
     let value: Value = serde_json::from_slice(&output.stdout).unwrap();
     let scheme = &value["schemes"][0];
     assert_eq!(scheme["endpoints"], serde_json::json!({ "server": "own", "phone": "own" }), "{value}");
-    for measure in ["losses", "incomplete"] {
+    for measure in ["segments_lost", "incomplete"] {
         let [lab, simulated] = [&scheme["measures"], &scheme["simulated"]].map(|of| of[measure]["mean"].as_f64());
         assert!(lab.is_some() && lab == simulated, "{measure}: {value}");
     }
@@ -126,7 +126,7 @@ fn snoop_at_the_base_station_hides_the_losses_from_a_kernel() {
     for _ in 0..ATTEMPTS {
         let value = lab_of_600_kib("LL-TCP-AWARE");
         let [losses, repaired, local, source, timeouts] =
-            ["losses", "repaired_locally", "local_retransmissions", "source_retransmissions", "timeouts"]
+            ["segments_lost", "repaired_locally", "local_retransmissions", "source_retransmissions", "timeouts"]
                 .map(|measure| mean(&value, measure));
         assert!(losses > 3.0 && timeouts == 0.0 && mean(&value, "dupacks_suppressed") >= losses, "{value}");
         if source <= 2.0 {
@@ -148,7 +148,7 @@ fn snoop_at_the_base_station_hides_the_losses_from_a_kernel() {
 fn a_relay_at_the_base_station_brings_everything_to_a_kernel() {
     if is_root() {
         let value = lab_of_600_kib("SPLIT");
-        assert!(mean(&value, "losses") > 3.0, "{value}");
+        assert!(mean(&value, "segments_lost") > 3.0, "{value}");
     }
 }
 
@@ -167,7 +167,8 @@ fn a_gateway_at_each_station_of_a_host_that_moves() {
         lossy.join(" ")
     ));
     assert_eq!(mean(&value, "incomplete"), 0.0, "{value}");
-    let [handoffs, losses, repaired] = ["handoffs", "losses", "repaired_locally"].map(|measure| mean(&value, measure));
+    let [handoffs, losses, repaired] =
+        ["handoffs", "segments_lost", "repaired_locally"].map(|measure| mean(&value, measure));
     // Of what the first station repairs in the first second the others' repairs are several times as much.
     assert!(handoffs >= 4.0 && losses >= 10.0 && repaired > losses / 2.0, "{value}");
 }

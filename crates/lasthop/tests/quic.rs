@@ -68,7 +68,7 @@ fn what_was_resent_is_measured() {
     let bench = bench();
     let json = bench.json("run quic.toml --json");
     let mean = |name: &str| json["measures"][name]["mean"].as_f64().unwrap_or_else(|| panic!("{name}: {json}"));
-    assert!(mean("throughput") > 0.1 && mean("losses") > 1.0 && mean("source_retransmissions") > 1.0);
+    assert!(mean("throughput") > 0.1 && mean("segments_lost") > 1.0 && mean("source_retransmissions") > 1.0);
     assert!(mean("quic_resent_bytes") > 1000.0);
     assert_eq!((mean("incomplete"), mean("local_retransmissions")), (0.0, 0.0));
     // Where nothing runs over QUIC there is no such measure.

@@ -20,10 +20,10 @@ fn csv_rows(text: &str) -> (Vec<String>, Vec<Vec<String>>) {
 #[test]
 fn rows_in_order_with_named_columns() {
     let bench = Bench::new();
-    let (header, rows) = csv_rows(&bench.stdout(SWEEP));
-    let begin = ["links.radio.rate", "tcp.mss", "scheme", "runs", "throughput", "throughput_ci95", "internet_goodput"];
+    let (header, rows) = csv_rows(&bench.stdout(&format!("{SWEEP} --csv")));
+    let begin = ["links.radio.rate", "tcp.mss", "scheme", "runs", "throughput", "throughput_ci95", "rtt_p50"];
     assert_eq!(header[..7], begin);
-    assert_eq!(header.len(), 4 + 2 * 13);
+    assert_eq!(header.len(), 4 + 2 * 22);
     let points: Vec<_> = rows.iter().map(|row| row[..4].join("|")).collect();
     assert_eq!(points.len(), 12);
     assert_eq!(points[..3], ["1 Mbps|700|E2E|2", "1 Mbps|700|LL|2", "1 Mbps|1000|E2E|2"]);
@@ -35,10 +35,26 @@ fn rows_in_order_with_named_columns() {
     assert!(difference.abs() < 1e-15, "{difference}");
 }
 
+/// Without `--csv` and `--out` there is a table for people, a line a point.
+#[test]
+fn a_table_for_people() {
+    let bench = Bench::new();
+    let text = bench.stdout(SWEEP);
+    assert!(text.starts_with("Tiny\n2 runs a point\n"), "{text}");
+    let lines: Vec<&str> = text.lines().collect();
+    for heading in ["links.radio.rate", "tcp.mss", "scheme", "Mbps", "rtt p50 ms", "queue drops", "source rtx"] {
+        assert!(lines[3].contains(heading), "{heading}: {}", lines[3]);
+    }
+    let first: Vec<&str> = lines[4].split_whitespace().collect();
+    assert_eq!(first[..4], ["1", "Mbps", "700", "E2E"]);
+    assert!(lines[4..16].iter().all(|line| line.chars().count() < 130 && line.contains(" ± ")), "{text}");
+    assert!(text.contains("--csv"), "{text}");
+}
+
 #[test]
 fn json_has_an_object_a_point() {
     let bench = Bench::new();
-    let (header, rows) = csv_rows(&bench.stdout(SWEEP));
+    let (header, rows) = csv_rows(&bench.stdout(&format!("{SWEEP} --csv")));
     let json = bench.json(&format!("{SWEEP} --json"));
     let points = json.as_array().unwrap();
     assert_eq!(points.len(), rows.len());

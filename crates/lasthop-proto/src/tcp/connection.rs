@@ -16,7 +16,7 @@ use crate::host_queue::Queued;
 use crate::node::{Disposition, Node, Port, Why};
 use crate::packet::{FlowId, Integrity, Packet, Side};
 use crate::seq::Seq;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 /// IPv4 and TCP headers without options.
 const HEADER: u16 = 40;
@@ -222,6 +222,12 @@ impl Connection {
     /// Stream bytes handed over and not acknowledged.
     pub fn unacked(&self) -> u64 {
         self.sender.state().queued - self.sender.acked()
+    }
+
+    /// Returns the round trip that the last acknowledgment gave a sample of, if it gave one and it was not returned before. For
+    /// measurement only.
+    pub fn take_rtt_sample(&mut self) -> Option<Duration> {
+        self.sender.take_rtt_sample()
     }
 
     /// How often our SYN had to be sent again.

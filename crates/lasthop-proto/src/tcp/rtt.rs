@@ -82,6 +82,8 @@ pub struct RttEstimator {
     rto: Duration,
     backoff: u32,
     has_sample: bool,
+    /// The latest sample, until it is taken; zero for none.
+    latest: Duration,
     /// [`RttRule::Linux`] only.
     rounds: Rounds,
 }
@@ -97,6 +99,7 @@ impl RttEstimator {
             rto: Duration::ZERO,
             backoff: 1,
             has_sample: false,
+            latest: Duration::ZERO,
             rounds: Rounds::default(),
             config,
         };
@@ -122,8 +125,14 @@ impl RttEstimator {
             RttRule::Linux => self.sample_linux(now.since(sent)),
         }
         self.has_sample = true;
+        self.latest = now.since(sent);
         self.backoff = 1;
         self.refresh();
+    }
+
+    /// Returns the latest sample, unrounded, if it was not returned before. For measurement only.
+    pub fn take_latest(&mut self) -> Option<Duration> {
+        Some(core::mem::take(&mut self.latest)).filter(|latest| *latest > Duration::ZERO)
     }
 
     /// [`RttEstimator::sample`] of a connection that stands at `snd_una` and `snd_nxt`: a round of Linux's rule is over when

@@ -18,7 +18,7 @@ use crate::event::Event;
 use crate::host_queue::Queued;
 use crate::packet::Cause;
 use crate::seq::Seq;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 /// A segment to put on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,6 +127,11 @@ impl Sender {
             ack_ratio: None,
             awake: Switch::On,
         }
+    }
+
+    /// Returns the latest round-trip sample, if it was not returned before.
+    pub fn take_rtt_sample(&mut self) -> Option<Duration> {
+        self.state.rtt.take_latest()
     }
 
     /// Sequence numbers, windows and counters, to read.

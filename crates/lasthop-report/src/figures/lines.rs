@@ -6,6 +6,7 @@ use super::axis::{Axis, Scale};
 use super::data::rounded;
 use super::plot::{self, HEIGHT, Sample, WIDTH};
 use super::scene::{Mark, Scene, colour};
+use super::sequence::dot_colour;
 
 /// A line chart.
 #[derive(Clone, PartialEq, Serialize, Debug)]
@@ -114,7 +115,9 @@ impl LineChart {
 }
 
 impl WindowPlot {
-    pub(super) fn scene(&self) -> Scene {
+    /// Draws it; `colours` are numbers of colours that its lines have, those behind them by their place.
+    pub(super) fn scene(&self, colours: &[usize]) -> Scene {
+        let colour = |number: usize| colours.get(number).map_or_else(|| colour(number), |place| dot_colour(*place));
         let legend = legend(self.series.iter().map(|series| &series.name), |number| Sample::Line(colour(number)));
         let points = || self.series.iter().flat_map(|series| &series.points);
         let end = points().map(|point| point.0).fold(0.0, f64::max);

@@ -23,6 +23,23 @@ use serde::Serialize;
 use crate::error::ReportError;
 use scene::Scene;
 
+/// Numbers of colours by the names of series, so that a name has one colour in several plots.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Colours(Vec<String>);
+
+impl Colours {
+    /// The colour of each series of a figure; a name that is new gets the next colour.
+    pub fn of(&mut self, figure: &Figure) -> Vec<usize> {
+        let mut number = |name: &String| {
+            self.0.iter().position(|known| known == name).unwrap_or_else(|| {
+                self.0.push(name.clone());
+                self.0.len() - 1
+            })
+        };
+        figure.series_names().into_iter().map(&mut number).collect()
+    }
+}
+
 /// A figure. As JSON, its `kind` is `bars`, `sequence`, `window` or `lines`, beside the fields of the chart: what the script
 /// of the pages draws ([`crate::charts`]).
 #[derive(Clone, PartialEq, Serialize, Debug)]
@@ -44,7 +61,7 @@ pub enum Figure {
 ///
 /// When the drawing library refuses one.
 pub fn render_svg_stack(figures: &[Figure]) -> Result<String, ReportError> {
-    let scenes: Vec<Scene> = figures.iter().map(Figure::scene).collect();
+    let scenes: Vec<Scene> = figures.iter().map(|figure| figure.scene(&[])).collect();
     scene::stack(&scenes)
 }
 
@@ -55,7 +72,16 @@ impl Figure {
     ///
     /// When the drawing library refuses it.
     pub fn render_svg(&self) -> Result<String, ReportError> {
-        self.scene().svg(&scene::DOCUMENT)
+        self.render_svg_in(&[])
+    }
+
+    /// The figure as an SVG document, with those [`Colours`] where it is drawn over time.
+    ///
+    /// # Errors
+    ///
+    /// When the drawing library refuses it.
+    pub fn render_svg_in(&self, colours: &[usize]) -> Result<String, ReportError> {
+        self.scene(colours).svg(&scene::DOCUMENT)
     }
 
     /// The figure as an `svg` element to be set into a page, with `alt` as its description.
@@ -64,7 +90,7 @@ impl Figure {
     ///
     /// When the drawing library refuses it.
     pub fn render_svg_element(&self, alt: &str) -> Result<String, ReportError> {
-        self.scene().svg(&scene::Root::Element { alt })
+        self.scene(&[]).svg(&scene::Root::Element { alt })
     }
 
     /// The figure as a PNG image, two pixels to a unit of the SVG.
@@ -73,14 +99,32 @@ impl Figure {
     ///
     /// When the drawing library refuses it.
     pub fn render_png(&self) -> Result<Vec<u8>, ReportError> {
-        self.scene().png()
+        self.render_png_in(&[])
     }
 
-    fn scene(&self) -> Scene {
+    /// The figure as a PNG image, with those [`Colours`] where it is drawn over time.
+    ///
+    /// # Errors
+    ///
+    /// When the drawing library refuses it.
+    pub fn render_png_in(&self, colours: &[usize]) -> Result<Vec<u8>, ReportError> {
+        self.scene(colours).png()
+    }
+
+    /// The names of its series, in order, where it is drawn over time.
+    pub fn series_names(&self) -> Vec<&String> {
+        match self {
+            Self::Sequence(plot) => plot.series.iter().map(|series| &series.name).collect(),
+            Self::Window(plot) => plot.series.iter().map(|series| &series.name).collect(),
+            Self::Bars(_) | Self::Lines(_) => Vec::new(),
+        }
+    }
+
+    fn scene(&self, colours: &[usize]) -> Scene {
         match self {
             Self::Bars(chart) => chart.scene(),
-            Self::Sequence(plot) => plot.scene(),
-            Self::Window(plot) => plot.scene(),
+            Self::Sequence(plot) => plot.scene(colours),
+            Self::Window(plot) => plot.scene(colours),
             Self::Lines(chart) => chart.scene(),
         }
     }

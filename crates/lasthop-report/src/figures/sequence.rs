@@ -39,8 +39,10 @@ const DOT: f64 = 2.0;
 const CROSS: f64 = 4.0;
 
 impl SequencePlot {
-    pub(super) fn scene(&self) -> Scene {
+    /// Draws it; `colours` are numbers of colours that the dots of its series have, those behind them by their place.
+    pub(super) fn scene(&self, colours: &[usize]) -> Scene {
         let again = self.again_colours();
+        let dot_colour = |number: usize| dot_colour(colours.get(number).copied().unwrap_or(number));
         let mut legend = Vec::new();
         for (number, series) in self.series.iter().enumerate() {
             if !series.sent.is_empty() || series.retransmitted.is_empty() {
@@ -89,7 +91,7 @@ impl SequencePlot {
 }
 
 /// Every other colour of six, and after three series those between them.
-const fn dot_colour(series: usize) -> RGBColor {
+pub(super) const fn dot_colour(series: usize) -> RGBColor {
     colour(series * 2 + series / 3)
 }
 

@@ -156,7 +156,7 @@ test('the downloaded scenario gives the command the same numbers', async () => {
     assert.deepEqual(told.schemes.map((one) => one.scheme), Object.keys(shown));
     for (const { scheme, measures } of told.schemes) {
       const text = `${measures.throughput.mean.toFixed(3)} ± ${measures.throughput.ci95.toFixed(3)}`;
-      const counts = ['timeouts', 'relay_timeouts', 'source_retransmissions', 'local_retransmissions', 'dupacks_suppressed'].map((name) => measures[name].mean.toFixed(1));
+      const counts = ['rtt_p50', 'rtt_p95', 'queue_drops', 'timeouts', 'relay_timeouts', 'source_retransmissions', 'local_retransmissions', 'dupacks_suppressed'].map((name) => measures[name].mean.toFixed(1));
       assert.deepEqual(shown[scheme], [text, ...counts, '6'], scheme);
     }
     // `run` takes it too, under the scheme that was shown.

@@ -5,11 +5,12 @@ use lasthop_proto::packet::{FlowId, Packet, Side};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::time::Instant;
 
-use super::{Carrier, Fabric};
+use super::{Carrier, Fabric, Leg};
 use crate::datagrams::Arrived;
 use crate::endpoint::index as endpoint;
 use crate::leg::LegId;
-use crate::measure::{FlowReport, PathReport, SenderReport};
+use crate::link::Frame;
+use crate::measure::{Drops, FlowReport, PathReport, SenderReport};
 use crate::network::{Network, NodeId};
 use crate::pool::Handle;
 use crate::routes::{Hop, Routes};
@@ -21,6 +22,9 @@ impl Fabric {
         let packet = self.pool.take(handle);
         self.letters.lose(&packet);
         self.legs[leg.0 as usize].report.lose(reason);
+        if let Some(drops) = self.flows.get_mut(packet.flow.0 as usize).and_then(|flow| flow.drops.as_mut()) {
+            drops.count(reason);
+        }
         if let Some(truth) = &mut self.truth {
             truth.lose(leg, &packet, reason);
         }
@@ -58,11 +62,17 @@ impl Fabric {
         self.take_back(end, last);
         self.ledger.settle(&mut self.flows);
         let mut all = Vec::new();
-        for leg in &mut self.legs {
+        for (id, leg) in (0..).map(LegId).zip(&mut self.legs) {
             if let Carrier::Crossed(wire) = &mut leg.carrier {
                 let (arrived, report) = wire.settle(end);
                 leg.report.add(&report);
+                if let (Some(meter), Some(took)) = (&mut self.meter, wire.took()) {
+                    meter.add(arrived.flow.0 as usize, id, took, report.payload);
+                }
                 self.frames += arrived.datagrams;
+                if let Some(drops) = self.flows.get_mut(arrived.flow.0 as usize).and_then(|flow| flow.drops.as_mut()) {
+                    drops.queue_full += arrived.dropped;
+                }
                 all.push(arrived);
             }
         }
@@ -78,9 +88,26 @@ impl Fabric {
         }
     }
 
-    /// What each link carried: down, up.
-    pub fn paths(&self) -> Vec<[PathReport; 2]> {
-        self.legs.chunks_exact(2).map(|legs| [legs[0].report, legs[1].report]).collect()
+    /// What each link carried until `now`: down, up.
+    pub fn paths(&self, now: Instant) -> Vec<[PathReport; 2]> {
+        let path = |(at, leg): (usize, &Leg)| PathReport {
+            busy: Some(self.busy(now, LegId(at as u32))),
+            queueing: self.meter.as_ref().and_then(|meter| meter.of_leg(at)),
+            ..leg.report
+        };
+        let paths: Vec<PathReport> = self.legs.iter().enumerate().map(path).collect();
+        paths.chunks_exact(2).map(|paths| [paths[0], paths[1]]).collect()
+    }
+
+    /// A frame is handed to a link: records it, and notes when.
+    #[inline(never)]
+    pub(super) fn watch_sent(&mut self, now: Instant, id: LegId, frame: Frame) {
+        if let Some(meter) = &mut self.meter {
+            meter.queue(now, frame.handle());
+        }
+        if self.trace.is_some() {
+            self.record_packet(now, id.near(), frame.handle(), What::Sent);
+        }
     }
 
     #[cold]
@@ -132,7 +159,7 @@ impl Fabric {
 /// What is known of a flow before it begins.
 pub(super) fn unjudged(network: &Network) -> FlowReport {
     let sender = SenderReport { spurious_timeouts: network.varies().then_some(0), ..SenderReport::default() };
-    FlowReport { sender, ..FlowReport::default() }
+    FlowReport { sender, drops: Some(Drops::default()), ..FlowReport::default() }
 }
 
 /// Capture points of a network, in the order that [`LegId`] numbers them.

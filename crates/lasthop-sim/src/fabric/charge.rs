@@ -1,5 +1,6 @@
 //! Sources whose datagrams make no difference but to the queue that they cross: the fabric sends for them, without events.
 
+use lasthop_proto::packet::FlowId;
 use lasthop_proto::time::Instant;
 
 use super::{Carrier, Fabric, Far};
@@ -26,7 +27,11 @@ impl Fabric {
                 let Some(wire) = DuplexDirection::new(&link.directions[direction], link.delay) else {
                     return Some(source);
                 };
-                leg.carrier = Carrier::Crossed(Box::new(CrossedDirection::new(wire, source)));
+                let mut crossed = CrossedDirection::new(wire, source);
+                if self.meter.is_some() {
+                    crossed.measure();
+                }
+                leg.carrier = Carrier::Crossed(Box::new(crossed));
                 self.crossed.push(id);
                 None
             }
@@ -41,6 +46,11 @@ impl Fabric {
                 None
             }
         })
+    }
+
+    /// Bytes of the flow's datagrams that are known to have arrived, where its source is in charge of the fabric.
+    pub fn arrived_of(&self, flow: FlowId) -> u64 {
+        self.crossings().filter_map(|wire| wire.arrived_of(flow)).sum()
     }
 
     /// Whether sources are in its charge.

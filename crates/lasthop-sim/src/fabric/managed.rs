@@ -3,7 +3,7 @@
 
 use lasthop_proto::packet::Ecn;
 use lasthop_proto::queue::Sight;
-use lasthop_proto::time::Instant;
+use lasthop_proto::time::{Duration, Instant};
 
 use super::{Carrier, ChannelLegs, Fabric, Receiver};
 use crate::leg::LegId;
@@ -81,6 +81,9 @@ impl Fabric {
         let arrived = self.take_arrival(now, id);
         self.report_begun(id);
         let (id, sent) = arrived?;
+        if let Some(meter) = &mut self.meter {
+            meter.cross(id, sent.frame.handle(), sent.start());
+        }
         let leg = &mut self.legs[id.0 as usize];
         let (crossing, far) = (leg.cross(&sent, &mut self.pool), leg.far);
         self.get_across(now, id, sent.frame, crossing, far)
@@ -142,7 +145,12 @@ impl Fabric {
 
     /// Frames that wait in front of the link of an element, to go where the element sends them.
     pub fn waiting(&mut self, now: Instant, element: usize) -> usize {
-        match &mut self.legs[self.elements[element].leg.0 as usize].carrier {
+        self.waiting_on(now, self.elements[element].leg)
+    }
+
+    /// Frames that wait to be sent on a leg.
+    pub fn waiting_on(&mut self, now: Instant, leg: LegId) -> usize {
+        match &mut self.legs[leg.0 as usize].carrier {
             Carrier::Own(wire) => wire.waiting(now),
             Carrier::Managed(wire) => wire.waiting(),
             Carrier::Crossed(wire) => {
@@ -152,6 +160,22 @@ impl Fabric {
             Carrier::Shared(medium, direction) => self.media[*medium].waiting(*direction),
             Carrier::Channel(channel, station) => self.channels[*channel].channel.waiting(*station),
             Carrier::Cut(_) => 0,
+        }
+    }
+
+    /// Time for which a leg has transmitted until `now`.
+    pub fn busy(&self, now: Instant, leg: LegId) -> Duration {
+        self.busy_of(now, &self.legs[leg.0 as usize].carrier)
+    }
+
+    fn busy_of(&self, now: Instant, carrier: &Carrier) -> Duration {
+        match carrier {
+            Carrier::Own(wire) => wire.busy(now),
+            Carrier::Managed(wire) => wire.busy(now),
+            Carrier::Crossed(wire) => wire.busy(now),
+            Carrier::Shared(medium, direction) => self.media[*medium].busy(now, *direction),
+            Carrier::Channel(channel, station) => self.channels[*channel].channel.busy(now, *station),
+            Carrier::Cut(carrier) => self.busy_of(now, carrier),
         }
     }
 }

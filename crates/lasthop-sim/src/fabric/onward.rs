@@ -57,6 +57,11 @@ impl Fabric {
         }
     }
 
+    /// From now on each frame has an event at each router, so that queues hold at any time what is in them.
+    pub fn look_at_each_link(&mut self) {
+        self.legs.iter_mut().for_each(|leg| leg.onward = None);
+    }
+
     /// Whether all frames of a leg come to a router, when that is known as soon as they are sent.
     fn is_foreseen(&self, network: &Network, id: usize) -> bool {
         let leg = &self.legs[id];
@@ -89,6 +94,10 @@ impl Fabric {
         }
         onward.note(now, arrival, frame);
         second.report.carry(frame);
+        if let Some(meter) = &mut self.meter {
+            meter.cross(id, frame.handle(), now);
+            meter.queue(arrival, frame.handle());
+        }
         self.frames += 1;
         if let Accepted::Next(at) = accepted {
             self.agenda.set(to.0, at);

@@ -180,6 +180,9 @@ impl Fabric {
             let copy = *self.pool.get(frame.handle());
             *self.pool.place() = copy;
             let handle = self.pool.commit(frame.to()).handle();
+            if let Some(meter) = &mut self.meter {
+                meter.copy(frame.handle(), handle);
+            }
             self.send(now, hop, frame.copied(handle), None);
         }
         match station {

@@ -113,6 +113,11 @@ impl SharedChannel {
         self.stations[id.0].feed.len()
     }
 
+    /// Time for which a station has been on the air until `now`.
+    pub fn busy(&self, now: Instant, id: StationId) -> Duration {
+        self.stations[id.0].feed.busy(now)
+    }
+
     /// A frame that a managed queue dropped, who was to send it, and why it was dropped.
     pub fn take_dropped(&mut self) -> Option<(StationId, Frame, DropReason)> {
         self.stations.iter_mut().enumerate().find_map(|(index, station)| {

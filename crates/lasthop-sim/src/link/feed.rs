@@ -55,6 +55,10 @@ pub(super) struct Feed {
     aggregator: Option<Box<Aggregator<Frame>>>,
     /// Frames that the policer dropped, or the aggregator gave up, and nobody asked for yet.
     dropped: Vec<(Frame, DropReason)>,
+    /// Time on the air of all transmissions that have begun, with what each takes besides its bytes.
+    busy: Duration,
+    /// The last transmission: when it began, and when it ends.
+    last: (Instant, Instant),
     /// Frames that left the queue to be sent and were not asked for yet, where somebody asks.
     begun: Option<Vec<Frame>>,
 }
@@ -74,8 +78,23 @@ impl Feed {
             },
             aggregator: impairments.aggregation.map(aggregator),
             dropped: Vec::new(),
+            busy: Duration::ZERO,
+            last: (Instant::ZERO, Instant::ZERO),
             begun: None,
         }
+    }
+
+    /// Time on the air until `now`.
+    pub fn busy(&self, now: Instant) -> Duration {
+        let (start, end) = self.last;
+        self.busy.saturating_sub(end.since(start.max(now)))
+    }
+
+    /// Takes note of a transmission.
+    #[inline]
+    fn transmit(&mut self, start: Instant, end: Instant) {
+        self.busy = self.busy + end.since(start);
+        self.last = (start, end);
     }
 
     /// Keeps the frames that leave the queue to be sent for [`Self::take_begun`] from now on.
@@ -126,6 +145,7 @@ impl Feed {
         let start = self.shaper.as_mut().map_or(start, |shaper| shaper.wait(start, frame.bytes()));
         let end = self.pace.end(start, frame.bytes(), access.overhead);
         on_air(InFlight { start, end, frame });
+        self.transmit(start, end);
         Some(end)
     }
 
@@ -148,6 +168,7 @@ impl Feed {
         let end = pace.end(start, bytes, medium.overhead + access);
         delivered.into_iter().for_each(|frame| on_air(InFlight { start, end, frame }));
         dropped.extend(given_up.into_iter().map(|frame| (frame, DropReason::Channel)));
+        self.transmit(start, end);
         Some(end)
     }
 
@@ -159,6 +180,7 @@ impl Feed {
 
     /// Takes out all that wait, but for those that a managed queue drops.
     pub fn drain(&mut self, now: Instant) -> Vec<Frame> {
+        (self.busy, self.last) = (self.busy(now), (now, now));
         let mut frames = self.aggregator.as_mut().map(|aggregator| aggregator.drain()).unwrap_or_default();
         frames.extend(std::iter::from_fn(|| self.queue.pop(now)));
         frames

@@ -130,6 +130,11 @@ impl ManagedDirection {
         self.feed.take_begun()
     }
 
+    /// Time for which it has transmitted until `now`.
+    pub fn busy(&self, now: Instant) -> Duration {
+        self.feed.busy(now)
+    }
+
     /// Takes a frame to send, which shows what `look` sees. What is dropped for it, itself perhaps, is in [`Self::take_dropped`].
     pub fn enqueue(&mut self, now: Instant, frame: Frame, look: impl FnOnce() -> Sight) -> Accepted {
         self.start(now);

@@ -92,6 +92,11 @@ impl SharedMedium {
         self.stations[direction.index()].feed.len()
     }
 
+    /// Time for which it has been on the air in a direction until `now`.
+    pub fn busy(&self, now: Instant, direction: Direction) -> Duration {
+        self.stations[direction.index()].feed.busy(now)
+    }
+
     /// Takes out all frames of a direction, but for those that a managed queue drops. Nothing moves before the other direction is empty
     /// too.
     pub fn cut(&mut self, now: Instant, direction: Direction) -> Cut {

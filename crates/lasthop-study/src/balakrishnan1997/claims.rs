@@ -117,7 +117,7 @@ fn repairs(c: &mut Claimant) -> Option<()> {
     }
     // Of the WAN the study's own goodputs say 73 %: (100 - 98.4) of (100 - 97.8).
     for cell in ["LL/LAN/8", "LL/LAN/32"] {
-        let twice = c.results.get(cell, "repaired_twice")?.over(c.results.get(cell, "losses")?).scaled(100.0);
+        let twice = c.results.get(cell, "repaired_twice")?.over(c.results.get(cell, "segments_lost")?).scaled(100.0);
         let holds = (80.0..=100.0).contains(&twice.mean);
         c.check(holds, format!("{cell} repaired twice {:.0} % in 80 to 100", twice.mean));
     }

@@ -1,24 +1,28 @@
 //! `lasthop compare`
 
 use std::io::{Write, stdout};
+use std::path::Path;
 
 use lasthop_proto::scheme::Scheme;
+use lasthop_report::rows::{Kind, Rows, Value as Cell, write_rows_csv};
 use lasthop_scenario::Scenario;
 use lasthop_sim::element::Role;
 use lasthop_sim::network::Network;
 use lasthop_study::meaning::{Meaning, meanings};
+use lasthop_study::measures::flows::{FlowRow, flows, flows_json};
+use lasthop_study::measures::links::{LinkRow, links, links_json};
 use lasthop_study::measures::{Summary, find, summaries_json, summarise};
 use lasthop_study::replicate::{Cut, Task, run_in_rounds};
 use serde_json::{Value, json};
 
 use crate::cli::CompareArgs;
 use crate::error::Error;
-use crate::output::{count, print_json, quic_remark, title};
-use crate::progress::Runs;
+use crate::output::{Form, count, print_json, quic_remark, title};
+use crate::progress::{Runs, note};
 use crate::table::{Column, Table};
 use crate::terminal::{Style, fold, width};
 
-/// Columns of the table: measure, heading.
+/// Columns of the lab's table: metric, heading.
 const COLUMNS: [(&str, &str); 5] = [
     ("throughput", "Mbps"),
     ("timeouts", "timeouts"),
@@ -26,6 +30,19 @@ const COLUMNS: [(&str, &str); 5] = [
     ("source_retransmissions", "source rtx"),
     ("local_retransmissions", "local rtx"),
 ];
+
+/// Columns of the table after throughput and ratio.
+const USUAL: [(&str, &str); 6] = [
+    ("rtt_p50", "rtt p50 ms"),
+    ("rtt_p95", "rtt p95 ms"),
+    ("queue_drops", "queue drops"),
+    ("source_retransmissions", "source rtx"),
+    ("local_retransmissions", "local rtx"),
+    ("timeouts", "timeouts"),
+];
+
+/// Heading of the throughput relative to that of the first scheme.
+const RATIO: &str = "ratio";
 
 /// Of a relay, beside those of the source; of runs in which something went short.
 const RELAY: (&str, &str) = ("relay_timeouts", "relay timeouts");
@@ -37,6 +54,9 @@ const MARKS: (&str, &str) = ("marks", "marks");
 const FILTERED: (&str, &str) = ("acks_filtered", "acks filtered");
 const RECONSTRUCTED: (&str, &str) = ("acks_reconstructed", "acks made");
 const SPURIOUS: (&str, &str) = ("spurious_timeouts", "spurious timeouts");
+
+/// Where there are datagrams: how long they took.
+const DATAGRAMS: [(&str, &str); 2] = [("one_way_delay_p50", "one-way p50 ms"), ("one_way_delay_p95", "one-way p95 ms")];
 
 /// Where there are calls: what was not there in time, how long it took, and what people make of it.
 const CALLS: [(&str, &str); 5] = [
@@ -57,6 +77,9 @@ struct Line {
     /// Runs that ended.
     runs: usize,
     summaries: Vec<Summary>,
+    flows: Vec<FlowRow>,
+    /// Both directions of each link.
+    links: Vec<LinkRow>,
     /// Whether there is a relay, whose timeouts count.
     relay: bool,
     /// What it rests on when no run has ended.
@@ -64,14 +87,20 @@ struct Line {
 }
 
 pub fn execute(args: &CompareArgs) -> Result<(), Error> {
+    let form = args.out.as_deref().map(Form::of).transpose()?;
+    if let Some(out) = args.out.as_ref().filter(|out| !args.force && out.exists()) {
+        return Err(Error::Exists { path: out.clone() });
+    }
     let scenario = args.scenario.open()?;
     let seed = args.scenario.seed.unwrap_or(scenario.seed());
     let runs = args.runs.runs.unwrap_or(scenario.runs());
     let schemes: Vec<&'static Scheme> =
         if args.scheme.is_empty() { scenario.usual_schemes() } else { args.scheme.clone() };
     args.scenario.check_effects(&scenario, &schemes)?;
-    let all: Vec<Task> =
-        schemes.iter().map(|scheme| Task::new(&scenario, scheme, seed, runs)).collect::<Result<_, _>>()?;
+    let all: Vec<Task> = schemes
+        .iter()
+        .map(|scheme| Ok(Task::new(&scenario, scheme, seed, runs)?.metered()))
+        .collect::<Result<_, Error>>()?;
     let meanings = meanings(&scenario, &schemes, &all.iter().map(|task| &task.network).collect::<Vec<_>>());
     // What is the same run is run once.
     let (places, tasks): (Vec<usize>, Vec<Task>) =
@@ -92,16 +121,20 @@ pub fn execute(args: &CompareArgs) -> Result<(), Error> {
             let at = places.iter().position(|place| *place == meaning.runs_of).unwrap_or_default();
             let (network, reports) = (&tasks[at].network, &reports[at]);
             let cut = if reports.is_empty() { progress.cut(at) } else { None };
-            let summaries = match &cut {
-                Some(cut) => summarise(network, std::slice::from_ref(&cut.report)),
-                None => summarise(network, reports),
+            let measured = match &cut {
+                Some(cut) => std::slice::from_ref(&cut.report),
+                None => reports,
             };
-            Line { meaning, runs: reports.len(), summaries, relay: has_relay(network), cut }
+            let (summaries, flows, links) =
+                (summarise(network, measured), flows(network, measured), links(network, measured));
+            Line { meaning, runs: reports.len(), summaries, flows, links, relay: has_relay(network), cut }
         })
         .collect();
     let most = lines.iter().map(|line| line.runs).max().unwrap_or(0);
-    if args.json.json {
-        let rows: Vec<Value> = lines.iter().map(line_json).collect();
+    if args.csv || args.out.is_some() {
+        write_rows(args.out.as_deref().zip(form), &lines)?;
+    } else if args.json.json {
+        let rows: Vec<Value> = lines.iter().map(|line| line_json(line, &lines[0])).collect();
         print_json(&json!({ "scenario": scenario.title(), "seed": seed, "runs": most, "schemes": rows }))?;
     } else {
         let mut out = stdout().lock();
@@ -121,10 +154,57 @@ pub fn execute(args: &CompareArgs) -> Result<(), Error> {
     if done < total { Err(Error::Stopped { done, total, what: "runs" }) } else { Ok(()) }
 }
 
-fn line_json(line: &Line) -> Value {
+/// A row a scheme, with the columns of a sweep's CSV: to the file, or else to standard output as CSV.
+fn write_rows(to: Option<(&Path, Form)>, lines: &[Line]) -> Result<(), Error> {
+    let mut names: Vec<&String> = Vec::new();
+    for Summary { name, .. } in lines.iter().flat_map(|line| &line.summaries) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let mut columns: Vec<(String, Kind)> = vec![("scheme".to_owned(), Kind::Text)];
+    let has_same = lines.iter().any(|line| line.meaning.same_as.is_some());
+    columns.extend(has_same.then(|| ("same_as".to_owned(), Kind::Text)));
+    columns.push(("runs".to_owned(), Kind::Count));
+    for name in &names {
+        columns.extend([((*name).clone(), Kind::Float), (format!("{name}_ci95"), Kind::Float)]);
+    }
+    let mut rows = Rows::new(columns);
+    for Line { meaning, runs, summaries, .. } in lines {
+        let mut row = vec![Cell::Text(meaning.scheme.name.to_owned())];
+        let same_as = meaning.same_as.map_or(Cell::Missing, |scheme| Cell::Text(scheme.name.to_owned()));
+        row.extend(has_same.then_some(same_as));
+        row.push(Cell::Count(*runs as u64));
+        for name in &names {
+            let estimate = find(summaries, name);
+            row.push(estimate.map_or(Cell::Missing, |estimate| Cell::Float(estimate.mean)));
+            row.push(estimate.and_then(|estimate| estimate.ci95).map_or(Cell::Missing, Cell::Float));
+        }
+        rows.push(row)?;
+    }
+    match to {
+        None => Ok(write_rows_csv(&rows, stdout().lock())?),
+        Some((path, form)) => {
+            form.write(&rows, path)?;
+            note(&format!("{} in {}", count(lines.len(), "scheme"), path.display()));
+            Ok(())
+        }
+    }
+}
+
+/// The throughput of a line over that of the first one; `None` where that is nothing.
+fn ratio(line: &Line, first: &Line) -> Option<f64> {
+    let [own, other] = [line, first].map(|line| mean(&line.summaries, "throughput").unwrap_or(0.0));
+    (other > 0.0).then(|| own / other)
+}
+
+fn line_json(line: &Line, first: &Line) -> Value {
     let mut object = json!({
         "scheme": line.meaning.scheme.name,
+        "ratio": ratio(line, first),
         "measures": summaries_json(&line.summaries),
+        "flows": flows_json(&line.flows),
+        "links": links_json(&line.links),
         "runs": line.runs,
         "same_as": line.meaning.same_as.map(|scheme| scheme.name),
         "remark": line.meaning.remark(),
@@ -141,11 +221,14 @@ fn has_relay(network: &Network) -> bool {
 
 fn table(lines: &[Line]) -> Table {
     let any = |name: &str| lines.iter().any(|line| mean(&line.summaries, name).is_some_and(|mean| mean > 0.0));
-    let mut columns = COLUMNS.to_vec();
-    if lines.iter().any(|line| line.relay) {
-        columns.insert(2, RELAY);
-    }
     let has = |name: &str| lines.iter().any(|line| mean(&line.summaries, name).is_some());
+    let mut columns = vec![COLUMNS[0], (RATIO, RATIO)];
+    let is_rtt = |name: &str| name.starts_with("rtt_");
+    columns.extend(USUAL.into_iter().filter(|(name, _)| has(name) || !is_rtt(name)));
+    if lines.iter().any(|line| line.relay) {
+        columns.push(RELAY);
+    }
+    columns.extend(DATAGRAMS.into_iter().filter(|(name, _)| has(name)));
     columns.extend(CALLS.into_iter().filter(|(name, _)| has(name)));
     columns.extend(HANDOFFS.into_iter().filter(|(name, _)| has(name)));
     columns.extend(
@@ -163,6 +246,7 @@ fn table(lines: &[Line]) -> Table {
         }
         let mut cells = vec![name.to_owned(), throughput_cell(&line.summaries)];
         cells.extend(columns.iter().skip(1).map(|(name, _)| match *name {
+            RATIO => ratio(line, &lines[0]).map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
             name if name == RELAY.0 && !line.relay => "-".to_owned(),
             "call_mos" => mean(&line.summaries, "call_mos").map_or("-".to_owned(), |mean| format!("{mean:.2}")),
             name => count_cell(&line.summaries, name),

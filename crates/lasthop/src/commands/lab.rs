@@ -293,13 +293,22 @@ impl TimeLeft {
     const LARGEST: u64 = 1 << 30;
 
     fn new(tasks: &[Task], runs: u32) -> Self {
-        let bytes = |task: &Task| task.network.flows.iter().map(|flow| Transfer::of(flow).bytes).sum::<u64>();
+        // Of what is larger than the limit allows, only so much is transferred.
+        let within = |task: &Task| {
+            let rate = task.network.links.iter().flat_map(|link| &link.directions).map(|way| way.rate.0).max();
+            (rate.unwrap_or(0) as f64 / 8.0 * task.network.limit.as_secs_f64()) as u64
+        };
+        let bytes = |task: &Task| {
+            let all = task.network.flows.iter().map(|flow| Transfer::of(flow).bytes);
+            all.fold(0, u64::saturating_add).min(within(task))
+        };
         let mut each = Vec::new();
         if tasks.iter().all(|task| bytes(task) <= Self::LARGEST) {
             let first: Vec<Task> = tasks.iter().map(|task| Task { runs: 0..1, ..task.clone() }).collect();
             // Where a run cannot be simulated, nobody says how long it takes.
             for reports in run_all(&first, 0, &AtomicBool::new(false)).unwrap_or_default() {
-                let seconds = reports.first().map_or(0.0, |report| report.end.as_secs_f64());
+                // Up to the limit where a transfer is not over by then.
+                let seconds = reports.first().map_or(0.0, |report| report.ended.as_secs_f64());
                 each.extend((0..runs).map(|_| seconds));
             }
         }

@@ -24,6 +24,7 @@ pub mod scenarios;
 pub mod schemes;
 pub mod serve;
 pub mod sweep;
+mod tables;
 pub mod trace;
 #[cfg(target_os = "linux")]
 pub mod tunnel;

@@ -5,11 +5,14 @@ use std::path::PathBuf;
 
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::scheme::Scheme;
-use lasthop_report::figures::{Figure, SequencePlot, TransferCollector, TransferSeries, WindowPlot};
+use lasthop_report::ReportError;
+use lasthop_report::figures::{Colours, Figure, SequencePlot, TransferCollector, TransferSeries, WindowPlot};
+use lasthop_report::rows::{Kind, Rows, Value, write_rows_csv};
 use lasthop_sim::network::{App, Network};
 use lasthop_sim::{Recording, Simulation};
 use lasthop_study::meaning::{Meaning, meanings};
 use lasthop_study::replicate::{Progress, run_seed};
+use lasthop_study::series::{Series, plots};
 use serde_json::{Map, json};
 
 use crate::cli::PlotArgs;
@@ -32,6 +35,7 @@ pub fn execute(args: &PlotArgs) -> Result<(), Error> {
     let own = meanings.iter().filter(|meaning| meaning.same_as.is_none()).count();
     let progress = Runs::new("plot", own as u64).within(scenario.limit());
     let (mut sequences, mut windows) = (Vec::new(), Vec::new());
+    let mut over_time: Vec<(String, Series)> = Vec::new();
     let mut stopped_at = None;
     for (at, meaning) in meanings.iter().enumerate() {
         if meaning.same_as.is_some() || progress.stopped() {
@@ -42,6 +46,8 @@ pub fn execute(args: &PlotArgs) -> Result<(), Error> {
         sequences.extend(followed.series.sequences);
         windows.extend(followed.series.windows);
         stopped_at = stopped_at.or(followed.stopped_at);
+        let series = Series::of(&networks[at], seed, args.interval.0, || progress.stopped())?;
+        over_time.push((name, series));
     }
     progress.finish();
     let several = networks[0].flows.len() > 1;
@@ -49,27 +55,26 @@ pub fn execute(args: &PlotArgs) -> Result<(), Error> {
     let title = format!("{}{of}", scenario.title());
     let connections =
         if networks[0].flows[flow.0 as usize].app == App::Web { ", one connection after another" } else { "" };
-    let figures = [
-        (
-            "sequence",
-            Figure::Sequence(SequencePlot {
-                title: title.clone(),
-                y_label: format!("sequence number{connections} (KB)"),
-                series: sequences,
-            }),
-        ),
-        ("window", Figure::Window(WindowPlot { title, y_label: "congestion window (KB)".to_owned(), series: windows })),
-    ];
+    let sequence =
+        SequencePlot { title: title.clone(), y_label: format!("sequence number{connections} (KB)"), series: sequences };
+    let window = WindowPlot { title: title.clone(), y_label: "congestion window (KB)".to_owned(), series: windows };
+    let figures = [("sequence", Figure::Sequence(sequence)), ("window", Figure::Window(window))];
+    let plots = plots(&title, flow, &over_time).map(|(name, plot)| (name, Figure::Window(plot)));
+    let mut colours = Colours::default();
     let mut files: Vec<PathBuf> = Vec::new();
-    for (name, figure) in &figures {
+    for (name, figure) in figures.iter().chain(&plots) {
+        let colours = colours.of(figure);
         let svg = args.out.join(format!("{name}.svg"));
-        let text = figure.render_svg()?;
+        let text = figure.render_svg_in(&colours)?;
         write_file(&svg, |file| file.write_all(text.as_bytes()))?;
         let png = args.out.join(format!("{name}.png"));
-        let bytes = figure.render_png()?;
+        let bytes = figure.render_png_in(&colours)?;
         write_file(&png, |file| file.write_all(&bytes))?;
         files.extend([svg, png]);
     }
+    let csv = args.out.join("series.csv");
+    write_file(&csv, |file| write_rows_csv(&together(&over_time)?, file))?;
+    files.push(csv);
     let remarks = meanings.iter().filter_map(|meaning| Some((meaning.scheme.name, meaning.remark()?)));
     let remarks: Vec<(&str, String)> = remarks.collect();
     if args.json.json {
@@ -81,6 +86,19 @@ pub fn execute(args: &PlotArgs) -> Result<(), Error> {
         remarks.iter().for_each(|(name, remark)| note(&format!("{name}: {remark}")));
     }
     stopped_at.map_or(Ok(()), |at| Err(Error::StoppedAt { at }))
+}
+
+/// The rows of all runs, below each other, with the name of each.
+fn together(runs: &[(String, Series)]) -> Result<Rows, ReportError> {
+    let mut columns = vec![("scheme".to_owned(), Kind::Text)];
+    columns.extend(runs.first().map(|(_, series)| series.columns()).unwrap_or_default());
+    let mut rows = Rows::new(columns);
+    for (name, series) in runs {
+        for cells in series.cells() {
+            rows.push(std::iter::once(Value::Text(name.clone())).chain(cells).collect())?;
+        }
+    }
+    Ok(rows)
 }
 
 /// A run, as far as it was followed.

@@ -2,33 +2,47 @@
 
 use std::io::{Write, stdout};
 
+use lasthop_report::rows::write_rows_csv;
+use lasthop_study::measures::flows::{flows, flows_json};
+use lasthop_study::measures::links::{links, links_json};
 use lasthop_study::measures::{summaries_json, summarise};
-use lasthop_study::replicate::{Task, run_all};
+use lasthop_study::replicate::{Progress, Task, run_all, run_seed};
+use lasthop_study::series::Series;
 use serde_json::json;
 
 use crate::cli::RunArgs;
+use crate::commands::tables;
 use crate::error::Error;
-use crate::output::{count, print_json, quic_remark, title};
+use crate::output::{count, print_json, quic_remark, title, write_file};
 use crate::progress::Runs;
 use crate::terminal::{Style, fold, width};
 
 pub fn execute(args: &RunArgs) -> Result<(), Error> {
+    if let Some(path) = args.series.as_ref().filter(|path| !args.force && path.exists()) {
+        return Err(Error::SeriesExists { path: path.clone() });
+    }
     let scenario = args.scenario.open()?;
     let scheme = args.scheme.unwrap_or(scenario.scheme());
     args.scenario.check_effects(&scenario, &[scheme])?;
     let seed = args.scenario.seed.unwrap_or(scenario.seed());
     let runs = args.runs.runs.unwrap_or(scenario.runs());
-    let task = Task::new(&scenario, scheme, seed, runs)?;
+    let task = Task::new(&scenario, scheme, seed, runs)?.metered();
     let progress = Runs::new(scheme.name, u64::from(runs)).within(scenario.limit());
     let reports = run_all(std::slice::from_ref(&task), args.runs.jobs, &progress)?.pop().unwrap_or_default();
     progress.finish();
     // Of a run that takes hours, its beginning is better than nothing.
     let cut = if reports.is_empty() { progress.cut(0) } else { None };
-    let summaries = match &cut {
-        Some(cut) => summarise(&task.network, std::slice::from_ref(&cut.report)),
-        None => summarise(&task.network, &reports),
+    let measured = match &cut {
+        Some(cut) => std::slice::from_ref(&cut.report),
+        None => &reports,
     };
     let remark = scenario.fixes(scheme).map(|key| format!("{}: not what its name says: {key} is set", scheme.name));
+    let summaries = summarise(&task.network, measured);
+    let (flows, links) = (flows(&task.network, measured), links(&task.network, measured));
+    if let Some(path) = &args.series {
+        let series = Series::of(&task.network, run_seed(seed, 0), args.interval.0, || progress.stopped())?;
+        write_file(path, |file| write_rows_csv(&series.rows()?, file))?;
+    }
     if args.json.json {
         let mut object = json!({
             "scenario": scenario.title(),
@@ -36,6 +50,8 @@ pub fn execute(args: &RunArgs) -> Result<(), Error> {
             "seed": seed,
             "runs": reports.len(),
             "measures": summaries_json(&summaries),
+            "flows": flows_json(&flows),
+            "links": links_json(&links),
         });
         if let Some(cut) = &cut {
             object["cut_at"] = json!(cut.at.as_secs_f64());
@@ -71,6 +87,7 @@ pub fn execute(args: &RunArgs) -> Result<(), Error> {
         } else {
             wide.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         }
+        tables::write(&mut out, &flows, &links)?;
     }
     let (done, total) = (reports.len(), runs as usize);
     if done < total { Err(Error::Stopped { done, total, what: "runs" }) } else { Ok(()) }

@@ -15,8 +15,10 @@ use serde_json::json;
 
 use crate::cli::SweepArgs;
 use crate::error::Error;
-use crate::output::{count, print_json, write_file};
+use crate::output::{Form, count, print_json, title, write_file};
 use crate::progress::{Runs, note};
+use crate::table::{Column, Table};
+use crate::terminal::{Style, fold, width};
 
 pub fn execute(args: &SweepArgs) -> Result<(), Error> {
     let form = args.out.as_deref().map(Form::of).transpose()?;
@@ -77,11 +79,66 @@ fn to_screen(args: &SweepArgs, sweep: &Sweep, progress: &Runs) -> Result<(), Err
     progress.finish();
     if args.json.json {
         print_json(&json!(all.rows().iter().map(|row| row_json(&all, row)).collect::<Vec<_>>()))?;
-    } else {
+    } else if args.csv {
         write_rows_csv(&all, stdout().lock())?;
+    } else {
+        let mut out = stdout().lock();
+        writeln!(out, "{}\n{}\n", title(sweep.scenario()), count(sweep.runs() as usize, "run") + " a point")?;
+        out.write_all(table(&all, sweep).render(width()).as_bytes())?;
+        writeln!(out, "\n{}", Style::Remark.out(&fold("all metrics: --csv, --json, or --out FILE", width())))?;
     }
     let total = sweep.points().len();
     if done < total { Err(Error::Stopped { done, total, what: "points" }) } else { Ok(()) }
+}
+
+/// Metrics of the table: column, heading, decimals. What no point has is left out.
+const METRICS: [(&str, &str, usize); 7] = [
+    ("rtt_p50", "rtt p50 ms", 1),
+    ("rtt_p95", "rtt p95 ms", 1),
+    ("one_way_delay_p50", "one-way p50 ms", 1),
+    ("one_way_delay_p95", "one-way p95 ms", 1),
+    ("queue_drops", "queue drops", 1),
+    ("source_retransmissions", "source rtx", 1),
+    ("incomplete", "unfinished", 1),
+];
+
+/// The rows for people: what is varied, the scheme, throughput with its interval, delays, drops and retransmissions.
+fn table(rows: &Rows, sweep: &Sweep) -> Table {
+    let at = |name: &str| rows.columns().iter().position(|(known, _)| known == name);
+    let number = |row: &[Value], name: &str| match at(name).map(|at| &row[at]) {
+        Some(Value::Float(number)) => Some(*number),
+        _ => None,
+    };
+    let text = |row: &[Value], name: &str| match at(name).map(|at| &row[at]) {
+        Some(Value::Text(text)) => text.clone(),
+        _ => String::new(),
+    };
+    let metrics: Vec<_> = METRICS
+        .into_iter()
+        .filter(|(name, ..)| {
+            // Transfers that were not over in time are the exception.
+            let counts = |number: f64| *name != "incomplete" || number > 0.0;
+            rows.rows().iter().any(|row| number(row, name).is_some_and(counts))
+        })
+        .collect();
+    let keys: Vec<&String> = sweep.axes().iter().map(|axis| &axis.key).collect();
+    let column = |heading: &str, width| Column { heading: heading.to_owned(), width };
+    let mut columns: Vec<Column> = keys.iter().map(|key| column(key, 10)).collect();
+    columns.extend([column("scheme", 18), column("Mbps", 17)]);
+    columns.extend(metrics.iter().map(|(_, heading, _)| column(heading, 11)));
+    let mut table = Table::new(columns);
+    for row in rows.rows() {
+        let mut cells: Vec<String> = keys.iter().map(|key| text(row, key)).collect();
+        cells.push(text(row, "scheme"));
+        let interval = number(row, "throughput_ci95").map_or(String::new(), |half| format!("± {half:.3}"));
+        cells.push(number(row, "throughput").map_or("-".to_owned(), |mean| format!("{mean:>9.3} {interval:<7}")));
+        let cell = |(name, _, decimals): &(&str, &str, usize)| {
+            number(row, name).map_or("-".to_owned(), |number| format!("{number:.decimals$}"))
+        };
+        cells.extend(metrics.iter().map(cell));
+        table.push(cells);
+    }
+    table
 }
 
 fn row_json(rows: &Rows, row: &[Value]) -> serde_json::Value {
@@ -93,24 +150,6 @@ fn row_json(rows: &Rows, row: &[Value]) -> serde_json::Value {
     };
     let columns = rows.columns().iter().map(|(name, _)| name.clone());
     serde_json::Value::Object(columns.zip(row.iter().map(value)).collect())
-}
-
-/// What kind of file a sweep becomes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
-    Csv,
-    Parquet,
-}
-
-impl Form {
-    fn of(out: &Path) -> Result<Self, Error> {
-        match out.extension().and_then(|ending| ending.to_str()) {
-            _ if out.is_dir() => Err(Error::SweepFile { path: out.to_owned() }),
-            Some("csv") => Ok(Self::Csv),
-            Some("parquet") => Ok(Self::Parquet),
-            _ => Err(Error::SweepFile { path: out.to_owned() }),
-        }
-    }
 }
 
 /// The file that rows go to as they finish: a line that says which sweep it is, then CSV. It becomes the file asked for when

@@ -1,0 +1,161 @@
+//! Distributions of delays in bounded memory.
+
+use lasthop_proto::time::Duration;
+
+/// Classes of an octave (a factor of two). A class is at most 1/64 of its lower bound wide.
+const CLASSES: usize = 64;
+const BITS: u32 = CLASSES.ilog2();
+/// The first octave has a class for each nanosecond below 64 ns; the others follow.
+const OCTAVES: usize = 65 - BITS as usize;
+
+/// A histogram of delays. Quantiles are exact to 0.8 % ([`DelayHistogram::quantile`]); count, mean and maximum are exact. It takes at
+/// most 31 KB, and allocates once for each octave in which it has seen a delay.
+#[derive(Clone, Debug)]
+pub struct DelayHistogram {
+    octaves: [Option<Box<[u64; CLASSES]>>; OCTAVES],
+    total: u64,
+    sum: u128,
+    longest: Duration,
+}
+
+impl Default for DelayHistogram {
+    fn default() -> Self {
+        Self { octaves: [const { None }; OCTAVES], total: 0, sum: 0, longest: Duration::ZERO }
+    }
+}
+
+impl DelayHistogram {
+    /// Adds one delay.
+    #[inline]
+    pub fn add(&mut self, delay: Duration) {
+        let nanos = delay.as_nanos();
+        self.total += 1;
+        self.sum += u128::from(nanos);
+        self.longest = self.longest.max(delay);
+        let octave = (nanos | (CLASSES as u64 - 1)).ilog2() + 1 - BITS;
+        let class = (nanos >> octave.saturating_sub(1)) as usize % CLASSES;
+        self.octaves[octave as usize].get_or_insert_with(|| Box::new([0; CLASSES]))[class] += 1;
+    }
+
+    /// Adds the delays of another histogram.
+    pub fn merge(&mut self, other: &Self) {
+        for (octave, more) in self.octaves.iter_mut().zip(&other.octaves) {
+            if let Some(more) = more {
+                let counts = octave.get_or_insert_with(|| Box::new([0; CLASSES]));
+                counts.iter_mut().zip(more.iter()).for_each(|(count, more)| *count += more);
+            }
+        }
+        self.total += other.total;
+        self.sum += other.sum;
+        self.longest = self.longest.max(other.longest);
+    }
+
+    /// Returns the delay that `permille` of a thousand delays do not exceed, to 0.8 %: the middle of its class, at most the longest
+    /// delay. `None` without delays.
+    pub fn quantile(&self, permille: u32) -> Option<Duration> {
+        let rank = (u128::from(self.total) * u128::from(permille)).div_ceil(1000).max(1) as u64;
+        let octaves =
+            self.octaves.iter().zip(0_u32..).filter_map(|(counts, octave)| Some((counts.as_deref()?, octave)));
+        let mut classes = octaves.flat_map(|(counts, octave)| {
+            counts.iter().zip(0_u64..).map(move |(count, class)| (*count, middle(octave, class)))
+        });
+        let mut below = 0;
+        let (_, nanos) = classes.find(|(count, _)| {
+            below += count;
+            *count > 0 && below >= rank
+        })?;
+        Some(Duration::from_nanos(nanos).min(self.longest))
+    }
+
+    /// Returns number, mean and quantiles; `None` without delays.
+    pub fn stats(&self) -> Option<DelayStats> {
+        let mean = self.sum.checked_div(self.total.into())?;
+        Some(DelayStats {
+            count: self.total,
+            mean: Duration::from_nanos(mean.try_into().unwrap_or(u64::MAX)),
+            p50: self.quantile(500)?,
+            p95: self.quantile(950)?,
+            p99: self.quantile(990)?,
+            longest: self.longest,
+        })
+    }
+}
+
+/// The middle of a class, in nanoseconds.
+const fn middle(octave: u32, class: u64) -> u64 {
+    match octave.checked_sub(1) {
+        None => class,
+        Some(shift) => ((CLASSES as u64 + class) << shift) + (1 << shift) / 2,
+    }
+}
+
+/// What a [`DelayHistogram`] amounts to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DelayStats {
+    /// Number of delays.
+    pub count: u64,
+    /// Their mean.
+    pub mean: Duration,
+    /// Median, to 0.8 %.
+    pub p50: Duration,
+    /// 95th percentile, to 0.8 %.
+    pub p95: Duration,
+    /// 99th percentile, to 0.8 %.
+    pub p99: Duration,
+    /// The longest delay.
+    pub longest: Duration,
+}
+
+/// Delays of a flow, of several flows, or of a whole run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Delays {
+    /// Round-trip times, as the sender of the data samples them; smoothed (RFC 9002) for QUIC.
+    pub rtt: Option<DelayStats>,
+    /// Time that a packet with data waited in the queues of all links together, until it arrived.
+    pub queueing: Option<DelayStats>,
+    /// Time from sending to arrival, of datagrams and of calls.
+    pub one_way: Option<DelayStats>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Against sorting, over nine orders of magnitude.
+    #[test]
+    fn quantiles_are_those_of_a_sorted_list_to_the_stated_error() {
+        let mut delays: Vec<u64> = (0..20_000_u64).map(|n| (n * 7919 % 20_000).pow(3) / 100).collect();
+        let (mut whole, mut halves) =
+            (DelayHistogram::default(), [DelayHistogram::default(), DelayHistogram::default()]);
+        for (at, nanos) in delays.iter().enumerate() {
+            whole.add(Duration::from_nanos(*nanos));
+            halves[at % 2].add(Duration::from_nanos(*nanos));
+        }
+        delays.sort_unstable();
+        for permille in [1, 10, 500, 950, 990, 999, 1000] {
+            let exact = delays[(delays.len() * permille as usize).div_ceil(1000) - 1];
+            let found = whole.quantile(permille).unwrap().as_nanos();
+            assert!(found.abs_diff(exact) as f64 <= 0.008 * exact as f64, "{permille}: {found} for {exact}");
+        }
+        let stats = whole.stats().unwrap();
+        let sum: u64 = delays.iter().sum();
+        assert_eq!(
+            (stats.count, stats.mean.as_nanos(), stats.longest.as_nanos()),
+            (20_000, sum / 20_000, *delays.last().unwrap())
+        );
+        let [mut merged, other] = halves;
+        merged.merge(&other);
+        assert_eq!(merged.stats(), whole.stats());
+    }
+
+    #[test]
+    fn nothing_and_extremes() {
+        let mut delays = DelayHistogram::default();
+        assert_eq!((delays.stats(), delays.quantile(500)), (None, None));
+        delays.add(Duration::ZERO);
+        assert_eq!(delays.quantile(1000), Some(Duration::ZERO));
+        delays.add(Duration::MAX);
+        assert_eq!(delays.quantile(500), Some(Duration::ZERO));
+        assert!(delays.quantile(1000).unwrap().as_nanos() > u64::MAX / 100 * 99);
+    }
+}

@@ -1,0 +1,243 @@
+//! Measures how long packets take and wait: beside a run, where that is asked for, and without any effect on it.
+//!
+//! Each place of the packet pool has a stamp: when an end sent the packet, when it came to the queue that it is in, and how long it
+//! waited in queues before. Elements take packets out of the pool; a table of fixed size for each element keeps the stamps of those
+//! that it holds. A packet whose stamp was overwritten there is left out of the distributions.
+
+use lasthop_proto::node::Why;
+use lasthop_proto::packet::{Body, Packet, Side};
+use lasthop_proto::time::{Duration, Instant};
+
+use crate::leg::LegId;
+use crate::link::{Frame, Handle};
+use crate::measure::{DelayHistogram, DelayStats, Delays};
+use crate::network::{FlowSpec, Network};
+
+/// Stamps that are kept of the packets that an element holds.
+const HELD: usize = 8192;
+
+/// What is known of a packet that is under way.
+#[derive(Clone, Copy, Default)]
+struct Stamp {
+    /// When an end sent it.
+    sent: Instant,
+    /// When it came to the link that it is on.
+    queued: Instant,
+    /// How long it waited at earlier links.
+    waited: Duration,
+    /// Whether this is known of it.
+    known: bool,
+}
+
+/// Tells a data packet of an end from others: flow and side, and where in its stream it begins, or its number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Key(u64);
+
+impl Key {
+    const NONE: Self = Self(u64::MAX);
+
+    fn of(packet: &Packet) -> Option<Self> {
+        let number = match packet.body {
+            Body::Tcp(segment) => segment.seq.0,
+            Body::Datagram { number } | Body::Media { number } | Body::Quic { number, .. } => number,
+            Body::Control | Body::Coded(_) | Body::Report(_) => return None,
+        };
+        let end = u64::from(packet.flow.0) << 1 | packet.from.index() as u64;
+        packet.has_data().then_some(Self(end << 32 | u64::from(number)))
+    }
+
+    const fn slot(self) -> usize {
+        // Fibonacci hashing: streams begin and go on at multiples of the segment size.
+        (self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % HELD
+    }
+}
+
+/// Sum and number of what was measured since it was last asked for.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Recent {
+    sum: u128,
+    count: u64,
+}
+
+impl Recent {
+    fn add(&mut self, delay: Duration) {
+        self.sum += u128::from(delay.as_nanos());
+        self.count += 1;
+    }
+
+    /// The mean; `None` of nothing.
+    pub fn mean(self) -> Option<Duration> {
+        let mean = self.sum.checked_div(self.count.into())?;
+        Some(Duration::from_nanos(mean.try_into().unwrap_or(u64::MAX)))
+    }
+}
+
+/// What is measured of a flow.
+struct FlowMeter {
+    /// Which end sends its data.
+    sender: Side,
+    rtt: DelayHistogram,
+    queueing: DelayHistogram,
+    one_way: DelayHistogram,
+    /// Payload that this end sent.
+    sent: u64,
+    /// Round trips, of datagrams one-way delays, since [`Meter::take_recent`].
+    recent: Recent,
+}
+
+/// What is measured of a run.
+pub struct Meter {
+    stamps: Vec<Stamp>,
+    legs: Vec<DelayHistogram>,
+    flows: Vec<FlowMeter>,
+    /// Of each element, stamps of packets that came to it.
+    held: Vec<Vec<(Key, Stamp)>>,
+}
+
+impl Meter {
+    /// Nothing yet of a run of `network`.
+    pub fn new(network: &Network) -> Self {
+        let flow = |flow: &FlowSpec| FlowMeter {
+            sender: flow.app.counted_at().peer(),
+            rtt: DelayHistogram::default(),
+            queueing: DelayHistogram::default(),
+            one_way: DelayHistogram::default(),
+            sent: 0,
+            recent: Recent::default(),
+        };
+        Self {
+            stamps: Vec::new(),
+            legs: vec![DelayHistogram::default(); 2 * network.links.len()],
+            flows: network.flows.iter().map(flow).collect(),
+            held: vec![Vec::new(); network.elements.len()],
+        }
+    }
+
+    #[inline]
+    fn stamp(&mut self, handle: Handle) -> &mut Stamp {
+        let place = handle.0 as usize;
+        if place >= self.stamps.len() {
+            self.stamps.resize(place + 1, Stamp::default());
+        }
+        &mut self.stamps[place]
+    }
+
+    /// An endpoint sends a packet.
+    pub fn originate(&mut self, now: Instant, index: usize, frame: Frame) {
+        *self.stamp(frame.handle()) = Stamp { sent: now, queued: now, waited: Duration::ZERO, known: true };
+        let flow = &mut self.flows[index / 2];
+        if flow.sender.index() == index % 2 {
+            flow.sent += u64::from(frame.payload());
+        }
+    }
+
+    /// A packet comes to a link at `at`.
+    #[inline]
+    pub fn queue(&mut self, at: Instant, handle: Handle) {
+        self.stamp(handle).queued = at;
+    }
+
+    /// A packet has come over a link, whose transmission of it began at `start`.
+    #[inline]
+    pub fn cross(&mut self, leg: LegId, handle: Handle, start: Instant) {
+        let stamp = self.stamp(handle);
+        let wait = start.since(stamp.queued);
+        stamp.waited = stamp.waited + wait;
+        self.legs[leg.0 as usize].add(wait);
+    }
+
+    /// The packet at `to` is a copy of the one at `from`.
+    pub fn copy(&mut self, from: Handle, to: Handle) {
+        *self.stamp(to) = *self.stamp(from);
+    }
+
+    /// A packet comes to an element, which takes it out of the pool.
+    pub fn enter(&mut self, element: usize, handle: Handle, packet: &Packet) {
+        let stamp = *self.stamp(handle);
+        let held = &mut self.held[element];
+        if held.is_empty() {
+            held.resize(HELD, (Key::NONE, Stamp::default()));
+        }
+        if let Some(key) = Key::of(packet) {
+            held[key.slot()] = (key, stamp);
+        }
+    }
+
+    /// An element sends a packet.
+    pub fn leave(&mut self, now: Instant, element: usize, why: Why, handle: Handle, packet: &Packet) {
+        let of_its_own = Stamp { sent: now, queued: now, waited: Duration::ZERO, known: true };
+        let found = || {
+            let key = Key::of(packet)?;
+            let (of, stamp) = self.held[element].get(key.slot())?;
+            (*of == key).then_some(*stamp)
+        };
+        let stamp = if why == Why::Own { of_its_own } else { found().unwrap_or_default() };
+        *self.stamp(handle) = stamp;
+    }
+
+    /// A packet has come to the endpoint of that index.
+    pub fn deliver(&mut self, now: Instant, index: usize, handle: Handle, packet: &Packet) {
+        let Stamp { sent, waited, known, .. } = *self.stamp(handle);
+        let flow = &mut self.flows[index / 2];
+        if !known || !packet.has_data() || flow.sender.index() == index % 2 {
+            return;
+        }
+        flow.queueing.add(waited);
+        if let Body::Datagram { .. } | Body::Media { .. } = packet.body {
+            flow.one_way.add(now.since(sent));
+            flow.recent.add(now.since(sent));
+        }
+    }
+
+    /// Whether round trips of the endpoint of that index are measured: it sends its flow's data.
+    pub fn samples(&self, index: usize) -> bool {
+        self.flows[index / 2].sender.index() == index % 2
+    }
+
+    /// The sender of the flow with that index has sampled a round trip.
+    pub fn sample(&mut self, flow: usize, rtt: Duration) {
+        let flow = &mut self.flows[flow];
+        flow.rtt.add(rtt);
+        flow.recent.add(rtt);
+    }
+
+    /// What was measured elsewhere of a flow's datagrams, which wait at one link only.
+    pub fn add(&mut self, flow: usize, leg: LegId, (waits, one_way): (&DelayHistogram, &DelayHistogram), sent: u64) {
+        self.legs[leg.0 as usize].merge(waits);
+        let flow = &mut self.flows[flow];
+        flow.queueing.merge(waits);
+        flow.one_way.merge(one_way);
+        flow.sent += sent;
+    }
+
+    /// Round trips, of datagrams one-way delays, that were measured of a flow since this was last asked for.
+    pub fn take_recent(&mut self, flow: usize) -> Recent {
+        std::mem::take(&mut self.flows[flow].recent)
+    }
+
+    /// Payload that the end sent that sends the data of the flow with that index.
+    pub fn sent(&self, flow: usize) -> u64 {
+        self.flows[flow].sent
+    }
+
+    /// Delays of the flow with that index.
+    pub fn of_flow(&self, flow: usize) -> Delays {
+        let FlowMeter { rtt, queueing, one_way, .. } = &self.flows[flow];
+        Delays { rtt: rtt.stats(), queueing: queueing.stats(), one_way: one_way.stats() }
+    }
+
+    /// Delays of all flows together.
+    pub fn of_all(&self) -> Delays {
+        let all = |of: fn(&FlowMeter) -> &DelayHistogram| {
+            let mut all = DelayHistogram::default();
+            self.flows.iter().for_each(|flow| all.merge(of(flow)));
+            all.stats()
+        };
+        Delays { rtt: all(|flow| &flow.rtt), queueing: all(|flow| &flow.queueing), one_way: all(|flow| &flow.one_way) }
+    }
+
+    /// Time that frames waited in the queue of a leg.
+    pub fn of_leg(&self, leg: usize) -> Option<DelayStats> {
+        self.legs[leg].stats()
+    }
+}

@@ -1,0 +1,86 @@
+//! What is measured of a run beside its counts: delays, and its state at any time.
+
+use lasthop_proto::packet::FlowId;
+use lasthop_proto::time::{Duration, Instant};
+
+use super::Simulation;
+use crate::fabric::Receiver;
+use crate::leg::LegId;
+use crate::link::Direction;
+use crate::network::{LinkId, Network};
+use crate::pool::Handle;
+use crate::sim::Recording;
+
+impl Simulation {
+    /// A metered run whose queues can be looked at between steps ([`Self::waiting`]); it has an event for each frame on each link.
+    pub fn observed(network: &Network, seed: u64) -> Self {
+        let mut simulation = Self::metered(network, seed, Recording::Off);
+        simulation.fabric.look_at_each_link();
+        simulation
+    }
+
+    /// Acts on all that happens before or at `until`; false when nothing happens any more.
+    pub fn advance_until(&mut self, until: Instant) -> bool {
+        while self.fabric.agenda.first().at.min(self.alarms.first().at) <= until {
+            if !self.step() {
+                return false;
+            }
+        }
+        if until >= self.stop {
+            return self.ends();
+        }
+        self.now = self.now.max(until);
+        true
+    }
+
+    /// Frames that wait at this moment in the queue of a link.
+    pub fn waiting(&mut self, link: LinkId, direction: Direction) -> usize {
+        self.fabric.waiting_on(self.now, LegId::new(link, direction))
+    }
+
+    /// Application bytes that a flow of `network` has delivered so far. Those of datagrams that cause no events count when their
+    /// queue is next looked at.
+    pub fn delivered(&self, network: &Network, flow: FlowId) -> u64 {
+        let side = network.flows[flow.0 as usize].app.counted_at();
+        self.endpoint(flow, side).received() + self.fabric.arrived_of(flow)
+    }
+
+    /// The mean round trip that the sender of a flow has sampled since this was last asked for; of datagrams, the mean one-way delay.
+    /// `None` where there was none, or the run is not metered.
+    pub fn recent_delay(&mut self, flow: FlowId) -> Option<Duration> {
+        self.fabric.meter.as_mut()?.take_recent(flow.0 as usize).mean()
+    }
+
+    /// A packet of a metered run comes to a node.
+    #[inline(never)]
+    pub(super) fn measure_delivery(&mut self, now: Instant, receiver: Receiver, handle: Handle) {
+        let packet = self.fabric.pool.get(handle);
+        let Some(meter) = &mut self.fabric.meter else { return };
+        match receiver {
+            Receiver::Departure(..) => {}
+            Receiver::Element(element, _) => meter.enter(element, handle, packet),
+            Receiver::Endpoint(index) => {
+                meter.deliver(now, index, handle, packet);
+                self.measure_round_trip(index);
+            }
+        }
+    }
+
+    /// Takes the sample of the endpoint's last acknowledgment, if it has not been taken.
+    pub(super) fn measure_round_trip(&mut self, index: usize) {
+        let Some(meter) = &mut self.fabric.meter else { return };
+        let Some(end) = self.endpoints.get_mut(index).filter(|_| meter.samples(index)) else { return };
+        let sample = match &end.quic {
+            Some(quic) => quic.rtt(),
+            None => end.connection.take_rtt_sample(),
+        };
+        if let Some(rtt) = sample {
+            meter.sample(index / 2, rtt);
+        }
+    }
+
+    /// Takes those samples that no later packet made anybody take.
+    pub(super) fn measure_last_round_trips(&mut self) {
+        (0..self.endpoints.len()).for_each(|index| self.measure_round_trip(index));
+    }
+}

@@ -1,0 +1,105 @@
+//! The metrics of each flow.
+
+use lasthop_sim::measure::{FlowReport, Report};
+use lasthop_sim::network::{App, FlowSpec, Network};
+use serde_json::{Value, json};
+
+use super::{Measure, Summary, carried, delays, summaries_json, summarise_each};
+
+/// A flow, and its metrics over several runs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FlowRow {
+    /// Name of the flow.
+    pub flow: String,
+    /// What its application does: `transfer`, `quic`, `datagrams`, `call`, `web` or `idle`.
+    pub kind: &'static str,
+    /// Name of the host that opens it.
+    pub from: String,
+    /// Name of the host that accepts it.
+    pub to: String,
+    /// Metrics over the runs, in a fixed order.
+    pub measures: Vec<Summary>,
+}
+
+/// A stable name of what a flow's application does.
+const fn kind(app: &App) -> &'static str {
+    match app {
+        App::Transfer { .. } => "transfer",
+        App::Quic(_) => "quic",
+        App::OnOff(_) => "datagrams",
+        App::Call(_) => "call",
+        App::Web => "web",
+        App::Idle => "idle",
+    }
+}
+
+/// The metrics of the flow with that index.
+pub fn flow_measures(network: &Network, report: &Report, index: usize) -> Vec<Measure> {
+    let (Some(spec), Some(flow)) = (network.flows.get(index), report.flows.get(index)) else { return Vec::new() };
+    let mut measures = Vec::new();
+    let mut push = |name: &str, unit, value| measures.push(Measure { name: name.to_owned(), unit, value });
+    if let Some((throughput, seconds)) = pace(network, report, spec, flow) {
+        push("throughput", "Mbps", throughput);
+        push("duration", "s", seconds);
+    }
+    push("received", "bytes", flow.received as f64);
+    if let Some(sent) = flow.sent {
+        push("sent", "bytes", sent as f64);
+        if sent > 0 {
+            push("goodput", "percent", 100.0 * flow.received as f64 / sent as f64);
+        }
+    }
+    push("incomplete", "count", if flow.complete { 0.0 } else { 1.0 });
+    if !matches!(spec.app, App::OnOff(_) | App::Call(_)) {
+        push("timeouts", "count", flow.sender.timeouts as f64);
+        push("recoveries", "count", flow.sender.recoveries as f64);
+        push("source_retransmissions", "count", flow.sender.source_retransmissions as f64);
+    }
+    push("local_retransmissions", "count", flow.sender.local_retransmissions as f64);
+    push("segments_lost", "count", flow.losses as f64);
+    for (cause, drops) in flow.drops.iter().flat_map(|drops| drops.by_cause()) {
+        push(cause, "count", drops as f64);
+    }
+    if let Some(of_flow) = &flow.delays {
+        delays::push(of_flow, &mut measures);
+    }
+    measures
+}
+
+/// Throughput in Mbps, and the seconds that it is taken over; `None` of what is no flow with a beginning and an end: one direction of a
+/// web session's connections, which are opened again and again.
+fn pace(network: &Network, report: &Report, spec: &FlowSpec, flow: &FlowReport) -> Option<(f64, f64)> {
+    match spec.app {
+        App::Web | App::Idle => None,
+        App::Transfer { .. } | App::Quic(_) => {
+            let ends = if flow.complete || flow.aborted { flow.end } else { network.limit.max(flow.end) };
+            Some((carried(network, flow) / 1e6, ends.since(flow.start).as_secs_f64()))
+        }
+        App::OnOff(_) | App::Call(_) => {
+            let seconds = report.ended.since(flow.start).as_secs_f64();
+            let throughput = if seconds > 0.0 { flow.received as f64 * 8.0 / seconds / 1e6 } else { 0.0 };
+            Some((throughput, seconds))
+        }
+    }
+}
+
+/// Each flow of `network`, in its order.
+pub fn flows(network: &Network, reports: &[Report]) -> Vec<FlowRow> {
+    let row = |(at, spec): (usize, &FlowSpec)| FlowRow {
+        flow: spec.name.clone(),
+        kind: kind(&spec.app),
+        from: network.nodes[spec.from.0].name.clone(),
+        to: network.nodes[spec.to.0].name.clone(),
+        measures: summarise_each(reports, |report| flow_measures(network, report, at)),
+    };
+    network.flows.iter().enumerate().map(row).collect()
+}
+
+/// The rows as a JSON list of `flow`, `kind`, `from`, `to`, `measures`.
+pub fn flows_json(rows: &[FlowRow]) -> Value {
+    let row = |row: &FlowRow| {
+        let measures = summaries_json(&row.measures);
+        json!({ "flow": row.flow, "kind": row.kind, "from": row.from, "to": row.to, "measures": measures })
+    };
+    rows.iter().map(row).collect()
+}

@@ -1,0 +1,66 @@
+//! The metrics of each direction of each link.
+
+use lasthop_sim::measure::Report;
+use lasthop_sim::network::{Network, NodeId, NodeKind};
+use serde_json::{Value, json};
+
+use super::{Measure, Summary, delays, first_start, summaries_json, summarise_each};
+
+/// One direction of a link, and its metrics over several runs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LinkRow {
+    /// Name of the link.
+    pub link: String,
+    /// Name of the node that sends in this direction.
+    pub from: String,
+    /// Name of the node that receives.
+    pub to: String,
+    /// Whether the sending node is a host, whose drops here are drops of its own packets.
+    pub from_host: bool,
+    /// Metrics over the runs, in a fixed order.
+    pub measures: Vec<Summary>,
+}
+
+/// The metrics of one direction (0: down, 1: up) of the link with that index.
+pub fn link_measures(report: &Report, link: usize, direction: usize) -> Vec<Measure> {
+    let Some(path) = report.links.get(link).map(|paths| &paths[direction]) else { return Vec::new() };
+    let mut measures = Vec::new();
+    let mut push = |name: &str, unit, value| measures.push(Measure { name: name.to_owned(), unit, value });
+    push("frames", "count", path.frames as f64);
+    push("bytes", "bytes", path.bytes as f64);
+    let seconds = report.ended.since(first_start(report)).as_secs_f64();
+    if let Some(busy) = path.busy.filter(|_| seconds > 0.0) {
+        push("utilisation", "percent", 100.0 * busy.as_secs_f64() / seconds);
+    }
+    if let Some(loss) = path.loss() {
+        push("loss", "percent", 100.0 * loss);
+    }
+    for (cause, drops) in path.drops().by_cause() {
+        push(cause, "count", drops as f64);
+    }
+    delays::push_stats("queue_delay", path.queueing, &mut measures);
+    measures
+}
+
+/// Both directions of each link of `network`, in its order, down before up.
+pub fn links(network: &Network, reports: &[Report]) -> Vec<LinkRow> {
+    let node = |id: NodeId| &network.nodes[id.0];
+    let row = |(at, direction): (usize, usize)| {
+        let spec = &network.links[at];
+        let (from, to) = (node(spec.ends[direction]), node(spec.ends[1 - direction]));
+        LinkRow {
+            link: spec.name.clone(),
+            from: from.name.clone(),
+            to: to.name.clone(),
+            from_host: from.kind == NodeKind::Host,
+            measures: summarise_each(reports, |report| link_measures(report, at, direction)),
+        }
+    };
+    (0..network.links.len()).flat_map(|at| [(at, 0), (at, 1)]).map(row).collect()
+}
+
+/// The rows as a JSON list of `link`, `from`, `to`, `measures`.
+pub fn links_json(rows: &[LinkRow]) -> Value {
+    let row = |row: &LinkRow| json!({ "link": row.link, "from": row.from, "to": row.to, "measures": summaries_json(&row.measures) });
+    rows.iter().map(row).collect()
+}

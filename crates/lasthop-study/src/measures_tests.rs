@@ -1,0 +1,145 @@
+use lasthop_proto::scheme::Scheme;
+use lasthop_scenario::Scenario;
+
+use super::*;
+use crate::replicate::{Silent, Task, run_all};
+
+#[test]
+fn transfers_that_the_mean_leaves_out_are_counted() {
+    let scenario = Scenario::builtin("wavelan-lan").unwrap();
+    let task = |overrides: &[(&str, &str)]| {
+        let scenario = scenario.with_overrides(overrides).unwrap();
+        Task::new(&scenario, scenario.scheme(), 1, 1).unwrap()
+    };
+    let measured = |task: &Task| {
+        let report = run_all(std::slice::from_ref(task), 1, &Silent).remove(0).remove(0);
+        let measures = measures(&task.network, &report);
+        let of = |name: &str| measures.iter().find(|measure| measure.name == name).map(|measure| measure.value);
+        (of("throughput"), of("starved"), of("incomplete"))
+    };
+    // The second copy starts when the run is as good as over.
+    let two = task(&[("limit", "1 s"), ("flows.bulk.count", "2"), ("flows.bulk.spacing", "999999 us")]);
+    let (throughput, starved, incomplete) = measured(&two);
+    assert_eq!((starved, incomplete), (Some(1.0), Some(2.0)));
+    assert_eq!(throughput, measured(&task(&[("limit", "1 s")])).0);
+    // Of a single transfer nothing is left out; where nothing arrived, its throughput is no negative zero.
+    let (throughput, starved, _) = measured(&task(&[("limit", "1 ms")]));
+    assert_eq!((throughput.map(f64::to_bits), starved), (Some(0), None));
+}
+
+/// Half a megabyte by the second second, and nothing more: with eight seconds left to the limit that is 0.4 Mbps, not 2.
+#[test]
+fn a_silence_until_the_limit_counts() {
+    let scenario = Scenario::builtin("wavelan-lan").unwrap().with_overrides(&[("limit", "10 s")]).unwrap();
+    let network = Task::new(&scenario, scenario.scheme(), 1, 1).unwrap().network;
+    let end = Instant::ZERO + Duration::from_secs(2);
+    let stalled = FlowReport { received: 500_000, end, ..FlowReport::default() };
+    assert_eq!(carried(&network, &stalled), 400e3);
+    assert_eq!(carried(&network, &FlowReport { complete: true, ..stalled.clone() }), 2e6);
+    assert_eq!(carried(&network, &FlowReport { aborted: true, ..stalled }), 2e6);
+}
+
+#[test]
+fn jains_index_is_one_for_equals_and_falls_to_one_over_their_number() {
+    assert_eq!(jain(&[2.0, 2.0, 2.0, 2.0]), Some(1.0));
+    assert_eq!(jain(&[3.0, 0.0, 0.0, 0.0]), Some(0.25));
+    // (1 + 3)^2 over 2 (1 + 9).
+    assert_eq!(jain(&[1.0, 3.0]), Some(0.8));
+    assert_eq!(jain(&[0.0, 0.0]), None);
+}
+
+/// Jain's index is there with several transfers, the throughputs by kind where some cross a lossy link and others do not;
+/// judgements where radios judge.
+#[test]
+fn fairness_needs_several_transfers() {
+    let names = |scenario: &str| {
+        let scenario = Scenario::builtin(scenario).unwrap();
+        columns(&scenario.network(scenario.scheme()).unwrap()).into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+    };
+    let ours = ["lossy_throughput", "lossless_throughput", "fairness", "losses_judged", "judged_right"];
+    let of = |scenario: &str| {
+        let names = names(scenario);
+        ours.into_iter().filter(|name| names.iter().any(|known| known == name)).collect::<Vec<_>>()
+    };
+    assert_eq!(of("mixed-losses"), ours[..3]);
+    assert_eq!(of("wavelan-lan"), [""; 0]);
+    let two = Scenario::builtin("wavelan-lan").unwrap().with_overrides(&[("flows.bulk.count", "2")]).unwrap();
+    let two = columns(&two.network(two.scheme()).unwrap());
+    assert!(two.iter().any(|(name, _)| name == "fairness") && !two.iter().any(|(name, _)| name == "lossy_throughput"));
+    assert_eq!(of("packet-radio-chain"), ours[3..]);
+}
+
+/// Marks are a measure where a queue can mark, and only there.
+#[test]
+fn marks_are_counted_where_there_can_be_any() {
+    let scenario = Scenario::builtin("wavelan-lan").unwrap();
+    let queue = ("links.wireless.queue", r#"{ kind = "fq-codel", target = "1 ms", interval = "10 ms" }"#);
+    let marks = |overrides: &[(&str, &str)]| {
+        let scenario = scenario.with_overrides(overrides).unwrap();
+        let task = Task::new(&scenario, scenario.scheme(), 1, 1).unwrap();
+        let report = run_all(std::slice::from_ref(&task), 1, &Silent).remove(0).remove(0);
+        measures(&task.network, &report).iter().find(|measure| measure.name == "marks").map(|measure| measure.value)
+    };
+    assert_eq!(marks(&[]), None);
+    assert_eq!(marks(&[queue]), None);
+    assert_eq!(marks(&[("tcp.ecn", r#""on""#)]), None);
+    assert!(marks(&[queue, ("tcp.ecn", r#""on""#)]).unwrap() > 0.0);
+}
+
+#[test]
+fn values_carry_samples_from_one_process_to_another() {
+    let scenario = Scenario::builtin("wavelan-lan").unwrap();
+    // Within a millisecond nothing is delivered: no goodput.
+    for limit in ["1 ms", "2 s"] {
+        let scenario = scenario.with_overrides(&[("limit", limit)]).unwrap();
+        let task = Task::new(&scenario, scenario.scheme(), 1, 3).unwrap();
+        let reports = run_all(std::slice::from_ref(&task), 1, &Silent).remove(0);
+        let mut samples = Samples::new(columns(&task.network));
+        reports.iter().for_each(|report| samples.push(&task.network, report));
+        let again = Samples::from_values(samples.columns().to_vec(), samples.values().to_vec());
+        assert_eq!((again.runs(), again.summaries()), (3, summarise(&task.network, &reports)));
+        let goodput = samples.columns().iter().position(|(name, _)| name == "wired_goodput").unwrap();
+        assert_eq!(samples.column(goodput).flatten().count(), if limit == "1 ms" { 0 } else { 3 });
+    }
+}
+
+/// A link that loses 15 % of its frames reads as 15 %; segments, each counted once, are fewer.
+#[test]
+fn losses_are_counted_as_frames() {
+    let scenario = Scenario::builtin("farm-radio").unwrap();
+    let values = [("links.radio.errors.frame_loss", "15 %"), ("limit", "20 s")];
+    let scenario = scenario.with_overrides(&values).unwrap();
+    let task = Task::new(&scenario, Scheme::by_name("SNOOP").unwrap(), 1, 1).unwrap();
+    let report = run_all(std::slice::from_ref(&task), 1, &Silent).remove(0).remove(0);
+    let measures = measures(&task.network, &report);
+    let of = |name: &str| measures.iter().find(|measure| measure.name == name).map(|measure| measure.value).unwrap();
+    assert!((of("radio_loss") - 15.0).abs() < 0.7, "{}", of("radio_loss"));
+    assert!(of("frames_lost") > of("segments_lost"), "acknowledgments and copies count as well");
+    let down = &report.links[1][0];
+    assert!(of("segments_lost") < 0.14 * down.frames as f64, "each segment once");
+    assert!(!measures.iter().any(|measure| measure.name == "internet_loss"), "this link has no error model");
+}
+
+/// Metered runs have the same counts as others, and the columns that they say.
+#[test]
+fn metered_runs_have_more_columns_and_the_same_values() {
+    let scenario = Scenario::builtin("call-radio").unwrap().with_overrides(&[("limit", "10 s")]).unwrap();
+    let plain = Task::new(&scenario, Scheme::by_name("SNOOP").unwrap(), 1, 1).unwrap();
+    let metered = plain.clone().metered();
+    let of = |task: &Task| {
+        let report = run_all(std::slice::from_ref(task), 1, &Silent).remove(0).remove(0);
+        measures(&task.network, &report)
+    };
+    let (few, many) = (of(&plain), of(&metered));
+    let names = |measures: &[Measure]| measures.iter().map(|measure| measure.name.clone()).collect::<Vec<_>>();
+    let delays = |name: &String| need_metering(std::iter::once(name.as_str()));
+    assert!(!names(&few).iter().any(delays));
+    assert_eq!(names(&many).iter().filter(|name| delays(name)).count(), 9, "three distributions, three quantiles each");
+    let without: Vec<Measure> = many.iter().filter(|measure| !delays(&measure.name)).cloned().collect();
+    assert_eq!(without, few);
+    let known: Vec<String> = metered_columns(&metered.network).into_iter().map(|(name, _)| name).collect();
+    assert!(names(&many).iter().all(|name| known.contains(name)));
+    // The call's own log, which counts each packet once, agrees.
+    let value = |name: &str| many.iter().find(|measure| measure.name == name).unwrap().value;
+    assert!((value("one_way_delay_p95") / value("call_delay_p95") - 1.0).abs() < 0.02);
+}
