@@ -210,7 +210,8 @@ mod tests {
 
     #[test]
     fn a_series_adds_up_to_its_run() {
-        let scenario = Scenario::builtin("farm-radio").unwrap().with_overrides(&[("flows.download.size", "4 MiB")]).unwrap();
+        let scenario =
+            Scenario::builtin("farm-radio").unwrap().with_overrides(&[("flows.download.size", "4 MiB")]).unwrap();
         let network = scenario.network(Scheme::by_name("SNOOP").unwrap()).unwrap();
         let series = Series::of(&network, 7, Duration::from_millis(100), || false).unwrap();
         let report = run(&network, 7, Recording::Off).report;

@@ -115,7 +115,9 @@ impl ScenarioArgs {
         let scenario = match self.scenario.to_str() {
             Some(name) => {
                 if let Some(file) = Scenario::shadowed_file(name) {
-                    note(&format!("{name}: the ready-made scenario, not the file of that name here: give {file} for that"));
+                    note(&format!(
+                        "{name}: the ready-made scenario, not the file of that name here: give {file} for that"
+                    ));
                 }
                 Scenario::open(name)?
             }

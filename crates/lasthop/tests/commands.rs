@@ -105,10 +105,16 @@ fn flows_and_links_have_their_own_numbers() {
     let json = bench.json(&format!("{arguments} --json"));
     let mean = |of: &serde_json::Value, name: &str| of["measures"][name]["mean"].as_f64().unwrap();
     let flows = json["flows"].as_array().unwrap();
-    assert_eq!(flows.iter().map(|flow| flow["flow"].as_str().unwrap()).collect::<Vec<_>>(), ["download#1", "download#2"]);
+    assert_eq!(
+        flows.iter().map(|flow| flow["flow"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["download#1", "download#2"]
+    );
     for flow in flows {
         assert_eq!(keys(flow), ["flow", "kind", "from", "to", "measures"]);
-        assert_eq!((&flow["kind"], &flow["from"], &flow["to"]), (&"transfer".into(), &"server".into(), &"phone".into()));
+        assert_eq!(
+            (&flow["kind"], &flow["from"], &flow["to"]),
+            (&"transfer".into(), &"server".into(), &"phone".into())
+        );
         assert_eq!(mean(flow, "received"), 204_800.0);
         // The path is 7 ms long each way.
         assert!(mean(flow, "rtt_p50") >= 14.0 && mean(flow, "rtt_p95") >= mean(flow, "rtt_p50"), "{flow}");
@@ -123,7 +129,10 @@ fn flows_and_links_have_their_own_numbers() {
     }
     assert!((0.5..=1.0).contains(&mean(&json, "fairness")), "two transfers: Jain's index");
     let links = json["links"].as_array().unwrap();
-    let ways: Vec<_> = links.iter().map(|link| [&link["link"], &link["from"], &link["to"]].map(|text| text.as_str().unwrap())).collect();
+    let ways: Vec<_> = links
+        .iter()
+        .map(|link| [&link["link"], &link["from"], &link["to"]].map(|text| text.as_str().unwrap()))
+        .collect();
     let expected = [
         ["internet", "server", "tower"],
         ["internet", "tower", "server"],
@@ -159,7 +168,11 @@ fn compare_writes_rows() {
     let compare = "compare tiny.toml --schemes E2E,LL,Reno/Raw --runs 2";
     let csv = bench.stdout(&format!("{compare} --csv"));
     let lines: Vec<&str> = csv.lines().collect();
-    assert!(lines[0].starts_with("scheme,same_as,runs,throughput,throughput_ci95,rtt_p50,rtt_p50_ci95,"), "{}", lines[0]);
+    assert!(
+        lines[0].starts_with("scheme,same_as,runs,throughput,throughput_ci95,rtt_p50,rtt_p50_ci95,"),
+        "{}",
+        lines[0]
+    );
     assert!(lines.len() == 4 && lines[1].starts_with("E2E,,2,") && lines[3].starts_with("Reno/Raw,E2E,2,"), "{csv}");
     bench.stdout(&format!("{compare} --out rows.csv"));
     assert_eq!(bench.text("rows.csv"), csv);
@@ -182,7 +195,8 @@ fn run_writes_a_series() {
     let run = "run tiny.toml --runs 1 --series series.csv";
     bench.stdout(&format!("{run} --interval '50 ms'"));
     let csv = bench.text("series.csv");
-    let names = "time,download_throughput,download_rtt,internet_down_queue,internet_up_queue,radio_down_queue,radio_up_queue";
+    let names =
+        "time,download_throughput,download_rtt,internet_down_queue,internet_up_queue,radio_down_queue,radio_up_queue";
     assert_eq!(csv.lines().next(), Some(names));
     let times: Vec<f64> = csv.lines().skip(1).map(|line| line.split(',').next().unwrap().parse().unwrap()).collect();
     assert!(times.len() > 5 && times[0] == 0.05 && times.windows(2).all(|pair| pair[0] < pair[1]), "{times:?}");

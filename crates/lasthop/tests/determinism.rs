@@ -87,7 +87,8 @@ fn trace() {
 
 #[test]
 fn plot() {
-    let files = ["out/sequence.svg", "out/sequence.png", "out/window.svg", "out/window.png", "out/delay.svg", "out/series.csv"];
+    let files =
+        ["out/sequence.svg", "out/sequence.png", "out/window.svg", "out/window.png", "out/delay.svg", "out/series.csv"];
     same("plot tiny.toml --scheme E2E,SPLIT --seed 4", &files);
 }
 

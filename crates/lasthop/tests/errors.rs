@@ -162,7 +162,9 @@ fn arguments_that_are_wrong() {
     let bench = Bench::new();
     refused(&bench, "run tiny.toml --runs 0", &["'0'", "--runs"]);
     refused(&bench, "run tiny.toml --runs many", &["'many'", "--runs"]);
-    for command in ["run tiny.toml", "compare tiny.toml", "sweep tiny.toml --vary tcp.mss=700", "reproduce balakrishnan1997"] {
+    for command in
+        ["run tiny.toml", "compare tiny.toml", "sweep tiny.toml --vary tcp.mss=700", "reproduce balakrishnan1997"]
+    {
         refused(&bench, &format!("{command} --seed -1"), &["-1", "a seed is a whole number from 0"]);
         refused(&bench, &format!("{command} --runs -1"), &["-1", "1.."]);
     }

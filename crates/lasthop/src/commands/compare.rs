@@ -56,8 +56,7 @@ const RECONSTRUCTED: (&str, &str) = ("acks_reconstructed", "acks made");
 const SPURIOUS: (&str, &str) = ("spurious_timeouts", "spurious timeouts");
 
 /// Where there are datagrams: how long they took.
-const DATAGRAMS: [(&str, &str); 2] =
-    [("one_way_delay_p50", "one-way p50 ms"), ("one_way_delay_p95", "one-way p95 ms")];
+const DATAGRAMS: [(&str, &str); 2] = [("one_way_delay_p50", "one-way p50 ms"), ("one_way_delay_p95", "one-way p95 ms")];
 
 /// Where there are calls: what was not there in time, how long it took, and what people make of it.
 const CALLS: [(&str, &str); 5] = [

@@ -54,13 +54,9 @@ pub fn execute(args: &PlotArgs) -> Result<(), Error> {
     let title = format!("{}{of}", scenario.title());
     let connections =
         if networks[0].flows[flow.0 as usize].app == App::Web { ", one connection after another" } else { "" };
-    let sequence = SequencePlot {
-        title: title.clone(),
-        y_label: format!("sequence number{connections} (KB)"),
-        series: sequences,
-    };
-    let window =
-        WindowPlot { title: title.clone(), y_label: "congestion window (KB)".to_owned(), series: windows };
+    let sequence =
+        SequencePlot { title: title.clone(), y_label: format!("sequence number{connections} (KB)"), series: sequences };
+    let window = WindowPlot { title: title.clone(), y_label: "congestion window (KB)".to_owned(), series: windows };
     let figures = [("sequence", Figure::Sequence(sequence)), ("window", Figure::Window(window))];
     let plots = plots(&title, flow, &over_time).map(|(name, plot)| (name, Figure::Window(plot)));
     let mut colours = Colours::default();
