@@ -3,6 +3,7 @@
 mod delays;
 pub mod flows;
 pub mod links;
+pub mod queues;
 pub mod rows;
 
 use lasthop_proto::channel::ErrorSpec;

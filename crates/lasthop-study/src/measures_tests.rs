@@ -12,7 +12,7 @@ fn transfers_that_the_mean_leaves_out_are_counted() {
         Task::new(&scenario, scenario.scheme(), 1, 1).unwrap()
     };
     let measured = |task: &Task| {
-        let report = run_all(std::slice::from_ref(task), 1, &Silent).remove(0).remove(0);
+        let report = run_all(std::slice::from_ref(task), 1, &Silent).unwrap().remove(0).remove(0);
         let measures = measures(&task.network, &report);
         let of = |name: &str| measures.iter().find(|measure| measure.name == name).map(|measure| measure.value);
         (of("throughput"), of("starved"), of("incomplete"))
@@ -77,7 +77,7 @@ fn marks_are_counted_where_there_can_be_any() {
     let marks = |overrides: &[(&str, &str)]| {
         let scenario = scenario.with_overrides(overrides).unwrap();
         let task = Task::new(&scenario, scenario.scheme(), 1, 1).unwrap();
-        let report = run_all(std::slice::from_ref(&task), 1, &Silent).remove(0).remove(0);
+        let report = run_all(std::slice::from_ref(&task), 1, &Silent).unwrap().remove(0).remove(0);
         measures(&task.network, &report).iter().find(|measure| measure.name == "marks").map(|measure| measure.value)
     };
     assert_eq!(marks(&[]), None);
@@ -93,7 +93,7 @@ fn values_carry_samples_from_one_process_to_another() {
     for limit in ["1 ms", "2 s"] {
         let scenario = scenario.with_overrides(&[("limit", limit)]).unwrap();
         let task = Task::new(&scenario, scenario.scheme(), 1, 3).unwrap();
-        let reports = run_all(std::slice::from_ref(&task), 1, &Silent).remove(0);
+        let reports = run_all(std::slice::from_ref(&task), 1, &Silent).unwrap().remove(0);
         let mut samples = Samples::new(columns(&task.network));
         reports.iter().for_each(|report| samples.push(&task.network, report));
         let again = Samples::from_values(samples.columns().to_vec(), samples.values().to_vec());
@@ -110,7 +110,7 @@ fn losses_are_counted_as_frames() {
     let values = [("links.radio.errors.frame_loss", "15 %"), ("limit", "20 s")];
     let scenario = scenario.with_overrides(&values).unwrap();
     let task = Task::new(&scenario, Scheme::by_name("SNOOP").unwrap(), 1, 1).unwrap();
-    let report = run_all(std::slice::from_ref(&task), 1, &Silent).remove(0).remove(0);
+    let report = run_all(std::slice::from_ref(&task), 1, &Silent).unwrap().remove(0).remove(0);
     let measures = measures(&task.network, &report);
     let of = |name: &str| measures.iter().find(|measure| measure.name == name).map(|measure| measure.value).unwrap();
     assert!((of("radio_loss") - 15.0).abs() < 0.7, "{}", of("radio_loss"));
@@ -127,7 +127,7 @@ fn metered_runs_have_more_columns_and_the_same_values() {
     let plain = Task::new(&scenario, Scheme::by_name("SNOOP").unwrap(), 1, 1).unwrap();
     let metered = plain.clone().metered();
     let of = |task: &Task| {
-        let report = run_all(std::slice::from_ref(task), 1, &Silent).remove(0).remove(0);
+        let report = run_all(std::slice::from_ref(task), 1, &Silent).unwrap().remove(0).remove(0);
         measures(&task.network, &report)
     };
     let (few, many) = (of(&plain), of(&metered));

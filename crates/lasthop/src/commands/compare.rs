@@ -11,6 +11,7 @@ use lasthop_sim::network::Network;
 use lasthop_study::meaning::{Meaning, meanings};
 use lasthop_study::measures::flows::{FlowRow, flows, flows_json};
 use lasthop_study::measures::links::{LinkRow, links, links_json};
+use lasthop_study::measures::queues::{self, Measured};
 use lasthop_study::measures::{Summary, find, summaries_json, summarise};
 use lasthop_study::replicate::{Cut, Task, run_in_rounds};
 use serde_json::{Value, json};
@@ -135,7 +136,9 @@ pub fn execute(args: &CompareArgs) -> Result<(), Error> {
         write_rows(args.out.as_deref().zip(form), &lines)?;
     } else if args.json.json {
         let rows: Vec<Value> = lines.iter().map(|line| line_json(line, &lines[0])).collect();
-        print_json(&json!({ "scenario": scenario.title(), "seed": seed, "runs": most, "schemes": rows }))?;
+        let remarks = queue_remarks(&scenario, &lines, &tasks[0].network);
+        let title = scenario.title();
+        print_json(&json!({ "scenario": title, "seed": seed, "runs": most, "schemes": rows, "remarks": remarks }))?;
     } else {
         let mut out = stdout().lock();
         let interval = if most == 1 { "" } else { "; means, throughput with 95 % interval" };
@@ -281,6 +284,7 @@ fn remarks(scenario: &Scenario, lines: &[Line], network: &Network) -> Vec<String
     };
     let blind = own().map(|line| line.meaning.scheme).filter(|scheme| scheme.reads_tcp());
     remarks.extend(quic_remark(network, &blind.map(|scheme| scheme.name).collect::<Vec<_>>()));
+    remarks.extend(queue_remarks(scenario, lines, network));
     let limit = scenario.limit().as_secs_f64();
     remarks.extend(share(UNFINISHED.0).map(|shares| {
         format!("unfinished: transfers that were not over when their run ended (limit {limit} s): {shares}")
@@ -291,6 +295,13 @@ fn remarks(scenario: &Scenario, lines: &[Line], network: &Network) -> Vec<String
         }),
     );
     remarks
+}
+
+/// What the queues of the links decided.
+fn queue_remarks(scenario: &Scenario, lines: &[Line], network: &Network) -> Vec<String> {
+    let own = lines.iter().filter(|line| line.meaning.same_as.is_none());
+    let measured = own.map(|line| Measured { scheme: line.meaning.scheme.name, links: &line.links });
+    queues::remarks(scenario, network, &measured.collect::<Vec<_>>())
 }
 
 /// A table of what every scheme has, without rows.

@@ -5,6 +5,7 @@ use std::io::{Write, stdout};
 use lasthop_report::rows::write_rows_csv;
 use lasthop_study::measures::flows::{flows, flows_json};
 use lasthop_study::measures::links::{links, links_json};
+use lasthop_study::measures::queues::{self, Measured};
 use lasthop_study::measures::{summaries_json, summarise};
 use lasthop_study::replicate::{Progress, Task, run_all, run_seed};
 use lasthop_study::series::Series;
@@ -43,6 +44,7 @@ pub fn execute(args: &RunArgs) -> Result<(), Error> {
         let series = Series::of(&task.network, run_seed(seed, 0), args.interval.0, || progress.stopped())?;
         write_file(path, |file| write_rows_csv(&series.rows()?, file))?;
     }
+    let remarks = queues::remarks(&scenario, &task.network, &[Measured { scheme: scheme.name, links: &links }]);
     if args.json.json {
         let mut object = json!({
             "scenario": scenario.title(),
@@ -52,6 +54,7 @@ pub fn execute(args: &RunArgs) -> Result<(), Error> {
             "measures": summaries_json(&summaries),
             "flows": flows_json(&flows),
             "links": links_json(&links),
+            "remarks": remarks,
         });
         if let Some(cut) = &cut {
             object["cut_at"] = json!(cut.at.as_secs_f64());
@@ -88,6 +91,9 @@ pub fn execute(args: &RunArgs) -> Result<(), Error> {
             wide.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         }
         tables::write(&mut out, &flows, &links)?;
+        for remark in remarks {
+            writeln!(out, "\n{}", Style::Remark.out(&fold(&remark, width())))?;
+        }
     }
     let (done, total) = (reports.len(), runs as usize);
     if done < total { Err(Error::Stopped { done, total, what: "runs" }) } else { Ok(()) }
