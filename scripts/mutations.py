@@ -36,6 +36,14 @@ FIRST_STUDY = ["-p", "lasthop-study", "--test", "studies", "the_1997_study"]
 
 # Name, file, what stands there (once), what is put instead, arguments of `cargo test`.
 FAULTS = [
+    ("a bucket holds more than its burst", "crates/lasthop-proto/src/bucket.rs", "(self.level + gained).min(self.size)",
+     "self.level + gained", inside("bucket")),
+    ("a frame is sent at the rate of its beginning", "crates/lasthop-proto/src/rate/mod.rs", "if work <= room {",
+     "if rate > 0 {", inside("rate::")),
+    ("an aggregate leaves a hole behind", "crates/lasthop-proto/src/link/aggregation.rs", "self.window.push_front(entry);",
+     "let _ = entry;", inside("aggregation")),
+    ("a drop of a policer is one of the queue", "crates/lasthop-sim/src/link/feed.rs", "(frame, DropReason::Policer)",
+     "(frame, DropReason::Aqm)", ["-p", "lasthop-scenario", "--test", "impairments"]),
     ("a queue is no congestion", f"{HYBRID}/congestion.rs", "round.standing > target || overflows",
      "overflows", ["-p", "lasthop-proto", "--test", "hybrid", "auto"]),
     ("want of packets lowers the rate", f"{HYBRID}/rate.rs", "Some(rate) if round.supply == Supply::Ample =>",

@@ -8,7 +8,7 @@ use arbitrary::{Result, Unstructured};
 use lasthop_fuzz::{passing, pause, steps};
 use lasthop_proto::channel::{Act, Behind, Channel, Drop, DropFrame, ErrorSpec, Frames, ScriptFrame, ScriptLine};
 use lasthop_proto::delay::{
-    DelaySpec, DelayStep, HandoverSpec, Order, RepeatsSpec, SpikesSpec, Variation, VariationSpec,
+    DelaySpec, DelayStep, HandoverSpec, Order, RepeatsSpec, SlotsSpec, SpikesSpec, Spread, Variation, VariationSpec,
 };
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::random::Root;
@@ -96,9 +96,11 @@ fn period(u: &mut Unstructured<'_>) -> Result<Duration> {
 
 fn variation(u: &mut Unstructured<'_>) -> Result<VariationSpec> {
     let span = |u: &mut Unstructured<'_>| Ok(Duration::from_nanos(u64::from(u.arbitrary::<u32>()?)));
-    let model = match u.int_in_range(0..=5u8)? {
+    let model = match u.int_in_range(0..=7u8)? {
         0 => DelaySpec::None,
-        1 => DelaySpec::Jitter(span(u)?),
+        1 => DelaySpec::Jitter(Spread::Uniform(span(u)?)),
+        6 => DelaySpec::Jitter(Spread::Normal { mean: span(u)?, deviation: span(u)? }),
+        7 => DelaySpec::Jitter(Spread::Exponential(span(u)?)),
         2 => DelaySpec::Repeats(RepeatsSpec { frame_loss: number(u)?, round: span(u)?, most: u.int_in_range(0..=9)? }),
         3 => DelaySpec::Spikes(SpikesSpec { every: period(u)?, length: span(u)? }),
         4 => {
@@ -114,7 +116,8 @@ fn variation(u: &mut Unstructured<'_>) -> Result<VariationSpec> {
             DelaySpec::Replay(Arc::new(steps))
         }
     };
-    Ok(VariationSpec { model, order: *u.choose(&[Order::Kept, Order::Free])? })
+    let slots = u.ratio(1, 4)?.then(|| Ok::<_, arbitrary::Error>(SlotsSpec { interval: period(u)?, first: span(u)? })).transpose()?;
+    Ok(VariationSpec { model, order: *u.choose(&[Order::Kept, Order::Free])?, slots })
 }
 
 fn run(u: &mut Unstructured<'_>) -> Result<()> {

@@ -1,4 +1,5 @@
-//! Whatever a loss trace file holds: a channel that replays it, or a one-line message. The same bytes as a course of a delay.
+//! Whatever a loss trace file holds: a channel that replays it, or a one-line message. The same bytes as a course of a delay, and as a
+//! series of rates, over which frames are sent.
 #![no_main]
 
 use std::path::PathBuf;
@@ -8,8 +9,9 @@ use lasthop_proto::channel::{Channel, ErrorSpec, Fate};
 use lasthop_proto::delay::read_delays;
 use lasthop_proto::packet::{Body, Cause, Ecn, FlowId, Integrity, LinkHeaders, Packet, Priority, Segment, Side};
 use lasthop_proto::random::Root;
+use lasthop_proto::rate::{Offset, RateProcess, RateSeries, RateSpec, Wrap, read_rates};
 use lasthop_proto::scheme::Scheme;
-use lasthop_proto::time::Instant;
+use lasthop_proto::time::{Duration, Instant};
 use lasthop_scenario::Scenario;
 use libfuzzer_sys::fuzz_target;
 
@@ -36,6 +38,19 @@ static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
 fuzz_target!(|text: &[u8]| {
     match read_delays(text) {
         Ok(steps) => assert!(!steps.is_empty() && steps.is_sorted_by(|one, next| one.from < next.from)),
+        Err(error) => assert!(!error.to_string().contains('\n')),
+    }
+    match read_rates(text) {
+        Ok(trace) => {
+            let series = RateSeries::new(trace.steps, trace.length, Wrap::Repeat, Offset::At(Duration::ZERO));
+            let process = series.map(|series| RateProcess::new(&RateSpec::Series(series), || unreachable!()));
+            let (mut process, mut now) = (process.flatten().expect("what is read is a series"), Instant::ZERO);
+            for bytes in [0, 1, 1500, u32::MAX] {
+                let end = process.finish(now, bytes);
+                assert!(end >= now);
+                now = end;
+            }
+        }
         Err(error) => assert!(!error.to_string().contains('\n')),
     }
     std::fs::write(FOLDER.join("loss.txt"), text).expect("a file");

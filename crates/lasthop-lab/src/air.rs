@@ -2,7 +2,7 @@
 
 mod carrier;
 mod moves;
-mod others;
+mod reading;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -10,7 +10,7 @@ use std::mem::take;
 use std::sync::Arc;
 
 use lasthop_proto::node::Port;
-use lasthop_proto::packet::{Body, Cause, Ecn, FlowId, Packet, Side};
+use lasthop_proto::packet::{Body, Ecn, FlowId, Packet, Side};
 use lasthop_proto::queue::Sight;
 use lasthop_proto::random::Root;
 use lasthop_proto::time::Instant;
@@ -29,7 +29,6 @@ use super::counts::Counts;
 use super::elements::{Blueprint, ETHERNET, Given, IPV4, PortElement};
 use super::monitor::Monitor;
 use super::plan::{Plan, Point};
-use super::quic::datagram;
 use super::quic::register::Register;
 
 /// All links of a lab, and everything on them.
@@ -262,7 +261,7 @@ impl Air {
         let to =
             if packet.flow == FlowId::NONE { 0 } else { lasthop_sim::endpoint_index(packet.flow, packet.from.peer()) };
         let frame = self.pool.commit(to);
-        let frame = match (packet.flow, bytes.get(ETHERNET..).and_then(others::line)) {
+        let frame = match (packet.flow, bytes.get(ETHERNET..).and_then(reading::line)) {
             (FlowId::NONE, Some(line)) => frame.of_line(line),
             _ => frame,
         };
@@ -295,49 +294,6 @@ impl Air {
             let recorded = self.frames.get(frame.handle().0 as usize).and_then(|stored| stored.recorded);
             self.mark(recorded, why);
         }
-    }
-
-    /// The mechanisms' form of an IPv4 packet, whose length is all that counts on a link.
-    fn read(&self, bytes: &[u8]) -> Packet {
-        let unwrapped = self.unwrapped(bytes);
-        let bytes = unwrapped.as_deref().unwrap_or(bytes);
-        let view = lasthop_wire::parse(bytes);
-        let Some((view, (flow, from))) = view.and_then(|view| Some((view, *self.flows.get(&view.route)?))) else {
-            if let Some(packet) = self.read_quic(bytes) {
-                return packet;
-            }
-            let total = bytes.get(2..4).map_or(0, |field| u16::from_be_bytes([field[0], field[1]]));
-            let len = u32::from(total).min(bytes.len() as u32);
-            let (body, ecn) = (Body::Datagram { number: 0 }, others::ecn(bytes));
-            return Packet { flow: FlowId::NONE, header_len: 0, len, ecn, body, ..Packet::default() };
-        };
-        Packet {
-            flow,
-            from,
-            header_len: view.header_len as u16,
-            len: view.payload_len as u32,
-            ecn: view.ecn,
-            body: Body::Tcp(view.segment),
-            ..Packet::default()
-        }
-    }
-
-    /// The same of a datagram of a QUIC flow; what of it is encrypted, its ends have told.
-    fn read_quic(&self, bytes: &[u8]) -> Option<Packet> {
-        let view = datagram::read(bytes)?;
-        let (flow, from) = *self.flows.get(&view.route)?;
-        let tally = self.quic.tally(flow.0 as usize)?;
-        let letter = tally.letter(from, &bytes[view.payload.clone()]).unwrap_or_default();
-        Some(Packet {
-            flow,
-            from,
-            cause: if letter.resent { Cause::SackHole } else { Cause::New },
-            header_len: view.payload.start as u16,
-            len: view.payload.len() as u32,
-            ecn: view.ecn,
-            body: Body::Quic { number: letter.number, data: letter.data },
-            ..Packet::default()
-        })
     }
 
     /// Writes a queue's mark into the packet and its bytes.

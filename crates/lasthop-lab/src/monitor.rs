@@ -7,7 +7,7 @@ use super::plan::Point;
 /// How long a step is at first.
 const STEP: Duration = Duration::from_millis(100);
 /// Most steps. Beyond them each two become one, twice as long.
-const MOST_STEPS: usize = 36_000;
+const MOST_STEPS: usize = 12_000;
 /// Looks at a queue in a step.
 const LOOKS: u64 = 10;
 

@@ -147,10 +147,18 @@ impl Name {
         let fail = |error| LabError::File { path: path.clone(), error };
         std::fs::create_dir_all(LOCKS).map_err(fail)?;
         let mut file = File::options().create(true).truncate(false).read(true).write(true).open(&path).map_err(fail)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
-            Err(error) => return Err(fail(error.into())),
+        // Who only looks whether it is locked holds it for a moment.
+        const TRIES: u32 = 5;
+        const PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => break,
+                Err(rustix::io::Errno::WOULDBLOCK) if tries < TRIES => thread::sleep(PAUSE),
+                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+                Err(error) => return Err(fail(error.into())),
+            }
         }
         file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(fail)?;
         Ok(Some(Self { name: name.to_owned(), _lock: file }))

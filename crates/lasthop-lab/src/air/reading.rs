@@ -1,6 +1,9 @@
-//! Packets of programs that the scenario knows nothing of: what queues ask of them.
+//! Packets as the mechanisms see them: those of the scenario's flows, and what queues ask of other programs'.
 
-use lasthop_proto::packet::Ecn;
+use lasthop_proto::packet::{Body, Cause, Ecn, FlowId, Packet};
+
+use super::Air;
+use crate::quic::datagram;
 
 /// TCP, UDP, and others with ports in the same place.
 const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
@@ -9,6 +12,51 @@ const PROTOCOL: usize = 9;
 const ADDRESSES: std::ops::Range<usize> = 12..20;
 /// A fragment behind the first has no ports.
 const OFFSET: u16 = 0x1fff;
+
+impl Air {
+    /// The mechanisms' form of an IPv4 packet, whose length is all that counts on a link.
+    pub(super) fn read(&self, bytes: &[u8]) -> Packet {
+        let unwrapped = self.unwrapped(bytes);
+        let bytes = unwrapped.as_deref().unwrap_or(bytes);
+        let view = lasthop_wire::parse(bytes);
+        let Some((view, (flow, from))) = view.and_then(|view| Some((view, *self.flows.get(&view.route)?))) else {
+            if let Some(packet) = self.read_quic(bytes) {
+                return packet;
+            }
+            let total = bytes.get(2..4).map_or(0, |field| u16::from_be_bytes([field[0], field[1]]));
+            let len = u32::from(total).min(bytes.len() as u32);
+            let (body, ecn) = (Body::Datagram { number: 0 }, ecn(bytes));
+            return Packet { flow: FlowId::NONE, header_len: 0, len, ecn, body, ..Packet::default() };
+        };
+        Packet {
+            flow,
+            from,
+            header_len: view.header_len as u16,
+            len: view.payload_len as u32,
+            ecn: view.ecn,
+            body: Body::Tcp(view.segment),
+            ..Packet::default()
+        }
+    }
+
+    /// The same of a datagram of a QUIC flow; what of it is encrypted, its ends have told.
+    fn read_quic(&self, bytes: &[u8]) -> Option<Packet> {
+        let view = datagram::read(bytes)?;
+        let (flow, from) = *self.flows.get(&view.route)?;
+        let tally = self.quic.tally(flow.0 as usize)?;
+        let letter = tally.letter(from, &bytes[view.payload.clone()]).unwrap_or_default();
+        Some(Packet {
+            flow,
+            from,
+            cause: if letter.resent { Cause::SackHole } else { Cause::New },
+            header_len: view.payload.start as u16,
+            len: view.payload.len() as u32,
+            ecn: view.ecn,
+            body: Body::Quic { number: letter.number, data: letter.data },
+            ..Packet::default()
+        })
+    }
+}
 
 /// Tells the flow and direction of an IPv4 packet from others, by addresses, protocol and ports; above all numbers of the scenario's
 /// own. `None` where it is no IPv4 packet.
