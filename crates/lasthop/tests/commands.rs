@@ -417,17 +417,6 @@ fn plot_draws_svg_and_png() {
     }
     let csv = bench.text("pictures/series.csv");
     assert!(csv.starts_with("scheme,time,download_throughput,") && csv.contains("\nSPLIT,"), "{csv}");
-    // One name has one colour in all plots: that of its entry in the legend.
-    let colour = |file: &str, name: &str| {
-        let text = bench.text(file);
-        let label = text.find(&format!(">\n{name}")).or_else(|| text.find(&format!(">{name}"))).unwrap();
-        let sample = text[..label].rfind('#').unwrap();
-        text[sample..sample + 7].to_owned()
-    };
-    let split = colour("pictures/window.svg", "SPLIT");
-    for plot in ["throughput", "delay", "queue"] {
-        assert_eq!(colour(&format!("pictures/{plot}.svg"), "SPLIT"), split, "{plot}");
-    }
     let json = bench.json("plot tiny.toml --json --out again");
     assert_eq!(keys(&json), ["files", "remarks"]);
     assert!(json["files"].as_array().unwrap().iter().all(|file| bench.has(file.as_str().unwrap())));

@@ -129,3 +129,40 @@ impl Figure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A base station has packets of its own but no window: the scheme behind it has its colour in both plots all the same.
+    #[test]
+    fn a_name_has_one_colour_in_all_plots() {
+        let packets_of = |name: &str| SequenceSeries {
+            name: name.to_owned(),
+            sent: vec![(0.0, 1.0), (1.0, 2.0)],
+            retransmitted: Vec::new(),
+        };
+        let steps = |name: &str| StepSeries { name: name.to_owned(), points: vec![(0.0, 1.0), (1.0, 2.0)] };
+        let sequences = ["A", "A, base station", "B"].map(packets_of).to_vec();
+        let (title, y_label) = ("plot".to_owned(), "KB".to_owned());
+        let packets =
+            Figure::Sequence(SequencePlot { title: title.clone(), y_label: y_label.clone(), series: sequences });
+        let window = |names: &[&str]| {
+            let series = names.iter().map(|name| steps(name)).collect();
+            Figure::Window(WindowPlot { title: title.clone(), y_label: y_label.clone(), series })
+        };
+        let mut colours = Colours::default();
+        assert_eq!(colours.of(&packets), [0, 1, 2]);
+        let both = window(&["A", "B"]);
+        let of_both = colours.of(&both);
+        assert_eq!(of_both, [0, 2]);
+        // As the pictures have it: what the dots of B are in one is the line of B in the other.
+        let hex = |colour: plotters::prelude::RGBColor| format!("#{:02X}{:02X}{:02X}", colour.0, colour.1, colour.2);
+        let b = hex(sequence::dot_colour(2));
+        assert!(packets.render_svg_in(&[0, 1, 2]).unwrap().contains(&b));
+        assert!(both.render_svg_in(&of_both).unwrap().contains(&b));
+        assert!(!both.render_svg().unwrap().contains(&b), "by place it had another");
+        // Without colours, plots stay as they were.
+        assert_eq!(packets.render_svg().unwrap(), packets.render_svg_in(&[]).unwrap());
+    }
+}
