@@ -11,8 +11,8 @@ use lasthop_sim::apps::{CallConfig, OnOffConfig};
 use lasthop_sim::link::Direction;
 use lasthop_sim::measure::{DelayStats, Report};
 use lasthop_sim::network::{
-    App, DamagedFrames, DirectionSpec, FlowSpec, LinkId, LinkSpec, Medium, Network, NodeId, NodeKind, NodeSpec,
-    QueueLimit, Rate,
+    App, DamagedFrames, DirectionSpec, FlowSpec, Impairments, LinkId, LinkSpec, Medium, Network, NodeId, NodeKind,
+    NodeSpec, QueueLimit, Rate,
 };
 use lasthop_sim::trace::What;
 use lasthop_sim::{Recording, Simulation, run};
@@ -33,6 +33,7 @@ fn network(rate: u64, queue: QueueLimit, medium: Medium, flows: Vec<(App, TcpCon
             errors: ErrorSpec::None,
             damaged: DamagedFrames::Drop,
             variation: VariationSpec::NONE,
+            impairments: Impairments::NONE,
         }),
     };
     let flow = |(number, (app, tcp)): (usize, (App, TcpConfig))| FlowSpec {
