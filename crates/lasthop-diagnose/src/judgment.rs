@@ -3,7 +3,7 @@
 use crate::At;
 use crate::half::Half;
 use crate::loss::{Loss, Needless, Seen, Side, put_rows};
-use crate::policer::{Place, Policer};
+use crate::policer::Place;
 use crate::report::{Limit, LossReport, Vantage, seconds};
 use crate::rounds::{FACTORS, Factor};
 use crate::verdict::{Cause, Judge, Marks};
@@ -11,15 +11,19 @@ use crate::verdict::{Cause, Judge, Marks};
 /// How sure a verdict is that all losses of a flow show together.
 const TOGETHER: f64 = 0.95;
 
-/// The policers that explain a direction's losses, by side of the capture.
-pub(crate) fn policers(half: &Half) -> [Option<Policer>; 2] {
-    let headers = if half.packets > 0 { half.wire.saturating_sub(half.bytes) / half.packets } else { 0 };
-    let packet = half.rounds.mss().saturating_add(headers.min(100) as u32);
-    [Place::Before, Place::Beyond].map(|place| half.passed.policer(place, packet))
+/// The rates of the policers that explain a direction's losses, in bits of IP packets a second, by side of the capture. A sender whose application limits it sends at
+/// one rate as well.
+pub(crate) fn policers(half: &Half) -> [Option<f64>; 2] {
+    let total: i64 = FACTORS.iter().map(|&factor| half.rounds.known(factor)).sum();
+    let all = half.losses.list().iter().fold(total, |sum, loss| sum.saturating_add(loss.charged));
+    if half.rounds.known(Factor::Application).saturating_mul(2) > all {
+        return [None; 2];
+    }
+    [Place::Before, Place::Beyond].map(|place| half.passed.policer(place))
 }
 
 /// Each loss with its verdict, in the order in which they were noticed.
-pub(crate) fn judged(half: &Half, policers: [Option<Policer>; 2], begin: i64, at: At) -> Vec<LossReport> {
+pub(crate) fn judged(half: &Half, policers: [Option<f64>; 2], begin: i64, at: At) -> Vec<LossReport> {
     let marks = if half.markable > 0 && half.marks + half.echoes > 0 { Marks::Seen } else { Marks::None };
     let losses = half.losses.list();
     let mut all: Vec<Seen> = losses.iter().map(|loss| loss.seen).collect();
@@ -29,18 +33,11 @@ pub(crate) fn judged(half: &Half, policers: [Option<Policer>; 2], begin: i64, at
         let lost = |(loss, seen): &(&Loss, &Seen)| loss.needless.is_none() && seen.side == side;
         judge.learn(losses.iter().zip(&all).filter(lost).map(|(_, seen)| seen));
     }
-    let explained: Vec<Vec<u64>> = [Place::Before, Place::Beyond]
-        .into_iter()
-        .zip(policers)
-        .map(|(place, policer)| {
-            policer.map_or_else(Vec::new, |policer| half.passed.explained(place, policer, half.rounds.mss()))
-        })
-        .collect();
     let verdict = |seen: &Seen| {
         let verdict = judges[seen.side as usize].judge(seen);
         if seen.side == Side::Beyond && half.black_hole.explains(seen.time, seen.packet_len) {
             verdict.instead(Cause::PathMtu, TOGETHER)
-        } else if explained[seen.side as usize].binary_search(&seen.number).is_ok() {
+        } else if policers[seen.side as usize].is_some() {
             verdict.instead(Cause::Policed, TOGETHER)
         } else {
             verdict

@@ -145,7 +145,7 @@ impl Losses {
                 return false;
             }
             let is_next = before.seq.wrapping_add(before.len) == seen.seq;
-            let is_same = (before.number, before.passed, before.side) == (seen.number, seen.passed, seen.side);
+            let is_same = (before.number, before.side) == (seen.number, seen.side);
             is_next && is_same && last.needless.is_none() && before.len.saturating_add(seen.len) <= mss
         });
         let Some(last) = last else { return (false, self.add(seen)) };

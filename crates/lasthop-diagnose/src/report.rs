@@ -375,7 +375,7 @@ impl Direction {
             (Some(rate), Some(other_rate)) if other.full() > path.full() => Some(other_rate.min(rate)),
             (rate, other) => rate.or(other),
         };
-        let policer = policers.into_iter().flatten().map(|policer| policer.rate).min_by(f64::total_cmp);
+        let policer = policers.into_iter().flatten().min_by(f64::total_cmp);
         let policer = policer.filter(|_| count(Cause::Policed) > 0);
         let bottleneck = match (bottleneck, policer) {
             (Some(rate), Some(policer)) => Some(rate.min(policer)),

@@ -18,7 +18,7 @@ pub const MOST_FLOWS: usize = 50_000;
 /// Most QUIC connections, and most pairs of addresses between which bytes are counted.
 const MOST_PAIRS: usize = 50_000;
 /// Maximum number of packets of data that all flows together remember.
-const MOST_REMEMBERED: usize = 1_000_000;
+const MOST_REMEMBERED: usize = 500_000;
 /// Between two captures' clocks merged into one file, or between processors, times go back a little.
 const SMALL_STEP: i64 = 20_000_000;
 /// Nobody is silent for so long in the midst of a capture: the clock was set.

@@ -351,6 +351,8 @@ mod tests {
             repair: Repair::Fast,
             side: Side::Beyond,
             around: Around { before: Some(before), after: Some(after), missing: 50 * 1500, row: 0 },
+            packet_len: 1448,
+            sent_before: None,
         }
     }
 

@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use lasthop_diagnose::loss::Needless;
 use lasthop_diagnose::rounds::Factor;
 use lasthop_diagnose::words::lines;
-use lasthop_diagnose::{Direction, Options, Report, diagnose};
+use lasthop_diagnose::{At, Direction, Options, Report, Vantage, diagnose};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases")
@@ -110,6 +111,16 @@ fn a_loss_that_is_repaired_in_pieces_is_one() {
     let report = report("one-loss-resent-in-three.pcapng");
     let direction = direction(&report);
     assert_eq!((direction.losses.len(), direction.losses[0].bytes), (1, 1400), "{}", said(&report));
+}
+
+/// Who says that the capture is the receiver's says that what is in it has arrived.
+#[test]
+fn at_the_receiver_what_was_captured_has_arrived() {
+    let file = File::open(folder().join("one-loss-resent-in-three.pcapng.gz")).unwrap();
+    let options = Options { at: At::Given(Vantage::Receiver), ..Options::default() };
+    let report = diagnose(file, &options).unwrap();
+    let direction = direction(&report);
+    assert_eq!((direction.lost, direction.losses[0].needless), (0, Some(Needless::Captured)));
 }
 
 #[test]
