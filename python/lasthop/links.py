@@ -32,13 +32,14 @@ class Diagnosis:
     def flows(self) -> pa.Table:
         """A row a direction that carries data: ``flow``, ``from``, ``to``, ``vantage``, what it carried, its round trips and its longest
         queue; ``limit``, what limited it for most of the time, and the share of the time of each limit (``limit_bottleneck``, from 0 to
-        1); ``corruption``, ``congestion``, ``unknown``, the packets lost to each."""
+        1); ``lost``, the packets lost, and of these ``corruption``, ``congestion`` and ``unknown`` (all others; ``policed`` and ``path_mtu`` of them)."""
         return table(self._core.flows(), metadata(capture=self._name))
 
     @cached_property
     def losses(self) -> pa.Table:
         """A row a loss, and a retransmission that needed none (``needless`` says why): ``flow``, the ``packet`` by its number in the capture,
-        ``time_s``, ``cause`` (``corruption``, ``congestion``, ``unknown``), ``confidence`` from 0.5 to 1, and what the verdict rests on."""
+        ``time_s``, ``cause`` (``corruption``, ``congestion``, ``policed``, ``path-mtu``, ``unknown``), ``confidence`` from 0.5 to 1, and
+        what the verdict rests on."""
         return table(self._core.losses(), metadata(capture=self._name))
 
     @cached_property

@@ -1,17 +1,9 @@
 //! A capture with the verdicts as comments of its packets, so that Wireshark shows them (`frame.comment`).
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::time::Duration;
 
-use pcap_file::pcapng::PcapNgWriter;
-use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
-use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
-use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
-use pcap_file::{DataLink, Endianness, PcapError};
-
-use crate::capture::{Capture, CaptureError, Interface, Way};
+use crate::capture::{Capture, CaptureError, Frame, Interface, Way};
 use crate::loss::{Needless, Side};
 use crate::report::{LossReport, Report};
 use crate::verdict::Cause;
@@ -30,70 +22,123 @@ pub enum AnnotateError {
     Output(io::Error),
 }
 
-/// Writes the capture in `source` as pcapng to `out`, with what `report` says of each packet as its last comments. Packets, their order and their
-/// times stay; comments that were there stay too. Ends where `source` is damaged.
+/// Writes the capture in `source` as [`annotate_capture`] does.
 ///
 /// # Errors
 ///
-/// When `source` is no capture, or `out` cannot be written. `out` should be buffered.
+/// When `source` is no capture, or `out` cannot be written.
 pub fn annotate(report: &Report, source: impl Read, out: impl Write) -> Result<(), AnnotateError> {
+    annotate_capture(report, Capture::open(source)?, out)
+}
+
+/// Writes a capture as pcapng to `out`, with what `report` says of each packet as its last comments. Packets, their order and their
+/// times stay; comments that were there stay too. Ends where the capture is damaged.
+///
+/// # Errors
+///
+/// When `out` cannot be written; it should be buffered.
+pub fn annotate_capture<R: Read>(
+    report: &Report,
+    mut capture: Capture<R>,
+    mut out: impl Write,
+) -> Result<(), AnnotateError> {
     let comments = comments(report);
-    let mut capture = Capture::open(source)?;
-    let section = SectionHeaderBlock {
-        endianness: Endianness::Little,
-        options: vec![SectionHeaderOption::UserApplication(Cow::Borrowed("lasthop diagnose"))],
-        ..SectionHeaderBlock::default()
-    };
-    let mut writer = PcapNgWriter::with_section_header(out, section).map_err(plain)?;
     let mut described = 0;
+    let mut put = |kind: u32, body: Vec<u8>| out.write_all(&block(kind, body)).map_err(AnnotateError::Output);
+    put(SECTION_HEADER, section())?;
     loop {
+        let next = capture.next_frame();
+        let Ok(Some((frame, _))) = next else { break };
+        let mut list: Vec<String> = frame.comments().collect();
+        list.extend(comments.get(&frame.number).into_iter().flatten().cloned());
+        let packet = packet(&frame, &list);
         // Interfaces are described as they come; packets name them by the same numbers.
-        let known = capture.interfaces().len();
         for interface in &capture.interfaces()[described..] {
-            writer.write_pcapng_block(description(interface)).map_err(plain)?;
-        }
-        described = known;
-        let frame = match capture.next_frame() {
-            Ok(Some((frame, _))) => frame,
-            Ok(None) | Err(_) => break,
-        };
-        let mut options = Vec::new();
-        match frame.way {
-            Way::In => options.push(EnhancedPacketOption::Flags(1)),
-            Way::Out => options.push(EnhancedPacketOption::Flags(2)),
-            Way::Unknown => {}
-        }
-        let old = frame.comments();
-        let new = comments.get(&frame.number).into_iter().flatten().cloned();
-        options.extend(old.chain(new).map(|comment| EnhancedPacketOption::Comment(Cow::Owned(comment))));
-        let block = EnhancedPacketBlock {
-            interface_id: frame.interface,
-            timestamp: Duration::from_nanos(frame.time),
-            original_len: frame.len,
-            data: Cow::Owned(frame.data.to_vec()),
-            options,
-        };
-        for interface in &capture.interfaces()[described..] {
-            writer.write_pcapng_block(description(interface)).map_err(plain)?;
+            put(INTERFACE_DESCRIPTION, description(interface))?;
         }
         described = capture.interfaces().len();
-        writer.write_pcapng_block(block).map_err(plain)?;
+        put(ENHANCED_PACKET, packet)?;
     }
-    writer.into_inner().flush().map_err(AnnotateError::Output)
+    for interface in &capture.interfaces()[described..] {
+        put(INTERFACE_DESCRIPTION, description(interface))?;
+    }
+    out.flush().map_err(AnnotateError::Output)
 }
 
-fn description(interface: &Interface) -> InterfaceDescriptionBlock<'static> {
-    let name = interface.name.clone().map(|name| InterfaceDescriptionOption::IfName(Cow::Owned(name)));
-    let mut options: Vec<_> = name.into_iter().collect();
-    options.push(InterfaceDescriptionOption::IfTsResol(NANOSECONDS));
-    InterfaceDescriptionBlock { linktype: DataLink::from(interface.link), snaplen: interface.snap_len, options }
+const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+const INTERFACE_DESCRIPTION: u32 = 1;
+const ENHANCED_PACKET: u32 = 6;
+
+/// A block with its type and its lengths; `body` is padded.
+fn block(kind: u32, mut body: Vec<u8>) -> Vec<u8> {
+    pad(&mut body);
+    let len = (body.len() as u32 + 12).to_le_bytes();
+    [&kind.to_le_bytes()[..], &len, &body, &len].concat()
 }
 
-fn plain(error: PcapError) -> AnnotateError {
-    AnnotateError::Output(match error {
-        PcapError::IoError(error) => error,
-        other => io::Error::other(other),
-    })
+fn pad(bytes: &mut Vec<u8>) {
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+}
+
+/// Appends an option. A longer value than an option can have is cut off.
+fn option(to: &mut Vec<u8>, code: u16, value: &[u8]) {
+    let mut end = value.len().min(65_532);
+    while end < value.len() && value[end] & 0xc0 == 0x80 {
+        end -= 1;
+    }
+    to.extend(code.to_le_bytes());
+    to.extend((end as u16).to_le_bytes());
+    to.extend(&value[..end]);
+    pad(to);
+}
+
+/// The end of a block's options.
+const END: [u8; 4] = [0; 4];
+
+fn section() -> Vec<u8> {
+    let mut body = 0x1a2b_3c4d_u32.to_le_bytes().to_vec();
+    body.extend([1, 0, 0, 0]);
+    body.extend([0xff; 8]);
+    option(&mut body, 4, b"lasthop diagnose");
+    body.extend(END);
+    body
+}
+
+fn description(interface: &Interface) -> Vec<u8> {
+    let mut body = (interface.link as u16).to_le_bytes().to_vec();
+    body.extend([0, 0]);
+    body.extend(interface.snap_len.to_le_bytes());
+    if let Some(name) = &interface.name {
+        option(&mut body, 2, name.as_bytes());
+    }
+    option(&mut body, 9, &[NANOSECONDS]);
+    body.extend(END);
+    body
+}
+
+fn packet(frame: &Frame<'_>, comments: &[String]) -> Vec<u8> {
+    let mut body = frame.interface.to_le_bytes().to_vec();
+    body.extend(((frame.time >> 32) as u32).to_le_bytes());
+    body.extend((frame.time as u32).to_le_bytes());
+    body.extend((frame.data.len() as u32).to_le_bytes());
+    body.extend(frame.len.to_le_bytes());
+    body.extend(frame.data);
+    pad(&mut body);
+    let flags: u32 = match frame.way {
+        Way::In => 1,
+        Way::Out => 2,
+        Way::Unknown => 0,
+    };
+    if flags != 0 {
+        option(&mut body, 2, &flags.to_le_bytes());
+    }
+    for comment in comments {
+        option(&mut body, 1, comment.as_bytes());
+    }
+    if flags != 0 || !comments.is_empty() {
+        body.extend(END);
+    }
+    body
 }
 
 /// What is said of each packet.
@@ -115,6 +160,9 @@ fn comments(report: &Report) -> BTreeMap<u64, Vec<String>> {
 /// Of a lost packet, and of the one that repairs it.
 fn words(loss: &LossReport) -> [String; 2] {
     let (packet, repair) = (loss.packet, loss.repaired_by);
+    if let Some(why @ Needless::Overtaken) = loss.needless {
+        return [format!("overtook packet {repair}"), format!("overtaken by packet {packet}: {}", reason(why))];
+    }
     if let Some(why) = loss.needless {
         return [
             format!("arrived, though packet {repair} repeats it"),
@@ -139,6 +187,8 @@ const fn said(cause: Cause) -> &'static str {
     match cause {
         Cause::Corruption => "corruption",
         Cause::Congestion => "congestion",
+        Cause::Policed => "a policer",
+        Cause::PathMtu => "larger than the path takes",
         Cause::Unknown => "the capture does not tell why",
     }
 }
@@ -149,6 +199,8 @@ pub const fn reason(why: Needless) -> &'static str {
         Needless::ReportedTwice => "the receiver reports the data twice",
         Needless::EchoesTheFirst => "the acknowledgment echoes the first transmission's timestamp",
         Needless::AnsweredTooSoon => "the acknowledgment came too soon for it",
+        Needless::Captured => "the packet had reached the receiver, where the capture was taken",
+        Needless::Overtaken => "the packet was sent before, by its IPv4 identification",
     }
 }
 

@@ -1,31 +1,35 @@
 //! Captures, pcap and pcapng, one packet at a time. Files come from anybody.
 
-use std::io::{self, Chain, Cursor, Read};
+mod bytes;
+mod pcap;
+mod pcapng;
 
-use pcap_file::pcap::PcapReader;
-use pcap_file::pcapng::PcapNgReader;
-use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
-use pcap_file::pcapng::blocks::{
-    ENHANCED_PACKET_BLOCK, INTERFACE_DESCRIPTION_BLOCK, PACKET_BLOCK, SECTION_HEADER_BLOCK, SIMPLE_PACKET_BLOCK,
-};
-use pcap_file::{Endianness, PcapError, TsResolution};
+use std::collections::VecDeque;
+use std::io::{self, Read};
+
+use self::bytes::{Bytes, Got};
+use self::pcap::Pcap;
+use self::pcapng::{Block, Kept, PcapNg, options};
 
 /// Most interfaces of a file, all sections together.
 const MOST_INTERFACES: usize = 65_536;
-/// The number of a pcapng file's first block, in any order of bytes.
+/// The first block of a pcapng file, in any byte order.
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 const SECOND: u128 = 1_000_000_000;
 
-/// Whether a file that begins so is a capture.
+/// Whether a file that begins so is a capture, or may be a compressed one.
 pub fn is_capture(begin: &[u8]) -> bool {
-    const MAGIC: [[u8; 4]; 5] = [
-        [0x0a, 0x0d, 0x0d, 0x0a],
+    const MAGIC: [[u8; 4]; 7] = [
+        PCAPNG,
         [0xa1, 0xb2, 0xc3, 0xd4],
         [0xd4, 0xc3, 0xb2, 0xa1],
         [0xa1, 0xb2, 0x3c, 0x4d],
         [0x4d, 0x3c, 0xb2, 0xa1],
+        [0xa1, 0xb2, 0xcd, 0x34],
+        [0x34, 0xcd, 0xb2, 0xa1],
     ];
-    MAGIC.iter().any(|magic| begin.starts_with(magic))
+    begin.starts_with(&GZIP) || MAGIC.iter().any(|magic| begin.starts_with(magic))
 }
 
 /// Why a capture cannot be read, or not further.
@@ -35,6 +39,20 @@ pub enum CaptureError {
     /// Something else than a capture.
     #[error("not a capture: expected a pcap or pcapng file, as tcpdump and Wireshark write")]
     Foreign,
+    /// Compressed in a way that is not read.
+    #[error("compressed with {with}, which is not read; decompress it first ({tool})")]
+    Compressed {
+        /// The format.
+        with: &'static str,
+        /// The command that decompresses it.
+        tool: &'static str,
+    },
+    /// A capture in a form that is not read.
+    #[error("a capture in the form of {form}, which is not read; convert it first (editcap FILE FILE.pcapng)")]
+    Form {
+        /// The form's name.
+        form: &'static str,
+    },
     /// Cut off.
     #[error("ends in the midst of a packet, behind packet {behind}")]
     Cut {
@@ -117,189 +135,36 @@ pub struct Frame<'f> {
     /// Which way.
     pub way: Way,
     options: &'f [u8],
-    endianness: Endianness,
+    order: Order,
 }
 
 impl Frame<'_> {
     /// The comments that it has already.
     pub fn comments(&self) -> impl Iterator<Item = String> {
-        options(self.options, self.endianness)
+        options(self.options, self.order)
             .filter(|(code, _)| *code == 1)
             .map(|(_, value)| String::from_utf8_lossy(value).into_owned())
     }
 }
 
-/// The options of a block, up to the first that is not whole.
-fn options(mut rest: &[u8], endianness: Endianness) -> impl Iterator<Item = (u16, &[u8])> {
-    std::iter::from_fn(move || {
-        let code = short(endianness, rest.get(..2)?);
-        let len = usize::from(short(endianness, rest.get(2..4)?));
-        let value = rest.get(4..4 + len).filter(|_| code != 0)?;
-        rest = rest.get(4 + len.next_multiple_of(4)..).unwrap_or_default();
-        Some((code, value))
-    })
+/// Byte order of a file or section.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Order {
+    Little,
+    Big,
 }
 
-fn short(endianness: Endianness, bytes: &[u8]) -> u16 {
-    let bytes = [bytes[0], bytes[1]];
-    if endianness == Endianness::Big { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) }
-}
-
-fn word(endianness: Endianness, bytes: &[u8]) -> u32 {
-    let bytes = [bytes[0], bytes[1], bytes[2], bytes[3]];
-    if endianness == Endianness::Big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
-}
-
-type Source<R> = Chain<Cursor<Vec<u8>>, R>;
-
-enum Blocks<R: Read> {
-    Pcap(PcapReader<Source<R>>),
-    PcapNg(PcapNgReader<Source<R>>),
-}
-
-/// A capture that is being read, in constant memory.
-pub struct Capture<R: Read> {
-    blocks: Blocks<R>,
-    interfaces: Vec<Interface>,
-    /// The number of the section's first interface.
-    section: usize,
-    packets: u64,
-    time: u64,
-    /// The block that was read last, or the packet.
-    body: Vec<u8>,
-}
-
-impl<R: Read> Capture<R> {
-    /// Begins to read.
-    ///
-    /// # Errors
-    ///
-    /// When it is no capture.
-    pub fn open(mut source: R) -> Result<Self, CaptureError> {
-        let mut begin = Vec::new();
-        (&mut source).take(4).read_to_end(&mut begin).map_err(CaptureError::Io)?;
-        let is_pcapng = begin == PCAPNG;
-        let source = Cursor::new(begin).chain(source);
-        let foreign = |error| match error {
-            PcapError::IoError(error) if error.kind() != io::ErrorKind::UnexpectedEof => CaptureError::Io(error),
-            _ => CaptureError::Foreign,
-        };
-        let (blocks, interfaces) = if is_pcapng {
-            (Blocks::PcapNg(PcapNgReader::new(source).map_err(foreign)?), Vec::new())
-        } else {
-            let reader = PcapReader::new(source).map_err(foreign)?;
-            let header = reader.header();
-            let resolution = if header.ts_resolution == TsResolution::NanoSecond { 9 } else { 6 };
-            let interface = Interface {
-                name: None,
-                // Above are bits about the frame check sequence.
-                link: u32::from(header.datalink) & 0xffff,
-                snap_len: header.snaplen,
-                unit: Unit { resolution, offset: 0 },
-            };
-            (Blocks::Pcap(reader), vec![interface])
-        };
-        Ok(Self { blocks, interfaces, section: 0, packets: 0, time: 0, body: Vec::new() })
+impl Order {
+    /// The first two bytes as a number.
+    fn short(self, bytes: &[u8]) -> u16 {
+        let bytes = [bytes[0], bytes[1]];
+        if self == Self::Big { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) }
     }
 
-    /// The interfaces so far.
-    pub fn interfaces(&self) -> &[Interface] {
-        &self.interfaces
-    }
-
-    /// The next packet and where it was captured; none at the end.
-    ///
-    /// # Errors
-    ///
-    /// When the file is damaged or cut off. Nothing comes behind that.
-    pub fn next_frame(&mut self) -> Result<Option<(Frame<'_>, &Interface)>, CaptureError> {
-        let found = match &mut self.blocks {
-            Blocks::Pcap(_) => self.next_of_pcap()?,
-            Blocks::PcapNg(_) => self.next_of_pcapng()?,
-        };
-        let Some(found) = found else { return Ok(None) };
-        self.packets += 1;
-        Ok(Some((
-            Frame {
-                number: self.packets,
-                interface: found.interface,
-                time: self.time,
-                data: &self.body[found.data],
-                len: found.len,
-                way: found.way,
-                options: self.body.get(found.options_at..).unwrap_or_default(),
-                endianness: found.endianness,
-            },
-            &self.interfaces[found.interface as usize],
-        )))
-    }
-
-    fn next_of_pcap(&mut self) -> Result<Option<Found>, CaptureError> {
-        let Blocks::Pcap(reader) = &mut self.blocks else { return Ok(None) };
-        let endianness = reader.header().endianness;
-        let Some(packet) = reader.next_raw_packet() else { return Ok(None) };
-        let packet = packet.map_err(|error| stopped(error, self.packets))?;
-        let unit = self.interfaces[0].unit;
-        let whole = Unit { resolution: 0, ..unit }.nanos(u64::from(packet.ts_sec));
-        self.time = whole.saturating_add(unit.nanos(u64::from(packet.ts_frac)));
-        self.body.clear();
-        self.body.extend_from_slice(&packet.data);
-        let kept = self.body.len();
-        let len = packet.orig_len.max(kept as u32);
-        Ok(Some(Found { interface: 0, data: 0..kept, len, way: Way::Unknown, options_at: kept, endianness }))
-    }
-
-    fn next_of_pcapng(&mut self) -> Result<Option<Found>, CaptureError> {
-        let Blocks::PcapNg(reader) = &mut self.blocks else { return Ok(None) };
-        let behind = self.packets;
-        let damaged = |what: &str| CaptureError::Damaged { behind, what: what.to_owned() };
-        loop {
-            let Some(block) = reader.next_raw_block() else { return Ok(None) };
-            let block = block.map_err(|error| stopped(error, behind))?;
-            let kind = block.type_;
-            match kind {
-                ENHANCED_PACKET_BLOCK | PACKET_BLOCK | SIMPLE_PACKET_BLOCK => {
-                    self.body.clear();
-                    self.body.extend_from_slice(&block.body);
-                    let endianness = reader.section().endianness;
-                    let header = Header::read(kind, &self.body, endianness)
-                        .ok_or_else(|| damaged("the block of a packet is too short"))?;
-                    let number = self.section.saturating_add(header.interface as usize);
-                    let interface = self.interfaces.get(number);
-                    let interface = interface.ok_or_else(|| damaged("the interface of a packet is not described"))?;
-                    let kept = match (header.kept, interface.snap_len) {
-                        (Some(kept), _) => kept,
-                        (None, 0) => header.len,
-                        (None, snap) => header.len.min(snap),
-                    };
-                    let end = header.bytes.saturating_add(kept as usize);
-                    if end > self.body.len() {
-                        return Err(damaged("a packet is longer than its block"));
-                    }
-                    if let Some(stamp) = header.stamp {
-                        self.time = interface.unit.nanos(stamp);
-                    }
-                    // A simple packet has no options; what is behind it is padding.
-                    let options_at = if header.kept.is_some() { end.next_multiple_of(4) } else { self.body.len() };
-                    let flags = self.body.get(options_at..).unwrap_or_default();
-                    let flags = options(flags, endianness).find(|(code, value)| *code == 2 && value.len() == 4);
-                    let way = match flags.map(|(_, value)| word(endianness, value) & 3) {
-                        Some(1) => Way::In,
-                        Some(2) => Way::Out,
-                        _ => Way::Unknown,
-                    };
-                    let (data, len) = (header.bytes..end, header.len.max(kept));
-                    let interface = number as u32;
-                    return Ok(Some(Found { interface, data, len, way, options_at, endianness }));
-                }
-                SECTION_HEADER_BLOCK => self.section = self.interfaces.len(),
-                INTERFACE_DESCRIPTION_BLOCK if self.interfaces.len() >= MOST_INTERFACES => {
-                    return Err(damaged("it describes too many interfaces"));
-                }
-                INTERFACE_DESCRIPTION_BLOCK => self.interfaces.extend(reader.interfaces().last().map(described)),
-                _ => {}
-            }
-        }
+    /// The first four bytes as a number.
+    fn word(self, bytes: &[u8]) -> u32 {
+        let bytes = [bytes[0], bytes[1], bytes[2], bytes[3]];
+        if self == Self::Big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
     }
 }
 
@@ -310,62 +175,191 @@ struct Found {
     len: u32,
     way: Way,
     options_at: usize,
-    endianness: Endianness,
+    order: Order,
 }
 
-/// What a block says in front of its packet.
-struct Header {
-    /// In its section.
-    interface: u32,
-    stamp: Option<u64>,
-    /// Bytes kept, where it says so.
-    kept: Option<u32>,
-    len: u32,
-    /// Its own bytes.
-    bytes: usize,
+enum Form {
+    Pcap(Pcap),
+    PcapNg(PcapNg),
 }
 
-impl Header {
-    fn read(kind: u32, body: &[u8], endianness: Endianness) -> Option<Self> {
-        let word = |at: usize| Some(word(endianness, body.get(at..at + 4)?));
-        if kind == SIMPLE_PACKET_BLOCK {
-            return Some(Self { interface: 0, stamp: None, kept: None, len: word(0)?, bytes: 4 });
-        }
-        let interface = match kind {
-            // The obsolete block counts what was dropped beside it.
-            PACKET_BLOCK => u32::from(short(endianness, body.get(..2)?)),
-            _ => word(0)?,
+/// A capture that is being read in constant memory: one file, or several that continue each other.
+pub struct Capture<R: Read> {
+    file: Bytes<R>,
+    form: Form,
+    /// Files behind this one.
+    rest: VecDeque<R>,
+    interfaces: Vec<Interface>,
+    /// Interfaces of this section, as indices into `interfaces`.
+    section: Vec<usize>,
+    packets: u64,
+    time: u64,
+    /// What was read last.
+    body: Vec<u8>,
+    /// Why files before the last one ended early.
+    damage: Vec<String>,
+}
+
+impl<R: Read> Capture<R> {
+    /// Begins to read.
+    ///
+    /// # Errors
+    ///
+    /// When it is no capture.
+    pub fn open(source: R) -> Result<Self, CaptureError> {
+        Self::open_all(VecDeque::from([source]))
+    }
+
+    /// Begins to read files of which each continues the one before, as programs write that rotate their files. Interfaces of the same name and link type are
+    /// one. A file that is cut off or damaged is left at that place ([`Capture::damage`]).
+    ///
+    /// # Errors
+    ///
+    /// When the first is no capture.
+    pub fn open_all(mut sources: VecDeque<R>) -> Result<Self, CaptureError> {
+        let source = sources.pop_front().ok_or(CaptureError::Foreign)?;
+        let mut body = Vec::new();
+        let (file, form, interface) = begin(source, &mut body)?;
+        let interfaces: Vec<Interface> = interface.into_iter().collect();
+        let section = (0..interfaces.len()).collect();
+        Ok(Self { file, form, rest: sources, interfaces, section, packets: 0, time: 0, body, damage: Vec::new() })
+    }
+
+    /// The interfaces so far.
+    pub fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
+    }
+
+    /// Why files before the last one ended early.
+    pub fn damage(&self) -> &[String] {
+        &self.damage
+    }
+
+    /// The next packet and where it was captured; none at the end.
+    ///
+    /// # Errors
+    ///
+    /// When the last file is damaged or cut off. Nothing comes behind that.
+    pub fn next_frame(&mut self) -> Result<Option<(Frame<'_>, &Interface)>, CaptureError> {
+        let found = loop {
+            let next = match self.form {
+                Form::Pcap(_) => self.next_of_pcap(),
+                Form::PcapNg(_) => self.next_of_pcapng(),
+            };
+            match next {
+                Ok(Some(found)) => break found,
+                Ok(None) if self.rest.is_empty() => return Ok(None),
+                Err(error) if self.rest.is_empty() || matches!(error, CaptureError::Io(_)) => return Err(error),
+                Ok(None) => {}
+                Err(error) => self.damage.push(error.to_string()),
+            }
+            self.next_file()?;
         };
-        let stamp = Some(u64::from(word(4)?) << 32 | u64::from(word(8)?));
-        Some(Self { interface, stamp, kept: Some(word(12)?), len: word(16)?, bytes: 20 })
+        self.packets += 1;
+        Ok(Some((
+            Frame {
+                number: self.packets,
+                interface: found.interface,
+                time: self.time,
+                data: &self.body[found.data],
+                len: found.len,
+                way: found.way,
+                options: self.body.get(found.options_at..).unwrap_or_default(),
+                order: found.order,
+            },
+            &self.interfaces[found.interface as usize],
+        )))
     }
-}
 
-fn described(block: &InterfaceDescriptionBlock<'_>) -> Interface {
-    let mut interface = Interface {
-        name: None,
-        link: u32::from(block.linktype) & 0xffff,
-        snap_len: block.snaplen,
-        unit: Unit { resolution: 6, offset: 0 },
-    };
-    for option in &block.options {
-        match option {
-            InterfaceDescriptionOption::IfName(name) => interface.name = Some(name.clone().into_owned()),
-            InterfaceDescriptionOption::IfTsResol(resolution) => interface.unit.resolution = *resolution,
-            InterfaceDescriptionOption::IfTsOffset(offset) => interface.unit.offset = *offset as i64,
-            _ => {}
+    fn next_file(&mut self) -> Result<(), CaptureError> {
+        while let Some(source) = self.rest.pop_front() {
+            match begin(source, &mut self.body) {
+                Ok((file, form, interface)) => {
+                    (self.file, self.form) = (file, form);
+                    self.section.clear();
+                    return interface.into_iter().try_for_each(|interface| self.describe(interface));
+                }
+                Err(error) if self.rest.is_empty() || matches!(error, CaptureError::Io(_)) => return Err(error),
+                Err(error) => self.damage.push(error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    /// An interface of this section: the same one as before, if it has the same name and link type.
+    fn describe(&mut self, interface: Interface) -> Result<(), CaptureError> {
+        let is_same = |(index, known): &(usize, &Interface)| {
+            !self.section.contains(index) && known.name == interface.name && known.link == interface.link
+        };
+        let index = match self.interfaces.iter().enumerate().find(is_same).map(|(index, _)| index) {
+            Some(index) => {
+                self.interfaces[index] = interface;
+                index
+            }
+            None if self.interfaces.len() >= MOST_INTERFACES => {
+                let what = "it describes too many interfaces".to_owned();
+                return Err(CaptureError::Damaged { behind: self.packets, what });
+            }
+            None => {
+                self.interfaces.push(interface);
+                self.interfaces.len() - 1
+            }
+        };
+        self.section.push(index);
+        Ok(())
+    }
+
+    fn next_of_pcap(&mut self) -> Result<Option<Found>, CaptureError> {
+        let Form::Pcap(pcap) = &self.form else { return Ok(None) };
+        let Some((found, time)) = pcap.next(&mut self.file, &mut self.body, self.packets)? else { return Ok(None) };
+        self.time = time;
+        Ok(Some(Found { interface: self.section[0] as u32, ..found }))
+    }
+
+    fn next_of_pcapng(&mut self) -> Result<Option<Found>, CaptureError> {
+        let behind = self.packets;
+        loop {
+            let Form::PcapNg(pcapng) = &mut self.form else { return Ok(None) };
+            match pcapng.next(&mut self.file, &mut self.body, behind)? {
+                None => return Ok(None),
+                Some(Block::Section) => self.section.clear(),
+                Some(Block::Interface(interface)) => self.describe(interface)?,
+                Some(Block::Packet(mut found, stamp, kept)) => {
+                    let Some(&number) = self.section.get(found.interface as usize) else {
+                        let what = "the interface of a packet is not described".to_owned();
+                        return Err(CaptureError::Damaged { behind, what });
+                    };
+                    let interface = &self.interfaces[number];
+                    if kept == Kept::BySnapLen && interface.snap_len > 0 {
+                        let len = found.data.len().min(interface.snap_len as usize);
+                        found.data.end = found.data.start + len;
+                    }
+                    if let Some(stamp) = stamp {
+                        self.time = interface.unit.nanos(stamp);
+                    }
+                    return Ok(Some(Found { interface: number as u32, ..found }));
+                }
+            }
         }
     }
-    interface
 }
 
-fn stopped(error: PcapError, behind: u64) -> CaptureError {
-    match error {
-        PcapError::IoError(error) if error.kind() != io::ErrorKind::UnexpectedEof => CaptureError::Io(error),
-        PcapError::IoError(_) | PcapError::IncompleteBuffer => CaptureError::Cut { behind },
-        PcapError::InvalidField(what) => CaptureError::Damaged { behind, what: what.to_owned() },
-        other => CaptureError::Damaged { behind, what: other.to_string() },
+type Begun<R> = (Bytes<R>, Form, Option<Interface>);
+
+/// Reads a file up to its first packet or block.
+fn begin<R: Read>(source: R, body: &mut Vec<u8>) -> Result<Begun<R>, CaptureError> {
+    let mut file = Bytes::new(source)?;
+    body.clear();
+    if file.take(4, body)? != Got::All {
+        return Err(CaptureError::Foreign);
     }
+    let magic = [body[0], body[1], body[2], body[3]];
+    if magic == PCAPNG {
+        let pcapng = PcapNg::open(&mut file, body)?.ok_or(CaptureError::Foreign)?;
+        return Ok((file, Form::PcapNg(pcapng), None));
+    }
+    let (pcap, interface) = Pcap::open(magic, &mut file)?.ok_or(CaptureError::Foreign)?;
+    Ok((file, Form::Pcap(pcap), Some(interface)))
 }
 
 #[cfg(test)]

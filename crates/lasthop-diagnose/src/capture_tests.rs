@@ -419,6 +419,97 @@ fn a_file_that_ends_early_is_told_of_as_far_as_it_goes() {
     }
 }
 
+/// tcpdump with a patch of 1997 writes eight more bytes in front of each packet.
+#[test]
+fn the_modified_form_of_pcap_is_read() {
+    let bytes = Transfer::write(FORMS[0], Front::Ethernet, Family::Four, 65_535);
+    let mut modified = [&0xa1b2_cd34_u32.to_le_bytes()[..], &bytes[4..24]].concat();
+    let mut rest = &bytes[24..];
+    while let Some(header) = rest.get(..16) {
+        let kept = u32::from_le_bytes(header[8..12].try_into().unwrap()) as usize;
+        modified.extend_from_slice(header);
+        modified.extend([0; 8]);
+        modified.extend_from_slice(&rest[16..16 + kept]);
+        rest = &rest[16 + kept..];
+    }
+    check(&modified, "modified");
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn gzip_is_read_and_other_compressions_are_named() {
+    for form in [FORMS[0], FORMS[5]] {
+        let bytes = Transfer::write(form, Front::Ethernet, Family::Four, 65_535);
+        check(&gzip(&bytes), "gzip");
+        // Two members, one behind the other, are one file (RFC 1952 §2.2).
+        check(&[gzip(&bytes[..500]), gzip(&bytes[500..])].concat(), "members");
+        let whole = gzip(&bytes);
+        let cut = report(&whole[..whole.len() / 2]);
+        assert!(cut.damage.is_some_and(|damage| damage.contains("ends in the midst")) && cut.packets < 84);
+    }
+    let error = diagnose(&b"\x28\xb5\x2f\xfd\0\0\0\0"[..], &Options::default()).unwrap_err();
+    assert!(error.to_string().contains("zstd -d"), "{error}");
+    let error = diagnose(&b"snoop\0\0\0\0\0\0\x02"[..], &Options::default()).unwrap_err();
+    assert!(error.to_string().contains("editcap"), "{error}");
+    assert!(matches!(diagnose(&gzip(b"hello")[..], &Options::default()), Err(CaptureError::Foreign)));
+}
+
+/// A segment in two fragments, in either order, is the segment.
+#[test]
+fn fragments_of_a_segment_are_joined() {
+    for reversed in [false, true] {
+        let bytes = Transfer::write(FORMS[1], Front::Raw, Family::Four, 65_535);
+        let mut capture = Capture::open(&bytes[..]).unwrap();
+        let mut file = File::new(FORMS[1], 101, 65_535);
+        let mut id = 0_u16;
+        while let Some((frame, _)) = capture.next_frame().unwrap() {
+            if frame.len < 800 {
+                file.packet(frame.time, frame.data, frame.len);
+                continue;
+            }
+            id += 1;
+            let part = |from: usize, to: usize, more: bool| {
+                let mut ip = frame.data[..20].to_vec();
+                ip.extend_from_slice(&frame.data[20 + from..20 + to]);
+                ip[2..4].copy_from_slice(&((20 + to - from) as u16).to_be_bytes());
+                ip[4..6].copy_from_slice(&id.to_be_bytes());
+                ip[6..8].copy_from_slice(&((from / 8) as u16 | if more { 0x2000 } else { 0 }).to_be_bytes());
+                ip
+            };
+            let mut parts = [part(0, 600, true), part(600, frame.data.len() - 20, false)];
+            if reversed {
+                parts.reverse();
+            }
+            for part in parts {
+                file.packet(frame.time, &part, part.len() as u32);
+            }
+        }
+        let report = report(&file.bytes);
+        assert_eq!((report.tcp, report.unread, report.packets), (84, 0, 84 + 41), "{reversed}");
+        let direction = &report.flows[0].directions[0];
+        assert_eq!((direction.bytes, direction.packets, direction.lost), (40_000, 41, 1), "{reversed}");
+    }
+}
+
+/// Interfaces of sections that follow each other, as of files that were put one behind the other, are the same.
+#[test]
+fn sections_of_one_interface_are_one_capture() {
+    let bytes = Transfer::write(FORMS[5], Front::Ethernet, Family::Four, 65_535);
+    // The section's header has 28 bytes, the description of its interface 32.
+    let header = &bytes[..60];
+    let mut cut = 60;
+    for _ in 0..40 {
+        cut += u32::from_le_bytes(bytes[cut + 4..cut + 8].try_into().unwrap()) as usize;
+    }
+    check(&[&bytes[..cut], header, &bytes[cut..]].concat(), "two sections");
+}
+
 #[test]
 fn damage_in_the_midst_ends_it() {
     let mut bytes = Transfer::write(FORMS[5], Front::Ethernet, Family::Four, 65_535);

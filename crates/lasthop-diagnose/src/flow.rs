@@ -9,6 +9,8 @@ use lasthop_wire::Kept;
 use crate::half::{Half, Packet, Sacks};
 use crate::rounds::OptionBytes;
 
+/// Maximum number of directions of connections whose habits are learnt.
+pub(crate) const MOST_ROUTES: usize = 100_000;
 /// Timestamps of which the echo is awaited, a direction.
 const MOST_STAMPS: usize = 4096;
 const MILLISECOND: i64 = 1_000_000;
@@ -210,8 +212,11 @@ impl Flow {
             return;
         }
         self.third(&packet, from);
+        self.halves[from].identify(packet.identification);
         if packet.len > 0 {
             self.data(&packet, from, ecn);
+        } else if !flags.has(Flags::FIN) {
+            self.halves[from].empty(&packet);
         }
         if flags.has(Flags::ACK) {
             self.acknowledgment(&packet, from);
@@ -281,6 +286,8 @@ impl Flow {
             _ => Some(0),
         };
         let window = scale.filter(|_| shake.is_known()).map(|scale| u64::from(packet.segment.window) << scale.min(14));
+        // A closed window is one at any scale.
+        let window = window.or((packet.segment.window == 0).then_some(0));
         let sacks = if shake.is_known() && shake.sack != [true; 2] { Sacks::Never } else { Sacks::Perhaps };
         let half = &mut self.halves[1 - from];
         half.echoes += u64::from(packet.segment.flags.has(Flags::ECE) && half.markable > 0);

@@ -1,6 +1,8 @@
 //! One direction of a connection: its data, and the acknowledgments that come back.
 
 mod acknowledgments;
+mod gaps;
+mod window;
 
 use std::collections::VecDeque;
 
@@ -8,8 +10,12 @@ use lasthop_proto::packet::Segment;
 use lasthop_proto::seq::Seq;
 use lasthop_wire::Kept;
 
-use crate::loss::{Losses, Reduction, Repair, Seen, Side};
-use crate::path::{Neighbours, Path, Sample};
+use self::gaps::{Gap, Identifications};
+pub use self::window::{Refused, Window};
+use crate::black_hole::BlackHole;
+use crate::loss::{Losses, Needless, Reduction, Repair, Seen, Side};
+use crate::path::Path;
+use crate::policer::Passed;
 use crate::rounds::{Passing, Rounds, Times};
 use crate::sent::{Around, OnTheWay, Sent};
 
@@ -21,6 +27,7 @@ const MOST_AGAIN: usize = 4096;
 const ORIGIN: u64 = 1 << 33;
 /// A silence of this long ends with a timeout, in nanoseconds: Linux's least one is 200 ms.
 const LEAST_TIMEOUT: i64 = 190_000_000;
+const MILLISECOND: i64 = 1_000_000;
 
 /// A packet of the connection, as both directions look at it.
 #[derive(Clone, Copy, Debug)]
@@ -41,18 +48,10 @@ pub struct Packet<'p> {
     pub volume: u64,
     /// When the sender stamped it, on a clock that runs as the capture's, in nanoseconds.
     pub stamped: Option<i64>,
-}
-
-/// Data that a capture has not seen while it saw what came behind it.
-#[derive(Clone, Copy, Debug)]
-struct Gap {
-    seq: u64,
-    end: u64,
-    time: i64,
-    /// The packet that showed it.
-    number: u64,
-    stamp: Option<u32>,
-    around: Around,
+    /// IPv4 identification.
+    pub identification: Option<u16>,
+    /// Whether there is room to remember it for the search for policers.
+    pub is_remembered: bool,
 }
 
 /// What is known of one direction.
@@ -64,6 +63,8 @@ pub struct Half {
     acknowledged: u64,
     on_the_way: OnTheWay,
     gaps: VecDeque<Gap>,
+    /// Data that was acknowledged before the capture had it.
+    missed_data: VecDeque<(u64, u64)>,
     /// First bytes of retransmissions on their way.
     again: VecDeque<u64>,
     /// The last acknowledgment's blocks.
@@ -105,9 +106,17 @@ pub struct Half {
     pub echoes: u64,
     /// Packets with data that may be marked.
     pub markable: u64,
-    /// Times at which the receiver closed its window.
-    pub zero_windows: u64,
-    window_is_zero: bool,
+    /// The receiver's window.
+    pub window: Window,
+    identifications: Identifications,
+    /// What passed, to find policers.
+    pub passed: Passed,
+    /// Whether large packets alone vanish.
+    pub black_hole: BlackHole,
+    /// Packets of data that the receiver reports twice, without a loss that was taken for one.
+    unexplained: u64,
+    /// Packets that repeat data sooner than a sender can: the same ones, captured twice and cut otherwise by an interface.
+    pub cut_otherwise: u64,
 }
 
 impl Half {
@@ -115,12 +124,19 @@ impl Half {
     pub fn close(&mut self) {
         self.on_the_way.clear();
         self.gaps = VecDeque::new();
+        self.missed_data = VecDeque::new();
         self.again = VecDeque::new();
+        self.passed.close();
     }
 
     /// Whether all data that passed has been acknowledged.
     pub fn is_done(&self) -> bool {
         self.on_the_way.is_empty()
+    }
+
+    /// Packets of data that were duplicated on their way: the receiver reports them twice, and they were sent once.
+    pub fn duplicated(&self) -> u64 {
+        self.unexplained.saturating_sub(self.repeated)
     }
 
     /// Pieces of data that were forgotten for want of room.
@@ -177,8 +193,8 @@ impl Half {
     pub fn data(&mut self, packet: &Packet<'_>, to_sender: i64) {
         let seq = self.unwrap(packet.segment.seq);
         let end = seq + u64::from(packet.len);
-        // A keep-alive probe repeats the last byte before, a window probe may add one.
-        if packet.len <= 1 && end <= self.acknowledged {
+        if self.window.takes_probe(packet, (seq, end), self.acknowledged, self.last_heard) {
+            self.last_heard = packet.time;
             return;
         }
         let (first, _) = self.span.unwrap_or((packet.time, packet.time));
@@ -189,8 +205,13 @@ impl Half {
         if seq < self.highest {
             self.repeat(packet, seq, end.min(self.highest), to_sender);
         }
+        let mut missing = 0;
         if end > self.highest {
-            self.new_data(packet, fresh.max(seq), end);
+            missing = self.new_data(packet, fresh.max(seq), end);
+        }
+        if packet.is_remembered {
+            let delay = packet.stamped.map(|sent| packet.time.saturating_sub(sent));
+            self.passed.note(packet.time, packet.number, packet.volume, missing, delay);
         }
         let times = self.times(packet.time, to_sender);
         let passing = Passing { end, len: packet.len };
@@ -206,37 +227,13 @@ impl Half {
         self.reduction = Some(Reduction::Mark);
     }
 
-    fn new_data(&mut self, packet: &Packet<'_>, seq: u64, end: u64) {
-        let mut neighbours = Neighbours::Arrived;
-        let stamped = packet.stamped.map(|sent| Sample { sent, arrived: packet.time, volume: packet.volume, end });
-        if seq > self.highest {
-            neighbours = Neighbours::Missing;
-            if self.gaps.len() == MOST_GAPS {
-                self.gaps.pop_front();
-            }
-            let missing = seq - self.highest;
-            // Its headers were lost too: as many packets as would have held it.
-            let mss = u64::from(self.rounds.mss().max(1));
-            let headers = u64::from(packet.wire.saturating_sub(packet.len));
-            let missing = missing + missing.div_ceil(mss) * headers;
-            let after = stamped.map(|sample| Sample { volume: sample.volume + missing, ..sample });
-            let around = Around { before: self.before.last(), after, missing, row: 0 };
-            let (number, stamp) = (packet.number, packet.segment.options.timestamps.map(|stamps| stamps.val));
-            self.gaps.push_back(Gap { seq: self.highest, end: seq, time: packet.time, number, stamp, around });
-        }
-        if let Some(sample) = stamped {
-            self.before.take(sample, neighbours);
-            self.rounds.queued(Side::Before, self.before.queue(sample));
-        }
-        self.bytes += end - seq;
-        self.on_the_way.insert(piece(packet, seq, end));
-        self.highest = end;
-    }
-
     /// Data from `seq` to `end` is not new.
     fn repeat(&mut self, packet: &Packet<'_>, seq: u64, end: u64, to_sender: i64) {
-        let filled = self.fill_gaps(packet, seq, end, to_sender);
-        if filled {
+        if self.fill_gaps(packet, seq, end, to_sender) || self.captured_late(seq, end) {
+            return;
+        }
+        if self.is_too_soon(packet, seq, to_sender) {
+            self.cut_otherwise += 1;
             return;
         }
         let packets = self.rounds.packets((end - seq) as u32);
@@ -265,16 +262,17 @@ impl Half {
                 repair,
                 side: Side::Beyond,
                 around: piece.around.unwrap_or(lost),
+                packet_len: piece.packet_len.min(self.rounds.mss()),
+                sent_before: None,
             };
             let number = if piece.sacked {
                 self.repeated += self.rounds.packets(loss.len);
                 None
+            } else if let Some(closed) = piece.refused {
+                self.window.discard(&piece, closed);
+                None
             } else {
-                let number = self.losses.add(loss);
-                if number.is_some() {
-                    self.reduction = number.map(Reduction::Loss);
-                }
-                number
+                self.lose(loss)
             };
             if let Some(piece) = self.on_the_way.get_mut(index) {
                 piece.time = packet.time;
@@ -285,6 +283,8 @@ impl Half {
                 piece.loss = number.or(piece.loss);
                 piece.around = None;
                 piece.guessed = false;
+                piece.packet_len = packet.len;
+                piece.refused = self.window.refuses(piece.seq);
             }
             if self.again.len() == MOST_AGAIN {
                 self.again.pop_front();
@@ -292,6 +292,29 @@ impl Half {
             self.again.push_back(piece.seq);
             index += 1;
         }
+    }
+
+    /// Whether data from `seq` on passed so shortly before that no sender can have repeated it: within half a round trip, and a millisecond.
+    fn is_too_soon(&self, packet: &Packet<'_>, seq: u64, to_sender: i64) -> bool {
+        let trip = to_sender.saturating_add(self.beyond.base().unwrap_or(0));
+        let before = self.on_the_way.get(self.on_the_way.at(seq)).filter(|piece| piece.seq <= seq && piece.passed == 1);
+        before.is_some_and(|piece| {
+            let apart = packet.time.saturating_sub(piece.time);
+            apart < MILLISECOND.min(trip / 2) && piece.end - piece.seq != u64::from(packet.len)
+        })
+    }
+
+    /// A packet was lost beyond the capture: the index of the loss, which is that of an earlier one if both are parts of one packet.
+    fn lose(&mut self, loss: Seen) -> Option<usize> {
+        let (is_part, number) = self.losses.add_part(loss, self.rounds.mss());
+        if !is_part {
+            self.black_hole.lost(loss.time, loss.packet_len, loss.passed);
+        }
+        self.passed.lost(loss.number, loss.wire);
+        if number.is_some() {
+            self.reduction = number.map(Reduction::Loss);
+        }
+        number
     }
 
     /// How the sender noticed.
@@ -307,51 +330,9 @@ impl Half {
         }
     }
 
-    /// Whether the data was one that the capture had missed.
-    fn fill_gaps(&mut self, packet: &Packet<'_>, seq: u64, end: u64, to_sender: i64) -> bool {
-        let Some(index) = self.gaps.iter().position(|gap| gap.seq < end && seq < gap.end) else { return false };
-        let gap = self.gaps[index];
-        self.gaps.remove(index);
-        let rest = [(gap.seq, seq), (end, gap.end)];
-        for (seq, end) in rest.into_iter().filter(|(seq, end)| seq < end) {
-            self.gaps.push_back(Gap { seq, end, ..gap });
-        }
-        let (from, to) = (seq.max(gap.seq), end.min(gap.end));
-        let stamp = packet.segment.options.timestamps.map(|stamps| stamps.val);
-        let older = stamp.zip(gap.stamp).is_some_and(|(this, that)| (this.wrapping_sub(that) as i32) < 0);
-        // The sender hears of a loss a round trip later.
-        let trip = to_sender.saturating_add(self.beyond.base().unwrap_or(0));
-        let soon = packet.time.saturating_sub(gap.time) < trip - trip / 4;
-        if older || soon {
-            self.reordered += 1;
-        } else {
-            let repair = self.repair(packet.time, to_sender);
-            let loss = Seen {
-                number: gap.number,
-                repaired_by: packet.number,
-                time: gap.time,
-                seq: self.wrap(from),
-                len: (to - from) as u32,
-                wire: packet.wire,
-                volume: gap.around.after.map_or(0, |after| after.volume),
-                passed: 1,
-                repair,
-                side: Side::Before,
-                around: gap.around,
-            };
-            if let Some(number) = self.losses.add(loss) {
-                self.reduction = Some(Reduction::Loss(number));
-            }
-        }
-        self.bytes += to - from;
-        if to > self.acknowledged {
-            self.on_the_way.insert(piece(packet, from, to));
-        }
-        true
-    }
-
     /// The capture ends.
     pub fn finish(&mut self, now: i64, to_sender: i64) {
+        self.reordered += self.settle_order();
         let Some((_, last)) = self.span else { return };
         // What comes behind the last data is nobody's time.
         let times = self.times(now.min(last), to_sender);
@@ -384,5 +365,8 @@ fn piece(packet: &Packet<'_>, seq: u64, end: u64) -> Sent {
         guessed: false,
         loss: None,
         around: None,
+        packet_len: packet.len,
+        refused: None,
+        begins: true,
     }
 }

@@ -9,16 +9,21 @@
 //! answer to the byte.
 
 pub mod annotate;
+pub mod black_hole;
 pub mod capture;
+pub mod copies;
 pub mod flow;
 pub mod half;
-pub mod link;
+mod judgment;
 pub mod loss;
 pub mod loss_trace;
 pub mod matched;
 mod missing;
+mod packets;
 pub mod path;
+pub mod policer;
 mod report;
+pub mod rotated;
 pub mod rounds;
 pub mod sent;
 pub mod spin;
@@ -29,7 +34,7 @@ pub mod words;
 use std::io::Read;
 
 pub use missing::bytes;
-pub use report::{Direction, FlowReport, Limit, LossReport, QuicReport, Report, Vantage};
+pub use report::{Direction, FlowReport, Kind, Limit, LossReport, QuicReport, Report, Vantage};
 pub use table::Diagnosis;
 
 use crate::capture::{Capture, CaptureError};
@@ -64,9 +69,17 @@ impl Default for Options {
 ///
 /// When `source` is no capture, or nothing in it can be read.
 pub fn diagnose(source: impl Read, options: &Options) -> Result<Report, CaptureError> {
-    let mut capture = Capture::open(source)?;
+    diagnose_capture(Capture::open(source)?, options)
+}
+
+/// As [`diagnose`], of a capture that may have several files.
+///
+/// # Errors
+///
+/// When nothing in it can be read.
+pub fn diagnose_capture<R: Read>(mut capture: Capture<R>, options: &Options) -> Result<Report, CaptureError> {
     let mut diagnosis = Diagnosis::new(options.clone());
-    let damage = loop {
+    let last = loop {
         match capture.next_frame() {
             Ok(Some((frame, interface))) => diagnosis.take(&frame, interface),
             Ok(None) => break None,
@@ -75,5 +88,7 @@ pub fn diagnose(source: impl Read, options: &Options) -> Result<Report, CaptureE
         }
     };
     diagnosis.close();
+    let damage: Vec<String> = capture.damage().iter().cloned().chain(last).collect();
+    let damage = (!damage.is_empty()).then(|| damage.join("; "));
     Ok(Report::of(&diagnosis, options.at, capture.interfaces(), damage))
 }

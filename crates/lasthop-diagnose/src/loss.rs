@@ -52,6 +52,10 @@ pub enum Needless {
     EchoesTheFirst,
     /// The acknowledgment came sooner than any can.
     AnsweredTooSoon,
+    /// The packet had reached the receiver, where the capture was taken.
+    Captured,
+    /// It was no retransmission: the packet was reordered, by its IPv4 identification.
+    Overtaken,
 }
 
 /// A packet that was sent again.
@@ -79,6 +83,10 @@ pub struct Seen {
     pub side: Side,
     /// Its neighbours.
     pub around: Around,
+    /// Bytes of payload of the whole packet, of which `len` may be a part.
+    pub packet_len: u32,
+    /// Whether the packet that filled the gap was sent before the one that showed it, by its IPv4 identification.
+    pub sent_before: Option<bool>,
 }
 
 /// A loss, or what the sender took for one.
@@ -127,6 +135,40 @@ impl Losses {
         Some(self.list.len() - 1)
     }
 
+    /// Adds one, or makes the newest one longer of which it is the rest: the same packet was repaired in pieces. A packet has at most `mss` bytes. Returns
+    /// whether it was such a rest, and the loss's index.
+    pub fn add_part(&mut self, seen: Seen, mss: u32) -> (bool, Option<usize>) {
+        let last = self.list.last_mut().filter(|last| {
+            let before = &last.seen;
+            if seen.side == Side::Before {
+                // Nobody knows how what is missing was cut.
+                return false;
+            }
+            let is_next = before.seq.wrapping_add(before.len) == seen.seq;
+            let is_same = (before.number, before.side) == (seen.number, seen.side);
+            is_next && is_same && last.needless.is_none() && before.len.saturating_add(seen.len) <= mss
+        });
+        let Some(last) = last else { return (false, self.add(seen)) };
+        last.seen.len += seen.len;
+        last.seen.wire = last.seen.wire.saturating_add(seen.wire);
+        last.seen.volume = seen.volume;
+        (true, Some(self.list.len() - 1))
+    }
+
+    /// Losses that were none, since the packet that filled the gap was sent before the one that showed it. Returns how many, and the packets that showed the gaps.
+    pub fn overtaken(&mut self) -> (u64, Vec<u64>) {
+        let mut numbers = Vec::new();
+        let mut count = 0;
+        for loss in &mut self.list {
+            if loss.needless.is_none() && loss.seen.sent_before == Some(true) {
+                loss.needless = Some(Needless::Overtaken);
+                count += 1;
+                numbers.push(loss.seen.number);
+            }
+        }
+        (count, numbers)
+    }
+
     /// The congestion window was small for so many nanoseconds.
     pub fn charge(&mut self, to: Reduction, nanos: i64) {
         match to {
@@ -147,8 +189,8 @@ impl Losses {
         }
     }
 
-    /// The newest loss of these bytes was none.
-    pub fn needless(&mut self, seq: u32, len: u32, why: Needless) {
+    /// The newest loss of these bytes was none. Returns whether there was one.
+    pub fn needless(&mut self, seq: u32, len: u32, why: Needless) -> bool {
         let from = self.list.len().saturating_sub(LOOK_BACK);
         let overlaps = |loss: &&mut Loss| {
             let (begin, other) = (loss.seen.seq.wrapping_sub(seq), seq.wrapping_sub(loss.seen.seq));
@@ -163,6 +205,7 @@ impl Losses {
                 break;
             }
         }
+        left < i64::from(len)
     }
 }
 

@@ -4,14 +4,12 @@
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 
-use lasthop_wire::{Transport, parse_head};
-
 use crate::annotate::AnnotateError;
 use crate::capture::Capture;
-use crate::link;
 use crate::loss::Side;
+use crate::packets::{Found, Packets};
 use crate::report::{Direction, FlowReport, LossReport};
-use crate::table::{Clock, Copies};
+use crate::table::Clock;
 use crate::verdict::Cause;
 
 /// Writes the packets of `direction`, which is one of `flow`'s, as CSV: when each passed the capture, its bytes, and whether it was lost to corruption. Packets that a queue
@@ -27,6 +25,20 @@ pub fn loss_trace(
     source: impl Read,
     out: &mut impl Write,
 ) -> Result<(), AnnotateError> {
+    loss_trace_of(flow, direction, Capture::open(source)?, out)
+}
+
+/// As [`loss_trace`], of a capture that may have several files.
+///
+/// # Errors
+///
+/// When `out` cannot be written.
+pub fn loss_trace_of<R: Read>(
+    flow: &FlowReport,
+    direction: &Direction,
+    mut capture: Capture<R>,
+    out: &mut impl Write,
+) -> Result<(), AnnotateError> {
     let side = lossy_side(direction);
     let mut fates: HashMap<u64, Vec<(u32, u32, Cause)>> = HashMap::new();
     for loss in lost(direction, side) {
@@ -34,8 +46,7 @@ pub fn loss_trace(
     }
     // Losses that found no room were not judged: the trace ends before them.
     let end = if direction.unjudged > 0 { direction.losses.iter().map(|loss| loss.packet).max() } else { None };
-    let mut capture = Capture::open(source)?;
-    let (mut clock, mut copies, mut begin) = (Clock::default(), Copies::default(), None);
+    let (mut clock, mut packets, mut begin) = (Clock::default(), Packets::default(), None);
     let put = |out: &mut dyn Write, sent: i64, bytes: u32, lost: bool| {
         writeln!(out, "{}.{:06},{bytes},{}", sent / 1_000_000_000, sent % 1_000_000_000 / 1_000, u8::from(lost))
     };
@@ -43,20 +54,23 @@ pub fn loss_trace(
     writeln!(out, "sent_s,bytes,lost").map_err(failed)?;
     while let Ok(Some((frame, interface))) = capture.next_frame() {
         let time = clock.read(frame.time);
-        let Some(network) = link::network(interface.link, &frame) else { continue };
-        let Some(head) = parse_head(network.packet, network.len) else { continue };
-        let Transport::Tcp { segment, payload_len, .. } = head.transport else { continue };
-        let ours = (frame.interface, network.device) == flow.place
-            && (head.route.source, head.route.destination) == (direction.from, direction.to)
-            && (flow.packet_numbers[0]..=flow.packet_numbers[1]).contains(&frame.number);
-        if copies.knows_at(network.device, &head, &segment, time) || !ours || payload_len == 0 {
-            continue;
-        }
+        let mut ours = None;
+        packets.read(interface, &frame, time, &mut |found| {
+            if let Found::Tcp { head, segment, payload_len, device, .. } = found
+                && (frame.interface, device) == flow.place
+                && (head.route.source, head.route.destination) == (direction.from, direction.to)
+                && (flow.packet_numbers[0]..=flow.packet_numbers[1]).contains(&frame.number)
+                && payload_len > 0
+            {
+                ours = Some((segment.seq.0, payload_len, head.total_len));
+            }
+        });
+        let Some((seq, payload_len, total_len)) = ours else { continue };
         if end.is_some_and(|end| frame.number > end) {
             break;
         }
         let sent = time.saturating_sub(*begin.get_or_insert(time));
-        let headers = head.total_len.saturating_sub(payload_len);
+        let headers = total_len.saturating_sub(payload_len);
         let here = fates.get(&frame.number).map_or(&[][..], Vec::as_slice);
         if side == Side::Before {
             for &(_, bytes, cause) in here {
@@ -66,14 +80,14 @@ pub fn loss_trace(
             }
         }
         for (at, bytes) in pieces(payload_len, direction.segment_bytes) {
-            let begin = segment.seq.0.wrapping_add(at);
+            let begin = seq.wrapping_add(at);
             let overlaps =
                 |&&(seq, len, _): &&(u32, u32, Cause)| begin.wrapping_sub(seq) < len || seq.wrapping_sub(begin) < bytes;
             let fate = here.iter().filter(|_| side == Side::Beyond).find(overlaps).map(|(_, _, cause)| *cause);
             match fate {
                 None => put(out, sent, bytes + headers, false),
                 Some(Cause::Corruption) => put(out, sent, bytes + headers, true),
-                Some(Cause::Congestion | Cause::Unknown) => Ok(()),
+                Some(_) => Ok(()),
             }
             .map_err(failed)?;
         }

@@ -10,15 +10,14 @@ use std::io::Read;
 use std::net::SocketAddr;
 
 use lasthop_proto::packet::Flags;
-use lasthop_wire::{Transport, parse_head};
 use serde::Serialize;
 
 use crate::capture::{Capture, CaptureError};
-use crate::link;
 use crate::loss::{Repair, Seen, Side};
+use crate::packets::{Found, Packets};
 use crate::path::{Neighbours, Path, Sample};
 use crate::sent::Around;
-use crate::table::{Clock, Copies};
+use crate::table::Clock;
 use crate::verdict::{Cause, Judge, Marks, Verdict};
 
 /// Most packets with data that are remembered of a capture.
@@ -134,7 +133,7 @@ pub fn between(sources: [impl Read; 2]) -> Result<Between, (usize, CaptureError)
 
 fn contents(source: impl Read) -> Result<Contents, CaptureError> {
     let mut capture = Capture::open(source)?;
-    let (mut clock, mut copies) = (Clock::default(), Copies::default());
+    let (mut clock, mut packets) = (Clock::default(), Packets::default());
     let mut contents = Contents { ways: Ways::new(), begin: 0, left_out: 0, damage: None };
     let (mut begun, mut remembered) = (false, 0);
     loop {
@@ -151,13 +150,14 @@ fn contents(source: impl Read) -> Result<Contents, CaptureError> {
         if !std::mem::replace(&mut begun, true) {
             contents.begin = time;
         }
-        let Some(network) = link::network(interface.link, &frame) else { continue };
-        let Some(head) = parse_head(network.packet, network.len) else { continue };
-        let Transport::Tcp { segment, payload_len, .. } = head.transport else { continue };
-        if copies.knows(&head, &segment, time) {
-            continue;
-        }
-        let (from, to) = (head.route.source, head.route.destination);
+        let mut found = None;
+        packets.read(interface, &frame, time, &mut |packet| {
+            if let Found::Tcp { head, segment, payload_len, .. } = packet {
+                found = Some((head.route, head.ecn, head.total_len, segment, payload_len));
+            }
+        });
+        let Some((route, ecn, wire, segment, len)) = found else { continue };
+        let (from, to) = (route.source, route.destination);
         let stamps = segment.options.timestamps;
         if segment.flags.has(Flags::SYN) {
             // What this end may be sent: timestamps take twelve bytes of each segment.
@@ -166,7 +166,7 @@ fn contents(source: impl Read) -> Result<Contents, CaptureError> {
             contents.ways.entry((to, from)).or_default().most = most.filter(|most| *most > 0);
             continue;
         }
-        if payload_len == 0 {
+        if len == 0 {
             continue;
         }
         if remembered == MOST_PACKETS {
@@ -175,15 +175,9 @@ fn contents(source: impl Read) -> Result<Contents, CaptureError> {
         }
         remembered += 1;
         let way = contents.ways.entry((from, to)).or_default();
-        way.marked |= head.ecn == lasthop_proto::packet::Ecn::Ce;
-        way.segments.push(Piece {
-            time,
-            number: frame.number,
-            seq: segment.seq.0,
-            len: payload_len,
-            stamp: stamps.map(|stamps| stamps.val),
-            wire: head.total_len,
-        });
+        way.marked |= ecn == lasthop_proto::packet::Ecn::Ce;
+        let stamp = stamps.map(|stamps| stamps.val);
+        way.segments.push(Piece { time, number: frame.number, seq: segment.seq.0, len, stamp, wire });
     }
 }
 
@@ -280,6 +274,8 @@ fn follow(
                 repair: Repair::Fast,
                 side: Side::Beyond,
                 around: Around { before: path.last(), ..Around::default() },
+                packet_len: piece.len,
+                sent_before: None,
             });
             continue;
         };

@@ -1,7 +1,8 @@
 //! What a capture lacks, and which of its flows counts where one is wanted.
 
-use crate::link;
-use crate::report::{Direction, FlowReport, Report};
+use lasthop_wire::READ_LINKS;
+
+use crate::report::{Direction, FlowReport, Kind, Report};
 
 impl Report {
     /// The flow of that number, or the one with most data, and its direction with more of it. `None` where no such flow sends data.
@@ -19,15 +20,21 @@ impl Report {
         }
         for (link, packets) in &self.unknown_links {
             let packets = count(*packets, "packet");
-            said.push(format!("{packets} of link type {link}, which cannot be read; there are {}", link::KNOWN));
+            said.push(format!("{packets} of link type {link}, which cannot be read; there are {READ_LINKS}"));
         }
         if self.tcp == 0 && self.unknown_links.is_empty() {
             said.push("there is no TCP segment in it".to_owned());
         }
-        if self.unread > 0 {
-            let packets = count(self.unread, "packet");
-            said.push(format!("{packets} left out: neither TCP nor UDP, fragments, or cut off before the ports"));
+        let encapsulated: u64 = self.encapsulations.iter().map(|kind| kind.packets).sum();
+        if encapsulated > 0 {
+            let packets = count(encapsulated, "packet");
+            said.push(format!("{packets} in an encapsulation that is not read: {}", list(&self.encapsulations)));
         }
+        if self.unread > encapsulated {
+            let packets = count(self.unread - encapsulated, "packet");
+            said.push(format!("{packets} left out that are neither TCP nor UDP: {}", list(&self.unread_kinds)));
+        }
+        said.extend(self.copies_said());
         if self.options_cut > 0 {
             let segments = count(self.options_cut, "TCP header");
             said.push(format!(
@@ -48,6 +55,49 @@ impl Report {
         said
     }
 }
+
+impl Report {
+    /// Which packets the capture has more than once, and why.
+    fn copies_said(&self) -> Option<String> {
+        let kinds = &self.copy_kinds;
+        let reasons = [
+            (kinds.mirrored, "mirror port"),
+            (kinds.hops, "several hops: the time to live differs"),
+            (kinds.tunnels, "inside and outside of a tunnel"),
+            (kinds.tags, "with other VLAN tags or labels"),
+            (kinds.addresses, "between other link addresses"),
+            (kinds.wifi_retries, "sent again by the Wi-Fi link"),
+            (kinds.cut_otherwise, "cut otherwise by an interface"),
+        ];
+        let mut reasons: Vec<(u64, &str)> = reasons.into_iter().filter(|(copies, _)| *copies > 0).collect();
+        reasons.sort_by_key(|(copies, _)| std::cmp::Reverse(*copies));
+        let why = match reasons.as_slice() {
+            [] => return None,
+            [(_, why)] => (*why).to_owned(),
+            several => several.iter().map(|(copies, why)| format!("{copies} {why}")).collect::<Vec<_>>().join(", "),
+        };
+        let packets = count(kinds.packets, "packet");
+        let times = if kinds.all() == kinds.packets {
+            "captured twice".to_owned()
+        } else {
+            format!("captured several times, with {} left out", count(kinds.all(), "copy").replace("copys", "copies"))
+        };
+        Some(format!("{packets} {times} ({why})"))
+    }
+}
+
+/// Kinds of packets in a line: `ARP 3, ICMP 2`.
+fn list(kinds: &[Kind]) -> String {
+    let mut said: Vec<String> =
+        kinds.iter().take(MOST_KINDS).map(|kind| format!("{} {}", kind.what, kind.packets)).collect();
+    if kinds.len() > MOST_KINDS {
+        said.push("others".to_owned());
+    }
+    said.join(", ")
+}
+
+/// Kinds that are told of by name.
+const MOST_KINDS: usize = 6;
 
 /// `1 packet`, `2 packets`.
 pub(crate) fn count(number: u64, what: &str) -> String {

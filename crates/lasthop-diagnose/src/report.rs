@@ -2,16 +2,18 @@
 
 use std::net::SocketAddr;
 
+use lasthop_wire::Unread;
 use serde::Serialize;
 
 use crate::At;
 use crate::capture::Interface;
+use crate::copies::CopyKinds;
 use crate::flow::Flow;
-use crate::half::Half;
-use crate::loss::{Loss, Needless, Repair, Seen, Side, put_rows};
-use crate::rounds::{FACTORS, Factor};
+use crate::judgment::{judged, limits, policers};
+use crate::loss::{Needless, Repair, Side};
+use crate::rounds::Factor;
 use crate::table::{DEVICE, Diagnosis};
-use crate::verdict::{Cause, Judge, Marks, Verdict};
+use crate::verdict::{Cause, Verdict};
 
 /// Where a capture was taken, seen from whoever sends data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -48,10 +50,16 @@ pub struct Report {
     pub tcp: u64,
     /// Seconds from the first packet to the last.
     pub seconds: f64,
-    /// Packets that are no whole IP packet with TCP or UDP in it: fragments, other protocols, heads too short.
+    /// Packets that are no whole IP packet with TCP or UDP in it: fragments, other protocols, heads too short, encapsulations that are not read.
     pub unread: u64,
-    /// Packets that a capture of several interfaces has twice; their copies were left out.
+    /// Of these, packets in encapsulations that are not read, by their names, most first.
+    pub encapsulations: Vec<Kind>,
+    /// Of these, all others, by what they are, most first.
+    pub unread_kinds: Vec<Kind>,
+    /// Copies of packets that the capture has more than once; they were left out.
     pub copies: u64,
+    /// The same, by what differs.
+    pub copy_kinds: CopyKinds,
     /// TCP segments of which the capture kept only a part of the options.
     pub options_cut: u64,
     /// Packets at interfaces that were not asked for.
@@ -68,6 +76,15 @@ pub struct Report {
     pub flows: Vec<FlowReport>,
     /// QUIC connections.
     pub quic: Vec<QuicReport>,
+}
+
+/// Packets of a kind.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Kind {
+    /// What they are.
+    pub what: String,
+    /// How many.
+    pub packets: u64,
 }
 
 /// A TCP connection.
@@ -129,12 +146,20 @@ pub struct Direction {
     pub bottleneck_bps: Option<f64>,
     /// Goodput that the bottleneck's rate would allow, in bits a second.
     pub could_reach_bps: Option<f64>,
-    /// Packets lost to corruption.
+    /// Packets lost.
+    pub lost: u64,
+    /// Of these, packets lost to corruption.
     pub corruption: u64,
-    /// Packets lost to congestion.
+    /// Of these, packets lost to congestion: a full or managed queue dropped them.
     pub congestion: u64,
-    /// Packets lost to either.
+    /// Of these, all others: policed, larger than the path takes, or of unknown cause.
     pub unknown: u64,
+    /// Of the others, packets that a policer dropped.
+    pub policed: u64,
+    /// Of the others, packets that were larger than the path takes, of which nobody told the sender.
+    pub path_mtu: u64,
+    /// The policer's rate in bits of IP packets a second.
+    pub policer_bps: Option<f64>,
     /// Losses beyond those that were judged.
     pub unjudged: u64,
     /// Packets that repeated data which the capture had seen.
@@ -155,6 +180,16 @@ pub struct Direction {
     pub echoes: u64,
     /// How often the receiver closed its window.
     pub zero_windows: u64,
+    /// Packets that asked whether the window is open again.
+    pub window_probes: u64,
+    /// Packets that asked whether the other end is still there.
+    pub keep_alives: u64,
+    /// Packets that came beyond the receiver's window, were discarded there, and sent again.
+    pub discarded: u64,
+    /// Of these, those that came while the window was closed.
+    pub discarded_closed: u64,
+    /// Packets that were duplicated on their way: sent once, and reported twice by the receiver.
+    pub duplicated: u64,
     /// Each loss, and each retransmission that needed none.
     pub losses: Vec<LossReport>,
 }
@@ -209,7 +244,7 @@ fn millis(nanos: f64) -> f64 {
     (nanos / 1e3).round() / 1e3
 }
 
-fn seconds(nanos: i64) -> f64 {
+pub(crate) fn seconds(nanos: i64) -> f64 {
     (nanos as f64 / 1e3).round() / 1e6
 }
 
@@ -218,12 +253,18 @@ impl Report {
         let counts = &diagnosis.counts;
         let (begin, end) = counts.span.unwrap_or_default();
         let flows = diagnosis.flows.iter().enumerate();
+        let cut_otherwise = diagnosis.flows.iter().flat_map(|flow| &flow.halves).map(|half| half.cut_otherwise).sum();
+        let copies = diagnosis.read.copies.kinds;
+        let copy_kinds = CopyKinds { packets: copies.packets + cut_otherwise, cut_otherwise, ..copies };
         Self {
             packets: counts.packets,
             tcp: counts.tcp,
             seconds: seconds(end.saturating_sub(begin)),
-            unread: counts.unread,
-            copies: counts.copies,
+            unread: counts.unread + counts.fragments,
+            encapsulations: kinds(diagnosis, true),
+            unread_kinds: kinds(diagnosis, false),
+            copies: copy_kinds.all(),
+            copy_kinds,
             options_cut: counts.options_cut,
             other_interfaces: counts.other_interfaces,
             unknown_links: counts.unknown_links.iter().map(|(&link, &packets)| (link, packets)).collect(),
@@ -234,6 +275,23 @@ impl Report {
             quic: diagnosis.quic.iter().map(QuicReport::of).collect(),
         }
     }
+}
+
+/// What packets are that were not read: encapsulations, or all others.
+fn kinds(diagnosis: &Diagnosis, encapsulations: bool) -> Vec<Kind> {
+    let counts = &diagnosis.counts;
+    let is_encapsulation = |why: &Unread| matches!(why, Unread::Encapsulation(_));
+    let mut kinds: Vec<Kind> = counts
+        .unread_kinds
+        .iter()
+        .filter(|(why, _)| is_encapsulation(why) == encapsulations)
+        .map(|(why, &packets)| Kind { what: why.to_string(), packets })
+        .collect();
+    if !encapsulations && counts.fragments > 0 {
+        kinds.push(Kind { what: "fragments that cannot be joined".to_owned(), packets: counts.fragments });
+    }
+    kinds.sort_by_key(|kind| std::cmp::Reverse(kind.packets));
+    kinds
 }
 
 impl QuicReport {
@@ -302,7 +360,8 @@ impl Direction {
             At::Given(vantage) => vantage,
             At::Found => vantage(to_sender, to_receiver),
         };
-        let losses = judged(half, begin);
+        let policers = policers(half);
+        let losses = judged(half, policers, begin, at);
         let count = |cause: Cause| {
             let lost = losses.iter().filter(|loss| loss.needless.is_none() && loss.verdict.cause == cause);
             lost.map(|loss| half.rounds.packets(loss.bytes)).sum()
@@ -315,6 +374,12 @@ impl Direction {
         let bottleneck = match (path.rate(), other.rate()) {
             (Some(rate), Some(other_rate)) if other.full() > path.full() => Some(other_rate.min(rate)),
             (rate, other) => rate.or(other),
+        };
+        let policer = policers.into_iter().flatten().min_by(f64::total_cmp);
+        let policer = policer.filter(|_| count(Cause::Policed) > 0);
+        let bottleneck = match (bottleneck, policer) {
+            (Some(rate), Some(policer)) => Some(rate.min(policer)),
+            (rate, policer) => rate.or(policer),
         };
         let payload = if half.wire > 0 { half.bytes as f64 / half.wire.max(half.bytes) as f64 } else { 1.0 };
         let limits = limits(half, &losses);
@@ -333,7 +398,8 @@ impl Direction {
                 .filter(|loss| std::mem::replace(&mut last, loss.repaired_by) != loss.repaired_by)
                 .count() as u64
         };
-        let needless = losses.iter().filter(|loss| loss.needless.is_some());
+        let is_needless = |loss: &&LossReport| loss.needless.is_some_and(|why| why != Needless::Overtaken);
+        let needless = losses.iter().filter(is_needless);
         Self {
             from: flow.ends[from],
             to: flow.ends[to],
@@ -356,7 +422,15 @@ impl Direction {
             could_reach_bps: bottleneck.map(|rate| (rate * payload).round()),
             corruption: count(Cause::Corruption),
             congestion: count(Cause::Congestion),
-            unknown: count(Cause::Unknown),
+            unknown: count(Cause::Unknown) + count(Cause::Policed) + count(Cause::PathMtu),
+            policed: count(Cause::Policed),
+            path_mtu: count(Cause::PathMtu),
+            policer_bps: policer.map(f64::round),
+            lost: losses
+                .iter()
+                .filter(|loss| loss.needless.is_none())
+                .map(|loss| half.rounds.packets(loss.bytes))
+                .sum(),
             unjudged: half.losses.left_out(),
             retransmissions: half.retransmissions,
             needless: half.repeated + needless.map(|loss| half.rounds.packets(loss.bytes)).sum::<u64>(),
@@ -366,61 +440,13 @@ impl Direction {
             unseen_bytes: half.unseen,
             marked: half.marks,
             echoes: half.echoes,
-            zero_windows: half.zero_windows,
+            zero_windows: half.window.closings,
+            window_probes: half.window.probes,
+            keep_alives: half.window.keep_alives,
+            discarded: half.window.discarded,
+            discarded_closed: half.window.discarded_closed,
+            duplicated: half.duplicated(),
             losses,
         }
     }
-}
-
-fn judged(half: &Half, begin: i64) -> Vec<LossReport> {
-    let marks = if half.markable > 0 && half.marks + half.echoes > 0 { Marks::Seen } else { Marks::None };
-    let losses = half.losses.list();
-    let mut all: Vec<Seen> = losses.iter().map(|loss| loss.seen).collect();
-    put_rows(&mut all);
-    let mut judges = [Judge::new(&half.before, marks), Judge::new(&half.beyond, marks)];
-    for (side, judge) in [Side::Before, Side::Beyond].into_iter().zip(&mut judges) {
-        let lost = |(loss, seen): &(&Loss, &Seen)| loss.needless.is_none() && seen.side == side;
-        judge.learn(losses.iter().zip(&all).filter(lost).map(|(_, seen)| seen));
-    }
-    let report = |(loss, seen): (&Loss, &Seen)| LossReport {
-        packet: loss.seen.number,
-        repaired_by: loss.seen.repaired_by,
-        time_s: seconds(loss.seen.time.saturating_sub(begin)),
-        seq: loss.seen.seq,
-        bytes: loss.seen.len,
-        side: loss.seen.side,
-        repair: loss.seen.repair,
-        transmission: loss.seen.passed,
-        needless: loss.needless,
-        verdict: judges[seen.side as usize].judge(seen),
-    };
-    losses.iter().zip(&all).map(report).collect()
-}
-
-/// Shares of the time, most first.
-fn limits(half: &Half, losses: &[LossReport]) -> Vec<Limit> {
-    let mut nanos = FACTORS.map(|factor| half.rounds.known(factor));
-    nanos[Factor::AfterCongestion as usize] += half.losses.after_marks();
-    let mut cause = Factor::AfterUnknown;
-    for (loss, report) in half.losses.list().iter().zip(losses) {
-        // A needless retransmission stands for the loss before it.
-        if loss.needless.is_none() {
-            cause = match report.verdict.cause {
-                Cause::Corruption => Factor::AfterCorruption,
-                Cause::Congestion => Factor::AfterCongestion,
-                Cause::Unknown => Factor::AfterUnknown,
-            };
-        }
-        nanos[cause as usize] = nanos[cause as usize].saturating_add(loss.charged);
-    }
-    let total: f64 = nanos.iter().map(|&nanos| nanos as f64).sum();
-    let share = |nanos: i64| (nanos as f64 / total * 1e4).round() / 1e4;
-    let mut limits: Vec<Limit> = FACTORS
-        .into_iter()
-        .zip(nanos)
-        .filter(|&(_, nanos)| nanos > 0)
-        .map(|(factor, nanos)| Limit { factor, share: share(nanos) })
-        .collect();
-    limits.sort_by(|a, b| b.share.total_cmp(&a.share));
-    limits
 }

@@ -24,10 +24,14 @@ pub enum Factor {
     AfterCongestion,
     /// The congestion window, after a loss of unknown cause or a needless retransmission.
     AfterUnknown,
+    /// A policer, which dropped packets that exceeded its rate.
+    Policer,
+    /// A path-MTU black hole, in which large packets vanish.
+    PathMtu,
 }
 
 /// All of them.
-pub const FACTORS: [Factor; 7] = [
+pub const FACTORS: [Factor; 9] = [
     Factor::Application,
     Factor::ReceiveWindow,
     Factor::SlowStart,
@@ -35,6 +39,8 @@ pub const FACTORS: [Factor; 7] = [
     Factor::AfterCorruption,
     Factor::AfterCongestion,
     Factor::AfterUnknown,
+    Factor::Policer,
+    Factor::PathMtu,
 ];
 
 impl Factor {
@@ -48,6 +54,8 @@ impl Factor {
             Self::AfterCorruption => "the congestion window after corruption",
             Self::AfterCongestion => "the congestion window after congestion",
             Self::AfterUnknown => "the congestion window after a loss of unknown cause",
+            Self::Policer => "a policer",
+            Self::PathMtu => "a path-MTU black hole",
         }
     }
 }
@@ -75,6 +83,8 @@ struct Round {
     /// Bytes were sent that did not fill a packet, and then none for a while.
     drained: bool,
     idle: i64,
+    /// Nanoseconds in which the receiver had its window closed, or the sender waited for room in it.
+    shut: i64,
     /// The shortest queueing delays before and beyond the capture, in nanoseconds.
     least_queues: [Option<i64>; 2],
 }
@@ -94,6 +104,10 @@ pub struct Rounds {
     allowed: Option<u64>,
     recent: [u64; ROUNDS],
     whole_rounds: u32,
+    /// Since when the receiver has its window closed.
+    closed_since: Option<i64>,
+    /// The last packet left less than a segment of the window.
+    was_at_edge: bool,
     mss: u32,
     /// Most payload of a packet, and that of a full one with the usual options.
     most: Option<(u32, u32)>,
@@ -152,6 +166,21 @@ impl Rounds {
         self.edges.push_back((now, edge));
     }
 
+    /// The receiver has its window closed, or open.
+    pub fn closed(&mut self, now: i64, is_closed: bool) {
+        if is_closed {
+            self.closed_since.get_or_insert(now);
+        } else if let Some(since) = self.closed_since.take()
+            && let Some(round) = &mut self.round
+        {
+            round.shut += now.saturating_sub(since.max(round.begin)).max(0);
+            // The sender had nothing to wait for but this.
+            if let Some(since) = &mut self.all_acknowledged {
+                *since = now;
+            }
+        }
+    }
+
     /// All data that was sent has been acknowledged.
     pub fn drained(&mut self, now: i64) {
         self.all_acknowledged.get_or_insert(now);
@@ -191,6 +220,10 @@ impl Rounds {
                 round.idle += late;
             }
         }
+        // After a packet that left no room the sender waits for more, a round trip at most.
+        if self.was_at_edge {
+            round.shut += gap.min(whole);
+        }
         round.drained |= self.last_was_short && gap > (whole / PATIENCE.0).min(PATIENCE.1).max(to_sender / 2);
         while let Some(&(time, edge)) = self.edges.front() {
             if time > now.saturating_sub(to_sender) {
@@ -200,7 +233,8 @@ impl Rounds {
             self.edges.pop_front();
         }
         let room = self.allowed.map(|edge| edge.saturating_sub(passing.end));
-        round.at_edge += u32::from(room.is_some_and(|room| room < u64::from(self.mss.max(1))));
+        self.was_at_edge = room.is_some_and(|room| room < u64::from(self.mss.max(1)));
+        round.at_edge += u32::from(self.was_at_edge);
         round.bytes += u64::from(passing.len);
         round.packets += 1;
         self.last_data = Some(now);
@@ -212,9 +246,12 @@ impl Rounds {
     pub fn end(&mut self, times: Times, reduction: Reduction) -> Option<Charge> {
         let round = self.round.replace(Round { begin: times.now, ..Round::default() })?;
         let took = times.now.saturating_sub(round.begin).max(0);
-        let idle = round.idle.clamp(0, took);
+        let closed = self.closed_since.map_or(0, |since| times.now.saturating_sub(since.max(round.begin)));
+        let shut = round.shut.saturating_add(closed).clamp(0, took);
+        let idle = round.idle.clamp(0, took - shut);
         self.known[Factor::Application as usize] += idle;
-        let rest = took - idle;
+        self.known[Factor::ReceiveWindow as usize] += shut;
+        let rest = took - idle - shut;
         let most = self.recent.iter().copied().max().unwrap_or(0);
         // A window that is not used up does not grow, nor does one without losses stay.
         let stands = reduction == Reduction::None && self.whole_rounds as usize > ROUNDS && round.bytes <= most;

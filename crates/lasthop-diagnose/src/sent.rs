@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::half::Refused;
 use crate::path::Sample;
 
 /// Most pieces that one direction has on its way. Older ones are forgotten.
@@ -34,6 +35,12 @@ pub struct Sent {
     pub loss: Option<usize>,
     /// What arrived before it and after it.
     pub around: Option<Around>,
+    /// Bytes of payload of the packet in which it passed last.
+    pub packet_len: u32,
+    /// It came beyond the receiver's window.
+    pub refused: Option<Refused>,
+    /// It begins where the packet did in which it passed first.
+    pub begins: bool,
 }
 
 /// What is known of the time of a loss.
@@ -116,6 +123,7 @@ impl OnTheWay {
         front.wire = (f64::from(piece.wire) * share) as u32;
         front.end = seq;
         piece.seq = seq;
+        piece.begins = false;
         piece.wire -= front.wire;
         front.volume = piece.volume.saturating_sub(u64::from(piece.wire));
         self.pieces.insert(index, front);
@@ -140,6 +148,9 @@ mod tests {
             guessed: false,
             loss: None,
             around: None,
+            packet_len: (end - seq) as u32,
+            refused: None,
+            begins: true,
         }
     }
 

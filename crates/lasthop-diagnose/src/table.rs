@@ -4,20 +4,22 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
-use lasthop_proto::packet::{Flags, Segment};
-use lasthop_wire::{Head, Kept, Transport, parse_head};
+use lasthop_proto::packet::Flags;
+use lasthop_wire::{Head, Kept, Unread, peel};
 
 use crate::Options;
 use crate::capture::{Frame, Interface};
 use crate::flow::{Arrived, Flow};
 use crate::half::Packet;
-use crate::link::{self, Network};
+use crate::packets::{Found, Packets};
 use crate::spin::{Form, QuicFlow};
 
 /// Most connections that are followed. Later ones are counted.
 pub const MOST_FLOWS: usize = 50_000;
 /// Most QUIC connections, and most pairs of addresses between which bytes are counted.
 const MOST_PAIRS: usize = 50_000;
+/// Maximum number of packets of data that all flows together remember.
+const MOST_REMEMBERED: usize = 500_000;
 /// Between two captures' clocks merged into one file, or between processors, times go back a little.
 const SMALL_STEP: i64 = 20_000_000;
 /// Nobody is silent for so long in the midst of a capture: the clock was set.
@@ -40,9 +42,10 @@ pub struct Diagnosis {
     pub(crate) quic: Vec<QuicFlow>,
     /// Bytes towards each address at each place: all of them share the last hop.
     volumes: HashMap<((u32, u32), IpAddr), u64>,
-    /// Where a packet went by last, to know its copy in a capture of all interfaces.
-    copies: Copies,
+    pub(crate) read: Packets,
     clock: Clock,
+    /// Packets of data that flows have remembered, to find policers.
+    remembered: usize,
     pub(crate) counts: Counts,
 }
 
@@ -53,7 +56,10 @@ pub(crate) struct Counts {
     pub tcp: u64,
     /// No IP packet, or none that can be read.
     pub unread: u64,
-    pub copies: u64,
+    /// The same, by what they are.
+    pub unread_kinds: BTreeMap<Unread, u64>,
+    /// Fragments of packets, those that could be joined apart.
+    pub fragments: u64,
     /// Segments whose TCP options were not all kept.
     pub options_cut: u64,
     /// By link type.
@@ -94,58 +100,10 @@ impl Clock {
     }
 }
 
-/// The last packets, by what makes a TCP packet unique.
-#[derive(Debug)]
-pub(crate) struct Copies {
-    last: Vec<Option<(u64, i64)>>,
-}
-
-impl Default for Copies {
-    fn default() -> Self {
-        Self { last: vec![None; 1024] }
-    }
-}
-
-/// A router forwards within this.
-const FORWARDED_WITHIN: i64 = 50_000_000;
-
-impl Copies {
-    /// Whether the packet is a copy of one that went by at another interface, in a capture that has them all as one. Where it names devices, each of them
-    /// has whole connections.
-    pub(crate) fn knows_at(&mut self, device: u32, head: &Head<'_>, segment: &Segment, time: i64) -> bool {
-        device == 0 && self.knows(head, segment, time)
-    }
-
-    /// Whether the packet went by at another interface just now: same identification, same sequence numbers, same stamps, another
-    /// time to live.
-    pub(crate) fn knows(&mut self, head: &Head<'_>, segment: &Segment, time: i64) -> bool {
-        let stamps = segment.options.timestamps.map_or((0, 0), |stamps| (stamps.val, stamps.ecr));
-        let fields = [
-            u64::from(head.identification.unwrap_or(0)) << 32 | u64::from(segment.seq.0),
-            u64::from(segment.ack.0) << 32 | u64::from(stamps.0),
-            u64::from(stamps.1) << 32 | u64::from(head.total_len),
-            u64::from(head.route.source.port()) << 16 | u64::from(head.route.destination.port()),
-        ];
-        let hash = fields.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, field| {
-            (hash ^ field).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
-        });
-        // The time to live stands in the lowest byte.
-        let (hash, hops) = (hash & !0xff, u64::from(head.hop_limit));
-        let slot = &mut self.last[(hash >> 54) as usize];
-        let copy = slot.is_some_and(|(before, at)| {
-            before & !0xff == hash && before & 0xff != hops && time.saturating_sub(at) < FORWARDED_WITHIN
-        });
-        if !copy {
-            *slot = Some((hash | hops, time));
-        }
-        copy
-    }
-}
-
 /// Whether a packet was seen at the interface of that name, or at the device that a report calls so.
-fn is_called(name: &str, interface: &Interface, network: Option<Network<'_>>) -> bool {
-    let device = name.strip_prefix(DEVICE).and_then(|number| number.parse().ok());
-    interface.name.as_deref() == Some(name) || device.is_some() && device == network.map(|network| network.device)
+fn is_called(name: &str, interface: &Interface, device: Option<u32>) -> bool {
+    let wanted = name.strip_prefix(DEVICE).and_then(|number| number.parse().ok());
+    interface.name.as_deref() == Some(name) || wanted.is_some() && wanted == device
 }
 
 impl Diagnosis {
@@ -162,33 +120,29 @@ impl Diagnosis {
     /// Takes the next packet, captured at `interface`.
     pub fn take(&mut self, frame: &Frame<'_>, interface: &Interface) {
         self.counts.packets += 1;
-        let network = link::network(interface.link, frame);
-        if self.options.interface.as_ref().is_some_and(|name| !is_called(name, interface, network)) {
-            self.counts.other_interfaces += 1;
-            return;
+        if let Some(name) = &self.options.interface {
+            let device = peel(interface.link, frame.data, frame.len, 0).ok().map(|packet| packet.device);
+            if !is_called(name, interface, device) {
+                self.counts.other_interfaces += 1;
+                return;
+            }
         }
         let time = self.clock.read(frame.time);
         self.counts.clock_steps = self.clock.steps;
         self.counts.span = Some((self.counts.span.map_or(time, |(first, _)| first), time));
-        if !link::is_known(interface.link) {
-            *self.counts.unknown_links.entry(interface.link).or_default() += 1;
-            return;
-        }
-        let head = network.and_then(|Network { packet, len, .. }| parse_head(packet, len));
-        let (Some(network), Some(head)) = (network, head) else {
-            self.counts.unread += 1;
-            return;
-        };
-        let place = (frame.interface, network.device);
-        match head.transport {
-            Transport::Tcp { segment, payload_len, options } => {
-                self.counts.tcp += 1;
-                self.counts.options_cut += u64::from(options == Kept::CutOff);
-                if self.copies.knows_at(network.device, &head, &segment, time) {
-                    self.counts.copies += 1;
-                    return;
-                }
-                let volume = self.volume(place, &head);
+        let mut read = std::mem::take(&mut self.read);
+        read.read(interface, frame, time, &mut |found| self.found(frame, time, found));
+        self.read = read;
+    }
+
+    fn found(&mut self, frame: &Frame<'_>, time: i64, found: Found<'_>) {
+        let counts = &mut self.counts;
+        match found {
+            Found::Tcp { head, segment, options, payload_len, device } => {
+                counts.tcp += 1;
+                counts.options_cut += u64::from(options == Kept::CutOff);
+                let place = (frame.interface, device);
+                let volume = self.volume(place, head);
                 let packet = Packet {
                     time,
                     number: frame.number,
@@ -198,12 +152,25 @@ impl Diagnosis {
                     wire: head.total_len,
                     volume,
                     stamped: None,
+                    identification: head.identification,
+                    is_remembered: self.remembered < MOST_REMEMBERED,
                 };
-                self.tcp(place, &head, packet);
+                self.remembered += usize::from(packet.is_remembered && payload_len > 0);
+                self.tcp(place, head, packet);
             }
-            Transport::Udp { payload } => {
-                self.volume(place, &head);
-                self.udp(place, &head, payload, time);
+            Found::Udp { head, payload, device } => {
+                let place = (frame.interface, device);
+                self.volume(place, head);
+                self.udp(place, head, payload, time);
+            }
+            Found::Copy => counts.tcp += 1,
+            Found::Fragment => counts.fragments += 1,
+            // The last of them was not counted as one.
+            Found::Joined(fragments) => counts.fragments = counts.fragments.saturating_sub(fragments - 1),
+            Found::Unread(Unread::LinkType(link)) => *counts.unknown_links.entry(link).or_default() += 1,
+            Found::Unread(why) => {
+                counts.unread += 1;
+                *counts.unread_kinds.entry(why).or_default() += 1;
             }
         }
     }

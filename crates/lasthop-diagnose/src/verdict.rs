@@ -17,6 +17,10 @@ pub enum Cause {
     Corruption,
     /// A queue dropped it.
     Congestion,
+    /// A policer dropped it: it exceeded a rate, and no queue was full.
+    Policed,
+    /// It was larger than the path takes, and nobody said so.
+    PathMtu,
     /// The capture does not tell.
     Unknown,
 }
@@ -27,6 +31,8 @@ impl Cause {
         match self {
             Self::Corruption => "corruption",
             Self::Congestion => "congestion",
+            Self::Policed => "policed",
+            Self::PathMtu => "path MTU",
             Self::Unknown => "unknown",
         }
     }
@@ -46,6 +52,13 @@ pub struct Verdict {
     /// The share of the time on the link that the lost packets would have taken by which their neighbours arrived further apart: 1 for packets
     /// that were on it, 0 for packets that never came to it.
     pub air: Option<f64>,
+}
+
+impl Verdict {
+    /// The same evidence, of a cause that the losses of a flow show together.
+    pub(crate) fn instead(self, cause: Cause, confidence: f64) -> Self {
+        Self { cause, confidence, ..self }
+    }
 }
 
 /// What the verdicts on one path's losses have in common.
@@ -338,6 +351,8 @@ mod tests {
             repair: Repair::Fast,
             side: Side::Beyond,
             around: Around { before: Some(before), after: Some(after), missing: 50 * 1500, row: 0 },
+            packet_len: 1448,
+            sent_before: None,
         }
     }
 

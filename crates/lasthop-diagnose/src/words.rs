@@ -43,15 +43,27 @@ pub fn lines(flow: &FlowReport, direction: &Direction) -> Vec<String> {
 }
 
 fn lost(direction: &Direction) -> String {
-    let Direction { corruption, congestion, unknown, unjudged, .. } = direction;
-    let mut said = match corruption + congestion + unknown {
+    let Direction { corruption, congestion, policed, path_mtu, unknown, unjudged, .. } = direction;
+    let either = unknown.saturating_sub(policed + path_mtu);
+    let by_policer = match direction.policer_bps {
+        Some(bits) => format!("policed at {}", rate(bits)),
+        None => "policed".to_owned(),
+    };
+    let mut said = match direction.lost {
         0 => "nothing lost".to_owned(),
         all => {
-            let mut causes = Vec::new();
-            let known = [(corruption, "to corruption"), (congestion, "to congestion"), (unknown, "to either")];
-            causes.extend(
-                known.into_iter().filter(|(number, _)| **number > 0).map(|(number, to)| format!("{number} {to}")),
-            );
+            let known = [
+                (*corruption, "to corruption"),
+                (*congestion, "to congestion"),
+                (*policed, by_policer.as_str()),
+                (*path_mtu, "since they were larger than the path takes (path-MTU black hole)"),
+                (either, "to either"),
+            ];
+            let causes: Vec<String> = known
+                .into_iter()
+                .filter(|(number, _)| *number > 0)
+                .map(|(number, to)| format!("{number} {to}"))
+                .collect();
             format!("{} of {} lost: {}", all, count(direction.packets, "packet"), causes.join(", "))
         }
     };
@@ -59,6 +71,7 @@ fn lost(direction: &Direction) -> String {
         (*unjudged, "lost beyond those that are judged"),
         (direction.needless, "retransmitted needlessly"),
         (direction.reordered, "out of order"),
+        (direction.duplicated, "duplicated on the way"),
         (direction.marked, "marked"),
     ];
     for (number, what) in more.into_iter().filter(|(number, _)| *number > 0) {
@@ -70,8 +83,27 @@ fn lost(direction: &Direction) -> String {
     if direction.needless_timeouts > 0 {
         said += &format!(" ({} needless)", direction.needless_timeouts);
     }
+    said + &window(direction)
+}
+
+/// What became of the receiver's window.
+fn window(direction: &Direction) -> String {
+    let mut said = String::new();
     if direction.zero_windows > 0 {
         said += &format!("; window closed {}", count(direction.zero_windows, "time"));
+    }
+    if direction.window_probes > 0 {
+        said += &format!("; {}", count(direction.window_probes, "window probe"));
+    }
+    if direction.keep_alives > 0 {
+        said += &format!("; {}", count(direction.keep_alives, "keep-alive"));
+    }
+    if direction.discarded > 0 {
+        let packets = count(direction.discarded, "packet");
+        said += &format!("; {packets} came beyond the receiver's window and were discarded there");
+        if direction.discarded_closed > 0 {
+            said += &format!(" ({} while it was closed)", direction.discarded_closed);
+        }
     }
     said
 }

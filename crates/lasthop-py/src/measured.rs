@@ -189,10 +189,16 @@ fn flow_columns(report: &Report) -> Columns {
         float("bottleneck_bps", |direction| direction.bottleneck_bps),
         float("could_reach_bps", |direction| direction.could_reach_bps),
     ]);
-    let counts: [(&str, Count); 13] = [
+    let counts: [(&str, Count); 19] = [
+        ("lost", |direction| direction.lost),
         ("corruption", |direction| direction.corruption),
         ("congestion", |direction| direction.congestion),
         ("unknown", |direction| direction.unknown),
+        ("policed", |direction| direction.policed),
+        ("path_mtu", |direction| direction.path_mtu),
+        ("discarded", |direction| direction.discarded),
+        ("window_probes", |direction| direction.window_probes),
+        ("keep_alives", |direction| direction.keep_alives),
         ("unjudged", |direction| direction.unjudged),
         ("retransmissions", |direction| direction.retransmissions),
         ("needless", |direction| direction.needless),

@@ -1,9 +1,13 @@
 //! What a capture says of its flows, wherever its file is.
 
-use std::path::Path;
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 
+use lasthop_diagnose::capture::{Capture, CaptureError};
 use lasthop_diagnose::matched::{Between, between};
-use lasthop_diagnose::{Options, Report, diagnose};
+use lasthop_diagnose::rotated::{extent, groups};
+use lasthop_diagnose::{Options, Report, diagnose_capture};
 use lasthop_scenario::one_line;
 use serde_json::{Value, json};
 
@@ -15,12 +19,35 @@ use crate::link::{Access, LinkError};
 ///
 /// When there is none, or it has no interface of the name that is asked for.
 pub fn diagnosed(access: &Access<'_>, path: &Path, options: &Options) -> Result<Report, LinkError> {
-    let file = access.open(path).map_err(|error| LinkError::File { path: path.to_path_buf(), error })?;
-    let report = diagnose(file, options).map_err(|error| LinkError::Capture { path: path.to_path_buf(), error });
+    diagnosed_files(access, &[path], options)
+}
+
+/// Reads files of which each continues the one before as one capture.
+///
+/// # Errors
+///
+/// When one cannot be read, or none has an interface of the name that is asked for.
+pub fn diagnosed_files(access: &Access<'_>, paths: &[&Path], options: &Options) -> Result<Report, LinkError> {
+    let path = paths.first().copied().unwrap_or(Path::new(""));
+    let capture = opened(access, paths)?;
+    let report = diagnose_capture(capture, options);
     if (access.stop)() {
         return Err(LinkError::Stopped { path: path.to_path_buf() });
     }
-    let report = report?;
+    checked(path, options, report)
+}
+
+/// A capture from a stream that cannot be read twice, by the name that messages give it.
+///
+/// # Errors
+///
+/// When it is no capture, or it has no interface of the name that is asked for.
+pub fn diagnosed_stream(name: &Path, source: impl Read, options: &Options) -> Result<Report, LinkError> {
+    checked(name, options, Capture::open(source).and_then(|capture| diagnose_capture(capture, options)))
+}
+
+fn checked(path: &Path, options: &Options, report: Result<Report, CaptureError>) -> Result<Report, LinkError> {
+    let report = report.map_err(|error| LinkError::Capture { path: path.to_path_buf(), error })?;
     if let Some(name) =
         options.interface.as_ref().filter(|_| report.packets > 0 && report.other_interfaces == report.packets)
     {
@@ -28,6 +55,56 @@ pub fn diagnosed(access: &Access<'_>, path: &Path, options: &Options) -> Result<
         return Err(LinkError::Without { path: path.to_path_buf(), what });
     }
     Ok(report)
+}
+
+/// Opens files of which each continues the one before.
+///
+/// # Errors
+///
+/// When one cannot be opened, or the first is no capture.
+pub fn opened<'a>(access: &Access<'a>, paths: &[&Path]) -> Result<Capture<impl Read + use<'a>>, LinkError> {
+    let mut sources = VecDeque::new();
+    for path in paths {
+        // Long series of files would take more descriptors than a process has: each is opened when it is read.
+        access.open(path).map_err(|error| LinkError::File { path: path.to_path_buf(), error })?;
+        let (access, path) = (*access, path.to_path_buf());
+        sources.push_back(Later { open: Some(move || access.open(&path)), source: None });
+    }
+    let path = paths.first().map_or_else(PathBuf::new, |path| path.to_path_buf());
+    Capture::open_all(sources).map_err(|error| LinkError::Capture { path, error })
+}
+
+/// A file that is opened when it is read.
+struct Later<O, R> {
+    open: Option<O>,
+    source: Option<R>,
+}
+
+impl<R: Read, O: FnOnce() -> io::Result<R>> Read for Later<O, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(open) = self.open.take() {
+            self.source = Some(open()?);
+        }
+        self.source.as_mut().map_or(Ok(0), |source| source.read(buffer))
+    }
+}
+
+/// Groups captures of which some continue others ([`lasthop_diagnose::rotated`]): indices into `paths`, each group in order of time.
+///
+/// # Errors
+///
+/// When one cannot be read, or is no capture.
+pub fn continued(access: &Access<'_>, paths: &[&Path]) -> Result<Vec<Vec<usize>>, LinkError> {
+    if paths.len() < 2 {
+        return Ok((0..paths.len()).map(|index| vec![index]).collect());
+    }
+    let mut extents = Vec::with_capacity(paths.len());
+    for path in paths {
+        let file = access.open(path).map_err(|error| LinkError::File { path: path.to_path_buf(), error })?;
+        let extent = extent(file).map_err(|error| LinkError::Capture { path: path.to_path_buf(), error })?;
+        extents.push((path.display().to_string(), extent));
+    }
+    Ok(groups(&extents))
 }
 
 /// Matches the packets of two captures of the same connections.

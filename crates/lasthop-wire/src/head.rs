@@ -1,11 +1,11 @@
 //! Packets of which a capture kept the head only.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
-use etherparse::{IpNumber, Ipv4HeaderSlice, Ipv6Header, Ipv6HeaderSlice};
 use lasthop_proto::packet::{Ecn, Options, Segment};
 use lasthop_proto::seq::Seq;
 
+use crate::ip::{Fragment, Ip, protocol};
 use crate::parse::{Route, flags, options};
 
 /// What is left of a packet's headers, and how long the packet was.
@@ -58,41 +58,27 @@ const TCP_LEN: usize = 20;
 const UDP_LEN: usize = 8;
 
 /// Reads the head of a packet that begins with its IP header and had `len` bytes on the wire, of which `bytes` are left. `None` for all but
-/// unfragmented TCP and UDP without IPv6 extension headers of which at least the fixed part of the transport's header is left.
+/// unfragmented TCP and UDP of which at least the fixed part of the transport's header is left. IP options and IPv6 extension headers are skipped.
 ///
 /// A length field of zero is that of a segment that was still to be cut by an interface: `len` counts then.
 pub fn parse_head(bytes: &[u8], len: u32) -> Option<Head<'_>> {
-    let (addresses, ip_len, said_len, protocol, hop_limit, identification) = match bytes.first()? >> 4 {
-        4 => {
-            let ip = Ipv4HeaderSlice::from_slice(bytes).ok()?;
-            if ip.is_fragmenting_payload() {
-                return None;
-            }
-            let addresses = (IpAddr::V4(ip.source_addr()), IpAddr::V4(ip.destination_addr()));
-            (addresses, ip.slice().len(), u32::from(ip.total_len()), ip.protocol(), ip.ttl(), Some(ip.identification()))
-        }
-        6 => {
-            let ip = Ipv6HeaderSlice::from_slice(bytes).ok()?;
-            let addresses = (IpAddr::V6(ip.source_addr()), IpAddr::V6(ip.destination_addr()));
-            let payload = u32::from(ip.payload_length());
-            let said = if payload == 0 { 0 } else { payload + Ipv6Header::LEN as u32 };
-            (addresses, Ipv6Header::LEN, said, ip.next_header(), ip.hop_limit(), None)
-        }
-        _ => return None,
-    };
-    let total_len = if said_len == 0 { len } else { said_len };
-    let end = bytes.len().min(total_len as usize);
-    let rest = bytes.get(ip_len..end)?;
+    let ip = Ip::read(bytes, len)?;
+    if ip.fragment == Fragment::Whole { head_of(&ip, ip.payload_len) } else { None }
+}
+
+/// Reads the head of a packet from its first fragment; `payload_len` is the length of its whole payload. `None` where [`parse_head`] has none.
+pub fn head_of<'p>(ip: &Ip<'p>, payload_len: u32) -> Option<Head<'p>> {
+    let rest = ip.payload;
     let port = |at: usize| Some(u16::from_be_bytes([*rest.get(at)?, *rest.get(at + 1)?]));
-    let transport = match protocol {
-        IpNumber::TCP => tcp(rest, total_len.checked_sub(ip_len as u32)?)?,
-        IpNumber::UDP => Transport::Udp { payload: rest.get(UDP_LEN..)? },
+    let transport = match ip.protocol {
+        protocol::TCP => tcp(rest, payload_len)?,
+        protocol::UDP => Transport::Udp { payload: rest.get(UDP_LEN..)? },
         _ => return None,
     };
     let route =
-        Route { source: SocketAddr::new(addresses.0, port(0)?), destination: SocketAddr::new(addresses.1, port(2)?) };
-    // The ECN field is the low half of IPv4's second byte, and of IPv6's traffic class, which lies across two.
-    let ecn = if bytes[0] >> 4 == 4 { Ecn::from_bits(bytes[1]) } else { Ecn::from_bits(bytes[1] >> 4) };
+        Route { source: SocketAddr::new(ip.source, port(0)?), destination: SocketAddr::new(ip.destination, port(2)?) };
+    let total_len = ip.total_len.saturating_sub(ip.payload_len).saturating_add(payload_len);
+    let Ip { ecn, hop_limit, identification, .. } = *ip;
     Some(Head { route, ecn, hop_limit, identification, total_len, transport })
 }
 

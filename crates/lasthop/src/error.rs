@@ -32,6 +32,10 @@ pub enum Error {
     TwoCaptures { given: usize },
     #[error("--{flag} takes one capture, not {given}")]
     OneCapture { flag: &'static str, given: usize },
+    #[error("--{flag} reads a capture twice, which standard input does not allow; give a file instead of -")]
+    ReadTwice { flag: &'static str },
+    #[error("- is standard input, which is one capture; give it alone, not among {given} captures")]
+    OneInput { given: usize },
     #[error("--{flag} {}: there is a file already; give another name, or --force to replace it", path.display())]
     There { flag: &'static str, path: PathBuf },
     #[error("--{flag} {}: that is the capture itself; give another name", path.display())]

@@ -287,6 +287,64 @@ fn a_gateways_capture_is_fitted_both_ways() {
     assert!(said.contains("an upload"), "{said}");
 }
 
+/// A capture cut into files at packet boundaries, as programs do that rotate their files, each with a header of its own.
+fn rotate(capture: &[u8], files: usize) -> Vec<Vec<u8>> {
+    let mut blocks = Vec::new();
+    let mut rest = capture;
+    while let Some(len) = rest.get(4..8) {
+        let len = u32::from_le_bytes(len.try_into().unwrap()) as usize;
+        blocks.push(&rest[..len]);
+        rest = &rest[len..];
+    }
+    let is_packet = |block: &&[u8]| block[..4] == [6, 0, 0, 0];
+    let (packets, header): (Vec<&[u8]>, Vec<&[u8]>) = blocks.into_iter().partition(is_packet);
+    let cut = |part: &[&[u8]]| [header.concat(), part.concat()].concat();
+    packets.chunks(packets.len().div_ceil(files)).map(cut).collect()
+}
+
+/// Files in any order are one capture in order of time, with the verdicts of the whole; and so is standard input, and what was compressed.
+#[test]
+fn rotated_files_and_standard_input_say_what_the_whole_does() {
+    let bench = Bench::new();
+    bench.put("link.toml", &scenario(&LINKS[4]));
+    bench.stdout("trace link.toml --scheme E2E-CUBIC --point tower:radio --pcapng whole.pcapng --to '10 s'");
+    let whole = bench.json("diagnose whole.pcapng --json")["captures"][0].clone();
+    for (number, bytes) in rotate(&bench.bytes("whole.pcapng"), 3).into_iter().enumerate() {
+        std::fs::write(bench.path().join(format!("part_{number}.pcapng")), bytes).unwrap();
+    }
+    let files = "part_2.pcapng part_0.pcapng part_1.pcapng";
+    let captures = bench.json(&format!("diagnose {files} --json"))["captures"].clone();
+    assert_eq!(captures.as_array().map(Vec::len), Some(1));
+    assert_eq!((&captures[0]["flows"], &captures[0]["packets"]), (&whole["flows"], &whole["packets"]));
+    assert_eq!(captures[0]["files"], serde_json::json!(["part_0.pcapng", "part_1.pcapng", "part_2.pcapng"]));
+    let alone = bench.json(&format!("diagnose {files} --separately --json"));
+    assert_eq!(alone["captures"].as_array().map(Vec::len), Some(3));
+    let said = bench.stdout(&format!("diagnose {files} --annotate all.pcapng --loss-trace all.csv"));
+    assert!(said.contains("part_0.pcapng to part_2.pcapng (3 files, one capture)"), "{said}");
+    assert_eq!(bench.json("diagnose all.pcapng --json")["captures"][0]["flows"], whole["flows"]);
+    bench.stdout("diagnose whole.pcapng --loss-trace whole.csv");
+    assert_eq!(bench.text("all.csv"), bench.text("whole.csv"));
+    // A file that is cut off ends there, and the next one goes on.
+    let bytes = bench.bytes("part_0.pcapng");
+    std::fs::write(bench.path().join("part_0.pcapng"), &bytes[..bytes.len() - 30]).unwrap();
+    let cut = bench.json(&format!("diagnose {files} --json"))["captures"][0].clone();
+    assert_eq!(cut["packets"].as_u64(), whole["packets"].as_u64().map(|packets| packets - 1));
+    assert!(cut["damage"].as_str().is_some_and(|damage| damage.contains("ends in the midst")), "{}", cut["damage"]);
+    // Standard input.
+    let output = bench.command("diagnose - --json").write_stdin(bench.bytes("whole.pcapng")).output().unwrap();
+    let piped: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(piped["captures"][0]["flows"], whole["flows"]);
+    for (arguments, expected) in [
+        ("diagnose - --annotate new.pcapng", "--annotate reads a capture twice"),
+        ("diagnose - whole.pcapng", "give it alone, not among 2 captures"),
+        ("diagnose --between - whole.pcapng", "give it alone, not among 2 captures"),
+    ] {
+        let output = bench.run(arguments);
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && message.contains(expected), "{arguments}: {message}");
+    }
+}
+
 #[test]
 fn what_cannot_be_done_is_said_in_one_line() {
     let bench = Bench::new();

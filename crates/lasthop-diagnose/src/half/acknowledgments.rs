@@ -25,14 +25,19 @@ impl Half {
             self.unwrap(segment.ack);
         }
         let ack = self.unwrap(segment.ack);
+        if ack >= self.acknowledged {
+            self.window.offered(ack, window);
+            self.rounds.closed(packet.time, self.window.is_closed());
+        }
         if let Some(window) = window {
             self.rounds.allow(packet.time, ack + window);
-            self.zero_windows += u64::from(window == 0 && !self.window_is_zero);
-            self.window_is_zero = window == 0;
         }
+        let probed = self.window.took_probe(ack, self.highest);
+        self.bytes += probed;
+        self.highest += probed;
         if ack > self.highest {
             // The FIN counts one.
-            self.unseen += (ack - self.highest).saturating_sub(1);
+            self.miss(self.highest, ack);
             self.highest = ack;
         }
         let mut best: Option<Sent> = None;
@@ -53,6 +58,7 @@ impl Half {
             }
         }
         if let Some(piece) = best.filter(|_| is_whole) {
+            self.passed.answered(piece.number, packet.time.saturating_sub(piece.time));
             let sample = Sample { sent: piece.time, arrived: packet.time, volume: piece.volume, end: piece.end };
             self.sampled(if waited { self.beyond.without_receivers_timer(sample) } else { sample });
         }
@@ -83,7 +89,7 @@ impl Half {
             }
             first = false;
         }
-        self.gaps.retain(|gap| gap.end > ack);
+        self.miss_gaps(ack);
         self.again.retain(|&seq| seq >= ack);
     }
 
@@ -99,8 +105,7 @@ impl Half {
             });
             // RFC 2883: a first block below the acknowledgment, or inside of the second, is data that came twice.
             if index == 0 && (right <= ack || inside) {
-                let seq = self.wrap(left);
-                self.losses.needless(seq, (right - left) as u32, Needless::ReportedTwice);
+                self.reported_twice(self.wrap(left), (right - left) as u32);
                 continue;
             }
             blocks[index.min(3)] = (left, right);
@@ -151,6 +156,7 @@ impl Half {
 
     /// A piece arrived.
     fn arrived(&mut self, packet: &Packet<'_>, piece: &Sent, edge: Edge, best: &mut Option<Sent>) {
+        self.black_hole.arrived(piece.time, piece.packet_len.min(self.rounds.mss()));
         if piece.passed == 1 {
             let newer = |than: u64| piece.volume > than;
             let last = self.beyond.last().is_none_or(|last| newer(last.volume));

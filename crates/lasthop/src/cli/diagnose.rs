@@ -9,12 +9,15 @@ use super::JsonArgs;
 /// Packet captures, and what to say of them.
 #[derive(Args, Debug)]
 pub struct DiagnoseArgs {
-    /// Captures, pcap or pcapng
+    /// Captures, pcap or pcapng, also gzipped; `-` reads standard input. Files that continue each other are one capture
     #[arg(value_name = "CAPTURE", required = true)]
     pub captures: Vec<PathBuf>,
     /// Two captures of the same connections: what was lost between them, found by matching their packets
     #[arg(long, conflicts_with_all = ["at", "interface", "flow", "annotate", "loss_trace"])]
     pub between: bool,
+    /// Judge each file alone, though files continue each other
+    #[arg(long, conflicts_with = "between")]
+    pub separately: bool,
     /// Where they were taken, seen from whoever sends data [default: found from the capture]
     #[arg(long, value_enum, value_name = "PLACE")]
     pub at: Option<Place>,

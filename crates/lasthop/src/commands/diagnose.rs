@@ -3,16 +3,16 @@
 mod between;
 
 use std::fs::File;
-use std::io::{BufWriter, Write, stdout};
-use std::path::Path;
+use std::io::{BufWriter, Write, stdin, stdout};
+use std::path::{Path, PathBuf};
 
-use lasthop_diagnose::annotate::{AnnotateError, annotate, reason};
+use lasthop_diagnose::annotate::{AnnotateError, annotate_capture, reason};
 use lasthop_diagnose::loss::{Repair, Side};
-use lasthop_diagnose::loss_trace::loss_trace;
+use lasthop_diagnose::loss_trace::loss_trace_of;
 use lasthop_diagnose::words::lines;
 use lasthop_diagnose::{At, Direction, FlowReport, LossReport, Options, Report, Vantage};
 use lasthop_scenario::one_line;
-use lasthop_study::diagnosis::{diagnosed, no_flow, to_json};
+use lasthop_study::diagnosis::{continued, diagnosed_files, diagnosed_stream, no_flow, opened, to_json};
 use lasthop_study::link::{Access, LinkError};
 use serde_json::json;
 
@@ -33,8 +33,12 @@ pub fn execute(args: &DiagnoseArgs) -> Result<(), Error> {
     let options =
         Options { at: args.at.map_or(At::Found, |place| At::Given(vantage(place))), interface: args.interface.clone() };
     let mut values = Vec::new();
-    for (number, path) in args.captures.iter().enumerate() {
-        let report = diagnosed(&Access::DISK, path, &options)?;
+    for (number, files) in captures(args)?.iter().enumerate() {
+        let path = files[0];
+        let report = match path {
+            path if path == Path::new(STANDARD_INPUT) => diagnosed_stream(path, stdin().lock(), &options)?,
+            _ => diagnosed_files(&Access::DISK, files, &options)?,
+        };
         if report.packets == 0 {
             return Err(no_flow(path, &report).into());
         }
@@ -44,24 +48,64 @@ pub fn execute(args: &DiagnoseArgs) -> Result<(), Error> {
             return Err(Error::FlowNumber { given: number, flows: report.flows.len() });
         }
         if let Some(out) = &args.annotate {
-            write_annotated(path, &report, out)?;
+            write_annotated(files, &report, out)?;
         }
         if let Some(out) = &args.loss_trace {
             let (flow, direction) = chosen(path, &report, args.flow)?;
+            let capture = opened(&Access::DISK, files)?;
             let mut file = BufWriter::new(File::create(out).map_err(Error::file(out))?);
-            loss_trace(flow, direction, open(path)?, &mut file).map_err(failed(path, out))?;
+            loss_trace_of(flow, direction, capture, &mut file).map_err(failed(path, out))?;
         }
-        let name = one_line(&path.display().to_string());
+        let names: Vec<String> = files.iter().map(|path| one_line(&path.display().to_string())).collect();
         if args.json.json {
-            values.push(to_json(&name, &report, args.flow.map(|number| number as usize)));
+            let mut value = to_json(&names[0], &report, args.flow.map(|number| number as usize));
+            value["files"] = json!(names);
+            values.push(value);
         } else {
             if number > 0 {
                 writeln!(stdout().lock())?;
             }
-            print(&name, &report, args.flow)?;
+            print(&title(&names), &report, args.flow)?;
         }
     }
     if args.json.json { print_json(&json!({ "captures": values })) } else { Ok(()) }
+}
+
+/// Standard input, as a capture.
+const STANDARD_INPUT: &str = "-";
+
+/// The captures that were given, each with its files in order of time.
+fn captures(args: &DiagnoseArgs) -> Result<Vec<Vec<&Path>>, Error> {
+    let paths: Vec<&Path> = args.captures.iter().map(PathBuf::as_path).collect();
+    if paths.contains(&Path::new(STANDARD_INPUT)) {
+        let flag = [("annotate", &args.annotate), ("loss-trace", &args.loss_trace)];
+        let twice = flag.into_iter().find(|(_, out)| out.is_some()).map(|(flag, _)| flag);
+        return match twice {
+            Some(flag) => Err(Error::ReadTwice { flag }),
+            None if paths.len() > 1 => Err(Error::OneInput { given: paths.len() }),
+            None => Ok(vec![paths]),
+        };
+    }
+    if args.separately {
+        return Ok(paths.into_iter().map(|path| vec![path]).collect());
+    }
+    let groups = continued(&Access::DISK, &paths)?;
+    let groups: Vec<Vec<&Path>> =
+        groups.into_iter().map(|group| group.into_iter().map(|index| paths[index]).collect()).collect();
+    let outputs = [("annotate", &args.annotate), ("loss-trace", &args.loss_trace)];
+    match outputs.into_iter().find(|(_, out)| out.is_some()) {
+        Some((flag, _)) if groups.len() > 1 => Err(Error::OneCapture { flag, given: groups.len() }),
+        _ => Ok(groups),
+    }
+}
+
+/// How a capture of these files is called.
+fn title(names: &[String]) -> String {
+    match names {
+        [name] => name.clone(),
+        [first, .., last] => format!("{first} to {last} ({} files, one capture)", names.len()),
+        [] => String::new(),
+    }
 }
 
 const fn vantage(place: Place) -> Vantage {
@@ -76,7 +120,7 @@ const fn vantage(place: Place) -> Vantage {
 fn check_outputs(args: &DiagnoseArgs) -> Result<(), Error> {
     let outputs = [("annotate", &args.annotate), ("loss-trace", &args.loss_trace)];
     for (flag, path) in outputs.into_iter().filter_map(|(flag, path)| Some((flag, path.as_ref()?))) {
-        if args.captures.len() > 1 {
+        if args.captures.len() > 1 && args.separately {
             return Err(Error::OneCapture { flag, given: args.captures.len() });
         }
         let same = |capture: &Path| Some(std::fs::canonicalize(capture).ok()? == std::fs::canonicalize(path).ok()?);
@@ -91,10 +135,6 @@ fn check_outputs(args: &DiagnoseArgs) -> Result<(), Error> {
     Ok(())
 }
 
-fn open(path: &Path) -> Result<File, Error> {
-    File::open(path).map_err(Error::file(path))
-}
-
 fn failed(capture: &Path, out: &Path) -> impl FnOnce(AnnotateError) -> Error {
     let (capture, out) = (capture.to_owned(), out.to_owned());
     move |error| match error {
@@ -103,9 +143,10 @@ fn failed(capture: &Path, out: &Path) -> impl FnOnce(AnnotateError) -> Error {
     }
 }
 
-fn write_annotated(path: &Path, report: &Report, out: &Path) -> Result<(), Error> {
+fn write_annotated(files: &[&Path], report: &Report, out: &Path) -> Result<(), Error> {
+    let capture = opened(&Access::DISK, files)?;
     let mut file = BufWriter::new(File::create(out).map_err(Error::file(out))?);
-    annotate(report, open(path)?, &mut file).map_err(failed(path, out))
+    annotate_capture(report, capture, &mut file).map_err(failed(files[0], out))
 }
 
 /// The direction whose losses are wanted: of the flow of that number, or the one with most data.

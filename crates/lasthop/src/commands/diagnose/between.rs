@@ -1,6 +1,7 @@
 //! `lasthop diagnose --between`: two captures of the same connections.
 
 use std::io::{Write, stdout};
+use std::path::Path;
 
 use lasthop_diagnose::matched::{Between, Crossing};
 use lasthop_diagnose::words::rate;
@@ -17,6 +18,9 @@ use crate::terminal::{Style, fold, width};
 pub fn execute(args: &DiagnoseArgs) -> Result<(), Error> {
     let [one, other] = args.captures.as_slice() else { return Err(Error::TwoCaptures { given: args.captures.len() }) };
     let paths = [one.as_path(), other.as_path()];
+    if paths.contains(&Path::new("-")) {
+        return Err(Error::OneInput { given: 2 });
+    }
     let found = matched(&Access::DISK, paths)?;
     if args.json.json {
         return print_json(&matched_to_json(paths, &found));

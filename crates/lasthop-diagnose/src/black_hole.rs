@@ -1,0 +1,90 @@
+//! Path-MTU black holes (RFC 2923 §2.1): packets above a size vanish, and nobody tells the sender.
+
+/// Fewer transmissions that vanished tell nothing; and fewer retransmissions among them.
+const FEW: (u32, u32) = (3, 2);
+
+/// Packets above a size of which none arrived, while smaller ones did.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct BlackHole {
+    /// When the first of them was sent.
+    since: Option<i64>,
+    /// Bytes of payload of the smallest that was lost, and of the largest that was sent since then and arrived.
+    smallest_lost: u32,
+    largest_arrived: u32,
+    lost: u32,
+    retransmissions_lost: u32,
+    arrived: u32,
+}
+
+impl BlackHole {
+    /// A packet with `len` bytes of payload was lost that was sent at `time`, of data that had passed `passed` times.
+    pub fn lost(&mut self, time: i64, len: u32, passed: u32) {
+        if self.since.is_none() {
+            *self = Self { since: Some(time), smallest_lost: len, ..Self::default() };
+        }
+        self.smallest_lost = self.smallest_lost.min(len);
+        self.lost += 1;
+        self.retransmissions_lost += u32::from(passed > 1);
+        self.check();
+    }
+
+    /// A packet with `len` bytes of payload arrived that was sent at `time`.
+    pub fn arrived(&mut self, time: i64, len: u32) {
+        if self.since.is_some_and(|since| time > since) {
+            self.largest_arrived = self.largest_arrived.max(len);
+            self.arrived += 1;
+            self.check();
+        }
+    }
+
+    /// Packets of one size were lost and arrived: the size does not decide.
+    fn check(&mut self) {
+        if self.largest_arrived >= self.smallest_lost {
+            *self = Self::default();
+        }
+    }
+
+    /// Whether the size of a packet that was sent at `time` with `len` bytes of payload explains its loss.
+    pub fn explains(&self, time: i64, len: u32) -> bool {
+        let is_certain = self.lost >= FEW.0 && self.retransmissions_lost >= FEW.1 && self.arrived > 0;
+        is_certain && len > self.largest_arrived && self.since.is_some_and(|since| time >= since)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_large_packets_vanish() {
+        let mut hole = BlackHole::default();
+        for passed in 1..5 {
+            hole.lost(i64::from(passed), 1400, passed);
+            assert!(!hole.explains(1, 1400), "nothing smaller arrived");
+        }
+        hole.arrived(9, 536);
+        assert!(hole.explains(1, 1400) && !hole.explains(0, 1400) && !hole.explains(1, 500));
+    }
+
+    #[test]
+    fn a_large_packet_that_arrives_refutes_it() {
+        let mut hole = BlackHole::default();
+        for passed in 1..5 {
+            hole.lost(i64::from(passed), 1400, passed);
+        }
+        hole.arrived(9, 536);
+        hole.arrived(10, 1400);
+        assert!(!hole.explains(1, 1400));
+    }
+
+    #[test]
+    fn what_arrived_before_tells_nothing() {
+        let mut hole = BlackHole::default();
+        hole.lost(5, 1400, 1);
+        hole.arrived(4, 1400);
+        hole.lost(6, 1400, 2);
+        hole.lost(7, 1400, 3);
+        hole.arrived(8, 100);
+        assert!(hole.explains(5, 1400));
+    }
+}

@@ -1,0 +1,196 @@
+//! pcapng files. Options that nobody needs are skipped whatever is in them, as tshark and capinfos do; what is needed to find and date packets is checked.
+
+use std::io::Read;
+
+use super::bytes::{Bytes, Got};
+use super::{CaptureError, Found, Interface, Order, Unit, Way};
+
+const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+const INTERFACE_DESCRIPTION: u32 = 1;
+/// Obsolete since 2014.
+const PACKET: u32 = 2;
+const SIMPLE_PACKET: u32 = 3;
+const ENHANCED_PACKET: u32 = 6;
+/// In front of and behind each block: type and length; length.
+const AROUND: u32 = 12;
+
+/// A pcapng file, in one of its sections.
+pub(super) struct PcapNg {
+    order: Order,
+}
+
+/// What a block is about.
+pub(super) enum Block {
+    /// A new section begins: interfaces are numbered from 0.
+    Section,
+    Interface(Interface),
+    /// A packet, with its interface's number in the section and its time in that interface's units.
+    Packet(Found, Option<u64>, Kept),
+}
+
+/// Whether a block says how many bytes of its packet were kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kept {
+    Said,
+    /// As many as the interface keeps.
+    BySnapLen,
+}
+
+impl PcapNg {
+    /// Reads the first section's header behind its type.
+    pub(super) fn open<R: Read>(file: &mut Bytes<R>, body: &mut Vec<u8>) -> Result<Option<Self>, CaptureError> {
+        let mut this = Self { order: Order::Little };
+        body.clear();
+        let found = file.take(4, body)? == Got::All && this.section(file, body, 0).is_ok();
+        Ok(found.then_some(this))
+    }
+
+    /// Reads the rest of a section's header, whose length is in `body`.
+    fn section<R: Read>(&mut self, file: &mut Bytes<R>, body: &mut Vec<u8>, behind: u64) -> Result<(), CaptureError> {
+        if file.take(4, body)? != Got::All {
+            return Err(CaptureError::Cut { behind });
+        }
+        self.order = match body[4..8] {
+            [0x1a, 0x2b, 0x3c, 0x4d] => Order::Big,
+            [0x4d, 0x3c, 0x2b, 0x1a] => Order::Little,
+            _ => return Err(damaged(behind, "the byte order of a section is unknown")),
+        };
+        let len = self.order.word(body);
+        let rest = len.checked_sub(AROUND).filter(|rest| *rest >= 16);
+        let rest = rest.ok_or_else(|| damaged(behind, "the header of a section is too short"))?;
+        body.clear();
+        self.body(file, body, rest - 4, len, behind)
+    }
+
+    /// Reads a block's body, and the length behind it.
+    fn body<R: Read>(
+        &self,
+        file: &mut Bytes<R>,
+        body: &mut Vec<u8>,
+        rest: u32,
+        len: u32,
+        behind: u64,
+    ) -> Result<(), CaptureError> {
+        let padded = rest.checked_next_multiple_of(4).and_then(|padded| padded.checked_add(4));
+        match padded.and_then(|padded| file.take_said(padded, body)) {
+            Some(Ok(Got::All)) => {}
+            Some(Ok(Got::Nothing | Got::Part)) => return Err(CaptureError::Cut { behind }),
+            Some(Err(error)) => return Err(error),
+            None => return Err(damaged(behind, &format!("the next block would have {len} bytes"))),
+        }
+        let end = body.len() - 4;
+        // Some writers leave the padding out of the length in front, or out of the one behind.
+        if self.order.word(&body[end..]).next_multiple_of(4) != len.next_multiple_of(4) {
+            return Err(damaged(behind, "the two lengths of a block differ"));
+        }
+        body.truncate(end);
+        Ok(())
+    }
+
+    /// Reads on to the next block of interest.
+    pub(super) fn next<R: Read>(
+        &mut self,
+        file: &mut Bytes<R>,
+        body: &mut Vec<u8>,
+        behind: u64,
+    ) -> Result<Option<Block>, CaptureError> {
+        loop {
+            body.clear();
+            match file.take(8, body)? {
+                Got::Nothing => return Ok(None),
+                Got::Part => return Err(CaptureError::Cut { behind }),
+                Got::All => {}
+            }
+            let (kind, len) = (self.order.word(body), self.order.word(&body[4..]));
+            if kind == SECTION_HEADER {
+                body.drain(..4);
+                self.section(file, body, behind)?;
+                return Ok(Some(Block::Section));
+            }
+            let rest = len.checked_sub(AROUND).ok_or_else(|| damaged(behind, "the length of a block is too short"))?;
+            body.clear();
+            self.body(file, body, rest, len, behind)?;
+            match kind {
+                INTERFACE_DESCRIPTION => return self.interface(body, behind).map(Some),
+                PACKET | SIMPLE_PACKET | ENHANCED_PACKET => return self.packet(kind, body, behind).map(Some),
+                _ => {}
+            }
+        }
+    }
+
+    fn interface(&self, body: &[u8], behind: u64) -> Result<Block, CaptureError> {
+        if body.len() < 8 {
+            return Err(damaged(behind, "the description of an interface is too short"));
+        }
+        let mut interface = Interface {
+            name: None,
+            link: u32::from(self.order.short(body)),
+            snap_len: self.order.word(&body[4..]),
+            unit: Unit { resolution: 6, offset: 0 },
+        };
+        for (code, value) in options(&body[8..], self.order) {
+            match (code, value.len()) {
+                (2, 1..) => {
+                    let name = String::from_utf8_lossy(value);
+                    interface.name = Some(name.trim_end_matches('\0').to_owned());
+                }
+                (9, 1) => interface.unit.resolution = value[0],
+                (14, 8) => {
+                    let halves = [self.order.word(value), self.order.word(&value[4..])];
+                    let [high, low] = if self.order == Order::Big { halves } else { [halves[1], halves[0]] };
+                    interface.unit.offset = (u64::from(high) << 32 | u64::from(low)) as i64;
+                }
+                _ => {}
+            }
+        }
+        Ok(Block::Interface(interface))
+    }
+
+    fn packet(&self, kind: u32, body: &[u8], behind: u64) -> Result<Block, CaptureError> {
+        let begin = if kind == SIMPLE_PACKET { 4 } else { 20 };
+        if body.len() < begin {
+            return Err(damaged(behind, "the block of a packet is too short"));
+        }
+        let word = |at: usize| self.order.word(&body[at..]);
+        if kind == SIMPLE_PACKET {
+            let (len, room) = (word(0), body.len() - 4);
+            let data = 4..4 + room.min(len as usize);
+            // It has no options; what is behind the packet is padding.
+            let found = Found { interface: 0, data, len, way: Way::Unknown, options_at: body.len(), order: self.order };
+            return Ok(Block::Packet(found, None, Kept::BySnapLen));
+        }
+        // The obsolete block counts what was dropped beside the interface's number.
+        let interface = if kind == PACKET { u32::from(self.order.short(body)) } else { word(0) };
+        let (kept, len) = (word(12), word(16));
+        let end = begin.saturating_add(kept as usize);
+        if end > body.len() {
+            return Err(damaged(behind, "a packet is longer than its block"));
+        }
+        let options_at = end.next_multiple_of(4);
+        let flags = options(body.get(options_at..).unwrap_or_default(), self.order);
+        let flags = flags.into_iter().find(|(code, value)| *code == 2 && value.len() == 4);
+        let way = match flags.map(|(_, value)| self.order.word(value) & 3) {
+            Some(1) => Way::In,
+            Some(2) => Way::Out,
+            _ => Way::Unknown,
+        };
+        let stamp = u64::from(word(4)) << 32 | u64::from(word(8));
+        let found = Found { interface, data: begin..end, len: len.max(kept), way, options_at, order: self.order };
+        Ok(Block::Packet(found, Some(stamp), Kept::Said))
+    }
+}
+
+/// The options of a block, up to the end, `opt_endofopt`, or the first that is not whole.
+pub(super) fn options(mut rest: &[u8], order: Order) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let code = order.short(rest.get(..2)?);
+        let len = usize::from(order.short(rest.get(2..4)?));
+        let value = rest.get(4..4 + len).filter(|_| code != 0)?;
+        rest = rest.get(4 + len.next_multiple_of(4)..).unwrap_or_default();
+        Some((code, value))
+    })
+}
+
+fn damaged(behind: u64, what: &str) -> CaptureError {
+    CaptureError::Damaged { behind, what: what.to_owned() }
+}

@@ -1,0 +1,240 @@
+//! Packets that a capture has more than once: by mirror ports, at several interfaces or hops, inside and outside of a tunnel, sent again by a Wi-Fi link.
+//!
+//! A copy has the same ends, numbers, timestamps, flags, window and length. What tells it from a retransmission is the IPv4 identification, which senders count
+//! up. Where they do not (0 in packets that must not be fragmented, RFC 6864; IPv6 has none), another hop limit, tag or link address tells it; and where nothing
+//! differs, that it comes sooner than any sender repeats data.
+
+use std::collections::HashMap;
+
+use lasthop_proto::packet::{Flags, Segment};
+use lasthop_wire::{Front, Head, Route};
+use serde::Serialize;
+
+use crate::flow::MOST_ROUTES;
+
+/// Packets that are remembered, by a hash of what a copy shares.
+const SLOTS: usize = 8192;
+/// A copy at another hop, or of another kind, comes within this where identifications tell packets apart, and where they do not: nanoseconds.
+const FORWARDED_WITHIN: [i64; 2] = [1_000_000_000, 50_000_000];
+/// A copy in which nothing differs comes within this, where the identification is the same and tells packets apart.
+const MIRRORED_WITHIN: i64 = 200_000_000;
+/// A copy in which nothing differs, and of which no identification tells, comes within this.
+const AT_ONCE: i64 = 1_000_000;
+
+/// Copies of packets, by what differs. Each copy counts once, by the first of these that holds.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct CopyKinds {
+    /// Packets that the capture has more than once.
+    pub packets: u64,
+    /// Copies in which nothing differs: of a mirror port, or made on the way.
+    pub mirrored: u64,
+    /// Copies with another time to live or hop limit: captured at several hops.
+    pub hops: u64,
+    /// Copies inside or outside of a tunnel.
+    pub tunnels: u64,
+    /// Copies with other VLAN tags or MPLS labels.
+    pub tags: u64,
+    /// Copies between other link addresses.
+    pub addresses: u64,
+    /// Frames that a Wi-Fi link sent again.
+    pub wifi_retries: u64,
+    /// Copies that an interface with offloads cut, or joined, otherwise.
+    pub cut_otherwise: u64,
+}
+
+impl CopyKinds {
+    /// All copies.
+    pub const fn all(&self) -> u64 {
+        self.mirrored + self.hops + self.tunnels + self.tags + self.addresses + self.wifi_retries + self.cut_otherwise
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    hash: u64,
+    time: i64,
+    hop_limit: u8,
+    front: Front,
+    /// Copies so far.
+    copies: u32,
+}
+
+/// What is known of one direction of a connection.
+#[derive(Clone, Copy, Default, Debug)]
+struct Habits {
+    identification: Option<u16>,
+    /// Packets with the identification of the one before, although they are others.
+    stale: u32,
+    fresh: u32,
+    /// The longest delay of a certain copy in which nothing differs.
+    mirrored: Option<i64>,
+    /// When the other direction's last pure acknowledgment passed.
+    answered: i64,
+}
+
+impl Habits {
+    /// Whether identifications tell packets apart.
+    const fn counts(&self) -> bool {
+        self.fresh > self.stale
+    }
+}
+
+/// The last packets, by what makes a TCP packet unique.
+#[derive(Debug)]
+pub(crate) struct Copies {
+    last: Vec<Option<Kept>>,
+    /// Looked up only.
+    habits: HashMap<Route, Habits>,
+    pub(crate) kinds: CopyKinds,
+}
+
+impl Default for Copies {
+    fn default() -> Self {
+        Self { last: vec![None; SLOTS], habits: HashMap::new(), kinds: CopyKinds::default() }
+    }
+}
+
+/// What of a frame decides about copies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Captured<'p, 'h> {
+    pub(crate) head: &'h Head<'p>,
+    pub(crate) segment: &'h Segment,
+    pub(crate) payload_len: u32,
+    pub(crate) front: Front,
+    /// Interface and device: each is a capture of its own.
+    pub(crate) place: (u32, u32),
+    pub(crate) time: i64,
+}
+
+impl Copies {
+    /// Whether the packet went by at this place before.
+    pub(crate) fn knows(&mut self, packet: &Captured<'_, '_>) -> bool {
+        let Captured { head, segment, front, time, .. } = *packet;
+        let hash = hash(packet);
+        let habits = *self.habits(head.route);
+        let slot = &mut self.last[(hash >> 51) as usize];
+        let before = slot.filter(|kept| kept.hash == hash);
+        let late = before.map_or(i64::MAX, |kept| time.saturating_sub(kept.time));
+        let kind = before.and_then(|kept| kind(&kept, head.hop_limit, front));
+        let is_told = head.identification.is_some_and(|id| id != 0) && habits.counts();
+        let is_copy = match kind {
+            None => false,
+            Some(Kind::Mirrored) if is_told => late < MIRRORED_WITHIN,
+            // Acknowledgments that are alike mean something, data that comes again so soon does not.
+            Some(Kind::Mirrored) if packet.payload_len == 0 && !segment.flags.has(Flags::SYN) => {
+                habits.mirrored.is_some_and(|longest| late <= longest.saturating_mul(4).max(AT_ONCE / 100))
+            }
+            Some(Kind::Mirrored) => {
+                late < AT_ONCE && before.is_some_and(|kept| habits.answered < kept.time || habits.mirrored.is_some())
+            }
+            Some(_) => late < FORWARDED_WITHIN[usize::from(!is_told)],
+        };
+        if let (true, Some(kept)) = (is_copy, before) {
+            *slot = Some(Kept { copies: kept.copies + 1, time: kept.time, ..kept });
+            self.count(kind.unwrap_or(Kind::Mirrored), kept.copies);
+            if kind == Some(Kind::Mirrored) {
+                let longest = self.habits(head.route).mirrored.unwrap_or(0).max(late);
+                let back = self.habits(head.route.reversed());
+                back.mirrored = Some(back.mirrored.unwrap_or(0).max(longest));
+                self.habits(head.route).mirrored = Some(longest);
+            }
+            return true;
+        }
+        *slot = Some(Kept { hash, time, hop_limit: head.hop_limit, front, copies: 0 });
+        self.learn(packet);
+        false
+    }
+
+    fn habits(&mut self, route: Route) -> &mut Habits {
+        // Beyond so many directions nothing is learnt of new ones.
+        let route = if self.habits.len() < MOST_ROUTES || self.habits.contains_key(&route) { route } else { NOBODY };
+        self.habits.entry(route).or_default()
+    }
+
+    fn learn(&mut self, packet: &Captured<'_, '_>) {
+        let Captured { head, payload_len, time, .. } = *packet;
+        let habits = self.habits(head.route);
+        if let Some(id) = head.identification {
+            match habits.identification.replace(id) {
+                Some(before) if before == id => habits.stale = habits.stale.saturating_add(1),
+                // A first packet tells nothing: what counts is assumed until it does not.
+                _ => habits.fresh = habits.fresh.saturating_add(1),
+            }
+        }
+        if payload_len == 0 {
+            self.habits(head.route.reversed()).answered = time;
+        }
+    }
+
+    fn count(&mut self, kind: Kind, before: u32) {
+        let kinds = &mut self.kinds;
+        kinds.packets += u64::from(before == 0);
+        let counter = match kind {
+            Kind::Mirrored => &mut kinds.mirrored,
+            Kind::Hops => &mut kinds.hops,
+            Kind::Tunnels => &mut kinds.tunnels,
+            Kind::Tags => &mut kinds.tags,
+            Kind::Addresses => &mut kinds.addresses,
+            Kind::Retries => &mut kinds.wifi_retries,
+        };
+        *counter += 1;
+    }
+}
+
+/// Whoever there is no room for.
+const NOBODY: Route = Route {
+    source: std::net::SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0),
+    destination: std::net::SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0),
+};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Mirrored,
+    Hops,
+    Tunnels,
+    Tags,
+    Addresses,
+    Retries,
+}
+
+/// What differs; `None` cannot be a copy.
+fn kind(kept: &Kept, hop_limit: u8, front: Front) -> Option<Kind> {
+    let before = kept.front;
+    Some(if front.tunnels != before.tunnels {
+        Kind::Tunnels
+    } else if hop_limit != kept.hop_limit {
+        Kind::Hops
+    } else if front.tags != before.tags {
+        Kind::Tags
+    } else if front.is_retry {
+        Kind::Retries
+    } else if front.addresses != before.addresses {
+        Kind::Addresses
+    } else {
+        Kind::Mirrored
+    })
+}
+
+fn hash(packet: &Captured<'_, '_>) -> u64 {
+    let Captured { head, segment, place, .. } = *packet;
+    let stamps = segment.options.timestamps.map_or((0, 0), |stamps| (stamps.val, stamps.ecr));
+    let address = |address: std::net::IpAddr| match address {
+        std::net::IpAddr::V4(address) => u64::from(address.to_bits()),
+        std::net::IpAddr::V6(address) => (address.to_bits() >> 64) as u64 ^ address.to_bits() as u64,
+    };
+    let fields = [
+        u64::from(head.identification.unwrap_or(0)) << 32 | u64::from(segment.seq.0),
+        u64::from(segment.ack.0) << 32 | u64::from(stamps.0),
+        u64::from(stamps.1) << 32 | u64::from(head.total_len),
+        u64::from(head.route.source.port()) << 16 | u64::from(head.route.destination.port()),
+        address(head.route.source.ip()),
+        address(head.route.destination.ip()),
+        u64::from(segment.window) << 16 | u64::from(segment.flags.0),
+        u64::from(place.0) << 32 | u64::from(place.1),
+    ];
+    let blocks =
+        segment.options.sack.as_slice().iter().map(|block| u64::from(block.left.0) << 32 | u64::from(block.right.0));
+    fields.into_iter().chain(blocks).fold(0xcbf2_9ce4_8422_2325_u64, |hash, field| {
+        (hash ^ field).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+    })
+}

@@ -1,0 +1,280 @@
+//! Data that a capture has not seen while it saw what came behind it: lost before the capture, or reordered.
+
+use super::{Half, MOST_GAPS, Needless, Packet, Reduction, Seen, Side, piece};
+use crate::path::{Neighbours, Sample};
+use crate::sent::Around;
+
+/// Data that the capture has missed so far.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gap {
+    seq: u64,
+    pub(super) end: u64,
+    time: i64,
+    /// The packet that showed it.
+    number: u64,
+    stamp: Option<u32>,
+    identification: Option<u16>,
+    around: Around,
+}
+
+/// A sender that counts identifications up goes no further than this from one packet to the next one of a connection.
+const MOST_STEP: u16 = 4096;
+/// So many steps up before identifications tell the order at once; and fewer, at the end of the capture.
+const FEW_STEPS: (u32, u32) = (16, 4);
+/// A retransmission cannot come within this of what showed the gap, where the round trip is not known: nanoseconds.
+const SOON: i64 = 3_000_000;
+/// Timestamps that are alike prove the order where the round trip is so many of their ticks of a millisecond.
+const TICKS: i64 = 4_000_000;
+
+/// A packet without data does not show that more bytes than these are missing: its number may be forged.
+const MOST_SHOWN: u64 = 1 << 20;
+
+/// Whether a sender counts the identifications of its packets up.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Identifications {
+    last: Option<u16>,
+    up: u32,
+    /// Steps down, or none.
+    other: u32,
+}
+
+impl Identifications {
+    fn take(&mut self, identification: Option<u16>) {
+        let Some(id) = identification else { return };
+        if let Some(last) = self.last.replace(id) {
+            let is_up = (1..=MOST_STEP).contains(&id.wrapping_sub(last));
+            let counter = if is_up { &mut self.up } else { &mut self.other };
+            *counter = counter.saturating_add(1);
+        }
+    }
+
+    /// Whether they tell in which order packets were sent.
+    const fn tell(&self, few: u32) -> bool {
+        self.up >= few && self.up >= self.other.saturating_mul(4)
+    }
+}
+
+/// Whether the first identification was given out before the second one.
+fn is_before(first: u16, second: u16) -> bool {
+    (1..=MOST_STEP).contains(&second.wrapping_sub(first))
+}
+
+impl Half {
+    /// Any packet of the sender's passes.
+    pub fn identify(&mut self, identification: Option<u16>) {
+        self.identifications.take(identification);
+    }
+
+    /// Data from `seq` to `end` comes that is new. Returns bytes that are missing before it.
+    pub(super) fn new_data(&mut self, packet: &Packet<'_>, seq: u64, end: u64) -> u64 {
+        let mut neighbours = Neighbours::Arrived;
+        let stamped = packet.stamped.map(|sent| Sample { sent, arrived: packet.time, volume: packet.volume, end });
+        let mut lacking = 0;
+        if seq > self.highest {
+            neighbours = Neighbours::Missing;
+            lacking = self.open_gap(packet, seq, stamped);
+        }
+        if let Some(sample) = stamped {
+            self.before.take(sample, neighbours);
+            self.rounds.queued(Side::Before, self.before.queue(sample));
+        }
+        self.bytes += end - seq;
+        let mut sent = piece(packet, seq, end);
+        sent.refused = self.window.refuses(seq);
+        self.on_the_way.insert(sent);
+        // What fits the window is kept though the rest is not.
+        if sent.refused.is_none()
+            && let Some(edge) = self.window.edge_within(seq, end)
+        {
+            self.on_the_way.cut(edge);
+            let index = self.on_the_way.at(edge);
+            if let Some(rest) = self.on_the_way.get_mut(index) {
+                rest.refused = self.window.refuses(edge);
+            }
+        }
+        self.highest = end;
+        lacking
+    }
+
+    /// A packet shows that data up to `seq` is missing. Returns how many bytes of packets.
+    fn open_gap(&mut self, packet: &Packet<'_>, seq: u64, stamped: Option<Sample>) -> u64 {
+        if self.gaps.len() == MOST_GAPS {
+            self.gaps.pop_front();
+        }
+        let missing = seq - self.highest;
+        // Its headers were lost too: as many packets as would have held it.
+        let mss = u64::from(self.rounds.mss().max(1));
+        let headers = u64::from(packet.wire.saturating_sub(packet.len));
+        let missing = missing + missing.div_ceil(mss) * headers;
+        let after = stamped.map(|sample| Sample { volume: sample.volume + missing, ..sample });
+        self.gaps.push_back(Gap {
+            seq: self.highest,
+            end: seq,
+            time: packet.time,
+            number: packet.number,
+            stamp: packet.segment.options.timestamps.map(|stamps| stamps.val),
+            identification: packet.identification,
+            around: Around { before: self.before.last(), after, missing, row: 0 },
+        });
+        missing
+    }
+
+    /// A packet of the sender's without payload: it may be a keep-alive or a window probe, and its number may show that data before it is missing.
+    pub fn empty(&mut self, packet: &Packet<'_>) {
+        if self.first.is_none() {
+            return;
+        }
+        let seq = self.unwrap(packet.segment.seq);
+        if seq + 1 == self.acknowledged {
+            self.window.asked();
+        } else if self.packets > 0 && (2..MOST_SHOWN).contains(&seq.saturating_sub(self.highest)) {
+            // A FIN counts one, and has no data.
+            self.open_gap(packet, seq, None);
+            self.highest = seq;
+        }
+    }
+
+    /// Whether the data was one that the capture had missed.
+    pub(super) fn fill_gaps(&mut self, packet: &Packet<'_>, seq: u64, end: u64, to_sender: i64) -> bool {
+        let Some(index) = self.gaps.iter().position(|gap| gap.seq < end && seq < gap.end) else { return false };
+        let gap = self.gaps[index];
+        self.gaps.remove(index);
+        let rest = [(gap.seq, seq), (end, gap.end)];
+        for (seq, end) in rest.into_iter().filter(|(seq, end)| seq < end) {
+            self.gaps.push_back(Gap { seq, end, ..gap });
+        }
+        let (from, to) = (seq.max(gap.seq), end.min(gap.end));
+        let sent_before = self.identified(packet, &gap);
+        let is_known = self.identifications.tell(FEW_STEPS.0);
+        if self.was_overtaken(packet, &gap, to_sender) || sent_before == Some(true) && is_known {
+            self.reordered += 1;
+            self.passed.came(gap.number);
+        } else {
+            let repair = self.repair(packet.time, to_sender);
+            let loss = Seen {
+                number: gap.number,
+                repaired_by: packet.number,
+                time: gap.time,
+                seq: self.wrap(from),
+                len: (to - from) as u32,
+                wire: packet.wire,
+                volume: gap.around.after.map_or(0, |after| after.volume),
+                passed: 1,
+                repair,
+                side: Side::Before,
+                around: gap.around,
+                packet_len: packet.len.min(self.rounds.mss()),
+                sent_before,
+            };
+            if let (_, Some(number)) = self.losses.add_part(loss, self.rounds.mss()) {
+                self.reduction = Some(Reduction::Loss(number));
+            }
+        }
+        self.bytes += to - from;
+        if to > self.acknowledged {
+            self.on_the_way.insert(piece(packet, from, to));
+        }
+        true
+    }
+
+    /// An acknowledgment covers data from `seq` to `end` that the capture has not seen.
+    pub(super) fn miss(&mut self, seq: u64, end: u64) {
+        if end - seq <= 1 {
+            return;
+        }
+        self.unseen += end - seq;
+        if self.missed_data.len() == MOST_GAPS {
+            self.missed_data.pop_front();
+        }
+        self.missed_data.push_back((seq, end));
+    }
+
+    /// An acknowledgment up to `ack` covers gaps: what they lack arrived past the capture.
+    pub(super) fn miss_gaps(&mut self, ack: u64) {
+        while let Some(index) = self.gaps.iter().position(|gap| gap.seq < ack) {
+            let gap = self.gaps[index];
+            let end = gap.end.min(ack);
+            self.passed.came(gap.number);
+            self.miss(gap.seq, end);
+            if end < gap.end {
+                self.gaps[index].seq = end;
+            } else {
+                self.gaps.remove(index);
+            }
+        }
+    }
+
+    /// Whether data was acknowledged before the capture had it: the capture has packets in another order than they passed.
+    pub(super) fn captured_late(&mut self, seq: u64, end: u64) -> bool {
+        let Some(index) = self.missed_data.iter().position(|&(from, to)| from <= seq && end <= to) else {
+            return false;
+        };
+        let (from, to) = self.missed_data[index];
+        self.missed_data.remove(index);
+        self.missed_data.extend([(from, seq), (end, to)].into_iter().filter(|(from, to)| from < to));
+        self.unseen = self.unseen.saturating_sub(end - seq);
+        self.bytes += end - seq;
+        self.reordered += 1;
+        true
+    }
+
+    /// Whether a packet that fills a gap was sent before the one that showed it, by its identification.
+    fn identified(&self, packet: &Packet<'_>, gap: &Gap) -> Option<bool> {
+        let (this, that) = packet.identification.zip(gap.identification)?;
+        match (is_before(this, that), is_before(that, this)) {
+            (true, false) => Some(true),
+            (false, true) => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Whether a packet that fills a gap was sent before the one that showed it, by its timestamp or since no retransmission comes so soon.
+    fn was_overtaken(&self, packet: &Packet<'_>, gap: &Gap, to_sender: i64) -> bool {
+        let trip = to_sender.saturating_add(self.beyond.base().unwrap_or(0));
+        let stamp = packet.segment.options.timestamps.map(|stamps| stamps.val);
+        let later = stamp.zip(gap.stamp).map(|(this, that)| this.wrapping_sub(that) as i32);
+        let is_older = match later {
+            Some(0) => packet.stamped.is_some() && trip >= TICKS,
+            Some(ticks) => ticks < 0,
+            None => false,
+        };
+        // The sender hears of a loss a round trip later.
+        let soon = if trip > 0 { trip - trip / 4 } else { SOON };
+        is_older || packet.time.saturating_sub(gap.time) < soon
+    }
+
+    /// Once it is known whether identifications tell the order: what seemed lost and was sent before what showed the gap was reordered. Returns how many packets.
+    pub(super) fn settle_order(&mut self) -> u64 {
+        if !self.identifications.tell(FEW_STEPS.1) {
+            return 0;
+        }
+        let (overtaken, numbers) = self.losses.overtaken();
+        numbers.into_iter().for_each(|number| self.passed.came(number));
+        overtaken
+    }
+
+    /// The receiver reports data twice. Of what was retransmitted the retransmission was needless; what was sent once was duplicated on its way.
+    pub(super) fn reported_twice(&mut self, seq: u32, len: u32) {
+        if !self.losses.needless(seq, len, Needless::ReportedTwice) {
+            self.unexplained += self.rounds.packets(len);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifications_that_count_up_tell_the_order() {
+        let mut counted = Identifications::default();
+        (65_530..65_550_u32).for_each(|id| counted.take(Some(id as u16)));
+        assert!(counted.tell(16) && is_before(65_535, 2) && !is_before(2, 65_535));
+        let mut random = Identifications::default();
+        (0..64_u16).for_each(|number| random.take(Some(number.wrapping_mul(40_503))));
+        assert!(!random.tell(4));
+        let mut constant = Identifications::default();
+        (0..64).for_each(|_| constant.take(Some(0)));
+        assert!(!constant.tell(4));
+    }
+}

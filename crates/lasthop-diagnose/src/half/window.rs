@@ -1,0 +1,114 @@
+//! The receiver's window: probes of a closed one, keep-alives, and data that came beyond it.
+
+use super::{LEAST_TIMEOUT, Packet};
+use crate::sent::Sent;
+
+/// What is known of the window that a receiver offers.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Window {
+    /// Behind the last byte that it takes, as far as the capture tells.
+    edge: Option<u64>,
+    is_closed: bool,
+    /// Data of a probe that is not acknowledged.
+    probe: Option<(u64, u64)>,
+    /// Times at which it was closed.
+    pub closings: u64,
+    /// Packets that asked whether it is open again.
+    pub probes: u64,
+    /// Packets that asked whether the other end is still there.
+    pub keep_alives: u64,
+    /// Packets of data that came beyond the window and were sent again.
+    pub discarded: u64,
+    /// Of these, those that came while it was closed.
+    pub discarded_closed: u64,
+    /// The packet that was counted last.
+    counted: u64,
+}
+
+/// Whether the window was closed when data came beyond it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// It had room for less than came.
+    Full,
+    /// It was closed.
+    Closed,
+}
+
+impl Window {
+    /// Whether it is closed.
+    pub const fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// An acknowledgment offers `window` bytes behind `ack`; `None` where its scale is not known.
+    pub(super) fn offered(&mut self, ack: u64, window: Option<u64>) {
+        let is_closed = window == Some(0);
+        self.closings += u64::from(is_closed && !self.is_closed);
+        self.is_closed = is_closed;
+        self.edge = match window {
+            // A receiver does not take back what it offered (RFC 9293 §3.8.6), unless it closes the window.
+            Some(0) => Some(ack),
+            Some(window) => Some(self.edge.map_or(ack + window, |edge| edge.max(ack + window))),
+            None => None,
+        };
+    }
+
+    /// Whether the receiver has no room for data from `seq` on.
+    pub(super) fn refuses(&self, seq: u64) -> Option<Refused> {
+        self.edge.filter(|edge| seq >= *edge)?;
+        Some(if self.is_closed { Refused::Closed } else { Refused::Full })
+    }
+
+    /// The edge, if it lies within that data.
+    pub(super) fn edge_within(&self, seq: u64, end: u64) -> Option<u64> {
+        self.edge.filter(|edge| seq < *edge && *edge < end)
+    }
+
+    /// Whether a packet with data from `range.0` to `range.1` is a probe: a keep-alive repeats the last byte before (RFC 9293 §3.8.4), a window probe
+    /// brings the first one behind a closed window (§3.8.6.1), or after a silence a whole packet.
+    pub(super) fn takes_probe(
+        &mut self,
+        packet: &Packet<'_>,
+        range: (u64, u64),
+        acknowledged: u64,
+        heard: i64,
+    ) -> bool {
+        let (seq, end) = range;
+        if packet.len <= 1 && end <= acknowledged {
+            self.asked();
+            return true;
+        }
+        let waited = packet.time.saturating_sub(heard) >= LEAST_TIMEOUT;
+        let is_probe = self.is_closed && Some(seq) == self.edge && seq == acknowledged && (packet.len <= 1 || waited);
+        if is_probe {
+            self.probes += 1;
+            self.probe = Some((seq, end));
+        }
+        is_probe
+    }
+
+    /// A packet without data, of the byte before the first one that is not acknowledged.
+    pub(super) fn asked(&mut self) {
+        let counter = if self.is_closed { &mut self.probes } else { &mut self.keep_alives };
+        *counter += 1;
+    }
+
+    /// Bytes of a probe that an acknowledgment up to `ack` takes, where the capture has seen data up to `highest`.
+    pub(super) fn took_probe(&mut self, ack: u64, highest: u64) -> u64 {
+        let taken = self.probe.filter(|(_, end)| *end <= ack).map_or(0, |(_, end)| end.saturating_sub(highest));
+        if self.probe.is_some_and(|(seq, _)| seq < ack) {
+            self.probe = None;
+        }
+        taken
+    }
+
+    /// Data that came beyond the window is sent again.
+    pub(super) fn discard(&mut self, piece: &Sent, refused: Refused) {
+        // Of a packet of which the window took the beginning, the rest counts no packet.
+        if piece.begins && self.counted != piece.number {
+            self.counted = piece.number;
+            self.discarded += 1;
+            self.discarded_closed += u64::from(refused == Refused::Closed);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! From a capture's frames to TCP segments and UDP datagrams, each once.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use lasthop_proto::packet::Segment;
+use lasthop_wire::{Fragment, Head, Ip, Kept, Transport, Unread, head_of, parse_head, peel};
+
+use crate::capture::{Frame, Interface};
+use crate::copies::{Captured, Copies};
+
+/// Maximum number of packets in one frame.
+const MOST_PARTS: usize = 64;
+/// Maximum number of packets whose fragments are awaited.
+const MOST_FRAGMENTED: usize = 64;
+/// Bytes of a first fragment that are kept: IP and TCP headers.
+const HEADERS: usize = 256;
+
+/// What a frame holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Found<'p> {
+    /// A TCP segment.
+    Tcp {
+        head: &'p Head<'p>,
+        segment: Segment,
+        options: Kept,
+        payload_len: u32,
+        /// Number of the device, in captures of all.
+        device: u32,
+    },
+    /// A UDP datagram and what was kept of its payload.
+    Udp { head: &'p Head<'p>, payload: &'p [u8], device: u32 },
+    /// A TCP segment that the capture had before.
+    Copy,
+    /// A fragment of a packet that is not whole so far.
+    Fragment,
+    /// So many fragments belonged to the packet that comes next.
+    Joined(u64),
+    /// Something else.
+    Unread(Unread),
+}
+
+/// Reads frames, and remembers what is needed to know copies and to join fragments.
+#[derive(Debug, Default)]
+pub(crate) struct Packets {
+    pub(crate) copies: Copies,
+    fragmented: VecDeque<Fragmented>,
+}
+
+/// A packet of which fragments came.
+#[derive(Debug)]
+struct Fragmented {
+    key: (IpAddr, IpAddr, u32, u8),
+    /// The first fragment's headers.
+    first: Vec<u8>,
+    /// Bytes of payload of the whole packet.
+    payload_len: Option<u32>,
+    fragments: u64,
+}
+
+impl Packets {
+    /// Tells `each` what a frame holds that was captured at `interface`, at `time` on a clock without jumps.
+    pub(crate) fn read(
+        &mut self,
+        interface: &Interface,
+        frame: &Frame<'_>,
+        time: i64,
+        each: &mut dyn FnMut(Found<'_>),
+    ) {
+        for part in 0..MOST_PARTS {
+            let packet = match peel(interface.link, frame.data, frame.len, part) {
+                Ok(packet) => packet,
+                Err(why) => return each(Found::Unread(why)),
+            };
+            let place = (frame.interface, packet.device);
+            let ip = Ip::read(packet.bytes, packet.len).filter(|ip| ip.fragment != Fragment::Whole);
+            match ip {
+                Some(ip) => match self.join(&ip, packet.bytes) {
+                    Some((first, payload_len, fragments)) => {
+                        each(Found::Joined(fragments));
+                        let ip = Ip::read(&first, first.len() as u32);
+                        let head = ip.as_ref().and_then(|ip| head_of(ip, payload_len));
+                        self.tell(head, packet.front, place, time, each);
+                    }
+                    None => each(Found::Fragment),
+                },
+                None => self.tell(parse_head(packet.bytes, packet.len), packet.front, place, time, each),
+            }
+            if !packet.more {
+                return;
+            }
+        }
+    }
+
+    fn tell(
+        &mut self,
+        head: Option<Head<'_>>,
+        front: lasthop_wire::Front,
+        place: (u32, u32),
+        time: i64,
+        each: &mut dyn FnMut(Found<'_>),
+    ) {
+        let Some(head) = head else { return each(Found::Unread(Unread::CutOff)) };
+        let (head, device) = (&head, place.1);
+        match head.transport {
+            Transport::Udp { payload } => each(Found::Udp { head, payload, device }),
+            Transport::Tcp { segment, options, payload_len } => {
+                let captured = Captured { head, segment: &segment, payload_len, front, place, time };
+                if self.copies.knows(&captured) {
+                    each(Found::Copy);
+                } else {
+                    each(Found::Tcp { head, segment, options, payload_len, device });
+                }
+            }
+        }
+    }
+
+    /// A fragment comes. Returns the first fragment's headers, the whole packet's bytes of payload, and how many fragments it had, once first and last are there.
+    fn join(&mut self, ip: &Ip<'_>, bytes: &[u8]) -> Option<(Vec<u8>, u32, u64)> {
+        let Fragment::Part { id, offset, more } = ip.fragment else { return None };
+        let key = (ip.source, ip.destination, id, ip.protocol);
+        let index = match self.fragmented.iter().position(|packet| packet.key == key) {
+            Some(index) => index,
+            None => {
+                if self.fragmented.len() == MOST_FRAGMENTED {
+                    self.fragmented.pop_front();
+                }
+                self.fragmented.push_back(Fragmented { key, first: Vec::new(), payload_len: None, fragments: 0 });
+                self.fragmented.len() - 1
+            }
+        };
+        let packet = &mut self.fragmented[index];
+        packet.fragments += 1;
+        if offset == 0 {
+            packet.first = bytes[..bytes.len().min(HEADERS)].to_vec();
+        }
+        if !more {
+            packet.payload_len = offset.checked_add(ip.payload_len);
+        }
+        if packet.first.is_empty() {
+            return None;
+        }
+        let payload_len = packet.payload_len?;
+        let packet = self.fragmented.remove(index)?;
+        Some((packet.first, payload_len, packet.fragments))
+    }
+}
