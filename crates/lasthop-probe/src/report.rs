@@ -1,8 +1,15 @@
 //! What a measurement comes to, for people and programs.
 
+pub mod behaviour;
+mod form;
+
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+pub use behaviour::BehaviourReport;
+pub use form::{
+    Bound, ClassReport, DelayReport, DirectionReport, Estimate, LoadReport, LossReport, MediumReport, QueueReport,
+    Report, RunReport,
+};
 
 use crate::client::{Measured, Way};
 use crate::estimate::{
@@ -18,175 +25,6 @@ const POINTS: usize = 400;
 /// A queue that explains less than this part of what packets waited under load, and so many seconds less, is none: somebody else's packets waited as well.
 const EXPLAINED: f64 = 1.0 / 3.0;
 const UNEXPLAINED: f64 = 0.01;
-
-/// A number with its 95 % interval.
-#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
-pub struct Estimate {
-    /// The number.
-    pub value: f64,
-    /// Its 95 % interval, where there is one.
-    pub interval: Option<[f64; 2]>,
-}
-
-/// Delays beyond the least, in milliseconds.
-#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
-pub struct DelayReport {
-    /// Without load: half of the packets took no longer.
-    pub median_ms: f64,
-    /// 95 % of them.
-    pub p95_ms: f64,
-    /// 99 % of them.
-    pub p99_ms: f64,
-    /// While the queue was filled: 95 % of the packets took no longer.
-    pub loaded_p95_ms: Option<f64>,
-    /// The longest while it was filled.
-    pub loaded_most_ms: Option<f64>,
-}
-
-/// What bounds a queue.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-#[serde(rename_all = "kebab-case")]
-pub enum Bound {
-    /// Packets of any size.
-    Packets,
-    /// Bytes.
-    Bytes,
-    /// Not found out.
-    Unknown,
-}
-
-/// What was found of a queue.
-#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
-pub struct QueueReport {
-    /// Packets that wait.
-    pub packets: u32,
-    /// Bytes of these packets, IP headers included.
-    pub bytes: u64,
-    /// What they come to at the link's rate.
-    pub milliseconds: f64,
-    /// Bytes of each: of a full packet where packets are what bounds it, else of those that filled it.
-    pub packet_bytes: u16,
-    /// Whether it was filled; otherwise it holds this or more.
-    pub filled: bool,
-    /// What bounds it.
-    pub bound: Bound,
-}
-
-/// Losses of some packets.
-#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct LossReport {
-    /// Packets.
-    pub packets: u64,
-    /// Of these, lost.
-    pub lost: u64,
-    /// Lost over sent, 0 to 1.
-    pub share: Estimate,
-}
-
-/// Runs of lost packets.
-#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct RunReport {
-    /// How many.
-    pub runs: u64,
-    /// Mean length in packets; 0 without any.
-    pub mean: Estimate,
-    /// The longest.
-    pub longest: u32,
-    /// How many there were of each length.
-    pub lengths: BTreeMap<u32, u64>,
-}
-
-/// Packets of one size, or of one code point.
-#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct ClassReport {
-    /// Bytes with the IP header, or the code point.
-    pub class: u16,
-    /// With which code point they arrived, in most cases.
-    pub arrives_as: Option<u8>,
-    /// What was lost.
-    pub loss: LossReport,
-    /// The median delay beyond the least of all, in milliseconds.
-    pub median_ms: Option<f64>,
-}
-
-/// One direction.
-#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct DirectionReport {
-    /// The narrowest link's rate in bits a second, IP headers included.
-    pub rate_bps: Estimate,
-    /// Whether the rate may be greater: trains came as fast as they were sent.
-    pub rate_is_lower_bound: bool,
-    /// Delays.
-    pub delay: DelayReport,
-    /// The queue, where it was sought.
-    pub queue: Option<QueueReport>,
-    /// Losses below the rate.
-    pub loss: LossReport,
-    /// Losses while the queue was filled.
-    pub loss_loaded: LossReport,
-    /// Runs of losses below the rate.
-    pub runs: RunReport,
-    /// Packets that came behind one sent later, of those that arrived.
-    pub reordered: u64,
-    /// Packets that came again.
-    pub duplicates: u64,
-    /// By size, below the rate.
-    pub sizes: Vec<ClassReport>,
-    /// By code point (DSCP), below the rate.
-    pub code_points: Vec<ClassReport>,
-    /// The largest packet that arrived unfragmented, in bytes with the IP header.
-    pub path_mtu: Option<u16>,
-    /// The next larger size that was tried, and did not arrive.
-    pub too_big: Option<u16>,
-    /// Bytes sent in all, IP headers included.
-    pub sent_bytes: u64,
-    /// Of the capacity, what was used behind the first two seconds.
-    pub used_share: f64,
-    /// Datagrams that the receiver's own kernel dropped: they look lost.
-    pub receiver_dropped: u32,
-    /// The receiver's clock ran so much faster, in millionths.
-    pub clock_drift_ppm: f64,
-    /// The file with losses packet by packet, as `lasthop fit` reads it.
-    pub trace: String,
-}
-
-/// A medium on which both ways take turns.
-#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
-pub struct MediumReport {
-    /// Bits a second while a frame is on the air: down, up.
-    pub rate_bps: [f64; 2],
-    /// How long each frame takes beside its bytes, in microseconds; not found where there is none, and then part of the rates.
-    pub frame_overhead_us: Option<f64>,
-    /// How long it takes from a frame of one end to one of the other, beside that, in microseconds.
-    pub turnaround_us: f64,
-}
-
-/// All of it.
-#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct Report {
-    /// The form's version.
-    pub lasthop_probe: u32,
-    /// The other end.
-    pub server: String,
-    /// How long it took.
-    pub seconds: f64,
-    /// The least round trip, less the time on the air both ways.
-    pub base_rtt_ms: f64,
-    /// The least round trip of a ping.
-    pub least_rtt_ms: f64,
-    /// 95 % of the pings took no longer.
-    pub p95_rtt_ms: f64,
-    /// Half of `base_rtt_ms`: clocks that differ cannot tell the two ways apart.
-    pub one_way_delay_ms: f64,
-    /// Both ways were seen to take turns on one medium; where there is none, they were not.
-    pub half_duplex: Option<MediumReport>,
-    /// To the caller.
-    pub down: DirectionReport,
-    /// From the caller.
-    pub up: DirectionReport,
-    /// What to mind.
-    pub remarks: Vec<String>,
-}
 
 /// A report with what pictures and traces are made of.
 pub struct Analysis {
@@ -207,7 +45,7 @@ fn loss_of(packets: &[&Packet]) -> LossReport {
     let lost: Vec<bool> = packets.iter().map(|packet| packet.arrived.is_none()).collect();
     let found = losses(&lost);
     let share = Estimate { value: found.share, interval: Some(found.interval) };
-    LossReport { packets: found.packets, lost: found.lost, share }
+    LossReport { packets: found.packets, lost: found.lost, share: Some(share) }
 }
 
 /// Makes numbers of what was measured. `None` where a direction has no rate.
@@ -256,10 +94,11 @@ pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
         lasthop_probe: VERSION,
         server: server.to_owned(),
         seconds: (seconds * 100.0).round() / 100.0,
-        base_rtt_ms: milliseconds(base),
+        base_rtt_ms: Some(milliseconds(base)),
         least_rtt_ms: milliseconds(least),
+        median_rtt_ms: quantile(&mut trips, 0.5).map(milliseconds),
         p95_rtt_ms: milliseconds(p95),
-        one_way_delay_ms: milliseconds(base / 2.0),
+        one_way_delay_ms: Some(milliseconds(base / 2.0)),
         half_duplex: half_duplex.map(MediumReport::from),
         down,
         up,
@@ -307,7 +146,7 @@ fn direction(
         *lengths.entry(*run).or_insert(0) += 1;
     }
     let base = delays.map_or(0.0, |delays| delays.base);
-    let known = Known { rate: air, base, loss: loss.share.value };
+    let known = Known { rate: air, base, loss: loss.share.map_or(0.0, |share| share.value) };
     let filling = if bound {
         let base = self::delays(log, rate.rate).map_or(0.0, |delays| delays.base);
         Known { rate: rate.rate, base, ..known }
@@ -345,9 +184,10 @@ fn direction(
     };
     let path_mtu = ladder(true).max();
     DirectionReport {
-        rate_bps: Estimate { value: rate.rate.round(), interval },
+        rate_bps: Some(Estimate { value: rate.rate.round(), interval }),
         rate_is_lower_bound: bound,
         delay,
+        longest_load: None,
         queue: queue.map(|queue| queue.report),
         loss,
         loss_loaded: loss_of(&loaded),
@@ -359,12 +199,13 @@ fn direction(
         },
         reordered: log.reordered().into(),
         duplicates: log.duplicates.into(),
+        behaviour: BehaviourReport::default(),
         sizes: classes(&unloaded, known, |packet| (packet.purpose == Purpose::Stream).then_some(packet.size)),
         code_points: classes(&unloaded, known, |packet| Some(packet.dscp[0].into())),
         path_mtu,
         too_big: LADDER.into_iter().find(|size| path_mtu.is_some_and(|mtu| *size > mtu)),
         sent_bytes: log.packets.iter().map(|packet| u64::from(packet.size)).sum(),
-        used_share: if last > settled { used / (last - settled) / rate.rate } else { 0.0 },
+        used_share: Some(if last > settled { used / (last - settled) / rate.rate } else { 0.0 }),
         receiver_dropped,
         clock_drift_ppm: (drift * 1e7).round() / 10.0,
         trace: format!("{way}.csv"),
