@@ -8,6 +8,7 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
+use common::shape::Shape;
 use common::{Turns, Way, client, run, run_in_turns, server};
 use lasthop_fit::{Family, fit, read};
 use lasthop_probe::client::Way as Direction;
@@ -63,7 +64,7 @@ fn draw(draws: &mut Stream) -> (Way, Truth) {
         }
     };
     let delay = Duration::from_secs_f64(delay / 1e3);
-    (Way { rate, delay, queue, errors }, truth)
+    (Way { rate, delay, queue, errors, shape: Shape::default() }, truth)
 }
 
 #[derive(Default)]
@@ -90,7 +91,8 @@ fn half_duplex(links: u64, seed: u64) {
         let (up, _) = draw(&mut draws);
         let up = Way { delay: down.delay, rate: down.rate * between(&mut draws, 0.5, 2.0), ..up };
         let mut microseconds = |low, high| Duration::from_secs_f64(between(&mut draws, low, high) / 1e6);
-        let turns = Turns { frame_overhead: microseconds(20.0, 600.0), turnaround: microseconds(1.0, 300.0) };
+        let turns =
+            Turns { frame_overhead: microseconds(20.0, 600.0), turnaround: microseconds(1.0, 300.0), aggregate: None };
         let ways = [down, up];
         let told = run_in_turns(client(60, link + 1), server(), &ways, turns, seed.wrapping_mul(1000) + link);
         let report = told.outcome.ok().and_then(|()| analyse(told.measured.clone(), "there")).map(|it| it.report);

@@ -18,6 +18,14 @@ const TRAIN: u16 = 16;
 const TRAINS_SHARE: f64 = 0.4;
 /// Times at which a queue may be filled.
 const OVERLOADS: usize = 7;
+/// When loads are sent, in parts of the time, and of what trains may take how much each takes; together no more packets than these.
+const LOADS: [(f64, f64); 2] = [(0.02, 0.10), (0.93, 0.25)];
+const LONGEST_LOAD: f64 = 4096.0;
+/// Of the rate, a load has so much: it fills no queue.
+const PACED: f64 = 0.85;
+/// Packets of the load that checks what the first trains say, and how long it may take at the rate that these say.
+const CHECKED: [f64; 2] = [16.0, 128.0];
+const CHECK_LASTS: f64 = 0.05;
 /// Bytes a second of pings and the like, and of what is told for each packet of the stream.
 const PINGS: f64 = 1_300.0;
 const TOLD: f64 = 8.0;
@@ -97,8 +105,44 @@ impl Plan {
         (0..trains).for_each(|number| step((number as f64 + 0.3 + 0.4 * later) / trains as f64, Purpose::Capacity));
         (0..OVERLOADS).for_each(|number| step(0.06 + 0.13 * (number as f64 + later), Purpose::Overload));
         [0.3, 0.6].into_iter().for_each(|share| step(share, Purpose::Ladder));
+        LOADS.into_iter().for_each(|(share, _)| step(share + 0.05 * later, Purpose::Load));
         plan.steps.sort_by_key(|step| step.at);
         plan
+    }
+
+    /// The trains of a load, one behind the other, at a little less than `rate`; `number` of them went before.
+    pub(crate) fn load(&mut self, rate: f64, number: usize) -> Vec<Train> {
+        let Some((_, share)) = LOADS.get(number) else { return Vec::new() };
+        let size = self.path.mtu;
+        let rate = (PACED * rate).min(self.path.limit);
+        let room = (share * self.budget).min(0.9 * self.left) / f64::from(size);
+        let mut packets = room.min(LONGEST_LOAD) as u16;
+        let gap = Duration::from_secs_f64(8.0 * f64::from(size) / rate);
+        let mut trains = Vec::new();
+        while packets > 0 {
+            let train = Train { count: packets.min(LONGEST_TRAIN), size, gap };
+            packets -= train.count;
+            trains.extend(self.pay(train));
+        }
+        trains
+    }
+
+    /// The load that checks a `rate` that short trains say, before there is a plan: link layers that send several packets as one frame deliver trains faster
+    /// than what lasts.
+    pub(crate) fn check(rate: f64, limit: f64, size: u16) -> Train {
+        let [least, most] = CHECKED;
+        let count = (CHECK_LASTS * rate / 8.0 / f64::from(size)).clamp(least, most) as u16;
+        let gap = if limit >= 1e9 { 0.0 } else { 8.0 * f64::from(size) / limit };
+        Train { count, size, gap: Duration::from_secs_f64(gap) }
+    }
+
+    /// Goes on at a lower rate, for `span` yet.
+    pub(crate) fn slow_down(&mut self, rate: f64, span: Duration) -> Stream {
+        let path = Path { rate, ..self.path };
+        let slower = Self::new(path, span, self.stream.seed.wrapping_add(1), 0.0);
+        (self.path, self.stream) = (path, slower.stream);
+        (self.budget, self.left) = (self.budget.min(slower.budget), self.left.min(slower.left));
+        self.stream
     }
 
     /// Sizes of the packets that fill the queue: the usual one, and another that tells packets from bytes.

@@ -1,11 +1,15 @@
 //! What a measurement comes to, for people and programs.
 
 pub mod behaviour;
+mod findings;
 mod form;
+mod queues;
 
 use std::collections::BTreeMap;
 
 pub use behaviour::BehaviourReport;
+use behaviour::{HalfDuplexMedium, Quantity};
+use findings::{Findings, findings};
 pub use form::{
     Bound, ClassReport, DelayReport, DirectionReport, Estimate, LoadReport, LossReport, MediumReport, QueueReport,
     Report, RunReport,
@@ -13,8 +17,8 @@ pub use form::{
 
 use crate::client::{Measured, Way};
 use crate::estimate::{
-    Capacity, Delays, HalfDuplex, Known, Log, Overload, Packet, Purpose, QueueFound, QueueLimit, air_rate, capacity,
-    delays, drift, half_duplex, losses, quantile, queue, queue_kind, runs,
+    Delays, HalfDuplex, Known, Log, Packet, Purpose, air_rate, capacity, delays, drift, edge, half_duplex, losses,
+    quantile, runs,
 };
 use crate::order::LADDER;
 
@@ -22,9 +26,6 @@ use crate::order::LADDER;
 const VERSION: u32 = 1;
 /// Points of a picture of delays.
 const POINTS: usize = 400;
-/// A queue that explains less than this part of what packets waited under load, and so many seconds less, is none: somebody else's packets waited as well.
-const EXPLAINED: f64 = 1.0 / 3.0;
-const UNEXPLAINED: f64 = 0.01;
 
 /// A report with what pictures and traces are made of.
 pub struct Analysis {
@@ -35,6 +36,8 @@ pub struct Analysis {
     delays: [Option<Delays>; 2],
     /// Bits a second at which packets are on the air.
     air: [f64; 2],
+    /// Times in which losses may be due to the probe's own packets.
+    excluded: [Vec<[f64; 2]>; 2],
 }
 
 fn milliseconds(seconds: f64) -> f64 {
@@ -48,14 +51,16 @@ fn loss_of(packets: &[&Packet]) -> LossReport {
     LossReport { packets: found.packets, lost: found.lost, share: Some(share) }
 }
 
-/// Makes numbers of what was measured. `None` where a direction has no rate.
+/// Makes numbers of what was measured. `None` where nothing arrived in a direction.
 pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
-    let rates = [capacity(&measured.logs[0])?, capacity(&measured.logs[1])?];
     let Measured { logs, round_trips, ping, limits, overruns, others, seconds, settled, stopped } = measured;
-    let limited = [0, 1].map(|at| rates[at].rate > 0.9 * limits[at]);
-    let bounds = [0, 1].map(|at| limited[at] || rates[at].by_sender);
+    if logs.iter().any(|log| !log.packets.iter().any(|packet| packet.arrived.is_some())) {
+        return None;
+    }
+    let rates = logs.each_ref().map(|log| capacity(log).map_or(f64::INFINITY, |found| found.rate));
+    let limited = [0, 1].map(|at| rates[at] > 0.9 * limits[at]);
     // How long packets are on the air is not known then: the smallest ones tell of the clocks.
-    let mut drifts = [0, 1].map(|at| drift(&logs[at], if bounds[at] { f64::INFINITY } else { rates[at].rate }));
+    let mut drifts = [0, 1].map(|at| drift(&logs[at], if limited[at] { f64::INFINITY } else { rates[at] }));
     // What one clock gains the other loses; both ways see the same drift.
     let both = (drifts[0] - drifts[1]) / 2.0;
     drifts = [both, -both];
@@ -65,16 +70,16 @@ pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
         index += 1;
         log
     });
-    let air = [0, 1].map(|at| if bounds[at] { air_rate(&logs[at], rates[at].rate) } else { rates[at].rate });
+    let mut found = [0, 1].map(|at| findings(&logs[at], limits[at]));
+    let air = [0, 1].map(|at| match &found[at] {
+        Findings { lower_bound: true, rate: Some(rate), .. } => air_rate(&logs[at], rate.value),
+        found => found.air,
+    });
     let delays = [0, 1].map(|at| delays(&logs[at], air[at]));
+    let half_duplex = medium(&logs, &mut found);
+    let (least, base) = base(&logs, &mut found, air, half_duplex, &round_trips, ping);
     let mut trips = round_trips;
-    let least = quantile(&mut trips, 0.0).unwrap_or(0.0);
     let p95 = quantile(&mut trips, 0.95).unwrap_or(0.0);
-    let half_duplex = half_duplex([&logs[0], &logs[1]], rates);
-    let on_air = half_duplex.map_or(air, |medium| medium.rates);
-    let overhead = half_duplex.and_then(|medium| medium.frame_overhead).unwrap_or(0.0);
-    let pinged: f64 = on_air.iter().map(|rate| 8.0 * f64::from(ping) / rate + overhead).sum();
-    let base = (least - pinged).max(0.0);
     let mut remarks = Vec::new();
     if others > 0 {
         remarks.push(format!(
@@ -84,27 +89,102 @@ pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
     if stopped {
         remarks.push(format!("stopped after {seconds:.0} s: what was measured until then"));
     }
-    let direction = |at: usize, remarks: &mut Vec<String>| {
-        let (limited, bound) = (limited[at], bounds[at]);
-        let side = Side { rate: rates[at], limited, bound, air: air[at], delays: delays[at], settled: settled[at] };
-        direction(Way::BOTH[at], &logs[at], side, overruns[at], drifts[at], remarks)
-    };
-    let (down, up) = (direction(0, &mut remarks), direction(1, &mut remarks));
-    let report = Report {
+    let excluded = found.each_ref().map(|found| found.excluded.clone());
+    let mut at = 0;
+    let [down, up] = found.map(|found| {
+        let side =
+            Side { air: air[at], delays: delays[at], settled: settled[at], dropped: overruns[at], drift: drifts[at] };
+        let report = direction(Way::BOTH[at], &logs[at], side, found, &mut remarks);
+        at += 1;
+        report
+    });
+    let mut report = Report {
         lasthop_probe: VERSION,
         server: server.to_owned(),
         seconds: (seconds * 100.0).round() / 100.0,
-        base_rtt_ms: Some(milliseconds(base)),
+        base_rtt_ms: base.map(milliseconds),
         least_rtt_ms: milliseconds(least),
         median_rtt_ms: quantile(&mut trips, 0.5).map(milliseconds),
         p95_rtt_ms: milliseconds(p95),
-        one_way_delay_ms: Some(milliseconds(base / 2.0)),
+        one_way_delay_ms: base.map(|base| milliseconds(base / 2.0)),
         half_duplex: half_duplex.map(MediumReport::from),
         down,
         up,
         remarks,
     };
-    Some(Analysis { report, logs, delays, air })
+    if let Some(medium) = report.half_duplex {
+        let MediumReport { rate_bps, frame_overhead_us, turnaround_us } = medium;
+        let part = |at: usize| Some(HalfDuplexMedium { rate_bps: rate_bps[at], frame_overhead_us, turnaround_us });
+        (report.down.behaviour.half_duplex, report.up.behaviour.half_duplex) = (part(0), part(1));
+    }
+    Some(Analysis { report, logs, delays, air, excluded })
+}
+
+/// The medium on which both ways take turns, where both are such that trains which meet show it.
+fn medium(logs: &[Log; 2], found: &mut [Findings; 2]) -> Option<HalfDuplex> {
+    let met = logs.iter().all(|log| log.of(Purpose::Both).next().is_some());
+    if let (true, [Some(down), Some(up)]) =
+        (found.iter().all(|found| found.steady), found.each_ref().map(|found| found.short))
+    {
+        return half_duplex([&logs[0], &logs[1]], [down, up]);
+    }
+    if met {
+        for found in found {
+            found.unknown(
+                Quantity::HalfDuplex,
+                "trains of both ways at once tell it only where packets arrive evenly and at one rate",
+            );
+        }
+    }
+    None
+}
+
+/// The least round trip of a ping in seconds, and the round trip without the time on the air, where delays have a least value.
+fn base(
+    logs: &[Log; 2],
+    found: &mut [Findings; 2],
+    air: [f64; 2],
+    half_duplex: Option<HalfDuplex>,
+    round_trips: &[f64],
+    ping: u16,
+) -> (f64, Option<f64>) {
+    let least = round_trips.iter().copied().min_by(f64::total_cmp).unwrap_or(0.0);
+    let on_air = half_duplex.map_or(air, |medium| medium.rates);
+    let overhead = half_duplex.and_then(|medium| medium.frame_overhead).unwrap_or(0.0);
+    let pinged: f64 = on_air.iter().map(|rate| 8.0 * f64::from(ping) / rate + overhead).sum();
+    let edges = [0, 1].map(|at| {
+        let overtaken = found[at].overtaken.as_ref();
+        // As many as overtake others overtake none by chance.
+        let astray = overtaken.map_or(0.0, |overtaken| (2.0 * overtaken.share).min(0.5));
+        let ahead = overtaken.map(|overtaken| overtaken.ahead.as_slice());
+        edge(&logs[at], air[at], ahead, astray)
+    });
+    if round_trips.is_empty() {
+        found.iter_mut().for_each(|found| found.unknown(Quantity::BaseDelay, "no ping was answered"));
+        return (0.0, None);
+    }
+    let blurred = [0, 1].map(|at| edges[at].is_some_and(|edge| !edge.sharp));
+    if blurred[0] || blurred[1] {
+        let way = match blurred {
+            [true, true] => "either way",
+            [true, false] => "down",
+            _ => "up",
+        };
+        let reason = format!(
+            "delays {way} vary and have no least value; the least round trip was {} ms, half of the pings took no longer than {} ms",
+            milliseconds(least),
+            milliseconds(quantile(&mut round_trips.to_vec(), 0.5).unwrap_or(0.0))
+        );
+        found.iter_mut().for_each(|found| found.unknown(Quantity::BaseDelay, reason.clone()));
+        return (least, None);
+    }
+    let pings = (least - pinged).max(0.0);
+    let reorders = found.iter().any(|found| found.overtaken.is_some());
+    match edges {
+        // A packet that skips the delay of all others, as reordering by netem does, says nothing of that delay.
+        [Some(down), Some(up)] if reorders => (least, Some((down.least + up.least).max(pings))),
+        _ => (least, Some(pings)),
+    }
 }
 
 impl From<HalfDuplex> for MediumReport {
@@ -119,24 +199,16 @@ impl From<HalfDuplex> for MediumReport {
 }
 
 struct Side {
-    rate: Capacity,
-    limited: bool,
-    bound: bool,
     air: f64,
     delays: Option<Delays>,
     settled: f64,
+    dropped: u32,
+    drift: f64,
 }
 
-fn direction(
-    way: Way,
-    log: &Log,
-    side: Side,
-    receiver_dropped: u32,
-    drift: f64,
-    remarks: &mut Vec<String>,
-) -> DirectionReport {
-    let Side { rate, limited, bound, air, delays, settled } = side;
-    let unloaded = log.unloaded();
+fn direction(way: Way, log: &Log, side: Side, mut found: Findings, remarks: &mut Vec<String>) -> DirectionReport {
+    let Side { air, delays, settled, dropped: receiver_dropped, drift } = side;
+    let unloaded: Vec<&Packet> = log.unloaded().into_iter().filter(|packet| found.counts(packet)).collect();
     let loss = loss_of(&unloaded);
     let loaded: Vec<&Packet> = log.of(Purpose::Overload).collect();
     let lost: Vec<bool> = unloaded.iter().map(|packet| packet.arrived.is_none()).collect();
@@ -147,17 +219,9 @@ fn direction(
     }
     let base = delays.map_or(0.0, |delays| delays.base);
     let known = Known { rate: air, base, loss: loss.share.map_or(0.0, |share| share.value) };
-    let filling = if bound {
-        let base = self::delays(log, rate.rate).map_or(0.0, |delays| delays.base);
-        Known { rate: rate.rate, base, ..known }
-    } else {
-        known
-    };
-    // How far the found rate may be off says nothing of how far the path's may be.
-    let interval = (!bound).then(|| rate.interval.map(f64::round));
-    if limited {
+    if found.limited {
         remarks.push(format!("{way}: --max-rate bounds what was found; the rate may be greater"));
-    } else if rate.by_sender {
+    } else if found.lower_bound {
         remarks.push(format!("{way}: trains came as fast as they were sent; the rate may be greater"));
     }
     if receiver_dropped > 0 {
@@ -171,11 +235,7 @@ fn direction(
         loaded_p95_ms: delays.and_then(|delays| delays.loaded_p95).map(milliseconds),
         loaded_most_ms: delays.and_then(|delays| delays.loaded_most).map(milliseconds),
     };
-    let queue = queue_of(log, filling).filter(|queue| {
-        let doubt = delays.and_then(|delays| doubt(queue, &delays));
-        remarks.extend(doubt.as_ref().map(|doubt| format!("{way}: others used the path or its ends: {}", doubt.words)));
-        doubt.is_none_or(|doubt| doubt.queue_stands)
-    });
+    let queue = queues::queue(way, log, known, delays, &mut found, remarks);
     let last = log.packets.iter().map(|packet| packet.sent).fold(settled, f64::max);
     let later = log.packets.iter().filter(|packet| packet.sent > settled);
     let used = later.map(|packet| u64::from(packet.size)).sum::<u64>() as f64 * 8.0;
@@ -183,13 +243,15 @@ fn direction(
         log.of(Purpose::Ladder).filter(move |packet| packet.arrived.is_some() == arrived).map(|packet| packet.size)
     };
     let path_mtu = ladder(true).max();
+    let hidden = found.behaviour.unknown.iter().any(|unknown| unknown.quantity == Quantity::Loss);
+    let shown = |loss: LossReport| if hidden { LossReport { share: None, ..loss } } else { loss };
     DirectionReport {
-        rate_bps: Some(Estimate { value: rate.rate.round(), interval }),
-        rate_is_lower_bound: bound,
+        rate_bps: found.rate,
+        rate_is_lower_bound: found.lower_bound,
         delay,
-        longest_load: None,
-        queue: queue.map(|queue| queue.report),
-        loss,
+        longest_load: found.longest,
+        queue,
+        loss: shown(loss),
         loss_loaded: loss_of(&loaded),
         runs: RunReport {
             runs: runs.lengths.len() as u64,
@@ -199,84 +261,17 @@ fn direction(
         },
         reordered: log.reordered().into(),
         duplicates: log.duplicates.into(),
-        behaviour: BehaviourReport::default(),
+        behaviour: found.behaviour,
         sizes: classes(&unloaded, known, |packet| (packet.purpose == Purpose::Stream).then_some(packet.size)),
         code_points: classes(&unloaded, known, |packet| Some(packet.dscp[0].into())),
         path_mtu,
         too_big: LADDER.into_iter().find(|size| path_mtu.is_some_and(|mtu| *size > mtu)),
         sent_bytes: log.packets.iter().map(|packet| u64::from(packet.size)).sum(),
-        used_share: Some(if last > settled { used / (last - settled) / rate.rate } else { 0.0 }),
+        used_share: found.rate.map(|rate| if last > settled { used / (last - settled) / rate.value } else { 0.0 }),
         receiver_dropped,
         clock_drift_ppm: (drift * 1e7).round() / 10.0,
         trace: format!("{way}.csv"),
     }
-}
-
-/// A queue, and how long it lets those packets wait that filled it, in seconds.
-struct Queue {
-    report: QueueReport,
-    waits: f64,
-}
-
-/// Why a queue may be another one.
-struct Doubt {
-    words: String,
-    queue_stands: bool,
-}
-
-/// What packets waited beyond what the probe's own explain.
-fn doubt(queue: &Queue, delays: &Delays) -> Option<Doubt> {
-    let ms = |seconds: f64| (seconds * 1e4).round() / 10.0;
-    let loaded = delays.loaded_p95.unwrap_or(0.0);
-    let Queue { report: QueueReport { packets, .. }, waits } = queue;
-    if *waits < EXPLAINED * loaded && *waits < loaded - UNEXPLAINED {
-        let words = format!(
-            "packets waited for {} ms under load, of which a queue of {packets} explains {} ms; how long it is, is not known",
-            ms(loaded),
-            ms(*waits)
-        );
-        return Some(Doubt { words, queue_stands: false });
-    }
-    // The queue was hardly ever empty.
-    (delays.median > UNEXPLAINED && delays.median > EXPLAINED * waits).then(|| Doubt {
-        words: format!("packets waited for {} ms without load; losses and queue may be theirs", ms(delays.median)),
-        queue_stands: true,
-    })
-}
-
-/// The queue, from overloads with packets of one size or of two.
-fn queue_of(log: &Log, known: Known) -> Option<Queue> {
-    let trains = log.trains(Purpose::Overload);
-    let usual = trains.first()?.first()?.size;
-    let other = trains.iter().map(|train| train[0].size).find(|size| *size != usual);
-    let found = queue(log, usual, known)?;
-    let second = other.and_then(|size| queue(log, size, known));
-    let (QueueFound { packets, size }, filled, bound) = match (found, second) {
-        (Overload::Filled(one), Some(Overload::Filled(two))) => (one, true, queue_kind(one, two)),
-        // As many small ones did not fill it: their bytes count.
-        (Overload::Filled(one), Some(Overload::Holds(two))) if two.packets > one.packets + one.packets / 6 => {
-            (one, true, QueueLimit::Bytes)
-        }
-        (Overload::Filled(one), _) => (one, true, QueueLimit::Unknown),
-        (Overload::Holds(one), _) => (one, false, QueueLimit::Unknown),
-    };
-    let waits = 8.0 * f64::from(packets + 1) * f64::from(size) / known.rate;
-    let full = log.of(Purpose::Capacity).map(|packet| packet.size).max().unwrap_or(size);
-    let size = if bound == QueueLimit::Packets { full } else { size };
-    let bytes = u64::from(packets) * u64::from(size);
-    let report = QueueReport {
-        packets,
-        bytes,
-        milliseconds: milliseconds(8.0 * bytes as f64 / known.rate),
-        packet_bytes: size,
-        filled,
-        bound: match bound {
-            QueueLimit::Packets => Bound::Packets,
-            QueueLimit::Bytes => Bound::Bytes,
-            QueueLimit::Unknown => Bound::Unknown,
-        },
-    };
-    Some(Queue { report, waits })
 }
 
 fn classes(packets: &[&Packet], known: Known, class: impl Fn(&Packet) -> Option<u16>) -> Vec<ClassReport> {
@@ -310,8 +305,10 @@ impl Analysis {
     /// bytes with the IP header, whether it was lost, and of those that arrived the delay beyond the least, in milliseconds.
     pub fn trace(&self, way: Way) -> String {
         let log = &self.logs[way as usize];
-        let packets = log.unloaded();
+        let mut packets = log.unloaded();
         let origin = packets.first().map_or(0.0, |packet| packet.sent);
+        let excluded = &self.excluded[way as usize];
+        packets.retain(|packet| !excluded.iter().any(|[from, to]| (*from..*to).contains(&packet.sent)));
         let mut text = String::from("sent_s,bytes,lost,delay_ms,dscp\n");
         for packet in packets {
             let delay = self.delay(way, packet).map(|delay| format!("{:.3}", delay * 1e3)).unwrap_or_default();

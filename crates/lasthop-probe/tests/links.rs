@@ -183,7 +183,11 @@ fn ways_that_take_turns_are_seen_to() {
     for (mbps, queue, overhead, turn, delay) in [(20.0, 100, 100, 0, 1), (5.0, 60, 500, 200, 40), (60.0, 20, 50, 10, 5)]
     {
         let way = way(mbps, delay, queue, 0.02);
-        let turns = Turns { frame_overhead: Duration::from_micros(overhead), turnaround: Duration::from_micros(turn) };
+        let turns = Turns {
+            frame_overhead: Duration::from_micros(overhead),
+            turnaround: Duration::from_micros(turn),
+            aggregate: None,
+        };
         let report = found(&run_in_turns(client(60, 12), server(), &[way.clone(), way.clone()], turns, 13)).report;
         let medium = report.half_duplex.unwrap_or_else(|| panic!("{way:?} {turns:?}: not seen"));
         let air = 12e3 / mbps;
