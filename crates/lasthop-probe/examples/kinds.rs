@@ -148,8 +148,8 @@ fn draw(kind: &str, draws: &mut Stream) -> ([Way; 2], Option<Turns>, [Truth; 2])
                 };
                 let shares = shape.course.iter().map(|(share, _)| share * rate);
                 truth.rate = [shares.clone().fold(f64::MAX, f64::min), shares.fold(0.0, f64::max)];
-                truth.queue = None;
                 if truth.rate[1] > 1.3 * truth.rate[0] {
+                    truth.queue = None;
                     truth.named = vec!["varying_rate"];
                 } else {
                     truth.may = vec!["varying_rate"];

@@ -36,7 +36,7 @@ const PINGS: Duration = Duration::from_millis(100);
 /// Size of the packets of the first trains: what IPv6 takes everywhere.
 const FIRST_SIZE: u16 = 1280;
 /// How long the check of the first trains takes at the least, beside round trips.
-const CHECK: Duration = Duration::from_millis(500);
+const CHECK: Duration = Duration::from_millis(700);
 /// How many first trains, and of how many packets.
 const FIRST_TRAINS: usize = 4;
 const FIRST_TRAIN: u16 = 8;
@@ -530,6 +530,11 @@ impl Client {
         if found.iter().any(Option::is_none) && spent < PATIENCE {
             return;
         }
+        // Of a way on which nothing came yet, something may come still.
+        let heard = |log: &Log| log.of(Purpose::Capacity).filter(|packet| packet.arrived.is_some()).count() > 2;
+        if !logs.iter().all(heard) && spent < (PATIENCE * 2).min(self.config.lasts / 3) {
+            return;
+        }
         // Where delays vary by more than a train takes, trains say what to begin with at the least.
         let rates = [0, 1].map(|at| planned(&logs[at], found[at].map(|found| found.rate)));
         for way in Way::BOTH {
@@ -538,10 +543,12 @@ impl Client {
                 self.finish(Err(Failure::NoRate(way)));
                 return;
             };
-            let train = Plan::check(rate, limit, FIRST_SIZE);
-            let lasts = 8.0 * f64::from(train.size) * f64::from(train.count) / rate;
-            let start = if way == Way::Up { Duration::from_millis(110) } else { Duration::from_millis(10) };
-            self.lanes[way as usize].add(Purpose::Load, Task::Train(train), [start, Duration::from_secs_f64(lasts)]);
+            let trains = Plan::check(rate, limit, FIRST_SIZE);
+            let start = if way == Way::Up { Duration::from_millis(210) } else { Duration::from_millis(10) };
+            for (at, train) in trains.into_iter().enumerate() {
+                let before = if at == 0 { start } else { Duration::ZERO };
+                self.lanes[way as usize].add(Purpose::Check, Task::Train(train), [before, Duration::ZERO]);
+            }
         }
         self.phase = Phase::Check { since: now, rates: rates.map(Option::unwrap_or_default) };
     }
@@ -553,7 +560,7 @@ impl Client {
             return;
         }
         let logs = Way::BOTH.map(|way| self.log(way));
-        let checked = |log: &Log| log.of(Purpose::Load).filter(|packet| packet.arrived.is_some()).count() > 8;
+        let checked = |log: &Log| log.of(Purpose::Check).filter(|packet| packet.arrived.is_some()).count() > 8;
         if !logs.iter().all(checked) && spent < CHECK * 5 + self.round_trip() * 2 {
             return;
         }
@@ -589,12 +596,9 @@ impl Client {
                     }
                     continue;
                 }
-                let needs = matches!(purpose, Purpose::Overload | Purpose::Load | Purpose::Ladder);
-                let log = needs.then(|| self.log(way));
-                if let Some(log) = &log {
-                    self.lanes[way as usize].slow_down(now, log);
-                }
-                self.lanes[way as usize].plan(purpose, log.as_ref(), LADDER_GAP);
+                let log = self.log(way);
+                self.lanes[way as usize].slow_down(now, &log);
+                self.lanes[way as usize].plan(purpose, Some(&log), LADDER_GAP);
             }
         }
         if self.medium.is_due(now) {

@@ -17,8 +17,8 @@ pub use form::{
 
 use crate::client::{Measured, Way};
 use crate::estimate::{
-    Delays, HalfDuplex, Known, Log, Packet, Purpose, air_rate, capacity, delays, drift, edge, half_duplex, losses,
-    quantile, runs,
+    Delays, Edge, HalfDuplex, Known, Log, Packet, Purpose, air_rate, capacity, delays_beyond, drift, edge, half_duplex,
+    losses, quantile, runs,
 };
 use crate::order::LADDER;
 
@@ -70,14 +70,24 @@ pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
         index += 1;
         log
     });
-    let mut found = [0, 1].map(|at| findings(&logs[at], limits[at]));
+    // Where ways take turns, a load gets less than a train during which the other way is silent.
+    let shared = match logs.each_ref().map(capacity) {
+        [Some(down), Some(up)] => half_duplex([&logs[0], &logs[1]], [down, up]).is_some(),
+        _ => false,
+    };
+    let mut found = [0, 1].map(|at| findings(&logs[at], limits[at], shared));
     let air = [0, 1].map(|at| match &found[at] {
         Findings { lower_bound: true, rate: Some(rate), .. } => air_rate(&logs[at], rate.value),
         found => found.air,
     });
-    let delays = [0, 1].map(|at| delays(&logs[at], air[at]));
+    // Of packets that skip the delay of all others nothing else is counted from.
+    let edges = [0, 1].map(|at| edge(&logs[at], air[at], found[at].overtaken.as_ref(), found[at].noisy));
+    let delays = [0, 1].map(|at| {
+        let least = edges[at].filter(|edge| edge.sharp && found[at].overtaken.is_some()).map(|edge| edge.least);
+        delays_beyond(&logs[at], air[at], least)
+    });
     let half_duplex = medium(&logs, &mut found);
-    let (least, base) = base(&logs, &mut found, air, half_duplex, &round_trips, ping);
+    let (least, base) = base(edges, &mut found, air, half_duplex, &round_trips, ping);
     let mut trips = round_trips;
     let p95 = quantile(&mut trips, 0.95).unwrap_or(0.0);
     let mut remarks = Vec::new();
@@ -122,26 +132,23 @@ pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
 
 /// The medium on which both ways take turns, where both are such that trains which meet show it.
 fn medium(logs: &[Log; 2], found: &mut [Findings; 2]) -> Option<HalfDuplex> {
-    let met = logs.iter().all(|log| log.of(Purpose::Both).next().is_some());
     if let (true, [Some(down), Some(up)]) =
         (found.iter().all(|found| found.steady), found.each_ref().map(|found| found.short))
     {
         return half_duplex([&logs[0], &logs[1]], [down, up]);
     }
-    if met {
-        for found in found {
-            found.unknown(
-                Quantity::HalfDuplex,
-                "trains of both ways at once tell it only where packets arrive evenly and at one rate",
-            );
-        }
+    for found in found {
+        found.unknown(
+            Quantity::HalfDuplex,
+            "trains of both ways at once tell it only where packets arrive evenly and at one rate",
+        );
     }
     None
 }
 
 /// The least round trip of a ping in seconds, and the round trip without the time on the air, where delays have a least value.
 fn base(
-    logs: &[Log; 2],
+    edges: [Option<Edge>; 2],
     found: &mut [Findings; 2],
     air: [f64; 2],
     half_duplex: Option<HalfDuplex>,
@@ -152,13 +159,6 @@ fn base(
     let on_air = half_duplex.map_or(air, |medium| medium.rates);
     let overhead = half_duplex.and_then(|medium| medium.frame_overhead).unwrap_or(0.0);
     let pinged: f64 = on_air.iter().map(|rate| 8.0 * f64::from(ping) / rate + overhead).sum();
-    let edges = [0, 1].map(|at| {
-        let overtaken = found[at].overtaken.as_ref();
-        // As many as overtake others overtake none by chance.
-        let astray = overtaken.map_or(0.0, |overtaken| (2.0 * overtaken.share).min(0.5));
-        let ahead = overtaken.map(|overtaken| overtaken.ahead.as_slice());
-        edge(&logs[at], air[at], ahead, astray)
-    });
     if round_trips.is_empty() {
         found.iter_mut().for_each(|found| found.unknown(Quantity::BaseDelay, "no ping was answered"));
         return (0.0, None);

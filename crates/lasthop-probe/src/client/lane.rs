@@ -25,7 +25,8 @@ pub(super) struct Lane {
     steps: VecDeque<(Instant, Purpose)>,
     overloads: [usize; 2],
     loads: usize,
-    /// When the plan is over.
+    /// When the plan begins and is over.
+    began: Instant,
     until: Instant,
     /// When the first part ended, in seconds of the sender's clock.
     pub settled: f64,
@@ -78,7 +79,7 @@ impl Lane {
 
     /// Takes up the plan.
     pub(super) fn begin(&mut self, now: Instant, until: Instant, path: Path, plan: Plan, settled: f64) {
-        self.until = until;
+        (self.began, self.until) = (now, until);
         self.steps = plan.steps.iter().map(|Step { at, purpose }| (now + *at, *purpose)).collect();
         let stream = Task::Stream(plan.stream);
         self.plan = Some((plan, path));
@@ -125,7 +126,9 @@ impl Lane {
         let Some(rate) = planned(log, capacity(log).map(|found| found.rate)) else { return };
         if rate < SLOWER * path.rate && now < self.until {
             path.rate = rate;
-            let stream = plan.slow_down(rate, self.until.since(now));
+            let later = log.packets.iter().filter(|packet| packet.sent > self.settled);
+            let sent = later.map(|packet| f64::from(packet.size)).sum();
+            let stream = plan.slow_down(rate, self.until.since(now), sent, now.since(self.began));
             self.add(Purpose::Stream, Task::Stream(stream), [Duration::ZERO; 2]);
         }
     }
@@ -166,9 +169,13 @@ impl Lane {
                 }
                 task
             }
-            Purpose::Protocol | Purpose::Stream | Purpose::Both | Purpose::Small | Purpose::Quiet | Purpose::Load => {
-                None
-            }
+            Purpose::Protocol
+            | Purpose::Stream
+            | Purpose::Both
+            | Purpose::Small
+            | Purpose::Quiet
+            | Purpose::Check
+            | Purpose::Load => None,
         };
         if let Some(task) = task {
             self.add(purpose, task, Plan::rest(path, task));

@@ -159,8 +159,13 @@ fn sign(stretch: &Stretch<'_>, at: usize, [before, after]: [f64; 2], line: f64, 
 /// A shaper shows where loads begin at the line's rate and go on at a lower one, the same each time.
 fn shaper(stretches: &[Stretch<'_>], line: f64) -> Option<Bucket> {
     let signs: Vec<Sign> = stretches.iter().filter_map(|stretch| bend(stretch, line)).collect();
-    let long = stretches.iter().filter(|stretch| stretch.packets.len() >= 2 * FEWEST).count();
-    if signs.len() < 2 || 2 * signs.len() < long {
+    let least = signs.iter().map(|sign| sign.burst).fold(f64::INFINITY, f64::min);
+    // Loads that are long enough to empty the bucket.
+    let came = |stretch: &&Stretch<'_>| {
+        let came = stretch.packets.iter().filter(|packet| packet.arrived.is_some()).count();
+        came >= 2 * FEWEST && came as f64 * f64::from(stretch.size()) > 3.0 * least
+    };
+    if signs.len() < 2 || 2 * signs.len() < stretches.iter().filter(came).count() {
         return None;
     }
     let rate = median(&mut signs.iter().map(|sign| sign.rate).collect::<Vec<_>>())?;

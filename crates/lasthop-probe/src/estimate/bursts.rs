@@ -17,6 +17,8 @@ pub struct Bursts {
 const CLOSE: f64 = 0.2;
 /// Fewest packets of a burst, on average.
 const LEAST: f64 = 1.9;
+/// How much intervals vary at the most, in parts of their mean.
+const IRREGULAR: f64 = 0.75;
 /// Bursts closer than this are the receiver's.
 const SHORTEST: f64 = 0.4e-3;
 /// Arrivals of a load that tell something.
@@ -55,7 +57,10 @@ pub fn bursts(stretches: &[Stretch<'_>]) -> Option<Bursts> {
         let packets = inner.iter().map(|(_, count)| *count).sum::<usize>() as f64 / inner.len() as f64;
         let mut gaps: Vec<f64> = groups.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
         let Some(interval) = median(&mut gaps) else { continue };
-        if packets >= LEAST && interval >= SHORTEST {
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let spread = gaps.iter().map(|gap| (gap - mean) * (gap - mean)).sum::<f64>() / gaps.len() as f64;
+        // What is held up at random comes in bursts as well, at intervals as random.
+        if packets >= LEAST && interval >= SHORTEST && libm::sqrt(spread) < IRREGULAR * mean {
             of[0] += 1;
             counts.push(packets);
             intervals.push(interval);
@@ -107,7 +112,7 @@ pub fn slots(log: &Log) -> Option<f64> {
     let mut interval = SLOTS[1];
     while interval > SLOTS[0] {
         if arrived(interval) > AGREE {
-            let near = (-20..=20).map(|step| interval * (1.0 + f64::from(step) * 1e-4));
+            let near = (-1200..=50).map(|step| interval * (1.0 + f64::from(step) * 1e-4));
             let best = near.max_by(|one, other| arrived(*one).total_cmp(&arrived(*other)))?;
             // A sender whose timer is as coarse makes slots of its own.
             return coherence(best, |pair| pair.0).is_none_or(|sent| sent < 0.5 * AGREE).then_some(best);

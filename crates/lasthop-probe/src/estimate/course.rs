@@ -22,7 +22,7 @@ pub struct Course {
     pub range: [f64; 2],
     /// Mean over time.
     pub mean: f64,
-    /// Share of the trains that arrived in less than half of the usual time: something held their first packets up.
+    /// Share of the trains that arrived in less than half of the time that others took then: something held their first packets up.
     pub compressed: f64,
     /// Median and least time between two bins, in seconds.
     pub bin: f64,
@@ -32,6 +32,8 @@ pub struct Course {
 const TOGETHER: f64 = 0.4e-3;
 /// Seconds that a train takes at the least, to tell more of the link than of the receiver's clock.
 const LEAST: f64 = 0.35e-3;
+/// Behind a load, a bucket may be empty for so many seconds.
+const REFILLS: f64 = 0.7;
 /// Trains of a bin, on average, and the bins' lengths.
 const PER_BIN: f64 = 6.0;
 const BINS: [f64; 2] = [0.2, 2.0];
@@ -40,6 +42,8 @@ const ENOUGH: usize = 60;
 /// Bins belong together where their rates are so close, or are not told apart.
 const CLOSE: f64 = 0.12;
 const APART: f64 = 4.0;
+/// Trains that a part has at the least.
+const FEWEST: usize = 8;
 /// A rate varies that changes by so much.
 const CHANGES: f64 = 1.25;
 
@@ -58,6 +62,7 @@ fn samples(log: &Log) -> Vec<Sample> {
     let mut end = |train: &mut Vec<&Packet>| {
         if let [first, .., last] = train[..]
             && train.iter().all(|packet| packet.arrived.is_some())
+            && train.windows(2).all(|pair| pair[0].arrived <= pair[1].arrived)
             && let (Some(from), Some(to)) = (first.arrived, last.arrived)
         {
             let bits = 8.0 * f64::from(first.size) * (train.len() - 1) as f64;
@@ -65,9 +70,15 @@ fn samples(log: &Log) -> Vec<Sample> {
         }
         train.clear();
     };
+    let mut loaded_until = f64::NEG_INFINITY;
     for packet in &log.packets {
-        if packet.purpose != Purpose::Stream {
-            continue;
+        match packet.purpose {
+            Purpose::Stream if packet.sent > loaded_until => {}
+            Purpose::Load | Purpose::Overload | Purpose::Check => {
+                loaded_until = packet.sent + REFILLS;
+                continue;
+            }
+            _ => continue,
         }
         if train.last().is_some_and(|last| {
             packet.sent - last.sent > TOGETHER || packet.size != last.size || packet.index != last.index.wrapping_add(1)
@@ -110,21 +121,23 @@ pub fn course(log: &Log) -> Option<Course> {
     let (first, last) = (ratios.first()?.0, ratios.last()?.0);
     let span = (last - first).max(BINS[0]);
     let bin = (PER_BIN * span / ratios.len() as f64).clamp(BINS[0], BINS[1]);
-    let compressed = ratios.iter().filter(|(_, ratio)| *ratio < 0.5).count() as f64 / ratios.len() as f64;
     // How much trains of one bin differ, of all bins.
     let mut bins: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for (at, ratio) in &ratios {
         bins.entry(((at - first) / bin) as u64).or_default().push(*ratio);
     }
-    let mut parts = Vec::new();
+    let (mut parts, mut close) = (Vec::new(), 0);
     for (number, mut all) in bins {
         let Some(middle) = median(&mut all) else { continue };
+        // Against those of the same time: a rate that varies compresses nothing.
+        close += all.iter().filter(|ratio| **ratio < 0.5 * middle).count();
         let mut off: Vec<f64> = all.iter().map(|ratio| (ratio / middle.max(1e-9) - 1.0).abs()).collect();
         let spread = 1.483 * median(&mut off).unwrap_or(0.0);
         parts.push(Part { from: number as f64 * bin + first, ratios: all, spread });
     }
     let mut spreads: Vec<f64> = parts.iter().filter(|part| part.ratios.len() > 2).map(|part| part.spread).collect();
     let usual = quantile(&mut spreads, 0.7).unwrap_or(0.0).max(0.02);
+    let compressed = close as f64 / ratios.len() as f64;
     let steps = merged(parts, usual);
     let rates: Vec<RateFrom> =
         steps.iter().map(|part| RateFrom { at: part.from, rate: rate / part.middle() }).collect();
@@ -164,9 +177,15 @@ impl Part {
         median(&mut self.ratios.clone()).unwrap_or(1.0).max(1e-3)
     }
 
+    /// Whether the middle halves of both meet: then some trains are apart, not all.
+    fn overlaps(&self, other: &Self) -> bool {
+        let quarter = |part: &Self, share| quantile(&mut part.ratios.clone(), share).unwrap_or(1.0);
+        quarter(self, 0.25) <= quarter(other, 0.75) && quarter(other, 0.25) <= quarter(self, 0.75)
+    }
+
     /// Relative standard error of the middle.
     fn error(&self, spread: f64) -> f64 {
-        1.25 * spread / libm::sqrt(self.ratios.len() as f64)
+        1.25 * self.spread.max(spread) / libm::sqrt(self.ratios.len() as f64)
     }
 }
 
@@ -177,13 +196,14 @@ fn merged(mut parts: Vec<Part>, spread: f64) -> Vec<Part> {
             let by = libm::log(pair[0].middle() / pair[1].middle()).abs();
             let errors = [pair[0].error(spread), pair[1].error(spread)];
             let error = libm::sqrt(errors[0] * errors[0] + errors[1] * errors[1]);
-            (by / error, by)
+            let few = pair.iter().any(|part| part.ratios.len() < FEWEST);
+            (by / error, by < CLOSE || few || pair[0].overlaps(&pair[1]))
         };
         let closest = parts
             .windows(2)
             .map(far)
             .enumerate()
-            .filter(|(_, (sigmas, by))| *sigmas < APART || *by < CLOSE)
+            .filter(|(_, (sigmas, alike))| *sigmas < APART || *alike)
             .min_by(|(_, one), (_, other)| one.0.total_cmp(&other.0));
         let Some((at, _)) = closest else { break };
         let next = parts.remove(at + 1);

@@ -25,6 +25,8 @@ pub struct Slope {
     pub noise: f64,
     /// Arrivals.
     pub count: usize,
+    /// Arrivals that would say as much if each had noise of its own.
+    pub independent: f64,
     /// Seconds from the first to the last, by the line.
     pub lasts: f64,
 }
@@ -46,15 +48,20 @@ impl Slope {
             xy += x * (at - mean);
         }
         let slope = xy / xx;
-        let residuals = arrived.iter().enumerate().map(|(rank, at)| at - mean - slope * (rank as f64 - middle));
-        let noise = libm::sqrt(residuals.map(|residual| residual * residual).sum::<f64>() / (count - 2) as f64);
+        let residual = |rank: usize| arrived[rank] - mean - slope * (rank as f64 - middle);
+        let squares: f64 = (0..count).map(|rank| residual(rank) * residual(rank)).sum();
+        let neighbours: f64 = (1..count).map(|rank| residual(rank) * residual(rank - 1)).sum();
+        let noise = libm::sqrt(squares / (count - 2) as f64);
+        // Packets that are held up together say as much as fewer that are held up each by itself.
+        let alike = (neighbours / squares.max(1e-30)).clamp(0.0, 0.98);
+        let independent = (count as f64 * (1.0 - alike) / (1.0 + alike)).max(2.0);
         let bits = 8.0 * packets.iter().map(|packet| f64::from(packet.size)).sum::<f64>() / packets.len() as f64;
-        (slope > 0.0).then(|| Self { rate: bits / slope, noise, count, lasts: slope * (count - 1) as f64 })
+        (slope > 0.0).then(|| Self { rate: bits / slope, noise, count, independent, lasts: slope * (count - 1) as f64 })
     }
 
-    /// Relative standard error, if the noise of each packet is its own.
+    /// Relative standard error.
     pub fn error(&self) -> f64 {
-        self.noise * libm::sqrt(12.0 / self.count as f64) / self.lasts.max(1e-9)
+        self.noise * libm::sqrt(12.0 / self.independent) / self.lasts.max(1e-9)
     }
 }
 
@@ -86,8 +93,15 @@ impl<'l> Stretch<'l> {
 pub fn stretches(log: &Log) -> Vec<Stretch<'_>> {
     let mut all: Vec<Stretch<'_>> =
         log.trains(Purpose::Overload).into_iter().map(|packets| Stretch { packets, paced: false }).collect();
-    let mut load: Vec<&Packet> = Vec::new();
-    for packet in log.of(Purpose::Load) {
+    all.extend(paced(log, Purpose::Load));
+    all.sort_by(|one, other| one.packets[0].sent.total_cmp(&other.packets[0].sent));
+    all
+}
+
+/// The paced loads for `purpose`, each of orders that follow each other.
+fn paced(log: &Log, purpose: Purpose) -> Vec<Stretch<'_>> {
+    let (mut all, mut load): (Vec<Stretch<'_>>, Vec<&Packet>) = (Vec::new(), Vec::new());
+    for packet in log.of(purpose) {
         if load
             .last()
             .is_some_and(|last| packet.sent - last.sent > APART + 20.0 * gap(&load) || packet.size != last.size)
@@ -99,7 +113,6 @@ pub fn stretches(log: &Log) -> Vec<Stretch<'_>> {
     if !load.is_empty() {
         all.push(Stretch { packets: load, paced: true });
     }
-    all.sort_by(|one, other| one.packets[0].sent.total_cmp(&other.packets[0].sent));
     all
 }
 
@@ -127,29 +140,72 @@ pub fn combined(slopes: &[Slope]) -> Option<(f64, f64)> {
     Some((1.0 / mean, error / mean))
 }
 
-/// What to plan for, in bits per second, where `short` is what short trains say: no more than loads and trains got on the whole. `None` where nothing arrived.
+/// Seconds over which a load shows a rate: bursts are shorter.
+const WINDOW: f64 = 8e-3;
+
+/// The greatest rate at which packets arrive over [`WINDOW`] or more, in bits per second, of a load that lasts as long.
+fn greatest(packets: &[&Packet]) -> Option<f64> {
+    let mut times: Vec<f64> = packets.iter().filter_map(|packet| packet.arrived).collect();
+    times.sort_by(f64::total_cmp);
+    let bits = 8.0 * f64::from(packets.first()?.size);
+    let (mut from, mut most) = (0, None);
+    for to in 1..times.len() {
+        while from + 1 < to && times[to] - times[from + 1] >= WINDOW {
+            from += 1;
+        }
+        let lasts = times[to] - times[from];
+        if lasts >= WINDOW {
+            most = most.max_of(bits * (to - from) as f64 / lasts);
+        }
+    }
+    most
+}
+
+trait MaxOf {
+    fn max_of(self, other: f64) -> Self;
+}
+
+impl MaxOf for Option<f64> {
+    fn max_of(self, other: f64) -> Self {
+        Some(self.map_or(other, |most| most.max(other)))
+    }
+}
+
+/// What to plan for, in bits per second, where `short` is what short trains say: no more than loads got while they lasted. `None` where nothing arrived.
 pub fn planned(log: &Log, short: Option<f64>) -> Option<f64> {
-    let whole = |packets: &[&Packet], fewest: usize| {
+    let loads = stretches(log);
+    // The later half of a paced load shows what is left when buckets are empty.
+    let of =
+        |load: &Stretch<'_>| greatest(if load.paced { &load.packets[load.packets.len() / 2..] } else { &load.packets });
+    let checked = paced(log, Purpose::Check);
+    let checks = checked.iter().filter_map(|check| greatest(&check.packets));
+    let mut rates: Vec<f64> = loads.iter().filter_map(of).chain(checks).collect();
+    let lasting = match rates.len() {
+        0 => None,
+        1 | 2 => rates.into_iter().min_by(f64::total_cmp),
+        _ => median(&mut rates),
+    };
+    let whole = |packets: &Vec<&Packet>| {
         let mut times: Vec<f64> = packets.iter().filter_map(|packet| packet.arrived).collect();
         times.sort_by(f64::total_cmp);
-        let count = times.len();
         let lasts = times.last()? - times.first()?;
-        let bits = 8.0 * f64::from(packets[0].size) * (count - 1) as f64;
-        (count >= fewest && lasts > 0.0).then(|| bits / lasts)
+        (lasts > 0.0).then(|| 8.0 * f64::from(packets[0].size) * (times.len() - 1) as f64 / lasts)
     };
-    // The later half of a load shows what is left when buckets are empty.
-    let halves = stretches(log).into_iter().filter_map(|stretch| {
-        let half = stretch.packets.len() / 2;
-        // A queue that is full of earlier packets goes on delivering when no more are sent.
-        let rate = whole(&stretch.packets[half..], 8)?;
-        Some(if stretch.paced { rate } else { rate.max(whole(&stretch.packets, 8)?) })
-    });
-    let mut halves: Vec<f64> = halves.collect();
-    let lasting = if halves.len() > 2 { median(&mut halves) } else { halves.into_iter().min_by(f64::total_cmp) };
-    let mut trains: Vec<f64> = log.trains(Purpose::Capacity).iter().filter_map(|train| whole(train, 3)).collect();
-    let short = short.or_else(|| median(&mut trains));
-    match (short, lasting) {
+    let mut trains: Vec<f64> = log.trains(Purpose::Capacity).iter().filter_map(whole).collect();
+    match (short.or_else(|| median(&mut trains)), lasting) {
         (Some(short), Some(lasting)) => Some(if lasting < 0.7 * short { lasting } else { short }),
         (short, lasting) => short.or(lasting),
     }
+}
+
+/// Of the paced loads that are long enough, the least rate at which the later half of one arrived, over the rate at which it was sent or could be at `line` bits per
+/// second, whichever is less: 1 where loads last.
+pub fn kept_up(loads: &[Stretch<'_>], line: f64, loss: f64) -> Option<f64> {
+    let of = |load: &Stretch<'_>| {
+        let half = &load.packets[load.packets.len() / 2..];
+        let slope = Slope::of(half).filter(|slope| slope.count >= FEWEST / 2)?;
+        let sent = 8.0 * f64::from(load.size()) / gap(half).max(1e-9);
+        Some(slope.rate / (1.0 - loss).max(0.5) / sent.min(line))
+    };
+    loads.iter().filter(|load| load.paced && load.packets.len() >= 2 * FEWEST).filter_map(of).min_by(f64::total_cmp)
 }

@@ -18,8 +18,8 @@ pub use bucket::{Bucket, BucketKind, bucket};
 pub use bursts::{Bursts, bursts, slots};
 pub use capacity::{Capacity, capacity};
 pub use course::{Course, RateFrom, course};
-pub use delay::{Delays, air_rate, delays, drift};
-pub use lasting::{Slope, Stretch, combined, planned, stretches};
+pub use delay::{Delays, air_rate, delays, delays_beyond, drift};
+pub use lasting::{Slope, Stretch, combined, kept_up, planned, stretches};
 pub use loss::{Losses, Runs, losses, runs};
 pub use medium::{HalfDuplex, Meeting, half_duplex, is_half_duplex, meetings};
 pub use order::{Overtaken, overtaken};
@@ -45,6 +45,8 @@ pub enum Purpose {
     Quiet,
     /// To find losses below the rate.
     Stream,
+    /// To check what the first trains say, at growing rates.
+    Check,
     /// To find the rate that lasts: paced somewhat below what short trains tell.
     Load,
 }
@@ -123,6 +125,7 @@ impl Log {
                 | Purpose::Overload
                 | Purpose::Both
                 | Purpose::Small
+                | Purpose::Check
                 | Purpose::Load => {
                     busy_until = f64::MAX;
                 }

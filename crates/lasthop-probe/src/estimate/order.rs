@@ -11,6 +11,8 @@ pub struct Overtaken {
     pub by: f64,
     /// Packets, by their place in the log, that arrived ahead of one sent earlier.
     pub ahead: Vec<bool>,
+    /// How many of those that arrived did.
+    pub skipping: f64,
 }
 
 /// Reordering of all packets; `None` where all came in order. Times of arrival may cross by what a clock is off; the order in which packets were taken does not.
@@ -44,5 +46,6 @@ pub fn overtaken(log: &Log) -> Option<Overtaken> {
     }
     let share = late.len() as f64 / log.arrivals.len().max(1) as f64;
     let by = quantile(&mut late, 0.95)?;
-    Some(Overtaken { share, by, ahead })
+    let skipping = ahead.iter().filter(|ahead| **ahead).count() as f64 / log.arrivals.len().max(1) as f64;
+    Some(Overtaken { share, by, ahead, skipping })
 }

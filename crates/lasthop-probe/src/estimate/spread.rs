@@ -1,6 +1,6 @@
 //! How delays vary while the probe itself loads nothing, and whether they have a least value.
 
-use super::{Log, Packet, Purpose, quantile};
+use super::{Log, Overtaken, Packet, Purpose, quantile};
 
 /// How delays vary.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -62,14 +62,14 @@ fn firsts(log: &Log) -> Vec<usize> {
     all
 }
 
-/// How delays vary on a direction of so many bits per second. `None` where too little arrived.
-pub fn wander(log: &Log, rate: f64) -> Option<Wander> {
+/// How delays vary on a direction of so many bits per second, beyond `least` where that is known. `None` where too little arrived.
+pub fn wander(log: &Log, rate: f64, least: Option<f64>) -> Option<Wander> {
     let mut first: Vec<f64> = firsts(log).into_iter().filter_map(|at| transit(&log.packets[at], rate)).collect();
     if first.len() < ENOUGH {
         return None;
     }
-    let least = quantile(&mut first, 0.0)?;
-    let beyond = [0.5, 0.95, 0.99].map(|share| quantile(&mut first, share).unwrap_or(least) - least);
+    let least = least.or_else(|| quantile(&mut first, 0.0))?;
+    let beyond = [0.5, 0.95, 0.99].map(|share| (quantile(&mut first, share).unwrap_or(least) - least).max(0.0));
     let waits = WAITS + 0.5 * 12e3 / rate;
     let share = |is: &dyn Fn(&f64) -> bool| first.iter().filter(|one| is(one)).count() as f64 / first.len() as f64;
     let waiting = share(&|delay| delay - least > waits);
@@ -92,18 +92,51 @@ pub fn wander(log: &Log, rate: f64) -> Option<Wander> {
     Some(Wander { within: half / 2.0 / core::f64::consts::SQRT_2, apart, beyond, waiting, idle })
 }
 
-/// The least delay of a direction, of packets that did not overtake others (`ahead`), but for so many of the earliest (`astray`, 0 to 1).
-pub fn edge(log: &Log, rate: f64, ahead: Option<&[bool]>, astray: f64) -> Option<Edge> {
-    let keeps = |at: &usize| ahead.is_none_or(|ahead| !ahead[*at]);
-    let mut delays: Vec<f64> = (0..log.packets.len())
-        .filter(|at| matches!(log.packets[*at].purpose, Purpose::Stream | Purpose::Protocol))
-        .filter(keeps)
-        .filter_map(|at| transit(&log.packets[at], rate))
-        .collect();
-    if delays.len() < ENOUGH {
+/// Of packets that overtake others, no more than these are set aside.
+const ASIDE: f64 = 0.15;
+/// Windows behind the edge in which no more packets may come than in the first, but for this factor.
+const DENSER: f64 = 2.0;
+const BEHIND: usize = 25;
+
+/// The least delay of a direction, whose packets are delayed each by itself where it is `noisy`. Where packets overtake others, these are set aside, and as many of the earliest: as many overtake none by chance.
+pub fn edge(log: &Log, rate: f64, overtaken: Option<&Overtaken>, noisy: bool) -> Option<Edge> {
+    let delays = |counts: &dyn Fn(usize) -> bool| {
+        let mut delays: Vec<f64> = (0..log.packets.len())
+            .filter(|at| matches!(log.packets[*at].purpose, Purpose::Stream | Purpose::Protocol) && counts(*at))
+            .filter_map(|at| transit(&log.packets[at], rate))
+            .collect();
+        delays.sort_by(f64::total_cmp);
+        delays
+    };
+    let all = delays(&|_| true);
+    if all.len() < ENOUGH {
         return None;
     }
-    let least = quantile(&mut delays, astray)?;
-    let near = delays.iter().filter(|delay| (least..least + EDGE).contains(delay)).count() as f64;
-    Some(Edge { least, sharp: near >= (SHARP * delays.len() as f64).max(5.0) })
+    let first = sharpness(&all, 0.0, overtaken.is_some(), noisy || overtaken.is_some());
+    match overtaken {
+        Some(overtaken) if !first.sharp && overtaken.skipping <= ASIDE => {
+            let others = delays(&|at| !overtaken.ahead[at]);
+            Some(sharpness(&others, 2.0 * overtaken.skipping, true, true))
+        }
+        _ => Some(first),
+    }
+}
+
+/// Whether delays in order have a least value behind the share `astray`: many packets come as soon as that, and, where it is `noisy`, not many more anywhere soon behind, or, where `wholly`, anywhere.
+fn sharpness(delays: &[f64], astray: f64, wholly: bool, noisy: bool) -> Edge {
+    let at = (astray * (delays.len() - 1) as f64) as usize;
+    let least = delays[at];
+    let mut windows: Vec<usize> = Vec::new();
+    for delay in &delays[at..] {
+        let window = ((delay - least) / EDGE).min(1e6) as usize;
+        if windows.len() <= window && (wholly || window < BEHIND) {
+            windows.resize(window + 1, 0);
+        }
+        if let Some(count) = windows.get_mut(window) {
+            *count += 1;
+        }
+    }
+    let near = windows[0] as f64;
+    let most = windows.iter().copied().max().unwrap_or(0) as f64;
+    Edge { least, sharp: near >= (SHARP * delays.len() as f64).max(5.0) && (!noisy || most <= DENSER * near) }
 }

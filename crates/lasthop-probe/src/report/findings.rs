@@ -8,7 +8,7 @@ use super::form::{Estimate, LoadReport};
 use super::milliseconds;
 use crate::estimate::{
     Bucket, BucketKind, Bursts, Capacity, Course, Log, Overtaken, Packet, Purpose, Slope, Stretch, Wander, bucket,
-    bursts, capacity, combined, course, losses, overtaken, slots, stretches, wander,
+    bursts, capacity, combined, course, edge, kept_up, losses, overtaken, planned, quantile, slots, stretches, wander,
 };
 
 /// Noise of single packets, in parts of the time that a train of sixteen takes: trains tell the rate below it.
@@ -20,6 +20,8 @@ const FULL: f64 = 12e3;
 const AGREE: f64 = 0.15;
 /// A rate that is known no better than this is unknown.
 const VAGUE: f64 = 0.25;
+/// Student's 97.5 % quantile for some five loads.
+const QUANTILE: f64 = 2.57;
 /// Share of trains or packets that is no chance.
 const CLEAR: f64 = 0.06;
 /// Reordering that is no chance, and the least jitter in seconds.
@@ -48,12 +50,12 @@ pub(super) struct Findings {
     pub short: Option<Capacity>,
     /// Whether it is a queue in front of a link of one rate, as the estimators of queue and medium take it.
     pub steady: bool,
+    /// Whether packets are delayed each by itself.
+    pub noisy: bool,
     /// Times, in the sender's seconds, in which losses may be due to the probe's own packets.
     pub excluded: Vec<[f64; 2]>,
     /// The longest load.
     pub longest: Option<LoadReport>,
-    /// How delays vary.
-    pub wander: Option<Wander>,
     /// Reordering.
     pub overtaken: Option<Overtaken>,
     /// Named behaviour and unknown quantities.
@@ -85,6 +87,8 @@ struct Evidence<'l> {
     loads: Vec<Stretch<'l>>,
     /// The rate of long loads that came at once, and its relative error.
     lasting: Option<(f64, f64)>,
+    /// Whether loads got less than short trains say, by more than chance.
+    slows: bool,
     loss: f64,
     wander: Option<Wander>,
     course: Option<Course>,
@@ -95,7 +99,7 @@ struct Evidence<'l> {
 }
 
 impl<'l> Evidence<'l> {
-    fn of(log: &'l Log) -> Self {
+    fn of(log: &'l Log, shared: bool) -> Self {
         let short = capacity(log);
         let loads = stretches(log);
         let lost: Vec<bool> = log.of(Purpose::Stream).map(|packet| packet.arrived.is_none()).collect();
@@ -106,19 +110,37 @@ impl<'l> Evidence<'l> {
             .filter_map(Stretch::slope)
             .map(|slope| Slope { rate: slope.rate / (1.0 - loss).max(0.5), ..slope })
             .collect();
-        let lasting = combined(&slopes);
+        let mut lasting = combined(&slopes);
         let rate = match (lasting, short) {
             (Some((lasting, _)), Some(short)) => lasting.min(short.rate),
             (Some((lasting, _)), None) => lasting,
             (None, Some(short)) => short.rate,
             (None, None) => f64::INFINITY,
         };
-        let wander = wander(log, rate);
+        let overtaken = overtaken(log);
+        let edge = edge(log, rate, overtaken.as_ref(), true).filter(|edge| edge.sharp && overtaken.is_some());
+        let wander = wander(log, rate, edge.map(|edge| edge.least));
         let noisy = wander.is_some_and(|wander| wander.within > (NOISY * GAPS * FULL / rate).max(0.25e-3));
+        if noisy {
+            // Trains say something as well, as many as there are.
+            let trains = log.trains(Purpose::Capacity);
+            let long = trains.iter().filter(|train| train.len() >= 12).filter_map(|train| Slope::of(train));
+            let long = long.filter(|slope| slope.count >= 8);
+            let all: Vec<Slope> = slopes
+                .iter()
+                .copied()
+                .chain(long.map(|slope| Slope { rate: slope.rate / (1.0 - loss).max(0.5), ..slope }))
+                .collect();
+            lasting = combined(&all);
+        }
         let bursts = bursts(&loads);
         let slots = slots(log);
         let course = course(log);
-        Self { log, short, loads, lasting, loss, wander, course, bursts, slots, overtaken: overtaken(log), noisy }
+        let kept_up = kept_up(&loads, rate, loss);
+        let keeps = if shared { 0.7 } else { 0.9 };
+        let planned = short.and_then(|short| Some(planned(log, Some(short.rate))? / short.rate));
+        let slows = kept_up.is_some_and(|part| part < keeps) || planned.is_some_and(|part| part < 0.7);
+        Self { log, short, loads, lasting, slows, loss, wander, course, bursts, slots, overtaken, noisy }
     }
 
     /// Whether something holds packets up and lets them go together.
@@ -126,13 +148,20 @@ impl<'l> Evidence<'l> {
         self.course.as_ref().is_some_and(|course| course.compressed > CLEAR)
     }
 
-    /// Whether a train's dispersion is the link's own.
-    fn disperses(&self) -> bool {
-        !self.noisy && self.bursts.is_none() && self.slots.is_none() && !self.compressed()
+    /// Whether trains arrive faster than they were sent.
+    fn squeezed(&self) -> bool {
+        self.short.is_some_and(|short| short.squeezed)
     }
 
+    /// Whether a train's dispersion is the link's own.
+    fn disperses(&self) -> bool {
+        !self.squeezed() && !self.noisy && self.bursts.is_none() && self.slots.is_none() && !self.compressed()
+    }
+
+    /// The course of a rate that varies. Noise of single packets does not pass for it: trains of one time would overlap those of another.
     fn varying(&self) -> Option<&Course> {
-        self.course.as_ref().filter(|course| self.disperses() && course.varies())
+        let even = !self.squeezed() && self.bursts.is_none() && self.slots.is_none() && !self.compressed();
+        self.course.as_ref().filter(|course| even && course.varies())
     }
 
     /// The share of the time that others take: packets wait, in order, behind what is not the probe's.
@@ -143,9 +172,9 @@ impl<'l> Evidence<'l> {
     }
 }
 
-/// What a direction does of which at most `limit` bits per second were sent.
-pub(super) fn findings(log: &Log, limit: f64) -> Findings {
-    let evidence = Evidence::of(log);
+/// What a direction does of which at most `limit` bits per second were sent, and whose medium may be `shared` with the other.
+pub(super) fn findings(log: &Log, limit: f64, shared: bool) -> Findings {
+    let evidence = Evidence::of(log, shared);
     let steady_line = evidence.disperses() && evidence.varying().is_none();
     let found = evidence.short.filter(|_| steady_line);
     let bucket = found.and_then(|short| bucket(&evidence.loads, short.rate, evidence.loss));
@@ -156,9 +185,9 @@ pub(super) fn findings(log: &Log, limit: f64) -> Findings {
         air: f64::INFINITY,
         short: evidence.short,
         steady: steady_line && bucket.is_none(),
+        noisy: evidence.noisy,
         excluded: Vec::new(),
         longest: longest(&evidence.loads),
-        wander: evidence.wander,
         overtaken: evidence.overtaken.clone(),
         behaviour: BehaviourReport::default(),
     };
@@ -256,7 +285,9 @@ fn estimate(rate: f64, [low, high]: [f64; 2]) -> Estimate {
 /// The rate, from what says most about it; or why it is unknown.
 fn rate(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<Bucket>, limit: f64) {
     let short = evidence.short;
-    let lasts = |short: &Capacity| evidence.lasting.is_none_or(|(rate, _)| rate > (1.0 - AGREE) * short.rate);
+    let lasts = |short: &Capacity| {
+        !evidence.slows && evidence.lasting.is_none_or(|(rate, _)| rate > (1.0 - AGREE) * short.rate)
+    };
     findings.limited = short.is_some_and(|short| short.rate > 0.9 * limit);
     if let Some(bucket) = bucket {
         findings.limited = false;
@@ -269,7 +300,7 @@ fn rate(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<Bucket>
         return;
     }
     if let Some(short) = short.filter(|_| evidence.disperses()) {
-        if findings.limited || short.by_sender && lasts(&short) {
+        if (findings.limited || short.by_sender) && lasts(&short) {
             findings.lower_bound = true;
             findings.rate = Some(Estimate { value: short.rate.round(), interval: None });
             return;
@@ -296,8 +327,8 @@ fn rate(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<Bucket>
     };
     findings.limited = false;
     match evidence.lasting {
-        Some((rate, error)) if !evidence.disperses() && 1.96 * error < VAGUE => {
-            let half = 1.96 * error.max(0.01);
+        Some((rate, error)) if !evidence.disperses() && !evidence.slows && QUANTILE * error < VAGUE => {
+            let half = QUANTILE * error.max(0.01);
             findings.rate = Some(estimate(rate, [rate / (1.0 + half), rate * (1.0 + half)]));
         }
         Some((rate, _)) => {
@@ -313,6 +344,10 @@ fn rate(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<Bucket>
 fn own_losses(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<Bucket>) {
     let policed = bucket.filter(|bucket| bucket.kind == BucketKind::Policer);
     let course = evidence.varying();
+    if findings.rate.is_none() && evidence.slows && evidence.loss > 0.0 {
+        let reason = "loads got less than trains say: losses of the path are not told from the probe's own";
+        findings.unknown(Quantity::Loss, reason);
+    }
     if policed.is_none() && course.is_none() {
         return;
     }
@@ -330,11 +365,14 @@ fn own_losses(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<B
     for packet in &unloaded {
         *windows.entry(((packet.sent - origin).max(0.0) / WINDOW) as u64).or_default() += 8.0 * f64::from(packet.size);
     }
+    let waits = waits(&unloaded, origin, evidence);
     let (mut all, mut out) = (0, 0);
     for (number, bits) in windows {
         let at = origin + number as f64 * WINDOW;
         all += 1;
-        if bits / WINDOW > OWN * rate_at(at + WINDOW / 2.0) {
+        let rate = rate_at(at + WINDOW / 2.0);
+        let waited = waits.get(&number).is_some_and(|waited| *waited > (8.0 * FULL / rate).max(5e-3));
+        if bits / WINDOW > OWN * rate || waited {
             out += 1;
             // What it put into a queue is dropped a while later as well.
             findings.excluded.push([at, at + 2.0 * WINDOW]);
@@ -349,4 +387,19 @@ fn own_losses(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<B
         };
         findings.unknown(Quantity::Loss, format!("{rate}: losses of the path are not told from these"));
     }
+}
+
+/// Median time that the packets of each window waited, in seconds.
+fn waits(packets: &[&Packet], origin: f64, evidence: &Evidence<'_>) -> std::collections::BTreeMap<u64, f64> {
+    let rate = evidence.short.map_or(f64::INFINITY, |short| short.rate);
+    let mut windows: std::collections::BTreeMap<u64, Vec<f64>> = std::collections::BTreeMap::new();
+    let mut least = f64::INFINITY;
+    for packet in packets {
+        let Some(arrived) = packet.arrived else { continue };
+        let took = arrived - packet.sent - 8.0 * f64::from(packet.size) / rate;
+        least = least.min(took);
+        windows.entry(((packet.sent - origin).max(0.0) / WINDOW) as u64).or_default().push(took);
+    }
+    let middle = |mut all: Vec<f64>| quantile(&mut all, 0.5).map_or(0.0, |took| took - least);
+    windows.into_iter().map(|(number, all)| (number, middle(all))).collect()
 }
