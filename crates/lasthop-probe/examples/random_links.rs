@@ -8,10 +8,11 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
+use common::shape::Shape;
 use common::{Turns, Way, client, run, run_in_turns, server};
 use lasthop_fit::{Family, fit, read};
 use lasthop_probe::client::Way as Direction;
-use lasthop_probe::report::analyse;
+use lasthop_probe::report::{Estimate, analyse};
 use lasthop_proto::channel::{ErrorSpec, Frames};
 use lasthop_proto::random::{Root, Stream};
 use lasthop_proto::time::Duration;
@@ -63,7 +64,7 @@ fn draw(draws: &mut Stream) -> (Way, Truth) {
         }
     };
     let delay = Duration::from_secs_f64(delay / 1e3);
-    (Way { rate, delay, queue, errors }, truth)
+    (Way { rate, delay, queue, errors, shape: Shape::default() }, truth)
 }
 
 #[derive(Default)]
@@ -90,7 +91,8 @@ fn half_duplex(links: u64, seed: u64) {
         let (up, _) = draw(&mut draws);
         let up = Way { delay: down.delay, rate: down.rate * between(&mut draws, 0.5, 2.0), ..up };
         let mut microseconds = |low, high| Duration::from_secs_f64(between(&mut draws, low, high) / 1e6);
-        let turns = Turns { frame_overhead: microseconds(20.0, 600.0), turnaround: microseconds(1.0, 300.0) };
+        let turns =
+            Turns { frame_overhead: microseconds(20.0, 600.0), turnaround: microseconds(1.0, 300.0), aggregate: None };
         let ways = [down, up];
         let told = run_in_turns(client(60, link + 1), server(), &ways, turns, seed.wrapping_mul(1000) + link);
         let report = told.outcome.ok().and_then(|()| analyse(told.measured.clone(), "there")).map(|it| it.report);
@@ -154,7 +156,8 @@ fn main() {
         for (at, truth) in [one, two].iter().enumerate() {
             let (way, found) = (&ways[at], [&report.down, &report.up][at]);
             let near = |found: f64, truth: f64, share: f64| (found / truth - 1.0).abs() <= share;
-            let rate = found.rate_bps.value;
+            let used = found.used_share.unwrap_or(0.0);
+            let rate = found.rate_bps.map_or(0.0, |rate| rate.value);
             let mut line = format!(
                 "{link:2} {} {:7.3}{}",
                 Direction::BOTH[at],
@@ -164,8 +167,8 @@ fn main() {
             let delay = way.delay.as_secs_f64() * 1e3;
             line += &format!(
                 " {rate:11.0} {delay:6.1}{}{:6.1}",
-                scores[1].count((report.one_way_delay_ms - delay).abs() <= 1.0),
-                report.one_way_delay_ms
+                scores[1].count((report.one_way_delay_ms.unwrap_or(0.0) - delay).abs() <= 1.0),
+                report.one_way_delay_ms.unwrap_or(0.0)
             );
             let queue = found.queue.map_or(0, |queue| queue.packets);
             let filled = found.queue.is_some_and(|queue| queue.filled);
@@ -174,7 +177,8 @@ fn main() {
                 way.queue,
                 scores[2].count(filled && near(queue.into(), way.queue as f64, 0.2))
             );
-            let [low, high] = found.loss.share.interval.unwrap_or_default();
+            let share = found.loss.share.unwrap_or(Estimate { value: 0.0, interval: None });
+            let [low, high] = share.interval.unwrap_or_default();
             // A bad time may begin while a packet is on the air: of the sizes that were sent.
             let loss = match way.errors {
                 ErrorSpec::TwoStateTime { good, .. } => {
@@ -190,7 +194,7 @@ fn main() {
                 " loss {:5.2}{}{:5.2} {:.2}-{:.2}",
                 loss * 100.0,
                 scores[3].count((low..=high).contains(&loss)),
-                found.loss.share.value * 100.0,
+                share.value * 100.0,
                 low * 100.0,
                 high * 100.0
             );
@@ -212,9 +216,9 @@ fn main() {
                 scores[4].count(false);
                 scores[5].count(false);
             }
-            scores[7].count(found.used_share <= 0.2);
+            scores[7].count(used <= 0.2);
             scores[8].count(report.half_duplex.is_none());
-            println!("{line} used {:.2} runs {}", found.used_share, found.runs.runs);
+            println!("{line} used {:.2} runs {}", used, found.runs.runs);
         }
     }
     show(&names, &scores);

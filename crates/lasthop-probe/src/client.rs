@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use lasthop_proto::time::{Duration, Instant};
 
 use crate::end::{Datagram, End, Side, TOTALS, Totals, Transmit};
-use crate::estimate::{Log, Purpose};
+use crate::estimate::{Log, Purpose, capacity, planned};
 use crate::key::Key;
 use crate::order::{Task, Train};
 use crate::plan::{Path, Plan};
@@ -35,6 +35,8 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 const PINGS: Duration = Duration::from_millis(100);
 /// Size of the packets of the first trains: what IPv6 takes everywhere.
 const FIRST_SIZE: u16 = 1280;
+/// How long the check of the first trains takes at the least, beside round trips.
+const CHECK: Duration = Duration::from_millis(700);
 /// How many first trains, and of how many packets.
 const FIRST_TRAINS: usize = 4;
 const FIRST_TRAIN: u16 = 8;
@@ -105,11 +107,33 @@ impl std::fmt::Display for Way {
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Phase {
-    Hello { since: Option<Instant>, next: Instant, pause: Duration },
-    Open { since: Instant, cookie: Cookie, next: Instant, pause: Duration },
-    First { since: Instant },
-    Main { since: Instant, until: Instant },
-    Drain { since: Instant, settled: bool },
+    Hello {
+        since: Option<Instant>,
+        next: Instant,
+        pause: Duration,
+    },
+    Open {
+        since: Instant,
+        cookie: Cookie,
+        next: Instant,
+        pause: Duration,
+    },
+    First {
+        since: Instant,
+    },
+    /// Whether what the first trains say lasts.
+    Check {
+        since: Instant,
+        rates: [f64; 2],
+    },
+    Main {
+        since: Instant,
+        until: Instant,
+    },
+    Drain {
+        since: Instant,
+        settled: bool,
+    },
     Over(Result<(), Failure>),
 }
 
@@ -213,7 +237,9 @@ impl Client {
                 self.stopped = true;
             }
             Phase::Drain { .. } | Phase::Over(_) => {}
-            Phase::Hello { .. } | Phase::Open { .. } | Phase::First { .. } => self.finish(Err(Failure::Stopped)),
+            Phase::Hello { .. } | Phase::Open { .. } | Phase::First { .. } | Phase::Check { .. } => {
+                self.finish(Err(Failure::Stopped));
+            }
         }
     }
 
@@ -339,7 +365,7 @@ impl Client {
     pub fn progress(&self, now: Instant) -> Progress {
         let doing = match self.phase {
             Phase::Hello { .. } | Phase::Open { .. } => "calling",
-            Phase::First { .. } => "finding the rate",
+            Phase::First { .. } | Phase::Check { .. } => "finding the rate",
             Phase::Main { .. } => "measuring",
             Phase::Drain { .. } => "collecting",
             Phase::Over(_) => "done",
@@ -436,7 +462,7 @@ impl Client {
                 Some(Transmit { to, dscp: 0, bytes })
             }
             Phase::Over(_) => None,
-            Phase::First { .. } | Phase::Main { .. } | Phase::Drain { .. } => {
+            Phase::First { .. } | Phase::Check { .. } | Phase::Main { .. } | Phase::Drain { .. } => {
                 self.measure(now);
                 None
             }
@@ -477,6 +503,7 @@ impl Client {
     fn step(&mut self, now: Instant) {
         match self.phase {
             Phase::First { since } => self.end_first(now, since),
+            Phase::Check { since, rates } => self.end_check(now, since, rates),
             Phase::Main { until, .. } if now >= until => self.phase = Phase::Drain { since: now, settled: false },
             Phase::Drain { since, settled } => {
                 let least = (self.round_trip() * 3).max(Duration::from_millis(400));
@@ -491,7 +518,7 @@ impl Client {
         }
     }
 
-    /// Makes the plan, once both rates are roughly known.
+    /// Checks the rates that the first trains say, once there are some.
     fn end_first(&mut self, now: Instant, since: Instant) {
         let spent = now.since(since);
         if spent < Duration::from_millis(1200) + self.round_trip() * 2 {
@@ -499,28 +526,59 @@ impl Client {
         }
         let enough = if spent < Duration::from_millis(3000) { FIRST_TRAINS as u32 - 1 } else { 1 };
         let logs = Way::BOTH.map(|way| self.log(way));
-        let rates = logs.each_ref().map(|log| crate::estimate::capacity(log).filter(|found| found.trains >= enough));
-        if rates.iter().any(Option::is_none) && spent < Duration::from_secs(6) {
+        let found = logs.each_ref().map(|log| capacity(log).filter(|found| found.trains >= enough));
+        if found.iter().any(Option::is_none) && spent < PATIENCE {
             return;
         }
+        // Of a way on which nothing came yet, something may come still.
+        let heard = |log: &Log| log.of(Purpose::Capacity).filter(|packet| packet.arrived.is_some()).count() > 2;
+        if !logs.iter().all(heard) && spent < (PATIENCE * 2).min(self.config.lasts / 3) {
+            return;
+        }
+        // Where delays vary by more than a train takes, trains say what to begin with at the least.
+        let rates = [0, 1].map(|at| planned(&logs[at], found[at].map(|found| found.rate)));
+        for way in Way::BOTH {
+            let limit = self.limit(way);
+            let Some(rate) = rates[way as usize] else {
+                self.finish(Err(Failure::NoRate(way)));
+                return;
+            };
+            let trains = Plan::check(rate, limit, FIRST_SIZE);
+            let start = if way == Way::Up { Duration::from_millis(210) } else { Duration::from_millis(10) };
+            for (at, train) in trains.into_iter().enumerate() {
+                let before = if at == 0 { start } else { Duration::ZERO };
+                self.lanes[way as usize].add(Purpose::Check, Task::Train(train), [before, Duration::ZERO]);
+            }
+        }
+        self.phase = Phase::Check { since: now, rates: rates.map(Option::unwrap_or_default) };
+    }
+
+    /// Makes the plan, once it is known whether the rates last.
+    fn end_check(&mut self, now: Instant, since: Instant, rates: [f64; 2]) {
+        let spent = now.since(since);
+        if spent < CHECK + self.round_trip() * 2 {
+            return;
+        }
+        let logs = Way::BOTH.map(|way| self.log(way));
+        let checked = |log: &Log| log.of(Purpose::Check).filter(|packet| packet.arrived.is_some()).count() > 8;
+        if !logs.iter().all(checked) && spent < CHECK * 5 + self.round_trip() * 2 {
+            return;
+        }
+        let rates = [0, 1].map(|at| planned(&logs[at], Some(rates[at])).unwrap_or(rates[at]));
         let mut drain = Duration::from_millis(1500) + self.round_trip() * 4;
         // So that slow ends have time for what is left to tell.
         drain = drain.min(self.config.lasts / 3);
         let until = self.began + self.config.lasts.saturating_sub(drain);
         for way in Way::BOTH {
-            let Some(found) = rates[way as usize] else {
-                self.finish(Err(Failure::NoRate(way)));
-                return;
-            };
             let log = &logs[way as usize];
             let mtu = log.of(Purpose::Ladder).filter(|packet| packet.arrived.is_some()).map(|packet| packet.size);
             let mtu = mtu.max().unwrap_or(FIRST_SIZE).clamp(FIRST_SIZE, 1500);
-            let path = Path { rate: found.rate, limit: self.limit(way), mtu };
+            let path = Path { rate: rates[way as usize], limit: self.limit(way), mtu };
             let seed = u64::from_be_bytes(std::array::from_fn(|at| self.config.nonce[at + 8 * (way as usize)]));
             let settled = log.packets.iter().map(|packet| packet.sent).fold(f64::MIN, f64::max);
             let later = if way == Way::Up { 0.5 } else { 0.0 };
             let plan = Plan::new(path, until.since(now), seed, later);
-            self.lanes[way as usize].begin(now, path, plan, settled);
+            self.lanes[way as usize].begin(now, until, path, plan, settled);
         }
         self.medium.begin(now, until.since(now));
         self.phase = Phase::Main { since: now, until };
@@ -538,8 +596,9 @@ impl Client {
                     }
                     continue;
                 }
-                let log = (purpose == Purpose::Overload).then(|| self.log(way));
-                self.lanes[way as usize].plan(purpose, log.as_ref(), LADDER_GAP);
+                let log = self.log(way);
+                self.lanes[way as usize].slow_down(now, &log);
+                self.lanes[way as usize].plan(purpose, Some(&log), LADDER_GAP);
             }
         }
         if self.medium.is_due(now) {

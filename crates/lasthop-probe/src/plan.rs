@@ -18,6 +18,18 @@ const TRAIN: u16 = 16;
 const TRAINS_SHARE: f64 = 0.4;
 /// Times at which a queue may be filled.
 const OVERLOADS: usize = 7;
+/// When loads are sent, in parts of the time, how much later (by a half of it) the other direction's is, and of what trains may take how much each takes: between trains of
+/// both directions at once and overloads.
+const LOADS: [(f64, f64, f64); 2] = [(0.036, 0.128, 0.10), (0.93, 0.05, 0.25)];
+/// Packets of a load at the most.
+const LONGEST_LOAD: f64 = 4096.0;
+/// Of the rate, a load has so much: it fills no queue.
+const PACED: f64 = 0.85;
+/// Packets of the load that checks what the first trains say, and how long it may take at the rate that these say.
+const CHECKED: [f64; 2] = [16.0, 128.0];
+const CHECK_LASTS: f64 = 0.05;
+/// Seconds that its fastest part lasts, at the least.
+const LAST_CHECK: f64 = 0.012;
 /// Bytes a second of pings and the like, and of what is told for each packet of the stream.
 const PINGS: f64 = 1_300.0;
 const TOLD: f64 = 8.0;
@@ -97,8 +109,55 @@ impl Plan {
         (0..trains).for_each(|number| step((number as f64 + 0.3 + 0.4 * later) / trains as f64, Purpose::Capacity));
         (0..OVERLOADS).for_each(|number| step(0.06 + 0.13 * (number as f64 + later), Purpose::Overload));
         [0.3, 0.6].into_iter().for_each(|share| step(share, Purpose::Ladder));
+        LOADS.into_iter().for_each(|(share, other, _)| step(share + other * later, Purpose::Load));
         plan.steps.sort_by_key(|step| step.at);
         plan
+    }
+
+    /// The trains of a load, one behind the other, at a little less than `rate`; `number` of them went before.
+    pub(crate) fn load(&mut self, rate: f64, number: usize) -> Vec<Train> {
+        let Some((_, _, share)) = LOADS.get(number) else { return Vec::new() };
+        let size = self.path.mtu;
+        let rate = (PACED * rate).min(self.path.limit);
+        let room = (share * self.budget).min(0.9 * self.left) / f64::from(size);
+        let mut packets = room.min(LONGEST_LOAD) as u16;
+        let gap = Duration::from_secs_f64(8.0 * f64::from(size) / rate);
+        let mut trains = Vec::new();
+        while packets > 0 {
+            let train = Train { count: packets.min(LONGEST_TRAIN), size, gap };
+            packets -= train.count;
+            trains.extend(self.pay(train));
+        }
+        trains
+    }
+
+    /// The load that checks a `rate` that short trains say, before there is a plan: link layers that send several packets as one frame deliver trains faster
+    /// than what lasts. Where the rate is high it is approached in steps.
+    pub(crate) fn check(rate: f64, limit: f64, size: u16) -> Vec<Train> {
+        let [least, most] = CHECKED;
+        let bits = 8.0 * f64::from(size);
+        let gap = if limit >= 1e9 { 0.0 } else { bits / limit };
+        let train = |count: f64, gap: f64| Train { count: count as u16, size, gap: Duration::from_secs_f64(gap) };
+        let mut pace = most * bits / CHECK_LASTS;
+        let mut trains = Vec::new();
+        while pace < 0.7 * rate.min(limit) && trains.len() < 4 {
+            trains.push(train(most, bits / pace));
+            pace *= 4.0;
+        }
+        // Long enough to tell a rate from a burst, and no faster than what is checked.
+        let last = (CHECK_LASTS * rate / bits).clamp(least, most).max(LAST_CHECK * rate / bits);
+        trains.push(train(last.min(f64::from(LONGEST_TRAIN)), gap.max(bits / rate)));
+        trains
+    }
+
+    /// Goes on at a lower rate, for `span` yet, after `sent` bytes in `spent`: of both together no more is used than of a plan for that rate.
+    pub(crate) fn slow_down(&mut self, rate: f64, span: Duration, sent: f64, spent: Duration) -> Stream {
+        let path = Path { rate, ..self.path };
+        let slower = Self::new(path, span, self.stream.seed.wrapping_add(1), 0.0);
+        let owed = sent - SHARE * rate / 8.0 * spent.as_secs_f64();
+        (self.path, self.stream) = (path, slower.stream);
+        (self.budget, self.left) = (self.budget.min(slower.budget), self.left.min(slower.left - owed.max(0.0)));
+        self.stream
     }
 
     /// Sizes of the packets that fill the queue: the usual one, and another that tells packets from bytes.

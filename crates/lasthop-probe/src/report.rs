@@ -1,13 +1,24 @@
 //! What a measurement comes to, for people and programs.
 
+pub mod behaviour;
+mod findings;
+mod form;
+mod queues;
+
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+pub use behaviour::BehaviourReport;
+use behaviour::{HalfDuplexMedium, Quantity};
+use findings::{Findings, findings};
+pub use form::{
+    Bound, ClassReport, DelayReport, DirectionReport, Estimate, LoadReport, LossReport, MediumReport, QueueReport,
+    Report, RunReport,
+};
 
 use crate::client::{Measured, Way};
 use crate::estimate::{
-    Capacity, Delays, HalfDuplex, Known, Log, Overload, Packet, Purpose, QueueFound, QueueLimit, air_rate, capacity,
-    delays, drift, half_duplex, losses, quantile, queue, queue_kind, runs,
+    Delays, Edge, HalfDuplex, Known, Log, Packet, Purpose, air_rate, capacity, delays_beyond, drift, edge, half_duplex,
+    losses, quantile, runs,
 };
 use crate::order::LADDER;
 
@@ -15,178 +26,6 @@ use crate::order::LADDER;
 const VERSION: u32 = 1;
 /// Points of a picture of delays.
 const POINTS: usize = 400;
-/// A queue that explains less than this part of what packets waited under load, and so many seconds less, is none: somebody else's packets waited as well.
-const EXPLAINED: f64 = 1.0 / 3.0;
-const UNEXPLAINED: f64 = 0.01;
-
-/// A number with its 95 % interval.
-#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
-pub struct Estimate {
-    /// The number.
-    pub value: f64,
-    /// Its 95 % interval, where there is one.
-    pub interval: Option<[f64; 2]>,
-}
-
-/// Delays beyond the least, in milliseconds.
-#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
-pub struct DelayReport {
-    /// Without load: half of the packets took no longer.
-    pub median_ms: f64,
-    /// 95 % of them.
-    pub p95_ms: f64,
-    /// 99 % of them.
-    pub p99_ms: f64,
-    /// While the queue was filled: 95 % of the packets took no longer.
-    pub loaded_p95_ms: Option<f64>,
-    /// The longest while it was filled.
-    pub loaded_most_ms: Option<f64>,
-}
-
-/// What bounds a queue.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
-#[serde(rename_all = "kebab-case")]
-pub enum Bound {
-    /// Packets of any size.
-    Packets,
-    /// Bytes.
-    Bytes,
-    /// Not found out.
-    Unknown,
-}
-
-/// What was found of a queue.
-#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
-pub struct QueueReport {
-    /// Packets that wait.
-    pub packets: u32,
-    /// Bytes of these packets, IP headers included.
-    pub bytes: u64,
-    /// What they come to at the link's rate.
-    pub milliseconds: f64,
-    /// Bytes of each: of a full packet where packets are what bounds it, else of those that filled it.
-    pub packet_bytes: u16,
-    /// Whether it was filled; otherwise it holds this or more.
-    pub filled: bool,
-    /// What bounds it.
-    pub bound: Bound,
-}
-
-/// Losses of some packets.
-#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct LossReport {
-    /// Packets.
-    pub packets: u64,
-    /// Of these, lost.
-    pub lost: u64,
-    /// Lost over sent, 0 to 1.
-    pub share: Estimate,
-}
-
-/// Runs of lost packets.
-#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct RunReport {
-    /// How many.
-    pub runs: u64,
-    /// Mean length in packets; 0 without any.
-    pub mean: Estimate,
-    /// The longest.
-    pub longest: u32,
-    /// How many there were of each length.
-    pub lengths: BTreeMap<u32, u64>,
-}
-
-/// Packets of one size, or of one code point.
-#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct ClassReport {
-    /// Bytes with the IP header, or the code point.
-    pub class: u16,
-    /// With which code point they arrived, in most cases.
-    pub arrives_as: Option<u8>,
-    /// What was lost.
-    pub loss: LossReport,
-    /// The median delay beyond the least of all, in milliseconds.
-    pub median_ms: Option<f64>,
-}
-
-/// One direction.
-#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct DirectionReport {
-    /// The narrowest link's rate in bits a second, IP headers included.
-    pub rate_bps: Estimate,
-    /// Whether the rate may be greater: trains came as fast as they were sent.
-    pub rate_is_lower_bound: bool,
-    /// Delays.
-    pub delay: DelayReport,
-    /// The queue, where it was sought.
-    pub queue: Option<QueueReport>,
-    /// Losses below the rate.
-    pub loss: LossReport,
-    /// Losses while the queue was filled.
-    pub loss_loaded: LossReport,
-    /// Runs of losses below the rate.
-    pub runs: RunReport,
-    /// Packets that came behind one sent later, of those that arrived.
-    pub reordered: u64,
-    /// Packets that came again.
-    pub duplicates: u64,
-    /// By size, below the rate.
-    pub sizes: Vec<ClassReport>,
-    /// By code point (DSCP), below the rate.
-    pub code_points: Vec<ClassReport>,
-    /// The largest packet that arrived unfragmented, in bytes with the IP header.
-    pub path_mtu: Option<u16>,
-    /// The next larger size that was tried, and did not arrive.
-    pub too_big: Option<u16>,
-    /// Bytes sent in all, IP headers included.
-    pub sent_bytes: u64,
-    /// Of the capacity, what was used behind the first two seconds.
-    pub used_share: f64,
-    /// Datagrams that the receiver's own kernel dropped: they look lost.
-    pub receiver_dropped: u32,
-    /// The receiver's clock ran so much faster, in millionths.
-    pub clock_drift_ppm: f64,
-    /// The file with losses packet by packet, as `lasthop fit` reads it.
-    pub trace: String,
-}
-
-/// A medium on which both ways take turns.
-#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
-pub struct MediumReport {
-    /// Bits a second while a frame is on the air: down, up.
-    pub rate_bps: [f64; 2],
-    /// How long each frame takes beside its bytes, in microseconds; not found where there is none, and then part of the rates.
-    pub frame_overhead_us: Option<f64>,
-    /// How long it takes from a frame of one end to one of the other, beside that, in microseconds.
-    pub turnaround_us: f64,
-}
-
-/// All of it.
-#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct Report {
-    /// The form's version.
-    pub lasthop_probe: u32,
-    /// The other end.
-    pub server: String,
-    /// How long it took.
-    pub seconds: f64,
-    /// The least round trip, less the time on the air both ways.
-    pub base_rtt_ms: f64,
-    /// The least round trip of a ping.
-    pub least_rtt_ms: f64,
-    /// 95 % of the pings took no longer.
-    pub p95_rtt_ms: f64,
-    /// Half of `base_rtt_ms`: clocks that differ cannot tell the two ways apart.
-    pub one_way_delay_ms: f64,
-    /// Both ways were seen to take turns on one medium; where there is none, they were not.
-    pub half_duplex: Option<MediumReport>,
-    /// To the caller.
-    pub down: DirectionReport,
-    /// From the caller.
-    pub up: DirectionReport,
-    /// What to mind.
-    pub remarks: Vec<String>,
-}
 
 /// A report with what pictures and traces are made of.
 pub struct Analysis {
@@ -197,6 +36,8 @@ pub struct Analysis {
     delays: [Option<Delays>; 2],
     /// Bits a second at which packets are on the air.
     air: [f64; 2],
+    /// Times in which losses may be due to the probe's own packets.
+    excluded: [Vec<[f64; 2]>; 2],
 }
 
 fn milliseconds(seconds: f64) -> f64 {
@@ -207,17 +48,19 @@ fn loss_of(packets: &[&Packet]) -> LossReport {
     let lost: Vec<bool> = packets.iter().map(|packet| packet.arrived.is_none()).collect();
     let found = losses(&lost);
     let share = Estimate { value: found.share, interval: Some(found.interval) };
-    LossReport { packets: found.packets, lost: found.lost, share }
+    LossReport { packets: found.packets, lost: found.lost, share: Some(share) }
 }
 
-/// Makes numbers of what was measured. `None` where a direction has no rate.
+/// Makes numbers of what was measured. `None` where nothing arrived in a direction.
 pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
-    let rates = [capacity(&measured.logs[0])?, capacity(&measured.logs[1])?];
     let Measured { logs, round_trips, ping, limits, overruns, others, seconds, settled, stopped } = measured;
-    let limited = [0, 1].map(|at| rates[at].rate > 0.9 * limits[at]);
-    let bounds = [0, 1].map(|at| limited[at] || rates[at].by_sender);
+    if logs.iter().any(|log| !log.packets.iter().any(|packet| packet.arrived.is_some())) {
+        return None;
+    }
+    let rates = logs.each_ref().map(|log| capacity(log).map_or(f64::INFINITY, |found| found.rate));
+    let limited = [0, 1].map(|at| rates[at] > 0.9 * limits[at]);
     // How long packets are on the air is not known then: the smallest ones tell of the clocks.
-    let mut drifts = [0, 1].map(|at| drift(&logs[at], if bounds[at] { f64::INFINITY } else { rates[at].rate }));
+    let mut drifts = [0, 1].map(|at| drift(&logs[at], if limited[at] { f64::INFINITY } else { rates[at] }));
     // What one clock gains the other loses; both ways see the same drift.
     let both = (drifts[0] - drifts[1]) / 2.0;
     drifts = [both, -both];
@@ -227,16 +70,26 @@ pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
         index += 1;
         log
     });
-    let air = [0, 1].map(|at| if bounds[at] { air_rate(&logs[at], rates[at].rate) } else { rates[at].rate });
-    let delays = [0, 1].map(|at| delays(&logs[at], air[at]));
+    // Where ways take turns, a load gets less than a train during which the other way is silent.
+    let shared = match logs.each_ref().map(capacity) {
+        [Some(down), Some(up)] => half_duplex([&logs[0], &logs[1]], [down, up]).is_some(),
+        _ => false,
+    };
+    let mut found = [0, 1].map(|at| findings(&logs[at], limits[at], shared));
+    let air = [0, 1].map(|at| match &found[at] {
+        Findings { lower_bound: true, rate: Some(rate), .. } => air_rate(&logs[at], rate.value),
+        found => found.air,
+    });
+    // Of packets that skip the delay of all others nothing else is counted from.
+    let edges = [0, 1].map(|at| edge(&logs[at], air[at], found[at].overtaken.as_ref(), found[at].noisy));
+    let delays = [0, 1].map(|at| {
+        let least = edges[at].filter(|edge| edge.sharp && found[at].overtaken.is_some()).map(|edge| edge.least);
+        delays_beyond(&logs[at], air[at], least)
+    });
+    let half_duplex = medium(&logs, &mut found);
+    let (least, base) = base(edges, &mut found, air, half_duplex, &round_trips, ping);
     let mut trips = round_trips;
-    let least = quantile(&mut trips, 0.0).unwrap_or(0.0);
     let p95 = quantile(&mut trips, 0.95).unwrap_or(0.0);
-    let half_duplex = half_duplex([&logs[0], &logs[1]], rates);
-    let on_air = half_duplex.map_or(air, |medium| medium.rates);
-    let overhead = half_duplex.and_then(|medium| medium.frame_overhead).unwrap_or(0.0);
-    let pinged: f64 = on_air.iter().map(|rate| 8.0 * f64::from(ping) / rate + overhead).sum();
-    let base = (least - pinged).max(0.0);
     let mut remarks = Vec::new();
     if others > 0 {
         remarks.push(format!(
@@ -246,26 +99,92 @@ pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
     if stopped {
         remarks.push(format!("stopped after {seconds:.0} s: what was measured until then"));
     }
-    let direction = |at: usize, remarks: &mut Vec<String>| {
-        let (limited, bound) = (limited[at], bounds[at]);
-        let side = Side { rate: rates[at], limited, bound, air: air[at], delays: delays[at], settled: settled[at] };
-        direction(Way::BOTH[at], &logs[at], side, overruns[at], drifts[at], remarks)
-    };
-    let (down, up) = (direction(0, &mut remarks), direction(1, &mut remarks));
-    let report = Report {
+    let excluded = found.each_ref().map(|found| found.excluded.clone());
+    let mut at = 0;
+    let [down, up] = found.map(|found| {
+        let side =
+            Side { air: air[at], delays: delays[at], settled: settled[at], dropped: overruns[at], drift: drifts[at] };
+        let report = direction(Way::BOTH[at], &logs[at], side, found, &mut remarks);
+        at += 1;
+        report
+    });
+    let mut report = Report {
         lasthop_probe: VERSION,
         server: server.to_owned(),
         seconds: (seconds * 100.0).round() / 100.0,
-        base_rtt_ms: milliseconds(base),
+        base_rtt_ms: base.map(milliseconds),
         least_rtt_ms: milliseconds(least),
+        median_rtt_ms: quantile(&mut trips, 0.5).map(milliseconds),
         p95_rtt_ms: milliseconds(p95),
-        one_way_delay_ms: milliseconds(base / 2.0),
+        one_way_delay_ms: base.map(|base| milliseconds(base / 2.0)),
         half_duplex: half_duplex.map(MediumReport::from),
         down,
         up,
         remarks,
     };
-    Some(Analysis { report, logs, delays, air })
+    if let Some(medium) = report.half_duplex {
+        let MediumReport { rate_bps, frame_overhead_us, turnaround_us } = medium;
+        let part = |at: usize| Some(HalfDuplexMedium { rate_bps: rate_bps[at], frame_overhead_us, turnaround_us });
+        (report.down.behaviour.half_duplex, report.up.behaviour.half_duplex) = (part(0), part(1));
+    }
+    Some(Analysis { report, logs, delays, air, excluded })
+}
+
+/// The medium on which both ways take turns, where both are such that trains which meet show it.
+fn medium(logs: &[Log; 2], found: &mut [Findings; 2]) -> Option<HalfDuplex> {
+    if let (true, [Some(down), Some(up)]) =
+        (found.iter().all(|found| found.steady), found.each_ref().map(|found| found.short))
+    {
+        return half_duplex([&logs[0], &logs[1]], [down, up]);
+    }
+    for found in found {
+        found.unknown(
+            Quantity::HalfDuplex,
+            "trains of both ways at once tell it only where packets arrive evenly and at one rate",
+        );
+    }
+    None
+}
+
+/// The least round trip of a ping in seconds, and the round trip without the time on the air, where delays have a least value.
+fn base(
+    edges: [Option<Edge>; 2],
+    found: &mut [Findings; 2],
+    air: [f64; 2],
+    half_duplex: Option<HalfDuplex>,
+    round_trips: &[f64],
+    ping: u16,
+) -> (f64, Option<f64>) {
+    let least = round_trips.iter().copied().min_by(f64::total_cmp).unwrap_or(0.0);
+    let on_air = half_duplex.map_or(air, |medium| medium.rates);
+    let overhead = half_duplex.and_then(|medium| medium.frame_overhead).unwrap_or(0.0);
+    let pinged: f64 = on_air.iter().map(|rate| 8.0 * f64::from(ping) / rate + overhead).sum();
+    if round_trips.is_empty() {
+        found.iter_mut().for_each(|found| found.unknown(Quantity::BaseDelay, "no ping was answered"));
+        return (0.0, None);
+    }
+    let blurred = [0, 1].map(|at| edges[at].is_some_and(|edge| !edge.sharp));
+    if blurred[0] || blurred[1] {
+        let way = match blurred {
+            [true, true] => "either way",
+            [true, false] => "down",
+            _ => "up",
+        };
+        let reason = format!(
+            "delays {way} vary and have no least value; the least round trip was {} ms, half of the pings took no longer than {} ms",
+            milliseconds(least),
+            milliseconds(quantile(&mut round_trips.to_vec(), 0.5).unwrap_or(0.0))
+        );
+        found.iter_mut().for_each(|found| found.unknown(Quantity::BaseDelay, reason.clone()));
+        return (least, None);
+    }
+    let pings = (least - pinged).max(0.0);
+    let reorders = found.iter().any(|found| found.overtaken.is_some());
+    match edges {
+        // A packet that skips the delay of all others, as reordering by netem does, says nothing of that delay.
+        [Some(down), Some(up)] if reorders => (least, Some((down.least + up.least).max(pings))),
+        _ => (least, Some(pings)),
+    }
 }
 
 impl From<HalfDuplex> for MediumReport {
@@ -280,24 +199,16 @@ impl From<HalfDuplex> for MediumReport {
 }
 
 struct Side {
-    rate: Capacity,
-    limited: bool,
-    bound: bool,
     air: f64,
     delays: Option<Delays>,
     settled: f64,
+    dropped: u32,
+    drift: f64,
 }
 
-fn direction(
-    way: Way,
-    log: &Log,
-    side: Side,
-    receiver_dropped: u32,
-    drift: f64,
-    remarks: &mut Vec<String>,
-) -> DirectionReport {
-    let Side { rate, limited, bound, air, delays, settled } = side;
-    let unloaded = log.unloaded();
+fn direction(way: Way, log: &Log, side: Side, mut found: Findings, remarks: &mut Vec<String>) -> DirectionReport {
+    let Side { air, delays, settled, dropped: receiver_dropped, drift } = side;
+    let unloaded: Vec<&Packet> = log.unloaded().into_iter().filter(|packet| found.counts(packet)).collect();
     let loss = loss_of(&unloaded);
     let loaded: Vec<&Packet> = log.of(Purpose::Overload).collect();
     let lost: Vec<bool> = unloaded.iter().map(|packet| packet.arrived.is_none()).collect();
@@ -307,18 +218,10 @@ fn direction(
         *lengths.entry(*run).or_insert(0) += 1;
     }
     let base = delays.map_or(0.0, |delays| delays.base);
-    let known = Known { rate: air, base, loss: loss.share.value };
-    let filling = if bound {
-        let base = self::delays(log, rate.rate).map_or(0.0, |delays| delays.base);
-        Known { rate: rate.rate, base, ..known }
-    } else {
-        known
-    };
-    // How far the found rate may be off says nothing of how far the path's may be.
-    let interval = (!bound).then(|| rate.interval.map(f64::round));
-    if limited {
+    let known = Known { rate: air, base, loss: loss.share.map_or(0.0, |share| share.value) };
+    if found.limited {
         remarks.push(format!("{way}: --max-rate bounds what was found; the rate may be greater"));
-    } else if rate.by_sender {
+    } else if found.lower_bound {
         remarks.push(format!("{way}: trains came as fast as they were sent; the rate may be greater"));
     }
     if receiver_dropped > 0 {
@@ -332,11 +235,7 @@ fn direction(
         loaded_p95_ms: delays.and_then(|delays| delays.loaded_p95).map(milliseconds),
         loaded_most_ms: delays.and_then(|delays| delays.loaded_most).map(milliseconds),
     };
-    let queue = queue_of(log, filling).filter(|queue| {
-        let doubt = delays.and_then(|delays| doubt(queue, &delays));
-        remarks.extend(doubt.as_ref().map(|doubt| format!("{way}: others used the path or its ends: {}", doubt.words)));
-        doubt.is_none_or(|doubt| doubt.queue_stands)
-    });
+    let queue = queues::queue(way, log, known, delays, &mut found, remarks);
     let last = log.packets.iter().map(|packet| packet.sent).fold(settled, f64::max);
     let later = log.packets.iter().filter(|packet| packet.sent > settled);
     let used = later.map(|packet| u64::from(packet.size)).sum::<u64>() as f64 * 8.0;
@@ -344,12 +243,15 @@ fn direction(
         log.of(Purpose::Ladder).filter(move |packet| packet.arrived.is_some() == arrived).map(|packet| packet.size)
     };
     let path_mtu = ladder(true).max();
+    let hidden = found.behaviour.unknown.iter().any(|unknown| unknown.quantity == Quantity::Loss);
+    let shown = |loss: LossReport| if hidden { LossReport { share: None, ..loss } } else { loss };
     DirectionReport {
-        rate_bps: Estimate { value: rate.rate.round(), interval },
-        rate_is_lower_bound: bound,
+        rate_bps: found.rate,
+        rate_is_lower_bound: found.lower_bound,
         delay,
-        queue: queue.map(|queue| queue.report),
-        loss,
+        longest_load: found.longest,
+        queue,
+        loss: shown(loss),
         loss_loaded: loss_of(&loaded),
         runs: RunReport {
             runs: runs.lengths.len() as u64,
@@ -359,83 +261,17 @@ fn direction(
         },
         reordered: log.reordered().into(),
         duplicates: log.duplicates.into(),
+        behaviour: found.behaviour,
         sizes: classes(&unloaded, known, |packet| (packet.purpose == Purpose::Stream).then_some(packet.size)),
         code_points: classes(&unloaded, known, |packet| Some(packet.dscp[0].into())),
         path_mtu,
         too_big: LADDER.into_iter().find(|size| path_mtu.is_some_and(|mtu| *size > mtu)),
         sent_bytes: log.packets.iter().map(|packet| u64::from(packet.size)).sum(),
-        used_share: if last > settled { used / (last - settled) / rate.rate } else { 0.0 },
+        used_share: found.rate.map(|rate| if last > settled { used / (last - settled) / rate.value } else { 0.0 }),
         receiver_dropped,
         clock_drift_ppm: (drift * 1e7).round() / 10.0,
         trace: format!("{way}.csv"),
     }
-}
-
-/// A queue, and how long it lets those packets wait that filled it, in seconds.
-struct Queue {
-    report: QueueReport,
-    waits: f64,
-}
-
-/// Why a queue may be another one.
-struct Doubt {
-    words: String,
-    queue_stands: bool,
-}
-
-/// What packets waited beyond what the probe's own explain.
-fn doubt(queue: &Queue, delays: &Delays) -> Option<Doubt> {
-    let ms = |seconds: f64| (seconds * 1e4).round() / 10.0;
-    let loaded = delays.loaded_p95.unwrap_or(0.0);
-    let Queue { report: QueueReport { packets, .. }, waits } = queue;
-    if *waits < EXPLAINED * loaded && *waits < loaded - UNEXPLAINED {
-        let words = format!(
-            "packets waited for {} ms under load, of which a queue of {packets} explains {} ms; how long it is, is not known",
-            ms(loaded),
-            ms(*waits)
-        );
-        return Some(Doubt { words, queue_stands: false });
-    }
-    // The queue was hardly ever empty.
-    (delays.median > UNEXPLAINED && delays.median > EXPLAINED * waits).then(|| Doubt {
-        words: format!("packets waited for {} ms without load; losses and queue may be theirs", ms(delays.median)),
-        queue_stands: true,
-    })
-}
-
-/// The queue, from overloads with packets of one size or of two.
-fn queue_of(log: &Log, known: Known) -> Option<Queue> {
-    let trains = log.trains(Purpose::Overload);
-    let usual = trains.first()?.first()?.size;
-    let other = trains.iter().map(|train| train[0].size).find(|size| *size != usual);
-    let found = queue(log, usual, known)?;
-    let second = other.and_then(|size| queue(log, size, known));
-    let (QueueFound { packets, size }, filled, bound) = match (found, second) {
-        (Overload::Filled(one), Some(Overload::Filled(two))) => (one, true, queue_kind(one, two)),
-        // As many small ones did not fill it: their bytes count.
-        (Overload::Filled(one), Some(Overload::Holds(two))) if two.packets > one.packets + one.packets / 6 => {
-            (one, true, QueueLimit::Bytes)
-        }
-        (Overload::Filled(one), _) => (one, true, QueueLimit::Unknown),
-        (Overload::Holds(one), _) => (one, false, QueueLimit::Unknown),
-    };
-    let waits = 8.0 * f64::from(packets + 1) * f64::from(size) / known.rate;
-    let full = log.of(Purpose::Capacity).map(|packet| packet.size).max().unwrap_or(size);
-    let size = if bound == QueueLimit::Packets { full } else { size };
-    let bytes = u64::from(packets) * u64::from(size);
-    let report = QueueReport {
-        packets,
-        bytes,
-        milliseconds: milliseconds(8.0 * bytes as f64 / known.rate),
-        packet_bytes: size,
-        filled,
-        bound: match bound {
-            QueueLimit::Packets => Bound::Packets,
-            QueueLimit::Bytes => Bound::Bytes,
-            QueueLimit::Unknown => Bound::Unknown,
-        },
-    };
-    Some(Queue { report, waits })
 }
 
 fn classes(packets: &[&Packet], known: Known, class: impl Fn(&Packet) -> Option<u16>) -> Vec<ClassReport> {
@@ -469,8 +305,10 @@ impl Analysis {
     /// bytes with the IP header, whether it was lost, and of those that arrived the delay beyond the least, in milliseconds.
     pub fn trace(&self, way: Way) -> String {
         let log = &self.logs[way as usize];
-        let packets = log.unloaded();
+        let mut packets = log.unloaded();
         let origin = packets.first().map_or(0.0, |packet| packet.sent);
+        let excluded = &self.excluded[way as usize];
+        packets.retain(|packet| !excluded.iter().any(|[from, to]| (*from..*to).contains(&packet.sent)));
         let mut text = String::from("sent_s,bytes,lost,delay_ms,dscp\n");
         for packet in packets {
             let delay = self.delay(way, packet).map(|delay| format!("{:.3}", delay * 1e3)).unwrap_or_default();

@@ -22,15 +22,15 @@ fn check(ways: &[Way; 2], seconds: u64, seed: u64) {
     assert_eq!(report.half_duplex, None);
     assert!(report.seconds <= seconds as f64 + 0.5, "{}", report.seconds);
     let delay = ways[0].delay.as_secs_f64() * 1e3;
-    assert!((report.one_way_delay_ms - delay).abs() < 1.0, "{ways:?}: {}", report.one_way_delay_ms);
+    assert!((report.one_way_delay_ms.unwrap() - delay).abs() < 1.0, "{ways:?}: {:?}", report.one_way_delay_ms);
     for (at, direction) in [&report.down, &report.up].into_iter().enumerate() {
         let way = &ways[at];
         let told_of = format!("{way:?}: {direction:?}");
-        assert!((direction.rate_bps.value / way.rate - 1.0).abs() < 0.05, "{told_of}");
+        assert!((direction.rate_bps.unwrap().value / way.rate - 1.0).abs() < 0.05, "{told_of}");
         let queue = direction.queue.expect("it was sought");
         assert!(queue.filled && (f64::from(queue.packets) / way.queue as f64 - 1.0).abs() < 0.2, "{told_of}");
         assert_eq!(queue.bound, Bound::Packets, "{told_of}");
-        assert!(direction.used_share < 0.2, "{told_of}");
+        assert!(direction.used_share.unwrap() < 0.2, "{told_of}");
         // What the report says of itself is what went over the link, but for the last questions and answers.
         let sent: u64 = told.bytes[at].iter().sum();
         assert!((0.98..=1.0).contains(&(direction.sent_bytes as f64 / sent as f64)), "{sent}: {told_of}");
@@ -69,7 +69,7 @@ fn a_long_measurement() {
     check(&ways, 300, 6);
     let width = |seconds| {
         let report = found(&run(client(seconds, 6), server(), &ways, 106)).report;
-        let [low, high] = report.down.loss.share.interval.expect("it was measured");
+        let [low, high] = report.down.loss.share.unwrap().interval.expect("it was measured");
         high - low
     };
     let narrower = width(60) / width(300);
@@ -96,15 +96,16 @@ fn a_bound_of_the_rate_does_not_falsify_delays() {
         let analysis = found(&run(client_below(max_rate, 30, 14), server(), &ways, 15));
         let free = found(&run(client(30, 14), server(), &ways, 15)).report;
         let report = &analysis.report;
-        assert!((report.one_way_delay_ms - delay as f64).abs() < 0.3, "{}", report.one_way_delay_ms);
+        assert!((report.one_way_delay_ms.unwrap() - delay as f64).abs() < 0.3, "{:?}", report.one_way_delay_ms);
         for (direction, free) in [(&report.down, &free.down), (&report.up, &free.up)] {
             assert!(
-                direction.rate_is_lower_bound && direction.rate_bps.value <= 1.1 * max_rate as f64,
+                direction.rate_is_lower_bound && direction.rate_bps.unwrap().value <= 1.1 * max_rate as f64,
                 "{direction:?}"
             );
-            assert_eq!(direction.rate_bps.interval, None);
-            // Packets of the stream wait for those before them in their train, here as there.
-            assert!((direction.delay.median_ms - free.delay.median_ms).abs() < 0.5, "{direction:?}\n{free:?}");
+            assert_eq!(direction.rate_bps.unwrap().interval, None);
+            // Packets of the stream wait for those before them in their train, here as there: for one more or less.
+            let packet = (0.8 / mbps).max(0.5);
+            assert!((direction.delay.median_ms - free.delay.median_ms).abs() < packet, "{direction:?}\n{free:?}");
             assert!(direction.delay.p95_ms < free.delay.p95_ms + 0.5, "{direction:?}\n{free:?}");
         }
     }
@@ -161,9 +162,9 @@ fn a_measurement_that_is_stopped_keeps_what_it_has() {
         );
         assert!(report.seconds >= after as f64 && report.seconds <= after as f64 + 2.5, "{}", report.seconds);
         for (direction, way, loss) in [(&report.down, &ways[0], 0.05), (&report.up, &ways[1], 0.02)] {
-            assert!((direction.rate_bps.value / way.rate - 1.0).abs() < 0.05, "{direction:?}");
+            assert!((direction.rate_bps.unwrap().value / way.rate - 1.0).abs() < 0.05, "{direction:?}");
             // What was underway at the end is not taken for lost.
-            let [low, high] = direction.loss.share.interval.unwrap();
+            let [low, high] = direction.loss.share.unwrap().interval.unwrap();
             assert!((low * 0.9..=high * 1.1).contains(&loss), "after {after} s: {:?}", direction.loss);
             assert!(direction.loss.packets > 40 * after, "{:?}", direction.loss);
         }
@@ -183,7 +184,11 @@ fn ways_that_take_turns_are_seen_to() {
     for (mbps, queue, overhead, turn, delay) in [(20.0, 100, 100, 0, 1), (5.0, 60, 500, 200, 40), (60.0, 20, 50, 10, 5)]
     {
         let way = way(mbps, delay, queue, 0.02);
-        let turns = Turns { frame_overhead: Duration::from_micros(overhead), turnaround: Duration::from_micros(turn) };
+        let turns = Turns {
+            frame_overhead: Duration::from_micros(overhead),
+            turnaround: Duration::from_micros(turn),
+            aggregate: None,
+        };
         let report = found(&run_in_turns(client(60, 12), server(), &[way.clone(), way.clone()], turns, 13)).report;
         let medium = report.half_duplex.unwrap_or_else(|| panic!("{way:?} {turns:?}: not seen"));
         let air = 12e3 / mbps;
@@ -191,13 +196,13 @@ fn ways_that_take_turns_are_seen_to() {
         assert!(medium.rate_bps.iter().all(|rate| (rate / way.rate - 1.0).abs() < 0.03), "{told}");
         assert!((medium.frame_overhead_us.unwrap() - overhead as f64).abs() < 0.03 * air, "{told}");
         assert!((medium.turnaround_us - turn as f64).abs() < 0.05 * air, "{told}");
-        assert!((report.one_way_delay_ms - delay as f64).abs() < 0.3, "{told}: {}", report.one_way_delay_ms);
+        assert!((report.one_way_delay_ms.unwrap() - delay as f64).abs() < 0.3, "{told}: {:?}", report.one_way_delay_ms);
         for direction in [&report.down, &report.up] {
             // As a train of one way has it.
             let rate = 12e9 / (air + overhead as f64);
-            assert!((direction.rate_bps.value / rate - 1.0).abs() < 0.03, "{told}: {:?}", direction.rate_bps);
+            assert!((direction.rate_bps.unwrap().value / rate - 1.0).abs() < 0.03, "{told}: {:?}", direction.rate_bps);
             assert!((f64::from(direction.queue.unwrap().packets) / queue as f64 - 1.0).abs() < 0.2, "{told}");
-            assert!(direction.used_share < 0.2, "{told}");
+            assert!(direction.used_share.unwrap() < 0.2, "{told}");
         }
     }
 }

@@ -4,9 +4,14 @@ use std::collections::VecDeque;
 
 use lasthop_proto::time::{Duration, Instant};
 
-use crate::estimate::{Known, Log, Overload, Purpose, capacity, delays, losses, queue};
+use crate::estimate::{Known, Log, Overload, Purpose, capacity, delays, losses, planned, queue};
 use crate::order::{Order, Stream, Task, Train};
 use crate::plan::{Path, Plan, Step};
+
+/// A path that has less than this part of the rate that was planned for is sent less.
+const SLOWER: f64 = 0.7;
+/// Loads are paced by what trains say, but by no more than so many times what was planned for.
+const MOST_FASTER: f64 = 1.5;
 
 /// Orders of one direction and what they are for.
 #[derive(Default)]
@@ -19,6 +24,10 @@ pub(super) struct Lane {
     plan: Option<(Plan, Path)>,
     steps: VecDeque<(Instant, Purpose)>,
     overloads: [usize; 2],
+    loads: usize,
+    /// When the plan begins and is over.
+    began: Instant,
+    until: Instant,
     /// When the first part ended, in seconds of the sender's clock.
     pub settled: f64,
 }
@@ -69,7 +78,8 @@ impl Lane {
     }
 
     /// Takes up the plan.
-    pub(super) fn begin(&mut self, now: Instant, path: Path, plan: Plan, settled: f64) {
+    pub(super) fn begin(&mut self, now: Instant, until: Instant, path: Path, plan: Plan, settled: f64) {
+        (self.began, self.until) = (now, until);
         self.steps = plan.steps.iter().map(|Step { at, purpose }| (now + *at, *purpose)).collect();
         let stream = Task::Stream(plan.stream);
         self.plan = Some((plan, path));
@@ -110,8 +120,41 @@ impl Lane {
         self.plan.as_mut()?.0.capacity()
     }
 
+    /// Sends less from now on where `log` says that the path's rate is much lower than planned for.
+    pub(super) fn slow_down(&mut self, now: Instant, log: &Log) {
+        let Some((plan, path)) = &mut self.plan else { return };
+        let Some(rate) = planned(log, capacity(log).map(|found| found.rate)) else { return };
+        if rate < SLOWER * path.rate && now < self.until {
+            path.rate = rate;
+            let later = log.packets.iter().filter(|packet| packet.sent > self.settled);
+            let sent = later.map(|packet| f64::from(packet.size)).sum();
+            let stream = plan.slow_down(rate, self.until.since(now), sent, now.since(self.began));
+            self.add(Purpose::Stream, Task::Stream(stream), [Duration::ZERO; 2]);
+        }
+    }
+
+    /// Orders a load, in several trains where it is long. `log` is what is known so far.
+    fn load(&mut self, log: &Log) {
+        let Some((plan, path)) = &mut self.plan else { return };
+        let rate = capacity(log).map_or(path.rate, |found| found.rate.min(path.rate * MOST_FASTER));
+        let (path, number) = (*path, self.loads);
+        let trains = plan.load(rate, number);
+        self.loads += 1;
+        let count = trains.len();
+        for (at, train) in trains.into_iter().enumerate() {
+            let [before, after] = Plan::rest(path, Task::Train(train));
+            let rest =
+                [if at == 0 { before } else { Duration::ZERO }, if at + 1 == count { after } else { Duration::ZERO }];
+            self.add(Purpose::Load, Task::Train(train), rest);
+        }
+    }
+
     /// Orders what a step of the plan is for, as far as there is room. `log` is what is known so far.
     pub(super) fn plan(&mut self, purpose: Purpose, log: Option<&Log>, ladder: Duration) {
+        if let (Purpose::Load, Some(log)) = (purpose, log) {
+            self.load(log);
+            return;
+        }
         let Some((plan, path)) = &mut self.plan else { return };
         let path = *path;
         let task = match purpose {
@@ -126,7 +169,13 @@ impl Lane {
                 }
                 task
             }
-            Purpose::Protocol | Purpose::Stream | Purpose::Both | Purpose::Small | Purpose::Quiet => None,
+            Purpose::Protocol
+            | Purpose::Stream
+            | Purpose::Both
+            | Purpose::Small
+            | Purpose::Quiet
+            | Purpose::Check
+            | Purpose::Load => None,
         };
         if let Some(task) = task {
             self.add(purpose, task, Plan::rest(path, task));

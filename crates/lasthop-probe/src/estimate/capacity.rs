@@ -13,10 +13,14 @@ pub struct Capacity {
     pub trains: u32,
     /// Whether the trains came as fast as they were sent: then the rate is this or more.
     pub by_sender: bool,
+    /// Whether they came faster than they were sent: something held them up and let them go together.
+    pub squeezed: bool,
 }
 
 /// Parts into which the trains are put, to see how the rate varies.
 const PARTS: usize = 5;
+/// A train that came so much faster than it was sent was held up.
+const SQUEEZED: f64 = 1.5;
 /// Student's quantile for four degrees of freedom.
 const T: f64 = 2.776;
 
@@ -95,5 +99,6 @@ pub fn capacity(log: &Log) -> Option<Capacity> {
         interval: [(found - half).max(0.0), found + half],
         trains: trains.len() as u32,
         by_sender: sending * found > 0.8 * 8.0 * size,
+        squeezed: sending * found > SQUEEZED * 8.0 * size,
     })
 }

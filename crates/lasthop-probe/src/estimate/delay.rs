@@ -75,10 +75,16 @@ pub fn air_rate(log: &Log, least: f64) -> f64 {
 
 /// The delays of a direction whose clocks do not drift. `None` where nothing arrived.
 pub fn delays(log: &Log, rate: f64) -> Option<Delays> {
+    delays_beyond(log, rate, None)
+}
+
+/// The same beyond `least`, where some packets are not delayed as all others are.
+pub fn delays_beyond(log: &Log, rate: f64, least: Option<f64>) -> Option<Delays> {
     let all = |packets: &mut dyn Iterator<Item = &Packet>| -> Vec<f64> {
         packets.filter_map(|packet| transit(packet, rate)).collect()
     };
     let base = all(&mut log.packets.iter()).into_iter().min_by(f64::total_cmp)?;
+    let base = least.map_or(base, |least| least.max(base));
     let mut unloaded = all(&mut log.unloaded().into_iter());
     let mut loaded = all(&mut log.of(Purpose::Overload));
     let above = |value: Option<f64>| value.map(|value| value - base);

@@ -1,18 +1,30 @@
 //! From packets that were sent and that arrived to numbers. Times are in seconds; sender's and receiver's clocks differ by anything, and drift.
 
+mod bucket;
+mod bursts;
 mod capacity;
+mod course;
 mod delay;
+mod lasting;
 mod loss;
 mod medium;
+mod order;
 mod queue;
+mod spread;
 
 use std::collections::BTreeMap;
 
+pub use bucket::{Bucket, BucketKind, bucket};
+pub use bursts::{Bursts, bursts, slots};
 pub use capacity::{Capacity, capacity};
-pub use delay::{Delays, air_rate, delays, drift};
+pub use course::{Course, RateFrom, course};
+pub use delay::{Delays, air_rate, delays, delays_beyond, drift};
+pub use lasting::{Slope, Stretch, combined, kept_up, planned, stretches};
 pub use loss::{Losses, Runs, losses, runs};
 pub use medium::{HalfDuplex, Meeting, half_duplex, is_half_duplex, meetings};
+pub use order::{Overtaken, overtaken};
 pub use queue::{Known, Overload, QueueFound, QueueLimit, queue, queue_kind};
+pub use spread::{Edge, Wander, edge, wander};
 
 /// Why a packet was sent.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -33,6 +45,10 @@ pub enum Purpose {
     Quiet,
     /// To find losses below the rate.
     Stream,
+    /// To check what the first trains say, at growing rates.
+    Check,
+    /// To find the rate that lasts: paced somewhat below what short trains tell.
+    Load,
 }
 
 /// A packet of one direction.
@@ -104,7 +120,13 @@ impl Log {
                 }
                 Purpose::Protocol if packet.sent > busy_until => kept.push(packet),
                 Purpose::Protocol => {}
-                Purpose::Ladder | Purpose::Capacity | Purpose::Overload | Purpose::Both | Purpose::Small => {
+                Purpose::Ladder
+                | Purpose::Capacity
+                | Purpose::Overload
+                | Purpose::Both
+                | Purpose::Small
+                | Purpose::Check
+                | Purpose::Load => {
                     busy_until = f64::MAX;
                 }
                 Purpose::Quiet => {}

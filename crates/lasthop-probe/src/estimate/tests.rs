@@ -196,3 +196,82 @@ fn what_overtakes_is_counted_once() {
     let log = Log { arrivals: vec![0, 2, 1, 3, 6, 4, 5], ..Log::default() };
     assert_eq!(log.reordered(), 3);
 }
+
+fn arrivals(times: &[(f64, f64)]) -> Log {
+    let packet = |&(sent, arrived): &(f64, f64)| Packet {
+        sent,
+        arrived: Some(arrived),
+        size: 100,
+        purpose: Purpose::Stream,
+        order: 1,
+        index: 0,
+        dscp: [0, 0],
+    };
+    let mut order: Vec<u32> = (0..times.len() as u32).collect();
+    order.sort_by(|one, other| times[*one as usize].1.total_cmp(&times[*other as usize].1));
+    Log { packets: times.iter().map(packet).collect(), arrivals: order, duplicates: 0 }
+}
+
+/// RFC 4737: a packet is reordered that arrives behind one sent later, and late by what lies between.
+#[test]
+fn late_packets_are_late_by_the_first_that_passed_them() {
+    let log = arrivals(&[(0.0, 1.000), (0.1, 1.130), (0.2, 1.200), (0.3, 1.125), (0.4, 1.400)]);
+    let found = overtaken(&log).unwrap();
+    // The second by 5 ms, the third by 75.
+    assert!((found.share - 0.4).abs() < 1e-9 && (found.by - 0.075).abs() < 1e-9, "{found:?}");
+    assert_eq!(found.ahead, [false, false, false, true, false]);
+    assert!((found.skipping - 0.2).abs() < 1e-9, "{found:?}");
+}
+
+/// A clock's noise makes times cross, but not the packets.
+#[test]
+fn times_that_cross_are_no_reordering() {
+    let mut log = arrivals(&[(0.0, 1.0), (0.1, 1.1), (0.2, 1.2)]);
+    log.packets[1].arrived = Some(1.201);
+    assert_eq!(overtaken(&log), None);
+}
+
+#[test]
+fn delays_have_a_least_value_or_none() {
+    let edge_of = |noisy: bool, delay: &mut dyn FnMut(&mut Stream) -> f64| {
+        let mut draws = Root(3).stream("delays");
+        let times: Vec<(f64, f64)> =
+            (0..4000).map(|at| (f64::from(at) * 0.01, f64::from(at) * 0.01 + delay(&mut draws))).collect();
+        edge(&arrivals(&times), f64::INFINITY, None, noisy).unwrap()
+    };
+    let exponential = edge_of(true, &mut |draws| 0.02 + draws.exponential(5e-3));
+    assert!(exponential.sharp && (exponential.least - 0.02).abs() < 1e-4, "{exponential:?}");
+    // An eighth of the time the path is idle; else packets wait for up to 30 ms.
+    let queue = edge_of(false, &mut |draws| if draws.chance(0.125) { 0.02 } else { 0.02 + 0.03 * draws.uniform() });
+    assert!(queue.sharp && (queue.least - 0.02).abs() < 1e-4, "{queue:?}");
+    for deviation in [1e-3, 3e-3, 10e-3] {
+        let normal = edge_of(true, &mut |draws| {
+            let sum: f64 = (0..12).map(|_| draws.uniform()).sum();
+            0.1 + deviation * (sum - 6.0)
+        });
+        assert!(!normal.sharp, "{deviation}: {normal:?}");
+    }
+}
+
+/// Packets of a link of 10 Mbps, each held up by itself: two of a train say nothing, hundreds say the rate.
+#[test]
+fn noise_of_single_packets_does_not_bias_the_rate() {
+    let mut held = 0;
+    for seed in 0..100 {
+        let mut draws = Root(seed).stream("noise");
+        let slopes: Vec<Slope> = [64, 128, 128, 256]
+            .into_iter()
+            .map(|count| {
+                let times: Vec<(f64, f64)> =
+                    (0..count).map(|at| (0.0, f64::from(at) * 1.2e-3 + draws.exponential(10e-3))).collect();
+                let mut log = arrivals(&times);
+                log.packets.iter_mut().for_each(|packet| packet.size = 1500);
+                Slope::of(&log.packets.iter().collect::<Vec<_>>()).unwrap()
+            })
+            .collect();
+        let (rate, error) = combined(&slopes).unwrap();
+        assert!(error < 0.1, "{error}");
+        held += u32::from((rate / 10e6 - 1.0).abs() < 2.57 * error);
+    }
+    assert!(held >= 93, "{held}");
+}

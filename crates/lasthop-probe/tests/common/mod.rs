@@ -1,6 +1,8 @@
 //! Both ends over a link that is simulated: rates, delays, queues and channels as the simulator has them, clocks that differ.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod shape;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
@@ -10,6 +12,7 @@ use lasthop_proto::channel::{Channel, ErrorSpec, Fate, Frames};
 use lasthop_proto::packet::{Body, Packet};
 use lasthop_proto::random::{Root, Stream};
 use lasthop_proto::time::{Duration, Instant};
+use shape::{Shape, Shaping};
 
 /// One direction of a link.
 #[derive(Clone, Debug)]
@@ -19,13 +22,15 @@ pub struct Way {
     /// Packets that wait, the one in transmission not among them.
     pub queue: usize,
     pub errors: ErrorSpec,
+    /// What it does beside.
+    pub shape: Shape,
 }
 
 /// A direction with independent losses.
 pub fn way(mbps: f64, delay_ms: u64, queue: usize, loss: f64) -> Way {
     let errors =
         if loss > 0.0 { ErrorSpec::Uniform { frame_loss: loss, frames: Frames::All } } else { ErrorSpec::None };
-    Way { rate: mbps * 1e6, delay: Duration::from_millis(delay_ms), queue, errors }
+    Way { rate: mbps * 1e6, delay: Duration::from_millis(delay_ms), queue, errors, shape: Shape::default() }
 }
 
 /// A medium on which both ways take turns.
@@ -33,6 +38,8 @@ pub fn way(mbps: f64, delay_ms: u64, queue: usize, loss: f64) -> Way {
 pub struct Turns {
     pub frame_overhead: Duration,
     pub turnaround: Duration,
+    /// Several packets go as one frame: how many at the most, and the chance that one of them has to be repeated.
+    pub aggregate: Option<(usize, f64)>,
 }
 
 /// Frames that wait for it, of both ways.
@@ -41,6 +48,7 @@ struct Medium {
     waiting: [VecDeque<Transmit>; 2],
     free: Instant,
     last: usize,
+    draws: Stream,
 }
 
 impl Medium {
@@ -49,15 +57,20 @@ impl Medium {
         self.waiting.iter().any(|waiting| !waiting.is_empty()).then_some(self.free)
     }
 
-    /// The frame that starts now, its way, and when it is through.
-    fn start(&mut self, now: Instant, ways: &[Way; 2]) -> Option<(usize, Transmit, Instant)> {
+    /// The packets of the frame that starts now, their way, and when they are through. One that has to be repeated holds up those behind it.
+    fn start(&mut self, now: Instant, ways: &[Way; 2]) -> Option<(usize, Vec<Transmit>, Instant)> {
         let way = if self.waiting[1 - self.last].is_empty() { self.last } else { 1 - self.last };
-        let transmit = self.waiting[way].pop_front()?;
+        let (most, repeats) = self.turns.aggregate.unwrap_or((1, 0.0));
+        let count = most.min(self.waiting[way].len());
+        let bytes: u32 = self.waiting[way].iter().take(count).map(bytes_of).sum();
         let turn = if way == self.last { Duration::ZERO } else { self.turns.turnaround };
-        let air = Duration::from_secs_f64(8.0 * f64::from(bytes_of(&transmit)) / ways[way].rate);
-        self.free = self.free.max(now) + turn + self.turns.frame_overhead + air;
+        let air = Duration::from_secs_f64(8.0 * f64::from(bytes) / ways[way].rate);
+        // Stations draw how long they wait before a frame.
+        let backoff = self.turns.aggregate.map_or(0.0, |_| 9e-6 * self.draws.below(16) as f64);
+        self.free = self.free.max(now) + turn + self.turns.frame_overhead + Duration::from_secs_f64(backoff) + air;
         self.last = way;
-        Some((way, transmit, self.free))
+        let whole = (0..count).take_while(|_| repeats == 0.0 || !self.draws.chance(repeats)).count();
+        (count > 0).then(|| (way, self.waiting[way].drain(..whole).collect(), self.free))
     }
 }
 
@@ -68,35 +81,49 @@ fn bytes_of(transmit: &Transmit) -> u32 {
 struct Direction {
     way: Way,
     channel: Channel,
+    shaping: Shaping,
     leaving: VecDeque<Instant>,
     free: Instant,
 }
 
 impl Direction {
-    fn new(way: &Way, draws: Stream) -> Self {
+    fn new(way: &Way, draws: Stream, shapes: Stream) -> Self {
         let channel = Channel::new(&way.errors, draws);
-        Self { way: way.clone(), channel, leaving: VecDeque::new(), free: Instant::ZERO }
+        let shaping = Shaping::new(&way.shape, shapes);
+        Self { way: way.clone(), channel, shaping, leaving: VecDeque::new(), free: Instant::ZERO }
     }
 
-    /// When a packet arrives that is sent now.
-    fn send(&mut self, now: Instant, size: u32) -> Option<Instant> {
+    /// Puts a packet into the queue that comes at `now`: when its transmission starts and ends.
+    fn enqueue(&mut self, now: Instant, size: u32) -> Option<(Instant, Instant)> {
         while self.leaving.front().is_some_and(|at| *at <= now) {
             self.leaving.pop_front();
         }
         if self.leaving.len() > self.way.queue {
             return None;
         }
-        let start = self.free.max(now);
-        self.free = start + Duration::from_secs_f64(8.0 * f64::from(size) / self.way.rate);
+        let start = self.shaping.starts(self.free.max(now), size);
+        self.free = self.shaping.ends(start, size, self.way.rate);
         self.leaving.push_back(self.free);
-        self.carry(start, self.free, size)
+        Some((start, self.free))
     }
 
-    /// When a packet arrives that is on the air from `start` until it is `through`.
-    fn carry(&mut self, start: Instant, through: Instant, size: u32) -> Option<Instant> {
+    /// When copies of a packet arrive that is sent now.
+    fn send(&mut self, now: Instant, size: u32) -> Vec<Instant> {
+        while let Some((at, size)) = self.shaping.other(now, self.way.rate) {
+            let _ = self.enqueue(at, size);
+        }
+        if !self.shaping.passes(now, size) {
+            return Vec::new();
+        }
+        let Some((start, through)) = self.enqueue(now, size) else { return Vec::new() };
+        self.carry(start, through, size)
+    }
+
+    /// When copies of a packet arrive that is on the air from `start` until it is `through`.
+    fn carry(&mut self, start: Instant, through: Instant, size: u32) -> Vec<Instant> {
         let packet = Packet::<()> { len: size, header_len: 0, body: Body::Datagram { number: 0 }, ..Packet::default() };
         let fate = self.channel.judge(&packet, start, through);
-        matches!(fate, Fate::Delivered).then_some(through + self.way.delay)
+        if matches!(fate, Fate::Delivered) { self.shaping.arrivals(through, self.way.delay) } else { Vec::new() }
     }
 }
 
@@ -163,7 +190,7 @@ pub fn run_in_turns(client: Client, server: Server, ways: &[Way; 2], turns: Turn
     run_over(client, server, ways, Some(turns), seed, Duration::MAX)
 }
 
-fn run_over(
+pub fn run_over(
     mut client: Client,
     mut server: Server,
     ways: &[Way; 2],
@@ -171,15 +198,27 @@ fn run_over(
     seed: u64,
     stop: Duration,
 ) -> Told {
-    let mut medium =
-        turns.map(|turns| Medium { turns, waiting: [VecDeque::new(), VecDeque::new()], free: Instant::ZERO, last: 0 });
+    let mut medium = turns.map(|turns| Medium {
+        turns,
+        waiting: [VecDeque::new(), VecDeque::new()],
+        free: Instant::ZERO,
+        last: 0,
+        draws: Root(seed).stream("backoff"),
+    });
     // Channels begin in the good state; a measurement begins in the middle of a link's life.
     let mut now = Instant::ZERO + Duration::from_secs(100_000);
     let began = now;
     let mut draws = Root(seed).stream("late");
-    let mut directions = [0, 1].map(|at| Direction::new(&ways[at], Root(seed).stream(["down", "up"][at])));
+    let mut directions = [0, 1].map(|at| {
+        Direction::new(
+            &ways[at],
+            Root(seed).stream(["down", "up"][at]),
+            Root(seed).stream(["down/shape", "up/shape"][at]),
+        )
+    });
     for direction in &mut directions {
         direction.free = now;
+        direction.shaping.begin(now);
     }
     let mut underway: BTreeMap<(Instant, u64), (usize, Transmit)> = BTreeMap::new();
     let mut bytes = [Vec::new(), Vec::new()];
@@ -213,11 +252,13 @@ fn run_over(
         }
         if let Some(medium) = &mut medium
             && medium.next().is_some_and(|at| at <= now)
-            && let Some((way, transmit, through)) = medium.start(now, ways)
+            && let Some((way, all, through)) = medium.start(now, ways)
         {
-            if let Some(arrives) = directions[way].carry(now, through, bytes_of(&transmit)) {
-                number += 1;
-                underway.insert((arrives, number), (way, transmit));
+            for transmit in all {
+                for arrives in directions[way].carry(now, through, bytes_of(&transmit)) {
+                    number += 1;
+                    underway.insert((arrives, number), (way, transmit.clone()));
+                }
             }
             continue;
         }
@@ -239,9 +280,11 @@ fn run_over(
                 if medium.waiting[at].len() < ways[at].queue {
                     medium.waiting[at].push_back(transmit);
                 }
-            } else if let Some(arrives) = directions[at].send(now, size) {
-                number += 1;
-                underway.insert((arrives, number), (at, transmit));
+            } else {
+                for arrives in directions[at].send(now, size) {
+                    number += 1;
+                    underway.insert((arrives, number), (at, transmit.clone()));
+                }
             }
         }
     }

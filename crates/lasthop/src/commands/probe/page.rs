@@ -10,7 +10,7 @@ use lasthop_report::figures::{
 use lasthop_report::html::{FigurePage, TextTable};
 use lasthop_report::study::NamedFigure;
 
-use super::summary::{Row, rows};
+use super::summary::{Row, rows, unknown};
 
 /// Runs of this many packets and more are one bar.
 const LONGEST: u32 = 12;
@@ -50,7 +50,7 @@ pub fn page(analysis: &Analysis, folder: &Path) -> FigurePage {
     FigurePage {
         title: format!("The path to {}", report.server),
         subtitle: format!("Measured by lasthop probe for {:.1} s", report.seconds),
-        remarks: report.remarks.clone(),
+        remarks: unknown(report).into_iter().chain(report.remarks.iter().cloned()).collect(),
         tables,
         figures,
         command: format!("lasthop fit {} --out link.toml", folder.display()),
@@ -59,13 +59,14 @@ pub fn page(analysis: &Analysis, folder: &Path) -> FigurePage {
 
 fn class_row(way: &str, class: &ClassReport) -> Vec<String> {
     let loss = &class.loss;
-    let [low, high] = loss.share.interval.unwrap_or_default();
+    let share = loss.share.map(|share| format!("{:.2}", 100.0 * share.value));
+    let interval = loss.share.and_then(|share| share.interval);
     vec![
         class.class.to_string(),
         way.to_owned(),
         loss.packets.to_string(),
-        format!("{:.2}", 100.0 * loss.share.value),
-        format!("{:.2} to {:.2}", 100.0 * low, 100.0 * high),
+        share.unwrap_or_default(),
+        interval.map(|[low, high]| format!("{:.2} to {:.2}", 100.0 * low, 100.0 * high)).unwrap_or_default(),
         class.median_ms.map(|delay| format!("{delay:.2}")).unwrap_or_default(),
         class.arrives_as.map(|dscp| dscp.to_string()).unwrap_or_default(),
     ]

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use lasthop_probe::report::behaviour::{BehaviourReport, Quantity, TokenBucket};
 use lasthop_probe::report::{Bound, DirectionReport, Estimate, MediumReport, QueueReport, Report};
 
 /// A row: what it is about, and a text for each direction.
@@ -29,6 +30,11 @@ fn interval(of: &Estimate, scale: f64) -> String {
     of.interval.map(|[low, high]| format!("{} to {}", figures(low * scale), figures(high * scale))).unwrap_or_default()
 }
 
+/// Text of a quantity that may be unknown.
+fn known<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
+    value.map_or_else(|| "unknown".to_owned(), show)
+}
+
 fn queue(queue: Option<&QueueReport>, show: impl Fn(&QueueReport) -> String) -> String {
     queue.map(|queue| format!("{}{}", if queue.filled { "" } else { ">= " }, show(queue))).unwrap_or_default()
 }
@@ -44,9 +50,12 @@ pub fn rows(report: &Report) -> Vec<Row> {
     let all = vec![
         Row(
             "rate",
-            both(&|way| format!("{}{}", if way.rate_is_lower_bound { ">= " } else { "" }, rate(way.rate_bps.value))),
+            both(&|way| {
+                let bound = if way.rate_is_lower_bound { ">= " } else { "" };
+                known(way.rate_bps, |found| format!("{bound}{}", rate(found.value)))
+            }),
         ),
-        Row("  95 %, Mbps", both(&|way| interval(&way.rate_bps, 1e-6))),
+        Row("  95 %, Mbps", both(&|way| way.rate_bps.map(|found| interval(&found, 1e-6)).unwrap_or_default())),
         Row("medium", medium(&|_| alike("half-duplex".to_owned()))),
         Row(
             "  on the air",
@@ -54,14 +63,21 @@ pub fn rows(report: &Report) -> Vec<Row> {
         ),
         Row("  a frame", medium(&|medium| microseconds(medium.frame_overhead_us.unwrap_or(0.0)))),
         Row("  turning", medium(&|medium| microseconds(medium.turnaround_us))),
-        Row("loss", both(&|way| percent(way.loss.share.value))),
-        Row("  95 %, %", both(&|way| interval(&way.loss.share, 100.0))),
+        Row("loss", both(&|way| known(way.loss.share, |share| percent(share.value)))),
+        Row("  95 %, %", both(&|way| way.loss.share.map(|share| interval(&share, 100.0)).unwrap_or_default())),
         Row("in a row", both(&|way| if way.runs.runs > 0 { figures(way.runs.mean.value) } else { String::new() })),
         Row("  at most", both(&|way| if way.runs.runs > 0 { way.runs.longest.to_string() } else { String::new() })),
         Row("waiting", both(&|way| milliseconds(way.delay.median_ms))),
         Row("  95 %", both(&|way| milliseconds(way.delay.p95_ms))),
         Row("  loaded", both(&|way| way.delay.loaded_p95_ms.map(milliseconds).unwrap_or_default())),
-        Row("queue", both(&|way| queue(way.queue.as_ref(), |queue| format!("{} pkts", queue.packets)))),
+        Row(
+            "queue",
+            both(&|way| {
+                let unknown = way.behaviour.unknown.iter().any(|unknown| unknown.quantity == Quantity::Queue);
+                let found = queue(way.queue.as_ref(), |queue| format!("{} pkts", queue.packets));
+                if unknown { "unknown".to_owned() } else { found }
+            }),
+        ),
         Row("", both(&|way| queue(way.queue.as_ref(), |queue| format!("{} KB", figures(queue.bytes as f64 / 1e3))))),
         Row("", both(&|way| queue(way.queue.as_ref(), |queue| milliseconds(queue.milliseconds)))),
         Row(
@@ -82,9 +98,55 @@ pub fn rows(report: &Report) -> Vec<Row> {
         Row("reordered", both(&|way| if way.reordered > 0 { way.reordered.to_string() } else { String::new() })),
         Row("duplicated", both(&|way| if way.duplicates > 0 { way.duplicates.to_string() } else { String::new() })),
         Row("path MTU", both(&|way| way.path_mtu.map(|mtu| mtu.to_string()).unwrap_or_default())),
-        Row("used", both(&|way| percent(way.used_share))),
+        Row("used", both(&|way| way.used_share.map(percent).unwrap_or_default())),
     ];
-    all.into_iter().filter(|Row(_, texts)| texts.iter().any(|text| !text.is_empty())).collect()
+    let all = all.into_iter().chain(behaviour([&report.down.behaviour, &report.up.behaviour]));
+    all.filter(|Row(_, texts)| texts.iter().any(|text| !text.is_empty())).collect()
+}
+
+/// Rows of the behaviour that was recognised.
+fn behaviour(ways: [&BehaviourReport; 2]) -> Vec<Row> {
+    let part = |show: &dyn Fn(&BehaviourReport) -> Option<String>| ways.map(|way| show(way).unwrap_or_default());
+    let ms = |value: f64| format!("{} ms", figures(value));
+    let bucket = |bucket: &TokenBucket| format!("{} KB", figures(bucket.burst_bytes as f64 / 1e3));
+    let line = |bucket: &TokenBucket| rate(bucket.line_rate_bps);
+    vec![
+        Row("policer", part(&|way| way.policer.as_ref().map(bucket))),
+        Row("  line rate", part(&|way| way.policer.as_ref().map(line))),
+        Row("shaper", part(&|way| way.shaper.as_ref().map(bucket))),
+        Row("  line rate", part(&|way| way.shaper.as_ref().map(line))),
+        Row("rate least", part(&|way| way.varying_rate.as_ref().map(|varying| rate(varying.least_bps)))),
+        Row("  most", part(&|way| way.varying_rate.as_ref().map(|varying| rate(varying.most_bps)))),
+        Row("bursts of", part(&|way| way.aggregation.map(|found| format!("{} pkts", figures(found.packets_mean))))),
+        Row("  every", part(&|way| way.aggregation.map(|found| ms(found.interval_ms)))),
+        Row("slots every", part(&|way| way.slots.map(|slots| ms(slots.interval_ms)))),
+        Row("jitter", part(&|way| way.jitter.map(|jitter| ms(jitter.p50_ms)))),
+        Row("  95 %", part(&|way| way.jitter.map(|jitter| ms(jitter.p95_ms)))),
+        Row("out of order", part(&|way| way.reordering.map(|found| percent(found.share)))),
+        Row("  late by", part(&|way| way.reordering.map(|found| ms(found.by_ms_p95)))),
+        Row("copies", part(&|way| way.duplicates.map(|found| percent(found.share)))),
+        Row("others use", part(&|way| way.other_traffic.map(|others| percent(others.share)))),
+    ]
+}
+
+/// What is unknown and why, a line each; once where it holds for both ways.
+pub fn unknown(report: &Report) -> Vec<String> {
+    let line = |way: &str, (quantity, reason): (&Quantity, &String)| format!("{way}: {quantity} unknown: {reason}");
+    let of = |way: &DirectionReport| -> Vec<(Quantity, String)> {
+        way.behaviour.unknown.iter().map(|one| (one.quantity, one.reason.clone())).collect()
+    };
+    let [down, up] = [of(&report.down), of(&report.up)];
+    let mut lines = Vec::new();
+    for (quantity, reason) in &down {
+        let both = up.iter().any(|(other, why)| (other, why) == (quantity, reason));
+        lines.push(line(if both { "both ways" } else { "down" }, (quantity, reason)));
+    }
+    for (quantity, reason) in &up {
+        if !down.iter().any(|(other, why)| (other, why) == (quantity, reason)) {
+            lines.push(line("up", (quantity, reason)));
+        }
+    }
+    lines
 }
 
 /// The summary.
@@ -92,13 +154,17 @@ pub fn text(report: &Report) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{}", report.server);
-    let _ = writeln!(text, "round trip {} ms without load", figures(report.base_rtt_ms));
+    let _ = match (report.base_rtt_ms, report.median_rtt_ms) {
+        (Some(base), _) => writeln!(text, "round trip {} ms without load", figures(base)),
+        (None, Some(median)) => writeln!(text, "round trip {} ms, half of the pings", figures(median)),
+        (None, None) => writeln!(text, "round trip unknown"),
+    };
     let _ = writeln!(text, "measured for {:.1} s\n", report.seconds);
     let _ = writeln!(text, "{:12} {:>13} {:>13}", "", "down", "up");
     for Row(name, [down, up]) in rows(report) {
         let _ = writeln!(text, "{}", format!("{name:12} {down:>13} {up:>13}").trim_end());
     }
-    for remark in &report.remarks {
+    for remark in unknown(report).iter().chain(&report.remarks) {
         let _ = writeln!(text, "\n{remark}");
     }
     text

@@ -1,0 +1,51 @@
+//! Packets that arrive in another order than they were sent in.
+
+use super::{Log, quantile};
+
+/// Reordering of a direction.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Overtaken {
+    /// Packets that arrived behind one sent later, over all that arrived.
+    pub share: f64,
+    /// 95 % of these arrived no later, in seconds, after the first of the packets sent behind them (RFC 4737, section 4.4).
+    pub by: f64,
+    /// Packets, by their place in the log, that arrived ahead of one sent earlier.
+    pub ahead: Vec<bool>,
+    /// How many of those that arrived did.
+    pub skipping: f64,
+}
+
+/// Reordering of all packets; `None` where all came in order. Times of arrival may cross by what a clock is off; the order in which packets were taken does not.
+pub fn overtaken(log: &Log) -> Option<Overtaken> {
+    let mut places = vec![u32::MAX; log.packets.len()];
+    for (place, at) in log.arrivals.iter().enumerate() {
+        if let Some(kept) = places.get_mut(*at as usize) {
+            *kept = place as u32;
+        }
+    }
+    let arrived = |at: usize| Some((places[at], log.packets[at].arrived?)).filter(|(place, _)| *place != u32::MAX);
+    // From the last packet back: the earliest arrival of those sent behind.
+    let mut earliest: Option<(u32, f64)> = None;
+    let mut late = Vec::new();
+    for (place, time) in (0..places.len()).rev().filter_map(arrived) {
+        match earliest {
+            Some((before, since)) if place > before => late.push((time - since).max(0.0)),
+            _ => earliest = Some((place, time)),
+        }
+    }
+    if late.is_empty() {
+        return None;
+    }
+    // From the first on: the latest arrival of those sent before.
+    let mut ahead = vec![false; places.len()];
+    let mut latest = 0;
+    for at in 0..places.len() {
+        let Some((place, _)) = arrived(at) else { continue };
+        ahead[at] = place < latest;
+        latest = latest.max(place);
+    }
+    let share = late.len() as f64 / log.arrivals.len().max(1) as f64;
+    let by = quantile(&mut late, 0.95)?;
+    let skipping = ahead.iter().filter(|ahead| **ahead).count() as f64 / log.arrivals.len().max(1) as f64;
+    Some(Overtaken { share, by, ahead, skipping })
+}
