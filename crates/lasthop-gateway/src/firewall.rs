@@ -254,6 +254,11 @@ impl Firewall {
     }
 }
 
+/// Preference of the gateway's routing rule.
+pub const fn preference() -> u32 {
+    split::PREFERENCE
+}
+
 /// Takes out what any gateway left, whichever program put it in. Says which programs found something.
 pub fn clean() -> Result<Vec<&'static str>, FirewallError> {
     let mut found = Vec::new();

@@ -10,11 +10,17 @@ use lasthop_sys::nfqueue::message::{COPY_RANGE, Extent, Hook, Message, Queued, S
 use lasthop_sys::nfqueue::{Buffer, Queue, Received};
 use lasthop_sys::raw::Sender;
 
-use crate::configuration::Gateway;
+use crate::configuration::{Gateway, Mode};
 use crate::daemon::nat::{Source, Translator};
+use crate::daemon::passage::{Answer, Change, Treatment, Untreated, Way};
 use crate::daemon::path::{BEAT, Core, PacketPath};
+use crate::daemon::relay::Relay;
 use crate::daemon::snapshot::PacketCounters;
+use crate::daemon::trial::Outcome;
+use crate::daemon::way_out::{self, WayOut};
 use crate::engine::{Injection, LEAST_MTU, Offloaded, Verdict};
+use crate::family::Family;
+use crate::split::opening::{Ends, Opening};
 
 /// How long, in all, packets may wait at once for a socket that is full, and how often it is tried again.
 const FULL: Duration = Duration::from_millis(20);
@@ -60,6 +66,11 @@ impl FirstSender {
         self.sender.set_mark(self.mark | listener)?;
         self.sender.send(packet)
     }
+
+    /// The socket, whose mark is set before each packet, and the gateway's mark.
+    const fn parts(&self) -> (&Sender, u32) {
+        (&self.sender, self.mark)
+    }
 }
 
 /// Whose packets an engine treats.
@@ -71,11 +82,24 @@ enum Whose {
     Own,
 }
 
+impl Whose {
+    const fn treatment(self) -> Treatment {
+        match self {
+            Self::Forwarded => Treatment::Snoop,
+            Self::Own => Treatment::Repair,
+        }
+    }
+}
+
 /// A queue and raw sockets.
 pub(super) struct QueuePath {
     queue: Queue,
     senders: Senders,
     translator: Translator,
+    way_out: WayOut,
+    /// Whether any rule has the gateway send packets of its own on forwarded connections, and with which mark.
+    snoops: bool,
+    mark: u32,
     links: Links,
     buffer: Buffer,
     verdicts: Verdicts,
@@ -87,14 +111,15 @@ impl QueuePath {
         let mut links = Links::open()?;
         links.follow(interfaces(gateway))?;
         let (translator, verdicts) = (Translator::open(), Verdicts::new(queue.number()));
-        Ok(Self { queue, senders, translator, links, buffer, verdicts })
+        let (way_out, snoops, mark) = (WayOut::open(), snoops(gateway), gateway.mark);
+        Ok(Self { queue, senders, translator, way_out, snoops, mark, links, buffer, verdicts })
     }
 
     /// Sends what waits to be sent; what is too long for its interface comes back.
-    fn send_injections(&mut self, whose: Whose, core: &mut Core) -> Vec<Injection> {
+    fn send_injections(&mut self, whose: Whose, core: &mut Core) -> (Vec<Injection>, Change) {
         let injections = waiting(whose, core).map(std::mem::take).unwrap_or_default();
         let Core { heart, counters, .. } = core;
-        let mut refused = Vec::new();
+        let (mut refused, mut change) = (Vec::new(), Change::None);
         let mut patience = FULL;
         for mut injection in injections {
             // The relay knows its connections by the addresses that they have here.
@@ -113,6 +138,9 @@ impl QueuePath {
                 patience = patience.saturating_sub(PAUSE);
                 sent = sender.send(&injection.packet);
             }
+            if self.way_out.on_sent(whose.treatment(), &injection.packet, Outcome::of(&sent)) == Change::Suspended {
+                change = Change::Suspended;
+            }
             match (sent, injection.towards) {
                 (Ok(()), Port::WIRELESS) => counters.injected_wireless += 1,
                 (Ok(()), _) => counters.injected_wired += 1,
@@ -125,7 +153,7 @@ impl QueuePath {
             // A thousand timers may have come at once.
             heart.beat();
         }
-        refused
+        (refused, change)
     }
 }
 
@@ -161,13 +189,20 @@ impl PacketPath for QueuePath {
                     };
                     if packet.hook == Hook::Prerouting {
                         // The beginning of a connection that a rule splits.
-                        match core.relay.as_mut().and_then(|relay| relay.mark(&packet, &self.links)) {
-                            Some(mark) => self.verdicts.repeat(packet.id, packet.mark | mark),
+                        match lead(&self.senders, &self.links, &mut self.way_out, &packet, core) {
+                            Some((mark, ends)) => {
+                                self.verdicts.repeat(packet.id, packet.mark | mark);
+                                if self.way_out.follows(Family::of(ends.client.ip())) {
+                                    // The verdict carries it to its socket, if it gets there.
+                                    send(&self.queue, &mut self.verdicts, &mut core.counters);
+                                    self.way_out.follow(ends);
+                                }
+                            }
                             None => self.verdicts.accept(packet.id),
                         }
                         continue;
                     }
-                    if leads_home(&self.senders, &self.links, &packet, core) {
+                    if leads_home(&self.senders, &self.links, &mut self.way_out, &packet, core) {
                         self.verdicts.drop(packet.id);
                         continue;
                     }
@@ -182,7 +217,11 @@ impl PacketPath for QueuePath {
                         }
                         Some(port) => {
                             let offloaded = Offloaded { size: None, checksum: packet.checksum };
+                            let parts = (&self.senders, &mut self.translator, &mut self.way_out);
                             match whose(&packet) {
+                                whose if !may_treat(parts, (self.snoops, self.mark), (whose, port, &packet), core) => {
+                                    Verdict::Accept
+                                }
                                 Whose::Forwarded => core.judge(port, packet.bytes, offloaded),
                                 Whose::Own => core.judge_own(port, packet.bytes, offloaded),
                             }
@@ -221,7 +260,16 @@ impl PacketPath for QueuePath {
         Ok(())
     }
 
+    fn watch(&mut self, core: &mut Core) {
+        self.way_out.watch(core.relay.as_ref().map(Relay::counters));
+    }
+
+    fn untreated(&self) -> (Vec<Untreated>, u64) {
+        (self.way_out.passage.untreated(Instant::now()), self.way_out.passage.suspensions())
+    }
+
     fn reconfigure(&mut self, gateway: &Gateway) -> io::Result<()> {
+        self.snoops = snoops(gateway);
         self.links.follow(interfaces(gateway))
     }
 
@@ -232,7 +280,13 @@ impl PacketPath for QueuePath {
 
 impl QueuePath {
     fn inject_of(&mut self, whose: Whose, core: &mut Core) {
-        let mut refused = self.send_injections(whose, core);
+        let (mut refused, change) = self.send_injections(whose, core);
+        if change == Change::Suspended {
+            // What was held back goes out now, or is sent again by its sender: nothing is held any more.
+            core.forget(whose.treatment());
+            let (more, _) = self.send_injections(whose, core);
+            refused.extend(more);
+        }
         if refused.is_empty() {
             return;
         }
@@ -249,22 +303,84 @@ impl QueuePath {
                 waiting.extend(pieces);
             }
         }
-        core.counters.injection_failures += self.send_injections(whose, core).len() as u64;
+        core.counters.injection_failures += self.send_injections(whose, core).0.len() as u64;
     }
+}
+
+/// Whether a rule has the gateway send packets of its own on forwarded connections.
+fn snoops(gateway: &Gateway) -> bool {
+    gateway.rules.iter().any(|rule| matches!(rule.mode, Mode::Snoop(_)))
+}
+
+/// Whether a packet may be treated: whether what the gateway would send because of it would leave the machine.
+fn may_treat(
+    (senders, translator, way_out): (&Senders, &mut Translator, &mut WayOut),
+    (snoops, mark): (bool, u32),
+    (whose, port, packet): (Whose, Port, &Queued<'_>),
+    core: &mut Core,
+) -> bool {
+    let Some(family) = way_out::family(packet.bytes).filter(|_| snoops || whose == Whose::Own) else { return true };
+    let treatment = whose.treatment();
+    let way = if port == Port::WIRED { Way::There } else { Way::Back };
+    match way_out.passage.ask(Instant::now(), treatment, family, way) {
+        Answer::Treat => true,
+        Answer::Pass => false,
+        Answer::Try => {
+            let home = senders.home.as_ref().filter(|_| whose == Whose::Own).unwrap_or(&senders.out);
+            let ways = match way {
+                Way::There => way_out::ways(&senders.out, home, mark, packet.to),
+                _ => way_out::ways(home, &senders.out, mark, if whose == Whose::Own { 0 } else { packet.to }),
+            };
+            let (may, change) = way_out.try_own(treatment, (packet, way), ways, translator);
+            if change == Change::Suspended {
+                core.forget(treatment);
+            }
+            may
+        }
+    }
+}
+
+/// The mark with which the first packet of a connection goes to the relay, and its ends; none when it is to pass.
+fn lead(
+    senders: &Senders,
+    links: &Links,
+    way_out: &mut WayOut,
+    packet: &Queued<'_>,
+    core: &mut Core,
+) -> Option<(u32, Ends)> {
+    let relay = core.relay.as_mut()?;
+    let ends = Opening::read(packet.bytes)?.ends;
+    if let Some(first) = &senders.first {
+        let (sender, own) = first.parts();
+        let by = relay.interfaces(packet, ends);
+        if !way_out.try_split(ends, sender, (own, relay.marks()), by) {
+            return None;
+        }
+    }
+    relay.mark(packet, links).map(|mark| (mark, ends))
 }
 
 /// Whether a forwarded packet begins a connection that a port forward leads on and a rule splits: it has gone to the relay as it came in, and
 /// ends here, before it counts as a tracked connection.
-fn leads_home(senders: &Senders, links: &Links, packet: &Queued<'_>, core: &mut Core) -> bool {
+fn leads_home(senders: &Senders, links: &Links, way_out: &mut WayOut, packet: &Queued<'_>, core: &mut Core) -> bool {
     if packet.hook != Hook::Elsewhere || packet.extent != Extent::Whole {
         return false;
     }
     let (Some(relay), Some(first)) = (&mut core.relay, &senders.first) else { return false };
+    let Some(family) = way_out::family(packet.bytes) else { return false };
+    if way_out.passage.ask(Instant::now(), Treatment::Split, family, Way::In) == Answer::Pass {
+        return false;
+    }
     let Some((came, mark)) = relay.reclaim(packet, links) else { return false };
-    if let Err(error) = first.send(&came, mark) {
-        // Its sender repeats it.
+    let sent = first.send(&came, mark);
+    way_out.on_sent(Treatment::Split, &came, Outcome::of(&sent));
+    if let Err(error) = sent {
         core.counters.injection_failures += 1;
-        tracing::debug!(%error, "cannot lead a connection to the relay");
+        tracing::debug!(%error, "cannot lead a connection to the relay; it passes");
+        return false;
+    }
+    if let Some(opening) = Opening::read(&came).filter(|_| way_out.follows(family)) {
+        way_out.follow(opening.ends);
     }
     true
 }

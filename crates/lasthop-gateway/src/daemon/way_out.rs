@@ -1,0 +1,246 @@
+//! The trials of the queue's packet path, and what follows from them ([`super::passage`]).
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use lasthop_proto::packet::Flags;
+use lasthop_sys::nfqueue::message::Queued;
+use lasthop_sys::raw::Sender;
+use lasthop_sys::routes::Routes;
+use lasthop_sys::ruleset::{Announcements, Ruleset};
+use lasthop_sys::tcp_sockets::TcpSockets;
+
+use crate::daemon::nat::Translator;
+use crate::daemon::passage::{Answer, Cause, Change, Passage, Treatment, Way};
+use crate::daemon::trial::{self, Outcome, between};
+use crate::family::Family;
+use crate::split::opening::Ends;
+use crate::split::{Marks, SplitCounters};
+
+/// Time after which a redirected packet must have reached its socket, where another program's queue had it meanwhile.
+const ARRIVAL: Duration = Duration::from_millis(50);
+/// Redirected packets are followed to their sockets at most so often, once that way is proven.
+const LOOK: Duration = Duration::from_millis(100);
+/// Most redirected packets that are followed at once.
+const MOST_AWAITED: usize = 64;
+/// Connections without an answer, in a row, after which the far side counts as unreachable: one right after the start or a change of
+/// rules, since a server may be down.
+const SILENT_AT_FIRST: u64 = 1;
+const SILENT: u64 = 3;
+
+/// Trials of one worker's queue.
+pub(super) struct WayOut {
+    pub passage: Passage,
+    routes: Routes,
+    /// None where the kernel has no nf_tables.
+    announcements: Option<Announcements>,
+    /// None where the kernel cannot tell: then redirection is believed.
+    sockets: Option<TcpSockets>,
+    awaited: Vec<(Instant, Ends)>,
+    next_look: Instant,
+    /// By version of IP: connections of the relay that were answered, and that were not, as counted last.
+    far: [Far; 2],
+}
+
+#[derive(Clone, Copy, Default)]
+struct Far {
+    answered: u64,
+    silent: u64,
+    /// Whether any has been answered since rules changed last.
+    proven: bool,
+}
+
+/// Version of IP of a packet.
+pub(super) fn family(packet: &[u8]) -> Option<Family> {
+    match packet.first()? >> 4 {
+        4 => Some(Family::V4),
+        6 => Some(Family::V6),
+        _ => None,
+    }
+}
+
+fn family_of(address: SocketAddr) -> Family {
+    Family::of(address.ip())
+}
+
+impl WayOut {
+    /// Opens what it takes to ask the kernel, as far as the kernel has it.
+    pub fn open() -> Self {
+        let announcements = Announcements::listen()
+            .inspect_err(|error| tracing::debug!(%error, "changes of nf_tables are not announced"))
+            .ok();
+        let sockets =
+            TcpSockets::open().inspect_err(|error| tracing::debug!(%error, "the kernel has no sock_diag")).ok();
+        Self {
+            passage: Passage::default(),
+            routes: Routes::default(),
+            announcements,
+            sockets,
+            awaited: Vec::new(),
+            next_look: Instant::now(),
+            far: [Far::default(); 2],
+        }
+    }
+
+    /// Carries out the trial of a packet's own way, and, where the treatment was suspended, of the way back; says whether the packet
+    /// may be treated.
+    pub fn try_own(
+        &mut self,
+        treatment: Treatment,
+        (packet, way): (&Queued<'_>, Way),
+        [there, back]: [trial::Way<'_>; 2],
+        translator: &mut Translator,
+    ) -> (bool, Change) {
+        let Some((view, family)) = lasthop_wire::parse(packet.bytes).zip(family(packet.bytes)) else {
+            return (true, Change::None);
+        };
+        let now = Instant::now();
+        let mut outcome = Outcome::Left;
+        for (way, route) in [(&there, view.route), (&back, view.route.reversed())] {
+            if outcome == Outcome::Left
+                && let Some(mut packet) = trial::packet(route, Flags::ACK)
+            {
+                translator.translate(&mut packet);
+                outcome = trial::send(&mut self.routes, way, route, &packet);
+            }
+        }
+        match outcome {
+            Outcome::Left => {
+                self.passage.passed(now, treatment, family, way);
+                (true, Change::None)
+            }
+            Outcome::Stopped(cause) => (false, self.passage.stopped(now, treatment, family, cause)),
+            Outcome::Unrouted => (false, self.passage.stopped(now, treatment, family, Cause::NoRoute)),
+            // Believed, and tried again with the next packet.
+            Outcome::Unknown => (true, Change::None),
+        }
+    }
+
+    /// Whether a connection that begins may be split: whether what the relay will send to both ends would leave. `by` are the interfaces
+    /// towards its opener and towards the one called, as far as they are known.
+    pub fn try_split(&mut self, ends: Ends, sender: &Sender, (own, marks): (u32, Marks), by: [Option<u32>; 2]) -> bool {
+        let (now, family) = (Instant::now(), family_of(ends.client));
+        let answer = self.passage.ask(now, Treatment::Split, family, Way::In);
+        if answer == Answer::Pass {
+            return false;
+        }
+        if answer == Answer::Treat && !self.passage.is_stale(now, Treatment::Split, family, Way::There) {
+            return true;
+        }
+        let Ends { client, server } = ends;
+        // The near half passes by the rule that leads packets to the queue, as its repairs do. The far half is tracked, and so is its
+        // trial.
+        let halves = [
+            (between(server, client), Flags::SYN.with(Flags::ACK), marks.accepted | own, by[0]),
+            (between(client, server), Flags::SYN, marks.opened, by[1]),
+        ];
+        let mut outcome = Outcome::Left;
+        for (route, flags, mark, by) in halves {
+            if outcome != Outcome::Left || sender.set_mark(mark).is_err() {
+                continue;
+            }
+            if let Some(packet) = trial::packet(route, flags) {
+                outcome = trial::send(&mut self.routes, &trial::Way { sender, mark, by }, route, &packet);
+            }
+        }
+        let cause = match outcome {
+            Outcome::Left | Outcome::Unknown => {
+                self.passage.sent(now, Treatment::Split, family);
+                return true;
+            }
+            Outcome::Stopped(cause) => cause,
+            Outcome::Unrouted => Cause::NoRoute,
+        };
+        self.passage.stopped(now, Treatment::Split, family, cause);
+        false
+    }
+
+    /// Whether it is to be looked whether the next redirected packet of this version of IP arrives.
+    pub fn follows(&self, family: Family) -> bool {
+        let now = Instant::now();
+        now >= self.next_look || self.passage.ask(now, Treatment::Split, family, Way::In) != Answer::Treat
+    }
+
+    /// Follows a first packet that was led to the relay: its socket is there as soon as netfilter has let it through.
+    pub fn follow(&mut self, ends: Ends) {
+        let now = Instant::now();
+        self.next_look = now + LOOK;
+        if !self.has_arrived(now, ends) && self.awaited.len() < MOST_AWAITED {
+            self.awaited.push((now + ARRIVAL, ends));
+        }
+    }
+
+    fn has_arrived(&mut self, now: Instant, ends: Ends) -> bool {
+        let Some(sockets) = &mut self.sockets else { return true };
+        let family = family_of(ends.client);
+        match sockets.has(ends.server, ends.client) {
+            Ok(true) => {
+                if self.passage.cause(Treatment::Split, family) != Some(Cause::Silent) {
+                    self.passage.passed(now, Treatment::Split, family, Way::In);
+                }
+                true
+            }
+            Ok(false) => false,
+            Err(error) => {
+                tracing::debug!(%error, "sock_diag does not answer");
+                self.sockets = None;
+                true
+            }
+        }
+    }
+
+    /// Takes note of a packet of the gateway's own that was sent, or was not.
+    pub fn on_sent(&mut self, treatment: Treatment, packet: &[u8], outcome: Outcome) -> Change {
+        let Some(family) = family(packet) else { return Change::None };
+        let now = Instant::now();
+        match outcome {
+            Outcome::Left => {
+                self.passage.routed(treatment, family);
+                Change::None
+            }
+            Outcome::Stopped(cause) => self.passage.stopped(now, treatment, family, cause),
+            Outcome::Unrouted => self.passage.unrouted(now, treatment, family),
+            Outcome::Unknown => Change::None,
+        }
+    }
+
+    /// Looks at what has come of redirected packets, of the relay's connections, and at announced changes. To be called at every beat.
+    pub fn watch(&mut self, relay: Option<&SplitCounters>) {
+        let now = Instant::now();
+        if self.announcements.as_ref().is_some_and(|rules| rules.take() == Ruleset::Changed) {
+            self.passage.reconsider(now);
+            self.far.iter_mut().for_each(|far| far.proven = false);
+        }
+        for (_, ends) in self.awaited.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>() {
+            if !self.has_arrived(now, ends) {
+                self.passage.stopped(now, Treatment::Split, family_of(ends.client), Cause::Input);
+            }
+        }
+        for family in Family::BOTH {
+            if let Some(counters) = relay {
+                self.look_at_far(now, family, counters.far(family));
+            }
+        }
+    }
+
+    fn look_at_far(&mut self, now: Instant, family: Family, (answered, silent): (u64, u64)) {
+        let far = &mut self.far[family as usize];
+        if answered != far.answered {
+            *far = Far { answered, silent, proven: true };
+            if self.passage.cause(Treatment::Split, family) == Some(Cause::Silent) {
+                self.passage.passed(now, Treatment::Split, family, Way::Back);
+            }
+        }
+        let most = if far.proven { SILENT } else { SILENT_AT_FIRST };
+        if silent - far.silent >= most {
+            *far = Far { answered, silent, proven: false };
+            self.passage.stopped(now, Treatment::Split, family, Cause::Silent);
+        }
+    }
+}
+
+/// Trial of the two ways of a packet: `by` is the interface of the first, as far as it is known.
+pub(super) fn ways<'a>(there: &'a Sender, back: &'a Sender, mark: u32, by: u32) -> [trial::Way<'a>; 2] {
+    let by = (by != 0).then_some(by);
+    [trial::Way { sender: there, mark, by }, trial::Way { sender: back, mark, by: None }]
+}
