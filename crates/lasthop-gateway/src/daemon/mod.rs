@@ -7,6 +7,7 @@
 //! | `queue` | routed packets: from netfilter's queue, and back |
 //! | [`bridge`] | TCP out of a bridge and back into it |
 //! | `nat` | the addresses that packets leave with, where the machine translates |
+//! | `parked` | packets that are held back in the kernel's queue |
 //! | [`passage`], `trial`, `way_out` | whether the gateway's own packets pass other programs' rules, and that others pass where not |
 //! | [`suspects`] | the chains that may stop the gateway's packets, by name |
 //! | `relay` | split connections beside the packets |
@@ -27,6 +28,7 @@ mod guard;
 pub mod metrics;
 mod nat;
 pub mod order;
+mod parked;
 pub mod passage;
 mod path;
 mod queue;

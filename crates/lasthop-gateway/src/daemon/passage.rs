@@ -16,6 +16,8 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Time for which failures for want of a route are taken for an interface that is down for a moment.
 const ROUTE_PATIENCE: Duration = Duration::from_secs(1);
+/// Shortest time between two trials that may delay a connection by a second.
+const COSTLY: Duration = Duration::from_secs(5);
 /// Age of a proof beyond which a new connection proves it anew.
 const PROOF_LIFETIME: Duration = Duration::from_secs(10);
 
@@ -136,7 +138,7 @@ enum State {
     /// Treated, as far as each way is proven.
     Open,
     /// Suspended; tried again at `next`.
-    Suspended { cause: Cause, since: Instant, next: Instant },
+    Suspended { cause: Cause, since: Instant, tried: Instant, next: Instant },
 }
 
 /// All lanes of one worker.
@@ -193,8 +195,8 @@ impl Passage {
     /// treatment is suspended, nobody else tries it until that is known.
     pub fn sent(&mut self, now: Instant, treatment: Treatment, family: Family) {
         let lane = self.lane_mut(treatment, family);
-        if let State::Suspended { next, .. } = &mut lane.state {
-            *next = now + lane.pause;
+        if let State::Suspended { tried, next, .. } = &mut lane.state {
+            (*tried, *next) = (now, now + lane.pause);
             return;
         }
         lane.proven[Way::There as usize] = Some(now);
@@ -225,7 +227,7 @@ impl Passage {
             State::Suspended { since, .. } => since,
             State::Open => now,
         };
-        lane.state = State::Suspended { cause, since, next: now + lane.pause };
+        lane.state = State::Suspended { cause, since, tried: now, next: now + lane.pause };
         lane.pause = (lane.pause * 2).min(LONGEST_PAUSE);
         lane.proven = [None; 3];
         lane.unrouted = None;
@@ -250,8 +252,10 @@ impl Passage {
     pub fn reconsider(&mut self, now: Instant) {
         for lane in &mut self.lanes {
             lane.proven = [None; 3];
-            if let State::Suspended { next, .. } = &mut lane.state {
-                *next = now;
+            if let State::Suspended { cause, tried, next, .. } = &mut lane.state {
+                // Such a trial is somebody's connection.
+                let is_costly = matches!(cause, Cause::Input | Cause::Silent);
+                *next = if is_costly { (*next).min(now.max(*tried + COSTLY)) } else { now };
             }
         }
     }
@@ -333,7 +337,7 @@ mod tests {
         assert_eq!(passage.ask(now, snoop, family, Way::There), Answer::Try);
         passage.passed(now, snoop, family, Way::There);
         assert_eq!(passage.ask(now, snoop, family, Way::There), Answer::Treat);
-        assert_eq!(passage.untreated(now), []);
+        assert!(passage.untreated(now).is_empty());
     }
 
     #[test]

@@ -12,6 +12,7 @@ use lasthop_sys::raw::Sender;
 
 use crate::configuration::{Gateway, Mode};
 use crate::daemon::nat::{Source, Translator};
+use crate::daemon::parked::{Fate, Parked};
 use crate::daemon::passage::{Answer, Change, Treatment, Untreated, Way};
 use crate::daemon::path::{BEAT, Core, PacketPath};
 use crate::daemon::relay::Relay;
@@ -97,6 +98,7 @@ pub(super) struct QueuePath {
     senders: Senders,
     translator: Translator,
     way_out: WayOut,
+    parked: Parked,
     /// Whether any rule has the gateway send packets of its own on forwarded connections, and with which mark.
     snoops: bool,
     mark: u32,
@@ -111,8 +113,8 @@ impl QueuePath {
         let mut links = Links::open()?;
         links.follow(interfaces(gateway))?;
         let (translator, verdicts) = (Translator::open(), Verdicts::new(queue.number()));
-        let (way_out, snoops, mark) = (WayOut::open(), snoops(gateway), gateway.mark);
-        Ok(Self { queue, senders, translator, way_out, snoops, mark, links, buffer, verdicts })
+        let (way_out, parked, snoops, mark) = (WayOut::open(), Parked::default(), snoops(gateway), gateway.mark);
+        Ok(Self { queue, senders, translator, way_out, parked, snoops, mark, links, buffer, verdicts })
     }
 
     /// Sends what waits to be sent; what is too long for its interface comes back.
@@ -122,6 +124,9 @@ impl QueuePath {
         let (mut refused, mut change) = (Vec::new(), Change::None);
         let mut patience = FULL;
         for mut injection in injections {
+            // As it came: before its source is translated.
+            let is_data = whose == Whose::Forwarded && injection.towards == Port::WIRELESS && !self.parked.is_empty();
+            let route = is_data.then(|| lasthop_wire::parse(&injection.packet)).flatten();
             // The relay knows its connections by the addresses that they have here.
             let home = self.senders.home.as_ref().filter(|_| whose == Whose::Own && injection.towards == Port::WIRED);
             let sender = home.unwrap_or(&self.senders.out);
@@ -138,8 +143,21 @@ impl QueuePath {
                 patience = patience.saturating_sub(PAUSE);
                 sent = sender.send(&injection.packet);
             }
-            if self.way_out.on_sent(whose.treatment(), &injection.packet, Outcome::of(&sent)) == Change::Suspended {
+            let outcome = Outcome::of(&sent);
+            if self.way_out.on_sent(whose.treatment(), &injection.packet, outcome) == Change::Suspended {
                 change = Change::Suspended;
+            }
+            if !self.parked.is_empty()
+                && let Some(fate) = route.and_then(|view| self.parked.on_sent(&view, outcome == Outcome::Left))
+            {
+                match fate {
+                    Fate::Drop(id) => self.verdicts.drop(id),
+                    Fate::Accept(id) => {
+                        counters.accepted += 1;
+                        self.verdicts.accept_one(id);
+                        continue;
+                    }
+                }
             }
             match (sent, injection.towards) {
                 (Ok(()), Port::WIRELESS) => counters.injected_wireless += 1,
@@ -153,6 +171,7 @@ impl QueuePath {
             // A thousand timers may have come at once.
             heart.beat();
         }
+        send(&self.queue, &mut self.verdicts, counters);
         (refused, change)
     }
 }
@@ -198,7 +217,7 @@ impl PacketPath for QueuePath {
                                     self.way_out.follow(ends);
                                 }
                             }
-                            None => self.verdicts.accept(packet.id),
+                            None => accept(&mut self.verdicts, &self.parked, packet.id),
                         }
                         continue;
                     }
@@ -227,7 +246,16 @@ impl PacketPath for QueuePath {
                             }
                         }
                     };
-                    judge(&packet, verdict, &mut self.verdicts, core);
+                    let held = verdict == Verdict::Drop
+                        && packet.hook == Hook::Elsewhere
+                        && self.links.contains(packet.to)
+                        && lasthop_wire::parse(packet.bytes)
+                            .is_some_and(|view| self.parked.keep(Instant::now(), packet.id, &view));
+                    if held {
+                        core.counters.dropped += 1;
+                    } else {
+                        judge(&packet, verdict, (&mut self.verdicts, &self.parked), core);
+                    }
                 }
                 if self.verdicts.len() > MOST_VERDICT_BYTES {
                     send(&self.queue, &mut self.verdicts, &mut core.counters);
@@ -262,6 +290,10 @@ impl PacketPath for QueuePath {
 
     fn watch(&mut self, core: &mut Core) {
         self.way_out.watch(core.relay.as_ref().map(Relay::counters));
+        for id in self.parked.expire(Instant::now()) {
+            self.verdicts.drop(id);
+        }
+        send(&self.queue, &mut self.verdicts, &mut core.counters);
     }
 
     fn untreated(&self) -> (Vec<Untreated>, u64) {
@@ -328,8 +360,13 @@ fn may_treat(
         Answer::Try => {
             let home = senders.home.as_ref().filter(|_| whose == Whose::Own).unwrap_or(&senders.out);
             let ways = match way {
-                Way::There => way_out::ways(&senders.out, home, mark, packet.to),
-                _ => way_out::ways(home, &senders.out, mark, if whose == Whose::Own { 0 } else { packet.to }),
+                Way::There => way_out::ways(&senders.out, home, mark, (packet.to, packet.mark)),
+                _ => way_out::ways(
+                    home,
+                    &senders.out,
+                    mark,
+                    (if whose == Whose::Own { 0 } else { packet.to }, packet.mark),
+                ),
             };
             let (may, change) = way_out.try_own(treatment, (packet, way), ways, translator);
             if change == Change::Suspended {
@@ -401,12 +438,17 @@ fn waiting(whose: Whose, core: &mut Core) -> Option<&mut Vec<Injection>> {
     }
 }
 
+/// Lets a packet go on; a verdict for a run of packets would be one on those that are held, too.
+fn accept(verdicts: &mut Verdicts, parked: &Parked, id: u32) {
+    if parked.is_empty() { verdicts.accept(id) } else { verdicts.accept_one(id) }
+}
+
 /// Writes down the verdict on a packet, and counts it.
-fn judge(packet: &Queued<'_>, verdict: Verdict, verdicts: &mut Verdicts, core: &mut Core) {
+fn judge(packet: &Queued<'_>, verdict: Verdict, (verdicts, parked): (&mut Verdicts, &Parked), core: &mut Core) {
     match verdict {
         Verdict::Accept => {
             core.counters.accepted += 1;
-            verdicts.accept(packet.id);
+            accept(verdicts, parked, packet.id);
         }
         Verdict::Drop => {
             core.counters.dropped += 1;
@@ -426,7 +468,7 @@ fn judge(packet: &Queued<'_>, verdict: Verdict, verdicts: &mut Verdicts, core: &
                         waiting.extend(pieces);
                     }
                 }
-                (_, None) => verdicts.accept(packet.id),
+                (_, None) => accept(verdicts, parked, packet.id),
             }
         }
     }

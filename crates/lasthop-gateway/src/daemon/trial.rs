@@ -61,17 +61,23 @@ pub(super) struct Way<'a> {
     pub mark: u32,
     /// Number of the interface by which it is to leave, where that is known.
     pub by: Option<u32>,
+    /// Mark of a forwarded packet that leaves there.
+    pub forwarded: u32,
 }
 
-/// Whether routes lead packets with this mark to another interface than `by`.
-pub(super) fn is_led_astray(routes: &mut Routes, ends: (IpAddr, IpAddr), mark: u32, by: Option<u32>) -> bool {
-    by.is_some_and(|by| routes.leaves_by(ends, mark).is_some_and(|other| other != by))
+/// Whether routes lead packets with the gateway's mark to another interface than those with the mark of forwarded ones. Where several
+/// routes share the load, the kernel names one for both.
+fn is_led_astray(routes: &mut Routes, ends: (IpAddr, IpAddr), way: &Way<'_>) -> bool {
+    way.by.is_some_and(|by| {
+        routes.leaves_by(ends, way.mark).is_some_and(|other| other != by)
+            && routes.leaves_by(ends, way.forwarded) == Some(by)
+    })
 }
 
 /// Sends `packet`, which is on `route` as this machine forwards it.
 pub(super) fn send(routes: &mut Routes, way: &Way<'_>, route: Route, packet: &[u8]) -> Outcome {
     match Outcome::of(&way.sender.send(packet)) {
-        Outcome::Left if is_led_astray(routes, (route.source.ip(), route.destination.ip()), way.mark, way.by) => {
+        Outcome::Left if is_led_astray(routes, (route.source.ip(), route.destination.ip()), way) => {
             Outcome::Stopped(Cause::OtherRoute)
         }
         outcome => outcome,

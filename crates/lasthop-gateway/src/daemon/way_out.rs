@@ -134,13 +134,14 @@ impl WayOut {
             (between(server, client), Flags::SYN.with(Flags::ACK), marks.accepted | own, by[0]),
             (between(client, server), Flags::SYN, marks.opened, by[1]),
         ];
+        let forwarded = 0;
         let mut outcome = Outcome::Left;
         for (route, flags, mark, by) in halves {
             if outcome != Outcome::Left || sender.set_mark(mark).is_err() {
                 continue;
             }
             if let Some(packet) = trial::packet(route, flags) {
-                outcome = trial::send(&mut self.routes, &trial::Way { sender, mark, by }, route, &packet);
+                outcome = trial::send(&mut self.routes, &trial::Way { sender, mark, by, forwarded }, route, &packet);
             }
         }
         let cause = match outcome {
@@ -171,9 +172,9 @@ impl WayOut {
     }
 
     fn has_arrived(&mut self, now: Instant, ends: Ends) -> bool {
-        let Some(sockets) = &mut self.sockets else { return true };
         let family = family_of(ends.client);
-        match sockets.has(ends.server, ends.client) {
+        // What cannot be seen is believed; connections that stay silent show it, too.
+        match self.sockets.as_mut().map_or(Ok(true), |sockets| sockets.has(ends.server, ends.client)) {
             Ok(true) => {
                 if self.passage.cause(Treatment::Split, family) != Some(Cause::Silent) {
                     self.passage.passed(now, Treatment::Split, family, Way::In);
@@ -239,8 +240,13 @@ impl WayOut {
     }
 }
 
-/// Trial of the two ways of a packet: `by` is the interface of the first, as far as it is known.
-pub(super) fn ways<'a>(there: &'a Sender, back: &'a Sender, mark: u32, by: u32) -> [trial::Way<'a>; 2] {
+/// Trial of the two ways of a packet: `by` is the interface by which the packet leaves, as far as it is known, with the mark `forwarded`.
+pub(super) fn ways<'a>(
+    there: &'a Sender,
+    back: &'a Sender,
+    mark: u32,
+    (by, forwarded): (u32, u32),
+) -> [trial::Way<'a>; 2] {
     let by = (by != 0).then_some(by);
-    [trial::Way { sender: there, mark, by }, trial::Way { sender: back, mark, by: None }]
+    [trial::Way { sender: there, mark, by, forwarded }, trial::Way { sender: back, mark, by: None, forwarded }]
 }

@@ -230,7 +230,7 @@ enum Change<'b> {
 }
 
 /// The verdicts on packets of one queue, gathered so that a run of accepted packets is one message and all are one system
-/// call. Packets must be judged in the order in which they were queued.
+/// call. Packets must be judged in the order in which they were queued; where some wait longer, by [`Verdicts::accept_one`].
 #[derive(Debug)]
 pub struct Verdicts {
     queue: u16,
@@ -248,6 +248,11 @@ impl Verdicts {
     /// The packet goes on.
     pub fn accept(&mut self, id: u32) {
         self.run = Some(id);
+    }
+
+    /// The packet goes on; the verdict says nothing of those queued before it, of which some may still wait.
+    pub fn accept_one(&mut self, id: u32) {
+        self.judge(id, NF_ACCEPT, Change::Nothing);
     }
 
     /// The packet ends here.

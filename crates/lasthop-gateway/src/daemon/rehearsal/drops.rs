@@ -79,8 +79,8 @@ impl Trace {
     pub fn start(replica: &Replica) -> Self {
         let file = replica.folder().join("trace");
         let table = format!(
-            "table inet {TABLE} {{\n chain in {{ type filter hook prerouting priority -450; meta l4proto tcp meta nftrace set 1; }}\n \
-             chain out {{ type filter hook output priority -450; meta l4proto tcp meta nftrace set 1; }}\n}}\n"
+            "table inet {TABLE} {{\n chain traced_in {{ type filter hook prerouting priority -450; meta l4proto tcp meta nftrace set 1; }}\n \
+             chain traced_out {{ type filter hook output priority -450; meta l4proto tcp meta nftrace set 1; }}\n}}\n"
         );
         let traced = output("nft", &["-f", "-"], &table).is_ok();
         let monitor = traced.then(|| {
@@ -149,7 +149,7 @@ fn read(trace: &str, chains: &[BaseChain]) -> Vec<Drop> {
         let hook = chains
             .iter()
             .find(|one| one.family == family && one.table == table && one.name == base)
-            .map_or("", |one| &one.hook);
+            .map_or("", |one| one.hook.as_str());
         let rule = if policy {
             "policy drop".to_owned()
         } else {

@@ -15,6 +15,8 @@ mod replica;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use lasthop_sys::namespace;
+use rustix::process::Signal;
 use serde_json::Value;
 
 use self::drops::{Drop, Trace};
@@ -25,6 +27,7 @@ use crate::daemon::check::{Finding, Outcome};
 use crate::daemon::control::{self, Request};
 use crate::daemon::passage::{Cause, Treatment, Untreated};
 use crate::family::Family;
+use crate::firewall::Firewall;
 use crate::split::Marks;
 
 /// Time for the gateway to begin, and for what its worker found to be in its status.
@@ -122,7 +125,7 @@ impl Stage {
         let (mut first, mut remedies): (Option<String>, Vec<String>) = (None, Vec::new());
         loop {
             let Performance { untreated, drops, transfers } = self.perform()?;
-            let lost = transfers.iter().filter_map(|transfer| transfer.as_ref().err()).next();
+            let lost = transfers.iter().find_map(|transfer| transfer.as_ref().err());
             if untreated.is_empty() && lost.is_none() {
                 break;
             }
@@ -191,6 +194,14 @@ impl Stage {
         let file = self.replica.folder().join("gateway.toml");
         std::fs::write(&file, &self.configuration).map_err(ReplicaError::from_io("temporary file"))?;
         let control = self.replica.folder().join("gateway.sock");
+        let parsed = Gateway::load(&file).map_err(|error| ReplicaError::Other(error.to_string()))?;
+        let firewall = Firewall::choose(&parsed).map_err(|error| ReplicaError::Other(error.to_string()))?;
+        if !firewall.covers(self.family) {
+            let name = self.family.name();
+            return Err(ReplicaError::Other(format!(
+                "no program sets the rules for {name}: its connections pass untreated"
+            )));
+        }
         let mut gateway = Running::start(&file)?;
         let begun = Instant::now();
         while control::ask(&control, Request::Status).is_err() {
@@ -210,9 +221,9 @@ impl Stage {
         let untreated = status.get("untreated").cloned().unwrap_or_default();
         let untreated: Vec<Untreated> = serde_json::from_value(untreated).unwrap_or_default();
         let counted = status.pointer("/split/total").and_then(Value::as_u64);
-        let mut untreated: Vec<_> = untreated.into_iter().filter(|one| one.family == self.family.name()).collect();
-        // Of what the relay repairs beneath it can do without, and what splits comes first.
-        untreated.sort_by_key(|one| one.treatment != Treatment::Split);
+        // A relay can do without repairs beneath it.
+        let matters = |one: &Untreated| one.family == self.family.name() && one.treatment.name() == self.mode;
+        let mut untreated: Vec<_> = untreated.into_iter().filter(matters).collect();
         if untreated.is_empty() && self.mode == "split" && counted == Some(0) {
             let (treatment, family) = (Treatment::Split, self.family.name().to_owned());
             untreated.push(Untreated { treatment, family, cause: Cause::Input, seconds: 0.0 });
@@ -229,6 +240,9 @@ impl Running {
         let mut command = Command::new("/proc/self/exe");
         command.args(["gateway", "run"]).arg(file).env_remove("RUST_LOG").env_remove("NOTIFY_SOCKET");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // It ends with this thread.
+        let space = replica::own_namespace().map_err(ReplicaError::from_io("network namespace"))?;
+        namespace::run_in(&mut command, space.into(), Signal::TERM);
         command.spawn().map(Self).map_err(ReplicaError::from_io("gateway"))
     }
 
@@ -240,7 +254,7 @@ impl Running {
 impl std::ops::Drop for Running {
     fn drop(&mut self) {
         if let Some(pid) = rustix::process::Pid::from_raw(self.0.id() as i32) {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+            let _ = rustix::process::kill_process(pid, Signal::TERM);
         }
         let end = Instant::now() + Duration::from_secs(5);
         while Instant::now() < end {

@@ -85,7 +85,7 @@ pub(super) fn ip(line: &str) -> Result<String, String> {
 }
 
 /// A namespace, as a file that keeps it.
-fn own_namespace() -> io::Result<File> {
+pub(super) fn own_namespace() -> io::Result<File> {
     File::open("/proc/thread-self/ns/net")
 }
 
@@ -134,12 +134,12 @@ struct Original {
 impl Replica {
     /// Copies what concerns connections of `rule` over this version of IP, and moves the calling thread into the copy.
     pub fn new(rule: &Rule, family: Family) -> Result<Self, ReplicaError> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
         let original = Original::read(family)?;
         let (addresses, wired) = choose(rule, family, &original.links)?;
         let devices = [rule.interface.clone(), wired];
         let hops = [next_hop(addresses[0]), next_hop(addresses[1])];
         let hosts = [empty_namespace()?, empty_namespace()?];
-        static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("lasthop-check-{}-{number}", std::process::id()));
         std::fs::create_dir(&folder).map_err(ReplicaError::from_io("temporary folder"))?;
@@ -178,10 +178,10 @@ impl Replica {
         let fail = ReplicaError::Other;
         for link in original.links.iter().filter(|link| link.name != "lo") {
             let place = self.devices.iter().position(|device| *device == link.name);
-            let peer = if place.is_some() { "eth0".to_owned() } else { format!("p{}", link.number) };
+            let name = if place.is_some() { "eth0".to_owned() } else { format!("lhp{}", link.number) };
             // The far ends of interfaces that no packet takes are of no interest.
             let host = &self.hosts[place.unwrap_or(0)];
-            make_pair(link, &peer, host).map_err(fail)?;
+            make_pair(link, &name, host).map_err(fail)?;
             for address in &link.addresses {
                 // An address may be there already, as one of IPv6 that the link made itself.
                 let _ = ip(&format!("{} addr add {address} dev {}", flag(family), link.name));
@@ -245,8 +245,10 @@ fn flag(family: Family) -> &'static str {
     }
 }
 
-fn make_pair(link: &Link, peer: &str, host: &File) -> Result<(), String> {
+/// Makes an interface whose far end, called `far`, is in a host's namespace.
+fn make_pair(link: &Link, far: &str, host: &File) -> Result<(), String> {
     let Link { name, number, mtu, .. } = link;
+    let peer = format!("lhp{number}");
     ip(&format!("link add {name} index {number} mtu {mtu} type veth peer name {peer}"))?;
     // By the thread's number: the kernel knows a namespace by any task in it.
     let (ready, told) = std::sync::mpsc::channel();
@@ -259,7 +261,7 @@ fn make_pair(link: &Link, peer: &str, host: &File) -> Result<(), String> {
             Ok::<_, String>(())
         });
         let moved = match told.recv() {
-            Ok(number) => ip(&format!("link set {peer} netns {number}")),
+            Ok(number) => ip(&format!("link set {peer} netns {number} name {far}")),
             Err(_) => Err("cannot enter a network namespace".to_owned()),
         };
         drop(done);
@@ -342,7 +344,10 @@ fn choose(rule: &Rule, family: Family, links: &[Link]) -> Result<([IpAddr; 2], S
 
 /// Some hosts of a network, written as `10.1.0.1/24`, but for that address itself.
 fn hosts_in(network: &str) -> Vec<IpAddr> {
-    let (text, length) = network.split_once('/').unwrap_or((network, "32"));
+    let whole = if network.contains(':') { "128" } else { "32" };
+    let (text, length) = network.split_once('/').unwrap_or((network, whole));
+    // `10.0.0.1 peer 10.0.0.2/32`: the far end of a point-to-point link.
+    let text = text.rsplit(' ').next().unwrap_or(text);
     let words: Vec<&str> = length.split_whitespace().collect();
     let (Ok(address), Some(Ok(length))) = (text.parse::<IpAddr>(), words.first().map(|word| word.parse::<u32>()))
     else {
@@ -359,7 +364,7 @@ fn hosts_in(network: &str) -> Vec<IpAddr> {
         let other = if free == 1 { bits ^ 1 } else { bits };
         return vec![of_bits(width, other)];
     }
-    let base = bits >> free << free;
+    let base = bits.checked_shr(free).and_then(|bits| bits.checked_shl(free)).unwrap_or(0);
     let mine = bits - base;
     let count = 1_u128.checked_shl(free).map_or(u128::MAX, |size| size - 1);
     [2_u128, 3, 10, 77, 100]
