@@ -13,6 +13,7 @@ rules; whether the gateway treated it; and whether `check` said so before. The g
 import contextlib
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -32,6 +33,8 @@ BASICS = "iif lo accept; meta l4proto { icmp, icmpv6 } accept"
 
 
 def nft(text):
+    """Rules as `nft` reads them: each in a line of its own."""
+    text = re.sub(r"^(\s*(?:chain|flowtable) \S+ \{)(.*)\}\s*$", lambda line: line[1] + "\n" + line[2].strip().rstrip(";").replace("; ", "\n") + "\n}", text, flags=re.MULTILINE)
     return f"nft -f - <<'END'\n{text}\nEND"
 
 
@@ -114,7 +117,6 @@ SETS = {
     "nft-marks": inet(chain("prerouting", "accept", "iifname wireless meta mark set 0x42", priority="mangle"), chain("output", "accept", "meta mark set 0x43", priority="mangle", kind="route")),
     "nft-ct-mark": inet(chain("prerouting", "accept", "meta mark set ct mark; meta mark 0 meta mark set 0x5; ct mark set meta mark", priority="mangle")),
     "nft-limit": inet(chain("input", "drop", f"{STATEFUL}; tcp flags syn limit rate 1/minute accept")),
-    "nft-log-drop": inet(chain("input", "accept", f"{STATEFUL}; jump last"), "chain last { counter drop }") .replace("chain input", "chain last { }\nchain input", 1),
     "nft-two-tables": inet(chain("input", "drop", STATEFUL), name="first") + "\n" + inet(chain("input", "drop", STATEFUL, priority="filter + 20"), name="second"),
     "nft-input-late": inet(chain("input", "drop", STATEFUL, priority="300")),
     "nft-accepts-marks": inet(chain("input", "drop", f"{STATEFUL}; meta mark and 0x10000000 == 0x10000000 accept"),
@@ -162,7 +164,7 @@ SETS = {
     "rp-loose": sysctl(net__ipv4__conf__all__rp_filter=2, net__ipv4__conf__wired__rp_filter=2, net__ipv4__conf__wireless__rp_filter=2),
     "rp-strict-mark": sysctl(net__ipv4__conf__all__rp_filter=1, net__ipv4__conf__wireless__rp_filter=1, net__ipv4__conf__all__src_valid_mark=1),
     # Bridges
-    "bridge-forward": nft("table bridge filter { chain forward { type filter hook forward priority filter; policy accept; } }"),
+    "bridge-forward": nft("table bridge filter {\nchain forward { type filter hook forward priority filter; policy accept; }\n}"),
     "flowtable": inet("flowtable fast { hook ingress priority filter; devices = { wired, wireless }; }", chain("forward", "accept", "meta l4proto tcp flow add @fast")),
 }
 SETS["nft-log-drop"] = nft(f"table inet filter {{\nchain last {{ counter drop }}\n{chain('input', 'accept', f'{STATEFUL}; jump last')}\n}}")
@@ -242,6 +244,30 @@ def possible(args, name, mode):
         return str(error)
 
 
+def page(args, cells):
+    """The campaign's table, for docs/notes/gateway-firewalls.md."""
+    done = [cell for cell in cells if "mode" in cell]
+    low = [cell for cell in done if cell["share"] < SHARE]
+    wrong = [cell for cell in done if cell["check"] != cell["treated"]]
+    lines = [
+        "# The gateway beside other programs' firewalls", "",
+        "Written by `benches/live/firewalls.py` (`make firewalls`), which also has the rule sets in full",
+        "(`--list`). Each cell is a BBR download of "
+        f"{args.seconds:g} s over a hop of 20 Mbps, 5 ms,",
+        f"{args.loss:g} % loss each way, behind 100 Mbps and 10 ms. *With* is goodput with the gateway as a share of",
+        f"that without it under the same rules (median of up to {args.tries} pairs). *Treated* says whether the",
+        "gateway treated the connections or passed them on. *Check* is what `gateway check` said before.", "",
+        f"{len({cell['set'] for cell in done})} rule sets, {len(done)} cells; {len(low)} below 95 %, {len(wrong)} where `check` was wrong.", "",
+        "| rule set | mode | IP | Mbps without | with | treated | check |", "|---|---|---|--:|--:|---|---|",
+    ]
+    lines += [f"| {cell['set']} | {cell['mode']} | {cell['family']} | {cell['bare']:.1f} | {cell['share']:.0%} | {'yes' if cell['treated'] else 'no'} | {'works' if cell['check'] else 'would not'} |"
+              for cell in done]
+    skipped = [cell for cell in cells if "skipped" in cell]
+    if skipped:
+        lines += ["", "Not run, since this kernel does not take the rules:", ""] + [f"* {cell['set']}: {cell['skipped'].splitlines()[-1][:100] if cell['skipped'] else ''}" for cell in skipped]
+    return "\n".join(lines) + "\n"
+
+
 def main():
     parser = arguments(__doc__)
     example_argument(parser, "--hop", "the emulated links")
@@ -251,6 +277,7 @@ def main():
     parser.add_argument("--loss", type=float, default=2, help="percent of the frames on the hop, each way (default 2)")
     parser.add_argument("--seconds", type=float, default=5, help="of each download (default 5)")
     parser.add_argument("--tries", type=int, default=3, help="pairs of downloads before a cell counts as worse (default 3): the median counts")
+    parser.add_argument("--page", metavar="FILE", help="write the table as Markdown")
     parser.add_argument("--list", action="store_true", help="print the rule sets and end")
     goal_arguments(parser)
     args = parser.parse_args()
@@ -290,6 +317,9 @@ def main():
                 cells.append({"set": name, "mode": mode, "family": family, "share": share, "shares": shares, "mbps": with_all, "bare": bare[path, family, 0], "treated": treated, "check": said,
                               "said": words, "broken": len(broken)})
                 note(f"{name}, {mode}, IPv{family}: {share:.0%}, {'treated' if treated else 'untreated'}, check says {'works' if said else 'does not'}{'' if right else ' (WRONG)'} {words[:160] if not right else ''}")
+    if args.page:
+        with open(args.page, "w", encoding="utf-8") as out:
+            out.write(page(args, cells))
     if args.json:
         print(json.dumps({"seconds": args.seconds, "loss_percent": args.loss, "cells": cells}, indent=2))
     else:

@@ -32,7 +32,8 @@ fn chain(hook: &str, policy: &str, more: &str) -> String {
 }
 
 fn nft(network: &Network, text: &str) {
-    let quoted = text.replace('\'', "'\\''");
+    // The end of a block ends a line.
+    let quoted = text.replace("} }", "}\n}").replace('\'', "'\\''");
     network.must("g", &format!("printf '%s' '{quoted}' | nft -f -"));
 }
 

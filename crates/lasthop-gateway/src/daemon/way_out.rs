@@ -21,6 +21,8 @@ use crate::split::{Marks, SplitCounters};
 const ARRIVAL: Duration = Duration::from_millis(50);
 /// Redirected packets are followed to their sockets at most so often, once that way is proven.
 const LOOK: Duration = Duration::from_millis(100);
+/// Port from which a trial of the far half comes (discard, RFC 863).
+const TRIAL_PORT: u16 = 9;
 /// Most redirected packets that are followed at once.
 const MOST_AWAITED: usize = 64;
 /// Connections without an answer, in a row, after which the far side counts as unreachable: one right after the start or a change of
@@ -129,10 +131,11 @@ impl WayOut {
         }
         let Ends { client, server } = ends;
         // The near half passes by the rule that leads packets to the queue, as its repairs do. The far half is tracked, and so is its
-        // trial.
+        // trial, whose numbers must not become those of the connection: it has a port that no client uses.
+        let stranger = SocketAddr::new(client.ip(), TRIAL_PORT);
         let halves = [
             (between(server, client), Flags::SYN.with(Flags::ACK), marks.accepted | own, by[0]),
-            (between(client, server), Flags::SYN, marks.opened, by[1]),
+            (between(stranger, server), Flags::SYN, marks.opened, by[1]),
         ];
         let forwarded = 0;
         let mut outcome = Outcome::Left;
