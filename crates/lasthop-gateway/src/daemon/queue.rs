@@ -9,6 +9,7 @@ use lasthop_sys::links::Links;
 use lasthop_sys::nfqueue::message::{COPY_RANGE, Extent, Hook, Message, Queued, Shape, Verdicts};
 use lasthop_sys::nfqueue::{Buffer, Queue, Received};
 use lasthop_sys::raw::Sender;
+use lasthop_wire::Checksum;
 
 use crate::configuration::{Gateway, Mode};
 use crate::daemon::nat::{Source, Translator};
@@ -18,7 +19,7 @@ use crate::daemon::path::{BEAT, Core, PacketPath};
 use crate::daemon::relay::Relay;
 use crate::daemon::snapshot::PacketCounters;
 use crate::daemon::trial::Outcome;
-use crate::daemon::way_out::{self, WayOut};
+use crate::daemon::way_out::{self, Sequel, WayOut};
 use crate::engine::{Injection, LEAST_MTU, Offloaded, Verdict};
 use crate::family::Family;
 use crate::split::opening::{Ends, Opening};
@@ -209,6 +210,24 @@ impl PacketPath for QueuePath {
                     if packet.hook == Hook::Prerouting {
                         // The beginning of a connection that a rule splits.
                         match lead(&self.senders, &self.links, &mut self.way_out, &packet, core) {
+                            Some((mark, ends)) if self.way_out.wants_trial(Family::of(ends.client.ip())) => {
+                                let (id, mark) = (packet.id, packet.mark | mark);
+                                let first = whole(&packet);
+                                let Core { relay, counters, .. } = core;
+                                let (verdicts, queue) = (&mut self.verdicts, &self.queue);
+                                let redirect = |decoy: &[u8]| {
+                                    verdicts.repeat_as(id, mark, decoy);
+                                    send(queue, verdicts, counters);
+                                };
+                                let far = |ends| match relay {
+                                    Some(relay) => relay.try_far(ends),
+                                    None => Err(io::ErrorKind::NotFound.into()),
+                                };
+                                let sequel = self.way_out.try_redirection(ends, (first, mark), redirect, far);
+                                if let Some(sequel) = sequel {
+                                    go_on(&self.senders, &sequel, core);
+                                }
+                            }
                             Some((mark, ends)) => {
                                 self.verdicts.repeat(packet.id, packet.mark | mark);
                                 if self.way_out.follows(Family::of(ends.client.ip())) {
@@ -289,7 +308,9 @@ impl PacketPath for QueuePath {
     }
 
     fn watch(&mut self, core: &mut Core) {
-        self.way_out.watch(core.relay.as_ref().map(Relay::counters));
+        for sequel in self.way_out.watch(core.relay.as_ref().map(Relay::counters)) {
+            go_on(&self.senders, &sequel, core);
+        }
         for id in self.parked.expire(Instant::now()) {
             self.verdicts.drop(id);
         }
@@ -377,6 +398,34 @@ fn may_treat(
     }
 }
 
+/// A packet without what may lie behind it, and with its checksum.
+fn whole(packet: &Queued<'_>) -> Vec<u8> {
+    let Some(view) = lasthop_wire::parse(packet.bytes) else { return packet.bytes.to_vec() };
+    let mut bytes = packet.bytes[..view.total_len()].to_vec();
+    if packet.checksum == Checksum::Pending {
+        lasthop_wire::seal(&mut bytes, &view);
+    }
+    bytes
+}
+
+/// Sends a first packet on its way, whose place a trial took.
+fn go_on(senders: &Senders, sequel: &Sequel, core: &mut Core) {
+    let Some(first) = &senders.first else { return };
+    let sent = match sequel {
+        Sequel::Lead(packet, mark) => first.send(packet, *mark),
+        // As any packet of this machine, so that connection tracking takes it for the beginning of a connection.
+        Sequel::Forward(packet) => {
+            let (sender, _) = first.parts();
+            sender.set_mark(0).and_then(|()| sender.send(packet))
+        }
+    };
+    if let Err(error) = sent {
+        // Its sender repeats it.
+        core.counters.injection_failures += 1;
+        tracing::debug!(%error, "cannot send the first packet of a connection on");
+    }
+}
+
 /// The mark with which the first packet of a connection goes to the relay, and its ends; none when it is to pass.
 fn lead(
     senders: &Senders,
@@ -387,6 +436,9 @@ fn lead(
 ) -> Option<(u32, Ends)> {
     let relay = core.relay.as_mut()?;
     let ends = Opening::read(packet.bytes)?.ends;
+    if way_out.is_trying(Family::of(ends.client.ip())) {
+        return None;
+    }
     if let Some(first) = &senders.first {
         let (sender, own) = first.parts();
         let by = relay.interfaces(packet, ends);

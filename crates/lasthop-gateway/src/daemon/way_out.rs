@@ -1,6 +1,9 @@
 //! The trials of the queue's packet path, and what follows from them ([`super::passage`]).
 
+use std::fs::File;
+use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use lasthop_proto::packet::Flags;
@@ -9,6 +12,8 @@ use lasthop_sys::raw::Sender;
 use lasthop_sys::routes::Routes;
 use lasthop_sys::ruleset::{Announcements, Ruleset};
 use lasthop_sys::tcp_sockets::TcpSockets;
+
+use socket2::Socket;
 
 use crate::daemon::nat::Translator;
 use crate::daemon::passage::{Answer, Cause, Change, Passage, Treatment, Way};
@@ -21,6 +26,10 @@ use crate::split::{Marks, SplitCounters};
 const ARRIVAL: Duration = Duration::from_millis(50);
 /// Redirected packets are followed to their sockets at most so often, once that way is proven.
 const LOOK: Duration = Duration::from_millis(100);
+/// Time in which the one called is to answer a trial: shorter than after what time an opener repeats its first packet.
+const ANSWER: Duration = Duration::from_millis(900);
+/// Ports from which trials of connections to the one called come, in turn: no client's either.
+const TRIAL_PORTS: std::ops::Range<u16> = 1000..1020;
 /// Port from which a trial of the far half comes (discard, RFC 863).
 const TRIAL_PORT: u16 = 9;
 /// Most redirected packets that are followed at once.
@@ -39,9 +48,32 @@ pub(super) struct WayOut {
     /// None where the kernel cannot tell: then redirection is believed.
     sockets: Option<TcpSockets>,
     awaited: Vec<(Instant, Ends)>,
+    /// First packets whose connections wait for what comes of a trial of the far half; at most one of each version of IP.
+    held: Vec<Held>,
+    /// The kernel's counts of TCP, those of wrong checksums among them.
+    counts: Option<File>,
+    next_port: u16,
     next_look: Instant,
     /// By version of IP: connections of the relay that were answered, and that were not, as counted last.
     far: [Far; 2],
+}
+
+/// A connection that waits until the one called has answered a trial.
+struct Held {
+    ends: Ends,
+    /// Its first packet, whole, and the mark that leads it to the relay.
+    packet: Vec<u8>,
+    mark: u32,
+    trial: Socket,
+    until: Instant,
+}
+
+/// What becomes of a first packet that was held, or whose place a trial took.
+pub(super) enum Sequel {
+    /// It goes to the relay, with this mark.
+    Lead(Vec<u8>, u32),
+    /// It goes on, unsplit.
+    Forward(Vec<u8>),
 }
 
 #[derive(Clone, Copy, Default)]
@@ -75,10 +107,13 @@ impl WayOut {
             TcpSockets::open().inspect_err(|error| tracing::debug!(%error, "the kernel has no sock_diag")).ok();
         Self {
             passage: Passage::default(),
-            routes: Routes::default(),
+            routes: Routes::open(),
             announcements,
             sockets,
             awaited: Vec::new(),
+            held: Vec::new(),
+            counts: File::open("/proc/net/snmp").ok(),
+            next_port: TRIAL_PORTS.start,
             next_look: Instant::now(),
             far: [Far::default(); 2],
         }
@@ -159,6 +194,101 @@ impl WayOut {
         false
     }
 
+    /// Whether a trial of the far half is under way: other connections pass meanwhile.
+    pub fn is_trying(&self, family: Family) -> bool {
+        self.held.iter().any(|held| family_of(held.ends.client) == family)
+    }
+
+    /// Whether a trial has to show that redirected packets of this version of IP arrive, or that the far half is answered.
+    pub fn wants_trial(&self, family: Family) -> bool {
+        self.counts.is_some()
+            && (!self.far[family as usize].proven
+                || self.passage.ask(Instant::now(), Treatment::Split, family, Way::In) != Answer::Treat)
+    }
+
+    /// Segments with a wrong checksum that this machine's TCP has got so far.
+    fn damaged(&self) -> Option<u64> {
+        let mut text = vec![0; 1 << 14];
+        let len = self.counts.as_ref()?.read_at(&mut text, 0).ok()?;
+        let text = std::str::from_utf8(text.get(..len)?).ok()?;
+        let mut lines = text.lines().filter(|line| line.starts_with("Tcp:"));
+        let place = lines.next()?.split(' ').position(|name| name == "InCsumErrors")?;
+        lines.next()?.split(' ').nth(place)?.parse().ok()
+    }
+
+    /// Sends a packet that no socket takes through the redirection in the place of a first packet, by `redirect`, and sees whether it gets
+    /// to this machine's TCP. Then the one called is tried, if it is not known to answer. The first packet itself goes on, one way
+    /// or the other: at once, or from [`WayOut::watch`].
+    pub fn try_redirection(
+        &mut self,
+        ends: Ends,
+        (packet, mark): (Vec<u8>, u32),
+        redirect: impl FnOnce(&[u8]),
+        try_far: impl FnOnce(Ends) -> io::Result<Socket>,
+    ) -> Option<Sequel> {
+        let (now, family) = (Instant::now(), family_of(ends.client));
+        let stranger = SocketAddr::new(ends.client.ip(), TRIAL_PORT);
+        let Some(decoy) = trial::packet(between(stranger, ends.server), Flags::SYN) else {
+            return Some(Sequel::Lead(packet, mark));
+        };
+        let before = self.damaged();
+        redirect(&decoy);
+        // The verdict carries it all the way, unless another program's queue has it meanwhile.
+        if self.damaged() == before {
+            self.passage.stopped(now, Treatment::Split, family, Cause::Input);
+            return Some(Sequel::Forward(packet));
+        }
+        if self.far[family as usize].proven {
+            self.passage.passed(now, Treatment::Split, family, Way::In);
+            return Some(Sequel::Lead(packet, mark));
+        }
+        let port = self.next_port;
+        self.next_port = if port + 1 < TRIAL_PORTS.end { port + 1 } else { TRIAL_PORTS.start };
+        let from = SocketAddr::new(ends.client.ip(), port);
+        match try_far(Ends { client: from, ..ends }) {
+            Ok(trial) => {
+                self.held.push(Held { ends, packet, mark, trial, until: now + ANSWER });
+                None
+            }
+            // Not a word about rules: no port, no memory.
+            Err(error) => {
+                tracing::debug!(%error, "cannot try the far half of split connections");
+                self.passage.passed(now, Treatment::Split, family, Way::In);
+                Some(Sequel::Lead(packet, mark))
+            }
+        }
+    }
+
+    /// What has come of the trials of far halves.
+    fn answers(&mut self, now: Instant) -> Vec<Sequel> {
+        let mut sequels = Vec::new();
+        let over = |held: &mut Held| {
+            // Refused is answered, too.
+            let answered = held.trial.peer_addr().is_ok()
+                || held
+                    .trial
+                    .take_error()
+                    .ok()
+                    .flatten()
+                    .is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+            answered || now >= held.until
+        };
+        for held in self.held.extract_if(.., over).collect::<Vec<_>>() {
+            let family = family_of(held.ends.client);
+            // The other end is told that it was nothing.
+            let _ = held.trial.set_linger(Some(Duration::ZERO));
+            if now < held.until {
+                self.far[family as usize].proven = true;
+                self.passage.passed(now, Treatment::Split, family, Way::In);
+                sequels.push(Sequel::Lead(held.packet, held.mark));
+            } else {
+                self.passage.stopped(now, Treatment::Split, family, Cause::Silent);
+                sequels.push(Sequel::Forward(held.packet));
+            }
+        }
+        sequels
+    }
+
     /// Whether it is to be looked whether the next redirected packet of this version of IP arrives.
     pub fn follows(&self, family: Family) -> bool {
         let now = Instant::now();
@@ -209,8 +339,9 @@ impl WayOut {
     }
 
     /// Looks at what has come of redirected packets, of the relay's connections, and at announced changes. To be called at every beat.
-    pub fn watch(&mut self, relay: Option<&SplitCounters>) {
+    pub fn watch(&mut self, relay: Option<&SplitCounters>) -> Vec<Sequel> {
         let now = Instant::now();
+        let sequels = self.answers(now);
         if self.announcements.as_ref().is_some_and(|rules| rules.take() == Ruleset::Changed) {
             self.passage.reconsider(now);
             self.far.iter_mut().for_each(|far| far.proven = false);
@@ -225,6 +356,7 @@ impl WayOut {
                 self.look_at_far(now, family, counters.far(family));
             }
         }
+        sequels
     }
 
     fn look_at_far(&mut self, now: Instant, family: Family, (answered, silent): (u64, u64)) {

@@ -227,6 +227,7 @@ enum Change<'b> {
     Nothing,
     Packet(&'b [u8]),
     Mark(u32),
+    Both(&'b [u8], u32),
 }
 
 /// The verdicts on packets of one queue, gathered so that a run of accepted packets is one message and all are one system
@@ -265,6 +266,11 @@ impl Verdicts {
         self.judge(id, NF_REPEAT, Change::Mark(mark));
     }
 
+    /// `packet`, which is at most [`COPY_RANGE`] long, meets the rules of its table in its place, with another firewall mark.
+    pub fn repeat_as(&mut self, id: u32, mark: u32, packet: &[u8]) {
+        self.judge(id, NF_REPEAT, Change::Both(packet, mark));
+    }
+
     /// The packet goes on as `packet`, at most [`COPY_RANGE`] long.
     pub fn replace(&mut self, id: u32, packet: &[u8]) {
         self.judge(id, NF_ACCEPT, Change::Packet(packet));
@@ -301,6 +307,10 @@ impl Verdicts {
                 Change::Nothing => {}
                 Change::Packet(packet) => attribute(out, 10, packet),
                 Change::Mark(mark) => attribute(out, 3, &mark.to_be_bytes()),
+                Change::Both(packet, mark) => {
+                    attribute(out, 10, packet);
+                    attribute(out, 3, &mark.to_be_bytes());
+                }
             }
         });
     }
