@@ -225,7 +225,7 @@ impl PacketPath for QueuePath {
                                 };
                                 let sequel = self.way_out.try_redirection(ends, (first, mark), redirect, far);
                                 if let Some(sequel) = sequel {
-                                    go_on(&self.senders, &sequel, core);
+                                    go_on(&self.senders, sequel, core, &mut self.way_out);
                                 }
                             }
                             Some((mark, ends)) => {
@@ -309,7 +309,7 @@ impl PacketPath for QueuePath {
 
     fn watch(&mut self, core: &mut Core) {
         for sequel in self.way_out.watch(core.relay.as_ref().map(Relay::counters)) {
-            go_on(&self.senders, &sequel, core);
+            go_on(&self.senders, sequel, core, &mut self.way_out);
         }
         for id in self.parked.expire(Instant::now()) {
             self.verdicts.drop(id);
@@ -409,14 +409,18 @@ fn whole(packet: &Queued<'_>) -> Vec<u8> {
 }
 
 /// Sends a first packet on its way, whose place a trial took.
-fn go_on(senders: &Senders, sequel: &Sequel, core: &mut Core) {
+fn go_on(senders: &Senders, sequel: Sequel, core: &mut Core, way_out: &mut WayOut) {
     let Some(first) = &senders.first else { return };
     let sent = match sequel {
-        Sequel::Lead(packet, mark) => first.send(packet, *mark),
+        Sequel::Lead(ends, packet, mark) => {
+            let sent = first.send(&packet, mark);
+            way_out.follow_home(ends, packet);
+            sent
+        }
         // As any packet of this machine, so that connection tracking takes it for the beginning of a connection.
         Sequel::Forward(packet) => {
             let (sender, _) = first.parts();
-            sender.set_mark(0).and_then(|()| sender.send(packet))
+            sender.set_mark(0).and_then(|()| sender.send(&packet))
         }
     };
     if let Err(error) = sent {

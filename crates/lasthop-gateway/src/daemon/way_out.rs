@@ -47,7 +47,8 @@ pub(super) struct WayOut {
     announcements: Option<Announcements>,
     /// None where the kernel cannot tell: then redirection is believed.
     sockets: Option<TcpSockets>,
-    awaited: Vec<(Instant, Ends)>,
+    /// Redirected packets whose sockets are looked for at that time; with the packet, if it went by another way than others do.
+    awaited: Vec<(Instant, Ends, Option<Vec<u8>>)>,
     /// First packets whose connections wait for what comes of a trial of the far half; at most one of each version of IP.
     held: Vec<Held>,
     /// The kernel's counts of TCP, those of wrong checksums among them.
@@ -71,7 +72,7 @@ struct Held {
 /// What becomes of a first packet that was held, or whose place a trial took.
 pub(super) enum Sequel {
     /// It goes to the relay, with this mark.
-    Lead(Vec<u8>, u32),
+    Lead(Ends, Vec<u8>, u32),
     /// It goes on, unsplit.
     Forward(Vec<u8>),
 }
@@ -229,18 +230,18 @@ impl WayOut {
         let (now, family) = (Instant::now(), family_of(ends.client));
         let stranger = SocketAddr::new(ends.client.ip(), TRIAL_PORT);
         let Some(decoy) = trial::packet(between(stranger, ends.server), Flags::SYN) else {
-            return Some(Sequel::Lead(packet, mark));
+            return Some(Sequel::Lead(ends, packet, mark));
         };
         let before = self.damaged();
         redirect(&decoy);
         // The verdict carries it all the way, unless another program's queue has it meanwhile.
-        if self.damaged() == before {
+        if before.is_some() && self.damaged() == before {
             self.passage.stopped(now, Treatment::Split, family, Cause::Input);
             return Some(Sequel::Forward(packet));
         }
         if self.far[family as usize].proven {
             self.passage.passed(now, Treatment::Split, family, Way::In);
-            return Some(Sequel::Lead(packet, mark));
+            return Some(Sequel::Lead(ends, packet, mark));
         }
         let port = self.next_port;
         self.next_port = if port + 1 < TRIAL_PORTS.end { port + 1 } else { TRIAL_PORTS.start };
@@ -254,7 +255,7 @@ impl WayOut {
             Err(error) => {
                 tracing::debug!(%error, "cannot try the far half of split connections");
                 self.passage.passed(now, Treatment::Split, family, Way::In);
-                Some(Sequel::Lead(packet, mark))
+                Some(Sequel::Lead(ends, packet, mark))
             }
         }
     }
@@ -280,7 +281,7 @@ impl WayOut {
             if now < held.until {
                 self.far[family as usize].proven = true;
                 self.passage.passed(now, Treatment::Split, family, Way::In);
-                sequels.push(Sequel::Lead(held.packet, held.mark));
+                sequels.push(Sequel::Lead(held.ends, held.packet, held.mark));
             } else {
                 self.passage.stopped(now, Treatment::Split, family, Cause::Silent);
                 sequels.push(Sequel::Forward(held.packet));
@@ -300,7 +301,16 @@ impl WayOut {
         let now = Instant::now();
         self.next_look = now + LOOK;
         if !self.has_arrived(now, ends) && self.awaited.len() < MOST_AWAITED {
-            self.awaited.push((now + ARRIVAL, ends));
+            self.awaited.push((now + ARRIVAL, ends, None));
+        }
+    }
+
+    /// Follows a first packet that went to the relay by the loopback device: where that one is closed to it, as by strict reverse path
+    /// filters, it goes on unsplit, which says nothing about others.
+    pub fn follow_home(&mut self, ends: Ends, packet: Vec<u8>) {
+        let now = Instant::now();
+        if !self.has_arrived(now, ends) && self.awaited.len() < MOST_AWAITED {
+            self.awaited.push((now + ARRIVAL, ends, Some(packet)));
         }
     }
 
@@ -341,14 +351,20 @@ impl WayOut {
     /// Looks at what has come of redirected packets, of the relay's connections, and at announced changes. To be called at every beat.
     pub fn watch(&mut self, relay: Option<&SplitCounters>) -> Vec<Sequel> {
         let now = Instant::now();
-        let sequels = self.answers(now);
+        let mut sequels = self.answers(now);
         if self.announcements.as_ref().is_some_and(|rules| rules.take() == Ruleset::Changed) {
             self.passage.reconsider(now);
             self.far.iter_mut().for_each(|far| far.proven = false);
         }
-        for (_, ends) in self.awaited.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>() {
-            if !self.has_arrived(now, ends) {
-                self.passage.stopped(now, Treatment::Split, family_of(ends.client), Cause::Input);
+        for (_, ends, packet) in self.awaited.extract_if(.., |(at, ..)| *at <= now).collect::<Vec<_>>() {
+            if self.has_arrived(now, ends) {
+                continue;
+            }
+            match packet {
+                Some(packet) => sequels.push(Sequel::Forward(packet)),
+                None => {
+                    self.passage.stopped(now, Treatment::Split, family_of(ends.client), Cause::Input);
+                }
             }
         }
         for family in Family::BOTH {
