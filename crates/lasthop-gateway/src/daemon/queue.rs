@@ -210,6 +210,10 @@ impl PacketPath for QueuePath {
                     if packet.hook == Hook::Prerouting {
                         // The beginning of a connection that a rule splits.
                         match lead(&self.senders, &self.links, &mut self.way_out, &packet, core) {
+                            Some((mark, ends)) if self.way_out.joins(ends, || (whole(&packet), packet.mark | mark)) => {
+                                // What was kept of it goes on.
+                                self.verdicts.drop(packet.id);
+                            }
                             Some((mark, ends)) if self.way_out.wants_trial(Family::of(ends.client.ip())) => {
                                 let (id, mark) = (packet.id, packet.mark | mark);
                                 let first = whole(&packet);
@@ -440,9 +444,6 @@ fn lead(
 ) -> Option<(u32, Ends)> {
     let relay = core.relay.as_mut()?;
     let ends = Opening::read(packet.bytes)?.ends;
-    if way_out.is_trying(Family::of(ends.client.ip())) {
-        return None;
-    }
     if let Some(first) = &senders.first {
         let (sender, own) = first.parts();
         let by = relay.interfaces(packet, ends);

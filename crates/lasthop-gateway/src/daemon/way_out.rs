@@ -28,12 +28,14 @@ const ARRIVAL: Duration = Duration::from_millis(50);
 const LOOK: Duration = Duration::from_millis(100);
 /// Time in which the one called is to answer a trial: shorter than after what time an opener repeats its first packet.
 const ANSWER: Duration = Duration::from_millis(900);
+/// Most connections that wait for a trial; others pass.
+const MOST_HELD: usize = 512;
 /// Ports from which trials of connections to the one called come, in turn: no client's either.
 const TRIAL_PORTS: std::ops::Range<u16> = 1000..1020;
 /// Port from which a trial of the far half comes (discard, RFC 863).
 const TRIAL_PORT: u16 = 9;
 /// Most redirected packets that are followed at once.
-const MOST_AWAITED: usize = 64;
+const MOST_AWAITED: usize = 1024;
 /// Connections without an answer, in a row, after which the far side counts as unreachable: one right after the start or a change of
 /// rules, since a server may be down.
 const SILENT_AT_FIRST: u64 = 1;
@@ -49,7 +51,7 @@ pub(super) struct WayOut {
     sockets: Option<TcpSockets>,
     /// Redirected packets whose sockets are looked for at that time; with the packet, if it went by another way than others do.
     awaited: Vec<(Instant, Ends, Option<Vec<u8>>)>,
-    /// First packets whose connections wait for what comes of a trial of the far half; at most one of each version of IP.
+    /// Trials of the far half; at most one of each version of IP.
     held: Vec<Held>,
     /// The kernel's counts of TCP, those of wrong checksums among them.
     counts: Option<File>,
@@ -59,12 +61,11 @@ pub(super) struct WayOut {
     far: [Far; 2],
 }
 
-/// A connection that waits until the one called has answered a trial.
+/// Connections that wait until one called has answered a trial.
 struct Held {
-    ends: Ends,
-    /// Its first packet, whole, and the mark that leads it to the relay.
-    packet: Vec<u8>,
-    mark: u32,
+    family: Family,
+    /// Their first packets, whole, with the marks that lead them to the relay.
+    first: Vec<(Ends, Vec<u8>, u32)>,
     trial: Socket,
     until: Instant,
 }
@@ -195,9 +196,19 @@ impl WayOut {
         false
     }
 
-    /// Whether a trial of the far half is under way: other connections pass meanwhile.
-    pub fn is_trying(&self, family: Family) -> bool {
-        self.held.iter().any(|held| family_of(held.ends.client) == family)
+    /// Has a connection wait for the trial of the far half that is under way, if there is one, and room.
+    pub fn joins(&mut self, ends: Ends, first: impl FnOnce() -> (Vec<u8>, u32)) -> bool {
+        let Some(held) = self.held.iter_mut().find(|held| held.family == family_of(ends.client)) else { return false };
+        if held.first.iter().any(|(others, ..)| *others == ends) {
+            // Repeated.
+            return true;
+        }
+        let has_room = held.first.len() < MOST_HELD;
+        if has_room {
+            let (packet, mark) = first();
+            held.first.push((ends, packet, mark));
+        }
+        has_room
     }
 
     /// Whether a trial has to show that redirected packets of this version of IP arrive, or that the far half is answered.
@@ -248,7 +259,7 @@ impl WayOut {
         let from = SocketAddr::new(ends.client.ip(), port);
         match try_far(Ends { client: from, ..ends }) {
             Ok(trial) => {
-                self.held.push(Held { ends, packet, mark, trial, until: now + ANSWER });
+                self.held.push(Held { family, first: vec![(ends, packet, mark)], trial, until: now + ANSWER });
                 None
             }
             // Not a word about rules: no port, no memory.
@@ -275,16 +286,16 @@ impl WayOut {
             answered || now >= held.until
         };
         for held in self.held.extract_if(.., over).collect::<Vec<_>>() {
-            let family = family_of(held.ends.client);
+            let family = held.family;
             // The other end is told that it was nothing.
             let _ = held.trial.set_linger(Some(Duration::ZERO));
             if now < held.until {
                 self.far[family as usize].proven = true;
                 self.passage.passed(now, Treatment::Split, family, Way::In);
-                sequels.push(Sequel::Lead(held.ends, held.packet, held.mark));
+                sequels.extend(held.first.into_iter().map(|(ends, packet, mark)| Sequel::Lead(ends, packet, mark)));
             } else {
                 self.passage.stopped(now, Treatment::Split, family, Cause::Silent);
-                sequels.push(Sequel::Forward(held.packet));
+                sequels.extend(held.first.into_iter().map(|(_, packet, _)| Sequel::Forward(packet)));
             }
         }
         sequels
