@@ -17,7 +17,7 @@ pub use change::{acknowledge, mark_congestion, mark_eln, offer_window, part, pie
 pub use checksum::{Checksum, Checksums, amend, checksums, seal};
 pub use head::{Head, Kept, Transport, parse_head};
 pub use link::{LinkError, decode_link, encode_link};
-pub use options::{ELN_EXID, EXPERIMENTAL_KIND, SMART_EXID};
+pub use options::{ELN_EXID, EXPERIMENTAL_KIND, SMART_EXID, is_read, options_in};
 pub use parse::{Route, View, parse};
 
 #[cfg(test)]

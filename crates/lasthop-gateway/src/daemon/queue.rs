@@ -161,6 +161,10 @@ impl PacketPath for QueuePath {
                     };
                     if packet.hook == Hook::Prerouting {
                         // The beginning of a connection that a rule splits.
+                        if core.relay.as_ref().is_some_and(|relay| relay.crosses(&packet)) {
+                            self.verdicts.drop(packet.id);
+                            continue;
+                        }
                         match core.relay.as_mut().and_then(|relay| relay.mark(&packet, &self.links)) {
                             Some(mark) => self.verdicts.repeat(packet.id, packet.mark | mark),
                             None => self.verdicts.accept(packet.id),

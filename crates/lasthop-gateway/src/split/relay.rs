@@ -28,6 +28,8 @@ use super::{Side, SplitConfig, SplitError, socket};
 
 /// How often `stop` and deadlines are looked at.
 const TICK: Duration = Duration::from_millis(100);
+/// How long new connections are forwarded unsplit after that descriptors or memory ran out.
+const EXHAUSTED: Duration = Duration::from_secs(1);
 /// Connections accepted before those that are open have their turn.
 const ACCEPT_TURN: usize = 64;
 /// Descriptors for all but connections: pipes, listeners, what the program has open besides.
@@ -42,6 +44,8 @@ pub struct SplitProxy {
     accepting: bool,
     /// No more descriptors until then.
     accept_after: Instant,
+    /// A descriptor for the far half of the next connection, so that none is accepted that cannot be opened.
+    spare: Option<OwnedFd>,
     slots: Vec<Slot>,
     free: Vec<u32>,
     ready: Vec<Token>,
@@ -171,6 +175,7 @@ impl SplitProxy {
             listeners,
             accepting: true,
             accept_after: Instant::now(),
+            spare: None,
             slots: Vec::new(),
             free: Vec::new(),
             ready: Vec::new(),
@@ -344,8 +349,15 @@ impl SplitProxy {
                 if !room || !self.listeners[which].pending {
                     break;
                 }
+                let spare = self.spare.take().map_or_else(|| self.epoll.try_clone(), Ok);
                 let listener = &mut self.listeners[which];
-                match listener.socket.accept() {
+                let accepted = spare.and_then(|spare| {
+                    let accepted = listener.socket.accept();
+                    // One that was accepted needs it.
+                    self.spare = accepted.is_err().then_some(spare);
+                    accepted
+                });
+                match accepted {
                     Ok((client, address)) => {
                         let (rule, opener) = (listener.rule, listener.opener);
                         if let Some(address) = address.as_socket() {
@@ -354,9 +366,10 @@ impl SplitProxy {
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => listener.pending = false,
                     Err(error) if is_exhausted(&error) => {
-                        warn!(%error, "can't accept");
+                        warn!(%error, "cannot accept a split connection: new connections are forwarded unsplit for now");
                         self.accepting = false;
                         self.accept_after = Instant::now() + TICK;
+                        self.admission.pause(Instant::now() + EXHAUSTED);
                         return;
                     }
                     Err(error) => debug!(%error, "accept"),
