@@ -131,12 +131,17 @@ def of_ends(**values):
 
 
 def narrower(mtu):
-    """Both ends send packets of at most so many bytes: what the links add fits."""
+    """The sender sends packets of at most so many bytes: what the links add fits."""
     def prepare(arena, args, family):
         del args, family
-        for node, device in (("sender", "s0"), ("receiver", "r0")):
-            run("ip", "link", "set", device, "mtu", str(mtu), namespace=arena.namespace(node))
+        run("ip", "link", "set", "s0", "mtu", str(mtu), namespace=arena.namespace("sender"))
     return prepare
+
+
+def any_port(arena, args, family):
+    """Split takes connections to any port."""
+    del args, family
+    arena.any_port = True
 
 
 def second_address(arena, args, family):
@@ -173,6 +178,29 @@ def crossing(arena, args, family):
         whole = [end.result(args.seconds + PATIENCE) for end in ends]
     broken = max(count - fates.get("whole", 0) for fates in whole)
     return {"connections": count, "counts": dict.fromkeys((*BAD, *BROKEN), 0) | {"failed": broken}, "mbps": 0.0, "seconds": 0.0, "gap": 0.0, "details": [str(fates) for fates in whole if broken]}
+
+
+def tagged(tags):
+    """Frames with VLAN tags across the bridge: the share that arrives, in place of goodput."""
+    def ends(arena, args, family):
+        del args, family
+        script = os.path.join(HERE, "tagged.py")
+        with contextlib.ExitStack() as stack:
+            counter = stack.enter_context(Program(arena.namespace("receiver"), sys.executable, script, "count", "r0"))
+            counter.line()
+            sent = stack.enter_context(Program(arena.namespace("sender"), sys.executable, script, "send", "s0", "2000", str(tags))).result(60)["sent"]
+            time.sleep(0.5)
+            received = json.loads(counter.stop())["received"]
+        return {"connections": 1, "counts": dict.fromkeys((*BAD, *BROKEN), 0), "mbps": received / sent, "seconds": 0.0, "gap": 0.0, "details": []}
+    return ends
+
+
+def full_disk(arena, args, family):
+    """What the gateway records goes to a disk of 64 KiB."""
+    del args, family
+    arena.record = f"/tmp/{arena.prefix}disk"
+    os.mkdir(arena.record)
+    run("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", arena.record)
 
 
 FOREIGN = "*mangle\\n:PREROUTING ACCEPT\\n:INPUT ACCEPT\\n:FORWARD ACCEPT\\n:OUTPUT ACCEPT\\n:POSTROUTING ACCEPT\\nCOMMIT\\n" \
@@ -244,14 +272,17 @@ ATTACKS = {
     "mptcp-subflows": Attack("G1", "Multipath TCP, two subflows over the same hop, CUBIC", prepare=subflows, plan={"control": "cubic", "protocol": "mptcp"}, modes=("snoop",), paths=ROUTED, compared_with="cubic"),
     "cubic": Attack("", "losses alone, CUBIC", plan={"control": "cubic"}, modes=("snoop",)),
     "md5": Attack("G5", "TCP-MD5 on every segment", plan={"md5": True}),
-    "crossing": Attack("G5", "both ends open 20 connections at the same time", ends=crossing, paths=ROUTED),
+    "crossing": Attack("G5", "both ends open 20 connections at the same time", prepare=any_port, ends=crossing, paths=ROUTED),
     "mtu-black-hole": Attack("G3", "packets of more than 1,200 bytes vanish on the hop, without ICMP; the sender looks for that", prepare=of_ends(net__ipv4__tcp_mtu_probing=1), lossy="down.mtu=1200"),
     "mtu-black-hole-all": Attack("G3", "the same, and the sender always probes", prepare=of_ends(net__ipv4__tcp_mtu_probing=2), lossy="down.mtu=1200"),
     "silent-40": Attack("G4", "40 connections of the receiver's that fall silent", beside=silent(40), paths=ROUTED),
     "silent-150": Attack("G4", "150 of them", beside=silent(150), paths=ROUTED),
     "departed-40": Attack("G4", "40 connections of a host that leaves", beside=silent(40, leaves=True), paths=ROUTED),
-    "ip-options": Attack("", "IPv4 options, or an IPv6 extension header, in every packet", plan={"ip_options": True}, modes=("snoop",)),
+    "ip-options": Attack("", "IPv4 options in every packet; over IPv6 an extension header in those of the caller", plan={"ip_options": True}, modes=("snoop",)),
     "fragments": Attack("", "overlapping fragments of made-up segments, both sides, 100/s", ("fragments",), pace=100),
+    "vlan": Attack("", "frames with a VLAN tag across the bridge", ends=tagged(1), paths=("bridge",), families=(4,), modes=("snoop",)),
+    "qinq": Attack("", "frames with two tags (802.1ad) across the bridge", ends=tagged(2), paths=("bridge",), families=(4,), modes=("snoop",)),
+    "disk-full": Attack("", "the disk that the gateway records to is full", prepare=full_disk, modes=("snoop",)),
     "bursts": Attack("", "losses in bursts of 4 on average", lossy="down.burst=4,up.burst=4"),
     "mixed": Attack("", "damage, reordering, and all forgeries that the ends would refuse, in turn", (
         "blind-data", "blind-pairs", "blind-opaque", "blind-ack", "blind-window", "blind-up", "blind-rst-down", "blind-rst-up", "blind-syn-down", "blind-syn-up", "blind-fin-down",
@@ -280,10 +311,12 @@ class Variant:
                 yield None
             return
         if self.mode == "split":
-            rule = f'mode = "split"\ninterface = "wireless"\nports = [{PORT}]\n'
+            ports = "" if arena.any_port else f"ports = [{PORT}]\n"
+            rule = f'mode = "split"\ninterface = "wireless"\n{ports}'
         else:
             rule = f'mode = "{self.mode}"\ninterface = "wireless"\n[rule.snoop]\nflow_control = "{self.flow_control}"\n'
-        with Attacked(args, arena.namespace("gateway"), rule, 'bridge.wired = "wired"\n' if arena.path == "bridge" else "") as gateway:
+        limits, options = 'bridge.wired = "wired"\n' if arena.path == "bridge" else "", ["--record", os.path.join(arena.record, "taken.pcapng")] if arena.record else []
+        with Attacked(args, arena.namespace("gateway"), rule, limits, options) as gateway:
             yield gateway
 
 

@@ -14,7 +14,7 @@ PLAN is JSON with
     ports       first and last of the caller's own ports, which it takes in turn; absent: the kernel's choice
     pause       seconds between openings
     protocol    `mptcp`: Multipath TCP; absent: TCP
-    ip_options  every packet bears IPv4 options that do nothing, or an IPv6 extension header with destination options
+    ip_options  every packet bears IPv4 options that do nothing; over IPv6 the caller's bear an extension header with destination options
     md5         addresses of caller and server between which every segment bears a TCP-MD5 signature; absent: none
     buffer      of the caller's socket, for what it receives, in bytes; absent: the kernel's tuning
     begin       seconds before the first one
@@ -224,8 +224,8 @@ def tune(sock, plan):
     if plan.get("ip_options"):
         if sock.family == socket.AF_INET or sock.getsockname()[0].startswith("::ffff:"):
             sock.setsockopt(socket.IPPROTO_IP, 4, b"\x01\x01\x01\x00")
-        else:
-            # IPV6_DSTOPTS: padding alone
+        elif sock.getsockname()[0] == "::":
+            # IPV6_DSTOPTS: padding alone; the caller's, whose packets are short
             sock.setsockopt(socket.IPPROTO_IPV6, 59, bytes([0, 0, 1, 4, 0, 0, 0, 0]))
 
 

@@ -202,7 +202,7 @@ fn a_counter_of_marks_is_in_each_piece() {
     let offer = Flags::SYN.with(Flags::AE).with(Flags::CWR).with(Flags::ECE);
     for (answer, kept) in [(Flags::CWR, true), (Flags::ECE, false)] {
         let mut bench = Bench::new(Mode::Snoop, V4);
-        let agreed = Options { mss: Some(1460), sack_permitted: true, ..data(0).options };
+        let agreed = Options { mss: Some(1460), window_scale: Some(7), sack_permitted: true, ..data(0).options };
         let syn = |at, ack, flags| Segment { seq: at, ack, flags, options: agreed, ..ack_of(0, &[]) };
         let at = lasthop_proto::seq::Seq;
         bench.passes(Port::WIRELESS, syn(at(0), at(0), offer), b"");
@@ -214,4 +214,15 @@ fn a_counter_of_marks_is_in_each_piece() {
         let (_, segment, _) = only(&sent);
         assert_eq!((segment.seq.0, segment.flags.has(Flags::CWR)), (seq(3), kept));
     }
+}
+
+/// Options that somebody adds on the way make a packet larger than the MSS of both SYNs allows: it is one segment all the same.
+#[test]
+fn a_segment_to_which_an_option_was_added_is_not_cut() {
+    let mut bench = Bench::opened(Mode::Snoop, V4);
+    bench.engine.set_mtu(Port::WIRELESS, 1520);
+    let sent: Vec<_> = (0..3).map(|n| bench.data_with(n, &accecn(0, 1))).collect();
+    let (_, repairs) = bench.ack_with(seq(1), &[(seq(2), seq(3))], &accecn(0, 1));
+    let [repair] = &repairs[..] else { panic!("{} packets", repairs.len()) };
+    assert_eq!(repair.packet, sent[1]);
 }

@@ -77,6 +77,11 @@ impl Sizes {
         self.limit.is_some_and(|limit| len >= limit)
     }
 
+    /// Whether any size is known to be too large.
+    pub fn are_limited(&self) -> bool {
+        self.limit.is_some()
+    }
+
     /// Takes the news that packets are too large, once: what is known then goes on.
     pub fn take_news(&mut self) -> Option<Self> {
         core::mem::take(&mut self.is_news).then_some(*self)

@@ -4,6 +4,7 @@ use super::hop::Hop;
 use super::link_rtt::FLOOR;
 use super::{AWAKE, LEAST_REPAIRS, Masks, Outbox, Repair};
 use crate::packet::Payload;
+use crate::pep::cache::Whereabouts;
 use crate::pep::snoop_config::SnoopConfig;
 use crate::time::{Duration, Instant};
 
@@ -55,6 +56,10 @@ impl<P: Payload> Repair<P> {
     pub(super) fn timer(&self, config: &SnoopConfig) -> Option<Instant> {
         let front = self.cache.front()?;
         if self.last_ack.is_none() || self.window_closed() || front.by_timer >= config.max_local_retries {
+            return None;
+        }
+        if self.sizes.are_limited() && front.whereabouts == Whereabouts::Arrived {
+            // What is missing in front of it is too large, and the sender's.
             return None;
         }
         // Progress shows that the hop works through its queue, so that the timer starts again. But where nothing tells what else
