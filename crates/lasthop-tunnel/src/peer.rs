@@ -23,8 +23,7 @@ pub const KEEPALIVE: Duration = Duration::from_secs(10);
 /// Time between two initiations once the first ones went unanswered, plus a jitter of up to [`JITTER`].
 pub const RETRY: Duration = Duration::from_secs(5);
 /// Times between the first initiations of a handshake, plus the same jitter: one may be lost, and the other end may be restarting.
-pub const FIRST_RETRIES: [Duration; 3] =
-    [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
+pub const FIRST_RETRIES: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
 /// Least time between the beginnings of two handshakes.
 const HANDSHAKE_GAP: Duration = Duration::from_secs(1);
 /// Most that is added to [`RETRY`].

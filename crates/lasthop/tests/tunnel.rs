@@ -47,7 +47,9 @@ fn a_file_with_a_key_is_its_owners_and_is_not_overwritten() {
     let broken = bench.path().join("broken.key");
     std::fs::write(&broken, "abc\n").unwrap();
     std::fs::set_permissions(&broken, std::fs::Permissions::from_mode(0o600)).unwrap();
-    for (file, start) in [("broken.key", "error: broken.key: a key has 44 characters"), ("none.key", "error: none.key: ")] {
+    for (file, start) in
+        [("broken.key", "error: broken.key: a key has 44 characters"), ("none.key", "error: none.key: ")]
+    {
         let (status, printed, error) = out(&bench, &["tunnel", "pubkey", file]);
         assert_eq!((status, printed.as_str()), (Some(1), ""));
         assert!(error.starts_with(start), "{error}");

@@ -138,7 +138,11 @@ pub fn encode(state: &State) -> Result<String, std::fmt::Error> {
             "Connections whose far side was out of reach",
             ConstCounter::new(split.refused),
         );
-        registry.register("split_aborted", "Connections that ended by a reset of either end or a timeout", ConstCounter::new(split.aborted));
+        registry.register(
+            "split_aborted",
+            "Connections that ended by a reset of either end or a timeout",
+            ConstCounter::new(split.aborted),
+        );
         registry.register("split_open_connections", "Connections split now", ConstGauge::new(split.open));
         let repairs = ConstCounter::new(split.repairs);
         registry.register("split_repairs", "Packets resent over the lossy hop beneath the relay's TCP", repairs);

@@ -192,7 +192,11 @@ fn connections_that_options_protect_pass_and_are_counted() {
         }
         assert_eq!(bench.wait(3_000), []);
         let counters = bench.counters();
-        assert_eq!((counters.packets_guarded, counters.flows_guarded, counters.cached_bytes), (10, 1, 0), "kind {kind}");
+        assert_eq!(
+            (counters.packets_guarded, counters.flows_guarded, counters.cached_bytes),
+            (10, 1, 0),
+            "kind {kind}"
+        );
     }
 }
 

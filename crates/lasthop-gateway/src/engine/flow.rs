@@ -186,7 +186,9 @@ impl Flow {
         let size = match (told, self.tracking.mss()) {
             (Some(told), _) => usize::from(told.get()),
             // One segment, if a link can take it: who adds options on the way does not count them.
-            (None, Some(mss)) if view.payload_len <= usize::from(mss) && view.total_len() <= mtu.unwrap_or(USUAL_MTU) => {
+            (None, Some(mss))
+                if view.payload_len <= usize::from(mss) && view.total_len() <= mtu.unwrap_or(USUAL_MTU) =>
+            {
                 view.payload_len
             }
             (None, Some(mss)) => usize::from(mss).saturating_sub(options),

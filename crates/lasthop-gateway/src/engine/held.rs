@@ -56,7 +56,8 @@ impl Store {
         {
             buffer.bytes.clear();
             buffer.bytes.extend_from_slice(bytes);
-            (buffer.seq, buffer.header_len, buffer.options_at, buffer.checksum) = (seq, header_len, options_at, checksum);
+            (buffer.seq, buffer.header_len, buffer.options_at, buffer.checksum) =
+                (seq, header_len, options_at, checksum);
             buffer.store = Some(self.clone());
             return Held(Some(kept));
         }

@@ -209,7 +209,8 @@ impl Engine {
                 treatment.introduce(now, id, self.flows.owner(id), side, known);
             }
             let checksum = offloaded.checksum;
-            let passing = Passing { now, port, packet, view: &view, checksum, id, from, take, guarded, size, repeats_cwr };
+            let passing =
+                Passing { now, port, packet, view: &view, checksum, id, from, take, guarded, size, repeats_cwr };
             self.treat(passing, out)
         };
         self.settle(now, id, before, out);

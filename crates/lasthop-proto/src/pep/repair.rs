@@ -286,7 +286,11 @@ impl<P: Payload> Repair<P> {
             hide_blocks(packet);
         }
         self.signals = signals;
-        if self.answer.as_ref().is_some_and(|answer| !answer.tcp().is_some_and(|tcp| Signals::of(answer, tcp).may_be_repeated(signals))) {
+        if self
+            .answer
+            .as_ref()
+            .is_some_and(|answer| !answer.tcp().is_some_and(|tcp| Signals::of(answer, tcp).may_be_repeated(signals)))
+        {
             self.answer = None;
         }
         if verdict == AckVerdict::Hold { AckVerdict::Forward } else { verdict }

@@ -97,7 +97,8 @@ impl LinkRtt {
 
     /// Whether packets wait in a queue that is nearly as long as it was at most, so that what is lost may have found no room in it.
     pub fn is_nearly_full(&self) -> bool {
-        let (queue, longest) = (self.srtt.unwrap_or(0).saturating_sub(self.least), self.most.saturating_sub(self.least));
+        let (queue, longest) =
+            (self.srtt.unwrap_or(0).saturating_sub(self.least), self.most.saturating_sub(self.least));
         longest > self.least && queue >= longest / 4 * 3
     }
 

@@ -86,7 +86,8 @@ fn state(peer: &Value) -> String {
             let goes = if peer.pointer("/unanswered").and_then(Value::as_bool) == Some(true) {
                 format!("nothing heard for {}", span(number(peer, "/heard_seconds")))
             } else if word(peer, "/state") == "idle" {
-                let heard = at(peer, "/heard_seconds").map_or("never".to_owned(), |heard| format!("{} ago", span(heard)));
+                let heard =
+                    at(peer, "/heard_seconds").map_or("never".to_owned(), |heard| format!("{} ago", span(heard)));
                 format!("idle, last heard {heard}: whether it can be reached now is not known")
             } else {
                 format!("{:.1} % lost, {}", number(peer, "/loss") * 100.0, word(peer, "/state"))
