@@ -29,6 +29,9 @@ class Arena:
         self.prefix = f"lh-{os.getpid()}-{Arena.NUMBER}-"
         Arena.NUMBER += 1
         self.hop = None
+        self.any_port = False
+        # A disk for the gateway's recordings.
+        self.record = ""
 
     def namespace(self, node):
         return self.prefix + node
@@ -54,6 +57,10 @@ class Arena:
         for node in NODES:
             with contextlib.suppress(RuntimeError):
                 run("ip", "netns", "delete", self.namespace(node))
+        if self.record:
+            with contextlib.suppress(RuntimeError):
+                run("umount", self.record)
+            os.rmdir(self.record)
 
     def build(self):
         for node in NODES:

@@ -29,7 +29,7 @@ import statistics
 import sys
 import time
 
-from arena import Arena
+from arena import MAC, Arena
 from chance import chance_of_more
 from common import HERE, Gateway, Program, arguments, bare_forwarder, check_built, check_machine, chosen, end_with, example_argument, note, run, table
 
@@ -71,6 +71,12 @@ class Attack:
     families: tuple = (4, 6)
     # Without a gateway it does harm, too: counts are compared, none is forbidden.
     harmful: bool = False
+    # Runs beside the downloads, from the time when the server is ready: (arena, args, family) to a command, the node that it runs on first.
+    beside: object = None
+    # The same connections without what this attack adds, of which at least 95 % of the goodput must be left with the gateway as well.
+    compared_with: str = ""
+    # Instead of downloads, what the ends do: (arena, args, family) to what `outcome` gives.
+    ends: object = None
 
     @property
     def damages(self):
@@ -113,6 +119,88 @@ def freeze(arena, args, family, gateway):
         time.sleep(2)
         with gateway.frozen():
             time.sleep(5)
+
+
+def of_ends(**values):
+    """Kernel parameters of both ends; `__` stands for a dot."""
+    def prepare(arena, args, family):
+        del args, family
+        for node in ("sender", "receiver"):
+            arena.parameters(node, {name.replace("__", "."): value for name, value in values.items()})
+    return prepare
+
+
+def narrower(mtu):
+    """The sender sends packets of at most so many bytes: what the links add fits."""
+    def prepare(arena, args, family):
+        del args, family
+        run("ip", "link", "set", "s0", "mtu", str(mtu), namespace=arena.namespace("sender"))
+    return prepare
+
+
+def any_port(arena, args, family):
+    """Split takes connections to any port."""
+    del args, family
+    arena.any_port = True
+
+
+def second_address(arena, args, family):
+    """The receiver has another address."""
+    del args
+    address, length = ("10.2.0.9", 24) if family == 4 else ("fd02::9", 64)
+    run("ip", "addr", "add", f"{address}/{length}", "dev", "r0", *(["nodad"] if family == 6 else []), namespace=arena.namespace("receiver"))
+    run("ip", "neigh", "replace", address, "lladdr", MAC["r0"], "dev", "wireless", "nud", "permanent", namespace=arena.namespace("gateway"))
+    return address
+
+
+def subflows(arena, args, family):
+    """Multipath TCP by two addresses of the receiver."""
+    address = second_address(arena, args, family)
+    for node in ("sender", "receiver"):
+        run("ip", "mptcp", "limits", "set", "subflow", "2", "add_addr_accepted", "2", namespace=arena.namespace(node))
+    run("ip", "mptcp", "endpoint", "add", address, "dev", "r0", "subflow", namespace=arena.namespace("receiver"))
+
+
+def silent(count, leaves=False):
+    def beside(arena, args, family):
+        source = [second_address(arena, args, family), "r0"] if leaves else []
+        return "receiver", [sys.executable, os.path.join(HERE, "silent.py"), arena.address("sender", family), str(PORT), "0", str(count), *source]
+    return beside
+
+
+def crossing(arena, args, family):
+    """Both ends open connections to each other at the same time."""
+    at, count, script = time.time() + 2, 20, os.path.join(HERE, "crossing.py")
+    whole = []
+    with contextlib.ExitStack() as stack:
+        ends = [stack.enter_context(Program(arena.namespace(node), sys.executable, script, arena.address(peer, family), "20000", str(count), str(at)))
+                for node, peer in (("sender", "receiver"), ("receiver", "sender"))]
+        whole = [end.result(args.seconds + PATIENCE) for end in ends]
+    broken = max(count - fates.get("whole", 0) for fates in whole)
+    return {"connections": count, "counts": dict.fromkeys((*BAD, *BROKEN), 0) | {"failed": broken}, "mbps": 0.0, "seconds": 0.0, "gap": 0.0, "details": [str(fates) for fates in whole if broken]}
+
+
+def tagged(tags):
+    """Frames with VLAN tags across the bridge: the share that arrives, in place of goodput."""
+    def ends(arena, args, family):
+        del args, family
+        script = os.path.join(HERE, "tagged.py")
+        with contextlib.ExitStack() as stack:
+            counter = stack.enter_context(Program(arena.namespace("receiver"), sys.executable, script, "count", "r0"))
+            counter.line()
+            sent = stack.enter_context(Program(arena.namespace("sender"), sys.executable, script, "send", "s0", "2000", str(tags))).result(60)["sent"]
+            time.sleep(0.5)
+            received = json.loads(counter.stop())["received"]
+        return {"connections": 1, "counts": dict.fromkeys((*BAD, *BROKEN), 0), "mbps": received / sent, "seconds": 0.0, "gap": 0.0, "details": []}
+    return ends
+
+
+def full_disk(arena, args, family):
+    """What the gateway records goes to a disk of 64 KiB."""
+    del args, family
+    arena.record = f"/tmp/{arena.prefix}disk"
+    os.mkdir(arena.record)
+    run("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", arena.record)
 
 
 FOREIGN = "*mangle\\n:PREROUTING ACCEPT\\n:INPUT ACCEPT\\n:FORWARD ACCEPT\\n:OUTPUT ACCEPT\\n:POSTROUTING ACCEPT\\nCOMMIT\\n" \
@@ -177,6 +265,24 @@ ATTACKS = {
     "icmp": Attack("", "ICMP errors about made-up segments, both sides", ("icmp",), pace=50),
     "garbage": Attack("", "damaged headers and odd options, both sides, 1,000/s", ("garbage",), pace=1000),
     "reorder": Attack("", "5 % of the packets late by 10 ms, 5 % twice, on both links, both ways", wire="reorder=0.05,duplicate=0.05", lossy="reorder=0.05,duplicate=0.05"),
+    "accecn": Attack("G1", "an option of AccECN (RFC 9768) on every segment, other each time, CUBIC", prepare=narrower(1480), wire="down.option=172", lossy="up.option=172", plan={"control": "cubic"},
+                     modes=("snoop",), compared_with="cubic"),
+    "unknown-option": Attack("G1", "the same with an option that nobody knows", prepare=narrower(1480), wire="down.option=76", lossy="up.option=76", plan={"control": "cubic"}, modes=("snoop",), compared_with="cubic"),
+    "mptcp": Attack("G1", "Multipath TCP, one subflow, CUBIC", plan={"control": "cubic", "protocol": "mptcp"}, modes=("snoop",), compared_with="cubic"),
+    "mptcp-subflows": Attack("G1", "Multipath TCP, two subflows over the same hop, CUBIC", prepare=subflows, plan={"control": "cubic", "protocol": "mptcp"}, modes=("snoop",), paths=ROUTED, compared_with="cubic"),
+    "cubic": Attack("", "losses alone, CUBIC", plan={"control": "cubic"}, modes=("snoop",)),
+    "md5": Attack("G5", "TCP-MD5 on every segment", plan={"md5": True}),
+    "crossing": Attack("G5", "both ends open 20 connections at the same time", prepare=any_port, ends=crossing, paths=ROUTED),
+    "mtu-black-hole": Attack("G3", "packets of more than 1,200 bytes vanish on the hop, without ICMP; the sender looks for that", prepare=of_ends(net__ipv4__tcp_mtu_probing=1), lossy="down.mtu=1200"),
+    "mtu-black-hole-all": Attack("G3", "the same, and the sender always probes", prepare=of_ends(net__ipv4__tcp_mtu_probing=2), lossy="down.mtu=1200"),
+    "silent-40": Attack("G4", "40 connections of the receiver's that fall silent", beside=silent(40), paths=ROUTED),
+    "silent-150": Attack("G4", "150 of them", beside=silent(150), paths=ROUTED),
+    "departed-40": Attack("G4", "40 connections of a host that leaves", beside=silent(40, leaves=True), paths=ROUTED),
+    "ip-options": Attack("", "IPv4 options in every packet; over IPv6 an extension header in those of the caller", plan={"ip_options": True}, modes=("snoop",)),
+    "fragments": Attack("", "overlapping fragments of made-up segments, both sides, 100/s", ("fragments",), pace=100),
+    "vlan": Attack("", "frames with a VLAN tag across the bridge", ends=tagged(1), paths=("bridge",), families=(4,), modes=("snoop",)),
+    "qinq": Attack("", "frames with two tags (802.1ad) across the bridge", ends=tagged(2), paths=("bridge",), families=(4,), modes=("snoop",)),
+    "disk-full": Attack("", "the disk that the gateway records to is full", prepare=full_disk, modes=("snoop",)),
     "bursts": Attack("", "losses in bursts of 4 on average", lossy="down.burst=4,up.burst=4"),
     "mixed": Attack("", "damage, reordering, and all forgeries that the ends would refuse, in turn", (
         "blind-data", "blind-pairs", "blind-opaque", "blind-ack", "blind-window", "blind-up", "blind-rst-down", "blind-rst-up", "blind-syn-down", "blind-syn-up", "blind-fin-down",
@@ -205,10 +311,12 @@ class Variant:
                 yield None
             return
         if self.mode == "split":
-            rule = f'mode = "split"\ninterface = "wireless"\nports = [{PORT}]\n'
+            ports = "" if arena.any_port else f"ports = [{PORT}]\n"
+            rule = f'mode = "split"\ninterface = "wireless"\n{ports}'
         else:
             rule = f'mode = "{self.mode}"\ninterface = "wireless"\n[rule.snoop]\nflow_control = "{self.flow_control}"\n'
-        with Attacked(args, arena.namespace("gateway"), rule, 'bridge.wired = "wired"\n' if arena.path == "bridge" else "") as gateway:
+        limits, options = 'bridge.wired = "wired"\n' if arena.path == "bridge" else "", ["--record", os.path.join(arena.record, "taken.pcapng")] if arena.record else []
+        with Attacked(args, arena.namespace("gateway"), rule, limits, options) as gateway:
             yield gateway
 
 
@@ -257,13 +365,18 @@ def one(args, attack, variant, family, path, seed):
     wire = link(args, f"rate={5 * args.rate:g},delay={args.wired_delay:g},queue=2000", attack.wire)
     lossy = link(args, f"rate={args.rate:g},delay={args.delay:g},queue={args.queue}", f"down.loss={args.loss / 100:g},up.loss={args.loss / 100:g}", attack.lossy)
     plan = plan_of(args, attack)
-    text = json.dumps(plan)
     with contextlib.ExitStack() as stack:
         arena = stack.enter_context(Arena(args, path, seed, wire, lossy))
         arena.target = (arena.address("sender", family), PORT)
+        if plan.get("md5"):
+            plan["md5"] = [arena.address("receiver", family), arena.address("sender", family)]
+        text = json.dumps(plan)
         if attack.prepare:
             attack.prepare(arena, args, family)
         gateway = stack.enter_context(variant.installed(args, arena, family))
+        if attack.ends:
+            found = attack.ends(arena, args, family)
+            return found | {"treated": 1.0 if variant.mode else None, "seed": seed, "forged": 0, "inside": 0, "links": json.loads(arena.hop.stop()), "gateway": gateway.status() if gateway else None}
         server = stack.enter_context(Program(arena.namespace("sender"), sys.executable, TRANSFERS, "serve", str(PORT), str(seed), text))
         server.line()
         forger = None
@@ -273,6 +386,9 @@ def one(args, attack, variant, family, path, seed):
                        "ahead": [150_000, 30] if args.transfers else [8_000_000, 400]}
             forger = stack.enter_context(Program(arena.namespace("air"), sys.executable, FORGERY, str(seed), json.dumps(forging)))
             forger.line()
+        if attack.beside:
+            node, command = attack.beside(arena, args, family)
+            stack.enter_context(Program(arena.namespace(node), *command)).line()
         address, port = arena.target
         client = stack.enter_context(Program(arena.namespace("receiver"), sys.executable, TRANSFERS, "call", address, str(port), str(seed), text))
         if attack.during:
@@ -351,7 +467,7 @@ def judge(args, attack, mode, with_runs, without_runs, breaks, alarm):
         worse.append(f"{inside} forged segments came inside the window, {inside_without} without")
     share = statistics.median(run["treated"] for run in with_runs)
     # What the gateway leaves alone is as without it, but then nothing was tried.
-    if share < LEAST_TREATED and mode != "split" and not attack.during:
+    if share < LEAST_TREATED and mode != "split" and not attack.during and not attack.ends:
         worse.append(f"only {100 * share:.0f} % treated")
     if args.ignore_speed:
         return worse
@@ -393,8 +509,15 @@ def cell(args, name, family, path):
                 note(f"    {detail}")
     rows = []
     for variant, found in runs.items():
-        rows.append(row(name, (family, path), variant, found) | {"without": runs[none]})
+        rows.append(row(name, (family, path), variant, found) | {"without": runs[none], "usual": usual(args, attack, variant, family, path)})
     return rows
+
+
+def usual(args, attack, variant, family, path):
+    """Runs of the attack that it is compared with, with the same gateway; none where there is no such."""
+    if not attack.compared_with or not variant.mode:
+        return []
+    return [one(args, ATTACKS[attack.compared_with], variant, family, path, seed) for seed in range(args.seed, args.seed + args.reps)]
 
 
 def row(name, place, variant, runs):
@@ -413,6 +536,10 @@ def judged(args, name, rows):
     alarm = FALSE_ALARMS / max(1, len(gateways) + len(several))
     for one in gateways:
         one["worse"] = judge(args, attack, one["mode"], one["runs"], one["without"], breaks, alarm)
+        if one["usual"] and not args.ignore_speed:
+            ratio = statistics.median(pair[0]["mbps"] / pair[1]["mbps"] for pair in zip(one["runs"], one["usual"]) if pair[1]["mbps"])
+            if ratio < LEAST_GOODPUT:
+                one["worse"].append(f"{100 * ratio:.0f} % of the goodput of {attack.compared_with}")
     sums = []
     for cells in several if breaks else []:
         runs, without = ([run for one in cells for run in one[key]] for key in ("runs", "without"))
@@ -481,7 +608,7 @@ def main():
         rows += found
         if args.json:
             with open(args.json, "a", encoding="utf-8") as out:
-                out.writelines(json.dumps({key: value for key, value in row.items() if key != "without"}) + "\n" for row in found)
+                out.writelines(json.dumps({key: value for key, value in row.items() if key not in ("without", "usual")}) + "\n" for row in found)
     print(f"{args.reps} runs a cell; bad: streams with corrupt, forged or missing bytes; broken: connections silenced, reset or refused; silence: the longest\n")
     table(["attack", "IP", "path", "gateway", "connections", "bad", "broken", "Mbps", "silence s", "treated %", "verdict"],
           [[row["attack"], row["family"], row["path"], row["variant"], row["connections"], row["bad"], row["broken"], f"{row['mbps']:.2f}", f"{row['gap']:.2f}", "" if row["treated"] is None else f"{100 * row['treated']:.0f}",

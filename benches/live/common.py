@@ -182,14 +182,14 @@ def end(namespace, *arguments):
 class Gateway:
     """`lasthop gateway` in a namespace, with a configuration of one rule."""
 
-    def __init__(self, args, namespace, rule, limits=""):
+    def __init__(self, args, namespace, rule, limits="", options=()):
         self.args = args
         self.folder = tempfile.TemporaryDirectory(prefix="lasthop-bench-")
         self.control = os.path.join(self.folder.name, "gateway.sock")
         file = os.path.join(self.folder.name, "gateway.toml")
         with open(file, "w", encoding="utf-8") as out:
             out.write(f'control = "{self.control}"\nlog = "warn"\n{limits}\n[[rule]]\nname = "bench"\n{rule}\n')
-        self.program = Program(namespace, args.lasthop, "gateway", "run", file)
+        self.program = Program(namespace, args.lasthop, "gateway", "run", file, *options)
 
     def __enter__(self):
         for _ in range(200):

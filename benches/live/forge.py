@@ -453,6 +453,23 @@ def garbage(flow, dice):
     yield side(to), bytes(frame)
 
 
+def fragments(flow, dice):
+    """A segment with made-up numbers in two fragments that overlap (RFC 5722); over IPv6 with fragment headers."""
+    to = either(dice)
+    frame = flow.segment(to, dice.getrandbits(32), dice.getrandbits(32), ACK | PSH, FORGED * 100)
+    start = 34 if flow.family == 4 else 54
+    whole, number = frame[start:], dice.getrandbits(16)
+    for offset, data, more in ((0, whole[:208], 1), (dice.choice((8, 64, 200)), whole[200:], 0)):
+        if flow.family == 4:
+            head = frame[14:18] + struct.pack("!HH", number, more << 13 | offset // 8) + frame[22:24] + b"\0\0" + frame[26:34]
+            head = head[:2] + struct.pack("!H", 20 + len(data)) + head[4:]
+            head = head[:10] + struct.pack("!H", checksum(head)) + head[12:]
+            yield side(to), frame[:14] + head + data
+        else:
+            fragment = struct.pack("!BBHI", 6, 0, offset | more, number)
+            yield side(to), frame[:18] + struct.pack("!HBB", 8 + len(data), 44, 64) + frame[22:54] + fragment + data
+
+
 class Strangers:
     """SYNs from addresses and ports that nobody has."""
 
@@ -480,7 +497,7 @@ ATTACKS = {
     "future-stamps": future_stamps, "future-echoes": future_echoes, "fin-near": fin_near, "fin-under-way": fin_under_way, "reset-near": reset_near, "syn-near": syn_near,
     "reset-sweep": sweep(RST), "syn-sweep": sweep(SYN), "zero-window": zero_window, "wide-window": wide_window, "ack-ahead": ack_ahead,
     "zero-window-now": zero_window_now, "blocks-under-way": blocks_under_way, "duplicates-now": duplicates_now, "replay": replay,
-    "forged-blocks": forged_blocks, "duplicates": duplicates, "wired-acks": wired_acks, "icmp": icmp, "garbage": garbage, "strangers": Strangers(),
+    "forged-blocks": forged_blocks, "duplicates": duplicates, "wired-acks": wired_acks, "icmp": icmp, "garbage": garbage, "fragments": fragments, "strangers": Strangers(),
 }
 
 

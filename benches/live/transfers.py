@@ -13,6 +13,9 @@ PLAN is JSON with
     patience    seconds without a byte after which a connection counts as silenced
     ports       first and last of the caller's own ports, which it takes in turn; absent: the kernel's choice
     pause       seconds between openings
+    protocol    `mptcp`: Multipath TCP; absent: TCP
+    ip_options  every packet bears IPv4 options that do nothing; over IPv6 the caller's bear an extension header with destination options
+    md5         addresses of caller and server between which every segment bears a TCP-MD5 signature; absent: none
     buffer      of the caller's socket, for what it receives, in bytes; absent: the kernel's tuning
     begin       seconds before the first one
 
@@ -218,6 +221,25 @@ def tune(sock, plan):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, plan["control"].encode())
     if plan["kind"] == "urgent":
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_OOBINLINE, 1)
+    if plan.get("ip_options"):
+        if sock.family == socket.AF_INET or sock.getsockname()[0].startswith("::ffff:"):
+            sock.setsockopt(socket.IPPROTO_IP, 4, b"\x01\x01\x01\x00")
+        elif sock.getsockname()[0] == "::":
+            # IPV6_DSTOPTS: padding alone; the caller's, whose packets are short
+            sock.setsockopt(socket.IPPROTO_IPV6, 59, bytes([0, 0, 1, 4, 0, 0, 0, 0]))
+
+
+def protocol(plan):
+    # IPPROTO_MPTCP
+    return 262 if plan.get("protocol") == "mptcp" else 0
+
+
+def sign(sock, address):
+    """TCP_MD5SIG: segments from and to an address bear a signature."""
+    six = sock.family == socket.AF_INET6
+    packed = socket.inet_pton(socket.AF_INET6, address if ":" in address else "::ffff:" + address) if six else socket.inet_aton(address)
+    peer = struct.pack("=HHI16sI", socket.AF_INET6, 0, 0, packed, 0) if six else struct.pack("=HH4s", socket.AF_INET, 0, packed)
+    sock.setsockopt(socket.IPPROTO_TCP, 14, peer.ljust(128, b"\0") + struct.pack("=BBHi80s", 0, 0, 6, 0, b"secret"))
 
 
 class Loop:
@@ -286,8 +308,15 @@ class Server(Loop):
         over = []
         signal.signal(signal.SIGTERM, lambda *_: over.append(True))
         family = socket.AF_INET6 if socket.has_ipv6 else socket.AF_INET
-        listener = socket.create_server(("", port), family=family, dualstack_ipv6=True, backlog=1024)
+        listener = socket.socket(family, socket.SOCK_STREAM, protocol(self.plan))
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listener.bind(("", port))
+        listener.listen(1024)
         listener.setblocking(False)
+        if self.plan.get("md5"):
+            sign(listener, self.plan["md5"][0])
         self.selector.register(listener, selectors.EVENT_READ, None)
         print("ready", flush=True)
         while not over:
@@ -320,8 +349,10 @@ class Client(Loop):
 
     def open_one(self, address, port):
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        sock = socket.socket(family)
+        sock = socket.socket(family, socket.SOCK_STREAM, protocol(self.plan))
         tune(sock, self.plan)
+        if self.plan.get("md5"):
+            sign(sock, self.plan["md5"][1])
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if self.plan.get("buffer"):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.plan["buffer"])

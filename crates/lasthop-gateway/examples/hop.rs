@@ -15,6 +15,8 @@
 //! | `down.duplicate`, ... | share | frames that come twice |
 //! | `down.reorder`, ... | share | frames that come `by` ms late, behind others |
 //! | `by` | ms | see there; 10 |
+//! | `option` | kind | TCP segments other than SYN and RST get an option of 11 bytes of this kind whose content changes, as AccECN's (RFC 9768) does |
+//! | `mtu` | bytes | longer packets are dropped, and nobody is told |
 //!
 //! Prints `ready`, and at SIGTERM one line of JSON with its counts.
 
@@ -25,6 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use lasthop_proto::packet::Flags;
 use lasthop_proto::random::{Root, Stream};
 use lasthop_sys::ethtool::switch_offloads_off;
 use lasthop_sys::packet_socket::PacketSocket;
@@ -48,6 +51,8 @@ struct Settings {
     duplicate: f64,
     reorder: f64,
     by: Duration,
+    mtu: usize,
+    option: u8,
 }
 
 impl Settings {
@@ -61,6 +66,8 @@ impl Settings {
         duplicate: 0.0,
         reorder: 0.0,
         by: Duration::from_millis(10),
+        mtu: usize::MAX,
+        option: 0,
     };
 
     fn set(&mut self, key: &str, value: f64) -> bool {
@@ -73,6 +80,8 @@ impl Settings {
             "damage" => self.damage = value,
             "duplicate" => self.duplicate = value,
             "reorder" => self.reorder = value,
+            "option" => self.option = value as u8,
+            "mtu" => self.mtu = value as usize,
             "by" => self.by = Duration::from_secs_f64(value / 1000.0),
             _ => return false,
         }
@@ -89,13 +98,14 @@ struct Counts {
     duplicated: u64,
     reordered: u64,
     refused: u64,
+    too_long: u64,
 }
 
 impl Counts {
     fn json(&self) -> String {
-        let Self { carried, lost, queue_full, damaged, duplicated, reordered, refused } = self;
+        let Self { carried, lost, queue_full, damaged, duplicated, reordered, refused, too_long } = self;
         format!(
-            r#"{{"carried":{carried},"lost":{lost},"queue_full":{queue_full},"damaged":{damaged},"duplicated":{duplicated},"reordered":{reordered},"refused":{refused}}}"#
+            r#"{{"carried":{carried},"lost":{lost},"queue_full":{queue_full},"damaged":{damaged},"duplicated":{duplicated},"reordered":{reordered},"refused":{refused},"too_long":{too_long}}}"#
         )
     }
 }
@@ -116,6 +126,8 @@ struct Direction {
     departures: VecDeque<Instant>,
     flying: BinaryHeap<Reverse<Frame>>,
     number: u64,
+    /// Segments that got an option.
+    optioned: u32,
     counts: Counts,
 }
 
@@ -128,6 +140,7 @@ impl Direction {
             departures: VecDeque::new(),
             flying: BinaryHeap::new(),
             number: 0,
+            optioned: 0,
             counts: Counts::default(),
         }
     }
@@ -159,11 +172,20 @@ impl Direction {
         let start = self.departures.back().map_or(now, |last| now.max(*last));
         let end = start + Duration::from_secs_f64(bytes.len() as f64 * 8.0 / self.settings.rate);
         self.departures.push_back(end);
+        // It took its time on the hop.
+        if bytes.len() - ETHERNET.min(bytes.len()) > self.settings.mtu {
+            self.counts.too_long += 1;
+            return;
+        }
         if self.is_lost() {
             self.counts.lost += 1;
             return;
         }
         let mut bytes = bytes.to_vec();
+        if self.settings.option > 0 {
+            self.optioned += 1;
+            add_option(&mut bytes, self.settings.option, self.optioned);
+        }
         if bytes.len() > ETHERNET && self.random.chance(self.settings.damage) {
             let bit = self.random.below(8 * (bytes.len() - ETHERNET) as u64) as usize;
             bytes[ETHERNET + bit / 8] ^= 1 << (bit % 8);
@@ -199,6 +221,27 @@ impl Direction {
 
     fn next(&self) -> Option<Instant> {
         self.flying.peek().map(|Reverse(frame)| frame.due)
+    }
+}
+
+/// Puts an option of this kind behind the others of a TCP segment, with a counter in it, if there is room.
+fn add_option(frame: &mut Vec<u8>, kind: u8, count: u32) {
+    const LEN: usize = 12;
+    let Some(view) = frame.get(ETHERNET..).and_then(lasthop_wire::parse) else { return };
+    let flags = view.segment.flags;
+    if flags.has(Flags::SYN) || flags.has(Flags::RST) || view.header_len - view.ip_len + LEN > 60 {
+        return;
+    }
+    let [a, b, c, d] = count.to_be_bytes();
+    let at = ETHERNET + view.header_len;
+    frame.splice(at..at, [kind, 11, 0, 0, 0, b, c, d, 0, 0, a, 1]);
+    let packet = &mut frame[ETHERNET..];
+    packet[view.ip_len + 12] += (LEN as u8 / 4) << 4;
+    let (field, len) =
+        if packet[0] >> 4 == 4 { (2, view.total_len() + LEN) } else { (4, view.total_len() + LEN - view.ip_len) };
+    packet[field..field + 2].copy_from_slice(&(len as u16).to_be_bytes());
+    if let Some(view) = lasthop_wire::parse(packet) {
+        lasthop_wire::seal(packet, &view);
     }
 }
 

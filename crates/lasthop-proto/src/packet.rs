@@ -454,6 +454,12 @@ pub trait Payload: Clone + Default {
     /// Whether two packets of one direction of a flow hold the same bytes wherever their sequence numbers meet. Not where
     /// nobody can tell.
     fn agrees(a: &Packet<Self>, b: &Packet<Self>) -> bool;
+
+    /// Digest of the TCP options of a packet that [`Options`] does not hold, so that two packets whose digests differ say
+    /// different things in them; zero for a packet without such options.
+    fn unread_options(_packet: &Packet<Self>) -> u64 {
+        0
+    }
 }
 
 /// The simulator's packets have no bytes that could differ.

@@ -73,7 +73,7 @@ pub use entropy::Entropy;
 pub use hello::{Capabilities, VERSION};
 pub use keys::{KEY_BYTES, KEY_CHARACTERS, KeyError, PresharedKey, PrivateKey, PublicKey};
 pub use noise::{Credentials, PROLOGUE, PROTOCOL};
-pub use peer::{GIVE_UP, JITTER, KEEPALIVE, RETRY};
+pub use peer::{FIRST_RETRIES, GIVE_UP, JITTER, KEEPALIVE, RETRY};
 pub use replay::WINDOW;
 pub use session::{REJECT_AFTER, REKEY_AFTER, REKEY_AFTER_PACKETS};
 pub use tunnel::{

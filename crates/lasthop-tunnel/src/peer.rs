@@ -20,8 +20,12 @@ use crate::wire::{Index, OVERHEAD, Phase};
 const MOST_SESSIONS: usize = 4;
 /// Without an answer to what was sent for this long plus [`RETRY`], a new handshake.
 pub const KEEPALIVE: Duration = Duration::from_secs(10);
-/// Between two initiations, plus a jitter of up to [`JITTER`].
+/// Time between two initiations once the first ones went unanswered, plus a jitter of up to [`JITTER`].
 pub const RETRY: Duration = Duration::from_secs(5);
+/// Times between the first initiations of a handshake, plus the same jitter: one may be lost, and the other end may be restarting.
+pub const FIRST_RETRIES: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
+/// Least time between the beginnings of two handshakes.
+const HANDSHAKE_GAP: Duration = Duration::from_secs(1);
 /// Most that is added to [`RETRY`].
 pub const JITTER: Duration = Duration::from_millis(333);
 /// After this long without a response the handshake is given up, until there is something to send.
@@ -202,7 +206,7 @@ impl Peer {
     /// Asks for a handshake, unless one is under way.
     pub(crate) fn want(&mut self, now: Instant) {
         if self.attempt.is_none() && self.begin_at.is_none() {
-            let earliest = self.last_begun.map_or(now, |begun| begun + RETRY);
+            let earliest = self.last_begun.map_or(now, |begun| begun + HANDSHAKE_GAP);
             self.begin_at = Some(now.max(earliest));
         }
     }
@@ -473,6 +477,11 @@ impl Peer {
             shared.tell(Event::Size { peer: self.id, size });
         }
     }
+}
+
+/// How long an initiation that `tries` others preceded waits for its response.
+pub(crate) fn patience(tries: u32) -> Duration {
+    FIRST_RETRIES.get(tries as usize).copied().unwrap_or(RETRY)
 }
 
 pub(crate) fn jitter(entropy: &mut Entropy) -> Duration {

@@ -38,6 +38,8 @@ pub struct Tunnel {
     by_key: BTreeMap<PublicKey, PeerId>,
     indexes: BTreeMap<Index, PeerId>,
     allowed: Allowed,
+    /// When the driver was last told of a caller who was refused.
+    told_of_caller: Option<Instant>,
     shared: Shared,
 }
 
@@ -65,6 +67,7 @@ impl Tunnel {
             by_key: BTreeMap::new(),
             indexes: BTreeMap::new(),
             allowed: Allowed::default(),
+            told_of_caller: None,
             shared,
         }
     }
@@ -151,6 +154,13 @@ impl Tunnel {
     /// Since when a peer is called and has not answered, if it is.
     pub fn called_since(&self, id: PeerId) -> Option<Instant> {
         self.peer(id)?.attempt.as_ref().map(|attempt| attempt.first_at)
+    }
+
+    /// Begins a handshake with a peer that does not answer: it may have started anew, and know nothing of the session.
+    pub fn call(&mut self, now: Instant, id: PeerId) {
+        if let Some(peer) = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut) {
+            peer.want(now);
+        }
     }
 
     /// Sends a peer a sign of life now, if there is a session.

@@ -45,11 +45,13 @@ fn a_lost_handshake_is_repeated_and_given_up_after_90_seconds() {
     net.send(0, b"");
     net.run(secs(200));
     let times: Vec<_> = net.log.iter().map(|sent| sent.at.since(start)).collect();
-    for pair in times.windows(2) {
+    // Soon at first: one may be lost, or the other end may be restarting.
+    let pauses = [millis(500), secs(1), secs(2)].into_iter().chain(std::iter::repeat(secs(5)));
+    for (pair, pause) in times.windows(2).zip(pauses) {
         let gap = pair[1].saturating_sub(pair[0]);
-        assert!(gap >= secs(5) && gap <= millis(5_333), "{gap:?}");
+        assert!(gap >= pause && gap <= pause + millis(333), "{gap:?}");
     }
-    assert!((17..=19).contains(&times.len()), "{}", times.len());
+    assert!((19..=22).contains(&times.len()), "{}", times.len());
     let peer = net.ends[0].peer;
     assert_eq!(net.ends[0].events, [Event::Unreachable { peer }]);
     assert_eq!(net.ends[0].tunnel.poll_deadline(), None);

@@ -15,7 +15,7 @@ use lasthop_proto::link::hybrid::{Fate, Frame, PacketNumber, State};
 use lasthop_proto::packet::Ecn;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_tunnel::wire::{HEADER, TAG};
-use lasthop_tunnel::{Arrival, Carrier, Event, PeerId, Start, Tunnel, TunnelConfig};
+use lasthop_tunnel::{Arrival, Carrier, Event, PeerId, PublicKey, Start, Tunnel, TunnelConfig};
 
 use self::bridged::Bridged;
 use crate::frames;
@@ -322,13 +322,19 @@ impl Engine {
 
     fn take_events(&mut self, now: Instant) {
         while let Some(event) = self.tunnel.poll_event() {
-            let (Event::Up { peer, .. }
-            | Event::Down { peer }
-            | Event::Unreachable { peer }
-            | Event::Path { peer, .. }
-            | Event::Size { peer, .. }
-            | Event::ClockBehind { peer }
-            | Event::Version { peer, .. }) = event;
+            let peer = match event {
+                Event::Up { peer, .. }
+                | Event::Down { peer }
+                | Event::Unreachable { peer }
+                | Event::Path { peer, .. }
+                | Event::Size { peer, .. }
+                | Event::ClockBehind { peer }
+                | Event::Version { peer, .. } => peer,
+                Event::Refused { address, key } => {
+                    log_refused(address, key);
+                    continue;
+                }
+            };
             let Some(link) = link_of(&mut self.links, peer) else { continue };
             let name = link.plan.name.as_str();
             match event {
@@ -341,6 +347,7 @@ impl Engine {
                 Event::Version { version, .. } => {
                     tracing::error!(peer = name, version, "the peer speaks another version")
                 }
+                Event::Refused { .. } => {}
             }
             if matches!(self.inner, Inner::Bridged(_))
                 && matches!(event, Event::Up { start: Start::Fresh, .. } | Event::Down { .. })
@@ -350,10 +357,16 @@ impl Engine {
             let Some(link) = link_of(&mut self.links, peer) else { continue };
             match event {
                 Event::Up { capabilities, start, .. } => link.on_up(now, capabilities, start),
-                Event::Down { .. } => link.on_down(),
+                Event::Down { .. } => {
+                    link.on_down(now);
+                    self.take_items(now, peer);
+                }
                 Event::Path { address, size, .. } => link.on_path(now, address, size),
                 Event::Size { size, .. } => link.on_size(size),
-                Event::Unreachable { .. } | Event::ClockBehind { .. } | Event::Version { .. } => {}
+                Event::Unreachable { .. }
+                | Event::ClockBehind { .. }
+                | Event::Version { .. }
+                | Event::Refused { .. } => {}
             }
         }
     }
@@ -375,6 +388,7 @@ impl Engine {
         }
         self.take_events(now);
         self.look_after_silence(now);
+        self.call_the_silent(now);
         for index in 0..self.links.len() {
             let Some(link) = self.links[index].as_mut().filter(|link| link.up) else { continue };
             if link.hop.deadline().is_some_and(|due| due <= now) {
@@ -382,6 +396,20 @@ impl Engine {
                 self.take_items(now, PeerId(index as u32));
                 self.take_fates(now, PeerId(index as u32));
             }
+        }
+    }
+
+    /// Calls peers that do not answer: one that has started anew does not know the session. If the path is down, the session goes on
+    /// afterwards.
+    fn call_the_silent(&mut self, now: Instant) {
+        if matches!(self.inner, Inner::Bridged(_)) {
+            return;
+        }
+        let hearings = self.links.iter().zip(0..).filter_map(|(link, id)| Some((link.as_ref()?, PeerId(id))));
+        let silent: Vec<_> =
+            hearings.filter(|(link, id)| self.hearing(now, link, *id).unanswered).map(|(_, id)| id).collect();
+        for id in silent {
+            self.tunnel.call(now, id);
         }
     }
 
@@ -458,6 +486,15 @@ impl Engine {
         for index in 0..self.links.len() {
             self.tunnel.close(now, PeerId(index as u32));
         }
+    }
+}
+
+/// Says who called in vain.
+fn log_refused(address: SocketAddr, key: Option<PublicKey>) {
+    let address = link::shown(address);
+    match key {
+        Some(key) => tracing::warn!(%address, public_key = %key, "handshake refused: no [[peer]] has this public key"),
+        None => tracing::warn!(%address, "handshake refused: it is for another public key than this end's"),
     }
 }
 

@@ -10,6 +10,9 @@ use crate::inner::look::look;
 use crate::link::Tally;
 use crate::plan::{Own, Routed};
 
+#[path = "engine_restart_tests.rs"]
+mod restarts;
+
 const MS: u64 = 1_000_000;
 
 struct Collected(Vec<(SocketAddr, Vec<u8>)>);
@@ -260,7 +263,7 @@ fn an_end_that_starts_anew_is_met_anew() {
         // What a dead end had said is on its way still.
         world.ends[restarted] = Engine::new(&plan(restarted), [world.count as u8; 32], world.now, None).unwrap();
         world.got = [Vec::new(), Vec::new()];
-        // The other end finds out by its silence, 15 s after it began.
+        // The other end finds out by its silence.
         for number in 0..100 {
             world.offer(0, packet(0, GRE, 1_000 + number, 500));
             world.run(200);

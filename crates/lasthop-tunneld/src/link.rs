@@ -39,6 +39,11 @@ const OPTIMISM: Duration = Duration::from_secs(7);
 /// Sizes of transmissions that are remembered.
 const MOST_SIZES: usize = 1 << 15;
 
+/// How long a packet waits for a session at most: by then its sender has given it up, or has sent it again.
+const EARLY: Duration = Duration::from_secs(1);
+/// Packets that wait for a session at most.
+const MOST_EARLY: usize = 512;
+
 /// Packets and bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Tally {
@@ -96,6 +101,8 @@ pub struct Link {
     /// Bytes of datagrams by the hop's numbers, from `first_size` on.
     sizes: VecDeque<(u16, Arm)>,
     first_size: u64,
+    /// Packets from the device that wait for a session, with the time when each came.
+    early: VecDeque<(Instant, Packet)>,
     /// Whether there is a session.
     pub up: bool,
     /// Since when.
@@ -130,6 +137,7 @@ impl Link {
             offset: 0,
             sizes: VecDeque::new(),
             first_size: 0,
+            early: VecDeque::new(),
             up: false,
             since: None,
             path: None,
@@ -158,6 +166,7 @@ impl Link {
         self.reads_marks = capabilities.0 & MARKS.0 != 0;
         self.since.get_or_insert(now);
         if start == Start::Rekeyed {
+            self.offer_early(now);
             return;
         }
         self.since = Some(now);
@@ -169,11 +178,35 @@ impl Link {
         self.hop.begin_anew(now, config(&self.plan, capabilities, self.cost()));
         self.sizes.clear();
         self.first_size = 0;
+        self.offer_early(now);
     }
 
-    /// The session ended.
-    pub fn on_down(&mut self) {
+    /// The session ended. What the peer has not acknowledged would be out of date when the next one begins.
+    pub fn on_down(&mut self, now: Instant) {
         (self.up, self.since) = (false, None);
+        drop(self.hop.give_back(now));
+    }
+
+    /// Keeps a packet until there is a session, for at most [`EARLY`].
+    fn keep_early(&mut self, now: Instant, packet: Packet) {
+        while self.early.len() >= MOST_EARLY || self.early.front().is_some_and(|(came, _)| now.since(*came) > EARLY) {
+            self.early.pop_front();
+        }
+        self.early.push_back((now, packet));
+    }
+
+    /// Offers what came while there was no session, as far as it is not out of date.
+    fn offer_early(&mut self, now: Instant) {
+        for (came, packet) in std::mem::take(&mut self.early) {
+            if now.since(came) <= EARLY {
+                self.hop.offer(now, packet);
+            }
+        }
+    }
+
+    /// Packets that wait: for a session, or for being sent.
+    pub fn waiting(&self) -> usize {
+        self.early.len() + self.hop.sizes().waiting
     }
 
     /// Takes a packet from the device, with the arm that its flow is in; of a frame without IP nothing is known.
@@ -188,7 +221,11 @@ impl Link {
             }
             None => packet,
         };
-        self.hop.offer(now, packet);
+        if self.up {
+            self.hop.offer(now, packet);
+        } else {
+            self.keep_early(now, packet);
+        }
     }
 
     /// A packet of the peer's goes to the device, so many bytes with all that is in front of IP.

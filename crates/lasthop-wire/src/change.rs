@@ -11,7 +11,7 @@ use crate::parse::View;
 
 /// Cuts a packet, read as `view`, into packets with at most `most` bytes of payload each, as a network card would:
 /// sequence numbers go on, CWR stays on the first and FIN and PSH on the last, checksums are computed. A packet that fits
-/// comes back alone, its checksum computed too.
+/// comes back alone, its checksum computed too. With AE set, CWR is a bit of a counter (RFC 9768 §3.1) and stays on each.
 pub fn pieces(packet: &[u8], view: &View, most: usize) -> Vec<Vec<u8>> {
     let most = most.max(1);
     let count = view.payload_len.div_ceil(most).max(1);
@@ -20,9 +20,9 @@ pub fn pieces(packet: &[u8], view: &View, most: usize) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// The part of a packet, read as `view`, that `segment` with `len` bytes of payload is, with its window and timestamp, and what
-/// it reads as; `None` where the packet does not hold it. The whole carries a complete checksum on; a piece has none yet, and
-/// gets its own.
+/// The part of a packet, read as `view`, that `segment` with `len` bytes of payload is, with its window, timestamp and CWR flag,
+/// and what it reads as; `None` where the packet does not hold it. The whole carries a complete checksum on; a piece has none yet,
+/// and gets its own. All options of the packet are in each part, those that nobody here reads as well.
 pub fn part(packet: &[u8], view: &View, segment: &Segment, len: usize, field: Checksum) -> Option<(Vec<u8>, View)> {
     let offset = segment.seq.0.wrapping_sub(view.segment.seq.0) as usize;
     if offset.checked_add(len)? > view.payload_len {
@@ -36,6 +36,9 @@ pub fn part(packet: &[u8], view: &View, segment: &Segment, len: usize, field: Ch
     }
     let mut bytes = piece(packet, view, offset, len, 0);
     stamp(&mut bytes, &part, segment);
+    if segment.flags.has(Flags::CWR) {
+        amend(&mut bytes, &part, |tcp| tcp[13] |= Flags::CWR.low_byte());
+    }
     Some((bytes, part))
 }
 
@@ -58,7 +61,7 @@ fn piece(packet: &[u8], view: &View, at: usize, len: usize, index: usize) -> Vec
     let tcp = &mut bytes[view.ip_len..];
     let seq = view.segment.seq.0.wrapping_add(at as u32);
     tcp[4..8].copy_from_slice(&seq.to_be_bytes());
-    if at > 0 {
+    if at > 0 && !view.segment.flags.has(Flags::AE) {
         tcp[13] &= !Flags::CWR.low_byte();
     }
     if at + len < view.payload_len {

@@ -21,7 +21,7 @@ pub use frame::{Front, Packet, READ_LINKS, Unread, peel, reads_link};
 pub use head::{Head, Kept, Transport, head_of, parse_head};
 pub use ip::{Fragment, Ip};
 pub use link::{LinkError, decode_link, encode_link};
-pub use options::{ELN_EXID, EXPERIMENTAL_KIND, SMART_EXID};
+pub use options::{ELN_EXID, EXPERIMENTAL_KIND, SMART_EXID, is_read, options_in};
 pub use parse::{Route, View, parse};
 
 #[cfg(test)]

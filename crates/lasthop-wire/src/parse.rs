@@ -9,6 +9,9 @@ use lasthop_proto::seq::Seq;
 
 use crate::options::{ACK_CONGESTION_EXID, ELN_EXID, EXPERIMENTAL_KIND, NOP, SACK, SMART_EXID, TIMESTAMPS};
 
+/// Bytes of a TCP header without options.
+const TCP_LEN: usize = 20;
+
 /// One direction of a TCP connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Route {
@@ -43,6 +46,11 @@ pub struct View {
 }
 
 impl View {
+    /// The bytes of the TCP options of the packet that was read, padding included.
+    pub fn option_bytes<'p>(&self, packet: &'p [u8]) -> &'p [u8] {
+        packet.get(self.ip_len + TCP_LEN..self.header_len).unwrap_or_default()
+    }
+
     /// Bytes of the whole packet; what follows in the buffer is padding.
     pub const fn total_len(&self) -> usize {
         self.header_len + self.payload_len

@@ -111,6 +111,9 @@ pub enum Error {
     #[error("{}: there is a file already, perhaps a key in use; give another name, or remove it", path.display())]
     KeyExists { path: PathBuf },
     #[cfg(target_os = "linux")]
+    #[error("{0}; give a file that `lasthop tunnel keygen` wrote, or its text on standard input")]
+    PrivateKey(String),
+    #[cfg(target_os = "linux")]
     #[error("the operating system gives no randomness: {0}")]
     Randomness(io::Error),
     #[cfg(target_os = "linux")]

@@ -41,6 +41,19 @@ fn a_file_with_a_key_is_its_owners_and_is_not_overwritten() {
     let secret = std::fs::read_to_string(&path).unwrap();
     assert!(secret.len() == 45 && secret != public);
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(out(&bench, &["tunnel", "pubkey", "tunnel.key"]).1, public);
+    let (_, answer, _) = out(&bench, &["tunnel", "pubkey", "tunnel.key", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&answer).unwrap()["public_key"], public.trim());
+    let broken = bench.path().join("broken.key");
+    std::fs::write(&broken, "abc\n").unwrap();
+    std::fs::set_permissions(&broken, std::fs::Permissions::from_mode(0o600)).unwrap();
+    for (file, start) in
+        [("broken.key", "error: broken.key: a key has 44 characters"), ("none.key", "error: none.key: ")]
+    {
+        let (status, printed, error) = out(&bench, &["tunnel", "pubkey", file]);
+        assert_eq!((status, printed.as_str()), (Some(1), ""));
+        assert!(error.starts_with(start), "{error}");
+    }
     let (status, printed, error) = out(&bench, &["tunnel", "keygen", "tunnel.key"]);
     assert_eq!((status, printed.as_str()), (Some(1), ""));
     assert!(error.starts_with("error: tunnel.key: there is a file already"), "{error}");

@@ -36,10 +36,15 @@ struct Treated {
 /// What came of each rule.
 fn register_rules(registry: &mut Registry, rules: &[RuleSnapshot]) {
     type Read = fn(&RuleSnapshot) -> u64;
-    let counters: [(&str, &str, Read); 8] = [
+    let counters: [(&str, &str, Read); 9] = [
         ("rule_flows_seen", "Connections seen", |rule| rule.flows_seen),
         ("rule_flows_evicted", "Connections forgotten for want of room", |rule| rule.flows_evicted),
         ("rule_cache_evicted", "Connections whose cache was given up for want of room", |rule| rule.cache_evicted),
+        (
+            "rule_packets_guarded",
+            "Packets passed untreated since a TCP option protects them (TCP-MD5, TCP-AO)",
+            |rule| rule.packets_guarded,
+        ),
         ("rule_repairs", "Packets resent over the lossy hop (observe: that would have been)", |rule| {
             rule.repairs_duplicate + rule.repairs_hole + rule.repairs_timer
         }),
@@ -108,11 +113,15 @@ pub fn encode(state: &State) -> Result<String, std::fmt::Error> {
     let injected = directions(packets.injected_wireless, packets.injected_wired);
     registry.register("injected_packets", "Packets sent by the gateway itself", injected);
     let verdicts = Family::<Judged, Counter>::default();
-    let judged = [("accept", packets.accepted), ("drop", packets.dropped), ("replace", packets.replaced)];
+    let judged = [("accept", packets.accepted), ("take", packets.dropped), ("replace", packets.replaced)];
     for (verdict, count) in judged {
         verdicts.get_or_create(&Judged { verdict }).inc_by(count);
     }
-    registry.register("verdicts", "Packets by what became of them", verdicts);
+    registry.register(
+        "verdicts",
+        "Packets by what became of them: accept (passed unchanged), replace (passed changed), take (held and sent later, or answered here)",
+        verdicts,
+    );
     let counters = [
         ("injection_failures", "Packets that could not be sent", packets.injection_failures),
         ("truncated_packets", "Packets shown in part only, and passed on", packets.truncated),
@@ -159,7 +168,11 @@ pub fn encode(state: &State) -> Result<String, std::fmt::Error> {
             "Connections whose far side was out of reach",
             ConstCounter::new(split.refused),
         );
-        registry.register("split_aborted", "Connections that did not end well", ConstCounter::new(split.aborted));
+        registry.register(
+            "split_aborted",
+            "Connections that ended by a reset of either end or a timeout",
+            ConstCounter::new(split.aborted),
+        );
         registry.register("split_open_connections", "Connections split now", ConstGauge::new(split.open));
         let repairs = ConstCounter::new(split.repairs);
         registry.register("split_repairs", "Packets resent over the lossy hop beneath the relay's TCP", repairs);

@@ -209,6 +209,10 @@ impl PacketPath for QueuePath {
                     };
                     if packet.hook == Hook::Prerouting {
                         // The beginning of a connection that a rule splits.
+                        if core.relay.as_ref().is_some_and(|relay| relay.crosses(&packet)) {
+                            self.verdicts.drop(packet.id);
+                            continue;
+                        }
                         match lead(&self.senders, &self.links, &mut self.way_out, &packet, core) {
                             Some((mark, ends)) if self.way_out.joins(ends, || (whole(&packet), packet.mark | mark)) => {
                                 // What was kept of it goes on.

@@ -18,7 +18,7 @@ use crate::configuration::{Gateway, Mode, Rule};
 use crate::daemon::nat::set_destination;
 use crate::split::calls::Calls;
 use crate::split::decide::{Chooser, Crossing};
-use crate::split::opening::{Ends, Opening};
+use crate::split::opening::{Ends, Opening, is_end_to_end};
 use crate::split::{Admission, Marks, SplitConfig, SplitCounters, SplitProxy, SplitSnapshot, try_far};
 
 /// A relay that has not turned for so many beats, half a second or more, hangs.
@@ -102,6 +102,13 @@ impl Relay {
         self.gate = gate;
     }
 
+    /// Whether a first packet comes from the end that a connection which is being split calls, to the same port: both ends call at the
+    /// same time (RFC 9293 §3.5). It is to be dropped: the relay has answered the one end, and will call the other, which takes that
+    /// for the opening that it waits for. What went on would meet the relay's answer, and end the connection.
+    pub fn crosses(&self, packet: &Queued<'_>) -> bool {
+        Opening::read(packet.bytes).is_some_and(|opening| self.admission.is_opening(opening.ends.crossing()))
+    }
+
     /// The mark with which the first packet of a connection, just come in, goes to the relay; none when it is to pass.
     pub fn mark(&mut self, packet: &Queued<'_>, links: &Links) -> Option<u32> {
         let opening = Opening::read(packet.bytes).filter(|_| self.gate == Gate::Open)?;
@@ -115,6 +122,10 @@ impl Relay {
         }
         let listener =
             self.chooser.choose(&self.config, &opening, &Passage { links, from: packet.from, to: way.out() })?;
+        if is_end_to_end(packet.bytes) {
+            self.counters.passed();
+            return None;
+        }
         self.admit(now, opening, server, listener)
     }
 
@@ -131,6 +142,10 @@ impl Relay {
         }
         let passage = Passage { links, from: packet.from, to: Some(packet.to) };
         let listener = self.chooser.choose(&self.config, &opening, &passage)?;
+        if is_end_to_end(packet.bytes) {
+            self.counters.passed();
+            return None;
+        }
         let Ends { client, server } = opening.ends;
         let opening = Opening { ends: Ends { client, server: called }, ..opening };
         let mark = self.admit(now, opening, server, listener)?;

@@ -49,7 +49,7 @@ pub struct PacketCounters {
     pub from_wireless_bytes: u64,
     /// Packets that went on as they were.
     pub accepted: u64,
-    /// Packets that ended here.
+    /// Packets that were held, to be sent later, or absorbed, since they are answered or repaired here.
     pub dropped: u64,
     /// Packets that went on changed.
     pub replaced: u64,
@@ -84,6 +84,10 @@ pub struct RuleSnapshot {
     pub cached_bytes: u64,
     /// Connections whose cache was given up for want of room.
     pub cache_evicted: u64,
+    /// Connections with state now that pass without treatment, since both SYNs had an option that protects segments (TCP-MD5, TCP-AO).
+    pub flows_guarded: u64,
+    /// Packets that passed without treatment since such an option protects them.
+    pub packets_guarded: u64,
     /// Local retransmissions that duplicate acknowledgments asked for.
     pub repairs_duplicate: u64,
     /// Local retransmissions that SACK blocks asked for.
@@ -139,11 +143,12 @@ pub struct RelaySnapshot {
     pub total: u64,
     /// Connections whose far side could not be reached.
     pub refused: u64,
-    /// Connections that did not end well.
+    /// Connections that ended by a reset of either end or a timeout.
     pub aborted: u64,
     /// How often it stopped accepting because it was full.
     pub full: u64,
-    /// First packets of connections that passed unsplit for want of room: in all, or for their client.
+    /// First packets of connections that passed unsplit: for want of room, in all or for their client, or since they have an option
+    /// that only the called end can answer (TCP-MD5, TCP-AO, a subflow of Multipath TCP).
     pub passed: u64,
     /// Segments that were sent again over the hop beneath the wireless side's TCP.
     pub repairs: u64,
@@ -196,6 +201,8 @@ impl RuleSnapshot {
             flows_evicted: counters.flows_evicted,
             cached_bytes: counters.cached_bytes,
             cache_evicted: counters.cache_evicted,
+            flows_guarded: counters.flows_guarded,
+            packets_guarded: counters.packets_guarded,
             repairs_duplicate: counters.repairs.duplicate,
             repairs_hole: counters.repairs.hole,
             repairs_timer: counters.repairs.timer,

@@ -75,6 +75,10 @@ pub struct RuleCounters {
     pub packets: [u64; 2],
     /// Bytes in them, IP headers counted.
     pub bytes: [u64; 2],
+    /// Packets that passed without treatment since an option protects them, such as TCP-MD5's or TCP-AO's.
+    pub packets_guarded: u64,
+    /// Connections with state now of which both SYNs had such an option: none of their packets is treated.
+    pub flows_guarded: u64,
     /// Payload bytes cached now.
     pub cached_bytes: u64,
     /// Connections whose cache was given up for want of room.

@@ -315,7 +315,7 @@ fn what_passes_is_not_touched() {
 }
 
 #[test]
-fn segments_with_options_that_nobody_here_knows_pass_as_they_are() {
+fn segments_with_options_that_protect_them_pass_as_they_are() {
     // TCP-MD5 (kind 19) in place of timestamps: the acknowledgments must not be changed, nor dropped.
     let mut bench = Bench::opened(Mode::Snoop, V4);
     let signed = |packet: Vec<u8>| {
@@ -337,6 +337,7 @@ fn segments_with_options_that_nobody_here_knows_pass_as_they_are() {
     }
     // What is held is the acknowledgment that opened the connection.
     assert_eq!((bench.counters().repairs.total(), bench.counters().cached_bytes), (0, 0));
+    assert_eq!((bench.counters().packets_guarded, bench.counters().flows_guarded), (8, 0));
     assert_eq!(bench.engine.counters().held_bytes, 52);
 }
 

@@ -10,7 +10,7 @@ use lasthop_proto::node::Port;
 use lasthop_proto::packet::{Flags, Side};
 use lasthop_proto::pep::tracking::{Take, Tracking};
 use lasthop_proto::time::Instant;
-use lasthop_wire::{EXPERIMENTAL_KIND, Route, View};
+use lasthop_wire::{Route, View, is_read, options_in};
 
 /// What a link takes when nothing else is known: Ethernet's MTU.
 const USUAL_MTU: usize = 1500;
@@ -21,8 +21,12 @@ const LEAST_SEGMENT: usize = 256;
 /// The fixed part of a TCP header.
 const TCP_HEADER: usize = 20;
 
-/// Options that, agreed on by both SYNs, guard every segment: TCP-MD5, TCP-AO, MPTCP.
-const GUARDS: [u8; 3] = [19, 29, 30];
+/// Options that protect the segment that bears them, so that it may not be cut, merged or changed: alternate checksum data
+/// (RFC 1146), trailer checksum, TCP-MD5 (RFC 2385), TCP-AO (RFC 5925). In both SYNs they protect all of a connection.
+const GUARDS: [u8; 4] = [15, 18, 19, 29];
+
+/// The flags in which a SYN offers ECN, or answers the offer.
+const OFFER: Flags = Flags(Flags::AE.0 | Flags::CWR.0 | Flags::ECE.0);
 
 /// How far a connection has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,6 +77,8 @@ pub(super) struct Flow {
     opener: Option<Side>,
     /// Ports at which a SYN came in that offers to guard every segment.
     guards: [bool; 2],
+    /// Whether the flags of ECN are a counter (RFC 9768 §3.1), as the first SYN offers and the second one agrees.
+    counts_marks: [bool; 2],
 }
 
 impl Flow {
@@ -89,6 +95,7 @@ impl Flow {
             tracking: Tracking::new(),
             opener: None,
             guards: [false; 2],
+            counts_marks: [false; 2],
         }
     }
 
@@ -140,21 +147,37 @@ impl Flow {
         take
     }
 
-    /// What must not be dropped, changed or cut: a packet whose options are unknown, or all of a connection where both SYNs agreed on
-    /// options that guard all segments. What a stranger sends into a connection changes nothing for the others.
+    /// What must not be dropped, changed or cut: a packet with an option that protects it, or all of a connection of which both
+    /// SYNs had one. A spoofed packet with such an option changes nothing for the others.
     pub fn guarded(&mut self, port: Port, packet: &[u8], view: &View) -> Guarded {
         let flags = view.segment.flags;
+        let is_guarded = has_guard(packet, view);
         if flags.has(Flags::SYN) && self.stage == Stage::Opening {
-            self.guards[usize::from(port.0 & 1)] = has_options(packet, view, |kind| GUARDS.contains(&kind));
+            let port = usize::from(port.0 & 1);
+            self.guards[port] = is_guarded;
+            self.counts_marks[port] = match flags.has(Flags::ACK) {
+                false => flags.has(OFFER),
+                // RFC 9768 §3.1.1, table 2: these answers accept the offer.
+                true => matches!(Flags(flags.0 & OFFER.0), CWR | CWR_ECE | AE | AE_CWR),
+            };
         }
-        let plain = flags.has(Flags::SYN) || flags.has(Flags::RST);
-        if self.guards == [true; 2] {
+        if self.is_guarded() {
             Guarded::Connection
-        } else if !plain && has_foreign_options(packet, view) {
+        } else if is_guarded && !flags.has(Flags::SYN) {
             Guarded::Packet
         } else {
             Guarded::Nothing
         }
+    }
+
+    /// Whether an option protects all of the connection.
+    pub fn is_guarded(&self) -> bool {
+        self.guards == [true; 2]
+    }
+
+    /// Whether both ends agreed that the flags of ECN are a counter, which each piece of a segment repeats.
+    pub fn counts_marks(&self) -> bool {
+        self.counts_marks == [true; 2]
     }
 
     /// How many bytes of payload the segments have that make up a packet.
@@ -162,6 +185,12 @@ impl Flow {
         let options = view.header_len - view.ip_len - TCP_HEADER;
         let size = match (told, self.tracking.mss()) {
             (Some(told), _) => usize::from(told.get()),
+            // One segment, if a link can take it: who adds options on the way does not count them.
+            (None, Some(mss))
+                if view.payload_len <= usize::from(mss) && view.total_len() <= mtu.unwrap_or(USUAL_MTU) =>
+            {
+                view.payload_len
+            }
             (None, Some(mss)) => usize::from(mss).saturating_sub(options),
             (None, None) => USUAL_MTU.saturating_sub(view.header_len),
         };
@@ -170,22 +199,17 @@ impl Flow {
     }
 }
 
-/// Whether a segment carries options whose meaning could change when it is dropped, changed or cut.
-pub(super) fn has_foreign_options(packet: &[u8], view: &View) -> bool {
-    has_options(packet, view, |kind| !matches!(kind, 2..=5 | 8 | EXPERIMENTAL_KIND))
+const CWR: Flags = Flags::CWR;
+const CWR_ECE: Flags = Flags(Flags::CWR.0 | Flags::ECE.0);
+const AE: Flags = Flags::AE;
+const AE_CWR: Flags = Flags(Flags::AE.0 | Flags::CWR.0);
+
+/// Whether a segment bears an option that protects it.
+pub(super) fn has_guard(packet: &[u8], view: &View) -> bool {
+    options_in(view.option_bytes(packet)).any(|option| GUARDS.contains(&option[0]))
 }
 
-/// Whether a segment carries an option of a kind that `wanted` says.
-fn has_options(packet: &[u8], view: &View, wanted: impl Fn(u8) -> bool) -> bool {
-    let mut rest = packet.get(view.ip_len + TCP_HEADER..view.header_len).unwrap_or_default();
-    while let Some((&kind, tail)) = rest.split_first() {
-        let len = match kind {
-            0 => return false,
-            1 => 1,
-            _ if wanted(kind) => return true,
-            _ => tail.first().map_or(2, |&len| usize::from(len)).max(2),
-        };
-        rest = rest.get(len..).unwrap_or_default();
-    }
-    false
+/// Whether a segment bears options that the mechanisms do not read.
+pub(super) fn has_unread_options(packet: &[u8], view: &View) -> bool {
+    options_in(view.option_bytes(packet)).any(|option| !is_read(option))
 }

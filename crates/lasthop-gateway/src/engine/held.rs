@@ -1,12 +1,13 @@
 //! Packets kept for local retransmission: one buffer for a super-segment, however many pieces of it are cached.
 
+use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lasthop_proto::node::Port;
 use lasthop_proto::packet::{Packet, Payload, Segment};
 use lasthop_proto::seq::Seq;
-use lasthop_wire::{Checksum, View, parse, part, pieces};
+use lasthop_wire::{Checksum, View, is_read, options_in, parse, part, pieces};
 
 use super::passing::Passing;
 use super::verdict::Injection;
@@ -48,19 +49,21 @@ impl Store {
         self.0.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let spare = self.spare(bytes.len());
         let (seq, header_len) = (view.segment.seq, view.header_len);
+        let options_at = header_len - view.option_bytes(bytes).len();
         if let Some((spare, _)) = spare
             && let Some(mut kept) = spare.lock().unwrap_or_else(PoisonError::into_inner).pop()
             && let Some(buffer) = Arc::get_mut(&mut kept)
         {
             buffer.bytes.clear();
             buffer.bytes.extend_from_slice(bytes);
-            (buffer.seq, buffer.header_len, buffer.checksum) = (seq, header_len, checksum);
+            (buffer.seq, buffer.header_len, buffer.options_at, buffer.checksum) =
+                (seq, header_len, options_at, checksum);
             buffer.store = Some(self.clone());
             return Held(Some(kept));
         }
         let mut room = Vec::with_capacity(spare.map_or(bytes.len(), |(_, room)| room));
         room.extend_from_slice(bytes);
-        Held(Some(Arc::new(Buffer { bytes: room, seq, header_len, checksum, store: Some(self.clone()) })))
+        Held(Some(Arc::new(Buffer { bytes: room, seq, header_len, options_at, checksum, store: Some(self.clone()) })))
     }
 
     /// Takes back a buffer that nobody holds any more.
@@ -86,12 +89,19 @@ struct Buffer {
     /// The sequence number of the first byte of payload, and where that is.
     seq: Seq,
     header_len: usize,
+    /// Where the TCP options begin.
+    options_at: usize,
     checksum: Checksum,
     /// Where it goes back to; none while it is there.
     store: Option<Store>,
 }
 
 impl Buffer {
+    /// The bytes of its TCP options.
+    fn options(&self) -> &[u8] {
+        self.bytes.get(self.options_at..self.header_len).unwrap_or_default()
+    }
+
     /// `len` bytes of payload from `seq` on.
     fn payload(&self, seq: Seq, len: u32) -> Option<&[u8]> {
         let at = self.header_len.checked_add(seq.0.wrapping_sub(self.seq.0) as usize)?;
@@ -133,6 +143,17 @@ impl Payload for Held {
             (Some(first), Some(second)) => first == second,
             _ => false,
         }
+    }
+
+    fn unread_options(packet: &Packet<Self>) -> u64 {
+        let Some(held) = &packet.payload.0 else { return 0 };
+        let mut unread = options_in(held.options()).filter(|option| !is_read(option)).peekable();
+        if unread.peek().is_none() {
+            return 0;
+        }
+        let mut digest = DefaultHasher::new();
+        unread.for_each(|option| digest.write(option));
+        digest.finish().max(1)
     }
 }
 

@@ -198,7 +198,9 @@ impl Engine {
             flow.watch.on_packet(now, port, &view, size, &mut treatment.counters);
         }
         let guarded = flow.guarded(port, packet, &view);
+        let repeats_cwr = flow.counts_marks();
         let opening = flow.stage == Stage::Opening && before == Stage::Opening;
+        treatment.on_guarded(guarded);
         let verdict = if guarded == Guarded::Connection || flow.arm == Arm::Untreated || opening {
             Verdict::Accept
         } else {
@@ -207,7 +209,8 @@ impl Engine {
                 treatment.introduce(now, id, self.flows.owner(id), side, known);
             }
             let checksum = offloaded.checksum;
-            let passing = Passing { now, port, packet, view: &view, checksum, id, from, take, guarded, size };
+            let passing =
+                Passing { now, port, packet, view: &view, checksum, id, from, take, guarded, size, repeats_cwr };
             self.treat(passing, out)
         };
         self.settle(now, id, before, out);
@@ -321,6 +324,7 @@ impl Engine {
         let mut rules: Vec<_> = self.treatments.iter().map(Treatment::report).collect();
         for (_, flow) in self.flows.iter_mut() {
             rules[flow.rule].flows_active += 1;
+            rules[flow.rule].flows_guarded += u64::from(flow.is_guarded());
         }
         let (unread, damaged, unmatched) = (self.unread, self.damaged, self.unmatched);
         let out_of_window = self.out_of_window;
@@ -364,6 +368,10 @@ fn arm(rule: &Rule, key: &Key, keys: [u64; 2]) -> Arm {
 #[cfg(test)]
 #[path = "engine_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "engine_options_tests.rs"]
+mod options;
 
 #[cfg(test)]
 #[path = "engine_reports_tests.rs"]

@@ -26,4 +26,6 @@ pub(super) struct Passing<'a> {
     pub guarded: Guarded,
     /// Payload bytes of the segments in it.
     pub size: u32,
+    /// Whether each of these segments has the CWR flag that it has, as part of a counter.
+    pub repeats_cwr: bool,
 }

@@ -80,6 +80,11 @@ impl Treatment {
         self.counters.bytes[port] += bytes as u64;
     }
 
+    /// Counts a packet that passes as it is, since an option protects it.
+    pub fn on_guarded(&mut self, guarded: Guarded) {
+        self.counters.packets_guarded += u64::from(guarded != Guarded::Nothing);
+    }
+
     /// Drops what is cached of a connection, which may go on: what is held of it is in the next [`Treatment::release`].
     pub fn remove(&mut self, now: Instant, id: FlowId) {
         if let Some(snoop) = &mut self.snoop {
@@ -170,7 +175,7 @@ impl Treatment {
         let mut passed = Vec::with_capacity(if cut { len.div_ceil(piece) as usize } else { 0 });
         loop {
             let part = piece.min(len - at);
-            let segment = segment_of(view, at, part);
+            let segment = segment_of(passing, at, part);
             let bytes = if share || self.mode != Mode::Snoop {
                 held.clone()
             } else {
@@ -206,7 +211,7 @@ impl Treatment {
         }
         for &(at, part) in &passed {
             let mtu = mtu[usize::from(Port::WIRELESS.0)].unwrap_or(LARGEST);
-            pass_part(passing, &segment_of(view, at, part), part, mtu, out);
+            pass_part(passing, &segment_of(passing, at, part), part, mtu, out);
         }
         // One answer for all: more would pass for duplicates.
         if let Some(answer) = answer.filter(|_| passed.is_empty()) {
@@ -262,10 +267,13 @@ impl Treatment {
 }
 
 /// The header of the `len` bytes of a packet's payload from `at` on.
-fn segment_of(view: &View, at: u32, len: u32) -> Segment {
-    let mut segment = view.segment;
+fn segment_of(passing: &Passing<'_>, at: u32, len: u32) -> Segment {
+    let mut segment = passing.view.segment;
     segment.seq += at;
-    if at + len < view.payload_len as u32 {
+    if at > 0 && !passing.repeats_cwr {
+        segment.flags = segment.flags.without(Flags::CWR);
+    }
+    if at + len < passing.view.payload_len as u32 {
         segment.flags = segment.flags.without(Flags::FIN.with(Flags::PSH));
     }
     segment

@@ -43,6 +43,8 @@ struct Register {
     opened_until: VecDeque<(Instant, Ends)>,
     over_until: VecDeque<(Instant, Ends)>,
     passed: Passed,
+    /// Until then no new connection is let in.
+    paused: Option<Instant>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,6 +85,7 @@ impl Admission {
             opened_until: VecDeque::new(),
             over_until: VecDeque::new(),
             passed,
+            paused: None,
         }))
     }
 
@@ -119,6 +122,16 @@ impl Admission {
         self.lock().accepted(ends)
     }
 
+    /// Whether a connection between these ends was let in, and the relay has not got it yet.
+    pub fn is_opening(&self, ends: Ends) -> bool {
+        matches!(self.lock().known.get(&ends), Some(State::Opening { .. }))
+    }
+
+    /// Lets no new connection in until then: the relay cannot take any.
+    pub fn pause(&self, until: Instant) {
+        self.lock().paused = Some(until);
+    }
+
     /// The relay has done with a connection that it had got.
     pub fn ended(&self, now: Instant, ends: Ends) {
         self.lock().ended(now, ends);
@@ -138,7 +151,7 @@ impl Register {
                 Some(true)
             }
             None if self.passed.contains(now, (ends, number)) => Some(false),
-            None if !self.has_room(ends) => {
+            None if self.paused.is_some_and(|until| now < until) || !self.has_room(ends) => {
                 self.passed.insert(now, (ends, number));
                 Some(false)
             }
@@ -297,6 +310,29 @@ mod tests {
         let later = now + Duration::from_secs(63);
         assert!(!admit(&admission, later, flood(999), 999));
         assert!(admit(&admission, later, flood(999), 1));
+    }
+
+    #[test]
+    fn while_the_relay_can_take_none_new_ones_pass() {
+        let (admission, now) = (Admission::new(ROOM), Instant::now());
+        let later = now + Duration::from_secs(1);
+        assert!(admit(&admission, now, ends("10.0.0.1:1"), 7));
+        admission.pause(later);
+        assert!(admit(&admission, now, ends("10.0.0.1:1"), 7), "the kernel has it");
+        assert!(!admit(&admission, now, ends("10.0.0.2:1"), 8));
+        assert!(!admit(&admission, later, ends("10.0.0.2:1"), 8), "it passes");
+        assert!(admit(&admission, later, ends("10.0.0.3:1"), 9));
+    }
+
+    /// Both ends call at the same time (RFC 9293 §3.5): the relay answers one, and calls the other itself.
+    #[test]
+    fn a_connection_that_opens_is_known_from_its_other_end() {
+        let (admission, now, one) = (Admission::new(ROOM), Instant::now(), ends("10.0.0.1:1"));
+        assert!(!admission.is_opening(one.crossing().crossing()));
+        assert!(admit(&admission, now, one, 7));
+        assert!(admission.is_opening(one) && !admission.is_opening(one.crossing()));
+        admission.accepted(one);
+        assert!(!admission.is_opening(one), "the kernel knows by now");
     }
 
     #[test]

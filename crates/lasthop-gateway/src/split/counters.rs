@@ -57,7 +57,8 @@ pub struct SplitSnapshot {
     pub aborted: u64,
     /// How often the relay stopped accepting because it was full.
     pub full: u64,
-    /// First packets of connections that passed unsplit for want of room: in all, or for their client.
+    /// First packets of connections that passed unsplit: for want of room, in all or for their client, or since they have an option
+    /// that only the called end can answer (TCP-MD5, TCP-AO, a subflow of Multipath TCP).
     pub passed: u64,
     /// The wired side.
     pub wired: SideSnapshot,
@@ -142,7 +143,7 @@ impl SplitCounters {
         self.full.fetch_add(1, Relaxed);
     }
 
-    /// A first packet passed for want of room.
+    /// A first packet passed that was to be split.
     pub fn passed(&self) {
         self.passed.fetch_add(1, Relaxed);
     }

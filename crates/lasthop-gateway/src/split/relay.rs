@@ -31,6 +31,8 @@ use crate::family::Family;
 const TICK: Duration = Duration::from_millis(100);
 /// A far side that has not answered for so long is silent: its first packet has been repeated.
 const SILENCE: Duration = Duration::from_secs(1);
+/// How long new connections are forwarded unsplit after that descriptors or memory ran out.
+const EXHAUSTED: Duration = Duration::from_secs(1);
 /// Connections accepted before those that are open have their turn.
 const ACCEPT_TURN: usize = 64;
 /// Descriptors for all but connections: pipes, listeners, what the program has open besides.
@@ -45,6 +47,8 @@ pub struct SplitProxy {
     accepting: bool,
     /// No more descriptors until then.
     accept_after: Instant,
+    /// A descriptor for the far half of the next connection, so that none is accepted that cannot be opened.
+    spare: Option<OwnedFd>,
     slots: Vec<Slot>,
     free: Vec<u32>,
     ready: Vec<Token>,
@@ -154,6 +158,7 @@ impl SplitProxy {
                 "2: connections begin with cookies that no rule can tell; sysctl -w net.ipv4.tcp_syncookies=1";
             return Err(SplitError::Config { key: "net.ipv4.tcp_syncookies", problem: problem.into() });
         }
+        find_black_holes();
         reserve_descriptors(config.max_connections)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| SplitError::system("epoll")(e.into()))?;
         let mut listeners = Vec::new();
@@ -176,6 +181,7 @@ impl SplitProxy {
             listeners,
             accepting: true,
             accept_after: Instant::now(),
+            spare: None,
             slots: Vec::new(),
             free: Vec::new(),
             ready: Vec::new(),
@@ -355,8 +361,15 @@ impl SplitProxy {
                 if !room || !self.listeners[which].pending {
                     break;
                 }
+                let spare = self.spare.take().map_or_else(|| self.epoll.try_clone(), Ok);
                 let listener = &mut self.listeners[which];
-                match listener.socket.accept() {
+                let accepted = spare.and_then(|spare| {
+                    let accepted = listener.socket.accept();
+                    // One that was accepted needs it.
+                    self.spare = accepted.is_err().then_some(spare);
+                    accepted
+                });
+                match accepted {
                     Ok((client, address)) => {
                         let (rule, opener) = (listener.rule, listener.opener);
                         if let Some(address) = address.as_socket() {
@@ -365,9 +378,10 @@ impl SplitProxy {
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => listener.pending = false,
                     Err(error) if is_exhausted(&error) => {
-                        warn!(%error, "can't accept");
+                        warn!(%error, "cannot accept a split connection: new connections are forwarded unsplit for now");
                         self.accepting = false;
                         self.accept_after = Instant::now() + TICK;
+                        self.admission.pause(Instant::now() + EXHAUSTED);
                         return;
                     }
                     Err(error) => debug!(%error, "accept"),
@@ -487,6 +501,20 @@ fn room(config: &SplitConfig, listeners: &[Listener]) -> Room {
         // The kernel becomes choosy when half of it is in use.
         opening: backlog / 2,
         patience: Duration::from_secs((2 << retries) + 1),
+    }
+}
+
+/// Has the kernel find path-MTU black holes (RFC 4821) where it does not: the sender would have, if it does, and here the relay is
+/// the sender.
+fn find_black_holes() {
+    const PROBING: &str = "/proc/sys/net/ipv4/tcp_mtu_probing";
+    if std::fs::read_to_string(PROBING).is_ok_and(|text| text.trim() == "0") {
+        match std::fs::write(PROBING, "1") {
+            Ok(()) => tracing::info!("net.ipv4.tcp_mtu_probing set to 1: split connections find path-MTU black holes"),
+            Err(error) => {
+                warn!(%error, "cannot set net.ipv4.tcp_mtu_probing to 1: split connections stall in path-MTU black holes")
+            }
+        }
     }
 }
 

@@ -9,7 +9,9 @@ mod masks;
 mod news;
 mod order;
 mod reordering;
+mod signals;
 mod silence;
+mod sizes;
 mod timers;
 mod timestamps;
 
@@ -25,6 +27,7 @@ use crate::node::{Port, Trigger, Why};
 use crate::packet::{Body, Cause, Flags, FlowId, Packet, Payload, Priority, SackBlocks, Segment, Side};
 use crate::scheme::{LocalDetection, TcpAwareness};
 use crate::seq::Seq;
+use crate::tcp::config::Switch;
 use crate::time::{Duration, Instant};
 use copies::Copies;
 pub(super) use data::{DataVerdict, Place};
@@ -36,6 +39,8 @@ use masks::{Lost, Masks, hide_blocks};
 pub(super) use news::News;
 use order::Order;
 use reordering::Reordering;
+use signals::Signals;
+pub(super) use sizes::Sizes;
 use timestamps::copy_of;
 
 /// Old acknowledgments in a row after which the state, not the mobile host, is taken to be wrong.
@@ -126,6 +131,8 @@ pub(super) struct Repair<P> {
     window: u16,
     /// The last pure acknowledgment that said something new, to answer the sender with.
     answer: Option<Packet<P>>,
+    /// Signals of the last acknowledgment that the sender got.
+    signals: Signals,
     /// An acknowledgment of what did not come by, until one goes beyond it: it may be a stranger's, and is not repeated from here.
     unseen: Option<Seq>,
     stale: u32,
@@ -174,6 +181,16 @@ pub(super) struct Repair<P> {
     copies: Copies,
     /// The newest timestamp on what the sender resent, until the mobile host has echoed it.
     ahead: Option<u32>,
+    /// What sizes of packets arrive.
+    sizes: Sizes,
+    /// A packet that is too large, as far as known, which went all the same: from where to where.
+    large: Option<(Seq, Seq)>,
+    /// Repairs by the timer since the mobile host was heard.
+    bets: u32,
+    /// When the mobile host was last heard.
+    spoke: Instant,
+    /// How long its silence has no more bets, and until when.
+    rest: (Duration, Instant),
     /// Flow control on the hop, if there is any.
     hop: Option<Hop>,
 }
@@ -195,6 +212,7 @@ impl<P: Payload> Repair<P> {
             high: start,
             window,
             answer: None,
+            signals: Signals::default(),
             unseen: None,
             stale: 0,
             rtt,
@@ -225,6 +243,11 @@ impl<P: Payload> Repair<P> {
             masks: Masks::Unseen,
             copies: Copies::default(),
             ahead: None,
+            sizes: Sizes::default(),
+            large: None,
+            bets: 0,
+            spoke: now,
+            rest: (Duration::ZERO, Instant::ZERO),
             hop: config.hop_control().map(|control| Hop::new(control, start)),
         }
     }
@@ -238,6 +261,43 @@ impl<P: Payload> Repair<P> {
 
     /// An acknowledgment from the mobile host.
     pub fn on_ack(
+        &mut self,
+        now: Instant,
+        config: &SnoopConfig,
+        packet: &mut Packet<P>,
+        segment: &Segment,
+        out: &mut Outbox<P>,
+    ) -> AckVerdict {
+        let (ack, signals) = (segment.ack, Signals::of(packet, segment));
+        (self.bets, self.spoke, self.rest) = (0, now, (Duration::ZERO, Instant::ZERO));
+        if self.large.take_if(|(_, end)| end.le(ack)).is_some() {
+            self.sizes.lift();
+        }
+        let is_old = self.last_ack.is_some_and(|last_ack| ack.lt(last_ack));
+        let verdict = self.judge_ack(now, config, packet, segment, out);
+        if is_old {
+            return verdict;
+        }
+        if verdict == AckVerdict::Hold {
+            if signals == self.signals {
+                out.events.push_back((packet.flow, Event::DupAckSuppressed { ack }));
+                return AckVerdict::Hold;
+            }
+            hide_blocks(packet);
+        }
+        self.signals = signals;
+        if self
+            .answer
+            .as_ref()
+            .is_some_and(|answer| !answer.tcp().is_some_and(|tcp| Signals::of(answer, tcp).may_be_repeated(signals)))
+        {
+            self.answer = None;
+        }
+        if verdict == AckVerdict::Hold { AckVerdict::Forward } else { verdict }
+    }
+
+    /// Takes an acknowledgment in, and says what to do with it if its signals are known.
+    fn judge_ack(
         &mut self,
         now: Instant,
         config: &SnoopConfig,
@@ -293,7 +353,6 @@ impl<P: Payload> Repair<P> {
             self.hear_echo(now);
         }
         if repeats && echo && !masked && config.awareness == TcpAwareness::Aware {
-            out.events.push_back((packet.flow, Event::DupAckSuppressed { ack }));
             return AckVerdict::Hold;
         }
         if duplicate {
@@ -302,18 +361,23 @@ impl<P: Payload> Repair<P> {
             } else {
                 self.on_duplicate(now, config, ack, out)
             };
-            if repaired && config.awareness == TcpAwareness::Aware {
-                out.events.push_back((packet.flow, Event::DupAckSuppressed { ack }));
+            if repaired && self.hides_losses(config) {
                 return AckVerdict::Hold;
             }
             // With an older timestamp than the sender has seen by now, the answer would pass for a replay.
             if let Some(Body::Tcp(answer)) = self.answer.as_mut().map(|answer| &mut answer.body) {
                 answer.options.timestamps = segment.options.timestamps;
             }
-        } else if masked && pure && config.awareness == TcpAwareness::Aware && self.repairs_all(config, ack) {
+        } else if masked && pure && self.hides_losses(config) && self.repairs_all(config, ack) {
             hide_blocks(packet);
         }
         AckVerdict::Forward
+    }
+
+    /// Whether the sender is not told of losses that are repaired here.
+    fn hides_losses(&self, config: &SnoopConfig) -> bool {
+        let tells = config.tells_congestion == Switch::On && self.hop.is_none() && self.masks == Masks::Seen;
+        config.awareness == TcpAwareness::Aware && !(tells && self.rtt.is_nearly_full())
     }
 
     fn on_old_ack(
@@ -376,6 +440,15 @@ impl<P: Payload> Repair<P> {
         self.watch_order(now);
         let packets = self.cache.acknowledge(ack);
         self.last_ack = Some(ack);
+        if let Some(front) = self.cache.front()
+            && front.covers(ack)
+        {
+            // The sender has cut it, and this piece has arrived.
+            let piece = ack.since(front.seq);
+            if piece > 0 {
+                self.sizes.arrived(piece, now);
+            }
+        }
         self.heard(now);
         if self.echoes.1.lt(ack) {
             self.echoes = (0, ack);
@@ -402,8 +475,11 @@ impl<P: Payload> Repair<P> {
 
     /// Takes out some of what is acknowledged.
     fn take_out(&mut self, now: Instant, pace: Pace, out: &mut Outbox<P>) {
-        let (order, rtt) = (&mut self.order, &self.rtt);
-        let arrived = |cached: &Cached<P>| order.arrive(cached, is_too_soon(rtt, now, cached));
+        let (order, rtt, sizes) = (&mut self.order, &self.rtt, &mut self.sizes);
+        let arrived = |cached: &Cached<P>| {
+            sizes.arrived(cached.len, cached.last_sent);
+            order.arrive(cached, is_too_soon(rtt, now, cached));
+        };
         let taken = self.cache.take_out(pace, &mut out.places, arrived);
         if let Some(hop) = &mut self.hop {
             hop.landed(taken.landed);
@@ -498,6 +574,11 @@ impl<P: Payload> Repair<P> {
     }
 
     fn resend(&mut self, now: Instant, index: usize, trigger: Trigger, out: &mut Outbox<P>) {
+        if let Some(cached) = self.cache.get_mut(index)
+            && self.sizes.is_in_vain(cached.len, cached.first_sent, cached.local)
+        {
+            return;
+        }
         let recent = self.recent();
         if index == 0 && trigger == Trigger::Hole {
             self.begin_to_insist(now);

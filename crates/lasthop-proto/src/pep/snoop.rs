@@ -1,5 +1,6 @@
 //! The snoop protocol and its siblings: local retransmission from a cache at the base station (\[a\] §III-A).
 
+mod bets;
 mod neighbours;
 mod room;
 
@@ -7,6 +8,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
+use self::bets::FREE;
 use self::neighbours::Neighbours;
 pub(super) use self::neighbours::{Heard, is_mostly_queue};
 use super::cache::{Pace, Places};
@@ -16,7 +18,7 @@ use super::repair::{AckVerdict, DataVerdict, Outbox, Passage, Place, Repair};
 pub use super::snoop_config::{Begin, HopControl, RepairPriority, SnoopConfig};
 use super::tracking::{Take, Tracking};
 use crate::event::Event;
-use crate::node::{Disposition, Node, Port, Why};
+use crate::node::{Disposition, Node, Port, Trigger, Why};
 use crate::packet::{Flags, FlowId, Integrity, Packet, Payload, Segment, Side};
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
@@ -275,6 +277,16 @@ impl<P: Payload> Snoop<P> {
         self.end(now, old);
     }
 
+    /// Begins anew where packets turned out to be too large for the hop: the sender has to see that, and to send smaller ones.
+    fn heed_sizes(&mut self, now: Instant, slot: u32) {
+        let Some((_, connection)) = self.connections.get_mut(slot) else { return };
+        let Some((start, sizes, edge)) = connection.take_size_news() else { return };
+        self.restart(now, slot, start);
+        if let Some((_, connection)) = self.connections.get_mut(slot) {
+            connection.keep_sizes(sizes, edge);
+        }
+    }
+
     /// A stranger may have acknowledged more than has arrived, and be believed by the sender as well. The connection goes on; what is known of its
     /// numbers stays, so that no stranger has a say in what they are.
     fn go_back(&mut self, now: Instant, slot: u32, segment: &Segment) {
@@ -311,6 +323,7 @@ impl<P: Payload> Snoop<P> {
             }
             other => other,
         };
+        self.heed_sizes(now, slot);
         self.arm(slot);
         verdict
     }
@@ -391,6 +404,7 @@ impl<P: Payload> Snoop<P> {
             AckVerdict::GoBack => self.go_back(now, slot, segment),
             AckVerdict::Forward | AckVerdict::Hold => {
                 self.connections.touch(slot);
+                self.heed_sizes(now, slot);
                 self.arm(slot);
                 self.note_behind(now, slot);
             }
@@ -431,9 +445,21 @@ impl<P: Payload> Snoop<P> {
             connection.queued = None;
             connection.hear_of(self.neighbours.of(connection.owner));
             if connection.deadline(&self.config).is_some_and(|deadline| deadline <= now) {
-                connection.on_timer(now, &self.config, &mut self.out);
+                let (owner, spoke) = (connection.owner, connection.spoke());
+                if connection.bets_more_than(FREE) && !self.neighbours.may_bet(owner, now, spoke) {
+                    connection.rest(now);
+                } else {
+                    let is_bet = connection.bets_more_than(0);
+                    connection.on_timer(now, &self.config, &mut self.out);
+                    let by_timer = |why: &Why| matches!(why, Why::Repair(Trigger::Timer));
+                    let bets = self.out.packets.range(before..).filter(|(_, why, _)| by_timer(why)).count() as u32;
+                    if is_bet && bets > 0 {
+                        self.neighbours.pay(owner, spoke, connection.count_bets(bets), bets);
+                    }
+                }
             }
             left = left.saturating_sub((self.out.packets.len() - before).max(1));
+            self.heed_sizes(now, slot);
             self.arm(slot);
             self.note_behind(now, slot);
         }
@@ -495,6 +521,10 @@ mod conservation;
 #[cfg(test)]
 #[path = "snoop_silence_tests.rs"]
 mod silences;
+
+#[cfg(test)]
+#[path = "snoop_hostile_tests.rs"]
+mod hostile;
 
 #[cfg(test)]
 #[path = "snoop_properties.rs"]

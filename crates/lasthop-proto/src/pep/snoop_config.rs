@@ -3,6 +3,7 @@
 pub use super::hop_window::HopControl;
 use crate::packet::Priority;
 use crate::scheme::{LocalDetection, TcpAwareness};
+use crate::tcp::config::Switch;
 use crate::time::Duration;
 
 /// Where local retransmissions go among the packets that wait for the wireless hop.
@@ -48,6 +49,9 @@ pub struct SnoopConfig {
     pub max_local_retries: u32,
     /// When a connection's losses begin to be repaired.
     pub begin: Begin,
+    /// Whether losses while the queue in front of the hop is nearly full are left to the sender as well, so that it slows down. It says
+    /// nothing with flow control, which keeps the queue short; nor without SACK blocks.
+    pub tells_congestion: Switch,
     /// Flow control on the hop; none in \[a\], whose windows were smaller than the base station's queue.
     pub hop: Option<HopControl>,
 }
@@ -70,6 +74,7 @@ impl SnoopConfig {
             timer_max: Duration::from_secs(3),
             max_local_retries: 10,
             begin: Begin::AtOnce,
+            tells_congestion: Switch::Off,
             hop: None,
         }
     }
@@ -89,13 +94,18 @@ impl SnoopConfig {
     /// today would fill the queue in front of the hop. Repairs wait behind what is queued there: nothing that leaves a gateway
     /// overtakes what is in a queue of the kernel's.
     pub const fn gateway() -> Self {
-        Self { priority: RepairPriority::Normal, hop: Some(HopControl::DEFAULT), ..Self::modern() }
+        Self {
+            priority: RepairPriority::Normal,
+            tells_congestion: Switch::On,
+            hop: Some(HopControl::DEFAULT),
+            ..Self::modern()
+        }
     }
 
     /// What the gateway does beneath its own relay's connections over the hop: [`SnoopConfig::gateway`] after a silence, without flow control. As long as anything comes back, that relay's
     /// BBR with RACK repairs as fast, and waits for no acknowledgment that is kept from it.
     pub const fn beneath_relay() -> Self {
-        Self { begin: Begin::AfterSilence, hop: None, ..Self::gateway() }
+        Self { begin: Begin::AfterSilence, tells_congestion: Switch::Off, hop: None, ..Self::gateway() }
     }
 
     /// Flow control on the hop, where it is possible: without TCP's acknowledgments in hand there is nothing to control.

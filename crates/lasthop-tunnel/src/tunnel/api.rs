@@ -129,6 +129,13 @@ pub enum Event {
         /// Who.
         peer: PeerId,
     },
+    /// Somebody calls who is no peer, or who means another end; told of one in ten seconds.
+    Refused {
+        /// From where.
+        address: SocketAddr,
+        /// The caller's public key; none where the call was made for another public key than this end's.
+        key: Option<PublicKey>,
+    },
     /// The peer speaks another version only.
     Version {
         /// Who.

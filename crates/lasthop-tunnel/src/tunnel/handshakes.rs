@@ -2,18 +2,22 @@
 
 use std::net::SocketAddr;
 
-use lasthop_proto::time::Instant;
+use lasthop_proto::time::{Duration, Instant};
 
 use super::{Arrival, Drop, Event, PeerId, Purpose, Start, Tunnel};
 use crate::hello::{Hello, Status, VERSION};
+use crate::keys::PublicKey;
 use crate::load::Admission;
 use crate::noise::{Initiator, Responder};
-use crate::peer::{Attempt, Freshness, RETRY, jitter};
+use crate::peer::{Attempt, Freshness, jitter, patience};
 use crate::session::{Agreement, Role, Session};
 use crate::wire::{COOKIE, INITIATION, Index, NOISE_1, NOISE_2, RESPONSE, begin_initiation, begin_response};
 
 /// Units of a timestamp: 2^24 ns, about 17 ms, so that it says little of the machine's clock.
 const TIMESTAMP_BITS: u32 = 24;
+
+/// Least time between two events about callers who are refused.
+const CALLER_GAP: Duration = Duration::from_secs(10);
 
 impl Tunnel {
     /// An index that no session has.
@@ -29,12 +33,12 @@ impl Tunnel {
         let index = self.draw_index();
         let (ephemeral, jitter) = (self.shared.entropy.bytes(), jitter(&mut self.shared.entropy));
         let Some(peer) = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
-        let retry_at = now + RETRY + jitter;
+        let (first_at, tries) = peer.attempt.as_ref().map_or((now, 0), |before| (before.first_at, before.tries + 1));
+        let retry_at = now + patience(tries) + jitter;
         if let Some(before) = &mut peer.attempt {
             before.retry_at = retry_at;
         }
         let Some(index) = index else { return };
-        let (first_at, tries) = peer.attempt.as_ref().map_or((now, 0), |before| (before.first_at, before.tries + 1));
         // Whoever has no address is waited for.
         let Some(to) = peer.destination(tries) else { return };
         let Ok(mut state) = Initiator::new(&self.own, &peer.key, &peer.shared_key, ephemeral) else { return };
@@ -84,7 +88,23 @@ impl Tunnel {
     }
 
     pub(super) fn take_initiation(&mut self, now: Instant, from: SocketAddr, sender: Index, message: &[u8]) -> Arrival {
-        self.answer(now, from, sender, message).map_or_else(Arrival::Dropped, |()| Arrival::Taken)
+        match self.answer(now, from, sender, message) {
+            Ok(()) => Arrival::Taken,
+            Err(reason) => {
+                if reason == Drop::Mac {
+                    self.tell_of_caller(now, from, None);
+                }
+                Arrival::Dropped(reason)
+            }
+        }
+    }
+
+    /// Tells the driver of a caller who is refused, now and then: a flood of them fills no log.
+    fn tell_of_caller(&mut self, now: Instant, address: SocketAddr, key: Option<PublicKey>) {
+        if self.told_of_caller.is_none_or(|told| now.since(told) >= CALLER_GAP) {
+            self.told_of_caller = Some(now);
+            self.shared.tell(Event::Refused { address, key });
+        }
     }
 
     fn answer(&mut self, now: Instant, from: SocketAddr, sender: Index, message: &[u8]) -> Result<(), Drop> {
@@ -92,7 +112,10 @@ impl Tunnel {
         self.admit(now, from, sender, message)?;
         let ephemeral = self.shared.entropy.bytes();
         let (responder, key, hello) = Responder::read(&self.own, ephemeral, noise).map_err(|_| Drop::Damaged)?;
-        let id = *self.by_key.get(&key).ok_or(Drop::Stranger)?;
+        let Some(&id) = self.by_key.get(&key) else {
+            self.tell_of_caller(now, from, Some(key));
+            return Err(Drop::Stranger);
+        };
         let hello = Hello::decode(&hello).ok_or(Drop::Unknown)?;
         let local = self.draw_index().ok_or(Drop::Load)?;
         let peer = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut).ok_or(Drop::Stranger)?;

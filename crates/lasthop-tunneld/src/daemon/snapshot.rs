@@ -1,7 +1,7 @@
 //! What a worker has done, as it tells its supervisor.
 
 use lasthop_daemon::ab::{ArmReport, Difference, Gain};
-use lasthop_proto::time::Instant;
+use lasthop_proto::time::{Duration, Instant};
 use lasthop_tunnel::Drop;
 use serde::{Deserialize, Serialize};
 
@@ -70,7 +70,8 @@ pub struct PeerSnapshot {
     pub rate: u64,
     /// Whether it finds them.
     pub finds_rate: bool,
-    /// What is done against losses: "silent", "repairing", "congested" or "breaker".
+    /// What is done against losses: "silent", "repairing", "congested" or "breaker"; "idle" where nothing came from it for so long that
+    /// what was measured says nothing of the path now.
     pub state: String,
     /// The hop's round trip, where it is known.
     pub rtt_seconds: Option<f64>,
@@ -189,6 +190,15 @@ impl Snapshot {
     }
 }
 
+/// After so long without a datagram from a peer its path is not known any more: an end with a keep-alive speaks more often.
+const IDLE: Duration = Duration::from_secs(15);
+
+/// What is done against losses, as far as what was heard last tells.
+fn state(link: &Link, hearing: Hearing, now: Instant) -> &'static str {
+    let is_idle = hearing.last.is_none_or(|last| now.since(last) >= IDLE) && !hearing.unanswered;
+    if is_idle { "idle" } else { link.hop.state(now).name() }
+}
+
 impl PeerSnapshot {
     fn of(link: &mut Link, hearing: Hearing, in_front: u16, now: Instant) -> Self {
         let (counters, hop) = (link.counters, link.hop_counters());
@@ -203,10 +213,10 @@ impl PeerSnapshot {
             mtu: link.mtu(now).saturating_sub(in_front),
             rate: link.hop.rate(),
             finds_rate: link.plan.rate.is_none(),
-            state: link.hop.state(now).name().to_owned(),
+            state: state(link, hearing, now).to_owned(),
             rtt_seconds: (link.up && counters.frames.packets > 0).then(|| seconds(link.hop.round_trip().as_nanos())),
             loss: link.hop.loss() as f64 / 1e6,
-            waiting: link.hop.sizes().waiting,
+            waiting: link.waiting(),
             sent: counters.sent.into(),
             received: counters.received.into(),
             frames: counters.frames.into(),

@@ -18,6 +18,8 @@ pub struct TunnelArgs {
 pub enum TunnelCommand {
     /// Make a key, as `wg genkey` does
     Keygen(TunnelKeygenArgs),
+    /// Print the public key of a private one, as `wg pubkey` does
+    Pubkey(TunnelPubkeyArgs),
     /// Say what this machine lacks for a configuration
     Check(TunnelCheckArgs),
     /// Run the tunnel in the foreground
@@ -42,6 +44,15 @@ pub struct TunnelReplayArgs {
     /// Recording
     #[arg(value_name = "FILE.pcapng")]
     pub file: PathBuf,
+    #[command(flatten)]
+    pub json: JsonArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct TunnelPubkeyArgs {
+    /// File with the private key [default: standard input]
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
     #[command(flatten)]
     pub json: JsonArgs,
 }

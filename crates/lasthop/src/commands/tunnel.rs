@@ -4,7 +4,7 @@ pub mod secrets;
 mod words;
 
 use std::fs::File;
-use std::io::{Write, stdin, stdout};
+use std::io::{Read, Write, stdin, stdout};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
@@ -24,8 +24,8 @@ use lasthop_tunneld::recording::replay::Comparison;
 use serde_json::json;
 
 use crate::cli::{
-    TunnelArgs, TunnelCheckArgs, TunnelCleanArgs, TunnelCommand, TunnelKeygenArgs, TunnelReplayArgs, TunnelReportArgs,
-    TunnelRunArgs, TunnelSocketArgs, TunnelStatusArgs,
+    TunnelArgs, TunnelCheckArgs, TunnelCleanArgs, TunnelCommand, TunnelKeygenArgs, TunnelPubkeyArgs, TunnelReplayArgs,
+    TunnelReportArgs, TunnelRunArgs, TunnelSocketArgs, TunnelStatusArgs,
 };
 use crate::commands::answers;
 use crate::commands::recorded::{record_to, verdict, worker_program};
@@ -36,9 +36,13 @@ use crate::terminal::{fold, width};
 /// Who records, in messages.
 const WHO: &str = "the tunnel";
 
+/// Bytes of standard input that are read for a key, which has 44.
+const MOST_KEY: u64 = 4_096;
+
 pub fn execute(args: &TunnelArgs) -> Result<(), Error> {
     match &args.command {
         TunnelCommand::Keygen(args) => keygen(args),
+        TunnelCommand::Pubkey(args) => pubkey(args),
         TunnelCommand::Check(args) => check(args),
         TunnelCommand::Run(args) => run(args),
         TunnelCommand::Status(args) => status(args),
@@ -88,6 +92,25 @@ fn keygen(args: &TunnelKeygenArgs) -> Result<(), Error> {
         (Some(_), None) => {}
     }
     Ok(())
+}
+
+fn pubkey(args: &TunnelPubkeyArgs) -> Result<(), Error> {
+    let key = match &args.file {
+        Some(file) => {
+            let text = lasthop_tunneld::secrets::read(file).map_err(Error::PrivateKey)?;
+            PrivateKey::from_base64(&text).map_err(|error| format!("{}: {error}", file.display()))
+        }
+        None => {
+            let mut text = String::new();
+            stdin().lock().take(MOST_KEY).read_to_string(&mut text)?;
+            PrivateKey::from_base64(&text).map_err(|error| format!("standard input: {error}"))
+        }
+    };
+    let public = key.map_err(Error::PrivateKey)?.public().to_string();
+    if args.json.json {
+        return print_json(&json!({ "public_key": public }));
+    }
+    Ok(writeln!(stdout().lock(), "{public}")?)
 }
 
 fn check(args: &TunnelCheckArgs) -> Result<(), Error> {

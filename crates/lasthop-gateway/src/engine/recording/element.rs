@@ -18,7 +18,7 @@ use super::player::{Player, list, segment};
 use super::{Call, Headers, Judgement, Step};
 use crate::configuration::Gateway;
 use crate::engine::Condition;
-use crate::engine::flow::{Flow, has_foreign_options};
+use crate::engine::flow::{Flow, has_unread_options};
 use crate::engine::rules::{Mode, Predicate};
 use crate::settings;
 
@@ -114,7 +114,7 @@ impl Element {
         if flow.port_of(from) != port {
             return Err("it comes from the wrong side, which no simulator's packet does");
         }
-        if !syn && has_foreign_options(bytes, view) {
+        if !syn && has_unread_options(bytes, view) {
             return Err("it has TCP options that no simulator's packet has");
         }
         if view.payload_len as u32 > flow.segment_size(view, size, self.mtu[usize::from(port.0 & 1) ^ 1]) {

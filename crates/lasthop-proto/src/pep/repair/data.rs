@@ -3,7 +3,7 @@
 use super::super::cache::{Cached, Origin, Overlap, Whereabouts};
 use super::super::snoop_config::SnoopConfig;
 use super::timestamps::copy_of;
-use super::{Outbox, Passage, Repair};
+use super::{Outbox, Passage, Repair, Sizes};
 use crate::event::Event;
 use crate::node::{Port, Why};
 use crate::packet::{Cause, Packet, Payload, Priority, Segment};
@@ -61,6 +61,12 @@ impl<P: Payload> Repair<P> {
         out: &mut Outbox<P>,
     ) -> DataVerdict {
         let (seq, end) = (segment.seq, segment.seq + packet.seq_len());
+        self.large = self.large.filter(|large| end.le(large.0) || seq.ge(large.1));
+        if self.sizes.are_exceeded_by(packet.len) {
+            // Whether it arrives all the same will be seen.
+            self.large.get_or_insert((seq, end));
+            return self.pass_by(segment, end, out);
+        }
         if seq.ge(self.high) {
             self.high = end;
             // A one-byte probe of a closed window is not worth keeping: it would stand in the way of the real data.
@@ -90,6 +96,7 @@ impl<P: Payload> Repair<P> {
         for index in first..first + count {
             self.cache.set_resent(index);
             if let Some(old) = self.cache.get_mut(index) {
+                self.sizes.is_cut(old.len, old.local);
                 old.unproven = old.unproven.saturating_add(1);
                 self.order.leave(&mut old.sendings, Priority::Normal);
                 (old.last_sent, old.again_sent, old.local, old.by_timer) = (now, now, 0, 0);
@@ -108,6 +115,19 @@ impl<P: Payload> Repair<P> {
         self.disown(first, count, out);
         self.copies.by_sender(end);
         DataVerdict::Forward
+    }
+
+    /// News that packets are too large for the hop, once: from where on the connection begins anew, since what is kept of it must not
+    /// go again, and what is known of sizes and of the window's edge goes on.
+    pub fn take_size_news(&mut self) -> Option<(Seq, Sizes, Option<Seq>)> {
+        let sizes = self.sizes.take_news()?;
+        Some((self.high, sizes, self.edge()))
+    }
+
+    /// Goes on with what was known before it began anew.
+    pub fn keep_sizes(&mut self, sizes: Sizes, edge: Option<Seq>) {
+        self.sizes = sizes;
+        self.tell_edge(edge);
     }
 
     /// Packets of which somebody has sent another version: which is right only the ends can tell. What was held of them goes as it

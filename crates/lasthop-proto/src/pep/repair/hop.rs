@@ -324,6 +324,11 @@ impl<P: Payload> Repair<P> {
         self.hop.as_ref().map(|hop| hop.edge.map_or(edge, |told| told.max(edge)))
     }
 
+    /// The right edge that the sender was told.
+    pub(super) fn edge(&self) -> Option<Seq> {
+        self.hop.as_ref().and_then(|hop| hop.edge)
+    }
+
     /// The sender knows this right edge: it does not move left.
     pub fn tell_edge(&mut self, edge: Option<Seq>) {
         if let Some(hop) = &mut self.hop {

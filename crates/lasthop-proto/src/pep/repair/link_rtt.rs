@@ -17,6 +17,9 @@ const LONGEST_SPACING: Duration = Duration::from_millis(16);
 const STEADY: u32 = 48;
 const MOST_DOUBLINGS: u32 = 6;
 
+/// Samples after which a third of the longest round trip is left, where none is as long.
+const MEMORY: u64 = 1 << 14;
+
 /// Smoothed round trip of the wireless hop (the estimator of RFC 6298 §2, in nanoseconds).
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct LinkRtt {
@@ -24,6 +27,8 @@ pub(super) struct LinkRtt {
     dev: u64,
     /// The shortest seen.
     least: u64,
+    /// The longest of late.
+    most: u64,
     /// The newest, until somebody has asked for it.
     latest: Option<Duration>,
     /// What the handshake took; nothing where that is not known.
@@ -34,6 +39,7 @@ impl LinkRtt {
     pub fn sample(&mut self, rtt: Duration) {
         self.latest = Some(rtt);
         let rtt = rtt.as_nanos();
+        self.most = rtt.max(self.most - self.most / MEMORY);
         self.least = if self.srtt.is_some() { self.least.min(rtt) } else { rtt };
         match self.srtt {
             None => (self.srtt, self.dev) = (Some(rtt), rtt / 2),
@@ -87,6 +93,13 @@ impl LinkRtt {
     /// How long packets wait in the queue in front of the hop.
     pub fn queue(&self) -> Duration {
         Duration::from_nanos(self.srtt.unwrap_or(0).saturating_sub(self.least))
+    }
+
+    /// Whether packets wait in a queue that is nearly as long as it was at most, so that what is lost may have found no room in it.
+    pub fn is_nearly_full(&self) -> bool {
+        let (queue, longest) =
+            (self.srtt.unwrap_or(0).saturating_sub(self.least), self.most.saturating_sub(self.least));
+        longest > self.least && queue >= longest / 4 * 3
     }
 
     /// Whether an acknowledgment comes sooner after a sending than the hop can have brought it.

@@ -84,6 +84,7 @@ impl<P: Payload> Repair<P> {
             return 0;
         }
         if before == Whereabouts::OnHop {
+            self.sizes.arrived(packet.len, packet.last_sent);
             self.order.arrive(packet, is_too_soon(&self.rtt, now, packet));
             if !packet.sent_again() {
                 self.rtt.first_sample(now.since(packet.last_sent));

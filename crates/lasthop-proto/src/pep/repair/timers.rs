@@ -4,12 +4,22 @@ use super::hop::Hop;
 use super::link_rtt::FLOOR;
 use super::{AWAKE, LEAST_REPAIRS, Masks, Outbox, Repair};
 use crate::packet::Payload;
+use crate::pep::cache::Whereabouts;
 use crate::pep::snoop_config::SnoopConfig;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
+
+/// How long a silence rests that has no more bets.
+const FIRST_REST: Duration = Duration::from_millis(200);
+const LONGEST_REST: Duration = Duration::from_secs(8);
 
 impl<P: Payload> Repair<P> {
     /// When something is to be resent.
     pub fn deadline(&self, config: &SnoopConfig) -> Option<Instant> {
+        self.due(config).map(|due| due.max(self.rest.1))
+    }
+
+    /// The same, were there no rest in a silence.
+    fn due(&self, config: &SnoopConfig) -> Option<Instant> {
         if let Some(owed) = self.owed {
             return Some(owed.since);
         }
@@ -19,10 +29,37 @@ impl<P: Payload> Repair<P> {
         Some([self.pace, self.late, next, paced].into_iter().flatten().fold(timer, Instant::min))
     }
 
+    /// Whether what is due is a bet beyond those that each silence has.
+    pub fn bets_more_than(&self, free: u32) -> bool {
+        self.owed.is_none() && self.bets >= free
+    }
+
+    /// When the mobile host was last heard.
+    pub fn spoke(&self) -> Instant {
+        self.spoke
+    }
+
+    /// So many bets were made; how many there were before in this silence.
+    pub fn count_bets(&mut self, bets: u32) -> u32 {
+        let before = self.bets;
+        self.bets = self.bets.saturating_add(bets);
+        before
+    }
+
+    /// No bet may be made now: it is asked again after a while, each time after twice as long.
+    pub fn rest(&mut self, now: Instant) {
+        let pause = self.rest.0.saturating_mul(2).max(FIRST_REST).min(LONGEST_REST);
+        self.rest = (pause, now + pause);
+    }
+
     /// When the oldest packet is to be resent, though nothing has arrived.
     pub(super) fn timer(&self, config: &SnoopConfig) -> Option<Instant> {
         let front = self.cache.front()?;
         if self.last_ack.is_none() || self.window_closed() || front.by_timer >= config.max_local_retries {
+            return None;
+        }
+        if self.sizes.are_limited() && front.whereabouts == Whereabouts::Arrived {
+            // What is missing in front of it is too large, and the sender's.
             return None;
         }
         // Progress shows that the hop works through its queue, so that the timer starts again. But where nothing tells what else

@@ -7,6 +7,7 @@
 use alloc::vec::Vec;
 
 use super::Owner;
+use super::bets::{AllBets, FREE, OwnersBets};
 use crate::pep::repair::News;
 use crate::tcp::min_rtt::MinRtt;
 use crate::time::{Duration, Instant};
@@ -41,11 +42,13 @@ struct Told {
     /// The longest time of a round trip, and when it was told.
     longest: (Duration, Instant),
     least: MinRtt,
+    bets: OwnersBets,
 }
 
 impl Told {
     fn hear(&mut self, now: Instant, News { took, least }: News) {
         self.last = now;
+        self.bets.hear();
         if let Some(least) = least {
             self.least.update(now, least);
         }
@@ -63,7 +66,12 @@ impl Told {
 
 /// By owner; in the first place those of nobody known, who share the hop as well. Nothing before one has told how long the hop takes.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Neighbours(Vec<Option<Told>>);
+pub(super) struct Neighbours {
+    owners: Vec<Option<Told>>,
+    /// Bets of owners of whom nothing was heard yet, together.
+    unheard: OwnersBets,
+    bets: AllBets,
+}
 
 impl Neighbours {
     fn place(owner: Option<Owner>) -> usize {
@@ -72,19 +80,47 @@ impl Neighbours {
 
     /// Something of that owner's has arrived.
     pub fn hear(&mut self, owner: Option<Owner>, now: Instant, news: News) {
+        self.bets.hear(now);
         let place = Self::place(owner);
-        if self.0.len() <= place {
-            self.0.resize(place + 1, None);
+        if self.owners.len() <= place {
+            self.owners.resize(place + 1, None);
         }
-        let told = &mut self.0[place];
+        let told = &mut self.owners[place];
         if told.is_some() || news.took.is_some() {
             told.get_or_insert_default().hear(now, news);
         }
     }
 
+    /// Whether a connection of that owner, which was heard last at `heard`, may bet once more: nobody else has heard since, or there are bets
+    /// left.
+    pub fn may_bet(&mut self, owner: Option<Owner>, now: Instant, heard: Instant) -> bool {
+        if self.bets.heard <= heard {
+            return true;
+        }
+        let place = Self::place(owner);
+        let has_any = match self.owners.get_mut(place).and_then(Option::as_mut) {
+            Some(told) => told.bets.has_any(now, told.last),
+            None => self.unheard.has_any(now, heard),
+        };
+        has_any && self.bets.has_any()
+    }
+
+    /// A connection of that owner, which had been heard last at `heard`, made so many bets, `before` in the same silence.
+    pub fn pay(&mut self, owner: Option<Owner>, heard: Instant, before: u32, bets: u32) {
+        let counted = before.saturating_add(bets).saturating_sub(FREE.max(before));
+        if self.bets.heard <= heard || counted == 0 {
+            return;
+        }
+        match self.owners.get_mut(Self::place(owner)).and_then(Option::as_mut) {
+            Some(told) => told.bets.pay(counted),
+            None => self.unheard.pay(counted),
+        }
+        self.bets.pay(counted);
+    }
+
     /// What was heard of that owner's connections.
     pub fn of(&self, owner: Option<Owner>) -> Option<Heard> {
-        self.0.get(Self::place(owner))?.as_ref().map(Told::heard)
+        self.owners.get(Self::place(owner))?.as_ref().map(Told::heard)
     }
 }
 

@@ -75,7 +75,7 @@ pub fn status(answer: &Value, before: Option<&Value>) -> String {
             }
             continue;
         }
-        for detail in [losses(rule), round_trips(rule), gain(rule)] {
+        for detail in [losses(rule), round_trips(rule), gain(rule)].into_iter().chain(guarded(rule)) {
             line(format!("  {detail}"));
         }
     }
@@ -154,6 +154,17 @@ fn splits(rule: &Value) -> bool {
     word(rule, "/mode") == "split"
 }
 
+/// What passes without treatment, since an option protects it.
+fn guarded(rule: &Value) -> Option<String> {
+    let packets = number(rule, "/packets_guarded");
+    (packets > 0.0).then(|| {
+        format!(
+            "{packets} packets passed untreated: a TCP option protects them (TCP-MD5, TCP-AO); {} with such an option now",
+            counted(rule, "/flows_guarded", "connection")
+        )
+    })
+}
+
 fn losses(rule: &Value) -> String {
     let [hop, wired, suppressed] =
         ["/wireless_losses", "/wired_losses", "/dup_acks_suppressed"].map(|key| number(rule, key));
@@ -199,8 +210,8 @@ fn relay(answer: &Value) -> Option<String> {
     );
     for (key, what) in [
         ("/refused", "could not be opened on the far side"),
-        ("/aborted", "did not end well"),
-        ("/passed", "passed unsplit for want of room"),
+        ("/aborted", "ended by a reset or a timeout"),
+        ("/passed", "passed unsplit (no room for them, or an option that only the called end can answer)"),
     ] {
         if let times @ 1.. = number(relay, key) as u64 {
             let _ = write!(text, "; {times} {what}");

@@ -85,6 +85,10 @@ fn state(peer: &Value) -> String {
             let sends = rate(number(peer, "/rate"));
             let goes = if peer.pointer("/unanswered").and_then(Value::as_bool) == Some(true) {
                 format!("nothing heard for {}", span(number(peer, "/heard_seconds")))
+            } else if word(peer, "/state") == "idle" {
+                let heard =
+                    at(peer, "/heard_seconds").map_or("never".to_owned(), |heard| format!("{} ago", span(heard)));
+                format!("idle, last heard {heard}: whether it can be reached now is not known")
             } else {
                 format!("{:.1} % lost, {}", number(peer, "/loss") * 100.0, word(peer, "/state"))
             };
@@ -271,6 +275,16 @@ mod tests {
             "rate": 9_500_000, "state": "silent", "mtu": 1442, "heard_seconds": 12.3, "unanswered": true,
         }] });
         let line = "shore: at 192.0.2.7:51900 for 1 min, 30.5 ms, 9.5 Mbit/s, nothing heard for 12 s, MTU 1442\n";
+        assert!(status(&answer, None).ends_with(line), "{}", status(&answer, None));
+    }
+
+    #[test]
+    fn of_an_idle_peer_the_last_contact_is_said_and_no_rate_of_loss() {
+        let answer = json!({ "peers": [{
+            "name": "shore", "up_seconds": 60.0, "address": "192.0.2.7:51900", "rtt_seconds": 0.0305, "loss": 0.0,
+            "rate": 9_500_000, "state": "idle", "mtu": 1442, "heard_seconds": 42.0, "unanswered": false,
+        }] });
+        let line = "9.5 Mbit/s, idle, last heard 42 s ago: whether it can be reached now is not known, MTU 1442\n";
         assert!(status(&answer, None).ends_with(line), "{}", status(&answer, None));
     }
 }

@@ -1,0 +1,135 @@
+//! Ends that restart, callers whose keys are wrong, and a peer that knows the keys and sends anything.
+
+use super::*;
+
+/// Packets from end 0, one in 20 ms for so long; when each was offered, by its number.
+fn offer_for(world: &mut World, millis: u64, offered: &mut Vec<Instant>) {
+    for _ in 0..millis / 20 {
+        offered.push(world.now);
+        world.offer(0, packet(0, GRE, offered.len() as u32 - 1, 500));
+        world.run(20);
+    }
+}
+
+/// End 1 is away for 1 s, by order or since it was killed, and knows nothing of the session when it is back: it is called soon, and gets
+/// nothing that is out of date.
+#[test]
+fn an_end_that_restarts_is_back_within_two_seconds_and_gets_nothing_old() {
+    for is_told in [true, false] {
+        let (mut world, mut offered) = (World::new(0), Vec::new());
+        offer_for(&mut world, 2_000, &mut offered);
+        if is_told {
+            world.ends[1].close(world.now);
+            world.pump();
+            world.run(15);
+        }
+        world.loss = 1_000_000;
+        offer_for(&mut world, 1_000, &mut offered);
+        world.ends[1] = Engine::new(&plan(1), [99; 32], world.now, None).unwrap();
+        world.got[1].clear();
+        world.loss = 0;
+        let back = world.now;
+        while world.got[1].is_empty() && world.now.since(back) < Duration::from_secs(20) {
+            offer_for(&mut world, 20, &mut offered);
+        }
+        let gap = world.now.since(back);
+        assert!(gap <= Duration::from_millis(2_000), "{is_told}: {gap:?}");
+        let first = numbers(&world.got[1])[0];
+        let age = world.now.since(offered[first as usize]);
+        assert!(age <= Duration::from_millis(1_100), "{is_told}: {age:?}");
+        world.got[1].clear();
+        offer_for(&mut world, 1_000, &mut offered);
+        world.run(500);
+        let last = offered.len() as u32 - 1;
+        assert!(numbers(&world.got[1]).ends_with(&[last - 2, last - 1, last]), "all goes on");
+    }
+}
+
+/// An outage of the path is none of the session: it goes on with what was under way.
+#[test]
+fn a_session_goes_on_after_an_outage() {
+    let (mut world, mut offered) = (World::new(0), Vec::new());
+    offer_for(&mut world, 1_000, &mut offered);
+    let starts = world.link(0).counters.starts;
+    world.loss = 1_000_000;
+    offer_for(&mut world, 4_000, &mut offered);
+    world.loss = 0;
+    offer_for(&mut world, 3_000, &mut offered);
+    assert_eq!(world.link(0).counters.starts, starts);
+    let last = offered.len() as u32 - 1;
+    world.run(500);
+    assert_eq!(numbers(&world.got[1]).last(), Some(&last));
+}
+
+/// Who knows this end's key and is no peer, and who means another end.
+#[test]
+fn callers_who_are_refused_are_named_now_and_then() {
+    use lasthop_tunnel::{Credentials, PeerConfig, Tunnel, TunnelConfig};
+    let own = PrivateKey::generate(&mut Entropy::new([2; 32])).public();
+    let stranger = PrivateKey::generate(&mut Entropy::new([77; 32]));
+    let other = PrivateKey::generate(&mut Entropy::new([78; 32])).public();
+    for (called, named) in [(own, Some(stranger.public())), (other, None)] {
+        let now = Instant::from_nanos(1_000 * MS);
+        let mut end = Engine::new(&plan(1), [9; 32], now, None).unwrap();
+        let (carrier, link_mtu) = plan(0).carrier();
+        let credentials = Credentials::Key(PrivateKey::from_base64(&stranger.to_base64()).unwrap());
+        let config = TunnelConfig { credentials, capabilities: ALL, carrier, link_mtu };
+        let mut caller = Tunnel::new(config, [5; 32], now);
+        let peer = PeerConfig {
+            key: called,
+            preshared: Default::default(),
+            endpoint: Some(address(1)),
+            allowed: Vec::new(),
+            keepalive: Some(Duration::from_secs(1)),
+        };
+        caller.add_peer(now, peer).unwrap();
+        caller.handle_deadline(now, now.as_nanos());
+        let call = caller.poll_transmit().unwrap();
+        let mut told = 0;
+        for millis in [0, 100, 9_900, 10_100] {
+            let mut bytes = call.bytes.clone();
+            let now = now + Duration::from_millis(millis);
+            end.tunnel.handle_datagram(now, address(0), &mut bytes);
+            while let Some(event) = end.tunnel.poll_event() {
+                let Event::Refused { address: from, key } = event else { panic!("{event:?}") };
+                assert_eq!((from, key), (address(0), named));
+                told += 1;
+            }
+        }
+        assert_eq!(told, 2, "one in ten seconds");
+    }
+}
+
+/// Frames that are sealed with the right keys, and hold anything: no panic, bounded memory, and true packets pass afterwards.
+#[test]
+fn a_peer_that_sends_anything_takes_bounded_memory() {
+    let mut world = World::new(0);
+    world.offer(0, packet(0, GRE, 0, 500));
+    world.run(500);
+    let mut number = world.link(0).next_number();
+    for _ in 0..30_000 {
+        let length = 1 + world.draw() as usize % 1_300;
+        let mut datagram = vec![0; HEADER + length + TAG];
+        for byte in &mut datagram[HEADER..HEADER + length] {
+            *byte = world.draw() as u8;
+        }
+        // Kinds of frames that there are, and others.
+        datagram[HEADER] = world.draw() as u8 % 16;
+        number += 1 + if world.draw() % 100 == 0 { world.draw() % 5_000 } else { 0 };
+        world.ends[0].tunnel.seal(world.now, PeerId(0), number, &mut datagram).unwrap();
+        world.ends[1].take_datagram(world.now, address(0), None, Ecn::NotEct, &mut datagram);
+        world.now += Duration::from_micros(200);
+    }
+    let link = world.ends[1].links_mut().next().unwrap();
+    let held = format!("{:?}", link.hop.sizes());
+    let largest = held.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse::<usize>().ok()).max();
+    assert!(largest <= Some(8_192), "{held}");
+    assert!(link.counters.foreign > 1_000, "{:?}", link.counters);
+    world.ends[0] = Engine::new(&plan(0), [55; 32], world.now, None).unwrap();
+    world.got[1].clear();
+    for number in 0..50 {
+        world.offer(0, packet(0, GRE, 100 + number, 500));
+        world.run(50);
+    }
+    assert!(numbers(&world.got[1]).ends_with(&[147, 148, 149]));
+}
