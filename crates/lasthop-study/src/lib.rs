@@ -41,4 +41,5 @@ pub mod series;
 pub mod stats;
 pub mod study;
 pub mod sweep;
+pub mod uploads;
 pub mod xylomenos_kokkinakis;

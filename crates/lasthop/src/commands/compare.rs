@@ -14,6 +14,7 @@ use lasthop_study::measures::links::{LinkRow, links, links_json};
 use lasthop_study::measures::queues::{self, Measured};
 use lasthop_study::measures::{Summary, find, summaries_json, summarise};
 use lasthop_study::replicate::{Cut, Task, run_in_rounds};
+use lasthop_study::uploads::beyond_repair;
 use serde_json::{Value, json};
 
 use crate::cli::CompareArgs;
@@ -83,6 +84,8 @@ struct Line {
     links: Vec<LinkRow>,
     /// Whether there is a relay, whose timeouts count.
     relay: bool,
+    /// Flows that repair at the base station does not help.
+    uploads: Vec<String>,
     /// What it rests on when no run has ended.
     cut: Option<Cut>,
 }
@@ -128,7 +131,8 @@ pub fn execute(args: &CompareArgs) -> Result<(), Error> {
             };
             let (summaries, flows, links) =
                 (summarise(network, measured), flows(network, measured), links(network, measured));
-            Line { meaning, runs: reports.len(), summaries, flows, links, relay: has_relay(network), cut }
+            let uploads = beyond_repair(network).into_iter().map(str::to_owned).collect();
+            Line { meaning, runs: reports.len(), summaries, flows, links, relay: has_relay(network), uploads, cut }
         })
         .collect();
     let most = lines.iter().map(|line| line.runs).max().unwrap_or(0);
@@ -284,6 +288,7 @@ fn remarks(scenario: &Scenario, lines: &[Line], network: &Network) -> Vec<String
     };
     let blind = own().map(|line| line.meaning.scheme).filter(|scheme| scheme.reads_tcp());
     remarks.extend(quic_remark(network, &blind.map(|scheme| scheme.name).collect::<Vec<_>>()));
+    remarks.extend(uploads_remark(lines));
     remarks.extend(queue_remarks(scenario, lines, network));
     let limit = scenario.limit().as_secs_f64();
     remarks.extend(share(UNFINISHED.0).map(|shares| {
@@ -295,6 +300,14 @@ fn remarks(scenario: &Scenario, lines: &[Line], network: &Network) -> Vec<String
         }),
     );
     remarks
+}
+
+/// Schemes that repair from copies, and the uploads of which they have none.
+fn uploads_remark(lines: &[Line]) -> Option<String> {
+    let lines: Vec<&Line> = lines.iter().filter(|line| !line.uploads.is_empty()).collect();
+    let flows = lines.first()?.uploads.join(", ");
+    let schemes: Vec<&str> = lines.iter().map(|line| line.meaning.scheme.name).collect();
+    Some(format!("{flows}: uploads over the hop, which {} does not repair", schemes.join(", ")))
 }
 
 /// What the queues of the links decided.
