@@ -53,6 +53,19 @@ pub struct Routes {
 }
 
 impl Routes {
+    /// Opens the socket for questions now rather than with the first: a process may give up the right to open one.
+    pub fn open() -> Self {
+        let mut routes = Self::default();
+        routes.connect();
+        routes
+    }
+
+    fn connect(&mut self) {
+        if self.socket.is_none() {
+            self.socket = Socket::open(None).inspect_err(|error| tracing::warn!(%error, "no routes are told")).ok();
+        }
+    }
+
     /// Where a packet goes.
     pub fn way(&mut self, now: Instant, packet: Packet) -> Way {
         if let Some((until, way)) = self.known.get(&packet)
@@ -75,9 +88,7 @@ impl Routes {
     }
 
     fn ask(&mut self, (from, source, destination): Packet, mark: u32) -> Option<Way> {
-        if self.socket.is_none() {
-            self.socket = Socket::open(None).inspect_err(|error| tracing::warn!(%error, "no routes are told")).ok();
-        }
+        self.connect();
         let (family, source, destination) = match (source, destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
                 (libc::AF_INET, source.octets().to_vec(), destination.octets().to_vec())

@@ -75,7 +75,7 @@ impl WayOut {
             TcpSockets::open().inspect_err(|error| tracing::debug!(%error, "the kernel has no sock_diag")).ok();
         Self {
             passage: Passage::default(),
-            routes: Routes::default(),
+            routes: Routes::open(),
             announcements,
             sockets,
             awaited: Vec::new(),

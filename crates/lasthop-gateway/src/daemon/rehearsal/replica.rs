@@ -29,6 +29,8 @@ impl ReplicaError {
     }
 }
 
+/// What is added to an interface's number for that of its far end: all numbers of the machine stay free.
+const PEERS: u64 = 1 << 20;
 /// Most interfaces that are copied.
 const MOST_LINKS: usize = 32;
 /// Settings of the kernel that decide about packets, below `/proc/sys/net`; `*` stands for each interface.
@@ -249,7 +251,7 @@ fn flag(family: Family) -> &'static str {
 fn make_pair(link: &Link, far: &str, host: &File) -> Result<(), String> {
     let Link { name, number, mtu, .. } = link;
     let peer = format!("lhp{number}");
-    ip(&format!("link add {name} index {number} mtu {mtu} type veth peer name {peer}"))?;
+    ip(&format!("link add name {name} index {number} mtu {mtu} type veth peer name {peer} index {}", number + PEERS))?;
     // By the thread's number: the kernel knows a namespace by any task in it.
     let (ready, told) = std::sync::mpsc::channel();
     let (done, wait) = std::sync::mpsc::channel::<()>();
