@@ -115,7 +115,7 @@ fn a_peer_that_sends_anything_takes_bounded_memory() {
         }
         // Kinds of frames that there are, and others.
         datagram[HEADER] = world.draw() as u8 % 16;
-        number += 1 + if world.draw() % 100 == 0 { world.draw() % 5_000 } else { 0 };
+        number += 1 + if world.draw().is_multiple_of(100) { world.draw() % 5_000 } else { 0 };
         world.ends[0].tunnel.seal(world.now, PeerId(0), number, &mut datagram).unwrap();
         world.ends[1].take_datagram(world.now, address(0), None, Ecn::NotEct, &mut datagram);
         world.now += Duration::from_micros(200);

@@ -158,7 +158,7 @@ impl SplitProxy {
                 "2: connections begin with cookies that no rule can tell; sysctl -w net.ipv4.tcp_syncookies=1";
             return Err(SplitError::Config { key: "net.ipv4.tcp_syncookies", problem: problem.into() });
         }
-        find_black_holes();
+        socket::find_black_holes();
         reserve_descriptors(config.max_connections)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| SplitError::system("epoll")(e.into()))?;
         let mut listeners = Vec::new();
@@ -501,20 +501,6 @@ fn room(config: &SplitConfig, listeners: &[Listener]) -> Room {
         // The kernel becomes choosy when half of it is in use.
         opening: backlog / 2,
         patience: Duration::from_secs((2 << retries) + 1),
-    }
-}
-
-/// Has the kernel find path-MTU black holes (RFC 4821) where it does not: the sender would have, if it does, and here the relay is
-/// the sender.
-fn find_black_holes() {
-    const PROBING: &str = "/proc/sys/net/ipv4/tcp_mtu_probing";
-    if std::fs::read_to_string(PROBING).is_ok_and(|text| text.trim() == "0") {
-        match std::fs::write(PROBING, "1") {
-            Ok(()) => tracing::info!("net.ipv4.tcp_mtu_probing set to 1: split connections find path-MTU black holes"),
-            Err(error) => {
-                warn!(%error, "cannot set net.ipv4.tcp_mtu_probing to 1: split connections stall in path-MTU black holes")
-            }
-        }
     }
 }
 

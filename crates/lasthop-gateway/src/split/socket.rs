@@ -138,3 +138,17 @@ pub(super) fn close(socket: Socket) {
     // Fails only where nothing is left to be delivered.
     let _ = socket.set_linger(None);
 }
+
+/// Has the kernel find path-MTU black holes (RFC 4821) where it does not: the sender would have, if it does, and here the relay is
+/// the sender.
+pub(super) fn find_black_holes() {
+    const PROBING: &str = "/proc/sys/net/ipv4/tcp_mtu_probing";
+    if std::fs::read_to_string(PROBING).is_ok_and(|text| text.trim() == "0") {
+        match std::fs::write(PROBING, "1") {
+            Ok(()) => tracing::info!("net.ipv4.tcp_mtu_probing set to 1: split connections find path-MTU black holes"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot set net.ipv4.tcp_mtu_probing to 1: split connections stall in path-MTU black holes")
+            }
+        }
+    }
+}

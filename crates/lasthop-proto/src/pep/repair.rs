@@ -259,43 +259,6 @@ impl<P: Payload> Repair<P> {
         }
     }
 
-    /// An acknowledgment from the mobile host.
-    pub fn on_ack(
-        &mut self,
-        now: Instant,
-        config: &SnoopConfig,
-        packet: &mut Packet<P>,
-        segment: &Segment,
-        out: &mut Outbox<P>,
-    ) -> AckVerdict {
-        let (ack, signals) = (segment.ack, Signals::of(packet, segment));
-        (self.bets, self.spoke, self.rest) = (0, now, (Duration::ZERO, Instant::ZERO));
-        if self.large.take_if(|(_, end)| end.le(ack)).is_some() {
-            self.sizes.lift();
-        }
-        let is_old = self.last_ack.is_some_and(|last_ack| ack.lt(last_ack));
-        let verdict = self.judge_ack(now, config, packet, segment, out);
-        if is_old {
-            return verdict;
-        }
-        if verdict == AckVerdict::Hold {
-            if signals == self.signals {
-                out.events.push_back((packet.flow, Event::DupAckSuppressed { ack }));
-                return AckVerdict::Hold;
-            }
-            hide_blocks(packet);
-        }
-        self.signals = signals;
-        if self
-            .answer
-            .as_ref()
-            .is_some_and(|answer| !answer.tcp().is_some_and(|tcp| Signals::of(answer, tcp).may_be_repeated(signals)))
-        {
-            self.answer = None;
-        }
-        if verdict == AckVerdict::Hold { AckVerdict::Forward } else { verdict }
-    }
-
     /// Takes an acknowledgment in, and says what to do with it if its signals are known.
     fn judge_ack(
         &mut self,

@@ -5,7 +5,12 @@
 //! bits, and an option may be sent once only. So a duplicate with other signals than the sender has seen passes, without its
 //! SACK blocks: it shows no hole then, and a SACK sender takes it for no duplicate (RFC 6675 §2).
 
+use super::masks::hide_blocks;
+use super::{AckVerdict, Outbox, Repair};
+use crate::event::Event;
 use crate::packet::{Flags, Packet, Payload, Segment};
+use crate::pep::snoop_config::SnoopConfig;
+use crate::time::{Duration, Instant};
 
 /// The flags that tell of congestion.
 const ECHO: Flags = Flags(Flags::ECE.0 | Flags::CWR.0 | Flags::AE.0);
@@ -28,5 +33,44 @@ impl Signals {
     /// taken for marks, and what an option asks for may have been done.
     pub fn may_be_repeated(self, now: Self) -> bool {
         self.options == 0 && self.echo == now.echo
+    }
+}
+
+impl<P: Payload> Repair<P> {
+    /// An acknowledgment from the mobile host.
+    pub fn on_ack(
+        &mut self,
+        now: Instant,
+        config: &SnoopConfig,
+        packet: &mut Packet<P>,
+        segment: &Segment,
+        out: &mut Outbox<P>,
+    ) -> AckVerdict {
+        let (ack, signals) = (segment.ack, Signals::of(packet, segment));
+        (self.bets, self.spoke, self.rest) = (0, now, (Duration::ZERO, Instant::ZERO));
+        if self.large.take_if(|(_, end)| end.le(ack)).is_some() {
+            self.sizes.lift();
+        }
+        let is_old = self.last_ack.is_some_and(|last_ack| ack.lt(last_ack));
+        let verdict = self.judge_ack(now, config, packet, segment, out);
+        if is_old {
+            return verdict;
+        }
+        if verdict == AckVerdict::Hold {
+            if signals == self.signals {
+                out.events.push_back((packet.flow, Event::DupAckSuppressed { ack }));
+                return AckVerdict::Hold;
+            }
+            hide_blocks(packet);
+        }
+        self.signals = signals;
+        if self
+            .answer
+            .as_ref()
+            .is_some_and(|answer| !answer.tcp().is_some_and(|tcp| Signals::of(answer, tcp).may_be_repeated(signals)))
+        {
+            self.answer = None;
+        }
+        if verdict == AckVerdict::Hold { AckVerdict::Forward } else { verdict }
     }
 }
