@@ -317,9 +317,9 @@ fn without_root_there_is_one_clear_line() {
     std::fs::set_permissions(bench.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     for (arguments, status) in [
         (&["lab", "tiny.toml"][..], 1),
-        (&["lab", "hold", "tiny.toml"], 1),
-        (&["lab", "clean"], 1),
-        (&["lab", "exec", "tiny.toml", "--", "true"], 125),
+        (&["lab", "hold", "tiny.toml"][..], 1),
+        (&["lab", "clean"][..], 1),
+        (&["lab", "exec", "tiny.toml", "--", "true"][..], 125),
     ] {
         let mut lasthop = Command::new(&command);
         lasthop.args(arguments).current_dir(bench.path());

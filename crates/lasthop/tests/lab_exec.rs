@@ -66,10 +66,10 @@ fn statuses_and_signals_of_the_command_are_passed_on() {
     bench.put("no-program", "text\n");
     for (command, status) in [
         (&["true"][..], 0),
-        (&["sh", "-c", "exit 7"], 7),
-        (&["sh", "-c", "kill -SEGV $$"], 128 + 11),
-        (&["/does/not/exist"], 127),
-        (&["./no-program"], 126),
+        (&["sh", "-c", "exit 7"][..], 7),
+        (&["sh", "-c", "kill -SEGV $$"][..], 128 + 11),
+        (&["/does/not/exist"][..], 127),
+        (&["./no-program"][..], 126),
     ] {
         let output = exec(&bench, &name, "--quiet", command);
         assert_eq!(output.status.code(), Some(status), "{command:?}: {}", message(&output));

@@ -276,7 +276,7 @@ fn align(rows: &[Vec<String>]) -> Vec<String> {
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or_default()).collect();
     let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| match column {
+        let cells = row.iter().zip(widths.iter().copied()).enumerate().map(|(column, (cell, width))| match column {
             0 | 1 => format!("{cell:width$}"),
             _ => format!("{cell:>width$}"),
         });
