@@ -9,13 +9,14 @@ use crate::document::{Data, quote};
 use crate::error::{Error, Problem};
 use crate::files::{BadTrace, Files};
 use crate::flow_names::FlowNames;
+use crate::netem;
 use crate::reader::{Reader, Standing, Value};
 use crate::script;
 use crate::units::Fraction;
 use crate::values::{Count, MeanBytes, Positive, Text, Whole, named, one_of};
 
 /// All models, as messages list them. A new one is a line here, and its process in [`lasthop_proto::channel`].
-static MODELS: [Model; 9] = [
+static MODELS: [Model; 12] = [
     NONE,
     Model::new("exponential", &["mean_bytes", "mean_bits", "frames"], |given| {
         Ok(ErrorSpec::Exponential { mean_bytes: given.mean_bytes()?, frames: given.frames()? })
@@ -54,6 +55,9 @@ static MODELS: [Model; 9] = [
     Model::new("replay", &["file", "frames"], |given| {
         Ok(ErrorSpec::Replay { trace: replay(given.reader, given.files)?, frames: given.frames()? })
     }),
+    Model::new("gemodel", netem::GEMODEL_KEYS, |given| netem::gemodel(given.reader)),
+    Model::new("state", netem::STATE_KEYS, |given| netem::state(given.reader)),
+    Model::new("random", netem::RANDOM_KEYS, |given| netem::random(given.reader)),
 ];
 
 const NONE: Model = Model::new("none", &[], |_| Ok(ErrorSpec::None));

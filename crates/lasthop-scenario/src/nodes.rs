@@ -11,6 +11,7 @@ use crate::error::{Error, Problem};
 use crate::files::Files;
 use crate::flow_names::FlowNames;
 use crate::impairments::{self, Around};
+use crate::netem;
 use crate::queue::{self, Sender};
 use crate::reader::{Reader, Value};
 use crate::tcp::{self, Base, TcpSpec};
@@ -187,6 +188,7 @@ pub(crate) fn links(
     // Which tree each node is in, while links join trees to larger ones.
     let mut tree: Vec<usize> = (0..nodes.len()).collect();
     for (name, reader) in root.named("links")? {
+        netem::refuse_words(&reader)?;
         let link = link(name, &reader, nodes, (flows, files), &mut channels)?;
         if later.has(&link) {
             links.push(link);

@@ -18,6 +18,7 @@ use crate::error::{Error, Place, Problem, Spot, did_you_mean};
 use crate::explain;
 use crate::files::{Files, Traces, read_limited};
 use crate::lab::LabSpec;
+use crate::measurement::{Alternative, Measurement};
 use crate::one_line::one_line;
 use crate::reader::{Context, Entry, Reader, Today};
 use crate::resolve::{self, FixedAt};
@@ -347,6 +348,22 @@ impl Scenario {
     /// The root seed, where none is asked for.
     pub fn seed(&self) -> u64 {
         self.spec.seed
+    }
+
+    /// What the measurement from which it was made says besides.
+    pub fn measurement(&self) -> Option<&Measurement> {
+        self.spec.measurement.as_ref()
+    }
+
+    /// The scenario with each other value that its measurement allows, one at a time, and what that value is called.
+    ///
+    /// # Errors
+    ///
+    /// When such a value is wrong.
+    pub fn alternatives(&self) -> Result<Vec<(String, Self)>, Error> {
+        let alternatives = self.measurement().map(|it| it.alternatives.as_slice()).unwrap_or_default();
+        let with = |it: &Alternative| Ok((it.name.clone(), self.with_overrides(&[(&it.key, &it.value)])?));
+        alternatives.iter().map(with).collect()
     }
 
     /// How the lab runs it, on real packets.

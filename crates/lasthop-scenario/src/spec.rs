@@ -9,6 +9,7 @@ use crate::files::Files;
 use crate::flow_names::FlowNames;
 use crate::flows::{self, Flow};
 use crate::lab::{self, LabSpec};
+use crate::measurement::{self, Measurement};
 use crate::mobility::{self, Mobility};
 use crate::nodes::{self, Link, Nodes};
 use crate::reader::Reader;
@@ -35,9 +36,10 @@ pub(crate) struct Spec {
     pub base_station: Option<Station>,
     pub elements: Vec<Element>,
     pub lab: LabSpec,
+    pub measurement: Option<Measurement>,
 }
 
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 18] = [
     "title",
     "description",
     "scheme",
@@ -55,6 +57,7 @@ const KEYS: [&str; 17] = [
     "base_station",
     "elements",
     "lab",
+    "measurement",
 ];
 
 /// Most runs of one scenario in one call.
@@ -100,6 +103,7 @@ pub(crate) fn read(root: &Reader<'_>, name: &str, files: &Files) -> Result<Spec,
     let base_station = stations::base_station(root, &nodes, &links, &names, &tcp)?;
     let elements = stations::elements(root, &nodes, &links, &tcp)?;
     let lab = lab::read(root, &nodes)?;
+    let measurement = measurement::read(root)?;
     Ok(Spec {
         title,
         description,
@@ -116,5 +120,6 @@ pub(crate) fn read(root: &Reader<'_>, name: &str, files: &Files) -> Result<Spec,
         base_station,
         elements,
         lab,
+        measurement,
     })
 }

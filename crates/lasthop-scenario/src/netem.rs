@@ -1,0 +1,138 @@
+//! netem's words (tc-netem(8)): where a key of a link or of an error model does the same, that key; elsewhere the nearest one, in a message.
+//!
+//! `docs/models/channel.md` has the table.
+
+use lasthop_proto::channel::{ErrorSpec, Frames};
+
+use crate::error::{Error, Problem};
+use crate::reader::Reader;
+use crate::units::Fraction;
+
+/// netem's words that are no keys of a link, and what to write instead.
+const LINK_WORDS: [(&str, &str); 8] = [
+    ("loss", "write errors = { model = \"random\", loss = \"1 %\" }, or model = \"gemodel\" or \"state\" with netem's parameters"),
+    ("duplicate", "write duplicates = \"1 %\""),
+    ("jitter", "write delay_variation = { model = \"jitter\", up_to = \"20 ms\", order = \"free\" }: netem's jitter J is uniform from delay - J to \
+        delay + J, so take J from delay and give 2 J as up_to"),
+    ("distribution", "write delay_variation = { model = \"normal\", mean = \"30 ms\", deviation = \"10 ms\", order = \"free\" } with mean taken from delay; \
+        pareto and paretonormal have no equivalent, the nearest is model = \"exponential\""),
+    ("reorder", "netem's reorder lets packets pass without delay; there is no equivalent. The nearest is delay_variation with order = \"free\""),
+    ("gap", "netem's reorder gap has no equivalent; the nearest is delay_variation with order = \"free\""),
+    ("corrupt", "netem's corrupt flips one bit, so that the receiver drops the packet: write errors = { model = \"random\", loss = \"1 %\" }"),
+    ("limit", "write queue = \"1000 packets\""),
+];
+
+/// Refuses netem's words among the keys of a link, and says what to write instead.
+pub(crate) fn refuse_words(link: &Reader<'_>) -> Result<(), Error> {
+    match LINK_WORDS.iter().find(|(word, _)| link.has(word)) {
+        Some((word, instead)) => {
+            Err(link.fail(word, Problem::Conflict(format!("a word of netem, not a key of a link; {instead}"))))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Keys of `model = "gemodel"`.
+pub(crate) const GEMODEL_KEYS: &[&str] = &["p", "r", "1-h", "1-k"];
+/// Keys of `model = "state"`.
+pub(crate) const STATE_KEYS: &[&str] = &["p13", "p31", "p32", "p23", "p14"];
+/// Keys of `model = "random"`.
+pub(crate) const RANDOM_KEYS: &[&str] = &["loss", "correlation"];
+
+/// `loss gemodel P R 1-H 1-K`: Gilbert and Elliott's model, in which loss is decided before the state changes, as here.
+pub(crate) fn gemodel(reader: &Reader<'_>) -> Result<ErrorSpec, Error> {
+    Ok(ErrorSpec::TwoStatePacket {
+        good_to_bad: reader.required::<Fraction>("p")?.get(),
+        bad_to_good: reader.required::<Fraction>("r")?.get(),
+        bad_loss: reader.or("1-h", Fraction::ONE, "default")?.get(),
+        good_loss: reader.or("1-k", Fraction::ZERO, "default")?.get(),
+        frames: Frames::All,
+    })
+}
+
+/// `loss state P13 P31 P32 P23 P14`: with its first two parameters it is a chain of two states.
+pub(crate) fn state(reader: &Reader<'_>) -> Result<ErrorSpec, Error> {
+    let good_to_bad = reader.required::<Fraction>("p13")?.get();
+    let bad_to_good = reader.required::<Fraction>("p31")?.get();
+    for key in ["p32", "p23", "p14"] {
+        if reader.or(key, Fraction::ZERO, "default")?.get() > 0.0 {
+            let nearest = match key {
+                "p14" => "isolated losses are model = \"two-state-packet\" with good_loss",
+                _ => "packets that get through in a burst are model = \"two-state-packet\" with bad_loss below 100 %",
+            };
+            let message = format!("netem's states beyond the first two have no equivalent; {nearest}");
+            return Err(reader.fail(key, Problem::Conflict(message)));
+        }
+    }
+    Ok(ErrorSpec::TwoStatePacket { good_to_bad, bad_to_good, good_loss: 0.0, bad_loss: 1.0, frames: Frames::All })
+}
+
+/// `loss random P`: each packet with one probability. What netem calls correlation has no equivalent.
+pub(crate) fn random(reader: &Reader<'_>) -> Result<ErrorSpec, Error> {
+    let loss = reader.required::<Fraction>("loss")?.get();
+    let correlation = reader.or("correlation", Fraction::ZERO, "default")?.get();
+    if correlation > 0.0 {
+        let (to_bad, to_good) = (loss * (1.0 - correlation), (1.0 - loss) * (1.0 - correlation));
+        let message = format!(
+            "netem's correlation has no equivalent (it changes the share of losses as well); the nearest with this loss is model = \"two-state-packet\", \
+             good_to_bad = {to_bad:.6}, bad_to_good = {to_good:.6}"
+        );
+        return Err(reader.fail("correlation", Problem::Conflict(message)));
+    }
+    Ok(ErrorSpec::Uniform { frame_loss: loss, frames: Frames::All })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Scenario;
+
+    fn with(link: &str) -> Result<Scenario, String> {
+        let text = format!(
+            "hosts = {{ a = {{}}, b = {{}} }}\n[links.l]\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbps\"\ndelay = \"1 ms\"\n{link}\n\
+             [flows.f]\nfrom = \"a\"\nto = \"b\"\nsize = 1\n"
+        );
+        Scenario::parse("x.toml", &text).map_err(|error| error.to_string())
+    }
+
+    /// tc-netem(8): P and R change the state, 1-H loses in the bad one, 1-K in the good one.
+    #[test]
+    fn netems_models_are_the_projects_own_under_other_names() {
+        for (netem, own) in [
+            (
+                "{ model = \"gemodel\", p = \"1 %\", r = \"10 %\", 1-h = \"70 %\", 1-k = \"0.1 %\" }",
+                "{ model = \"two-state-packet\", good_to_bad = \"1 %\", bad_to_good = \"10 %\", bad_loss = \"70 %\", good_loss = \"0.1 %\" }",
+            ),
+            (
+                "{ model = \"gemodel\", p = 0.01, r = 0.1 }",
+                "{ model = \"two-state-packet\", good_to_bad = 0.01, bad_to_good = 0.1 }",
+            ),
+            (
+                "{ model = \"state\", p13 = \"1 %\", p31 = \"10 %\" }",
+                "{ model = \"two-state-packet\", good_to_bad = \"1 %\", bad_to_good = \"10 %\" }",
+            ),
+            ("{ model = \"random\", loss = \"2 %\" }", "{ model = \"uniform\", frame_loss = \"2 %\" }"),
+        ] {
+            let [netem, own] = [netem, own].map(|errors| with(&format!("errors_down = {errors}")).unwrap());
+            assert!(netem == own, "{}", netem.explain());
+            // What is explained can be read again.
+            assert!(Scenario::parse("y.toml", &netem.to_toml()).unwrap() == netem);
+        }
+    }
+
+    #[test]
+    fn what_netem_has_alone_is_refused_with_what_comes_nearest() {
+        for (link, expected) in [
+            ("errors = { model = \"random\", loss = \"10 %\", correlation = \"25 %\" }", "good_to_bad = 0.075000, bad_to_good = 0.675000"),
+            ("errors = { model = \"state\", p13 = 0.1, p31 = 0.5, p32 = 0.1 }", "bad_loss below 100 %"),
+            ("errors = { model = \"gemodel\", p = 0.1 }", "errors.r: missing"),
+            ("loss = \"1 %\"", "model = \"gemodel\""),
+            ("duplicate = \"1 %\"", "duplicates = \"1 %\""),
+            ("reorder = \"25 %\"", "order = \"free\""),
+            ("jitter = \"5 ms\"", "2 J as up_to"),
+            ("distribution = \"pareto\"", "exponential"),
+        ] {
+            let said = with(link).unwrap_err();
+            assert!(said.starts_with("x.toml:") && said.contains(expected), "{said}");
+        }
+    }
+}
