@@ -89,6 +89,16 @@ impl Fit {
         Self { family, spec, parameters, free, log_likelihood, aic: 2.0 * f64::from(free) - 2.0 * log_likelihood }
     }
 
+    /// The model of a link that loses nothing.
+    pub(crate) fn none() -> Self {
+        Self::new(Family::None, ErrorSpec::None, Vec::new(), 0, 0.0)
+    }
+
+    /// A model that was not compared by likelihood.
+    pub(crate) fn untested(family: Family, spec: ErrorSpec, parameters: Vec<Parameter>) -> Self {
+        Self { family, spec, parameters, free: 0, log_likelihood: 0.0, aic: 0.0 }
+    }
+
     /// The parameter `key`.
     pub fn parameter(&self, key: &str) -> Option<&Parameter> {
         self.parameters.iter().find(|parameter| parameter.key == key)
@@ -109,7 +119,7 @@ const Z: f64 = 1.959_963_984_540_054;
 /// Each family's best. A likelihood that is asked for once `stop` has said so is no number, so that every search ends.
 pub(crate) fn fits(trace: &LossTrace, stop: Stop<'_>) -> Vec<Fit> {
     if trace.lost() == 0 {
-        return vec![Fit::new(Family::None, ErrorSpec::None, Vec::new(), 0, 0.0)];
+        return vec![Fit::none()];
     }
     let mut fits = vec![uniform(trace)];
     if trace.lost() == trace.packets().len() as u64 {
@@ -138,12 +148,16 @@ fn binomial(p: f64, hits: f64, misses: f64) -> f64 {
     part(hits, libm::log(p)) + part(misses, libm::log1p(-p))
 }
 
-fn share(key: &'static str, value: f64, interval: Option<[f64; 2]>) -> Parameter {
+pub(crate) fn share(key: &'static str, value: f64, interval: Option<[f64; 2]>) -> Parameter {
     Parameter { key, unit: Unit::Share, value, interval }
 }
 
 fn uniform(trace: &LossTrace) -> Fit {
-    let (lost, all) = (trace.lost() as f64, trace.packets().len() as f64);
+    uniform_of(trace.lost() as f64, trace.packets().len() as f64)
+}
+
+/// The same, of `lost` packets in `all`.
+pub(crate) fn uniform_of(lost: f64, all: f64) -> Fit {
     let p = lost / all;
     let spec = ErrorSpec::Uniform { frame_loss: p, frames: Frames::All };
     Fit::new(
@@ -303,7 +317,7 @@ fn best_of(fits: impl Iterator<Item = Fit>) -> Option<Fit> {
 }
 
 /// Expected errors a bit where all is lost: beyond this every bit is hit, to the last digit of a double.
-const ALL: f64 = 1e3;
+pub(crate) const ALL: f64 = 1e3;
 
 /// The states of time, with two, three and four parameters; the best by AIC.
 fn two_state(trace: &LossTrace, stop: Stop<'_>) -> Option<Fit> {
@@ -335,6 +349,11 @@ fn two_state(trace: &LossTrace, stop: Stop<'_>) -> Option<Fit> {
         start.extend(next);
     }
     best_of(fits.into_iter())
+}
+
+/// States of time that were not searched for.
+pub(crate) fn of_time(model: ByTime, log_likelihood: f64) -> Fit {
+    time_fit(model, &[], 2, log_likelihood)
 }
 
 fn time_fit(model: ByTime, ends: &[Option<[f64; 2]>], free: u32, log_likelihood: f64) -> Fit {

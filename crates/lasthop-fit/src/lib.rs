@@ -7,17 +7,23 @@
 //! No I/O, no clock; the same trace gives the same answer to the byte.
 
 mod adequacy;
+mod counts;
 mod family;
+mod kept;
 mod optimum;
 pub mod probe;
 pub mod read;
 pub mod scenario;
+pub mod seen;
+pub mod statement;
 mod states;
 mod trace;
 mod words;
 
 pub use adequacy::{Adequacy, Beside, Departure};
+pub use counts::fit_counts;
 pub use family::{Family, Fit, Parameter, Unit};
+pub use kept::{Kept, Why};
 pub use trace::{Clock, LossTrace, Sent};
 
 /// A family is preferred to a simpler one where its AIC is lower by more than this: twice a gain in log-likelihood of 4, which chance gives one superfluous parameter
@@ -37,10 +43,26 @@ pub struct Report {
     pub longest_run: u32,
     /// The best fit of each family that could have made the trace, chosen one first, then by AIC.
     pub fits: Vec<Fit>,
+    /// Whether losses were seen packet by packet.
+    pub detail: Detail,
     /// Families whose AIC is as good as the chosen one's, within [`CLEARLY_BETTER`]: the trace cannot tell them apart.
     pub alike: Vec<Family>,
-    /// Whether the chosen model does what the link did.
+    /// Models that the measurement allows as well: an advice has to hold under each of them.
+    pub kept: Vec<Kept>,
+    /// What the measurement says nothing of, as a clause.
+    pub untold: Option<String>,
+    /// Whether the chosen model loses packets as the link did.
     pub adequacy: Adequacy,
+}
+
+/// How closely losses are known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Detail {
+    /// Packet by packet.
+    Packets,
+    /// As counts of intervals: runs are not known.
+    Intervals,
 }
 
 impl Report {
@@ -82,7 +104,10 @@ pub fn fit_unless(trace: &LossTrace, stop: &dyn Fn() -> bool) -> Option<Report> 
         lost: trace.lost(),
         mean_run: if runs.is_empty() { 0.0 } else { trace.lost() as f64 / runs.len() as f64 },
         longest_run: runs.iter().copied().max().unwrap_or(0),
+        detail: Detail::Packets,
         alike,
+        kept: kept::kept(trace, &fits),
+        untold: kept::untold(trace, &fits[0].spec),
         adequacy: adequacy::of(trace, &fits[0].spec, stop),
         fits,
     };

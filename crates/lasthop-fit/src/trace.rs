@@ -76,6 +76,33 @@ impl LossTrace {
         self
     }
 
+    /// The same packets, one each `interval`, where their times are not known.
+    pub fn at_even_times(mut self, interval: Duration) -> Self {
+        if self.clock == Clock::Unknown {
+            for (number, packet) in (0_u64..).zip(&mut self.packets) {
+                packet.at = Duration::from_nanos(number.saturating_mul(interval.as_nanos()));
+            }
+            self.clock = Clock::Known;
+        }
+        self
+    }
+
+    /// Seconds from the begin of a packet to that of the next, for the closest tenth of the packets; `None` where times are not known, or all
+    /// packets have one time.
+    pub fn closest_spacing(&self) -> Option<f64> {
+        let gap = |pair: &[Sent]| pair[1].at.as_secs_f64() - pair[0].at.as_secs_f64();
+        let mut gaps: Vec<f64> = self.packets.windows(2).map(gap).collect();
+        gaps.sort_by(f64::total_cmp);
+        let tenth = gaps.get(gaps.len() / 10).copied()?;
+        (self.clock == Clock::Known && tenth > 0.0).then_some(tenth)
+    }
+
+    /// Seconds that a full packet of 1,500 bytes is on the air; `None` where the link's rate is not known.
+    pub fn full_packet_air(&self) -> Option<f64> {
+        let sent = self.packets.iter().find(|packet| packet.bytes > 0 && packet.air > Duration::ZERO)?;
+        Some(sent.air.as_secs_f64() * 1500.0 / f64::from(sent.bytes))
+    }
+
     /// The packets, in order of transmission.
     pub fn packets(&self) -> &[Sent] {
         &self.packets

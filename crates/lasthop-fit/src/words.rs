@@ -2,28 +2,30 @@
 
 use crate::read::Form;
 use crate::scenario::shown;
-use crate::{Clock, Report, Unit};
+use crate::{Detail, Kept, Report, Unit};
 
 impl Report {
     /// How much was lost.
     pub fn losses(&self) -> String {
         let share = self.lost as f64 / self.packets as f64;
         let mut said = format!("{} of {} packets lost ({})", self.lost, self.packets, shown(Unit::Share, share));
-        if self.lost > 0 {
+        if self.lost > 0 && self.detail == Detail::Packets {
             said += &format!(", {:.2} in a row on average, {} at most", self.mean_run, self.longest_run);
         }
         said
     }
 
-    /// What a trace of that form, with times or without, cannot say.
-    pub fn unsaid(&self, form: Form, clock: Clock) -> Vec<&'static str> {
-        let ping = (form == Form::Ping).then_some("Ping counts the losses of both directions together.");
-        let times = (clock == Clock::Unknown && self.lost > 0)
-            .then_some("The trace has no times, so models whose states pass in time are left out.");
-        ping.into_iter().chain(times).collect()
+    /// What a trace of that form cannot say.
+    pub fn unsaid(&self, form: Form) -> Vec<&'static str> {
+        let both = match form {
+            Form::Ping => Some("Ping counts the losses of both directions together."),
+            Form::Fping => Some("Fping counts the losses of both directions together."),
+            _ => None,
+        };
+        both.into_iter().collect()
     }
 
-    /// Whether the chosen model does what the link did, and which others do as well; a sentence a line.
+    /// Whether the chosen model loses packets as the link did, and which others the measurement allows; a sentence a line.
     pub fn verdict(&self) -> Vec<String> {
         let name = self.chosen().family.name();
         let mut lines = Vec::new();
@@ -34,9 +36,15 @@ impl Report {
                 names.join(", ")
             ));
         }
+        lines.extend(self.untold.iter().map(|untold| format!("Not known of the losses: {untold}.")));
+        if !self.kept.is_empty() {
+            let kept = |kept: &Kept| format!("{} ({})", kept.fit.family.name(), kept.why.words());
+            let names: Vec<String> = self.kept.iter().map(kept).collect();
+            lines.push(format!("Kept beside it, for `lasthop advise` to simulate as well: {}.", names.join(", ")));
+        }
         let departures = &self.adequacy.departures;
         if departures.is_empty() {
-            lines.push(format!("The model {name} does what this link did."));
+            lines.extend((self.detail == Detail::Packets).then(|| format!("The model {name} loses packets as this link did.")));
             return lines;
         }
         lines.push(format!("No model fits: {name}, the nearest one, departs from the trace in"));

@@ -1,0 +1,165 @@
+//! Models that a trace cannot tell from the chosen one. An advice has to hold under all of them.
+
+use lasthop_proto::channel::ErrorSpec;
+use lasthop_proto::time::Duration;
+
+use crate::family::{Family, Fit, of_time};
+use crate::states::ByTime;
+use crate::trace::{Clock, LossTrace};
+use crate::CLEARLY_BETTER;
+
+/// A model that is kept beside the chosen one.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Kept {
+    /// The model.
+    #[serde(flatten)]
+    pub fit: Fit,
+    /// Reason.
+    pub why: Why,
+}
+
+/// Reason why a model is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Why {
+    /// Its AIC is about as good.
+    AsGood,
+    /// Packets were too far apart to show shorter bad times: these are the longest that the trace allows.
+    LongestBadTimes,
+    /// Lost packets were counted, not seen: these are the longest runs that the counts allow.
+    LongestRuns,
+}
+
+impl Why {
+    /// In a few words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::AsGood => "about as good",
+            Self::LongestBadTimes => "longest bad times that the spacing of the packets allows",
+            Self::LongestRuns => "longest runs that the counts allow",
+        }
+    }
+}
+
+/// Packets farther apart than so many full packets on the air do not show how losses of neighbours go together.
+const SPARSE: f64 = 4.0;
+
+/// Half of the 95 % quantile of the chi-squared distribution with one degree of freedom: by so much the logarithm of a likelihood may
+/// lie below the greatest one.
+const WITHIN: f64 = 1.92;
+
+/// Returns whether the packets of a trace are too far apart to show how losses of packets that follow each other at the link's rate go together.
+pub(crate) fn is_sparse(trace: &LossTrace) -> Option<f64> {
+    let (spacing, air) = (trace.closest_spacing()?, trace.full_packet_air()?);
+    (spacing > SPARSE * air).then_some(spacing)
+}
+
+/// The fits that are as good as the first one, and a bound where packets were sparse. `fits` is sorted with the chosen one first.
+pub(crate) fn kept(trace: &LossTrace, fits: &[Fit]) -> Vec<Kept> {
+    let Some((chosen, others)) = fits.split_first() else { return Vec::new() };
+    let least = fits.iter().map(|fit| fit.aic).fold(f64::INFINITY, f64::min);
+    let as_good = others.iter().filter(|fit| fit.aic <= least + CLEARLY_BETTER && !contains(fit.family, chosen.family));
+    let mut kept: Vec<Kept> = as_good.map(|fit| Kept { fit: fit.clone(), why: Why::AsGood }).collect();
+    let is_independent = matches!(chosen.family, Family::Uniform | Family::Exponential);
+    let has_time = kept.iter().any(|kept| kept.fit.family == Family::TwoState);
+    if let Some(spacing) = is_sparse(trace).filter(|_| is_independent && !has_time)
+        && let Some(fit) = longest_bad_times(trace, spacing, chosen.log_likelihood)
+    {
+        kept.push(Kept { fit, why: Why::LongestBadTimes });
+    }
+    kept
+}
+
+/// Families of states contain independent losses: a fit of theirs that is as good says the same in more parameters.
+const fn contains(family: Family, chosen: Family) -> bool {
+    matches!(family, Family::TwoState | Family::TwoStatePacket) && matches!(chosen, Family::Uniform | Family::Exponential)
+}
+
+/// States of time that lose as many packets, with the longest bad times whose likelihood is within reach of `independent`, that of losses
+/// that do not go together.
+fn longest_bad_times(trace: &LossTrace, spacing: f64, independent: f64) -> Option<Fit> {
+    let lost = trace.lost() as f64 / trace.packets().len() as f64;
+    if !(0.0..1.0).contains(&lost) || lost == 0.0 {
+        return None;
+    }
+    let model = |bad: f64| ByTime { good: bad * (1.0 - lost) / lost, bad, good_errors: 0.0, bad_errors: crate::family::ALL };
+    let allowed = |bad: f64| model(bad).log_likelihood(trace.packets()) >= independent - WITHIN;
+    // From far above the spacing, where neighbours share their fate, to far below it.
+    let steps = (-8..=8).rev().map(|step| spacing * libm::exp2(f64::from(step) / 2.0));
+    let bad = steps.into_iter().find(|&bad| allowed(bad))?;
+    Some(of_time(model(bad), model(bad).log_likelihood(trace.packets())))
+}
+
+/// What the trace says nothing of, where it has losses.
+pub(crate) fn untold(trace: &LossTrace, chosen: &ErrorSpec) -> Option<String> {
+    if trace.lost() == 0 {
+        return None;
+    }
+    if trace.clock() == Clock::Unknown {
+        return Some(
+            "the trace has no times: whether losses go together for a time or for a number of packets is not known; give --interval, the time between \
+             its packets"
+                .to_owned(),
+        );
+    }
+    let spacing = is_sparse(trace)?;
+    let millis = Duration::from_secs_f64(spacing).as_secs_f64() * 1e3;
+    let is_independent = matches!(chosen, ErrorSpec::Uniform { .. } | ErrorSpec::Exponential { .. });
+    let what = if is_independent { "losses that seem independent may be short bad times" } else { "what happens within shorter times is not known" };
+    Some(format!("its packets are {millis:.3} ms apart: {what}; measure with `lasthop probe`, which sends packets back to back"))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::{Sent, fit};
+
+    /// Numbers as good as random: splitmix64's.
+    pub(crate) fn mixed(number: u64) -> u64 {
+        let mut z = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn pings(spacing_ms: u64, lost: impl Fn(u64) -> bool) -> LossTrace {
+        let sent = |number| Sent {
+            at: Duration::from_millis(number * spacing_ms),
+            air: Duration::ZERO,
+            bytes: 84,
+            lost: lost(number),
+        };
+        LossTrace::timed((0..3000).map(sent).collect()).at_rate(1e7)
+    }
+
+    /// Losses seconds apart that seem independent may be bad times of many packets.
+    #[test]
+    fn sparse_packets_do_not_show_short_bad_times() {
+        let report = fit(&pings(1000, |number| mixed(number) % 100 == 0)).unwrap();
+        let bound = report.kept.iter().find(|kept| kept.fit.family == Family::TwoState).expect("a bound");
+        assert_eq!((report.chosen().family, bound.why), (Family::Uniform, Why::LongestBadTimes));
+        let bad = bound.fit.parameter("bad").unwrap().value;
+        // Far longer than a packet of 1.2 ms, and no longer than what would have shown in neighbours.
+        assert!((0.05..1.0).contains(&bad), "{bad}");
+        assert!(report.untold.is_some_and(|untold| untold.contains("1000.000 ms apart")));
+        // Packets that follow each other closely leave no room for that.
+        let dense = fit(&pings(1, |number| mixed(number) % 100 == 0)).unwrap();
+        assert!(dense.kept.is_empty() && dense.untold.is_none(), "{:?}", dense.kept);
+    }
+
+    /// Runs at even distances: states of packets and of time are as good, and both are kept.
+    #[test]
+    fn families_that_are_as_good_are_kept() {
+        let report = fit(&pings(100, |number| number % 60 < 1 + mixed(number / 60) % 4 && mixed(number / 60) % 3 != 1)).unwrap();
+        let mut families: Vec<Family> = report.kept.iter().map(|kept| kept.fit.family).collect();
+        families.push(report.chosen().family);
+        assert!(families.contains(&Family::TwoState) && families.contains(&Family::TwoStatePacket), "{families:?}");
+    }
+
+    #[test]
+    fn order_alone_says_that_times_are_missing() {
+        let report = fit(&LossTrace::ordered((0..1000).map(|number| number % 50 < 2))).unwrap();
+        assert!(report.untold.is_some_and(|untold| untold.contains("--interval")));
+        assert_eq!(fit(&LossTrace::ordered([false; 50])).unwrap().untold, None);
+    }
+}

@@ -1,0 +1,98 @@
+//! What a measurement shows of a path besides its losses.
+
+/// Delays of packets, in milliseconds.
+#[derive(Clone, Copy, PartialEq, Debug, serde::Serialize)]
+pub struct Spread {
+    /// The least.
+    pub least_ms: f64,
+    /// Half of the packets took no longer.
+    pub median_ms: f64,
+    /// 95 % of the packets took no longer.
+    pub p95_ms: f64,
+    /// The longest.
+    pub most_ms: f64,
+}
+
+impl Spread {
+    /// Summarises delays in seconds; `None` where there are none.
+    pub fn of(seconds: &mut [f64]) -> Option<Self> {
+        seconds.sort_by(f64::total_cmp);
+        let rank = |share: f64| {
+            let at = (libm::ceil(share * seconds.len() as f64) as usize).clamp(1, seconds.len().max(1));
+            seconds.get(at - 1).map(|seconds| libm::round(seconds * 1e6) / 1e3)
+        };
+        Some(Self { least_ms: rank(0.0)?, median_ms: rank(0.5)?, p95_ms: rank(0.95)?, most_ms: rank(1.0)? })
+    }
+
+    /// Returns by how much the 95th percentile exceeds the least.
+    pub fn variation_ms(&self) -> f64 {
+        self.p95_ms - self.least_ms
+    }
+}
+
+/// What a measurement shows besides losses. A field is `None` where the measurement does not show it.
+#[derive(Clone, Copy, PartialEq, Default, Debug, serde::Serialize)]
+pub struct Seen {
+    /// Packets that arrived.
+    pub arrived: u64,
+    /// Round trips.
+    pub round_trip: Option<Spread>,
+    /// One-way delays beyond the least one: clocks that differ do not tell more.
+    pub one_way: Option<Spread>,
+    /// Packets that arrived behind one sent later.
+    pub reordered: Option<u64>,
+    /// Packets that arrived again.
+    pub duplicates: Option<u64>,
+    /// Bits a second at which packets were sent, IP headers included.
+    pub sent_bps: Option<f64>,
+}
+
+/// Lost packets in one interval of time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Count {
+    /// When it began, in seconds.
+    pub from_s: f64,
+    /// Packets sent.
+    pub packets: u64,
+    /// Of these, lost.
+    pub lost: u64,
+}
+
+/// Losses that are known per interval only.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Counts {
+    /// The intervals, in order of time; each has packets.
+    pub intervals: Vec<Count>,
+    /// Bytes of a packet, network header included.
+    pub bytes: u32,
+}
+
+impl Counts {
+    /// Packets in all intervals.
+    pub fn packets(&self) -> u64 {
+        self.intervals.iter().map(|count| count.packets).sum()
+    }
+
+    /// Packets lost in all intervals.
+    pub fn lost(&self) -> u64 {
+        self.intervals.iter().map(|count| count.lost).sum()
+    }
+
+    /// The share of packets lost in each interval, 0 to 1, and when it began in seconds.
+    pub fn loss_over_time(&self) -> Vec<(f64, f64)> {
+        self.intervals.iter().map(|count| (count.from_s, count.lost as f64 / count.packets as f64)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Spread;
+
+    #[test]
+    fn quantiles_are_of_the_sorted_delays() {
+        let mut delays: Vec<f64> = (1..=100).rev().map(|millis| f64::from(millis) / 1e3).collect();
+        let spread = Spread::of(&mut delays).unwrap();
+        assert_eq!((spread.least_ms, spread.median_ms, spread.p95_ms, spread.most_ms), (1.0, 50.0, 95.0, 100.0));
+        assert_eq!(Spread::of(&mut []), None);
+    }
+}
