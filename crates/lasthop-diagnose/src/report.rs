@@ -39,6 +39,24 @@ impl Vantage {
             Self::Unknown => "somewhere",
         }
     }
+
+    /// The place, unless losses contradict it: what was captured at the receiver cannot be lost behind it, and nothing is lost before it is
+    /// captured at the sender. A tenth of the losses may be misjudged.
+    fn witnessed(self, half: &Half) -> Self {
+        let lost = half.losses.list().iter().filter(|loss| loss.needless.is_none());
+        let (mut before, mut beyond) = (0, 0);
+        for loss in lost {
+            match loss.seen.side {
+                Side::Before => before += 1,
+                Side::Beyond => beyond += 1,
+            }
+        }
+        match self {
+            Self::Receiver if 10 * beyond > before + beyond => Self::Gateway,
+            Self::Sender if 10 * before > before + beyond => Self::Gateway,
+            place => place,
+        }
+    }
 }
 
 /// A capture's diagnosis.
@@ -358,7 +376,7 @@ impl Direction {
         let (to_sender, to_receiver) = (flow.answers[from].least(), flow.answers[to].least());
         let vantage = match at {
             At::Given(vantage) => vantage,
-            At::Found => vantage(to_sender, to_receiver),
+            At::Found => vantage(to_sender, to_receiver).witnessed(half),
         };
         let policers = policers(half);
         let losses = judged(half, policers, begin, at);

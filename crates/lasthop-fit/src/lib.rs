@@ -10,6 +10,7 @@ mod adequacy;
 mod counts;
 mod family;
 mod kept;
+pub mod measurement;
 mod optimum;
 pub mod probe;
 pub mod read;

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::family::{Fit, Parameter, Unit};
+use crate::measurement::Notes;
 use crate::{Family, Report};
 
 /// A value with its origin.
@@ -17,10 +18,21 @@ pub struct Told {
 /// A medium on which both ways take turns.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HalfDuplex {
-    /// How long each frame takes beside its bytes.
-    pub frame_overhead: Told,
+    /// How long each frame takes beside its bytes; `None` where frames go in aggregates.
+    pub frame_overhead: Option<Told>,
     /// How long it takes to turn from one way to the other.
     pub turnaround: Told,
+}
+
+/// A further key of the link.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Key {
+    /// The key: `policer_down`.
+    pub key: String,
+    /// Its value as TOML.
+    pub value: String,
+    /// Where it comes from.
+    pub origin: String,
 }
 
 /// What is known of a link besides its losses.
@@ -40,6 +52,8 @@ pub struct Link {
     pub queue_up: Option<Told>,
     /// The delay of the path behind the gateway, one way.
     pub wire_delay: Told,
+    /// Policers, varying rates, jitter, duplicates.
+    pub keys: Vec<Key>,
 }
 
 /// Losses of one direction, with the trace's name.
@@ -51,8 +65,9 @@ pub struct Direction<'r> {
     pub report: &'r Report,
 }
 
-/// A scenario file: a server, a base station, and a client behind the link, with a download of 16 MiB; each value with its origin.
-pub fn scenario(link: &Link, down: Direction<'_>, up: Option<Direction<'_>>) -> String {
+/// A scenario file: a server, a base station, and a client behind the link, with a download of 16 MiB; each value with its origin, and what
+/// the scenario does not say of the measurement.
+pub fn scenario(link: &Link, down: Direction<'_>, up: Option<Direction<'_>>, notes: &Notes) -> String {
     let mut text = String::new();
     let names = [Some(down), up].into_iter().flatten().map(|direction| direction.name).collect::<Vec<_>>().join(", ");
     // Writing to a string cannot fail.
@@ -82,7 +97,7 @@ between = ["base", "client"]
 {medium}rate = {rate}
 {rate_up}delay = {delay}
 queue = {queue}
-{queue_up}"#,
+{queue_up}{keys}"#,
         names = names.replace(['\n', '\r'], " "),
         wire_delay = told(&link.wire_delay),
         medium = link.half_duplex.as_ref().map(medium).unwrap_or_default(),
@@ -91,6 +106,7 @@ queue = {queue}
         queue = told(&link.queue),
         rate_up = line("rate_up", &link.rate_up),
         queue_up = line("queue_up", &link.queue_up),
+        keys = link.keys.iter().map(key).collect::<String>(),
     );
     let _ = errors(&mut text, "down", Some(down));
     let _ = errors(&mut text, "up", up);
@@ -106,17 +122,21 @@ router = "base"
 link = "hop"
 "#,
     );
+    notes.write(&mut text);
     text
 }
 
 fn medium(HalfDuplex { frame_overhead, turnaround }: &HalfDuplex) -> String {
-    let told = [("frame_overhead", frame_overhead), ("turnaround", turnaround)]
-        .map(|(key, of)| format!("{key} = {}\n", told(of)));
-    format!("medium = \"half-duplex\"\n{}", told.concat())
+    let overhead = line("frame_overhead", frame_overhead);
+    format!("medium = \"half-duplex\"\n{overhead}turnaround = {}\n", told(turnaround))
 }
 
 fn line(key: &str, of: &Option<Told>) -> String {
     of.as_ref().map(|of| format!("{key} = {}\n", told(of))).unwrap_or_default()
+}
+
+fn key(Key { key, value, origin }: &Key) -> String {
+    format!("{key} = {value}   # {origin}\n")
 }
 
 fn told(told: &Told) -> String {
@@ -131,7 +151,7 @@ fn errors(text: &mut String, direction: &str, of: Option<Direction<'_>>) -> std:
     let chosen = report.chosen();
     writeln!(text, "\n# {name}: {} of {} packets lost.", report.lost, report.packets)?;
     if !report.adequacy.fits() {
-        writeln!(text, "# No model does what this link did: see `lasthop fit`. The nearest one:")?;
+        writeln!(text, "# No model loses packets as this link did: see `lasthop fit`. The nearest one:")?;
     }
     writeln!(text, "[links.hop.errors_{direction}]\nmodel = \"{}\"", chosen.family.name())?;
     for parameter in &chosen.parameters {
@@ -144,6 +164,12 @@ fn errors(text: &mut String, direction: &str, of: Option<Direction<'_>>) -> std:
         }
     }
     Ok(())
+}
+
+/// A fitted model as TOML on one line.
+pub(crate) fn inline(fit: &Fit) -> String {
+    let parameters = fit.parameters.iter().map(|parameter| format!(", {} = {}", parameter.key, value(parameter)));
+    format!("{{ model = \"{}\"{} }}", fit.family.name(), parameters.collect::<String>())
 }
 
 /// As a scenario reads it.
@@ -183,12 +209,12 @@ pub fn parameters(fit: &Fit) -> Vec<String> {
 }
 
 /// Rounded to six significant digits, without an exponent: what a scenario takes.
-fn digits(value: f64) -> f64 {
+pub(crate) fn digits(value: f64) -> f64 {
     round(value, 6)
 }
 
 /// Rounded to three significant digits.
-fn figures(value: f64) -> f64 {
+pub(crate) fn figures(value: f64) -> f64 {
     round(value, 3)
 }
 

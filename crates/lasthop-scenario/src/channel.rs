@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lasthop_proto::channel::{Drop, DropFrame, ErrorSpec, Frames};
+use lasthop_proto::channel::{Drop, DropFrame, ErrorSpec, Frames, MOST_FRAMES};
 use lasthop_proto::time::Duration;
 
 use crate::document::{Data, quote};
@@ -13,7 +13,7 @@ use crate::netem;
 use crate::reader::{Reader, Standing, Value};
 use crate::script;
 use crate::units::Fraction;
-use crate::values::{Count, MeanBytes, Positive, Text, Whole, named, one_of};
+use crate::values::{Count, List, MeanBytes, Positive, Text, Whole, named, one_of};
 
 /// All models, as messages list them. A new one is a line here, and its process in [`lasthop_proto::channel`].
 static MODELS: [Model; 12] = [
@@ -52,7 +52,7 @@ static MODELS: [Model; 12] = [
     Model::new("script", script::KEYS, |given| {
         Ok(ErrorSpec::Script(Arc::new(script::read(given.reader, given.flows)?)))
     }),
-    Model::new("replay", &["file", "frames"], |given| {
+    Model::new("replay", &["file", "runs", "frames"], |given| {
         Ok(ErrorSpec::Replay { trace: replay(given.reader, given.files)?, frames: given.frames()? })
     }),
     Model::new("gemodel", netem::GEMODEL_KEYS, |given| netem::gemodel(given.reader)),
@@ -255,6 +255,24 @@ fn show(drop: &Drop, flows: &FlowNames) -> String {
 
 /// The loss trace that `file` names.
 fn replay(reader: &Reader<'_>, files: &Files) -> Result<Arc<Vec<bool>>, Error> {
+    if reader.has("runs") {
+        if reader.has("file") {
+            let both = "give file or runs, not both".to_owned();
+            return Err(reader.fail("runs", Problem::Conflict(both)));
+        }
+        return runs(reader);
+    }
     let Text(name) = reader.required("file")?;
     files.trace(&name).map_err(|BadTrace { expected, reason }| reader.refuse("file", expected, reason))
+}
+
+/// The loss trace that `runs` tells: so many packets arrive, so many are lost, and so on in turn.
+fn runs(reader: &Reader<'_>) -> Result<Arc<Vec<bool>>, Error> {
+    let List(runs) = reader.required::<List<Whole<0, { MOST_FRAMES as u32 }>>>("runs")?;
+    let total: u64 = runs.iter().map(|Whole(run)| u64::from(*run)).sum();
+    if !(1..=MOST_FRAMES as u64).contains(&total) {
+        return Err(reader.refuse("runs", format!("runs of 1 to {MOST_FRAMES} frames in all"), ""));
+    }
+    let trace = runs.iter().enumerate().flat_map(|(at, Whole(run))| std::iter::repeat_n(at % 2 == 1, *run as usize));
+    Ok(Arc::new(trace.collect()))
 }

@@ -119,6 +119,22 @@ mod tests {
         }
     }
 
+    /// What arrives and what is lost, in turn.
+    #[test]
+    fn a_replay_may_be_told_in_the_scenario() {
+        use lasthop_proto::channel::ErrorSpec;
+        let scenario = with("errors_down = { model = \"replay\", runs = [2, 1, 0, 3, 1] }").unwrap();
+        let network = scenario.network(scenario.scheme()).unwrap();
+        let ErrorSpec::Replay { trace, .. } = &network.links[0].directions[0].errors else { panic!("a replay") };
+        assert_eq!(**trace, [false, false, true, true, true, true, false]);
+        assert!(Scenario::parse("y.toml", &scenario.to_toml()).unwrap() == scenario);
+        for runs in ["[]", "[0, 0]", "[-1]", "[16777216, 16777216]", "\"x\""] {
+            let said = with(&format!("errors_down = {{ model = \"replay\", runs = {runs} }}")).unwrap_err();
+            assert!(said.contains("links.l.errors_down.runs"), "{said}");
+        }
+        assert!(with("errors = { model = \"replay\", runs = [1], file = \"x\" }").unwrap_err().contains("not both"));
+    }
+
     #[test]
     fn what_netem_has_alone_is_refused_with_what_comes_nearest() {
         for (link, expected) in [

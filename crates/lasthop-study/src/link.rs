@@ -4,25 +4,31 @@
 
 mod access;
 mod captured;
+mod error;
+mod probed;
+mod traces;
+mod values;
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use lasthop_diagnose::capture::{CaptureError, is_capture};
-use lasthop_fit::probe::{Measured, ProbeError};
-use lasthop_fit::read::{Form, ReadError, read_up_to};
-use lasthop_fit::scenario::{Direction, Link, Told, scenario};
-use lasthop_fit::{Clock, Report, fit_unless};
+use lasthop_diagnose::Vantage;
+use lasthop_diagnose::capture::is_capture;
+use lasthop_fit::measurement::Notes;
+use lasthop_fit::read::Reading;
+use lasthop_fit::scenario::{Direction, Link, scenario};
 use lasthop_scenario::one_line;
 use lasthop_scenario::units::{BitRate, QueueSize, TimeSpan};
 use serde_json::{Value, json};
 
 pub use self::access::{Access, Files, NamedFile};
-use self::captured::{Way, captured};
-
-/// Spans of a measurement whose losses are shown.
-const SPANS: usize = 120;
+use self::captured::captured;
+use self::error::failed;
+pub use self::error::{LinkError, lacks};
+use self::probed::probed;
+pub use self::traces::Fitted;
+use self::values::{ASSUMED, assumed, link_of};
 
 /// What whoever asks knows of the link; it goes before what was measured.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -35,10 +41,14 @@ pub struct Given {
     pub wire_delay: Option<TimeSpan>,
     /// The queue before it.
     pub queue: Option<QueueSize>,
+    /// The time between packets, where a list of losses has no times.
+    pub interval: Option<TimeSpan>,
+    /// Where a capture was taken.
+    pub at: Option<Vantage>,
 }
 
 impl Given {
-    /// Sets what is called `key` (`rate`, `delay`, `wire-delay`, `queue`).
+    /// Sets what is called `key` (`rate`, `delay`, `wire-delay`, `queue`, `interval`, `at`).
     ///
     /// # Errors
     ///
@@ -49,7 +59,9 @@ impl Given {
             "delay" => self.delay = Some(time_span(text)?),
             "wire-delay" => self.wire_delay = Some(time_span(text)?),
             "queue" => self.queue = Some(text.parse::<QueueSize>().map_err(|error| error.to_string())?),
-            _ => return Err(format!("{key} is not known of a link; there are rate, delay, wire-delay, queue")),
+            "interval" => self.interval = Some(time_span(text)?),
+            "at" => self.at = Some(place(text)?),
+            _ => return Err(format!("{key} is not known of a link; there are rate, delay, wire-delay, queue, interval, at")),
         }
         Ok(())
     }
@@ -77,26 +89,17 @@ pub fn time_span(text: &str) -> Result<TimeSpan, String> {
     text.parse().map_err(|error| format!("{error}; give a time with its unit, as \"1.5 s\" or \"20 ms\""))
 }
 
-/// Losses of one direction, and what was fitted to them.
-#[derive(Clone, Debug)]
-pub struct Fitted {
-    /// The trace's name.
-    pub name: String,
-    /// In which form it was.
-    pub form: Form,
-    /// Whether the packets' times are known.
-    pub clock: Clock,
-    /// The models.
-    pub report: Report,
-    /// When packets were lost ([`lasthop_fit::LossTrace::loss_over_time`]).
-    pub over_time: Vec<(f64, f64)>,
-}
-
-impl Fitted {
-    /// As `lasthop fit --json` has it.
-    pub fn to_json(&self) -> Value {
-        let times_known = self.clock == Clock::Known;
-        json!({ "file": self.name, "form": self.form, "times_known": times_known, "fit": self.report })
+/// Where a capture was taken, seen from the sender of the data.
+///
+/// # Errors
+///
+/// Which places there are.
+pub fn place(text: &str) -> Result<Vantage, String> {
+    match text {
+        "sender" => Ok(Vantage::Sender),
+        "gateway" => Ok(Vantage::Gateway),
+        "receiver" => Ok(Vantage::Receiver),
+        _ => Err("give sender, gateway or receiver: where it was captured, seen from the sender of the data".to_owned()),
     }
 }
 
@@ -130,88 +133,16 @@ pub struct MeasuredLink {
     /// Ways of which the rate may be greater: `down`, `up`.
     at_least: Vec<&'static str>,
     lacking: Vec<&'static str>,
+    /// Reasons why something is lacking, in parentheses.
+    why_lacking: String,
+    /// What the scenario does not say of the measurement, beside the statements of its ways.
+    notes: Notes,
 }
 
-/// Why a file is no measurement of a link.
-#[derive(Debug, thiserror::Error)]
-pub enum LinkError {
-    /// It cannot be read.
-    #[error("{}: {error}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
-    /// It is no list of losses.
-    #[error("{}: {error}", path.display())]
-    Trace {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        error: ReadError,
-    },
-    /// It is no report of a probe.
-    #[error("{}: {error}", path.display())]
-    Probe {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        error: ProbeError,
-    },
-    /// It is no capture.
-    #[error("{}: {error}", path.display())]
-    Capture {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        error: CaptureError,
-    },
-    /// A capture without data in it.
-    #[error("{}: no TCP flow that sends data; {why}", path.display())]
-    NoFlow {
-        /// The file.
-        path: PathBuf,
-        /// What is missing in the capture.
-        why: String,
-    },
-    /// A capture without what is asked for.
-    #[error("{}: {what}", path.display())]
-    Without {
-        /// The file.
-        path: PathBuf,
-        /// What is not in it.
-        what: String,
-    },
-    /// Something that a scenario needs is neither measured nor given.
-    #[error("{name}: the link's {}; give {}", lacks(lacking), flags(lacking))]
-    Lacking {
-        /// The measurement.
-        name: String,
-        /// `rate`, `delay`.
-        lacking: Vec<&'static str>,
-    },
-    /// Whoever waited has gone.
-    #[error("{}: stopped", path.display())]
-    Stopped {
-        /// The file.
-        path: PathBuf,
-    },
-}
-
-/// What is lacking, as a sentence goes on: `rate and delay are not known from it`.
-pub fn lacks(lacking: &[&str]) -> String {
-    format!("{} {} not known from it", lacking.join(" and "), if lacking.len() == 1 { "is" } else { "are" })
-}
-
-fn flags(lacking: &[&str]) -> String {
-    let one = |name: &&str| if *name == "rate" { "--rate, as \"10 Mbps\"" } else { "--delay, as \"20 ms\"" };
-    lacking.iter().map(one).collect::<Vec<_>>().join(", and ")
-}
-
-/// Whether a path is a measurement, and not a scenario: what [`tells_of_link`], or a table of losses.
+/// Whether a path is a measurement, and not a scenario: what [`tells_of_link`], or a list of losses.
 pub fn is_measurement(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "csv") || tells_of_link(path)
+    const LISTS: [&str; 4] = ["csv", "txt", "log", "out"];
+    path.extension().is_some_and(|extension| LISTS.iter().any(|list| extension == *list)) || tells_of_link(path)
 }
 
 /// Whether a path is a measurement of more than losses: a probe's folder or report, or a capture.
@@ -271,51 +202,35 @@ pub fn measured_from(
     up: Option<&Path>,
     given: &Given,
 ) -> Result<MeasuredLink, LinkError> {
-    let name = one_line(&down.display().to_string());
     let rate = given.rate.map(|BitRate(rate)| rate as f64);
-    let up = up.map(|path| trace(access, path, rate)).transpose()?;
-    if let Some((folder, Measured { link, rates, mut at_least, traces })) = probed(access, down)? {
-        let trace = |at: usize| trace(access, &folder.join(&traces[at]), rate.or(Some(rates[at])));
-        let down = trace(0)?;
-        let up = Some(up.map_or_else(|| trace(1), Ok)?);
-        let link = link_of(given, link);
-        // What is given is no bound.
-        at_least.retain(|_| given.rate.is_none());
-        let (source, lacking) = (Source::Probe, Vec::new());
-        let remark = (!at_least.is_empty()).then(|| {
-            format!(
-                "the rate {} is a lower bound, it may be greater; give --rate if it is known",
-                at_least.join(" and ")
-            )
-        });
-        return Ok(MeasuredLink { name, source, down, up, remark, diagnosis: None, link, at_least, lacking });
+    let up = up.map(|path| traces::one_way(access, path, given, rate)).transpose()?;
+    if let Some(measured) = probed(access, down, given, up.clone())? {
+        return Ok(measured);
     }
     if begins_as_capture(access, down)? {
-        let captured = captured(access, down, given)?;
-        let fit = |way: &Way| fitted(access, down, &way.losses, rate.or(way.rate));
-        let measured_up = captured.up.as_ref().filter(|_| up.is_none()).map(|way| {
-            let name = format!("{name}, flow {}", way.flow);
-            fit(way).map(|fitted| Fitted { name, ..fitted })
-        });
-        return Ok(MeasuredLink {
-            down: fit(&captured.down)?,
-            up: measured_up.transpose()?.or(up),
-            name,
-            source: Source::Capture,
-            link: captured.link(given),
-            at_least: Vec::new(),
-            lacking: captured.lacking(given),
-            remark: Some(captured.remark),
-            diagnosis: Some((captured.report, captured.down.flow)),
-        });
+        return captured::measured(access, down, given, up);
     }
-    let fitted = trace(access, down, rate)?;
+    let Reading { form, down: way, up: way_up, remarks } = traces::read(access, down, given)?;
+    let has_two_ways = way_up.is_some();
+    let fitted = Fitted::of(access, down, (way, form), rate, has_two_ways)?;
+    let way_up = way_up.filter(|_| up.is_none());
+    let way_up = way_up.map(|way| Fitted::of(access, down, (way, form), rate, has_two_ways)).transpose()?;
     let mut lacking = Vec::new();
     lacking.extend(given.rate.is_none().then_some("rate"));
     lacking.extend(given.delay.is_none().then_some("delay"));
-    let (link, source) = (link_of(given, assumed()), Source::Trace);
-    let (remark, diagnosis, at_least) = (None, None, Vec::new());
-    Ok(MeasuredLink { name, source, down: fitted, up, remark, diagnosis, link, at_least, lacking })
+    Ok(MeasuredLink {
+        name: one_line(&down.display().to_string()),
+        source: Source::Trace,
+        down: fitted,
+        up: way_up.or(up),
+        remark: (!remarks.is_empty()).then(|| remarks.join(" ")),
+        diagnosis: None,
+        link: link_of(given, assumed()),
+        at_least: Vec::new(),
+        lacking,
+        why_lacking: String::new(),
+        notes: Notes::default(),
+    })
 }
 
 impl MeasuredLink {
@@ -326,12 +241,38 @@ impl MeasuredLink {
     /// When its rate or its delay is neither measured nor given.
     pub fn scenario(&self) -> Result<String, LinkError> {
         if !self.lacking.is_empty() {
-            return Err(LinkError::Lacking { name: self.name.clone(), lacking: self.lacking.clone() });
+            let (name, lacking, why) = (self.name.clone(), self.lacking.clone(), self.why_lacking.clone());
+            return Err(LinkError::Lacking { name, lacking, why });
         }
         fn direction(fitted: &Fitted) -> Direction<'_> {
             Direction { name: &fitted.name, report: &fitted.report }
         }
-        Ok(scenario(&self.link, direction(&self.down), self.up.as_ref().map(direction)))
+        Ok(scenario(&self.link, direction(&self.down), self.up.as_ref().map(direction), &self.notes()))
+    }
+
+    /// What the scenario does not say of the measurement.
+    pub fn notes(&self) -> Notes {
+        let mut notes = self.notes.clone();
+        for (way, fitted) in self.ways() {
+            notes.add(way, &fitted.statement);
+            notes.add_alternatives(way, &fitted.report, &fitted.losses);
+        }
+        if self.up.is_none() {
+            notes.unknown.push("the way up: it was not measured, and is taken to lose nothing".to_owned());
+        }
+        let Link { rate, delay, queue, queue_up, wire_delay, .. } = &self.link;
+        let values = [("rate", Some(rate)), ("delay", Some(delay)), ("queue", Some(queue)), ("queue up", queue_up.as_ref())];
+        for (name, value) in values.into_iter().chain([("wire delay", Some(wire_delay))]) {
+            if let Some(value) = value.filter(|value| value.origin.starts_with(ASSUMED)) {
+                notes.assumed.push(format!("{name}: {}", value.value));
+            }
+        }
+        notes
+    }
+
+    /// The ways that were measured, by name.
+    fn ways(&self) -> impl Iterator<Item = (&'static str, &Fitted)> {
+        [Some(("down", &self.down)), self.up.as_ref().map(|up| ("up", up))].into_iter().flatten()
     }
 
     /// What a scenario needs and is neither measured nor given: `rate`, `delay`.
@@ -341,60 +282,14 @@ impl MeasuredLink {
 
     /// As `lasthop fit --json` has it.
     pub fn to_json(&self) -> Value {
-        json!({ "down": self.down.to_json(), "up": self.up.as_ref().map(Fitted::to_json), "remark": self.remark })
+        let notes = self.notes();
+        let alternatives = notes.alternatives.iter().map(|it| json!({ "name": it.name, "key": it.key, "value": it.value }));
+        json!({
+            "down": self.down.to_json(), "up": self.up.as_ref().map(Fitted::to_json), "remark": self.remark,
+            "not_modelled": notes.not_modelled, "unknown": notes.unknown, "assumed": notes.assumed, "no_cure": notes.no_cure,
+            "alternatives": alternatives.collect::<Vec<_>>(),
+        })
     }
-
-    /// The link in a line: rate, delay, queue, as far as they are known, and what it loses.
-    pub fn words(&self) -> String {
-        let Link { half_duplex, rate, rate_up, delay, queue, .. } = &self.link;
-        let more = |way: &str| if self.at_least.contains(&way) { " or more" } else { "" };
-        let up = rate_up.as_ref().map_or(String::new(), |up| format!(" down, {}{} up", up.value, more("up")));
-        let rate = format!("{}{}", rate.value, more("down"));
-        let loss = |fitted: &Fitted| {
-            let share = fitted.report.lost as f64 / fitted.report.packets.max(1) as f64;
-            let model = fitted.report.chosen().family.name();
-            let fits = if fitted.report.adequacy.fits() { "" } else { ", which does not fit well" };
-            match fitted.report.lost {
-                0 => "none".to_owned(),
-                _ => format!("{:.2} % ({model}{fits})", 100.0 * share),
-            }
-        };
-        let losses = match &self.up {
-            Some(up) => format!("{} down, {} up", loss(&self.down), loss(up)),
-            None => loss(&self.down),
-        };
-        let medium = if half_duplex.is_some() { "half-duplex, " } else { "" };
-        let lacks = |what: &str| self.lacking.contains(&what);
-        let mut said = Vec::new();
-        said.extend((!lacks("rate")).then(|| format!("{medium}{rate}{up}")));
-        said.extend((!lacks("delay")).then(|| format!("delay {}", delay.value)));
-        if !queue.origin.starts_with(ASSUMED) {
-            said.push(format!("queue {}", queue.value));
-        } else if self.lacking.is_empty() {
-            said.push(format!("queue {} ({ASSUMED})", queue.value));
-        }
-        said.push(format!("losses {losses}"));
-        said.join(", ")
-    }
-}
-
-/// The folder of a probe's report and what it says, where `path` is that folder or the report.
-fn probed(access: &Access<'_>, path: &Path) -> Result<Option<(PathBuf, Measured)>, LinkError> {
-    let file = if access.is_folder(path) { path.join(REPORT) } else { path.to_path_buf() };
-    if file != path && !access.is_file(&file) {
-        return Err(no_report(path));
-    }
-    if file.extension().is_none_or(|extension| extension != "json") {
-        return Ok(None);
-    }
-    let text = access.text(&file).map_err(failed(&file))?;
-    let measured = lasthop_fit::probe::read(&text).map_err(|error| LinkError::Probe { path: file.clone(), error })?;
-    Ok(Some((file.parent().map(Path::to_path_buf).unwrap_or_default(), measured)))
-}
-
-fn failed(path: &Path) -> impl FnOnce(io::Error) -> LinkError {
-    let path = path.to_path_buf();
-    move |error| LinkError::File { path, error }
 }
 
 fn begins_as_capture(access: &Access<'_>, path: &Path) -> Result<bool, LinkError> {
@@ -408,60 +303,4 @@ fn begins_as_capture(access: &Access<'_>, path: &Path) -> Result<bool, LinkError
     let mut begin = Vec::new();
     access.open(path).and_then(|file| file.take(4).read_to_end(&mut begin)).map_err(failed(path))?;
     Ok(is_capture(&begin))
-}
-
-/// A file of losses, whose packets are on the air at `rate`, bits a second, where that is known.
-fn trace(access: &Access<'_>, path: &Path, rate: Option<f64>) -> Result<Fitted, LinkError> {
-    if begins_as_capture(access, path)? {
-        let captured = captured(access, path, &Given::default())?;
-        return fitted(access, path, &captured.down.losses, rate.or(captured.down.rate));
-    }
-    fitted(access, path, &access.text(path).map_err(failed(path))?, rate)
-}
-
-fn fitted(access: &Access<'_>, path: &Path, text: &str, rate: Option<f64>) -> Result<Fitted, LinkError> {
-    let error = |error| LinkError::Trace { path: path.to_path_buf(), error };
-    let (trace, form) = read_up_to(text, access.most_packets()).map_err(error)?;
-    let trace = match rate {
-        Some(rate) => trace.at_rate(rate),
-        None => trace,
-    };
-    // A trace that was read has packets.
-    let report = fit_unless(&trace, access.stop).ok_or_else(|| LinkError::Stopped { path: path.to_path_buf() })?;
-    let (clock, over_time) = (trace.clock(), trace.loss_over_time(SPANS));
-    Ok(Fitted { name: one_line(&path.display().to_string()), form, clock, report, over_time })
-}
-
-/// How the origin of a value begins that nothing tells of.
-const ASSUMED: &str = "assumed";
-
-/// A link of which nothing but losses is known.
-fn assumed() -> Link {
-    let told = |value: &str, flag: &str| Told { value: value.to_owned(), origin: format!("{ASSUMED}; {flag} sets it") };
-    Link {
-        half_duplex: None,
-        rate: told("10 Mbps", "--rate"),
-        rate_up: None,
-        delay: told("10 ms", "--delay"),
-        queue: told("100 packets", "--queue"),
-        queue_up: None,
-        wire_delay: told("20 ms", "--wire-delay"),
-    }
-}
-
-/// What is given, else what was measured.
-fn link_of(given: &Given, measured: Link) -> Link {
-    fn flag(value: Option<String>, flag: &str) -> Option<Told> {
-        value.map(|value| Told { value, origin: flag.to_owned() })
-    }
-    Link {
-        half_duplex: measured.half_duplex,
-        // What is given is meant for both ways.
-        rate_up: if given.rate.is_some() { None } else { measured.rate_up },
-        queue_up: if given.queue.is_some() { None } else { measured.queue_up },
-        rate: flag(given.rate.map(|it| it.to_string()), "--rate").unwrap_or(measured.rate),
-        delay: flag(given.delay.map(|it| it.to_string()), "--delay").unwrap_or(measured.delay),
-        queue: flag(given.queue.map(|it| it.to_string()), "--queue").unwrap_or(measured.queue),
-        wire_delay: flag(given.wire_delay.map(|it| it.to_string()), "--wire-delay").unwrap_or(measured.wire_delay),
-    }
 }

@@ -151,6 +151,11 @@ pub fn reading(text: &str, most: usize, interval: Option<Duration>) -> Result<Re
     }
 }
 
+/// Tells whether a JSON text is a measurement of losses that can be read, and not the report of a probe.
+pub fn is_json_trace(text: &str) -> bool {
+    irtt::is_irtt(text) || iperf3::is_iperf3(text)
+}
+
 /// Tells the JSON forms apart by their keys.
 fn json(text: &str, most: usize) -> Result<Reading, ReadError> {
     if irtt::is_irtt(text) {

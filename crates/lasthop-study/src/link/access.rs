@@ -69,9 +69,13 @@ impl<'a> Access<'a> {
         matches!(self.files, Files::Disk) && path.is_dir()
     }
 
-    /// A text; bytes that are none are replaced.
+    /// A text, in UTF-8 or, with its mark, in UTF-16 as PowerShell writes files; bytes that are none are replaced.
     pub(super) fn text(&self, path: &Path) -> io::Result<String> {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let text = |bytes: &[u8]| match bytes {
+            [0xff, 0xfe, rest @ ..] => utf16(rest, u16::from_le_bytes),
+            [0xfe, 0xff, rest @ ..] => utf16(rest, u16::from_be_bytes),
+            _ => String::from_utf8_lossy(bytes).into_owned(),
+        };
         match self.files {
             Files::Disk => read_limited(path, LARGEST).map(|bytes| text(&bytes)),
             Files::Memory(_) => self.named(path).map(text),
@@ -97,6 +101,11 @@ impl<'a> Access<'a> {
             io::Error::new(io::ErrorKind::NotFound, format!("it is not among what was given: {}", names.join(", ")))
         })
     }
+}
+
+fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> String {
+    let units = bytes.chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
+    char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
 }
 
 /// What is read until somebody says stop.

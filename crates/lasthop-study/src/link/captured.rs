@@ -6,11 +6,17 @@ use std::path::Path;
 use lasthop_diagnose::annotate::AnnotateError;
 use lasthop_diagnose::loss::Side;
 use lasthop_diagnose::loss_trace::{loss_trace, lossy_side};
-use lasthop_diagnose::{Direction, FlowReport, Options, Report, Vantage};
+use lasthop_diagnose::{At, Direction, FlowReport, Options, Report, Vantage};
+use lasthop_fit::measurement::Notes;
 use lasthop_fit::read::ReadError;
 use lasthop_fit::scenario::{Link, Told};
+use lasthop_fit::seen::Seen;
+use lasthop_fit::statement::{self, Said, Verdict};
+use lasthop_scenario::one_line;
+use lasthop_scenario::units::TimeSpan;
 
-use super::{Access, Given, LinkError, assumed, failed, link_of};
+use super::traces::{Fitted, of_text};
+use super::{Access, Given, LinkError, MeasuredLink, Source, assumed, failed, link_of};
 use crate::diagnosis::{diagnosed, no_flow};
 
 /// Bytes of a segment's headers: IPv4, TCP, timestamps.
@@ -19,6 +25,9 @@ const HEADERS: f64 = 52.0;
 const HANDSHAKE: f64 = 120.0;
 /// A queue that never overflowed is assumed to hold so many packets at the least.
 const QUEUE: f64 = 100.0;
+
+/// An end that answers no sooner than this is not where the capture was taken: milliseconds.
+const FAR_MS: f64 = 2.0;
 
 /// With less data a connection says nothing of its way: packets.
 const FEW: u64 = 200;
@@ -47,10 +56,23 @@ pub(super) struct Way {
     pub losses: String,
     /// Bits a second, where a queue showed it.
     pub rate: Option<f64>,
+    /// What was seen of the flow besides its losses to corruption.
+    shown: Shown,
     /// The longest queue in milliseconds, and how many packets were lost to it.
     queue: (f64, u64),
     /// Bytes of a full packet.
     packet: f64,
+}
+
+/// What a flow shows besides its losses to corruption.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Shown {
+    packets: u64,
+    reordered: u64,
+    least_rtt_ms: Option<f64>,
+    mean_rtt_ms: Option<f64>,
+    /// Losses of unknown cause, and all losses.
+    unknown: (u64, u64),
 }
 
 /// A flow's direction that carries data.
@@ -63,7 +85,8 @@ type Flowing<'r> = (&'r FlowReport, &'r Direction);
 ///
 /// When it is no capture, or no flow in it sends data.
 pub(super) fn captured(access: &Access<'_>, path: &Path, given: &Given) -> Result<Captured, LinkError> {
-    let report = diagnosed(access, path, &Options::default())?;
+    let at = given.at.map_or(At::Found, At::Given);
+    let report = diagnosed(access, path, &Options { at, ..Options::default() })?;
     let most = report.with_most_data(None).ok_or_else(|| no_flow(path, &report))?;
     let other = other_way(&report, most);
     let (down, up) = match other {
@@ -76,11 +99,53 @@ pub(super) fn captured(access: &Access<'_>, path: &Path, given: &Given) -> Resul
     } else if is_upload(down.1) {
         remark += ", which came over the link before it was captured, an upload: what is called down here is the way that it took, and of the other nothing is known";
     }
+    remark += &placed(down, given);
     let way = |flowing| Way::read(access, path, flowing);
     let rate = given.rate.map(|rate| rate.0 as f64).or(down.1.bottleneck_bps);
     let delays = delays(down.0, down.1, rate);
     let (down, up) = (way(down)?, up.map(way).transpose()?);
     Ok(Captured { down, up, remark, delays, report })
+}
+
+/// Where the capture is taken to have been made, on which evidence, and what contradicts what is given.
+fn placed((flow, direction): Flowing<'_>, given: &Given) -> String {
+    let lost = |side| direction.losses.iter().filter(|loss| loss.needless.is_none() && loss.side == side).count();
+    let (before, beyond) = (lost(Side::Before), lost(Side::Beyond));
+    let place = direction.vantage.words();
+    let mut said = match given.at {
+        Some(_) => format!("; captured {place}, as --at says"),
+        None if direction.vantage == Vantage::Unknown => {
+            "; where it was captured does not show (no round trips to both ends): give --at, and --delay".to_owned()
+        }
+        None => format!("; captured {place}, as the round trips to both ends{} say", if before + beyond > 0 { " and the losses" } else { "" }),
+    };
+    match given.at {
+        Some(Vantage::Receiver) if beyond > 0 => {
+            said += &format!(
+                "; that contradicts {beyond} packets which were captured and lost behind it: a capture at the receiver has none such"
+            );
+        }
+        Some(Vantage::Sender) if before > 0 => {
+            said += &format!(
+                "; that contradicts {before} packets which were lost before they were captured: a capture at the sender has none such"
+            );
+        }
+        Some(place @ (Vantage::Sender | Vantage::Receiver)) => {
+            let end = if place == Vantage::Sender { direction.from } else { direction.to };
+            let trip = flow.ends.iter().position(|it| *it == end).and_then(|at| flow.to_ends_ms[at]);
+            if let Some(trip) = trip.filter(|trip| *trip > FAR_MS) {
+                said += &format!("; that contradicts {trip} ms in which that end answers at the least");
+            }
+        }
+        None if direction.vantage == Vantage::Receiver => {
+            said += "; --at gateway if it was taken at a gateway close to the receiver";
+        }
+        _ => {}
+    }
+    if direction.corruption == 0 && direction.vantage == Vantage::Gateway {
+        said += "; nothing was lost to corruption, so that the part of the path with the lossy link does not show: the part behind the capture is taken";
+    }
+    said
 }
 
 /// Whether what is seen at a gateway has crossed the lossy link already.
@@ -125,6 +190,13 @@ impl Way {
             flow: flow.number,
             losses: String::from_utf8_lossy(&losses.text).into_owned(),
             rate: direction.bottleneck_bps,
+            shown: Shown {
+                packets: direction.packets,
+                reordered: direction.reordered,
+                least_rtt_ms: direction.rtt_ms,
+                mean_rtt_ms: direction.mean_rtt_ms,
+                unknown: (direction.unknown, direction.corruption + direction.congestion + direction.unknown),
+            },
             queue: (direction.longest_queue_ms, direction.congestion),
             packet: f64::from(direction.segment_bytes) + HEADERS,
         })
@@ -189,17 +261,39 @@ fn delays(flow: &FlowReport, direction: &Direction, rate: Option<f64>) -> Option
 }
 
 impl Captured {
-    /// The link; what is given goes before what the capture says.
-    pub(super) fn link(&self, given: &Given) -> Link {
+    /// The link; what is given goes before what the capture says. The capture shows the round trip of the whole path: what is given of one
+    /// part of it leaves the rest to the other.
+    ///
+    /// # Errors
+    ///
+    /// When a part that is given is longer than the whole path.
+    fn link(&self, path: &Path, given: &Given) -> Result<Link, LinkError> {
         let mut link = assumed();
         if let Some(rate) = self.down.rate_told() {
             link.rate = rate;
         }
+        let milliseconds = |value: f64| format!("{} ms", (value * 1e3).round() / 1e3);
         if let Some([hop, wire]) = self.delays {
-            let milliseconds = |value: f64| format!("{} ms", (value * 1e3).round() / 1e3);
+            let whole = hop + wire;
+            let rest = |TimeSpan(part): TimeSpan, flag: &str| {
+                let part = 1e3 * part.as_secs_f64();
+                if part > 1.05 * whole + 0.5 {
+                    let what = format!(
+                        "{flag} {part} ms is more than the {} one way that the capture shows for the whole path; give less, or both --delay and --wire-delay",
+                        milliseconds(whole)
+                    );
+                    return Err(LinkError::Contradiction { name: one_line(&path.display().to_string()), what });
+                }
+                let origin = format!("lasthop diagnose, flow {}: the path's {} less {flag}", self.down.flow, milliseconds(whole));
+                Ok(Told { value: milliseconds((whole - part).max(0.0)), origin })
+            };
             let origin = format!("lasthop diagnose, flow {}: half of the least round trip", self.down.flow);
-            link.delay = Told { value: milliseconds(hop), origin: origin.clone() };
-            link.wire_delay = Told { value: milliseconds(wire), origin };
+            let told = |value: f64| Told { value: milliseconds(value), origin: origin.clone() };
+            (link.delay, link.wire_delay) = match (given.delay, given.wire_delay) {
+                (None, Some(part)) => (rest(part, "--wire-delay")?, told(wire)),
+                (Some(part), None) => (told(hop), rest(part, "--delay")?),
+                _ => (told(hop), told(wire)),
+            };
         }
         let given_rate = given.rate.map(|rate| rate.0 as f64);
         if let Some(rate) = given_rate.or(self.down.rate) {
@@ -209,13 +303,75 @@ impl Captured {
             link.rate_up = up.rate_told();
             link.queue_up = given_rate.or(up.rate).map(|rate| up.queue_told(rate));
         }
-        link_of(given, link)
+        Ok(link_of(given, link))
     }
 
     /// What a scenario needs and is neither here nor given.
-    pub(super) fn lacking(&self, given: &Given) -> Vec<&'static str> {
+    fn lacking(&self, given: &Given) -> Vec<&'static str> {
         let rate = (self.down.rate.is_none() && given.rate.is_none()).then_some("rate");
         let delay = (self.delays.is_none() && given.delay.is_none()).then_some("delay");
         rate.into_iter().chain(delay).collect()
     }
+}
+
+impl Way {
+    /// Fits models to its losses, and says what the scenario does of the rest.
+    fn fitted(&self, access: &Access<'_>, path: &Path, rate: Option<f64>) -> Result<Fitted, LinkError> {
+        let Shown { packets, reordered, least_rtt_ms, mean_rtt_ms, unknown } = self.shown;
+        let reading = of_text(access, path, &self.losses, None)?;
+        let mut fitted = Fitted::of(access, path, (reading.down, reading.form), rate.or(self.rate), false)?;
+        fitted.seen = Seen { arrived: packets, reordered: Some(reordered), ..Seen::default() };
+        let said = &mut fitted.statement;
+        said.order = statement::order(&fitted.seen, None);
+        said.duplication = Said::unknown("a capture at one place does not tell copies from repeated packets");
+        said.rate = match self.rate {
+            Some(rate) => Said::fits(format!("{:.4} Mbps, as a queue showed it", rate / 1e6)),
+            None => Said::unknown("no queue showed it; the scenario has what --rate says"),
+        };
+        said.delay = match (least_rtt_ms, mean_rtt_ms) {
+            (Some(least), Some(mean)) => Said::fits(format!(
+                "round trips of {least} ms at the least and {mean} ms on average; what is longer is taken for a queue"
+            )),
+            (Some(least), None) => Said::fits(format!("round trips of {least} ms at the least")),
+            _ => Said::unknown("the capture shows no round trip of the whole path"),
+        };
+        let (odd, all) = unknown;
+        Ok(match odd * 10 > all {
+            true => fitted.with_unknown_losses(&format!("the cause of {odd} of {all} losses does not show, and these are left out")),
+            false => fitted,
+        })
+    }
+}
+
+/// The link that a capture shows. `up` goes before what it says of the way back.
+pub(super) fn measured(
+    access: &Access<'_>,
+    path: &Path,
+    given: &Given,
+    up: Option<Fitted>,
+) -> Result<MeasuredLink, LinkError> {
+    let rate = given.rate.map(|rate| rate.0 as f64);
+    let name = one_line(&path.display().to_string());
+    let captured = captured(access, path, given)?;
+    let measured_up = captured.up.as_ref().filter(|_| up.is_none()).map(|way| {
+        let name = format!("{name}, flow {}", way.flow);
+        way.fitted(access, path, rate).map(|fitted| Fitted { name, ..fitted })
+    });
+    let mut down = captured.down.fitted(access, path, rate)?;
+    if let Some(rate) = given.rate {
+        down.statement.rate = Said { verdict: Verdict::Unknown, why: format!("the scenario has {rate}, as --rate says; the capture: {}", down.statement.rate.why) };
+    }
+    Ok(MeasuredLink {
+        down,
+        up: measured_up.transpose()?.or(up),
+        name,
+        source: Source::Capture,
+        link: captured.link(path, given)?,
+        at_least: Vec::new(),
+        lacking: captured.lacking(given),
+        why_lacking: String::new(),
+        notes: Notes::default(),
+        remark: Some(captured.remark),
+        diagnosis: Some((captured.report, captured.down.flow)),
+    })
 }

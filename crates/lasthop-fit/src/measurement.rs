@@ -1,0 +1,134 @@
+//! What a scenario does not say of the measurement that it was made from: its table `[measurement]`.
+
+use std::fmt::Write;
+
+use crate::scenario::{inline, parameters};
+use crate::statement::{Statement, Verdict};
+use crate::{Kept, Report};
+
+/// Most alternatives of a scenario: `advise` simulates each of them.
+const MOST_ALTERNATIVES: usize = 4;
+/// Most runs of a replayed trace: a scenario file holds as many.
+const MOST_RUNS: usize = 50_000;
+
+/// Another value that the measurement allows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Alternative {
+    /// What it is.
+    pub name: String,
+    /// The dotted key of the scenario.
+    pub key: String,
+    /// The value as TOML.
+    pub value: String,
+}
+
+/// What a scenario does not say of the measurement that it was made from.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Notes {
+    /// What was measured and is not in the scenario.
+    pub not_modelled: Vec<String>,
+    /// What was not measured.
+    pub unknown: Vec<String>,
+    /// Values that nothing was known of.
+    pub assumed: Vec<String>,
+    /// Why no cure may be advised.
+    pub no_cure: Option<String>,
+    /// Other values that the measurement allows.
+    pub alternatives: Vec<Alternative>,
+}
+
+impl Notes {
+    /// Adds what is said of a direction, `down` or `up`, that the scenario does not do.
+    pub fn add(&mut self, way: &str, statement: &Statement) {
+        for (aspect, said) in statement.aspects() {
+            let line = format!("{aspect} {way}: {}", said.why);
+            match said.verdict {
+                Verdict::Fits => {}
+                Verdict::DoesNotFit => self.not_modelled.push(line),
+                Verdict::Unknown => self.unknown.push(line),
+            }
+        }
+    }
+
+    /// Adds the models that the measurement of a direction allows besides the chosen one, and the trace itself where none fits.
+    pub fn add_alternatives(&mut self, way: &str, report: &Report, losses: &[bool]) {
+        let key = format!("links.hop.errors_{way}");
+        let of_kept = |kept: &Kept| Alternative {
+            name: format!("{} {way} ({}; {})", kept.fit.family.name(), kept.why.words(), parameters(&kept.fit).join(", ")),
+            key: key.clone(),
+            value: inline(&kept.fit),
+        };
+        self.alternatives.extend(report.kept.iter().map(of_kept));
+        let runs = alternating(losses);
+        if !report.adequacy.fits() && runs.len() <= MOST_RUNS {
+            let runs: Vec<String> = runs.iter().map(usize::to_string).collect();
+            self.alternatives.push(Alternative {
+                name: format!("the trace {way} itself, replayed packet by packet"),
+                key,
+                value: format!("{{ model = \"replay\", runs = [{}] }}", runs.join(", ")),
+            });
+        }
+        self.alternatives.truncate(MOST_ALTERNATIVES);
+    }
+
+    /// Writes the table, where there is something to say.
+    pub(crate) fn write(&self, text: &mut String) {
+        if *self == Self::default() {
+            return;
+        }
+        text.push_str("\n[measurement]                 # what this scenario does not say of it; `lasthop advise` heeds it\n");
+        for (key, lines) in [("not_modelled", &self.not_modelled), ("unknown", &self.unknown), ("assumed", &self.assumed)] {
+            if !lines.is_empty() {
+                let lines: Vec<String> = lines.iter().map(|line| format!("    {},\n", quoted(line))).collect();
+                let _ = writeln!(text, "{key} = [\n{}]", lines.concat());
+            }
+        }
+        if let Some(why) = &self.no_cure {
+            let _ = writeln!(text, "no_cure = {}", quoted(why));
+        }
+        for Alternative { name, key, value } in &self.alternatives {
+            let _ = write!(text, "\n[[measurement.alternatives]]\nname = {}\nkey = {}\nvalue = {value}\n", quoted(name), quoted(key));
+        }
+    }
+}
+
+/// Lengths of runs in turn: packets that arrive, packets that are lost.
+fn alternating(losses: &[bool]) -> Vec<usize> {
+    let mut runs = vec![0];
+    let mut current = false;
+    for &lost in losses {
+        if lost != current {
+            current = lost;
+            runs.push(0);
+        }
+        if let Some(run) = runs.last_mut() {
+            *run += 1;
+        }
+    }
+    runs
+}
+
+/// As a TOML string on one line.
+fn quoted(text: &str) -> String {
+    let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    format!("\"{}\"", plain.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_take_turns_and_begin_with_packets_that_arrive() {
+        assert_eq!(alternating(&[true, true, false, true]), [0, 2, 1, 1]);
+        assert_eq!(alternating(&[false, false, true]), [2, 1]);
+    }
+
+    #[test]
+    fn whatever_a_note_says_is_one_string() {
+        assert_eq!(quoted("a \"b\"\\\n"), "\"a \\\"b\\\"\\\\ \"");
+        let mut text = String::new();
+        Notes::default().write(&mut text);
+        assert!(text.is_empty());
+    }
+}

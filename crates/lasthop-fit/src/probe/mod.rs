@@ -1,0 +1,376 @@
+//! What `lasthop probe` found, as a link that a scenario describes.
+
+mod behaviour;
+mod form;
+
+use self::behaviour::found;
+use self::form::{Direction, Estimate, Medium, Queue, Report};
+use crate::scenario::{HalfDuplex, Link, Told, digits};
+
+pub use self::behaviour::{Found, Spread};
+
+/// The form that is read.
+const VERSION: u32 = 1;
+
+/// A link that was measured, and where its losses are.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Measured {
+    /// Rates, delay and queues, each with its origin.
+    pub link: Link,
+    /// Bits a second: down, up; `None` where the probe did not find it.
+    pub rates: [Option<f64>; 2],
+    /// Ways of which these are lower bounds: `down`, `up`.
+    pub at_least: Vec<&'static str>,
+    /// Names of the traces' files, beside the report: down, up.
+    pub traces: [String; 2],
+    /// What was found besides: down, up.
+    pub found: [Found; 2],
+    /// Quantities that a scenario needs and the probe did not find (`rate`, `delay`), each with the reason.
+    pub lacking: Vec<(&'static str, String)>,
+}
+
+/// Why a text is no report of a probe.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// Not the JSON that a probe writes.
+    #[error("expected probe.json as `lasthop probe --out` writes it: {0}")]
+    Form(String),
+    /// Of another version of lasthop.
+    #[error("lasthop_probe = {0}: expected {VERSION}; measure again with this lasthop")]
+    Version(u32),
+    /// A number that no link has.
+    #[error("{0}")]
+    Value(String),
+}
+
+/// Reads a report.
+///
+/// # Errors
+///
+/// [`ProbeError`], which says what would be right.
+pub fn read(text: &str) -> Result<Measured, ProbeError> {
+    let report: Report = serde_json::from_str(text).map_err(|error| ProbeError::Form(error.to_string()))?;
+    if report.lasthop_probe != VERSION {
+        return Err(ProbeError::Version(report.lasthop_probe));
+    }
+    if let Some(delay) = report.one_way_delay_ms.filter(|delay| !(0.0..1e6).contains(delay)) {
+        return Err(ProbeError::Value(format!("one_way_delay_ms = {delay}: expected milliseconds from 0 on")));
+    }
+    let directions = [(&report.down, "down"), (&report.up, "up")];
+    for (direction, name) in directions {
+        check_direction(direction, name)?;
+    }
+    if let Some(medium) = &report.half_duplex {
+        check(medium)?;
+    }
+    let mut found = directions.map(|(direction, name)| found(direction, name));
+    let medium = report.half_duplex.as_ref();
+    let aggregates = report.down.behaviour.iter().chain(&report.up.behaviour).any(|it| it.aggregation.is_some());
+    // Aggregates have access to the medium in the place of an overhead of each frame.
+    let half_duplex = medium.map(|medium| half_duplex(medium, aggregates));
+    let on_air = [0, 1].map(|at| medium.map(|medium| medium.rate_bps[at]).or(found[at].line_rate));
+    let link = Link {
+        half_duplex,
+        rate: rate(&report.down, "down", on_air[0]),
+        rate_up: Some(rate(&report.up, "up", on_air[1])),
+        delay: delay(&report),
+        queue: queue(&report.down, "down"),
+        queue_up: Some(queue(&report.up, "up")),
+        // What was measured is the whole path to the other end.
+        wire_delay: Told { value: "0 ms".to_owned(), origin: "the probe measured the whole path".to_owned() },
+        keys: found.iter_mut().flat_map(|found| std::mem::take(&mut found.keys)).collect(),
+    };
+    let lacking = lacking(&report);
+    let value = |direction: &Direction| direction.rate_bps.as_ref().map(|rate| rate.value);
+    Ok(Measured {
+        link,
+        rates: [value(&report.down), value(&report.up)],
+        at_least: directions.iter().filter(|(way, _)| way.rate_is_lower_bound).map(|(_, name)| *name).collect(),
+        traces: [report.down.trace, report.up.trace],
+        found,
+        lacking,
+    })
+}
+
+fn check_direction(direction: &Direction, name: &str) -> Result<(), ProbeError> {
+    if let Some(rate) = direction.rate_bps.as_ref().filter(|rate| !(1.0..1e12).contains(&rate.value)) {
+        return Err(ProbeError::Value(format!(
+            "{name}.rate_bps.value = {}: expected bits a second, 1 to 1e12",
+            rate.value
+        )));
+    }
+    let behaviour = direction.behaviour.as_ref();
+    let buckets = behaviour.map(|it| [it.policer, it.shaper]).into_iter().flatten().flatten();
+    for bucket in buckets {
+        if ![bucket.rate_bps, bucket.line_rate_bps].iter().all(|rate| (1.0..1e12).contains(rate)) {
+            return Err(ProbeError::Value(format!(
+                "{name}.behaviour: rates of a token bucket are {} and {}: expected bits a second, 1 to 1e12",
+                bucket.rate_bps, bucket.line_rate_bps
+            )));
+        }
+    }
+    let name_of_file = std::path::Path::new(&direction.trace).file_name().and_then(|name| name.to_str());
+    if name_of_file != Some(direction.trace.as_str()) {
+        let trace = &direction.trace;
+        return Err(ProbeError::Value(format!(
+            "{name}.trace = {trace:?}: expected the name of a file beside this one"
+        )));
+    }
+    Ok(())
+}
+
+/// What a scenario needs and the probe did not find.
+fn lacking(report: &Report) -> Vec<(&'static str, String)> {
+    let reason = |quantity: &str| {
+        let told = report.down.unknown(quantity).or_else(|| report.up.unknown(quantity));
+        told.unwrap_or("the probe did not find it").to_owned()
+    };
+    let mut lacking = Vec::new();
+    if report.down.rate_bps.is_none() || report.up.rate_bps.is_none() {
+        lacking.push(("rate", reason("rate")));
+    }
+    if report.one_way_delay_ms.is_none() {
+        let median = report.median_rtt_ms.map(|median| format!("; half of the median round trip is {} ms", digits(median / 2.0)));
+        lacking.push(("delay", reason("base_delay") + &median.unwrap_or_default()));
+    }
+    lacking
+}
+
+fn delay(report: &Report) -> Told {
+    match report.one_way_delay_ms {
+        Some(delay) => Told {
+            value: format!("{} ms", digits(delay)),
+            origin: "lasthop probe: half of the least round trip, less the time on the air".to_owned(),
+        },
+        None => Told { value: "10 ms".to_owned(), origin: "assumed; --delay sets it".to_owned() },
+    }
+}
+
+fn check(medium: &Medium) -> Result<(), ProbeError> {
+    let Medium { rate_bps, frame_overhead_us, turnaround_us } = medium;
+    if !rate_bps.iter().all(|rate| (1.0..1e12).contains(rate)) {
+        return Err(ProbeError::Value(format!(
+            "half_duplex.rate_bps = {rate_bps:?}: expected bits a second, 1 to 1e12"
+        )));
+    }
+    for (key, value) in [("frame_overhead_us", frame_overhead_us.unwrap_or(0.0)), ("turnaround_us", *turnaround_us)] {
+        if !(0.0..1e6).contains(&value) {
+            return Err(ProbeError::Value(format!("half_duplex.{key} = {value}: expected microseconds, 0 to 1e6")));
+        }
+    }
+    Ok(())
+}
+
+fn half_duplex(medium: &Medium, aggregates: bool) -> HalfDuplex {
+    let told = |us: f64, origin: &str| Told { value: format!("{us} us"), origin: origin.to_owned() };
+    let overhead = medium.frame_overhead_us;
+    HalfDuplex {
+        frame_overhead: (!aggregates).then(|| {
+            overhead.map_or_else(
+                || told(0.0, "lasthop probe did not find it; it is part of the rate"),
+                |us| told(us, "lasthop probe: what each frame takes beside its bytes"),
+            )
+        }),
+        turnaround: told(medium.turnaround_us, "lasthop probe: from a frame of one way to one of the other"),
+    }
+}
+
+/// `on_air`: the rate while a frame's bytes are, where frames take time besides.
+fn rate(direction: &Direction, way: &str, on_air: Option<f64>) -> Told {
+    let Some(Estimate { value, interval }) = direction.rate_bps else {
+        return Told { value: "10 Mbps".to_owned(), origin: "assumed; --rate sets it".to_owned() };
+    };
+    let kilobits = |value: f64| format!("{} kbps", (value / 1e3).round().max(1.0));
+    let megabits = |value: f64| digits(value / 1e6);
+    if let Some(rate) = on_air {
+        let origin = format!("lasthop probe, {way}; with what a frame takes besides {:.4} Mbps", megabits(value));
+        return Told { value: kilobits(rate), origin };
+    }
+    let mut origin = format!("lasthop probe, {way}");
+    if let Some([low, high]) = interval {
+        origin += &format!("; 95 %: {:.4} to {:.4} Mbps", megabits(low), megabits(high));
+    }
+    if direction.rate_is_lower_bound {
+        origin += "; or more";
+    }
+    Told { value: kilobits(value), origin }
+}
+
+fn queue(direction: &Direction, way: &str) -> Told {
+    match &direction.queue {
+        None => Told {
+            value: "100 packets".to_owned(),
+            origin: format!("assumed: the probe could not fill the queue {way}"),
+        },
+        Some(Queue { packets, bytes, filled, bound }) => {
+            let value = if bound == "bytes" {
+                format!("{} B", bytes.max(&1500))
+            } else {
+                format!("{} packets", packets.max(&1))
+            };
+            let origin = if *filled { "" } else { "; it holds this or more: the probe did not fill it" };
+            Told { value, origin: format!("lasthop probe, {way}{origin}") }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statement::Verdict;
+
+    const REPORT: &str = r#"{
+        "lasthop_probe": 1, "server": "x", "one_way_delay_ms": 20.125,
+        "down": { "rate_bps": { "value": 20123456.0, "interval": [2e7, 2.02e7] }, "queue":
+            { "packets": 50, "bytes": 75000, "filled": true, "bound": "packets" }, "trace": "down.csv" },
+        "up": { "rate_bps": { "value": 1e6, "interval": null }, "queue": null, "trace": "up.csv" }
+    }"#;
+
+    #[test]
+    fn a_report_becomes_a_link() {
+        let measured = read(REPORT).unwrap();
+        let Link { rate, rate_up, delay, queue, queue_up, .. } = measured.link;
+        assert_eq!((rate.value.as_str(), delay.value.as_str()), ("20123 kbps", "20.125 ms"));
+        assert_eq!((queue.value.as_str(), rate_up.unwrap().value.as_str()), ("50 packets", "1000 kbps"));
+        assert!(queue_up.unwrap().origin.starts_with("assumed"));
+        let bytes = REPORT.replace("\"bound\": \"packets\"", "\"bound\": \"bytes\"");
+        assert_eq!(read(&bytes).unwrap().link.queue.value, "75000 B");
+    }
+
+    #[test]
+    fn a_medium_on_which_the_ways_take_turns_is_kept() {
+        let turns = |overhead: &str| {
+            let medium = format!(
+                r#""half_duplex": {{ "rate_bps": [24e6, 12e6], "frame_overhead_us": {overhead}, "turnaround_us": 16 }}, "down": {{ "#
+            );
+            read(&REPORT.replacen("\"down\": { ", &medium, 1)).unwrap().link
+        };
+        let link = turns("101.5");
+        let HalfDuplex { frame_overhead, turnaround } = link.half_duplex.unwrap();
+        assert_eq!((frame_overhead.unwrap().value.as_str(), turnaround.value.as_str()), ("101.5 us", "16 us"));
+        assert_eq!((link.rate.value.as_str(), link.rate_up.unwrap().value.as_str()), ("24000 kbps", "12000 kbps"));
+        assert_eq!(turns("null").half_duplex.unwrap().frame_overhead.unwrap().value, "0 us");
+        assert_eq!(read(REPORT).unwrap().link.half_duplex, None);
+        assert!(
+            read(&REPORT.replacen(
+                "\"down\"",
+                r#""half_duplex": { "rate_bps": [0, 1], "frame_overhead_us": 1, "turnaround_us": 1 }, "down""#,
+                1
+            ))
+            .is_err()
+        );
+    }
+
+    #[test]
+    fn what_is_no_report_is_refused() {
+        for (from, to, expected) in [
+            ("\"lasthop_probe\": 1", "\"lasthop_probe\": 2", "expected 1"),
+            ("20.125", "-1", "one_way_delay_ms"),
+            ("1e6", "0", "up.rate_bps.value"),
+            ("down.csv", "../down.csv", "down.trace"),
+            ("\"one_way_delay_ms\": 20.125,", "\"one_way_delay_ms\": \"x\",", "expected probe.json"),
+            (", \"trace\": \"up.csv\"", "", "expected probe.json"),
+        ] {
+            let said = read(&REPORT.replace(from, to)).unwrap_err().to_string();
+            assert!(said.contains(expected), "{said}");
+        }
+    }
+
+    fn with_behaviour(behaviour: &str) -> Measured {
+        let text = format!(
+            r#"{{ "lasthop_probe": 1, "one_way_delay_ms": 20, "down": {{ "rate_bps": {{ "value": 1e7, "interval": null }},
+            "queue": null, "trace": "down.csv", "loss": {{ "packets": 1000, "lost": 0, "share": {{ "value": 0 }} }},
+            "behaviour": {behaviour} }}, "up": {{ "rate_bps": {{ "value": 1e7, "interval": null }}, "queue": null, "trace": "up.csv" }} }}"#
+        );
+        read(&text).unwrap()
+    }
+
+    fn keys(measured: &Measured) -> Vec<(&str, &str)> {
+        measured.link.keys.iter().map(|key| (key.key.as_str(), key.value.as_str())).collect()
+    }
+
+    /// A policer becomes a policer at the line's rate, and no cure is advised against it.
+    #[test]
+    fn a_policer_is_a_key_and_no_loss_to_repair() {
+        let measured = with_behaviour(
+            r#"{ "policer": { "rate_bps": 1e7, "burst_bytes": 65536, "line_rate_bps": 1e8 }, "unknown": [{ "quantity": "queue", "reason": "policed" }] }"#,
+        );
+        assert_eq!(keys(&measured), [("policer_down", "{ rate = \"10000 kbps\", burst = \"65536 B\" }")]);
+        assert_eq!(measured.link.rate.value, "100000 kbps");
+        let found = &measured.found[0];
+        assert!(found.no_cure.as_ref().is_some_and(|why| why.contains("10 Mbps")));
+        assert_eq!(found.unknown, ["queue down: policed"]);
+        assert!(measured.found[1].no_cure.is_none());
+    }
+
+    /// Jitter is told by its quantiles: normal, uniform, exponential; with reordering in free order.
+    #[test]
+    fn jitter_is_carried() {
+        for (p50, p95, p99, expected) in [
+            (30.0, 46.45, 53.0, "model = \"normal\", mean = \"30 ms\", deviation = \"10 ms\""),
+            (10.0, 19.0, 19.8, "model = \"jitter\", up_to = \"20 ms\""),
+            (6.93, 29.96, 46.05, "model = \"exponential\", mean = \"9.99788 ms\""),
+        ] {
+            let behaviour = format!(
+                r#"{{ "jitter": {{ "p50_ms": {p50}, "p95_ms": {p95}, "p99_ms": {p99} }}, "reordering": {{ "share": 0.2, "by_ms_p95": 9 }} }}"#
+            );
+            let measured = with_behaviour(&behaviour);
+            assert_eq!(keys(&measured), [("delay_variation_down", format!("{{ {expected}, order = \"free\" }}").as_str())]);
+            assert_eq!(measured.found[0].delay.verdict, Verdict::Fits);
+        }
+    }
+
+    /// Reordering without jitter is not modelled; with jitter it is tried on the trace.
+    #[test]
+    fn the_order_is_tried() {
+        use crate::{LossTrace, Sent};
+        use lasthop_proto::time::Duration;
+        let sent = |number| Sent { at: Duration::from_millis(number), air: Duration::ZERO, bytes: 1228, lost: false };
+        let trace = LossTrace::timed((0..2000).map(sent).collect());
+        let without = with_behaviour(r#"{ "reordering": { "share": 0.03, "by_ms_p95": 9 } }"#);
+        let said = without.found[0].order(&trace);
+        assert!(said.verdict == Verdict::DoesNotFit && said.why.contains("3 %"), "{}", said.why);
+        // A millisecond apart, with 20 ms of jitter, most arrive behind one sent later.
+        let jitter = r#""jitter": { "p50_ms": 10, "p95_ms": 19, "p99_ms": 19.8 }"#;
+        let of = |share: f64| {
+            let behaviour = format!(r#"{{ {jitter}, "reordering": {{ "share": {share}, "by_ms_p95": 9 }} }}"#);
+            with_behaviour(&behaviour).found[0].order(&trace).verdict
+        };
+        assert_eq!((of(0.75), of(0.01)), (Verdict::Fits, Verdict::DoesNotFit));
+        assert_eq!(with_behaviour("{}").found[0].order(&trace).verdict, Verdict::Unknown);
+    }
+
+    #[test]
+    fn varying_rates_slots_aggregates_and_duplicates_are_carried() {
+        let measured = with_behaviour(
+            r#"{ "varying_rate": { "least_bps": 2e6, "most_bps": 2e7, "series": [{ "at_s": -0.1, "rate_bps": 2e7 },
+            { "at_s": 1.9, "rate_bps": 5e6 }, { "at_s": 3.9, "rate_bps": 2e6 }] }, "slots": { "interval_ms": 10 }, "duplicates": { "share": 0.2 } }"#,
+        );
+        let keys = keys(&measured);
+        assert_eq!(keys[0].0, "rate_variation_down");
+        assert!(keys[0].1.contains("{ at = \"2 s\", rate = \"5000 kbps\" }") && keys[0].1.contains("length = \"6 s\""), "{keys:?}");
+        assert_eq!(&keys[1..], [("slots_down", "\"10 ms\""), ("duplicates_down", "\"20 %\"")]);
+        // Too fast to follow: it cannot be simulated, and no cure is advised.
+        let fast = with_behaviour(r#"{ "varying_rate": { "least_bps": 2e6, "most_bps": 2e7, "series": [] } }"#);
+        assert!(fast.link.keys.is_empty() && fast.found[0].no_cure.is_some());
+        assert_eq!(fast.found[0].rate.verdict, Verdict::DoesNotFit);
+        let wifi = with_behaviour(r#"{ "aggregation": { "packets_mean": 20, "interval_ms": 6 } }"#);
+        assert_eq!(wifi.link.keys[0].value, "{ frames = 20, access = \"100 us\" }");
+        assert!(wifi.found[0].no_cure.as_ref().is_some_and(|why| why.contains("repeats lost frames")));
+    }
+
+    /// What the probe could not find is asked for, with its reason.
+    #[test]
+    fn what_is_unknown_is_lacking() {
+        let text = REPORT.replace("\"one_way_delay_ms\": 20.125", "\"one_way_delay_ms\": null, \"median_rtt_ms\": 44").replacen(
+            "{ \"value\": 20123456.0, \"interval\": [2e7, 2.02e7] }",
+            "null, \"behaviour\": { \"unknown\": [{ \"quantity\": \"rate\", \"reason\": \"jitter\" }, { \"quantity\": \"new_one\", \"reason\": \"x\" }] }",
+            1,
+        );
+        let measured = read(&text).unwrap();
+        assert_eq!(measured.lacking[0], ("rate", "jitter".to_owned()));
+        assert!(measured.lacking[1].0 == "delay" && measured.lacking[1].1.contains("22 ms"), "{:?}", measured.lacking);
+        assert_eq!(measured.found[0].rate.verdict, Verdict::Unknown);
+        assert_eq!(measured.found[0].unknown, ["new one down: x"]);
+    }
+}

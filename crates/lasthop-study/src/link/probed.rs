@@ -1,0 +1,118 @@
+//! What `lasthop probe` measured, as a link.
+
+use std::path::{Path, PathBuf};
+
+use lasthop_fit::measurement::Notes;
+use lasthop_fit::probe::{Found, Measured, read};
+use lasthop_fit::read::{Losses, is_json_trace};
+use lasthop_fit::statement::Said;
+use lasthop_scenario::one_line;
+use lasthop_scenario::units::{BitRate, TimeSpan};
+
+use super::error::{LinkError, failed};
+use super::traces::{self, Fitted, on_air};
+use super::values::link_of;
+use super::{Access, Given, MeasuredLink, REPORT, Source, no_report};
+
+/// The folder of a probe's report and what it says, where `path` is that folder or the report.
+fn report(access: &Access<'_>, path: &Path) -> Result<Option<(PathBuf, Measured)>, LinkError> {
+    let file = if access.is_folder(path) { path.join(REPORT) } else { path.to_path_buf() };
+    if file != path && !access.is_file(&file) {
+        return Err(no_report(path));
+    }
+    if file.extension().is_none_or(|extension| extension != "json") {
+        return Ok(None);
+    }
+    let text = access.text(&file).map_err(failed(&file))?;
+    if is_json_trace(&text) {
+        return Ok(None);
+    }
+    let measured = read(&text).map_err(|error| LinkError::Probe { path: file.clone(), error })?;
+    Ok(Some((file.parent().map(Path::to_path_buf).unwrap_or_default(), measured)))
+}
+
+/// The link that a probe measured; `None` where `path` is something else. `up` goes before the probe's own trace.
+pub(super) fn probed(
+    access: &Access<'_>,
+    path: &Path,
+    given: &Given,
+    up: Option<Fitted>,
+) -> Result<Option<MeasuredLink>, LinkError> {
+    let Some((folder, measured)) = report(access, path)? else { return Ok(None) };
+    let Measured { link, rates, mut at_least, traces, found, lacking } = measured;
+    let rate = given.rate.map(|BitRate(rate)| rate as f64);
+    let [found_down, found_up] = found;
+    let way = |at: usize, found: &Found| {
+        stated(access, &folder.join(&traces[at]), given, rate.or(rates[at]), found)
+    };
+    let down = way(0, &found_down)?;
+    let up = Some(up.map_or_else(|| way(1, &found_up), Ok)?);
+    let measured_delay = link.delay.value.clone();
+    let link = link_of(given, link);
+    // What is given is no bound.
+    at_least.retain(|_| given.rate.is_none());
+    let mut remarks = Vec::new();
+    if !at_least.is_empty() {
+        let ways = at_least.join(" and ");
+        remarks.push(format!("the rate {ways} is a lower bound, it may be greater; give --rate if it is known"));
+    }
+    if let Some(TimeSpan(wire)) = given.wire_delay.filter(|_| given.delay.is_none()) {
+        let wire = 1e3 * wire.as_secs_f64();
+        remarks.push(format!(
+            "--wire-delay adds {wire} ms to the {measured_delay} one way that the probe measured between its ends"
+        ));
+    }
+    let given_one = |what: &str| match what {
+        "rate" => given.rate.is_some(),
+        _ => given.delay.is_some(),
+    };
+    let (lacking, whys): (Vec<_>, Vec<_>) = lacking.into_iter().filter(|(what, _)| !given_one(what)).unzip();
+    let why_lacking = if whys.is_empty() { String::new() } else { format!(" ({})", whys.join("; ")) };
+    let both = [found_down, found_up];
+    let notes = Notes {
+        unknown: both.iter().flat_map(|found| found.unknown.clone()).collect(),
+        assumed: both.iter().flat_map(|found| found.assumed.clone()).collect(),
+        no_cure: both.iter().find_map(|found| found.no_cure.clone()),
+        ..Notes::default()
+    };
+    Ok(Some(MeasuredLink {
+        name: one_line(&path.display().to_string()),
+        source: Source::Probe,
+        down,
+        up,
+        remark: (!remarks.is_empty()).then(|| remarks.join("; ")),
+        diagnosis: None,
+        link,
+        at_least,
+        lacking,
+        why_lacking,
+        notes,
+    }))
+}
+
+/// The losses of one way, and what the probe says of it besides.
+fn stated(
+    access: &Access<'_>,
+    path: &Path,
+    given: &Given,
+    rate: Option<f64>,
+    found: &Found,
+) -> Result<Fitted, LinkError> {
+    let reading = traces::read(access, path, given)?;
+    let order = match &reading.down.losses {
+        Losses::Packets(trace) => found.order(&on_air(trace.clone(), rate)),
+        Losses::Counts(_) => Said::unknown("the trace has counts alone"),
+    };
+    let mut fitted = Fitted::of(access, path, (reading.down, reading.form), rate, false)?;
+    fitted.statement.rate = match given.rate {
+        Some(rate) => Said::unknown(format!("the scenario has {rate}, as --rate says; the probe: {}", found.rate.why)),
+        None => found.rate.clone(),
+    };
+    fitted.statement.delay = found.delay.clone();
+    fitted.statement.duplication = found.duplication.clone();
+    fitted.statement.order = order;
+    Ok(match &found.loss_unknown {
+        Some(why) => fitted.with_unknown_losses(why),
+        None => fitted,
+    })
+}

@@ -1,0 +1,134 @@
+//! Losses of one direction, what was fitted to them, and what that says of rate, delay, order, duplication and loss.
+
+use std::path::Path;
+
+use lasthop_fit::read::{Form, Losses, Reading, Way, reading};
+use lasthop_fit::seen::Seen;
+use lasthop_fit::statement::{self, Said, Statement, Verdict};
+use lasthop_fit::{Clock, LossTrace, Report, fit_counts, fit_unless};
+use lasthop_proto::time::Duration;
+use lasthop_scenario::one_line;
+use serde_json::{Value, json};
+
+use super::error::{LinkError, failed};
+use super::{Access, Given, begins_as_capture, captured};
+
+/// Spans of a measurement whose losses are shown.
+const SPANS: usize = 120;
+
+/// Losses of one direction, and what was fitted to them.
+#[derive(Clone, Debug)]
+pub struct Fitted {
+    /// The trace's name.
+    pub name: String,
+    /// In which form it was.
+    pub form: Form,
+    /// Whether the packets' times are known.
+    pub clock: Clock,
+    /// The models.
+    pub report: Report,
+    /// When packets were lost ([`lasthop_fit::LossTrace::loss_over_time`]).
+    pub over_time: Vec<(f64, f64)>,
+    /// What was seen besides losses.
+    pub seen: Seen,
+    /// What of the measurement the scenario does.
+    pub statement: Statement,
+    /// The losses, packet by packet, where no model fits them.
+    pub(super) losses: Vec<bool>,
+}
+
+impl Fitted {
+    /// As `lasthop fit --json` has it.
+    pub fn to_json(&self) -> Value {
+        let times_known = self.clock == Clock::Known;
+        json!({
+            "file": self.name, "form": self.form, "times_known": times_known, "fit": self.report, "seen": self.seen,
+            "statement": self.statement,
+        })
+    }
+
+    /// What is said of each aspect, a line each.
+    pub fn said(&self) -> Vec<String> {
+        self.statement.lines()
+    }
+
+    /// Fits models to one way of a reading.
+    pub(super) fn of(
+        access: &Access<'_>,
+        path: &Path,
+        (way, form): (Way, Form),
+        rate: Option<f64>,
+        has_two_ways: bool,
+    ) -> Result<Self, LinkError> {
+        let stopped = || LinkError::Stopped { path: path.to_path_buf() };
+        let name = one_line(&path.display().to_string());
+        let (report, clock, over_time, losses) = match way.losses {
+            Losses::Packets(trace) => {
+                let trace = on_air(trace, rate);
+                // A trace that was read has packets.
+                let report = fit_unless(&trace, access.stop).ok_or_else(stopped)?;
+                let fits = report.adequacy.fits();
+                let losses = trace.packets().iter().filter(|_| !fits).map(|packet| packet.lost).collect();
+                (report, trace.clock(), trace.loss_over_time(SPANS), losses)
+            }
+            Losses::Counts(counts) => {
+                let report = fit_counts(&counts).ok_or_else(stopped)?;
+                (report, Clock::Known, counts.loss_over_time(), Vec::new())
+            }
+        };
+        let seen = way.seen;
+        let statement = Statement {
+            rate: statement::rate_of(form, &seen),
+            delay: statement::delay_of(&seen),
+            order: statement::order(&seen, None),
+            duplication: statement::duplication(&seen, None),
+            loss: statement::loss(&report, form, has_two_ways),
+        };
+        Ok(Self { name, form, clock, report, over_time, seen, statement, losses })
+    }
+
+    /// Says that losses are unknown, whatever fits them.
+    pub(super) fn with_unknown_losses(mut self, why: &str) -> Self {
+        let fits = std::mem::take(&mut self.statement.loss.why);
+        self.statement.loss = Said { verdict: Verdict::Unknown, why: format!("{why}; {fits}") };
+        self
+    }
+}
+
+/// The packets of a trace on the air at `rate`, bits a second, where that is known.
+pub(super) fn on_air(trace: LossTrace, rate: Option<f64>) -> LossTrace {
+    match rate {
+        Some(rate) => trace.at_rate(rate),
+        None => trace,
+    }
+}
+
+/// What a text has of losses, or a capture's flow with most data.
+pub(super) fn read(access: &Access<'_>, path: &Path, given: &Given) -> Result<Reading, LinkError> {
+    if begins_as_capture(access, path)? {
+        let captured = captured(access, path, &Given { at: given.at, ..Given::default() })?;
+        return of_text(access, path, &captured.down.losses, None);
+    }
+    of_text(access, path, &access.text(path).map_err(failed(path))?, given.interval.map(|it| it.0))
+}
+
+/// The same of a text.
+pub(super) fn of_text(
+    access: &Access<'_>,
+    path: &Path,
+    text: &str,
+    interval: Option<Duration>,
+) -> Result<Reading, LinkError> {
+    reading(text, access.most_packets(), interval).map_err(|error| LinkError::Trace { path: path.to_path_buf(), error })
+}
+
+/// The losses of one way in a file.
+pub(super) fn one_way(
+    access: &Access<'_>,
+    path: &Path,
+    given: &Given,
+    rate: Option<f64>,
+) -> Result<Fitted, LinkError> {
+    let Reading { form, down, up, .. } = read(access, path, given)?;
+    Fitted::of(access, path, (down, form), rate, up.is_some())
+}

@@ -1,0 +1,83 @@
+//! What is known of a link, in values with their origin and in words.
+
+use lasthop_fit::scenario::{Link, Told};
+use lasthop_fit::statement::Verdict;
+
+use super::{Fitted, Given, MeasuredLink};
+
+/// How the origin of a value begins that nothing tells of.
+pub(super) const ASSUMED: &str = "assumed";
+
+/// A link of which nothing but losses is known.
+pub(super) fn assumed() -> Link {
+    let told = |value: &str, flag: &str| Told { value: value.to_owned(), origin: format!("{ASSUMED}; {flag} sets it") };
+    Link {
+        half_duplex: None,
+        rate: told("10 Mbps", "--rate"),
+        rate_up: None,
+        delay: told("10 ms", "--delay"),
+        queue: told("100 packets", "--queue"),
+        queue_up: None,
+        wire_delay: told("20 ms", "--wire-delay"),
+        keys: Vec::new(),
+    }
+}
+
+/// What is given, else what was measured.
+pub(super) fn link_of(given: &Given, measured: Link) -> Link {
+    fn flag(value: Option<String>, flag: &str) -> Option<Told> {
+        value.map(|value| Told { value, origin: flag.to_owned() })
+    }
+    Link {
+        half_duplex: measured.half_duplex,
+        keys: measured.keys,
+        // What is given is meant for both ways.
+        rate_up: if given.rate.is_some() { None } else { measured.rate_up },
+        queue_up: if given.queue.is_some() { None } else { measured.queue_up },
+        rate: flag(given.rate.map(|it| it.to_string()), "--rate").unwrap_or(measured.rate),
+        delay: flag(given.delay.map(|it| it.to_string()), "--delay").unwrap_or(measured.delay),
+        queue: flag(given.queue.map(|it| it.to_string()), "--queue").unwrap_or(measured.queue),
+        wire_delay: flag(given.wire_delay.map(|it| it.to_string()), "--wire-delay").unwrap_or(measured.wire_delay),
+    }
+}
+
+impl MeasuredLink {
+    /// The link in a line: rate, delay, queue, as far as they are known, and what it loses.
+    pub fn words(&self) -> String {
+        let Link { half_duplex, rate, rate_up, delay, queue, .. } = &self.link;
+        let more = |way: &str| if self.at_least.contains(&way) { " or more" } else { "" };
+        let up = rate_up.as_ref().map_or(String::new(), |up| format!(" down, {}{} up", up.value, more("up")));
+        let rate = format!("{}{}", rate.value, more("down"));
+        let loss = |fitted: &Fitted| {
+            let share = fitted.report.lost as f64 / fitted.report.packets.max(1) as f64;
+            let model = fitted.report.chosen().family.name();
+            let fits = match fitted.statement.loss.verdict {
+                Verdict::Fits => "",
+                Verdict::DoesNotFit => ", which does not fit well",
+                Verdict::Unknown => ", one of several that the measurement allows",
+            };
+            match fitted.report.lost {
+                0 => "none".to_owned(),
+                _ => format!("{:.2} % ({model}{fits})", 100.0 * share),
+            }
+        };
+        let losses = match &self.up {
+            Some(up) => format!("{} down, {} up", loss(&self.down), loss(up)),
+            None => loss(&self.down),
+        };
+        let medium = if half_duplex.is_some() { "half-duplex, " } else { "" };
+        let lacks = |what: &str| self.lacking.contains(&what);
+        let mut said = Vec::new();
+        said.extend((!lacks("rate")).then(|| format!("{medium}{rate}{up}")));
+        said.extend((!lacks("delay")).then(|| format!("delay {}", delay.value)));
+        if !queue.origin.starts_with(ASSUMED) {
+            said.push(format!("queue {}", queue.value));
+        } else if self.lacking.is_empty() {
+            said.push(format!("queue {} ({ASSUMED})", queue.value));
+        }
+        said.push(format!("losses {losses}"));
+        let keys: Vec<&str> = self.link.keys.iter().map(|key| key.key.as_str()).collect();
+        said.extend((!keys.is_empty()).then(|| keys.join(", ").replace('_', " ")));
+        said.join(", ")
+    }
+}
