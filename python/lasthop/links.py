@@ -221,6 +221,14 @@ class Fit:
         """The link in a line: rate, delay, queue, and what it loses."""
         return self._core.words
 
+    @cached_property
+    def statement(self) -> pa.Table:
+        """What the scenario does of the measurement, a row an aspect: ``direction``, ``aspect`` (``rate``, ``delay``, ``order``,
+        ``duplication``, ``loss``), ``verdict`` (``fits``, ``does-not-fit``, ``unknown``), and ``why``."""
+        names = ("direction", "aspect", "verdict", "why")
+        rows = [dict(zip(names, row, strict=True)) for row in self._core.statements]
+        return pa.Table.from_pylist(rows, schema=pa.schema([(name, pa.string()) for name in names]))
+
     @property
     def remark(self) -> str | None:
         """What to mind: what of a larger measurement was taken, or that its rate is a lower bound."""
@@ -247,27 +255,32 @@ def fit(
     delay: str | None = None,
     wire_delay: str | None = None,
     queue: str | None = None,
+    interval: str | None = None,
+    at: str | None = None,
 ) -> Fit:
     """Fits channel models to a link's losses: what ``lasthop fit`` does.
 
     Args:
         trace: losses on the way to the client: 0 (arrives) and 1 (lost), a CSV with the columns ``sent_s`` and ``lost``, the output of
-            ``ping -D -O``, a packet capture, or the folder (or its ``probe.json``) that ``lasthop probe --out`` wrote.
+            ping (best ``ping -D -O``) or fping, the JSON of irtt or of ``iperf3 -u``, a packet capture, or the folder (or its
+            ``probe.json``) that ``lasthop probe --out`` wrote.
         up: losses on the way from the client.
         rate: the link's rate, as ``"10 Mbps"``; a probe has measured it, a capture may have.
         delay: its delay one way, as ``"20 ms"``; as ``rate``.
         wire_delay: the delay one way of the path behind the base station; 20 ms where nothing tells.
         queue: the queue before the link, as ``"100 packets"``.
+        interval: the time between packets, as ``"1 s"``, where a list of losses or the output of ping has no times.
+        at: where a capture was taken, seen from the sender of the data: ``sender``, ``gateway``, ``receiver``; found unless given.
 
     Raises:
         OSError: a file cannot be read.
         ValueError: it is no measurement, or a value is wrong.
     """
-    return Fit(_lasthop.Fit(trace, up, _given(rate, delay, wire_delay, queue)))
+    given = {"rate": rate, "delay": delay, "wire-delay": wire_delay, "queue": queue, "interval": interval, "at": at}
+    return Fit(_lasthop.Fit(trace, up, _given(given)))
 
 
-def _given(rate: str | None, delay: str | None, wire_delay: str | None, queue: str | None) -> list[tuple[str, str]]:
-    values = {"rate": rate, "delay": delay, "wire-delay": wire_delay, "queue": queue}
+def _given(values: dict[str, str | None]) -> list[tuple[str, str]]:
     return [(name, value) for name, value in values.items() if value is not None]
 
 
@@ -389,6 +402,8 @@ def advise(
     delay: str | None = None,
     wire_delay: str | None = None,
     queue: str | None = None,
+    interval: str | None = None,
+    at: str | None = None,
     runs: int = 10,
     seed: int | None = None,
     jobs: int | None = None,
@@ -401,7 +416,7 @@ def advise(
             the path of a file, or the name of a ready-made one.
         control: what can be changed: ``sender``, ``box``, ``boxes``; all of them unless given.
         uses: what the link is for: ``bulk``, ``pages``, ``call``; all of them unless given.
-        rate, delay, wire_delay, queue: of a measurement, as :func:`fit` takes them.
+        rate, delay, wire_delay, queue, interval, at: of a measurement, as :func:`fit` takes them.
         runs: runs of each cure and use.
         seed: the scenario's unless given.
         jobs: threads; one per core unless given.
@@ -412,7 +427,8 @@ def advise(
         ScenarioError: the scenario is wrong, or lacks the base station.
         ValueError: the measurement is none or says too little, or a value is wrong.
     """
-    given = _given(rate, delay, wire_delay, queue)
+    known = {"rate": rate, "delay": delay, "wire-delay": wire_delay, "queue": queue, "interval": interval, "at": at}
+    given = _given(known)
     fitted: Fit | None = None
     if isinstance(source, Fit):
         fitted = source

@@ -176,7 +176,7 @@ pub(crate) fn inline(fit: &Fit) -> String {
 fn value(parameter: &Parameter) -> String {
     match parameter.unit {
         Unit::Share => format!("{}", digits(parameter.value)),
-        Unit::Seconds => format!("\"{} ms\"", digits(parameter.value * 1e3)),
+        Unit::Seconds => format!("\"{}\"", milliseconds(parameter.value * 1e3)),
         Unit::Bytes => format!("{}", parameter.value.round().max(1.0) as u64),
         Unit::Packets => format!("{}", parameter.value),
     }
@@ -211,6 +211,12 @@ pub fn parameters(fit: &Fit) -> Vec<String> {
 /// Rounded to six significant digits, without an exponent: what a scenario takes.
 pub(crate) fn digits(value: f64) -> f64 {
     round(value, 6)
+}
+
+/// A time as a scenario takes it: of whole nanoseconds, and no more than six significant digits.
+pub(crate) fn milliseconds(value: f64) -> String {
+    let nanos = libm::round(digits(value) * 1e6);
+    format!("{} ms", if value > 0.0 { nanos.max(1.0) / 1e6 } else { 0.0 })
 }
 
 /// Rounded to three significant digits.

@@ -44,7 +44,10 @@ impl Report {
         }
         let departures = &self.adequacy.departures;
         if departures.is_empty() {
-            lines.extend((self.detail == Detail::Packets).then(|| format!("The model {name} loses packets as this link did.")));
+            lines.push(match self.detail {
+                Detail::Packets => format!("The model {name} loses packets as this link did."),
+                Detail::Intervals => format!("The model {name} loses as many packets as this link did."),
+            });
             return lines;
         }
         lines.push(format!("No model fits: {name}, the nearest one, departs from the trace in"));

@@ -359,6 +359,13 @@ impl PyFit {
         self.rows(|fitted| std::iter::once(fitted.report.verdict())).collect()
     }
 
+    /// What the scenario does of the measurement: direction, aspect, verdict, reason.
+    #[getter]
+    fn statements(&self) -> Vec<(&'static str, &'static str, String, String)> {
+        let rows = self.rows(|fitted| fitted.statement.aspects().into_iter());
+        rows.map(|(way, (aspect, said))| (way, aspect, word(said.verdict), said.why.clone())).collect()
+    }
+
     /// What of a larger measurement was taken.
     #[getter]
     fn remark(&self) -> Option<&str> {

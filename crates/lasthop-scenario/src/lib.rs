@@ -39,6 +39,7 @@ mod mobility;
 mod netem;
 mod nodes;
 mod one_line;
+mod place;
 mod quantities;
 mod queue;
 mod quic;

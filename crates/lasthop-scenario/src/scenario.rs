@@ -162,6 +162,11 @@ impl Scenario {
         set || document::parse(&self.source.file, &self.source.text).is_ok_and(|root| root.has(path))
     }
 
+    /// Whether the scenario has a base station.
+    pub(crate) fn has_base_station(&self) -> bool {
+        self.spec.base_station.is_some()
+    }
+
     /// The network that this scenario is under `scheme`. Fails when the scheme has a part at the base station, and the
     /// scenario has no `[base_station]`.
     ///

@@ -1,22 +1,22 @@
 //! Which of the cures that one can have helps on a link, how much, and with what.
 //!
 //! Each cure is simulated with today's endpoints, for what people do: a download, web pages. Under one seed all cures meet the
-//! same errors. A cure is advised when it gains more than it may lose, and when no cure that asks less comes near to it.
+//! same errors. A cure is advised when it gains more than it may lose, and when no cure that asks less comes near to it. Where a
+//! measurement allows several models, the cures are simulated under each of them, and one is advised only if it helps under all.
 
+mod effect;
+mod plan;
 mod words;
 
-use std::ops::Range;
-
-use lasthop_proto::scheme::Scheme;
 use lasthop_proto::time::Duration;
-use lasthop_scenario::{Error, Scenario, Traffic};
+use lasthop_scenario::Traffic;
 use lasthop_sim::measure::Report;
-use lasthop_sim::network::{Medium, Network};
+use lasthop_sim::network::Network;
 
-use crate::measures::{Summary, find, measures, summarise, throughput};
-use crate::replicate::Task;
-use crate::stats::Estimate;
+use crate::measures::{measures, throughput};
 
+pub use self::effect::{Effect, Factor};
+pub use self::plan::{HopRates, Plan};
 pub use self::words::times;
 
 /// A gain below this is none.
@@ -181,169 +181,6 @@ impl Use {
     }
 }
 
-/// What to simulate: the cures, the uses, and a task for each pair, cure by cure.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    cures: Vec<Cure>,
-    uses: Vec<Use>,
-    tasks: Vec<Task>,
-}
-
-impl Plan {
-    /// The cures that somebody can have who can change what `needs` say, and to leave everything as it is, on the links of
-    /// `scenario`, for `uses`, `runs` times each from `seed` on.
-    ///
-    /// Fails when the scenario has no base station, or nothing that says who sends to whom.
-    pub fn new(scenario: &Scenario, needs: &[Needs], uses: &[Use], seed: u64, runs: u32) -> Result<Self, Error> {
-        let have = |cure: &&Cure| cure.needs == Needs::Nothing || needs.contains(&cure.needs);
-        let cures: Vec<Cure> = CURES.iter().filter(have).copied().collect();
-        let transfer = scenario.with_traffic(Use::Bulk.traffic(Duration::ZERO))?;
-        let delay = delay(&transfer.network(transfer.scheme())?);
-        let scenarios =
-            uses.iter().map(|usage| scenario.with_traffic(usage.traffic(delay))).collect::<Result<Vec<_>, _>>()?;
-        let mut tasks = Vec::new();
-        for cure in &cures {
-            let Some(scheme) = Scheme::by_name(cure.scheme) else { continue };
-            for scenario in &scenarios {
-                tasks.push(Task::new(scenario, scheme, seed, runs)?);
-            }
-        }
-        Ok(Self { cures, uses: uses.to_vec(), tasks })
-    }
-
-    /// What is to be run: all uses of the first cure, of the second, and so on.
-    pub fn tasks(&self) -> &[Task] {
-        &self.tasks
-    }
-
-    /// The same, the runs of these numbers.
-    pub fn tasks_of(&self, runs: &Range<u32>) -> Vec<Task> {
-        self.tasks.iter().map(|task| Task { runs: runs.clone(), ..task.clone() }).collect()
-    }
-
-    /// The hop that a cure at the base station works on; `None` where none of those was asked for.
-    pub fn hop_rates(&self) -> Option<HopRates> {
-        // The base station's part comes before elements of the scenario's own.
-        let on_path = self.cures.iter().position(|cure| cure.needs >= Needs::Box)?;
-        let network = &self.tasks.get(on_path * self.uses.len())?.network;
-        let hop = network.elements.first()?;
-        let link = &network.links[hop.link.0];
-        let far = link.ends[usize::from(link.ends[0] == hop.node)];
-        let [down, up] = [hop.node, far].map(|node| network.rate_from(node, hop.link).0);
-        Some(HopRates { down, up, takes_turns: link.medium != Medium::Duplex })
-    }
-
-    /// The advice from the reports of each task, of the first runs alone that all of them have; `None` when some have none.
-    pub fn judge(&self, reports: &[Vec<Report>]) -> Option<Advice> {
-        let runs = reports.iter().map(Vec::len).min().filter(|runs| *runs > 0)?;
-        let at = |at: usize| (&self.tasks[at].network, &reports[at][..runs]);
-        let results: Vec<Vec<Effect>> = (0..self.cures.len())
-            .map(|cure| {
-                self.uses
-                    .iter()
-                    .enumerate()
-                    .filter_map(|(number, usage)| {
-                        let (network, reports) = at(cure * self.uses.len() + number);
-                        let (none_network, none) = at(number);
-                        Effect::of(*usage, (network, reports), (none_network, none))
-                    })
-                    .collect()
-            })
-            .collect();
-        let cured = self.cures.iter().zip(results).map(|(cure, results)| Cured::new(*cure, results)).collect();
-        Some(Advice { runs, cured })
-    }
-}
-
-/// How fast the lossy hop is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct HopRates {
-    /// From the base station, in bits a second.
-    pub down: u64,
-    /// To it.
-    pub up: u64,
-    /// Whether one end sends at a time.
-    pub takes_turns: bool,
-}
-
-/// The delay one way between the ends of the first transfer: links form a tree.
-fn delay(network: &Network) -> Duration {
-    let Some(flow) = network.flows.iter().find(|flow| flow.app.is_transfer()) else { return Duration::ZERO };
-    let (mut seen, mut open) = (vec![false; network.nodes.len()], vec![(flow.from, Duration::ZERO)]);
-    while let Some((node, delay)) = open.pop() {
-        if node == flow.to {
-            return delay;
-        }
-        seen[node.0] = true;
-        for link in &network.links {
-            let [one, other] = link.ends;
-            let next = if one == node { other } else { one };
-            if (one == node || other == node) && !seen[next.0] {
-                open.push((next, delay + link.delay));
-            }
-        }
-    }
-    Duration::ZERO
-}
-
-/// What came of one use under one cure.
-#[derive(Clone, Debug)]
-pub struct Effect {
-    /// The use.
-    pub usage: Use,
-    /// What came of it, in the use's unit.
-    pub value: Estimate,
-    /// The same over what comes of it without any cure; `None` where that is nothing.
-    pub factor: Option<Factor>,
-    /// Everything that was measured.
-    pub summaries: Vec<Summary>,
-}
-
-impl Effect {
-    /// `None` without runs.
-    fn of(usage: Use, with: (&Network, &[Report]), without: (&Network, &[Report])) -> Option<Self> {
-        let values = |(network, reports): (&Network, &[Report])| -> Vec<f64> {
-            reports.iter().map(|report| usage.value(network, report)).collect()
-        };
-        let (mine, none) = (values(with), values(without));
-        let value = Estimate::of(&mine)?;
-        Some(Self { usage, value, factor: Factor::of(&mine, &none), summaries: summarise(with.0, with.1) })
-    }
-
-    /// The mean of the measure of that name; 0 where there is none.
-    pub fn mean(&self, name: &str) -> f64 {
-        find(&self.summaries, name).map_or(0.0, |estimate| estimate.mean)
-    }
-}
-
-/// By how much one thing is more than another.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Factor {
-    /// The factor.
-    pub mean: f64,
-    /// Its 95 % interval; a point where there is one run.
-    pub interval: (f64, f64),
-}
-
-impl Factor {
-    /// The geometric mean of `these` over `those`, which belong together in pairs: what varies from run to run varies in both. `None` where
-    /// one of `those` is nothing.
-    fn of(these: &[f64], those: &[f64]) -> Option<Self> {
-        if those.iter().any(|that| *that <= 0.0) {
-            return None;
-        }
-        let logarithms: Vec<f64> = these.iter().zip(those).map(|(this, that)| (this / that).ln()).collect();
-        let mean = Estimate::of(&logarithms)?;
-        if mean.mean.is_finite() {
-            let (low, high) = mean.interval();
-            return Some(Self { mean: mean.mean.exp(), interval: (low.exp(), high.exp()) });
-        }
-        // Some of these are nothing.
-        let ratio = these.iter().sum::<f64>() / those.iter().sum::<f64>();
-        Some(Self { mean: ratio, interval: (0.0, f64::INFINITY) })
-    }
-}
-
 /// A cure and what came of it.
 #[derive(Clone, Debug)]
 pub struct Cured {
@@ -399,13 +236,34 @@ impl Cured {
     }
 }
 
-/// The cures, judged.
+/// The cures under another value that the measurement allows.
 #[derive(Clone, Debug)]
+pub struct Variant {
+    /// What the value is.
+    pub name: String,
+    /// The cures, in the advice's order.
+    pub cured: Vec<Cured>,
+}
+
+impl Variant {
+    fn of(&self, cure: &Cure) -> Option<&Cured> {
+        self.cured.iter().find(|cured| cured.cure == *cure)
+    }
+}
+
+/// The cures, judged.
+#[derive(Clone, Debug, Default)]
 pub struct Advice {
     /// Runs of each.
     pub runs: usize,
     /// All cures that were asked for; the first one is none.
     pub cured: Vec<Cured>,
+    /// The same under each other value that the measurement allows.
+    pub variants: Vec<Variant>,
+    /// Why no cure may be advised, whatever runs come to; a clause.
+    pub no_cure: Option<String>,
+    /// What has to hold for the advice to hold, a clause each.
+    pub conditions: Vec<String>,
 }
 
 impl Advice {
@@ -425,8 +283,21 @@ impl Advice {
         self.cured.iter().any(|cured| !cured.helps() && cured.harmed().is_empty() && cured.gain >= best)
     }
 
+    /// The other values under which a cure does not help.
+    pub fn fails(&self, cured: &Cured) -> Vec<&Variant> {
+        self.variants.iter().filter(|variant| variant.of(&cured.cure).is_none_or(|cured| !cured.helps())).collect()
+    }
+
+    /// Cures that help under the chosen value, and not under another one that the measurement allows.
+    pub fn doubtful(&self) -> Vec<&Cured> {
+        self.cured.iter().filter(|cured| cured.helps() && !self.fails(cured).is_empty()).collect()
+    }
+
     fn best_of(&self, which: impl Fn(&Cured) -> bool) -> Option<&Cured> {
-        let helping = || self.cured.iter().filter(|cured| which(cured) && cured.helps());
+        if self.no_cure.is_some() {
+            return None;
+        }
+        let helping = || self.cured.iter().filter(|cured| which(cured) && cured.helps() && self.fails(cured).is_empty());
         let most = helping().map(|cured| cured.gain).fold(0.0, f64::max);
         let near = |cured: &&Cured| cured.gain >= most * (1.0 - AS_GOOD) || cured.gain == most;
         // The first of those that ask as little.

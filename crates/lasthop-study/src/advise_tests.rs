@@ -3,6 +3,7 @@ use lasthop_sim::network::App;
 
 use super::*;
 use crate::replicate::{Silent, run_all};
+use crate::stats::Estimate;
 
 fn advice(overrides: &[(&str, &str)], needs: &[Needs], uses: &[Use]) -> Advice {
     let scenario = Scenario::builtin("farm-radio").unwrap().with_overrides(overrides).unwrap();
@@ -68,7 +69,7 @@ fn more_runs_are_asked_for_where_chance_decides() {
         let factor = Some(Factor { mean: gain, interval: (gain - half, gain + half) });
         Cured::new(CURES[cure], vec![Effect { usage: Use::Bulk, value, factor, summaries: Vec::new() }])
     };
-    let may_be_chance = |cured: Vec<Cured>| Advice { runs: 10, cured }.may_be_chance();
+    let may_be_chance = |cured: Vec<Cured>| Advice { runs: 10, cured, ..Advice::default() }.may_be_chance();
     let none = || cured(0, 1.0, 0.0);
     assert!(may_be_chance(vec![none(), cured(2, 1.1, 0.2)]));
     assert!(!may_be_chance(vec![none(), cured(2, 1.1, 0.05)]));
@@ -77,6 +78,86 @@ fn more_runs_are_asked_for_where_chance_decides() {
     assert!(!may_be_chance(vec![none(), cured(2, 0.9, 0.2)]));
     assert!(!may_be_chance(vec![none(), cured(2, 1.1, 0.2), cured(3, 1.3, 0.1)]));
     assert!(may_be_chance(vec![none(), cured(2, 1.1, 0.05), cured(3, 1.3, 0.4)]));
+}
+
+fn judged(cure: usize, factor: f64) -> Cured {
+    let value = Estimate { mean: factor, ci95: Some(0.01), n: 10 };
+    let factor = Some(Factor { mean: factor, interval: (factor - 0.01, factor + 0.01) });
+    Cured::new(CURES[cure], vec![Effect { usage: Use::Bulk, value, factor, summaries: Vec::new() }])
+}
+
+/// A cure that helps under one value alone is not advised; one that helps under all is, even if it gains less.
+#[test]
+fn an_advice_holds_under_all_values_that_the_measurement_allows() {
+    let cured = |snoop, split| vec![judged(0, 1.0), judged(2, snoop), judged(3, split)];
+    let variant = |snoop, split| Variant { name: "long bad times".to_owned(), cured: cured(snoop, split) };
+    let advice = |variants| Advice { runs: 10, cured: cured(2.0, 1.5), variants, ..Advice::default() };
+    let best = |advice: &Advice| advice.best().map(|best| best.cure.scheme);
+    assert_eq!(best(&advice(vec![variant(1.9, 1.4)])), Some("SNOOP"));
+    let some = advice(vec![variant(0.98, 1.4)]);
+    assert_eq!((best(&some), some.doubtful().len()), (Some("SPLIT-BBR"), 1));
+    let none = advice(vec![variant(1.9, 1.4), variant(0.9, 0.9)]);
+    assert_eq!(best(&none), None);
+    let said = none.words().join(" ");
+    assert!(said.starts_with("No cure is advised") && said.contains("long bad times") && said.contains("2.00"), "{said}");
+}
+
+/// Where the measurement says that no cure can be judged, none is advised, and the reason is said.
+#[test]
+fn no_cure_is_advised_where_the_link_is_unlike_any_model() {
+    let no_cure = Some("a policer drops what exceeds 10 Mbps".to_owned());
+    let advice = Advice { runs: 10, cured: vec![judged(0, 1.0), judged(2, 2.0)], no_cure, ..Advice::default() };
+    assert!(advice.best().is_none() && advice.best_with(Needs::Box).is_none());
+    assert!(advice.words()[0].starts_with("No cure is advised: a policer"), "{:?}", advice.words());
+}
+
+/// A gain is told for each use.
+#[test]
+fn gains_are_told_by_use() {
+    let effect = |usage, factor: f64| Effect {
+        usage,
+        value: Estimate { mean: factor, ci95: Some(0.01), n: 10 },
+        factor: Some(Factor { mean: factor, interval: (factor - 0.01, factor + 0.01) }),
+        summaries: Vec::new(),
+    };
+    let cured = Cured::new(CURES[2], vec![effect(Use::Bulk, 4.0), effect(Use::Call, 1.0)]);
+    let advice = Advice { runs: 10, cured: vec![judged(0, 1.0), cured], ..Advice::default() };
+    assert!(advice.words()[0].contains("bulk 4.00 times, call 1.00 times"), "{:?}", advice.words());
+}
+
+/// The measurement's other values, its reason against cures and what was assumed reach the advice.
+#[test]
+fn a_scenario_brings_what_its_measurement_says() {
+    let text = Scenario::builtin_text("farm-radio").unwrap().to_owned()
+        + r#"
+[measurement]
+unknown = ["order down: not measured"]
+assumed = ["queue: 100 packets"]
+alternatives = [{ name = "none lost", key = "links.radio.errors", value = { model = "none" } }]
+"#;
+    let scenario = Scenario::parse("x.toml", &text).unwrap();
+    let plan = Plan::new(&scenario, &[Needs::Box], &[Use::Bulk], 1, 2).unwrap();
+    assert_eq!(plan.tasks().len(), 6);
+    let advice = plan.judge(&run_all(plan.tasks(), 2, &Silent)).unwrap();
+    assert_eq!((advice.variants.len(), advice.conditions.len()), (1, 2));
+    // Without losses nothing helps, and the measurement does not tell.
+    assert!(advice.best().is_none() && !advice.doubtful().is_empty());
+    let trip = advice.cured[0].results[0].round_trip_ms().expect("a download has round trips");
+    assert!(trip[0] > 80.0 && trip[0] <= trip[1], "{trip:?}");
+}
+
+/// A scenario without a base station: the router in front of the lossy link.
+#[test]
+fn a_scenario_without_a_base_station_gets_one() {
+    let text = Scenario::builtin_text("farm-radio").unwrap();
+    let begin = text.find("[base_station]").expect("it has one");
+    let end = text[begin + 1..].find("
+[").map_or(text.len(), |at| begin + 1 + at);
+    let text = [&text[..begin], &text[end..]].concat();
+    let plan = Plan::new(&Scenario::parse("x.toml", &text).unwrap(), &[Needs::Box], &[Use::Bulk], 1, 1).unwrap();
+    assert_eq!(plan.tasks().len(), 3);
+    let advice = plan.judge(&run_all(plan.tasks(), 2, &Silent)).unwrap();
+    assert!(advice.conditions[0].contains("in front of link radio"), "{:?}", advice.conditions);
 }
 
 /// Values that rise and fall together tell their ratio better than each by itself.

@@ -215,6 +215,10 @@ pub fn measured_from(
     let fitted = Fitted::of(access, down, (way, form), rate, has_two_ways)?;
     let way_up = way_up.filter(|_| up.is_none());
     let way_up = way_up.map(|way| Fitted::of(access, down, (way, form), rate, has_two_ways)).transpose()?;
+    let mut notes = Notes::default();
+    if form.is_round_trip() && !has_two_ways {
+        notes.assumed.push("the way on which packets were lost: down, for all of them; echoes are lost on either".to_owned());
+    }
     let mut lacking = Vec::new();
     lacking.extend(given.rate.is_none().then_some("rate"));
     lacking.extend(given.delay.is_none().then_some("delay"));
@@ -229,7 +233,7 @@ pub fn measured_from(
         at_least: Vec::new(),
         lacking,
         why_lacking: String::new(),
-        notes: Notes::default(),
+        notes,
     })
 }
 

@@ -24,6 +24,9 @@ pub struct Promise {
     pub runs: usize,
     /// The cure that was advised; none where none helps.
     pub advised: Option<String>,
+    /// What has to hold for the promise to hold, a clause each; promises of earlier versions have none.
+    #[serde(default)]
+    pub conditions: Vec<String>,
     /// All cures that were looked at; the first one is none.
     pub cures: Vec<PromisedCure>,
 }
@@ -112,6 +115,7 @@ impl Promise {
             seed,
             runs: advice.runs,
             advised: advice.best().map(|best| best.cure.scheme.to_owned()),
+            conditions: advice.conditions.clone(),
             cures: cures.collect(),
         }
     }

@@ -4,7 +4,7 @@ use lasthop_proto::random::{Root, Stream};
 
 use super::form::{Aggregation, Behaviour, Bucket, Direction, Jitter, Varying};
 use crate::family::Unit;
-use crate::scenario::{Key, digits, figures, shown};
+use crate::scenario::{Key, digits, figures, milliseconds, shown};
 use crate::statement::{Said, Verdict};
 use crate::trace::LossTrace;
 
@@ -73,7 +73,7 @@ impl Spread {
 
     /// As TOML, without the order.
     fn toml(self) -> String {
-        let ms = |value: f64| format!("\"{} ms\"", digits(value));
+        let ms = |value: f64| format!("\"{}\"", milliseconds(value));
         match self {
             Self::Uniform(up_to) => format!("model = \"jitter\", up_to = {}", ms(up_to)),
             Self::Normal(mean, deviation) => {
@@ -147,7 +147,7 @@ pub(super) fn found(direction: &Direction, way: &str) -> Found {
         }
     }
     if let Some(slots) = behaviour.slots.filter(|slots| slots.interval_ms > 0.0) {
-        found.keys.push(key("slots", format!("\"{} ms\"", digits(slots.interval_ms))));
+        found.keys.push(key("slots", format!("\"{}\"", milliseconds(slots.interval_ms))));
     }
     if let Some(aggregation) = behaviour.aggregation.filter(|it| it.packets_mean >= 1.0) {
         aggregate(&mut found, direction, aggregation, way);
@@ -236,28 +236,34 @@ fn steps(varying: &Varying) -> Option<String> {
     let mut written: Vec<String> = Vec::new();
     let mut before = -1.0;
     for step in &series {
-        let at = digits((step.at_s - begin).max(0.0));
+        let at = micros((step.at_s - begin).max(0.0));
         if at > before {
             written.push(format!("{{ at = \"{at} s\", rate = \"{}\" }}", if step.rate_bps < 500.0 { "0 bps".to_owned() } else { kbps(step.rate_bps) }));
             before = at;
         }
     }
-    Some(format!("{{ model = \"steps\", steps = [{}], length = \"{} s\", wrap = \"repeat\" }}", written.join(", "), digits(length)))
+    Some(format!("{{ model = \"steps\", steps = [{}], length = \"{} s\", wrap = \"repeat\" }}", written.join(", "), micros(length)))
+}
+
+/// Seconds in whole microseconds.
+fn micros(seconds: f64) -> f64 {
+    (seconds * 1e6).round() / 1e6
 }
 
 fn aggregate(found: &mut Found, direction: &Direction, aggregation: Aggregation, way: &str) {
     let frames = aggregation.packets_mean.round().clamp(1.0, 256.0);
     let throughput = direction.rate_bps.as_ref().map_or(1e6, |rate| rate.value);
     let whole = frames * FULL / throughput;
-    let access = (ACCESS_US / 1e6).min(whole / 2.0);
+    // In whole microseconds.
+    let access = (ACCESS_US / 1e6).min((whole / 2.0 * 1e6).floor().max(1.0) / 1e6);
     // What the medium takes for access is not part of the rate while frames are on the air.
     found.line_rate = found.line_rate.or(Some(frames * FULL / (whole - access)));
     found.keys.push(Key {
         key: format!("aggregation_{way}"),
-        value: format!("{{ frames = {frames}, access = \"{} us\" }}", digits(access * 1e6)),
+        value: format!("{{ frames = {frames}, access = \"{} us\" }}", (access * 1e6).round()),
         origin: format!("lasthop probe, {way}: bursts of {} packets; access is assumed", figures(aggregation.packets_mean)),
     });
-    found.assumed.push(format!("access to the medium {way}: {} us", digits(access * 1e6)));
+    found.assumed.push(format!("access to the medium {way}: {} us", (access * 1e6).round()));
     found.no_cure.get_or_insert(format!(
         "the link sends the way {way} in aggregates of some {} packets, {} ms apart, as Wi-Fi does: its link layer repeats lost frames, and how often is \
          not measured; what a cure does there has to be measured on the link (`ab` in gateway.toml)",

@@ -5,7 +5,7 @@ mod form;
 
 use self::behaviour::found;
 use self::form::{Direction, Estimate, Medium, Queue, Report};
-use crate::scenario::{HalfDuplex, Link, Told, digits};
+use crate::scenario::{HalfDuplex, Link, Told, digits, milliseconds};
 
 pub use self::behaviour::{Found, Spread};
 
@@ -49,7 +49,10 @@ pub enum ProbeError {
 ///
 /// [`ProbeError`], which says what would be right.
 pub fn read(text: &str) -> Result<Measured, ProbeError> {
-    let report: Report = serde_json::from_str(text).map_err(|error| ProbeError::Form(error.to_string()))?;
+    let report: Report = serde_json::from_str(text).map_err(|error| {
+        let said = error.to_string();
+        ProbeError::Form(said.chars().map(|c| if c.is_control() { ' ' } else { c }).collect())
+    })?;
     if report.lasthop_probe != VERSION {
         return Err(ProbeError::Version(report.lasthop_probe));
     }
@@ -139,7 +142,7 @@ fn lacking(report: &Report) -> Vec<(&'static str, String)> {
 fn delay(report: &Report) -> Told {
     match report.one_way_delay_ms {
         Some(delay) => Told {
-            value: format!("{} ms", digits(delay)),
+            value: milliseconds(delay),
             origin: "lasthop probe: half of the least round trip, less the time on the air".to_owned(),
         },
         None => Told { value: "10 ms".to_owned(), origin: "assumed; --delay sets it".to_owned() },
@@ -183,7 +186,9 @@ fn rate(direction: &Direction, way: &str, on_air: Option<f64>) -> Told {
     let kilobits = |value: f64| format!("{} kbps", (value / 1e3).round().max(1.0));
     let megabits = |value: f64| digits(value / 1e6);
     if let Some(rate) = on_air {
-        let origin = format!("lasthop probe, {way}; with what a frame takes besides {:.4} Mbps", megabits(value));
+        let buckets = direction.behaviour.as_ref().is_some_and(|it| it.policer.is_some() || it.shaper.is_some());
+        let what = if buckets { "while the bucket has tokens; beyond that" } else { "with what a frame takes besides" };
+        let origin = format!("lasthop probe, {way}; {what} {:.4} Mbps", megabits(value));
         return Told { value: kilobits(rate), origin };
     }
     let mut origin = format!("lasthop probe, {way}");

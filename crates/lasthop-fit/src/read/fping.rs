@@ -3,7 +3,7 @@
 use lasthop_proto::time::Duration;
 
 use super::echoes::{Echoes, Frame};
-use super::lines::{leading_number, stamp};
+use super::lines::{leading_number, plain, stamp};
 use super::{Form, ReadError, Reading, wrong};
 
 /// Bytes of a packet of 56 bytes of data.
@@ -91,7 +91,7 @@ pub(super) fn read(text: &str, most: usize, interval: Option<Duration>) -> Resul
         };
         let known = *of_host.get_or_insert(host);
         if known != host {
-            return Err(wrong(at, format!("of {host}, where lines before it are of {known}; give the lines of one host")));
+            return Err(wrong(at, format!("of {}, where lines before it are of {}; give the lines of one host", plain(host), plain(known))));
         }
         if echoes.len() > most {
             return Err(ReadError::Long(most));

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::lines::plain;
 use super::{Form, Losses, ReadError, Reading, Way, wrong};
 use crate::seen::{Count, Counts, Seen};
 
@@ -96,7 +97,7 @@ pub(super) fn is_iperf3(text: &str) -> bool {
 
 pub(super) fn read(text: &str) -> Result<Reading, ReadError> {
     let report: Report = serde_json::from_str(text)
-        .map_err(|error| wrong(error.line().max(1) - 1, format!("expected the JSON of `iperf3 -u -J`: {error}")))?;
+        .map_err(|error| wrong(error.line().max(1) - 1, format!("expected the JSON of `iperf3 -u -J`: {}", plain(&error.to_string()))))?;
     if let Some(error) = report.error {
         return Err(ReadError::Whole(format!("iperf3 ended with an error: {}", error.escape_debug())));
     }

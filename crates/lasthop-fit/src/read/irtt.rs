@@ -3,6 +3,7 @@
 use lasthop_proto::time::Duration;
 use serde::Deserialize;
 
+use super::lines::plain;
 use super::{Form, Losses, ReadError, Reading, Way, wrong};
 use crate::seen::{Seen, Spread};
 use crate::trace::{LossTrace, Sent};
@@ -87,7 +88,7 @@ pub(super) fn is_irtt(text: &str) -> bool {
 
 pub(super) fn read(text: &str, most: usize) -> Result<Reading, ReadError> {
     let report: Report = serde_json::from_str(text)
-        .map_err(|error| wrong(error.line().max(1) - 1, format!("expected the JSON of `irtt client -o`: {error}")))?;
+        .map_err(|error| wrong(error.line().max(1) - 1, format!("expected the JSON of `irtt client -o`: {}", plain(&error.to_string()))))?;
     if report.round_trips.len() > most {
         return Err(ReadError::Long(most));
     }

@@ -1,5 +1,10 @@
 //! Parts of a line of text.
 
+/// The text on one line.
+pub(super) fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
 /// The number at the beginning of `text`, behind spaces, and what follows it.
 pub(super) fn leading_number(text: &str) -> Option<(f64, &str)> {
     let text = text.trim_start();

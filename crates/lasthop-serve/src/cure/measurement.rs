@@ -105,9 +105,10 @@ fn answer(link: &MeasuredLink) -> Result<Value, Refusal> {
 }
 
 /// One direction for people.
-fn told(way: &str, Fitted { name, form, clock, report, .. }: &Fitted) -> Value {
+fn told(way: &str, fitted: &Fitted) -> Value {
+    let Fitted { name, form, report, .. } = fitted;
     let mut said = vec![report.losses()];
-    said.extend(report.unsaid(*form, *clock).into_iter().map(str::to_owned));
+    said.extend(report.unsaid(*form).into_iter().map(str::to_owned));
     let models: Vec<Value> = report
         .fits
         .iter()
@@ -116,5 +117,5 @@ fn told(way: &str, Fitted { name, form, clock, report, .. }: &Fitted) -> Value {
             json!({ "model": fit.family.name(), "aic": fit.aic, "chosen": at == 0, "parameters": parameters(fit) })
         })
         .collect();
-    json!({ "direction": way, "file": name, "said": said, "models": models, "verdict": report.verdict() })
+    json!({ "direction": way, "file": name, "said": said, "models": models, "verdict": report.verdict(), "statement": fitted.said() })
 }

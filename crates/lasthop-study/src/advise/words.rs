@@ -2,66 +2,123 @@
 
 use serde_json::{Value, json};
 
-use super::{Advice, Cured, Needs, Use};
+use super::{Advice, Cured, Effect, Needs, Use};
 use crate::promise::Promise;
 use crate::stats::Estimate;
 
 impl Advice {
     /// As `lasthop advise --json` has it; `promise` is what it promises.
     pub fn to_json(&self, promise: &Promise) -> Value {
-        let estimate = |estimate: &Estimate| json!({ "mean": estimate.mean, "ci95": estimate.ci95 });
-        let cures = self.cured.iter().map(|cured| {
-            let uses = cured.results.iter().map(|result| {
-                let ratio =
-                    result.factor.map(|it| json!({ "mean": it.mean, "interval": [it.interval.0, it.interval.1] }));
-                let (name, unit) = (result.usage.name(), result.usage.unit());
-                json!({ "use": name, "unit": unit, "value": estimate(&result.value), "ratio": ratio })
-            });
-            json!({
-                "cure": cured.cure.scheme,
-                "needs": cured.cure.needs.words(),
-                "gain": cured.gain.is_finite().then_some(cured.gain),
-                "helps": cured.helps(),
-                "harms": cured.harmed().into_iter().map(Use::name).collect::<Vec<_>>(),
-                "does": cured.cure.does,
-                "happened": cured.happened(),
-                "uses": uses.collect::<Vec<_>>(),
-            })
-        });
         let best = |cured: Option<&Cured>| cured.map(|cured| cured.cure.scheme);
         let by_needs = Needs::NAMES.map(|(name, needs)| (name.to_owned(), json!(best(self.best_with(needs)))));
+        let alternatives = self.variants.iter().map(|variant| {
+            json!({ "name": variant.name, "cures": variant.cured.iter().map(Cured::to_json).collect::<Vec<_>>() })
+        });
         json!({
             "scenario": promise.link,
             "seed": promise.seed,
             "runs": self.runs,
             "advice": best(self.best()),
+            "no_cure": self.best().is_none().then(|| self.why_none()),
             "best_with": Value::Object(by_needs.into_iter().collect()),
-            "cures": cures.collect::<Vec<_>>(),
+            "cures": self.cured.iter().map(Cured::to_json).collect::<Vec<_>>(),
+            "alternatives": alternatives.collect::<Vec<_>>(),
+            "conditions": self.conditions,
             "promise": promise,
         })
     }
 
-    /// What to do, for whoever can change everything that was asked about; and for whoever can change less.
+    /// What to do, for somebody who can change everything that was asked about; and for somebody who can change less.
     pub fn words(&self) -> Vec<String> {
         let Some(best) = self.best() else {
-            return vec!["Advice: leave it as it is. None of these cures helps on this link.".to_owned()];
+            return vec![format!("No cure is advised: {}.", self.why_none())];
         };
-        let gained = |cured: &Cured| match cured.gain.is_finite() {
-            true => format!("{} times what there is without it", times(cured.gain)),
-            false => "without it, nothing gets through".to_owned(),
-        };
-        let mut lines = vec![format!("Advice: {} ({}): {}.", best.cure.scheme, best.cure.needs.words(), gained(best))];
+        let mut lines = vec![format!("Advice: {} ({}): {}.", best.cure.scheme, best.cure.needs.words(), best.gained())];
+        if !self.variants.is_empty() {
+            let under: Vec<&str> = self.variants.iter().map(|variant| variant.name.as_str()).collect();
+            lines.push(format!("It helps under everything else that the measurement allows as well: {}.", under.join("; ")));
+        }
         for (_, needs) in Needs::NAMES {
             let asked = self.cured.iter().any(|cured| cured.cure.needs == needs);
             if !asked || needs == best.cure.needs {
                 continue;
             }
             lines.push(match self.best_with(needs) {
-                Some(cured) => format!("With {}: {}, {}.", needs.words(), cured.cure.scheme, gained(cured)),
+                Some(cured) => format!("With {}: {}, {}.", needs.words(), cured.cure.scheme, cured.gained()),
                 None => format!("With {}: nothing that helps.", needs.words()),
             });
         }
+        lines.extend(self.doubtful().into_iter().map(|cured| format!("{}.", self.doubt(cured))));
         lines
+    }
+
+    /// Why no cure is advised, as a clause.
+    fn why_none(&self) -> String {
+        if let Some(why) = &self.no_cure {
+            return why.clone();
+        }
+        let doubts: Vec<String> = self.doubtful().into_iter().map(|cured| self.doubt(cured)).collect();
+        if doubts.is_empty() {
+            return "none of them gains 3 % or more on this link without harm to a use".to_owned();
+        }
+        format!("{}; a longer or closer measurement may tell, as `lasthop probe` makes", doubts.join("; "))
+    }
+
+    /// Under what a cure helps, and under what it does not.
+    fn doubt(&self, cured: &Cured) -> String {
+        let fails = self.fails(cured).into_iter().map(|variant| {
+            let there = variant.cured.iter().find(|it| it.cure == cured.cure).map(Cured::gained);
+            format!("under \"{}\" {}", variant.name, there.unwrap_or_else(|| "nothing".to_owned()))
+        });
+        let fails: Vec<String> = fails.collect();
+        format!("{} gains {} in the chosen model, but {}, and the measurement allows both", cured.cure.scheme, cured.gained(), fails.join(", "))
+    }
+}
+
+impl Cured {
+    fn to_json(&self) -> Value {
+        let estimate = |estimate: &Estimate| json!({ "mean": estimate.mean, "ci95": estimate.ci95 });
+        let uses = self.results.iter().map(|result| {
+            let ratio = result.factor.map(|it| json!({ "mean": it.mean, "interval": [it.interval.0, it.interval.1] }));
+            let (name, unit) = (result.usage.name(), result.usage.unit());
+            let trip = result.round_trip_ms().map(|[median, p95]| json!({ "median": median, "p95": p95 }));
+            json!({ "use": name, "unit": unit, "value": estimate(&result.value), "ratio": ratio, "round_trip_ms": trip })
+        });
+        json!({
+            "cure": self.cure.scheme,
+            "needs": self.cure.needs.words(),
+            "gain": self.gain.is_finite().then_some(self.gain),
+            "helps": self.helps(),
+            "harms": self.harmed().into_iter().map(Use::name).collect::<Vec<_>>(),
+            "does": self.cure.does,
+            "happened": self.happened(),
+            "uses": uses.collect::<Vec<_>>(),
+        })
+    }
+
+    /// What it multiplies by, use by use.
+    fn gained(&self) -> String {
+        if !self.gain.is_finite() {
+            return "without it, nothing gets through".to_owned();
+        }
+        let one = |result: &Effect| format!("{} {} times", result.usage.name(), result.times());
+        let each: Vec<String> = self.results.iter().map(one).collect();
+        format!("{} what there is without it", each.join(", "))
+    }
+
+    /// The round trips under load, in a sentence; `None` where none were measured.
+    pub fn round_trips(&self) -> Option<String> {
+        let result = self.results.iter().find(|result| result.usage != Use::Call)?;
+        let [median, p95] = result.round_trip_ms()?;
+        let what = result.usage.name();
+        Some(format!("The sender's round trip under {what}: {median:.0} ms for half of the packets, {p95:.0} ms for 95 %."))
+    }
+}
+
+impl Effect {
+    /// What the use is multiplied by, for people.
+    pub fn times(&self) -> String {
+        self.factor.map_or("from 0".to_owned(), |factor| times(factor.mean))
     }
 }
 

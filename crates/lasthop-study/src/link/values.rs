@@ -30,7 +30,8 @@ pub(super) fn link_of(given: &Given, measured: Link) -> Link {
     }
     Link {
         half_duplex: measured.half_duplex,
-        keys: measured.keys,
+        // A rate that is given goes before one that was measured over time.
+        keys: measured.keys.into_iter().filter(|key| given.rate.is_none() || !of_rate(&key.key)).collect(),
         // What is given is meant for both ways.
         rate_up: if given.rate.is_some() { None } else { measured.rate_up },
         queue_up: if given.queue.is_some() { None } else { measured.queue_up },
@@ -39,6 +40,11 @@ pub(super) fn link_of(given: &Given, measured: Link) -> Link {
         queue: flag(given.queue.map(|it| it.to_string()), "--queue").unwrap_or(measured.queue),
         wire_delay: flag(given.wire_delay.map(|it| it.to_string()), "--wire-delay").unwrap_or(measured.wire_delay),
     }
+}
+
+/// Whether a key of the link says how its rate behaves.
+fn of_rate(key: &str) -> bool {
+    ["rate_variation", "policer", "shaper", "aggregation"].iter().any(|name| key.starts_with(name))
 }
 
 impl MeasuredLink {
@@ -54,6 +60,7 @@ impl MeasuredLink {
             let fits = match fitted.statement.loss.verdict {
                 Verdict::Fits => "",
                 Verdict::DoesNotFit => ", which does not fit well",
+                Verdict::Unknown if fitted.report.kept.is_empty() => "",
                 Verdict::Unknown => ", one of several that the measurement allows",
             };
             match fitted.report.lost {

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use lasthop_diagnose::Vantage;
 use lasthop_scenario::units::{BitRate, QueueSize, TimeSpan};
 use lasthop_study::advise::{Needs, Use};
-use lasthop_study::link::{bit_rate, time_span};
+use lasthop_study::link::{bit_rate, place, time_span};
 
 #[cfg(target_os = "linux")]
 use super::TunnelEndsArgs;
@@ -14,7 +15,7 @@ use super::{JsonArgs, ScenarioArgs};
 /// What a link lost, and what else is known of it.
 #[derive(Args, Debug)]
 pub struct FitArgs {
-    /// Losses on the way to the client: 0 (arrives) and 1 (lost), a CSV with the columns sent_s and lost, the output of `ping -D -O`, a packet capture, or the folder (or its probe.json) that `lasthop probe --out` wrote
+    /// Losses on the way to the client: 0 (arrives) and 1 (lost), a CSV with the columns sent_s and lost, the output of ping (best `ping -D -O`) or fping, the JSON of irtt or of `iperf3 -u`, a packet capture, or the folder (or its probe.json) that `lasthop probe --out` wrote
     #[arg(value_name = "TRACE")]
     pub down: PathBuf,
     /// Losses on the way from the client
@@ -33,7 +34,7 @@ pub struct FitArgs {
 }
 
 /// What is known of a link that was measured.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Copy, Debug)]
 pub struct LinkArgs {
     /// The link's rate, as "10 Mbps": packets are on the air for their length
     #[arg(long, value_name = "RATE", value_parser = bit_rate)]
@@ -41,12 +42,18 @@ pub struct LinkArgs {
     /// The link's delay, one way, as "20 ms"
     #[arg(long, value_name = "TIME", value_parser = time_span)]
     pub delay: Option<TimeSpan>,
-    /// The delay of the path behind the base station, one way [default: 0 ms of a probe, what a capture tells, else 20 ms]
+    /// The delay of the path behind the base station, one way: beside what a probe measured, a part of what a capture shows [default: 0 ms of a probe, what a capture tells, else 20 ms]
     #[arg(long, value_name = "TIME", value_parser = time_span)]
     pub wire_delay: Option<TimeSpan>,
     /// The queue before the link, as "100 packets" [default: what was measured, else 100 packets]
     #[arg(long, value_name = "SIZE")]
     pub queue: Option<QueueSize>,
+    /// The time between packets, as "1 s", where a list of losses or the output of ping has no times
+    #[arg(long, value_name = "TIME", value_parser = time_span)]
+    pub interval: Option<TimeSpan>,
+    /// Where a capture was taken, seen from the sender of the data: sender, gateway, receiver [default: what the capture shows]
+    #[arg(long, value_name = "PLACE", value_parser = place)]
+    pub at: Option<Vantage>,
 }
 
 /// A link, what can be changed, and what it is for.

@@ -81,9 +81,16 @@ fn scenario(args: &AdviseArgs) -> Result<(Scenario, Option<String>), Error> {
         present(path)?;
     }
     if !is_measurement(path) {
-        let LinkArgs { rate, delay, wire_delay, queue } = &args.link;
-        let given = [("rate", rate.is_some()), ("delay", delay.is_some()), ("wire-delay", wire_delay.is_some())];
-        let mut given = given.into_iter().chain([("queue", queue.is_some())]).filter(|(_, is_given)| *is_given);
+        let LinkArgs { rate, delay, wire_delay, queue, interval, at } = &args.link;
+        let given = [
+            ("rate", rate.is_some()),
+            ("delay", delay.is_some()),
+            ("wire-delay", wire_delay.is_some()),
+            ("queue", queue.is_some()),
+            ("interval", interval.is_some()),
+            ("at", at.is_some()),
+        ];
+        let mut given = given.into_iter().filter(|(_, is_given)| *is_given);
         return match given.next() {
             Some((flag, _)) => Err(Error::ScenarioHas { flag }),
             None => Ok((args.scenario.open()?, None)),
@@ -102,14 +109,26 @@ fn print(scenario: &Scenario, seed: u64, advice: &Advice) -> Result<(), Error> {
     let runs = format!("{} of each from seed {seed}{interval}", count(advice.runs, "run"));
     writeln!(out, "{}\n{}\n", title(scenario), fold(&runs, width))?;
     out.write_all(table(advice).render(width).as_bytes())?;
+    let uses = advice.cured.first().map_or(0, |cured| cured.results.len());
+    let mean = if uses > 1 { "; gain: the geometric mean of these" } else { "" };
+    writeln!(out, "\n{}", fold(&format!("In brackets: times what there is without a cure{mean}."), width))?;
     for cured in &advice.cured {
         writeln!(out, "\n{}", Style::Heading.out(cured.cure.scheme))?;
         writeln!(out, "{}", fold(&format!("  {}", cured.cure.does), width))?;
         writeln!(out, "{}", fold(&format!("  {}", cured.happened()), width))?;
+        if let Some(trips) = cured.round_trips() {
+            writeln!(out, "{}", fold(&format!("  {trips}"), width))?;
+        }
     }
     writeln!(out)?;
     for line in advice.words() {
         writeln!(out, "{}", fold(&line, width))?;
+    }
+    if !advice.conditions.is_empty() {
+        writeln!(out, "\nThis holds for one user who has the link alone, and as far as nothing of this changes it:")?;
+        for condition in &advice.conditions {
+            writeln!(out, "{}", fold(&format!("  {condition}"), width))?;
+        }
     }
     Ok(())
 }
@@ -118,12 +137,12 @@ fn table(advice: &Advice) -> Table {
     let heading = |heading: &str, width| Column { heading: heading.to_owned(), width };
     let mut columns = vec![heading("cure", 12), heading("needs", 21)];
     let uses = advice.cured.first().map(|cured| cured.results.as_slice()).unwrap_or_default();
-    columns.extend(uses.iter().map(|result| heading(&format!("{}, {}", result.usage.name(), result.usage.unit()), 17)));
+    columns.extend(uses.iter().map(|result| heading(&format!("{}, {}", result.usage.name(), result.usage.unit()), 21)));
     columns.extend([heading("gain", 7), heading("harms", 7)]);
     let mut table = Table::new(columns);
     for cured in &advice.cured {
         let mut cells = vec![cured.cure.scheme.to_owned(), cured.cure.needs.words().to_owned()];
-        cells.extend(cured.results.iter().map(|result| with_interval(&result.value)));
+        cells.extend(cured.results.iter().map(|result| format!("{} ({})", with_interval(&result.value), result.times())));
         let harmed: Vec<&str> = cured.harmed().into_iter().map(Use::name).collect();
         cells.push(times(cured.gain));
         cells.push(if harmed.is_empty() { "-".to_owned() } else { harmed.join(", ") });

@@ -2,7 +2,7 @@
 
 use std::io::{Write, stdout};
 
-use lasthop_fit::Report;
+use lasthop_fit::{Detail, Fit, Report, Why};
 use lasthop_fit::scenario::parameters;
 use lasthop_scenario::Scenario;
 use lasthop_study::link::{Fitted, Given, Source, measured, present, tells_of_link};
@@ -54,16 +54,17 @@ pub fn execute(args: &FitArgs) -> Result<(), Error> {
 
 /// What is said of a link on the command line.
 pub fn given(args: &LinkArgs) -> Given {
-    Given { rate: args.rate, delay: args.delay, wire_delay: args.wire_delay, queue: args.queue }
+    let LinkArgs { rate, delay, wire_delay, queue, interval, at } = *args;
+    Given { rate, delay, wire_delay, queue, interval, at }
 }
 
 fn print(fitted: &Fitted, direction: &str) -> Result<(), Error> {
-    let Fitted { name, form, clock, report, .. } = fitted;
+    let Fitted { name, form, report, .. } = fitted;
     let mut out = stdout().lock();
     let width = width();
     writeln!(out, "{}", Style::Heading.out(&fold(&format!("{direction}: {name}"), width)))?;
     writeln!(out, "{}", fold(&report.losses(), width))?;
-    for line in report.unsaid(*form, *clock) {
+    for line in report.unsaid(*form) {
         writeln!(out, "{}", fold(line, width))?;
     }
     writeln!(out)?;
@@ -72,8 +73,12 @@ fn print(fitted: &Fitted, direction: &str) -> Result<(), Error> {
     for line in report.verdict() {
         writeln!(out, "{}", fold(&line, width))?;
     }
-    if report.lost > 0 {
+    if report.lost > 0 && report.detail == Detail::Packets {
         writeln!(out, "\n{}", beside(report).render(width).trim_end())?;
+    }
+    writeln!(out, "\n{}", Style::Heading.out("What the scenario does of this"))?;
+    for line in fitted.said() {
+        writeln!(out, "{}", fold(&line, width))?;
     }
     Ok(())
 }
@@ -82,12 +87,20 @@ fn print(fitted: &Fitted, direction: &str) -> Result<(), Error> {
 fn models(report: &Report) -> Table {
     let heading = |heading: &str, width| Column { heading: heading.to_owned(), width };
     let mut table = Table::new(vec![heading("model", 18), heading("AIC", 10), heading("chosen", 7)]);
-    for (at, fit) in report.fits.iter().enumerate() {
-        let chosen = if at == 0 { "yes" } else { "" };
-        table.push(vec![fit.family.name().to_owned(), format!("{:.1}", fit.aic), chosen.to_owned()]);
+    let is_kept = |fit: &Fit| report.kept.iter().any(|kept| kept.why == Why::AsGood && kept.fit.family == fit.family);
+    let mut push = |fit: &Fit, aic: String, standing: &str| {
+        table.push(vec![fit.family.name().to_owned(), aic, standing.to_owned()]);
         for parameter in parameters(fit) {
             table.push_note(parameter);
         }
+    };
+    for (at, fit) in report.fits.iter().enumerate() {
+        let standing = if at == 0 { "yes" } else if is_kept(fit) { "kept" } else { "" };
+        push(fit, format!("{:.1}", fit.aic), standing);
+    }
+    // Bounds were not found by their likelihood.
+    for kept in report.kept.iter().filter(|kept| kept.why != Why::AsGood) {
+        push(&kept.fit, "bound".to_owned(), "kept");
     }
     table
 }

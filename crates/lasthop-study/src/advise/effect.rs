@@ -1,0 +1,73 @@
+//! What comes of a use under a cure, and by how much that is more than without one.
+
+use lasthop_sim::measure::Report;
+use lasthop_sim::network::Network;
+
+use super::Use;
+use crate::measures::{Summary, find, summarise};
+use crate::stats::Estimate;
+
+/// What came of one use under one cure.
+#[derive(Clone, Debug)]
+pub struct Effect {
+    /// The use.
+    pub usage: Use,
+    /// What came of it, in the use's unit.
+    pub value: Estimate,
+    /// The same over what comes of it without any cure; `None` where that is nothing.
+    pub factor: Option<Factor>,
+    /// Everything that was measured.
+    pub summaries: Vec<Summary>,
+}
+
+impl Effect {
+    /// `None` without runs.
+    pub(super) fn of(usage: Use, with: (&Network, &[Report]), without: (&Network, &[Report])) -> Option<Self> {
+        let values = |(network, reports): (&Network, &[Report])| -> Vec<f64> {
+            reports.iter().map(|report| usage.value(network, report)).collect()
+        };
+        let (mine, none) = (values(with), values(without));
+        let value = Estimate::of(&mine)?;
+        Some(Self { usage, value, factor: Factor::of(&mine, &none), summaries: summarise(with.0, with.1) })
+    }
+
+    /// The sender's round trip under this load in milliseconds, median and 95th percentile: means over the runs. `None` where nothing was
+    /// acknowledged.
+    pub fn round_trip_ms(&self) -> Option<[f64; 2]> {
+        let of = |name: &str| find(&self.summaries, name).map(|estimate| estimate.mean);
+        Some([of("rtt_p50")?, of("rtt_p95")?])
+    }
+
+    /// The mean of the measure of that name; 0 where there is none.
+    pub fn mean(&self, name: &str) -> f64 {
+        find(&self.summaries, name).map_or(0.0, |estimate| estimate.mean)
+    }
+}
+
+/// By how much one thing is more than another.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Factor {
+    /// The factor.
+    pub mean: f64,
+    /// Its 95 % interval; a point where there is one run.
+    pub interval: (f64, f64),
+}
+
+impl Factor {
+    /// The geometric mean of `these` over `those`, which belong together in pairs: what varies from run to run varies in both. `None` where
+    /// one of `those` is nothing.
+    pub(super) fn of(these: &[f64], those: &[f64]) -> Option<Self> {
+        if those.iter().any(|that| *that <= 0.0) {
+            return None;
+        }
+        let logarithms: Vec<f64> = these.iter().zip(those).map(|(this, that)| (this / that).ln()).collect();
+        let mean = Estimate::of(&logarithms)?;
+        if mean.mean.is_finite() {
+            let (low, high) = mean.interval();
+            return Some(Self { mean: mean.mean.exp(), interval: (low.exp(), high.exp()) });
+        }
+        // Some of these are nothing.
+        let ratio = these.iter().sum::<f64>() / those.iter().sum::<f64>();
+        Some(Self { mean: ratio, interval: (0.0, f64::INFINITY) })
+    }
+}

@@ -1,0 +1,153 @@
+//! What is simulated for an advice, and the advice that comes of it.
+
+use std::ops::Range;
+
+use lasthop_proto::scheme::Scheme;
+use lasthop_proto::time::Duration;
+use lasthop_scenario::{Error, Scenario};
+use lasthop_sim::measure::Report;
+use lasthop_sim::network::{Medium, Network};
+
+use super::{Advice, CURES, Cure, Cured, Effect, Needs, Use, Variant};
+use crate::replicate::Task;
+
+/// What to simulate: the cures, the uses, and a task for each pair, cure by cure.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    cures: Vec<Cure>,
+    uses: Vec<Use>,
+    /// Of the scenario itself, then of each other value that its measurement allows.
+    tasks: Vec<Task>,
+    /// What these values are.
+    variants: Vec<String>,
+    no_cure: Option<String>,
+    conditions: Vec<String>,
+}
+
+impl Plan {
+    /// The cures that somebody can have who can change what `needs` say, and to leave everything as it is, on the links of
+    /// `scenario`, for `uses`, `runs` times each from `seed` on; the same for each other value that the scenario's measurement allows.
+    ///
+    /// Where the scenario has no base station, its place is worked out.
+    ///
+    /// # Errors
+    ///
+    /// When a device is asked for and its place does not show, or nothing says who sends to whom.
+    pub fn new(scenario: &Scenario, needs: &[Needs], uses: &[Use], seed: u64, runs: u32) -> Result<Self, Error> {
+        let have = |cure: &&Cure| cure.needs == Needs::Nothing || needs.contains(&cure.needs);
+        let cures: Vec<Cure> = CURES.iter().filter(have).copied().collect();
+        let mut conditions = Vec::new();
+        let placed = match needs.iter().any(|needs| *needs >= Needs::Box) {
+            true => {
+                let (placed, place) = scenario.with_place()?;
+                conditions.extend(place);
+                placed
+            }
+            false => scenario.clone(),
+        };
+        let mut tasks = tasks(&placed, &cures, uses, seed, runs)?;
+        let mut variants = Vec::new();
+        for (name, variant) in placed.alternatives()? {
+            tasks.extend(self::tasks(&variant, &cures, uses, seed, runs)?);
+            variants.push(name);
+        }
+        let measurement = placed.measurement();
+        if let Some(it) = measurement {
+            conditions.extend(it.not_modelled.iter().map(|what| format!("not in the simulation: {what}")));
+            conditions.extend(it.unknown.iter().map(|what| format!("unknown: {what}")));
+            conditions.extend(it.assumed.iter().map(|what| format!("assumed: {what}")));
+        }
+        let no_cure = measurement.and_then(|it| it.no_cure.clone());
+        Ok(Self { cures, uses: uses.to_vec(), tasks, variants, no_cure, conditions })
+    }
+
+    /// What is to be run: all uses of the first cure, of the second, and so on.
+    pub fn tasks(&self) -> &[Task] {
+        &self.tasks
+    }
+
+    /// The same, the runs of these numbers.
+    pub fn tasks_of(&self, runs: &Range<u32>) -> Vec<Task> {
+        self.tasks.iter().map(|task| Task { runs: runs.clone(), ..task.clone() }).collect()
+    }
+
+    /// The hop that a cure at the base station works on; `None` where none of those was asked for.
+    pub fn hop_rates(&self) -> Option<HopRates> {
+        // The base station's part comes before elements of the scenario's own.
+        let on_path = self.cures.iter().position(|cure| cure.needs >= Needs::Box)?;
+        let network = &self.tasks.get(on_path * self.uses.len())?.network;
+        let hop = network.elements.first()?;
+        let link = &network.links[hop.link.0];
+        let far = link.ends[usize::from(link.ends[0] == hop.node)];
+        let [down, up] = [hop.node, far].map(|node| network.rate_from(node, hop.link).0);
+        Some(HopRates { down, up, takes_turns: link.medium != Medium::Duplex })
+    }
+
+    /// The advice from the reports of each task, of the first runs alone that all of them have; `None` when some have none.
+    pub fn judge(&self, reports: &[Vec<Report>]) -> Option<Advice> {
+        let runs = reports.iter().map(Vec::len).min().filter(|runs| *runs > 0)?;
+        let each = self.cures.len() * self.uses.len();
+        let cured = |first: usize| self.cured(first * each, reports, runs);
+        let variants = self.variants.iter().enumerate();
+        let variants = variants.map(|(at, name)| Variant { name: name.clone(), cured: cured(at + 1) }).collect();
+        let (no_cure, conditions) = (self.no_cure.clone(), self.conditions.clone());
+        Some(Advice { runs, cured: cured(0), variants, no_cure, conditions })
+    }
+
+    /// The cures of the scenario, or of another value, whose first task is number `first`.
+    fn cured(&self, first: usize, reports: &[Vec<Report>], runs: usize) -> Vec<Cured> {
+        let at = |at: usize| (&self.tasks[first + at].network, &reports[first + at][..runs]);
+        let effect = |cure: usize, (number, usage): (usize, &Use)| {
+            Effect::of(*usage, at(cure * self.uses.len() + number), at(number))
+        };
+        let effects = |cure: usize| self.uses.iter().enumerate().filter_map(move |it| effect(cure, it)).collect();
+        self.cures.iter().enumerate().map(|(at, cure)| Cured::new(*cure, effects(at))).collect()
+    }
+}
+
+/// A task for each cure and use.
+fn tasks(scenario: &Scenario, cures: &[Cure], uses: &[Use], seed: u64, runs: u32) -> Result<Vec<Task>, Error> {
+    let transfer = scenario.with_traffic(Use::Bulk.traffic(Duration::ZERO))?;
+    let delay = delay(&transfer.network(transfer.scheme())?);
+    let scenarios =
+        uses.iter().map(|usage| scenario.with_traffic(usage.traffic(delay))).collect::<Result<Vec<_>, _>>()?;
+    let mut tasks = Vec::new();
+    for cure in cures {
+        let Some(scheme) = Scheme::by_name(cure.scheme) else { continue };
+        for scenario in &scenarios {
+            tasks.push(Task::new(scenario, scheme, seed, runs)?.metered());
+        }
+    }
+    Ok(tasks)
+}
+
+/// How fast the lossy hop is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HopRates {
+    /// From the base station, in bits a second.
+    pub down: u64,
+    /// To it.
+    pub up: u64,
+    /// Whether one end sends at a time.
+    pub takes_turns: bool,
+}
+
+/// The delay one way between the ends of the first transfer: links form a tree.
+fn delay(network: &Network) -> Duration {
+    let Some(flow) = network.flows.iter().find(|flow| flow.app.is_transfer()) else { return Duration::ZERO };
+    let (mut seen, mut open) = (vec![false; network.nodes.len()], vec![(flow.from, Duration::ZERO)]);
+    while let Some((node, delay)) = open.pop() {
+        if node == flow.to {
+            return delay;
+        }
+        seen[node.0] = true;
+        for link in &network.links {
+            let [one, other] = link.ends;
+            let next = if one == node { other } else { one };
+            if (one == node || other == node) && !seen[next.0] {
+                open.push((next, delay + link.delay));
+            }
+        }
+    }
+    Duration::ZERO
+}

@@ -1,0 +1,175 @@
+//! What `fit` and `advise` say of measurements that tell little, or tell of links unlike their models.
+
+mod common;
+
+use std::fmt::Write;
+
+use common::Bench;
+use serde_json::Value;
+
+/// What is said of a call that fails.
+fn refused(bench: &Bench, arguments: &str) -> String {
+    let output = bench.run(arguments);
+    assert!(!output.status.success(), "{arguments}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// Numbers as good as random: splitmix64's.
+fn mixed(number: u64) -> u64 {
+    let mut z = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Whether an echo of a link with bad times of some three echoes is lost.
+fn is_lost(number: u64) -> bool {
+    (0..3).any(|back| number >= back && mixed((number - back) / 3) % 40 == 0)
+}
+
+/// Milliseconds of `delay` in the table of that link.
+fn delay_of(scenario: &str, link: &str) -> f64 {
+    let table = scenario.split(&format!("[links.{link}]\n")).nth(1).unwrap();
+    let line = table.lines().find(|line| line.starts_with("delay = ")).unwrap();
+    line.split('"').nth(1).unwrap().strip_suffix(" ms").unwrap().parse().unwrap()
+}
+
+/// A capture in front of a short hop behind a long wire: the client answers within a hundredth of the round trip, but packets that
+/// were captured are lost behind it.
+#[test]
+fn a_capture_before_a_short_hop_is_no_capture_at_the_receiver() {
+    let bench = Bench::new();
+    bench.stdout("trace farm-radio --scheme E2E-CUBIC --set links.radio.delay=50us --pcapng hop.pcapng --point mast:radio");
+    let said = bench.stdout("fit hop.pcapng --rate 5Mbps --out link.toml");
+    let (hop, wire) = (delay_of(&bench.text("link.toml"), "hop"), delay_of(&bench.text("link.toml"), "wire"));
+    assert!(hop < 2.0 && wire > 10.0 * hop, "{hop} {wire} {said}");
+    assert!(said.contains("between sender and receiver"), "{said}");
+    // What is given is taken, and what contradicts it is said.
+    let at = bench.stdout("fit hop.pcapng --rate 5Mbps --at receiver --out at.toml");
+    let flat = at.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("as --at says; that contradicts") && flat.contains("a capture at the receiver has none such"), "{at}");
+    assert!(refused(&bench, "fit hop.pcapng --at roof").contains("give sender, gateway or receiver"));
+    // One part of the path leaves the rest to the other: nothing is counted twice.
+    bench.stdout("fit hop.pcapng --rate 5Mbps --wire-delay 5ms --out part.toml");
+    let part = bench.text("part.toml");
+    let whole = delay_of(&part, "hop") + delay_of(&part, "wire");
+    assert!((whole - hop - wire).abs() < 0.1 && (delay_of(&part, "wire") - 5.0).abs() < 1e-6, "{part}");
+    let said = refused(&bench, "fit hop.pcapng --rate 5Mbps --wire-delay 400ms --out no.toml");
+    assert!(said.contains("--wire-delay 400 ms is more than") && !bench.has("no.toml"), "{said}");
+}
+
+/// OpenWrt's ping is read as Linux's is; without times the verdict on losses is unknown, and `--interval` is asked for.
+#[test]
+fn pings_without_times_say_so() {
+    let bench = Bench::new();
+    let mut busybox = "PING 192.0.2.1 (192.0.2.1): 56 data bytes\n".to_owned();
+    let mut linux = "PING 192.0.2.1 (192.0.2.1) 56(84) bytes of data.\n".to_owned();
+    for number in (0..1000).filter(|number| !is_lost(*number)) {
+        let _ = writeln!(busybox, "64 bytes from 192.0.2.1: seq={number} ttl=57 time=40.000 ms");
+        let sent = number as f64 / 10.0 + 0.04;
+        let _ = writeln!(linux, "[{:.6}] 64 bytes from 192.0.2.1: icmp_seq={} ttl=57 time=40.0 ms", 1.7e9 + sent, number + 1);
+    }
+    bench.put("busybox.txt", &busybox);
+    bench.put("linux.txt", &linux);
+    let [of_busybox, of_linux] = ["busybox", "linux"].map(|name| bench.json(&format!("fit {name}.txt --json")));
+    assert_eq!(of_busybox["down"]["fit"]["lost"], of_linux["down"]["fit"]["lost"]);
+    assert_eq!(of_busybox["down"]["fit"]["fits"][0]["family"], "two-state-packet");
+    let verdict = |json: &Value, aspect: &str| json["down"]["statement"][aspect]["verdict"].as_str().unwrap().to_owned();
+    let aspects = |json: &Value| ["rate", "delay", "order", "duplication", "loss"].map(|aspect| verdict(json, aspect));
+    assert_eq!(aspects(&of_busybox), ["unknown", "fits", "fits", "fits", "unknown"]);
+    assert!(of_busybox["down"]["fit"]["untold"].as_str().unwrap().contains("--interval"));
+    // With times, states that pass in time are as good as states that change with packets: both are kept.
+    let with = bench.json("fit busybox.txt --interval 100ms --rate 10Mbps --delay 20ms --json");
+    for json in [&of_linux, &with] {
+        let fit = &json["down"]["fit"];
+        let kept: Vec<&str> = fit["kept"].as_array().unwrap().iter().map(|kept| kept["family"].as_str().unwrap()).collect();
+        let chosen = fit["fits"][0]["family"].as_str().unwrap();
+        let both = ["two-state", "two-state-packet"];
+        assert!(both.iter().all(|family| kept.contains(family) || chosen == *family), "{chosen} {kept:?}");
+    }
+}
+
+/// What a measurement does not tell apart reaches the advice, from the measurement and from the scenario that `fit` wrote.
+#[test]
+fn advice_covers_all_that_the_measurement_allows() {
+    let bench = Bench::new();
+    let mut text = "PING 192.0.2.1 (192.0.2.1) 56(84) bytes of data.\n".to_owned();
+    for number in (0..1000).filter(|number| !is_lost(*number)) {
+        let _ = writeln!(text, "[{:.6}] 64 bytes from h: icmp_seq={} ttl=57 time=40.0 ms", 1.7e9 + number as f64 / 10.0, number + 1);
+    }
+    bench.put("ping.txt", &text);
+    let known = "--rate 10Mbps --delay 20ms";
+    bench.stdout(&format!("fit ping.txt {known} --out link.toml"));
+    assert!(bench.text("link.toml").contains("[[measurement.alternatives]]"), "{}", bench.text("link.toml"));
+    let quick = "--for bulk --control sender -n 1 --json";
+    let direct = bench.json(&format!("advise ping.txt {known} {quick}"));
+    let written = bench.json(&format!("advise link.toml {quick}"));
+    assert!(!direct["alternatives"].as_array().unwrap().is_empty());
+    assert_eq!(direct["alternatives"], written["alternatives"]);
+    assert!(direct["conditions"].as_array().unwrap().iter().any(|it| it.as_str().unwrap().contains("assumed: queue: 100 packets")));
+    let trip = &direct["cures"][0]["uses"][0]["round_trip_ms"];
+    assert!(trip["median"].as_f64().unwrap() >= 80.0 && trip["p95"].as_f64() >= trip["median"].as_f64(), "{trip}");
+}
+
+/// A probe's folder with nothing lost, and `behaviour` on the way down.
+fn probed(bench: &Bench, behaviour: &str) {
+    std::fs::create_dir_all(bench.path().join("found")).unwrap();
+    let direction = |trace: &str, behaviour: &str| {
+        format!(
+            r#"{{ "rate_bps": {{ "value": 1e7, "interval": null }}, "queue": null, "trace": "{trace}", "reordered": 0, "duplicates": 0,
+            "loss": {{ "packets": 3000, "lost": 0, "share": {{ "value": 0 }} }}, "behaviour": {behaviour} }}"#
+        )
+    };
+    let report = format!(
+        r#"{{ "lasthop_probe": 1, "one_way_delay_ms": 15, "down": {}, "up": {} }}"#,
+        direction("down.csv", behaviour),
+        direction("up.csv", "{}")
+    );
+    bench.put("found/probe.json", &report);
+    let rows: String = (0..3000).map(|number| format!("{:.3},1000,0\n", f64::from(number) / 1e3)).collect();
+    for way in ["down", "up"] {
+        bench.put(&format!("found/{way}.csv"), &format!("sent_s,bytes,lost\n{rows}"));
+    }
+}
+
+/// Reordering that no key carries is said to be missing, and no sentence says that the model does what the link did.
+#[test]
+fn what_the_scenario_does_not_do_is_said() {
+    let bench = Bench::new();
+    probed(&bench, r#"{ "reordering": { "share": 0.03, "by_ms_p95": 9 } }"#);
+    let said = bench.stdout("fit found --out link.toml");
+    let flat = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("order: does not fit: 3 % of the packets arrived behind one sent later"), "{said}");
+    assert!(flat.contains("loss: fits: nothing was lost") && !flat.contains("does what this link did"), "{said}");
+    assert!(bench.text("link.toml").contains("order down: 3 % of the packets"), "{}", bench.text("link.toml"));
+    let advised = bench.json("advise link.toml --for bulk --control sender -n 1 --json");
+    assert!(advised["conditions"][0].as_str().unwrap().contains("not in the simulation: order down"), "{advised}");
+}
+
+/// Output of other programs as they print it: what is damaged is named in one line.
+#[test]
+fn damaged_measurements_are_refused_in_one_line() {
+    let bench = Bench::new();
+    for (name, text, expected) in [
+        ("a.txt", "64 bytes from h: icmp_seq=x ttl=57 time=1 ms\n", "a.txt: line 1: icmp_seq: expected 0 to 65535"),
+        ("b.json", "{ \"round_trips\": 7 }", "b.json: line 1: expected the JSON of `irtt client -o`"),
+        ("c.json", "{ \"start\": {}, \"intervals\": [] }", "c.json: no lost_packets in it; run iperf3 with -u and -J"),
+        ("d.txt", "h : [0], 64 bytes, 1 ms\nk : [1], 64 bytes, 1 ms\n", "d.txt: line 2: of k, where lines before it are of h"),
+        ("e.json", "{ \"x\": 1 }", "e.json: expected probe.json"),
+    ] {
+        bench.put(name, text);
+        let said = refused(&bench, &format!("fit {name}"));
+        assert!(said.contains(expected) && said.trim_end().lines().count() == 1, "{said}");
+    }
+}
+
+/// The text that PowerShell writes is UTF-16.
+#[test]
+fn powershells_files_are_read() {
+    let bench = Bench::new();
+    let text = "Pinging h [192.0.2.1] with 32 bytes of data:\r\nReply from 192.0.2.1: bytes=32 time=12ms TTL=57\r\nRequest timed out.\r\n";
+    let bytes: Vec<u8> = std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    std::fs::write(bench.path().join("ping.txt"), bytes).unwrap();
+    let fit = bench.json("fit ping.txt --json");
+    assert_eq!((fit["down"]["fit"]["packets"].as_u64(), fit["down"]["fit"]["lost"].as_u64()), (Some(2), Some(1)));
+}
