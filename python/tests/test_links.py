@@ -102,6 +102,10 @@ def test_fit_is_the_commands(trace: Path, command: Command, tmp_path: Path) -> N
     )
     assert sum(row["seen"] for row in fitted.beside.to_pylist() if row["what"] == "runs") > 0
     assert 0 < sum(fitted.over_time["lost"].to_pylist()) < fitted.over_time.num_rows <= 120
+    statement = fitted.statement.to_pylist()
+    assert [row["aspect"] for row in statement[:5]] == ["rate", "delay", "order", "duplication", "loss"]
+    told = fitted.report["down"]["statement"]
+    assert all(told[row["aspect"]] == {"verdict": row["verdict"], "why": row["why"]} for row in statement[:5])
     # What was fitted is a scenario like any other.
     result = lasthop.compare(fitted.scenario.set({"flows.download.size": "200 KiB"}), ["E2E-CUBIC", "SNOOP"], runs=2)
     assert result["SNOOP"]["throughput"].mean > 0

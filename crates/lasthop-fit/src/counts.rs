@@ -43,7 +43,9 @@ pub fn fit_counts(counts: &Counts) -> Option<Report> {
     }
     let untold = match (lost, &dispersion) {
         (0, _) => None,
-        (_, Some(_)) => Some("the losses are counts per interval; how they go together within one is not measured".to_owned()),
+        (_, Some(_)) => {
+            Some("the losses are counts per interval; how they go together within one is not measured".to_owned())
+        }
         (_, None) => Some(format!(
             "the losses are counts of {} interval(s): whether they come singly or in long runs is not measured; measure with `lasthop probe`, or with \
              ping -D -O at a short interval",
@@ -95,7 +97,8 @@ fn runs(loss: f64, factor: f64) -> Fit {
     let correlation = (factor - 1.0) / (factor + 1.0);
     let bad_to_good = ((1.0 - correlation) * (1.0 - loss)).clamp(1e-6, 1.0);
     let good_to_bad = (bad_to_good * loss / (1.0 - loss)).clamp(0.0, 1.0);
-    let spec = ErrorSpec::TwoStatePacket { good_to_bad, bad_to_good, good_loss: 0.0, bad_loss: 1.0, frames: Frames::All };
+    let spec =
+        ErrorSpec::TwoStatePacket { good_to_bad, bad_to_good, good_loss: 0.0, bad_loss: 1.0, frames: Frames::All };
     let parameters = vec![
         share("good_to_bad", good_to_bad, None),
         share("bad_to_good", bad_to_good, None),

@@ -3,10 +3,10 @@
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::time::Duration;
 
+use crate::CLEARLY_BETTER;
 use crate::family::{Family, Fit, of_time};
 use crate::states::ByTime;
 use crate::trace::{Clock, LossTrace};
-use crate::CLEARLY_BETTER;
 
 /// A model that is kept beside the chosen one.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -72,7 +72,8 @@ pub(crate) fn kept(trace: &LossTrace, fits: &[Fit]) -> Vec<Kept> {
 
 /// Families of states contain independent losses: a fit of theirs that is as good says the same in more parameters.
 const fn contains(family: Family, chosen: Family) -> bool {
-    matches!(family, Family::TwoState | Family::TwoStatePacket) && matches!(chosen, Family::Uniform | Family::Exponential)
+    matches!(family, Family::TwoState | Family::TwoStatePacket)
+        && matches!(chosen, Family::Uniform | Family::Exponential)
 }
 
 /// States of time that lose as many packets, with the longest bad times whose likelihood is within reach of `independent`, that of losses
@@ -82,7 +83,8 @@ fn longest_bad_times(trace: &LossTrace, spacing: f64, independent: f64) -> Optio
     if !(0.0..1.0).contains(&lost) || lost == 0.0 {
         return None;
     }
-    let model = |bad: f64| ByTime { good: bad * (1.0 - lost) / lost, bad, good_errors: 0.0, bad_errors: crate::family::ALL };
+    let model =
+        |bad: f64| ByTime { good: bad * (1.0 - lost) / lost, bad, good_errors: 0.0, bad_errors: crate::family::ALL };
     let allowed = |bad: f64| model(bad).log_likelihood(trace.packets()) >= independent - WITHIN;
     // From far above the spacing, where neighbours share their fate, to far below it.
     let steps = (-8..=8).rev().map(|step| spacing * libm::exp2(f64::from(step) / 2.0));
@@ -105,8 +107,14 @@ pub(crate) fn untold(trace: &LossTrace, chosen: &ErrorSpec) -> Option<String> {
     let spacing = is_sparse(trace)?;
     let millis = Duration::from_secs_f64(spacing).as_secs_f64() * 1e3;
     let is_independent = matches!(chosen, ErrorSpec::Uniform { .. } | ErrorSpec::Exponential { .. });
-    let what = if is_independent { "losses that seem independent may be short bad times" } else { "what happens within shorter times is not known" };
-    Some(format!("its packets are {millis:.3} ms apart: {what}; measure with `lasthop probe`, which sends packets back to back"))
+    let what = if is_independent {
+        "losses that seem independent may be short bad times"
+    } else {
+        "what happens within shorter times is not known"
+    };
+    Some(format!(
+        "its packets are {millis:.3} ms apart: {what}; measure with `lasthop probe`, which sends packets back to back"
+    ))
 }
 
 #[cfg(test)]
@@ -150,7 +158,8 @@ pub(crate) mod tests {
     /// Runs at even distances: states of packets and of time are as good, and both are kept.
     #[test]
     fn families_that_are_as_good_are_kept() {
-        let report = fit(&pings(100, |number| number % 60 < 1 + mixed(number / 60) % 4 && mixed(number / 60) % 3 != 1)).unwrap();
+        let report =
+            fit(&pings(100, |number| number % 60 < 1 + mixed(number / 60) % 4 && mixed(number / 60) % 3 != 1)).unwrap();
         let mut families: Vec<Family> = report.kept.iter().map(|kept| kept.fit.family).collect();
         families.push(report.chosen().family);
         assert!(families.contains(&Family::TwoState) && families.contains(&Family::TwoStatePacket), "{families:?}");

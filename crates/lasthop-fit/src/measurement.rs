@@ -54,7 +54,12 @@ impl Notes {
     pub fn add_alternatives(&mut self, way: &str, report: &Report, losses: &[bool]) {
         let key = format!("links.hop.errors_{way}");
         let of_kept = |kept: &Kept| Alternative {
-            name: format!("{} {way} ({}; {})", kept.fit.family.name(), kept.why.words(), parameters(&kept.fit).join(", ")),
+            name: format!(
+                "{} {way} ({}; {})",
+                kept.fit.family.name(),
+                kept.why.words(),
+                parameters(&kept.fit).join(", ")
+            ),
             key: key.clone(),
             value: inline(&kept.fit),
         };
@@ -76,8 +81,12 @@ impl Notes {
         if *self == Self::default() {
             return;
         }
-        text.push_str("\n[measurement]                 # what this scenario does not say of it; `lasthop advise` heeds it\n");
-        for (key, lines) in [("not_modelled", &self.not_modelled), ("unknown", &self.unknown), ("assumed", &self.assumed)] {
+        text.push_str(
+            "\n[measurement]                 # what this scenario does not say of it; `lasthop advise` heeds it\n",
+        );
+        for (key, lines) in
+            [("not_modelled", &self.not_modelled), ("unknown", &self.unknown), ("assumed", &self.assumed)]
+        {
             if !lines.is_empty() {
                 let lines: Vec<String> = lines.iter().map(|line| format!("    {},\n", quoted(line))).collect();
                 let _ = writeln!(text, "{key} = [\n{}]", lines.concat());
@@ -87,7 +96,12 @@ impl Notes {
             let _ = writeln!(text, "no_cure = {}", quoted(why));
         }
         for Alternative { name, key, value } in &self.alternatives {
-            let _ = write!(text, "\n[[measurement.alternatives]]\nname = {}\nkey = {}\nvalue = {value}\n", quoted(name), quoted(key));
+            let _ = write!(
+                text,
+                "\n[[measurement.alternatives]]\nname = {}\nkey = {}\nvalue = {value}\n",
+                quoted(name),
+                quoted(key)
+            );
         }
     }
 }

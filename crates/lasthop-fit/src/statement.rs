@@ -158,7 +158,8 @@ pub fn variation(spread: &Spread, what: &str, key: Option<&str>) -> Said {
     if varies <= STEADY_MS.max(STEADY_SHARE * least_ms) {
         return Said::fits(format!("{what} {least_ms:.1} to {p95_ms:.1} ms in 95 % of the packets"));
     }
-    let told = format!("{what} {least_ms:.1} to {p95_ms:.1} ms in 95 % of the packets, {:.1} ms at most", spread.most_ms);
+    let told =
+        format!("{what} {least_ms:.1} to {p95_ms:.1} ms in 95 % of the packets, {:.1} ms at most", spread.most_ms);
     match key {
         Some(key) => Said::fits(format!("{told}; modelled by {key}")),
         None => Said::does_not(format!("{told}; the scenario's delay is constant")),
@@ -169,8 +170,13 @@ pub fn variation(spread: &Spread, what: &str, key: Option<&str>) -> Said {
 pub fn rate_of(form: Form, seen: &Seen) -> Said {
     let given = "the scenario has what --rate says";
     match (form, seen.sent_bps) {
-        (Form::Iperf3, Some(sent)) => Said::unknown(format!("iperf3 sent {:.4} Mbps, and what the link carries at most was not sought; {given}", sent / 1e6)),
-        (Form::Ping | Form::Fping | Form::Irtt, _) => Said::unknown(format!("packets far apart do not fill a link; {given}")),
+        (Form::Iperf3, Some(sent)) => Said::unknown(format!(
+            "iperf3 sent {:.4} Mbps, and what the link carries at most was not sought; {given}",
+            sent / 1e6
+        )),
+        (Form::Ping | Form::Fping | Form::Irtt, _) => {
+            Said::unknown(format!("packets far apart do not fill a link; {given}"))
+        }
         _ => Said::unknown(format!("a list of losses does not show it; {given}")),
     }
 }

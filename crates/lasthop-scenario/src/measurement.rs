@@ -37,8 +37,7 @@ pub struct Alternative {
 }
 
 /// How an entry of `alternatives` is written.
-const ALTERNATIVES: &str =
-    r#"an array of tables, as [{ name = "long bad times", key = "links.hop.errors_down", value = { model = "none" } }]"#;
+const ALTERNATIVES: &str = r#"an array of tables, as [{ name = "long bad times", key = "links.hop.errors_down", value = { model = "none" } }]"#;
 
 /// Reads `[measurement]`, which may be absent.
 pub(crate) fn read(root: &Reader<'_>) -> Result<Option<Measurement>, Error> {
@@ -70,9 +69,8 @@ fn alternatives(reader: &Reader<'_>) -> Result<Vec<Alternative>, Error> {
         return Err(reader.refuse("alternatives", format!("at most {MOST} tables"), ""));
     }
     let alternatives: Vec<Alternative> = entries.iter().map(alternative).collect::<Result<_, _>>()?;
-    let show = |it: &Alternative| {
-        format!("{{ name = {}, key = {}, value = {} }}", quote(&it.name), quote(&it.key), it.value)
-    };
+    let show =
+        |it: &Alternative| format!("{{ name = {}, key = {}, value = {} }}", quote(&it.name), quote(&it.key), it.value);
     let shown: Vec<String> = alternatives.iter().map(show).collect();
     reader.note("alternatives", format!("[{}]", shown.join(", ")), reader.source("alternatives", ""), Standing::Value);
     Ok(alternatives)

@@ -10,15 +10,30 @@ use crate::units::Fraction;
 
 /// netem's words that are no keys of a link, and what to write instead.
 const LINK_WORDS: [(&str, &str); 8] = [
-    ("loss", "write errors = { model = \"random\", loss = \"1 %\" }, or model = \"gemodel\" or \"state\" with netem's parameters"),
+    (
+        "loss",
+        "write errors = { model = \"random\", loss = \"1 %\" }, or model = \"gemodel\" or \"state\" with netem's parameters",
+    ),
     ("duplicate", "write duplicates = \"1 %\""),
-    ("jitter", "write delay_variation = { model = \"jitter\", up_to = \"20 ms\", order = \"free\" }: netem's jitter J is uniform from delay - J to \
-        delay + J, so take J from delay and give 2 J as up_to"),
-    ("distribution", "write delay_variation = { model = \"normal\", mean = \"30 ms\", deviation = \"10 ms\", order = \"free\" } with mean taken from delay; \
-        pareto and paretonormal have no equivalent, the nearest is model = \"exponential\""),
-    ("reorder", "netem's reorder lets packets pass without delay; there is no equivalent. The nearest is delay_variation with order = \"free\""),
+    (
+        "jitter",
+        "write delay_variation = { model = \"jitter\", up_to = \"20 ms\", order = \"free\" }: netem's jitter J is uniform from delay - J to \
+        delay + J, so take J from delay and give 2 J as up_to",
+    ),
+    (
+        "distribution",
+        "write delay_variation = { model = \"normal\", mean = \"30 ms\", deviation = \"10 ms\", order = \"free\" } with mean taken from delay; \
+        pareto and paretonormal have no equivalent, the nearest is model = \"exponential\"",
+    ),
+    (
+        "reorder",
+        "netem's reorder lets packets pass without delay; there is no equivalent. The nearest is delay_variation with order = \"free\"",
+    ),
     ("gap", "netem's reorder gap has no equivalent; the nearest is delay_variation with order = \"free\""),
-    ("corrupt", "netem's corrupt flips one bit, so that the receiver drops the packet: write errors = { model = \"random\", loss = \"1 %\" }"),
+    (
+        "corrupt",
+        "netem's corrupt flips one bit, so that the receiver drops the packet: write errors = { model = \"random\", loss = \"1 %\" }",
+    ),
     ("limit", "write queue = \"1000 packets\""),
 ];
 
@@ -138,7 +153,10 @@ mod tests {
     #[test]
     fn what_netem_has_alone_is_refused_with_what_comes_nearest() {
         for (link, expected) in [
-            ("errors = { model = \"random\", loss = \"10 %\", correlation = \"25 %\" }", "good_to_bad = 0.075000, bad_to_good = 0.675000"),
+            (
+                "errors = { model = \"random\", loss = \"10 %\", correlation = \"25 %\" }",
+                "good_to_bad = 0.075000, bad_to_good = 0.675000",
+            ),
             ("errors = { model = \"state\", p13 = 0.1, p31 = 0.5, p32 = 0.1 }", "bad_loss below 100 %"),
             ("errors = { model = \"gemodel\", p = 0.1 }", "errors.r: missing"),
             ("loss = \"1 %\"", "model = \"gemodel\""),

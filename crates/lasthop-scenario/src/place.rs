@@ -36,7 +36,8 @@ impl Scenario {
         match (&lossy[..], &any[..]) {
             ([port], _) | ([], [port]) => {
                 let keys = [("base_station.router", &port.router), ("base_station.link", &port.link)];
-                let what = format!("a device is taken to stand at router {}, in front of link {}", port.router, port.link);
+                let what =
+                    format!("a device is taken to stand at router {}, in front of link {}", port.router, port.link);
                 Ok((self.with_overrides(&keys)?, Some(what)))
             }
             _ => Err(self.no_place(network.as_ref(), &ports)),
@@ -130,7 +131,10 @@ mod tests {
     #[test]
     fn where_it_does_not_show_it_is_asked_for() {
         let said = with("").with_place().unwrap_err().to_string();
-        assert!(said.contains("router = \"core\" and link = \"trunk\", or router = \"mast\" and link = \"radio\""), "{said}");
+        assert!(
+            said.contains("router = \"core\" and link = \"trunk\", or router = \"mast\" and link = \"radio\""),
+            "{said}"
+        );
         assert!(said.starts_with("x.toml: base_station: missing") && said.contains("no link loses packets"), "{said}");
         let direct = "hosts = { a = {}, b = {} }\n[links.l]\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbps\"\ndelay = \"1 ms\"\n\
             errors = { model = \"uniform\", frame_loss = \"1 %\" }\n[flows.f]\nfrom = \"a\"\nto = \"b\"\nsize = 1\n";

@@ -297,7 +297,8 @@ impl Advice {
         if self.no_cure.is_some() {
             return None;
         }
-        let helping = || self.cured.iter().filter(|cured| which(cured) && cured.helps() && self.fails(cured).is_empty());
+        let helping =
+            || self.cured.iter().filter(|cured| which(cured) && cured.helps() && self.fails(cured).is_empty());
         let most = helping().map(|cured| cured.gain).fold(0.0, f64::max);
         let near = |cured: &&Cured| cured.gain >= most * (1.0 - AS_GOOD) || cured.gain == most;
         // The first of those that ask as little.

@@ -99,7 +99,10 @@ fn an_advice_holds_under_all_values_that_the_measurement_allows() {
     let none = advice(vec![variant(1.9, 1.4), variant(0.9, 0.9)]);
     assert_eq!(best(&none), None);
     let said = none.words().join(" ");
-    assert!(said.starts_with("No cure is advised") && said.contains("long bad times") && said.contains("2.00"), "{said}");
+    assert!(
+        said.starts_with("No cure is advised") && said.contains("long bad times") && said.contains("2.00"),
+        "{said}"
+    );
 }
 
 /// Where the measurement says that no cure can be judged, none is advised, and the reason is said.
@@ -151,8 +154,12 @@ alternatives = [{ name = "none lost", key = "links.radio.errors", value = { mode
 fn a_scenario_without_a_base_station_gets_one() {
     let text = Scenario::builtin_text("farm-radio").unwrap();
     let begin = text.find("[base_station]").expect("it has one");
-    let end = text[begin + 1..].find("
-[").map_or(text.len(), |at| begin + 1 + at);
+    let end = text[begin + 1..]
+        .find(
+            "
+[",
+        )
+        .map_or(text.len(), |at| begin + 1 + at);
     let text = [&text[..begin], &text[end..]].concat();
     let plan = Plan::new(&Scenario::parse("x.toml", &text).unwrap(), &[Needs::Box], &[Use::Bulk], 1, 1).unwrap();
     assert_eq!(plan.tasks().len(), 3);

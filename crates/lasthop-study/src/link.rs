@@ -11,10 +11,11 @@ mod values;
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lasthop_diagnose::Vantage;
 use lasthop_diagnose::capture::is_capture;
+use lasthop_fit::Clock;
 use lasthop_fit::measurement::Notes;
 use lasthop_fit::read::Reading;
 use lasthop_fit::scenario::{Direction, Link, scenario};
@@ -61,7 +62,11 @@ impl Given {
             "queue" => self.queue = Some(text.parse::<QueueSize>().map_err(|error| error.to_string())?),
             "interval" => self.interval = Some(time_span(text)?),
             "at" => self.at = Some(place(text)?),
-            _ => return Err(format!("{key} is not known of a link; there are rate, delay, wire-delay, queue, interval, at")),
+            _ => {
+                return Err(format!(
+                    "{key} is not known of a link; there are rate, delay, wire-delay, queue, interval, at"
+                ));
+            }
         }
         Ok(())
     }
@@ -99,7 +104,9 @@ pub fn place(text: &str) -> Result<Vantage, String> {
         "sender" => Ok(Vantage::Sender),
         "gateway" => Ok(Vantage::Gateway),
         "receiver" => Ok(Vantage::Receiver),
-        _ => Err("give sender, gateway or receiver: where it was captured, seen from the sender of the data".to_owned()),
+        _ => {
+            Err("give sender, gateway or receiver: where it was captured, seen from the sender of the data".to_owned())
+        }
     }
 }
 
@@ -217,7 +224,17 @@ pub fn measured_from(
     let way_up = way_up.map(|way| Fitted::of(access, down, (way, form), rate, has_two_ways)).transpose()?;
     let mut notes = Notes::default();
     if form.is_round_trip() && !has_two_ways {
-        notes.assumed.push("the way on which packets were lost: down, for all of them; echoes are lost on either".to_owned());
+        notes
+            .assumed
+            .push("the way on which packets were lost: down, for all of them; echoes are lost on either".to_owned());
+    }
+    if form.is_round_trip() && fitted.clock == Clock::Unknown && fitted.report.lost > 0 {
+        // Echoes go far apart: two lost in a row may be two packets of a transfer, or a hundred.
+        notes.no_cure = Some(
+            "the echoes have no times, so that it is not known for how long losses go on, and every cure depends on that; give --interval, the \
+             time between them"
+                .to_owned(),
+        );
     }
     let mut lacking = Vec::new();
     lacking.extend(given.rate.is_none().then_some("rate"));
@@ -265,7 +282,8 @@ impl MeasuredLink {
             notes.unknown.push("the way up: it was not measured, and is taken to lose nothing".to_owned());
         }
         let Link { rate, delay, queue, queue_up, wire_delay, .. } = &self.link;
-        let values = [("rate", Some(rate)), ("delay", Some(delay)), ("queue", Some(queue)), ("queue up", queue_up.as_ref())];
+        let values =
+            [("rate", Some(rate)), ("delay", Some(delay)), ("queue", Some(queue)), ("queue up", queue_up.as_ref())];
         for (name, value) in values.into_iter().chain([("wire delay", Some(wire_delay))]) {
             if let Some(value) = value.filter(|value| value.origin.starts_with(ASSUMED)) {
                 notes.assumed.push(format!("{name}: {}", value.value));
@@ -287,7 +305,8 @@ impl MeasuredLink {
     /// As `lasthop fit --json` has it.
     pub fn to_json(&self) -> Value {
         let notes = self.notes();
-        let alternatives = notes.alternatives.iter().map(|it| json!({ "name": it.name, "key": it.key, "value": it.value }));
+        let alternatives =
+            notes.alternatives.iter().map(|it| json!({ "name": it.name, "key": it.key, "value": it.value }));
         json!({
             "down": self.down.to_json(), "up": self.up.as_ref().map(Fitted::to_json), "remark": self.remark,
             "not_modelled": notes.not_modelled, "unknown": notes.unknown, "assumed": notes.assumed, "no_cure": notes.no_cure,

@@ -49,7 +49,10 @@ fn a_link_without_losses_is_left_alone() {
     let clean = format!("advise farm-radio {QUICK} --set links.radio.errors=none --control sender,box");
     let clean = clean.replace("=none", "={model=\"none\"}");
     let said = bench.stdout(&clean);
-    assert!(said.contains("No cure is advised: none of them gains 3 % or more on this link without harm to a use."), "{said}");
+    assert!(
+        said.contains("No cure is advised: none of them gains 3 % or more on this link without harm to a use."),
+        "{said}"
+    );
     let error = refused(&bench, &format!("{clean} --out gateway.toml"));
     assert!(error.contains("--out gateway.toml: no cure helps here"), "{error}");
     assert!(!bench.has("gateway.toml"));

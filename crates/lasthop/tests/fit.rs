@@ -32,7 +32,10 @@ fn a_trace_becomes_a_scenario_that_compare_takes() {
     bench.put("up.txt", &"0001000 # both ways\n".repeat(200));
     let arguments = "fit down.csv --up up.txt --rate 10Mbps --delay 20ms --out link.toml";
     let said = bench.stdout(arguments);
-    assert!(said.contains("The model uniform loses packets as this link did.") && said.contains("No model fits"), "{said}");
+    assert!(
+        said.contains("The model uniform loses packets as this link did.") && said.contains("No model fits"),
+        "{said}"
+    );
     let written = bench.text("link.toml");
     assert!(written.contains("rate = \"10 Mbps\"") && written.contains("assumed; --queue sets it"), "{written}");
     bench.stdout("compare link.toml --schemes E2E-CUBIC,SNOOP -n 1 --set flows.download.size=100kB");

@@ -39,7 +39,9 @@ fn delay_of(scenario: &str, link: &str) -> f64 {
 #[test]
 fn a_capture_before_a_short_hop_is_no_capture_at_the_receiver() {
     let bench = Bench::new();
-    bench.stdout("trace farm-radio --scheme E2E-CUBIC --set links.radio.delay=50us --pcapng hop.pcapng --point mast:radio");
+    bench.stdout(
+        "trace farm-radio --scheme E2E-CUBIC --set links.radio.delay=50us --pcapng hop.pcapng --point mast:radio",
+    );
     let said = bench.stdout("fit hop.pcapng --rate 5Mbps --out link.toml");
     let (hop, wire) = (delay_of(&bench.text("link.toml"), "hop"), delay_of(&bench.text("link.toml"), "wire"));
     assert!(hop < 2.0 && wire > 10.0 * hop, "{hop} {wire} {said}");
@@ -47,7 +49,10 @@ fn a_capture_before_a_short_hop_is_no_capture_at_the_receiver() {
     // What is given is taken, and what contradicts it is said.
     let at = bench.stdout("fit hop.pcapng --rate 5Mbps --at receiver --out at.toml");
     let flat = at.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(flat.contains("as --at says; that contradicts") && flat.contains("a capture at the receiver has none such"), "{at}");
+    assert!(
+        flat.contains("as --at says; that contradicts") && flat.contains("a capture at the receiver has none such"),
+        "{at}"
+    );
     assert!(refused(&bench, "fit hop.pcapng --at roof").contains("give sender, gateway or receiver"));
     // One part of the path leaves the rest to the other: nothing is counted twice.
     bench.stdout("fit hop.pcapng --rate 5Mbps --wire-delay 5ms --out part.toml");
@@ -67,14 +72,20 @@ fn pings_without_times_say_so() {
     for number in (0..1000).filter(|number| !is_lost(*number)) {
         let _ = writeln!(busybox, "64 bytes from 192.0.2.1: seq={number} ttl=57 time=40.000 ms");
         let sent = number as f64 / 10.0 + 0.04;
-        let _ = writeln!(linux, "[{:.6}] 64 bytes from 192.0.2.1: icmp_seq={} ttl=57 time=40.0 ms", 1.7e9 + sent, number + 1);
+        let _ = writeln!(
+            linux,
+            "[{:.6}] 64 bytes from 192.0.2.1: icmp_seq={} ttl=57 time=40.0 ms",
+            1.7e9 + sent,
+            number + 1
+        );
     }
     bench.put("busybox.txt", &busybox);
     bench.put("linux.txt", &linux);
     let [of_busybox, of_linux] = ["busybox", "linux"].map(|name| bench.json(&format!("fit {name}.txt --json")));
     assert_eq!(of_busybox["down"]["fit"]["lost"], of_linux["down"]["fit"]["lost"]);
     assert_eq!(of_busybox["down"]["fit"]["fits"][0]["family"], "two-state-packet");
-    let verdict = |json: &Value, aspect: &str| json["down"]["statement"][aspect]["verdict"].as_str().unwrap().to_owned();
+    let verdict =
+        |json: &Value, aspect: &str| json["down"]["statement"][aspect]["verdict"].as_str().unwrap().to_owned();
     let aspects = |json: &Value| ["rate", "delay", "order", "duplication", "loss"].map(|aspect| verdict(json, aspect));
     assert_eq!(aspects(&of_busybox), ["unknown", "fits", "fits", "fits", "unknown"]);
     assert!(of_busybox["down"]["fit"]["untold"].as_str().unwrap().contains("--interval"));
@@ -82,7 +93,8 @@ fn pings_without_times_say_so() {
     let with = bench.json("fit busybox.txt --interval 100ms --rate 10Mbps --delay 20ms --json");
     for json in [&of_linux, &with] {
         let fit = &json["down"]["fit"];
-        let kept: Vec<&str> = fit["kept"].as_array().unwrap().iter().map(|kept| kept["family"].as_str().unwrap()).collect();
+        let kept: Vec<&str> =
+            fit["kept"].as_array().unwrap().iter().map(|kept| kept["family"].as_str().unwrap()).collect();
         let chosen = fit["fits"][0]["family"].as_str().unwrap();
         let both = ["two-state", "two-state-packet"];
         assert!(both.iter().all(|family| kept.contains(family) || chosen == *family), "{chosen} {kept:?}");
@@ -95,7 +107,12 @@ fn advice_covers_all_that_the_measurement_allows() {
     let bench = Bench::new();
     let mut text = "PING 192.0.2.1 (192.0.2.1) 56(84) bytes of data.\n".to_owned();
     for number in (0..1000).filter(|number| !is_lost(*number)) {
-        let _ = writeln!(text, "[{:.6}] 64 bytes from h: icmp_seq={} ttl=57 time=40.0 ms", 1.7e9 + number as f64 / 10.0, number + 1);
+        let _ = writeln!(
+            text,
+            "[{:.6}] 64 bytes from h: icmp_seq={} ttl=57 time=40.0 ms",
+            1.7e9 + number as f64 / 10.0,
+            number + 1
+        );
     }
     bench.put("ping.txt", &text);
     let known = "--rate 10Mbps --delay 20ms";
@@ -106,7 +123,13 @@ fn advice_covers_all_that_the_measurement_allows() {
     let written = bench.json(&format!("advise link.toml {quick}"));
     assert!(!direct["alternatives"].as_array().unwrap().is_empty());
     assert_eq!(direct["alternatives"], written["alternatives"]);
-    assert!(direct["conditions"].as_array().unwrap().iter().any(|it| it.as_str().unwrap().contains("assumed: queue: 100 packets")));
+    assert!(
+        direct["conditions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|it| it.as_str().unwrap().contains("assumed: queue: 100 packets"))
+    );
     let trip = &direct["cures"][0]["uses"][0]["round_trip_ms"];
     assert!(trip["median"].as_f64().unwrap() >= 80.0 && trip["p95"].as_f64() >= trip["median"].as_f64(), "{trip}");
 }
@@ -154,7 +177,11 @@ fn damaged_measurements_are_refused_in_one_line() {
         ("a.txt", "64 bytes from h: icmp_seq=x ttl=57 time=1 ms\n", "a.txt: line 1: icmp_seq: expected 0 to 65535"),
         ("b.json", "{ \"round_trips\": 7 }", "b.json: line 1: expected the JSON of `irtt client -o`"),
         ("c.json", "{ \"start\": {}, \"intervals\": [] }", "c.json: no lost_packets in it; run iperf3 with -u and -J"),
-        ("d.txt", "h : [0], 64 bytes, 1 ms\nk : [1], 64 bytes, 1 ms\n", "d.txt: line 2: of k, where lines before it are of h"),
+        (
+            "d.txt",
+            "h : [0], 64 bytes, 1 ms\nk : [1], 64 bytes, 1 ms\n",
+            "d.txt: line 2: of k, where lines before it are of h",
+        ),
         ("e.json", "{ \"x\": 1 }", "e.json: expected probe.json"),
     ] {
         bench.put(name, text);

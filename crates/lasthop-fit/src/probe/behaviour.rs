@@ -121,7 +121,8 @@ pub(super) fn found(direction: &Direction, way: &str) -> Found {
         unknown: Vec::new(),
         assumed: Vec::new(),
     };
-    let key = |key: &str, value: String| Key { key: format!("{key}_{way}"), value, origin: format!("lasthop probe, {way}") };
+    let key =
+        |key: &str, value: String| Key { key: format!("{key}_{way}"), value, origin: format!("lasthop probe, {way}") };
     if let Some(bucket) = behaviour.policer {
         found.keys.push(key("policer", bucket_toml(bucket)));
         found.line_rate = Some(bucket.line_rate_bps);
@@ -157,7 +158,11 @@ pub(super) fn found(direction: &Direction, way: &str) -> Found {
     }
     delay(&mut found, direction, behaviour, way);
     if let Some(others) = behaviour.other_traffic.filter(|others| others.share >= OTHERS) {
-        let why = format!("{}; others used the link {} of the time, which the scenario does not have", found.rate.why, shown(Unit::Share, others.share));
+        let why = format!(
+            "{}; others used the link {} of the time, which the scenario does not have",
+            found.rate.why,
+            shown(Unit::Share, others.share)
+        );
         found.rate = Said::does_not(why);
     }
     let said_elsewhere = ["rate", "base_delay", "loss"];
@@ -180,7 +185,8 @@ fn rate(direction: &Direction, behaviour: &Behaviour, way: &str) -> Said {
     for (bucket, name) in [(behaviour.policer, "policer"), (behaviour.shaper, "shaper")] {
         if let Some(bucket) = bucket {
             let Bucket { rate_bps, burst_bytes, line_rate_bps } = bucket;
-            let told = format!("{} Mbps beyond {burst_bytes} bytes that pass at {} Mbps", mbps(rate_bps), mbps(line_rate_bps));
+            let told =
+                format!("{} Mbps beyond {burst_bytes} bytes that pass at {} Mbps", mbps(rate_bps), mbps(line_rate_bps));
             return Said::fits(format!("{told}; modelled by {name}_{way}"));
         }
     }
@@ -194,9 +200,10 @@ fn rate(direction: &Direction, behaviour: &Behaviour, way: &str) -> Said {
 
 fn duplication(direction: &Direction, behaviour: &Behaviour, way: &str) -> Said {
     match (behaviour.duplicates, direction.duplicates) {
-        (Some(duplicates), _) if duplicates.share > 0.0 => {
-            Said::fits(format!("{} of the packets arrived again; modelled by duplicates_{way}", shown(Unit::Share, duplicates.share)))
-        }
+        (Some(duplicates), _) if duplicates.share > 0.0 => Said::fits(format!(
+            "{} of the packets arrived again; modelled by duplicates_{way}",
+            shown(Unit::Share, duplicates.share)
+        )),
         (_, Some(count)) if count > 0 && direction.behaviour.is_none() => {
             Said::does_not(format!("{count} packets arrived again; the scenario does not model it"))
         }
@@ -208,7 +215,10 @@ fn duplication(direction: &Direction, behaviour: &Behaviour, way: &str) -> Said 
 /// The share that was overtaken, and in words.
 fn reordered(direction: &Direction, behaviour: &Behaviour) -> Option<(f64, String)> {
     if let Some(reordering) = behaviour.reordering {
-        return Some((reordering.share, format!("{} of the packets arrived behind one sent later", shown(Unit::Share, reordering.share))));
+        return Some((
+            reordering.share,
+            format!("{} of the packets arrived behind one sent later", shown(Unit::Share, reordering.share)),
+        ));
     }
     let count = direction.reordered?;
     let arrived = direction.loss.as_ref().map_or(0, |loss| loss.packets.saturating_sub(loss.lost)).max(1);
@@ -238,11 +248,18 @@ fn steps(varying: &Varying) -> Option<String> {
     for step in &series {
         let at = micros((step.at_s - begin).max(0.0));
         if at > before {
-            written.push(format!("{{ at = \"{at} s\", rate = \"{}\" }}", if step.rate_bps < 500.0 { "0 bps".to_owned() } else { kbps(step.rate_bps) }));
+            written.push(format!(
+                "{{ at = \"{at} s\", rate = \"{}\" }}",
+                if step.rate_bps < 500.0 { "0 bps".to_owned() } else { kbps(step.rate_bps) }
+            ));
             before = at;
         }
     }
-    Some(format!("{{ model = \"steps\", steps = [{}], length = \"{} s\", wrap = \"repeat\" }}", written.join(", "), micros(length)))
+    Some(format!(
+        "{{ model = \"steps\", steps = [{}], length = \"{} s\", wrap = \"repeat\" }}",
+        written.join(", "),
+        micros(length)
+    ))
 }
 
 /// Seconds in whole microseconds.
@@ -261,7 +278,10 @@ fn aggregate(found: &mut Found, direction: &Direction, aggregation: Aggregation,
     found.keys.push(Key {
         key: format!("aggregation_{way}"),
         value: format!("{{ frames = {frames}, access = \"{} us\" }}", (access * 1e6).round()),
-        origin: format!("lasthop probe, {way}: bursts of {} packets; access is assumed", figures(aggregation.packets_mean)),
+        origin: format!(
+            "lasthop probe, {way}: bursts of {} packets; access is assumed",
+            figures(aggregation.packets_mean)
+        ),
     });
     found.assumed.push(format!("access to the medium {way}: {} us", (access * 1e6).round()));
     found.no_cure.get_or_insert(format!(
@@ -273,10 +293,18 @@ fn aggregate(found: &mut Found, direction: &Direction, aggregation: Aggregation,
 }
 
 fn delay(found: &mut Found, direction: &Direction, behaviour: &Behaviour, way: &str) {
-    let quantum = behaviour.slots.map(|slots| slots.interval_ms).into_iter().chain(behaviour.aggregation.map(|it| it.interval_ms));
+    let quantum = behaviour
+        .slots
+        .map(|slots| slots.interval_ms)
+        .into_iter()
+        .chain(behaviour.aggregation.map(|it| it.interval_ms));
     let explained = quantum.fold(0.0, f64::max);
     if let Some(jitter) = behaviour.jitter.filter(|jitter| jitter.p50_ms > 0.0 && jitter.p95_ms >= jitter.p50_ms) {
-        let told = format!("delays without load were {} ms beyond the least for half of the packets, {} ms for 95 %", figures(jitter.p50_ms), figures(jitter.p95_ms));
+        let told = format!(
+            "delays without load were {} ms beyond the least for half of the packets, {} ms for 95 %",
+            figures(jitter.p50_ms),
+            figures(jitter.p95_ms)
+        );
         if jitter.p95_ms <= 1.1 * explained {
             found.delay = Said::fits(format!("{told}: what slots or aggregates make"));
             return;
@@ -291,7 +319,12 @@ fn delay(found: &mut Found, direction: &Direction, behaviour: &Behaviour, way: &
         found.delay = Said::fits(format!("{told}; modelled by delay_variation_{way}"));
         found.jitter = Some(spread);
     } else if let (Some(delay), None) = (&direction.delay, &direction.behaviour) {
-        let spread = crate::seen::Spread { least_ms: 0.0, median_ms: delay.median_ms, p95_ms: delay.p95_ms, most_ms: delay.p99_ms };
+        let spread = crate::seen::Spread {
+            least_ms: 0.0,
+            median_ms: delay.median_ms,
+            p95_ms: delay.p95_ms,
+            most_ms: delay.p99_ms,
+        };
         found.delay = crate::statement::variation(&spread, "delays beyond the least were", None);
     }
     if let Some(reason) = direction.unknown("base_delay") {

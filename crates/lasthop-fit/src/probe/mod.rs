@@ -133,7 +133,9 @@ fn lacking(report: &Report) -> Vec<(&'static str, String)> {
         lacking.push(("rate", reason("rate")));
     }
     if report.one_way_delay_ms.is_none() {
-        let median = report.median_rtt_ms.map(|median| format!("; half of the median round trip is {} ms", digits(median / 2.0)));
+        let median = report
+            .median_rtt_ms
+            .map(|median| format!("; half of the median round trip is {} ms", digits(median / 2.0)));
         lacking.push(("delay", reason("base_delay") + &median.unwrap_or_default()));
     }
     lacking
@@ -320,7 +322,10 @@ mod tests {
                 r#"{{ "jitter": {{ "p50_ms": {p50}, "p95_ms": {p95}, "p99_ms": {p99} }}, "reordering": {{ "share": 0.2, "by_ms_p95": 9 }} }}"#
             );
             let measured = with_behaviour(&behaviour);
-            assert_eq!(keys(&measured), [("delay_variation_down", format!("{{ {expected}, order = \"free\" }}").as_str())]);
+            assert_eq!(
+                keys(&measured),
+                [("delay_variation_down", format!("{{ {expected}, order = \"free\" }}").as_str())]
+            );
             assert_eq!(measured.found[0].delay.verdict, Verdict::Fits);
         }
     }
@@ -353,7 +358,10 @@ mod tests {
         );
         let keys = keys(&measured);
         assert_eq!(keys[0].0, "rate_variation_down");
-        assert!(keys[0].1.contains("{ at = \"2 s\", rate = \"5000 kbps\" }") && keys[0].1.contains("length = \"6 s\""), "{keys:?}");
+        assert!(
+            keys[0].1.contains("{ at = \"2 s\", rate = \"5000 kbps\" }") && keys[0].1.contains("length = \"6 s\""),
+            "{keys:?}"
+        );
         assert_eq!(&keys[1..], [("slots_down", "\"10 ms\""), ("duplicates_down", "\"20 %\"")]);
         // Too fast to follow: it cannot be simulated, and no cure is advised.
         let fast = with_behaviour(r#"{ "varying_rate": { "least_bps": 2e6, "most_bps": 2e7, "series": [] } }"#);

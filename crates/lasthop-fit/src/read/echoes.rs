@@ -127,9 +127,10 @@ impl Echoes {
         let at = |seconds: f64| Duration::from_secs_f64(seconds.clamp(0.0, 1e9));
         let known: Vec<(i64, f64)> =
             self.echoes.iter().filter_map(|(&number, echo)| Some((number, echo.sent?))).collect();
-        let stamped = known.first().zip(known.last()).filter(|(begin, end)| {
-            end.0 > begin.0 && (end.1 - begin.1).is_finite() && end.1 > begin.1
-        });
+        let stamped = known
+            .first()
+            .zip(known.last())
+            .filter(|(begin, end)| end.0 > begin.0 && (end.1 - begin.1).is_finite() && end.1 > begin.1);
         let (begin, spacing, known) = match (stamped, spacing) {
             (Some((begin, end)), _) => (*begin, (end.1 - begin.1) / (end.0 - begin.0) as f64, known.clone()),
             (None, Some(spacing)) if spacing > 0.0 && spacing.is_finite() => ((first, 0.0), spacing, Vec::new()),

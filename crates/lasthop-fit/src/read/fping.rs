@@ -91,7 +91,14 @@ pub(super) fn read(text: &str, most: usize, interval: Option<Duration>) -> Resul
         };
         let known = *of_host.get_or_insert(host);
         if known != host {
-            return Err(wrong(at, format!("of {}, where lines before it are of {}; give the lines of one host", plain(host), plain(known))));
+            return Err(wrong(
+                at,
+                format!(
+                    "of {}, where lines before it are of {}; give the lines of one host",
+                    plain(host),
+                    plain(known)
+                ),
+            ));
         }
         if echoes.len() > most {
             return Err(ReadError::Long(most));

@@ -96,8 +96,9 @@ pub(super) fn is_iperf3(text: &str) -> bool {
 }
 
 pub(super) fn read(text: &str) -> Result<Reading, ReadError> {
-    let report: Report = serde_json::from_str(text)
-        .map_err(|error| wrong(error.line().max(1) - 1, format!("expected the JSON of `iperf3 -u -J`: {}", plain(&error.to_string()))))?;
+    let report: Report = serde_json::from_str(text).map_err(|error| {
+        wrong(error.line().max(1) - 1, format!("expected the JSON of `iperf3 -u -J`: {}", plain(&error.to_string())))
+    })?;
     if let Some(error) = report.error {
         return Err(ReadError::Whole(format!("iperf3 ended with an error: {}", error.escape_debug())));
     }
@@ -111,7 +112,8 @@ pub(super) fn read(text: &str) -> Result<Reading, ReadError> {
     let (bytes, is_reverse) = test.map_or((0, false), |test| (test.blksize, test.reverse != 0));
     let counted = |report: &Report| -> Vec<Count> {
         let sums = report.intervals.iter();
-        sums.filter_map(|it| it.sum.and_then(Sum::count).or_else(|| it.sum_bidir_reverse.and_then(Sum::count))).collect()
+        sums.filter_map(|it| it.sum.and_then(Sum::count).or_else(|| it.sum_bidir_reverse.and_then(Sum::count)))
+            .collect()
     };
     let mut intervals = counted(&report);
     let other_end = report.server_output_json.as_deref();

@@ -87,8 +87,9 @@ pub(super) fn is_irtt(text: &str) -> bool {
 }
 
 pub(super) fn read(text: &str, most: usize) -> Result<Reading, ReadError> {
-    let report: Report = serde_json::from_str(text)
-        .map_err(|error| wrong(error.line().max(1) - 1, format!("expected the JSON of `irtt client -o`: {}", plain(&error.to_string()))))?;
+    let report: Report = serde_json::from_str(text).map_err(|error| {
+        wrong(error.line().max(1) - 1, format!("expected the JSON of `irtt client -o`: {}", plain(&error.to_string())))
+    })?;
     if report.round_trips.len() > most {
         return Err(ReadError::Long(most));
     }
@@ -127,7 +128,8 @@ pub(super) fn read(text: &str, most: usize) -> Result<Reading, ReadError> {
         let trace = LossTrace::timed(packets.into_iter().map(|(sent, _)| sent).collect());
         let mut reading = Reading::of_trace(trace, Form::Irtt, seen);
         reading.remarks.push(
-            "irtt did not tell on which way packets were lost; `--stats=both` (its default) at both ends does".to_owned(),
+            "irtt did not tell on which way packets were lost; `--stats=both` (its default) at both ends does"
+                .to_owned(),
         );
         return Ok(reading);
     }
@@ -137,7 +139,11 @@ pub(super) fn read(text: &str, most: usize) -> Result<Reading, ReadError> {
         let trace = LossTrace::timed(sent.collect());
         Way { losses: Losses::Packets(trace), seen: Seen { one_way, ..seen } }
     };
-    let down = way(Lost::TrueDown, &|lost| matches!(lost, Lost::False | Lost::TrueDown), beyond_least(delays(|delay| delay.receive)));
+    let down = way(
+        Lost::TrueDown,
+        &|lost| matches!(lost, Lost::False | Lost::TrueDown),
+        beyond_least(delays(|delay| delay.receive)),
+    );
     let up = way(Lost::TrueUp, &|lost| lost != Lost::True, beyond_least(delays(|delay| delay.send)));
     let mut remarks = vec!["The client of irtt is taken for the client behind the link.".to_owned()];
     if untold > 0 {

@@ -153,9 +153,8 @@ const WINDOWS: [(&str, &str, &str, &str); 4] = [
 #[test]
 fn ping_of_windows_in_several_languages() {
     for (heading, answer, missing, statistics) in WINDOWS {
-        let text = format!(
-            "\r\n{heading}\r\n{answer}\r\n{missing}\r\n{answer}\r\n{missing}\r\n{answer}\r\n\r\n{statistics}"
-        );
+        let text =
+            format!("\r\n{heading}\r\n{answer}\r\n{missing}\r\n{answer}\r\n{missing}\r\n{answer}\r\n\r\n{statistics}");
         assert_eq!(losses(&text), [false, true, false, true, false], "{text}");
         let reading = whole(&text);
         assert_eq!((reading.form, reading.down.seen.reordered), (Form::Ping, None));
@@ -175,7 +174,9 @@ fn ping_of_windows_is_checked() {
     // Something else among the echoes is no loss.
     assert!(said(&format!("{heading}\n{answer}\nmy cat\n{answer}\n")).starts_with("line 3: neither"));
     assert!(said(&format!("{heading}\n{answer}\n\n{heading}\n{answer}\n")).contains("second run"));
-    assert!(said(&format!("{heading}\nReply from 192.0.2.1: bytes=32 time= TTL=57\n")).starts_with("line 2: an answer"));
+    assert!(
+        said(&format!("{heading}\nReply from 192.0.2.1: bytes=32 time= TTL=57\n")).starts_with("line 2: an answer")
+    );
     // Over IPv6 there is no TTL.
     let over_ipv6 = "Pinging ::1 with 32 bytes of data:\nReply from ::1: time<1ms\nRequest timed out.\n";
     assert_eq!(losses(over_ipv6), [false, true]);
@@ -225,7 +226,9 @@ const IRTT: &str = r#"{ "version": { "irtt": "0.9.1" },
 fn irtt_in_both_directions() {
     let reading = whole(IRTT);
     let of = |losses: &Losses| match losses {
-        Losses::Packets(trace) => trace.packets().iter().map(|sent| (sent.at.as_secs_f64(), sent.lost)).collect::<Vec<_>>(),
+        Losses::Packets(trace) => {
+            trace.packets().iter().map(|sent| (sent.at.as_secs_f64(), sent.lost)).collect::<Vec<_>>()
+        }
         Losses::Counts(_) => panic!("a trace"),
     };
     assert_eq!(of(&reading.down.losses), [(0.0, false), (0.01, true), (0.03, false)]);
@@ -243,7 +246,8 @@ fn irtt_in_both_directions() {
 /// The receiver counts by interval; a test over TCP counts nothing.
 #[test]
 fn iperf3_by_interval() {
-    let sum = |lost: u32| format!(r#"{{ "sum": {{ "start": 0, "seconds": 1, "packets": 100, "lost_packets": {lost} }} }}"#);
+    let sum =
+        |lost: u32| format!(r#"{{ "sum": {{ "start": 0, "seconds": 1, "packets": 100, "lost_packets": {lost} }} }}"#);
     let text = format!(
         r#"{{ "start": {{ "test_start": {{ "protocol": "UDP", "blksize": 1200, "reverse": 1 }} }}, "intervals": [ {}, {} ],
         "end": {{ "streams": [ {{ "udp": {{ "out_of_order": 3 }} }} ], "sum": {{ "seconds": 2, "bits_per_second": 1e6 }} }} }}"#,

@@ -135,7 +135,8 @@ impl<'t> Run<'t> {
 
     /// Compares the echoes with the statistics. One odd sentence that nothing confirms may be anything.
     fn check(&self, has_heading: bool) -> Result<(), ReadError> {
-        if let Some(counted) = self.counted.filter(|counted| has_heading && i64::try_from(*counted) != Ok(self.number)) {
+        if let Some(counted) = self.counted.filter(|counted| has_heading && i64::try_from(*counted) != Ok(self.number))
+        {
             let what = format!("{} echoes, but the statistics say {counted} were sent: lines are missing", self.number);
             return Err(ReadError::Whole(what));
         }

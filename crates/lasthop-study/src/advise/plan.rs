@@ -100,7 +100,8 @@ impl Plan {
         let effect = |cure: usize, (number, usage): (usize, &Use)| {
             Effect::of(*usage, at(cure * self.uses.len() + number), at(number))
         };
-        let effects = |cure: usize| self.uses.iter().enumerate().filter_map(move |it| effect(cure, it)).collect();
+        let effects =
+            |cure: usize| self.uses.iter().enumerate().filter_map(move |it| effect(cure, it)).collect::<Vec<_>>();
         self.cures.iter().enumerate().map(|(at, cure)| Cured::new(*cure, effects(at))).collect()
     }
 }

@@ -36,7 +36,10 @@ impl Advice {
         let mut lines = vec![format!("Advice: {} ({}): {}.", best.cure.scheme, best.cure.needs.words(), best.gained())];
         if !self.variants.is_empty() {
             let under: Vec<&str> = self.variants.iter().map(|variant| variant.name.as_str()).collect();
-            lines.push(format!("It helps under everything else that the measurement allows as well: {}.", under.join("; ")));
+            lines.push(format!(
+                "It helps under everything else that the measurement allows as well: {}.",
+                under.join("; ")
+            ));
         }
         for (_, needs) in Needs::NAMES {
             let asked = self.cured.iter().any(|cured| cured.cure.needs == needs);
@@ -71,7 +74,12 @@ impl Advice {
             format!("under \"{}\" {}", variant.name, there.unwrap_or_else(|| "nothing".to_owned()))
         });
         let fails: Vec<String> = fails.collect();
-        format!("{} gains {} in the chosen model, but {}, and the measurement allows both", cured.cure.scheme, cured.gained(), fails.join(", "))
+        format!(
+            "{} gains {} in the chosen model, but {}, and the measurement allows both",
+            cured.cure.scheme,
+            cured.gained(),
+            fails.join(", ")
+        )
     }
 }
 
@@ -111,7 +119,9 @@ impl Cured {
         let result = self.results.iter().find(|result| result.usage != Use::Call)?;
         let [median, p95] = result.round_trip_ms()?;
         let what = result.usage.name();
-        Some(format!("The sender's round trip under {what}: {median:.0} ms for half of the packets, {p95:.0} ms for 95 %."))
+        Some(format!(
+            "The sender's round trip under {what}: {median:.0} ms for half of the packets, {p95:.0} ms for 95 %."
+        ))
     }
 }
 

@@ -109,7 +109,7 @@ pub(super) fn captured(access: &Access<'_>, path: &Path, given: &Given) -> Resul
 
 /// Where the capture is taken to have been made, on which evidence, and what contradicts what is given.
 fn placed((flow, direction): Flowing<'_>, given: &Given) -> String {
-    let lost = |side| direction.losses.iter().filter(|loss| loss.needless.is_none() && loss.side == side).count();
+    let lost = |side: Side| direction.losses.iter().filter(|loss| loss.needless.is_none() && loss.side == side).count();
     let (before, beyond) = (lost(Side::Before), lost(Side::Beyond));
     let place = direction.vantage.words();
     let mut said = match given.at {
@@ -117,7 +117,10 @@ fn placed((flow, direction): Flowing<'_>, given: &Given) -> String {
         None if direction.vantage == Vantage::Unknown => {
             "; where it was captured does not show (no round trips to both ends): give --at, and --delay".to_owned()
         }
-        None => format!("; captured {place}, as the round trips to both ends{} say", if before + beyond > 0 { " and the losses" } else { "" }),
+        None => format!(
+            "; captured {place}, as the round trips to both ends{} say",
+            if before + beyond > 0 { " and the losses" } else { "" }
+        ),
     };
     match given.at {
         Some(Vantage::Receiver) if beyond > 0 => {
@@ -284,7 +287,11 @@ impl Captured {
                     );
                     return Err(LinkError::Contradiction { name: one_line(&path.display().to_string()), what });
                 }
-                let origin = format!("lasthop diagnose, flow {}: the path's {} less {flag}", self.down.flow, milliseconds(whole));
+                let origin = format!(
+                    "lasthop diagnose, flow {}: the path's {} less {flag}",
+                    self.down.flow,
+                    milliseconds(whole)
+                );
                 Ok(Told { value: milliseconds((whole - part).max(0.0)), origin })
             };
             let origin = format!("lasthop diagnose, flow {}: half of the least round trip", self.down.flow);
@@ -337,7 +344,9 @@ impl Way {
         };
         let (odd, all) = unknown;
         Ok(match odd * 10 > all {
-            true => fitted.with_unknown_losses(&format!("the cause of {odd} of {all} losses does not show, and these are left out")),
+            true => fitted.with_unknown_losses(&format!(
+                "the cause of {odd} of {all} losses does not show, and these are left out"
+            )),
             false => fitted,
         })
     }
@@ -359,7 +368,10 @@ pub(super) fn measured(
     });
     let mut down = captured.down.fitted(access, path, rate)?;
     if let Some(rate) = given.rate {
-        down.statement.rate = Said { verdict: Verdict::Unknown, why: format!("the scenario has {rate}, as --rate says; the capture: {}", down.statement.rate.why) };
+        down.statement.rate = Said {
+            verdict: Verdict::Unknown,
+            why: format!("the scenario has {rate}, as --rate says; the capture: {}", down.statement.rate.why),
+        };
     }
     Ok(MeasuredLink {
         down,

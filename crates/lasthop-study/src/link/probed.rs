@@ -42,9 +42,7 @@ pub(super) fn probed(
     let Measured { link, rates, mut at_least, traces, found, lacking } = measured;
     let rate = given.rate.map(|BitRate(rate)| rate as f64);
     let [found_down, found_up] = found;
-    let way = |at: usize, found: &Found| {
-        stated(access, &folder.join(&traces[at]), given, rate.or(rates[at]), found)
-    };
+    let way = |at: usize, found: &Found| stated(access, &folder.join(&traces[at]), given, rate.or(rates[at]), found);
     let down = way(0, &found_down)?;
     let up = Some(up.map_or_else(|| way(1, &found_up), Ok)?);
     let measured_delay = link.delay.value.clone();

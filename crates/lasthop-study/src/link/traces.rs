@@ -123,12 +123,7 @@ pub(super) fn of_text(
 }
 
 /// The losses of one way in a file.
-pub(super) fn one_way(
-    access: &Access<'_>,
-    path: &Path,
-    given: &Given,
-    rate: Option<f64>,
-) -> Result<Fitted, LinkError> {
+pub(super) fn one_way(access: &Access<'_>, path: &Path, given: &Given, rate: Option<f64>) -> Result<Fitted, LinkError> {
     let Reading { form, down, up, .. } = read(access, path, given)?;
     Fitted::of(access, path, (down, form), rate, up.is_some())
 }

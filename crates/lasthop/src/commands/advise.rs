@@ -142,7 +142,9 @@ fn table(advice: &Advice) -> Table {
     let mut table = Table::new(columns);
     for cured in &advice.cured {
         let mut cells = vec![cured.cure.scheme.to_owned(), cured.cure.needs.words().to_owned()];
-        cells.extend(cured.results.iter().map(|result| format!("{} ({})", with_interval(&result.value), result.times())));
+        cells.extend(
+            cured.results.iter().map(|result| format!("{} ({})", with_interval(&result.value), result.times())),
+        );
         let harmed: Vec<&str> = cured.harmed().into_iter().map(Use::name).collect();
         cells.push(times(cured.gain));
         cells.push(if harmed.is_empty() { "-".to_owned() } else { harmed.join(", ") });

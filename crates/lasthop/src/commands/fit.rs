@@ -2,8 +2,8 @@
 
 use std::io::{Write, stdout};
 
-use lasthop_fit::{Detail, Fit, Report, Why};
 use lasthop_fit::scenario::parameters;
+use lasthop_fit::{Detail, Fit, Report, Why};
 use lasthop_scenario::Scenario;
 use lasthop_study::link::{Fitted, Given, Source, measured, present, tells_of_link};
 
@@ -95,7 +95,13 @@ fn models(report: &Report) -> Table {
         }
     };
     for (at, fit) in report.fits.iter().enumerate() {
-        let standing = if at == 0 { "yes" } else if is_kept(fit) { "kept" } else { "" };
+        let standing = if at == 0 {
+            "yes"
+        } else if is_kept(fit) {
+            "kept"
+        } else {
+            ""
+        };
         push(fit, format!("{:.1}", fit.aic), standing);
     }
     // Bounds were not found by their likelihood.
