@@ -62,7 +62,10 @@ def lost(truth, trace):
 def judge(truth, delay, report, fit, way, folder):
     """What was found of a direction, goal by goal; and a line that says it."""
     found, chosen = report[way], fit[way]["fit"]["fits"][0]
-    rate, queue, share = found["rate_bps"]["value"], found["queue"] or {"packets": 0, "filled": False}, found["loss"]["share"]
+    # What the report says is unknown misses its goal.
+    rate, queue = (found["rate_bps"] or {"value": 0})["value"], found["queue"] or {"packets": 0, "filled": False}
+    share = found["loss"]["share"] or {"value": 0, "interval": [1, 0]}
+    one_way = report["one_way_delay_ms"] if report["one_way_delay_ms"] is not None else math.inf
     loss = lost(truth, os.path.join(folder, "found", found["trace"]))
     near = lambda value, of, part: abs(value / of - 1) <= part
     burst = None
@@ -70,14 +73,14 @@ def judge(truth, delay, report, fit, way, folder):
         burst = found["runs"]["mean"]["value"]
     elif truth["family"] == "two-state":
         burst = next((one["value"] for one in chosen["parameters"] if one["key"] == "bad"), 0)
-    goals = [near(rate, truth["rate"], 0.05), abs(report["one_way_delay_ms"] - delay) <= 1,
+    goals = [near(rate, truth["rate"], 0.05), abs(one_way - delay) <= 1,
              queue["filled"] and near(queue["packets"], truth["queue"], 0.2), share["interval"][0] <= loss <= share["interval"][1],
              None if burst is None else near(burst, truth["burst"], 0.2),
              # The mean of fewer runs is not known to 20 %: it varies by 10 % or more by itself.
              None if burst is None or found["runs"]["runs"] < 100 else near(burst, truth["burst"], 0.2),
-             truth["family"] in [chosen["family"], *fit[way]["fit"]["alike"]], found["used_share"] <= 0.2, report["seconds"] <= 60.5]
+             truth["family"] in [chosen["family"], *fit[way]["fit"]["alike"]], (found["used_share"] or 1) <= 0.2, report["seconds"] <= 60.5]
     missed = [goal for goal, held in zip(GOALS, goals) if held is False]
-    line = (f"{way:4} {truth['rate'] / 1e6:7.3f} {rate / 1e6:7.3f} Mbps  {delay:6.2f} {report['one_way_delay_ms']:6.2f} ms  "
+    line = (f"{way:4} {truth['rate'] / 1e6:7.3f} {rate / 1e6:7.3f} Mbps  {delay:6.2f} {one_way:6.2f} ms  "
             f"queue {truth['queue']:3} {queue['packets']:3}  loss {loss:.4f} {share['value']:.4f}  {truth['family']} {chosen['family']}  "
             f"burst {truth['burst'] or 0:.3f} {burst or 0:.3f} of {found['runs']['runs']}  {'; '.join(missed)}")
     return goals, line

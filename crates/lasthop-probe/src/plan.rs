@@ -117,7 +117,8 @@ impl Plan {
     /// The trains of a load, one behind the other, at a little less than `rate`; `number` of them went before.
     pub(crate) fn load(&mut self, rate: f64, number: usize) -> Vec<Train> {
         let Some((_, _, share)) = LOADS.get(number) else { return Vec::new() };
-        let size = self.path.mtu;
+        // As many packets as tell something, where few bytes may be sent.
+        let [size, _] = Self::sizes(self.path);
         let rate = (PACED * rate).min(self.path.limit);
         let room = (share * self.budget).min(0.9 * self.left) / f64::from(size);
         let mut packets = room.min(LONGEST_LOAD) as u16;

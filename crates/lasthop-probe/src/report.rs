@@ -75,7 +75,7 @@ pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
         [Some(down), Some(up)] => half_duplex([&logs[0], &logs[1]], [down, up]).is_some(),
         _ => false,
     };
-    let mut found = [0, 1].map(|at| findings(&logs[at], limits[at], shared));
+    let mut found = [0, 1].map(|at| findings([&logs[at], &logs[1 - at]], limits[at], shared));
     let air = [0, 1].map(|at| match &found[at] {
         Findings { lower_bound: true, rate: Some(rate), .. } => air_rate(&logs[at], rate.value),
         found => found.air,

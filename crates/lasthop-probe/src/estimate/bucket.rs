@@ -44,9 +44,10 @@ struct Sign {
     packets: usize,
 }
 
-/// The token bucket that loads show on a direction whose short trains pass at `line` bits per second, and which loses `loss` below its rate.
-pub fn bucket(stretches: &[Stretch<'_>], line: f64, loss: f64) -> Option<Bucket> {
-    policer(stretches, line, loss).or_else(|| shaper(stretches, line))
+/// The token bucket that loads show on a direction whose short trains pass at `line` bits per second, whose packets take `least` seconds beside the time on the
+/// air, clocks' difference included, and which loses `loss` below its rate.
+pub fn bucket(stretches: &[Stretch<'_>], least: f64, line: f64, loss: f64) -> Option<Bucket> {
+    policer(stretches, least, line, loss).or_else(|| shaper(stretches, line))
 }
 
 /// Where the share of lost packets changes most clearly: the number of packets before it, and both shares.
@@ -78,7 +79,7 @@ fn transit(packet: &Packet) -> Option<f64> {
 }
 
 /// A policer shows where a paced load loses much, evenly, and what passes waits for nothing.
-fn policer(stretches: &[Stretch<'_>], line: f64, loss: f64) -> Option<Bucket> {
+fn policer(stretches: &[Stretch<'_>], least: f64, line: f64, loss: f64) -> Option<Bucket> {
     let mut signs = Vec::new();
     let mut doubts = 0;
     for stretch in stretches.iter().filter(|stretch| stretch.paced && stretch.packets.len() >= 2 * FEWEST) {
@@ -90,7 +91,7 @@ fn policer(stretches: &[Stretch<'_>], line: f64, loss: f64) -> Option<Bucket> {
             None if whole > loss + 2.0 * DROPPED => (0, [loss, whole]),
             None => continue,
         };
-        match sign(stretch, at, shares, line, loss) {
+        match sign(stretch, at, shares, [least, line, loss]) {
             Some(sign) => signs.push(sign),
             None => doubts += 1,
         }
@@ -118,7 +119,7 @@ fn policer(stretches: &[Stretch<'_>], line: f64, loss: f64) -> Option<Bucket> {
     Some(Bucket { kind: BucketKind::Policer, rate, interval: [rate - half, rate + half], burst })
 }
 
-fn sign(stretch: &Stretch<'_>, at: usize, [before, after]: [f64; 2], line: f64, loss: f64) -> Option<Sign> {
+fn sign(stretch: &Stretch<'_>, at: usize, [before, after]: [f64; 2], [least, line, loss]: [f64; 3]) -> Option<Sign> {
     let (head, tail) = stretch.packets.split_at(at);
     let size = f64::from(stretch.size());
     let lasts = tail.last()?.sent - tail.first()?.sent;
@@ -132,9 +133,7 @@ fn sign(stretch: &Stretch<'_>, at: usize, [before, after]: [f64; 2], line: f64, 
         return None;
     }
     let mut waits: Vec<f64> = tail.iter().filter_map(|packet| transit(packet)).collect();
-    let waited = median(&mut waits)?;
-    let mut least: Vec<f64> = head.iter().chain(tail).filter_map(|packet| transit(packet)).collect();
-    let waited = waited - super::quantile(&mut least, 0.05)?;
+    let waited = median(&mut waits)? - 8.0 * size / line - least;
     // A queue in front of a link of that rate, were it two packets long, would hold them up longer.
     if waited > (2.0 * 8.0 * size / rate).max(1e-3) {
         return None;

@@ -19,6 +19,8 @@ const CLOSE: f64 = 0.2;
 const LEAST: f64 = 1.9;
 /// How much intervals vary at the most, in parts of their mean.
 const IRREGULAR: f64 = 0.75;
+/// Bursts of one load that say as much as two loads.
+const MANY_BURSTS: usize = 12;
 /// Bursts closer than this are the receiver's.
 const SHORTEST: f64 = 0.4e-3;
 /// Arrivals of a load that tell something.
@@ -40,7 +42,7 @@ fn groups(times: &[f64], close: f64) -> Vec<(f64, usize)> {
 
 /// The bursts in which loads arrive; `None` where they come evenly.
 pub fn bursts(stretches: &[Stretch<'_>]) -> Option<Bursts> {
-    let (mut counts, mut intervals, mut of) = (Vec::new(), Vec::new(), [0, 0]);
+    let (mut counts, mut intervals, mut of, mut most) = (Vec::new(), Vec::new(), [0, 0], 0);
     for stretch in stretches {
         let times = stretch.arrivals();
         if times.len() < FEWEST {
@@ -48,11 +50,12 @@ pub fn bursts(stretches: &[Stretch<'_>]) -> Option<Bursts> {
         }
         let mean = (times[times.len() - 1] - times[0]) / (times.len() - 1) as f64;
         let groups = groups(&times, (CLOSE * mean).max(20e-6));
-        of[1] += 1;
-        // Two groups have no interval that another confirms.
+        // Two groups have no interval that another confirms, and say nothing of a third.
         if groups.len() < 3 {
             continue;
         }
+        of[1] += 1;
+        most = most.max(groups.len());
         let inner = &groups[1..groups.len() - 1];
         let packets = inner.iter().map(|(_, count)| *count).sum::<usize>() as f64 / inner.len() as f64;
         let mut gaps: Vec<f64> = groups.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
@@ -67,7 +70,7 @@ pub fn bursts(stretches: &[Stretch<'_>]) -> Option<Bursts> {
         }
     }
     let packets = counts.iter().sum::<f64>() / counts.len().max(1) as f64;
-    (of[0] >= 2 && 2 * of[0] >= of[1]).then_some(())?;
+    ((of[0] >= 2 || of[0] == 1 && most >= MANY_BURSTS) && 2 * of[0] >= of[1]).then_some(())?;
     Some(Bursts { packets, interval: median(&mut intervals)?, of })
 }
 

@@ -24,8 +24,8 @@ pub struct Course {
     pub mean: f64,
     /// Share of the trains that arrived in less than half of the time that others took then: something held their first packets up.
     pub compressed: f64,
-    /// Median and least time between two bins, in seconds.
-    pub bin: f64,
+    /// Share of the time in which the rate was clearly another than the one that lasted longest.
+    pub apart: f64,
 }
 
 /// Trains of the stream are sent within so many seconds a packet.
@@ -44,6 +44,8 @@ const CLOSE: f64 = 0.12;
 const APART: f64 = 4.0;
 /// Trains that a part has at the least.
 const FEWEST: usize = 8;
+/// A rate that is another for so small a share of the time may be an end of the path that stalled.
+const BRIEF: f64 = 0.02;
 /// A rate varies that changes by so much.
 const CHANGES: f64 = 1.25;
 
@@ -55,8 +57,8 @@ struct Sample {
     per_bit: f64,
 }
 
-/// Trains of the stream all packets of which arrived.
-fn samples(log: &Log) -> Vec<Sample> {
+/// Trains of the stream all packets of which arrived, but not while the other direction was `busy`, in the receiver's seconds.
+fn samples(log: &Log, busy: &[[f64; 2]]) -> Vec<Sample> {
     let mut all = Vec::new();
     let mut train: Vec<&Packet> = Vec::new();
     let mut end = |train: &mut Vec<&Packet>| {
@@ -64,6 +66,7 @@ fn samples(log: &Log) -> Vec<Sample> {
             && train.iter().all(|packet| packet.arrived.is_some())
             && train.windows(2).all(|pair| pair[0].arrived <= pair[1].arrived)
             && let (Some(from), Some(to)) = (first.arrived, last.arrived)
+            && !busy.iter().any(|[start, end]| (*start..*end).contains(&from))
         {
             let bits = 8.0 * f64::from(first.size) * (train.len() - 1) as f64;
             all.push(Sample { at: first.sent, size: first.size, per_bit: (to - from) / bits });
@@ -91,9 +94,22 @@ fn samples(log: &Log) -> Vec<Sample> {
     all
 }
 
-/// The course of a direction. `None` where too few trains tell anything.
-pub fn course(log: &Log) -> Option<Course> {
-    let mut samples = samples(log);
+/// The times in which a direction's loads were sent or under way, in its sender's seconds: those of the other direction's receiver.
+pub fn busy(log: &Log) -> Vec<[f64; 2]> {
+    let mut all: Vec<[f64; 2]> = Vec::new();
+    let loads = [Purpose::Load, Purpose::Overload, Purpose::Check, Purpose::Both];
+    for packet in log.packets.iter().filter(|packet| loads.contains(&packet.purpose)) {
+        match all.last_mut() {
+            Some([_, end]) if packet.sent < *end => *end = packet.sent + REFILLS,
+            _ => all.push([packet.sent - REFILLS / 2.0, packet.sent + REFILLS]),
+        }
+    }
+    all
+}
+
+/// The course of a direction, but for times in which the other is `busy`: both may share a medium. `None` where too few trains tell anything.
+pub fn course(log: &Log, busy: &[[f64; 2]]) -> Option<Course> {
+    let mut samples = samples(log, busy);
     let mut sizes: BTreeMap<u16, Vec<f64>> = BTreeMap::new();
     for sample in &samples {
         sizes.entry(sample.size).or_default().push(sample.per_bit);
@@ -141,20 +157,27 @@ pub fn course(log: &Log) -> Option<Course> {
     let steps = merged(parts, usual);
     let rates: Vec<RateFrom> =
         steps.iter().map(|part| RateFrom { at: part.from, rate: rate / part.middle() }).collect();
-    let mut weighted = 0.0;
-    for (at, step) in rates.iter().enumerate() {
-        let until = rates.get(at + 1).map_or(last.max(step.at), |next| next.at);
-        weighted += step.rate * (until - step.at);
-    }
+    let lasts: Vec<f64> = (0..rates.len())
+        .map(|at| rates.get(at + 1).map_or(last.max(rates[at].at), |next| next.at) - rates[at].at)
+        .collect();
+    let weighted: f64 = rates.iter().zip(&lasts).map(|(step, lasts)| step.rate * lasts).sum();
     let total = (last - rates[0].at).max(1e-9);
+    let longest = (0..rates.len()).max_by(|one, other| lasts[*one].total_cmp(&lasts[*other]))?;
+    let far = |step: &RateFrom| libm::log(step.rate / rates[longest].rate).abs() > libm::log(CHANGES);
+    let apart = rates.iter().zip(&lasts).filter(|(step, _)| far(step)).map(|(_, lasts)| lasts).sum::<f64>() / total;
     let range = rates.iter().fold([f64::MAX, 0.0_f64], |[low, high], step| [low.min(step.rate), high.max(step.rate)]);
     let mean = if rates.len() > 1 { weighted / total } else { rates[0].rate };
-    Some(Course { steps: rates, range, mean, compressed, bin })
+    Some(Course { steps: rates, range, mean, compressed, apart })
 }
 
 impl Course {
     /// Whether the rate varies.
     pub fn varies(&self) -> bool {
+        self.changes() && self.apart > BRIEF
+    }
+
+    /// Whether the rate was another once, be it ever so briefly.
+    pub fn changes(&self) -> bool {
         self.steps.len() > 1 && self.range[1] > CHANGES * self.range[0]
     }
 

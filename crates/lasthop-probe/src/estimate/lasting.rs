@@ -78,6 +78,11 @@ impl<'l> Stretch<'l> {
         times
     }
 
+    /// Bits per second at which it was sent.
+    pub fn pace(&self) -> f64 {
+        8.0 * f64::from(self.size()) / gap(&self.packets).max(1e-9)
+    }
+
     /// Bytes of each packet.
     pub fn size(&self) -> u16 {
         self.packets[0].size
@@ -174,17 +179,13 @@ impl MaxOf for Option<f64> {
 /// What to plan for, in bits per second, where `short` is what short trains say: no more than loads got while they lasted. `None` where nothing arrived.
 pub fn planned(log: &Log, short: Option<f64>) -> Option<f64> {
     let loads = stretches(log);
-    // The later half of a paced load shows what is left when buckets are empty.
-    let of =
-        |load: &Stretch<'_>| greatest(if load.paced { &load.packets[load.packets.len() / 2..] } else { &load.packets });
-    let checked = paced(log, Purpose::Check);
-    let checks = checked.iter().filter_map(|check| greatest(&check.packets));
-    let mut rates: Vec<f64> = loads.iter().filter_map(of).chain(checks).collect();
-    let lasting = match rates.len() {
-        0 => None,
-        1 | 2 => rates.into_iter().min_by(f64::total_cmp),
-        _ => median(&mut rates),
-    };
+    // The later half of a paced load shows what is left when buckets are empty; trains that came at once, and checks, what there is before.
+    let halves = loads.iter().filter(|load| load.paced).map(|load| &load.packets[load.packets.len() / 2..]);
+    let lasting = halves.filter_map(greatest).min_by(f64::total_cmp).or_else(|| {
+        let checked = paced(log, Purpose::Check);
+        let mut rates: Vec<f64> = loads.iter().chain(&checked).filter_map(|load| greatest(&load.packets)).collect();
+        median(&mut rates)
+    });
     let whole = |packets: &Vec<&Packet>| {
         let mut times: Vec<f64> = packets.iter().filter_map(|packet| packet.arrived).collect();
         times.sort_by(f64::total_cmp);

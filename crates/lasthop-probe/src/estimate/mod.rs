@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 pub use bucket::{Bucket, BucketKind, bucket};
 pub use bursts::{Bursts, bursts, slots};
 pub use capacity::{Capacity, capacity};
-pub use course::{Course, RateFrom, course};
+pub use course::{Course, RateFrom, busy, course};
 pub use delay::{Delays, air_rate, delays, delays_beyond, drift};
 pub use lasting::{Slope, Stretch, combined, kept_up, planned, stretches};
 pub use loss::{Losses, Runs, losses, runs};

@@ -8,7 +8,8 @@ use super::form::{Estimate, LoadReport};
 use super::milliseconds;
 use crate::estimate::{
     Bucket, BucketKind, Bursts, Capacity, Course, Log, Overtaken, Packet, Purpose, Slope, Stretch, Wander, bucket,
-    bursts, capacity, combined, course, edge, kept_up, losses, overtaken, planned, quantile, slots, stretches, wander,
+    bursts, busy, capacity, combined, course, edge, kept_up, losses, overtaken, planned, quantile, slots, stretches,
+    wander,
 };
 
 /// Noise of single packets, in parts of the time that a train of sixteen takes: trains tell the rate below it.
@@ -24,6 +25,10 @@ const VAGUE: f64 = 0.25;
 const QUANTILE: f64 = 2.57;
 /// Share of trains or packets that is no chance.
 const CLEAR: f64 = 0.06;
+/// Loads that arrive at less than this part of the rate at which they were sent filled the path.
+const KEPT: f64 = 0.93;
+/// Packets of a load that tells a token bucket.
+const LONG: usize = 48;
 /// Reordering that is no chance, and the least jitter in seconds.
 const REORDERS: f64 = 5e-4;
 const JITTERS: f64 = 0.75e-3;
@@ -99,16 +104,18 @@ struct Evidence<'l> {
 }
 
 impl<'l> Evidence<'l> {
-    fn of(log: &'l Log, shared: bool) -> Self {
+    fn of(log: &'l Log, other: &Log, shared: bool) -> Self {
         let short = capacity(log);
         let loads = stretches(log);
         let lost: Vec<bool> = log.of(Purpose::Stream).map(|packet| packet.arrived.is_none()).collect();
         let loss = losses(&lost).share;
         let slopes: Vec<Slope> = loads
             .iter()
-            .filter(|load| !load.paced)
-            .filter_map(Stretch::slope)
-            .map(|slope| Slope { rate: slope.rate / (1.0 - loss).max(0.5), ..slope })
+            .filter_map(|load| Some((load, load.slope()?)))
+            .map(|(load, slope)| (load, Slope { rate: slope.rate / (1.0 - loss).max(0.5), ..slope }))
+            // A paced load that the path kept up with tells nothing but that it did.
+            .filter(|(load, slope)| !load.paced || slope.rate < KEPT * load.pace())
+            .map(|(_, slope)| slope)
             .collect();
         let mut lasting = combined(&slopes);
         let rate = match (lasting, short) {
@@ -135,7 +142,7 @@ impl<'l> Evidence<'l> {
         }
         let bursts = bursts(&loads);
         let slots = slots(log);
-        let course = course(log);
+        let course = course(log, &busy(other));
         let kept_up = kept_up(&loads, rate, loss);
         let keeps = if shared { 0.7 } else { 0.9 };
         let planned = short.and_then(|short| Some(planned(log, Some(short.rate))? / short.rate));
@@ -172,12 +179,12 @@ impl<'l> Evidence<'l> {
     }
 }
 
-/// What a direction does of which at most `limit` bits per second were sent, and whose medium may be `shared` with the other.
-pub(super) fn findings(log: &Log, limit: f64, shared: bool) -> Findings {
-    let evidence = Evidence::of(log, shared);
+/// What a direction does of which at most `limit` bits per second were sent, and whose medium may be `shared` with the `other`.
+pub(super) fn findings([log, other]: [&Log; 2], limit: f64, shared: bool) -> Findings {
+    let evidence = Evidence::of(log, other, shared);
     let steady_line = evidence.disperses() && evidence.varying().is_none();
     let found = evidence.short.filter(|_| steady_line);
-    let bucket = found.and_then(|short| bucket(&evidence.loads, short.rate, evidence.loss));
+    let bucket = found.and_then(|short| bucket(&evidence.loads, least(log, short.rate), short.rate, evidence.loss));
     let mut findings = Findings {
         rate: None,
         lower_bound: false,
@@ -200,7 +207,26 @@ pub(super) fn findings(log: &Log, limit: f64, shared: bool) -> Findings {
         (None, ..) => evidence.lasting.map_or(f64::INFINITY, |(rate, _)| rate),
     };
     own_losses(&mut findings, &evidence, bucket);
+    let brief = evidence.course.as_ref().filter(|course| steady_line && course.changes());
+    if let Some(course) = brief {
+        let share = (1000.0 * course.apart).round() / 10.0;
+        let [least, most] = course.range.map(mbps);
+        findings.unknown(
+            Quantity::VaryingRate,
+            format!("for {share} % of the time trains arrived at another rate ({least} to {most}): the link's, or an end stalled"),
+        );
+    }
+    let long = |load: &&Stretch<'_>| load.paced && load.packets.len() >= LONG;
+    if bucket.is_none() && !findings.limited && evidence.loads.iter().filter(long).count() == 0 {
+        findings.unknown(Quantity::TokenBucket, "no paced load was long enough to empty one");
+    }
     findings
+}
+
+/// The least time from sending to arriving, less the time on the air: clocks' difference and the path's delay.
+fn least(log: &Log, rate: f64) -> f64 {
+    let took = |packet: &Packet| Some(packet.arrived? - packet.sent - 8.0 * f64::from(packet.size) / rate);
+    log.packets.iter().filter_map(took).min_by(f64::total_cmp).unwrap_or(0.0)
 }
 
 /// The longest load of all: the one with most bytes.
@@ -264,7 +290,8 @@ fn name(behaviour: &mut BehaviourReport, evidence: &Evidence<'_>, bucket: Option
 /// Delays that vary without load, and not for a reason that has a name of its own.
 fn jitter(evidence: &Evidence<'_>, behaviour: &BehaviourReport) -> Option<Jitter> {
     let wander = evidence.wander?;
-    let explained = behaviour.slots.is_some()
+    let explained = evidence.slows
+        || behaviour.slots.is_some()
         || behaviour.other_traffic.is_some()
         || behaviour.varying_rate.is_some()
         || behaviour.aggregation.is_some() && wander.beyond[1] < 2e-3 * behaviour.aggregation?.interval_ms;
@@ -328,7 +355,7 @@ fn rate(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<Bucket>
     findings.limited = false;
     match evidence.lasting {
         Some((rate, error)) if !evidence.disperses() && !evidence.slows && QUANTILE * error < VAGUE => {
-            let half = QUANTILE * error.max(0.01);
+            let half = QUANTILE * error.max(0.025);
             findings.rate = Some(estimate(rate, [rate / (1.0 + half), rate * (1.0 + half)]));
         }
         Some((rate, _)) => {
@@ -344,8 +371,8 @@ fn rate(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<Bucket>
 fn own_losses(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<Bucket>) {
     let policed = bucket.filter(|bucket| bucket.kind == BucketKind::Policer);
     let course = evidence.varying();
-    if findings.rate.is_none() && evidence.slows && evidence.loss > 0.0 {
-        let reason = "loads got less than trains say: losses of the path are not told from the probe's own";
+    if findings.rate.is_none() && evidence.loss > 0.0 {
+        let reason = "the rate is unknown, so losses of the path are not told from those of the probe's own packets";
         findings.unknown(Quantity::Loss, reason);
     }
     if policed.is_none() && course.is_none() {

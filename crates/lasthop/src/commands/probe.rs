@@ -208,7 +208,7 @@ fn probe(args: &MeasureArgs) -> Result<(), Error> {
     shown.finish();
     let measured = measured?;
     let name = if host == server.to_string() { host.to_owned() } else { format!("{host} ({server})") };
-    let thin = |at: usize| lasthop_probe::estimate::capacity(&measured.logs[at]).is_none();
+    let thin = |at: usize| !measured.logs[at].packets.iter().any(|packet| packet.arrived.is_some());
     let way = if thin(0) { "down" } else { "up" };
     let (stopped, seconds) = (measured.stopped, measured.seconds);
     let analysis = analyse(measured, &name).ok_or(Error::ProbeThin { server: name, way })?;
