@@ -144,12 +144,14 @@ fn a_server_that_fails_is_told() {
     assert!(message(&output).contains("--serve server: `exit 3` ended before it listened"), "{}", message(&output));
 }
 
-/// Starts a lab whose command runs until it is ended, and waits until it does.
+/// Starts a lab whose command runs until it is ended, and waits until it does. Signals act on it by default, also where the tests run
+/// in the background of a shell, which has them ignore SIGINT.
 fn started(bench: &Bench, name: &str, line: &str) -> Child {
     let arguments = split(&format!("lab exec tiny.toml --name {name} --quiet -- sh -c"));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lasthop"));
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT,HUP,TERM", env!("CARGO_BIN_EXE_lasthop")]);
     command.args(arguments).arg(format!("echo started; {line}")).current_dir(bench.path());
-    let mut lab = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lab = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut begun = [0; 8];
     lab.stdout.as_mut().unwrap().read_exact(&mut begun).unwrap();
     assert_eq!(&begun, b"started\n");
