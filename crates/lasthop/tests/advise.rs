@@ -50,7 +50,7 @@ fn a_link_without_losses_is_left_alone() {
     let clean = clean.replace("=none", "={model=\"none\"}");
     let said = bench.stdout(&clean);
     assert!(
-        said.contains("No cure is advised: none of them gains 3 % or more on this link without harm to a use."),
+        said.contains("No cure is advised: none of them surely gains 3 % or more on this link without harm to a use."),
         "{said}"
     );
     let error = refused(&bench, &format!("{clean} --out gateway.toml"));

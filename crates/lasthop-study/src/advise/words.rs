@@ -62,7 +62,7 @@ impl Advice {
         }
         let doubts: Vec<String> = self.doubtful().into_iter().map(|cured| self.doubt(cured)).collect();
         if doubts.is_empty() {
-            return "none of them gains 3 % or more on this link without harm to a use".to_owned();
+            return "none of them surely gains 3 % or more on this link without harm to a use".to_owned();
         }
         format!("{}; a longer or closer measurement may tell, as `lasthop probe` makes", doubts.join("; "))
     }
