@@ -9,6 +9,7 @@ use crate::At;
 use crate::capture::Interface;
 use crate::copies::CopyKinds;
 use crate::flow::Flow;
+use crate::half::Half;
 use crate::judgment::{judged, limits, policers};
 use crate::loss::{Needless, Repair, Side};
 use crate::rounds::Factor;
