@@ -141,7 +141,7 @@ alternatives = [{ name = "none lost", key = "links.radio.errors", value = { mode
     let scenario = Scenario::parse("x.toml", &text).unwrap();
     let plan = Plan::new(&scenario, &[Needs::Box], &[Use::Bulk], 1, 2).unwrap();
     assert_eq!(plan.tasks().len(), 6);
-    let advice = plan.judge(&run_all(plan.tasks(), 2, &Silent)).unwrap();
+    let advice = plan.judge(&run_all(plan.tasks(), 2, &Silent).unwrap()).unwrap();
     assert_eq!((advice.variants.len(), advice.conditions.len()), (1, 2));
     // Without losses nothing helps, and the measurement does not tell.
     assert!(advice.best().is_none() && !advice.doubtful().is_empty());
@@ -163,7 +163,7 @@ fn a_scenario_without_a_base_station_gets_one() {
     let text = [&text[..begin], &text[end..]].concat();
     let plan = Plan::new(&Scenario::parse("x.toml", &text).unwrap(), &[Needs::Box], &[Use::Bulk], 1, 1).unwrap();
     assert_eq!(plan.tasks().len(), 3);
-    let advice = plan.judge(&run_all(plan.tasks(), 2, &Silent)).unwrap();
+    let advice = plan.judge(&run_all(plan.tasks(), 2, &Silent).unwrap()).unwrap();
     assert!(advice.conditions[0].contains("in front of link radio"), "{:?}", advice.conditions);
 }
 
