@@ -148,10 +148,11 @@ impl Firewall {
     fn find(&self, family: Family) -> Result<Tables, FirewallError> {
         let mut problem = FirewallError::Missing { family };
         // Where iptables keeps the machine's firewall, only its own table of filters can let the gateway's packets pass.
-        let by_iptables = family.programs().into_iter().map(|program| Tables { family, program });
-        let by_iptables = by_iptables.filter(|tables| !tables.is_native()).any(|tables| tables.has_firewall());
-        for program in family.programs() {
-            let tables = Tables { family, program };
+        let all = family.programs().map(|program| Tables { family, program });
+        let (with, without): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|tables| !tables.is_native() && tables.has_firewall());
+        let by_iptables = !with.is_empty();
+        for tables in with.into_iter().chain(without) {
             if tables.is_native() && by_iptables {
                 continue;
             }
