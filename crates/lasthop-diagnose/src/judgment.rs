@@ -81,6 +81,10 @@ pub(crate) fn limits(half: &Half, losses: &[LossReport]) -> Vec<Limit> {
         let factor = cause.unwrap_or(first);
         nanos[factor as usize] = nanos[factor as usize].saturating_add(loss.charged);
     }
+    if losses.iter().any(|loss| loss.needless.is_none() && loss.verdict.cause == Cause::Policed) {
+        // Whatever waits in front of it, the policer's rate is the bottleneck's.
+        nanos[Factor::Policer as usize] += std::mem::take(&mut nanos[Factor::Bottleneck as usize]);
+    }
     let total: f64 = nanos.iter().map(|&nanos| nanos as f64).sum();
     let share = |nanos: i64| (nanos as f64 / total * 1e4).round() / 1e4;
     let mut limits: Vec<Limit> = FACTORS

@@ -162,15 +162,20 @@ impl Passed {
         let count = samples.len() as f64;
         let (x, y) =
             samples.iter().fold((0.0, 0.0), |sum, sample| (sum.0 + sample.0 / count, sum.1 + sample.1 / count));
-        let (mut across, mut both, mut spreads) = (0.0, 0.0, (0.0, 0.0));
+        let (mut across, mut both, mut spread) = (0.0, 0.0, 0.0);
         for sample in &samples {
             across += (sample.0 - x) * (sample.0 - x);
             both += (sample.0 - x) * (sample.1 - y);
-            spreads = (spreads.0 + (sample.0 - x).abs() / count, spreads.1 + (sample.1 - y).abs() / count);
+            spread += (sample.0 - x).abs() / count;
         }
-        // Behind a queue packets come at its rate, whatever they waited: then delays spread, and fills do not.
-        let is_told = spreads.0 >= LEAST_SPREAD && spreads.1 <= spreads.0 + LEAST_SPREAD;
-        (samples.len() >= FEW_DELAYS && is_told).then(|| both / across)
+        // A queue that stands delays all packets alike, and behind a queue packets come at its rate, whatever they waited: delays are far above the least
+        // then, while fills stay small.
+        let mut delays: Vec<f64> = samples.iter().map(|sample| sample.1).collect();
+        delays.sort_by(f64::total_cmp);
+        let least = delays.get(delays.len() / 20).copied()?;
+        let waits = y - least <= x / 2.0 + LEAST_SPREAD;
+        let is_told = samples.len() >= FEW_DELAYS && spread >= LEAST_SPREAD && waits;
+        is_told.then(|| both / across)
     }
 
     /// Follows the fill of a queue that `rate` bytes a second leave: tells of each packet how full it was with it.
