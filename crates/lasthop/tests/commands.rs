@@ -81,7 +81,7 @@ fn run_reports_every_measure() {
     assert!(text.starts_with("Tiny\nLL, 3 runs from seed 5\n"), "{text}");
     assert!(MEASURES.iter().all(|measure| text.contains(measure)), "{text}");
     let json = bench.json("run tiny.toml --scheme LL --runs 3 --seed 5 --json");
-    assert_eq!(keys(&json), ["scenario", "scheme", "seed", "runs", "measures", "flows", "links"]);
+    assert_eq!(keys(&json), ["scenario", "scheme", "seed", "runs", "measures", "flows", "links", "remarks"]);
     assert_eq!(
         (&json["scenario"], &json["scheme"], &json["seed"], &json["runs"]),
         (&"Tiny".into(), &"LL".into(), &5.into(), &3.into())
@@ -299,8 +299,11 @@ fn compare_takes_the_schemes_named() {
     let rows: Vec<_> = text.lines().skip(4).map(|line| line.split_whitespace().next().unwrap()).collect();
     assert_eq!(rows, ["LL", "SPLIT", "E2E"], "{text}");
     let json = bench.json("compare tiny.toml --scheme LL,SPLIT --runs 2 --json");
-    assert_eq!(keys(&json), ["scenario", "seed", "runs", "schemes"]);
-    assert_eq!(keys(&json["schemes"][0]), ["scheme", "measures", "runs", "same_as", "remark"]);
+    assert_eq!(keys(&json), ["scenario", "seed", "runs", "schemes", "remarks"]);
+    assert_eq!(
+        keys(&json["schemes"][0]),
+        ["scheme", "ratio", "measures", "flows", "links", "runs", "same_as", "remark"]
+    );
     assert_eq!(keys(&json["schemes"][0]["measures"]), MEASURES);
 }
 
