@@ -4,7 +4,7 @@
 //! up. Where they do not (0 in packets that must not be fragmented, RFC 6864; IPv6 has none), another hop limit, tag or link address tells it; and where nothing
 //! differs, that it comes sooner than any sender repeats data.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use lasthop_proto::packet::{Flags, Segment};
 use lasthop_wire::{Front, Head, Route};
@@ -84,13 +84,13 @@ impl Habits {
 pub(crate) struct Copies {
     last: Vec<Option<Kept>>,
     /// Looked up only.
-    habits: HashMap<Route, Habits>,
+    habits: BTreeMap<Route, Habits>,
     pub(crate) kinds: CopyKinds,
 }
 
 impl Default for Copies {
     fn default() -> Self {
-        Self { last: vec![None; SLOTS], habits: HashMap::new(), kinds: CopyKinds::default() }
+        Self { last: vec![None; SLOTS], habits: BTreeMap::new(), kinds: CopyKinds::default() }
     }
 }
 

@@ -143,7 +143,7 @@ pub(crate) mod tests {
     /// Losses seconds apart that seem independent may be bad times of many packets.
     #[test]
     fn sparse_packets_do_not_show_short_bad_times() {
-        let report = fit(&pings(1000, |number| mixed(number) % 100 == 0)).unwrap();
+        let report = fit(&pings(1000, |number| mixed(number).is_multiple_of(100))).unwrap();
         let bound = report.kept.iter().find(|kept| kept.fit.family == Family::TwoState).expect("a bound");
         assert_eq!((report.chosen().family, bound.why), (Family::Uniform, Why::LongestBadTimes));
         let bad = bound.fit.parameter("bad").unwrap().value;
@@ -151,7 +151,7 @@ pub(crate) mod tests {
         assert!((0.05..1.0).contains(&bad), "{bad}");
         assert!(report.untold.is_some_and(|untold| untold.contains("1000.000 ms apart")));
         // Packets that follow each other closely leave no room for that.
-        let dense = fit(&pings(1, |number| mixed(number) % 100 == 0)).unwrap();
+        let dense = fit(&pings(1, |number| mixed(number).is_multiple_of(100))).unwrap();
         assert!(dense.kept.is_empty() && dense.untold.is_none(), "{:?}", dense.kept);
     }
 

@@ -226,7 +226,7 @@ mod tests {
         assert!(said.verdict == Verdict::Fits && said.why.contains("at most 0.1 %"), "{}", said.why);
         let periodic = fit(&LossTrace::ordered((1..=20_000).map(|number| number % 20 == 0))).unwrap();
         assert_eq!(loss(&periodic, Form::Digits, false).verdict, Verdict::DoesNotFit);
-        let order_only = fit(&LossTrace::ordered((0..3000).map(|number| mixed(number) % 100 == 0))).unwrap();
+        let order_only = fit(&LossTrace::ordered((0..3000).map(|number| mixed(number).is_multiple_of(100)))).unwrap();
         let said = loss(&order_only, Form::Ping, false);
         assert!(said.verdict == Verdict::Unknown && said.why.contains("both directions"), "{}", said.why);
     }

@@ -59,10 +59,10 @@ impl From<Error> for PyErr {
             | Error::Report(error) => PyOSError::new_err(error.to_string()),
             Error::Link(error @ LinkError::File { .. }) => PyOSError::new_err(error.to_string()),
             // In the words of this package.
-            Error::Link(LinkError::Lacking { name, lacking }) => {
+            Error::Link(LinkError::Lacking { name, lacking, why }) => {
                 let example = |what: &&str| if *what == "rate" { "rate=\"10 Mbps\"" } else { "delay=\"20 ms\"" };
                 let examples = lacking.iter().map(example).collect::<Vec<_>>().join(", ");
-                PyValueError::new_err(format!("{name}: the link's {}; give {examples}", lacks(&lacking)))
+                PyValueError::new_err(format!("{name}: the link's {}{why}; give {examples}", lacks(&lacking)))
             }
             Error::Link(error) => PyValueError::new_err(error.to_string()),
             Error::Overflow(overflow)

@@ -24,7 +24,7 @@ fn mixed(number: u64) -> u64 {
 
 /// Whether an echo of a link with bad times of some three echoes is lost.
 fn is_lost(number: u64) -> bool {
-    (0..3).any(|back| number >= back && mixed((number - back) / 3) % 40 == 0)
+    (0..3).any(|back| number >= back && mixed((number - back) / 3).is_multiple_of(40))
 }
 
 /// Milliseconds of `delay` in the table of that link.

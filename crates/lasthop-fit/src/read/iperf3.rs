@@ -82,7 +82,7 @@ impl Sum {
         let (packets, lost) = (self.packets?, self.lost_packets?);
         // A packet that came late is subtracted from the losses of a later interval.
         let lost = lost.clamp(0.0, packets.max(0.0));
-        (packets >= 1.0 && packets < 1e15 && !self.omitted).then_some(Count {
+        ((1.0..1e15).contains(&packets) && !self.omitted).then_some(Count {
             from_s: self.start,
             packets: packets as u64,
             lost: lost as u64,

@@ -22,9 +22,9 @@ pub(super) fn number_behind(line: &str, key: &str) -> Option<f64> {
 /// `Zeit<1ms`, `temps=12 ms`. Where several numbers stand so, the last one with a unit behind it counts, else the last.
 pub(super) fn milliseconds(line: &str) -> Option<f64> {
     let values = line.char_indices().filter(|(_, c)| matches!(c, '=' | '<'));
-    let values = values.filter_map(|(at, _)| leading_number(&line[at + 1..]));
+    let mut values = values.filter_map(|(at, _)| leading_number(&line[at + 1..]));
     let with_unit = |rest: &str| ["ms", "мс", "msec"].iter().any(|unit| rest.trim_start().starts_with(unit));
-    values.filter(|(_, rest)| with_unit(rest)).last().map(|(number, _)| number)
+    values.rfind(|(_, rest)| with_unit(rest)).map(|(number, _)| number)
 }
 
 /// A time at the beginning of a line, in seconds, and the rest of the line: `[1700000000.04] `, `1700000000.04 `, or the
