@@ -77,7 +77,7 @@ fn csv_and_parquet_hold_the_same() {
     bench.stdout(&format!("{SWEEP} --out rows.parquet"));
     assert!(!bench.has("new/folder/rows.csv.partial") && !bench.has("rows.parquet.partial"));
     let (header, rows) = csv_rows(&bench.text("new/folder/rows.csv"));
-    assert_eq!(bench.stdout(SWEEP), bench.text("new/folder/rows.csv"));
+    assert_eq!(bench.stdout(&format!("{SWEEP} --csv")), bench.text("new/folder/rows.csv"));
     let reader = SerializedFileReader::new(std::fs::File::open(bench.path().join("rows.parquet")).unwrap()).unwrap();
     let mut count = 0;
     for (parquet, csv) in reader.get_row_iter(None).unwrap().zip(&rows) {
