@@ -39,9 +39,9 @@ pub fn overtaken(log: &Log) -> Option<Overtaken> {
     // From the first on: the latest arrival of those sent before.
     let mut ahead = vec![false; places.len()];
     let mut latest = 0;
-    for at in 0..places.len() {
+    for (at, ahead) in ahead.iter_mut().enumerate() {
         let Some((place, _)) = arrived(at) else { continue };
-        ahead[at] = place < latest;
+        *ahead = place < latest;
         latest = latest.max(place);
     }
     let share = late.len() as f64 / log.arrivals.len().max(1) as f64;

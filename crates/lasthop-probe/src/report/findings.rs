@@ -27,6 +27,8 @@ const QUANTILE: f64 = 2.57;
 const CLEAR: f64 = 0.06;
 /// Loads that arrive at less than this part of the rate at which they were sent filled the path.
 const KEPT: f64 = 0.93;
+/// What one way's rate may be without the probe's packets of the other way, on a shared medium.
+const OTHER_WAY: f64 = 1.12;
 /// Packets of a load that tells a token bucket.
 const LONG: usize = 48;
 /// Reordering that is no chance, and the least jitter in seconds.
@@ -92,8 +94,12 @@ struct Evidence<'l> {
     loads: Vec<Stretch<'l>>,
     /// The rate of long loads that came at once, and its relative error.
     lasting: Option<(f64, f64)>,
+    /// Whether both ways were seen to take turns on one medium.
+    shared: bool,
     /// Whether loads got less than short trains say, by more than chance.
     slows: bool,
+    /// The least rate of paced loads that the path did not keep up with.
+    saturated: Option<f64>,
     loss: f64,
     wander: Option<Wander>,
     course: Option<Course>,
@@ -114,7 +120,7 @@ impl<'l> Evidence<'l> {
             .filter_map(|load| Some((load, load.slope()?)))
             .map(|(load, slope)| (load, Slope { rate: slope.rate / (1.0 - loss).max(0.5), ..slope }))
             // A paced load that the path kept up with tells nothing but that it did.
-            .filter(|(load, slope)| !load.paced || slope.rate < KEPT * load.pace())
+            .filter(|(load, slope)| !load.paced || !shared && slope.rate < KEPT * load.pace())
             .map(|(_, slope)| slope)
             .collect();
         let mut lasting = combined(&slopes);
@@ -144,15 +150,36 @@ impl<'l> Evidence<'l> {
         let slots = slots(log);
         let course = course(log, &busy(other));
         let kept_up = kept_up(&loads, rate, loss);
-        let keeps = if shared { 0.7 } else { 0.9 };
-        let planned = short.and_then(|short| Some(planned(log, Some(short.rate))? / short.rate));
+        // Noise of single packets blurs halves of loads, and short trains say nothing.
+        let keeps = if shared || noisy { 0.7 } else { 0.9 };
+        let planned = short.filter(|_| !noisy).and_then(|short| Some(planned(log, Some(short.rate))? / short.rate));
         let slows = kept_up.is_some_and(|part| part < keeps) || planned.is_some_and(|part| part < 0.7);
-        Self { log, short, loads, lasting, slows, loss, wander, course, bursts, slots, overtaken, noisy }
+        let saturated = loads.iter().filter(|load| load.paced).filter_map(|load| Some((load.pace(), load.slope()?)));
+        let saturated = saturated.filter(|(pace, slope)| slope.rate < KEPT * pace * (1.0 - loss));
+        let saturated = saturated.map(|(_, slope)| slope.rate).min_by(f64::total_cmp);
+        Self {
+            log,
+            short,
+            loads,
+            lasting,
+            shared,
+            slows,
+            saturated,
+            loss,
+            wander,
+            course,
+            bursts,
+            slots,
+            overtaken,
+            noisy,
+        }
     }
 
     /// Whether something holds packets up and lets them go together.
     fn compressed(&self) -> bool {
-        self.course.as_ref().is_some_and(|course| course.compressed > CLEAR)
+        // The other way's packets come between some of a train, where both take turns.
+        let usual = if self.shared { 3.0 * CLEAR } else { CLEAR };
+        self.course.as_ref().is_some_and(|course| course.compressed > usual)
     }
 
     /// Whether trains arrive faster than they were sent.
@@ -168,14 +195,20 @@ impl<'l> Evidence<'l> {
     /// The course of a rate that varies. Noise of single packets does not pass for it: trains of one time would overlap those of another.
     fn varying(&self) -> Option<&Course> {
         let even = !self.squeezed() && self.bursts.is_none() && self.slots.is_none() && !self.compressed();
-        self.course.as_ref().filter(|course| even && course.varies())
+        self.course.as_ref().filter(|course| even && course.varies() && (!self.shared || course.apart > 3.0 * CLEAR))
     }
 
     /// The share of the time that others take: packets wait, in order, behind what is not the probe's.
     fn others(&self) -> Option<f64> {
         let wander = self.wander.filter(|_| self.disperses() && self.varying().is_none())?;
         let reorders = self.overtaken.as_ref().is_some_and(|overtaken| overtaken.share > REORDERS);
-        (!reorders && wander.waiting > CLEAR && wander.apart < CLEAR && wander.idle > IDLE).then_some(wander.waiting)
+        // Others who take a part of the time leave a load the rest; half of it, when they come just then.
+        let left = match (self.short, self.saturated) {
+            (Some(short), Some(least)) => least > 0.5 * (1.0 - wander.waiting) * short.rate,
+            _ => true,
+        };
+        let waits = wander.waiting > CLEAR && wander.apart < CLEAR && wander.idle > IDLE;
+        (!reorders && left && waits).then_some(wander.waiting)
     }
 }
 
@@ -207,7 +240,7 @@ pub(super) fn findings([log, other]: [&Log; 2], limit: f64, shared: bool) -> Fin
         (None, ..) => evidence.lasting.map_or(f64::INFINITY, |(rate, _)| rate),
     };
     own_losses(&mut findings, &evidence, bucket);
-    let brief = evidence.course.as_ref().filter(|course| steady_line && course.changes());
+    let brief = evidence.course.as_ref().filter(|course| steady_line && !shared && course.changes());
     if let Some(course) = brief {
         let share = (1000.0 * course.apart).round() / 10.0;
         let [least, most] = course.range.map(mbps);
@@ -283,7 +316,9 @@ fn name(behaviour: &mut BehaviourReport, evidence: &Evidence<'_>, bucket: Option
             series: course.steps.iter().map(step).collect(),
         });
     }
-    behaviour.other_traffic = evidence.others().map(|share| OtherTraffic { share: (share * 1e3).round() / 1e3 });
+    // What waits for tokens waits for nobody else.
+    behaviour.other_traffic =
+        evidence.others().filter(|_| bucket.is_none()).map(|share| OtherTraffic { share: (share * 1e3).round() / 1e3 });
     behaviour.jitter = jitter(evidence, behaviour);
 }
 
@@ -291,6 +326,7 @@ fn name(behaviour: &mut BehaviourReport, evidence: &Evidence<'_>, bucket: Option
 fn jitter(evidence: &Evidence<'_>, behaviour: &BehaviourReport) -> Option<Jitter> {
     let wander = evidence.wander?;
     let explained = evidence.slows
+        || evidence.shared
         || behaviour.slots.is_some()
         || behaviour.other_traffic.is_some()
         || behaviour.varying_rate.is_some()
@@ -356,7 +392,9 @@ fn rate(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<Bucket>
     match evidence.lasting {
         Some((rate, error)) if !evidence.disperses() && !evidence.slows && QUANTILE * error < VAGUE => {
             let half = QUANTILE * error.max(0.025);
-            findings.rate = Some(estimate(rate, [rate / (1.0 + half), rate * (1.0 + half)]));
+            // Whether both ways share the medium is unknown then: the probe's own packets the other way may take a tenth of it.
+            let more = if evidence.bursts.is_some() { OTHER_WAY } else { 1.0 };
+            findings.rate = Some(estimate(rate, [rate / (1.0 + half), rate * (1.0 + half) * more]));
         }
         Some((rate, _)) => {
             let trains =

@@ -134,7 +134,7 @@ impl Shaping {
                 self.next_other = self.changes;
                 self.present = !self.present;
                 let lasts = self.draws.exponential(if self.present { present } else { absent });
-                self.changes = self.changes + Duration::from_secs_f64(lasts);
+                self.changes += Duration::from_secs_f64(lasts);
             }
             if self.next_other > now {
                 return None;
