@@ -115,7 +115,7 @@ fn policer(stretches: &[Stretch<'_>], least: f64, line: f64, loss: f64) -> Optio
     }
     // A packet more or less at each end of the part; losses of the channel; how far loads differ.
     let spread = signs.iter().map(|sign| (sign.rate / rate - 1.0).abs()).fold(0.0, f64::max);
-    let half = rate * (0.01 + 3.0 / total + spread + 1.96 * libm::sqrt(loss / total));
+    let half = rate * (0.01 + 3.0 / total + spread + loss + 1.96 * libm::sqrt(loss / total));
     Some(Bucket { kind: BucketKind::Policer, rate, interval: [rate - half, rate + half], burst })
 }
 
@@ -128,7 +128,10 @@ fn sign(stretch: &Stretch<'_>, at: usize, [before, after]: [f64; 2], [least, lin
         return None;
     }
     // The path's own losses strike what passes as well.
-    let rate = 8.0 * size * came as f64 * (tail.len() - 1) as f64 / tail.len() as f64 / lasts / (1.0 - loss).max(0.5);
+    let rate = 8.0 * size * came as f64 * (tail.len() - 1) as f64
+        / tail.len() as f64
+        / lasts
+        / (1.0 - loss.min(before)).max(0.5);
     if rate > CLEARLY * line {
         return None;
     }

@@ -29,6 +29,8 @@ const CLEAR: f64 = 0.06;
 const KEPT: f64 = 0.93;
 /// What one way's rate may be without the probe's packets of the other way, on a shared medium.
 const OTHER_WAY: f64 = 1.12;
+/// On a shared medium a load gets this part of what a train gets during which the other way is silent, or more.
+const TURNS: f64 = 0.5;
 /// Packets of a load that tells a token bucket.
 const LONG: usize = 48;
 /// Reordering that is no chance, and the least jitter in seconds.
@@ -150,9 +152,14 @@ impl<'l> Evidence<'l> {
         let slots = slots(log);
         let course = course(log, &busy(other));
         let kept_up = kept_up(&loads, rate, loss);
-        // Noise of single packets blurs halves of loads, and short trains say nothing.
-        let keeps = if shared || noisy { 0.7 } else { 0.9 };
-        let planned = short.filter(|_| !noisy).and_then(|short| Some(planned(log, Some(short.rate))? / short.rate));
+        // Noise of single packets blurs halves of loads, and short trains say nothing; on a shared medium the other way has its turns.
+        let keeps = match (shared, noisy) {
+            (true, _) => TURNS,
+            (false, true) => 0.7,
+            (false, false) => 0.9,
+        };
+        let planned =
+            short.filter(|_| !noisy && !shared).and_then(|short| Some(planned(log, Some(short.rate))? / short.rate));
         let slows = kept_up.is_some_and(|part| part < keeps) || planned.is_some_and(|part| part < 0.7);
         let saturated = loads.iter().filter(|load| load.paced).filter_map(|load| Some((load.pace(), load.slope()?)));
         let saturated = saturated.filter(|(pace, slope)| slope.rate < KEPT * pace * (1.0 - loss));
@@ -182,6 +189,11 @@ impl<'l> Evidence<'l> {
         self.course.as_ref().is_some_and(|course| course.compressed > usual)
     }
 
+    /// Paced loads that are long enough to empty a token bucket.
+    fn long_loads(&self) -> usize {
+        self.loads.iter().filter(|load| load.paced && load.packets.len() >= LONG).count()
+    }
+
     /// Whether trains arrive faster than they were sent.
     fn squeezed(&self) -> bool {
         self.short.is_some_and(|short| short.squeezed)
@@ -202,9 +214,9 @@ impl<'l> Evidence<'l> {
     fn others(&self) -> Option<f64> {
         let wander = self.wander.filter(|_| self.disperses() && self.varying().is_none())?;
         let reorders = self.overtaken.as_ref().is_some_and(|overtaken| overtaken.share > REORDERS);
-        // Others who take a part of the time leave a load the rest; half of it, when they come just then.
+        // In a queue that others fill as well, a load has its part of all that is sent.
         let left = match (self.short, self.saturated) {
-            (Some(short), Some(least)) => least > 0.5 * (1.0 - wander.waiting) * short.rate,
+            (Some(short), Some(least)) => least > 0.4 * short.rate,
             _ => true,
         };
         let waits = wander.waiting > CLEAR && wander.apart < CLEAR && wander.idle > IDLE;
@@ -240,6 +252,11 @@ pub(super) fn findings([log, other]: [&Log; 2], limit: f64, shared: bool) -> Fin
         (None, ..) => evidence.lasting.map_or(f64::INFINITY, |(rate, _)| rate),
     };
     own_losses(&mut findings, &evidence, bucket);
+    let waits =
+        evidence.wander.is_some_and(|wander| wander.waiting > CLEAR) && steady_line && !shared && bucket.is_none();
+    if waits && findings.behaviour.other_traffic.is_none() && findings.behaviour.jitter.is_none() {
+        findings.unknown(Quantity::OtherTraffic, "packets waited without load, but not as behind others' packets only");
+    }
     let brief = evidence.course.as_ref().filter(|course| steady_line && !shared && course.changes());
     if let Some(course) = brief {
         let share = (1000.0 * course.apart).round() / 10.0;
@@ -249,8 +266,7 @@ pub(super) fn findings([log, other]: [&Log; 2], limit: f64, shared: bool) -> Fin
             format!("for {share} % of the time trains arrived at another rate ({least} to {most}): the link's, or an end stalled"),
         );
     }
-    let long = |load: &&Stretch<'_>| load.paced && load.packets.len() >= LONG;
-    if bucket.is_none() && !findings.limited && evidence.loads.iter().filter(long).count() == 0 {
+    if bucket.is_none() && !findings.limited && evidence.long_loads() == 0 {
         findings.unknown(Quantity::TokenBucket, "no paced load was long enough to empty one");
     }
     findings
@@ -326,12 +342,15 @@ fn name(behaviour: &mut BehaviourReport, evidence: &Evidence<'_>, bucket: Option
 fn jitter(evidence: &Evidence<'_>, behaviour: &BehaviourReport) -> Option<Jitter> {
     let wander = evidence.wander?;
     let explained = evidence.slows
+        || evidence.long_loads() == 0 && evidence.overtaken.is_none()
         || evidence.shared
         || behaviour.slots.is_some()
         || behaviour.other_traffic.is_some()
         || behaviour.varying_rate.is_some()
         || behaviour.aggregation.is_some() && wander.beyond[1] < 2e-3 * behaviour.aggregation?.interval_ms;
-    let apart = wander.apart > 0.01 || evidence.noisy || wander.waiting > CLEAR;
+    // Packets that wait in order wait for others, or for what is not known.
+    let reorders = evidence.overtaken.as_ref().is_some_and(|overtaken| overtaken.share > REORDERS);
+    let apart = wander.apart > 0.01 && reorders || wander.apart > CLEAR || evidence.noisy;
     let [p50, p95, p99] = wander.beyond;
     (!explained && apart && p99 > JITTERS).then(|| Jitter {
         p50_ms: milliseconds(p50),
@@ -348,8 +367,13 @@ fn estimate(rate: f64, [low, high]: [f64; 2]) -> Estimate {
 /// The rate, from what says most about it; or why it is unknown.
 fn rate(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<Bucket>, limit: f64) {
     let short = evidence.short;
-    let lasts = |short: &Capacity| {
-        !evidence.slows && evidence.lasting.is_none_or(|(rate, _)| rate > (1.0 - AGREE) * short.rate)
+    let part = if evidence.shared { TURNS } else { 1.0 - AGREE };
+    let lasts = |short: &Capacity| !evidence.slows && evidence.lasting.is_none_or(|(rate, _)| rate > part * short.rate);
+    // A few trains alone say little: buckets and bursts pass them.
+    let checked = evidence.log.of(Purpose::Check).count() >= LONG;
+    let known = |short: &Capacity| {
+        let long = checked || evidence.long_loads() > 0;
+        short.interval[1] < 1.4 * short.rate || long && evidence.others().is_none()
     };
     findings.limited = short.is_some_and(|short| short.rate > 0.9 * limit);
     if let Some(bucket) = bucket {
@@ -368,12 +392,14 @@ fn rate(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<Bucket>
             findings.rate = Some(Estimate { value: short.rate.round(), interval: None });
             return;
         }
-        if lasts(&short) && evidence.lasting.is_none_or(|(rate, error)| rate < (1.0 + AGREE + 2.0 * error) * short.rate)
+        if known(&short)
+            && lasts(&short)
+            && evidence.lasting.is_none_or(|(rate, error)| rate < (1.0 + AGREE + 2.0 * error) * short.rate)
         {
             findings.rate = Some(estimate(short.rate, short.interval));
             return;
         }
-        if evidence.others().is_some() {
+        if evidence.others().is_some() && known(&short) {
             // Others take their part of a load that lasts.
             findings.rate = Some(estimate(short.rate, short.interval));
             return;
@@ -385,15 +411,18 @@ fn rate(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<Bucket>
         "packets arrive in bursts"
     } else if evidence.noisy || evidence.compressed() {
         "delays vary by more than packets are apart"
-    } else {
+    } else if evidence.slows || evidence.lasting.is_some() {
         "long loads and short trains do not agree"
+    } else {
+        "few trains arrived"
     };
     findings.limited = false;
     match evidence.lasting {
         Some((rate, error)) if !evidence.disperses() && !evidence.slows && QUANTILE * error < VAGUE => {
             let half = QUANTILE * error.max(0.025);
             // Whether both ways share the medium is unknown then: the probe's own packets the other way may take a tenth of it.
-            let more = if evidence.bursts.is_some() { OTHER_WAY } else { 1.0 };
+            let together = evidence.bursts.is_some() || evidence.squeezed() || evidence.compressed();
+            let more = if together { OTHER_WAY } else { 1.0 };
             findings.rate = Some(estimate(rate, [rate / (1.0 + half), rate * (1.0 + half) * more]));
         }
         Some((rate, _)) => {
