@@ -46,6 +46,8 @@ const APART: f64 = 4.0;
 const FEWEST: usize = 8;
 /// A rate that is another for so small a share of the time may be an end of the path that stalled.
 const BRIEF: f64 = 0.02;
+/// The same for a time that is no more than this share, and was there once.
+const ONCE: f64 = 0.15;
 /// A rate varies that changes by so much.
 const CHANGES: f64 = 1.25;
 
@@ -196,7 +198,12 @@ pub fn course(log: &Log, busy: &[[f64; 2]]) -> Option<Course> {
 impl Course {
     /// Whether the rate varies.
     pub fn varies(&self) -> bool {
-        self.changes() && self.apart > BRIEF
+        self.changes() && self.apart > BRIEF && !self.once()
+    }
+
+    /// Whether the rate was another for a while, once, and then as before: a bucket that was empty looks the same.
+    pub fn once(&self) -> bool {
+        self.changes() && self.steps.len() <= 3 && (BRIEF..ONCE).contains(&self.apart)
     }
 
     /// Whether the rate was another once, be it ever so briefly.

@@ -386,7 +386,8 @@ fn rate(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<Bucket>
         findings.rate = Some(estimate(course.mean, course.range));
         return;
     }
-    if let Some(short) = short.filter(|_| evidence.disperses()) {
+    let once = evidence.course.as_ref().is_some_and(|course| evidence.disperses() && !evidence.shared && course.once());
+    if let Some(short) = short.filter(|_| evidence.disperses() && !once) {
         if (findings.limited || short.by_sender) && lasts(&short) {
             findings.lower_bound = true;
             findings.rate = Some(Estimate { value: short.rate.round(), interval: None });
@@ -411,6 +412,8 @@ fn rate(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<Bucket>
         "packets arrive in bursts"
     } else if evidence.noisy || evidence.compressed() {
         "delays vary by more than packets are apart"
+    } else if once {
+        "trains arrived at another rate for a while, once: the link's, or that behind an empty bucket"
     } else if evidence.slows || evidence.lasting.is_some() {
         "long loads and short trains do not agree"
     } else {
