@@ -7,9 +7,9 @@ use super::behaviour::{
 use super::form::{Estimate, LoadReport};
 use super::milliseconds;
 use crate::estimate::{
-    Bucket, BucketKind, Bursts, Capacity, Course, Log, Overtaken, Packet, Purpose, Slope, Stretch, Wander, bucket,
-    bursts, busy, capacity, combined, course, edge, kept_up, losses, overtaken, planned, quantile, slots, stretches,
-    wander,
+    Bucket, BucketKind, Bursts, Capacity, Course, LONG, Log, Overtaken, Packet, Purpose, Slope, Stretch, Wander,
+    bucket, bursts, busy, capacity, combined, course, edge, kept, kept_up, losses, overtaken, planned, quantile, slots,
+    stretches, wander,
 };
 
 /// Noise of single packets, in parts of the time that a train of sixteen takes: trains tell the rate below it.
@@ -31,8 +31,6 @@ const KEPT: f64 = 0.93;
 const OTHER_WAY: f64 = 1.12;
 /// On a shared medium a load gets this part of what a train gets during which the other way is silent, or more.
 const TURNS: f64 = 0.5;
-/// Packets of a load that tells a token bucket.
-const LONG: usize = 48;
 /// Reordering that is no chance, and the least jitter in seconds.
 const REORDERS: f64 = 5e-4;
 const JITTERS: f64 = 0.75e-3;
@@ -122,7 +120,9 @@ impl<'l> Evidence<'l> {
             .filter_map(|load| Some((load, load.slope()?)))
             .map(|(load, slope)| (load, Slope { rate: slope.rate / (1.0 - loss).max(0.5), ..slope }))
             // A paced load that the path kept up with tells nothing but that it did.
-            .filter(|(load, slope)| !load.paced || !shared && slope.rate < KEPT * load.pace())
+            .filter(|(load, _)| {
+                !load.paced || !shared && kept(load, f64::INFINITY, loss).is_some_and(|part| part < KEPT)
+            })
             .map(|(_, slope)| slope)
             .collect();
         let mut lasting = combined(&slopes);
@@ -161,8 +161,8 @@ impl<'l> Evidence<'l> {
         let planned =
             short.filter(|_| !noisy && !shared).and_then(|short| Some(planned(log, Some(short.rate))? / short.rate));
         let slows = kept_up.is_some_and(|part| part < keeps) || planned.is_some_and(|part| part < 0.7);
-        let saturated = loads.iter().filter(|load| load.paced).filter_map(|load| Some((load.pace(), load.slope()?)));
-        let saturated = saturated.filter(|(pace, slope)| slope.rate < KEPT * pace * (1.0 - loss));
+        let saturated = loads.iter().filter(|load| load.paced).filter_map(|load| Some((load, load.slope()?)));
+        let saturated = saturated.filter(|(load, _)| kept(load, f64::INFINITY, loss).is_some_and(|part| part < KEPT));
         let saturated = saturated.map(|(_, slope)| slope.rate).min_by(f64::total_cmp);
         Self {
             log,
