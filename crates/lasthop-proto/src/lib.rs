@@ -13,6 +13,7 @@
 //! | [`delay`] | by how much later than with its link's delay alone a frame arrives |
 //! | [`rate`] | how a link's rate varies in time |
 //! | [`bucket`] | a token bucket: policers and shapers |
+//! | [`host_queue`] | the share of a host's own queue that one socket may fill |
 //! | [`queue`] | what waits in front of a link, and what is dropped or marked there |
 //! | [`scheme`] | the schemes by the names that the studies give them |
 //!

@@ -13,7 +13,7 @@ use crate::netem;
 use crate::reader::{Reader, Standing, Value};
 use crate::script;
 use crate::units::Fraction;
-use crate::values::{Count, List, MeanBytes, Positive, Text, Whole, named, one_of};
+use crate::values::{Count, List, MeanBytes, Positive, Text, Whole, named_models};
 
 /// All models, as messages list them. A new one is a line here, and its process in [`lasthop_proto::channel`].
 static MODELS: [Model; 12] = [
@@ -93,20 +93,7 @@ impl PartialEq for Model {
     }
 }
 
-impl Value for &'static Model {
-    fn expected() -> String {
-        one_of(MODELS.iter().map(|model| model.name))
-    }
-
-    fn read(data: &Data) -> Result<Self, String> {
-        let Data::String(name) = data else { return Err(String::new()) };
-        named(name, MODELS.iter(), |model| model.name)
-    }
-
-    fn show(&self) -> String {
-        quote(self.name)
-    }
-}
+named_models!(Model, MODELS);
 
 /// Reads an error model. An absent table means [`ErrorSpec::None`]. Loss traces are among `files`.
 pub(crate) fn read(reader: &Reader<'_>, flows: &FlowNames, files: &Files) -> Result<ErrorSpec, Error> {

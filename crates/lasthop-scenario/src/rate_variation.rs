@@ -11,7 +11,7 @@ use crate::error::{Error, Problem};
 use crate::files::{BadTrace, Files};
 use crate::reader::{Reader, Standing, Value};
 use crate::units::BitRate;
-use crate::values::{Choice, Drawn, Or, Positive, Text, choices, named, one_of};
+use crate::values::{Choice, Drawn, Or, Positive, Text, choices, named_models};
 
 /// A model, as a scenario names it.
 #[derive(Debug)]
@@ -46,20 +46,7 @@ enum Given {
     },
 }
 
-impl Value for &'static Model {
-    fn expected() -> String {
-        one_of(MODELS.iter().map(|model| model.name))
-    }
-
-    fn read(data: &Data) -> Result<Self, String> {
-        let Data::String(name) = data else { return Err(String::new()) };
-        named(name, MODELS.iter(), |model| model.name)
-    }
-
-    fn show(&self) -> String {
-        quote(self.name)
-    }
-}
+named_models!(Model, MODELS);
 
 /// Layouts of files with rates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -257,6 +257,28 @@ macro_rules! choices {
 
 pub(crate) use choices;
 
+/// Makes a value of a reference into a table of models, by the model's `name`.
+macro_rules! named_models {
+    ($model:ident, $models:ident) => {
+        impl $crate::reader::Value for &'static $model {
+            fn expected() -> String {
+                $crate::values::one_of($models.iter().map(|model| model.name))
+            }
+
+            fn read(data: &$crate::document::Data) -> Result<Self, String> {
+                let $crate::document::Data::String(name) = data else { return Err(String::new()) };
+                $crate::values::named(name, $models.iter(), |model| model.name)
+            }
+
+            fn show(&self) -> String {
+                $crate::document::quote(self.name)
+            }
+        }
+    };
+}
+
+pub(crate) use named_models;
+
 /// How ELN comes about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ElnSource {

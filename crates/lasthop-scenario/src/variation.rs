@@ -5,12 +5,12 @@ use std::sync::Arc;
 use lasthop_proto::delay::{DelaySpec, HandoverSpec, Order, RepeatsSpec, SpikesSpec, Spread, VariationSpec};
 use lasthop_proto::time::Duration;
 
-use crate::document::{Data, quote};
+use crate::document::quote;
 use crate::error::{Error, Problem};
 use crate::files::{BadTrace, Files};
-use crate::reader::{Reader, Value};
+use crate::reader::Reader;
 use crate::units::Fraction;
-use crate::values::{Choice, Positive, Text, Whole, choices, named, one_of};
+use crate::values::{Choice, Positive, Text, Whole, choices, named_models};
 
 /// A model, as a scenario names it.
 #[derive(Debug)]
@@ -33,20 +33,7 @@ static MODELS: [Model; 8] = [
     Model { name: "replay", keys: &["file"], read: replay },
 ];
 
-impl Value for &'static Model {
-    fn expected() -> String {
-        one_of(MODELS.iter().map(|model| model.name))
-    }
-
-    fn read(data: &Data) -> Result<Self, String> {
-        let Data::String(name) = data else { return Err(String::new()) };
-        named(name, MODELS.iter(), |model| model.name)
-    }
-
-    fn show(&self) -> String {
-        quote(self.name)
-    }
-}
+named_models!(Model, MODELS);
 
 choices! {
     Order { "kept" = Kept, "free" = Free }

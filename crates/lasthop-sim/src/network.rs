@@ -62,8 +62,9 @@ impl Network {
         self.links.iter().any(|link| turns(link) || varies(link))
     }
 
-    /// Whether a link on the way between two nodes loses or damages frames of itself, in either direction.
-    pub fn is_lossy_between(&self, from: NodeId, to: NodeId) -> bool {
+    /// Links on the way from one node to another, in order, each with the direction in which it is crossed (0: down, 1: up); none where no
+    /// way leads there.
+    pub fn way(&self, from: NodeId, to: NodeId) -> Vec<(LinkId, usize)> {
         let mut came_by: Vec<Option<LinkId>> = vec![None; self.nodes.len()];
         let mut open = vec![from];
         while let Some(node) = open.pop() {
@@ -75,15 +76,20 @@ impl Network {
                 }
             }
         }
-        let mut at = to;
+        let (mut at, mut way) = (to, Vec::new());
         while let Some(link) = came_by[at.0].filter(|_| at != from) {
-            let link = &self.links[link.0];
-            if link.directions.iter().any(|direction| direction.errors != ErrorSpec::None) {
-                return true;
-            }
-            at = if link.ends[0] == at { link.ends[1] } else { link.ends[0] };
+            let direction = usize::from(self.links[link.0].ends[0] == at);
+            way.push((link, direction));
+            at = self.links[link.0].ends[direction];
         }
-        false
+        way.reverse();
+        way
+    }
+
+    /// Whether a link on the way between two nodes loses or damages frames of itself, in either direction.
+    pub fn is_lossy_between(&self, from: NodeId, to: NodeId) -> bool {
+        let is_lossy = |link: &LinkSpec| link.directions.iter().any(|direction| direction.errors != ErrorSpec::None);
+        self.way(from, to).into_iter().any(|(link, _)| is_lossy(&self.links[link.0]))
     }
 
     /// Whether a link may deliver a frame twice.

@@ -1,7 +1,7 @@
 //! Flows whose data crosses the lossy hop towards the base station: a base station that repairs from copies (snoop) has none of them.
 
 use lasthop_sim::element::Role;
-use lasthop_sim::network::{App, ElementSpec, Network, NodeId};
+use lasthop_sim::network::{App, ElementSpec, FlowSpec, Network};
 
 /// Names of the TCP flows that repair at the base station does not help, copies under the name of their flow, in the network's order.
 /// Empty where nothing repairs, and where a relay ends connections.
@@ -10,32 +10,19 @@ pub fn beyond_repair(network: &Network) -> Vec<&str> {
     if with(Role::Relay).next().is_some() {
         return Vec::new();
     }
-    let repairs: Vec<&ElementSpec> = with(Role::Repair).collect();
-    let uploads = |from: NodeId, to: NodeId| {
-        repairs.iter().any(|spec| is_behind(network, spec, from) && !is_behind(network, spec, to))
+    // Data that comes over the link of a repairing element, towards its node.
+    let is_upload = |flow: &&FlowSpec| {
+        let way = network.way(flow.from, flow.to);
+        let comes_to = |spec: &ElementSpec| {
+            way.iter()
+                .any(|&(link, direction)| link == spec.link && network.links[link.0].ends[1 - direction] == spec.node)
+        };
+        matches!(flow.app, App::Transfer { .. }) && with(Role::Repair).any(comes_to)
     };
-    let flows =
-        network.flows.iter().filter(|flow| matches!(flow.app, App::Transfer { .. }) && uploads(flow.from, flow.to));
+    let flows = network.flows.iter().filter(is_upload);
     let mut names: Vec<&str> = flows.map(|flow| flow.name.split('#').next().unwrap_or_default()).collect();
     names.dedup();
     names
-}
-
-/// Whether a node is on the far side of the link of an element: links form a tree.
-fn is_behind(network: &Network, spec: &ElementSpec, node: NodeId) -> bool {
-    let far = network.links[spec.link.0].ends.into_iter().find(|end| *end != spec.node);
-    let mut reached: Vec<NodeId> = far.into_iter().collect();
-    let mut at = 0;
-    while let Some(&here) = reached.get(at) {
-        at += 1;
-        for (index, link) in network.links.iter().enumerate() {
-            if index != spec.link.0 && link.ends.contains(&here) {
-                let next = link.ends.into_iter().filter(|end| !reached.contains(end)).collect::<Vec<_>>();
-                reached.extend(next);
-            }
-        }
-    }
-    reached.contains(&node)
 }
 
 #[cfg(test)]

@@ -50,11 +50,10 @@ impl Fabric {
     /// When what an endpoint sent just now, `bytes` of payload, begins transmission. What an element takes does not wait in the host's queue.
     pub fn queued(&mut self, now: Instant, endpoint: usize, bytes: u32) -> Queued {
         let Hop::Leg(id) = self.first_hops[endpoint] else { return Queued::NOT };
+        let known = |start: Option<Instant>| start.filter(|start| *start > now).map_or(Departure::Now, Departure::At);
         let departure = match &self.legs[id.0 as usize].carrier {
-            Carrier::Own(wire) => wire.last_start().filter(|start| *start > now).map_or(Departure::Now, Departure::At),
-            Carrier::Crossed(wire) => {
-                wire.last_start().filter(|start| *start > now).map_or(Departure::Now, Departure::At)
-            }
+            Carrier::Own(wire) => known(wire.last_start()),
+            Carrier::Crossed(wire) => known(wire.last_start()),
             Carrier::Managed(_) | Carrier::Shared(..) | Carrier::Channel(..) => Departure::Unknown,
             Carrier::Cut(_) => Departure::Now,
         };

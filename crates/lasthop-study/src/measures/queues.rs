@@ -29,16 +29,15 @@ fn remark(
     schemes: &[Measured<'_>],
     (link, direction): (usize, usize),
 ) -> Option<String> {
-    let row = |measured: &Measured<'_>| measured.links.get(2 * link + direction).cloned();
     let dropped = |measured: &Measured<'_>| {
-        let drops = find(&row(measured)?.measures, "queue_drops")?.mean;
+        let drops = find(&measured.links.get(2 * link + direction)?.measures, "queue_drops")?.mean;
         (drops > 0.0).then(|| format!("{} {drops:.1}", measured.scheme))
     };
     let dropped: Vec<String> = schemes.iter().filter_map(dropped).collect();
     if dropped.is_empty() {
         return None;
     }
-    let first = row(schemes.first()?)?;
+    let first = schemes.first()?.links.get(2 * link + direction)?;
     let (spec, dropped) = (&network.links[link], dropped.join(", "));
     let key = format!("links.{}.queue", spec.name);
     let own_key = format!("{key}_up");
