@@ -23,6 +23,7 @@ const OVERLOADS: usize = 7;
 const LOADS: [(f64, f64, f64); 2] = [(0.036, 0.128, 0.10), (0.93, 0.05, 0.25)];
 /// Packets of a load at the most.
 const LONGEST_LOAD: f64 = 4096.0;
+const LEAST_LOAD: f64 = 48.0;
 /// Of the rate, a load has so much: it fills no queue.
 const PACED: f64 = 0.85;
 /// Packets of the load that checks what the first trains say, and how long it may take at the rate that these say.
@@ -120,7 +121,9 @@ impl Plan {
         // As many packets as tell something, where few bytes may be sent.
         let [size, _] = Self::sizes(self.path);
         let rate = (PACED * rate).min(self.path.limit);
-        let room = (share * self.budget).min(0.9 * self.left) / f64::from(size);
+        // Few packets would say nothing of buckets.
+        let wanted = (share * self.budget).max(LEAST_LOAD * f64::from(size));
+        let room = wanted.min(0.9 * self.left) / f64::from(size);
         let mut packets = room.min(LONGEST_LOAD) as u16;
         let gap = Duration::from_secs_f64(8.0 * f64::from(size) / rate);
         let mut trains = Vec::new();

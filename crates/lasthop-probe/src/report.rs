@@ -24,6 +24,8 @@ use crate::order::LADDER;
 
 /// The form's version.
 const VERSION: u32 = 1;
+/// Seconds that a ping may take on the air where the rate is not known, for a base delay to be.
+const VAGUE_AIR: f64 = 0.5e-3;
 /// Points of a picture of delays.
 const POINTS: usize = 400;
 
@@ -163,7 +165,14 @@ fn base(
         found.iter_mut().for_each(|found| found.unknown(Quantity::BaseDelay, "no ping was answered"));
         return (0.0, None);
     }
-    let blurred = [0, 1].map(|at| edges[at].is_some_and(|edge| !edge.sharp));
+    if found.iter().any(|found| found.rate.is_none()) && pinged > VAGUE_AIR {
+        let reason = "the rate is unknown, and so is the time on the air";
+        found.iter_mut().for_each(|found| found.unknown(Quantity::BaseDelay, reason));
+        return (least, None);
+    }
+    // On a shared medium packets wait for those of the other way; the soonest ping did not.
+    let waits = half_duplex.is_some();
+    let blurred = [0, 1].map(|at| !waits && edges[at].is_some_and(|edge| !edge.sharp));
     if blurred[0] || blurred[1] {
         let way = match blurred {
             [true, true] => "either way",

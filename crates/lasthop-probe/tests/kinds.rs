@@ -165,6 +165,18 @@ fn others_that_come_and_go_are_no_jitter_and_no_change_of_rate() {
     }
 }
 
+/// Over a geostationary satellite all that arrived is told before the end: what is not told would count as lost.
+#[test]
+fn a_long_way_loses_no_more_than_it_does() {
+    let way = Way { delay: Duration::from_millis(310), ..way(50.0, 310, 160, 0.02) };
+    let report = both(way);
+    for direction in [&report.down, &report.up] {
+        let [low, high] = direction.loss.share.unwrap().interval.unwrap();
+        assert!(low < 0.023 && high > 0.017, "{:?}", direction.loss);
+        rate_holds(direction, 50e6);
+    }
+}
+
 /// A plain link has no behaviour to name, and everything is known.
 #[test]
 fn a_plain_link_is_plain() {

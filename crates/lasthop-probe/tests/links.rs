@@ -162,7 +162,12 @@ fn a_measurement_that_is_stopped_keeps_what_it_has() {
         );
         assert!(report.seconds >= after as f64 && report.seconds <= after as f64 + 2.5, "{}", report.seconds);
         for (direction, way, loss) in [(&report.down, &ways[0], 0.05), (&report.up, &ways[1], 0.02)] {
-            assert!((direction.rate_bps.unwrap().value / way.rate - 1.0).abs() < 0.05, "{direction:?}");
+            let Some(rate) = direction.rate_bps else {
+                // Before the first load a few trains are all there is.
+                assert!(after < 10 && !direction.behaviour.unknown.is_empty(), "{direction:?}");
+                continue;
+            };
+            assert!((rate.value / way.rate - 1.0).abs() < 0.05, "{direction:?}");
             // What was underway at the end is not taken for lost.
             let [low, high] = direction.loss.share.unwrap().interval.unwrap();
             assert!((low * 0.9..=high * 1.1).contains(&loss), "after {after} s: {:?}", direction.loss);

@@ -103,7 +103,7 @@ const ENDPOINTS: [&[(&str, &str)]; 10] = [
     &[("tcp.preset", "rfc-2026")],
 ];
 
-/// Losses in both directions, a second transfer behind a pause, and little enough of it to run often.
+/// Losses in both directions, and little enough of it to run often.
 const LINK: &str = r#"
 limit = "60 s"
 [tcp]
@@ -122,14 +122,25 @@ to = "b"
 size = "400 KiB"
 "#;
 
+/// Frame loss and queue: many losses end slow start at once, few let it last, and a short queue drops several segments of a window.
+const HOPS: [(&str, &str); 6] = [
+    ("8 %", "20 packets"),
+    ("2 %", "20 packets"),
+    ("0.3 %", "20 packets"),
+    ("1 %", "6 packets"),
+    ("0.3 %", "100 packets"),
+    ("3 %", "100 packets"),
+];
+
 /// `sack_eln` adds an option to acknowledgments, whoever sends: it changes bytes, though no sender acts on it.
 const SEEN_ON_THE_WIRE: [&str; 1] = ["sack_eln"];
 
 /// What packets a run has with this value of the key; `None` if values must not go together. What a window is said to be before the
 /// first data is no packet.
-fn runs(endpoints: &[(&str, &str)], key: &str, value: &str) -> Option<String> {
+fn runs(endpoints: &[(&str, &str)], key: &str, value: &str, (frame_loss, queue): (&str, &str)) -> Option<String> {
     let key = format!("tcp.{key}");
-    let set = [endpoints, &[(key.as_str(), value)]].concat();
+    let link = [("links.hop.errors.frame_loss", frame_loss), ("links.hop.queue", queue), (key.as_str(), value)];
+    let set = [endpoints, &link].concat();
     let scenario = Scenario::parse("link", LINK).unwrap().with_overrides(&set).ok()?;
     let network = scenario.network(Scheme::by_name("E2E").unwrap()).unwrap();
     let outcome = run(&network, 3, Recording::On);
@@ -150,9 +161,12 @@ fn a_key_that_is_refused_changes_nothing() {
             if !scenario.idle_keys(&[scheme]).unwrap().iter().any(|idle| idle.key == name) {
                 continue;
             }
-            if let (Some(one), Some(other)) = (runs(endpoints, key, values[0]), runs(endpoints, key, values[1])) {
-                assert!(one == other, "{key} is refused with {endpoints:?}, and changes what happens");
-                compared += 1;
+            for hop in [HOPS[0], HOPS[2]] {
+                let run_with = |value| runs(endpoints, key, value, hop);
+                if let (Some(one), Some(other)) = (run_with(values[0]), run_with(values[1])) {
+                    assert!(one == other, "{key} is refused with {endpoints:?}, and changes what happens");
+                    compared += 1;
+                }
             }
         }
     }
@@ -160,11 +174,18 @@ fn a_key_that_is_refused_changes_nothing() {
 }
 
 /// Each key that needs something changes what happens with some endpoint that it is not refused with. The others take more than
-/// losses to show: copies of long ago, marks, receive windows, delays that jump.
+/// losses to show: copies of long ago, marks, receive windows, delays that jump, a window that outgrows its buffer
+/// or
+/// is not in use, several losses of one large window.
 #[test]
 fn a_key_that_is_taken_changes_something() {
-    const RARE: [&str; 9] = [
+    const RARE: [&str; 14] = [
+        "window_reduction",
+        "recovery_burst",
+        "partial_ack_timer",
+        "eln_inflation",
         "paws",
+        "send_autotune",
         "sack_eln",
         "undo",
         "frto",
@@ -175,12 +196,12 @@ fn a_key_that_is_taken_changes_something() {
         "sack_compression",
     ];
     for (key, values) in OTHERS.iter().filter(|(key, _)| !RARE.contains(key)) {
-        let changes =
-            |endpoints: &&[(&str, &str)]| match (runs(endpoints, key, values[0]), runs(endpoints, key, values[1])) {
-                (Some(one), Some(other)) => one != other,
-                _ => false,
-            };
-        assert!(ENDPOINTS.iter().any(changes), "{key} changes nothing anywhere");
+        let changes = |endpoints: &[(&str, &str)], hop| {
+            let run_with = |value| runs(endpoints, key, value, hop);
+            run_with(values[0]).zip(run_with(values[1])).is_some_and(|(one, other)| one != other)
+        };
+        let changes_anywhere = HOPS.iter().any(|hop| ENDPOINTS.iter().any(|endpoints| changes(endpoints, *hop)));
+        assert!(changes_anywhere, "{key} changes nothing anywhere");
     }
 }
 

@@ -43,7 +43,7 @@ fn the_file_runs_to_the_same_numbers() {
     .unwrap();
     last.sort_by_key(|line| line["scheme"].as_str().map(str::to_owned));
     for (line, scheme) in last.iter().zip(&plan.schemes) {
-        let task = Task::new(&file, scheme, file.seed(), file.runs()).unwrap();
+        let task = Task::new(&file, scheme, file.seed(), file.runs()).unwrap().metered();
         let reports = run_all(std::slice::from_ref(&task), 1, &Silent).unwrap().pop().unwrap();
         let measures = lasthop_study::measures::summaries_json(&summarise(&task.network, &reports));
         assert_eq!((line["scheme"].as_str(), &line["measures"]), (Some(scheme.name), &measures));

@@ -10,6 +10,8 @@ use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_
 use rustix::process::Signal;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
+use crate::signals::release_in;
+
 /// Moves the calling thread, and those that it starts from now on, to a new network namespace, which goes away with the
 /// last of them. Sockets that are open stay where they are.
 ///
@@ -31,8 +33,9 @@ pub fn enter(namespace: impl AsFd) -> io::Result<()> {
     Ok(move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?)
 }
 
-/// Lets `command` run in a network namespace, and get `signal` when the thread that starts it ends.
+/// Lets `command` run in a network namespace with no signal held back, and get `signal` when the thread that starts it ends.
 pub fn run_in(command: &mut Command, namespace: OwnedFd, signal: Signal) {
+    release_in(command);
     let prepare = move || {
         rustix::process::set_parent_process_death_signal(Some(signal))?;
         enter(&namespace)

@@ -1,6 +1,8 @@
 //! Signals of this process, taken one by one with who sent them.
 
 use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::time::Duration;
 
 /// Signals that the threads of this process do not act on any more: they wait to be taken.
@@ -20,8 +22,8 @@ pub struct Signal {
 }
 
 impl Signals {
-    /// Holds back signals of these numbers in the calling thread and in those that it starts from now on. Programs that
-    /// [`std::process::Command`] starts get them as ever.
+    /// Holds back signals of these numbers in the calling thread and in those that it starts from now on. Programs that these start inherit
+    /// that unless they are started with [`release_in`].
     ///
     /// # Errors
     ///
@@ -68,10 +70,24 @@ impl Signals {
     }
 }
 
+/// Lets `command` start with no signal held back, whatever the thread holds back that starts it: [`Command`] passes that on.
+pub fn release_in(command: &mut Command) {
+    let release = || {
+        // SAFETY: a set is plain integers, of which zeros are some; `sigemptyset` then makes it an empty one.
+        let mut none: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: `none` lives through both calls; the old mask is not asked for.
+        let outcome = unsafe {
+            libc::sigemptyset(&raw mut none);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut())
+        };
+        if outcome == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(outcome)) }
+    };
+    // SAFETY: between fork and exec it makes a system call, and neither allocates nor takes a lock.
+    unsafe { command.pre_exec(release) };
+}
+
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
-
     use super::*;
 
     /// On a thread of its own, to which the signal is sent: other threads of the test are not concerned.
@@ -85,7 +101,9 @@ mod tests {
             let expected = Some(Signal { number: libc::SIGUSR1, by_kernel: false });
             assert_eq!(signals.next(Duration::from_secs(5)).unwrap(), expected);
             assert_eq!(signals.next(Duration::ZERO).unwrap(), None);
-            let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+            let mut sleep = Command::new("sleep");
+            release_in(&mut sleep);
+            let mut child = sleep.arg("60").spawn().unwrap();
             // SAFETY: the child is not waited for yet, so that the number is its own.
             unsafe { libc::kill(child.id() as i32, libc::SIGUSR1) };
             assert!(!child.wait().unwrap().success(), "it died of the signal");

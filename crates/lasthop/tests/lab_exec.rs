@@ -159,7 +159,6 @@ fn started(bench: &Bench, name: &str, line: &str) -> Child {
 }
 
 #[test]
-#[ignore = "SIGINT does not reach the command where the caller ignores it"]
 fn signals_end_the_command_and_the_lab() {
     if !is_root() {
         return;

@@ -37,7 +37,6 @@ fn delay_of(scenario: &str, link: &str) -> f64 {
 /// A capture in front of a short hop behind a long wire: the client answers within a hundredth of the round trip, but packets that
 /// were captured are lost behind it.
 #[test]
-#[ignore = "the trace of the simulator has no losses in the direction that the test reads"]
 fn a_capture_before_a_short_hop_is_no_capture_at_the_receiver() {
     let bench = Bench::new();
     bench.stdout(

@@ -17,6 +17,9 @@ const BLOCK: u32 = 220;
 const QUESTIONS: usize = 2;
 /// The same while nothing is measured.
 const QUESTIONS_URGENT: usize = 4;
+/// Patience in seconds for which these are enough, and how many times as many there may be.
+const LONG: f64 = 0.9;
+const MOST_TIMES: usize = 8;
 /// What is fewer than a block is asked for after so long.
 const SELDOM: Duration = Duration::from_secs(2);
 /// A packet that has not arrived for so long is lost.
@@ -29,6 +32,15 @@ pub(super) struct Pace {
     pub urgent: bool,
     /// After so long, an answer is lost.
     pub patience: Duration,
+}
+
+impl Pace {
+    /// Questions in flight at most: more where a round trip is long, so that what is told keeps up with what arrives.
+    fn questions(&self) -> usize {
+        let times = libm::ceil(self.patience.as_secs_f64() / LONG) as usize;
+        let usual = if self.urgent { QUESTIONS_URGENT } else { QUESTIONS };
+        usual * times.clamp(1, MOST_TIMES)
+    }
 }
 
 /// What was told.
@@ -97,7 +109,7 @@ impl Logs {
             Some((0, rest)) => {
                 let Some((from, arrivals)) = told(rest) else { return };
                 self.blocks.remove(&from);
-                if !arrivals.is_empty() && self.ahead.len() < QUESTIONS_URGENT * 2 {
+                if !arrivals.is_empty() && self.ahead.len() < QUESTIONS_URGENT * MOST_TIMES * 2 {
                     self.ahead.insert(from, arrivals);
                 }
                 while let Some((from, arrivals)) = self.ahead.pop_first() {
@@ -128,7 +140,7 @@ impl Logs {
         let received = self.settled.map_or(self.totals.received, |[received, _]| received);
         let mut from = self.arrivals.len() as u32;
         let due = pace.urgent || self.asked_at.is_none_or(|at| now.since(at) >= SELDOM);
-        let questions = if pace.urgent { QUESTIONS_URGENT } else { QUESTIONS };
+        let questions = pace.questions();
         while self.blocks.len() < questions && received > from {
             let left = (received - from).min(BLOCK);
             if left < BLOCK && !due {

@@ -27,13 +27,13 @@ pub struct Bucket {
 /// The sustained rate is this part of the line's or less: what is closer is not told from it.
 const CLEARLY: f64 = 0.85;
 /// Packets of a part of a load that tell something.
-const FEWEST: usize = 24;
+const FEWEST: usize = 16;
 /// Share of the packets that a policer drops, beyond what the path loses anyway, at the least.
 const DROPPED: f64 = 0.08;
 /// Parts of the time after the burst, which have to be alike.
 const PARTS: usize = 6;
 /// How far these may differ from their mean.
-const UNEVEN: f64 = 0.4;
+const UNEVEN: f64 = 0.2;
 /// Loads agree where their rates are so close.
 const ALIKE: f64 = 0.15;
 
@@ -82,6 +82,8 @@ fn transit(packet: &Packet) -> Option<f64> {
 fn policer(stretches: &[Stretch<'_>], least: f64, line: f64, loss: f64) -> Option<Bucket> {
     let mut signs = Vec::new();
     let mut doubts = 0;
+    // Loads that passed: bytes, and bits per second at which they were sent.
+    let mut passed: Vec<(f64, f64)> = Vec::new();
     for stretch in stretches.iter().filter(|stretch| stretch.paced && stretch.packets.len() >= 2 * FEWEST) {
         // A bucket that was empty before the load drops from its beginning on.
         let whole = stretch.packets.iter().filter(|packet| packet.arrived.is_none()).count() as f64
@@ -89,7 +91,10 @@ fn policer(stretches: &[Stretch<'_>], least: f64, line: f64, loss: f64) -> Optio
         let (at, shares) = match change(&stretch.packets) {
             Some(found) => found,
             None if whole > loss + 2.0 * DROPPED => (0, [loss, whole]),
-            None => continue,
+            None => {
+                passed.push((f64::from(stretch.size()) * stretch.packets.len() as f64, stretch.pace()));
+                continue;
+            }
         };
         match sign(stretch, at, shares, [least, line, loss]) {
             Some(sign) => signs.push(sign),
@@ -105,6 +110,10 @@ fn policer(stretches: &[Stretch<'_>], least: f64, line: f64, loss: f64) -> Optio
         return None;
     }
     let mut burst = signs.iter().map(|sign| sign.burst).fold(0.0, f64::max);
+    // A load that passed although it would have emptied the bucket: what the others lost was the channel's.
+    if passed.iter().any(|(bytes, pace)| bytes * (1.0 - rate / pace).max(0.0) > 1.5 * burst) {
+        return None;
+    }
     // What passed of trains that came at once.
     for stretch in stretches.iter().filter(|stretch| !stretch.paced) {
         let lost = stretch.packets.iter().filter(|packet| packet.arrived.is_none()).count();
@@ -115,7 +124,7 @@ fn policer(stretches: &[Stretch<'_>], least: f64, line: f64, loss: f64) -> Optio
     }
     // A packet more or less at each end of the part; losses of the channel; how far loads differ.
     let spread = signs.iter().map(|sign| (sign.rate / rate - 1.0).abs()).fold(0.0, f64::max);
-    let half = rate * (0.01 + 3.0 / total + spread + 1.96 * libm::sqrt(loss / total));
+    let half = rate * (0.01 + 3.0 / total + spread + loss + 1.96 * libm::sqrt(loss / total));
     Some(Bucket { kind: BucketKind::Policer, rate, interval: [rate - half, rate + half], burst })
 }
 
@@ -128,7 +137,10 @@ fn sign(stretch: &Stretch<'_>, at: usize, [before, after]: [f64; 2], [least, lin
         return None;
     }
     // The path's own losses strike what passes as well.
-    let rate = 8.0 * size * came as f64 * (tail.len() - 1) as f64 / tail.len() as f64 / lasts / (1.0 - loss).max(0.5);
+    let rate = 8.0 * size * came as f64 * (tail.len() - 1) as f64
+        / tail.len() as f64
+        / lasts
+        / (1.0 - loss.min(before)).max(0.5);
     if rate > CLEARLY * line {
         return None;
     }
@@ -144,7 +156,7 @@ fn sign(stretch: &Stretch<'_>, at: usize, [before, after]: [f64; 2], [least, lin
         let mean = came as f64 / parts as f64;
         let far = (0..parts)
             .map(|part| of(part).iter().filter(|packet| packet.arrived.is_some()).count() as f64)
-            .map(|count| ((count - mean).abs() - 1.5).max(0.0) / mean)
+            .map(|count| ((count - mean).abs() - 1.2 - 3.0 * libm::sqrt(mean * loss)).max(0.0) / mean)
             .fold(0.0, f64::max);
         if far > UNEVEN {
             return None;

@@ -46,6 +46,8 @@ const APART: f64 = 4.0;
 const FEWEST: usize = 8;
 /// A rate that is another for so small a share of the time may be an end of the path that stalled.
 const BRIEF: f64 = 0.02;
+/// The same for a time that is no more than this share, and was there once.
+const ONCE: f64 = 0.15;
 /// A rate varies that changes by so much.
 const CHANGES: f64 = 1.25;
 
@@ -94,6 +96,35 @@ fn samples(log: &Log, busy: &[[f64; 2]]) -> Vec<Sample> {
     all
 }
 
+/// Seconds in which trains of two sizes meet the same rate, and how many such times tell how their dispersions compare.
+const TOGETHER_FOR: f64 = 0.5;
+const PAIRS: usize = 3;
+
+/// What a bit takes in trains of each size, at one rate: a frame takes time beside its bytes, so sizes are compared where they met the same rate.
+fn scales(samples: &[Sample]) -> Option<BTreeMap<u16, f64>> {
+    let mut sizes: BTreeMap<u16, Vec<f64>> = BTreeMap::new();
+    let mut times: BTreeMap<u64, BTreeMap<u16, Vec<f64>>> = BTreeMap::new();
+    let origin = samples.first()?.at;
+    for sample in samples.iter().filter(|sample| sample.per_bit > 0.0) {
+        sizes.entry(sample.size).or_default().push(sample.per_bit);
+        let time = ((sample.at - origin).max(0.0) / TOGETHER_FOR) as u64;
+        times.entry(time).or_default().entry(sample.size).or_default().push(sample.per_bit);
+    }
+    let (common, all) = sizes.iter_mut().max_by_key(|(_, all)| all.len())?;
+    let (common, unit) = (*common, median(all)?);
+    let mut ratios: BTreeMap<u16, Vec<f64>> = BTreeMap::new();
+    for time in times.values_mut() {
+        let Some(of_common) = time.get_mut(&common).and_then(|all| median(all)) else { continue };
+        for (size, all) in time.iter_mut() {
+            ratios.entry(*size).or_default().extend(median(all).map(|per_bit| per_bit / of_common));
+        }
+    }
+    let scale = |(size, mut all): (u16, Vec<f64>)| {
+        (all.len() >= PAIRS).then(|| median(&mut all)).flatten().map(|ratio| (size, ratio * unit))
+    };
+    Some(ratios.into_iter().filter_map(scale).collect())
+}
+
 /// The times in which a direction's loads were sent or under way, in its sender's seconds: those of the other direction's receiver.
 pub fn busy(log: &Log) -> Vec<[f64; 2]> {
     let mut all: Vec<[f64; 2]> = Vec::new();
@@ -110,13 +141,7 @@ pub fn busy(log: &Log) -> Vec<[f64; 2]> {
 /// The course of a direction, but for times in which the other is `busy`: both may share a medium. `None` where too few trains tell anything.
 pub fn course(log: &Log, busy: &[[f64; 2]]) -> Option<Course> {
     let mut samples = samples(log, busy);
-    let mut sizes: BTreeMap<u16, Vec<f64>> = BTreeMap::new();
-    for sample in &samples {
-        sizes.entry(sample.size).or_default().push(sample.per_bit);
-    }
-    // A frame takes time beside its bytes: each size is compared with itself.
-    let usual: BTreeMap<u16, f64> =
-        sizes.iter_mut().filter_map(|(size, all)| Some((*size, median(all).filter(|usual| *usual > 0.0)?))).collect();
+    let usual = scales(&samples)?;
     let largest = *usual.keys().next_back()?;
     let counts = |size: u16| match size {
         0..200 => 5.0,
@@ -163,7 +188,7 @@ pub fn course(log: &Log, busy: &[[f64; 2]]) -> Option<Course> {
     let weighted: f64 = rates.iter().zip(&lasts).map(|(step, lasts)| step.rate * lasts).sum();
     let total = (last - rates[0].at).max(1e-9);
     let longest = (0..rates.len()).max_by(|one, other| lasts[*one].total_cmp(&lasts[*other]))?;
-    let far = |step: &RateFrom| libm::log(step.rate / rates[longest].rate).abs() > libm::log(CHANGES);
+    let far = |step: &RateFrom| libm::log(step.rate / rates[longest].rate).abs() > 0.5 * libm::log(CHANGES);
     let apart = rates.iter().zip(&lasts).filter(|(step, _)| far(step)).map(|(_, lasts)| lasts).sum::<f64>() / total;
     let range = rates.iter().fold([f64::MAX, 0.0_f64], |[low, high], step| [low.min(step.rate), high.max(step.rate)]);
     let mean = if rates.len() > 1 { weighted / total } else { rates[0].rate };
@@ -173,7 +198,12 @@ pub fn course(log: &Log, busy: &[[f64; 2]]) -> Option<Course> {
 impl Course {
     /// Whether the rate varies.
     pub fn varies(&self) -> bool {
-        self.changes() && self.apart > BRIEF
+        self.changes() && self.apart > BRIEF && !self.once()
+    }
+
+    /// Whether the rate was another for a while, once, and then as before: a bucket that was empty looks the same.
+    pub fn once(&self) -> bool {
+        self.changes() && self.steps.len() <= 3 && (BRIEF..ONCE).contains(&self.apart)
     }
 
     /// Whether the rate was another once, be it ever so briefly.

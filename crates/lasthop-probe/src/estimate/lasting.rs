@@ -4,6 +4,8 @@ use super::{Log, Packet, Purpose, median};
 
 /// Fewest arrivals of a load that tell a rate.
 const FEWEST: usize = 24;
+/// Packets of a load that is long enough to empty a token bucket.
+pub const LONG: usize = 32;
 /// Seconds without a packet that part two loads.
 const APART: f64 = 0.05;
 
@@ -199,14 +201,36 @@ pub fn planned(log: &Log, short: Option<f64>) -> Option<f64> {
     }
 }
 
-/// Of the paced loads that are long enough, the least rate at which the later half of one arrived, over the rate at which it was sent or could be at `line` bits per
-/// second, whichever is less: 1 where loads last.
+/// Parts of a load's later half.
+const PARTS: usize = 6;
+/// Arrivals of each, on average.
+const PER_PART: usize = 12;
+
+/// The rate at which the later half of a paced load arrived, over that at which it was sent or could be at `line` bits per second, whichever is less. Of parts of the time
+/// the second best counts: losses that come together strike some, and what queues and buckets hold back is missing from all. `None` where too little arrived.
+pub fn kept(load: &Stretch<'_>, line: f64, loss: f64) -> Option<f64> {
+    let half = &load.packets[load.packets.len() / 2..];
+    let mut times: Vec<f64> = half.iter().filter_map(|packet| packet.arrived).collect();
+    times.sort_by(f64::total_cmp);
+    let parts = (times.len() / PER_PART).clamp(1, PARTS);
+    if times.len() < FEWEST / 2 {
+        return None;
+    }
+    let sent = (8.0 * f64::from(load.size()) / gap(half).max(1e-9)).min(line);
+    let (first, span) = (times[0], times[times.len() - 1] - times[0]);
+    let mut counts = vec![0.0_f64; parts];
+    for at in &times[1..] {
+        let part = ((at - first) / span.max(1e-9) * parts as f64) as usize;
+        counts[part.min(parts - 1)] += 1.0;
+    }
+    counts.sort_by(|one, other| other.total_cmp(one));
+    let best = counts[1.min(parts - 1)];
+    let rate = 8.0 * f64::from(load.size()) * best * parts as f64 / span.max(1e-9);
+    Some(rate / (1.0 - loss).max(0.5) / sent)
+}
+
+/// The least of what paced loads kept, of those that are long enough.
 pub fn kept_up(loads: &[Stretch<'_>], line: f64, loss: f64) -> Option<f64> {
-    let of = |load: &Stretch<'_>| {
-        let half = &load.packets[load.packets.len() / 2..];
-        let slope = Slope::of(half).filter(|slope| slope.count >= FEWEST / 2)?;
-        let sent = 8.0 * f64::from(load.size()) / gap(half).max(1e-9);
-        Some(slope.rate / (1.0 - loss).max(0.5) / sent.min(line))
-    };
-    loads.iter().filter(|load| load.paced && load.packets.len() >= 2 * FEWEST).filter_map(of).min_by(f64::total_cmp)
+    let long = loads.iter().filter(|load| load.paced && load.packets.len() >= LONG);
+    long.filter_map(|load| kept(load, line, loss)).min_by(f64::total_cmp)
 }

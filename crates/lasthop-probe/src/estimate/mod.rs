@@ -19,7 +19,7 @@ pub use bursts::{Bursts, bursts, slots};
 pub use capacity::{Capacity, capacity};
 pub use course::{Course, RateFrom, busy, course};
 pub use delay::{Delays, air_rate, delays, delays_beyond, drift};
-pub use lasting::{Slope, Stretch, combined, kept_up, planned, stretches};
+pub use lasting::{LONG, Slope, Stretch, combined, kept, kept_up, planned, stretches};
 pub use loss::{Losses, Runs, losses, runs};
 pub use medium::{HalfDuplex, Meeting, half_duplex, is_half_duplex, meetings};
 pub use order::{Overtaken, overtaken};

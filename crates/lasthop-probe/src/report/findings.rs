@@ -7,9 +7,9 @@ use super::behaviour::{
 use super::form::{Estimate, LoadReport};
 use super::milliseconds;
 use crate::estimate::{
-    Bucket, BucketKind, Bursts, Capacity, Course, Log, Overtaken, Packet, Purpose, Slope, Stretch, Wander, bucket,
-    bursts, busy, capacity, combined, course, edge, kept_up, losses, overtaken, planned, quantile, slots, stretches,
-    wander,
+    Bucket, BucketKind, Bursts, Capacity, Course, LONG, Log, Overtaken, Packet, Purpose, Slope, Stretch, Wander,
+    bucket, bursts, busy, capacity, combined, course, edge, kept, kept_up, losses, overtaken, planned, quantile, slots,
+    stretches, wander,
 };
 
 /// Noise of single packets, in parts of the time that a train of sixteen takes: trains tell the rate below it.
@@ -27,8 +27,10 @@ const QUANTILE: f64 = 2.57;
 const CLEAR: f64 = 0.06;
 /// Loads that arrive at less than this part of the rate at which they were sent filled the path.
 const KEPT: f64 = 0.93;
-/// Packets of a load that tells a token bucket.
-const LONG: usize = 48;
+/// What one way's rate may be without the probe's packets of the other way, on a shared medium.
+const OTHER_WAY: f64 = 1.12;
+/// On a shared medium a load gets this part of what a train gets during which the other way is silent, or more.
+const TURNS: f64 = 0.5;
 /// Reordering that is no chance, and the least jitter in seconds.
 const REORDERS: f64 = 5e-4;
 const JITTERS: f64 = 0.75e-3;
@@ -92,8 +94,12 @@ struct Evidence<'l> {
     loads: Vec<Stretch<'l>>,
     /// The rate of long loads that came at once, and its relative error.
     lasting: Option<(f64, f64)>,
+    /// Whether both ways were seen to take turns on one medium.
+    shared: bool,
     /// Whether loads got less than short trains say, by more than chance.
     slows: bool,
+    /// The least rate of paced loads that the path did not keep up with.
+    saturated: Option<f64>,
     loss: f64,
     wander: Option<Wander>,
     course: Option<Course>,
@@ -114,7 +120,9 @@ impl<'l> Evidence<'l> {
             .filter_map(|load| Some((load, load.slope()?)))
             .map(|(load, slope)| (load, Slope { rate: slope.rate / (1.0 - loss).max(0.5), ..slope }))
             // A paced load that the path kept up with tells nothing but that it did.
-            .filter(|(load, slope)| !load.paced || slope.rate < KEPT * load.pace())
+            .filter(|(load, _)| {
+                !load.paced || !shared && kept(load, f64::INFINITY, loss).is_some_and(|part| part < KEPT)
+            })
             .map(|(_, slope)| slope)
             .collect();
         let mut lasting = combined(&slopes);
@@ -144,15 +152,46 @@ impl<'l> Evidence<'l> {
         let slots = slots(log);
         let course = course(log, &busy(other));
         let kept_up = kept_up(&loads, rate, loss);
-        let keeps = if shared { 0.7 } else { 0.9 };
-        let planned = short.and_then(|short| Some(planned(log, Some(short.rate))? / short.rate));
+        // Noise of single packets blurs halves of loads, and short trains say nothing; on a shared medium the other way has its turns.
+        let keeps = match (shared, noisy) {
+            (true, _) => TURNS,
+            (false, true) => 0.7,
+            (false, false) => 0.9,
+        };
+        let planned =
+            short.filter(|_| !noisy && !shared).and_then(|short| Some(planned(log, Some(short.rate))? / short.rate));
         let slows = kept_up.is_some_and(|part| part < keeps) || planned.is_some_and(|part| part < 0.7);
-        Self { log, short, loads, lasting, slows, loss, wander, course, bursts, slots, overtaken, noisy }
+        let saturated = loads.iter().filter(|load| load.paced).filter_map(|load| Some((load, load.slope()?)));
+        let saturated = saturated.filter(|(load, _)| kept(load, f64::INFINITY, loss).is_some_and(|part| part < KEPT));
+        let saturated = saturated.map(|(_, slope)| slope.rate).min_by(f64::total_cmp);
+        Self {
+            log,
+            short,
+            loads,
+            lasting,
+            shared,
+            slows,
+            saturated,
+            loss,
+            wander,
+            course,
+            bursts,
+            slots,
+            overtaken,
+            noisy,
+        }
     }
 
     /// Whether something holds packets up and lets them go together.
     fn compressed(&self) -> bool {
-        self.course.as_ref().is_some_and(|course| course.compressed > CLEAR)
+        // The other way's packets come between some of a train, where both take turns.
+        let usual = if self.shared { 3.0 * CLEAR } else { CLEAR };
+        self.course.as_ref().is_some_and(|course| course.compressed > usual)
+    }
+
+    /// Paced loads that are long enough to empty a token bucket.
+    fn long_loads(&self) -> usize {
+        self.loads.iter().filter(|load| load.paced && load.packets.len() >= LONG).count()
     }
 
     /// Whether trains arrive faster than they were sent.
@@ -168,14 +207,20 @@ impl<'l> Evidence<'l> {
     /// The course of a rate that varies. Noise of single packets does not pass for it: trains of one time would overlap those of another.
     fn varying(&self) -> Option<&Course> {
         let even = !self.squeezed() && self.bursts.is_none() && self.slots.is_none() && !self.compressed();
-        self.course.as_ref().filter(|course| even && course.varies())
+        self.course.as_ref().filter(|course| even && course.varies() && (!self.shared || course.apart > 3.0 * CLEAR))
     }
 
     /// The share of the time that others take: packets wait, in order, behind what is not the probe's.
     fn others(&self) -> Option<f64> {
         let wander = self.wander.filter(|_| self.disperses() && self.varying().is_none())?;
         let reorders = self.overtaken.as_ref().is_some_and(|overtaken| overtaken.share > REORDERS);
-        (!reorders && wander.waiting > CLEAR && wander.apart < CLEAR && wander.idle > IDLE).then_some(wander.waiting)
+        // In a queue that others fill as well, a load has its part of all that is sent.
+        let left = match (self.short, self.saturated) {
+            (Some(short), Some(least)) => least > 0.4 * short.rate,
+            _ => true,
+        };
+        let waits = wander.waiting > CLEAR && wander.apart < CLEAR && wander.idle > IDLE;
+        (!reorders && left && waits).then_some(wander.waiting)
     }
 }
 
@@ -207,7 +252,12 @@ pub(super) fn findings([log, other]: [&Log; 2], limit: f64, shared: bool) -> Fin
         (None, ..) => evidence.lasting.map_or(f64::INFINITY, |(rate, _)| rate),
     };
     own_losses(&mut findings, &evidence, bucket);
-    let brief = evidence.course.as_ref().filter(|course| steady_line && course.changes());
+    let waits =
+        evidence.wander.is_some_and(|wander| wander.waiting > CLEAR) && steady_line && !shared && bucket.is_none();
+    if waits && findings.behaviour.other_traffic.is_none() && findings.behaviour.jitter.is_none() {
+        findings.unknown(Quantity::OtherTraffic, "packets waited without load, but not as behind others' packets only");
+    }
+    let brief = evidence.course.as_ref().filter(|course| steady_line && !shared && course.changes());
     if let Some(course) = brief {
         let share = (1000.0 * course.apart).round() / 10.0;
         let [least, most] = course.range.map(mbps);
@@ -216,8 +266,7 @@ pub(super) fn findings([log, other]: [&Log; 2], limit: f64, shared: bool) -> Fin
             format!("for {share} % of the time trains arrived at another rate ({least} to {most}): the link's, or an end stalled"),
         );
     }
-    let long = |load: &&Stretch<'_>| load.paced && load.packets.len() >= LONG;
-    if bucket.is_none() && !findings.limited && evidence.loads.iter().filter(long).count() == 0 {
+    if bucket.is_none() && !findings.limited && evidence.long_loads() == 0 {
         findings.unknown(Quantity::TokenBucket, "no paced load was long enough to empty one");
     }
     findings
@@ -283,7 +332,9 @@ fn name(behaviour: &mut BehaviourReport, evidence: &Evidence<'_>, bucket: Option
             series: course.steps.iter().map(step).collect(),
         });
     }
-    behaviour.other_traffic = evidence.others().map(|share| OtherTraffic { share: (share * 1e3).round() / 1e3 });
+    // What waits for tokens waits for nobody else.
+    behaviour.other_traffic =
+        evidence.others().filter(|_| bucket.is_none()).map(|share| OtherTraffic { share: (share * 1e3).round() / 1e3 });
     behaviour.jitter = jitter(evidence, behaviour);
 }
 
@@ -291,11 +342,15 @@ fn name(behaviour: &mut BehaviourReport, evidence: &Evidence<'_>, bucket: Option
 fn jitter(evidence: &Evidence<'_>, behaviour: &BehaviourReport) -> Option<Jitter> {
     let wander = evidence.wander?;
     let explained = evidence.slows
+        || evidence.long_loads() == 0 && evidence.overtaken.is_none()
+        || evidence.shared
         || behaviour.slots.is_some()
         || behaviour.other_traffic.is_some()
         || behaviour.varying_rate.is_some()
         || behaviour.aggregation.is_some() && wander.beyond[1] < 2e-3 * behaviour.aggregation?.interval_ms;
-    let apart = wander.apart > 0.01 || evidence.noisy || wander.waiting > CLEAR;
+    // Packets that wait in order wait for others, or for what is not known.
+    let reorders = evidence.overtaken.as_ref().is_some_and(|overtaken| overtaken.share > REORDERS);
+    let apart = wander.apart > 0.01 && reorders || wander.apart > CLEAR || evidence.noisy;
     let [p50, p95, p99] = wander.beyond;
     (!explained && apart && p99 > JITTERS).then(|| Jitter {
         p50_ms: milliseconds(p50),
@@ -312,8 +367,13 @@ fn estimate(rate: f64, [low, high]: [f64; 2]) -> Estimate {
 /// The rate, from what says most about it; or why it is unknown.
 fn rate(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<Bucket>, limit: f64) {
     let short = evidence.short;
-    let lasts = |short: &Capacity| {
-        !evidence.slows && evidence.lasting.is_none_or(|(rate, _)| rate > (1.0 - AGREE) * short.rate)
+    let part = if evidence.shared { TURNS } else { 1.0 - AGREE };
+    let lasts = |short: &Capacity| !evidence.slows && evidence.lasting.is_none_or(|(rate, _)| rate > part * short.rate);
+    // A few trains alone say little: buckets and bursts pass them.
+    let checked = evidence.log.of(Purpose::Check).count() >= LONG;
+    let known = |short: &Capacity| {
+        let long = checked || evidence.long_loads() > 0;
+        short.interval[1] < 1.4 * short.rate || long && evidence.others().is_none()
     };
     findings.limited = short.is_some_and(|short| short.rate > 0.9 * limit);
     if let Some(bucket) = bucket {
@@ -326,18 +386,21 @@ fn rate(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<Bucket>
         findings.rate = Some(estimate(course.mean, course.range));
         return;
     }
-    if let Some(short) = short.filter(|_| evidence.disperses()) {
+    let once = evidence.course.as_ref().is_some_and(|course| evidence.disperses() && !evidence.shared && course.once());
+    if let Some(short) = short.filter(|_| evidence.disperses() && !once) {
         if (findings.limited || short.by_sender) && lasts(&short) {
             findings.lower_bound = true;
             findings.rate = Some(Estimate { value: short.rate.round(), interval: None });
             return;
         }
-        if lasts(&short) && evidence.lasting.is_none_or(|(rate, error)| rate < (1.0 + AGREE + 2.0 * error) * short.rate)
+        if known(&short)
+            && lasts(&short)
+            && evidence.lasting.is_none_or(|(rate, error)| rate < (1.0 + AGREE + 2.0 * error) * short.rate)
         {
             findings.rate = Some(estimate(short.rate, short.interval));
             return;
         }
-        if evidence.others().is_some() {
+        if evidence.others().is_some() && known(&short) {
             // Others take their part of a load that lasts.
             findings.rate = Some(estimate(short.rate, short.interval));
             return;
@@ -349,14 +412,21 @@ fn rate(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<Bucket>
         "packets arrive in bursts"
     } else if evidence.noisy || evidence.compressed() {
         "delays vary by more than packets are apart"
-    } else {
+    } else if once {
+        "trains arrived at another rate for a while, once: the link's, or that behind an empty bucket"
+    } else if evidence.slows || evidence.lasting.is_some() {
         "long loads and short trains do not agree"
+    } else {
+        "few trains arrived"
     };
     findings.limited = false;
     match evidence.lasting {
         Some((rate, error)) if !evidence.disperses() && !evidence.slows && QUANTILE * error < VAGUE => {
             let half = QUANTILE * error.max(0.025);
-            findings.rate = Some(estimate(rate, [rate / (1.0 + half), rate * (1.0 + half)]));
+            // Whether both ways share the medium is unknown then: the probe's own packets the other way may take a tenth of it.
+            let together = evidence.bursts.is_some() || evidence.squeezed() || evidence.compressed();
+            let more = if together { OTHER_WAY } else { 1.0 };
+            findings.rate = Some(estimate(rate, [rate / (1.0 + half), rate * (1.0 + half) * more]));
         }
         Some((rate, _)) => {
             let trains =

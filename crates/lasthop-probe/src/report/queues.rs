@@ -94,7 +94,8 @@ fn hidden(log: &Log, found: &Findings) -> Option<&'static str> {
     if behaviour.shaper.is_some() {
         return Some("overloads fill it at the line's rate and at the shaper's");
     }
-    if behaviour.varying_rate.is_some() {
+    let varies = behaviour.unknown.iter().any(|unknown| unknown.quantity == Quantity::VaryingRate);
+    if behaviour.varying_rate.is_some() || varies {
         return Some("overloads met different rates");
     }
     if found.rate.is_none() {

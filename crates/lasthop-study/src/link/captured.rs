@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use lasthop_diagnose::annotate::AnnotateError;
-use lasthop_diagnose::loss::Side;
+use lasthop_diagnose::loss::{Needless, Side};
 use lasthop_diagnose::loss_trace::{loss_trace, lossy_side};
 use lasthop_diagnose::{At, Direction, FlowReport, Options, Report, Vantage};
 use lasthop_fit::measurement::Notes;
@@ -109,7 +109,10 @@ pub(super) fn captured(access: &Access<'_>, path: &Path, given: &Given) -> Resul
 
 /// Where the capture is taken to have been made, on which evidence, and what contradicts what is given.
 fn placed((flow, direction): Flowing<'_>, given: &Given) -> String {
-    let lost = |side: Side| direction.losses.iter().filter(|loss| loss.needless.is_none() && loss.side == side).count();
+    // What was captured and sent again counts: at a receiver it was not lost, so that the place that is given explains it away.
+    let unexplained = |needless: Option<Needless>| matches!(needless, None | Some(Needless::Captured));
+    let lost =
+        |side: Side| direction.losses.iter().filter(|loss| unexplained(loss.needless) && loss.side == side).count();
     let (before, beyond) = (lost(Side::Before), lost(Side::Beyond));
     let place = direction.vantage.words();
     let mut said = match given.at {

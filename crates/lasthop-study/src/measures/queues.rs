@@ -30,7 +30,7 @@ fn remark(
     (link, direction): (usize, usize),
 ) -> Option<String> {
     let dropped = |measured: &Measured<'_>| {
-        let drops = find(&measured.links.get(2 * link + direction)?.measures, "queue_drops")?.mean;
+        let drops = find(&measured.links.get(2 * link + direction)?.measures, "queue_full_drops")?.mean;
         (drops > 0.0).then(|| format!("{} {drops:.1}", measured.scheme))
     };
     let dropped: Vec<String> = schemes.iter().filter_map(dropped).collect();
@@ -118,11 +118,11 @@ size = "4 MB"
         assert_eq!(remarks_of(&[("links.hop.queue", "50 packets")]), [""; 0]);
     }
 
-    /// Without small queues the window that opens at once overruns the host's own queue, given or not.
+    /// Without small queues the initial window of ten segments overruns the host's own queue, given or not.
     #[test]
     fn a_host_that_drops_its_own_packets_is_remarked() {
         let hosts =
-            [("tcp.small_queues", "off"), ("links.wire.queue", "10 packets"), ("links.hop.queue", "1000 packets")];
+            [("tcp.small_queues", "off"), ("links.wire.queue", "6 packets"), ("links.hop.queue", "1000 packets")];
         let [remark] = &remarks_of(&hosts)[..] else { panic!("one remark") };
         assert!(remark.starts_with("wire: host server drops its own packets"), "{remark}");
         assert_eq!(remarks_of(&hosts[1..]), [""; 0]);

@@ -77,7 +77,7 @@ impl Rack {
     /// Bytes of payload that may wait in the host's queue before the next segment is added. Linux counts memory, which is in
     /// proportion on both sides of its comparison.
     fn host_queue_limit(&self, s: &SendState) -> u64 {
-        let burst = u64::from(self.burst(s).min(s.config.send_quantum)) * u64::from(s.mss);
+        let burst = u64::from(self.burst(s)) * u64::from(s.mss);
         let rate = self.control.pacing().map_or_else(|| self.unpaced_rate(s), |pacing| pacing.rate);
         (2 * burst).max(rate >> PACING_SHIFT).min(MOST)
     }
