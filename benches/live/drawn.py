@@ -11,7 +11,7 @@ FAMILIES = ("uniform", "two-state-packet", "two-state")
 # More than any link here carries in a run.
 ENDLESS = 1 << 40
 # What is in front of the hop, where it is not measured.
-WIRE = {"links.wire.rate": "99 Mbps", "links.wire.queue": "10000 packets"}
+WIRE = {"links.wire.rate": "990 Mbps"}
 
 
 def seed(seed, number):
@@ -92,7 +92,6 @@ settings = "kernel"
 between = ["server", "base"]
 rate = "{WIRE["links.wire.rate"]}"
 delay = "{self.wire:.3f} ms"
-queue = "{WIRE["links.wire.queue"]}"
 
 {self.hop("base", "client")}
 [flows.download]

@@ -16,6 +16,9 @@ from drawn import between, each
 KINDS = ("plain", "jitter", "jitter-free", "jitter-exponential", "duplicates", "policer", "shaper", "steps", "ramp", "slots", "wifi",
          "wifi-duplex", "asymmetric", "far", "others")
 RIGHT, UNKNOWN, FALSE = range(3)
+# Between a host and its own link, its socket's buffer would be measured: a host holds its own packets back.
+WIRES = [line for router, host in (("behind", "far"), ("before", "near")) for line in (
+    f"[routers.{router}]", f"[links.{host}]", f'between = ["{host}", "{router}"]', 'rate = "1 Gbps"', 'delay = "10 us"', 'queue = "1000 packets"')]
 
 
 def drawn(kind, seed, number):
@@ -87,7 +90,7 @@ def drawn(kind, seed, number):
     base = [sum(truth["base"][at] for truth in truths) / 2 for at in (0, 1)]
     for truth in truths:
         truth["base"] = base
-    text = "\n".join([f'title = "{kind}"', f"seed = {1 + 100 * (1000 * seed + number)}", "[hosts.near]", "[hosts.far]", "[links.hop]", 'between = ["far", "near"]',
+    text = "\n".join([f'title = "{kind}"', f"seed = {1 + 100 * (1000 * seed + number)}", "[hosts.near]", "[hosts.far]", *WIRES, "[links.hop]", 'between = ["behind", "before"]',
                       f'delay = "{delay:.3f} ms"', *keys, "[flows.unused]", 'from = "far"', 'to = "near"', "size = 1"])
     return text + "\n", truths
 

@@ -24,7 +24,7 @@ VARY = {"links.radio.rate": ["1 Mbps", "2 Mbps"], "tcp.mss": [700, 1000]}
 
 def test_rows_are_those_of_the_command(command: Command, small: lasthop.Scenario, tmp_path: Path) -> None:
     sweep = ["sweep", "small.toml", "--vary", "links.radio.rate=1 Mbps,2 Mbps", "--vary", "tcp.mss=700,1000"]
-    sweep += ["--schemes", "E2E,LL"]
+    sweep += ["--schemes", "E2E,LL", "--csv"]
     result = lasthop.sweep(small, VARY, schemes=["E2E", "LL"])
     told = list(csv.reader(io.StringIO(command.text(*sweep))))
     # Beside them, numbers.

@@ -72,7 +72,7 @@ impl PyDiagnosis {
 
     /// As `lasthop diagnose --json` has it.
     fn json(&self, py: Python<'_>) -> String {
-        py.detach(|| to_json(&self.path.display().to_string(), &self.report, None).to_string())
+        py.detach(|| to_json(&[self.path.display().to_string()], &self.report, None).to_string())
     }
 
     /// What the capture lacks.

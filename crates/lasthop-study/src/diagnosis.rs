@@ -141,15 +141,17 @@ pub fn no_flow(path: &Path, report: &Report) -> LinkError {
     LinkError::NoFlow { path: path.to_path_buf(), why: report.missing().join("; ") }
 }
 
-/// A capture as `lasthop diagnose --json` has it, of all its flows or of the one of that number.
-pub fn to_json(name: &str, report: &Report, flow: Option<usize>) -> Value {
+/// A capture as `lasthop diagnose --json` has it, of all its flows or of the one of that number. `names` are those of its files, at least
+/// one, in order of time.
+pub fn to_json(names: &[String], report: &Report, flow: Option<usize>) -> Value {
     let mut value = json!(report);
     if let (Some(number), Some(flows)) = (flow, value["flows"].as_array_mut()) {
         flows.retain(|flow| flow["number"] == number);
     }
-    let mut named = json!({ "file": name });
+    let mut named = json!({ "file": names.first() });
     if let (Some(named), Value::Object(report)) = (named.as_object_mut(), value) {
         named.extend(report);
+        named.insert("files".to_owned(), json!(names));
     }
     named
 }

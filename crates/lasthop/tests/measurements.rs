@@ -63,6 +63,21 @@ fn a_capture_before_a_short_hop_is_no_capture_at_the_receiver() {
     assert!(said.contains("--wire-delay 400 ms is more than") && !bench.has("no.toml"), "{said}");
 }
 
+/// A policer drops what exceeds its rate; a repair does not help against that, whoever saw it.
+#[test]
+fn no_cure_is_advised_against_a_policer_in_a_capture() {
+    let bench = Bench::new();
+    bench.stdout(
+        "trace farm-radio --scheme E2E-CUBIC --set links.radio.errors.frame_loss=0 --set links.radio.rate=50Mbps \
+         --set links.radio.policer_down={rate=\"5Mbps\",burst=\"60000B\"} --pcapng hop.pcapng --point mast:radio",
+    );
+    let said = bench.stdout("fit hop.pcapng --rate 50Mbps --out link.toml");
+    assert!(said.contains("policer"), "{said}");
+    let advice = bench.stdout("advise link.toml --for bulk --runs 2 --json");
+    let advice: serde_json::Value = serde_json::from_str(&advice).unwrap();
+    assert!(advice["no_cure"].as_str().is_some_and(|why| why.contains("a policer limits the way down")), "{advice}");
+}
+
 /// OpenWrt's ping is read as Linux's is; without times the verdict on losses is unknown, and `--interval` is asked for.
 #[test]
 fn pings_without_times_say_so() {

@@ -80,7 +80,7 @@ fn answer(link: &MeasuredLink) -> Result<Value, Refusal> {
     };
     let (mut diagnosed, mut flow_words) = (Value::Null, Vec::new());
     if let Some((report, number)) = &link.diagnosis {
-        diagnosed = diagnosis::to_json(&link.name, report, Some(*number));
+        diagnosed = diagnosis::to_json(std::slice::from_ref(&link.name), report, Some(*number));
         flow_words.extend(report.missing());
         if let Some((flow, direction)) = report.with_most_data(Some(*number)) {
             flow_words.extend(lines(flow, direction).iter().map(|line| line.trim().to_owned()));

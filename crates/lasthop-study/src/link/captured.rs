@@ -73,6 +73,8 @@ struct Shown {
     mean_rtt_ms: Option<f64>,
     /// Losses of unknown cause, and all losses.
     unknown: (u64, u64),
+    /// Rate of the policer that dropped packets, in bits a second, and how many those were.
+    policed: Option<(f64, u64)>,
 }
 
 /// A flow's direction that carries data.
@@ -201,7 +203,11 @@ impl Way {
                 reordered: direction.reordered,
                 least_rtt_ms: direction.rtt_ms,
                 mean_rtt_ms: direction.mean_rtt_ms,
-                unknown: (direction.unknown, direction.corruption + direction.congestion + direction.unknown),
+                unknown: (
+                    direction.unknown.saturating_sub(direction.policed + direction.path_mtu),
+                    direction.corruption + direction.congestion + direction.unknown,
+                ),
+                policed: direction.policer_bps.map(|rate| (rate, direction.policed)),
             },
             queue: (direction.longest_queue_ms, direction.congestion),
             packet: f64::from(direction.segment_bytes) + HEADERS,
@@ -327,7 +333,7 @@ impl Captured {
 impl Way {
     /// Fits models to its losses, and says what the scenario does of the rest.
     fn fitted(&self, access: &Access<'_>, path: &Path, rate: Option<f64>) -> Result<Fitted, LinkError> {
-        let Shown { packets, reordered, least_rtt_ms, mean_rtt_ms, unknown } = self.shown;
+        let Shown { packets, reordered, least_rtt_ms, mean_rtt_ms, unknown, .. } = self.shown;
         let reading = of_text(access, path, &self.losses, None)?;
         let mut fitted = Fitted::of(access, path, (reading.down, reading.form), rate.or(self.rate), false)?;
         fitted.seen = Seen { arrived: packets, reordered: Some(reordered), ..Seen::default() };
@@ -345,6 +351,12 @@ impl Way {
             (Some(least), None) => Said::fits(format!("round trips of {least} ms at the least")),
             _ => Said::unknown("the capture shows no round trip of the whole path"),
         };
+        if let Some((rate, dropped)) = self.shown.policed {
+            said.loss = Said::unknown(format!(
+                "a policer of {:.4} Mbps dropped {dropped} packets, which are left out",
+                rate / 1e6
+            ));
+        }
         let (odd, all) = unknown;
         Ok(match odd * 10 > all {
             true => fitted.with_unknown_losses(&format!(
@@ -353,6 +365,19 @@ impl Way {
             false => fitted,
         })
     }
+}
+
+/// Why no cure is advised against losses of these ways, if a policer dropped packets of one.
+fn why_no_cure(ways: [Option<&Way>; 2]) -> Option<String> {
+    let policed = |(way, name): (Option<&Way>, &str)| {
+        let (rate, dropped) = way?.shown.policed?;
+        Some(format!(
+            "a policer limits the way {name} to {:.4} Mbps and dropped {dropped} packets: these losses tell senders to slow down, and a repair does \
+             not help",
+            rate / 1e6
+        ))
+    };
+    ways.into_iter().zip(["down", "up"]).find_map(policed)
 }
 
 /// The link that a capture shows. `up` goes before what it says of the way back.
@@ -385,7 +410,7 @@ pub(super) fn measured(
         at_least: Vec::new(),
         lacking: captured.lacking(given),
         why_lacking: String::new(),
-        notes: Notes::default(),
+        notes: Notes { no_cure: why_no_cure([Some(&captured.down), captured.up.as_ref()]), ..Notes::default() },
         remark: Some(captured.remark),
         diagnosis: Some((captured.report, captured.down.flow)),
     })

@@ -58,9 +58,7 @@ pub fn execute(args: &DiagnoseArgs) -> Result<(), Error> {
         }
         let names: Vec<String> = files.iter().map(|path| one_line(&path.display().to_string())).collect();
         if args.json.json {
-            let mut value = to_json(&names[0], &report, args.flow.map(|number| number as usize));
-            value["files"] = json!(names);
-            values.push(value);
+            values.push(to_json(&names, &report, args.flow.map(|number| number as usize)));
         } else {
             if number > 0 {
                 writeln!(stdout().lock())?;
