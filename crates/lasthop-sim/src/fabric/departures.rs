@@ -60,20 +60,23 @@ impl Fabric {
         Queued { departure, bytes }
     }
 
-    /// Reports the frames that began transmission on a leg's carrier.
+    /// Reports the frames that began transmission on a leg's carrier, also those of other legs that share it.
     pub(super) fn report_begun(&mut self, id: LegId) {
         loop {
             let begun = match &mut self.legs[id.0 as usize].carrier {
-                Carrier::Managed(wire) => wire.take_begun(),
-                Carrier::Shared(medium, _) => self.media[*medium].take_begun(),
+                Carrier::Managed(wire) => wire.take_begun().map(|frame| (id, frame)),
+                Carrier::Shared(medium, _) => {
+                    let begun = self.media[*medium].take_begun();
+                    begun.map(|(direction, frame)| (LegId(id.0 & !1 | direction.index() as u32), frame))
+                }
                 Carrier::Channel(channel, _) => {
-                    let ChannelLegs { channel, .. } = &mut self.channels[*channel];
-                    channel.take_begun()
+                    let ChannelLegs { channel, legs } = &mut self.channels[*channel];
+                    channel.take_begun().map(|(station, frame)| (legs[station.0], frame))
                 }
                 Carrier::Own(_) | Carrier::Crossed(_) | Carrier::Cut(_) => None,
             };
-            let Some(frame) = begun else { return };
-            self.report_departure(id, frame);
+            let Some((leg, frame)) = begun else { return };
+            self.report_departure(leg, frame);
         }
     }
 

@@ -103,9 +103,10 @@ impl SharedChannel {
         self.stations[id.0].feed.keep_begun();
     }
 
-    /// A frame that began transmission.
-    pub fn take_begun(&mut self) -> Option<Frame> {
-        self.stations.iter_mut().find_map(|station| station.feed.take_begun())
+    /// A frame that began transmission, and at which station.
+    pub fn take_begun(&mut self) -> Option<(StationId, Frame)> {
+        (0..self.stations.len())
+            .find_map(|station| Some((StationId(station), self.stations[station].feed.take_begun()?)))
     }
 
     /// Frames that wait at a station.

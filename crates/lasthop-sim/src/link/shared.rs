@@ -82,9 +82,11 @@ impl SharedMedium {
         self.stations[direction.index()].feed.keep_begun();
     }
 
-    /// A frame that began transmission.
-    pub fn take_begun(&mut self) -> Option<Frame> {
-        self.stations.iter_mut().find_map(|station| station.feed.take_begun())
+    /// A frame that began transmission, and in which direction.
+    pub fn take_begun(&mut self) -> Option<(Direction, Frame)> {
+        [Direction::Down, Direction::Up]
+            .into_iter()
+            .find_map(|direction| Some((direction, self.stations[direction.index()].feed.take_begun()?)))
     }
 
     /// Frames that wait to go in a direction.
