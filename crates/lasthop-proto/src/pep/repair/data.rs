@@ -96,7 +96,10 @@ impl<P: Payload> Repair<P> {
         for index in first..first + count {
             self.cache.set_resent(index);
             if let Some(old) = self.cache.get_mut(index) {
-                self.sizes.is_cut(old.len, old.local);
+                // A sender that begins inside a packet that it has sent may send as much at once as ever.
+                if packet.len < old.len {
+                    self.sizes.is_cut(old.len, old.local);
+                }
                 old.unproven = old.unproven.saturating_add(1);
                 self.order.leave(&mut old.sendings, Priority::Normal);
                 (old.last_sent, old.again_sent, old.local, old.by_timer) = (now, now, 0, 0);
