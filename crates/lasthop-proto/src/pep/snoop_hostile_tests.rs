@@ -131,6 +131,17 @@ fn behind_a_black_hole_the_senders_smaller_segments_pass_and_are_repaired() {
     assert!(wait(&mut bench, 4000).is_empty());
 }
 
+/// A sender that goes back to the middle of a packet of its own sends as much at once as ever: that is no search for a smaller size, and what
+/// follows is kept for repairs.
+#[test]
+fn segments_of_the_same_size_with_other_bounds_are_kept() {
+    let mut bench = behind_a_black_hole();
+    wired(&mut bench, 2000, piece(1500, 1000));
+    let before = bench.snoop.cached_bytes();
+    wired(&mut bench, 2010, piece(6000, 1000));
+    assert_eq!(bench.snoop.cached_bytes(), before + 1000);
+}
+
 /// Smaller segments arrive, as of a sender that has other things to send, and none as large: it is told of the large ones' loss.
 #[test]
 fn what_is_too_large_is_left_to_the_sender() {
