@@ -22,6 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "live")]
 import common  # noqa: E402
 import drawn  # noqa: E402
+import page  # noqa: E402
 from call import call  # noqa: E402
 from estimate import t_quantile  # noqa: E402
 
@@ -157,6 +158,7 @@ def main():
     parser.add_argument("--at-once", type=int, default=1, help="labs beside each other (default 1)")
     parser.add_argument("--lateness", default="1 ms", help="how late the lab's links may be (default 1 ms)")
     parser.add_argument("--results", default=os.path.join(common.ROOT, "docs", "data", "hops.csv"), help="file of runs (default docs/data/hops.csv)")
+    parser.add_argument("--page", help="page whose table of hops is written, as docs/agreement.md")
     parser.add_argument("--only-table", action="store_true", help="measure nothing")
     args = parser.parse_args()
     rows = [row for row in read(args.results) if int(row["seed"]) == args.seed]
@@ -168,7 +170,10 @@ def main():
         rows = [row for row in read(args.results) if int(row["seed"]) == args.seed]
         if status:
             sys.exit(status)
-    print(table(rows))
+    text = table(rows)
+    if args.page:
+        page.replace(args.page, "hops", text)
+    print(text)
 
 
 if __name__ == "__main__":

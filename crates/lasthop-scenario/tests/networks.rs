@@ -39,19 +39,25 @@ fn airtime(link: &LinkSpec, direction: usize, bytes: u32) -> Duration {
 /// Three seconds of each: a tree, over which every scheme brings something to somebody.
 #[test]
 fn every_ready_made_scenario_runs_under_every_scheme() {
-    for name in builtin_names() {
+    let runs = |name: &str, scheme: &Scheme| {
         let scenario = Scenario::builtin(name).unwrap().with_overrides(&[("limit", "3 s")]).unwrap();
-        for scheme in &SCHEMES {
-            let network = scenario.network(scheme).unwrap();
-            // Of the links of a host that moves, one is in use.
-            let idle = network.mobility.as_ref().map_or(0, |mobility| mobility.stations.len() - 1);
-            assert_eq!(network.links.len() - idle + 1, network.nodes.len(), "{name}: a tree");
-            let report = lasthop_sim::run(&network, 1, lasthop_sim::Recording::Off).report;
-            let arrived: u64 = report.flows.iter().map(|flow| flow.received).sum();
-            let browsed = report.sessions.iter().any(|session| session.web.reply_bytes > 0);
-            assert!(arrived > 0 || browsed, "{name} under {}: nothing arrives", scheme.name);
+        let network = scenario.network(scheme).unwrap();
+        // Of the links of a host that moves, one is in use.
+        let idle = network.mobility.as_ref().map_or(0, |mobility| mobility.stations.len() - 1);
+        assert_eq!(network.links.len() - idle + 1, network.nodes.len(), "{name}: a tree");
+        let report = lasthop_sim::run(&network, 1, lasthop_sim::Recording::Off).report;
+        let arrived: u64 = report.flows.iter().map(|flow| flow.received).sum();
+        let browsed = report.sessions.iter().any(|session| session.web.reply_bytes > 0);
+        assert!(arrived > 0 || browsed, "{name} under {}: nothing arrives", scheme.name);
+    };
+    // A minute and a half on one core: as many threads as the machine has.
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for first in 0..threads {
+            let all = builtin_names().flat_map(|name| SCHEMES.iter().map(move |scheme| (name, scheme)));
+            scope.spawn(move || all.skip(first).step_by(threads).for_each(|(name, scheme)| runs(name, scheme)));
         }
-    }
+    });
 }
 
 #[test]
