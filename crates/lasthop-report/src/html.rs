@@ -98,9 +98,8 @@ fn colours(figures: &[NamedFigure]) -> Vec<Vec<usize>> {
 fn figure_views(figures: &[NamedFigure]) -> Result<Vec<FigureView<'_>>, ReportError> {
     let svg = |named: &NamedFigure, colours: &[usize]| named.figure.render_svg_element(&named.alt, colours);
     let figures = figures.iter().zip(colours(figures));
-    let views = figures.map(|(named, colours)| {
-        Ok(FigureView { id: &named.id, caption: &named.caption, svg: svg(named, &colours)? })
-    });
+    let views = figures
+        .map(|(named, colours)| Ok(FigureView { id: &named.id, caption: &named.caption, svg: svg(named, &colours)? }));
     views.collect()
 }
 

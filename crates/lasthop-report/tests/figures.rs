@@ -124,7 +124,8 @@ fn line_chart_shows_what_is_below_zero() {
     distinct.dedup();
     assert_eq!(distinct.len(), labels.len(), "{labels:?}");
     // Marks between the lowest and the highest number.
-    let heights: Vec<f64> = texts.iter().filter(|(text, ..)| text.parse().is_ok_and(|at: f64| at < 0.1)).map(|it| it.2).collect();
+    let heights: Vec<f64> =
+        texts.iter().filter(|(text, ..)| text.parse().is_ok_and(|at: f64| at < 0.1)).map(|it| it.2).collect();
     let (top, bottom) = (heights.iter().copied().fold(f64::MAX, f64::min), heights.iter().copied().fold(0.0, f64::max));
     let document = roxmltree::Document::parse(&drawn).expect("well formed");
     let centres = document.descendants().filter_map(|node| node.attribute("cy")?.parse::<f64>().ok());

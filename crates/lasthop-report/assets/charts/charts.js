@@ -222,7 +222,7 @@ function bars(plot, figure, { ink, axis, common, options }) {
   const series = Math.max(figure.series.length, 1);
   // On a phone many bars leave room for what moves them.
   const tight = series === 1 && groups > 6 && common.width < 480;
-  const noted = figure.notes?.some(Boolean) ?? false;
+  const noted = !tight && (figure.notes?.some(Boolean) ?? false);
   const thickness = tight ? 11 : noted ? 28 : series === 1 ? 18 : Math.max(7, Math.min(14, 28 / series));
   const height = options.height ?? Math.max(1, groups) * (thickness * series + (tight ? 4 : 8)) + (tight ? 52 : 60);
   const ends = figure.series.flatMap((one) => one.bars).filter(Boolean).map((bar) => Math.max(bar.value + (bar.ci95 ?? 0), bar.published ?? 0));
