@@ -155,10 +155,12 @@ async function askRun(words, beside, signal) {
   }
   player.show(shown, state.at, state.span, state.find);
   $('diagram-heading').textContent = `Who sends what under ${shown.map((run) => run.scheme).join(' and ')}`;
-  const told = shown.filter((run) => run.timers).map((run) => `${run.scheme}: ${run.timers}.`);
+  const told = [];
   if (shown[0].flows > 1) told.push(`One of ${shown[0].flows} flows is shown: ${shown[0].diagram.flow}.`);
   const cut = shown.filter((run) => run.cut).map((run) => `${(run.diagram.end / 1e6).toFixed(2)} s`);
   if (cut.length) told.push(`A long run: its first ${[...new Set(cut)].join(' and ')} are shown.`);
+  // What tells endpoints of 1997 from modern ones.
+  told.push(...shown.filter((run) => run.timers).map((run) => `${run.scheme}: ${run.timers}.`));
   $('trace-status').textContent = told.join(' ');
   $('shown').dataset.drawn = words;
   $('shown').classList.remove('old');

@@ -5,7 +5,7 @@ const drops = (...segments) => `links.radio.errors={model="list", drop=[${segmen
 /** Endpoints of 1997 for the schemes of the 1997 study; schemes between modern endpoints keep Linux's. The timers are 4.4BSD's own, not the study's fitted ones. */
 const OF_1997 = 'tcp.preset="bsd-lite"';
 const link = ({ set = [], ...words }) => new URLSearchParams([['scenario', 'farm-radio'], ...Object.entries(words), ...set.map((line) => ['set', line])]).toString();
-const small = { size: '1 MiB', runs: '1' };
+const small = { size: '400 KiB', runs: '1' };
 
 /** @typedef {{title: string, words: string, link: string, look: string}} Step */
 
@@ -20,7 +20,7 @@ const STEPS = [
   },
   {
     title: 'TCP takes it for congestion',
-    words: 'A round trip after the loss the sender retransmits the segment (fast retransmit) and reduces its congestion window by 30 % (CUBIC; Reno halves it), '
+    words: 'A round trip after the loss the sender learns which segment is missing, retransmits it, and reduces its congestion window by 30 % (CUBIC; Reno halves it), '
       + 'as if the network were overloaded: look at the step down. The loss was noise, but TCP cannot know.',
     link: link({ ...small, set: [drops(40)], schemes: 'E2E-CUBIC', scheme: 'E2E-CUBIC', find: 'source' }),
     look: 'window',
@@ -34,9 +34,9 @@ const STEPS = [
   },
   {
     title: 'The gateway repairs',
-    words: 'The same three losses between Linux 6.18. Left, the server retransmits, a round trip after the losses. Right, a gateway on the mast (SNOOP) has copies, '
-      + 'retransmits the lost frames over the radio alone and at once, and keeps the duplicate acknowledgments back. The server never notices; in the plots above, its '
-      + 'window stays open.',
+    words: 'The same three losses between Linux 6.18. Left, the server retransmits, a round trip after the losses. Right, a gateway on the mast (SNOOP) has copies and '
+      + 'retransmits the lost frames at once, over the radio alone. It holds duplicate acknowledgments back, or passes them without what they report (SACK blocks): the '
+      + 'server never notices, and in the plots above its window stays open.',
     link: link({ ...small, set: [drops(40, 42, 44)], schemes: 'E2E-CUBIC,SNOOP', scheme: 'E2E-CUBIC', beside: 'SNOOP', find: 'source', span: '120000' }),
     look: 'stage',
   },
