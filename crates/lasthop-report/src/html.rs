@@ -192,6 +192,7 @@ struct ComparisonView {
 #[derive(Serialize)]
 struct TableView<'a> {
     id: &'a str,
+    heading: String,
     title: String,
     /// Whether a column shows the runs of each line.
     shows_runs: bool,
@@ -251,7 +252,7 @@ impl<'a> Page<'a> {
             summaries: study
                 .summaries()
                 .iter()
-                .map(|one| pivot::summary_text(one, &study.name_of(&one.worst_cell)))
+                .map(|one| pivot::summary_text(one, &study.parts_of(&one.worst_cell).join(", ")))
                 .collect(),
             notes: &study.notes,
             claims: study.claims.iter().map(|claim| ClaimView::of(study, claim)).collect(),
@@ -287,6 +288,20 @@ impl<'a> ClaimView<'a> {
     }
 }
 
+/// What stands above a table: `Table 2` by its number in the publication, `Figure 13 as a table`, `Varying delay`.
+fn heading(id: &str) -> String {
+    if let Some(figure) = id.strip_prefix("figure-") {
+        return format!("Figure {figure} as a table");
+    }
+    let mut letters = id.chars();
+    match letters.next() {
+        Some(first) if first.is_lowercase() => {
+            (first.to_uppercase().collect::<String>() + letters.as_str()).replace('-', " ")
+        }
+        _ => format!("Table {id}"),
+    }
+}
+
 /// More columns of numbers than these, and a table takes the width of the page.
 const NARROW: usize = 6;
 
@@ -312,7 +327,15 @@ impl<'a> TableView<'a> {
         });
         let lines = lines.collect();
         let title = pivot::title_text(&table.title, pivot.runs);
-        Self { id: &table.id, title, shows_runs: pivot.runs == Runs::Various, wide, metrics, lines }
+        Self {
+            id: &table.id,
+            heading: heading(&table.id),
+            title,
+            shows_runs: pivot.runs == Runs::Various,
+            wide,
+            metrics,
+            lines,
+        }
     }
 }
 

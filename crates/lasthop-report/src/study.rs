@@ -202,12 +202,16 @@ impl Comparison {
 }
 
 impl Study {
+    /// The parts of a cell's name for people; its own name where it has no other.
+    pub fn parts_of(&self, cell: &str) -> Vec<String> {
+        self.names.get(cell).cloned().unwrap_or_else(|| vec![cell.to_owned()])
+    }
+
     /// A cell's name for people, as it stands in a sentence: `LL (LAN, 8 KB buffers)`.
     pub fn name_of(&self, cell: &str) -> String {
-        match self.names.get(cell).map(Vec::as_slice) {
-            None | Some([]) => cell.to_owned(),
-            Some([one]) => one.clone(),
-            Some([first, rest @ ..]) => format!("{first} ({})", rest.join(", ")),
+        match self.parts_of(cell).as_slice() {
+            [first, rest @ ..] if !rest.is_empty() => format!("{first} ({})", rest.join(", ")),
+            parts => parts.concat(),
         }
     }
 
@@ -223,9 +227,8 @@ impl Study {
 
     /// The names of a table's cells for people: without the parts that all of them have, which its title gives.
     pub fn names_in(&self, table: &Table) -> BTreeMap<String, String> {
-        let own = |cell: &String| self.names.get(cell).cloned().unwrap_or_else(|| vec![cell.clone()]);
         let cells: BTreeMap<String, Vec<String>> =
-            table.rows.iter().map(|row| (row.cell.clone(), own(&row.cell))).collect();
+            table.rows.iter().map(|row| (row.cell.clone(), self.parts_of(&row.cell))).collect();
         let common = |part: &String| cells.len() > 1 && cells.values().all(|parts| parts.contains(part));
         let short = |parts: &[String]| -> String {
             let own: Vec<&str> = parts.iter().filter(|part| !common(part)).map(String::as_str).collect();

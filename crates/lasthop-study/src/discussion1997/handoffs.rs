@@ -56,6 +56,7 @@ impl Subject for Handoffs {
         match part {
             "still" => Some("no moves".to_owned()),
             "hard" | "forwarding" | "multicast" | "hierarchical" => Some(format!("{part} handoffs")),
+            "1" => Some("1 move a second".to_owned()),
             rate => rate.parse::<f64>().ok().map(|rate| format!("{rate} moves a second")),
         }
     }
