@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// How long after a slider moves are the new numbers of all twelve schemes on the screen? Default scenario, real Chromium, release build:
+// How long after a slider moves are the new numbers of all twelve schemes on the screen? Scenario wavelan-lan, real Chromium, release build:
 //
 //     cargo build --release && node benches/serve/latency.js [MOVES]
 //
@@ -40,7 +40,7 @@ const line = (what, times) => {
 
 let median;
 try {
-  const page = await open(chromium, server.url);
+  const page = await open(chromium, `${server.url}#scenario=wavelan-lan`);
   const done = () => page.waitForFunction(() => document.getElementById('throughput').dataset.done === 'true', undefined, { timeout: 60_000 });
   const [apart, dragged] = [[], []];
   for (let count = 0; count < moves; count++) {

@@ -135,8 +135,9 @@ impl PyStudy {
 
     /// Its figures: name, caption, SVG.
     fn figures(&self) -> PyResult<Vec<(&str, &str, String)>> {
-        let figures = self.0.figures.iter();
-        let figures = figures.map(|figure| Ok((&*figure.id, &*figure.caption, figure.figure.render_svg()?)));
+        let figures = self.0.figures.iter().zip(self.0.colours());
+        let figures = figures
+            .map(|(figure, colours)| Ok((&*figure.id, &*figure.caption, figure.figure.render_svg_in(&colours)?)));
         figures.collect::<Result<_, _>>().map_err(|error: lasthop_report::ReportError| Error::from(error).into())
     }
 

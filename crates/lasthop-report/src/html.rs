@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use crate::charts::{CHARTS_SCRIPT, CHARTS_STYLE, UPLOT_SCRIPT, UPLOT_STYLE, json_for_script};
 use crate::error::ReportError;
-use crate::figures::Figure;
+use crate::figures::{Colours, Figure, palette};
 use crate::markup::escape;
 use crate::pivot::{self, Line, Pivot, Published, Runs};
-use crate::study::{Claim, Deviation, Holds, NamedFigure, Study, Table};
+use crate::study::{Claim, Deviation, FAR, Holds, NamedFigure, Study, Table};
 
 const TEMPLATE: &str = include_str!("../templates/index.html.j2");
 const FIGURES_TEMPLATE: &str = include_str!("../templates/figures.html.j2");
@@ -90,15 +90,26 @@ fn environment() -> Environment<'static> {
     environment
 }
 
+/// The colours of each figure of a page: a series has the same one in all of them.
+fn colours(figures: &[NamedFigure]) -> Vec<Vec<usize>> {
+    Colours::across(&figures.iter().map(|named| &named.figure).collect::<Vec<_>>())
+}
+
 fn figure_views(figures: &[NamedFigure]) -> Result<Vec<FigureView<'_>>, ReportError> {
-    let view = |figure: &'_ NamedFigure| figure.figure.render_svg_element(&figure.alt);
-    let view =
-        figures.iter().map(|figure| Ok(FigureView { id: &figure.id, caption: &figure.caption, svg: view(figure)? }));
-    view.collect()
+    let svg = |named: &NamedFigure, colours: &[usize]| named.figure.render_svg_element(&named.alt, colours);
+    let figures = figures.iter().zip(colours(figures));
+    let views = figures
+        .map(|(named, colours)| Ok(FigureView { id: &named.id, caption: &named.caption, svg: svg(named, &colours)? }));
+    views.collect()
 }
 
 fn charts_view(figures: &[NamedFigure]) -> Result<ChartsView, ReportError> {
-    let data = figures.iter().map(|named| FigureData { id: &named.id, alt: &named.alt, figure: &named.figure });
+    let data = figures.iter().zip(colours(figures)).map(|(named, colours)| FigureData {
+        id: &named.id,
+        alt: &named.alt,
+        figure: &named.figure,
+        colours: colours.into_iter().map(palette).collect(),
+    });
     Ok(ChartsView {
         styles: [UPLOT_STYLE, "\n", CHARTS_STYLE].concat(),
         library: UPLOT_SCRIPT.trim_end(),
@@ -125,6 +136,12 @@ struct Page<'a> {
     id: &'a str,
     title: &'a str,
     citation: &'a str,
+    doi: Option<&'a str>,
+    introduction: &'a [String],
+    computed_by: &'a str,
+    seed: u64,
+    runs: Option<u32>,
+    rule: String,
     command: &'a str,
     held: usize,
     summaries: Vec<String>,
@@ -150,6 +167,8 @@ struct FigureData<'a> {
     id: &'a str,
     alt: &'a str,
     figure: &'a Figure,
+    /// Places of its series' colours among the six.
+    colours: Vec<usize>,
 }
 
 #[derive(Serialize)]
@@ -159,23 +178,26 @@ struct ClaimView<'a> {
     /// All of it, if it is short; otherwise `summary` and `comparisons` are there.
     evidence: Option<String>,
     summary: Option<String>,
-    comparisons: Vec<ComparisonView<'a>>,
+    comparisons: Vec<ComparisonView>,
     class: &'static str,
     verdict: &'static str,
 }
 
 #[derive(Serialize)]
-struct ComparisonView<'a> {
-    text: &'a str,
+struct ComparisonView {
+    text: String,
     missed: bool,
 }
 
 #[derive(Serialize)]
 struct TableView<'a> {
     id: &'a str,
+    heading: String,
     title: String,
     /// Whether a column shows the runs of each line.
     shows_runs: bool,
+    /// Whether it has so many columns that no other table fits beside it.
+    wide: bool,
     metrics: Vec<MetricView>,
     lines: Vec<LineView<'a>>,
 }
@@ -189,7 +211,10 @@ struct MetricView {
 
 #[derive(Serialize)]
 struct LineView<'a> {
+    /// Its name in `cells.csv`.
     cell: &'a str,
+    /// Its name for people.
+    name: String,
     runs: u32,
     numbers: Vec<NumberView>,
 }
@@ -216,38 +241,74 @@ impl<'a> Page<'a> {
             id: &study.id,
             title: &study.title,
             citation: &study.citation,
+            doi: study.doi.as_deref(),
+            introduction: &study.introduction,
+            computed_by: &study.computed_by,
+            seed: study.seed,
+            runs: study.tables.iter().flat_map(|table| &table.rows).map(|row| row.runs).max(),
+            rule: rule(),
             command: &study.command,
             held: study.claims.iter().filter(|claim| claim.holds == Holds::Yes).count(),
-            summaries: study.summaries().iter().map(pivot::summary_text).collect(),
+            summaries: study
+                .summaries()
+                .iter()
+                .map(|one| pivot::summary_text(one, &study.parts_of(&one.worst_cell).join(", ")))
+                .collect(),
             notes: &study.notes,
-            claims: study.claims.iter().map(ClaimView::of).collect(),
-            tables: study.tables.iter().map(TableView::of).collect(),
+            claims: study.claims.iter().map(|claim| ClaimView::of(study, claim)).collect(),
+            tables: study.tables.iter().map(|table| TableView::of(study, table)).collect(),
             figures,
             charts,
         })
     }
 }
 
+/// Which deviations are marked, in a sentence.
+fn rule() -> String {
+    format!(
+        "Deviations are relative to the published number or, where that is a percentage, in percentage points (pp); those beyond \
+         {FAR} % or {FAR} pp are marked."
+    )
+}
+
 impl<'a> ClaimView<'a> {
-    fn of(claim: &'a Claim) -> Self {
+    fn of(study: &Study, claim: &'a Claim) -> Self {
         let (class, verdict) = match claim.holds {
             Holds::Yes => ("held", "✓ holds"),
             Holds::No => ("missed", "✗ missed"),
         };
         let summary = claim.summary();
-        let evidence = summary.is_none().then(|| claim.evidence());
-        let comparisons = claim
-            .comparisons
-            .iter()
-            .map(|comparison| ComparisonView { text: &comparison.text, missed: comparison.holds == Holds::No });
+        let evidence = summary.is_none().then(|| study.in_words(&claim.evidence()));
+        let comparisons = claim.comparisons.iter().map(|comparison| ComparisonView {
+            text: study.in_words(&comparison.text),
+            missed: comparison.holds == Holds::No,
+        });
         let comparisons = comparisons.filter(|_| summary.is_some()).collect();
         Self { id: &claim.id, text: &claim.text, evidence, summary, comparisons, class, verdict }
     }
 }
 
+/// What stands above a table: `Table 2` by its number in the publication, `Figure 13 as a table`, `Varying delay`.
+fn heading(id: &str) -> String {
+    if let Some(figure) = id.strip_prefix("figure-") {
+        return format!("Figure {figure} as a table");
+    }
+    let mut letters = id.chars();
+    match letters.next() {
+        Some(first) if first.is_lowercase() => {
+            (first.to_uppercase().collect::<String>() + letters.as_str()).replace('-', " ")
+        }
+        _ => format!("Table {id}"),
+    }
+}
+
+/// More columns of numbers than these, and a table takes the width of the page.
+const NARROW: usize = 6;
+
 impl<'a> TableView<'a> {
-    fn of(table: &'a Table) -> Self {
+    fn of(study: &Study, table: &'a Table) -> Self {
         let pivot = Pivot::of(table);
+        let names = study.names_in(table);
         let metrics = pivot.metrics.iter().map(|metric| {
             let headings = match metric.published {
                 Published::Some => vec!["published", "measured", "deviation"],
@@ -256,15 +317,25 @@ impl<'a> TableView<'a> {
             let label = format!("{} ({})", pivot::metric_label(metric.name), pivot::unit_label(metric.unit));
             MetricView { label, columns: headings.len(), headings }
         });
-        let metrics = metrics.collect();
+        let metrics: Vec<MetricView> = metrics.collect();
+        let wide = metrics.iter().map(|metric| metric.columns).sum::<usize>() > NARROW;
         let lines = pivot.lines.iter().map(|line| LineView {
             cell: line.cell,
+            name: names.get(line.cell).cloned().unwrap_or_default(),
             runs: line.runs,
             numbers: numbers(&pivot, line),
         });
         let lines = lines.collect();
         let title = pivot::title_text(&table.title, pivot.runs);
-        Self { id: &table.id, title, shows_runs: pivot.runs == Runs::Various, metrics, lines }
+        Self {
+            id: &table.id,
+            heading: heading(&table.id),
+            title,
+            shows_runs: pivot.runs == Runs::Various,
+            wide,
+            metrics,
+            lines,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A study's table with one line a cell and its metrics side by side, each number in its final form. The page and the
 //! terminal show the same.
 
-use crate::study::{CellRow, Deviation, MetricSummary, Table};
+use crate::study::{CellRow, Deviation, FAR, MetricSummary, Table};
 
 /// A table with its metrics side by side.
 pub struct Pivot<'a> {
@@ -133,19 +133,19 @@ pub fn deviation_text(deviation: Deviation) -> String {
     format!("{sign}{:.1} {unit}", value.abs())
 }
 
-/// `throughput: mean absolute deviation 7.1 % over 29 cells, ...`.
-pub fn summary_text(summary: &MetricSummary) -> String {
-    let limit = match summary.worst {
-        Deviation::Relative(_) => "30 %",
-        Deviation::Points(_) => "1 pp",
+/// `throughput: mean absolute deviation 7.1 % over 29 cells, ...`; `worst` names the cell that deviates most.
+pub fn summary_text(summary: &MetricSummary, worst: &str) -> String {
+    let unit = match summary.worst {
+        Deviation::Relative(_) => "%",
+        Deviation::Points(_) => "pp",
     };
     format!(
-        "{}: mean absolute deviation {} over {} published cells; {} beyond {limit}; the farthest {} ({})",
+        "{}: mean absolute deviation {} over {} published cells; {} beyond {FAR} {unit}; the farthest {} ({})",
         metric_label(&summary.metric),
         deviation_text(summary.mean).trim_start_matches('+'),
         summary.cells,
         summary.beyond,
         deviation_text(summary.worst),
-        summary.worst_cell,
+        worst,
     )
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::figures::Figure;
+use crate::figures::{Colours, Figure};
 
 /// A reproduced study.
 #[derive(Clone, Debug)]
@@ -11,8 +11,19 @@ pub struct Study {
     pub id: String,
     /// What it is called.
     pub title: String,
-    /// Where the published numbers come from.
+    /// The publication that the published numbers come from.
     pub citation: String,
+    /// Digital object identifier of that publication, if it has one.
+    pub doi: Option<String>,
+    /// What was studied, and how: a paragraph each.
+    pub introduction: Vec<String>,
+    /// The program that computed the measured numbers, and its version.
+    pub computed_by: String,
+    /// The root seed.
+    pub seed: u64,
+    /// The names of cells for people, by the names that [`CellRow::cell`] has: parts, the most important one first. Cells without an
+    /// entry keep their own name.
+    pub names: BTreeMap<String, Vec<String>>,
     /// The command that makes all of this again.
     pub command: String,
     /// Published and measured numbers.
@@ -116,11 +127,17 @@ impl Deviation {
         }
     }
 
-    /// Whether it stands out: beyond 30 %, or beyond 1 percentage point.
-    pub const fn is_far(self) -> bool {
+    /// Whether it is marked: more than [`FAR`] percent of the published value or, where the value is a percentage itself, more than
+    /// [`FAR`] percentage points.
+    pub fn is_far(self) -> bool {
+        self.percent().abs() > FAR
+    }
+
+    /// The number in percent, or in percentage points.
+    pub fn percent(self) -> f64 {
         match self {
-            Self::Relative(value) => value.abs() > FAR_RELATIVE,
-            Self::Points(value) => value.abs() > FAR_POINTS,
+            Self::Relative(value) => 100.0 * value,
+            Self::Points(value) => value,
         }
     }
 }
@@ -150,16 +167,14 @@ pub struct MetricSummary {
     pub worst: Deviation,
     /// The cell that has it.
     pub worst_cell: String,
-    /// Cells beyond 30 %, or beyond 1 percentage point.
+    /// Cells whose deviation [is marked](Deviation::is_far).
     pub beyond: usize,
 }
 
 /// Comparisons that are shown one after the other.
 const AT_A_GLANCE: usize = 4;
-/// Relative deviations beyond this stand out.
-const FAR_RELATIVE: f64 = 0.30;
-/// Deviations in percentage points beyond this stand out.
-const FAR_POINTS: f64 = 1.0;
+/// Deviations beyond this are marked: in percent of the published value, and in percentage points of values that are percentages.
+pub const FAR: f64 = 10.0;
 
 impl Claim {
     /// Its comparisons in one line, those that did not come out marked.
@@ -187,6 +202,46 @@ impl Comparison {
 }
 
 impl Study {
+    /// The parts of a cell's name for people; its own name where it has no other.
+    pub fn parts_of(&self, cell: &str) -> Vec<String> {
+        self.names.get(cell).cloned().unwrap_or_else(|| vec![cell.to_owned()])
+    }
+
+    /// A cell's name for people, as it stands in a sentence: `LL (LAN, 8 KB buffers)`.
+    pub fn name_of(&self, cell: &str) -> String {
+        match self.parts_of(cell).as_slice() {
+            [first, rest @ ..] if !rest.is_empty() => format!("{first} ({})", rest.join(", ")),
+            parts => parts.concat(),
+        }
+    }
+
+    /// A text with the names of cells in it replaced by those for people.
+    pub fn in_words(&self, text: &str) -> String {
+        let word = |word: &str| {
+            // Punctuation may follow a name.
+            let bare = word.trim_end_matches([',', ':', ';']);
+            if self.names.contains_key(bare) { self.name_of(bare) + &word[bare.len()..] } else { word.to_owned() }
+        };
+        text.split(' ').map(word).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The names of a table's cells for people: without the parts that all of them have, which its title gives.
+    pub fn names_in(&self, table: &Table) -> BTreeMap<String, String> {
+        let cells: BTreeMap<String, Vec<String>> =
+            table.rows.iter().map(|row| (row.cell.clone(), self.parts_of(&row.cell))).collect();
+        let common = |part: &String| cells.len() > 1 && cells.values().all(|parts| parts.contains(part));
+        let short = |parts: &[String]| -> String {
+            let own: Vec<&str> = parts.iter().filter(|part| !common(part)).map(String::as_str).collect();
+            own.join(", ")
+        };
+        cells.iter().map(|(cell, parts)| (cell.clone(), short(parts))).collect()
+    }
+
+    /// The colours of each figure: a series has the same one in all figures.
+    pub fn colours(&self) -> Vec<Vec<usize>> {
+        Colours::across(&self.figures.iter().map(|named| &named.figure).collect::<Vec<_>>())
+    }
+
     /// How well each metric with published numbers came out, by name of the metric.
     pub fn summaries(&self) -> Vec<MetricSummary> {
         let mut deviations: BTreeMap<&str, Vec<(&str, Deviation)>> = BTreeMap::new();

@@ -165,7 +165,7 @@ pub fn text_claims(claims: &[Claim]) -> String {
 
 /// One line a metric: how far the measured numbers are from the published ones.
 pub fn text_summaries(summaries: &[MetricSummary]) -> String {
-    summaries.iter().map(|summary| pivot::summary_text(summary) + "\n").collect()
+    summaries.iter().map(|summary| pivot::summary_text(summary, &summary.worst_cell) + "\n").collect()
 }
 
 fn without_trailing_space(text: &str) -> String {

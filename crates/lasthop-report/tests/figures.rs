@@ -100,6 +100,39 @@ fn line_chart_shows_what_was_published() {
     assert!(largest(&with) >= 3.0 && largest(&without) < 3.0);
 }
 
+/// An autocorrelation is negative where losses keep apart: all points lie between the ends of the axis, and no two numbers at it are the
+/// same.
+#[test]
+fn line_chart_shows_what_is_below_zero() {
+    let point = |x: f64, y: f64| LinePoint { x, y, ci95: None, published: None };
+    let chart = LineChart {
+        title: "How losses go together".to_owned(),
+        x_label: "packets later".to_owned(),
+        y_label: "autocorrelation".to_owned(),
+        x_scale: Scale::Log,
+        series: vec![LineSeries {
+            name: String::new(),
+            points: vec![point(1.0, 0.0021), point(2.0, -0.0007), point(4.0, -0.0012), point(8.0, 0.0004)],
+        }],
+    };
+    let drawn = svg(&Figure::Lines(chart));
+    let texts = texts(&drawn);
+    let labels: Vec<f64> = texts.iter().filter_map(|(text, ..)| text.parse().ok()).filter(|at| *at < 0.1).collect();
+    assert!(labels.iter().any(|at| *at <= -0.0012) && labels.iter().any(|at| *at >= 0.0021), "{labels:?}");
+    let mut distinct = labels.clone();
+    distinct.sort_by(f64::total_cmp);
+    distinct.dedup();
+    assert_eq!(distinct.len(), labels.len(), "{labels:?}");
+    // Marks between the lowest and the highest number.
+    let heights: Vec<f64> =
+        texts.iter().filter(|(text, ..)| text.parse().is_ok_and(|at: f64| at < 0.1)).map(|it| it.2).collect();
+    let (top, bottom) = (heights.iter().copied().fold(f64::MAX, f64::min), heights.iter().copied().fold(0.0, f64::max));
+    let document = roxmltree::Document::parse(&drawn).expect("well formed");
+    let centres = document.descendants().filter_map(|node| node.attribute("cy")?.parse::<f64>().ok());
+    let centres: Vec<f64> = centres.collect();
+    assert!(centres.len() >= 4 && centres.iter().all(|y| (top - 8.0..=bottom + 8.0).contains(y)), "{centres:?}");
+}
+
 #[test]
 fn names_are_escaped() {
     let point = LinePoint { x: 1.0, y: 1.0, ci95: None, published: None };

@@ -11,8 +11,8 @@ import { fileURLToPath } from 'node:url';
 process.env.LASTHOP ??= fileURLToPath(new URL('../../../target/release/lasthop', import.meta.url));
 const { browser, open, serve } = await import('./tests/page.js');
 
-/** What is shown: the default scenario, and the transfer's packets under the snoop protocol. */
-const LINK = '#scheme=LL-TCP-AWARE';
+/** What is shown: the page as it opens, and the transfer's packets under snoop. */
+const LINK = '#scheme=SNOOP';
 /** Down to the plots: what stands below needs no picture. */
 const HEIGHT = 1680;
 

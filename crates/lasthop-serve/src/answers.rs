@@ -3,9 +3,11 @@
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::scheme::{Family, SCHEMES, Scheme};
+use lasthop_proto::tcp::config::Clock;
 use lasthop_report::diagram::{Diagram, busiest_flow};
 use lasthop_report::figures::{Figure, SequencePlot, WindowPlot, transfer_series};
-use lasthop_sim::network::Network;
+use lasthop_scenario::units::TimeSpan;
+use lasthop_sim::network::{App, FlowSpec, Network};
 use lasthop_sim::trace::Trace;
 use lasthop_sim::{Recording, run_while};
 use lasthop_study::measures::{summaries_json, throughput};
@@ -108,6 +110,8 @@ pub struct Shown {
     pub scheme: &'static str,
     /// The run, counted from 0.
     pub run: u32,
+    /// The timers of the sender, which tell endpoints of 1997 from modern ones; `None` where the flow has no TCP sender.
+    pub timers: Option<String>,
     /// Whether the record ends before the run.
     pub cut: bool,
     /// How many flows the run has; the one that is shown is the diagram's.
@@ -142,7 +146,22 @@ pub fn trace(plan: &Plan, stop: &dyn Fn() -> bool) -> Result<Option<Shown>, Refu
         series: series.windows,
     });
     let diagram = Diagram::of(&network, &trace, flow);
-    Ok(Some(Shown { scheme: name, run: plan.run, cut, flows: network.flows.len(), sequence, window, diagram }))
+    let timers = network.flows.get(flow.0 as usize).and_then(timers);
+    Ok(Some(Shown { scheme: name, run: plan.run, timers, cut, flows: network.flows.len(), sequence, window, diagram }))
+}
+
+/// The timers of a flow's sender: `4.4BSD's timers (ticks of 500 ms), timeout of at least 1 s`.
+fn timers(flow: &FlowSpec) -> Option<String> {
+    if !matches!(flow.app, App::Transfer { .. } | App::Web) {
+        return None;
+    }
+    let tcp = &flow.tcp[0];
+    let clock = match tcp.clock {
+        Clock::Ticks { slow, .. } => format!("4.4BSD's timers (ticks of {})", TimeSpan(slow)),
+        Clock::Jiffies { .. } => "Linux's timers".to_owned(),
+        Clock::Fine => "timers without ticks".to_owned(),
+    };
+    Some(format!("{clock}, timeout of at least {}", TimeSpan(tcp.rto_min)))
 }
 
 /// A run, the flow of it that is shown, and whether the record ends before the run. Where the flows are so many that a record of

@@ -5,8 +5,10 @@ use serde_json::to_value;
 use super::*;
 use crate::Catalogue;
 
+/// A plan on a testbed of the 1997 study, unless the query names another scenario.
 fn plan(query: &str) -> Plan {
-    Plan::read(&Catalogue::new(&[]).unwrap(), query).unwrap()
+    let query = if query.contains("scenario=") { query.to_owned() } else { format!("scenario=wavelan-lan&{query}") };
+    Plan::read(&Catalogue::new(&[]).unwrap(), &query).unwrap()
 }
 
 #[test]
@@ -132,6 +134,22 @@ fn a_run_of_the_tcp_aware_hop_shows_what_it_does() {
     for packet in packets {
         assert!(packet[1].as_u64() >= packet[0].as_u64() && packet[2] != packet[3], "{packet}");
     }
+}
+
+/// One path under both: the preset of 1997 holds for the schemes of the study, not for those between modern endpoints. The page says
+/// whose timers a run has.
+#[test]
+fn a_run_says_whose_timers_the_sender_has() {
+    let timers = |query: &str| trace(&plan(&format!("{query}&size=100+KiB")), &|| false).unwrap().unwrap().timers;
+    let farm = "scenario=farm-radio&set=tcp.preset%3D%22bsd-lite%22&scheme=";
+    let old = Some("4.4BSD's timers (ticks of 500 ms), timeout of at least 1 s".to_owned());
+    assert_eq!(timers(&format!("{farm}E2E")), old);
+    for scheme in ["E2E-CUBIC", "SNOOP"] {
+        assert_eq!(timers(&format!("{farm}{scheme}")).as_deref(), Some("Linux's timers, timeout of at least 200 ms"));
+    }
+    // The value that was fitted to the study is told as any other.
+    let fitted = trace(&plan("scheme=E2E&size=100+KiB"), &|| false).unwrap().unwrap().timers.unwrap();
+    assert!(fitted.ends_with("at least 3 s"), "{fitted}");
 }
 
 #[test]

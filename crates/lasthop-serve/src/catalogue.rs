@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use lasthop_proto::scheme::{Family, SCHEMES, Scheme};
+use lasthop_proto::scheme::{BaseStation, Congestion, Ends, Family, SCHEMES, Scheme};
 use lasthop_scenario::{Scenario, builtin_names};
 use lasthop_study::about::about;
 use serde_json::{Value, json};
 
-/// The scenario that the page shows first.
-const FIRST: &str = "wavelan-lan";
+/// The scenario that the page shows first: modern endpoints, on a link where a gateway decides.
+const FIRST: &str = "farm-radio";
 
 /// The schemes whose packets are shown first where one is among those chosen: they show what a base station can do.
 const SHOWN_FIRST: [&str; 2] = ["LL-TCP-AWARE", "SNOOP"];
@@ -56,14 +56,42 @@ impl Catalogue {
         let scenarios = self.entries.iter().map(|(name, scenario)| {
             json!({ "name": name, "title": scenario.title(), "description": scenario.description() })
         });
-        let schemes = SCHEMES
-            .iter()
-            .map(|scheme| json!({ "name": scheme.name, "family": scheme.family.name(), "summary": scheme.summary, "about": about(scheme) }));
+        let schemes = SCHEMES.iter().map(|scheme| {
+            json!({
+                "name": scheme.name, "family": scheme.family.name(), "summary": scheme.summary, "about": about(scheme),
+                "place": place(scheme), "brief": brief(scheme),
+            })
+        });
         json!({
             "version": env!("CARGO_PKG_VERSION"),
             "scenarios": scenarios.collect::<Vec<_>>(),
             "schemes": schemes.collect::<Vec<_>>(),
         })
+    }
+}
+
+/// Where a scheme between modern endpoints acts: `plain` (Linux without a cure), `sender`, `gateway` or `both-ends`; `None` for the schemes
+/// of the studies, whose endpoints are not modern ones.
+fn place(scheme: &Scheme) -> Option<&'static str> {
+    match (scheme.base_station, scheme.ends) {
+        (BaseStation::TwoEnded(_), _) => Some("both-ends"),
+        (BaseStation::GatewaySnoop | BaseStation::GatewaySplit { .. }, _) => Some("gateway"),
+        (BaseStation::Forward, Ends::Today(Some(Congestion::Cubic))) => Some("plain"),
+        (BaseStation::Forward, Ends::Today(_)) => Some("sender"),
+        _ => None,
+    }
+}
+
+/// A scheme between modern endpoints in a few words, as they stand below its name in the chart.
+fn brief(scheme: &Scheme) -> Option<&'static str> {
+    match (scheme.base_station, scheme.ends) {
+        (BaseStation::TwoEnded(_), _) => Some("a device at each end"),
+        (BaseStation::GatewaySnoop, _) => Some("gateway repairs losses"),
+        (BaseStation::GatewaySplit { .. }, _) => Some("gateway splits connection"),
+        (BaseStation::Forward, Ends::Today(Some(Congestion::Cubic))) => Some("Linux as it comes"),
+        (BaseStation::Forward, Ends::Today(Some(Congestion::Bbr))) => Some("server set to BBR"),
+        (BaseStation::Forward, Ends::Today(Some(Congestion::Bbr3))) => Some("server set to BBRv3"),
+        _ => None,
     }
 }
 

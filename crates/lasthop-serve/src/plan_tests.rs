@@ -7,14 +7,45 @@ fn plan(query: &str) -> Result<Plan, Refusal> {
     Plan::read(&Catalogue::new(&[]).unwrap(), query)
 }
 
+/// The same on a testbed of the 1997 study, unless the query names another scenario.
+fn of_1997(query: &str) -> Result<Plan, Refusal> {
+    plan(&if query.contains("scenario=") { query.to_owned() } else { format!("scenario=wavelan-lan&{query}") })
+}
+
 #[test]
 fn nothing_said_is_the_first_scenario_with_its_own_values() {
     let plan = plan("").unwrap();
-    assert_eq!(plan.name, "wavelan-lan");
-    assert_eq!(plan.schemes.len(), 12);
-    assert_eq!(plan.shown.name, "LL-TCP-AWARE");
-    let own = Scenario::builtin("wavelan-lan").unwrap();
-    assert_eq!(plan.scenario, own.with_overrides(&[("scheme", "LL-TCP-AWARE")]).unwrap());
+    // Modern endpoints: not the schemes of a study.
+    assert_eq!(plan.name, "farm-radio");
+    let schemes: Vec<_> = plan.schemes.iter().map(|scheme| scheme.name).collect();
+    assert_eq!(schemes, ["E2E-CUBIC", "E2E-BBR", "E2E-BBR3", "SNOOP", "SPLIT-BBR"]);
+    assert_eq!(plan.shown.name, "SNOOP");
+    let own = Scenario::builtin("farm-radio").unwrap();
+    assert_eq!(plan.scenario, own.with_overrides(&[("scheme", "SNOOP")]).unwrap());
+    // A study has its own schemes.
+    assert_eq!(self::plan("scenario=wavelan-lan").unwrap().schemes.len(), 12);
+}
+
+/// What the page says of its first scenario needs a plain scheme and a gateway; schemes of the studies are neither.
+#[test]
+fn the_catalogue_tells_plain_schemes_from_gateways() {
+    let catalogue = Catalogue::new(&[]).unwrap().to_json();
+    let place = |name: &str| {
+        let schemes = catalogue["schemes"].as_array().unwrap();
+        schemes.iter().find(|scheme| scheme["name"] == name).unwrap()["place"].as_str().map(str::to_owned)
+    };
+    for (name, expected) in [
+        ("E2E-CUBIC", Some("plain")),
+        ("E2E-BBR", Some("sender")),
+        ("SNOOP", Some("gateway")),
+        ("SPLIT-BBR", Some("gateway")),
+        ("LINK-HYBRID", Some("both-ends")),
+        ("E2E", None),
+        ("LL-TCP-AWARE", None),
+        ("SPLIT", None),
+    ] {
+        assert_eq!(place(name).as_deref(), expected, "{name}");
+    }
 }
 
 #[test]
@@ -24,7 +55,7 @@ fn the_file_is_the_scenario_of_the_page() {
         "scenario=satellite&loss=1+%25&schemes=E2E,SPLIT",
         "scenario=multilayer-web-lan&limit=50+s&runs=2",
     ] {
-        let plan = plan(query).unwrap();
+        let plan = of_1997(query).unwrap();
         let file = Scenario::parse("downloaded.toml", &plan.scenario_file()).unwrap();
         assert_eq!(file, plan.scenario, "{query}");
     }
@@ -32,7 +63,7 @@ fn the_file_is_the_scenario_of_the_page() {
 
 #[test]
 fn the_file_runs_to_the_same_numbers() {
-    let plan = plan("size=200+KiB&loss=4+%25&burst=2&runs=3&schemes=E2E,LL-TCP-AWARE").unwrap();
+    let plan = of_1997("size=200+KiB&loss=4+%25&burst=2&runs=3&schemes=E2E,LL-TCP-AWARE").unwrap();
     let file = Scenario::parse("downloaded.toml", &plan.scenario_file()).unwrap();
     let mut last = Vec::new();
     crate::answers::compare(&plan, crate::answers::Extent::All, 2, &|| false, |line| {
@@ -70,7 +101,7 @@ fn what_is_wrong_is_named_with_its_control() {
         ("scenario=many-flows&count=90000", "count", "at most"),
         ("colour=red", "colour", "no such control"),
     ] {
-        let refusal = plan(query).expect_err(query);
+        let refusal = of_1997(query).expect_err(query);
         assert_eq!(refusal.control.as_deref(), Some(control), "{query}: {refusal}");
         assert!(refusal.message.contains(words), "{query}: {refusal}");
         assert!(!refusal.message.contains('\n'), "{query}: {refusal}");
@@ -94,7 +125,7 @@ fn nobody_makes_the_page_read_files() {
             format!("set=links.wireless.errors={{model=\"replay\"}}&set=links.wireless.errors.file={}", file.display()),
             format!("set=links.wireless.errors={table}&loss=3 %25"),
         ] {
-            let refusal = plan(&query).expect_err(&query);
+            let refusal = of_1997(&query).expect_err(&query);
             assert!(refusal.message.contains("no other file is opened here"), "{query}: {refusal}");
             assert_eq!(refusal.control.as_deref(), Some("set"));
         }
@@ -106,11 +137,11 @@ fn nobody_makes_the_page_read_files() {
         "set=links.wireless.errors=%0A{}",
         "set=links.wireless.errors.file=/etc/hostname",
     ] {
-        let refusal = plan(query).expect_err(query);
+        let refusal = of_1997(query).expect_err(query);
         assert!(!refusal.message.contains('\n'), "{query}: {refusal}");
     }
     // What opens no file can be set.
-    plan("set=links.wireless.errors={model=\"uniform\",frame_loss=0.1}").unwrap();
+    of_1997("set=links.wireless.errors={model=\"uniform\",frame_loss=0.1}").unwrap();
 }
 
 #[test]
@@ -131,7 +162,7 @@ fn a_file_given_at_the_start_replays_its_trace_from_memory() {
 fn nothing_that_is_long_or_strange_panics() {
     assert!(plan(&"x".repeat(LONGEST_QUERY + 1)).is_err());
     let many = "set=tcp.mss=512&".repeat(MOST_SET + 1);
-    assert!(plan(&many).is_err());
+    assert!(of_1997(&many).is_err());
     // Byte soup, the same each time.
     let mut state = 1_u64;
     let catalogue = Catalogue::new(&[]).unwrap();

@@ -185,7 +185,7 @@ fn a_comparison_comes_line_by_line() {
 #[test]
 fn what_is_wrong_comes_as_one_line_with_its_key() {
     for path in ["/api/first", "/api/compare", "/api/trace", "/api/scenario"] {
-        let (status, _, text) = get_answer(&format!("{path}?delay.wired=soon"));
+        let (status, _, text) = get_answer(&format!("{path}?scenario=wavelan-lan&delay.wired=soon"));
         assert_eq!(status, StatusCode::BAD_REQUEST, "{path}");
         let error: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(error["error"]["key"], "links.wired.delay", "{path}");
@@ -195,7 +195,7 @@ fn what_is_wrong_comes_as_one_line_with_its_key() {
 
 #[test]
 fn the_scenario_comes_as_a_file() {
-    let (status, headers, text) = get_answer("/api/scenario?loss=3+%25");
+    let (status, headers, text) = get_answer("/api/scenario?scenario=wavelan-lan&loss=3+%25");
     assert_eq!(status, StatusCode::OK);
     assert_eq!(headers[header::CONTENT_DISPOSITION], "attachment; filename=\"wavelan-lan.toml\"");
     assert!(lasthop_scenario::Scenario::parse("file", &text).is_ok());

@@ -27,7 +27,7 @@ const controls = new Controls($('controls'), (id, text) => {
   forgetMoment();
   changed();
 });
-const results = new Results({ bars: $('bars'), table: $('measures'), remarks: $('remarks'), columns: $('columns') },
+const results = new Results({ bars: $('bars'), table: $('measures'), remarks: $('remarks'), columns: $('columns'), finding: $('finding') },
   (scheme) => { state.scheme = scheme; forgetMoment(); changed('push'); }, showProgress);
 const player = new Player($('diagram'), (at, span) => { state.at = at; state.span = span; delete state.find; keep(); });
 const tour = new Tour($('tour'), $('tour-start'), () => fragment({ ...state, tour: undefined }));
@@ -147,8 +147,10 @@ async function askRun(words, beside, signal) {
     [name, `${name}-beside`].forEach((id, index) => {
       $(id).hidden = !shown[index];
       if (!shown[index]) return;
-      if (plots[id]) plots[id].update(shown[index][name], extent);
-      else plots[id] = drawFigure($(id), shown[index][name], { onTime: (seconds) => player.go(seconds * 1e6), extent, together });
+      // A scheme has the colour of its bar.
+      const colours = [results.colourOf(shown[index].scheme)];
+      if (plots[id]) plots[id].update(shown[index][name], extent, colours);
+      else plots[id] = drawFigure($(id), shown[index][name], { onTime: (seconds) => player.go(seconds * 1e6), extent, together, colours });
     });
   }
   player.show(shown, state.at, state.span, state.find);
@@ -157,6 +159,8 @@ async function askRun(words, beside, signal) {
   if (shown[0].flows > 1) told.push(`One of ${shown[0].flows} flows is shown: ${shown[0].diagram.flow}.`);
   const cut = shown.filter((run) => run.cut).map((run) => `${(run.diagram.end / 1e6).toFixed(2)} s`);
   if (cut.length) told.push(`A long run: its first ${[...new Set(cut)].join(' and ')} are shown.`);
+  // What tells endpoints of 1997 from modern ones.
+  told.push(...shown.filter((run) => run.timers).map((run) => `${run.scheme}: ${run.timers}.`));
   $('trace-status').textContent = told.join(' ');
   $('shown').dataset.drawn = words;
   $('shown').classList.remove('old');
@@ -178,6 +182,8 @@ function extentOf(figures) {
 function showState(now) {
   known = now;
   $('scenario').value = now.scenario;
+  // The title of the scenario that is chosen stands below: beside its name it would be cut.
+  for (const option of $('scenario').options) option.label = option.selected ? option.value : option.text;
   $('title').textContent = now.title;
   $('description').textContent = now.description ?? '';
   controls.show(now.controls);

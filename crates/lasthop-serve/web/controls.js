@@ -47,7 +47,7 @@ export class Controls {
     row.className = 'control';
     row.dataset.id = id;
     const label = Object.assign(document.createElement('label'), { htmlFor: `text-${name}` });
-    const text = Object.assign(document.createElement('input'), { type: 'text', id: `text-${name}`, spellcheck: false, maxLength: 60, placeholder: 'set elsewhere' });
+    const text = Object.assign(document.createElement('input'), { type: 'text', id: `text-${name}`, spellcheck: false, maxLength: 60, placeholder: 'set below' });
     text.setAttribute('aria-describedby', `hint-${name} error-${name}`);
     const range = Object.assign(document.createElement('input'), { type: 'range', id: `range-${name}`, min: '0', step: '1' });
     const clear = Object.assign(document.createElement('button'), { type: 'button', className: 'clear', textContent: '↺', title: 'As in the scenario' });

@@ -23,8 +23,14 @@ const COLUMNS = [
   ['marks', 'marks', 'Packets that a queue marked instead of dropping them, so that the sender slows down without a loss (ECN).', false],
   ['incomplete', 'unfinished', 'Transfers, in all runs together, that were not complete when the run was cut at the scenario\'s limit.', false],
 ];
-/** The families' colours, in the order of the charts' colours. */
-const FAMILIES = { 'end-to-end': 0, 'link-layer': 2, 'split-connection': 1, 'multiple-layers': 3, today: 4 };
+/** The groups' colours, in the order of the charts' colours: families of the studies; of schemes between modern endpoints, where the cure acts. */
+const GROUPS = {
+  'end-to-end': 0, 'link-layer': 2, 'split-connection': 1, 'multiple-layers': 3,
+  'modern endpoints': 0, 'modern endpoints, gateway': 2, 'modern endpoints, a device at each end of the link': 1,
+};
+const PLACES = { plain: 'modern endpoints', sender: 'modern endpoints', gateway: 'modern endpoints, gateway', 'both-ends': 'modern endpoints, a device at each end of the link' };
+/** What a gateway, or a pair of devices, does: as the finding says it. */
+const CURES = { SNOOP: 'a gateway that repairs losses', 'SPLIT-BBR': 'a gateway that splits the connection' };
 /** So long old numbers stay before those that have come are shown without the others. */
 const PATIENCE_MS = 900;
 
@@ -36,7 +42,7 @@ const make = (tag, properties = {}, ...children) => {
 
 export class Results {
   /**
-   * @param {{bars: HTMLElement, table: HTMLTableElement, remarks: HTMLElement, columns: HTMLElement}} parts
+   * @param {{bars: HTMLElement, table: HTMLTableElement, remarks: HTMLElement, columns: HTMLElement, finding: HTMLElement}} parts
    * @param {(scheme: string) => void} choose @param {() => void} drawn called whenever what is shown has changed
    */
   constructor(parts, choose, drawn) {
@@ -59,7 +65,8 @@ export class Results {
     this.rounds = new Map();
     /** @type {{scheme: string, throughput: number}|null} */
     this.without = null;
-    this.families = new Map();
+    /** The group of each scheme, by which bars are coloured, and its few words. @type {Map<string, {group: string, place: string|null, brief: string|null}>} */
+    this.known = new Map();
     this.state = { flows: 1, limit: '' };
     this.shown = [];
     /** Rows stay, so that the keyboard's focus does. @type {Map<string, HTMLTableRowElement>} */
@@ -73,8 +80,30 @@ export class Results {
     parts.columns.append(...terms.flatMap(([term, words]) => [make('dt', { textContent: term }), make('dd', { textContent: words })]));
   }
 
-  /** The schemes' families, for the colours. @param {{name: string, family: string}[]} schemes */
-  know(schemes) { this.families = new Map(schemes.map(({ name, family }) => [name, family])); }
+  /** What the catalogue says of the schemes. @param {{name: string, family: string, place: string|null, brief: string|null}[]} schemes */
+  know(schemes) {
+    this.known = new Map(schemes.map(({ name, family, place, brief }) => [name, { group: PLACES[place] ?? family, place, brief }]));
+  }
+
+  /** The colour of a scheme, in the bars and in the plots of its packets. @param {string} name */
+  colourOf(name) { return GROUPS[this.known.get(name)?.group] ?? 0; }
+
+  /** The finding: what Linux as it comes gets, and what the best gateway makes of it. Only where both are compared. @returns {string} */
+  finding() {
+    const mbps = (name) => this.shownNow.get(name)?.measures.throughput;
+    const there = this.schemes.filter((name) => mbps(name) && !this.remark(name));
+    const plain = there.find((name) => this.known.get(name)?.place === 'plain');
+    const cures = there.filter((name) => ['gateway', 'both-ends'].includes(this.known.get(name)?.place));
+    if (!plain || !cures.length || !this.complete) return '';
+    const best = cures.reduce((one, other) => (mbps(other).mean > mbps(one).mean ? other : one));
+    const text = ({ mean }) => `${mean >= 1 ? mean.toFixed(1) : mean.toPrecision(2)} Mbps`;
+    const cure = CURES[best] ?? 'a device at each end of the link';
+    const [without, gained] = [mbps(plain), mbps(best)];
+    const words = `${this.state.title}: Linux as it comes ${text(without)}, with ${cure} ${text(gained)}`;
+    const apart = Math.abs(gained.mean - without.mean) > (gained.ci95 ?? 0) + (without.ci95 ?? 0);
+    if (!apart) return `${words}: no clear difference.`;
+    return gained.mean < without.mean ? `${words}: it harms here.` : `${words}.`;
+  }
 
   /** Something was asked: what is there is old until answers come. */
   expect() {
@@ -85,7 +114,7 @@ export class Results {
     clearTimeout(this.timer);
   }
 
-  /** A new comparison begins. @param {{schemes: string[], remarks: Remark[], flows: number, limit: string}} state */
+  /** A new comparison begins. @param {{title: string, schemes: string[], remarks: Remark[], flows: number, limit: string}} state */
   begin(state) {
     this.expect();
     this.next = state;
@@ -156,11 +185,15 @@ export class Results {
     };
     const figure = {
       kind: 'bars', title: 'Throughput', value_label: 'throughput (Mbps)', groups: this.schemes, series: [{ name: '', bars: this.schemes.map(bar) }],
-      colours: this.schemes.map((name) => FAMILIES[this.families.get(name)] ?? 0),
+      colours: this.schemes.map((name) => this.colourOf(name)),
+      notes: this.schemes.map((name) => this.known.get(name)?.brief ?? ''),
       pale: this.schemes.map((name) => Boolean(this.remark(name)?.same_as)),
-      families: [...new Set(this.schemes.map((name) => this.families.get(name)))].filter(Boolean).map((name) => ({ name: name.replaceAll('-', ' '), colour: FAMILIES[name] })),
+      families: [...new Set(this.schemes.map((name) => this.known.get(name)?.group))].filter(Boolean).map((name) => ({ name: name.replaceAll('-', ' '), colour: GROUPS[name] ?? 0 })),
       limit: this.without && this.without.throughput > 0 ? { value: this.without.throughput, name: `nothing lost (${this.without.scheme}): ${this.without.throughput.toFixed(3)} Mbps` } : null,
     };
+    const finding = this.finding();
+    this.parts.finding.textContent = finding;
+    this.parts.finding.hidden = !finding;
     if (this.chart) this.chart.update(figure);
     else this.chart = drawFigure(this.parts.bars, figure, { title: false, numbers: false, label: 'Throughput of each scheme in Mbps, with 95 % intervals' });
     for (const [name, row] of this.rows) if (!this.schemes.includes(name)) row.remove();

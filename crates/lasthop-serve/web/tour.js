@@ -1,8 +1,10 @@
 // The tour: five states of the page, from one loss to the cure, each a link that can be sent on.
 
-/** Exactly these data segments are lost the first time they cross the wireless link: the same in every run. */
-const drops = (...segments) => `links.wireless.errors={model="list", drop=[${segments.map((data) => `{data=${data}}`).join(', ')}]}`;
-const link = (words) => new URLSearchParams({ scenario: 'wavelan-wan', ...words }).toString();
+/** Exactly these data segments are lost the first time they cross the radio: the same in every run. */
+const drops = (...segments) => `links.radio.errors={model="list", drop=[${segments.map((data) => `{data=${data}}`).join(', ')}]}`;
+/** Endpoints of 1997 for the schemes of the 1997 study; schemes between modern endpoints keep Linux's. The timers are 4.4BSD's own, not the study's fitted ones. */
+const OF_1997 = 'tcp.preset="bsd-lite"';
+const link = ({ set = [], ...words }) => new URLSearchParams([['scenario', 'farm-radio'], ...Object.entries(words), ...set.map((line) => ['set', line])]).toString();
 const small = { size: '400 KiB', runs: '1' };
 
 /** @typedef {{title: string, words: string, link: string, look: string}} Step */
@@ -11,37 +13,39 @@ const small = { size: '400 KiB', runs: '1' };
 const STEPS = [
   {
     title: 'One frame is lost',
-    words: 'A server sends over the Internet to a base station, and that by radio to a mobile host. The radio loses one frame; nothing else goes wrong. What comes '
-      + 'behind it arrives and makes the receiver say again and again what it still waits for: duplicate acknowledgments.',
-    link: link({ ...small, set: drops(60), schemes: 'E2E', scheme: 'E2E', find: 'loss' }),
+    words: 'A server sends over the Internet to a mast (the base station), and that by radio to a farm. Both ends are Linux 6.18. The radio loses one frame; nothing '
+      + 'else goes wrong. What comes behind it arrives, and the receiver reports in each acknowledgment what it has and what is missing: duplicate acknowledgments.',
+    link: link({ ...small, set: [drops(40)], schemes: 'E2E-CUBIC', scheme: 'E2E-CUBIC', find: 'loss', span: '60000' }),
     look: 'stage',
   },
   {
     title: 'TCP takes it for congestion',
-    words: 'After three duplicates the sender sends the segment again (fast retransmit): a whole round trip after the loss. And it halves its congestion window, '
+    words: 'A round trip after the loss the sender learns which segment is missing, retransmits it, and reduces its congestion window by 30 % (CUBIC; Reno halves it), '
       + 'as if the network were overloaded: look at the step down. The loss was noise, but TCP cannot know.',
-    link: link({ ...small, set: drops(60), schemes: 'E2E', scheme: 'E2E', find: 'source' }),
+    link: link({ ...small, set: [drops(40)], schemes: 'E2E-CUBIC', scheme: 'E2E-CUBIC', find: 'source' }),
     look: 'window',
   },
   {
-    title: 'Three losses in a window: it waits',
-    words: 'Lose three frames close to each other, and Reno runs out of duplicates. Nothing moves until its timer runs out, then the window starts from one '
-      + 'segment: the flat line in the plot is a link that nobody uses.',
-    link: link({ ...small, set: drops(60, 62, 64), schemes: 'E2E', scheme: 'E2E', find: 'timeout' }),
+    title: 'Three losses: 1997 and today',
+    words: 'The same three losses. E2E is TCP of 1997 (Reno on 4.4BSD, whose timeout is at least 1 s): it runs out of duplicates, nothing moves until the timer runs '
+      + 'out, and the window starts from one segment. E2E-CUBIC is Linux 6.18: selective acknowledgments name all three holes, so it never waits. It slows down all the same.',
+    link: link({ ...small, set: [drops(40, 42, 44), OF_1997], schemes: 'E2E,E2E-CUBIC', scheme: 'E2E', beside: 'E2E-CUBIC', find: 'timeout' }),
     look: 'sequence',
   },
   {
-    title: 'The base station repairs',
-    words: 'The same three losses, under two schemes. With LL-TCP-AWARE the base station has copies, sends the lost frames again over the radio alone, '
-      + 'and keeps the duplicate acknowledgments back. The sender never notices, and its window stays open.',
-    link: link({ ...small, set: drops(60, 62, 64), schemes: 'E2E,LL-TCP-AWARE', scheme: 'E2E', beside: 'LL-TCP-AWARE', find: 'local' }),
-    look: 'sequence',
+    title: 'The gateway repairs',
+    words: 'The same three losses between Linux 6.18. Left, the server retransmits, a round trip after the losses. Right, a gateway on the mast (SNOOP) has copies and '
+      + 'retransmits the lost frames at once, over the radio alone. It holds duplicate acknowledgments back, or passes them without what they report (SACK blocks): the '
+      + 'server never notices, and in the plots above its window stays open.',
+    link: link({ ...small, set: [drops(40, 42, 44)], schemes: 'E2E-CUBIC,SNOOP', scheme: 'E2E-CUBIC', beside: 'SNOOP', find: 'source', span: '120000' }),
+    look: 'stage',
   },
   {
     title: 'The cure, measured',
-    words: 'Now errors at random, as in the published measurements, and all twelve schemes. The dashed line is what the path carries without loss. '
-      + 'Move “Frames lost”: which schemes stay near the line? And which when losses come in bursts?',
-    link: link({ size: '1 MiB', runs: '10' }),
+    words: 'Now 1 % of all frames is lost at random. The dashed line is what the path carries without loss. Move “Frames lost”: which schemes stay near the line? '
+      + 'And which when losses come in bursts? The twelve schemes of 1997 are in the scenarios wavelan-lan and wavelan-wan, whose timeouts of at least 3 s and 5 s '
+      + 'are fitted to published throughputs.',
+    link: link({ size: '4 MiB', runs: '10', schemes: 'E2E-CUBIC,E2E-BBR,SNOOP,SPLIT-BBR' }),
     look: 'page',
   },
 ];

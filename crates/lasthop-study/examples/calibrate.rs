@@ -104,7 +104,7 @@ fn print_claims(study: &Study) {
 fn print_goodputs(study: &Study) {
     let goodputs = study.tables.iter().flat_map(|table| &table.rows).filter(|row| row.metric.ends_with("_goodput"));
     for row in goodputs {
-        if let Some(deviation) = row.deviation().filter(|deviation| deviation.is_far()) {
+        if let Some(deviation) = row.deviation().filter(|deviation| deviation.percent().abs() > 1.0) {
             println!("{} {} {:.2} %: {:+.2} points", row.cell, row.metric, row.measured, deviation.value());
         }
     }

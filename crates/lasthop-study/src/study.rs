@@ -89,6 +89,9 @@ pub struct Options {
     pub jobs: usize,
 }
 
+/// The program and its version, as pages name it.
+const COMPUTED_BY: &str = concat!("lasthop ", env!("CARGO_PKG_VERSION"));
+
 /// A published study: what has to be run for it, and what that is compared with.
 pub trait Study: Sync {
     /// The name that selects it.
@@ -97,8 +100,23 @@ pub trait Study: Sync {
     /// What it is called.
     fn title(&self) -> &'static str;
 
-    /// Where its published numbers come from.
+    /// The publication that its published numbers come from.
     fn citation(&self) -> &'static str;
+
+    /// Digital object identifier of that publication, if it has one that is known.
+    fn doi(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// What was studied, and how: a paragraph each.
+    fn introduction(&self) -> &'static [&'static str];
+
+    /// The names of the cells of `selection` for people, by their own: parts, the most important one first.
+    ///
+    /// # Errors
+    ///
+    /// When the study has no such table or figure.
+    fn names(&self, selection: &Selection) -> Result<BTreeMap<String, Vec<String>>, StudyError>;
 
     /// What has to be run for `selection`.
     ///
@@ -126,6 +144,11 @@ pub trait Study: Sync {
             id: self.name().to_owned(),
             title: format!("{}{part}", self.title()),
             citation: self.citation().to_owned(),
+            doi: self.doi().map(str::to_owned),
+            introduction: self.introduction().iter().map(|&paragraph| paragraph.to_owned()).collect(),
+            computed_by: COMPUTED_BY.to_owned(),
+            seed: options.seed,
+            names: self.names(&options.selection)?,
             command: format!(
                 "lasthop reproduce {}{flags} --runs {} --seed {}",
                 self.name(),

@@ -5,8 +5,9 @@
  * @typedef {{value: number, ci95: number|null, published: number|null}} Bar
  * @typedef {[number, number]} Point seconds, value
  * @typedef {{kind: 'bars', title: string, value_label: string, groups: string[], series: {name: string, bars: (Bar|null)[]}[],
- *   colours?: number[], pale?: boolean[], families?: {name: string, colour: number}[], limit?: {name: string, value: number}|null}} Bars
- *   of a single series each group may have its colour, or be pale; `limit` is a line across all
+ *   colours?: number[], pale?: boolean[], families?: {name: string, colour: number}[], notes?: string[],
+ *   limit?: {name: string, value: number}|null}} Bars
+ *   of a single series each group may have its colour, be pale, or have a note below its name; `limit` is a line across all
  * @typedef {{kind: 'sequence', title: string, y_label: string, series: {name: string, sent: Point[], retransmitted: Point[]}[]}} Sequence
  * @typedef {{kind: 'window', title: string, y_label: string, series: {name: string, points: Point[]}[]}} Windows
  * @typedef {{kind: 'lines', title: string, x_label: string, y_label: string, x_scale: 'linear'|'log',
@@ -16,7 +17,8 @@
  * @typedef {{name: string, mark: Mark, colour: number, dash?: number[], xs: number[], ys: (number|null)[], cis?: (number|null)[],
  *   published?: (number|null)[]}} Trace
  * @typedef {{label?: string, height?: number, title?: boolean, numbers?: boolean, onTime?: (seconds: number) => void,
- *   extent?: Extent, together?: {chart: uPlot|null}[]}} Options `together` lists what is zoomed together over time
+ *   extent?: Extent, together?: {chart: uPlot|null}[], colours?: number[]}} Options `together` lists what is zoomed together over time;
+ *   `colours` are those of the series, by their place among the six, where they are dots or lines
  * @typedef {{x: number, y: number}} Extent how far the axes reach at least
  */
 
@@ -36,7 +38,7 @@ const css = (element, name) => getComputedStyle(element).getPropertyValue(name).
 /**
  * Draws a figure into `element`, in place of what is there, and again when the width or the colour scheme changes.
  * @param {HTMLElement} element @param {Figure} figure @param {Options} [options]
- * @returns {{update: (figure: Figure, extent?: Extent) => void}}
+ * @returns {{update: (figure: Figure, extent?: Extent, colours?: number[]) => void}}
  */
 export function drawFigure(element, figure, options = {}) {
   element.classList.add('chart');
@@ -57,20 +59,22 @@ export function drawFigure(element, figure, options = {}) {
   let { extent } = options;
   let shown = figure;
   const fill = () => { if (numbers.open) scroll.replaceChildren(tableOf(shown)); };
+  let { colours } = options;
   const redraw = () => {
     const width = Math.floor(plot.clientWidth);
     if (width < 40) return;
     handle.chart?.destroy();
-    handle.chart = uplot(plot, shown, width, { ...options, extent });
+    handle.chart = uplot(plot, shown, width, { ...options, extent, colours });
   };
-  const update = (next, reach) => {
+  const update = (next, reach, hues = colours) => {
     shown = next;
     extent = reach;
+    colours = hues;
     title.textContent = next.title;
     scroll.setAttribute('role', 'region');
     scroll.setAttribute('aria-label', `Numbers of: ${options.label ?? next.title}`);
     plot.setAttribute('aria-label', `${options.label ?? next.title}. ${inWords(next)}`);
-    legend.replaceChildren(...legendOf(element, next));
+    legend.replaceChildren(...legendOf(element, next, colours));
     legend.hidden = !legend.children.length;
     redraw();
     fill();
@@ -105,23 +109,43 @@ function inWords(figure) {
   }
 }
 
-/** Series with marks and colours. @param {Exclude<Figure, Bars>} figure @returns {Trace[]} */
-function traces(figure) {
+/** Order in which dots and windows, lines, and crosses take the six colours. */
+const DOTS = [0, 2, 4, 1, 3, 5];
+const LINES = [0, 1, 2, 3, 4, 5];
+const CROSSES = [5, 3, 1, 4, 2, 0];
+
+/** The colours of the series of a figure: those given, and for others the next that none of those has. @param {Exclude<Figure, Bars>} figure @param {number[]} [given] */
+function coloursOf(figure, given = []) {
+  const order = figure.kind === 'lines' ? LINES : DOTS;
+  if (!given.length) return figure.series.map((_, number) => order[number % 6]);
+  const taken = [...given];
+  return figure.series.map((_, number) => {
+    if (number < given.length) return given[number];
+    const free = order.find((colour) => !taken.includes(colour)) ?? order[number % 6];
+    taken.push(free);
+    return free;
+  });
+}
+
+/** Series with marks and colours. @param {Exclude<Figure, Bars>} figure @param {number[]} [given] @returns {Trace[]} */
+function traces(figure, given) {
   const named = (name, what) => (name ? `${name}, ${what}` : what);
   const split = (points) => ({ xs: points.map((point) => point[0]), ys: points.map((point) => point[1]) });
-  // Up to three series with retransmissions have crosses of their own colours, as in the pictures.
-  let crosses = 0;
+  const colours = coloursOf(figure, given);
+  // Crosses have colours that no dots have, as in the pictures.
+  const taken = [...colours];
   return figure.series.flatMap((series, number) => {
     switch (figure.kind) {
       case 'sequence': {
-        const sent = { name: named(series.name, 'sent'), mark: 'dot', colour: number * 2 + Math.floor(number / 3), ...split(series.sent) };
-        const again = { name: named(series.name, 'retransmitted'), mark: 'cross', colour: 5 + 4 * crosses, ...split(series.retransmitted) };
-        if (again.xs.length) crosses += 1;
+        const sent = { name: named(series.name, 'sent'), mark: 'dot', colour: colours[number], ...split(series.sent) };
+        const cross = CROSSES.find((colour) => !taken.includes(colour)) ?? CROSSES[0];
+        const again = { name: named(series.name, 'retransmitted'), mark: 'cross', colour: cross, ...split(series.retransmitted) };
+        if (again.xs.length) taken.push(cross);
         return [sent, again].filter((trace) => trace.xs.length);
       }
-      case 'window': return [{ name: series.name, mark: 'line', colour: number * 5, ...split(series.points) }];
+      case 'window': return [{ name: series.name, mark: 'line', colour: colours[number], ...split(series.points) }];
       case 'lines': return [{
-        name: series.name, mark: 'line', colour: number, dash: dash(number),
+        name: series.name, mark: 'line', colour: colours[number], dash: dash(number),
         xs: series.points.map((point) => point.x), ys: series.points.map((point) => point.y), cis: series.points.map((point) => point.ci95),
         published: series.points.map((point) => point.published),
       }];
@@ -129,7 +153,7 @@ function traces(figure) {
   });
 }
 
-function legendOf(element, figure) {
+function legendOf(element, figure, colours) {
   /** @type {{name: string, mark: Mark, colour: number}[]} */
   let entries = [];
   if (figure.kind === 'bars') {
@@ -138,7 +162,7 @@ function legendOf(element, figure) {
     if (figure.series.some((series) => series.bars.some((bar) => bar?.published != null))) entries.push(PUBLISHED);
     if (figure.limit) entries.push({ name: figure.limit.name, mark: 'dashes', colour: -1 });
   } else {
-    entries = traces(figure);
+    entries = traces(figure, colours);
     if (entries.length === 1 && !entries[0].name) entries = [];
     if (figure.kind === 'lines' && hasPublished(traces(figure))) entries.push(PUBLISHED);
   }
@@ -166,10 +190,31 @@ function uplot(plot, figure, width, options) {
   const grid = { stroke: css(plot, '--line'), width: 1 };
   const axis = { stroke: css(plot, '--soft'), font: FONT, labelFont: FONT, grid, ticks: { ...grid, size: 4 }, gap: 4, labelGap: 2, labelSize: 20, size: 30 };
   const common = { width, legend: { show: false }, padding: [8, 10, 0, 4] };
+  axis.values = numbered;
   return figure.kind === 'bars'
     ? bars(plot, figure, { ink, axis, common, options })
     : overX(plot, figure, { ink, axis, common, options });
 }
+
+/** Digits after the point that the multiples of a step need. @param {number} step */
+export function decimals(step) {
+  for (let digits = 0; digits < 12; digits++) {
+    const scaled = step * 10 ** digits;
+    if (Math.abs(scaled - Math.round(scaled)) < 1e-6 * Math.max(Math.abs(scaled), 1e-3)) return digits;
+  }
+  return 12;
+}
+
+/** Numbers at an axis: all with as many digits as the step needs, so that no two of them look alike. @param {(number|null)[]} splits @param {number} step */
+function numbered(u, splits, axis, space, step) {
+  const digits = decimals(step);
+  const format = new Intl.NumberFormat('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  // Rounding may leave a zero with a sign.
+  return splits.map((value) => (value === null ? '' : format.format(Math.abs(value) < step / 1e6 ? 0 : value)));
+}
+
+/** Room for the numbers at a vertical axis. */
+const room = (u, values) => Math.max(46, Math.ceil(textWidth(values ?? [])) + 14);
 
 /** Lying bars: names of schemes are long. */
 function bars(plot, figure, { ink, axis, common, options }) {
@@ -177,16 +222,19 @@ function bars(plot, figure, { ink, axis, common, options }) {
   const series = Math.max(figure.series.length, 1);
   // On a phone many bars leave room for what moves them.
   const tight = series === 1 && groups > 6 && common.width < 480;
-  const thickness = tight ? 11 : series === 1 ? 18 : Math.max(7, Math.min(14, 28 / series));
+  const noted = !tight && (figure.notes?.some(Boolean) ?? false);
+  const thickness = tight ? 11 : noted ? 28 : series === 1 ? 18 : Math.max(7, Math.min(14, 28 / series));
   const height = options.height ?? Math.max(1, groups) * (thickness * series + (tight ? 4 : 8)) + (tight ? 52 : 60);
   const ends = figure.series.flatMap((one) => one.bars).filter(Boolean).map((bar) => Math.max(bar.value + (bar.ci95 ?? 0), bar.published ?? 0));
   const most = Math.max(...ends.filter(Number.isFinite), figure.limit?.value ?? 0, 1e-9) * 1.04;
-  const names = Math.min(textWidth(figure.groups) + 12, common.width * 0.45);
+  const labels = figure.groups.map((group, at) => (noted && figure.notes[at] ? `${group}\n${figure.notes[at]}` : group));
+  const names = Math.min(textWidth(labels.flatMap((label) => label.split('\n'))) + 12, common.width * 0.45);
   const draw = (u) => {
     const { ctx } = u;
     const scale = devicePixelRatio;
     const x = (value) => u.valToPos(value, 'y', true);
     ctx.save();
+    if (noted) labels.forEach((label, group) => nameWithNote(plot, u, label.split('\n'), u.valToPos(group, 'x', true), ink));
     figure.groups.forEach((_, group) => figure.series.forEach((one, number) => {
       const bar = one.bars[group];
       if (!bar) return;
@@ -222,13 +270,28 @@ function bars(plot, figure, { ink, axis, common, options }) {
     cursor: { show: false },
     scales: { x: { time: false, ori: 1, dir: -1, range: [-0.5, groups - 0.5] }, y: { ori: 0, dir: 1, range: [0, most] } },
     axes: [
-      { ...axis, ...(tight ? { font: SMALL } : {}), stroke: ink, scale: 'x', side: 3, size: names, splits: () => figure.groups.map((_, group) => group), values: () => figure.groups, grid: { show: false }, ticks: { show: false } },
+      { ...axis, ...(tight ? { font: SMALL } : {}), stroke: ink, scale: 'x', side: 3, size: names, splits: () => figure.groups.map((_, group) => group), values: () => (noted ? labels.map(() => '') : labels), grid: { show: false }, ticks: { show: false } },
       { ...axis, scale: 'y', side: 2, space: tight ? 40 : 72, label: figure.value_label },
     ],
     series: [{}, { show: true, paths: () => null, points: { show: false } }],
     hooks: { draw: [draw] },
   }, [figure.groups.map((_, group) => group), figure.groups.map(() => 0)], plot);
   return chart;
+}
+
+/** A group's name and, below it, its note, to the left of the bars. */
+function nameWithNote(plot, u, [name, note], middle, ink) {
+  const { ctx } = u;
+  const scale = devicePixelRatio;
+  ctx.textAlign = 'right';
+  ctx.textBaseline = 'middle';
+  const put = (text, font, hue, down) => {
+    ctx.font = font.replace(/^\d+/, (size) => String(Number(size) * scale));
+    ctx.fillStyle = hue;
+    ctx.fillText(text, u.bbox.left - 8 * scale, middle + down * scale);
+  };
+  put(name, FONT, ink, note ? -7 : 0);
+  if (note) put(note, SMALL, css(plot, '--soft'), 7);
 }
 
 function line(ctx, points, filled = false) {
@@ -258,7 +321,7 @@ function textWidth(texts) {
 
 /** Everything with numbers on both axes. */
 function overX(plot, figure, { ink, axis, common, options }) {
-  const all = traces(figure);
+  const all = traces(figure, options.colours);
   const overTime = figure.kind !== 'lines';
   const log = figure.kind === 'lines' && figure.x_scale === 'log';
   const xs = [...new Set(all.flatMap((trace) => trace.xs))].sort((a, b) => a - b);
@@ -269,12 +332,18 @@ function overX(plot, figure, { ink, axis, common, options }) {
     trace.xs.forEach((x, index) => { column[place.get(x)] = trace.ys[index]; });
     return column;
   });
+  /** The low end of an interval: that of a positive mean ends at 0, as the quantity is not negative then. */
+  const lowEnd = (trace, index) => {
+    const low = trace.ys[index] - (trace.cis?.[index] ?? 0);
+    return trace.ys[index] < 0 ? low : Math.max(low, 0);
+  };
+  const least = all.reduce((least, trace) => trace.ys.reduce((least, y, index) => Math.min(least, y == null ? 0 : lowEnd(trace, index), trace.published?.[index] ?? 0), least), 0);
   const most = all.reduce((most, trace) => trace.ys.reduce((most, y, index) => Math.max(most, y + (trace.cis?.[index] ?? 0), trace.published?.[index] ?? 0), most), options.extent?.y ?? 0);
   const height = options.height ?? Math.round(Math.max(220, Math.min(380, common.width * 0.5)));
   const errorBars = (u) => all.forEach((trace) => trace.cis?.forEach((ci, index) => {
     if (ci == null) return;
     const scale = devicePixelRatio;
-    const [x, low, high] = [u.valToPos(trace.xs[index], 'x', true), u.valToPos(Math.max(trace.ys[index] - ci, 0), 'y', true), u.valToPos(trace.ys[index] + ci, 'y', true)];
+    const [x, low, high] = [u.valToPos(trace.xs[index], 'x', true), u.valToPos(lowEnd(trace, index), 'y', true), u.valToPos(trace.ys[index] + ci, 'y', true)];
     u.ctx.strokeStyle = colour(plot, trace.colour);
     u.ctx.lineWidth = 1.5 * scale;
     line(u.ctx, [[x, low], [x, high]]);
@@ -299,11 +368,12 @@ function overX(plot, figure, { ink, axis, common, options }) {
     cursor: { show: overTime, points: { show: false }, drag: { x: overTime, y: false, setScale: true }, y: false, ...sync },
     scales: {
       x: { time: false, ...(log ? { distr: 3 } : {}), range: (_, low, high) => (overTime ? [zoomed(low, xs[0]) ? low : 0, high === xs.at(-1) ? Math.max(high, options.extent?.x ?? 0) : high] : around(low, high, log)) },
-      y: { range: (_, low) => [figure.kind === 'sequence' && low > most * 0.1 ? low : 0, most > 0 ? most * 1.04 : 1] },
+      y: { range: (_, low) => [figure.kind === 'sequence' && low > most * 0.1 ? low : least * 1.04, most > 0 || least < 0 ? most * 1.04 : 1] },
     },
     axes: [
-      { ...axis, label: overTime ? 'time (s)' : figure.x_label, space: 70, ...own },
-      { ...axis, label: figure.y_label, size: 46, space: 40 },
+      // Numbers at a logarithmic axis have no common step.
+      { ...axis, ...(log ? { values: undefined } : {}), label: overTime ? 'time (s)' : figure.x_label, space: 70, ...own },
+      { ...axis, label: figure.y_label, size: room, space: 40 },
     ],
     series: [{}, ...series],
     hooks: { draw: [errorBars, published], setScale: overTime && options.together ? [alike(options.together)] : [] },

@@ -15,7 +15,7 @@ pub struct LineChart {
     pub title: String,
     /// What the x axis shows, with its unit: `mean interval between errors (KB)`.
     pub x_label: String,
-    /// What the y axis shows, with its unit. It starts at 0.
+    /// Label of the y axis, with its unit. The axis starts at 0, or below the least value if that is negative.
     pub y_label: String,
     /// How the x axis is laid out.
     pub x_scale: Scale,
@@ -67,7 +67,9 @@ pub struct StepSeries {
 }
 
 impl LineChart {
-    pub(super) fn scene(&self) -> Scene {
+    /// Draws it; `colours` are numbers of [`Colours`](super::Colours). Series beyond them have colours by their place.
+    pub(super) fn scene(&self, colours: &[usize]) -> Scene {
+        let colour = |number: usize| colours.get(number).map_or_else(|| colour(number), |place| dot_colour(*place));
         let style = |number| (Mark::of_series(number), colour(number));
         let mut legend = legend(self.series.iter().map(|series| &series.name), |number| {
             let (mark, colour) = style(number);
@@ -80,7 +82,8 @@ impl LineChart {
         let most = |point: &LinePoint| (point.y + point.ci95.unwrap_or(0.0)).max(point.published.unwrap_or(0.0));
         let largest = points().map(most).filter(|y| y.is_finite());
         let x_axis = Axis::around(points().map(|point| point.x), self.x_scale);
-        let y_axis = Axis::round(0.0, largest.fold(0.0, f64::max), 7);
+        let least = points().map(|point| low_end(point).min(point.published.unwrap_or(0.0))).filter(|y| y.is_finite());
+        let y_axis = Axis::round(least.fold(0.0, f64::min), largest.fold(0.0, f64::max), 7);
 
         let mut scene = Scene::new(WIDTH, HEIGHT);
         plot::head(&mut scene, &self.title, &legend);
@@ -95,7 +98,7 @@ impl LineChart {
             for point in shown {
                 let (x, y) = at(point);
                 if let Some(ci) = point.ci95 {
-                    let (low, high) = (frame.y(&y_axis, (point.y - ci).max(0.0)), frame.y(&y_axis, point.y + ci));
+                    let (low, high) = (frame.y(&y_axis, low_end(point)), frame.y(&y_axis, point.y + ci));
                     plot::error_bar(&mut scene, x, low, high, colour);
                 }
                 scene.mark(mark, (x, y), 4.5, colour);
@@ -114,10 +117,16 @@ impl LineChart {
     }
 }
 
+/// Low end of a point's interval. The interval of a positive mean ends at 0: the quantity itself is not negative then.
+fn low_end(point: &LinePoint) -> f64 {
+    let low = point.y - point.ci95.unwrap_or(0.0);
+    if point.y < 0.0 { low } else { low.max(0.0) }
+}
+
 impl WindowPlot {
     /// Draws it; `colours` are numbers of colours that its lines have, those behind them by their place.
     pub(super) fn scene(&self, colours: &[usize]) -> Scene {
-        let colour = |number: usize| colours.get(number).map_or_else(|| colour(number), |place| dot_colour(*place));
+        let colour = |number: usize| dot_colour(colours.get(number).copied().unwrap_or(number));
         let legend = legend(self.series.iter().map(|series| &series.name), |number| Sample::Line(colour(number)));
         let points = || self.series.iter().flat_map(|series| &series.points);
         let end = points().map(|point| point.0).fold(0.0, f64::max);

@@ -38,6 +38,32 @@ impl Colours {
         };
         figure.series_names().into_iter().map(&mut number).collect()
     }
+
+    /// The colours of the series of each figure, as [`Colours::of`] gives them, for figures that stand on one page: a name has the same
+    /// colour in all of them, and names that share a figure have different ones as long as there are enough.
+    pub fn across(figures: &[&Figure]) -> Vec<Vec<usize>> {
+        let names: Vec<Vec<&String>> = figures.iter().map(|figure| figure.series_names()).collect();
+        let mut largest_first: Vec<usize> = (0..names.len()).collect();
+        largest_first.sort_by_key(|at| std::cmp::Reverse(names[*at].len()));
+        let mut colours: Vec<(&String, usize)> = Vec::new();
+        for name in largest_first.iter().flat_map(|at| &names[*at]) {
+            if colours.iter().any(|(known, _)| known == name) {
+                continue;
+            }
+            let beside = names.iter().filter(|group| group.contains(name)).flatten();
+            let taken: Vec<usize> =
+                beside.filter_map(|other| colours.iter().find(|(known, _)| known == other).map(|it| it.1)).collect();
+            let free = (0..).find(|number| !taken.contains(number)).unwrap_or_default();
+            colours.push((name, free));
+        }
+        let of = |name: &&String| colours.iter().find(|(known, _)| known == name).map_or(0, |it| it.1);
+        names.iter().map(|group| group.iter().map(of).collect()).collect()
+    }
+}
+
+/// Place of a number of [`Colours`] among the six colours of the pages' charts.
+pub const fn palette(colour: usize) -> usize {
+    sequence::palette(colour)
 }
 
 /// A figure. As JSON, its `kind` is `bars`, `sequence`, `window` or `lines`, beside the fields of the chart: what the script
@@ -75,7 +101,7 @@ impl Figure {
         self.render_svg_in(&[])
     }
 
-    /// The figure as an SVG document, with those [`Colours`] where it is drawn over time.
+    /// The figure as an SVG document, with those [`Colours`] where its series are dots or lines.
     ///
     /// # Errors
     ///
@@ -84,13 +110,13 @@ impl Figure {
         self.scene(colours).svg(&scene::DOCUMENT)
     }
 
-    /// The figure as an `svg` element to be set into a page, with `alt` as its description.
+    /// The figure as an `svg` element to be set into a page, with `alt` as its description and those [`Colours`].
     ///
     /// # Errors
     ///
     /// When the drawing library refuses it.
-    pub fn render_svg_element(&self, alt: &str) -> Result<String, ReportError> {
-        self.scene(&[]).svg(&scene::Root::Element { alt })
+    pub fn render_svg_element(&self, alt: &str, colours: &[usize]) -> Result<String, ReportError> {
+        self.scene(colours).svg(&scene::Root::Element { alt })
     }
 
     /// The figure as a PNG image, two pixels to a unit of the SVG.
@@ -102,7 +128,7 @@ impl Figure {
         self.render_png_in(&[])
     }
 
-    /// The figure as a PNG image, with those [`Colours`] where it is drawn over time.
+    /// The figure as a PNG image, with those [`Colours`] where its series are dots or lines.
     ///
     /// # Errors
     ///
@@ -111,12 +137,13 @@ impl Figure {
         self.scene(colours).png()
     }
 
-    /// The names of its series, in order, where it is drawn over time.
+    /// The names of its series, in order, where they are dots or lines.
     pub fn series_names(&self) -> Vec<&String> {
         match self {
             Self::Sequence(plot) => plot.series.iter().map(|series| &series.name).collect(),
             Self::Window(plot) => plot.series.iter().map(|series| &series.name).collect(),
-            Self::Bars(_) | Self::Lines(_) => Vec::new(),
+            Self::Lines(chart) => chart.series.iter().map(|series| &series.name).collect(),
+            Self::Bars(_) => Vec::new(),
         }
     }
 
@@ -125,7 +152,7 @@ impl Figure {
             Self::Bars(chart) => chart.scene(),
             Self::Sequence(plot) => plot.scene(colours),
             Self::Window(plot) => plot.scene(colours),
-            Self::Lines(chart) => chart.scene(),
+            Self::Lines(chart) => chart.scene(colours),
         }
     }
 }
@@ -162,7 +189,29 @@ mod tests {
         assert!(packets.render_svg_in(&[0, 1, 2]).unwrap().contains(&b));
         assert!(both.render_svg_in(&of_both).unwrap().contains(&b));
         assert!(!both.render_svg().unwrap().contains(&b), "by place it had another");
+        // By place, dots and lines go through the colours in the same order.
+        let second = hex(sequence::dot_colour(1));
+        let two = window(&["A", "B"]);
+        assert!(two.render_svg().unwrap().contains(&second));
         // Without colours, plots stay as they were.
         assert_eq!(packets.render_svg().unwrap(), packets.render_svg_in(&[]).unwrap());
+    }
+
+    #[test]
+    fn a_name_has_one_colour_on_a_page_and_differs_from_those_beside_it() {
+        let lines = |names: &[&str]| {
+            let series = names.iter().map(|name| LineSeries { name: (*name).to_owned(), points: Vec::new() }).collect();
+            let [title, x_label, y_label] = ["lines", "x", "y"].map(str::to_owned);
+            Figure::Lines(LineChart { title, x_label, y_label, x_scale: Scale::Log, series })
+        };
+        let window = |names: &[&str]| {
+            let series = names.iter().map(|name| StepSeries { name: (*name).to_owned(), points: Vec::new() }).collect();
+            Figure::Window(WindowPlot { title: "window".to_owned(), y_label: "KB".to_owned(), series })
+        };
+        let figures = [window(&["B", "X"]), window(&["Y", "A"]), lines(&["A", "B", "C", "D", "E"])];
+        let colours = Colours::across(&figures.each_ref());
+        assert_eq!(colours, [vec![1, 0], vec![1, 0], vec![0, 1, 2, 3, 4]]);
+        let palette: Vec<usize> = colours[2].iter().map(|number| palette(*number)).collect();
+        assert_eq!(palette, [0, 2, 4, 1, 3], "five places among six colours");
     }
 }

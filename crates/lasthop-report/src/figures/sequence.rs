@@ -41,8 +41,9 @@ const CROSS: f64 = 4.0;
 impl SequencePlot {
     /// Draws it; `colours` are numbers of colours that the dots of its series have, those behind them by their place.
     pub(super) fn scene(&self, colours: &[usize]) -> Scene {
-        let again = self.again_colours();
-        let dot_colour = |number: usize| dot_colour(colours.get(number).copied().unwrap_or(number));
+        let place = |number: usize| colours.get(number).copied().unwrap_or(number);
+        let dot_colour = |number: usize| dot_colour(place(number));
+        let again = self.again_colours((0..self.series.len()).map(|number| palette(place(number))).collect());
         let mut legend = Vec::new();
         for (number, series) in self.series.iter().enumerate() {
             if !series.sent.is_empty() || series.retransmitted.is_empty() {
@@ -79,20 +80,31 @@ impl SequencePlot {
         scene
     }
 
-    /// For the crosses of each series, those that no dots of the first three have: up to three series with crosses differ.
-    fn again_colours(&self) -> Vec<RGBColor> {
-        let before = self.series.iter().scan(0, |crosses, series| {
-            let number = *crosses;
-            *crosses += usize::from(!series.retransmitted.is_empty());
-            Some(number)
-        });
-        before.map(|number| colour(5 + 4 * number)).collect()
+    /// Colours of the crosses, one for each series: of those that no dots of this plot have, as long as there are any.
+    fn again_colours(&self, mut taken: Vec<usize>) -> Vec<RGBColor> {
+        let cross = |series: &SequenceSeries| {
+            if series.retransmitted.is_empty() {
+                return colour(CROSSES[0]);
+            }
+            let free = CROSSES.into_iter().find(|number| !taken.contains(number)).unwrap_or(CROSSES[0]);
+            taken.push(free);
+            colour(free)
+        };
+        self.series.iter().map(cross).collect()
     }
 }
 
+/// Order in which crosses take colours: the first three dots have the others.
+const CROSSES: [usize; 6] = [5, 3, 1, 4, 2, 0];
+
 /// Every other colour of six, and after three series those between them.
 pub(super) const fn dot_colour(series: usize) -> RGBColor {
-    colour(series * 2 + series / 3)
+    colour(palette(series))
+}
+
+/// Place of [`dot_colour`] among the six colours.
+pub(super) const fn palette(series: usize) -> usize {
+    (series * 2 + series / 3) % 6
 }
 
 fn named(name: &str, what: &str) -> String {

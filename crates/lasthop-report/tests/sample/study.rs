@@ -171,6 +171,13 @@ pub fn study() -> Study {
         id: "balakrishnan1997".to_owned(),
         title: "A comparison of mechanisms for improving TCP performance over wireless links".to_owned(),
         citation: "Balakrishnan, Padmanabhan, Seshan & Katz, IEEE/ACM Transactions on Networking 5(6), 1997".to_owned(),
+        doi: Some("10.1109/90.650137".to_owned()),
+        introduction: vec!["Twelve schemes over a link that loses packets.".to_owned()],
+        computed_by: "lasthop 0.1.0".to_owned(),
+        seed: 7,
+        names: [("LL/LAN/8", ["LL", "LAN", "buffers of 8 KB"]), ("LL/WAN/32", ["LL", "WAN", "buffers of 32 KB"])]
+            .map(|(cell, parts)| (cell.to_owned(), parts.map(str::to_owned).to_vec()))
+            .into(),
         command: "cargo run --release -- reproduce balakrishnan1997 --out out".to_owned(),
         tables: vec![
             table("2", "Link-layer schemes", 6..10),

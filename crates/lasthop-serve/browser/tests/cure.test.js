@@ -107,6 +107,55 @@ test('five steps lead from a measurement to the proof, and every number is the c
   await page.close();
 });
 
+test('numbers at the axes of the pictures are distinct, and what is below zero is shown', async () => {
+  const page = await chromium.newPage({ viewport: { width: 1200, height: 900 } });
+  // Every text on every canvas.
+  await page.addInitScript(() => {
+    const { fillText } = CanvasRenderingContext2D.prototype;
+    globalThis.texts = new Map();
+    CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+      globalThis.texts.set(this.canvas, [...(globalThis.texts.get(this.canvas) ?? []), text]);
+      return fillText.call(this, text, ...rest);
+    };
+  });
+  await page.goto(`${server.url}cure#${QUICK}`);
+  await page.locator('#steps a[aria-current]').waitFor();
+  await measured(page);
+  const labels = () => page.$$eval('#pictures canvas', (canvases) => canvases.map((canvas) => [...new Set(globalThis.texts.get(canvas))]));
+  for (const [at, texts] of (await labels()).entries()) assert.ok(texts.length > 3, `picture ${at}: ${texts.join(' ')}`);
+  // The autocorrelations of independent losses lie around zero.
+  const picture = page.locator('#pictures figure', { hasText: 'How losses go together' });
+  await picture.locator('summary').click();
+  const ys = await picture.locator('tbody tr').evaluateAll((rows) => rows.map((row) => Number(row.cells[2].textContent)));
+  assert.ok(Math.min(...ys) < 0, ys.join(' '));
+  const drawn = await page.evaluate(async () => {
+    const { drawFigure } = await import('./charts.js');
+    const draw = async (points) => {
+      const element = document.createElement('div');
+      element.style.width = '500px';
+      document.body.append(element);
+      const series = [{ name: '', points: points.map((y, at) => ({ x: at + 1, y, ci95: null, published: null })) }];
+      drawFigure(element, { kind: 'lines', title: 't', x_label: 'x', y_label: 'y', x_scale: 'log', series });
+      await new Promise((done) => setTimeout(done, 200));
+      const canvas = element.querySelector('canvas');
+      // The last drawing alone: from the first number at the x axis on.
+      const texts = globalThis.texts.get(canvas);
+      const from = texts.lastIndexOf('1');
+      return texts.slice(from).filter((text) => /^-?[\d.,]+$/.test(text)).slice(points.length).map((text) => text);
+    };
+    return [await draw([0.0021, -0.0007, -0.0012, 0.0004]), await draw([0.0021, 0.0011, 0.0004, 0.0009]), await draw([12, 30, 7, 25]), await draw([-3, -1, -2, -5])];
+  });
+  for (const texts of drawn) {
+    assert.ok(texts.length >= 3, texts.join(' '));
+    assert.equal(new Set(texts).size, texts.length, texts.join(' '));
+  }
+  const [around, above, plain, below] = drawn.map((texts) => texts.map((text) => Number(text.replaceAll(',', ''))));
+  assert.ok(Math.min(...around) < 0 && Math.min(...below) <= -4, `${around.join(' ')} and ${below.join(' ')}`);
+  assert.equal(Math.min(...above), 0);
+  assert.deepEqual(plain.map((number) => Number.isInteger(number)), plain.map(() => true));
+  await page.close();
+});
+
 test('what is missing is asked for, and what is wrong is said beside it', async () => {
   const page = await open('control=box&for=bulk&runs=2');
   await page.locator('#measurement').setInputFiles({ name: 'a.csv', mimeType: 'text/csv', buffer: Buffer.from('sent_s,lost\n0.1\n') });

@@ -30,8 +30,8 @@ export function browser() {
   });
 }
 
-/** A small transfer: the tests ask whether numbers come, not for how long they take. */
-export const SMALL = 'size=200+KiB&runs=6';
+/** A small transfer over a testbed of the 1997 study: the tests ask whether numbers come, not for how long they take. */
+export const SMALL = 'scenario=wavelan-lan&size=200+KiB&runs=6';
 
 /** Opens the page at a link and waits until everything is shown. @param {import('playwright-core').Browser} chromium @param {string} url @param {object} [options] */
 export async function open(chromium, url, options = {}) {

@@ -85,3 +85,36 @@ test('on a phone each claim takes the width of the page', async () => {
   for (const { width, right } of claims) assert.ok(width > 300 && right <= 390, `${width} ${right}`);
   await page.close();
 });
+
+test('a page says what was studied, names configurations in words, and uses its width', async () => {
+  const page = await open({ viewport: { width: 1600, height: 900 } });
+  const about = await page.locator('section[aria-labelledby=about]').innerText();
+  for (const words of [/twelve ways/, /10\.1109\/90\.650137/, /lasthop \d+\.\d+\.\d+, seed 1, 2 runs/, /those beyond 10 % or 10 pp are marked/]) assert.match(about, words);
+  assert.equal(await page.locator('th', { hasText: /^[A-Z0-9-]+\/(LAN|WAN)\// }).count(), 0);
+  assert.doesNotMatch(await page.locator('main').innerText(), /\/(LAN|WAN)\/\d/);
+  // Marked is what the rule marks.
+  const wrong = await page.$$eval('.tables td', (cells) => cells.filter((cell) => {
+    const [, number] = /^[+−]?([\d.]+) (?:%|pp)$/.exec(cell.textContent) ?? [];
+    return number !== undefined && number !== '10.0' && (Number(number) > 10) !== cell.classList.contains('far');
+  }).map((cell) => cell.textContent));
+  assert.deepEqual(wrong, []);
+  // Two figures beside each other, and tables as wide as the page or beside each other.
+  const [first, second] = await page.$$eval('figure', (figures) => figures.slice(0, 2).map((figure) => { const { x, y, right } = figure.getBoundingClientRect(); return { x, y, right }; }));
+  assert.ok(first.y === second.y && second.x > first.right, JSON.stringify([first, second]));
+  const right = await page.$$eval('.tables > .wide table', (tables) => tables.map((table) => table.getBoundingClientRect().right));
+  for (const edge of right) assert.ok(edge > 1500, `${edge}`);
+  await page.close();
+});
+
+test('a scheme has one colour in all figures', async () => {
+  const page = await open({});
+  await page.waitForFunction(() => document.querySelectorAll('[data-figure] canvas').length >= 10);
+  const colours = await page.$$eval('[data-figure] .chart-legend li:not(.of-cross)', (items) => items.map((item) => [item.textContent.replace(/, sent$/, ''), item.querySelector('svg').getAttribute('stroke')]));
+  const of = new Map();
+  for (const [name, colour] of colours) of.set(name, (of.get(name) ?? new Set()).add(colour));
+  for (const name of ['LL-TCP-AWARE', 'LL', 'E2E', 'E2E-ELN', 'wired', 'wireless']) {
+    assert.ok(colours.filter(([known]) => known === name).length > 1, name);
+    assert.equal(of.get(name).size, 1, `${name}: ${[...of.get(name)].join(' ')}`);
+  }
+  await page.close();
+});

@@ -27,6 +27,56 @@ async function slide(page, id, position) {
   await settled(page);
 }
 
+test('the page opens on a finding between modern endpoints, which its numbers bear out', async () => {
+  const page = await open(chromium, server.url, { viewport: { width: 1366, height: 768 } });
+  const shown = await numbers(page);
+  assert.deepEqual(Object.keys(shown), ['E2E-CUBIC', 'E2E-BBR', 'E2E-BBR3', 'SNOOP', 'SPLIT-BBR']);
+  const finding = await page.locator('#finding').textContent();
+  const [, without, gained] = /^Radio link to a farm: Linux as it comes (\d+\.\d) Mbps, with a gateway that .* (\d+\.\d) Mbps\.$/.exec(finding);
+  const mbps = (scheme) => parseFloat(shown[scheme][0]);
+  assert.equal(without, mbps('E2E-CUBIC').toFixed(1));
+  assert.equal(gained, Math.max(mbps('SNOOP'), mbps('SPLIT-BBR')).toFixed(1));
+  // The sentence and the whole chart are in sight.
+  for (const part of ['#finding', '#bars canvas']) {
+    const box = await page.locator(part).first().boundingBox();
+    assert.ok(box.y >= 0 && box.y + box.height <= 768, `${part}: ${JSON.stringify(box)}`);
+  }
+  // Without losses there is nothing to cure: the sentence is computed, not written down.
+  await go(page, `${server.url}#scenario=farm-radio&loss=0&size=4+MiB&runs=3`);
+  const lossless = await page.locator('#finding').textContent();
+  assert.notEqual(lossless, finding);
+  assert.match(lossless, /no clear difference\.$|it harms here\.$|Mbps\.$/);
+  assert.ok(parseFloat(/comes (\d+\.\d)/.exec(lossless)[1]) > 5 * Number(without), lossless);
+  // Where nothing of the kind is compared, nothing of the kind is said.
+  await go(page, `${server.url}#scenario=farm-radio&schemes=E2E-CUBIC,E2E-BBR&size=1+MiB&runs=2`);
+  assert.ok(await page.locator('#finding').isHidden());
+  await go(page, at('schemes=E2E,LL-TCP-AWARE'));
+  assert.ok(await page.locator('#finding').isHidden());
+  assert.deepEqual(page.errors, []);
+  await page.close();
+});
+
+test('at 768 pixels the header is two lines at most, and no field cuts its text', async () => {
+  for (const [width, words] of [[768, ''], [768, 'scenario=multilayer-web-udp-wan&runs=1&limit=20+s'], [1366, ''],
+    [768, `scenario=wavelan-wan&runs=1&size=100+KiB&schemes=E2E&set=${encodeURIComponent('links.wireless.errors={model="list", drop=[{data=6}]}')}`]]) {
+    const page = await open(chromium, `${server.url}#${words}`, { viewport: { width, height: 1024 } });
+    const height = await page.$eval('header', (header) => header.getBoundingClientRect().height);
+    assert.ok(height <= 90, `${width}: header of ${height} pixels`);
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), width);
+    const cut = await page.$$eval('#settings input[type=text], #settings select, .pick select, .pick input', (fields) => fields.filter((field) => {
+      const style = getComputedStyle(field);
+      const ctx = document.createElement('canvas').getContext('2d');
+      ctx.font = style.font;
+      const text = field.tagName === 'SELECT' ? field.selectedOptions[0]?.label ?? '' : field.value || field.placeholder;
+      const inner = field.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+      // A select has its arrow besides.
+      return ctx.measureText(text).width > inner - (field.tagName === 'SELECT' ? 16 : 0);
+    }).map((field) => `${field.id}: ${field.value || field.placeholder}`));
+    assert.deepEqual(cut, [], `${width} ${words}`);
+    await page.close();
+  }
+});
+
 test('moving a slider changes the numbers', async () => {
   const page = await open(chromium, at());
   const before = await numbers(page);

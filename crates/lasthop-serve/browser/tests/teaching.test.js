@@ -172,7 +172,7 @@ test('the tour leads from one loss to the cure, by links that can be sent on', a
   };
   const titles = [];
   const links = [];
-  const expected = [/lost on the link/, /fast retransmit/, /timeout/, /duplicate/, /./];
+  const expected = [/lost on the link/, /retransmission by the source.*loss recovery begins/, /timeout/, /retransmission by the source/, /./];
   for (let step = 1; step <= 5; step++) {
     await arrive(step);
     assert.match(await page.locator('#words').textContent(), expected[step - 1], `step ${step}`);
@@ -181,31 +181,66 @@ test('the tour leads from one loss to the cure, by links that can be sent on', a
     if (step < 5) await page.locator('[data-part=next]').click();
   }
   assert.equal(new Set(titles).size, 5);
-  // Step 3 says that TCP waits: its one run has a timeout; step 4's other scheme has none.
-  assert.equal(Object.keys(await numbers(page)).length, 12);
+  assert.deepEqual(Object.keys(await numbers(page)), ['E2E-CUBIC', 'E2E-BBR', 'SNOOP', 'SPLIT-BBR']);
   assert.ok(await page.locator('[data-part=next]').isHidden());
   for (let step = 4; step >= 1; step--) { await page.goBack(); await arrive(step); assert.equal(await title(), titles[step - 1]); }
   await page.goForward();
   await arrive(2);
-  // Each link alone brings the same, with the losses that the words speak of.
-  const timeouts = [0, 0, 1, 1];
+  // Each link alone brings the same, with the losses that the words speak of: one timeout, of 1997, and none of Linux.
+  const timeouts = [{ 'E2E-CUBIC': 0 }, { 'E2E-CUBIC': 0 }, { E2E: 1, 'E2E-CUBIC': 0 }, { 'E2E-CUBIC': 0, SNOOP: 0 }];
   const lost = [1, 1, 3, 3];
   for (const [index, link] of links.slice(0, 4).entries()) {
     await go(page, link);
     assert.equal(await title(), titles[index]);
-    assert.equal((await numbers(page)).E2E[1], `${timeouts[index]}.0`, titles[index]);
-    await page.locator('#out').click({ clickCount: 10 });
+    const shown = await numbers(page);
+    const at = (await headings(page)).indexOf('timeouts') - 1;
+    assert.deepEqual(Object.fromEntries(Object.entries(shown).map(([scheme, cells]) => [scheme, Number(cells[at])])), timeouts[index], titles[index]);
+    await page.locator('#out').click({ clickCount: 12 });
     await page.locator('#stage').press('End');
     assert.equal(await page.locator('#stage .arrow.lost').count(), lost[index], titles[index]);
   }
-  const repaired = (await numbers(page))['LL-TCP-AWARE'];
-  assert.deepEqual(repaired.slice(1, 3), ['0.0', '0.0'], 'neither a timeout nor a retransmission by the source');
+  const heads = await headings(page);
+  const repaired = (await numbers(page)).SNOOP;
+  assert.equal(repaired[heads.indexOf('resent by source') - 1], '0.0', 'the sender never notices');
+  assert.equal(repaired[heads.indexOf('resent locally') - 1], '3.0');
   await page.getByRole('link', { name: 'End the tour' }).click();
   // The page hears of a new fragment after the click is over; until then it still has the old one's answers.
   await page.locator('#tour').waitFor({ state: 'hidden' });
   await settled(page);
   assert.ok(!page.url().includes('tour') && page.url().includes('beside'));
   assert.deepEqual(page.errors, []);
+  await page.close();
+});
+
+test('the tour shows a stall of 1997 with the timers of 1997, and says whose they are', async () => {
+  const page = await open(chromium, at(), { reducedMotion: 'reduce', viewport: { width: 1366, height: 768 } });
+  await page.locator('#tour-start').click();
+  const next = async (step) => {
+    await page.locator('[data-part=next]').click();
+    await page.waitForFunction((step) => document.querySelector('[data-part=count]').textContent === `Step ${step} of 5`, step);
+    await settled(page);
+  };
+  await page.waitForFunction(() => document.querySelector('[data-part=count]').textContent === 'Step 1 of 5');
+  await next(2);
+  await next(3);
+  assert.equal(await page.locator('#trace-status').textContent(), 'E2E: 4.4BSD\'s timers (ticks of 500 ms), timeout of at least 1 s. E2E-CUBIC: Linux\'s timers, timeout of at least 200 ms.');
+  // No constant that was fitted to a study.
+  assert.ok(!decodeURIComponent(page.url()).includes('rto_min'), page.url());
+  // The longest silence of the sender: of the order of the timers, not five times that.
+  await page.locator('#sequence summary').click();
+  const silence = await page.locator('#sequence tbody tr').evaluateAll((rows) => {
+    const times = rows.map((row) => Number(row.cells[1].textContent));
+    return Math.max(...times.slice(1).map((time, at) => time - times[at]));
+  });
+  assert.ok(silence > 0.8 && silence < 2.2, `${silence} s`);
+  // In step 4 the ladders are in sight as they come.
+  await next(4);
+  await page.waitForFunction(() => {
+    const box = document.getElementById('stage').getBoundingClientRect();
+    return box.top >= 0 && box.bottom <= innerHeight;
+  });
+  const other = await page.locator('#stage-beside').boundingBox();
+  assert.ok(other.y >= 0 && other.y + other.height <= 768, JSON.stringify(other));
   await page.close();
 });
 
@@ -248,7 +283,7 @@ test('schemes that the scenario makes the same are marked', async () => {
 
 test('what is unfinished, and a relay\'s timeouts, have their columns', async () => {
   const page = await open(chromium, at('schemes=E2E,LL'));
-  assert.deepEqual((await headings(page)).slice(2), ['timeouts', 'resent by source', 'resent locally', 'dup ACKs held', 'runs']);
+  assert.deepEqual((await headings(page)).slice(2), ['rtt p50 ms', 'rtt p95 ms', 'timeouts', 'resent by source', 'resent locally', 'dup ACKs held', 'runs']);
   await go(page, at(`schemes=E2E,SPLIT&loss=10+%25&set=${encodeURIComponent('limit=20 s')}&size=1+MiB`));
   const heads = await headings(page);
   assert.ok(heads.includes('relay timeouts') && heads.includes('unfinished'), heads.join());

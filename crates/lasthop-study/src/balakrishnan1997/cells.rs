@@ -68,6 +68,18 @@ impl Cell {
         }
     }
 
+    /// Its name for people, in parts.
+    pub fn words(&self) -> Vec<String> {
+        let testbed = [self.scheme.to_owned(), self.testbed.to_owned(), format!("buffers of {} KB", self.buffer_kb)];
+        let varied = match self.experiment {
+            Experiment::Standard => None,
+            Experiment::NoErrors => Some("no errors".to_owned()),
+            Experiment::Burst(packets) => Some(format!("bursts of {packets} packets")),
+            Experiment::ErrorInterval(kb) => Some(format!("one error per {kb} KB")),
+        };
+        testbed.into_iter().chain(varied).collect()
+    }
+
     /// What to run for it.
     pub fn task(&self, seed: u64, runs: u32) -> Result<Task, StudyError> {
         let (scenario, scheme) = self.scenario()?;

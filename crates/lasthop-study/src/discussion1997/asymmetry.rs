@@ -71,6 +71,21 @@ impl Subject for Asymmetry {
         &["throughput", "timeouts", "acks_filtered", "acks_reconstructed", "marks"]
     }
 
+    fn reads(&self, part: &str) -> Option<String> {
+        if let Some(ratio) = part.strip_prefix("1:") {
+            return Some(if ratio == "1" {
+                "return path as fast".to_owned()
+            } else {
+                format!("return path {ratio} times slower")
+            });
+        }
+        let cure = ONE_WAY.iter().chain(&TWO_WAY).find(|cure| cure.name == part)?;
+        Some(match cure.name {
+            "none" => "no cure".to_owned(),
+            _ => cure.line.trim_start_matches("two-way: ").to_owned(),
+        })
+    }
+
     fn axes(&self) -> Axes {
         Axes {
             along: Along::Number("forward rate over return rate", Scale::Log),

@@ -50,6 +50,10 @@ impl Subject for Congestion {
         !alone || measure == "lossy_throughput"
     }
 
+    fn reads(&self, part: &str) -> Option<String> {
+        (part == "without").then(|| "no cross traffic".to_owned())
+    }
+
     fn axes(&self) -> Axes {
         Axes { along: Along::Schemes, measure: "lossy_throughput", y: "throughput to the mobile host (Mbps)" }
     }

@@ -52,6 +52,15 @@ impl Subject for Handoffs {
         &["throughput", "timeouts", "handoffs", "handoff_gap", "handoff_lost", "reordered"]
     }
 
+    fn reads(&self, part: &str) -> Option<String> {
+        match part {
+            "still" => Some("no moves".to_owned()),
+            "hard" | "forwarding" | "multicast" | "hierarchical" => Some(format!("{part} handoffs")),
+            "1" => Some("1 move a second".to_owned()),
+            rate => rate.parse::<f64>().ok().map(|rate| format!("{rate} moves a second")),
+        }
+    }
+
     fn axes(&self) -> Axes {
         Axes {
             along: Along::Number("moves a second, on average", Scale::Log),

@@ -91,6 +91,13 @@ impl Subject for Hops {
         &["throughput", "timeouts", "losses_judged", "judged_right"]
     }
 
+    fn reads(&self, part: &str) -> Option<String> {
+        match part {
+            "1" => Some("1 hop".to_owned()),
+            hops => hops.parse::<usize>().ok().map(|hops| format!("{hops} hops")),
+        }
+    }
+
     fn axes(&self) -> Axes {
         Axes { along: Along::Number("wireless hops", Scale::Linear), measure: "throughput", y: "throughput (Mbps)" }
     }

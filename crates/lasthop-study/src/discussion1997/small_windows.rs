@@ -47,6 +47,10 @@ impl Subject for SmallWindows {
         &["throughput", "timeouts"]
     }
 
+    fn reads(&self, part: &str) -> Option<String> {
+        part.strip_suffix("KB").map(|kb| format!("one error per {kb} KB"))
+    }
+
     fn axes(&self) -> Axes {
         Axes {
             along: Along::Number("mean bytes between errors (KB)", Scale::Log),

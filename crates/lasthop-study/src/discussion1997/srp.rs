@@ -38,6 +38,10 @@ impl Subject for Srp {
         &["throughput", "relay_timeouts", "local_retransmissions"]
     }
 
+    fn reads(&self, part: &str) -> Option<String> {
+        part.strip_suffix("KB").map(|kb| format!("one error per {kb} KB"))
+    }
+
     fn axes(&self) -> Axes {
         Axes {
             along: Along::Number("mean bytes between errors (KB)", Scale::Log),

@@ -29,6 +29,11 @@ pub(super) trait Subject: Sync {
         true
     }
 
+    /// A part of a cell's name for people, where the part itself does not say it.
+    fn reads(&self, _part: &str) -> Option<String> {
+        None
+    }
+
     /// What its figure shows.
     fn axes(&self) -> Axes;
 
@@ -100,6 +105,16 @@ pub(super) struct Axes {
     pub measure: &'static str,
     /// What that is called, with its unit.
     pub y: &'static str,
+}
+
+/// A cell's name for people, in parts: what follows the subject's own word.
+pub(super) fn words(subject: &dyn Subject, cell: &str) -> Vec<String> {
+    let part = |part: &str| {
+        // A scheme keeps its name.
+        let plain = || if Scheme::by_name(part).is_some() { part.to_owned() } else { part.replace('-', " ") };
+        subject.reads(part).unwrap_or_else(plain)
+    };
+    cell.split('/').skip(1).map(part).collect()
 }
 
 /// The table of a subject.

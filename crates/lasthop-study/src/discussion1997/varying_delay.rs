@@ -73,6 +73,21 @@ impl Subject for VaryingDelay {
         &["throughput", "timeouts", "spurious_timeouts", "source_retransmissions", "local_retransmissions"]
     }
 
+    fn reads(&self, part: &str) -> Option<String> {
+        Some(match part {
+            "reno-era" => "endpoints of 1997".to_owned(),
+            "reno-era-snoop" => "endpoints of 1997, snoop".to_owned(),
+            "linux" => "Linux 6.18".to_owned(),
+            "linux-snoop" => "Linux 6.18, snoop".to_owned(),
+            "constant" => "constant delay".to_owned(),
+            "handover" => "handovers".to_owned(),
+            "repeats" => "link-layer repeats".to_owned(),
+            "overtaking" => "jitter that reorders".to_owned(),
+            "turnaround" => "half-duplex, 2 ms turnaround".to_owned(),
+            spikes => format!("spikes of {} ms", spikes.strip_prefix("spikes-")?.strip_suffix("ms")?),
+        })
+    }
+
     fn axes(&self) -> Axes {
         Axes {
             along: Along::Number("length of delay spikes (s)", Scale::Log),

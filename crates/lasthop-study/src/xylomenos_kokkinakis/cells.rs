@@ -47,6 +47,15 @@ pub struct Setting {
     pub congestion: &'static str,
 }
 
+impl Setting {
+    /// Application and cross traffic for people.
+    fn words(&self) -> [&'static str; 2] {
+        let application = if self.application == "web-browsing" { "web browsing" } else { "file transfer" };
+        let congestion = if self.congestion == "udp-on-off" { "bursts of UDP" } else { "no cross traffic" };
+        [application, congestion]
+    }
+}
+
 const fn setting(
     [table, figure]: [&'static str; 2],
     [application, error_model, congestion]: [&'static str; 3],
@@ -85,6 +94,20 @@ impl Cell {
         let Setting { application, error_model, congestion, .. } = self.setting;
         let wan = if self.testbed == Testbed::Wan { "wan/" } else { "" };
         format!("{wan}{application}/{error_model}/{congestion}/{}/{}", FRAME_LOSS[self.loss], self.combination)
+    }
+
+    /// Its name for people, in parts.
+    pub fn words(&self) -> Vec<String> {
+        let (tcp, link) = self.combination.split_once('/').unwrap_or((self.combination, "Raw"));
+        let link = if link == "SR" { "selective repeat" } else { "bare link" };
+        let losses = if self.setting.error_model == "uniform" {
+            format!("{} % of frames lost", FRAME_LOSS[self.loss])
+        } else {
+            format!("bad periods of {}", BAD_PERIODS[self.loss])
+        };
+        let testbed = if self.testbed == Testbed::Lan { "LAN" } else { "WAN" };
+        let [application, congestion] = self.setting.words();
+        [losses.as_str(), tcp, link, application, congestion, testbed].map(str::to_owned).to_vec()
     }
 
     /// What to run for it.
