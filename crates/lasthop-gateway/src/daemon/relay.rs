@@ -19,7 +19,7 @@ use crate::daemon::nat::set_destination;
 use crate::split::calls::Calls;
 use crate::split::decide::{Chooser, Crossing};
 use crate::split::opening::{Ends, Opening, is_end_to_end};
-use crate::split::{Admission, SplitConfig, SplitCounters, SplitProxy, SplitSnapshot};
+use crate::split::{Admission, Marks, SplitConfig, SplitCounters, SplitProxy, SplitSnapshot, try_far};
 
 /// A relay that has not turned for so many beats, half a second or more, hangs.
 const STILL: u32 = 25;
@@ -167,6 +167,27 @@ impl Relay {
             return None;
         }
         Some(self.config.marks.accepted | self.config.marks.of_listener(listener))
+    }
+
+    /// Its counters.
+    pub fn counters(&self) -> &SplitCounters {
+        &self.counters
+    }
+
+    /// The bits of its marks.
+    pub const fn marks(&self) -> Marks {
+        self.config.marks
+    }
+
+    /// Begins to connect to the one called, as the relay would; see [`try_far`].
+    pub fn try_far(&self, ends: Ends) -> io::Result<socket2::Socket> {
+        try_far(&self.config, ends)
+    }
+
+    /// Interfaces towards the ends of a connection that has just come in: its opener, and the one called, as far as they are known.
+    pub fn interfaces(&mut self, packet: &Queued<'_>, Ends { client, server }: Ends) -> [Option<u32>; 2] {
+        let out = self.routes.way(Instant::now(), (packet.from, client.ip(), server.ip())).out();
+        [(packet.from != 0).then_some(packet.from), out]
     }
 
     /// Whether it does nothing; to be asked at every beat.

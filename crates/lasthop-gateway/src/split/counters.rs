@@ -13,6 +13,7 @@ use lasthop_sys::tcp::TcpInfo;
 
 use super::Side;
 use crate::engine::rules::MEASURED_BYTES;
+use crate::family::Family;
 use lasthop_daemon::ab::{ArmReport, Reservoir};
 
 /// One side's counters.
@@ -34,6 +35,9 @@ pub struct SplitCounters {
     full: AtomicU64,
     passed: AtomicU64,
     turns: AtomicU64,
+    /// By version of IP: connections whose far side answered, and connections whose far side has not for a second.
+    answered: [AtomicU64; 2],
+    silent: [AtomicU64; 2],
     wired: SideCounters,
     wireless: SideCounters,
     /// What connections that have ended got over the lossy hop, by rule.
@@ -104,6 +108,21 @@ impl SplitCounters {
             wired: self.wired.snapshot(),
             wireless: self.wireless.snapshot(),
         }
+    }
+
+    /// The far side of a connection has answered.
+    pub(super) fn answered(&self, family: Family) {
+        self.answered[family as usize].fetch_add(1, Relaxed);
+    }
+
+    /// The far side of a connection has not answered for a second.
+    pub(super) fn silent(&self, family: Family) {
+        self.silent[family as usize].fetch_add(1, Relaxed);
+    }
+
+    /// Connections whose far side answered so far, and connections whose far side did not within a second.
+    pub fn far(&self, family: Family) -> (u64, u64) {
+        (self.answered[family as usize].load(Relaxed), self.silent[family as usize].load(Relaxed))
     }
 
     pub(super) fn accepted(&self) {
