@@ -16,7 +16,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Time for which failures for want of a route are taken for an interface that is down for a moment.
 const ROUTE_PATIENCE: Duration = Duration::from_secs(1);
-/// Shortest time between two trials that may delay a connection by a second.
+/// Minimum time between two trials that delay a connection.
 const COSTLY: Duration = Duration::from_secs(5);
 /// Age of a proof beyond which a new connection proves it anew.
 const PROOF_LIFETIME: Duration = Duration::from_secs(10);
@@ -130,6 +130,8 @@ struct Lane {
     proven: [Option<Instant>; 3],
     /// When a packet failed for want of a route for the first time since one was sent.
     unrouted: Option<Instant>,
+    /// Packets in a row that did not pass, for whatever reason.
+    doubts: u32,
     pause: Duration,
 }
 
@@ -156,6 +158,7 @@ impl Default for Passage {
             state: State::Open,
             proven: [None; 3],
             unrouted: None,
+            doubts: 0,
             pause: FIRST_PAUSE,
         };
         let all = Treatment::ALL.into_iter().flat_map(|treatment| Family::BOTH.map(|family| (treatment, family)));
@@ -185,6 +188,7 @@ impl Passage {
         let lane = self.lane_mut(treatment, family);
         lane.proven[way as usize] = Some(now);
         lane.unrouted = None;
+        lane.doubts = 0;
         if lane.state != State::Open {
             lane.state = State::Open;
             tracing::info!(treatment = treatment.name(), family = family.name(), "treatment resumed");
@@ -203,17 +207,13 @@ impl Passage {
         lane.proven[Way::Back as usize] = Some(now);
     }
 
-    /// Takes note of a packet that had a route.
-    pub fn routed(&mut self, treatment: Treatment, family: Family) {
-        self.lane_mut(treatment, family).unrouted = None;
-    }
-
-    /// Reason for which a treatment is suspended, if it is.
-    pub fn cause(&self, treatment: Treatment, family: Family) -> Option<Cause> {
-        match self.lane(treatment, family).state {
-            State::Open => None,
-            State::Suspended { cause, .. } => Some(cause),
-        }
+    /// Takes note of a packet that did not go this way, for a reason that is still open: the way is to be proven again. Returns how many
+    /// in a row did not.
+    pub fn doubted(&mut self, treatment: Treatment, family: Family, way: Way) -> u32 {
+        let lane = self.lane_mut(treatment, family);
+        lane.proven[way as usize] = None;
+        lane.doubts += 1;
+        lane.doubts
     }
 
     /// Takes note of a packet that did not pass.
@@ -253,8 +253,8 @@ impl Passage {
         for lane in &mut self.lanes {
             lane.proven = [None; 3];
             if let State::Suspended { cause, tried, next, .. } = &mut lane.state {
-                // Such a trial is somebody's connection.
-                let is_costly = matches!(cause, Cause::Input | Cause::Silent);
+                // Such a trial delays a connection.
+                let is_costly = *cause == Cause::Silent;
                 *next = if is_costly { (*next).min(now.max(*tried + COSTLY)) } else { now };
             }
         }

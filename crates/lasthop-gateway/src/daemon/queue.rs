@@ -236,14 +236,17 @@ impl PacketPath for QueuePath {
                                     go_on(&self.senders, sequel, core, &mut self.way_out);
                                 }
                             }
-                            Some((mark, ends)) => {
+                            Some((mark, ends)) if self.way_out.follows() => {
+                                // The verdict carries it to its socket, if it gets there.
+                                send(&self.queue, &mut self.verdicts, &mut core.counters);
                                 self.verdicts.repeat(packet.id, packet.mark | mark);
-                                if self.way_out.follows(Family::of(ends.client.ip())) {
-                                    // The verdict carries it to its socket, if it gets there.
-                                    send(&self.queue, &mut self.verdicts, &mut core.counters);
-                                    self.way_out.follow(ends);
+                                let (verdicts, queue) = (&mut self.verdicts, &self.queue);
+                                if self.way_out.is_lost(ends, || send(queue, verdicts, &mut core.counters)) {
+                                    let sequel = Sequel::Forward(ends, whole(&packet));
+                                    go_on(&self.senders, sequel, core, &mut self.way_out);
                                 }
                             }
+                            Some((mark, _)) => self.verdicts.repeat(packet.id, packet.mark | mark),
                             None => accept(&mut self.verdicts, &self.parked, packet.id),
                         }
                         continue;
@@ -419,20 +422,24 @@ fn whole(packet: &Queued<'_>) -> Vec<u8> {
 /// Sends a first packet on its way, whose place a trial took.
 fn go_on(senders: &Senders, sequel: Sequel, core: &mut Core, way_out: &mut WayOut) {
     let Some(first) = &senders.first else { return };
-    let sent = match sequel {
+    let mut sent = Ok(());
+    let (ends, packet) = match sequel {
         Sequel::Lead(ends, packet, mark) => {
-            let sent = first.send(&packet, mark);
-            way_out.follow_home(ends, packet);
-            sent
+            if !way_out.is_lost_at_home(ends, || sent = first.send(&packet, mark)) && sent.is_ok() {
+                return;
+            }
+            (ends, packet)
         }
-        // As any packet of this machine, so that connection tracking takes it for the beginning of a connection.
-        Sequel::Forward(packet) => {
-            let (sender, _) = first.parts();
-            sender.set_mark(0).and_then(|()| sender.send(&packet))
-        }
+        Sequel::Forward(ends, packet) => (ends, packet),
     };
-    if let Err(error) = sent {
-        // Its sender repeats it.
+    // As any packet of this machine, so that connection tracking takes it for the beginning of a connection; where that is refused, as one
+    // of the relay.
+    way_out.forwards(ends);
+    let (sender, _) = first.parts();
+    let opened = core.relay.as_ref().map_or(0, |relay| relay.marks().opened);
+    let send = |mark| sender.set_mark(mark).and_then(|()| sender.send(&packet));
+    if let Err(error) = send(0).or_else(|_| send(opened)) {
+        // Its sender repeats it, and then it passes.
         core.counters.injection_failures += 1;
         tracing::debug!(%error, "cannot send the first packet of a connection on");
     }
@@ -470,17 +477,16 @@ fn leads_home(senders: &Senders, links: &Links, way_out: &mut WayOut, packet: &Q
         return false;
     }
     let Some((came, mark)) = relay.reclaim(packet, links) else { return false };
-    let sent = first.send(&came, mark);
+    let Some(opening) = Opening::read(&came) else { return false };
+    let mut sent = Ok(());
+    let lost = way_out.is_lost_at_home(opening.ends, || sent = first.send(&came, mark));
     way_out.on_sent(Treatment::Split, &came, Outcome::of(&sent));
     if let Err(error) = sent {
         core.counters.injection_failures += 1;
         tracing::debug!(%error, "cannot lead a connection to the relay; it passes");
         return false;
     }
-    if let Some(opening) = Opening::read(&came).filter(|_| way_out.follows(family)) {
-        way_out.follow(opening.ends);
-    }
-    true
+    !lost
 }
 
 /// Whose packet it is.

@@ -1,5 +1,10 @@
 //! The trials of the queue's packet path, and what follows from them ([`super::passage`]).
+//!
+//! A treatment is suspended on positive evidence only: the kernel refused a packet; a packet that the redirection carried did not reach
+//! this machine's TCP, twice; or a server answered a forwarded SYN and not the trial of the relay's before it, twice. The passing of
+//! time alone is none. A first packet that did not arrive is forwarded, so that evidence costs its connection nothing.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
@@ -7,12 +12,12 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use lasthop_proto::packet::Flags;
+use lasthop_sys::conntrack::Conntrack;
 use lasthop_sys::nfqueue::message::Queued;
 use lasthop_sys::raw::Sender;
 use lasthop_sys::routes::Routes;
 use lasthop_sys::ruleset::{Announcements, Ruleset};
 use lasthop_sys::tcp_sockets::TcpSockets;
-
 use socket2::Socket;
 
 use crate::daemon::nat::Translator;
@@ -22,24 +27,26 @@ use crate::family::Family;
 use crate::split::opening::Ends;
 use crate::split::{Marks, SplitCounters};
 
-/// Time after which a redirected packet must have reached its socket, where another program's queue had it meanwhile.
-const ARRIVAL: Duration = Duration::from_millis(50);
-/// Redirected packets are followed to their sockets at most so often, once that way is proven.
+/// Time for which a loopback device that is busy may keep a packet.
+const LOOPBACK: Duration = Duration::from_millis(10);
+/// Minimum time between two looks whether a redirected packet arrived, once that way is proven.
 const LOOK: Duration = Duration::from_millis(100);
-/// Time in which the one called is to answer a trial: shorter than after what time an opener repeats its first packet.
-const ANSWER: Duration = Duration::from_millis(900);
-/// Most connections that wait for a trial; others pass.
+/// Time for which a connection waits for the server's answer to a trial.
+const ANSWER: Duration = Duration::from_millis(300);
+/// Maximum number of connections that wait for a trial; others are redirected without one.
 const MOST_HELD: usize = 512;
-/// Ports from which trials of connections to the one called come, in turn: no client's either.
+/// Time that a trial has from the answer to the forwarded packet on: longer than until the kernel has repeated the trial.
+const MUCH_LATER: Duration = Duration::from_millis(1500);
+/// Time for which the forwarded packet may be answered.
+const WATCHED: Duration = Duration::from_secs(6);
+/// Ports from which trials of connections to servers come, in turn; no client uses them.
 const TRIAL_PORTS: std::ops::Range<u16> = 1000..1020;
-/// Port from which a trial of the far half comes (discard, RFC 863).
+/// Port from which packets come that nobody takes (discard, RFC 863).
 const TRIAL_PORT: u16 = 9;
-/// Most redirected packets that are followed at once.
-const MOST_AWAITED: usize = 1024;
-/// Connections without an answer, in a row, after which the far side counts as unreachable: one right after the start or a change of
-/// rules, since a server may be down.
-const SILENT_AT_FIRST: u64 = 1;
-const SILENT: u64 = 3;
+/// Maximum number of connections to remember whose first packets were forwarded.
+const MOST_FORWARDED: usize = 256;
+/// Number of times in a row that evidence must occur which a lost packet could explain.
+const TWICE: u32 = 2;
 
 /// Trials of one worker's queue.
 pub(super) struct WayOut {
@@ -47,43 +54,132 @@ pub(super) struct WayOut {
     routes: Routes,
     /// None where the kernel has no nf_tables.
     announcements: Option<Announcements>,
-    /// None where the kernel cannot tell: then redirection is believed.
-    sockets: Option<TcpSockets>,
-    /// Redirected packets whose sockets are looked for at that time; with the packet, if it went by another way than others do.
-    awaited: Vec<(Instant, Ends, Option<Vec<u8>>)>,
-    /// Trials of the far half; at most one of each version of IP.
+    arrivals: Arrivals,
+    conntrack: Option<Conntrack>,
+    /// Trials of the far half that connections wait for; at most one of each version of IP.
     held: Vec<Held>,
-    /// The kernel's counts of TCP, those of wrong checksums among them.
-    counts: Option<File>,
+    /// Trials of the far half without an answer, whose connections were forwarded.
+    watched: Vec<Watched>,
+    /// Connections whose first packet was forwarded in place of being redirected: if it is repeated, it passes.
+    forwarded: VecDeque<Ends>,
     next_port: u16,
     next_look: Instant,
-    /// By version of IP: connections of the relay that were answered, and that were not, as counted last.
+    /// By version of IP.
     far: [Far; 2],
 }
 
-/// Connections that wait until one called has answered a trial.
+/// Connections that wait until a server has answered a trial.
 struct Held {
     family: Family,
-    /// Their first packets, whole, with the marks that lead them to the relay.
+    /// Their first packets, whole, with the marks that lead them to the relay. The trial is that of the first.
     first: Vec<(Ends, Vec<u8>, u32)>,
     trial: Socket,
     until: Instant,
 }
 
-/// What becomes of a first packet that was held, or whose place a trial took.
+/// A trial without an answer, and the connection that was forwarded meanwhile.
+struct Watched {
+    ends: Ends,
+    trial: Socket,
+    until: Instant,
+    /// When the server was first seen to have answered the forwarded packet.
+    answered: Option<Instant>,
+}
+
+/// Next step for a first packet that was held, or whose place a trial took.
 pub(super) enum Sequel {
     /// It goes to the relay, with this mark.
     Lead(Ends, Vec<u8>, u32),
     /// It goes on, unsplit.
-    Forward(Vec<u8>),
+    Forward(Ends, Vec<u8>),
 }
 
+/// Whether a packet that was sent to this machine's TCP got there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Arrival {
+    Seen,
+    /// TCP has received nothing at all meanwhile.
+    Missed,
+    Unknown,
+}
+
+/// What is known of the far halves of connections.
 #[derive(Clone, Copy, Default)]
 struct Far {
+    /// Connections of the relay that were answered, as counted last.
     answered: u64,
-    silent: u64,
-    /// Whether any has been answered since rules changed last.
+    /// Whether any has been since rules changed last.
     proven: bool,
+    /// Trials in a row that were not answered although the forwarded packets were.
+    silent: u32,
+}
+
+/// The kernel's counts, which show whether a packet reached this machine's TCP.
+struct Arrivals {
+    counts: Option<File>,
+    /// Programs that have netfilter queues.
+    queues: Option<File>,
+    /// None where the kernel cannot tell.
+    sockets: Option<TcpSockets>,
+}
+
+impl Arrivals {
+    fn open() -> Self {
+        let sockets = TcpSockets::open().inspect_err(|error| tracing::debug!(%error, "the kernel has no sock_diag"));
+        let queues = File::open("/proc/net/netfilter/nfnetlink_queue").ok();
+        Self { counts: File::open("/proc/net/snmp").ok(), queues, sockets: sockets.ok() }
+    }
+
+    /// A count of TCP, as in `InSegs`.
+    fn count(&self, name: &str) -> Option<u64> {
+        let mut text = vec![0; 1 << 14];
+        let len = self.counts.as_ref()?.read_at(&mut text, 0).ok()?;
+        let text = std::str::from_utf8(text.get(..len)?).ok()?;
+        let mut lines = text.lines().filter(|line| line.starts_with("Tcp:"));
+        let place = lines.next()?.split(' ').position(|other| other == name)?;
+        lines.next()?.split(' ').nth(place)?.parse().ok()
+    }
+
+    /// Whether another program's queue may have the packet.
+    fn is_detained(&self) -> bool {
+        let mut text = [0; 1 << 12];
+        let Some(len) = self.queues.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()) else { return true };
+        text[..len].iter().filter(|byte| **byte == b'\n').count() != 1
+    }
+
+    /// Sends a packet that no socket takes, and looks whether its wrong checksum was counted.
+    fn decoy(&self, send: impl FnOnce()) -> Arrival {
+        let before = self.count("InCsumErrors");
+        send();
+        // The call that sends it carries it all the way.
+        match before {
+            Some(before) if self.count("InCsumErrors") != Some(before) => Arrival::Seen,
+            Some(_) if !self.is_detained() => Arrival::Missed,
+            _ => Arrival::Unknown,
+        }
+    }
+
+    /// Sends a first packet between these ends, and looks whether it has a socket within `patience`.
+    fn first(&mut self, ends: Ends, patience: Duration, send: impl FnOnce()) -> Arrival {
+        let before = self.count("InSegs");
+        send();
+        let end = Instant::now() + patience;
+        loop {
+            match self.sockets.as_mut().map(|sockets| sockets.has(ends.server, ends.client)) {
+                Some(Ok(true)) => return Arrival::Seen,
+                Some(Ok(false)) if Instant::now() < end => std::thread::sleep(Duration::from_millis(1)),
+                Some(Ok(false)) if before.is_some() && self.count("InSegs") == before && !self.is_detained() => {
+                    return Arrival::Missed;
+                }
+                Some(Err(error)) => {
+                    tracing::debug!(%error, "sock_diag does not answer");
+                    self.sockets = None;
+                    return Arrival::Unknown;
+                }
+                Some(Ok(false)) | None => return Arrival::Unknown,
+            }
+        }
+    }
 }
 
 /// Version of IP of a packet.
@@ -105,16 +201,15 @@ impl WayOut {
         let announcements = Announcements::listen()
             .inspect_err(|error| tracing::debug!(%error, "changes of nf_tables are not announced"))
             .ok();
-        let sockets =
-            TcpSockets::open().inspect_err(|error| tracing::debug!(%error, "the kernel has no sock_diag")).ok();
         Self {
             passage: Passage::default(),
             routes: Routes::open(),
             announcements,
-            sockets,
-            awaited: Vec::new(),
+            arrivals: Arrivals::open(),
+            conntrack: Conntrack::open().ok(),
             held: Vec::new(),
-            counts: File::open("/proc/net/snmp").ok(),
+            watched: Vec::new(),
+            forwarded: VecDeque::new(),
             next_port: TRIAL_PORTS.start,
             next_look: Instant::now(),
             far: [Far::default(); 2],
@@ -149,7 +244,7 @@ impl WayOut {
                 (true, Change::None)
             }
             Outcome::Stopped(cause) => (false, self.passage.stopped(now, treatment, family, cause)),
-            Outcome::Unrouted => (false, self.passage.stopped(now, treatment, family, Cause::NoRoute)),
+            Outcome::Unrouted => (false, self.passage.unrouted(now, treatment, family)),
             // Believed, and tried again with the next packet.
             Outcome::Unknown => (true, Change::None),
         }
@@ -160,7 +255,7 @@ impl WayOut {
     pub fn try_split(&mut self, ends: Ends, sender: &Sender, (own, marks): (u32, Marks), by: [Option<u32>; 2]) -> bool {
         let (now, family) = (Instant::now(), family_of(ends.client));
         let answer = self.passage.ask(now, Treatment::Split, family, Way::In);
-        if answer == Answer::Pass {
+        if answer == Answer::Pass || self.forwarded.contains(&ends) {
             return false;
         }
         if answer == Answer::Treat && !self.passage.is_stale(now, Treatment::Split, family, Way::There) {
@@ -174,26 +269,26 @@ impl WayOut {
             (between(server, client), Flags::SYN.with(Flags::ACK), marks.accepted | own, by[0]),
             (between(stranger, server), Flags::SYN, marks.opened, by[1]),
         ];
-        let forwarded = 0;
-        let mut outcome = Outcome::Left;
         for (route, flags, mark, by) in halves {
-            if outcome != Outcome::Left || sender.set_mark(mark).is_err() {
-                continue;
-            }
-            if let Some(packet) = trial::packet(route, flags) {
-                outcome = trial::send(&mut self.routes, &trial::Way { sender, mark, by, forwarded }, route, &packet);
+            let Some(packet) = trial::packet(route, flags).filter(|_| sender.set_mark(mark).is_ok()) else { continue };
+            let way = trial::Way { sender, mark, by, forwarded: 0 };
+            match trial::send(&mut self.routes, &way, route, &packet) {
+                Outcome::Left | Outcome::Unknown => {}
+                Outcome::Stopped(cause) => {
+                    self.passage.stopped(now, Treatment::Split, family, cause);
+                    return false;
+                }
+                // A host that nobody reaches, unless forwarded packets do.
+                Outcome::Unrouted => {
+                    if by.is_some() {
+                        self.passage.unrouted(now, Treatment::Split, family);
+                    }
+                    return false;
+                }
             }
         }
-        let cause = match outcome {
-            Outcome::Left | Outcome::Unknown => {
-                self.passage.sent(now, Treatment::Split, family);
-                return true;
-            }
-            Outcome::Stopped(cause) => cause,
-            Outcome::Unrouted => Cause::NoRoute,
-        };
-        self.passage.stopped(now, Treatment::Split, family, cause);
-        false
+        self.passage.sent(now, Treatment::Split, family);
+        true
     }
 
     /// Has a connection wait for the trial of the far half that is under way, if there is one, and room.
@@ -211,25 +306,14 @@ impl WayOut {
         has_room
     }
 
-    /// Whether a trial has to show that redirected packets of this version of IP arrive, or that the far half is answered.
+    /// Returns whether a trial has to show that redirected packets of this version of IP arrive, or that the far half is answered.
     pub fn wants_trial(&self, family: Family) -> bool {
-        self.counts.is_some()
-            && (!self.far[family as usize].proven
-                || self.passage.ask(Instant::now(), Treatment::Split, family, Way::In) != Answer::Treat)
+        !self.far[family as usize].proven
+            || self.passage.ask(Instant::now(), Treatment::Split, family, Way::In) != Answer::Treat
     }
 
-    /// Segments with a wrong checksum that this machine's TCP has got so far.
-    fn damaged(&self) -> Option<u64> {
-        let mut text = vec![0; 1 << 14];
-        let len = self.counts.as_ref()?.read_at(&mut text, 0).ok()?;
-        let text = std::str::from_utf8(text.get(..len)?).ok()?;
-        let mut lines = text.lines().filter(|line| line.starts_with("Tcp:"));
-        let place = lines.next()?.split(' ').position(|name| name == "InCsumErrors")?;
-        lines.next()?.split(' ').nth(place)?.parse().ok()
-    }
-
-    /// Sends a packet that no socket takes through the redirection in the place of a first packet, by `redirect`, and sees whether it gets
-    /// to this machine's TCP. Then the one called is tried, if it is not known to answer. The first packet itself goes on, one way
+    /// Sends a packet that no socket takes through the redirection in the place of a first packet, by `redirect`, and looks whether it
+    /// reaches this machine's TCP. Then the server is tried, if none is known to answer. The first packet itself goes on, one way
     /// or the other: at once, or from [`WayOut::watch`].
     pub fn try_redirection(
         &mut self,
@@ -243,12 +327,9 @@ impl WayOut {
         let Some(decoy) = trial::packet(between(stranger, ends.server), Flags::SYN) else {
             return Some(Sequel::Lead(ends, packet, mark));
         };
-        let before = self.damaged();
-        redirect(&decoy);
-        // The verdict carries it all the way, unless another program's queue has it meanwhile.
-        if before.is_some() && self.damaged() == before {
-            self.passage.stopped(now, Treatment::Split, family, Cause::Input);
-            return Some(Sequel::Forward(packet));
+        if self.arrivals.decoy(|| redirect(&decoy)) == Arrival::Missed {
+            self.missed(now, family);
+            return Some(Sequel::Forward(ends, packet));
         }
         if self.far[family as usize].proven {
             self.passage.passed(now, Treatment::Split, family, Way::In);
@@ -262,7 +343,7 @@ impl WayOut {
                 self.held.push(Held { family, first: vec![(ends, packet, mark)], trial, until: now + ANSWER });
                 None
             }
-            // Not a word about rules: no port, no memory.
+            // No port, no memory: this says nothing about rules.
             Err(error) => {
                 tracing::debug!(%error, "cannot try the far half of split connections");
                 self.passage.passed(now, Treatment::Split, family, Way::In);
@@ -271,135 +352,140 @@ impl WayOut {
         }
     }
 
-    /// What has come of the trials of far halves.
+    /// Takes note of a redirected packet that did not arrive.
+    fn missed(&mut self, now: Instant, family: Family) {
+        if self.passage.doubted(Treatment::Split, family, Way::In) >= TWICE {
+            self.passage.stopped(now, Treatment::Split, family, Cause::Input);
+        }
+    }
+
+    /// Takes note of a connection whose first packet is forwarded.
+    pub fn forwards(&mut self, ends: Ends) {
+        if self.forwarded.len() >= MOST_FORWARDED {
+            self.forwarded.pop_front();
+        }
+        self.forwarded.push_back(ends);
+    }
+
+    /// Looks at the trials of far halves that connections wait for.
     fn answers(&mut self, now: Instant) -> Vec<Sequel> {
         let mut sequels = Vec::new();
-        let over = |held: &mut Held| {
-            // Refused is answered, too.
-            let answered = held.trial.peer_addr().is_ok()
-                || held
-                    .trial
-                    .take_error()
-                    .ok()
-                    .flatten()
-                    .is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
-            answered || now >= held.until
-        };
-        for held in self.held.extract_if(.., over).collect::<Vec<_>>() {
-            let family = held.family;
-            // The other end is told that it was nothing.
-            let _ = held.trial.set_linger(Some(Duration::ZERO));
-            if now < held.until {
-                self.far[family as usize].proven = true;
-                self.passage.passed(now, Treatment::Split, family, Way::In);
+        for held in std::mem::take(&mut self.held) {
+            if is_answered(&held.trial) {
+                self.answered(now, held.family, &held.trial);
                 sequels.extend(held.first.into_iter().map(|(ends, packet, mark)| Sequel::Lead(ends, packet, mark)));
-            } else {
-                self.passage.stopped(now, Treatment::Split, family, Cause::Silent);
-                sequels.extend(held.first.into_iter().map(|(_, packet, _)| Sequel::Forward(packet)));
+            } else if now < held.until {
+                self.held.push(held);
+            } else if let Some(&(ends, ..)) = held.first.first() {
+                self.watched.push(Watched { ends, trial: held.trial, until: now + WATCHED, answered: None });
+                sequels.extend(held.first.into_iter().map(|(ends, packet, _)| Sequel::Forward(ends, packet)));
             }
         }
         sequels
     }
 
-    /// Whether it is to be looked whether the next redirected packet of this version of IP arrives.
-    pub fn follows(&self, family: Family) -> bool {
-        let now = Instant::now();
-        now >= self.next_look || self.passage.ask(now, Treatment::Split, family, Way::In) != Answer::Treat
+    /// Takes note of a trial that was answered.
+    fn answered(&mut self, now: Instant, family: Family, trial: &Socket) {
+        // The server discards the connection.
+        let _ = trial.set_linger(Some(Duration::ZERO));
+        self.far[family as usize].proven = true;
+        self.far[family as usize].silent = 0;
+        self.passage.passed(now, Treatment::Split, family, Way::In);
     }
 
-    /// Follows a first packet that was led to the relay: its socket is there as soon as netfilter has let it through.
-    pub fn follow(&mut self, ends: Ends) {
-        let now = Instant::now();
-        self.next_look = now + LOOK;
-        if !self.has_arrived(now, ends) && self.awaited.len() < MOST_AWAITED {
-            self.awaited.push((now + ARRIVAL, ends, None));
-        }
-    }
-
-    /// Follows a first packet that went to the relay by the loopback device: where that one is closed to it, as by strict reverse path
-    /// filters, it goes on unsplit, which says nothing about others.
-    pub fn follow_home(&mut self, ends: Ends, packet: Vec<u8>) {
-        let now = Instant::now();
-        if !self.has_arrived(now, ends) && self.awaited.len() < MOST_AWAITED {
-            self.awaited.push((now + ARRIVAL, ends, Some(packet)));
-        }
-    }
-
-    fn has_arrived(&mut self, now: Instant, ends: Ends) -> bool {
-        let family = family_of(ends.client);
-        // What cannot be seen is believed; connections that stay silent show it, too.
-        match self.sockets.as_mut().map_or(Ok(true), |sockets| sockets.has(ends.server, ends.client)) {
-            Ok(true) => {
-                if self.passage.cause(Treatment::Split, family) != Some(Cause::Silent) {
-                    self.passage.passed(now, Treatment::Split, family, Way::In);
+    /// Looks at trials without an answer: whether the server has answered the packet that was forwarded after them.
+    fn look_at_watched(&mut self, now: Instant) {
+        for mut one in std::mem::take(&mut self.watched) {
+            let family = family_of(one.ends.client);
+            if is_answered(&one.trial) {
+                self.answered(now, family, &one.trial);
+                continue;
+            }
+            let conntrack = &mut self.conntrack;
+            let route = between(one.ends.client, one.ends.server);
+            let is_under_way =
+                || conntrack.as_mut().is_some_and(|conntrack| conntrack.is_under_way(route)).then_some(now);
+            one.answered = one.answered.or_else(is_under_way);
+            if one.answered.is_some_and(|at| now >= at + MUCH_LATER) {
+                let far = &mut self.far[family as usize];
+                far.silent += 1;
+                if far.silent >= TWICE {
+                    self.passage.stopped(now, Treatment::Split, family, Cause::Silent);
                 }
-                true
-            }
-            Ok(false) => false,
-            Err(error) => {
-                tracing::debug!(%error, "sock_diag does not answer");
-                self.sockets = None;
-                true
+            } else if now < one.until || one.answered.is_some() {
+                self.watched.push(one);
             }
         }
+    }
+
+    /// Returns whether to look whether the next redirected packet arrives.
+    pub fn follows(&mut self) -> bool {
+        let now = Instant::now();
+        let looks = now >= self.next_look;
+        if looks {
+            self.next_look = now + LOOK;
+        }
+        looks
+    }
+
+    /// Redirects a first packet by `send`, and looks whether it arrives. Says whether it is to be forwarded instead.
+    pub fn is_lost(&mut self, ends: Ends, send: impl FnOnce()) -> bool {
+        let (now, family) = (Instant::now(), family_of(ends.client));
+        match self.arrivals.first(ends, Duration::ZERO, send) {
+            Arrival::Seen => self.passage.passed(now, Treatment::Split, family, Way::In),
+            Arrival::Unknown => {}
+            Arrival::Missed => {
+                self.missed(now, family);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Sends a first packet to the relay by the loopback device, and looks whether it arrives. That device may be closed to it, as by
+    /// filters of reverse paths, which says nothing about other packets.
+    pub fn is_lost_at_home(&mut self, ends: Ends, send: impl FnOnce()) -> bool {
+        self.arrivals.first(ends, LOOPBACK, send) == Arrival::Missed
     }
 
     /// Takes note of a packet of the gateway's own that was sent, or was not.
     pub fn on_sent(&mut self, treatment: Treatment, packet: &[u8], outcome: Outcome) -> Change {
         let Some(family) = family(packet) else { return Change::None };
-        let now = Instant::now();
         match outcome {
-            Outcome::Left => {
-                self.passage.routed(treatment, family);
+            Outcome::Stopped(cause) => self.passage.stopped(Instant::now(), treatment, family, cause),
+            // The host or its interface may have left; a trial beside the next forwarded packet shows whether that has a route.
+            Outcome::Unrouted => {
+                self.passage.doubted(treatment, family, Way::There);
                 Change::None
             }
-            Outcome::Stopped(cause) => self.passage.stopped(now, treatment, family, cause),
-            Outcome::Unrouted => self.passage.unrouted(now, treatment, family),
-            Outcome::Unknown => Change::None,
+            Outcome::Left | Outcome::Unknown => Change::None,
         }
     }
 
-    /// Looks at what has come of redirected packets, of the relay's connections, and at announced changes. To be called at every beat.
+    /// Looks at the trials under way, at the relay's connections, and at announced changes. To be called at every beat.
     pub fn watch(&mut self, relay: Option<&SplitCounters>) -> Vec<Sequel> {
         let now = Instant::now();
-        let mut sequels = self.answers(now);
         if self.announcements.as_ref().is_some_and(|rules| rules.take() == Ruleset::Changed) {
             self.passage.reconsider(now);
+            self.forwarded.clear();
             self.far.iter_mut().for_each(|far| far.proven = false);
         }
-        for (_, ends, packet) in self.awaited.extract_if(.., |(at, ..)| *at <= now).collect::<Vec<_>>() {
-            if self.has_arrived(now, ends) {
-                continue;
-            }
-            match packet {
-                Some(packet) => sequels.push(Sequel::Forward(packet)),
-                None => {
-                    self.passage.stopped(now, Treatment::Split, family_of(ends.client), Cause::Input);
-                }
-            }
-        }
         for family in Family::BOTH {
-            if let Some(counters) = relay {
-                self.look_at_far(now, family, counters.far(family));
+            let answered = relay.map_or(0, |counters| counters.answered_so_far(family));
+            let far = &mut self.far[family as usize];
+            if answered != far.answered {
+                *far = Far { answered, proven: true, silent: 0 };
             }
         }
-        sequels
+        self.look_at_watched(now);
+        self.answers(now)
     }
+}
 
-    fn look_at_far(&mut self, now: Instant, family: Family, (answered, silent): (u64, u64)) {
-        let far = &mut self.far[family as usize];
-        if answered != far.answered {
-            *far = Far { answered, silent, proven: true };
-            if self.passage.cause(Treatment::Split, family) == Some(Cause::Silent) {
-                self.passage.passed(now, Treatment::Split, family, Way::Back);
-            }
-        }
-        let most = if far.proven { SILENT } else { SILENT_AT_FIRST };
-        if silent - far.silent >= most {
-            *far = Far { answered, silent, proven: false };
-            self.passage.stopped(now, Treatment::Split, family, Cause::Silent);
-        }
-    }
+/// Whether a server has answered, be it by refusing.
+fn is_answered(trial: &Socket) -> bool {
+    let error = || trial.take_error().ok().flatten();
+    trial.peer_addr().is_ok() || error().is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 /// Trial of the two ways of a packet: `by` is the interface by which the packet leaves, as far as it is known, with the mark `forwarded`.

@@ -35,9 +35,8 @@ pub struct SplitCounters {
     full: AtomicU64,
     passed: AtomicU64,
     turns: AtomicU64,
-    /// By version of IP: connections whose far side answered, and connections whose far side has not for a second.
+    /// Connections whose far side has answered, by version of IP.
     answered: [AtomicU64; 2],
-    silent: [AtomicU64; 2],
     wired: SideCounters,
     wireless: SideCounters,
     /// What connections that have ended got over the lossy hop, by rule.
@@ -115,14 +114,9 @@ impl SplitCounters {
         self.answered[family as usize].fetch_add(1, Relaxed);
     }
 
-    /// The far side of a connection has not answered for a second.
-    pub(super) fn silent(&self, family: Family) {
-        self.silent[family as usize].fetch_add(1, Relaxed);
-    }
-
-    /// Connections whose far side answered so far, and connections whose far side did not within a second.
-    pub fn far(&self, family: Family) -> (u64, u64) {
-        (self.answered[family as usize].load(Relaxed), self.silent[family as usize].load(Relaxed))
+    /// Number of connections whose far side has answered.
+    pub fn answered_so_far(&self, family: Family) -> u64 {
+        self.answered[family as usize].load(Relaxed)
     }
 
     pub(super) fn accepted(&self) {

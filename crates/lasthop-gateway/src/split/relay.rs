@@ -29,8 +29,6 @@ use crate::family::Family;
 
 /// How often `stop` and deadlines are looked at.
 const TICK: Duration = Duration::from_millis(100);
-/// A far side that has not answered for so long is silent: its first packet has been repeated.
-const SILENCE: Duration = Duration::from_secs(1);
 /// How long new connections are forwarded unsplit after that descriptors or memory ran out.
 const EXHAUSTED: Duration = Duration::from_secs(1);
 /// Connections accepted before those that are open have their turn.
@@ -104,8 +102,6 @@ enum Phase {
     /// The far side has not answered yet.
     Connecting {
         until: Instant,
-        /// Counted as silent from then on; none once it is.
-        silent: Option<Instant>,
     },
     Open,
     /// Both ends have sent all; the last bytes are being delivered.
@@ -329,11 +325,7 @@ impl SplitProxy {
         for index in 0..self.slots.len() {
             let Some(connection) = self.slots[index].connection.as_mut() else { continue };
             match connection.phase {
-                Phase::Connecting { silent: Some(at), until } if now >= at => {
-                    connection.phase = Phase::Connecting { until, silent: None };
-                    self.counters.silent(Family::of(connection.ends.server.ip()));
-                }
-                Phase::Connecting { until, .. } if now >= until => self.end(index as u32, End::Refused),
+                Phase::Connecting { until } if now >= until => self.end(index as u32, End::Refused),
                 Phase::Closing { until } if now >= until => self.end(index as u32, End::Complete),
                 Phase::Open => {
                     if let Some(time) = connection.quiet.lasts(now, self.config.keepalive) {
@@ -429,7 +421,7 @@ impl SplitProxy {
             server: leg(server, opener.other()),
             up: Conduit::new(&self.pool),
             down: Conduit::new(&self.pool),
-            phase: Phase::Connecting { until, silent: Some(now + SILENCE) },
+            phase: Phase::Connecting { until },
             quiet: Quiet::new(now),
             queued: false,
         }));
