@@ -288,6 +288,9 @@ impl Firewall {
     }
 }
 
+/// Port from which trials come that no socket takes.
+pub const TRIAL_PORT: u16 = split::TRIAL_PORT;
+
 /// Preference of the gateway's routing rule.
 pub const fn preference() -> u32 {
     split::PREFERENCE

@@ -16,7 +16,7 @@ use crate::daemon::nat::{Source, Translator};
 use crate::daemon::parked::{Fate, Parked};
 use crate::daemon::passage::{Answer, Change, Treatment, Untreated, Way};
 use crate::daemon::path::{BEAT, Core, PacketPath};
-use crate::daemon::relay::Relay;
+use crate::daemon::relay::{Relay, is_first};
 use crate::daemon::snapshot::PacketCounters;
 use crate::daemon::trial::Outcome;
 use crate::daemon::way_out::{self, Sequel, WayOut};
@@ -236,7 +236,9 @@ impl PacketPath for QueuePath {
                                     go_on(&self.senders, sequel, core, &mut self.way_out);
                                 }
                             }
-                            Some((mark, ends)) if self.way_out.follows() => {
+                            Some((mark, ends))
+                                if !is_queued_again(&self.links, &packet, core) && self.way_out.follows() =>
+                            {
                                 // The verdict carries it to its socket, if it gets there.
                                 send(&self.queue, &mut self.verdicts, &mut core.counters);
                                 self.verdicts.repeat(packet.id, packet.mark | mark);
@@ -254,6 +256,10 @@ impl PacketPath for QueuePath {
                     if leads_home(&self.senders, &self.links, &mut self.way_out, &packet, core) {
                         self.verdicts.drop(packet.id);
                         continue;
+                    }
+                    let first = first_at_home(&self.links, &packet).filter(|_| self.way_out.follows());
+                    if first.is_some() {
+                        send(&self.queue, &mut self.verdicts, &mut core.counters);
                     }
                     let verdict = match port(&self.links, &packet) {
                         _ if packet.extent == Extent::Truncated => {
@@ -285,6 +291,12 @@ impl PacketPath for QueuePath {
                         core.counters.dropped += 1;
                     } else {
                         judge(&packet, verdict, (&mut self.verdicts, &self.parked), core);
+                    }
+                    if let Some(ends) = first {
+                        let (verdicts, queue) = (&mut self.verdicts, &self.queue);
+                        if self.way_out.is_lost(ends, || send(queue, verdicts, &mut core.counters)) {
+                            go_on(&self.senders, Sequel::Forward(ends, whole(&packet)), core, &mut self.way_out);
+                        }
                     }
                 }
                 if self.verdicts.len() > MOST_VERDICT_BYTES {
@@ -409,6 +421,18 @@ fn may_treat(
     }
 }
 
+/// Whether a packet from this interface to a socket of the relay comes to the queue on its way there.
+fn is_queued_again(links: &Links, packet: &Queued<'_>, core: &Core) -> bool {
+    core.beneath.is_some() && links.contains(packet.from)
+}
+
+/// The ends of a connection whose first packet has come from the hop and is on its last step to a socket of the relay.
+fn first_at_home(links: &Links, packet: &Queued<'_>) -> Option<Ends> {
+    let begins = |packet: &Queued<'_>| lasthop_wire::parse(packet.bytes).is_some_and(|view| is_first(&view));
+    let matters = packet.hook == Hook::Local && links.contains(packet.from) && begins(packet);
+    matters.then(|| Opening::read(packet.bytes)).flatten().map(|opening| opening.ends)
+}
+
 /// A packet without what may lie behind it, and with its checksum.
 fn whole(packet: &Queued<'_>) -> Vec<u8> {
     let Some(view) = lasthop_wire::parse(packet.bytes) else { return packet.bytes.to_vec() };
@@ -422,9 +446,11 @@ fn whole(packet: &Queued<'_>) -> Vec<u8> {
 /// Sends a first packet on its way, whose place a trial took.
 fn go_on(senders: &Senders, sequel: Sequel, core: &mut Core, way_out: &mut WayOut) {
     let Some(first) = &senders.first else { return };
+    let marks = core.relay.as_ref().map(Relay::marks).unwrap_or_default();
     let mut sent = Ok(());
     let (ends, packet) = match sequel {
         Sequel::Lead(ends, packet, mark) => {
+            let mark = mark | marks.deliver;
             if !way_out.is_lost_at_home(ends, || sent = first.send(&packet, mark)) && sent.is_ok() {
                 return;
             }
@@ -436,9 +462,8 @@ fn go_on(senders: &Senders, sequel: Sequel, core: &mut Core, way_out: &mut WayOu
     // of the relay.
     way_out.forwards(ends);
     let (sender, _) = first.parts();
-    let opened = core.relay.as_ref().map_or(0, |relay| relay.marks().opened);
     let send = |mark| sender.set_mark(mark).and_then(|()| sender.send(&packet));
-    if let Err(error) = send(0).or_else(|_| send(opened)) {
+    if let Err(error) = send(0).or_else(|_| send(marks.opened)) {
         // Its sender repeats it, and then it passes.
         core.counters.injection_failures += 1;
         tracing::debug!(%error, "cannot send the first packet of a connection on");

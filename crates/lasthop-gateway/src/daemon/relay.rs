@@ -211,7 +211,7 @@ impl Relay {
 }
 
 /// Whether a packet begins a connection (`--syn` of iptables).
-fn is_first(view: &View) -> bool {
+pub(super) fn is_first(view: &View) -> bool {
     let about = Flags::SYN.with(Flags::ACK).with(Flags::RST).with(Flags::FIN);
     view.segment.flags.0 & about.0 == Flags::SYN.0
 }

@@ -24,6 +24,7 @@ use crate::daemon::nat::Translator;
 use crate::daemon::passage::{Answer, Cause, Change, Passage, Treatment, Way};
 use crate::daemon::trial::{self, Outcome, between};
 use crate::family::Family;
+use crate::firewall::TRIAL_PORT;
 use crate::split::opening::Ends;
 use crate::split::{Marks, SplitCounters};
 
@@ -41,8 +42,6 @@ const MUCH_LATER: Duration = Duration::from_millis(1500);
 const WATCHED: Duration = Duration::from_secs(6);
 /// Ports from which trials of connections to servers come, in turn; no client uses them.
 const TRIAL_PORTS: std::ops::Range<u16> = 1000..1020;
-/// Port from which packets come that nobody takes (discard, RFC 863).
-const TRIAL_PORT: u16 = 9;
 /// Maximum number of connections to remember whose first packets were forwarded.
 const MOST_FORWARDED: usize = 256;
 /// Number of times in a row that evidence must occur which a lost packet could explain.

@@ -17,6 +17,9 @@ use crate::split::{Marks, Side, SplitConfig, SplitRule};
 /// The place of the routing rule: before the main table (32766), behind what operators number by hand.
 pub const PREFERENCE: u32 = 32_000;
 
+/// Port from which trials come that no socket takes (discard, RFC 863); no client uses it.
+pub const TRIAL_PORT: u16 = 9;
+
 /// What differs between the two protocols.
 const fn words(family: Family) -> (&'static str, &'static str) {
     match family {
@@ -108,11 +111,14 @@ pub fn extend_output(config: &SplitConfig, chains: &mut Vec<Chain>) {
 pub fn beneath(config: &SplitConfig, hops: &[&str], queue: &str, own: u32) -> Vec<Chain> {
     let bit = |mark: u32| format!("-m mark --mark {mark:#x}/{mark:#x}");
     let Marks { deliver, accepted, opened, .. } = config.marks;
-    let mut out = vec![format!("{} -j RETURN", bit(own))];
+    // The call that sends a trial tells what became of it, unless it waits in the queue.
+    let trial = format!("-p tcp --syn --sport {TRIAL_PORT} -j RETURN");
+    let mut out = vec![format!("{} -j RETURN", bit(own)), trial.clone()];
     for hop in hops {
         out.extend([accepted, opened].map(|half| format!("-o {hop} -p tcp {} {queue}", bit(half))));
     }
-    let inwards = hops.iter().map(|hop| format!("-i {hop} -p tcp {} {queue}", bit(deliver))).collect();
+    let inwards = hops.iter().map(|hop| format!("-i {hop} -p tcp {} {queue}", bit(deliver)));
+    let inwards = std::iter::once(trial).chain(inwards).collect();
     let chain =
         |name, hook, rules| Chain { table: Table::Mangle, name, hook, place: Place::Last, stage: Stage::Quiet, rules };
     vec![chain(OUT_CHAIN, "OUTPUT", out), chain(IN_CHAIN, "INPUT", inwards)]
