@@ -365,5 +365,5 @@ fn a_check_names_the_bridge_of_an_interface_that_is_its_port() {
     assert!(fine && text.contains(" interface br0: ") && !text.contains("MISSING"), "{text}");
     // Its rule works once it is there.
     let (fine, text) = check("wlan7");
-    assert!(fine && text.contains("hint     interface wlan7: does not exist; its rules work once it does"), "{text}");
+    assert!(!fine && text.contains("MISSING  interface wlan7: does not exist; `lasthop gateway run` treats"), "{text}");
 }

@@ -244,7 +244,7 @@ impl PacketPath for QueuePath {
                                 self.verdicts.repeat(packet.id, packet.mark | mark);
                                 let (verdicts, queue) = (&mut self.verdicts, &self.queue);
                                 if self.way_out.is_lost(ends, || send(queue, verdicts, &mut core.counters)) {
-                                    let sequel = Sequel::Forward(ends, whole(&packet));
+                                    let sequel = Sequel::Forward(whole(&packet));
                                     go_on(&self.senders, sequel, core, &mut self.way_out);
                                 }
                             }
@@ -295,7 +295,7 @@ impl PacketPath for QueuePath {
                     if let Some(ends) = first {
                         let (verdicts, queue) = (&mut self.verdicts, &self.queue);
                         if self.way_out.is_lost(ends, || send(queue, verdicts, &mut core.counters)) {
-                            go_on(&self.senders, Sequel::Forward(ends, whole(&packet)), core, &mut self.way_out);
+                            go_on(&self.senders, Sequel::Forward(whole(&packet)), core, &mut self.way_out);
                         }
                     }
                 }
@@ -447,20 +447,22 @@ fn whole(packet: &Queued<'_>) -> Vec<u8> {
 fn go_on(senders: &Senders, sequel: Sequel, core: &mut Core, way_out: &mut WayOut) {
     let Some(first) = &senders.first else { return };
     let marks = core.relay.as_ref().map(Relay::marks).unwrap_or_default();
-    let mut sent = Ok(());
-    let (ends, packet) = match sequel {
+    let packet = match sequel {
         Sequel::Lead(ends, packet, mark) => {
             let mark = mark | marks.deliver;
-            if !way_out.is_lost_at_home(ends, || sent = first.send(&packet, mark)) && sent.is_ok() {
+            let carried = way_out.is_carried_home(ends, |decoy| drop(first.send(decoy, mark)));
+            if carried && first.send(&packet, mark).is_ok() {
                 return;
             }
-            (ends, packet)
+            packet
         }
-        Sequel::Forward(ends, packet) => (ends, packet),
+        Sequel::Forward(packet) => packet,
     };
+    if let Some((relay, opening)) = core.relay.as_ref().zip(Opening::read(&packet)) {
+        relay.give_up(opening);
+    }
     // As any packet of this machine, so that connection tracking takes it for the beginning of a connection; where that is refused, as one
     // of the relay.
-    way_out.forwards(ends);
     let (sender, _) = first.parts();
     let send = |mark| sender.set_mark(mark).and_then(|()| sender.send(&packet));
     if let Err(error) = send(0).or_else(|_| send(marks.opened)) {
@@ -503,15 +505,17 @@ fn leads_home(senders: &Senders, links: &Links, way_out: &mut WayOut, packet: &Q
     }
     let Some((came, mark)) = relay.reclaim(packet, links) else { return false };
     let Some(opening) = Opening::read(&came) else { return false };
-    let mut sent = Ok(());
-    let lost = way_out.is_lost_at_home(opening.ends, || sent = first.send(&came, mark));
+    let sent = match way_out.is_carried_home(opening.ends, |decoy| drop(first.send(decoy, mark))) {
+        true => first.send(&came, mark),
+        false => Err(io::ErrorKind::ConnectionAborted.into()),
+    };
     way_out.on_sent(Treatment::Split, &came, Outcome::of(&sent));
     if let Err(error) = sent {
-        core.counters.injection_failures += 1;
         tracing::debug!(%error, "cannot lead a connection to the relay; it passes");
+        relay.give_up(opening);
         return false;
     }
-    !lost
+    true
 }
 
 /// Whose packet it is.

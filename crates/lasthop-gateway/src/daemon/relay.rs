@@ -169,6 +169,12 @@ impl Relay {
         Some(self.config.marks.accepted | self.config.marks.of_listener(listener))
     }
 
+    /// Takes note that a connection passes which was let in: its first packet does, too, if it is repeated.
+    pub fn give_up(&self, opening: Opening) {
+        self.counters.passed();
+        self.admission.give_up(Instant::now(), opening);
+    }
+
     /// Its counters.
     pub fn counters(&self) -> &SplitCounters {
         &self.counters

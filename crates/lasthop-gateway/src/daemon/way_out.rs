@@ -4,7 +4,6 @@
 //! this machine's TCP, twice; or a server answered a forwarded SYN and not the trial of the relay's before it, twice. The passing of
 //! time alone is none. A first packet that did not arrive is forwarded, so that evidence costs its connection nothing.
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
@@ -29,11 +28,14 @@ use crate::split::opening::Ends;
 use crate::split::{Marks, SplitCounters};
 
 /// Time for which a loopback device that is busy may keep a packet.
-const LOOPBACK: Duration = Duration::from_millis(10);
+const LOOPBACK: Duration = Duration::from_millis(50);
+/// Time for which an answer holds whether that device carries first packets, by whether it does.
+const CARRIES: Duration = Duration::from_secs(10);
+const CARRIES_NOT: Duration = Duration::from_secs(60);
 /// Minimum time between two looks whether a redirected packet arrived, once that way is proven.
 const LOOK: Duration = Duration::from_millis(100);
 /// Time for which a connection waits for the server's answer to a trial.
-const ANSWER: Duration = Duration::from_millis(300);
+const ANSWER: Duration = Duration::from_millis(500);
 /// Maximum number of connections that wait for a trial; others are redirected without one.
 const MOST_HELD: usize = 512;
 /// Time that a trial has from the answer to the forwarded packet on: longer than until the kernel has repeated the trial.
@@ -42,8 +44,6 @@ const MUCH_LATER: Duration = Duration::from_millis(1500);
 const WATCHED: Duration = Duration::from_secs(6);
 /// Ports from which trials of connections to servers come, in turn; no client uses them.
 const TRIAL_PORTS: std::ops::Range<u16> = 1000..1020;
-/// Maximum number of connections to remember whose first packets were forwarded.
-const MOST_FORWARDED: usize = 256;
 /// Number of times in a row that evidence must occur which a lost packet could explain.
 const TWICE: u32 = 2;
 
@@ -59,8 +59,8 @@ pub(super) struct WayOut {
     held: Vec<Held>,
     /// Trials of the far half without an answer, whose connections were forwarded.
     watched: Vec<Watched>,
-    /// Connections whose first packet was forwarded in place of being redirected: if it is repeated, it passes.
-    forwarded: VecDeque<Ends>,
+    /// By version of IP: whether the loopback device carries first packets to the relay, and until when that holds.
+    home: [Option<(bool, Instant)>; 2],
     next_port: u16,
     next_look: Instant,
     /// By version of IP.
@@ -90,7 +90,7 @@ pub(super) enum Sequel {
     /// It goes to the relay, with this mark.
     Lead(Ends, Vec<u8>, u32),
     /// It goes on, unsplit.
-    Forward(Ends, Vec<u8>),
+    Forward(Vec<u8>),
 }
 
 /// Whether a packet that was sent to this machine's TCP got there.
@@ -146,37 +146,37 @@ impl Arrivals {
         text[..len].iter().filter(|byte| **byte == b'\n').count() != 1
     }
 
-    /// Sends a packet that no socket takes, and looks whether its wrong checksum was counted.
-    fn decoy(&self, send: impl FnOnce()) -> Arrival {
-        let before = self.count("InCsumErrors");
-        send();
-        // The call that sends it carries it all the way.
-        match before {
-            Some(before) if self.count("InCsumErrors") != Some(before) => Arrival::Seen,
-            Some(_) if !self.is_detained() => Arrival::Missed,
-            _ => Arrival::Unknown,
-        }
-    }
-
-    /// Sends a first packet between these ends, and looks whether it has a socket within `patience`.
-    fn first(&mut self, ends: Ends, patience: Duration, send: impl FnOnce()) -> Arrival {
-        let before = self.count("InSegs");
+    /// Sends a packet that no socket takes, and looks whether its wrong checksum is counted within `patience`.
+    fn decoy(&self, patience: Duration, send: impl FnOnce()) -> Arrival {
+        let Some(before) = self.count("InCsumErrors") else { return Arrival::Unknown };
         send();
         let end = Instant::now() + patience;
         loop {
-            match self.sockets.as_mut().map(|sockets| sockets.has(ends.server, ends.client)) {
-                Some(Ok(true)) => return Arrival::Seen,
-                Some(Ok(false)) if Instant::now() < end => std::thread::sleep(Duration::from_millis(1)),
-                Some(Ok(false)) if before.is_some() && self.count("InSegs") == before && !self.is_detained() => {
-                    return Arrival::Missed;
-                }
-                Some(Err(error)) => {
-                    tracing::debug!(%error, "sock_diag does not answer");
-                    self.sockets = None;
-                    return Arrival::Unknown;
-                }
-                Some(Ok(false)) | None => return Arrival::Unknown,
+            if self.count("InCsumErrors") != Some(before) {
+                return Arrival::Seen;
             }
+            if Instant::now() >= end {
+                return if self.is_detained() { Arrival::Unknown } else { Arrival::Missed };
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Sends a first packet between these ends, and looks whether it has a socket. The call that sends it carries it all the way.
+    fn first(&mut self, ends: Ends, send: impl FnOnce()) -> Arrival {
+        let before = self.count("InSegs");
+        send();
+        match self.sockets.as_mut().map(|sockets| sockets.has(ends.server, ends.client)) {
+            Some(Ok(true)) => Arrival::Seen,
+            Some(Ok(false)) if before.is_some() && self.count("InSegs") == before && !self.is_detained() => {
+                Arrival::Missed
+            }
+            Some(Err(error)) => {
+                tracing::debug!(%error, "sock_diag does not answer");
+                self.sockets = None;
+                Arrival::Unknown
+            }
+            Some(Ok(false)) | None => Arrival::Unknown,
         }
     }
 }
@@ -208,7 +208,7 @@ impl WayOut {
             conntrack: Conntrack::open().ok(),
             held: Vec::new(),
             watched: Vec::new(),
-            forwarded: VecDeque::new(),
+            home: [None; 2],
             next_port: TRIAL_PORTS.start,
             next_look: Instant::now(),
             far: [Far::default(); 2],
@@ -254,7 +254,7 @@ impl WayOut {
     pub fn try_split(&mut self, ends: Ends, sender: &Sender, (own, marks): (u32, Marks), by: [Option<u32>; 2]) -> bool {
         let (now, family) = (Instant::now(), family_of(ends.client));
         let answer = self.passage.ask(now, Treatment::Split, family, Way::In);
-        if answer == Answer::Pass || self.forwarded.contains(&ends) {
+        if answer == Answer::Pass {
             return false;
         }
         if answer == Answer::Treat && !self.passage.is_stale(now, Treatment::Split, family, Way::There) {
@@ -326,9 +326,9 @@ impl WayOut {
         let Some(decoy) = trial::packet(between(stranger, ends.server), Flags::SYN) else {
             return Some(Sequel::Lead(ends, packet, mark));
         };
-        if self.arrivals.decoy(|| redirect(&decoy)) == Arrival::Missed {
+        if self.arrivals.decoy(Duration::ZERO, || redirect(&decoy)) == Arrival::Missed {
             self.missed(now, family);
-            return Some(Sequel::Forward(ends, packet));
+            return Some(Sequel::Forward(packet));
         }
         if self.far[family as usize].proven {
             self.passage.passed(now, Treatment::Split, family, Way::In);
@@ -358,14 +358,6 @@ impl WayOut {
         }
     }
 
-    /// Takes note of a connection whose first packet is forwarded.
-    pub fn forwards(&mut self, ends: Ends) {
-        if self.forwarded.len() >= MOST_FORWARDED {
-            self.forwarded.pop_front();
-        }
-        self.forwarded.push_back(ends);
-    }
-
     /// Looks at the trials of far halves that connections wait for.
     fn answers(&mut self, now: Instant) -> Vec<Sequel> {
         let mut sequels = Vec::new();
@@ -377,7 +369,7 @@ impl WayOut {
                 self.held.push(held);
             } else if let Some(&(ends, ..)) = held.first.first() {
                 self.watched.push(Watched { ends, trial: held.trial, until: now + WATCHED, answered: None });
-                sequels.extend(held.first.into_iter().map(|(ends, packet, _)| Sequel::Forward(ends, packet)));
+                sequels.extend(held.first.into_iter().map(|(_, packet, _)| Sequel::Forward(packet)));
             }
         }
         sequels
@@ -430,7 +422,7 @@ impl WayOut {
     /// Redirects a first packet by `send`, and looks whether it arrives. Says whether it is to be forwarded instead.
     pub fn is_lost(&mut self, ends: Ends, send: impl FnOnce()) -> bool {
         let (now, family) = (Instant::now(), family_of(ends.client));
-        match self.arrivals.first(ends, Duration::ZERO, send) {
+        match self.arrivals.first(ends, send) {
             Arrival::Seen => self.passage.passed(now, Treatment::Split, family, Way::In),
             Arrival::Unknown => {}
             Arrival::Missed => {
@@ -441,10 +433,24 @@ impl WayOut {
         false
     }
 
-    /// Sends a first packet to the relay by the loopback device, and looks whether it arrives. That device may be closed to it, as by
-    /// filters of reverse paths, which says nothing about other packets.
-    pub fn is_lost_at_home(&mut self, ends: Ends, send: impl FnOnce()) -> bool {
-        self.arrivals.first(ends, LOOPBACK, send) == Arrival::Missed
+    /// Returns whether the loopback device carries first packets between these ends to the relay, where `send` sends them: filters of
+    /// reverse paths may close it to them, which says nothing about packets from elsewhere.
+    pub fn is_carried_home(&mut self, ends: Ends, send: impl FnOnce(&[u8])) -> bool {
+        let (now, family) = (Instant::now(), family_of(ends.client));
+        if let Some((is_carried, until)) = self.home[family as usize]
+            && now < until
+        {
+            return is_carried;
+        }
+        let stranger = SocketAddr::new(ends.client.ip(), TRIAL_PORT);
+        let decoy = trial::packet(between(stranger, ends.server), Flags::SYN);
+        let arrival = decoy.map(|decoy| self.arrivals.decoy(LOOPBACK, || send(&decoy)));
+        let is_carried = arrival != Some(Arrival::Missed);
+        if !is_carried {
+            tracing::debug!(family = family.name(), "the loopback device carries no first packets to the relay");
+        }
+        self.home[family as usize] = Some((is_carried, now + if is_carried { CARRIES } else { CARRIES_NOT }));
+        is_carried
     }
 
     /// Takes note of a packet of the gateway's own that was sent, or was not.
@@ -466,7 +472,7 @@ impl WayOut {
         let now = Instant::now();
         if self.announcements.as_ref().is_some_and(|rules| rules.take() == Ruleset::Changed) {
             self.passage.reconsider(now);
-            self.forwarded.clear();
+            self.home = [None; 2];
             self.far.iter_mut().for_each(|far| far.proven = false);
         }
         for family in Family::BOTH {
