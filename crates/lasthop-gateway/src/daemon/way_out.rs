@@ -38,6 +38,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const ANSWER: Duration = Duration::from_millis(500);
 /// Maximum number of connections that wait for a trial; others are redirected without one.
 const MOST_HELD: usize = 512;
+/// Time for which first packets pass after a trial without an answer, unless another server answers.
+const REST: Duration = Duration::from_secs(2);
 /// Time that a trial has from the answer to the forwarded packet on: longer than until the kernel has repeated the trial.
 const MUCH_LATER: Duration = Duration::from_millis(1500);
 /// Time for which the forwarded packet may be answered.
@@ -111,6 +113,8 @@ struct Far {
     proven: bool,
     /// Trials in a row that were not answered although the forwarded packets were.
     silent: u32,
+    /// Until when connections do not wait for another trial, and pass.
+    rest: Option<Instant>,
 }
 
 /// The kernel's counts, which show whether a packet reached this machine's TCP.
@@ -254,7 +258,8 @@ impl WayOut {
     pub fn try_split(&mut self, ends: Ends, sender: &Sender, (own, marks): (u32, Marks), by: [Option<u32>; 2]) -> bool {
         let (now, family) = (Instant::now(), family_of(ends.client));
         let answer = self.passage.ask(now, Treatment::Split, family, Way::In);
-        if answer == Answer::Pass {
+        let Far { proven, rest, .. } = self.far[family as usize];
+        if answer == Answer::Pass || !proven && rest.is_some_and(|rest| now < rest) {
             return false;
         }
         if answer == Answer::Treat && !self.passage.is_stale(now, Treatment::Split, family, Way::There) {
@@ -369,6 +374,7 @@ impl WayOut {
                 self.held.push(held);
             } else if let Some(&(ends, ..)) = held.first.first() {
                 self.watched.push(Watched { ends, trial: held.trial, until: now + WATCHED, answered: None });
+                self.far[held.family as usize].rest = Some(now + REST);
                 sequels.extend(held.first.into_iter().map(|(_, packet, _)| Sequel::Forward(packet)));
             }
         }
@@ -473,13 +479,13 @@ impl WayOut {
         if self.announcements.as_ref().is_some_and(|rules| rules.take() == Ruleset::Changed) {
             self.passage.reconsider(now);
             self.home = [None; 2];
-            self.far.iter_mut().for_each(|far| far.proven = false);
+            self.far.iter_mut().for_each(|far| (far.proven, far.rest) = (false, None));
         }
         for family in Family::BOTH {
             let answered = relay.map_or(0, |counters| counters.answered_so_far(family));
             let far = &mut self.far[family as usize];
             if answered != far.answered {
-                *far = Far { answered, proven: true, silent: 0 };
+                *far = Far { answered, proven: true, ..Far::default() };
             }
         }
         self.look_at_watched(now);
