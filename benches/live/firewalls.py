@@ -270,6 +270,19 @@ def page(args, cells):
     return "\n".join(lines) + "\n"
 
 
+def joined(cells, files):
+    """The cells, and those of earlier runs that are not among them, in the order of the rule sets."""
+    def key(cell):
+        return list(SETS).index(cell["set"]), list(MODES).index(cell.get("mode", "snoop")), cell.get("family", 4)
+
+    every = {}
+    for file in files:
+        with open(file, encoding="utf-8") as earlier:
+            every |= {key(cell): cell for cell in json.load(earlier)["cells"]}
+    every |= {key(cell): cell for cell in cells}
+    return [cell for _, cell in sorted(every.items())]
+
+
 def main():
     parser = arguments(__doc__)
     example_argument(parser, "--hop", "the emulated links")
@@ -280,6 +293,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=5, help="of each download (default 5)")
     parser.add_argument("--tries", type=int, default=5, help="pairs of downloads, each with losses of its own, before a cell counts as worse (default 5): the median counts")
     parser.add_argument("--page", metavar="FILE", help="write the table as Markdown")
+    parser.add_argument("--cells", metavar="FILE", action="append", default=[], help="JSON of an earlier run, whose other cells belong to the table, too; may be repeated")
     parser.add_argument("--list", action="store_true", help="print the rule sets and end")
     goal_arguments(parser)
     args = parser.parse_args()
@@ -321,6 +335,7 @@ def main():
                 cells.append({"set": name, "mode": mode, "family": family, "share": share, "shares": shares, "mbps": with_all, "bare": bare[path, family, 0], "treated": treated, "check": said, "tries": len(shares),
                               "said": words, "broken": len(broken)})
                 note(f"{name}, {mode}, IPv{family}: {share:.0%}, {'treated' if treated else 'untreated'}, check says {'works' if said else 'does not'}{'' if right else ' (WRONG)'} {words[:160] if not right else ''}")
+    cells = joined(cells, args.cells)
     if args.page:
         with open(args.page, "w", encoding="utf-8") as out:
             out.write(page(args, cells))

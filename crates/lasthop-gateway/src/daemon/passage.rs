@@ -341,6 +341,19 @@ mod tests {
     }
 
     #[test]
+    fn a_doubt_has_a_way_tried_again_and_a_proof_ends_it() {
+        let (mut passage, now) = (Passage::default(), Instant::now());
+        let (split, family) = (Treatment::Split, Family::V6);
+        passage.passed(now, split, family, Way::In);
+        assert_eq!(passage.doubted(split, family, Way::In), 1);
+        assert_eq!(passage.ask(now, split, family, Way::In), Answer::Try);
+        passage.passed(now, split, family, Way::In);
+        assert_eq!(passage.ask(now, split, family, Way::In), Answer::Treat);
+        assert_eq!([1, 2].map(|_| passage.doubted(split, family, Way::In)), [1, 2], "in a row");
+        assert!(passage.untreated(now).is_empty(), "a doubt suspends nothing");
+    }
+
+    #[test]
     fn an_interface_that_is_down_for_a_moment_suspends_nothing() {
         let (mut passage, now) = (Passage::default(), Instant::now());
         let (snoop, family) = SNOOP;

@@ -13,6 +13,7 @@ mod ends;
 mod replica;
 
 use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use lasthop_sys::namespace;
@@ -40,7 +41,7 @@ const MOST_REMEDIES: usize = 6;
 
 /// Rehearses each rule that treats connections, for each version of IP that it is about.
 pub(super) fn rehearse(gateway: &Gateway) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let mut rehearsals = Vec::new();
     let mut done: Vec<(&str, &str)> = Vec::new();
     for rule in &gateway.rules {
         let mode = rule.mode.name();
@@ -48,25 +49,29 @@ pub(super) fn rehearse(gateway: &Gateway) -> Vec<Finding> {
             continue;
         }
         done.push((mode, &rule.interface));
-        for family in Family::BOTH.into_iter().filter(|family| concerns(rule, *family)) {
-            findings.extend(one(gateway, rule, family));
-        }
+        let families = Family::BOTH.into_iter().filter(|family| concerns(rule, *family));
+        rehearsals.extend(families.map(|family| begin(gateway, rule, family)));
     }
-    findings
+    rehearsals.into_iter().filter_map(end).collect()
 }
 
 fn concerns(rule: &Rule, family: Family) -> bool {
     rule.addresses.is_empty() || rule.addresses.iter().any(|network| family.has(network))
 }
 
-/// One rehearsal; no finding where the version of IP is not in use on the hop.
-fn one(gateway: &Gateway, rule: &Rule, family: Family) -> Option<Finding> {
+/// A rehearsal under way, with what it is about.
+type Rehearsal = (String, JoinHandle<Result<(Outcome, String), ReplicaError>>);
+
+/// Begins a rehearsal, in a thread of its own, since it moves to another network namespace.
+fn begin(gateway: &Gateway, rule: &Rule, family: Family) -> Rehearsal {
     let subject = format!("firewall, {} over {}", rule.mode.name(), family.name());
     let (gateway, rule) = (gateway.clone(), rule.clone());
-    // In a thread of its own, since it moves to another network namespace.
-    let thread = std::thread::spawn(move || Stage::set(&gateway, &rule, family).and_then(|mut stage| stage.rehearse()));
-    let outcome = thread.join().unwrap_or_else(|_| Err(ReplicaError::Other("it ended early".to_owned())));
-    match outcome {
+    (subject, std::thread::spawn(move || Stage::set(&gateway, &rule, family).and_then(|mut stage| stage.rehearse())))
+}
+
+/// Waits for the end of a rehearsal; no finding where the version of IP is not in use on the hop.
+fn end((subject, thread): Rehearsal) -> Option<Finding> {
+    match thread.join().unwrap_or_else(|_| Err(ReplicaError::Other("it ended early".to_owned()))) {
         Ok((outcome, detail)) => Some(Finding::new(subject, outcome, detail)),
         Err(ReplicaError::Unused) => None,
         Err(ReplicaError::Other(reason)) => {
