@@ -16,8 +16,6 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Time for which failures for want of a route are taken for an interface that is down for a moment.
 const ROUTE_PATIENCE: Duration = Duration::from_secs(1);
-/// Minimum time between two trials that delay a connection.
-const COSTLY: Duration = Duration::from_secs(5);
 /// Age of a proof beyond which a new connection proves it anew.
 const PROOF_LIFETIME: Duration = Duration::from_secs(10);
 
@@ -140,7 +138,7 @@ enum State {
     /// Treated, as far as each way is proven.
     Open,
     /// Suspended; tried again at `next`.
-    Suspended { cause: Cause, since: Instant, tried: Instant, next: Instant },
+    Suspended { cause: Cause, since: Instant, next: Instant },
 }
 
 /// All lanes of one worker.
@@ -199,8 +197,8 @@ impl Passage {
     /// treatment is suspended, nobody else tries it until that is known.
     pub fn sent(&mut self, now: Instant, treatment: Treatment, family: Family) {
         let lane = self.lane_mut(treatment, family);
-        if let State::Suspended { tried, next, .. } = &mut lane.state {
-            (*tried, *next) = (now, now + lane.pause);
+        if let State::Suspended { next, .. } = &mut lane.state {
+            *next = now + lane.pause;
             return;
         }
         lane.proven[Way::There as usize] = Some(now);
@@ -216,6 +214,14 @@ impl Passage {
         lane.doubts
     }
 
+    /// Reason for which a treatment is suspended, if it is.
+    pub fn cause(&self, treatment: Treatment, family: Family) -> Option<Cause> {
+        match self.lane(treatment, family).state {
+            State::Open => None,
+            State::Suspended { cause, .. } => Some(cause),
+        }
+    }
+
     /// Takes note of a packet that did not pass.
     pub fn stopped(&mut self, now: Instant, treatment: Treatment, family: Family, cause: Cause) -> Change {
         let lane = self.lane_mut(treatment, family);
@@ -227,7 +233,7 @@ impl Passage {
             State::Suspended { since, .. } => since,
             State::Open => now,
         };
-        lane.state = State::Suspended { cause, since, tried: now, next: now + lane.pause };
+        lane.state = State::Suspended { cause, since, next: now + lane.pause };
         lane.pause = (lane.pause * 2).min(LONGEST_PAUSE);
         lane.proven = [None; 3];
         lane.unrouted = None;
@@ -252,10 +258,8 @@ impl Passage {
     pub fn reconsider(&mut self, now: Instant) {
         for lane in &mut self.lanes {
             lane.proven = [None; 3];
-            if let State::Suspended { cause, tried, next, .. } = &mut lane.state {
-                // Such a trial delays a connection.
-                let is_costly = *cause == Cause::Silent;
-                *next = if is_costly { (*next).min(now.max(*tried + COSTLY)) } else { now };
+            if let State::Suspended { next, .. } = &mut lane.state {
+                *next = now;
             }
         }
     }

@@ -486,6 +486,7 @@ fn lead(
         let (sender, own) = first.parts();
         let by = relay.interfaces(packet, ends);
         if !way_out.try_split(ends, sender, (own, relay.marks()), by) {
+            way_out.try_beside(ends, |ends| relay.try_far(ends));
             return None;
         }
     }

@@ -171,7 +171,6 @@ impl Relay {
 
     /// Takes note that a connection passes which was let in: its first packet does, too, if it is repeated.
     pub fn give_up(&self, opening: Opening) {
-        self.counters.passed();
         self.admission.give_up(Instant::now(), opening);
     }
 

@@ -44,6 +44,8 @@ const REST: Duration = Duration::from_secs(2);
 const MUCH_LATER: Duration = Duration::from_millis(1500);
 /// Time for which the forwarded packet may be answered.
 const WATCHED: Duration = Duration::from_secs(6);
+/// Time between two looks at trials without an answer.
+const WATCH: Duration = Duration::from_millis(250);
 /// Ports from which trials of connections to servers come, in turn; no client uses them.
 const TRIAL_PORTS: std::ops::Range<u16> = 1000..1020;
 /// Number of times in a row that evidence must occur which a lost packet could explain.
@@ -65,6 +67,7 @@ pub(super) struct WayOut {
     home: [Option<(bool, Instant)>; 2],
     next_port: u16,
     next_look: Instant,
+    next_watch: Instant,
     /// By version of IP.
     far: [Far; 2],
 }
@@ -215,6 +218,7 @@ impl WayOut {
             home: [None; 2],
             next_port: TRIAL_PORTS.start,
             next_look: Instant::now(),
+            next_watch: Instant::now(),
             far: [Far::default(); 2],
         }
     }
@@ -259,7 +263,7 @@ impl WayOut {
         let (now, family) = (Instant::now(), family_of(ends.client));
         let answer = self.passage.ask(now, Treatment::Split, family, Way::In);
         let Far { proven, rest, .. } = self.far[family as usize];
-        if answer == Answer::Pass || !proven && rest.is_some_and(|rest| now < rest) {
+        if answer == Answer::Pass || self.wants_answer(family) || !proven && rest.is_some_and(|rest| now < rest) {
             return false;
         }
         if answer == Answer::Treat && !self.passage.is_stale(now, Treatment::Split, family, Way::There) {
@@ -293,6 +297,30 @@ impl WayOut {
         }
         self.passage.sent(now, Treatment::Split, family);
         true
+    }
+
+    /// Returns whether the treatment is suspended for want of answers, which are tried beside connections that pass.
+    fn wants_answer(&self, family: Family) -> bool {
+        self.passage.cause(Treatment::Split, family) == Some(Cause::Silent)
+    }
+
+    /// Tries, beside a connection that passes, whether its server answers the relay by now, if that is due.
+    pub fn try_beside(&mut self, ends: Ends, try_far: impl FnOnce(Ends) -> io::Result<Socket>) {
+        let (now, family) = (Instant::now(), family_of(ends.client));
+        let is_due = self.passage.ask(now, Treatment::Split, family, Way::In) == Answer::Try;
+        if self.wants_answer(family) && is_due {
+            self.passage.stopped(now, Treatment::Split, family, Cause::Silent);
+            if let Ok(trial) = try_far(self.trial_ends(ends)) {
+                self.watched.push(Watched { ends, trial, until: now + WATCHED, answered: None });
+            }
+        }
+    }
+
+    /// Ends of a trial that is to be answered as the connection between these.
+    fn trial_ends(&mut self, ends: Ends) -> Ends {
+        let port = self.next_port;
+        self.next_port = if port + 1 < TRIAL_PORTS.end { port + 1 } else { TRIAL_PORTS.start };
+        Ends { client: SocketAddr::new(ends.client.ip(), port), ..ends }
     }
 
     /// Has a connection wait for the trial of the far half that is under way, if there is one, and room.
@@ -339,10 +367,7 @@ impl WayOut {
             self.passage.passed(now, Treatment::Split, family, Way::In);
             return Some(Sequel::Lead(ends, packet, mark));
         }
-        let port = self.next_port;
-        self.next_port = if port + 1 < TRIAL_PORTS.end { port + 1 } else { TRIAL_PORTS.start };
-        let from = SocketAddr::new(ends.client.ip(), port);
-        match try_far(Ends { client: from, ..ends }) {
+        match try_far(self.trial_ends(ends)) {
             Ok(trial) => {
                 self.held.push(Held { family, first: vec![(ends, packet, mark)], trial, until: now + ANSWER });
                 None
@@ -392,6 +417,10 @@ impl WayOut {
 
     /// Looks at trials without an answer: whether the server has answered the packet that was forwarded after them.
     fn look_at_watched(&mut self, now: Instant) {
+        if now < self.next_watch {
+            return;
+        }
+        self.next_watch = now + WATCH;
         for mut one in std::mem::take(&mut self.watched) {
             let family = family_of(one.ends.client);
             if is_answered(&one.trial) {
@@ -401,7 +430,8 @@ impl WayOut {
             let conntrack = &mut self.conntrack;
             let route = between(one.ends.client, one.ends.server);
             let is_under_way =
-                || conntrack.as_mut().is_some_and(|conntrack| conntrack.is_under_way(route)).then_some(now);
+                |conntrack: &mut Conntrack| conntrack.is_under_way(route) || conntrack.is_under_way_in_any_zone(route);
+            let is_under_way = || conntrack.as_mut().is_some_and(is_under_way).then_some(now);
             one.answered = one.answered.or_else(is_under_way);
             if one.answered.is_some_and(|at| now >= at + MUCH_LATER) {
                 let far = &mut self.far[family as usize];

@@ -231,7 +231,8 @@ impl Stage {
         let mut untreated: Vec<_> = untreated.into_iter().filter(matters).collect();
         if untreated.is_empty() && self.mode == "split" && counted == Some(0) {
             let (treatment, family) = (Treatment::Split, self.family.name().to_owned());
-            untreated.push(Untreated { treatment, family, cause: Cause::Input, seconds: 0.0 });
+            // A packet that is refused, or does not arrive, has had its connections suspended by now.
+            untreated.push(Untreated { treatment, family, cause: Cause::Silent, seconds: 0.0 });
         }
         Ok(Performance { untreated, drops, transfers })
     }
