@@ -115,11 +115,14 @@ impl Trace {
     }
 }
 
+/// What a trace has told of a packet: its mark, and the chains that it met, each as family, table and name.
+type Traced<'a> = (Option<u32>, Vec<(&'a str, &'a str, &'a str)>);
+
 /// The drops in a trace, each once.
 fn read(trace: &str, chains: &[BaseChain]) -> Vec<Drop> {
     let mut drops: Vec<Drop> = Vec::new();
     // Of the packet that is told of, by number: its mark as it is told last, and the chain at which it entered its table.
-    let mut packets: std::collections::HashMap<&str, (Option<u32>, Vec<(&str, &str, &str)>)> = Default::default();
+    let mut packets: std::collections::HashMap<&str, Traced<'_>> = Default::default();
     for line in trace.lines() {
         let Some(rest) = line.strip_prefix("trace id ") else { continue };
         let mut words = rest.splitn(5, ' ');

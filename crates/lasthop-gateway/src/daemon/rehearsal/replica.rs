@@ -470,8 +470,11 @@ fn links(family: Family) -> Result<Vec<Link>, String> {
     Ok(list.iter().filter_map(link).take(MOST_LINKS).collect())
 }
 
+/// Programs with their texts, or families with names of tables.
+type Pairs = Vec<(String, String)>;
+
 /// Rules of iptables, as each of its programs saves them, with the program; and the tables of nf_tables that are in them.
-fn iptables_tables() -> (Vec<(String, String)>, Vec<(String, String)>) {
+fn iptables_tables() -> (Pairs, Pairs) {
     let (mut all, mut taken) = (Vec::new(), Vec::new());
     for (base, family) in [("iptables", "ip"), ("ip6tables", "ip6")] {
         for kind in ["-legacy", "-nft"] {
