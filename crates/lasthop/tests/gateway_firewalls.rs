@@ -152,7 +152,9 @@ fn check_names_the_chain_and_rules_that_help() {
     if is_without_nft("check beside firewalls that stop the gateway") {
         return;
     }
-    for (name, text, rules, treatment, words) in firewalls() {
+    // One of each kind: each takes a gateway that is rehearsed several times.
+    let kinds = ["input drop", "input drop by a chain", "output drop, split", "output drop, snoop", "mark dropped"];
+    for (name, text, rules, treatment, words) in firewalls().into_iter().filter(|one| kinds.contains(&one.0)) {
         let network = Network::new();
         nft(&network, &text);
         let daemon = Daemon::start(&network, rules);
@@ -246,10 +248,16 @@ fn a_firewall_that_comes_while_it_runs_stops_no_connection() {
     daemon.await_status(|status| status["packets"]["injected_wireless"].as_u64() >= Some(3));
     for round in 0..2 {
         nft(&network, &chain("output", "drop", ""));
-        daemon.await_status(|status| untreated(status).contains(&"snoop"));
-        download(&network, FOUR, 5510 + round);
+        daemon.await_status(|status| {
+            download(&network, FOUR, 5510 + 2 * round);
+            untreated(status).contains(&"snoop")
+        });
         network.must("g", "nft delete table inet filter");
-        daemon.await_status(|status| untreated(status).is_empty());
+        // Packets that pass show that it may treat them again.
+        daemon.await_status(|status| {
+            download(&network, FOUR, 5511 + 2 * round);
+            untreated(status).is_empty()
+        });
     }
     assert!(open.is_over(), "{}{}", network.sockets(), daemon.log());
     open.end();

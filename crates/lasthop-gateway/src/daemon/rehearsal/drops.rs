@@ -10,8 +10,9 @@ use crate::family::Family;
 
 /// Name of the table that switches the trace on.
 const TABLE: &str = "lasthop_trace";
-/// Time for the last lines of the trace.
+/// Time for a line of the trace, and for all that are still to come.
 const DRAIN: Duration = Duration::from_millis(150);
+const DRAINS: u32 = 20;
 /// Tables of iptables.
 const IPTABLES: [&str; 5] = ["raw", "mangle", "nat", "filter", "security"];
 
@@ -96,7 +97,14 @@ impl Trace {
 
     /// What was dropped.
     pub fn end(mut self, _: &Replica) -> Vec<Drop> {
-        std::thread::sleep(DRAIN);
+        let size = || std::fs::metadata(&self.file).map_or(0, |data| data.len());
+        let mut before = None;
+        for _ in 0..DRAINS {
+            if before.replace(size()) == Some(size()) {
+                break;
+            }
+            std::thread::sleep(DRAIN);
+        }
         if let Some(monitor) = &mut self.monitor {
             let _ = monitor.kill();
             let _ = monitor.wait();

@@ -12,6 +12,7 @@ mod drops;
 mod ends;
 mod replica;
 
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -31,9 +32,11 @@ use crate::family::Family;
 use crate::firewall::Firewall;
 use crate::split::Marks;
 
-/// Time for the gateway to begin, and for what its worker found to be in its status.
+/// Time for the gateway to begin.
 const START: Duration = Duration::from_secs(10);
-const SNAPSHOT: Duration = Duration::from_millis(1200);
+/// Time between two questions for its status, longer than until its worker tells the supervisor what it found; and until it has told something.
+const SNAPSHOT: Duration = Duration::from_millis(700);
+const SNAPSHOTS: Duration = Duration::from_secs(6);
 /// Connections of a rehearsal: the first may be the one that a chain drops.
 const CONNECTIONS: usize = 3;
 /// Most rules that are added before the rehearsal gives up.
@@ -195,6 +198,34 @@ impl Stage {
         }
     }
 
+    /// The gateway's status after it has said what became of the connections, or has had time to.
+    fn status(&self, control: &Path) -> Result<Value, ReplicaError> {
+        let (begun, mut told) = (Instant::now(), false);
+        loop {
+            std::thread::sleep(SNAPSHOT);
+            let status = control::ask(control, Request::Status);
+            let status = status.map_err(|error| ReplicaError::Other(error.to_string()))?;
+            if told || begun.elapsed() >= SNAPSHOTS {
+                return Ok(status);
+            }
+            told = self.has_treated(&status) || !self.untreated(&status).is_empty();
+        }
+    }
+
+    /// Whether the gateway has treated anything.
+    fn has_treated(&self, status: &Value) -> bool {
+        let count = if self.mode == "split" { "/split/total" } else { "/packets/towards_wireless" };
+        status.pointer(count).and_then(Value::as_u64).is_some_and(|count| count > 0)
+    }
+
+    /// What is suspended of the treatment that is rehearsed. A relay can do without repairs beneath it.
+    fn untreated(&self, status: &Value) -> Vec<Untreated> {
+        let all = status.get("untreated").cloned().unwrap_or_default();
+        let mut all: Vec<Untreated> = serde_json::from_value(all).unwrap_or_default();
+        all.retain(|one| one.family == self.family.name() && one.treatment.name() == self.mode);
+        all
+    }
+
     fn perform(&mut self) -> Result<Performance, ReplicaError> {
         let file = self.replica.folder().join("gateway.toml");
         std::fs::write(&file, &self.configuration).map_err(ReplicaError::from_io("temporary file"))?;
@@ -219,17 +250,11 @@ impl Stage {
         }
         let trace = Trace::start(&self.replica);
         let transfers: Vec<_> = (0..CONNECTIONS).map(|_| self.ends.transfer()).collect();
-        std::thread::sleep(SNAPSHOT);
-        let status = control::ask(&control, Request::Status).map_err(|error| ReplicaError::Other(error.to_string()))?;
+        let status = self.status(&control)?;
         let drops = trace.end(&self.replica);
         drop(gateway);
-        let untreated = status.get("untreated").cloned().unwrap_or_default();
-        let untreated: Vec<Untreated> = serde_json::from_value(untreated).unwrap_or_default();
-        let counted = status.pointer("/split/total").and_then(Value::as_u64);
-        // A relay can do without repairs beneath it.
-        let matters = |one: &Untreated| one.family == self.family.name() && one.treatment.name() == self.mode;
-        let mut untreated: Vec<_> = untreated.into_iter().filter(matters).collect();
-        if untreated.is_empty() && self.mode == "split" && counted == Some(0) {
+        let mut untreated = self.untreated(&status);
+        if untreated.is_empty() && self.mode == "split" && !self.has_treated(&status) {
             let (treatment, family) = (Treatment::Split, self.family.name().to_owned());
             // A packet that is refused, or does not arrive, has had its connections suspended by now.
             untreated.push(Untreated { treatment, family, cause: Cause::Silent, seconds: 0.0 });
