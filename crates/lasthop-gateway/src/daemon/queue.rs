@@ -19,7 +19,7 @@ use crate::daemon::path::{BEAT, Core, PacketPath};
 use crate::daemon::relay::{Relay, is_first};
 use crate::daemon::snapshot::PacketCounters;
 use crate::daemon::trial::Outcome;
-use crate::daemon::way_out::{self, Sequel, WayOut};
+use crate::daemon::way_out::{self, Decoy, Sequel, WayOut};
 use crate::engine::{Injection, LEAST_MTU, Offloaded, Verdict};
 use crate::family::Family;
 use crate::split::opening::{Ends, Opening};
@@ -223,8 +223,10 @@ impl PacketPath for QueuePath {
                                 let first = whole(&packet);
                                 let Core { relay, counters, .. } = core;
                                 let (verdicts, queue) = (&mut self.verdicts, &self.queue);
-                                let redirect = |decoy: &[u8]| {
-                                    verdicts.repeat_as(id, mark, decoy);
+                                let deliver = relay.as_ref().map_or(0, |relay| relay.marks().deliver);
+                                let redirect = |packet: &[u8], decoy| {
+                                    let more = if decoy == Decoy::Later { deliver } else { 0 };
+                                    verdicts.repeat_as(id, mark | more, packet);
                                     send(queue, verdicts, counters);
                                 };
                                 let far = |ends| match relay {

@@ -65,6 +65,8 @@ pub(super) struct WayOut {
     watched: Vec<Watched>,
     /// By version of IP: whether the loopback device carries first packets to the relay, and until when that holds.
     home: [Option<(bool, Instant)>; 2],
+    /// By version of IP: whether a decoy of a later packet has arrived since the way in was proven last. One of each kind proves it.
+    carried: [bool; 2],
     next_port: u16,
     next_look: Instant,
     next_watch: Instant,
@@ -105,6 +107,24 @@ pub(super) enum Arrival {
     /// TCP has received nothing at all meanwhile.
     Missed,
     Unknown,
+}
+
+/// Packet that no socket takes, in the place of one of the near half of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Decoy {
+    /// Its SYN, which the redirection delivers.
+    First,
+    /// A later one, which the mark of its socket delivers.
+    Later,
+}
+
+impl Decoy {
+    const fn flags(self) -> Flags {
+        match self {
+            Self::First => Flags::SYN,
+            Self::Later => Flags::ACK,
+        }
+    }
 }
 
 /// What is known of the far halves of connections.
@@ -216,6 +236,7 @@ impl WayOut {
             held: Vec::new(),
             watched: Vec::new(),
             home: [None; 2],
+            carried: [false; 2],
             next_port: TRIAL_PORTS.start,
             next_look: Instant::now(),
             next_watch: Instant::now(),
@@ -351,20 +372,33 @@ impl WayOut {
         &mut self,
         ends: Ends,
         (packet, mark): (Vec<u8>, u32),
-        redirect: impl FnOnce(&[u8]),
+        redirect: impl FnOnce(&[u8], Decoy),
         try_far: impl FnOnce(Ends) -> io::Result<Socket>,
     ) -> Option<Sequel> {
         let (now, family) = (Instant::now(), family_of(ends.client));
         let stranger = SocketAddr::new(ends.client.ip(), TRIAL_PORT);
-        let Some(decoy) = trial::packet(between(stranger, ends.server), Flags::SYN) else {
+        let decoy = if self.carried[family as usize] { Decoy::First } else { Decoy::Later };
+        let Some(bytes) = trial::packet(between(stranger, ends.server), decoy.flags()) else {
             return Some(Sequel::Lead(ends, packet, mark));
         };
-        if self.arrivals.decoy(Duration::ZERO, || redirect(&decoy)) == Arrival::Missed {
+        if self.arrivals.decoy(Duration::ZERO, || redirect(&bytes, decoy)) == Arrival::Missed {
             self.missed(now, family);
             return Some(Sequel::Forward(packet));
         }
+        let carried = &mut self.carried[family as usize];
+        match decoy {
+            Decoy::First => {
+                *carried = false;
+                self.passage.passed(now, Treatment::Split, family, Way::In);
+            }
+            Decoy::Later => {
+                *carried = true;
+                if self.passage.cause(Treatment::Split, family).is_some() {
+                    return Some(Sequel::Forward(packet));
+                }
+            }
+        }
         if self.far[family as usize].proven {
-            self.passage.passed(now, Treatment::Split, family, Way::In);
             return Some(Sequel::Lead(ends, packet, mark));
         }
         match try_far(self.trial_ends(ends)) {
@@ -375,7 +409,6 @@ impl WayOut {
             // No port, no memory: this says nothing about rules.
             Err(error) => {
                 tracing::debug!(%error, "cannot try the far half of split connections");
-                self.passage.passed(now, Treatment::Split, family, Way::In);
                 Some(Sequel::Lead(ends, packet, mark))
             }
         }
@@ -412,7 +445,9 @@ impl WayOut {
         let _ = trial.set_linger(Some(Duration::ZERO));
         self.far[family as usize].proven = true;
         self.far[family as usize].silent = 0;
-        self.passage.passed(now, Treatment::Split, family, Way::In);
+        if self.wants_answer(family) {
+            self.passage.passed(now, Treatment::Split, family, Way::In);
+        }
     }
 
     /// Looks at trials without an answer: whether the server has answered the packet that was forwarded after them.
@@ -509,6 +544,7 @@ impl WayOut {
         if self.announcements.as_ref().is_some_and(|rules| rules.take() == Ruleset::Changed) {
             self.passage.reconsider(now);
             self.home = [None; 2];
+            self.carried = [false; 2];
             self.far.iter_mut().for_each(|far| (far.proven, far.rest) = (false, None));
         }
         for family in Family::BOTH {

@@ -112,7 +112,7 @@ pub fn beneath(config: &SplitConfig, hops: &[&str], queue: &str, own: u32) -> Ve
     let bit = |mark: u32| format!("-m mark --mark {mark:#x}/{mark:#x}");
     let Marks { deliver, accepted, opened, .. } = config.marks;
     // The call that sends a trial tells what became of it, unless it waits in the queue.
-    let trial = format!("-p tcp --syn --sport {TRIAL_PORT} -j RETURN");
+    let trial = format!("-p tcp --sport {TRIAL_PORT} -j RETURN");
     let mut out = vec![format!("{} -j RETURN", bit(own)), trial.clone()];
     for hop in hops {
         out.extend([accepted, opened].map(|half| format!("-o {hop} -p tcp {} {queue}", bit(half))));

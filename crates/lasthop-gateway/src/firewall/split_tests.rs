@@ -82,11 +82,11 @@ fn what_the_relay_sends_over_the_hop_is_led_to_the_queue() {
 *mangle
 :LASTHOP_OUT - [0:0]
 -A LASTHOP_OUT -m mark --mark 0x8000000/0x8000000 -j RETURN
--A LASTHOP_OUT -p tcp --syn --sport 9 -j RETURN
+-A LASTHOP_OUT -p tcp --sport 9 -j RETURN
 -A LASTHOP_OUT -o wl0 -p tcp -m mark --mark 0x20000000/0x20000000 -j QUEUE
 -A LASTHOP_OUT -o wl0 -p tcp -m mark --mark 0x40000000/0x40000000 -j QUEUE
 :LASTHOP_IN - [0:0]
--A LASTHOP_IN -p tcp --syn --sport 9 -j RETURN
+-A LASTHOP_IN -p tcp --sport 9 -j RETURN
 -A LASTHOP_IN -i wl0 -p tcp -m mark --mark 0x10000000/0x10000000 -j QUEUE
 -A OUTPUT -j LASTHOP_OUT
 -A INPUT -j LASTHOP_IN
