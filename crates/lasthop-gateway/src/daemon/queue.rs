@@ -218,6 +218,12 @@ impl PacketPath for QueuePath {
                                 // What was kept of it goes on.
                                 self.verdicts.drop(packet.id);
                             }
+                            Some((_, ends)) if self.way_out.is_full(Family::of(ends.client.ip())) => {
+                                if let Some((relay, opening)) = core.relay.as_ref().zip(Opening::read(packet.bytes)) {
+                                    relay.give_up(opening);
+                                }
+                                accept(&mut self.verdicts, &self.parked, packet.id);
+                            }
                             Some((mark, ends)) if self.way_out.wants_trial(Family::of(ends.client.ip())) => {
                                 let (id, mark) = (packet.id, packet.mark | mark);
                                 let first = whole(&packet);

@@ -36,7 +36,7 @@ const CARRIES_NOT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(100);
 /// Time for which a connection waits for the server's answer to a trial.
 const ANSWER: Duration = Duration::from_millis(500);
-/// Maximum number of connections that wait for a trial; others are redirected without one.
+/// Maximum number of connections that wait for a trial; others pass.
 const MOST_HELD: usize = 512;
 /// Time for which first packets pass after a trial without an answer, unless another server answers.
 const REST: Duration = Duration::from_secs(2);
@@ -298,25 +298,31 @@ impl WayOut {
             (between(server, client), Flags::SYN.with(Flags::ACK), marks.accepted | own, by[0]),
             (between(stranger, server), Flags::SYN, marks.opened, by[1]),
         ];
+        let mut is_certain = true;
         for (route, flags, mark, by) in halves {
             let Some(packet) = trial::packet(route, flags).filter(|_| sender.set_mark(mark).is_ok()) else { continue };
             let way = trial::Way { sender, mark, by, forwarded: 0 };
+            let ends = (route.source.ip(), route.destination.ip());
             match trial::send(&mut self.routes, &way, route, &packet) {
-                Outcome::Left | Outcome::Unknown => {}
+                Outcome::Left => {}
+                Outcome::Unknown => is_certain = false,
                 Outcome::Stopped(cause) => {
                     self.passage.stopped(now, Treatment::Split, family, cause);
                     return false;
                 }
-                // A host that nobody reaches, unless forwarded packets do.
-                Outcome::Unrouted => {
-                    if by.is_some() {
-                        self.passage.unrouted(now, Treatment::Split, family);
-                    }
+                Outcome::Unrouted if self.routes.leaves_by(ends, way.forwarded).is_some() => {
+                    self.passage.unrouted(now, Treatment::Split, family);
                     return false;
                 }
+                // An opener that no packet reaches, which may be made up.
+                Outcome::Unrouted if route.destination == client => is_certain = false,
+                // A server that no packet reaches.
+                Outcome::Unrouted => return false,
             }
         }
-        self.passage.sent(now, Treatment::Split, family);
+        if is_certain {
+            self.passage.sent(now, Treatment::Split, family);
+        }
         true
     }
 
@@ -357,6 +363,11 @@ impl WayOut {
             held.first.push((ends, packet, mark));
         }
         has_room
+    }
+
+    /// Returns whether connections of this version of IP wait for a trial, and there is no room for another.
+    pub fn is_full(&self, family: Family) -> bool {
+        self.held.iter().any(|held| held.family == family)
     }
 
     /// Returns whether a trial has to show that redirected packets of this version of IP arrive, or that the far half is answered.
