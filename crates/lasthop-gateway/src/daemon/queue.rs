@@ -222,7 +222,7 @@ impl PacketPath for QueuePath {
                                 if let Some((relay, opening)) = core.relay.as_ref().zip(Opening::read(packet.bytes)) {
                                     relay.give_up(opening);
                                 }
-                                accept(&mut self.verdicts, &self.parked, packet.id);
+                                pass(&mut self.verdicts, &packet, core);
                             }
                             Some((mark, ends)) if self.way_out.wants_trial(Family::of(ends.client.ip())) => {
                                 let (id, mark) = (packet.id, packet.mark | mark);
@@ -257,7 +257,7 @@ impl PacketPath for QueuePath {
                                 }
                             }
                             Some((mark, _)) => self.verdicts.repeat(packet.id, packet.mark | mark),
-                            None => accept(&mut self.verdicts, &self.parked, packet.id),
+                            None => pass(&mut self.verdicts, &packet, core),
                         }
                         continue;
                     }
@@ -426,6 +426,14 @@ fn may_treat(
             }
             may
         }
+    }
+}
+
+/// Lets a first packet go on unsplit: past the rule that led it here, and no further.
+fn pass(verdicts: &mut Verdicts, packet: &Queued<'_>, core: &Core) {
+    match &core.relay {
+        Some(relay) => verdicts.repeat(packet.id, packet.mark | relay.marks().opened),
+        None => verdicts.accept_one(packet.id),
     }
 }
 

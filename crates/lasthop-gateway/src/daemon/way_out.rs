@@ -35,7 +35,7 @@ const CARRIES_NOT: Duration = Duration::from_secs(60);
 /// Minimum time between two looks whether a redirected packet arrived, once that way is proven.
 const LOOK: Duration = Duration::from_millis(100);
 /// Time for which a connection waits for the server's answer to a trial.
-const ANSWER: Duration = Duration::from_millis(500);
+const ANSWER: Duration = Duration::from_millis(250);
 /// Maximum number of connections that wait for a trial; others pass.
 const MOST_HELD: usize = 512;
 /// Time for which first packets pass after a trial without an answer, unless another server answers.

@@ -32,6 +32,7 @@ const fn words(family: Family) -> (&'static str, &'static str) {
 pub fn chains(config: &SplitConfig, family: Family, pulse: Pulse) -> Vec<Chain> {
     let Marks { deliver, accepted, opened, listener } = config.marks;
     let bit = |mark: u32| format!("{mark:#x}/{mark:#x}");
+    let undecided = format!("-m mark --mark 0x0/{:#x}", accepted | opened);
     let (deliver, accepted, opened) = (bit(deliver), bit(accepted), bit(opened));
     let (loopback, icmp) = words(family);
     // Established: the mark of the socket says which half it is. A half that is only half open has no socket to take it
@@ -39,13 +40,15 @@ pub fn chains(config: &SplitConfig, family: Family, pulse: Pulse) -> Vec<Chain> 
     let mut raw = vec![format!(
         "-p tcp ! --syn -m socket --transparent --restore-skmark -m mark ! --mark {opened} -j MARK --set-xmark {accepted}"
     )];
-    let (mut called, mut mangle) = (Vec::new(), Vec::new());
+    // What is to pass is as it was from there on.
+    let unmark = format!("-p tcp --syn -m mark --mark {opened} -j MARK --set-xmark 0x0/{:#x}", config.marks.opened);
+    let (mut called, mut mangle) = (Vec::new(), vec![unmark]);
     for (index, rule) in config.rules.iter().enumerate() {
         for &opener in openers(rule.opened_by) {
             let number = config.listener(index, opener);
             let target = match config.queue {
-                // It comes by here again with the mark, or goes on without.
-                Some(queue) => format!("-m mark ! --mark {accepted} {}", matching::queue(queue, family, pulse)),
+                // It comes by here again with a mark, so that it meets what other rules there are, as those that set a zone.
+                Some(queue) => format!("{undecided} {}", matching::queue(queue, family, pulse)),
                 None => format!(
                     "-j MARK --set-xmark {:#x}/{:#x}",
                     config.marks.accepted | config.marks.of_listener(number),
