@@ -8,7 +8,7 @@ PROPTEST_RNG_SEED ?= 1
 PROPTEST_MAX_SHRINK_TIME ?= 60000
 export PROPTEST_RNG_SEED PROPTEST_MAX_SHRINK_TIME
 
-.PHONY: test tools format lint unit python no-std docs deny ns2 browser fuzz soak speed live agreement attacks latency study mutations dist dist-test
+.PHONY: test tools format lint unit python no-std docs deny ns2 browser fuzz soak speed live agreement attacks firewalls latency study mutations dist dist-test
 
 test:
 	@./scripts/test.sh
@@ -84,6 +84,12 @@ attacks:
 	python3 benches/live/attacks.py --require
 	python3 benches/live/flood.py --require
 	$(CARGO) run --release --locked -p lasthop-gateway --example worst_packet
+
+# The gateway beside other programs' rules: nothing may be worse with it, and `check` says so before. For root.
+firewalls:
+	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked -p lasthop-gateway --examples
+	python3 benches/live/firewalls.py --require
 
 # How long after a slider moves the page of `serve` has new numbers.
 latency: browser

@@ -1,5 +1,7 @@
 //! The two versions of IP.
 
+use std::net::IpAddr;
+
 use crate::configuration::{Gateway, Network};
 
 /// A version of IP.
@@ -14,6 +16,14 @@ pub enum Family {
 impl Family {
     /// IPv4 first.
     pub const BOTH: [Self; 2] = [Self::V4, Self::V6];
+
+    /// The version of an address.
+    pub const fn of(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(_) => Self::V4,
+            IpAddr::V6(_) => Self::V6,
+        }
+    }
 
     /// `IPv4` or `IPv6`.
     pub const fn name(self) -> &'static str {

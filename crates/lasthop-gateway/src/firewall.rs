@@ -8,6 +8,7 @@
 mod chains;
 mod forward;
 mod matching;
+mod native;
 mod programs;
 mod pulse;
 mod routing;
@@ -56,14 +57,26 @@ impl Source {
     }
 
     /// [`Source::text`] for a trial, in which no table becomes valid before the next: each comes once.
-    fn trial(&self, family: Family, pulse: Pulse) -> String {
-        let mut chains = self.chains(family, pulse);
+    fn trial(&self, tables: &Tables, pulse: Pulse) -> String {
+        if tables.is_native() {
+            return self.native(tables.family, pulse);
+        }
+        let mut chains = self.chains(tables.family, pulse);
         chains.iter_mut().for_each(|chain| chain.stage = Stage::Quiet);
         chains::install(&chains, &Listing::new())
     }
 
-    fn text(&self, family: Family, pulse: Pulse, listing: &Listing) -> String {
-        chains::install(&self.chains(family, pulse), listing)
+    fn text(&self, tables: &Tables, pulse: Pulse, listing: &Listing) -> String {
+        match tables.is_native() {
+            true => self.native(tables.family, pulse),
+            false => chains::install(&self.chains(tables.family, pulse), listing),
+        }
+    }
+
+    fn native(&self, family: Family, pulse: Pulse) -> String {
+        let mark = self.forward.as_ref().map_or(0, |gateway| gateway.mark);
+        // A rule that cannot be translated is refused by the program: the next one is tried.
+        native::install(&self.chains(family, pulse), family, pulse, mark).unwrap_or_else(|| "untranslated\n".to_owned())
     }
 }
 
@@ -134,10 +147,16 @@ impl Firewall {
 
     fn find(&self, family: Family) -> Result<Tables, FirewallError> {
         let mut problem = FirewallError::Missing { family };
+        // Where iptables keeps the machine's firewall, only its own table of filters can let the gateway's packets pass.
+        let by_iptables = family.programs().into_iter().map(|program| Tables { family, program });
+        let by_iptables = by_iptables.filter(|tables| !tables.is_native()).any(|tables| tables.has_firewall());
         for program in family.programs() {
             let tables = Tables { family, program };
+            if tables.is_native() && by_iptables {
+                continue;
+            }
             let taken = [Pulse::Required, Pulse::None].into_iter().try_fold((), |(), pulse| {
-                match tables.restore(&self.source.trial(family, pulse), &["--test"]) {
+                match tables.restore(&self.source.trial(&tables, pulse), &["--test"]) {
                     Ok(()) => Err(Ok(())),
                     Err(error) if pulse == Pulse::None => Err(Err(error)),
                     Err(_) => Ok(()),
@@ -145,6 +164,7 @@ impl Firewall {
             });
             match taken.err().unwrap_or(Ok(())).and_then(|()| tables.probe()) {
                 Ok(()) => return Ok(tables),
+                // What iptables says counts: a kernel may lack `nft_queue`, and have what iptables needs.
                 Err(error @ FirewallError::Refused { .. }) => problem = error,
                 Err(_) => {}
             }
@@ -186,7 +206,7 @@ impl Firewall {
             if let Some(routing) = self.source.routing(tables.family) {
                 routing.install()?;
             }
-            tables.restore(&self.source.text(tables.family, self.pulse, &tables.list()?), &[])?;
+            tables.restore(&self.source.text(tables, self.pulse, &tables.list()?), &[])?;
             expected.push(tables.own()?);
         }
         self.expected = expected;
@@ -224,9 +244,20 @@ impl Firewall {
         gone.map(|tables| self.remove_from(tables)).collect::<Vec<_>>().into_iter().collect()
     }
 
+    /// Whether there are rules for packets of this version of IP.
+    pub fn covers(&self, family: Family) -> bool {
+        self.tables.iter().any(|tables| tables.family == family)
+    }
+
     /// The programs that were chosen.
     pub fn programs(&self) -> Vec<&'static str> {
         self.tables.iter().map(|tables| tables.program).collect()
+    }
+
+    /// Marks and port of the datagrams by which the gateway says that it lives; none where rules of nftables wait for none.
+    pub fn beats(&self) -> Option<(u32, u16)> {
+        let native = self.tables.iter().any(Tables::is_native) && self.pulse == Pulse::Required;
+        self.source.forward.as_ref().filter(|_| native).map(|gateway| (gateway.mark, native::BEAT_PORT))
     }
 
     /// Whether packets pass while the gateway does not say that it lives.
@@ -247,11 +278,22 @@ impl Firewall {
             for command in self.source.routing(tables.family).iter().flat_map(Routing::commands) {
                 let _ = writeln!(lines, "{command}");
             }
-            let _ = writeln!(lines, "# {}-restore -w {LOCK_WAIT} --noflush", tables.program);
-            lines.push_str(&self.source.text(tables.family, self.pulse, &Listing::new()));
+            let _ = match tables.is_native() {
+                true => writeln!(lines, "# {} -f -", tables.program),
+                false => writeln!(lines, "# {}-restore -w {LOCK_WAIT} --noflush", tables.program),
+            };
+            lines.push_str(&self.source.text(tables, self.pulse, &Listing::new()));
         }
         lines
     }
+}
+
+/// Port from which trials come that no socket takes.
+pub const TRIAL_PORT: u16 = split::TRIAL_PORT;
+
+/// Preference of the gateway's routing rule.
+pub const fn preference() -> u32 {
+    split::PREFERENCE
 }
 
 /// Takes out what any gateway left, whichever program put it in. Says which programs found something.

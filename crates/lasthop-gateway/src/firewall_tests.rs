@@ -5,7 +5,11 @@ use super::*;
 fn text(rules: &str, family: Family) -> String {
     let gateway = Gateway::parse("g", rules).unwrap();
     let source = Source { forward: Some(gateway.clone()), split: settings::split(&gateway) };
-    source.text(family, Pulse::Required, &Listing::new())
+    source.text(&iptables(family), Pulse::Required, &Listing::new())
+}
+
+fn iptables(family: Family) -> Tables {
+    Tables { family, program: family.programs()[1] }
 }
 
 #[test]
@@ -82,7 +86,7 @@ fn the_relays_packets_come_to_the_queue_where_they_are_repaired() {
         ];
         let gateway = Gateway::parse("g", &rules.concat()).unwrap();
         let source = Source { forward: Some(gateway.clone()), split: settings::split(&gateway) };
-        source.text(Family::V6, Pulse::Required, &Listing::new())
+        source.text(&iptables(Family::V6), Pulse::Required, &Listing::new())
     };
     let text = of("on");
     let led = |line: &&str| line.starts_with("-A LASTHOP_OUT") || line.starts_with("-A LASTHOP_IN");
@@ -145,4 +149,74 @@ fn what_leads_to_a_chain_already_is_replaced_however_often_it_is_there() {
     let changes: Vec<&str> = text.lines().filter(|line| line.contains(" FORWARD ")).collect();
     assert_eq!(changes, ["-D FORWARD -j LASTHOP", "-D FORWARD -p tcp -j LASTHOP", "-A FORWARD -j LASTHOP"]);
     assert!(text.contains("-A LASTHOP -o wl0 -p tcp -j NFQUEUE --queue-num 27000 --queue-bypass"), "{text}");
+}
+
+/// In the words of nft what iptables is told: every rule, and nothing else.
+#[test]
+fn rules_of_nftables_say_the_same() {
+    let rules = "[[rule]]\nname = 'a'\nmode = 'snoop'\ninterface = 'wl0'\naddresses = ['10.2.0.0/24', 'fd02::/64']\n\
+                 ports = [443, '8000-8100']\n[[rule]]\nname = 'b'\nmode = 'observe'\ninterface = 'wl0'\nopened_by = 'wired'\n";
+    let gateway = Gateway::parse("g", rules).unwrap();
+    let source = Source { forward: Some(gateway), split: None };
+    let native = Tables { family: Family::V4, program: "nft" };
+    let expected = "\
+add table ip lasthop
+delete table ip lasthop
+table ip lasthop {
+  set alive { typeof ip version; size 16; flags dynamic,timeout; timeout 1s; }
+  chain beat {
+    type filter hook output priority -400; policy accept;
+    meta mark & 0x8000000 == 0x8000000 oifname \"lo\" udp dport 9 update @alive { ip version } drop
+  }
+  chain output_0 {
+    type filter hook output priority -305; policy accept;
+    meta mark & 0x8000000 == 0x8000000 notrack
+  }
+  chain forward_1 {
+    type filter hook forward priority 10; policy accept;
+    meta mark & 0x8000000 == 0x8000000 return
+    ip daddr 10.2.0.0/24 oifname \"wl0\" meta l4proto tcp tcp sport { 443, 8000-8100 } ip version @alive queue num 27000 bypass
+    ip saddr 10.2.0.0/24 iifname \"wl0\" meta l4proto tcp tcp dport { 443, 8000-8100 } ip version @alive queue num 27000 bypass
+    oifname \"wl0\" meta l4proto tcp ct direction original ip version @alive queue num 27000 bypass
+    iifname \"wl0\" meta l4proto tcp ct direction reply ip version @alive queue num 27000 bypass
+  }
+}
+";
+    assert_eq!(source.text(&native, Pulse::Required, &Listing::new()), expected);
+}
+
+#[test]
+fn every_rule_has_words_of_nftables() {
+    let rule = |name: &str, more: &str| format!("[[rule]]\nname = '{name}'\ninterface = 'wl0'\n{more}\n");
+    let addresses = "addresses = ['10.2.0.0/24', '10.9.0.1', 'fd02::/64']\n";
+    for mode in [
+        "mode = 'snoop'",
+        "mode = 'observe'",
+        "mode = 'split'",
+        "mode = 'split'\nsplit.repair = 'off'",
+        "mode = 'split'\nab = '10 %'",
+    ] {
+        for ports in ["", "ports = 443\n", "ports = [80, 443, '8000-8100']\n"] {
+            for opened_by in ["", "opened_by = 'wired'\n", "opened_by = 'either'\n"] {
+                let text = rule("a", &format!("{addresses}{ports}{opened_by}{mode}"));
+                let Ok(gateway) = Gateway::parse("g", &text) else { continue };
+                let source = Source { forward: Some(gateway.clone()), split: settings::split(&gateway) };
+                for (family, pulse) in [(Family::V4, Pulse::Required), (Family::V6, Pulse::None)] {
+                    let chains = source.chains(family, pulse);
+                    let native = native::install(&chains, family, pulse, gateway.mark);
+                    let native = native.unwrap_or_else(|| panic!("{text}"));
+                    // A rule of one is a rule of the other, but for those that restore a socket's mark.
+                    let of_chains =
+                        chains.iter().filter(|chain| chain.table != Table::Filter).flat_map(|chain| &chain.rules);
+                    let restoring = |rule: &&String| rule.contains("--restore-skmark");
+                    let wanted: usize = of_chains.clone().count() + of_chains.filter(restoring).count();
+                    let skipped = ["set alive", "add ", "delete ", "table ", "chain ", "type ", "}"];
+                    let lines =
+                        native.lines().map(str::trim).filter(|line| !skipped.iter().any(|word| line.starts_with(word)));
+                    let beat = usize::from(pulse == Pulse::Required);
+                    assert_eq!(lines.count(), wanted + beat, "{native}");
+                }
+            }
+        }
+    }
 }

@@ -180,7 +180,7 @@ impl Kept {
         match self {
             Self::Kept => "kept",
             Self::FellShort => "fell short",
-            Self::TooFew => "not enough flows yet",
+            Self::TooFew => "undecided, more connections are needed",
         }
     }
 }

@@ -102,6 +102,12 @@ impl Conntrack {
         self.ask_for(get(route), state).is_some_and(|state| UNDER_WAY.contains(&state))
     }
 
+    /// [`Conntrack::is_under_way`] in whatever zone the connection is tracked, which takes a search of the whole table.
+    pub fn is_under_way_in_any_zone(&mut self, route: Route) -> bool {
+        let is_under_way = |body: &[u8]| state(body).filter(|state| UNDER_WAY.contains(state));
+        self.ask_for(search(route), is_under_way).is_some()
+    }
+
     fn ask(&mut self, request: Request) -> Option<Entry> {
         self.ask_for(request, entry)
     }

@@ -13,6 +13,8 @@
 //! | [`conntrack`] | how a connection's addresses are translated (ctnetlink) |
 //! | [`datagrams`] | UDP with times of arrival and traffic classes |
 //! | [`ip_tables`] | the size of an older netfilter table |
+//! | [`ruleset`] | changes of the nftables ruleset, as they are announced |
+//! | [`tcp_sockets`] | which TCP sockets exist (sock_diag) |
 //! | [`ethtool`] | what network cards do by themselves |
 //! | [`tcp`] | what `socket2` lacks of the kernel's TCP sockets |
 //! | [`namespace`] | network namespaces: threads and programs in them |
@@ -39,6 +41,8 @@ pub mod privileges;
 pub mod process;
 pub mod raw;
 pub mod routes;
+pub mod ruleset;
 pub mod signals;
 pub mod syscalls;
 pub mod tcp;
+pub mod tcp_sockets;

@@ -13,12 +13,13 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// Most answers that are remembered.
 const MOST: usize = 1 << 12;
 
-/// Bytes of `rtmsg`, and what a route's attributes are (`RTA_DST`, `RTA_SRC`, `RTA_IIF`, `RTA_OIF`).
+/// Bytes of `rtmsg`, and what a route's attributes are (`RTA_DST`, `RTA_SRC`, `RTA_IIF`, `RTA_OIF`, `RTA_MARK`).
 const HEADER: usize = 12;
 const DESTINATION: u16 = 1;
 const SOURCE: u16 = 2;
 const FROM: u16 = 3;
 const TO: u16 = 4;
+const MARK: u16 = 16;
 
 /// A packet: the number of the interface that it came in by, its source and destination.
 type Packet = (u32, IpAddr, IpAddr);
@@ -52,6 +53,19 @@ pub struct Routes {
 }
 
 impl Routes {
+    /// Opens the socket for questions now rather than with the first: a process may give up the right to open one.
+    pub fn open() -> Self {
+        let mut routes = Self::default();
+        routes.connect();
+        routes
+    }
+
+    fn connect(&mut self) {
+        if self.socket.is_none() {
+            self.socket = Socket::open(None).inspect_err(|error| tracing::warn!(%error, "no routes are told")).ok();
+        }
+    }
+
     /// Where a packet goes.
     pub fn way(&mut self, now: Instant, packet: Packet) -> Way {
         if let Some((until, way)) = self.known.get(&packet)
@@ -62,15 +76,19 @@ impl Routes {
         if self.known.len() >= MOST {
             self.known.clear();
         }
-        let way = self.ask(packet).unwrap_or(Way::Nowhere);
+        let way = self.ask(packet, 0).unwrap_or(Way::Nowhere);
         self.known.insert(packet, (now + LIFETIME, way));
         way
     }
 
-    fn ask(&mut self, (from, source, destination): Packet) -> Option<Way> {
-        if self.socket.is_none() {
-            self.socket = Socket::open(None).inspect_err(|error| tracing::warn!(%error, "no routes are told")).ok();
-        }
+    /// Number of the interface by which a packet of this machine would leave that bears `mark` and has these addresses, whether or not
+    /// they are this machine's. `None` if the packet would not leave.
+    pub fn leaves_by(&mut self, (source, destination): (IpAddr, IpAddr), mark: u32) -> Option<u32> {
+        self.ask((0, source, destination), mark).and_then(Way::out)
+    }
+
+    fn ask(&mut self, (from, source, destination): Packet, mark: u32) -> Option<Way> {
+        self.connect();
         let (family, source, destination) = match (source, destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
                 (libc::AF_INET, source.octets().to_vec(), destination.octets().to_vec())
@@ -81,10 +99,16 @@ impl Routes {
             _ => return None,
         };
         let bits = (destination.len() * 8) as u8;
-        let request = Request::one(libc::RTM_GETROUTE, &[&[family as u8, bits, bits][..], &[0; 9]].concat())
-            .with(DESTINATION, &destination)
-            .with(SOURCE, &source)
-            .with(FROM, &from.to_ne_bytes());
+        let mut request = Request::one(libc::RTM_GETROUTE, &[&[family as u8, bits, bits][..], &[0; 9]].concat())
+            .with(DESTINATION, &destination);
+        // Without an interface that the packet came in by, a source has to be this machine's: it decides nothing here but by rules
+        // for sources.
+        if from != 0 {
+            request = request.with(SOURCE, &source).with(FROM, &from.to_ne_bytes());
+        }
+        if mark != 0 {
+            request = request.with(MARK, &mark.to_ne_bytes());
+        }
         let mut way = None;
         let asked = self.socket.as_mut()?.ask(request, PATIENCE, |_, body| {
             let mut all = attributes(body.get(HEADER..).unwrap_or_default());

@@ -364,6 +364,9 @@ fn a_check_names_the_bridge_of_an_interface_that_is_its_port() {
     let (fine, text) = check("br0");
     assert!(fine && text.contains(" interface br0: ") && !text.contains("MISSING"), "{text}");
     // Its rule works once it is there.
-    let (fine, text) = check("wlan7");
-    assert!(fine && text.contains("hint     interface wlan7: does not exist; its rules work once it does"), "{text}");
+    let (fine, text) = check("radio9");
+    assert!(
+        !fine && text.contains("MISSING  interface radio9: does not exist; `lasthop gateway run` treats"),
+        "{text}"
+    );
 }

@@ -180,7 +180,7 @@ fn check_says_what_run_would_meet() {
     let (fine, text) = check(SPLIT);
     assert!(fine && !text.contains("MISSING") && text.contains("the relay can listen"), "{text}");
     let (fine, text) = check(&SNOOP.replace("wl0", "wl9"));
-    assert!(fine && text.contains("hint     interface wl9: does not exist"), "{text}");
+    assert!(!fine && text.contains("MISSING  interface wl9: does not exist; did you mean wl0?"), "{text}");
     let (fine, text) = check(&SPLIT.replace("cubic", "warp"));
     assert!(!fine && text.contains("congestion control `warp` of the wireless side"), "{text}");
 

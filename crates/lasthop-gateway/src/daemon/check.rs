@@ -8,11 +8,11 @@ use std::path::Path;
 pub use lasthop_daemon::finding::{Finding, Outcome};
 use lasthop_daemon::groups;
 use lasthop_sys::nfqueue::{Buffer, Queue};
-use lasthop_sys::{ethtool, namespace};
+use lasthop_sys::{ethtool, namespace, routes};
 use rustix::thread::CapabilitySet;
 
-use crate::configuration::{Gateway, Mode};
-use crate::daemon::bridge;
+use crate::configuration::{Gateway, Mode, Network};
+use crate::daemon::{bridge, rehearsal};
 use crate::family::Family;
 use crate::firewall::{Firewall, FirewallError, Pulse};
 use crate::settings;
@@ -35,6 +35,10 @@ pub fn check(gateway: &Gateway) -> Vec<Finding> {
     let interfaces: BTreeSet<&str> = gateway.rules.iter().map(|rule| rule.interface.as_str()).collect();
     findings.extend(interfaces.into_iter().flat_map(|name| interface(name, Place::Router)));
     findings.extend(settings::split(gateway).map(relay));
+    findings.extend(hosts(gateway));
+    if findings.iter().all(|finding| finding.outcome != Outcome::Missing) {
+        findings.extend(rehearsal::rehearse(gateway));
+    }
     findings
 }
 
@@ -154,6 +158,61 @@ fn forwarding(gateway: &Gateway) -> Vec<Finding> {
     concerned.map(finding).collect()
 }
 
+/// Name of an interface that differs from `name` by a letter or two.
+fn similar(name: &str) -> Option<String> {
+    let entries = std::fs::read_dir("/proc/sys/net/ipv4/conf").ok()?.flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let names = names.filter(|other| !matches!(other.as_str(), "all" | "default" | "lo"));
+    names
+        .map(|other| (distance(&other, name), other))
+        .filter(|(distance, _)| *distance <= 2)
+        .min()
+        .map(|(_, other)| other)
+}
+
+/// Letters to be changed, put in or taken out (Levenshtein).
+fn distance(one: &str, other: &str) -> usize {
+    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, letter) in one.iter().enumerate() {
+        let mut corner = std::mem::replace(&mut row[0], at + 1);
+        for (place, wanted) in other.iter().enumerate() {
+            let changed = corner + usize::from(letter != wanted);
+            corner = row[place + 1];
+            row[place + 1] = changed.min(corner + 1).min(row[place] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+/// Whether the addresses of rules lie behind their interfaces: a rule for others treats nothing.
+fn hosts(gateway: &Gateway) -> Vec<Finding> {
+    let Ok(mut socket) = lasthop_sys::netlink::Socket::open(None) else { return Vec::new() };
+    let mut findings = Vec::new();
+    for rule in &gateway.rules {
+        let Some(number) = lasthop_daemon::interfaces::index(&rule.interface) else { continue };
+        for network in &rule.addresses {
+            let Ok(routes) = routes::list(&mut socket, network.address, Some(routes::Interface(number))) else {
+                continue;
+            };
+            let meets = |entry: &routes::Entry| {
+                let (address, prefix) = entry.network;
+                Network { address, prefix }.contains(network.address) || network.contains(address)
+            };
+            let direct = routes::Routes::default().leaves_by((network.address, network.address), 0) == Some(number);
+            if !direct && !routes.iter().any(meets) {
+                let subject = format!("rule {}, addresses {network}", rule.name);
+                let detail = format!(
+                    "no route leads there by {}: the rule would treat no connection; give addresses of hosts behind it, or a route",
+                    rule.interface
+                );
+                findings.push(Finding::new(subject, Outcome::Missing, detail));
+            }
+        }
+    }
+    findings
+}
+
 /// Where an interface is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
@@ -167,10 +226,14 @@ fn interface(name: &str, place: Place) -> Vec<Finding> {
     let there = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)
         .is_ok_and(|socket| rustix::net::netdevice::name_to_index(&socket, name).is_ok());
     if !there {
-        return vec![match place {
-            Place::Router => Finding::new(subject, Outcome::Hint, "does not exist; its rules work once it does"),
-            Place::Bridge => Finding::new(subject, Outcome::Missing, "does not exist"),
-        }];
+        let detail = match (place, similar(name)) {
+            (_, Some(other)) => format!("does not exist; did you mean {other}?"),
+            (Place::Router, None) => {
+                "does not exist; `lasthop gateway run` treats its connections once it does".to_owned()
+            }
+            (Place::Bridge, None) => "does not exist".to_owned(),
+        };
+        return vec![Finding::new(subject, Outcome::Missing, detail)];
     }
     let bridge = std::fs::read_link(folder.join("brport/bridge")).ok();
     let bridge = bridge.as_deref().and_then(Path::file_name).filter(|_| place == Place::Router);

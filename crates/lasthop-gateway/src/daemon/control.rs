@@ -7,6 +7,7 @@ use lasthop_daemon::wishes::Wishes;
 use serde_json::{Value, json};
 
 use crate::configuration::{Bridge, Rule};
+use crate::daemon::passage::Untreated;
 use crate::daemon::snapshot::RuleSnapshot;
 use crate::daemon::state::{SharedState, State};
 
@@ -46,6 +47,8 @@ fn status(state: &State) -> Value {
         "firewall": bridge.is_none().then(|| json!({
             "in_place": state.rules.in_place, "restored": state.rules.restored, "problem": state.rules.problem,
         })),
+        "untreated": untreated(&state.snapshot.untreated),
+        "suspensions": state.snapshot.suspensions,
         "bridge": bridge.map(|Bridge { wired, wireless }| json!({ "wired": wired, "wireless": wireless })),
         "limits": { "cache_bytes": state.gateway.limits.cache, "flows": state.gateway.limits.flows },
         "flows": state.snapshot.flows,
@@ -75,6 +78,16 @@ fn report(state: &State) -> Value {
     };
     let tape = state.worker.zip(state.snapshot.tape).map(|(worker, file)| json!({ "process": worker, "file": file }));
     json!({ "rules": rules(state, report), "split": state.snapshot.split, "link": tape })
+}
+
+/// Treatments that are suspended, each with the reason in words.
+fn untreated(all: &[Untreated]) -> Vec<Value> {
+    let of = |one: &Untreated| {
+        let mut value = json!(one);
+        value["problem"] = json!(one.cause.words());
+        value
+    };
+    all.iter().map(of).collect()
 }
 
 /// What the configuration says about each rule, and what the worker does.

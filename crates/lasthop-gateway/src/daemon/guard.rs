@@ -2,6 +2,7 @@
 //! is missing is put back, or everything passes until it can be.
 
 use std::io::{self, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -30,6 +31,7 @@ struct Kept {
     wake: Arc<UnixStream>,
     next: Instant,
     pause: Duration,
+    pulse: Arc<Beat>,
 }
 
 /// Whether there are to be rules.
@@ -42,8 +44,9 @@ enum Duty {
 impl Guard {
     /// Rests until [`Guard::install`]; a byte to `wake` says that what is known of the rules has changed.
     pub fn start(firewall: Firewall, state: SharedState, wake: Arc<UnixStream>) -> io::Result<Self> {
-        let (next, beats) = (Instant::now(), state.clone());
-        let kept = Kept { firewall, duty: Duty::Rest, watch: None, state, wake, next, pause: LOOK };
+        let (next, beats, pulse) = (Instant::now(), state.clone(), Arc::new(Beat::default()));
+        let beaten = Arc::clone(&pulse);
+        let kept = Kept { firewall, duty: Duty::Rest, watch: None, state, wake, next, pause: LOOK, pulse };
         let guard = Self { kept: Arc::new(Mutex::new(kept)) };
         let kept = Arc::clone(&guard.kept);
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
@@ -58,7 +61,7 @@ impl Guard {
             loop {
                 std::thread::sleep(BEAT);
                 if beats.lock().worker.is_some() {
-                    beat();
+                    beaten.send();
                 }
             }
         })?;
@@ -100,8 +103,9 @@ fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
 
 impl Kept {
     fn begin(&mut self) {
+        self.pulse.set(self.firewall.beats());
         if self.firewall.pulse() == Pulse::Required {
-            beat();
+            self.pulse.send();
         }
         self.watch = Watch::new(&self.firewall)
             .inspect_err(|error| tracing::warn!(%error, "nobody notices when other programs remove rules"))
@@ -125,7 +129,7 @@ impl Kept {
         match self.firewall.replace() {
             Ok(()) => {
                 if self.firewall.pulse() == Pulse::Required {
-                    beat();
+                    self.pulse.send();
                 }
                 self.pause = LOOK;
                 let restored = self.state.lock().rules.restored + 1;
@@ -157,13 +161,41 @@ impl Kept {
     }
 }
 
-/// Says to the rules that the gateway lives: one entry for each version of IP.
-fn beat() {
-    for entry in ["+0.0.0.0\n", "+::\n"] {
-        // The list takes one write from each that opens it.
-        let list = std::fs::File::options().write(true).open(format!("/proc/net/xt_recent/{PULSE}"));
-        if let Err(error) = list.and_then(|mut list| list.write_all(entry.as_bytes())) {
-            tracing::trace!(%error, "no rule waits for a sign of life");
+/// The sign of life that rules wait for.
+#[derive(Debug, Default)]
+struct Beat(Mutex<Option<(Sockets, u16)>>);
+
+/// Sockets whose datagrams bear the gateway's mark.
+type Sockets = Vec<(UdpSocket, IpAddr)>;
+
+impl Beat {
+    /// Takes the mark and the port of the datagrams that rules of nftables wait for, if there are any.
+    fn set(&self, beats: Option<(u32, u16)>) {
+        let open = |address: IpAddr, mark: u32| {
+            let socket = UdpSocket::bind((address, 0))?;
+            socket2::SockRef::from(&socket).set_mark(mark)?;
+            socket.set_nonblocking(true)?;
+            Ok::<_, io::Error>((socket, address))
+        };
+        let loopbacks = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        let sockets = |mark| loopbacks.into_iter().filter_map(|address| open(address, mark).ok()).collect();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = beats.map(|(mark, port)| (sockets(mark), port));
+    }
+
+    /// Says to the rules that the gateway lives: one entry for each version of IP.
+    fn send(&self) {
+        if let Some((sockets, port)) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            for (socket, address) in sockets {
+                // It ends in the chain that counts it, which is an error here.
+                let _ = socket.send_to(&[], (*address, *port));
+            }
+        }
+        for entry in ["+0.0.0.0\n", "+::\n"] {
+            // The list takes one write from each that opens it.
+            let list = std::fs::File::options().write(true).open(format!("/proc/net/xt_recent/{PULSE}"));
+            if let Err(error) = list.and_then(|mut list| list.write_all(entry.as_bytes())) {
+                tracing::trace!(%error, "no rule of iptables waits for a sign of life");
+            }
         }
     }
 }

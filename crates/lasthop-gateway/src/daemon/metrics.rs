@@ -8,6 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::daemon::passage::{Treatment, Untreated};
 use crate::daemon::snapshot::{RoundTrips, RuleSnapshot};
 use crate::daemon::state::State;
 
@@ -24,6 +25,12 @@ struct Judged {
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct OfRule {
     rule: String,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct Treated {
+    treatment: &'static str,
+    family: &'static str,
 }
 
 /// What came of each rule.
@@ -72,6 +79,23 @@ fn register_rules(registry: &mut Registry, rules: &[RuleSnapshot]) {
     }
 }
 
+/// Which treatments are suspended, of those that the rules name.
+fn register_suspended(registry: &mut Registry, state: &State) {
+    let suspended = Family::<Treated, Gauge>::default();
+    for treatment in Treatment::ALL {
+        for family in crate::family::Family::BOTH.map(crate::family::Family::name) {
+            let is_so = |one: &Untreated| one.treatment == treatment && one.family == family;
+            let value = state.snapshot.untreated.iter().any(is_so);
+            suspended.get_or_create(&Treated { treatment: treatment.name(), family }).set(value.into());
+        }
+    }
+    registry.register(
+        "suspended",
+        "Whether connections pass untreated, since packets of the gateway's own do not pass",
+        suspended,
+    );
+}
+
 /// The figures as text. Counters that the worker keeps start anew with each worker, as Prometheus expects of a restart.
 pub fn encode(state: &State) -> Result<String, std::fmt::Error> {
     let mut registry = Registry::with_prefix("lasthop");
@@ -112,6 +136,11 @@ pub fn encode(state: &State) -> Result<String, std::fmt::Error> {
         ("verdict_failures", "Verdicts that the kernel did not take", packets.verdict_failures),
         ("worker_restarts", "Workers started after the first", state.restarts),
         ("reloads", "Configurations taken after the first", state.reloads),
+        (
+            "suspensions",
+            "Times that a treatment was suspended, since packets of the gateway's own did not pass",
+            state.snapshot.suspensions,
+        ),
         ("rules_restored", "Times that rules were put back that other programs had removed", state.rules.restored),
     ];
     for (name, help, count) in counters {
@@ -125,6 +154,7 @@ pub fn encode(state: &State) -> Result<String, std::fmt::Error> {
     for (name, help, value) in gauges {
         registry.register(name, help, ConstGauge::new(value));
     }
+    register_suspended(&mut registry, state);
     let cached = ConstGauge::new(state.snapshot.cached_bytes);
     registry.register_with_unit("cached", "Bytes of packets in caches", Unit::Bytes, cached);
     let uptime = Gauge::<f64, AtomicU64>::default();

@@ -11,6 +11,7 @@ use lasthop_sys::clock::Clock;
 
 use crate::configuration::Gateway;
 use crate::daemon::order::Notice;
+use crate::daemon::passage::{Treatment, Untreated};
 use crate::daemon::relay::{Gate, Relay};
 use crate::daemon::snapshot::PacketCounters;
 use crate::daemon::tape::Tape;
@@ -59,6 +60,8 @@ pub(super) struct Core {
     pub clock: Clock,
     /// What crosses the hop, if that is wanted.
     pub tape: Option<Tape>,
+    /// The configuration in force, and its text.
+    configured: (Gateway, String),
 }
 
 /// An engine between the relay's sockets and the hop. The wired end of its connections is this machine.
@@ -81,9 +84,10 @@ impl Core {
         beneath: Option<Beneath>,
         relay: Option<Relay>,
         tape: Option<Tape>,
+        configured: (Gateway, String),
     ) -> Self {
         let (injections, counters) = (Vec::new(), PacketCounters::default());
-        Self { heart, engine, beneath, relay, injections, counters, clock: Clock::start(), tape }
+        Self { heart, engine, beneath, relay, injections, counters, clock: Clock::start(), tape, configured }
     }
 
     /// What becomes of a packet that came in at `port`.
@@ -130,6 +134,29 @@ impl Core {
         self.engine.reconfigure(now, gateway, text, &mut self.injections);
         if let Some((Beneath { engine, injections }, config)) = self.beneath.as_mut().zip(settings::beneath(gateway)) {
             engine.reconfigure(now, config, injections);
+        }
+        self.configured = (gateway.clone(), text.to_owned());
+    }
+
+    /// Forgets the connections of an engine, whose treatment is suspended; what is held back of them is to be sent.
+    pub fn forget(&mut self, treatment: Treatment) {
+        let now = self.clock.now();
+        let (gateway, text) = &self.configured;
+        match treatment {
+            Treatment::Snoop => {
+                self.engine.release(now, &mut self.injections);
+                self.engine.reconfigure(now, gateway, text, &mut self.injections);
+            }
+            Treatment::Repair => {
+                if let Some((Beneath { engine, injections }, config)) =
+                    self.beneath.as_mut().zip(settings::beneath(gateway))
+                {
+                    engine.reconfigure(now, EngineConfig::new(Vec::new()), injections);
+                    engine.reconfigure(now, config, injections);
+                }
+            }
+            // The relay's connections go on; new ones pass.
+            Treatment::Split => {}
         }
     }
 
@@ -186,6 +213,14 @@ pub(super) trait PacketPath {
     /// Takes another configuration, which differs in nothing that only a start can change; to be followed by
     /// [`PacketPath::look_up`].
     fn reconfigure(&mut self, gateway: &Gateway) -> io::Result<()>;
+
+    /// Looks whether what the gateway sends still leaves the machine; to be called at every beat.
+    fn watch(&mut self, _: &mut Core) {}
+
+    /// Treatments that are suspended, and the number of suspensions so far.
+    fn untreated(&self) -> (Vec<Untreated>, u64) {
+        (Vec::new(), 0)
+    }
 
     /// Handles the last packets; all that come after them pass by.
     fn finish(&mut self, core: &mut Core) -> io::Result<()>;

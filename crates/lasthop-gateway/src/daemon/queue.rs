@@ -9,12 +9,20 @@ use lasthop_sys::links::Links;
 use lasthop_sys::nfqueue::message::{COPY_RANGE, Extent, Hook, Message, Queued, Shape, Verdicts};
 use lasthop_sys::nfqueue::{Buffer, Queue, Received};
 use lasthop_sys::raw::Sender;
+use lasthop_wire::Checksum;
 
-use crate::configuration::Gateway;
+use crate::configuration::{Gateway, Mode};
 use crate::daemon::nat::{Source, Translator};
+use crate::daemon::parked::{Fate, Parked};
+use crate::daemon::passage::{Answer, Change, Treatment, Untreated, Way};
 use crate::daemon::path::{BEAT, Core, PacketPath};
+use crate::daemon::relay::{Relay, is_first};
 use crate::daemon::snapshot::PacketCounters;
+use crate::daemon::trial::Outcome;
+use crate::daemon::way_out::{self, Decoy, Sequel, WayOut};
 use crate::engine::{Injection, LEAST_MTU, Offloaded, Verdict};
+use crate::family::Family;
+use crate::split::opening::{Ends, Opening};
 
 /// How long, in all, packets may wait at once for a socket that is full, and how often it is tried again.
 const FULL: Duration = Duration::from_millis(20);
@@ -60,6 +68,11 @@ impl FirstSender {
         self.sender.set_mark(self.mark | listener)?;
         self.sender.send(packet)
     }
+
+    /// The socket, whose mark is set before each packet, and the gateway's mark.
+    const fn parts(&self) -> (&Sender, u32) {
+        (&self.sender, self.mark)
+    }
 }
 
 /// Whose packets an engine treats.
@@ -71,11 +84,25 @@ enum Whose {
     Own,
 }
 
+impl Whose {
+    const fn treatment(self) -> Treatment {
+        match self {
+            Self::Forwarded => Treatment::Snoop,
+            Self::Own => Treatment::Repair,
+        }
+    }
+}
+
 /// A queue and raw sockets.
 pub(super) struct QueuePath {
     queue: Queue,
     senders: Senders,
     translator: Translator,
+    way_out: WayOut,
+    parked: Parked,
+    /// Whether any rule has the gateway send packets of its own on forwarded connections, and with which mark.
+    snoops: bool,
+    mark: u32,
     links: Links,
     buffer: Buffer,
     verdicts: Verdicts,
@@ -87,16 +114,20 @@ impl QueuePath {
         let mut links = Links::open()?;
         links.follow(interfaces(gateway))?;
         let (translator, verdicts) = (Translator::open(), Verdicts::new(queue.number()));
-        Ok(Self { queue, senders, translator, links, buffer, verdicts })
+        let (way_out, parked, snoops, mark) = (WayOut::open(), Parked::default(), snoops(gateway), gateway.mark);
+        Ok(Self { queue, senders, translator, way_out, parked, snoops, mark, links, buffer, verdicts })
     }
 
     /// Sends what waits to be sent; what is too long for its interface comes back.
-    fn send_injections(&mut self, whose: Whose, core: &mut Core) -> Vec<Injection> {
+    fn send_injections(&mut self, whose: Whose, core: &mut Core) -> (Vec<Injection>, Change) {
         let injections = waiting(whose, core).map(std::mem::take).unwrap_or_default();
         let Core { heart, counters, .. } = core;
-        let mut refused = Vec::new();
+        let (mut refused, mut change) = (Vec::new(), Change::None);
         let mut patience = FULL;
         for mut injection in injections {
+            // As it came: before its source is translated.
+            let is_data = whose == Whose::Forwarded && injection.towards == Port::WIRELESS && !self.parked.is_empty();
+            let route = is_data.then(|| lasthop_wire::parse(&injection.packet)).flatten();
             // The relay knows its connections by the addresses that they have here.
             let home = self.senders.home.as_ref().filter(|_| whose == Whose::Own && injection.towards == Port::WIRED);
             let sender = home.unwrap_or(&self.senders.out);
@@ -113,6 +144,22 @@ impl QueuePath {
                 patience = patience.saturating_sub(PAUSE);
                 sent = sender.send(&injection.packet);
             }
+            let outcome = Outcome::of(&sent);
+            if self.way_out.on_sent(whose.treatment(), &injection.packet, outcome) == Change::Suspended {
+                change = Change::Suspended;
+            }
+            if !self.parked.is_empty()
+                && let Some(fate) = route.and_then(|view| self.parked.on_sent(&view, outcome == Outcome::Left))
+            {
+                match fate {
+                    Fate::Drop(id) => self.verdicts.drop(id),
+                    Fate::Accept(id) => {
+                        counters.accepted += 1;
+                        self.verdicts.accept_one(id);
+                        continue;
+                    }
+                }
+            }
             match (sent, injection.towards) {
                 (Ok(()), Port::WIRELESS) => counters.injected_wireless += 1,
                 (Ok(()), _) => counters.injected_wired += 1,
@@ -125,7 +172,8 @@ impl QueuePath {
             // A thousand timers may have come at once.
             heart.beat();
         }
-        refused
+        send(&self.queue, &mut self.verdicts, counters);
+        (refused, change)
     }
 }
 
@@ -165,15 +213,61 @@ impl PacketPath for QueuePath {
                             self.verdicts.drop(packet.id);
                             continue;
                         }
-                        match core.relay.as_mut().and_then(|relay| relay.mark(&packet, &self.links)) {
-                            Some(mark) => self.verdicts.repeat(packet.id, packet.mark | mark),
-                            None => self.verdicts.accept(packet.id),
+                        match lead(&self.senders, &self.links, &mut self.way_out, &packet, core) {
+                            Some((mark, ends)) if self.way_out.joins(ends, || (whole(&packet), packet.mark | mark)) => {
+                                // What was kept of it goes on.
+                                self.verdicts.drop(packet.id);
+                            }
+                            Some((_, ends)) if self.way_out.is_full(Family::of(ends.client.ip())) => {
+                                if let Some((relay, opening)) = core.relay.as_ref().zip(Opening::read(packet.bytes)) {
+                                    relay.give_up(opening);
+                                }
+                                pass(&mut self.verdicts, &packet, core);
+                            }
+                            Some((mark, ends)) if self.way_out.wants_trial(Family::of(ends.client.ip())) => {
+                                let (id, mark) = (packet.id, packet.mark | mark);
+                                let first = whole(&packet);
+                                let Core { relay, counters, .. } = core;
+                                let (verdicts, queue) = (&mut self.verdicts, &self.queue);
+                                let deliver = relay.as_ref().map_or(0, |relay| relay.marks().deliver);
+                                let redirect = |packet: &[u8], decoy| {
+                                    let more = if decoy == Decoy::Later { deliver } else { 0 };
+                                    verdicts.repeat_as(id, mark | more, packet);
+                                    send(queue, verdicts, counters);
+                                };
+                                let far = |ends| match relay {
+                                    Some(relay) => relay.try_far(ends),
+                                    None => Err(io::ErrorKind::NotFound.into()),
+                                };
+                                let sequel = self.way_out.try_redirection(ends, (first, mark), redirect, far);
+                                if let Some(sequel) = sequel {
+                                    go_on(&self.senders, sequel, core, &mut self.way_out);
+                                }
+                            }
+                            Some((mark, ends))
+                                if !is_queued_again(&self.links, &packet, core) && self.way_out.follows() =>
+                            {
+                                // The verdict carries it to its socket, if it gets there.
+                                send(&self.queue, &mut self.verdicts, &mut core.counters);
+                                self.verdicts.repeat(packet.id, packet.mark | mark);
+                                let (verdicts, queue) = (&mut self.verdicts, &self.queue);
+                                if self.way_out.is_lost(ends, || send(queue, verdicts, &mut core.counters)) {
+                                    let sequel = Sequel::Forward(whole(&packet));
+                                    go_on(&self.senders, sequel, core, &mut self.way_out);
+                                }
+                            }
+                            Some((mark, _)) => self.verdicts.repeat(packet.id, packet.mark | mark),
+                            None => pass(&mut self.verdicts, &packet, core),
                         }
                         continue;
                     }
-                    if leads_home(&self.senders, &self.links, &packet, core) {
+                    if leads_home(&self.senders, &self.links, &mut self.way_out, &packet, core) {
                         self.verdicts.drop(packet.id);
                         continue;
+                    }
+                    let first = first_at_home(&self.links, &packet).filter(|_| self.way_out.follows());
+                    if first.is_some() {
+                        send(&self.queue, &mut self.verdicts, &mut core.counters);
                     }
                     let verdict = match port(&self.links, &packet) {
                         _ if packet.extent == Extent::Truncated => {
@@ -186,13 +280,32 @@ impl PacketPath for QueuePath {
                         }
                         Some(port) => {
                             let offloaded = Offloaded { size: None, checksum: packet.checksum };
+                            let parts = (&self.senders, &mut self.translator, &mut self.way_out);
                             match whose(&packet) {
+                                whose if !may_treat(parts, (self.snoops, self.mark), (whose, port, &packet), core) => {
+                                    Verdict::Accept
+                                }
                                 Whose::Forwarded => core.judge(port, packet.bytes, offloaded),
                                 Whose::Own => core.judge_own(port, packet.bytes, offloaded),
                             }
                         }
                     };
-                    judge(&packet, verdict, &mut self.verdicts, core);
+                    let held = verdict == Verdict::Drop
+                        && packet.hook == Hook::Elsewhere
+                        && self.links.contains(packet.to)
+                        && lasthop_wire::parse(packet.bytes)
+                            .is_some_and(|view| self.parked.keep(Instant::now(), packet.id, &view));
+                    if held {
+                        core.counters.dropped += 1;
+                    } else {
+                        judge(&packet, verdict, (&mut self.verdicts, &self.parked), core);
+                    }
+                    if let Some(ends) = first {
+                        let (verdicts, queue) = (&mut self.verdicts, &self.queue);
+                        if self.way_out.is_lost(ends, || send(queue, verdicts, &mut core.counters)) {
+                            go_on(&self.senders, Sequel::Forward(whole(&packet)), core, &mut self.way_out);
+                        }
+                    }
                 }
                 if self.verdicts.len() > MOST_VERDICT_BYTES {
                     send(&self.queue, &mut self.verdicts, &mut core.counters);
@@ -225,7 +338,22 @@ impl PacketPath for QueuePath {
         Ok(())
     }
 
+    fn watch(&mut self, core: &mut Core) {
+        for sequel in self.way_out.watch(core.relay.as_ref().map(Relay::counters)) {
+            go_on(&self.senders, sequel, core, &mut self.way_out);
+        }
+        for id in self.parked.expire(Instant::now()) {
+            self.verdicts.drop(id);
+        }
+        send(&self.queue, &mut self.verdicts, &mut core.counters);
+    }
+
+    fn untreated(&self) -> (Vec<Untreated>, u64) {
+        (self.way_out.passage.untreated(Instant::now()), self.way_out.passage.suspensions())
+    }
+
     fn reconfigure(&mut self, gateway: &Gateway) -> io::Result<()> {
+        self.snoops = snoops(gateway);
         self.links.follow(interfaces(gateway))
     }
 
@@ -236,7 +364,13 @@ impl PacketPath for QueuePath {
 
 impl QueuePath {
     fn inject_of(&mut self, whose: Whose, core: &mut Core) {
-        let mut refused = self.send_injections(whose, core);
+        let (mut refused, change) = self.send_injections(whose, core);
+        if change == Change::Suspended {
+            // What was held back goes out now, or is sent again by its sender: nothing is held any more.
+            core.forget(whose.treatment());
+            let (more, _) = self.send_injections(whose, core);
+            refused.extend(more);
+        }
         if refused.is_empty() {
             return;
         }
@@ -253,22 +387,150 @@ impl QueuePath {
                 waiting.extend(pieces);
             }
         }
-        core.counters.injection_failures += self.send_injections(whose, core).len() as u64;
+        core.counters.injection_failures += self.send_injections(whose, core).0.len() as u64;
     }
+}
+
+/// Whether a rule has the gateway send packets of its own on forwarded connections.
+fn snoops(gateway: &Gateway) -> bool {
+    gateway.rules.iter().any(|rule| matches!(rule.mode, Mode::Snoop(_)))
+}
+
+/// Whether a packet may be treated: whether what the gateway would send because of it would leave the machine.
+fn may_treat(
+    (senders, translator, way_out): (&Senders, &mut Translator, &mut WayOut),
+    (snoops, mark): (bool, u32),
+    (whose, port, packet): (Whose, Port, &Queued<'_>),
+    core: &mut Core,
+) -> bool {
+    let Some(family) = way_out::family(packet.bytes).filter(|_| snoops || whose == Whose::Own) else { return true };
+    let treatment = whose.treatment();
+    let way = if port == Port::WIRED { Way::There } else { Way::Back };
+    match way_out.passage.ask(Instant::now(), treatment, family, way) {
+        Answer::Treat => true,
+        Answer::Pass => false,
+        Answer::Try => {
+            let home = senders.home.as_ref().filter(|_| whose == Whose::Own).unwrap_or(&senders.out);
+            let ways = match way {
+                Way::There => way_out::ways(&senders.out, home, mark, (packet.to, packet.mark)),
+                _ => way_out::ways(
+                    home,
+                    &senders.out,
+                    mark,
+                    (if whose == Whose::Own { 0 } else { packet.to }, packet.mark),
+                ),
+            };
+            let (may, change) = way_out.try_own(treatment, (packet, way), ways, translator);
+            if change == Change::Suspended {
+                core.forget(treatment);
+            }
+            may
+        }
+    }
+}
+
+/// Lets a first packet go on unsplit: past the rule that led it here, and no further.
+fn pass(verdicts: &mut Verdicts, packet: &Queued<'_>, core: &Core) {
+    match &core.relay {
+        Some(relay) => verdicts.repeat(packet.id, packet.mark | relay.marks().opened),
+        None => verdicts.accept_one(packet.id),
+    }
+}
+
+/// Whether a packet from this interface to a socket of the relay comes to the queue on its way there.
+fn is_queued_again(links: &Links, packet: &Queued<'_>, core: &Core) -> bool {
+    core.beneath.is_some() && links.contains(packet.from)
+}
+
+/// The ends of a connection whose first packet has come from the hop and is on its last step to a socket of the relay.
+fn first_at_home(links: &Links, packet: &Queued<'_>) -> Option<Ends> {
+    let begins = |packet: &Queued<'_>| lasthop_wire::parse(packet.bytes).is_some_and(|view| is_first(&view));
+    let matters = packet.hook == Hook::Local && links.contains(packet.from) && begins(packet);
+    matters.then(|| Opening::read(packet.bytes)).flatten().map(|opening| opening.ends)
+}
+
+/// A packet without what may lie behind it, and with its checksum.
+fn whole(packet: &Queued<'_>) -> Vec<u8> {
+    let Some(view) = lasthop_wire::parse(packet.bytes) else { return packet.bytes.to_vec() };
+    let mut bytes = packet.bytes[..view.total_len()].to_vec();
+    if packet.checksum == Checksum::Pending {
+        lasthop_wire::seal(&mut bytes, &view);
+    }
+    bytes
+}
+
+/// Sends a first packet on its way, whose place a trial took.
+fn go_on(senders: &Senders, sequel: Sequel, core: &mut Core, way_out: &mut WayOut) {
+    let Some(first) = &senders.first else { return };
+    let marks = core.relay.as_ref().map(Relay::marks).unwrap_or_default();
+    let packet = match sequel {
+        Sequel::Lead(ends, packet, mark) => {
+            let mark = mark | marks.deliver;
+            let carried = way_out.is_carried_home(ends, |decoy| drop(first.send(decoy, mark)));
+            if carried && first.send(&packet, mark).is_ok() {
+                return;
+            }
+            packet
+        }
+        Sequel::Forward(packet) => packet,
+    };
+    if let Some((relay, opening)) = core.relay.as_ref().zip(Opening::read(&packet)) {
+        relay.give_up(opening);
+    }
+    // As any packet of this machine, so that connection tracking takes it for the beginning of a connection; where that is refused, as one
+    // of the relay.
+    let (sender, _) = first.parts();
+    let send = |mark| sender.set_mark(mark).and_then(|()| sender.send(&packet));
+    if let Err(error) = send(0).or_else(|_| send(marks.opened)) {
+        // Its sender repeats it, and then it passes.
+        core.counters.injection_failures += 1;
+        tracing::debug!(%error, "cannot send the first packet of a connection on");
+    }
+}
+
+/// The mark with which the first packet of a connection goes to the relay, and its ends; none when it is to pass.
+fn lead(
+    senders: &Senders,
+    links: &Links,
+    way_out: &mut WayOut,
+    packet: &Queued<'_>,
+    core: &mut Core,
+) -> Option<(u32, Ends)> {
+    let relay = core.relay.as_mut()?;
+    let ends = Opening::read(packet.bytes)?.ends;
+    if let Some(first) = &senders.first {
+        let (sender, own) = first.parts();
+        let by = relay.interfaces(packet, ends);
+        if !way_out.try_split(ends, sender, (own, relay.marks()), by) {
+            way_out.try_beside(ends, |ends| relay.try_far(ends));
+            return None;
+        }
+    }
+    relay.mark(packet, links).map(|mark| (mark, ends))
 }
 
 /// Whether a forwarded packet begins a connection that a port forward leads on and a rule splits: it has gone to the relay as it came in, and
 /// ends here, before it counts as a tracked connection.
-fn leads_home(senders: &Senders, links: &Links, packet: &Queued<'_>, core: &mut Core) -> bool {
+fn leads_home(senders: &Senders, links: &Links, way_out: &mut WayOut, packet: &Queued<'_>, core: &mut Core) -> bool {
     if packet.hook != Hook::Elsewhere || packet.extent != Extent::Whole {
         return false;
     }
     let (Some(relay), Some(first)) = (&mut core.relay, &senders.first) else { return false };
+    let Some(family) = way_out::family(packet.bytes) else { return false };
+    if way_out.passage.ask(Instant::now(), Treatment::Split, family, Way::In) == Answer::Pass {
+        return false;
+    }
     let Some((came, mark)) = relay.reclaim(packet, links) else { return false };
-    if let Err(error) = first.send(&came, mark) {
-        // Its sender repeats it.
-        core.counters.injection_failures += 1;
-        tracing::debug!(%error, "cannot lead a connection to the relay");
+    let Some(opening) = Opening::read(&came) else { return false };
+    let sent = match way_out.is_carried_home(opening.ends, |decoy| drop(first.send(decoy, mark))) {
+        true => first.send(&came, mark),
+        false => Err(io::ErrorKind::ConnectionAborted.into()),
+    };
+    way_out.on_sent(Treatment::Split, &came, Outcome::of(&sent));
+    if let Err(error) = sent {
+        tracing::debug!(%error, "cannot lead a connection to the relay; it passes");
+        relay.give_up(opening);
+        return false;
     }
     true
 }
@@ -289,12 +551,17 @@ fn waiting(whose: Whose, core: &mut Core) -> Option<&mut Vec<Injection>> {
     }
 }
 
+/// Lets a packet go on; a verdict for a run of packets would be one on those that are held, too.
+fn accept(verdicts: &mut Verdicts, parked: &Parked, id: u32) {
+    if parked.is_empty() { verdicts.accept(id) } else { verdicts.accept_one(id) }
+}
+
 /// Writes down the verdict on a packet, and counts it.
-fn judge(packet: &Queued<'_>, verdict: Verdict, verdicts: &mut Verdicts, core: &mut Core) {
+fn judge(packet: &Queued<'_>, verdict: Verdict, (verdicts, parked): (&mut Verdicts, &Parked), core: &mut Core) {
     match verdict {
         Verdict::Accept => {
             core.counters.accepted += 1;
-            verdicts.accept(packet.id);
+            accept(verdicts, parked, packet.id);
         }
         Verdict::Drop => {
             core.counters.dropped += 1;
@@ -314,7 +581,7 @@ fn judge(packet: &Queued<'_>, verdict: Verdict, verdicts: &mut Verdicts, core: &
                         waiting.extend(pieces);
                     }
                 }
-                (_, None) => verdicts.accept(packet.id),
+                (_, None) => accept(verdicts, parked, packet.id),
             }
         }
     }

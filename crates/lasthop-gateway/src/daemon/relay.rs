@@ -19,7 +19,7 @@ use crate::daemon::nat::set_destination;
 use crate::split::calls::Calls;
 use crate::split::decide::{Chooser, Crossing};
 use crate::split::opening::{Ends, Opening, is_end_to_end};
-use crate::split::{Admission, SplitConfig, SplitCounters, SplitProxy, SplitSnapshot};
+use crate::split::{Admission, Marks, SplitConfig, SplitCounters, SplitProxy, SplitSnapshot, try_far};
 
 /// A relay that has not turned for so many beats, half a second or more, hangs.
 const STILL: u32 = 25;
@@ -169,6 +169,32 @@ impl Relay {
         Some(self.config.marks.accepted | self.config.marks.of_listener(listener))
     }
 
+    /// Takes note that a connection passes which was let in: its first packet does, too, if it is repeated.
+    pub fn give_up(&self, opening: Opening) {
+        self.admission.give_up(Instant::now(), opening);
+    }
+
+    /// Its counters.
+    pub fn counters(&self) -> &SplitCounters {
+        &self.counters
+    }
+
+    /// The bits of its marks.
+    pub const fn marks(&self) -> Marks {
+        self.config.marks
+    }
+
+    /// Begins to connect to the one called, as the relay would; see [`try_far`].
+    pub fn try_far(&self, ends: Ends) -> io::Result<socket2::Socket> {
+        try_far(&self.config, ends)
+    }
+
+    /// Interfaces towards the ends of a connection that has just come in: its opener, and the one called, as far as they are known.
+    pub fn interfaces(&mut self, packet: &Queued<'_>, Ends { client, server }: Ends) -> [Option<u32>; 2] {
+        let out = self.routes.way(Instant::now(), (packet.from, client.ip(), server.ip())).out();
+        [(packet.from != 0).then_some(packet.from), out]
+    }
+
     /// Whether it does nothing; to be asked at every beat.
     pub fn hangs(&mut self) -> bool {
         self.pulse.stands_still(self.counters.turns())
@@ -190,7 +216,7 @@ impl Relay {
 }
 
 /// Whether a packet begins a connection (`--syn` of iptables).
-fn is_first(view: &View) -> bool {
+pub(super) fn is_first(view: &View) -> bool {
     let about = Flags::SYN.with(Flags::ACK).with(Flags::RST).with(Flags::FIN);
     view.segment.flags.0 & about.0 == Flags::SYN.0
 }

@@ -3,6 +3,7 @@
 use lasthop_daemon::ab::{ArmReport, Gain, RuleArms};
 use serde::{Deserialize, Serialize};
 
+use crate::daemon::passage::Untreated;
 use crate::engine::counters::{Counters, Histogram, RuleCounters};
 use crate::split::{SplitSnapshot, counters::SideSnapshot};
 
@@ -27,6 +28,10 @@ pub struct Snapshot {
     pub rules: Vec<RuleSnapshot>,
     /// What the relay did, when a rule splits.
     pub split: Option<RelaySnapshot>,
+    /// Treatments that are suspended, since packets of the gateway's own do not pass.
+    pub untreated: Vec<Untreated>,
+    /// Number of suspensions so far.
+    pub suspensions: u64,
     /// Under which number the worker has the [tape](crate::daemon::tape) open, if there is one.
     pub tape: Option<i32>,
 }
@@ -180,6 +185,8 @@ impl Snapshot {
             unmatched: counters.unmatched,
             rules: counters.rules.iter().map(rule).collect(),
             split,
+            untreated: Vec::new(),
+            suspensions: 0,
             tape: None,
         }
     }

@@ -28,6 +28,7 @@ use crate::daemon::metrics;
 use crate::daemon::order::Order;
 use crate::daemon::snapshot::Snapshot;
 use crate::daemon::state::{RulesState, SharedState, State};
+use crate::daemon::suspects::Reported;
 use crate::firewall::{Firewall, FirewallError};
 use crate::settings;
 use crate::split::SplitError;
@@ -101,6 +102,7 @@ pub fn run(path: &Path, program: WorkerProgram, tell_level: &dyn Fn(&str)) -> Re
         guard,
         state: state.clone(),
         told: true,
+        reported: Reported::default(),
         tell_level,
     };
     supervisor.start_first(&signals)?;
@@ -130,6 +132,7 @@ struct Supervisor<'a> {
     state: SharedState,
     /// What the worker knows of the rules: whether they are in place.
     told: bool,
+    reported: Reported,
     tell_level: &'a dyn Fn(&str),
 }
 
@@ -153,7 +156,9 @@ impl supervision::Supervisor for Supervisor<'_> {
     fn on_looked_after(&mut self) {
         let mut state = self.state.lock();
         (state.worker, state.restarts) = (self.keeper.process(), self.keeper.restarts());
+        let untreated = state.snapshot.untreated.clone();
         drop(state);
+        self.reported.report(&untreated);
         self.tell_of_rules();
     }
 

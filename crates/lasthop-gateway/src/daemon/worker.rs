@@ -151,7 +151,7 @@ impl Worker {
         let engine = RecordedEngine::new(&gateway, seed, recorder);
         let beneath = settings::beneath(&gateway).map(|config| Beneath::new(config, seed));
         let heart = Heart::new(channel.speaker().map_err(system("cannot speak to the supervisor"))?);
-        Ok(Self { core: Core::new(heart, engine, beneath, relay, tape), path })
+        Ok(Self { core: Core::new(heart, engine, beneath, relay, tape, (gateway, text)), path })
     }
 
     fn work(&mut self, channel: &mut Channel) -> Result<(), WorkerError> {
@@ -167,6 +167,7 @@ impl Worker {
                 if self.core.relay.as_mut().is_some_and(Relay::hangs) {
                     return Err(WorkerError::Relay);
                 }
+                self.path.watch(&mut self.core);
                 self.path.beat().map_err(system("cannot say that packets are handled"))?;
                 rounds = rounds.wrapping_add(1);
                 if rounds % ROUNDS_PER_SNAPSHOT == 1 {
@@ -249,7 +250,8 @@ impl Worker {
             tape.flush(now);
             tape.number()
         });
-        Snapshot { tape, ..Snapshot::new(self.core.counters, &counters, &arms, split) }
+        let (untreated, suspensions) = self.path.untreated();
+        Snapshot { tape, untreated, suspensions, ..Snapshot::new(self.core.counters, &counters, &arms, split) }
     }
 }
 

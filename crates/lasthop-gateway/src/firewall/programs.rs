@@ -4,7 +4,11 @@ use std::io::{self, Write as _};
 use std::process::{Command, Output, Stdio};
 
 use super::chains::{self, Listing, Table};
+use super::native;
 use crate::family::Family;
+
+/// The program of nftables.
+pub(super) const NFT: &str = "nft";
 
 /// What the programs that change rules wait for each other, in seconds.
 pub(super) const LOCK_WAIT: &str = "5";
@@ -29,7 +33,7 @@ pub enum FirewallError {
         message: String,
     },
     /// There is none.
-    #[error("no program that sets {} rules: install iptables (tried {})", family.name(), family.programs().join(", "))]
+    #[error("no program that sets {} rules: install nftables or iptables (tried {})", family.name(), family.programs().join(", "))]
     Missing {
         /// For which packets.
         family: Family,
@@ -37,11 +41,11 @@ pub enum FirewallError {
 }
 
 impl Family {
-    /// The programs that set rules, in the order in which they are tried: the system's choice first.
-    pub const fn programs(self) -> [&'static str; 3] {
+    /// The programs that set rules: nftables' own, and those of iptables, the system's choice first.
+    pub const fn programs(self) -> [&'static str; 4] {
         match self {
-            Self::V4 => ["iptables", "iptables-legacy", "iptables-nft"],
-            Self::V6 => ["ip6tables", "ip6tables-legacy", "ip6tables-nft"],
+            Self::V4 => [NFT, "iptables", "iptables-legacy", "iptables-nft"],
+            Self::V6 => [NFT, "ip6tables", "ip6tables-legacy", "ip6tables-nft"],
         }
     }
 }
@@ -54,13 +58,46 @@ pub(super) struct Tables {
 }
 
 impl Tables {
+    /// Whether it is the program of nftables, with a table of the gateway's own.
+    pub fn is_native(&self) -> bool {
+        self.program == NFT
+    }
+
+    /// Whether another program keeps a firewall in the tables of this one: rules or a policy for packets to this machine or from it.
+    pub fn has_firewall(&self) -> bool {
+        if !self.is_nft() && !self.has_legacy_filter() {
+            // To ask for the older table would make it.
+            return false;
+        }
+        let output = self.run("", &["-t", "filter", "-S"], "").ok().filter(|output| output.status.success());
+        let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        let matters = |line: &str| {
+            let of_hook = ["INPUT ", "OUTPUT ", "FORWARD "].into_iter().any(|hook| line[3..].starts_with(hook));
+            of_hook && (line.starts_with("-A ") && !line.contains(" LASTHOP") || line.ends_with(" DROP"))
+        };
+        text.lines().filter(|line| line.len() > 3).any(matters)
+    }
+
+    /// Whether the kernel has the older table of filters.
+    fn has_legacy_filter(&self) -> bool {
+        let names = match self.family {
+            Family::V4 => "ip_tables_names",
+            Family::V6 => "ip6_tables_names",
+        };
+        let text = std::fs::read_to_string(format!("/proc/thread-self/net/{names}")).unwrap_or_default();
+        text.lines().any(|line| line == "filter")
+    }
+
     /// Runs the program, or the one beside it that takes whole tables.
     fn run(&self, suffix: &str, arguments: &[&str], input: &str) -> Result<Output, FirewallError> {
         // `iptables-legacy` goes with `iptables-legacy-restore`.
         let program = format!("{}{suffix}", self.program);
         let fail = |error| FirewallError::Run { program: program.clone(), error };
         let mut command = Command::new(&program);
-        command.args(["-w", LOCK_WAIT]).args(arguments);
+        if !self.is_native() {
+            command.args(["-w", LOCK_WAIT]);
+        }
+        command.args(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(fail)?;
         if let Some(mut stdin) = child.stdin.take() {
@@ -72,17 +109,25 @@ impl Tables {
 
     /// Carries out one transaction.
     pub fn restore(&self, text: &str, more: &[&str]) -> Result<(), FirewallError> {
-        let output = self.run("-restore", &[&["--noflush"], more].concat(), text)?;
+        let output = match (self.is_native(), more) {
+            (true, []) => self.run("", &["-f", "-"], text)?,
+            (true, _) => self.run("", &["-c", "-f", "-"], text)?,
+            (false, _) => self.run("-restore", &[&["--noflush"], more].concat(), text)?,
+        };
         if output.status.success() {
             return Ok(());
         }
         let message = String::from_utf8_lossy(&output.stderr);
         let message = message.lines().map(str::trim).filter(|line| !line.is_empty()).take(2).collect::<Vec<_>>();
-        Err(FirewallError::Refused { program: format!("{}-restore", self.program), message: message.join(" ") })
+        let suffix = if self.is_native() { "" } else { "-restore" };
+        Err(FirewallError::Refused { program: format!("{}{suffix}", self.program), message: message.join(" ") })
     }
 
     /// All rules of the tables that the gateway has rules in; none of a table that the kernel does not have.
     pub fn list(&self) -> Result<Listing, FirewallError> {
+        if self.is_native() {
+            return Ok(Listing::new());
+        }
         let list = |table: Table| {
             let output = self.run("", &["-t", table.name(), "-S"], "")?;
             let text = String::from_utf8_lossy(&output.stdout);
@@ -93,6 +138,12 @@ impl Tables {
 
     /// Those of them that are the gateway's.
     pub fn own(&self) -> Result<Vec<String>, FirewallError> {
+        if self.is_native() {
+            // Without counters, and without the elements of its set.
+            let arguments = ["-s", "-t", "list", "table", native::family(self.family), native::NAME];
+            let output = self.run("", &arguments, "")?;
+            return Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect());
+        }
         let own = |(table, lines): (Table, Vec<String>)| {
             chains::own(&lines).into_iter().map(move |line| format!("{table} {line}"))
         };
@@ -101,6 +152,10 @@ impl Tables {
 
     /// Takes out what is there of the gateway's, and says whether there was anything.
     pub fn remove(&self) -> Result<bool, FirewallError> {
+        if self.is_native() {
+            let is_there = !self.own()?.is_empty();
+            return if is_there { self.restore(&native::remove(self.family), &[]).map(|()| true) } else { Ok(false) };
+        }
         match chains::remove(&self.list()?) {
             Some(text) => self.restore(&text, &[]).map(|()| true),
             None => Ok(false),
@@ -109,6 +164,9 @@ impl Tables {
 
     /// Whether the kernel takes such rules: `--test` does not ask it everywhere.
     pub fn probe(&self) -> Result<(), FirewallError> {
+        if self.is_native() {
+            return Ok(());
+        }
         let output = self.run("", &["-t", "mangle", "-S", "FORWARD"], "")?;
         if output.status.success() {
             return Ok(());
@@ -119,6 +177,9 @@ impl Tables {
 
     /// Whether it sets rules of nf_tables, rather than of the older tables.
     pub fn is_nft(&self) -> bool {
-        self.run("", &["-V"], "").is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("nf_tables"))
+        self.is_native()
+            || self
+                .run("", &["-V"], "")
+                .is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("nf_tables"))
     }
 }

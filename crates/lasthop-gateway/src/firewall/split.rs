@@ -17,6 +17,9 @@ use crate::split::{Marks, Side, SplitConfig, SplitRule};
 /// The place of the routing rule: before the main table (32766), behind what operators number by hand.
 pub const PREFERENCE: u32 = 32_000;
 
+/// Port from which trials come that no socket takes (discard, RFC 863); no client uses it.
+pub const TRIAL_PORT: u16 = 9;
+
 /// What differs between the two protocols.
 const fn words(family: Family) -> (&'static str, &'static str) {
     match family {
@@ -29,6 +32,7 @@ const fn words(family: Family) -> (&'static str, &'static str) {
 pub fn chains(config: &SplitConfig, family: Family, pulse: Pulse) -> Vec<Chain> {
     let Marks { deliver, accepted, opened, listener } = config.marks;
     let bit = |mark: u32| format!("{mark:#x}/{mark:#x}");
+    let undecided = format!("-m mark --mark 0x0/{:#x}", accepted | opened);
     let (deliver, accepted, opened) = (bit(deliver), bit(accepted), bit(opened));
     let (loopback, icmp) = words(family);
     // Established: the mark of the socket says which half it is. A half that is only half open has no socket to take it
@@ -36,13 +40,15 @@ pub fn chains(config: &SplitConfig, family: Family, pulse: Pulse) -> Vec<Chain> 
     let mut raw = vec![format!(
         "-p tcp ! --syn -m socket --transparent --restore-skmark -m mark ! --mark {opened} -j MARK --set-xmark {accepted}"
     )];
-    let (mut called, mut mangle) = (Vec::new(), Vec::new());
+    // What is to pass is as it was from there on.
+    let unmark = format!("-p tcp --syn -m mark --mark {opened} -j MARK --set-xmark 0x0/{:#x}", config.marks.opened);
+    let (mut called, mut mangle) = (Vec::new(), vec![unmark]);
     for (index, rule) in config.rules.iter().enumerate() {
         for &opener in openers(rule.opened_by) {
             let number = config.listener(index, opener);
             let target = match config.queue {
-                // It comes by here again with the mark, or goes on without.
-                Some(queue) => format!("-m mark ! --mark {accepted} {}", matching::queue(queue, family, pulse)),
+                // It comes by here again with a mark, so that it meets what other rules there are, as those that set a zone.
+                Some(queue) => format!("{undecided} {}", matching::queue(queue, family, pulse)),
                 None => format!(
                     "-j MARK --set-xmark {:#x}/{:#x}",
                     config.marks.accepted | config.marks.of_listener(number),
@@ -108,11 +114,14 @@ pub fn extend_output(config: &SplitConfig, chains: &mut Vec<Chain>) {
 pub fn beneath(config: &SplitConfig, hops: &[&str], queue: &str, own: u32) -> Vec<Chain> {
     let bit = |mark: u32| format!("-m mark --mark {mark:#x}/{mark:#x}");
     let Marks { deliver, accepted, opened, .. } = config.marks;
-    let mut out = vec![format!("{} -j RETURN", bit(own))];
+    // The call that sends a trial tells what became of it, unless it waits in the queue.
+    let trial = format!("-p tcp --sport {TRIAL_PORT} -j RETURN");
+    let mut out = vec![format!("{} -j RETURN", bit(own)), trial.clone()];
     for hop in hops {
         out.extend([accepted, opened].map(|half| format!("-o {hop} -p tcp {} {queue}", bit(half))));
     }
-    let inwards = hops.iter().map(|hop| format!("-i {hop} -p tcp {} {queue}", bit(deliver))).collect();
+    let inwards = hops.iter().map(|hop| format!("-i {hop} -p tcp {} {queue}", bit(deliver)));
+    let inwards = std::iter::once(trial).chain(inwards).collect();
     let chain =
         |name, hook, rules| Chain { table: Table::Mangle, name, hook, place: Place::Last, stage: Stage::Quiet, rules };
     vec![chain(OUT_CHAIN, "OUTPUT", out), chain(IN_CHAIN, "INPUT", inwards)]

@@ -51,6 +51,7 @@ COMMIT
 COMMIT
 *mangle
 :LASTHOP_SPLIT - [0:0]
+-A LASTHOP_SPLIT -p tcp --syn -m mark --mark 0x40000000/0x40000000 -j MARK --set-xmark 0x0/0x40000000
 -A LASTHOP_SPLIT -p tcp --syn -m mark --mark 0x20100000/0x27f00000 -j TPROXY --on-ip 127.0.0.1 --on-port 7412 --tproxy-mark 0x10000000/0x10000000
 -A LASTHOP_SPLIT -p tcp --syn -m mark --mark 0x20000000/0x27f00000 -j TPROXY --on-ip 127.0.0.1 --on-port 7411 --tproxy-mark 0x10000000/0x10000000
 -A LASTHOP_SPLIT -p tcp --syn -m mark --mark 0x20200000/0x27f00000 -j TPROXY --on-ip 127.0.0.1 --on-port 7413 --tproxy-mark 0x10000000/0x10000000
@@ -63,7 +64,7 @@ COMMIT
 -I PREROUTING -j LASTHOP_SPLIT
 COMMIT
 ";
-    let queue = "-m mark ! --mark 0x20000000/0x20000000 -m recent --rcheck --seconds 1 --name lasthop --mask 0.0.0.0 \
+    let queue = "-m mark --mark 0x0/0x60000000 -m recent --rcheck --seconds 1 --name lasthop --mask 0.0.0.0 \
                  --rsource -j NFQUEUE --queue-num 27000 --queue-bypass";
     assert_eq!(text(&config(), Family::V4, Pulse::Required), expected.replace("QUEUE\n", &format!("{queue}\n")));
 }
@@ -82,9 +83,11 @@ fn what_the_relay_sends_over_the_hop_is_led_to_the_queue() {
 *mangle
 :LASTHOP_OUT - [0:0]
 -A LASTHOP_OUT -m mark --mark 0x8000000/0x8000000 -j RETURN
+-A LASTHOP_OUT -p tcp --sport 9 -j RETURN
 -A LASTHOP_OUT -o wl0 -p tcp -m mark --mark 0x20000000/0x20000000 -j QUEUE
 -A LASTHOP_OUT -o wl0 -p tcp -m mark --mark 0x40000000/0x40000000 -j QUEUE
 :LASTHOP_IN - [0:0]
+-A LASTHOP_IN -p tcp --sport 9 -j RETURN
 -A LASTHOP_IN -i wl0 -p tcp -m mark --mark 0x10000000/0x10000000 -j QUEUE
 -A OUTPUT -j LASTHOP_OUT
 -A INPUT -j LASTHOP_IN

@@ -117,6 +117,15 @@ impl Admission {
         !passes
     }
 
+    /// A connection that was let in, and that the relay has not got, passes after all.
+    pub fn give_up(&self, now: Instant, Opening { ends, number }: Opening) {
+        let mut register = self.lock();
+        if register.forget_one(ends, |state| matches!(state, State::Opening { .. })) {
+            register.no_longer_opening(ends);
+        }
+        register.passed.insert(now, (ends, number));
+    }
+
     /// The relay has got a connection; who is called in truth, if it was let in.
     pub fn accepted(&self, ends: Ends) -> Option<SocketAddr> {
         self.lock().accepted(ends)
@@ -295,6 +304,18 @@ mod tests {
         assert!(admit(&admission, now, one, 8), "another connection, once that one is over");
         // Nobody asks about those that are here.
         assert!(admission.admit(now, Opening { ends: one, number: 9 }, one.server, || unreachable!()));
+    }
+
+    #[test]
+    fn a_connection_that_is_given_up_passes_and_takes_no_room() {
+        let (admission, now) = (Admission::new(ROOM), Instant::now());
+        for n in 0..100 {
+            let one = ends(&format!("10.0.0.1:{}", n + 1));
+            assert!(admit(&admission, now, one, n));
+            admission.give_up(now, Opening { ends: one, number: n });
+            assert!(!admit(&admission, now, one, n), "repeated");
+        }
+        assert!(admit(&admission, now, ends("10.0.0.1:1"), 1000), "another connection");
     }
 
     #[test]

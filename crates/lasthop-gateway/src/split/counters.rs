@@ -13,6 +13,7 @@ use lasthop_sys::tcp::TcpInfo;
 
 use super::Side;
 use crate::engine::rules::MEASURED_BYTES;
+use crate::family::Family;
 use lasthop_daemon::ab::{ArmReport, Reservoir};
 
 /// One side's counters.
@@ -34,6 +35,8 @@ pub struct SplitCounters {
     full: AtomicU64,
     passed: AtomicU64,
     turns: AtomicU64,
+    /// Connections whose far side has answered, by version of IP.
+    answered: [AtomicU64; 2],
     wired: SideCounters,
     wireless: SideCounters,
     /// What connections that have ended got over the lossy hop, by rule.
@@ -104,6 +107,16 @@ impl SplitCounters {
             wired: self.wired.snapshot(),
             wireless: self.wireless.snapshot(),
         }
+    }
+
+    /// The far side of a connection has answered.
+    pub(super) fn answered(&self, family: Family) {
+        self.answered[family as usize].fetch_add(1, Relaxed);
+    }
+
+    /// Number of connections whose far side has answered.
+    pub fn answered_so_far(&self, family: Family) -> u64 {
+        self.answered[family as usize].load(Relaxed)
     }
 
     pub(super) fn accepted(&self) {

@@ -35,9 +35,20 @@ use thiserror::Error;
 use crate::configuration::{Network, OpenedBy, PortRange, SideSettings};
 use crate::family::Family;
 
+use self::opening::Ends;
+
 pub use admission::Admission;
 pub use counters::{SideCounters, SplitCounters, SplitSnapshot};
 pub use relay::SplitProxy;
+
+/// Begins to connect to the one called, as the relay would for a connection between these ends, to find out whether an answer comes.
+///
+/// # Errors
+///
+/// As the kernel says.
+pub fn try_far(config: &SplitConfig, ends: Ends) -> io::Result<socket2::Socket> {
+    socket::try_connect(config, ends)
+}
 
 /// One of the two hops that meet at the gateway.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]

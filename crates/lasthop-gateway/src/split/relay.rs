@@ -25,6 +25,7 @@ use super::opening::Ends;
 use super::quiet::Quiet;
 use super::resets::{Half, Resets};
 use super::{Side, SplitConfig, SplitError, socket};
+use crate::family::Family;
 
 /// How often `stop` and deadlines are looked at.
 const TICK: Duration = Duration::from_millis(100);
@@ -269,6 +270,8 @@ impl SplitProxy {
             && flags.contains(EventFlags::OUT)
         {
             connection.phase = Phase::Open;
+            let family = Family::of(connection.ends.server.ip());
+            self.counters.answered(family);
         }
         self.advance(token);
     }

@@ -50,6 +50,18 @@ pub(super) fn connect(config: &SplitConfig, tcp: &TcpSide, Ends { client, server
     let socket = transparent(client)?;
     set_congestion(&socket, tcp)?;
     set_options(&socket, config, tcp)?;
+    begin(socket, config, Ends { client, server })
+}
+
+/// Begins one to find out whether the server answers. The answer is not acknowledged at once: reset by then, the connection is none to the
+/// server's program.
+pub(super) fn try_connect(config: &SplitConfig, ends: Ends) -> io::Result<Socket> {
+    let socket = transparent(ends.client)?;
+    rustix::net::sockopt::set_tcp_quickack(&socket, false)?;
+    begin(socket, config, ends)
+}
+
+fn begin(socket: Socket, config: &SplitConfig, Ends { client, server }: Ends) -> io::Result<Socket> {
     socket.set_mark(config.marks.opened)?;
     socket.bind(&client.into())?;
     match socket.connect(&server.into()) {

@@ -227,10 +227,11 @@ enum Change<'b> {
     Nothing,
     Packet(&'b [u8]),
     Mark(u32),
+    Both(&'b [u8], u32),
 }
 
 /// The verdicts on packets of one queue, gathered so that a run of accepted packets is one message and all are one system
-/// call. Packets must be judged in the order in which they were queued.
+/// call. Packets must be judged in the order in which they were queued; where some wait longer, by [`Verdicts::accept_one`].
 #[derive(Debug)]
 pub struct Verdicts {
     queue: u16,
@@ -250,6 +251,11 @@ impl Verdicts {
         self.run = Some(id);
     }
 
+    /// The packet goes on; the verdict says nothing of those queued before it, of which some may still wait.
+    pub fn accept_one(&mut self, id: u32) {
+        self.judge(id, NF_ACCEPT, Change::Nothing);
+    }
+
     /// The packet ends here.
     pub fn drop(&mut self, id: u32) {
         self.judge(id, NF_DROP, Change::Nothing);
@@ -258,6 +264,11 @@ impl Verdicts {
     /// The packet meets the rules of its table again, from the first on, with another firewall mark.
     pub fn repeat(&mut self, id: u32, mark: u32) {
         self.judge(id, NF_REPEAT, Change::Mark(mark));
+    }
+
+    /// `packet`, which is at most [`COPY_RANGE`] long, meets the rules of its table in its place, with another firewall mark.
+    pub fn repeat_as(&mut self, id: u32, mark: u32, packet: &[u8]) {
+        self.judge(id, NF_REPEAT, Change::Both(packet, mark));
     }
 
     /// The packet goes on as `packet`, at most [`COPY_RANGE`] long.
@@ -296,6 +307,10 @@ impl Verdicts {
                 Change::Nothing => {}
                 Change::Packet(packet) => attribute(out, 10, packet),
                 Change::Mark(mark) => attribute(out, 3, &mark.to_be_bytes()),
+                Change::Both(packet, mark) => {
+                    attribute(out, 10, packet);
+                    attribute(out, 3, &mark.to_be_bytes());
+                }
             }
         });
     }

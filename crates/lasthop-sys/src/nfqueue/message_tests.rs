@@ -125,6 +125,18 @@ fn a_run_of_accepted_packets_is_one_message_and_goes_before_what_follows_it() {
     assert!(verdicts.is_empty());
 }
 
+#[test]
+fn a_packet_accepted_alone_leaves_those_before_it_waiting() {
+    let mut verdicts = Verdicts::new(7);
+    verdicts.accept(1);
+    // 2 waits.
+    verdicts.accept_one(3);
+    verdicts.accept_one(4);
+    verdicts.drop(2);
+    let expected = [(true, 1, 1, None), (false, 1, 3, None), (false, 1, 4, None), (false, 0, 2, None)];
+    assert_eq!(said(verdicts.bytes()), expected);
+}
+
 proptest! {
     #[test]
     fn anything_can_be_read(bytes in prop::collection::vec(any::<u8>(), 0..600)) {

@@ -95,12 +95,15 @@ pub struct TunnelSocketArgs {
     /// The tunnel's control socket, as its configuration names it
     #[arg(long, value_name = "PATH", default_value = lasthop_scenario::tunnel::DEFAULT_CONTROL)]
     pub control: PathBuf,
+    /// The tunnel's configuration file, which names its control socket
+    #[arg(long, value_name = "FILE", conflicts_with = "control")]
+    pub config: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
 pub struct TunnelCleanArgs {
     /// Configuration file, for the control socket that it names
-    #[arg(value_name = "FILE", conflicts_with = "control")]
+    #[arg(value_name = "FILE", conflicts_with_all = ["control", "config"])]
     pub file: Option<PathBuf>,
     #[command(flatten)]
     pub socket: TunnelSocketArgs,

@@ -113,6 +113,29 @@ pub fn span(seconds: f64) -> String {
     told.map(|(_, (unit, number))| format!("{number} {unit}")).collect::<Vec<_>>().join(" ")
 }
 
+/// What is known of two arms without an interval: goodputs and numbers of connections, and what is still missing.
+fn few(flows: [usize; 2], goodputs: [Option<f64>; 2]) -> String {
+    let arm = |index: usize, name: &str| match goodputs[index] {
+        Some(bits) => format!("{} {name} ({})", rate(bits), count(flows[index], "connection")),
+        None if flows[index] > 0 => format!("{} {name}", count(flows[index], "connection")),
+        None => format!("none {name}"),
+    };
+    let ratio = match goodputs {
+        [Some(with), Some(without)] if without > 0.0 => {
+            format!(": {} times as fast so far, without an interval", digits(with / without))
+        }
+        _ => String::new(),
+    };
+    let missing = ["treated", "untreated"].into_iter().zip(flows).filter(|(_, flows)| *flows < 2);
+    let missing: Vec<_> = missing.map(|(name, flows)| format!("{} more {name}", 2 - flows)).collect();
+    let missing = if missing.is_empty() {
+        String::new()
+    } else {
+        format!("; it takes {}, of 100 kB or more", missing.join(" and "))
+    };
+    format!("{}, {}{ratio}{missing}", arm(0, "treated"), arm(1, "untreated"))
+}
+
 /// "13.9 Mbit/s treated (5 connections), 1.7 untreated (5): 8.3 times as fast (4.6-14.9, 95 %)"
 pub fn gain(rule: &Value) -> String {
     let flows = ["/treated/flows", "/untreated/flows"].map(|arm| number(rule, arm) as usize);
@@ -134,10 +157,7 @@ pub fn gain(rule: &Value) -> String {
     }
     let [ratio, low, high] = ["/gain/ratio", "/gain/low", "/gain/high"].map(|part| at(rule, part));
     let (Some(ratio), Some(low), Some(high), [Some(with), Some(without)]) = (ratio, low, high, goodputs) else {
-        return format!(
-            "too few connections yet: {} treated, {} untreated; it takes two of each, of 100 kB or more",
-            flows[0], flows[1]
-        );
+        return few(flows, goodputs);
     };
     let (unit, size) = unit_of(with.max(without));
     let doubt = if low < 1.0 && high > 1.0 { "; it may be chance" } else { "" };

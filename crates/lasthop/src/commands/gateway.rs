@@ -5,7 +5,7 @@ mod words;
 use std::fs::File;
 use std::io::{Write, stdin, stdout};
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lasthop_daemon::logs;
 use lasthop_gateway::configuration::Gateway;
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{
     GatewayArgs, GatewayAskArgs, GatewayCheckArgs, GatewayCleanArgs, GatewayCommand, GatewayReplayArgs,
-    GatewayReportArgs, GatewayRunArgs, GatewayStatusArgs, RecordArgs,
+    GatewayReportArgs, GatewayRunArgs, GatewaySocketArgs, GatewayStatusArgs, RecordArgs,
 };
 use crate::commands::answers;
 use crate::commands::recorded::{record_to, verdict, worker_program};
@@ -42,7 +42,7 @@ pub fn execute(args: &GatewayArgs) -> Result<(), Error> {
         (Some(GatewayCommand::Check(args)), _) => check(args),
         (Some(GatewayCommand::Status(args)), _) => status(args),
         (Some(GatewayCommand::Report(args)), _) => report(args),
-        (Some(GatewayCommand::Reload(args)), _) => Ok(control::ask(&args.control, Request::Reload).map(drop)?),
+        (Some(GatewayCommand::Reload(args)), _) => Ok(control::ask(&socket(args)?, Request::Reload).map(drop)?),
         (Some(GatewayCommand::Clean(args)), _) => clean(args),
         (Some(GatewayCommand::Replay(args)), _) => replay(args),
         (Some(GatewayCommand::Worker(args)), _) => {
@@ -118,7 +118,7 @@ fn report(args: &GatewayReportArgs) -> Result<(), Error> {
     }
     // Before anything is asked.
     let promise = args.promise.as_deref().map(answers::promise).transpose()?;
-    let mut answer = control::ask(&args.ask.socket.control, Request::Report)?;
+    let mut answer = control::ask(&socket(&args.ask.socket)?, Request::Report)?;
     if args.ask.json.json {
         if let Some(promise) = &promise {
             put_into(&mut answer, promise);
@@ -133,7 +133,7 @@ fn link(args: &GatewayReportArgs, out: &Path) -> Result<(), Error> {
     if out.exists() && !args.force {
         return Err(Error::There { flag: "link", path: out.to_path_buf() });
     }
-    let answer = control::ask(&args.ask.socket.control, Request::Report)?;
+    let answer = control::ask(&socket(&args.ask.socket)?, Request::Report)?;
     let [process, file] = ["/link/process", "/link/file"].map(|key| answer.pointer(key).and_then(Value::as_u64));
     let (Some(process), Some(file)) = (process, file) else { return Err(Error::NoTape) };
     let path = format!("/proc/{process}/fd/{file}");
@@ -161,15 +161,24 @@ fn link(args: &GatewayReportArgs, out: &Path) -> Result<(), Error> {
 }
 
 fn status(args: &GatewayStatusArgs) -> Result<(), Error> {
-    let GatewayAskArgs { socket, json } = &args.ask;
-    let ask = || Ok(control::ask(&socket.control, Request::Status)?);
+    let GatewayAskArgs { socket: named, json } = &args.ask;
+    let path = socket(named)?;
+    let ask = || Ok(control::ask(&path, Request::Status)?);
     answers::status(json, args.watch, ask, words::status)
+}
+
+/// The control socket that is asked: that of the configuration file, where one is given.
+fn socket(args: &GatewaySocketArgs) -> Result<PathBuf, Error> {
+    match &args.config {
+        Some(file) => Ok(Gateway::load(file)?.control),
+        None => Ok(args.control.clone()),
+    }
 }
 
 fn clean(args: &GatewayCleanArgs) -> Result<(), Error> {
     let control = match &args.file {
         Some(file) => Gateway::load(file)?.control,
-        None => args.socket.control.clone(),
+        None => socket(&args.socket)?,
     };
     // First: it fails when a gateway runs, whose rules must stay.
     control::remove_stale(&control)?;

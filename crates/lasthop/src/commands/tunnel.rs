@@ -6,6 +6,7 @@ mod words;
 use std::fs::File;
 use std::io::{Read, Write, stdin, stdout};
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 
 use lasthop_daemon::finding::{Finding, Outcome};
 use lasthop_daemon::logs;
@@ -24,7 +25,7 @@ use serde_json::json;
 
 use crate::cli::{
     TunnelArgs, TunnelCheckArgs, TunnelCleanArgs, TunnelCommand, TunnelKeygenArgs, TunnelPubkeyArgs, TunnelReplayArgs,
-    TunnelReportArgs, TunnelRunArgs, TunnelStatusArgs,
+    TunnelReportArgs, TunnelRunArgs, TunnelSocketArgs, TunnelStatusArgs,
 };
 use crate::commands::answers;
 use crate::commands::recorded::{record_to, verdict, worker_program};
@@ -46,7 +47,7 @@ pub fn execute(args: &TunnelArgs) -> Result<(), Error> {
         TunnelCommand::Run(args) => run(args),
         TunnelCommand::Status(args) => status(args),
         TunnelCommand::Report(args) => report(args),
-        TunnelCommand::Reload(args) => Ok(control::ask(&args.control, Request::Reload).map(drop)?),
+        TunnelCommand::Reload(args) => Ok(control::ask(&socket(args)?, Request::Reload).map(drop)?),
         TunnelCommand::Clean(args) => clean(args),
         TunnelCommand::Replay(args) => replay(args),
         TunnelCommand::Worker(args) => {
@@ -165,14 +166,15 @@ fn replay(args: &TunnelReplayArgs) -> Result<(), Error> {
 }
 
 fn status(args: &TunnelStatusArgs) -> Result<(), Error> {
-    let ask = || Ok(control::ask(&args.socket.control, Request::Status)?);
+    let path = socket(&args.socket)?;
+    let ask = || Ok(control::ask(&path, Request::Status)?);
     answers::status(&args.json, args.watch, ask, words::status)
 }
 
 fn report(args: &TunnelReportArgs) -> Result<(), Error> {
     // Before anything is asked.
     let promise = args.promise.as_deref().map(answers::promise).transpose()?;
-    let mut answer = control::ask(&args.socket.control, Request::Report)?;
+    let mut answer = control::ask(&socket(&args.socket)?, Request::Report)?;
     if args.json.json {
         if let Some(promise) = &promise {
             put_into(&mut answer, promise);
@@ -182,10 +184,18 @@ fn report(args: &TunnelReportArgs) -> Result<(), Error> {
     Ok(stdout().lock().write_all(fold(&words::report(&answer, promise.as_ref()), width()).as_bytes())?)
 }
 
+/// The control socket that is asked: that of the configuration file, where one is given.
+fn socket(args: &TunnelSocketArgs) -> Result<PathBuf, Error> {
+    match &args.config {
+        Some(file) => Ok(Tunnel::load(file)?.control),
+        None => Ok(args.control.clone()),
+    }
+}
+
 fn clean(args: &TunnelCleanArgs) -> Result<(), Error> {
     let path = match &args.file {
         Some(file) => Tunnel::load(file)?.control,
-        None => args.socket.control.clone(),
+        None => socket(&args.socket)?,
     };
     if control::remove_stale(&path)? {
         writeln!(stdout().lock(), "removed {}", path.display())?;

@@ -53,6 +53,9 @@ impl Network {
         for name in names.iter().map(|name| network.namespace(name)) {
             ip(&format!("netns add {name}"));
             ip(&format!("-n {name} link set lo up"));
+            // Until a duplicate address has been ruled out, a host of IPv6 asks for no neighbour.
+            let accept = "echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad";
+            let _ = Command::new("ip").args(["netns", "exec", &name, "sh", "-c", accept]).output();
         }
         network
     }

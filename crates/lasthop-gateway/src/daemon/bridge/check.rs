@@ -13,11 +13,33 @@ use super::kernel;
 use super::ports;
 use super::programs::Maps;
 use crate::configuration::Bridge;
+use crate::daemon::suspects;
 use lasthop_daemon::finding::{Finding, Outcome};
 
 /// Looks at everything that only a bridge needs.
 pub(in crate::daemon) fn check(bridge: &Bridge) -> Vec<Finding> {
-    vec![capability(), programs(), ports(bridge)]
+    let mut findings = vec![capability(), programs(), ports(bridge)];
+    findings.extend(filters());
+    findings
+}
+
+/// Rules of the bridge that do not see the TCP which the gateway takes out of it.
+fn filters() -> Option<Finding> {
+    let chains = suspects::base_chains().into_iter().filter(|chain| chain.family == "bridge");
+    let mut names: Vec<_> = chains.map(|chain| chain.words()).collect();
+    let called = ["iptables", "ip6tables"].into_iter().filter(|name| {
+        std::fs::read_to_string(format!("/proc/sys/net/bridge/bridge-nf-call-{name}"))
+            .is_ok_and(|text| text.trim() == "1")
+    });
+    names.extend(called.map(|name| format!("{name} (bridge-nf-call-{name} = 1)")));
+    if names.is_empty() {
+        return None;
+    }
+    let detail = format!(
+        "{}: these chains do not see TCP between the two ports while the gateway runs; what they drop of it would pass",
+        names.join(", ")
+    );
+    Some(Finding::new("firewall of the bridge", Outcome::Hint, detail))
 }
 
 fn capability() -> Finding {

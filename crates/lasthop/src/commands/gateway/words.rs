@@ -25,6 +25,15 @@ pub fn status(answer: &Value, before: Option<&Value>) -> String {
     if let Some(rules) = rules_in_place(answer) {
         line(rules);
     }
+    for one in answer.pointer("/untreated").and_then(Value::as_array).into_iter().flatten() {
+        line(format!(
+            "NOT TREATED: {} over {}, for {}: {}",
+            word(one, "/treatment"),
+            word(one, "/family"),
+            span(number(one, "/seconds")),
+            one_line(word(one, "/problem"))
+        ));
+    }
     line(format!(
         "{} of at most {}; {} cached of at most {}",
         counted(answer, "/flows", "connection"),

@@ -31,7 +31,12 @@ fn the_gain_is_a_sentence() {
 #[test]
 fn without_a_comparison_it_says_why() {
     let few = arms("snoop", 0.5, (1, Some(2e6)), (0, None), Value::Null);
-    assert_eq!(gain(&few), "too few connections yet: 1 treated, 0 untreated; it takes two of each, of 100 kB or more");
+    assert_eq!(
+        gain(&few),
+        "2.0 Mbit/s treated (1 connection), none untreated; it takes 1 more treated and 2 more untreated, of 100 kB or more"
+    );
+    let one_each = arms("snoop", 0.5, (1, Some(4e6)), (1, Some(1e6)), Value::Null);
+    assert!(gain(&one_each).contains(": 4.0 times as fast so far, without an interval"), "{}", gain(&one_each));
     let alone = arms("snoop", 0.0, (7, Some(2.5e9)), (0, None), Value::Null);
     assert_eq!(gain(&alone), "2.5 Gbit/s treated (7 connections); none is left alone to compare with (`ab` is 0)");
     let watched = arms("observe", 0.0, (0, None), (3, Some(640_000.0)), Value::Null);
@@ -59,7 +64,7 @@ fn a_promise_stands_beside_what_was_measured() {
     let less = arms("snoop", 0.5, (5, Some(3e6)), (5, Some(1.6e6)), json!({ "ratio": 2.0, "low": 1.4, "high": 2.9 }));
     assert!(line(&less, &promised).ends_with("measured 2.0 (1.4-2.9): fell short"), "{}", line(&less, &promised));
     let few = arms("snoop", 0.5, (1, None), (0, None), Value::Null);
-    assert!(line(&few, &promised).ends_with("measured nothing yet: not enough flows yet"));
+    assert!(line(&few, &promised).ends_with("measured nothing yet: undecided, more connections are needed"));
     let alone = arms("snoop", 0.0, (5, Some(3e6)), (0, None), Value::Null);
     assert_eq!(line(&alone, &promised), "promise: none is left alone to compare with (`ab` is 0)");
     let other = arms("split", 0.1, (5, Some(3e6)), (5, Some(1e6)), Value::Null);

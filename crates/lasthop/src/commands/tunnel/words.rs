@@ -205,7 +205,7 @@ mod tests {
              time to an answer: 22.0 ms treated, 20.0 untreated: 1.1 times as long (0.90-1.3, 95 %; it may be chance)\n  \
              packets lost: 0.00 % treated (of 1000), 5.00 % untreated (of 400): 5.00 points fewer (4.00 to 6.00, 95 %)\n\
              van: no flow goes unrepaired to compare with (`ab` is 0)\n\
-             new: too few connections yet: 1 treated, 0 untreated; it takes two of each, of 100 kB or more\n"
+             new: 1 connection treated, none untreated; it takes 1 more treated and 2 more untreated, of 100 kB or more\n"
         );
     }
 
