@@ -24,9 +24,9 @@ VARY = {"links.radio.rate": ["1 Mbps", "2 Mbps"], "tcp.mss": [700, 1000]}
 
 def test_rows_are_those_of_the_command(command: Command, small: lasthop.Scenario, tmp_path: Path) -> None:
     sweep = ["sweep", "small.toml", "--vary", "links.radio.rate=1 Mbps,2 Mbps", "--vary", "tcp.mss=700,1000"]
-    sweep += ["--schemes", "E2E,LL", "--csv"]
+    sweep += ["--schemes", "E2E,LL"]
     result = lasthop.sweep(small, VARY, schemes=["E2E", "LL"])
-    told = list(csv.reader(io.StringIO(command.text(*sweep))))
+    told = list(csv.reader(io.StringIO(command.text(*sweep, "--csv"))))
     # Beside them, numbers.
     assert result.table.column_names[:3] == ["links.radio.rate", "links.radio.rate_Mbps", "tcp.mss"]
     same = result.table.drop_columns(["links.radio.rate_Mbps"])

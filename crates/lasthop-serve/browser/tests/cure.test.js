@@ -126,6 +126,7 @@ test('numbers at the axes of the pictures are distinct, and what is below zero i
   // The autocorrelations of independent losses lie around zero.
   const picture = page.locator('#pictures figure', { hasText: 'How losses go together' });
   await picture.locator('summary').click();
+  await picture.locator('tbody tr').first().waitFor();
   const ys = await picture.locator('tbody tr').evaluateAll((rows) => rows.map((row) => Number(row.cells[2].textContent)));
   assert.ok(Math.min(...ys) < 0, ys.join(' '));
   const drawn = await page.evaluate(async () => {
