@@ -133,14 +133,16 @@ function traces(figure, given) {
   const split = (points) => ({ xs: points.map((point) => point[0]), ys: points.map((point) => point[1]) });
   const colours = coloursOf(figure, given);
   // Crosses have colours that no dots have, as in the pictures.
-  const taken = [...colours];
+  const dots = colours.filter((_, number) => figure.series[number].sent?.length);
+  const crosses = [];
   return figure.series.flatMap((series, number) => {
     switch (figure.kind) {
       case 'sequence': {
         const sent = { name: named(series.name, 'sent'), mark: 'dot', colour: colours[number], ...split(series.sent) };
-        const cross = CROSSES.find((colour) => !taken.includes(colour)) ?? CROSSES[0];
+        const unused = CROSSES.filter((colour) => !crosses.includes(colour));
+        const cross = unused.find((colour) => !dots.includes(colour)) ?? unused[0] ?? CROSSES[0];
         const again = { name: named(series.name, 'retransmitted'), mark: 'cross', colour: cross, ...split(series.retransmitted) };
-        if (again.xs.length) taken.push(cross);
+        if (again.xs.length) crosses.push(cross);
         return [sent, again].filter((trace) => trace.xs.length);
       }
       case 'window': return [{ name: series.name, mark: 'line', colour: colours[number], ...split(series.points) }];

@@ -43,7 +43,7 @@ impl SequencePlot {
     pub(super) fn scene(&self, colours: &[usize]) -> Scene {
         let place = |number: usize| colours.get(number).copied().unwrap_or(number);
         let dot_colour = |number: usize| dot_colour(place(number));
-        let again = self.again_colours((0..self.series.len()).map(|number| palette(place(number))).collect());
+        let again = self.again_colours(&place);
         let mut legend = Vec::new();
         for (number, series) in self.series.iter().enumerate() {
             if !series.sent.is_empty() || series.retransmitted.is_empty() {
@@ -80,14 +80,18 @@ impl SequencePlot {
         scene
     }
 
-    /// Colours of the crosses, one for each series: of those that no dots of this plot have, as long as there are any.
-    fn again_colours(&self, mut taken: Vec<usize>) -> Vec<RGBColor> {
+    /// Colours of the crosses, one for each series: of those that no dots of this plot have, then of those that no other crosses have.
+    fn again_colours(&self, place: &impl Fn(usize) -> usize) -> Vec<RGBColor> {
+        let dotted = self.series.iter().enumerate().filter(|(_, series)| !series.sent.is_empty());
+        let dots: Vec<usize> = dotted.map(|(number, _)| palette(place(number))).collect();
+        let mut crosses: Vec<usize> = Vec::new();
         let cross = |series: &SequenceSeries| {
-            if series.retransmitted.is_empty() {
-                return colour(CROSSES[0]);
+            let unused = |number: &usize| !crosses.contains(number);
+            let free = CROSSES.into_iter().filter(unused).find(|number| !dots.contains(number));
+            let free = free.or_else(|| CROSSES.into_iter().find(unused)).unwrap_or(CROSSES[0]);
+            if !series.retransmitted.is_empty() {
+                crosses.push(free);
             }
-            let free = CROSSES.into_iter().find(|number| !taken.contains(number)).unwrap_or(CROSSES[0]);
-            taken.push(free);
             colour(free)
         };
         self.series.iter().map(cross).collect()
