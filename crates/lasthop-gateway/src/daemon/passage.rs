@@ -2,7 +2,7 @@
 //! gateway sends or redirects although they let forwarded packets pass. Then connections pass untreated, and treatment is tried
 //! again later.
 //!
-//! State and decisions only: whoever has sockets carries out the trials ([`trial`](super::trial)) and reports what came of them.
+//! State and decisions only: whoever has sockets carries out the trials (`trial`) and reports what came of them.
 
 use std::time::{Duration, Instant};
 
