@@ -33,7 +33,7 @@ pub fn enter(namespace: impl AsFd) -> io::Result<()> {
     Ok(move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?)
 }
 
-/// Lets `command` run in a network namespace with no signal held back, and get `signal` when the thread that starts it ends.
+/// Runs `command` in a network namespace, with an empty signal mask. The kernel sends it `signal` when the calling thread ends.
 pub fn run_in(command: &mut Command, namespace: OwnedFd, signal: Signal) {
     release_in(command);
     let prepare = move || {

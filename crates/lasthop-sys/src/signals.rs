@@ -70,7 +70,7 @@ impl Signals {
     }
 }
 
-/// Lets `command` start with no signal held back, whatever the thread holds back that starts it: [`Command`] passes that on.
+/// Clears the signal mask of `command` before it starts. [`Command`] passes on the mask of the calling thread otherwise.
 pub fn release_in(command: &mut Command) {
     let release = || {
         // SAFETY: a set is plain integers, of which zeros are some; `sigemptyset` then makes it an empty one.

@@ -7,6 +7,7 @@ use std::path::Path;
 
 pub use lasthop_daemon::finding::{Finding, Outcome};
 use lasthop_daemon::groups;
+use lasthop_scenario::did_you_mean;
 use lasthop_sys::nfqueue::{Buffer, Queue};
 use lasthop_sys::{ethtool, namespace, routes};
 use rustix::thread::CapabilitySet;
@@ -158,34 +159,16 @@ fn forwarding(gateway: &Gateway) -> Vec<Finding> {
     concerned.map(finding).collect()
 }
 
-/// Name of an interface that differs from `name` by a letter or two.
+/// Returns the name of an existing interface of which `name` is probably a misspelling.
 fn similar(name: &str) -> Option<String> {
     let entries = std::fs::read_dir("/proc/sys/net/ipv4/conf").ok()?.flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let names = names.filter(|other| !matches!(other.as_str(), "all" | "default" | "lo"));
-    names
-        .map(|other| (distance(&other, name), other))
-        .filter(|(distance, _)| *distance <= 2)
-        .min()
-        .map(|(_, other)| other)
+    let mut names: Vec<_> = names.filter(|other| !matches!(other.as_str(), "all" | "default" | "lo")).collect();
+    names.sort_unstable();
+    did_you_mean(name, names.iter().map(String::as_str)).map(str::to_owned)
 }
 
-/// Letters to be changed, put in or taken out (Levenshtein).
-fn distance(one: &str, other: &str) -> usize {
-    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, letter) in one.iter().enumerate() {
-        let mut corner = std::mem::replace(&mut row[0], at + 1);
-        for (place, wanted) in other.iter().enumerate() {
-            let changed = corner + usize::from(letter != wanted);
-            corner = row[place + 1];
-            row[place + 1] = changed.min(corner + 1).min(row[place] + 1);
-        }
-    }
-    row[other.len()]
-}
-
-/// Whether the addresses of rules lie behind their interfaces: a rule for others treats nothing.
+/// Returns a finding for each rule whose addresses are not reachable through its interface. Such a rule treats no connection.
 fn hosts(gateway: &Gateway) -> Vec<Finding> {
     let Ok(mut socket) = lasthop_sys::netlink::Socket::open(None) else { return Vec::new() };
     let mut findings = Vec::new();

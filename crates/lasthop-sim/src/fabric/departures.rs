@@ -60,7 +60,7 @@ impl Fabric {
         Queued { departure, bytes }
     }
 
-    /// Reports the frames that began transmission on a leg's carrier, also those of other legs that share it.
+    /// Reports the frames that began transmission on the carrier of a leg, including those of other legs that share the carrier.
     pub(super) fn report_begun(&mut self, id: LegId) {
         loop {
             let begun = match &mut self.legs[id.0 as usize].carrier {

@@ -367,7 +367,7 @@ impl Way {
     }
 }
 
-/// Why no cure is advised against losses of these ways, if a policer dropped packets of one.
+/// Returns the reason to advise no cure if a policer dropped packets of either direction.
 fn why_no_cure(ways: [Option<&Way>; 2]) -> Option<String> {
     let policed = |(way, name): (Option<&Way>, &str)| {
         let (rate, dropped) = way?.shown.policed?;
