@@ -149,14 +149,19 @@ impl Lab {
         self.with_rules(config, |firewall| firewall.remove());
     }
 
-    fn with_rules(
+    /// The programs that install the rules of a relay here, one for each version of IP.
+    pub fn programs(&self, config: &SplitConfig) -> Vec<&'static str> {
+        self.with_rules(config, |firewall| Ok(firewall.programs()))
+    }
+
+    fn with_rules<T: Send + 'static>(
         &self,
         config: &SplitConfig,
-        act: impl FnOnce(&mut Firewall) -> Result<(), FirewallError> + Send + 'static,
-    ) {
+        act: impl FnOnce(&mut Firewall) -> Result<T, FirewallError> + Send + 'static,
+    ) -> T {
         let config = config.clone();
         let act = move || Firewall::choose_for_relay(&config).and_then(|mut firewall| act(&mut firewall));
-        self.on(Host::Gateway, act).join().unwrap().unwrap();
+        self.on(Host::Gateway, act).join().unwrap().unwrap()
     }
 
     /// Everything that the rules may touch.
@@ -166,6 +171,9 @@ impl Lab {
             for table in ["raw", "mangle", "filter", "nat"] {
                 all += &self.run(Host::Gateway, &format!("{iptables} -w -t {table} -S"));
             }
+        }
+        if self.try_run(Host::Gateway, &["nft", "list", "tables"]) {
+            all += &self.run(Host::Gateway, "nft --stateless list ruleset");
         }
         for ip in ["ip", "ip -6"] {
             all += &self.run(Host::Gateway, &format!("{ip} rule"));
