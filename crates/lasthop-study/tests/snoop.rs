@@ -1,4 +1,4 @@
-//! A base station where it has nothing to repair.
+//! Snoop on hops without losses, where it has nothing to repair.
 
 mod common;
 
@@ -20,7 +20,7 @@ struct Download {
     limit: &'static str,
 }
 
-/// What became of them.
+/// Runs the downloads and returns their reports.
 fn run(scheme: &str, Download { mbps, delay, queue, count, size, limit }: Download) -> Vec<FlowReport> {
     let text = format!(
         r#"
@@ -51,7 +51,7 @@ link = "hop"
 "#
     );
     let scenario = Scenario::parse("hop.toml", &text).unwrap();
-    common::run(&scenario, scheme, 1).remove(0).flows
+    common::run_metered(&scenario, scheme, 1).remove(0).flows
 }
 
 /// Their Mbps on average, and the copies that the base station sent.
@@ -118,5 +118,24 @@ fn many_transfers_at_once_are_over_as_soon_with_snoop() {
         let [plain, snoop] = ["E2E-CUBIC", "SNOOP"].map(|scheme| over(&run(scheme, downloads), 90));
         println!("{downloads:?}: {plain:.2} s without, {snoop:.2} with");
         assert!(snoop <= 1.05 * plain, "{downloads:?}: {plain:.2} s without, {snoop:.2} with");
+    }
+}
+
+/// Median round trip of the downloads, in milliseconds.
+fn round_trip(flows: &[FlowReport]) -> f64 {
+    let medians = flows.iter().map(|flow| flow.delays.as_ref().unwrap().rtt.as_ref().unwrap().p50.as_secs_f64());
+    1e3 * medians.sum::<f64>() / flows.len() as f64
+}
+
+/// Flow control keeps a short queue in front of the hop and holds little more at the base station, for one download and for several
+/// together (RFC 8289 §3.2: a standing queue is delay without use).
+#[test]
+fn the_round_trip_is_short_however_many_downloads_share_the_hop() {
+    for (mbps, delay, count) in [(20, 10, 1), (50, 30, 1), (20, 10, 4), (50, 5, 8)] {
+        let download = Download { mbps, delay, queue: 200, count, size: "1 GB", limit: "20 s" };
+        let flows = run("SNOOP", download);
+        let (base, took) = (2 * (20 + delay), round_trip(&flows));
+        println!("{download:?}: {took:.0} ms, {base} without a queue");
+        assert!(took <= 2.0 * f64::from(base), "{download:?}: {took:.0} ms, {base} without a queue");
     }
 }

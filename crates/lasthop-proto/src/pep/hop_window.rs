@@ -46,9 +46,11 @@ const RATE_ROUNDS: u32 = 10;
 /// Parameters of flow control on the hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HopControl {
-    /// Segments of a connection that are to wait in the queue in front of the hop (FAST's alpha).
+    /// Segments that are to wait in the queue in front of the hop (FAST's alpha): of all connections to a mobile host together, and at
+    /// least two of each.
     pub backlog: u32,
-    /// Bytes of a connection that wait at the base station; the sender's window is kept within what is left of it.
+    /// Bytes of a connection that may be held at the base station at first. The sender's window follows the wired path from then on, and
+    /// may grow to 16 times as much.
     pub held: u32,
 }
 
@@ -206,12 +208,28 @@ impl HopWindow {
         (self.window < MOST).then_some(Pace { rate, least_burst: (FIRST * self.segment).min(self.most_queued) })
     }
 
+    /// Shortest round trip on the hop.
+    pub fn base(&self) -> Option<Duration> {
+        self.base
+    }
+
+    /// The window in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.window()
+    }
+
+    /// The initial window, in bytes.
+    pub fn first(&self) -> u32 {
+        u32::try_from(FIRST * self.segment).unwrap_or(u32::MAX)
+    }
+
     /// The window in segments.
     pub fn segments(&self) -> u64 {
         if self.window == 0 { FIRST } else { self.window / self.segment.max(1) }
     }
 
-    fn backlog(&self, control: HopControl) -> u64 {
+    /// Bytes that are to wait in the queue in front of the hop.
+    pub fn backlog(&self, control: HopControl) -> u64 {
         (u64::from(control.backlog) * self.segment).max(self.target).min(self.most_queued)
     }
 

@@ -121,6 +121,8 @@ pub(super) struct Repair<P> {
     pub queued: Option<Instant>,
     /// Whether it is among those that are behind.
     pub is_listed: bool,
+    /// Period in which it was last counted among the connections that share the hop.
+    pub counted_in: Option<u64>,
     /// What either end could have sent and would accept.
     pub tracking: Tracking,
     /// Last acknowledgment.
@@ -207,6 +209,7 @@ impl<P: Payload> Repair<P> {
             cache: Cache::new(),
             queued: None,
             is_listed: false,
+            counted_in: None,
             tracking,
             last_ack,
             high: start,
@@ -561,7 +564,7 @@ impl<P: Payload> Repair<P> {
             }
             self.copies.by_base_station(cached.seq);
             if let Some(hop) = &mut self.hop {
-                hop.leave(now, cached.len);
+                hop.repair(now, cached.len);
             }
             // The copy before is not on the hop any more, so that only one counts.
             let cause = cause(trigger);

@@ -1,38 +1,52 @@
-//! How much one connection's sender may send beyond what the base station has seen.
+//! Window that one connection's sender is granted beyond the data that the base station has seen.
 //!
-//! What it is allowed is on its way on the wire or waits at the base station. A fixed amount would bound the throughput by one
-//! such amount for each round trip of the wired path, which the base station does not know. So it is right-sized, as receive
-//! buffers of hosts are (Fisk, Feng, "Dynamic right-sizing in TCP", LACSI 2001), by what waits: nothing for a part of the time, and it is too
-//! little; more than the parameter says, and it is too much. Time counts and not packets: behind a wire faster than the hop a whole
-//! room comes at once, each packet of which finds others waiting, and then nothing for the rest of the round trip.
+//! Data within this window is in flight on the wired path or held at the base station. A fixed window would limit the throughput to
+//! one window for each round trip of the wired path, which the base station does not know. The window is therefore right-sized, as
+//! the receive buffers of hosts are (Fisk, Feng, "Dynamic right-sizing in TCP", LACSI 2001), by the amount of held data: the window
+//! is too small if nothing is held for part of the time, and too large if data is held all the time (a standing queue, RFC 8289 §3.2).
+//!
+//! The criterion is time, not packets. If the wired path is faster than the hop, a whole window arrives at once: every packet
+//! finds others held before it, and yet nothing is held for the rest of the round trip.
 
 use super::hop_window::HopControl;
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 
-/// Where nothing waits for more than one part in so many of the time, the room is too little.
+/// The window grows if nothing is held for more than 1/`IDLE` of the time.
 const IDLE: u32 = 8;
 
-/// The most, in units of what is to wait at the base station.
+/// Initial window, as a part of [`HopControl::held`]: 64 KiB by default, as of a Linux host.
+const FIRST: u32 = 4;
+
+/// Maximum window, as a multiple of [`HopControl::held`].
 const MOST: u32 = 16;
 
-/// The largest window there is (RFC 7323 §2.3), in bytes.
+/// Largest window that TCP can express (RFC 7323 §2.3), in bytes.
 const LARGEST: u32 = 1 << 30;
 
-/// The room of one connection, and what has come since it was last looked at.
+/// Amounts by which the window is judged, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Allowance {
+    /// Data that may be held all the time.
+    pub standing: u64,
+    /// Minimum window.
+    pub least: u32,
+}
+
+/// The window of one connection, and the state of the current measurement.
 #[derive(Clone, Debug)]
 pub(super) struct SenderRoom {
-    /// Bytes; 0 before anything has come.
+    /// Bytes; 0 before the first round has begun.
     room: u32,
-    /// As soon as data up to here has come, the room is looked at.
+    /// The round ends when data up to this number arrives.
     round_end: Option<Seq>,
-    /// Since when.
+    /// Start of the round.
     begun: Instant,
-    /// When the last packet went on.
+    /// Time at which the last packet left for the hop.
     left: Instant,
-    /// For how long nothing waited since the round began.
+    /// Time in this round during which nothing was held.
     idle: Duration,
-    /// The least that waited.
+    /// Smallest amount held during this round.
     least_held: u64,
 }
 
@@ -48,13 +62,13 @@ impl SenderRoom {
         }
     }
 
-    /// Bytes beyond those seen that the sender may send, and the base station must take.
+    /// Bytes beyond those seen that the sender may send and the base station must accept.
     pub fn bytes(&self, control: HopControl) -> u32 {
-        self.room.max(control.held)
+        if self.room == 0 { control.held / FIRST } else { self.room }
     }
 
-    /// New data that ends at `end` has come, when `held` bytes waited.
-    pub fn arrived(&mut self, control: HopControl, now: Instant, end: Seq, held: u64) {
+    /// Notes that new data up to `end` has arrived while `held` bytes were held.
+    pub fn arrived(&mut self, control: HopControl, allowance: Allowance, now: Instant, end: Seq, held: u64) {
         if held == 0 {
             self.idle = self.idle + now.since(self.left.max(self.begun));
         }
@@ -62,23 +76,25 @@ impl SenderRoom {
         if self.round_end.is_some_and(|round_end| end.lt(round_end)) {
             return;
         }
-        let room = if self.round_end.is_some() { self.right_size(control, now) } else { self.bytes(control) };
+        let room =
+            if self.round_end.is_some() { self.right_size(control, allowance, now) } else { self.bytes(control) };
         *self = Self { room, round_end: Some(end + room), begun: now, left: now, ..Self::new() };
     }
 
-    /// A packet went on.
+    /// Notes that a packet has left for the hop.
     pub fn departed(&mut self, now: Instant) {
         self.left = now;
     }
 
-    fn right_size(&self, control: HopControl, now: Instant) -> u32 {
+    fn right_size(&self, control: HopControl, allowance: Allowance, now: Instant) -> u32 {
         let room = self.bytes(control);
-        if self.idle.saturating_mul(IDLE.into()) > now.since(self.begun) {
+        let round = now.since(self.begun);
+        if self.idle.saturating_mul(IDLE.into()) > round {
             return room.saturating_mul(2).min(control.held.saturating_mul(MOST)).min(LARGEST);
         }
-        let excess = self.least_held.saturating_sub(control.held.into());
-        // With less room by as much as waits too much, the wire is as full as before.
-        room.saturating_sub(u32::try_from(excess).unwrap_or(u32::MAX)).max(control.held)
+        let excess = self.least_held.saturating_sub(allowance.standing);
+        // The excess was held all the time: without it the wired path carries as much as before.
+        room.saturating_sub(u32::try_from(excess).unwrap_or(u32::MAX)).max(allowance.least.min(control.held))
     }
 }
 
@@ -87,25 +103,32 @@ mod tests {
     use super::*;
 
     const CONTROL: HopControl = HopControl { backlog: 10, held: 100_000 };
+    const ALLOWANCE: Allowance = Allowance { standing: 10_000, least: 15_000 };
 
-    /// A sender that always uses its room, over a wire that holds `wire` bytes; a packet comes and one goes each millisecond. Returns what waits in the end.
+    /// Simulates a sender that always fills its window, over a wired path that holds `wire` bytes; one packet arrives and one leaves each
+    /// millisecond. Returns the bytes held in the end.
     fn settle(room: &mut SenderRoom, from: Seq, wire: u64, bytes: u32) -> u64 {
         let mut held = 0;
         for n in 0..bytes / 1000 {
             let now = Instant::ZERO + Duration::from_millis(n.into());
             held = u64::from(room.bytes(CONTROL)).saturating_sub(wire);
-            room.arrived(CONTROL, now, from + n * 1000, held);
+            room.arrived(CONTROL, ALLOWANCE, now, from + n * 1000, held);
             room.departed(now);
         }
         held
     }
 
     #[test]
-    fn the_wire_is_filled_and_what_is_to_wait_waits() {
-        for wire in [0, 50_000, 99_000, 150_000, 390_000, 1_400_000] {
+    fn the_wired_path_is_filled_and_no_more_than_the_allowance_is_held() {
+        for wire in [50_000, 99_000, 150_000, 390_000, 1_400_000] {
             let held = settle(&mut SenderRoom::new(), Seq(u32::MAX - 5_000_000), wire, 20_000_000);
-            assert!((1..=100_000).contains(&held), "{held} wait behind a wire of {wire}");
+            assert!((1..=ALLOWANCE.standing).contains(&held), "{held} bytes held behind a wire of {wire}");
         }
+    }
+
+    #[test]
+    fn the_window_is_never_below_its_minimum() {
+        assert_eq!(settle(&mut SenderRoom::new(), Seq(7), 0, 20_000_000), u64::from(ALLOWANCE.least));
     }
 
     #[test]
@@ -119,7 +142,7 @@ mod tests {
     fn a_path_that_becomes_shorter_leaves_no_queue() {
         let mut room = SenderRoom::new();
         settle(&mut room, Seq(0), 1_400_000, 20_000_000);
-        assert_eq!(settle(&mut room, Seq(20_000_000), 50_000, 20_000_000), 100_000);
+        assert_eq!(settle(&mut room, Seq(20_000_000), 50_000, 20_000_000), ALLOWANCE.standing);
     }
 
     /// A wire much faster than the hop brings a whole room at once, once each 100 ms; the hop takes a packet of 1000 bytes each 0.1 ms, 10 MB/s. Each packet but
@@ -134,7 +157,7 @@ mod tests {
             let packets = room.bytes(CONTROL) / 1000;
             for held in 0..packets {
                 seq += 1000;
-                room.arrived(CONTROL, begin, seq, u64::from(held) * 1000);
+                room.arrived(CONTROL, ALLOWANCE, begin, seq, u64::from(held) * 1000);
             }
             busy = Duration::from_micros(100).saturating_mul(packets.into());
             room.departed(begin + busy.min(trip));

@@ -273,6 +273,7 @@ impl<P: Payload> Snoop<P> {
         let tracking = core::mem::take(&mut connection.tracking);
         let mut fresh = Repair::new(now, &self.config, connection.side, start, tracking);
         (fresh.queued, fresh.is_listed, fresh.owner) = (connection.queued, connection.is_listed, connection.owner);
+        fresh.counted_in = connection.counted_in;
         let old = core::mem::replace(connection, fresh);
         self.end(now, old);
     }
@@ -396,6 +397,7 @@ impl<P: Payload> Snoop<P> {
         let Some((verdict, owner, news)) = told else { return AckVerdict::Forward };
         if let Some(news) = news {
             self.neighbours.hear(owner, now, news);
+            self.share_backlog(now, slot, owner);
         }
         match verdict {
             AckVerdict::Forget => {
@@ -410,6 +412,17 @@ impl<P: Payload> Snoop<P> {
             }
         }
         verdict
+    }
+
+    /// Gives a connection its share of the backlog that the mobile host's connections may have in front of the hop.
+    fn share_backlog(&mut self, now: Instant, slot: u32, owner: Option<Owner>) {
+        if self.config.hop_control().is_none() {
+            return;
+        }
+        if let Some((_, connection)) = self.connections.get_mut(slot) {
+            let sharing = self.neighbours.count(owner, now, &mut connection.counted_in);
+            connection.share_backlog(sharing);
+        }
     }
 
     /// Sees to it that the queue wakes up for this connection in time. A deadline that moves back, as each acknowledgment

@@ -12,6 +12,12 @@ pub fn run(scenario: &Scenario, scheme: &str, runs: u32) -> Vec<Report> {
     run_all(std::slice::from_ref(&task), 1, &Silent).unwrap().remove(0)
 }
 
+/// The same with delays measured.
+pub fn run_metered(scenario: &Scenario, scheme: &str, runs: u32) -> Vec<Report> {
+    let task = Task::new(scenario, Scheme::by_name(scheme).unwrap(), 1, runs).unwrap().metered();
+    run_all(std::slice::from_ref(&task), 1, &Silent).unwrap().remove(0)
+}
+
 /// Jain's index: 1 where all have the same, 1/n where one of n has everything.
 pub fn jain(rates: &[f64]) -> f64 {
     let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate).sum::<f64>());

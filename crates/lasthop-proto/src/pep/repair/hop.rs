@@ -10,7 +10,7 @@ use crate::node::{Port, Why};
 use crate::packet::{Body, Packet, Payload, Priority, Segment};
 use crate::pep::cache::{Cached, Overlap, Whereabouts};
 use crate::pep::hop_window::{Crossing, HopControl, HopWindow, Pacer};
-use crate::pep::sender_room::SenderRoom;
+use crate::pep::sender_room::{Allowance, SenderRoom};
 use crate::pep::snoop_config::SnoopConfig;
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
@@ -18,13 +18,27 @@ use crate::time::{Duration, Instant};
 /// Local timeouts without an arrival after which the sender's own retransmissions pass.
 const PATIENCE: u64 = 4;
 
+/// Minimum backlog of a connection that shares the hop with others, in segments: a queue of one may be empty between two of them.
+const LEAST_BACKLOG: u32 = 2;
+
+/// Number of round trips on the hop after a repair for which the hop may count as lossy. A stall lasts about one round trip, so that
+/// stalls after rarer losses cost less than 2 %.
+const LOSSY_ROUNDS: u64 = 50;
+
+/// Number of round trips that repairs must span before the hop counts as lossy. A slow start that overflows the queue is repaired
+/// sooner.
+const OVERSHOOT_ROUNDS: u64 = 8;
+
 /// Most packets that go at once, however much room there is: bounds what an acknowledgment can cost.
 const MOST_RELEASED: u32 = 64;
 
 /// Flow control of one connection.
 #[derive(Clone, Debug)]
 pub(in crate::pep) struct Hop {
-    control: HopControl,
+    /// As configured.
+    configured: HopControl,
+    /// Number of connections that share the configured backlog, this one included.
+    sharing: u32,
     window: HopWindow,
     room: SenderRoom,
     /// Bytes held.
@@ -36,6 +50,30 @@ pub(in crate::pep) struct Hop {
     pacer: Pacer,
     /// Whether packets went, and there may be room for more.
     release: Release,
+    repairs: Repairs,
+}
+
+/// Times of repairs, without gaps of more than [`LOSSY_ROUNDS`].
+#[derive(Clone, Copy, Default, Debug)]
+struct Repairs {
+    first: Option<Instant>,
+    last: Instant,
+}
+
+impl Repairs {
+    fn note(&mut self, now: Instant, base: Option<Duration>) {
+        let is_new = base.is_some_and(|base| now.since(self.last) > base.saturating_mul(LOSSY_ROUNDS));
+        if self.first.is_none() || is_new {
+            self.first = Some(now);
+        }
+        self.last = now;
+    }
+
+    /// Returns whether the hop, whose shortest round trip is `base`, loses packets often enough for stalls to matter.
+    fn show_loss(&self, now: Instant, base: Duration) -> bool {
+        let spans = |first| self.last.since(first) > base.saturating_mul(OVERSHOOT_ROUNDS);
+        self.first.is_some_and(spans) && now.since(self.last) < base.saturating_mul(LOSSY_ROUNDS)
+    }
 }
 
 /// How far it got when packets went last.
@@ -68,7 +106,8 @@ pub(in crate::pep) enum Passage {
 impl Hop {
     pub fn new(control: HopControl, start: Seq) -> Self {
         Self {
-            control,
+            configured: control,
+            sharing: 1,
             window: HopWindow::new(start),
             room: SenderRoom::new(),
             held: 0,
@@ -76,12 +115,28 @@ impl Hop {
             edge: None,
             pacer: Pacer::NEW,
             release: Release::Done,
+            repairs: Repairs::default(),
         }
+    }
+
+    /// Parameters with this connection's share of the backlog.
+    fn control(&self) -> HopControl {
+        let HopControl { backlog, held } = self.configured;
+        HopControl { backlog: (backlog / self.sharing).max(LEAST_BACKLOG.min(backlog)), held }
+    }
+
+    /// Limits for data that is held while the hop is busy: as much as is to wait in front of the hop. While a hole is being repaired, the
+    /// sender gets no acknowledgment for a round trip of the hop. The hop stays busy only if a window more is held then.
+    fn allowance(&self, now: Instant) -> Allowance {
+        let backlog = self.window.backlog(self.control());
+        let is_lossy = self.window.base().is_some_and(|base| self.repairs.show_loss(now, base));
+        let standing = if is_lossy { backlog + self.window.bytes() } else { backlog };
+        Allowance { standing, least: self.window.first() }
     }
 
     /// Whether `len` bytes more may go, when `arrived` bytes of those on the hop are known to have arrived.
     fn admits(&mut self, now: Instant, len: u32, arrived: u64) -> Admission {
-        if !self.window.admits(self.control, len, arrived) {
+        if !self.window.admits(self.control(), len, arrived) {
             return Admission::Full;
         }
         let waits_until = self.window.pace().and_then(|pace| self.pacer.waits_until(now, pace));
@@ -103,6 +158,12 @@ impl Hop {
         if let Some(pace) = self.window.pace() {
             self.pacer.sent(now, pace, len);
         }
+    }
+
+    /// Notes a repair of `len` bytes, which takes its part of the rate.
+    pub fn repair(&mut self, now: Instant, len: u32) {
+        self.repairs.note(now, self.window.base());
+        self.leave(now, len);
     }
 
     /// A packet leaves for the first time.
@@ -136,7 +197,7 @@ impl Hop {
     /// A packet at `seq` that was sent once has arrived; all data seen ends at `high`.
     pub fn sample(&mut self, now: Instant, crossing: Crossing, seq: Seq, high: Seq) {
         let next = if self.held > 0 { self.first_held } else { high };
-        self.window.sample(now, self.control, crossing, seq, next);
+        self.window.sample(now, self.control(), crossing, seq, next);
     }
 }
 
@@ -145,7 +206,7 @@ impl<P: Payload> Repair<P> {
     pub fn is_full(&self, len: u32, end: Seq) -> bool {
         self.hop.as_ref().is_some_and(|hop| {
             hop.held > 0
-                && hop.held + u64::from(len) > hop.control.held.into()
+                && hop.held + u64::from(len) > hop.configured.held.into()
                 && hop.edge.is_none_or(|edge| end.gt(edge))
         })
     }
@@ -182,7 +243,7 @@ impl<P: Payload> Repair<P> {
             self.order.leave(&mut cached.sendings, Priority::Normal);
             return Passage::Now;
         };
-        hop.room.arrived(hop.control, now, cached.end, hop.held);
+        hop.room.arrived(hop.configured, hop.allowance(now), now, cached.end, hop.held);
         if hop.held == 0 {
             match hop.admits(now, len, arrived) {
                 Admission::Now => {
@@ -276,10 +337,17 @@ impl<P: Payload> Repair<P> {
         self.rtt.spacing(self.in_vain, parts)
     }
 
+    /// Sets the number of connections that share the backlog in front of the hop, at least 1.
+    pub fn share_backlog(&mut self, sharing: u32) {
+        if let Some(hop) = &mut self.hop {
+            hop.sharing = sharing.max(1);
+        }
+    }
+
     /// Takes other parameters; without any, all that is held goes.
     pub fn set_control(&mut self, now: Instant, control: Option<HopControl>, out: &mut Outbox<P>) {
         match (&mut self.hop, control) {
-            (Some(hop), Some(control)) => hop.control = control,
+            (Some(hop), Some(control)) => hop.configured = control,
             (_, None) => self.flush(now, out),
             (None, Some(_)) => {}
         }
@@ -306,7 +374,7 @@ impl<P: Payload> Repair<P> {
         let (high, shift) = (self.high, self.tracking.shift(self.side.peer()));
         let Some(hop) = &mut self.hop else { return };
         let (Some(shift), Body::Tcp(segment)) = (shift, &mut packet.body) else { return };
-        let room = u64::from(hop.room.bytes(hop.control)).saturating_sub(hop.held) as u32;
+        let room = u64::from(hop.room.bytes(hop.configured)).saturating_sub(hop.held) as u32;
         let edge = high + room;
         let edge = hop.edge.map_or(edge, |told| told.max(edge));
         let window = u32::from(segment.window) << shift;

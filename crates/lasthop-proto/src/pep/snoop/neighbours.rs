@@ -35,6 +35,35 @@ pub(in crate::pep) fn is_mostly_queue(took: Duration, least: Duration) -> bool {
     took > least.saturating_mul(2)
 }
 
+/// Length of the periods in which active connections are counted: several round trips of most hops.
+const PERIOD: Duration = Duration::from_millis(500);
+
+/// Number of connections whose data arrives, by period.
+#[derive(Clone, Copy, Default, Debug)]
+struct Active {
+    /// The current period; the first is 0.
+    period: u64,
+    /// Connections seen in it so far.
+    current: u32,
+    /// Connections seen in the period before it.
+    previous: u32,
+}
+
+impl Active {
+    /// Counts a connection that was last counted in `counted_in`, and returns the number of active connections.
+    fn count(&mut self, now: Instant, counted_in: &mut Option<u64>) -> u32 {
+        let period = now.since(Instant::ZERO).as_nanos() / PERIOD.as_nanos();
+        if period != self.period {
+            let previous = if period == self.period + 1 { self.current } else { 0 };
+            *self = Self { period, current: 0, previous };
+        }
+        if counted_in.replace(period) != Some(period) {
+            self.current = self.current.saturating_add(1);
+        }
+        self.current.max(self.previous)
+    }
+}
+
 /// All that an owner's connections have told.
 #[derive(Clone, Copy, Default, Debug)]
 struct Told {
@@ -43,6 +72,7 @@ struct Told {
     longest: (Duration, Instant),
     least: MinRtt,
     bets: OwnersBets,
+    active: Active,
 }
 
 impl Told {
@@ -89,6 +119,13 @@ impl Neighbours {
         if told.is_some() || news.took.is_some() {
             told.get_or_insert_default().hear(now, news);
         }
+    }
+
+    /// Counts a connection of that owner whose data has just arrived, and returns how many of the owner's connections are active.
+    /// `counted_in` is the connection's own note of when it was last counted.
+    pub fn count(&mut self, owner: Option<Owner>, now: Instant, counted_in: &mut Option<u64>) -> u32 {
+        let place = self.owners.get_mut(Self::place(owner)).and_then(Option::as_mut);
+        place.map_or(1, |told| told.active.count(now, counted_in))
     }
 
     /// Whether a connection of that owner, which was heard last at `heard`, may bet once more: nobody else has heard since, or there are bets
@@ -177,6 +214,29 @@ mod tests {
         {
             neighbours.hear(None, at(1_000 * seconds), news(Some(took), took));
             assert_eq!(neighbours.of(None).unwrap().shows_a_queue(), queue, "at {seconds} s");
+        }
+    }
+
+    /// A connection counts once for each period, and for one period after its data last arrived.
+    #[test]
+    fn active_connections_are_counted() {
+        let mut neighbours = Neighbours::default();
+        neighbours.hear(None, at(0), news(Some(50), 50));
+        let mut connections = [None; 3];
+        let count =
+            |neighbours: &mut Neighbours, ms, counted: &mut Option<u64>| neighbours.count(None, at(ms), counted);
+        for (ms, which, expected) in [
+            (0, 0, 1),
+            (10, 1, 2),
+            (20, 0, 2),
+            (499, 2, 3),
+            (500, 0, 3),
+            (990, 0, 3),
+            (1000, 0, 1),
+            (1001, 2, 2),
+            (9000, 1, 1),
+        ] {
+            assert_eq!(count(&mut neighbours, ms, &mut connections[which]), expected, "at {ms}");
         }
     }
 
