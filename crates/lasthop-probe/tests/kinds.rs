@@ -66,6 +66,19 @@ fn packets_that_skip_the_delay_do_not_halve_the_round_trip() {
     }
 }
 
+/// A delayed packet holds up those behind it, so that they arrive in bursts as aggregates do.
+#[test]
+fn jitter_in_order_is_not_aggregation() {
+    for (mbps, deviation) in [(8.4, 0.007), (9.3, 0.003), (8.8, 0.0055), (20.0, 0.01), (40.0, 0.004)] {
+        let shape = Shape { jitter: Some((Spread::Normal(deviation), true)), ..Shape::default() };
+        let report = both(shaped(mbps, 40, 100, shape));
+        for direction in [&report.down, &report.up] {
+            assert_eq!(direction.behaviour.aggregation, None, "{mbps} Mbps: {direction:?}");
+            rate_holds(direction, 1e6 * mbps);
+        }
+    }
+}
+
 /// 802.11 as it sends: up to 32 packets a frame, which are delivered together, repeated where damaged; one end at a time.
 #[test]
 fn aggregates_do_not_make_a_link_fast() {

@@ -145,6 +145,8 @@ pub enum Quantity {
     OtherTraffic,
     /// `behaviour.varying_rate`.
     VaryingRate,
+    /// `behaviour.aggregation`.
+    Aggregation,
     /// A quantity that this version does not know.
     #[serde(other)]
     Other,
@@ -161,6 +163,7 @@ impl std::fmt::Display for Quantity {
             Self::TokenBucket => "token bucket",
             Self::OtherTraffic => "other traffic",
             Self::VaryingRate => "rate over time",
+            Self::Aggregation => "aggregation",
             Self::Other => "another quantity",
         })
     }

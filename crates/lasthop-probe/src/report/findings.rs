@@ -34,6 +34,8 @@ const TURNS: f64 = 0.5;
 /// Reordering that is no chance, and the least jitter in seconds.
 const REORDERS: f64 = 5e-4;
 const JITTERS: f64 = 0.75e-3;
+/// Intervals of bursts that 95 % of the packets sent alone wait at most, if the bursts are aggregates.
+const MOST_BURSTS: f64 = 3.0;
 /// Share of the idle trains where others use a path by turns.
 const IDLE: f64 = 0.03;
 /// Of a rate, the stream may take so much before its losses may be its own.
@@ -210,6 +212,14 @@ impl<'l> Evidence<'l> {
         self.course.as_ref().filter(|course| even && course.varies() && (!self.shared || course.apart > 3.0 * CLEAR))
     }
 
+    /// Bursts that are aggregates of a link layer. A packet alone waits there for one burst at most; jitter that keeps the order delays it
+    /// by much more than the bursts are apart.
+    fn aggregates(&self) -> Option<Bursts> {
+        let explains =
+            |bursts: &Bursts| self.wander.is_none_or(|wander| wander.beyond[1] < MOST_BURSTS * bursts.interval);
+        self.bursts.filter(|bursts| self.slots.is_none() && explains(bursts))
+    }
+
     /// The share of the time that others take: packets wait, in order, behind what is not the probe's.
     fn others(&self) -> Option<f64> {
         let wander = self.wander.filter(|_| self.disperses() && self.varying().is_none())?;
@@ -244,6 +254,10 @@ pub(super) fn findings([log, other]: [&Log; 2], limit: f64, shared: bool) -> Fin
         behaviour: BehaviourReport::default(),
     };
     name(&mut findings.behaviour, &evidence, bucket);
+    if evidence.slots.is_none() && evidence.bursts.is_some() && evidence.aggregates().is_none() {
+        let reason = "packets arrive in bursts, but delays vary by more than bursts are apart: jitter that keeps the order makes bursts too";
+        findings.unknown(Quantity::Aggregation, reason);
+    }
     rate(&mut findings, &evidence, bucket, limit);
     // The time on the air is that of a packet alone.
     findings.air = match (&findings.rate, bucket, evidence.short) {
@@ -307,7 +321,7 @@ fn name(behaviour: &mut BehaviourReport, evidence: &Evidence<'_>, bucket: Option
     behaviour.duplicates =
         (log.duplicates > 0).then(|| Duplicates { share: share(f64::from(log.duplicates) / arrived) });
     behaviour.slots = evidence.slots.map(|interval| Slots { interval_ms: milliseconds(interval) });
-    behaviour.aggregation = evidence.bursts.filter(|_| evidence.slots.is_none()).map(|bursts| Aggregation {
+    behaviour.aggregation = evidence.aggregates().map(|bursts| Aggregation {
         packets_mean: (bursts.packets * 100.0).round() / 100.0,
         interval_ms: milliseconds(bursts.interval),
     });
@@ -486,7 +500,7 @@ fn own_losses(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<B
     }
 }
 
-/// Median time that the packets of each window waited, in seconds.
+/// Time that nine of ten packets of each window waited at most, in seconds: a queue that overflowed for a tenth of the window shows in it.
 fn waits(packets: &[&Packet], origin: f64, evidence: &Evidence<'_>) -> std::collections::BTreeMap<u64, f64> {
     let rate = evidence.short.map_or(f64::INFINITY, |short| short.rate);
     let mut windows: std::collections::BTreeMap<u64, Vec<f64>> = std::collections::BTreeMap::new();
@@ -497,6 +511,6 @@ fn waits(packets: &[&Packet], origin: f64, evidence: &Evidence<'_>) -> std::coll
         least = least.min(took);
         windows.entry(((packet.sent - origin).max(0.0) / WINDOW) as u64).or_default().push(took);
     }
-    let middle = |mut all: Vec<f64>| quantile(&mut all, 0.5).map_or(0.0, |took| took - least);
-    windows.into_iter().map(|(number, all)| (number, middle(all))).collect()
+    let longest = |mut all: Vec<f64>| quantile(&mut all, 0.9).map_or(0.0, |took| took - least);
+    windows.into_iter().map(|(number, all)| (number, longest(all))).collect()
 }
