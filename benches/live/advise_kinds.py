@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""Compares the advice with measurements on links of many kinds (see probe_kinds.py): `lasthop probe` measures the hop, `lasthop fit` models it, `lasthop advise` names a cure
+for downloads, and `lasthop lab` runs every cure on the link itself, between kernels.
+
+    sudo benches/live/advise_kinds.py [--kinds all] [--links 1] [--seed 1] [--at-once 2]
+    benches/live/advise_kinds.py --only-show               # print the results so far
+
+Results are kept in a folder (--results), one file for each run. An interrupted call continues there.
+
+Two goals: the advised cure has at least 97 % of the throughput without a cure on every link, and at least 95 % of the best cure's on 9 of 10 links. `?` marks a shortfall that
+is within the 95 % interval of the runs.
+"""
+import json
+import math
+import os
+import random
+import tempfile
+
+import advise
+import common
+import probe_kinds
+from drawn import ENDLESS, each, seed as seed_of
+
+NONE, CURES = advise.NONE, advise.CURES
+NO_HARM, NEAR_BEST = 0.97, 0.95
+
+
+def path_of(text, wire, seconds):
+    """The scenario of a download over the drawn hop: the hop's keys are those of `probe_kinds.drawn`."""
+    hop = text.split("[links.hop]\n", 1)[1].split("[flows.unused]", 1)[0]
+    hop = hop.replace('between = ["behind", "before"]', 'between = ["base", "before"]')
+    medium = "\n".join(line for line in hop.splitlines() if line)
+    return f"""seed = 1
+limit = "{seconds:g} s"
+[hosts.server]
+[hosts.client]
+[routers.base]
+[routers.before]
+[links.wire]
+between = ["server", "base"]
+rate = "990 Mbps"
+delay = "{wire:.3f} ms"
+queue = "1000 packets"
+[links.hop]
+{medium}
+[links.lan]
+between = ["before", "client"]
+rate = "1 Gbps"
+delay = "10 us"
+queue = "1000 packets"
+[flows.download]
+from = "server"
+to = "client"
+size = {ENDLESS!r}
+close = "off"
+[base_station]
+router = "base"
+link = "hop"
+"""
+
+
+def steps(args, kind, number, kept):
+    """Yields for each step the file that it leaves and the function that does it."""
+    text, truths = probe_kinds.drawn(kind, args.seed, number)
+    draw = random.Random(f"others {args.seed} {number}")
+    wire = 2 + 18 * draw.random()
+    link = kept.path("link.toml")
+    with open(link, "w", encoding="utf-8") as file:
+        file.write(path_of(text, wire, args.seconds))
+    found, fitted = kept.path("found"), kept.path("fitted.toml")
+
+    def probed():
+        with tempfile.TemporaryDirectory(prefix="lasthop-probe-") as folder:
+            report, _ = probe_kinds.measure(args, folder, kind, text, truths, draw)
+            common.run("cp", "-r", os.path.join(folder, "found"), kept.path(""))
+        return report
+
+    fit = ("fit", found, "--wire-delay", f"{wire:.3f} ms", "--out", fitted, "--force", "--json")
+    yield "probe.json", probed
+    yield "fit.json", lambda: json.loads(advise.call(args.lasthop, *fit))
+    yield "advice.json", lambda: advise.advised(args, fitted)
+    seed = seed_of(args.seed, number)
+    for run in range(1, args.runs + 1):
+        for cure in CURES:
+            yield f"lab-{cure}-{run}.json", lambda cure=cure, run=run: advise.measured(args, link, cure, seed + run)
+
+
+def kept_of(args, kind, number):
+    return common.Kept(os.path.join(args.results, f"{args.seed}-{kind}-{number}"))
+
+
+def work(args, one, stop):
+    kind, number = one
+    kept = kept_of(args, kind, number)
+    for name, step in steps(args, kind, number, kept):
+        if kept.get(name) is not None:
+            continue
+        if stop.is_set():
+            return
+        common.note(f"{kind} {number}: {name.removesuffix('.json')}")
+        try:
+            kept.keep(name, step())
+        except RuntimeError as error:
+            common.note(f"{kind} {number}: left out: {name}: {error}")
+            if not name.startswith("lab-"):
+                return
+
+
+def judge(args, kind, number):
+    """Returns the row of a link; `None` if a part is missing."""
+    kept = kept_of(args, kind, number)
+    advice = kept.get("advice.json")
+    runs = {cure: {run: found["throughput"] for run in range(1, args.runs + 1) if (found := kept.get(f"lab-{cure}-{run}.json"))} for cure in CURES}
+    if advice is None or not all(runs.values()):
+        return None
+    mean = {cure: sum(values.values()) / len(values) for cure, values in runs.items()}
+    said, best = advice["advised"] or NONE, max(mean, key=mean.get)
+    return {"kind": kind, "link": number, "mbps": mean, "advised": said, "best": best, "over_none": mean[said] / mean[NONE], "over_best": mean[said] / mean[best],
+            "no_harm": advise.beside(runs[said], runs[NONE], NO_HARM), "near_best": advise.beside(runs[said], runs[best], NEAR_BEST)}
+
+
+def main():
+    parser = common.arguments(__doc__)
+    parser.add_argument("--kinds", default="all", help="kinds, separated by commas (default all)")
+    parser.add_argument("--links", type=int, default=1, help="links of each kind (default 1)")
+    parser.add_argument("--first", type=int, default=0, help="number of the first (default 0)")
+    parser.add_argument("--seed", type=int, default=1, help="seed that the links are drawn from (default 1)")
+    parser.add_argument("--at-once", type=int, default=1, help="links measured at a time (default 1)")
+    parser.add_argument("--runs", type=int, default=3, help="measured runs of each cure (default 3)")
+    parser.add_argument("--seconds", type=float, default=20, help="duration of each download (default 20)")
+    parser.add_argument("--lateness", default="5 ms", help="scheduling delay allowed for the lab's links (default 5 ms)")
+    parser.add_argument("--only-show", action="store_true", help="measure nothing")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--results", default=os.path.join(common.ROOT, "target", "advise-kinds"), help="folder of results (default target/advise-kinds)")
+    args = parser.parse_args()
+    args.lab = args.lasthop
+    kinds = common.chosen(parser, args.kinds, probe_kinds.KINDS)
+    links = [(kind, number) for number in range(args.first, args.first + args.links) for kind in kinds]
+    status = 0
+    if not args.only_show:
+        common.check_machine(args)
+        common.go_first()
+        status = each(args, links, lambda one, stop: work(args, one, stop))
+    rows = [row for row in (judge(args, *link) for link in links) if row is not None]
+    if args.json:
+        print(json.dumps(rows, indent=2))
+        return status
+    mark = {True: "", None: " ?", False: " !"}
+    common.table(["link", *CURES, "advised", "over none", "over best"],
+                 [[f"{row['kind']} {row['link']}", *(f"{row['mbps'][cure]:.2f}" for cure in CURES), row["advised"], f"{row['over_none']:.2f}{mark[row['no_harm']]}",
+                   f"{row['over_best']:.2f}{mark[row['near_best']]}"] for row in rows])
+    for goal in ("no_harm", "near_best"):
+        print(f"{goal}: {sum(row[goal] is True for row in rows)} of {len(rows)}, {sum(row[goal] is None for row in rows)} within chance")
+    if rows:
+        print(f"advised over none, geometric mean: {math.exp(sum(math.log(row['over_none']) for row in rows) / len(rows)):.3f}")
+    return status
+
+
+if __name__ == "__main__":
+    common.end_with(main)
