@@ -1,6 +1,6 @@
 //! Split connections through real namespaces: client -- gateway -- server.
 
-mod split_lab;
+use crate::split_lab;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

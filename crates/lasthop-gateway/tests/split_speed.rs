@@ -1,8 +1,8 @@
 //! How fast split connections are on virtual links, against plain forwarding by the kernel. Run alone, optimised:
-//! `cargo test --release -p lasthop-gateway --test split_speed -- --ignored --nocapture`.
+//! `cargo test --release -p lasthop-gateway --test all split_speed -- --ignored --nocapture`.
 
 #[allow(dead_code)]
-mod split_lab;
+use crate::split_lab;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};

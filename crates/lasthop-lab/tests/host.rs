@@ -1,6 +1,6 @@
 //! lasthop's TCP and the kernel's, over a TUN device in a network namespace that vanishes with the test's threads.
 
-mod net;
+use crate::net;
 
 use std::net::TcpListener;
 use std::thread;

@@ -1,12 +1,9 @@
 //! The lab in real network namespaces. Needs root; says so loudly and passes where there is none.
 
-mod quiet;
-#[path = "../../lasthop-sys/tests/skip/mod.rs"]
-mod skip;
+use crate::quiet;
 
 use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use lasthop_lab::capture::Passage;
@@ -23,18 +20,8 @@ use lasthop_sim::pool::PacketPool;
 use lasthop_sim::sim::{Recording, run as simulate};
 use lasthop_sim::trace::DropReason;
 use quiet::Quiet;
-use skip::without_root;
 
 const SEED: u64 = 7;
-
-/// One lab at a time: they share two cores, and each test looks at what is left.
-fn turn() -> Option<MutexGuard<'static, ()>> {
-    static TURN: Mutex<()> = Mutex::new(());
-    if without_root("the lab's tests with namespaces") {
-        return None;
-    }
-    Some(TURN.lock().unwrap_or_else(PoisonError::into_inner))
-}
 
 /// A transfer of `size` over two links; what is not said otherwise has `lines`.
 fn scenario(size: &str, wireless: &str, lines: &str) -> Scenario {
@@ -87,7 +74,7 @@ fn ours() -> Vec<namespace::Leftover> {
 
 #[test]
 fn a_clean_link_gives_its_rate_and_nothing_is_left() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let outcome = try_run(&scenario("2 MiB", "", ""), "E2E", &Quiet).unwrap();
     let flow = &outcome.report.flows[0];
     assert!(flow.complete && !flow.aborted);
@@ -124,7 +111,7 @@ fn packet(headers: &[u8]) -> Packet {
 
 #[test]
 fn the_channel_drops_what_the_simulators_drops() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let errors = r#"errors_down = { model = "list", drop = [
         { data = 5 }, { data = 40 }, { data = 40, transmission = 2 }, { data = 90 }, { syn = 1 } ] }
         errors_up = { model = "list", drop = [{ ack = 3 }] }"#;
@@ -169,7 +156,7 @@ fn the_channel_drops_what_the_simulators_drops() {
 
 #[test]
 fn a_half_duplex_link_carries_one_frame_at_a_time() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let wireless = "medium = \"half-duplex\"\nframe_overhead = \"500 us\"";
     let back = "[flows.back]\nfrom = \"mobile\"\nto = \"source\"\nsize = \"500 KiB\"";
     let outcome = try_run(&scenario("500 KiB", wireless, back), "E2E", &Quiet).unwrap();
@@ -194,7 +181,7 @@ fn a_half_duplex_link_carries_one_frame_at_a_time() {
 
 #[test]
 fn a_transfer_without_a_fin_and_one_that_nobody_hears() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let open = scenario("20 KiB", "", "").with_overrides(&[("flows.bulk.close", "off")]).unwrap();
     let outcome = try_run(&open, "E2E", &Quiet).unwrap();
     let flow = &outcome.report.flows[0];
@@ -213,7 +200,7 @@ fn a_transfer_without_a_fin_and_one_that_nobody_hears() {
 
 #[test]
 fn an_error_leaves_nothing_behind() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let error = try_run(&scenario("1 MiB", "", "congestion = \"none-such\""), "E2E", &Quiet).err().unwrap().to_string();
     assert!(error.starts_with("lab.congestion: this kernel has no \"none-such\""), "{error}");
     assert!(error.contains("reno"), "{error}");
@@ -230,7 +217,7 @@ fn who_wants_to_stop_is_heard_and_nothing_is_left() {
         fn progress(&self, _: u64, _: u64) {}
         fn void(&self, _: &str) {}
     }
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let begun = Instant::now();
     let outcome = try_run(&scenario("100 MiB", "", ""), "E2E", &Soon(begun));
     assert!(matches!(outcome, Err(LabError::Stopped)));
@@ -250,7 +237,7 @@ fn a_panic_leaves_nothing_behind() {
         }
         fn void(&self, _: &str) {}
     }
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let outcome = std::panic::catch_unwind(|| try_run(&scenario("100 MiB", "", ""), "E2E", &Clumsy).map(drop));
     assert!(outcome.is_err());
     assert_eq!(ours(), []);
@@ -265,9 +252,9 @@ fn a_lab_to_kill() {
 
 #[test]
 fn what_a_killed_lab_leaves_is_cleaned() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let mut lab = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "a_lab_to_kill", "--ignored"])
+        .args(["--exact", "lab::a_lab_to_kill", "--ignored"])
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
@@ -298,7 +285,7 @@ fn same_hosts(outcome: &Outcome, source: HostTcp, mobile: HostTcp) {
 
 #[test]
 fn our_tcp_and_the_kernels_over_a_lossy_link() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let errors = "errors = { model = \"uniform\", frame_loss = \"2 %\" }";
     // Today's timers, which are short; SACK needs both ends to speak it.
     let lines = "[tcp]\npreset = \"rfc\"";
@@ -328,7 +315,7 @@ fn sent(outcome: &Outcome, point: usize) -> Vec<Packet> {
 /// The simulator and the lab are the same code at the ends and on the links, which lose the same segments.
 #[test]
 fn smart_on_real_packets_does_as_in_the_simulator() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let errors = "errors_down = { model = \"list\", drop = [{ data = 30 }, { data = 31 }, { data = 90 }] }";
     let scenario = scenario("256 KiB", errors, "");
     let scheme = Scheme::by_name("E2E-SMART").unwrap();
@@ -351,7 +338,7 @@ fn smart_on_real_packets_does_as_in_the_simulator() {
 
 #[test]
 fn eln_is_marked_by_the_receiver_or_by_the_base_station() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let is_marked = |ack: &&Packet| ack.tcp().is_some_and(|segment| segment.options.eln);
     let marks = |outcome: &Outcome, point| sent(outcome, point).iter().filter(is_marked).count();
     for (marker, at_mobile) in [("receiver", true), ("base-station", false)] {
@@ -371,7 +358,7 @@ fn eln_is_marked_by_the_receiver_or_by_the_base_station() {
 /// either way, and the source does not notice what the hop loses.
 #[test]
 fn a_relay_with_smart_between_a_kernel_and_our_host() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let errors = "errors_down = { model = \"list\", drop = [{ data = 30 }, { data = 31 }, { data = 90 }] }";
     let back = "[flows.back]\nfrom = \"mobile\"\nto = \"source\"\nsize = \"100 KiB\"";
     let outcome = try_run(&scenario("256 KiB", errors, back), "SPLIT-SMART", &Quiet).unwrap();
@@ -390,7 +377,7 @@ fn a_relay_with_smart_between_a_kernel_and_our_host() {
 
 #[test]
 fn many_flows_each_way_between_two_of_our_hosts() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let flows = "endpoints = \"own\"\n[flows.back]\nfrom = \"mobile\"\nto = \"source\"\nsize = \"40 KiB\"\ncount = 20\n\
                  [flows.open]\nfrom = \"source\"\nto = \"mobile\"\nsize = \"30 KiB\"\nclose = \"off\"\nstart = \"500 ms\"";
     let outcome = try_run(&scenario("200 KiB", "", flows), "E2E", &Quiet).unwrap();
@@ -405,7 +392,7 @@ fn many_flows_each_way_between_two_of_our_hosts() {
 /// schemes measure is what they measure in the simulator.
 #[test]
 fn link_schemes_repair_real_packets() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let errors = "errors = { model = \"uniform\", frame_loss = \"5 %\" }";
     let text = scenario_text("1 MiB", errors, "").replace("preset = \"bsd-lite\"", "preset = \"linux-6.18\"");
     let lossy = Scenario::parse("test.toml", &text).unwrap();
@@ -454,7 +441,7 @@ fn link_schemes_repair_real_packets() {
 #[test]
 fn what_the_lab_cannot_do_is_said() {
     // Holds without root too.
-    let _turn = namespace::require_root().is_ok().then(turn);
+    let _turn = namespace::require_root().is_ok().then(|| quiet::turn("the lab's tests with namespaces"));
     let kernel = scenario("1 MiB", "", "endpoints = \"kernel\"");
     let message = try_run(&kernel, "E2E-SMART", &Quiet).err().unwrap().to_string();
     assert!(message.contains("E2E-SMART asks source for something that no kernel has (SMART recovery)"), "{message}");

@@ -1,11 +1,7 @@
 //! A host that moves among base stations, in real network namespaces: routes of the kernels change, and connections of the kernel go on.
 //! Needs root; says so loudly and passes where there is none.
 
-mod quiet;
-#[path = "../../lasthop-sys/tests/skip/mod.rs"]
-mod skip;
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use crate::quiet;
 
 use lasthop_lab::{Captures, Experiment, LabError, Outcome, namespace, run};
 use lasthop_proto::scheme::Scheme;
@@ -14,18 +10,8 @@ use lasthop_sim::measure::Report;
 use lasthop_sim::sim::{Recording, run as simulate};
 use lasthop_sim::trace::DropReason;
 use quiet::Quiet;
-use skip::without_root;
 
 const SEED: u64 = 7;
-
-/// One lab at a time.
-fn turn() -> Option<MutexGuard<'static, ()>> {
-    static TURN: Mutex<()> = Mutex::new(());
-    if without_root("the lab's tests of handoffs with namespaces") {
-        return None;
-    }
-    Some(TURN.lock().unwrap_or_else(PoisonError::into_inner))
-}
 
 /// Transfers both ways between a source and a host that goes from one of two stations to the other, and back.
 fn scenario(mobility: &str, lines: &str) -> Scenario {
@@ -66,7 +52,7 @@ fn whole(what: &str, report: &Report) {
 
 #[test]
 fn connections_of_the_kernel_go_on_through_handoffs_of_every_kind() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = quiet::turn("the lab's tests of handoffs with namespaces") else { return };
     for kind in ["hard", "hierarchical", "forwarding", "multicast"] {
         let (outcome, simulated) = try_run(&scenario(&format!("kind = \"{kind}\""), ""), "E2E-CUBIC").unwrap();
         let report = &outcome.report;
@@ -97,7 +83,7 @@ fn connections_of_the_kernel_go_on_through_handoffs_of_every_kind() {
 /// The timetable is the simulator's: what is drawn from the seed as well.
 #[test]
 fn random_moves_are_those_of_the_simulator() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = quiet::turn("the lab's tests of handoffs with namespaces") else { return };
     let random = scenario("kind = \"forwarding\"", "").with_overrides(&[("mobility.moves", "{ mean = \"300 ms\" }")]);
     let (outcome, simulated) = try_run(&random.unwrap(), "E2E-CUBIC").unwrap();
     whole("random", &outcome.report);
@@ -109,7 +95,7 @@ fn random_moves_are_those_of_the_simulator() {
 /// What a station knows of a connection moves with the host, is lost, or goes on at both ends of the link.
 #[test]
 fn state_at_the_emulated_links_moves_or_begins_anew() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = quiet::turn("the lab's tests of handoffs with namespaces") else { return };
     for (scheme, mobility, lines) in [
         ("SPLIT", "kind = \"forwarding\"\nstate_setup = \"20 ms\"", "endpoints = \"own\""),
         ("SPLIT-SMART", "kind = \"hard\"\nstate_setup = \"20 ms\"", "endpoints = \"own\""),
@@ -128,7 +114,7 @@ fn state_at_the_emulated_links_moves_or_begins_anew() {
 
 #[test]
 fn quic_moves_too() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = quiet::turn("the lab's tests of handoffs with namespaces") else { return };
     let quic = scenario("kind = \"hard\"", "").with_overrides(&[("flows.down.app", "quic")]).unwrap();
     let (outcome, _) = try_run(&quic, "E2E-CUBIC").unwrap();
     whole("quic", &outcome.report);
@@ -139,7 +125,7 @@ fn quic_moves_too() {
 #[test]
 fn what_cannot_move_is_said() {
     // Holds without root too.
-    let _turn = namespace::require_root().is_ok().then(turn);
+    let _turn = namespace::require_root().is_ok().then(|| quiet::turn("the lab's tests with namespaces"));
     let message = |scenario: &Scenario, scheme: &str| try_run(scenario, scheme).err().unwrap().to_string();
     let split = message(&scenario("", ""), "SPLIT-BBR");
     assert!(split.contains("cannot run a split connection of a host that moves (SPLIT-BBR)"), "{split}");

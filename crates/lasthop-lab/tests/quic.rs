@@ -1,15 +1,12 @@
 //! Flows over QUIC in the lab. Needs root; says so loudly and passes where there is none.
 
-mod quiet;
-#[path = "../../lasthop-sys/tests/skip/mod.rs"]
-mod skip;
+use crate::quiet;
 
 use lasthop_lab::plan::HostTcp;
 use lasthop_lab::{Captures, Experiment, LabError, Outcome, run};
 use lasthop_proto::scheme::Scheme;
 use lasthop_scenario::Scenario;
 use quiet::Quiet;
-use skip::without_root;
 
 /// Two links, the second with those losses, and those flows.
 fn scenario(errors: &str, flows: &str, lines: &str) -> Scenario {
@@ -68,9 +65,7 @@ parallel = 3
 
 #[test]
 fn bulk_and_pages_arrive_over_a_lossy_hop() {
-    if without_root("QUIC in the lab") {
-        return;
-    }
+    let Some(_turn) = quiet::turn("QUIC in the lab") else { return };
     let losses = r#"errors = { model = "uniform", frame_loss = "3 %" }"#;
     let outcome = try_run(&scenario(losses, &format!("{BULK}{PAGES}"), ""), "E2E").unwrap();
     let [bulk, pages] = &outcome.report.flows[..] else { panic!("two flows") };
@@ -90,9 +85,7 @@ fn bulk_and_pages_arrive_over_a_lossy_hop() {
 
 #[test]
 fn a_clean_link_loses_nothing() {
-    if without_root("QUIC in the lab") {
-        return;
-    }
+    let Some(_turn) = quiet::turn("QUIC in the lab") else { return };
     let outcome = try_run(&scenario(r#"queue = "1000 packets""#, BULK, ""), "E2E").unwrap();
     let bulk = &outcome.report.flows[0];
     assert!(bulk.complete);
@@ -101,9 +94,7 @@ fn a_clean_link_loses_nothing() {
 
 #[test]
 fn it_runs_beside_tcp_of_either_kind() {
-    if without_root("QUIC in the lab") {
-        return;
-    }
+    let Some(_turn) = quiet::turn("QUIC in the lab") else { return };
     let tcp = "[flows.download]\nfrom = \"source\"\nto = \"mobile\"\nsize = \"300 kB\"\n";
     let losses = r#"errors = { model = "uniform", frame_loss = "1 %" }"#;
     for (endpoints, whose) in [("kernel", HostTcp::Kernel), ("own", HostTcp::Own)] {
@@ -117,9 +108,7 @@ fn it_runs_beside_tcp_of_either_kind() {
 
 #[test]
 fn a_dead_hop_ends_the_flow() {
-    if without_root("QUIC in the lab") {
-        return;
-    }
+    let Some(_turn) = quiet::turn("QUIC in the lab") else { return };
     let dead = r#"errors = { model = "uniform", frame_loss = "100 %" }"#;
     let bulk = format!("{BULK}idle_timeout = \"1 s\"\n");
     let outcome = try_run(&scenario(dead, &bulk, ""), "E2E").unwrap();
@@ -130,9 +119,7 @@ fn a_dead_hop_ends_the_flow() {
 
 #[test]
 fn the_limit_ends_the_run() {
-    if without_root("QUIC in the lab") {
-        return;
-    }
+    let Some(_turn) = quiet::turn("QUIC in the lab") else { return };
     let scenario = scenario("", &BULK.replace("600 kB", "600 MB"), "").with_overrides(&[("limit", "2 s")]).unwrap();
     let outcome = try_run(&scenario, "E2E").unwrap();
     let bulk = &outcome.report.flows[0];

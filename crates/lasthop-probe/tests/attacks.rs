@@ -1,6 +1,6 @@
 //! Who has no key gets nothing; who recorded packets gets no more than he sends.
 
-mod common;
+use crate::common;
 
 use common::{client, client_address, key, run, server, server_address, way};
 use lasthop_probe::{Client, ClientConfig, Datagram, Failure, Key, Server, ServerConfig, Transmit};

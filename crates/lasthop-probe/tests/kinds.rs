@@ -1,6 +1,6 @@
 //! Links unlike a queue in front of one rate: each behaviour is named, and what it hides is unknown. Nothing false is stated.
 
-mod common;
+use crate::common;
 
 use common::shape::{Shape, Spread};
 use common::{Turns, Way, client, run, run_in_turns, server, way};

@@ -1,6 +1,6 @@
 //! Whole measurements over simulated links: what is found is what the links are.
 
-mod common;
+use crate::common;
 
 use common::{Told, Turns, Way, client, client_below, run, run_in_turns, run_until, server, way};
 use lasthop_probe::Failure;

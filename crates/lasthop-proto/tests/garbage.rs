@@ -2,7 +2,7 @@
 //! near what is expected or anywhere, in any state. (That a drained end's deadline lies in the future is checked by
 //! [`pump`](lasthop_proto::node::pump) itself.)
 
-mod util;
+use crate::util;
 
 use std::num::NonZeroU8;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Appropriate byte counting (RFC 3465) segment by segment, with the endpoint of [`util::golden::lab`] in slow start: a round trip of
 //! 100 ms, every second segment acknowledged.
 
-mod util;
+use crate::util;
 
 use lasthop_proto::tcp::config::{DelayedAck, Growth, Recovery, TcpConfig};
 use util::golden::*;

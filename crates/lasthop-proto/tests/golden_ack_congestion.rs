@@ -1,7 +1,7 @@
 //! Acknowledgment congestion control (RFC 5690) segment by segment, with the endpoint of [`util::golden::lab`]: a round trip of 100 ms,
 //! a window of eight segments in congestion avoidance, every second segment acknowledged until the sender says otherwise.
 
-mod util;
+use crate::util;
 
 use lasthop_proto::packet::{AckCongestionOption, Ecn, Flags, Side};
 use lasthop_proto::tcp::config::{AckCongestion, DelayedAck, EcnMode, Recovery, TcpConfig};

@@ -1,7 +1,7 @@
 //! When the receiver acknowledges, and with what: RFC 5681 §4.2, RFC 1122 §4.2.3.2, 4.4BSD and ns-2, RFC 2018 §4, RFC 7323
 //! §4 and §5. 50 ms each way, so what is sent at 0 arrives at 50.
 
-mod util;
+use crate::util;
 
 use lasthop_proto::packet::{Body, Flags, SackBlock, Side, Timestamps};
 use lasthop_proto::tcp::config::{DelayedAck, Nagle, PawsRule, Preset, Recovery, Switch, TcpConfig};

@@ -1,7 +1,7 @@
 //! Today's sender and a peer without SACK, segment by segment: duplicates take the place of reports (Linux `tcp_add_reno_sack`,
 //! RFC 6582). Flights as in `golden_rack.rs`; acknowledgments are 52 bytes.
 
-mod util;
+use crate::util;
 
 use lasthop_proto::event::Event;
 use lasthop_proto::tcp::config::{

@@ -1,7 +1,7 @@
 //! 4.4BSD-Lite Reno (preset `bsd-lite`) segment by segment: what its source does, with each of its four
 //! quirks on and off. The flight is 8 segments of 1000 bytes unless said otherwise, the round trip 100 ms.
 
-mod util;
+use crate::util;
 
 use lasthop_proto::tcp::config::{
     Clock, Deflation, DelayedAck, Growth, ImpureDuplicates, PartialDeflation, Preset, Recovery, RecoveryGuard, Switch,

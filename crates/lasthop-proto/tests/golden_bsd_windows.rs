@@ -1,7 +1,7 @@
 //! What 4.4BSD does with windows that move between acknowledgments, and how the inflated window comes down, segment by
 //! segment. The round trip is 100 ms; what is sent at 0 arrives at 50.
 
-mod util;
+use crate::util;
 
 use lasthop_proto::packet::Side;
 use lasthop_proto::tcp::config::{

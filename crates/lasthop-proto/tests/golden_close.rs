@@ -1,6 +1,6 @@
 //! Closing and resetting a connection (RFC 9293 §3.6, §3.10.7.4; RFC 5961), segment by segment. 50 ms each way.
 
-mod util;
+use crate::util;
 
 use lasthop_proto::event::Event;
 use lasthop_proto::packet::{Flags, Side};

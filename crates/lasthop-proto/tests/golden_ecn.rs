@@ -1,7 +1,7 @@
 //! Explicit congestion notification between two endpoints (RFC 3168 §6.1): who offers and accepts it, which packets take marks,
 //! and what a mark does. 50 ms each way.
 
-mod util;
+use crate::util;
 
 use lasthop_proto::node::{Node, Output, pump};
 use lasthop_proto::packet::{Ecn, Flags, Packet, Side};

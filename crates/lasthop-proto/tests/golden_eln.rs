@@ -6,7 +6,7 @@
 //! conveyed at a time: what is corrupted while another is missing gets no mark, and needs duplicates of its own. Timeouts, and
 //! losses without the mark, are as in NewReno.
 
-mod util;
+use crate::util;
 
 use lasthop_proto::tcp::config::{Recovery, SackAlgorithm, Switch, TcpConfig};
 use util::golden::*;

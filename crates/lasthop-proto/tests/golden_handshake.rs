@@ -1,6 +1,6 @@
 //! Opening a connection (RFC 9293 §3.5, §3.10.7), segment by segment. 50 ms each way.
 
-mod util;
+use crate::util;
 
 use lasthop_proto::event::Event;
 use lasthop_proto::packet::{Body, Flags, Side};

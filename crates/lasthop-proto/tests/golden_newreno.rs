@@ -1,7 +1,7 @@
 //! NewReno (RFC 6582) segment by segment. Every expected sequence is derived from the text, with the endpoint of
 //! [`util::golden::lab`]: a flight of 8, `cwnd` = `ssthresh` = 8 segments, timeout 1 s, a round trip of 100 ms.
 
-mod util;
+use crate::util;
 
 use lasthop_proto::tcp::config::{PartialAckTimer, Recovery, RecoveryGuard, Switch, TcpConfig};
 use util::golden::*;

@@ -1,6 +1,6 @@
 //! What a path takes in one segment (RFC 6691, RFC 1191), for drivers that put segments on the wire. 50 ms each way.
 
-mod util;
+use crate::util;
 
 use lasthop_proto::packet::{Flags, Side};
 use lasthop_proto::tcp::config::{Recovery, Switch, TcpConfig};

@@ -2,7 +2,7 @@
 //! time to leave, they are 1000 bytes on the wire and take 1 ms: the SACK of the k-th of the first flight is 64 bytes and comes
 //! at 100.064 + k. Otherwise things happen every 100 ms, as in the other golden tests.
 
-mod util;
+use crate::util;
 
 use lasthop_proto::event::{Event, Spurious};
 use lasthop_proto::packet::{Body, Cause, Flags, SackBlock, Side};

@@ -7,7 +7,7 @@
 //! `cwnd`: the next hole below the highest SACKed segment that was not resent, else new data. Recovery ends when all is
 //! acknowledged that was outstanding when it began.
 
-mod util;
+use crate::util;
 
 use lasthop_proto::tcp::config::{Recovery, SackAlgorithm, TcpConfig};
 use util::golden::*;

@@ -5,7 +5,7 @@
 //! named itself is lost, at once, and is resent unless that happened within the last round trip; the window is halved once per
 //! window of data; a loss that no acknowledgment shows waits for the timer. Segments named do not count as under way.
 
-mod util;
+use crate::util;
 
 use lasthop_proto::tcp::config::{Recovery, Switch, TcpConfig};
 use util::golden::*;

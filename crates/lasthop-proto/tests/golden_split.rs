@@ -1,7 +1,7 @@
 //! The split relay ([a] §III-C) between two endpoints. 50 ms each way on either hop; the relay's wireless hop is
 //! the one that loses.
 
-mod util;
+use crate::util;
 
 use std::sync::Arc;
 

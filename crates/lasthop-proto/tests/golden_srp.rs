@@ -1,7 +1,7 @@
 //! A split connection whose wireless half is selective repeat over datagrams (Yavatkar and Bhagwat 1994): 50 ms on the wire, on the hop,
 //! and from the mobile host's end to its TCP. Only the hop loses.
 
-mod util;
+use crate::util;
 
 use lasthop_proto::link::arq::{Header, Timer};
 use lasthop_proto::link::headers::{LinkHeader, LinkHeaders};

@@ -1,7 +1,7 @@
 //! The retransmission timer and the windows at the start and after a pause: RFC 6298, RFC 6928, RFC 5681 §4.1, and 4.4BSD's
 //! ticks.
 
-mod util;
+use crate::util;
 
 use lasthop_proto::event::Event;
 use lasthop_proto::packet::Side;

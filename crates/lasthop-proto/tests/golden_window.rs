@@ -1,6 +1,6 @@
 //! Flow control (RFC 9293 §3.8.6; 4.4BSD): closed windows and probes, silly windows, scaling. 50 ms each way.
 
-mod util;
+use crate::util;
 
 use lasthop_proto::event::Event;
 use lasthop_proto::packet::{Body, Cause, Flags, Side};

@@ -1,7 +1,7 @@
 //! Whatever the path does to packets, a bounded number of times, a stream arrives complete and in order, both ways, and the
 //! connection comes to its end: for every preset and every loss recovery, with sequence numbers that wrap.
 
-mod util;
+use crate::util;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Plain transfers without any loss, both ways at once: every preset, every recovery.
 
-mod util;
+use crate::util;
 
 use lasthop_proto::packet::Side;
 use lasthop_proto::tcp::State;

@@ -1,6 +1,6 @@
 //! Captures, read back with another library, and their checksums computed from RFC 1071.
 
-mod sample;
+use crate::sample;
 
 use lasthop_proto::packet::{Body, Packet};
 use lasthop_proto::time::Instant;

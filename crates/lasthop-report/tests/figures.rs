@@ -1,8 +1,7 @@
 //! Figures are well-formed, hold what they should, and come out the same each time.
 
-mod sample;
-#[path = "sample/study.rs"]
-mod study;
+use crate::sample;
+use crate::study;
 
 use lasthop_proto::packet::{FlowId, Side};
 use lasthop_report::figures::{

@@ -1,7 +1,6 @@
 //! A study as CSV, on the terminal, as a page.
 
-#[path = "sample/study.rs"]
-mod study;
+use crate::study;
 
 use lasthop_report::cells_csv::write_cells_csv;
 use lasthop_report::html::index_html;

@@ -1,6 +1,6 @@
 //! Traces as CSV and as text.
 
-mod sample;
+use crate::sample;
 
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::time::Instant;

@@ -1,6 +1,6 @@
 //! Whole networks: what arrives, when, and that it is the same every time.
 
-mod elements;
+use crate::elements;
 
 use std::sync::Arc;
 

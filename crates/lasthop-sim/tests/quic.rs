@@ -1,6 +1,6 @@
 //! QUIC over whole networks: what arrives, how fast, and what others on the way make of it.
 
-mod elements;
+use crate::elements;
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! What a two-ended link makes of a hop whose rate it finds, alone and among plain flows.
 
-mod common;
+use crate::common;
 
 use common::{jain, run};
 use lasthop_scenario::Scenario;

@@ -1,6 +1,6 @@
 //! Snoop on hops without losses, where it has nothing to repair.
 
-mod common;
+use crate::common;
 
 use lasthop_proto::time::Instant;
 use lasthop_scenario::Scenario;

@@ -1,6 +1,6 @@
 //! What TCP makes of a hop that both its ends repair.
 
-mod common;
+use crate::common;
 
 use common::{jain, run};
 use lasthop_scenario::Scenario;

@@ -1,6 +1,6 @@
 //! What others send: replays, reflections, truncations, forgeries, floods.
 
-mod common;
+use crate::common;
 
 use std::net::SocketAddr;
 

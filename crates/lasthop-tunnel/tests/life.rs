@@ -1,6 +1,6 @@
 //! A session's life: begun, rekeyed, moved, restarted, ended.
 
-mod common;
+use crate::common;
 
 use common::{Fate, Net, address, millis, secs};
 use lasthop_proto::time::Duration;

@@ -1,6 +1,6 @@
 //! From a link to the cure, and to its configuration.
 
-mod common;
+use crate::common;
 
 use common::Bench;
 use serde_json::Value;

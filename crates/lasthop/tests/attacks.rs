@@ -3,8 +3,7 @@
 //! links are missing for is left out, loudly.
 #![cfg(target_os = "linux")]
 
-#[path = "common/network.rs"]
-mod network;
+use crate::network;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! Each command does its work on a small scenario, and says it as documented in docs/output.md.
 
-mod common;
+use crate::common;
 
 use common::{Bench, keys};
 

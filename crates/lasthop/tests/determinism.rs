@@ -1,6 +1,6 @@
 //! The same seed gives the same bytes of output: on one thread and on two, in two processes.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,9 +1,8 @@
 //! `lasthop diagnose` as its users call it, on captures whose truth is known: the simulator's, and those of kernels over the lab's links.
 
-mod common;
+use crate::common;
 #[cfg(target_os = "linux")]
-#[path = "common/network.rs"]
-mod network;
+use crate::network;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;

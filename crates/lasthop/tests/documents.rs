@@ -1,6 +1,6 @@
 //! What README and docs/ show of the program is what the program says now.
 //!
-//! `LASTHOP_WRITE_DOCUMENTS=1 cargo test -p lasthop --test documents` writes it anew. Marks in the Markdown:
+//! `LASTHOP_WRITE_DOCUMENTS=1 cargo test -p lasthop --test all documents` writes it anew. Marks in the Markdown:
 //!
 //! | mark | what follows |
 //! |---|---|
@@ -9,9 +9,8 @@
 //! | `<!-- written by: COMMAND -->` | what the command prints, up to `<!-- end -->`; `$ROOT` is the repository |
 #![cfg(target_os = "linux")]
 
-mod common;
-#[path = "common/network.rs"]
-mod network;
+use crate::common;
+use crate::network;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -128,7 +127,7 @@ fn judge(path: &Path, wanted: &str) {
     let place = differs.unwrap_or_else(|| text.lines().count().min(wanted.lines().count()));
     assert!(
         text == wanted,
-        "{}:{}: the program says otherwise now; {WRITE}=1 cargo test -p lasthop --test documents writes it anew\n\
+        "{}:{}: the program says otherwise now; {WRITE}=1 cargo test -p lasthop --test all documents writes it anew\n\
          is:     {}\nshould: {}",
         path.display(),
         place + 1,

@@ -1,6 +1,6 @@
 //! Bad input gives one clear line that says what is wrong where, and what would be right; never a panic.
 
-mod common;
+use crate::common;
 
 use common::{Bench, TINY};
 

@@ -1,6 +1,6 @@
 //! From a loss trace to a scenario that runs.
 
-mod common;
+use crate::common;
 
 use std::fmt::Write;
 

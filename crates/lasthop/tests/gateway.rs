@@ -1,8 +1,7 @@
 //! The gateway on real packets between network namespaces.
 #![cfg(target_os = "linux")]
 
-#[path = "common/network.rs"]
-mod network;
+use crate::network;
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;

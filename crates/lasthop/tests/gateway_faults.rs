@@ -1,8 +1,7 @@
 //! The gateway under faults: of its links, its own processes, and those who stop it.
 #![cfg(target_os = "linux")]
 
-#[path = "common/network.rs"]
-mod network;
+use crate::network;
 
 use std::net::TcpStream;
 use std::time::{Duration, Instant};

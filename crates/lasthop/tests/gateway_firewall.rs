@@ -1,8 +1,7 @@
 //! The gateway beside other programs' rules: address translation, tables that are flushed, routes that go away.
 #![cfg(target_os = "linux")]
 
-#[path = "common/network.rs"]
-mod network;
+use crate::network;
 
 use std::time::Duration;
 

@@ -2,8 +2,7 @@
 //! add, and with that rule they are treated. `benches/live/firewalls.py` measures goodput under many more rule sets.
 #![cfg(target_os = "linux")]
 
-#[path = "common/network.rs"]
-mod network;
+use crate::network;
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

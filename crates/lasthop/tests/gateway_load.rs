@@ -1,8 +1,7 @@
 //! The gateway under load: many connections, hostile packets, and for long.
 #![cfg(target_os = "linux")]
 
-#[path = "common/network.rs"]
-mod network;
+use crate::network;
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -116,7 +115,9 @@ fn ten_thousand_connections_at_once_all_get_what_is_theirs() {
     let daemon = Daemon::start(&network, SNOOP);
     let address: SocketAddr = "10.1.0.2:5201".parse().unwrap();
     let mut server = network.command("s", std::env::current_exe().unwrap());
-    server.args(["--exact", "serves_ten_thousand_connections", "--ignored"]).env(SERVE, address.to_string());
+    server
+        .args(["--exact", "gateway_load::serves_ten_thousand_connections", "--ignored"])
+        .env(SERVE, address.to_string());
     let mut server = server.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let start = Instant::now();
     let halves = [(0, CONNECTIONS / 2), (CONNECTIONS / 2, CONNECTIONS)];

@@ -1,8 +1,7 @@
 //! Which connections a gateway splits, and what becomes of those for which there is no room.
 #![cfg(target_os = "linux")]
 
-#[path = "common/network.rs"]
-mod network;
+use crate::network;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

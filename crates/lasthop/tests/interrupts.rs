@@ -1,7 +1,7 @@
 //! Ctrl-C ends a run in its middle, and what there is by then is shown.
 #![cfg(target_os = "linux")]
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::io::Read;

@@ -1,8 +1,7 @@
 //! `lasthop lab` as its users call it. What needs root is left out without it, loudly.
 
-mod common;
-#[path = "common/network.rs"]
-mod network;
+use crate::common;
+use crate::network;
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,8 +1,7 @@
 //! `lasthop lab exec` as its users call it. What needs root is left out without it, loudly.
 
-mod common;
-#[path = "common/network.rs"]
-mod network;
+use crate::common;
+use crate::network;
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;

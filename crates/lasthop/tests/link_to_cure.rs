@@ -2,7 +2,7 @@
 //! kernels in namespaces.
 #![cfg(target_os = "linux")]
 
-mod common;
+use crate::common;
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -16,11 +16,9 @@ use common::Bench;
 use running::{PATIENCE, Running};
 use serde_json::Value;
 
-#[path = "../../lasthop-sys/tests/skip/mod.rs"]
-mod skipping;
+use crate::skipping;
 
-#[path = "common/running.rs"]
-mod running;
+use crate::running;
 
 /// A phone behind a lossy hop, as the Debian package brings it to try this on.
 const LINK: &str = include_str!("../../../packaging/lossy-hop.toml");

@@ -1,6 +1,6 @@
 //! What `fit` and `advise` say of measurements that tell little, or tell of links unlike their models.
 
-mod common;
+use crate::common;
 
 use std::fmt::Write;
 

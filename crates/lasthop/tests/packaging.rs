@@ -2,7 +2,7 @@
 //! and installed by `make dist dist-test`.
 #![cfg(target_os = "linux")]
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,6 +1,6 @@
 //! A reader that has seen enough (`lasthop trace ... | head`) is no error.
 
-mod common;
+use crate::common;
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};

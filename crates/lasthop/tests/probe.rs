@@ -1,7 +1,7 @@
 //! `lasthop probe`: over loopback, and over links of the lab in namespaces.
 #![cfg(target_os = "linux")]
 
-mod common;
+use crate::common;
 
 use std::path::Path;
 use std::process::Command;
@@ -11,11 +11,9 @@ use running::Running;
 use rustix::process::Signal;
 use serde_json::Value;
 
-#[path = "../../lasthop-sys/tests/skip/mod.rs"]
-mod skipping;
+use crate::skipping;
 
-#[path = "common/running.rs"]
-mod running;
+use crate::running;
 
 fn refused(bench: &Bench, arguments: &[&str]) -> String {
     let output = bench.run_all(arguments);

@@ -1,6 +1,6 @@
 //! Flows over QUIC through the command: measures, remarks, captures, and the same bytes every time.
 
-mod common;
+use crate::common;
 
 use common::Bench;
 

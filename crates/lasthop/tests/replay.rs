@@ -1,9 +1,8 @@
 //! What the gateway decided on real packets is decided again without any: by its engine, and by the simulator's element.
 #![cfg(target_os = "linux")]
 
-mod common;
-#[path = "common/network.rs"]
-mod network;
+use crate::common;
+use crate::network;
 
 use std::path::Path;
 use std::process::Command;
@@ -63,7 +62,7 @@ fn try_replayed(bench: &Bench, file: &str) -> Result<Value, String> {
 
 /// The checked-in recording is of [`SHORT`] with 40 KiB and without lost acknowledgments, as LL-SMART-TCP-AWARE in the lab made it
 /// (`--pcapng`). A change of the mechanism that is meant to decide otherwise takes a new one, and its figures here, with root's rights:
-/// `cargo test -p lasthop --test replay -- --ignored --nocapture record_anew`.
+/// `cargo test -p lasthop --test all replay -- --ignored --nocapture record_anew`.
 #[test]
 #[ignore = "writes into the repository"]
 fn record_anew() {

@@ -1,6 +1,6 @@
 //! `lasthop reproduce` and the files that it leaves.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 //! Sweeps write what they find as they find it, and go on where they stopped.
 
-mod common;
+use crate::common;
 
 use common::{Bench, TINY, keys};
 use parquet::file::reader::{FileReader, SerializedFileReader};

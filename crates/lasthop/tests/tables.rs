@@ -1,6 +1,6 @@
 //! What tables say besides their numbers.
 
-mod common;
+use crate::common;
 
 use common::{Bench, TINY};
 

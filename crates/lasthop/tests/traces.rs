@@ -1,6 +1,6 @@
 //! `lasthop trace`: what of a run it shows, and what it writes.
 
-mod common;
+use crate::common;
 
 use common::{Bench, TINY};
 

@@ -1,7 +1,7 @@
 //! `lasthop tunnel`: keys are made as `wg` makes them and kept from others; a configuration is checked against the machine.
 #![cfg(target_os = "linux")]
 
-mod common;
+use crate::common;
 
 use std::os::unix::fs::PermissionsExt;
 

@@ -1,10 +1,8 @@
 //! The tunnel between two bridges, on real frames between network namespaces: two boxes, and between them a hop that loses and delays.
 #![cfg(target_os = "linux")]
 
-#[path = "common/network.rs"]
-mod network;
-#[path = "common/end.rs"]
-mod tunnel_end;
+use crate::network;
+use crate::tunnel_end;
 
 use std::collections::VecDeque;
 use std::net::UdpSocket;

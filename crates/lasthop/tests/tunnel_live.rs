@@ -1,10 +1,8 @@
 //! The tunnel on real packets between network namespaces: two ends, and between them a relay that loses, delays and translates.
 #![cfg(target_os = "linux")]
 
-#[path = "common/network.rs"]
-mod network;
-#[path = "common/end.rs"]
-mod tunnel_end;
+use crate::network;
+use crate::tunnel_end;
 
 use std::collections::VecDeque;
 use std::net::{SocketAddr, UdpSocket};

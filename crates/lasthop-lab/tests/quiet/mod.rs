@@ -1,6 +1,20 @@
-//! Somebody who watches a lab that nobody stops.
+//! What tests of the lab share: a watcher that never stops a run, and turns.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lasthop_lab::Watch;
+
+use crate::skip::without_root;
+
+/// Waits until no other test runs a lab: labs share the processors, and tests look at what is left of them. `None`, with a message, without
+/// root.
+pub fn turn(tests: &str) -> Option<MutexGuard<'static, ()>> {
+    static TURN: Mutex<()> = Mutex::new(());
+    if without_root(tests) {
+        return None;
+    }
+    Some(TURN.lock().unwrap_or_else(PoisonError::into_inner))
+}
 
 /// Prints why a run is void, and nothing else.
 pub struct Quiet;

@@ -1,9 +1,7 @@
 //! The gateway among strangers: scripts of attacks, chosen and random, against models of both ends. `fuzz/src/hostile` says what
 //! must hold. `LASTHOP_HOSTILE_RUNS` is how many random scripts each gateway is given (4,000).
 
-#[path = "../../../fuzz/src/hostile/mod.rs"]
-#[allow(dead_code, missing_docs)]
-mod hostile;
+use crate::hostile;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,0 +1,19 @@
+//! The integration tests of this crate, in one program, so that it is linked once.
+
+mod call;
+mod chain;
+mod errors;
+mod explained;
+mod files;
+mod impairments;
+mod mobility;
+mod mutations;
+mod networks;
+mod ns2;
+mod queues;
+mod quic;
+mod tcp_keys;
+mod today;
+mod tunnel;
+mod units;
+mod variation;
