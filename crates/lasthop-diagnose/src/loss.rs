@@ -52,6 +52,14 @@ pub enum Needless {
     EchoesTheFirst,
     /// The acknowledgment came sooner than any can.
     AnsweredTooSoon,
+    /// The sender retransmitted before it can have known what became of the packet.
+    SentTooSoon,
+    /// The receiver, where the capture was taken, delayed its acknowledgment.
+    AcknowledgmentDelayed,
+    /// Acknowledgments cover step by step what passed before the retransmission: the receiver lacked nothing.
+    AcknowledgedInOrder,
+    /// A duplicate acknowledgment answers the retransmission (RFC 9293 §3.10.7.4).
+    AnsweredTwice,
     /// The packet had reached the receiver, where the capture was taken.
     Captured,
     /// It was no retransmission: the packet was reordered, by its IPv4 identification.
