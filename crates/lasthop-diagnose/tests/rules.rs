@@ -256,6 +256,28 @@ fn a_joined_copy_has_the_identification_of_the_first() {
     assert_eq!((sent(8, 28).0, sent(7, 40).0), (0, 0));
 }
 
+/// The third copy of a SYN-ACK without identification comes after 100 ms, as that of the SYN did, the second after 50 ms exactly.
+#[test]
+fn copies_without_identification_take_as_long_as_others() {
+    let mut capture = Capture::new();
+    let syn = Packet { seq: 0, ack: 0, flags: Flags::SYN, id: 77, ..CLIENT };
+    let answer = Packet { seq: 0, ack: 1, flags: Flags::SYN.with(Flags::ACK), id: 0, ..SERVER };
+    for (number, ttl) in [64, 63, 62].into_iter().enumerate() {
+        let at = number as u32 * 50_000;
+        capture.put(at, Packet { ttl, ..syn });
+    }
+    for (number, ttl) in [64, 63, 62].into_iter().enumerate() {
+        let at = 101_000 + number as u32 * 50_000;
+        capture.put(at, Packet { ttl, ..answer });
+    }
+    assert_eq!(capture.report().copies, 4);
+    let mut single = Capture::new();
+    single.put(0, answer);
+    single.put(50_000, Packet { ttl: 63, ..answer });
+    single.put(100_000, Packet { ttl: 62, ..answer });
+    assert_eq!(single.report().copies, 1);
+}
+
 /// Nine bytes are sent twice, five more once, and all of them twice: five packets, of which four are repeated.
 #[test]
 fn a_retransmission_may_repeat_and_extend() {
