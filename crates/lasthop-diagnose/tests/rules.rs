@@ -239,6 +239,18 @@ fn acknowledgments_in_order_show_that_nothing_was_lost() {
     }
 }
 
+/// The same bytes are lost, repaired, and repeated once more; one D-SACK reports more bytes than the second retransmission has.
+#[test]
+fn a_report_of_duplicate_data_names_one_retransmission() {
+    let mut capture = Capture::open(50_000);
+    let data = Packet { len: 500, flags: DATA, ..CLIENT };
+    capture.put(100_000, data);
+    capture.put(400_000, data);
+    capture.put(700_000, data);
+    capture.put(760_000, Packet { ack: 501, sack: Some((0, 501)), ..SERVER });
+    assert_eq!(counts(&capture.sent_by(0)), (1, 1, 0));
+}
+
 /// Two packets are repeated in one within 0.3 ms: a copy that an interface joined has their timestamp, and the first one's identification.
 #[test]
 fn a_joined_copy_has_the_identification_of_the_first() {
