@@ -3,6 +3,7 @@
 mod acknowledgments;
 mod blind;
 mod gaps;
+mod stray;
 mod window;
 
 use std::collections::VecDeque;
@@ -99,6 +100,8 @@ pub struct Half {
     last_window: Option<u16>,
     /// Number of keep-alives, window probes and repeated FINs that await an answer.
     asks: u32,
+    /// Last number that was ignored as stray.
+    stray: Option<u64>,
     /// From the capture to the receiver and back.
     pub beyond: Path,
     /// From the sender to the capture.
@@ -217,7 +220,7 @@ impl Half {
 
     /// A packet of the sender's with payload.
     pub fn data(&mut self, packet: &Packet<'_>, to_sender: i64) {
-        let seq = self.unwrap(packet.segment.seq);
+        let Some(seq) = self.near(packet.segment.seq) else { return };
         let end = seq + u64::from(packet.len);
         if self.window.takes_probe(packet, (seq, end), self.acknowledged, self.last_heard) {
             self.asks = self.asks.saturating_add(1);

@@ -290,6 +290,34 @@ fn copies_without_identification_take_as_long_as_others() {
     assert_eq!(single.report().copies, 1);
 }
 
+/// A packet with a damaged sequence number, and one with a damaged acknowledgment; the next ones go on.
+#[test]
+fn a_stray_number_is_ignored() {
+    let mut capture = Capture::open(50_000);
+    let data = Packet { len: 100, flags: DATA, ..CLIENT };
+    capture.put(100_000, data);
+    capture.put(110_000, Packet { seq: 2_400_000, ..data });
+    capture.put(120_000, Packet { ack: 1_150_000_000, ..SERVER });
+    capture.put(130_000, Packet { seq: 101, ..data });
+    capture.put(180_000, Packet { ack: 201, ..SERVER });
+    let direction = capture.sent_by(0);
+    assert_eq!((counts(&direction), direction.unseen_bytes, direction.bytes), ((0, 0, 0), 0, 200));
+}
+
+/// Two packets beyond it in a row: the capture lacks what lies between.
+#[test]
+fn two_far_numbers_confirm_each_other() {
+    let mut capture = Capture::open(50_000);
+    let data = Packet { len: 100, flags: DATA, ..CLIENT };
+    capture.put(100_000, data);
+    capture.put(110_000, Packet { seq: 3_000_001, ..data });
+    capture.put(111_000, Packet { seq: 3_000_101, ..data });
+    capture.put(112_000, Packet { seq: 3_000_201, ..data });
+    capture.put(160_000, Packet { ack: 3_000_301, ..SERVER });
+    let direction = capture.sent_by(0);
+    assert_eq!((counts(&direction), direction.unseen_bytes), ((0, 0, 0), 3_000_000));
+}
+
 /// Nine bytes are sent twice, five more once, and all of them twice: five packets, of which four are repeated.
 #[test]
 fn a_retransmission_may_repeat_and_extend() {
@@ -344,6 +372,24 @@ fn duplicate_acknowledgments_contradict_the_order() {
         capture.put(760_000 + number * 100, Packet { ack, ..SERVER });
     }
     assert_eq!(counts(&capture.sent_by(0)), (1, 0, 0));
+}
+
+/// A server answers two SYNs, each with another number. Its data, or the client's acknowledgment, tells which one counts.
+#[test]
+fn the_sequence_numbers_of_the_data_count() {
+    for answers in [[3_000_000, 0], [0, 3_000_000]] {
+        let mut capture = Capture::new();
+        for (number, seq) in (0..).zip(answers) {
+            capture.put(number * 100_000, Packet { seq, flags: Flags::SYN.with(Flags::ACK), ..SERVER });
+        }
+        capture.put(1_100_000, Packet { len: 500, flags: DATA, ..CLIENT });
+        for number in 0..4 {
+            capture.put(1_200_000 + number * 10, Packet { seq: 1 + number * 1000, ack: 501, len: 1000, ..SERVER });
+        }
+        let direction = capture.sent_by(1);
+        let counted = (counts(&direction), direction.retransmissions, direction.bytes);
+        assert_eq!(counted, ((0, 0, 0), 0, 4000), "{answers:?}");
+    }
 }
 
 /// Two packets are repeated in one at once: parts of it make one needless retransmission.

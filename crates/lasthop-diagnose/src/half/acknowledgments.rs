@@ -25,7 +25,7 @@ impl Half {
         if self.first.is_none() {
             self.unwrap(segment.ack);
         }
-        let ack = self.unwrap(segment.ack);
+        let Some(ack) = self.near(segment.ack) else { return };
         if ack >= self.acknowledged {
             self.window.offered(ack, window);
             self.rounds.closed(packet.time, self.window.is_closed());
