@@ -227,6 +227,9 @@ impl Flow {
         self.halves[from].identify(packet.identification);
         self.halves[from].to_receiver = self.answers[to].least();
         self.halves[from].has_handshake = self.handshake.is_whole();
+        if self.halves[from].is_padded(&packet) {
+            packet.len = 0;
+        }
         if packet.len > 0 {
             self.data(&packet, from, ecn);
         } else if !flags.has(Flags::FIN) {

@@ -3,6 +3,7 @@
 mod acknowledgments;
 mod blind;
 mod gaps;
+mod padding;
 mod stray;
 mod window;
 
@@ -14,6 +15,7 @@ use lasthop_wire::Kept;
 
 use self::blind::Unanswered;
 use self::gaps::{FEW_STEPS, Gap, Identifications};
+use self::padding::Padding;
 pub use self::window::{Refused, Window};
 use crate::black_hole::BlackHole;
 use crate::loss::{Losses, Needless, Reduction, Repair, Seen, Side};
@@ -100,6 +102,7 @@ pub struct Half {
     last_window: Option<u16>,
     /// Number of keep-alives, window probes and repeated FINs that await an answer.
     asks: u32,
+    padding: Padding,
     /// Last number that was ignored as stray.
     stray: Option<u64>,
     /// From the capture to the receiver and back.

@@ -103,6 +103,16 @@ impl OnTheWay {
         self.pieces.pop_front()
     }
 
+    /// Removes the last.
+    pub fn pop_back(&mut self) -> Option<Sent> {
+        self.pieces.pop_back()
+    }
+
+    /// Number of pieces.
+    pub fn len(&self) -> usize {
+        self.pieces.len()
+    }
+
     /// Adds a piece that overlaps none.
     pub fn insert(&mut self, piece: Sent) {
         match self.pieces.back() {

@@ -318,6 +318,34 @@ fn two_far_numbers_confirm_each_other() {
     assert_eq!((counts(&direction), direction.unseen_bytes), ((0, 0, 0), 3_000_000));
 }
 
+/// Pure acknowledgments whose length includes padding to 46 bytes; of a packet of five bytes one is padding.
+#[test]
+fn padding_is_no_data() {
+    let mut capture = Capture::open(50_000);
+    let padded = |seq: u32, ack: u32| Packet { seq, ack, len: 6, ..CLIENT };
+    capture.put(51_000, padded(1, 1));
+    capture.put(52_000, Packet { len: 500, flags: DATA, ..CLIENT });
+    capture.put(150_000, Packet { ack: 501, len: 1000, flags: DATA, ..SERVER });
+    capture.put(150_100, padded(501, 1001));
+    capture.put(160_000, Packet { seq: 501, ack: 1001, len: 6, flags: DATA, ..CLIENT });
+    capture.put(160_100, Packet { seq: 506, ack: 1001, len: 300, flags: DATA, ..CLIENT });
+    capture.put(220_000, Packet { seq: 1001, ack: 806, ..SERVER });
+    let direction = capture.sent_by(0);
+    assert_eq!((counts(&direction), direction.retransmissions, direction.bytes), ((0, 0, 0), 0, 805));
+}
+
+/// Six bytes of data that nothing contradicts are data, also when a later packet repeats and extends them.
+#[test]
+fn a_short_packet_that_is_repeated_is_data() {
+    let mut capture = Capture::open(50_000);
+    let data = Packet { len: 6, ..CLIENT };
+    capture.put(100_000, data);
+    capture.put(400_000, Packet { len: 20, ..data });
+    capture.put(450_000, Packet { ack: 21, ..SERVER });
+    let direction = capture.sent_by(0);
+    assert_eq!((counts(&direction), direction.bytes), ((1, 0, 0), 20));
+}
+
 /// Nine bytes are sent twice, five more once, and all of them twice: five packets, of which four are repeated.
 #[test]
 fn a_retransmission_may_repeat_and_extend() {
