@@ -148,6 +148,8 @@ pub struct Flow {
     finished: [bool; 2],
     /// Over: both ends have said so, or one has given up.
     pub closed: bool,
+    /// Index of the end that reset the connection.
+    reset: Option<usize>,
     /// As of which jump of the clock it was looked at.
     epoch: u64,
 }
@@ -180,6 +182,7 @@ impl Flow {
             packets: 0,
             finished: [false; 2],
             closed: false,
+            reset: None,
             epoch: 0,
         }
     }
@@ -205,9 +208,13 @@ impl Flow {
         let segment = *packet.segment;
         let flags = segment.flags;
         if self.closed {
+            if self.reset == Some(to) && packet.len > 0 && !flags.has(Flags::SYN) {
+                self.halves[from].after_reset(&packet);
+            }
             return;
         }
         if flags.has(Flags::RST) {
+            self.reset = Some(from);
             self.close();
             return;
         }

@@ -290,6 +290,20 @@ fn copies_without_identification_take_as_long_as_others() {
     assert_eq!(single.report().copies, 1);
 }
 
+/// The client resets the connection; the server has not heard of it and repeats a packet twice.
+#[test]
+fn what_follows_a_reset_is_needless() {
+    let mut capture = Capture::open(50_000);
+    let data = Packet { len: 1000, flags: DATA, ..SERVER };
+    capture.put(100_000, data);
+    capture.put(100_100, Packet { seq: 1, flags: Flags::RST, ..CLIENT });
+    capture.put(100_200, Packet { seq: 1001, ..data });
+    capture.put(300_000, data);
+    capture.put(700_000, Packet { seq: 1001, ..data });
+    let direction = capture.sent_by(1);
+    assert_eq!((counts(&direction), direction.retransmissions), ((0, 2, 0), 2));
+}
+
 /// A packet with a damaged sequence number, and one with a damaged acknowledgment; the next ones go on.
 #[test]
 fn a_stray_number_is_ignored() {

@@ -165,6 +165,23 @@ impl Half {
         self.asks = self.asks.saturating_add(1);
     }
 
+    /// Data passes after its receiver has reset the connection: nobody needs it any more.
+    pub fn after_reset(&mut self, packet: &Packet<'_>) {
+        let seq = self.unwrap(packet.segment.seq);
+        let end = seq + u64::from(packet.len);
+        let packets = self.rounds.packets(packet.len);
+        if end > self.highest {
+            self.highest = end;
+            return;
+        }
+        if packet.len > 1 {
+            self.packets += packets;
+            self.wire += u64::from(packet.wire);
+            self.retransmissions += packets;
+            self.repeated += packets;
+        }
+    }
+
     /// Returns whether a repeat that follows `piece` within a millisecond was sent as a packet of its own: it has another timestamp, or an identification that
     /// neither the packet, joined or whole, nor one of its parts can have.
     pub(super) fn was_sent_again(&self, packet: &Packet<'_>, piece: &Sent, few: u32) -> bool {
