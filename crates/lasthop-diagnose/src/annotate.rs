@@ -199,6 +199,10 @@ pub const fn reason(why: Needless) -> &'static str {
         Needless::ReportedTwice => "the receiver reports the data twice",
         Needless::EchoesTheFirst => "the acknowledgment echoes the first transmission's timestamp",
         Needless::AnsweredTooSoon => "the acknowledgment came too soon for it",
+        Needless::SentTooSoon => "the sender cannot have known yet what became of the packet",
+        Needless::AcknowledgmentDelayed => "the receiver delayed its acknowledgment",
+        Needless::AcknowledgedInOrder => "what passed before it is acknowledged step by step",
+        Needless::AnsweredTwice => "a duplicate acknowledgment answers it",
         Needless::Captured => "the packet had reached the receiver, where the capture was taken",
         Needless::Overtaken => "the packet was sent before, by its IPv4 identification",
     }

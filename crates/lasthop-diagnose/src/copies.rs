@@ -68,6 +68,8 @@ struct Habits {
     fresh: u32,
     /// The longest delay of a certain copy in which nothing differs.
     mirrored: Option<i64>,
+    /// Maximum delay of a certain copy at another hop, or of another kind, in nanoseconds.
+    forwarded: i64,
     /// When the other direction's last pure acknowledgment passed.
     answered: i64,
 }
@@ -127,7 +129,9 @@ impl Copies {
             Some(Kind::Mirrored) => {
                 late < AT_ONCE && before.is_some_and(|kept| habits.answered < kept.time || habits.mirrored.is_some())
             }
-            Some(_) => late < FORWARDED_WITHIN[usize::from(!is_told)],
+            Some(_) if is_told => late <= FORWARDED_WITHIN[0],
+            // Packets without a telling identification take as long as the others.
+            Some(_) => late <= FORWARDED_WITHIN[1].max(habits.forwarded.saturating_mul(5) / 4),
         };
         if let (true, Some(kept)) = (is_copy, before) {
             *slot = Some(Kept { copies: kept.copies + 1, time: kept.time, ..kept });
@@ -137,6 +141,11 @@ impl Copies {
                 let back = self.habits(head.route.reversed());
                 back.mirrored = Some(back.mirrored.unwrap_or(0).max(longest));
                 self.habits(head.route).mirrored = Some(longest);
+            } else if is_told {
+                for route in [head.route, head.route.reversed()] {
+                    let habits = self.habits(route);
+                    habits.forwarded = habits.forwarded.max(late);
+                }
             }
             return true;
         }

@@ -14,6 +14,8 @@ pub(crate) const MOST_ROUTES: usize = 100_000;
 /// Timestamps of which the echo is awaited, a direction.
 const MOST_STAMPS: usize = 4096;
 const MILLISECOND: i64 = 1_000_000;
+/// Ticks of timestamp clocks in use, in nanoseconds: 1000, 250, 100, 10 and 2 Hz.
+const TICKS: [i64; 5] = [MILLISECOND, 4 * MILLISECOND, 10 * MILLISECOND, 100 * MILLISECOND, 500 * MILLISECOND];
 
 /// A clock of timestamps (RFC 7323), taken to tick once a millisecond, as today's do.
 #[derive(Clone, Copy, Default, Debug)]
@@ -33,6 +35,15 @@ impl Stamps {
             self.is_other = true;
         }
         (!self.is_other).then(|| begun.saturating_add(stamped))
+    }
+
+    /// Returns the length of a tick in nanoseconds, once three seconds of timestamps match one in use within 5 %.
+    fn tick(&self, val: u32, time: i64) -> Option<i64> {
+        let (first, begun) = self.first?;
+        let (ticks, passed) = (i64::from(val.wrapping_sub(first) as i32), time.saturating_sub(begun));
+        let fits =
+            |tick: &i64| ticks.checked_mul(*tick).is_some_and(|nanos| nanos.abs_diff(passed) < (passed / 20) as u64);
+        (passed > 3_000 * MILLISECOND).then(|| TICKS.into_iter().find(fits))?
     }
 }
 
@@ -137,6 +148,8 @@ pub struct Flow {
     finished: [bool; 2],
     /// Over: both ends have said so, or one has given up.
     pub closed: bool,
+    /// Index of the end that reset the connection.
+    reset: Option<usize>,
     /// As of which jump of the clock it was looked at.
     epoch: u64,
 }
@@ -169,6 +182,7 @@ impl Flow {
             packets: 0,
             finished: [false; 2],
             closed: false,
+            reset: None,
             epoch: 0,
         }
     }
@@ -191,12 +205,16 @@ impl Flow {
             self.answers.iter_mut().for_each(Answers::break_off);
             self.stamps = [Stamps::default(); 2];
         }
-        if self.closed {
-            return;
-        }
         let segment = *packet.segment;
         let flags = segment.flags;
+        if self.closed {
+            if self.reset == Some(to) && packet.len > 0 && !flags.has(Flags::SYN) {
+                self.halves[from].after_reset(&packet);
+            }
+            return;
+        }
         if flags.has(Flags::RST) {
+            self.reset = Some(from);
             self.close();
             return;
         }
@@ -206,6 +224,7 @@ impl Flow {
                 self.answers[from].answered(stamps.ecr, packet.time);
             }
             packet.stamped = self.stamps[from].time(stamps.val, packet.time);
+            packet.tick = self.stamps[from].tick(stamps.val, packet.time);
         }
         if flags.has(Flags::SYN) {
             self.begin(&packet, from);
@@ -213,10 +232,17 @@ impl Flow {
         }
         self.third(&packet, from);
         self.halves[from].identify(packet.identification);
+        self.halves[from].to_receiver = self.answers[to].least();
+        self.halves[from].has_handshake = self.handshake.is_whole();
+        if self.halves[from].is_padded(&packet) {
+            packet.len = 0;
+        }
         if packet.len > 0 {
             self.data(&packet, from, ecn);
         } else if !flags.has(Flags::FIN) {
-            self.halves[from].empty(&packet);
+            packet.is_keep_alive = self.halves[from].empty(&packet);
+        } else if self.finished[from] {
+            self.halves[from].repeats_fin();
         }
         if flags.has(Flags::ACK) {
             self.acknowledgment(&packet, from);
@@ -290,6 +316,7 @@ impl Flow {
         let window = window.or((packet.segment.window == 0).then_some(0));
         let sacks = if shake.is_known() && shake.sack != [true; 2] { Sacks::Never } else { Sacks::Perhaps };
         let half = &mut self.halves[1 - from];
+        half.to_receiver = self.answers[from].least();
         half.echoes += u64::from(packet.segment.flags.has(Flags::ECE) && half.markable > 0);
         half.acknowledged(packet, window, sacks);
         if let Some(base) = half.beyond.base() {

@@ -1,7 +1,10 @@
 //! One direction of a connection: its data, and the acknowledgments that come back.
 
 mod acknowledgments;
+mod blind;
 mod gaps;
+mod padding;
+mod stray;
 mod window;
 
 use std::collections::VecDeque;
@@ -10,7 +13,9 @@ use lasthop_proto::packet::Segment;
 use lasthop_proto::seq::Seq;
 use lasthop_wire::Kept;
 
-use self::gaps::{Gap, Identifications};
+use self::blind::Unanswered;
+use self::gaps::{FEW_STEPS, Gap, Identifications};
+use self::padding::Padding;
 pub use self::window::{Refused, Window};
 use crate::black_hole::BlackHole;
 use crate::loss::{Losses, Needless, Reduction, Repair, Seen, Side};
@@ -48,8 +53,12 @@ pub struct Packet<'p> {
     pub volume: u64,
     /// When the sender stamped it, on a clock that runs as the capture's, in nanoseconds.
     pub stamped: Option<i64>,
+    /// Length of a tick of the sender's timestamps in nanoseconds, once the capture has shown it.
+    pub tick: Option<i64>,
     /// IPv4 identification.
     pub identification: Option<u16>,
+    /// Whether it is a keep-alive without data.
+    pub is_keep_alive: bool,
     /// Whether there is room to remember it for the search for policers.
     pub is_remembered: bool,
 }
@@ -75,6 +84,27 @@ pub struct Half {
     /// An acknowledgment whose options were cut off came since the last packet that is known to have arrived: others may have.
     missed: bool,
     last_heard: i64,
+    /// Minimum time from a packet at the capture to the receiver's answer, in nanoseconds.
+    pub to_receiver: Option<i64>,
+    /// Whether the capture has the handshake, which shows the round trip.
+    pub has_handshake: bool,
+    /// Retransmissions that a duplicate acknowledgment may still answer.
+    unanswered: VecDeque<Unanswered>,
+    /// Time of the receiver's last packet other than a duplicate acknowledgment, in nanoseconds.
+    last_answer: i64,
+    /// Time of the last selective or duplicate acknowledgment that showed a hole, in nanoseconds.
+    hole_shown: Option<i64>,
+    /// Number of single packets that the receiver acknowledged without delay.
+    prompt: u32,
+    /// First unacknowledged number, and the losses before it that become needless if its data is acknowledged without a retransmission.
+    in_order: Option<(u64, Vec<usize>)>,
+    /// Window field of the last acknowledgment.
+    last_window: Option<u16>,
+    /// Number of keep-alives, window probes and repeated FINs that await an answer.
+    asks: u32,
+    padding: Padding,
+    /// Last number that was ignored as stray.
+    stray: Option<u64>,
     /// From the capture to the receiver and back.
     pub beyond: Path,
     /// From the sender to the capture.
@@ -126,6 +156,8 @@ impl Half {
         self.gaps = VecDeque::new();
         self.missed_data = VecDeque::new();
         self.again = VecDeque::new();
+        self.unanswered = VecDeque::new();
+        self.in_order = None;
         self.passed.close();
     }
 
@@ -191,9 +223,10 @@ impl Half {
 
     /// A packet of the sender's with payload.
     pub fn data(&mut self, packet: &Packet<'_>, to_sender: i64) {
-        let seq = self.unwrap(packet.segment.seq);
+        let Some(seq) = self.near(packet.segment.seq) else { return };
         let end = seq + u64::from(packet.len);
         if self.window.takes_probe(packet, (seq, end), self.acknowledged, self.last_heard) {
+            self.asks = self.asks.saturating_add(1);
             self.last_heard = packet.time;
             return;
         }
@@ -240,6 +273,7 @@ impl Half {
         self.retransmissions += packets;
         if end <= self.acknowledged {
             self.repeated += packets;
+            self.awaits_answer(None, packet.time, end);
             return;
         }
         self.on_the_way.cut(seq);
@@ -247,6 +281,7 @@ impl Half {
         let repair = self.repair(packet.time, to_sender);
         let mut index = self.on_the_way.at(seq);
         let mut lost = Around { before: self.beyond.last(), ..Around::default() };
+        let mut blind = Vec::new();
         while let Some(piece) = self.on_the_way.get(index).copied().filter(|piece| piece.seq < end) {
             // Behind the last that arrived nothing arrived: the time of the loss is known from before only.
             lost.before = lost.before.filter(|before| before.volume < piece.volume);
@@ -272,8 +307,16 @@ impl Half {
                 self.window.discard(&piece, closed);
                 None
             } else {
-                self.lose(loss)
+                let number = self.lose(loss);
+                if let Some(number) = number {
+                    self.awaits_answer(Some(number), packet.time, end);
+                    if self.is_blind(packet, &piece, to_sender) {
+                        blind.push(number);
+                    }
+                }
+                number
             };
+            let may_be_held = self.may_be_held(packet, &piece, to_sender);
             if let Some(piece) = self.on_the_way.get_mut(index) {
                 piece.time = packet.time;
                 piece.number = packet.number;
@@ -284,6 +327,8 @@ impl Half {
                 piece.around = None;
                 piece.guessed = false;
                 piece.packet_len = packet.len;
+                piece.identification = packet.identification;
+                piece.may_be_held = may_be_held;
                 piece.refused = self.window.refuses(piece.seq);
             }
             if self.again.len() == MOST_AGAIN {
@@ -292,15 +337,20 @@ impl Half {
             self.again.push_back(piece.seq);
             index += 1;
         }
+        // Marked after the loop, since parts of one packet merge only into a loss that is not needless.
+        blind.into_iter().for_each(|number| self.losses.mark_needless(number, Needless::SentTooSoon));
     }
 
-    /// Whether data from `seq` on passed so shortly before that no sender can have repeated it: within half a round trip, and a millisecond.
+    /// Returns whether the packet is a copy that an interface cut or joined: its data passed in packets of another size within half a round trip and a
+    /// millisecond.
     fn is_too_soon(&self, packet: &Packet<'_>, seq: u64, to_sender: i64) -> bool {
-        let trip = to_sender.saturating_add(self.beyond.base().unwrap_or(0));
+        let trip = to_sender.saturating_add(self.least().unwrap_or(0));
         let before = self.on_the_way.get(self.on_the_way.at(seq)).filter(|piece| piece.seq <= seq && piece.passed == 1);
         before.is_some_and(|piece| {
             let apart = packet.time.saturating_sub(piece.time);
-            apart < MILLISECOND.min(trip / 2) && piece.end - piece.seq != u64::from(packet.len)
+            apart < MILLISECOND.min(trip / 2)
+                && piece.end - piece.seq != u64::from(packet.len)
+                && !self.was_sent_again(packet, piece, FEW_STEPS.0)
         })
     }
 
@@ -368,5 +418,7 @@ fn piece(packet: &Packet<'_>, seq: u64, end: u64) -> Sent {
         packet_len: packet.len,
         refused: None,
         begins: true,
+        identification: packet.identification,
+        may_be_held: false,
     }
 }

@@ -52,6 +52,14 @@ pub enum Needless {
     EchoesTheFirst,
     /// The acknowledgment came sooner than any can.
     AnsweredTooSoon,
+    /// The sender retransmitted before it can have known what became of the packet.
+    SentTooSoon,
+    /// The receiver, where the capture was taken, delayed its acknowledgment.
+    AcknowledgmentDelayed,
+    /// Acknowledgments cover step by step what passed before the retransmission: the receiver lacked nothing.
+    AcknowledgedInOrder,
+    /// A duplicate acknowledgment answers the retransmission (RFC 9293 §3.10.7.4).
+    AnsweredTwice,
     /// The packet had reached the receiver, where the capture was taken.
     Captured,
     /// It was no retransmission: the packet was reordered, by its IPv4 identification.
@@ -189,17 +197,22 @@ impl Losses {
         }
     }
 
-    /// The newest loss of these bytes was none. Returns whether there was one.
+    /// The receiver reports data twice: the newest retransmission of these bytes was needless. Returns whether there was one. A report may be of several packets;
+    /// of retransmissions of the same bytes it names one.
     pub fn needless(&mut self, seq: u32, len: u32, why: Needless) -> bool {
         let from = self.list.len().saturating_sub(LOOK_BACK);
-        let overlaps = |loss: &&mut Loss| {
-            let (begin, other) = (loss.seen.seq.wrapping_sub(seq), seq.wrapping_sub(loss.seen.seq));
-            loss.needless.is_none() && (begin < len || other < loss.seen.len)
+        let overlap = |one: (u32, u32), other: (u32, u32)| {
+            one.0.wrapping_sub(other.0) < other.1 || other.0.wrapping_sub(one.0) < one.1
         };
-        // A report may be of several packets that were sent again.
         let mut left = i64::from(len);
-        for loss in self.list[from..].iter_mut().rev().filter(overlaps) {
+        let mut marked: Vec<(u32, u32)> = Vec::new();
+        for loss in self.list[from..].iter_mut().rev().filter(|loss| loss.needless.is_none()) {
+            let range = (loss.seen.seq, loss.seen.len);
+            if !overlap(range, (seq, len)) || marked.iter().any(|&before| overlap(range, before)) {
+                continue;
+            }
             loss.needless = Some(why);
+            marked.push(range);
             left -= i64::from(loss.seen.len);
             if left <= 0 {
                 break;

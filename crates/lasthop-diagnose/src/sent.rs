@@ -41,6 +41,10 @@ pub struct Sent {
     pub refused: Option<Refused>,
     /// It begins where the packet did in which it passed first.
     pub begins: bool,
+    /// IPv4 identification of its last transmission.
+    pub identification: Option<u16>,
+    /// Whether the receiver, where the capture was taken, may have had the packet and delayed its acknowledgment when it passed last.
+    pub may_be_held: bool,
 }
 
 /// What is known of the time of a loss.
@@ -99,6 +103,16 @@ impl OnTheWay {
         self.pieces.pop_front()
     }
 
+    /// Removes the last.
+    pub fn pop_back(&mut self) -> Option<Sent> {
+        self.pieces.pop_back()
+    }
+
+    /// Number of pieces.
+    pub fn len(&self) -> usize {
+        self.pieces.len()
+    }
+
     /// Adds a piece that overlaps none.
     pub fn insert(&mut self, piece: Sent) {
         match self.pieces.back() {
@@ -151,6 +165,8 @@ mod tests {
             packet_len: (end - seq) as u32,
             refused: None,
             begins: true,
+            identification: None,
+            may_be_held: false,
         }
     }
 

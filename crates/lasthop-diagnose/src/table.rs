@@ -153,6 +153,8 @@ impl Diagnosis {
                     volume,
                     stamped: None,
                     identification: head.identification,
+                    is_keep_alive: false,
+                    tick: None,
                     is_remembered: self.remembered < MOST_REMEMBERED,
                 };
                 self.remembered += usize::from(packet.is_remembered && payload_len > 0);

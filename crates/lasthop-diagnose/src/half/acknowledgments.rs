@@ -1,5 +1,6 @@
 //! What comes back: which data arrived, when, and what around it did not.
 
+use lasthop_proto::packet::Flags;
 use lasthop_wire::Kept;
 
 use super::{Half, Packet, Sacks};
@@ -24,7 +25,7 @@ impl Half {
         if self.first.is_none() {
             self.unwrap(segment.ack);
         }
-        let ack = self.unwrap(segment.ack);
+        let Some(ack) = self.near(segment.ack) else { return };
         if ack >= self.acknowledged {
             self.window.offered(ack, window);
             self.rounds.closed(packet.time, self.window.is_closed());
@@ -45,6 +46,7 @@ impl Half {
         let waited = moved && self.may_have_waited(packet, ack - self.acknowledged);
         if moved {
             self.cumulative(packet, ack, &mut best);
+            self.asks = 0;
             self.duplicates = 0;
         }
         self.selective(packet, ack, &mut best);
@@ -65,6 +67,13 @@ impl Half {
         if self.acknowledged >= self.highest {
             self.rounds.drained(packet.time);
         }
+        let is_pure = packet.len == 0 && !segment.flags.has(Flags::FIN) && !packet.is_keep_alive;
+        if is_whole && is_pure && !moved && ack == self.acknowledged {
+            self.duplicate(packet);
+        } else {
+            self.last_answer = packet.time;
+        }
+        self.last_window = Some(segment.window);
         self.last_heard = packet.time;
     }
 
@@ -82,13 +91,22 @@ impl Half {
         self.on_the_way.cut(ack);
         self.acknowledged = ack;
         let mut first = true;
+        let mut repeated = Vec::new();
         while self.on_the_way.get(0).is_some_and(|piece| piece.end <= ack) {
             let Some(piece) = self.on_the_way.pop() else { break };
+            if first {
+                self.came_in_order(&piece);
+                if piece.end == ack && packet.len == 0 {
+                    self.acknowledged_alone(&piece, packet.time);
+                }
+            }
             if !piece.sacked {
                 self.arrived(packet, &piece, if first { Edge::First } else { Edge::Behind }, best);
+                repeated.extend(piece.loss.map(|loss| (loss, piece.time)));
             }
             first = false;
         }
+        self.awaits_order(repeated);
         self.miss_gaps(ack);
         self.again.retain(|&seq| seq >= ack);
     }
@@ -133,6 +151,7 @@ impl Half {
                 continue;
             }
             let piece = *piece;
+            self.hole_shown = Some(packet.time);
             self.arrived(packet, &piece, Edge::Behind, best);
             self.again.retain(|&seq| seq != piece.seq);
         }
@@ -154,7 +173,7 @@ impl Half {
         }
     }
 
-    /// A piece arrived.
+    /// Takes the acknowledgment of a piece.
     fn arrived(&mut self, packet: &Packet<'_>, piece: &Sent, edge: Edge, best: &mut Option<Sent>) {
         self.black_hole.arrived(piece.time, piece.packet_len.min(self.rounds.mss()));
         if piece.passed == 1 {
@@ -166,7 +185,8 @@ impl Half {
             return;
         }
         let Some(loss) = piece.loss else { return };
-        let soon = self.beyond.base().is_some_and(|base| packet.time.saturating_sub(piece.time) < base - base / 4);
+        self.was_held(piece, loss, packet.time);
+        let soon = packet.time.saturating_sub(piece.time) < self.too_soon();
         // RFC 3522: what this echoes was stamped before the retransmission.
         let echo = packet.segment.options.timestamps.map(|stamps| stamps.ecr);
         let older = edge == Edge::First

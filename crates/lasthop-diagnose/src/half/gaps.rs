@@ -20,9 +20,7 @@ pub(super) struct Gap {
 /// A sender that counts identifications up goes no further than this from one packet to the next one of a connection.
 const MOST_STEP: u16 = 4096;
 /// So many steps up before identifications tell the order at once; and fewer, at the end of the capture.
-const FEW_STEPS: (u32, u32) = (16, 4);
-/// A retransmission cannot come within this of what showed the gap, where the round trip is not known: nanoseconds.
-const SOON: i64 = 3_000_000;
+pub(super) const FEW_STEPS: (u32, u32) = (16, 4);
 /// Timestamps that are alike prove the order where the round trip is so many of their ticks of a millisecond.
 const TICKS: i64 = 4_000_000;
 
@@ -49,7 +47,7 @@ impl Identifications {
     }
 
     /// Whether they tell in which order packets were sent.
-    const fn tell(&self, few: u32) -> bool {
+    pub(super) const fn tell(&self, few: u32) -> bool {
         self.up >= few && self.up >= self.other.saturating_mul(4)
     }
 }
@@ -119,19 +117,24 @@ impl Half {
         missing
     }
 
-    /// A packet of the sender's without payload: it may be a keep-alive or a window probe, and its number may show that data before it is missing.
-    pub fn empty(&mut self, packet: &Packet<'_>) {
+    /// A packet of the sender's without payload: it may be a keep-alive or a window probe, and its number may show that data before it is missing. Returns
+    /// whether it was one of the former.
+    pub fn empty(&mut self, packet: &Packet<'_>) -> bool {
         if self.first.is_none() {
-            return;
+            return false;
         }
         let seq = self.unwrap(packet.segment.seq);
         if seq + 1 == self.acknowledged {
             self.window.asked();
-        } else if self.packets > 0 && (2..MOST_SHOWN).contains(&seq.saturating_sub(self.highest)) {
+            self.asks = self.asks.saturating_add(1);
+            return true;
+        }
+        if self.packets > 0 && (2..MOST_SHOWN).contains(&seq.saturating_sub(self.highest)) {
             // A FIN counts one, and has no data.
             self.open_gap(packet, seq, None);
             self.highest = seq;
         }
+        false
     }
 
     /// Whether the data was one that the capture had missed.
@@ -228,19 +231,15 @@ impl Half {
         }
     }
 
-    /// Whether a packet that fills a gap was sent before the one that showed it, by its timestamp or since no retransmission comes so soon.
+    /// Returns whether a packet that fills a gap was sent before the one that showed it: its timestamp is older, or no retransmission comes so soon. A newer
+    /// timestamp proves that it was sent later.
     fn was_overtaken(&self, packet: &Packet<'_>, gap: &Gap, to_sender: i64) -> bool {
-        let trip = to_sender.saturating_add(self.beyond.base().unwrap_or(0));
+        let trip = to_sender.saturating_add(self.least().unwrap_or(0));
         let stamp = packet.segment.options.timestamps.map(|stamps| stamps.val);
-        let later = stamp.zip(gap.stamp).map(|(this, that)| this.wrapping_sub(that) as i32);
-        let is_older = match later {
-            Some(0) => packet.stamped.is_some() && trip >= TICKS,
-            Some(ticks) => ticks < 0,
-            None => false,
-        };
+        let later = stamp.zip(gap.stamp).map_or(0, |(this, that)| this.wrapping_sub(that) as i32);
+        let has_same = stamp.is_some() && stamp == gap.stamp && packet.stamped.is_some() && trip >= TICKS;
         // The sender hears of a loss a round trip later.
-        let soon = if trip > 0 { trip - trip / 4 } else { SOON };
-        is_older || packet.time.saturating_sub(gap.time) < soon
+        later < 0 || has_same || later == 0 && packet.time.saturating_sub(gap.time) < self.soon(to_sender)
     }
 
     /// Once it is known whether identifications tell the order: what seemed lost and was sent before what showed the gap was reordered. Returns how many packets.

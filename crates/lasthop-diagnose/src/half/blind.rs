@@ -1,0 +1,199 @@
+//! Retransmissions that say nothing about a loss: sent before the sender can have known what became of the packet, or answered by a duplicate acknowledgment.
+
+use super::{Half, LEAST_TIMEOUT, MILLISECOND, Packet};
+use crate::loss::Needless;
+use crate::sent::Sent;
+
+/// Maximum number of retransmissions that duplicate acknowledgments may answer.
+const MOST_UNANSWERED: usize = 64;
+/// A duplicate acknowledgment answers a retransmission that passed at most this long ago, in nanoseconds.
+const ANSWERED_WITHIN: i64 = 10_000_000_000;
+/// Minimum delay before the capture that explains a timeout, in nanoseconds.
+const DELAYED: i64 = 50_000_000;
+/// Maximum delay of an acknowledgment (RFC 1122 §4.2.3.2), and the least that timers of today have, in nanoseconds.
+const DELAYED_ACKNOWLEDGMENT: (i64, i64) = (10_000_000, 500_000_000);
+/// A receiver that acknowledges so many single packets at once does not delay acknowledgments.
+const FEW_PROMPT: u32 = 3;
+/// An end that answers within this is where the capture was taken, in nanoseconds.
+const AT_ONCE: i64 = 300_000;
+/// A retransmission cannot come within this where the round trip is not known, in nanoseconds.
+const SOON: i64 = 3_000_000;
+
+/// With fewer samples than these the least round trip may be that of a stall.
+const FEW_SAMPLES: u64 = 8;
+
+/// A retransmission that nothing has answered so far.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unanswered {
+    /// Index of the loss; none if the data had been acknowledged before.
+    loss: Option<usize>,
+    time: i64,
+    end: u64,
+}
+
+impl Half {
+    /// Returns the least time from the capture to the receiver and back: that of data, or of the handshake and of timestamps.
+    pub(super) fn least(&self) -> Option<i64> {
+        match (self.beyond.base(), self.to_receiver) {
+            (Some(base), Some(other)) => Some(base.min(other)),
+            (base, other) => base.or(other),
+        }
+    }
+
+    /// Returns three quarters of the least round trip. The sender learns nothing of a loss sooner.
+    pub(super) fn soon(&self, to_sender: i64) -> i64 {
+        let trip = to_sender.saturating_add(self.least().unwrap_or(0));
+        if trip > 0 { trip - trip / 4 } else { SOON }
+    }
+
+    /// Returns the time within which no acknowledgment of a packet can come: three quarters of the least delay, or half of it as long as few packets have shown it.
+    pub(super) fn too_soon(&self) -> i64 {
+        let least = self.least().unwrap_or(0);
+        if self.beyond.samples() < FEW_SAMPLES { least / 2 } else { least - least / 4 }
+    }
+
+    /// Returns whether the sender retransmitted `piece`, which is about to pass again, without knowing what became of it beyond the capture: a delay before the
+    /// capture, in excess of the retransmission's, explains its timeout; or it comes sooner than an answer can. Selective and duplicate acknowledgments that came
+    /// since, and smaller segments, as after an ICMP message about the path MTU, show a loss.
+    pub(super) fn is_blind(&self, packet: &Packet<'_>, piece: &Sent, to_sender: i64) -> bool {
+        if self.hole_shown.is_some_and(|time| time >= piece.time) || packet.len < piece.packet_len {
+            return false;
+        }
+        let apart = packet.time.saturating_sub(piece.time);
+        let stamps = packet.segment.options.timestamps.map(|stamps| stamps.val).zip(piece.stamp);
+        let ticks = stamps.map_or(0, |(this, that)| i64::from(this.wrapping_sub(that) as i32));
+        let was_delayed = packet.tick.is_some_and(|tick| {
+            let waited = ticks.saturating_mul(tick);
+            let delayed = waited.saturating_sub(apart).saturating_sub(tick);
+            waited >= LEAST_TIMEOUT && delayed >= DELAYED.max(waited / 4)
+        });
+        let soon = self.soon(to_sender);
+        // Timers are coarser than shorter round trips. No clock of timestamps in use ticks faster than once a millisecond.
+        let waited = ticks.saturating_mul(MILLISECOND);
+        let is_soon = self.has_handshake && soon >= SOON && apart < soon && waited < soon;
+        was_delayed || is_soon
+    }
+
+    /// Returns whether the receiver, where the capture was taken, may have `piece` and delay its acknowledgment: it is the only packet outstanding.
+    pub(super) fn may_be_held(&self, packet: &Packet<'_>, piece: &Sent, to_sender: i64) -> bool {
+        piece.passed == 1
+            && piece.seq == self.acknowledged
+            && piece.end == self.highest
+            && piece.end - piece.seq <= u64::from(self.rounds.mss())
+            && packet.time.saturating_sub(piece.time) <= DELAYED_ACKNOWLEDGMENT.1
+            && self.to_receiver.is_some_and(|nanos| nanos < AT_ONCE && nanos < to_sender)
+            && self.prompt < FEW_PROMPT
+    }
+
+    /// A pure acknowledgment of `piece` alone, which passed once, comes.
+    pub(super) fn acknowledged_alone(&mut self, piece: &Sent, now: i64) {
+        if piece.passed == 1 && now.saturating_sub(piece.time) < DELAYED_ACKNOWLEDGMENT.0 {
+            self.prompt = self.prompt.saturating_add(1);
+        }
+    }
+
+    /// An acknowledgment covers a retransmitted piece. One that comes at once, and did not for the first transmission, answers a duplicate segment.
+    pub(super) fn was_held(&mut self, piece: &Sent, loss: usize, now: i64) {
+        if piece.may_be_held && now.saturating_sub(piece.time) < DELAYED_ACKNOWLEDGMENT.0 {
+            self.losses.mark_needless(loss, Needless::AcknowledgmentDelayed);
+        }
+    }
+
+    /// An acknowledgment covers retransmissions, each with the index of its loss and its time, but not what passed behind the first transmissions and before these.
+    /// The receiver cannot have had that, so it acknowledges the first transmissions: unless the data behind was lost, which would be repeated. Not so if
+    /// acknowledgments have shown a loss.
+    pub(super) fn awaits_order(&mut self, repeated: Vec<(usize, i64)>) {
+        self.in_order = self.on_the_way.get(0).filter(|next| next.passed == 1 && !next.sacked).map(|next| {
+            let in_order = |&(loss, time): &(usize, i64)| {
+                let first = self.losses.list().get(loss).map_or(0, |loss| loss.seen.time);
+                next.time < time && self.hole_shown.is_none_or(|shown| shown < first)
+            };
+            let losses = repeated.into_iter().filter(in_order).map(|(loss, _)| loss).collect();
+            (next.seq, losses)
+        });
+    }
+
+    /// `piece` is the first that the next acknowledgment covers.
+    pub(super) fn came_in_order(&mut self, piece: &Sent) {
+        let awaited = self.in_order.take().filter(|(seq, _)| *seq == piece.seq && piece.passed == 1);
+        for loss in awaited.into_iter().flat_map(|(_, losses)| losses) {
+            self.losses.mark_needless(loss, Needless::AcknowledgedInOrder);
+        }
+    }
+
+    /// A retransmission passes; `loss` is the index of the loss that it repairs.
+    pub(super) fn awaits_answer(&mut self, loss: Option<usize>, time: i64, end: u64) {
+        if self.unanswered.len() == MOST_UNANSWERED {
+            self.unanswered.pop_front();
+        }
+        self.unanswered.push_back(Unanswered { loss, time, end });
+    }
+
+    /// Takes a pure acknowledgment of what was acknowledged before. While data is outstanding, it shows a hole. While nothing is, the receiver answers a segment
+    /// that it had (RFC 9293 §3.10.7.4). One with a D-SACK block has been dealt with. Load balancers repeat an acknowledgment at once: what comes within a millisecond of another
+    /// packet says nothing.
+    pub(super) fn duplicate(&mut self, packet: &Packet<'_>) {
+        let now = packet.time;
+        if self.asks > 0 {
+            self.asks -= 1;
+            return;
+        }
+        let repeats_window = self.last_window == Some(packet.segment.window);
+        if !repeats_window || !packet.segment.options.sack.as_slice().is_empty() {
+            return;
+        }
+        if !self.on_the_way.is_empty() {
+            self.hole_shown = Some(now);
+            return;
+        }
+        if now.saturating_sub(self.last_answer) < MILLISECOND {
+            return;
+        }
+        self.unanswered.retain(|repeat| now.saturating_sub(repeat.time) <= ANSWERED_WITHIN);
+        let least = self.least().unwrap_or(0);
+        let acknowledged = self.acknowledged;
+        let is_answered =
+            |repeat: &Unanswered| repeat.end <= acknowledged && now.saturating_sub(repeat.time) >= least - least / 4;
+        let newest = self.unanswered.iter().rposition(is_answered);
+        if let Some(loss) = newest.and_then(|index| self.unanswered.remove(index)).and_then(|repeat| repeat.loss) {
+            self.losses.mark_needless(loss, Needless::AnsweredTwice);
+        }
+    }
+
+    /// A FIN without data passes again, which its receiver answers.
+    pub const fn repeats_fin(&mut self) {
+        self.asks = self.asks.saturating_add(1);
+    }
+
+    /// Data passes after its receiver has reset the connection: nobody needs it any more.
+    pub fn after_reset(&mut self, packet: &Packet<'_>) {
+        let seq = self.unwrap(packet.segment.seq);
+        let end = seq + u64::from(packet.len);
+        let packets = self.rounds.packets(packet.len);
+        if end > self.highest {
+            self.highest = end;
+            return;
+        }
+        if packet.len > 1 {
+            self.packets += packets;
+            self.wire += u64::from(packet.wire);
+            self.retransmissions += packets;
+            self.repeated += packets;
+        }
+    }
+
+    /// Returns whether a repeat that follows `piece` within a millisecond was sent as a packet of its own: it has another timestamp, or an identification that
+    /// neither the packet, joined or whole, nor one of its parts can have.
+    pub(super) fn was_sent_again(&self, packet: &Packet<'_>, piece: &Sent, few: u32) -> bool {
+        let stamp = packet.segment.options.timestamps.map(|stamps| stamps.val);
+        if stamp.zip(piece.stamp).is_some_and(|(this, that)| this != that) {
+            return true;
+        }
+        let parts = (piece.packet_len / packet.len.max(1)).min(64) as u16;
+        self.identifications.tell(few)
+            && packet
+                .identification
+                .zip(piece.identification)
+                .is_some_and(|(this, that)| this.wrapping_sub(that) > parts)
+    }
+}
