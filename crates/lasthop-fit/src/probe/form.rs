@@ -61,6 +61,12 @@ pub(super) struct Delay {
 #[derive(Deserialize)]
 pub(super) struct Load {
     pub bytes: u64,
+    /// Reports of earlier versions have none.
+    #[serde(default)]
+    pub seconds: f64,
+    /// Rate at which it arrived, in bits a second.
+    #[serde(default)]
+    pub rate_bps: f64,
 }
 
 #[derive(Deserialize)]

@@ -4,7 +4,7 @@ mod behaviour;
 mod form;
 
 use self::behaviour::found;
-use self::form::{Direction, Estimate, Medium, Queue, Report};
+use self::form::{Direction, Estimate, Load, Medium, Queue, Report};
 use crate::scenario::{HalfDuplex, Link, Told, digits, milliseconds};
 
 pub use self::behaviour::{Found, Spread};
@@ -84,7 +84,9 @@ pub fn read(text: &str) -> Result<Measured, ProbeError> {
         keys: found.iter_mut().flat_map(|found| std::mem::take(&mut found.keys)).collect(),
     };
     let lacking = lacking(&report);
-    let value = |direction: &Direction| direction.rate_bps.as_ref().map(|rate| rate.value);
+    let value = |direction: &Direction| {
+        direction.rate_bps.map(|rate| rate.value).or_else(|| carried(direction).map(|load| load.rate_bps))
+    };
     Ok(Measured {
         link,
         rates: [value(&report.down), value(&report.up)],
@@ -122,31 +124,61 @@ fn check_direction(direction: &Direction, name: &str) -> Result<(), ProbeError> 
     Ok(())
 }
 
-/// What a scenario needs and the probe did not find.
+/// Reason for which a quantity is unknown.
+fn reason(report: &Report, quantity: &str) -> String {
+    let stated = report.down.unknown(quantity).or_else(|| report.up.unknown(quantity));
+    stated.unwrap_or("the probe did not find it").to_owned()
+}
+
+/// Quantities that a scenario needs, that the probe did not find, and for which it has no substitute either ([`carried`], [`typical_delay`]).
 fn lacking(report: &Report) -> Vec<(&'static str, String)> {
-    let reason = |quantity: &str| {
-        let told = report.down.unknown(quantity).or_else(|| report.up.unknown(quantity));
-        told.unwrap_or("the probe did not find it").to_owned()
-    };
     let mut lacking = Vec::new();
-    if report.down.rate_bps.is_none() || report.up.rate_bps.is_none() {
-        lacking.push(("rate", reason("rate")));
+    let has_rate = |direction: &Direction| direction.rate_bps.is_some() || carried(direction).is_some();
+    if ![&report.down, &report.up].into_iter().all(has_rate) {
+        lacking.push(("rate", reason(report, "rate")));
     }
-    if report.one_way_delay_ms.is_none() {
-        let median = report
-            .median_rtt_ms
-            .map(|median| format!("; half of the median round trip is {} ms", digits(median / 2.0)));
-        lacking.push(("delay", reason("base_delay") + &median.unwrap_or_default()));
+    if report.one_way_delay_ms.is_none() && typical_delay(report).is_none() {
+        lacking.push(("delay", reason(report, "base_delay")));
     }
     lacking
 }
 
+/// Shortest load whose rate may stand for an unknown rate, in seconds.
+const LONG_ENOUGH: f64 = 0.25;
+
+/// The longest load, if it lasted long enough to say what the link carries.
+fn carried(direction: &Direction) -> Option<&Load> {
+    direction.longest_load.as_ref().filter(|load| load.seconds >= LONG_ENOUGH && (1.0..1e12).contains(&load.rate_bps))
+}
+
+/// One-way delay in milliseconds at which the simulated round trip has the measured median: half of that, without the time on the air and
+/// the jitter that the scenario adds.
+fn typical_delay(report: &Report) -> Option<f64> {
+    let added = |direction: &Direction| {
+        let jitter = direction.behaviour.as_ref().and_then(|it| it.jitter).map_or(0.0, |jitter| jitter.p50_ms);
+        let rate = direction.rate_bps.map(|rate| rate.value).or_else(|| carried(direction).map(|load| load.rate_bps));
+        jitter + rate.map_or(0.0, |rate| 1e3 * 8.0 * PING / rate)
+    };
+    let median = report.median_rtt_ms.filter(|median| (0.0..1e6).contains(median))?;
+    Some(((median - added(&report.down) - added(&report.up)) / 2.0).max(0.0))
+}
+
+/// Size of a ping of the probe, headers included, in bytes.
+const PING: f64 = 100.0;
+
 fn delay(report: &Report) -> Told {
-    match report.one_way_delay_ms {
-        Some(delay) => Told {
-            value: milliseconds(delay),
-            origin: "lasthop probe: half of the least round trip, less the time on the air".to_owned(),
-        },
+    if let Some(delay) = report.one_way_delay_ms {
+        let origin = "lasthop probe: half of the least round trip, less the time on the air".to_owned();
+        return Told { value: milliseconds(delay), origin };
+    }
+    match typical_delay(report) {
+        Some(delay) => {
+            let origin = format!(
+                "assumed: half of the median round trip, less jitter, since the least delay is unknown ({}); --delay sets it",
+                reason(report, "base_delay")
+            );
+            Told { value: milliseconds(delay), origin }
+        }
         None => Told { value: "10 ms".to_owned(), origin: "assumed; --delay sets it".to_owned() },
     }
 }
@@ -182,10 +214,18 @@ fn half_duplex(medium: &Medium, aggregates: bool) -> HalfDuplex {
 
 /// `on_air`: the rate while a frame's bytes are, where frames take time besides.
 fn rate(direction: &Direction, way: &str, on_air: Option<f64>) -> Told {
-    let Some(Estimate { value, interval }) = direction.rate_bps else {
-        return Told { value: "10 Mbps".to_owned(), origin: "assumed; --rate sets it".to_owned() };
-    };
     let kilobits = |value: f64| format!("{} kbps", (value / 1e3).round().max(1.0));
+    let Some(Estimate { value, interval }) = direction.rate_bps else {
+        let Some(load) = carried(direction) else {
+            return Told { value: "10 Mbps".to_owned(), origin: "assumed; --rate sets it".to_owned() };
+        };
+        let why = direction.unknown("rate").unwrap_or("the probe did not find it");
+        let origin = format!(
+            "assumed: rate at which a load of {:.2} s arrived {way}, since the rate is unknown ({why}); --rate sets it",
+            load.seconds
+        );
+        return Told { value: kilobits(load.rate_bps), origin };
+    };
     let megabits = |value: f64| digits(value / 1e6);
     if let Some(rate) = on_air {
         let buckets = direction.behaviour.as_ref().is_some_and(|it| it.policer.is_some() || it.shaper.is_some());
@@ -372,18 +412,28 @@ mod tests {
         assert!(wifi.found[0].no_cure.as_ref().is_some_and(|why| why.contains("repeats lost frames")));
     }
 
-    /// What the probe could not find is asked for, with its reason.
+    /// An unknown rate or delay is replaced by what was carried, marked as assumed with the reason; without that the user must give it.
     #[test]
-    fn what_is_unknown_is_lacking() {
+    fn an_unknown_quantity_has_a_substitute_or_is_lacking() {
         let text = REPORT.replace("\"one_way_delay_ms\": 20.125", "\"one_way_delay_ms\": null, \"median_rtt_ms\": 44").replacen(
             "{ \"value\": 20123456.0, \"interval\": [2e7, 2.02e7] }",
-            "null, \"behaviour\": { \"unknown\": [{ \"quantity\": \"rate\", \"reason\": \"jitter\" }, { \"quantity\": \"new_one\", \"reason\": \"x\" }] }",
+            "null, \"behaviour\": { \"jitter\": { \"p50_ms\": 3, \"p95_ms\": 6, \"p99_ms\": 7 }, \"unknown\": [{ \"quantity\": \"rate\", \"reason\": \"bursts\" }, { \"quantity\": \"new_one\", \"reason\": \"x\" }] }",
             1,
         );
         let measured = read(&text).unwrap();
-        assert_eq!(measured.lacking[0], ("rate", "jitter".to_owned()));
-        assert!(measured.lacking[1].0 == "delay" && measured.lacking[1].1.contains("22 ms"), "{:?}", measured.lacking);
+        assert_eq!(measured.lacking, [("rate", "bursts".to_owned())]);
         assert_eq!(measured.found[0].rate.verdict, Verdict::Unknown);
         assert_eq!(measured.found[0].unknown, ["new one down: x"]);
+        let Told { value, origin } = measured.link.delay;
+        // 44 ms, less 3 ms of jitter, less 100 bytes at 1 Mbps; both ways.
+        assert_eq!(value, "20.1 ms");
+        assert!(origin.starts_with("assumed: half of the median round trip"), "{origin}");
+        let load = r#"null, "longest_load": { "bytes": 600000, "seconds": 1.2, "rate_bps": 4e6 }, "behaviour""#;
+        let measured = read(&text.replacen("null, \"behaviour\"", load, 1)).unwrap();
+        assert_eq!(measured.lacking, []);
+        assert_eq!((measured.link.rate.value.as_str(), measured.rates[0]), ("4000 kbps", Some(4e6)));
+        assert!(measured.link.rate.origin.contains("(bursts)"), "{}", measured.link.rate.origin);
+        let without = text.replace("\"median_rtt_ms\": 44", "\"median_rtt_ms\": null");
+        assert_eq!(read(&without).unwrap().lacking[1].0, "delay");
     }
 }
