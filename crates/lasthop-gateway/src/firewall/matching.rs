@@ -22,7 +22,7 @@ pub fn queue(gateway_queue: u16, family: Family, pulse: Pulse) -> String {
 pub enum Way {
     /// Towards the called side.
     ToCalled,
-    /// From the called side.
+    /// Away from the called side.
     FromCalled,
 }
 

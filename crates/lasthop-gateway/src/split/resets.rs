@@ -32,7 +32,7 @@ pub(super) enum Half {
 pub(super) struct Resets {
     /// Sender for each half, since only one half is tracked; `None` without permission to open raw sockets.
     senders: Option<[Sender; 2]>,
-    /// Not in chronological order: pauses differ.
+    /// Pending resets, not in chronological order: pauses differ.
     waiting: VecDeque<Reset>,
 }
 
