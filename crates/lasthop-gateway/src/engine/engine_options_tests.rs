@@ -201,8 +201,8 @@ fn connections_that_options_protect_pass_and_are_counted() {
     }
 }
 
-/// If AccECN was negotiated, CWR is a counter bit (RFC 9768 §3.1) that each piece of a segment repeats; otherwise only
-/// the first piece has it.
+/// With AccECN, CWR is a counter bit (RFC 9768 §3.1), which each piece of a segment repeats; otherwise only the first
+/// piece has it.
 #[test]
 fn a_counter_of_marks_is_in_each_piece() {
     let offer = Flags::SYN.with(Flags::AE).with(Flags::CWR).with(Flags::ECE);
