@@ -80,9 +80,9 @@ pub struct Link {
 ///
 /// # Safety
 ///
-/// `attributes` is laid out as `command` expects, and its pointers are to memory of the lengths that it says.
+/// `attributes` is laid out as `command` expects, and its pointers refer to memory of the given lengths.
 unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_int> {
-    // SAFETY: the kernel reads as many bytes as it is told; the rest is the caller's word.
+    // SAFETY: the kernel reads the given number of bytes; the caller guarantees the rest.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attributes), size_of::<T>()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as libc::c_int) }
 }
@@ -91,9 +91,9 @@ unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_int
 ///
 /// # Safety
 ///
-/// Nobody else owns it.
+/// The descriptor has no other owner.
 unsafe fn owned(fd: libc::c_int) -> OwnedFd {
-    // SAFETY: it is open, and the caller says that it has no other owner.
+    // SAFETY: it is open, and the caller guarantees that it has no other owner.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
@@ -141,8 +141,8 @@ impl Map {
             value: (&raw const value) as u64,
             flags: 0,
         };
-        // SAFETY: key and value are eight bytes each, and no map of this program has longer ones that are set here; both
-        // outlive the call.
+        // SAFETY: key and value are eight bytes each, and no map of this program has longer ones that are set here;
+        // both outlive the call.
         unsafe { bpf(MAP_UPDATE_ELEM, &attributes) }.map(drop)
     }
 }
@@ -207,8 +207,8 @@ impl Program {
             interface: 0,
             attach_type: if kind == ProgramKind::Classifier { TCX_INGRESS } else { 0 },
         };
-        // SAFETY: these are the command's first attributes; code, licence and log are of the lengths given and outlive the
-        // call, and nothing else refers to the log during it. It returns a new descriptor.
+        // SAFETY: these are the command's first attributes; code, licence and log are of the lengths given and outlive
+        // the call, and nothing else refers to the log during it. It returns a new descriptor.
         unsafe { bpf(PROG_LOAD, &attributes).map(|fd| Self(owned(fd))) }
     }
 

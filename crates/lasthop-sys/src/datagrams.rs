@@ -127,12 +127,13 @@ impl Datagrams {
         header.msg_iovlen = 1;
         header.msg_control = control.as_mut_ptr().cast();
         header.msg_controllen = CONTROL as _;
-        // SAFETY: the header points to a name, a buffer and a control buffer of the lengths that it says, which live through the call.
+        // SAFETY: the header points to a name, a buffer and a control buffer of the lengths that it says, which live
+        // through the call.
         let len = unsafe { libc::recvmsg(self.socket.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT) };
         let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
         let (mut age, mut class) = (0, 0);
-        // SAFETY: the kernel filled the header and its control buffer, which are still there; what it writes under these types is a
-        // `timespec`, a byte or an integer, and an integer.
+        // SAFETY: the kernel filled the header and its control buffer, which are still there; what it writes under
+        // these types is a `timespec`, a byte or an integer, and an integer.
         unsafe {
             let mut message = libc::CMSG_FIRSTHDR(&header);
             while !message.is_null() {

@@ -19,8 +19,7 @@ use crate::signals::release_in;
 ///
 /// Without permission.
 pub fn enter_new() -> io::Result<()> {
-    // SAFETY: of all that threads share only the network namespace is parted, which no memory depends on; descriptors stay
-    // shared.
+    // SAFETY: only the network namespace becomes separate, on which no memory depends; descriptors stay shared.
     Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?)
 }
 
@@ -59,7 +58,7 @@ pub struct Substitute {
 pub fn run_beside(command: &mut Command, namespace: OwnedFd, signal: Signal, files: Vec<Substitute>) {
     run_in(command, namespace, signal);
     let prepare = move || {
-        // SAFETY: the program that follows has one thread, which parts with nothing but its view of the file system.
+        // SAFETY: the forked process has one thread, and only its mount namespace becomes separate.
         unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?;
         // Changes in this mount namespace must not propagate to others.
         mount_change(c"/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;

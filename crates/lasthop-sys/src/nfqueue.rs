@@ -170,8 +170,8 @@ impl Buffer {
             header.msg_hdr.msg_iov = vector;
             header.msg_hdr.msg_iovlen = 1;
         }
-        // SAFETY: each header points to one vector, and each vector to a slot of `bytes` of its own with `SLOT` bytes; all of
-        // them outlive the call, and nothing else refers to them during it.
+        // SAFETY: each header points to one vector, and each vector to a slot of `bytes` of its own with `SLOT` bytes;
+        // all of them outlive the call, and nothing else refers to them during it.
         let count = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),

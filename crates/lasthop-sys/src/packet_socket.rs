@@ -64,7 +64,7 @@ pub struct Arrival<'b> {
     pub bytes: &'b [u8],
 }
 
-// SAFETY: the raw pointers in a batch point into its own boxed memory, and are only used by whoever holds it mutably.
+// SAFETY: the raw pointers in a batch point into its own boxed memory, and are only used through a mutable reference to it.
 unsafe impl Send for Batch {}
 
 impl PacketSocket {
@@ -110,7 +110,7 @@ impl PacketSocket {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the call just returned it, and nobody else has it.
+        // SAFETY: the call just returned it, and it has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         option::set(&fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
         option::set(&fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
@@ -185,7 +185,8 @@ impl PacketSocket {
             let mut done = 0;
             while done < chunk.len() {
                 let (rest, count) = (&mut headers[done..], (chunk.len() - done) as u32);
-                // SAFETY: at least `count` headers are left, each with three vectors to bytes that live through the call.
+                // SAFETY: at least `count` headers are left, each with three vectors to bytes that live through the
+                // call.
                 let sent =
                     unsafe { libc::sendmmsg(self.fd.as_raw_fd(), rest.as_mut_ptr(), count, libc::MSG_DONTWAIT as _) };
                 match usize::try_from(sent) {
@@ -273,8 +274,8 @@ impl Batch {
         let len = (header.msg_len as usize).saturating_sub(before).min(self.room);
         let start = index * self.room;
         let (mut age, mut tag) = (0, None);
-        // SAFETY: the kernel filled the header and its control buffer, which are still there; what it writes under these
-        // types is a `timespec` and a `tpacket_auxdata`.
+        // SAFETY: the kernel filled the header and its control buffer, which are still there; what it writes under
+        // these types is a `timespec` and a `tpacket_auxdata`.
         unsafe {
             let mut control = libc::CMSG_FIRSTHDR(&header.msg_hdr);
             while !control.is_null() {

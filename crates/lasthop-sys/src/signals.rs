@@ -28,7 +28,7 @@ impl Signals {
     ///
     /// If a number is not a signal's.
     pub fn hold(numbers: &[i32]) -> io::Result<Self> {
-        // SAFETY: a set is plain integers, of which zeros are some; `sigemptyset` then makes it an empty one.
+        // SAFETY: a set consists of integers, so all zeros is valid; `sigemptyset` then makes it an empty set.
         let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
         // SAFETY: `set` lives through the call.
         unsafe { libc::sigemptyset(&raw mut set) };
@@ -54,7 +54,7 @@ impl Signals {
             // The value is below a billion and fits the type on every platform.
             tv_nsec: longest.subsec_nanos() as _,
         };
-        // SAFETY: integers and pointers that nobody follows, of which zeros are some.
+        // SAFETY: all zeros is valid: integers, and pointers that are not dereferenced.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
         // SAFETY: set, information and time live through the call.
         let number = unsafe { libc::sigtimedwait(&raw const self.set, &raw mut info, &raw const timeout) };
@@ -72,7 +72,7 @@ impl Signals {
 /// Clears the signal mask of `command` before it starts. Otherwise [`Command`] passes on the calling thread's mask.
 pub fn release_in(command: &mut Command) {
     let release = || {
-        // SAFETY: a set is plain integers, of which zeros are some; `sigemptyset` then makes it an empty one.
+        // SAFETY: a set consists of integers, so all zeros is valid; `sigemptyset` then makes it an empty set.
         let mut none: libc::sigset_t = unsafe { std::mem::zeroed() };
         // SAFETY: `none` lives through both calls; the old mask is not asked for.
         let outcome = unsafe {

@@ -123,7 +123,7 @@ pub fn unsent(socket: &impl AsFd) -> io::Result<u32> {
 /// Returns the number of waiting bytes according to one of the two requests.
 fn waiting(socket: &impl AsFd, request: libc::c_ulong) -> io::Result<u32> {
     let mut bytes: libc::c_int = 0;
-    // SAFETY: both requests that come here write one integer, for which there is room.
+    // SAFETY: both requests write one integer, for which `bytes` has space.
     let outcome = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), request as _, &raw mut bytes) };
     if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(u32::try_from(bytes).unwrap_or_default()) }
 }

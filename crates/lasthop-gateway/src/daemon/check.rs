@@ -168,7 +168,8 @@ fn similar(name: &str) -> Option<String> {
     did_you_mean(name, names.iter().map(String::as_str)).map(str::to_owned)
 }
 
-/// Returns a finding for each rule whose addresses are not reachable through its interface. Such a rule treats no connection.
+/// Returns a finding for each rule whose addresses are not reachable through its interface. Such a rule treats no
+/// connection.
 fn hosts(gateway: &Gateway) -> Vec<Finding> {
     let Ok(mut socket) = lasthop_sys::netlink::Socket::open(None) else { return Vec::new() };
     let mut findings = Vec::new();

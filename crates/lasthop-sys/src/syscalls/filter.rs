@@ -31,7 +31,8 @@ pub fn confine(work: Work) -> io::Result<()> {
         allowed(work).and_then(|rules| compile(rules, refuse, SeccompAction::Allow)).map_err(io::Error::other)?;
     let deadly = deadly().map(|call| (call, Vec::new())).collect();
     let deadly = compile(deadly, SeccompAction::Allow, SeccompAction::KillProcess).map_err(io::Error::other)?;
-    // The most severe result of all filters applies. `allowed` forbids the call that installs filters, so it comes last.
+    // The most severe result of all filters applies. `allowed` forbids the call that installs filters, so it comes
+    // last.
     for filter in [deadly, allowed] {
         apply_filter_all_threads(&filter).map_err(|error| match error {
             Error::Seccomp(error) | Error::Prctl(error) => error,
