@@ -27,7 +27,7 @@ pub enum Notice<S> {
         /// Reason, in one line.
         message: String,
     },
-    /// Figures of the worker so far.
+    /// Statistics of the worker so far.
     Snapshot(Box<S>),
 }
 

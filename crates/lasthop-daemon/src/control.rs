@@ -3,7 +3,7 @@
 //!
 //! | request | answer |
 //! |---|---|
-//! | `{"request":"status"}` | state and figures |
+//! | `{"request":"status"}` | state and statistics |
 //! | `{"request":"report"}` | effect of the daemon's work |
 //! | `{"request":"reload"}` | sent after the configuration file was read again |
 
@@ -34,7 +34,7 @@ const RELOAD_PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
-    /// Return state and figures.
+    /// Return state and statistics.
     Status,
     /// Return the effect of the daemon's work.
     Report,

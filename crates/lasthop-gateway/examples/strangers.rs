@@ -1,5 +1,6 @@
-//! Long-running attacks on the gateway: `cargo run --release -p lasthop-gateway --example strangers -- [RUNS] [SEED]
-//! [--bare]`, or `[--bare] FILE` for one script.
+//! Long-running attacks on the gateway:
+//! `cargo run --release -p lasthop-gateway --example strangers -- [RUNS] [SEED] [--bare]`, or `[--bare] FILE` for one
+//! script.
 //!
 //! Draws random scripts of attacks and runs each against models of both ends (`fuzz/src/hostile` defines the
 //! requirements): through the gateway's engine with bytes or, with `--bare`, through the mechanism alone, which is

@@ -91,7 +91,7 @@ fn untreated(all: &[Untreated]) -> Vec<Value> {
     all.iter().map(of).collect()
 }
 
-/// Combines the configuration of each rule with the worker's figures.
+/// Combines the configuration of each rule with the worker's statistics.
 fn rules(state: &State, describe: impl Fn(&RuleSnapshot) -> Value) -> Vec<Value> {
     let rule = |rule: &Rule| {
         let mut value = json!({

@@ -1,4 +1,4 @@
-//! Figures of a worker since its start.
+//! Statistics of a worker since its start.
 
 use lasthop_daemon::ab::{ArmReport, Gain, RuleArms};
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use crate::daemon::passage::Untreated;
 use crate::engine::counters::{Counters, Histogram, RuleCounters};
 use crate::split::{SplitSnapshot, counters::SideSnapshot};
 
-/// Figures of a worker.
+/// Statistics of a worker.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct Snapshot {
     /// Packets and verdicts.
@@ -24,9 +24,9 @@ pub struct Snapshot {
     pub out_of_window: u64,
     /// TCP segments that match no rule; they passed.
     pub unmatched: u64,
-    /// Figures of each rule that does not split.
+    /// Statistics of each rule that does not split.
     pub rules: Vec<RuleSnapshot>,
-    /// Figures of the relay, if a rule splits.
+    /// Statistics of the relay, if a rule splits.
     pub split: Option<RelaySnapshot>,
     /// Treatments that are suspended because packets of the gateway itself do not pass.
     pub untreated: Vec<Untreated>,
@@ -69,7 +69,7 @@ pub struct PacketCounters {
     pub verdict_failures: u64,
 }
 
-/// Figures of one rule. Under `observe`, the counters of snoop's actions say what it would have done.
+/// Statistics of one rule. Under `observe`, the counters of snoop's actions say what it would have done.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct RuleSnapshot {
     /// Name of the rule.
@@ -135,7 +135,7 @@ pub struct Arm {
     pub goodput_bps: Option<f64>,
 }
 
-/// Figures of the relay of split connections.
+/// Statistics of the relay of split connections.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct RelaySnapshot {
     /// Open connections.

@@ -41,7 +41,7 @@ pub struct SplitProxy {
     config: SplitConfig,
     epoll: OwnedFd,
     listeners: Vec<Listener>,
-    /// False if full: new connections wait in the kernel's queue.
+    /// True while connections are accepted. If the relay is full, new ones wait in the kernel's queue.
     accepting: bool,
     /// Time before which no connection is accepted because descriptors ran out.
     accept_after: Instant,

@@ -5,7 +5,7 @@
 //! | [`worker`] | process that handles packets |
 //! | [`supervisor`] | process that the operator starts, and that restarts the worker |
 //! | [`order`] | messages between the two |
-//! | [`snapshot`] | figures of a worker |
+//! | [`snapshot`] | statistics of a worker |
 //! | [`control`] | answers on the control socket |
 //! | [`metrics`] | metrics for Prometheus |
 

@@ -1,4 +1,4 @@
-//! Figures of a worker, as reported to its supervisor.
+//! Statistics of a worker, as reported to its supervisor.
 
 use lasthop_daemon::ab::{ArmReport, Difference, Gain};
 use lasthop_proto::time::{Duration, Instant};
@@ -24,7 +24,7 @@ impl From<Tally> for Count {
     }
 }
 
-/// Figures of a worker for all peers together.
+/// Statistics of a worker for all peers together.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Snapshot {
     /// Completed handshakes.
@@ -49,7 +49,7 @@ pub struct Snapshot {
     pub peers: Vec<PeerSnapshot>,
 }
 
-/// Figures of a peer.
+/// Statistics of a peer.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct PeerSnapshot {
     /// Name of the peer.
@@ -168,7 +168,7 @@ impl ComparisonSnapshot {
 }
 
 impl Snapshot {
-    /// Returns the figures of an engine.
+    /// Returns the statistics of an engine.
     pub fn of(engine: &mut Engine, now: Instant, unsent: u64) -> Self {
         let (hearings, in_front) = (engine.hearings(now), engine.in_front());
         let peers = engine.links_mut().zip(hearings);
