@@ -88,7 +88,7 @@ pub fn end(which: usize, now: Instant, seed: u8, change: impl FnOnce(&mut PeerCo
 }
 
 impl End {
-    /// Sends `text` in a datagram of the link.
+    /// Seals `text` in a datagram of the link. Returns its destination and bytes.
     pub fn seal(&mut self, now: Instant, text: &[u8]) -> Result<(SocketAddr, Vec<u8>), Unsealed> {
         let mut datagram = vec![0; OVERHEAD + text.len()];
         datagram[HEADER..HEADER + text.len()].copy_from_slice(text);
