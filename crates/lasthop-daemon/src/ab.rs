@@ -1,23 +1,23 @@
-//! The comparison of treated and untreated connections: by goodput, or by any other quantity that spreads over orders of magnitude.
+//! Comparison of treated and untreated connections by goodput, or by another quantity that spans orders of magnitude.
 
 use lasthop_proto::random::Stream;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Values kept of one arm.
+/// Number of values kept of one arm.
 const KEPT: usize = 1024;
 
-/// Whether a connection is treated.
+/// Arm of a comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Arm {
-    /// As the configuration says.
+    /// Treated as configured.
     #[default]
     Treated,
-    /// It passes as it is, for comparison.
+    /// Left untreated for comparison.
     Untreated,
 }
 
-/// A fair sample of at most 1024 values, one of each connection (Vitter's algorithm R).
+/// Uniform random sample of at most 1024 values, one of each connection (Vitter's algorithm R).
 #[derive(Clone, Default, Debug)]
 pub struct Reservoir {
     seen: u64,
@@ -25,7 +25,7 @@ pub struct Reservoir {
 }
 
 impl Reservoir {
-    /// Another value; `random` decides whether it is kept.
+    /// Adds a value; `random` decides whether it is kept.
     pub fn push(&mut self, value: f64, random: &mut Stream) {
         self.seen += 1;
         if self.kept.len() < KEPT {
@@ -36,58 +36,58 @@ impl Reservoir {
     }
 }
 
-/// One arm of a comparison.
+/// Report on one arm of a comparison.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct ArmReport {
-    /// Connections measured: ended ones, and those at work now, with enough bytes acknowledged.
+    /// Number of connections measured, ended and active, with enough acknowledged bytes.
     pub flows: u64,
-    /// The value of each, as its goodput in bytes per second; of many, a random sample.
+    /// Value of each connection, such as its goodput in bytes per second; a random sample if there are many.
     pub values: Vec<f64>,
 }
 
 impl ArmReport {
-    /// What a sample holds.
+    /// Returns the report of a sample.
     pub fn of(reservoir: &Reservoir) -> Self {
         Self { flows: reservoir.seen, values: reservoir.kept.clone() }
     }
 
-    /// A connection that has not ended.
+    /// Adds a connection that has not ended.
     pub fn push(&mut self, value: f64) {
         self.flows += 1;
         self.values.push(value);
     }
 
-    /// The geometric mean; `None` without values above zero.
+    /// Returns the geometric mean; `None` without values above zero.
     pub fn mean(&self) -> Option<f64> {
         let logs = logs(&self.values);
         (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
     }
 }
 
-/// Both arms of a comparison.
+/// Report on both arms of a comparison.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct RuleArms {
-    /// What is compared: a rule.
+    /// Subject of the comparison: a rule.
     pub name: String,
-    /// Those treated.
+    /// Treated connections.
     pub treated: ArmReport,
-    /// Those not treated.
+    /// Untreated connections.
     pub untreated: ArmReport,
 }
 
-/// How many times as fast treated connections are, or the ratio of other values, with its 95 % interval.
+/// Ratio of the goodputs, or other values, of treated and untreated connections, with its 95 % confidence interval.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Gain {
-    /// Geometric mean of the treated values over that of the untreated.
+    /// Geometric mean of the treated values divided by that of the untreated ones.
     pub ratio: f64,
     /// Lower end of the interval.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of the interval.
     pub high: f64,
 }
 
 impl RuleArms {
-    /// One of the arms.
+    /// Returns one of the arms.
     pub const fn arm_mut(&mut self, arm: Arm) -> &mut ArmReport {
         match arm {
             Arm::Treated => &mut self.treated,
@@ -95,10 +95,10 @@ impl RuleArms {
         }
     }
 
-    /// The gain; `None` with fewer than two connections in either arm, or an interval beyond all numbers.
+    /// Returns the gain; `None` with fewer than two connections in either arm, or if the interval is not finite.
     ///
-    /// Goodputs and round trips of connections spread over orders of magnitude, so that it is their logarithms that are compared, by
-    /// Welch's t interval, which does not ask both arms to spread alike.
+    /// Goodputs and round-trip times span orders of magnitude, so their logarithms are compared. Welch's t interval
+    /// does not require equal variances.
     pub fn gain(&self) -> Option<Gain> {
         let (treated, untreated) = (Moments::of(&self.treated.values)?, Moments::of(&self.untreated.values)?);
         let squared = treated.error + untreated.error;
@@ -119,7 +119,7 @@ fn logs(values: &[f64]) -> Vec<f64> {
     values.iter().filter(|value| **value > 0.0).map(|value| value.ln()).collect()
 }
 
-/// Of logarithms: the mean, its squared standard error, and degrees of freedom.
+/// Moments of logarithms: the mean, its squared standard error, and degrees of freedom.
 struct Moments {
     mean: f64,
     error: f64,
@@ -139,22 +139,22 @@ impl Moments {
     }
 }
 
-/// By how much one share exceeds another, with its 95 % interval.
+/// Difference of two shares, with its 95 % confidence interval.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Difference {
-    /// The first share less the second.
+    /// First share minus the second.
     pub difference: f64,
     /// Lower end of the interval.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of the interval.
     pub high: f64,
 }
 
 impl Difference {
-    /// Of two counts, each of so many; `None` where one is of nothing.
+    /// Computes the difference from pairs of count and total; `None` if a total is 0.
     ///
-    /// The interval is Newcombe's (1998, method 10), from Wilson's of both shares: it holds for shares near zero too. It takes each
-    /// event for independent of the others.
+    /// The interval is Newcombe's (1998, method 10), from Wilson's of both shares, which is valid near zero too. It
+    /// assumes independent events.
     pub fn of(first: (u64, u64), second: (u64, u64)) -> Option<Self> {
         let ([one, one_low, one_high], [two, two_low, two_high]) = (wilson(first)?, wilson(second)?);
         let difference = one - two;
@@ -166,9 +166,9 @@ impl Difference {
     }
 }
 
-/// A share, and the ends of its 95 % interval (Wilson, 1927).
+/// Returns a share, and the ends of its 95 % confidence interval (Wilson, 1927).
 fn wilson((count, all): (u64, u64)) -> Option<[f64; 3]> {
-    /// The 97.5 % quantile of the normal distribution.
+    /// Quantile 97.5 % of the normal distribution.
     const Z: f64 = 1.959_963_984_540_054;
     if all == 0 {
         return None;
@@ -224,7 +224,7 @@ mod tests {
         // Logarithms 0 and 2 against 0 and 0: mean 1, error 1, one degree of freedom, t = 12.706.
         let gain = arms(&[1.0, 2f64.exp().powi(1)], &[1.0, 1.0]).gain().unwrap();
         assert!((gain.ratio - 1f64.exp()).abs() < 1e-9 && (gain.high.ln() - 13.706).abs() < 1e-2, "{gain:?}");
-        // Alike: three times as fast, and sure of it.
+        // Equal spread: three times as fast, with a narrow interval.
         let slow: Vec<f64> = (0..50).map(|n| 1e6 * (1.0 + 0.01 * f64::from(n % 10))).collect();
         let fast: Vec<f64> = slow.iter().map(|value| 3.0 * value).collect();
         let gain = arms(&fast, &slow).gain().unwrap();

@@ -1,5 +1,4 @@
-//! What a supervisor and its worker say to each other: one JSON value a message, over a pair of sockets that keeps
-//! messages apart.
+//! Channel between a supervisor and its worker: one JSON value per message, over a socket pair that preserves messages.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,50 +7,50 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Most bytes of one message: a configuration, quoted, or a snapshot.
+/// Maximum size of a message, in bytes: a quoted configuration, or a snapshot.
 const LARGEST: usize = 1 << 20;
 
-/// From the worker, whose account of itself is an `S`.
+/// Message from the worker, whose report on itself has type `S`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Notice<S> {
-    /// Its loop turns.
+    /// The loop is running.
     Beat,
-    /// The last order is carried out.
+    /// The last order was executed.
     Configured,
-    /// The last order is refused, and all is as before.
+    /// The last order was refused, without effect.
     Refused {
-        /// Why, in one line.
+        /// Reason, in one line.
         message: String,
     },
-    /// It cannot go on.
+    /// The worker cannot continue.
     Failed {
-        /// Why, in one line.
+        /// Reason, in one line.
         message: String,
     },
-    /// What it has done until now.
+    /// Statistics of the worker so far.
     Snapshot(Box<S>),
 }
 
-/// One end.
+/// One end of the channel.
 #[derive(Debug)]
 pub struct Channel {
     socket: OwnedFd,
     buffer: Vec<u8>,
 }
 
-/// What came of reading.
+/// Result of a receive call.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Incoming<T> {
     /// A message.
     Message(T),
-    /// None waits.
+    /// No message waits.
     Nothing,
-    /// The other end is gone.
+    /// The other end is closed.
     End,
 }
 
 impl Channel {
-    /// Two ends; the second is to become the worker's standard input.
+    /// Creates both ends; the second is to become the worker's standard input.
     pub fn pair() -> io::Result<(Self, OwnedFd)> {
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
@@ -61,22 +60,22 @@ impl Channel {
         Ok((Self::new(ours), theirs))
     }
 
-    /// The end that is `socket`.
+    /// Returns the end with this socket.
     pub fn new(socket: OwnedFd) -> Self {
         Self { socket, buffer: vec![0; LARGEST] }
     }
 
-    /// Another handle of this end, which only sends.
+    /// Returns another handle of this end that can only send.
     pub fn speaker(&self) -> io::Result<Speaker> {
         Ok(Speaker { socket: self.socket.try_clone()? })
     }
 
-    /// Sends a message. Fails when there is no room for it, rather than wait.
+    /// Sends a message. Fails instead of blocking if the buffer is full.
     pub fn send(&self, message: &impl Serialize) -> io::Result<()> {
         send(self.socket.as_fd(), message)
     }
 
-    /// The next message, if one waits.
+    /// Receives the next message, if one waits.
     pub fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Incoming<T>> {
         match rustix::net::recv(&self.socket, &mut self.buffer[..], RecvFlags::DONTWAIT) {
             Ok((0, _)) | Err(rustix::io::Errno::CONNRESET) => Ok(Incoming::End),
@@ -87,14 +86,14 @@ impl Channel {
     }
 }
 
-/// What sends by an end that is read elsewhere.
+/// Sending half of an end.
 #[derive(Debug)]
 pub struct Speaker {
     socket: OwnedFd,
 }
 
 impl Speaker {
-    /// [`Channel::send`]
+    /// Sends a message like [`Channel::send`].
     pub fn send(&self, message: &impl Serialize) -> io::Result<()> {
         send(self.socket.as_fd(), message)
     }

@@ -1,4 +1,4 @@
-//! A worker as its supervisor sees it: a process, what it says, and when it was heard of last.
+//! A worker from the perspective of its supervisor: a process, its messages, and the time of the last one.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -15,73 +15,73 @@ use serde::de::DeserializeOwned;
 use crate::channel::{Channel, Incoming, Notice};
 use crate::system_error::{SystemError, system};
 
-/// A worker that was silent for so long hangs. Below the 200 ms after which a sender at the earliest repeats itself: what it
-/// repeats then passes already, and does not end in a queue that is given up.
+/// Time without a message after which a worker is considered hung. It is below 200 ms, the minimum retransmission
+/// timeout of a sender: the retransmission then passes, and is not lost in a queue that is being closed.
 pub const SILENCE: Duration = Duration::from_millis(150);
-/// A silent worker that the kernel runs, or would if there were a processor for it, may just be slow; not for so long.
+/// Maximum silence of a worker that is running or runnable, and may just be slow.
 pub const BUSY: Duration = Duration::from_secs(1);
-/// How often one is looked at.
+/// Interval of checks of a busy worker.
 const LOOK: Duration = Duration::from_millis(20);
-/// A worker may take so long until it beats for the first time.
+/// Maximum time until the first heartbeat of a worker.
 pub const START: Duration = Duration::from_secs(5);
 
-/// How long a worker may take to end by itself.
+/// Maximum time for a worker to exit by itself.
 const END: Duration = Duration::from_millis(500);
 
-/// How to start a worker: a program whose standard input is its end of a [`Channel`].
+/// Command of a worker: a program whose standard input is its end of a [`Channel`].
 #[derive(Clone, Debug)]
 pub struct WorkerProgram {
-    /// The program.
+    /// Path of the program.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Arguments.
     pub arguments: Vec<OsString>,
 }
 
-/// A worker, and when it was heard of last.
+/// A worker, and the time of its last message.
 pub struct Worker {
     /// The process.
     pub child: Child,
-    /// What the kernel says about it.
+    /// Its `/proc/PID/stat`.
     stat: Option<File>,
-    /// To it.
+    /// Channel to it.
     pub channel: Channel,
-    /// When it was started.
+    /// Time of its start.
     pub started: Instant,
-    /// When it was heard of last.
+    /// Time of its last message.
     pub heard: Instant,
-    /// Until then its silence is forgiven.
+    /// End of the time in which its silence is excused.
     excused: Instant,
-    /// How far it is.
+    /// State of its life cycle.
     pub phase: Phase,
-    /// Why it refused its last order.
+    /// Reason why it refused its last order.
     pub refused: Option<String>,
 }
 
-/// How far a worker is.
+/// Life cycle of a worker.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// It has not said yet that it takes packets.
+    /// The worker has not reported yet that it takes packets.
     Starting,
-    /// It takes packets.
+    /// The worker takes packets.
     Working,
-    /// It works, and takes a new configuration at the moment.
+    /// The worker takes packets. and is applying a new configuration.
     Changing,
-    /// It is gone, or must go.
+    /// The worker has ended, or must be ended.
     Lost(String),
 }
 
 impl Worker {
-    /// Starts one, with its first order.
+    /// Starts a worker with its first order.
     ///
     /// # Errors
     ///
-    /// When the system refuses it.
+    /// If the system refuses.
     pub fn spawn(program: &WorkerProgram, order: &impl Serialize) -> Result<Self, SystemError> {
         let (channel, theirs) = Channel::pair().map_err(system("cannot make a socket pair"))?;
         let mut command = Command::new(&program.program);
         command.args(&program.arguments).stdin(Stdio::from(theirs)).stdout(Stdio::null());
         let child = command.spawn().map_err(system("cannot start the worker"))?;
-        // Before it becomes another user's, whose processes may be hidden.
+        // Before the process changes its user: processes of other users may be hidden.
         let stat = File::open(format!("/proc/{}/stat", child.id())).ok();
         let now = Instant::now();
         let worker = Self {
@@ -98,9 +98,10 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Reads what it says; `take` is given what it says of itself.
+    /// Handles its messages; `take` receives its reports.
     pub fn listen<S: DeserializeOwned>(&mut self, mut take: impl FnMut(S)) {
-        // What waited while this process did not run counts as heard now: it is no fault of the worker's.
+        // Messages that waited while this process did not run count as just received, because the worker is not to
+        // blame.
         for _ in 0..1000 {
             match self.channel.receive::<Notice<S>>() {
                 Ok(Incoming::Message(notice)) => {
@@ -128,7 +129,7 @@ impl Worker {
         }
     }
 
-    /// When its silence becomes too long.
+    /// Returns the time at which its silence becomes too long.
     pub fn deadline(&self) -> Instant {
         match self.phase {
             Phase::Starting => self.started + START,
@@ -137,8 +138,8 @@ impl Worker {
         }
     }
 
-    /// Whether its silence is forgiven for a while, because it is busy: it is at work, or waits for a processor. To kill it would
-    /// cost the packets that wait for it, and help nobody.
+    /// Returns whether its silence is excused for a while because it is running or runnable. Killing it would lose the
+    /// packets that wait for it, without benefit.
     pub fn is_excused(&mut self, now: Instant) -> bool {
         let busy = matches!(self.phase, Phase::Working | Phase::Changing)
             && now < self.heard + BUSY
@@ -149,9 +150,9 @@ impl Worker {
         busy
     }
 
-    /// Ends it, and says how it ended.
+    /// Ends it, and describes its end.
     pub fn kill(&mut self) -> String {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = self.child.kill();
         match self.child.wait() {
             Ok(status) => match status.signal() {
@@ -166,22 +167,22 @@ impl Worker {
     }
 }
 
-/// Waits until a worker that was told to end has ended, or ends it.
+/// Waits until a worker that was told to end has ended, and kills it after a timeout.
 pub fn let_end(mut child: Child) {
     let end = Instant::now() + END;
     while matches!(child.try_wait(), Ok(None)) && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(5));
     }
-    // It has ended, or must.
+    // Has no effect if it has ended.
     let _ = child.kill();
     let _ = child.wait();
 }
 
-/// What a process does whose `/proc/PID/stat` this is, in the kernel's letters: `R` for one that runs or could.
+/// Returns a process's state from its `/proc/PID/stat`, as the kernel's letter: `R` for running or runnable.
 fn state(stat: &File) -> Option<char> {
     let mut bytes = [0; 512];
     let len = stat.read_at(&mut bytes, 0).ok()?;
-    // Behind its name, which may hold anything.
+    // The state follows the name, which may contain any character.
     let end = bytes[..len].windows(2).rposition(|pair| pair == b") ")?;
     bytes[..len].get(end + 2).map(|&letter| char::from(letter))
 }

@@ -1,5 +1,5 @@
-//! Clients of a socket of a daemon's, each in a thread of its own. However many there are and however slow, a new one is
-//! heard at once: one that has asked nothing yet makes room for it.
+//! Clients of a daemon's socket, each in its own thread. A new client is served at once, regardless of the number and
+//! speed of others: a client that has sent no request yet is disconnected to free its place.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use socket2::Socket;
 
-/// Most clients at once.
+/// Maximum number of clients.
 pub const MOST: usize = 32;
-/// How long a client may take to send a request, and to take its answer.
+/// Maximum time for a client to send a request, and to receive its answer.
 pub const PATIENCE: Duration = Duration::from_secs(2);
-/// How long a new one waits for a place while all others wait for their answers.
+/// Maximum time for which a new client waits for a place while all others wait for answers.
 const BUSY: Duration = Duration::from_millis(200);
 
-/// Takes in whoever connects to `listener`, in threads that bear `name`. `answer` says what to tell a client, after
-/// [`Client::hear`]; a client that is too many while all others wait for their answers is told `busy`.
+/// Serves clients that connect to `listener`, in threads named `name`. `answer` handles a client with [`Client::hear`].
+/// A client beyond the limit, while all others wait for their answers, receives `busy`.
 pub fn serve(
     name: &'static str,
     listener: impl Into<Socket>,
@@ -31,7 +31,7 @@ pub fn serve(
             let begun = listener.accept().and_then(|(socket, _)| begin(name, socket, busy, &clients, &answer));
             if let Err(error) = begun {
                 tracing::debug!(%error, "a client of {name} cannot be heard");
-                // Out of file descriptors or threads, it would fail again at once.
+                // Without free descriptors or threads it would fail again at once.
                 std::thread::sleep(Duration::from_millis(10));
             }
         }
@@ -47,7 +47,7 @@ fn begin(
     answer: &Arc<impl Fn(&mut Client) -> io::Result<()> + Send + Sync + 'static>,
 ) -> io::Result<()> {
     let Some(place) = clients.admit(socket.try_clone()?) else {
-        // What a socket's buffer holds is sent at once.
+        // The answer fits in the socket's buffer and is sent at once.
         socket.set_nonblocking(true)?;
         return (&socket).write_all(busy);
     };
@@ -61,29 +61,29 @@ fn begin(
     Ok(())
 }
 
-/// All that are connected.
+/// Connected clients.
 #[derive(Default, Debug)]
 struct Clients {
     connected: Mutex<Connected>,
-    /// Somebody was answered, or is gone.
+    /// Signalled when a client has been answered or has left.
     answered: Condvar,
 }
 
 #[derive(Default, Debug)]
 struct Connected {
     last: u64,
-    /// By the order in which they came.
+    /// Clients in the order of their connection.
     clients: BTreeMap<u64, (Socket, Phase)>,
 }
 
-/// How far a client is, in the order in which they must go.
+/// State of a client. Clients in earlier states are disconnected first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Phase {
-    /// It has asked nothing yet.
+    /// The client has not sent a request yet.
     Silent,
-    /// It is sent its answer.
+    /// The answer is being sent.
     Reading,
-    /// It waits for its answer, and is not sent away.
+    /// The client waits for its answer, and is not disconnected.
     Waiting,
 }
 
@@ -92,7 +92,8 @@ impl Clients {
         self.connected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for the client at the other end of `socket`. There is none when all wait for their answers, and go on to do so.
+    /// Returns a place for the client at the other end of `socket`; `None` if all clients wait for answers for the
+    /// whole timeout.
     fn admit(self: &Arc<Self>, socket: Socket) -> Option<Place> {
         let waits = |connected: &mut Connected| {
             connected.clients.len() >= MOST && connected.clients.values().all(|(_, phase)| *phase == Phase::Waiting)
@@ -105,7 +106,7 @@ impl Clients {
         if connected.clients.len() >= MOST {
             let (&oldest, _) = connected.clients.iter().min_by_key(|(number, (_, phase))| (*phase, **number))?;
             let (socket, _) = connected.clients.remove(&oldest)?;
-            // Its thread finds the end of the stream now, and ends.
+            // Its thread reads the end of the stream, and ends.
             let _ = socket.shutdown(Shutdown::Both);
         }
         connected.last += 1;
@@ -115,7 +116,7 @@ impl Clients {
     }
 }
 
-/// The place of a client, until this is dropped.
+/// Place of a client until it is dropped.
 #[derive(Debug)]
 struct Place {
     clients: Arc<Clients>,
@@ -123,7 +124,7 @@ struct Place {
 }
 
 impl Place {
-    /// Its client is in another phase now; `false` when it was sent away.
+    /// Changes the client's state. Returns `false` if it was disconnected.
     fn enter(&self, now: Phase) -> bool {
         let known = self.clients.connected().clients.get_mut(&self.number).map(|(_, phase)| *phase = now).is_some();
         self.clients.answered.notify_one();
@@ -138,18 +139,18 @@ impl Drop for Place {
     }
 }
 
-/// One client.
+/// A client.
 pub struct Client {
     socket: Socket,
     place: Place,
-    /// What came behind the last request.
+    /// Data received after the last request.
     heard: Vec<u8>,
 }
 
 impl Client {
-    /// The next request, which ends where `end` finds its end, and is at most `longest` bytes long; and what `answer` makes of
-    /// it is sent. `false` when the client is gone, or ended in the midst of one. Both together take [`PATIENCE`] and
-    /// what `answer` takes.
+    /// Receives the next request and sends the result of `answer`. `end` finds the end of a request, which has at most
+    /// `longest` bytes. Returns `false` if the client has left or ended within a request. Takes at most twice
+    /// [`PATIENCE`] and the time of `answer`.
     pub fn hear(
         &mut self,
         longest: usize,
@@ -174,7 +175,7 @@ impl Client {
                 return Ok(Some(std::mem::replace(&mut self.heard, rest)));
             }
             if self.heard.len() >= longest {
-                // Whoever does not come to an end is told so, and heard no more.
+                // A request without an end is answered, and the client is then disconnected.
                 return Ok(Some(std::mem::take(&mut self.heard)));
             }
             self.socket.set_read_timeout(Some(left(deadline)?))?;
@@ -198,7 +199,7 @@ impl Client {
     }
 }
 
-/// How long it is until then; an error when it is over. A timeout of nothing would be none at all.
+/// Returns the time until the deadline, or an error if it has passed: a timeout of zero would mean no timeout.
 fn left(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
@@ -217,7 +218,8 @@ mod tests {
         bytes.iter().position(|byte| *byte == b'\n').map(|at| at + 1)
     }
 
-    /// Answers each line with itself, `large` with more than any buffer holds, and `wait` after a while; counts these.
+    /// Answers each line with itself, `large` with more than any buffer holds, and `wait` after a delay; counts the
+    /// latter.
     fn start(path: &Path) -> Arc<AtomicUsize> {
         let waiting = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&waiting);
@@ -242,14 +244,14 @@ mod tests {
 
     fn connect(path: &Path, request: &str) -> UnixStream {
         let mut stream = UnixStream::connect(path).unwrap();
-        // It may be gone already.
+        // The server may have closed the connection.
         let _ = stream.write_all(request.as_bytes());
         stream
     }
 
     fn ask(path: &Path, request: &str) -> String {
         let stream = connect(path, request);
-        // Less than a client may take.
+        // Less time than a client may take.
         stream.set_read_timeout(Some(PATIENCE / 2)).unwrap();
         let mut answer = String::new();
         BufReader::new(stream).read_line(&mut answer).unwrap();
@@ -265,7 +267,7 @@ mod tests {
         for (round, request) in ["", "half a requ", "large\n", ""].into_iter().enumerate() {
             for _ in 0..1000 {
                 held.push(connect(&path, request));
-                // The files of this process are not what is tested.
+                // Stay below this process's limit on open files, which is not under test.
                 if held.len() > 500 {
                     held.remove(0);
                 }
@@ -300,13 +302,13 @@ mod tests {
         start(&path);
         let mut slow = connect(&path, "");
         let begun = Instant::now();
-        // A byte now and then, for ever.
+        // A byte now and then, without end.
         while slow.write_all(b"x").is_ok() {
             assert!(begun.elapsed() < PATIENCE * 5);
             std::thread::sleep(PATIENCE / 10);
         }
         assert_eq!(ask(&path, "hello\n"), "hello\n");
-        // Several on one connection; and what has no end is heard in part.
+        // Several requests on one connection; and a request without an end is answered in part.
         let stream = connect(&path, "one\ntwo\n");
         let mut lines = BufReader::new(stream).lines();
         assert_eq!((lines.next().unwrap().unwrap(), lines.next().unwrap().unwrap()), ("one".into(), "two".into()));

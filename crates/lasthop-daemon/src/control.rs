@@ -1,11 +1,11 @@
-//! A control socket: one JSON request a line, one JSON answer a line: `{"ok":true,"result":...}` or
+//! Control socket with one JSON request per line and one JSON answer per line: `{"ok":true,"result":...}` or
 //! `{"ok":false,"error":"..."}`.
 //!
 //! | request | answer |
 //! |---|---|
-//! | `{"request":"status"}` | what runs, and what it has done |
-//! | `{"request":"report"}` | what the daemon's work gains |
-//! | `{"request":"reload"}` | after the configuration file was read again |
+//! | `{"request":"status"}` | state and statistics |
+//! | `{"request":"report"}` | effect of the daemon's work |
+//! | `{"request":"reload"}` | sent after the configuration file was read again |
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -21,94 +21,94 @@ use crate::clients::{self, Client, PATIENCE};
 use crate::groups::{self, GroupError};
 use crate::wishes::Wishes;
 
-/// Most bytes of a request.
+/// Maximum size of a request, in bytes.
 const LONGEST_REQUEST: usize = 4096;
-/// Most bytes of an answer.
+/// Maximum size of an answer, in bytes.
 const LONGEST_ANSWER: u64 = 4 << 20;
-/// Most requests on one connection.
+/// Maximum number of requests on one connection.
 const MOST_REQUESTS: usize = 64;
-/// How long a reload may take: programs that change rules may wait for each other, and names of hosts are resolved.
+/// Maximum time of a reload: programs that change rules may wait for each other, and host names are resolved.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(20);
 
-/// What is asked on the socket.
+/// Request on the socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
-    /// What runs, and what it has done.
+    /// Return state and statistics.
     Status,
-    /// What the daemon's work gains.
+    /// Return the effect of the daemon's work.
     Report,
     /// Read the configuration file again.
     Reload,
 }
 
-/// Why the socket cannot be had, or does not answer.
+/// Reason why the socket cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// A daemon has it.
+    /// A running daemon uses it.
     #[error("{}: a {who} runs already", path.display())]
     Busy {
-        /// What kind.
+        /// Kind of daemon.
         who: &'static str,
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
     },
-    /// Something else is there.
+    /// The path exists and is not a socket.
     #[error("{}: is no socket; give another path as `control`", path.display())]
     NoSocket {
-        /// What is there.
+        /// The path.
         path: PathBuf,
     },
-    /// It cannot be seen what is there.
+    /// The state of the path cannot be determined.
     #[error("{}: cannot see whether a {who} answers there: {error}", path.display())]
     Look {
-        /// What kind.
+        /// Kind of daemon.
         who: &'static str,
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         error: io::Error,
     },
-    /// One that nobody answers on cannot be removed.
+    /// A stale socket cannot be removed.
     #[error("{}: cannot remove the socket that a dead {who} left: {error}", path.display())]
     Remove {
-        /// What kind.
+        /// Kind of daemon.
         who: &'static str,
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         error: io::Error,
     },
-    /// It cannot be made.
+    /// The socket cannot be created.
     #[error("{}: cannot make the control socket: {error}", path.display())]
     Bind {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         error: io::Error,
     },
-    /// It cannot be given to its group.
+    /// The group of the socket cannot be set.
     #[error(transparent)]
     Group(#[from] GroupError),
-    /// Nobody answers.
+    /// No daemon answers.
     #[error("{}: {}: {error}", path.display(), why_unanswered(who, .error))]
     Ask {
-        /// Whoever does not.
+        /// Kind of daemon.
         who: &'static str,
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         error: io::Error,
     },
-    /// The daemon says no.
+    /// The daemon returned an error.
     #[error("{0}")]
     Refused(String),
 }
 
-/// What an error in asking means.
+/// Describes the meaning of an error of a request.
 fn why_unanswered(who: &str, error: &io::Error) -> String {
     match error.kind() {
-        // It may run all the same.
+        // The daemon may be running nevertheless.
         io::ErrorKind::PermissionDenied => {
             "only the socket's owner and group may ask: use sudo, or join its group".to_owned()
         }
@@ -117,11 +117,11 @@ fn why_unanswered(who: &str, error: &io::Error) -> String {
     }
 }
 
-/// Asks the daemon whose control socket is `path` and that messages call `who`.
+/// Sends a request to the daemon whose control socket is `path`; messages call it `who`.
 ///
 /// # Errors
 ///
-/// When nobody answers, or the answer is no.
+/// If no daemon answers, or it returns an error.
 pub fn ask(path: &Path, who: &'static str, request: Request) -> Result<Value, ControlError> {
     let fail = |error| ControlError::Ask { path: path.to_owned(), who, error };
     let answer = exchange(path, request).map_err(fail)?;
@@ -144,11 +144,11 @@ fn exchange(path: &Path, request: Request) -> io::Result<Value> {
     Ok(serde_json::from_str(&answer)?)
 }
 
-/// What is told of a request: what `status` or `report` say, or that `wishes` had the configuration read again.
+/// Returns the answer to a request: the result of `status` or `report`, or the outcome of a reload through `wishes`.
 ///
 /// # Errors
 ///
-/// When it is no request, or the configuration was not taken.
+/// If the request is invalid, or the configuration was refused.
 pub fn answer(
     line: &[u8],
     status: impl FnOnce() -> Value,
@@ -163,40 +163,40 @@ pub fn answer(
     }
 }
 
-/// The socket, before anybody is answered. Its file goes away with it.
+/// The socket before requests are served. Dropping it removes its file.
 #[derive(Debug)]
 pub struct Listener {
     listener: UnixListener,
     file: SocketFile,
 }
 
-/// Removes the socket's file at the end.
+/// Removes the socket's file when dropped.
 #[derive(Debug)]
 pub struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Somebody may have been quicker.
+        // It may have been removed already.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// What is where a control socket is to be.
+/// State of a control socket's path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// Nothing.
+    /// Nothing exists there.
     Free,
-    /// The socket of a daemon that is dead.
+    /// The socket of a daemon that no longer runs.
     Stale,
-    /// The socket of one that runs.
+    /// The socket of a running daemon.
     Taken,
 }
 
-/// What is at `path`; messages call the daemon `who`.
+/// Returns the state of `path`; messages call the daemon `who`.
 ///
 /// # Errors
 ///
-/// When it is no socket, or cannot be seen.
+/// If it is not a socket, or its state cannot be determined.
 pub fn place(path: &Path, who: &'static str) -> Result<Place, ControlError> {
     let fail = |error| ControlError::Look { who, path: path.to_owned(), error };
     match std::fs::symlink_metadata(path) {
@@ -211,7 +211,7 @@ pub fn place(path: &Path, who: &'static str) -> Result<Place, ControlError> {
     }
 }
 
-/// Removes the socket that a dead daemon left, which messages call `who`. Fails when one answers on it, or it is none.
+/// Removes a stale socket; messages call the daemon `who`. Fails if a daemon answers on it, or if it is not a socket.
 pub fn remove_stale(path: &Path, who: &'static str) -> Result<(), ControlError> {
     match place(path, who)? {
         Place::Free => Ok(()),
@@ -223,14 +223,14 @@ pub fn remove_stale(path: &Path, who: &'static str) -> Result<(), ControlError> 
 }
 
 impl Listener {
-    /// Makes the socket, for its owner and group only; the group is this process's, or the one given.
+    /// Creates the socket for its owner and group only. The group is this process's unless one is given.
     pub fn bind(path: &Path, who: &'static str, group: Option<&Group>) -> Result<Self, ControlError> {
         remove_stale(path, who)?;
         let fail = |error| ControlError::Bind { path: path.to_owned(), error };
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(fail)?;
         }
-        // Nobody can connect between its making and the permissions: it is made with none for others.
+        // The socket is created without permissions for others, so that no client can connect before they are set.
         let mask = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
         let listener = UnixListener::bind(path);
         rustix::process::umask(mask);
@@ -241,11 +241,11 @@ impl Listener {
         Ok(Self { listener, file })
     }
 
-    /// Answers in threads of its own: `answer` says what is told of a request.
+    /// Serves requests in threads of its own; `answer` returns the answer to a request.
     ///
     /// # Errors
     ///
-    /// When there can be no thread.
+    /// If no thread can be started.
     pub fn serve(
         self,
         answer: impl Fn(&[u8]) -> Result<Value, String> + Send + Sync + 'static,
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(found("none"), Ok(Place::Free));
         std::fs::write(path("file"), "text").unwrap();
         assert!(found("file").unwrap_err().ends_with("file: is no socket; give another path as `control`"));
-        // Nothing was to be made.
+        // The check must not create anything.
         let error = found("file/below").unwrap_err();
         assert!(error.contains("cannot see whether a tunnel answers there: "), "{error}");
         let listener = UnixListener::bind(path("socket")).unwrap();

@@ -1,32 +1,32 @@
-//! What a check of the machine found.
+//! Findings of a check of the machine.
 
 use serde::Serialize;
 
-/// What came of one check.
+/// Outcome of one check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// It is there.
+    /// The requirement is met.
     Ok,
-    /// It works without, though less well; or it could not be found out.
+    /// Operation is possible but limited, or the state could not be determined.
     Hint,
-    /// It does not work without.
+    /// The requirement is not met, and operation is impossible.
     Missing,
 }
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Finding {
-    /// The thing.
+    /// Subject of the check.
     pub subject: String,
-    /// What came of it.
+    /// Outcome.
     pub outcome: Outcome,
-    /// What was found, and what would help.
+    /// Details, and the remedy.
     pub detail: String,
 }
 
 impl Finding {
-    /// What was found on `subject`.
+    /// Creates a finding on `subject`.
     pub fn new(subject: impl Into<String>, outcome: Outcome, detail: impl Into<String>) -> Self {
         Self { subject: subject.into(), outcome, detail: detail.into() }
     }

@@ -1,5 +1,5 @@
-//! Connections by addresses and ports, at most so many, and of one client no more than its share. Those that never showed both
-//! ends alive go first, so that a flood of openings pushes out no connection at work.
+//! Bounded table of connections by addresses and ports, with a share for each client. Connections whose ends have not
+//! both been seen alive are evicted first, so that a flood of openings evicts no active connection.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -10,26 +10,26 @@ use lasthop_proto::pep::snoop::Owner;
 use lasthop_wire::Route;
 use siphasher::sip::SipHasher13;
 
-/// No slot.
+/// Slot number for none.
 const NONE: u32 = u32::MAX;
 
-/// So much of the table is kept for connections that are opening or closing.
+/// Fraction (1/16) of the table reserved for opening and closing connections.
 const RESERVE: usize = 16;
 
-/// A client may have this part of the table.
+/// Fraction (1/4) of the table that one client may use.
 const SHARE: usize = 4;
 
-/// A client behind the hop: an IPv4 address, or the IPv6 network of 64 bits that a host has for itself (RFC 7421).
+/// Client behind the hop: an IPv4 address, or the /64 network of an IPv6 address (RFC 7421).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Client {
-    /// All of an IPv4 address.
+    /// Complete IPv4 address.
     V4(u32),
-    /// The first half of an IPv6 address.
+    /// First half of an IPv6 address.
     V6(u64),
 }
 
 impl Client {
-    /// Whose an address is.
+    /// Returns the client of an address.
     pub fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(ip) => Self::V4(ip.to_bits()),
@@ -38,7 +38,7 @@ impl Client {
     }
 }
 
-/// A connection's addresses and ports, the same for both directions.
+/// Addresses and ports of a connection, equal for both directions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Key {
     addresses: [u128; 2],
@@ -46,7 +46,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// Of the connection that a packet of that route belongs to.
+    /// Returns the key of the connection of a packet on this route.
     pub fn of(route: &Route) -> Self {
         let end = |end: SocketAddr| match end.ip() {
             IpAddr::V4(ip) => (u128::from(ip.to_bits()), end.port()),
@@ -58,13 +58,13 @@ impl Key {
         Self { addresses: [low.0, high.0], ports: version << 32 | u64::from(low.1) << 16 | u64::from(high.1) }
     }
 
-    /// Uniform in `[0, 1)`; who does not know `keys` cannot choose addresses for a value.
+    /// Returns a number uniform in `[0, 1)`. Without `keys`, addresses cannot be chosen for a given number.
     pub fn uniform(&self, keys: [u64; 2]) -> f64 {
         (Keyed(keys).hash_one(self) >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 }
 
-/// SipHash with given keys: no flood of chosen addresses makes the table slow, and the same run gives the same table.
+/// SipHash with given keys: chosen addresses cannot slow down the table, and equal runs give equal tables.
 #[derive(Clone, Copy, Debug)]
 struct Keyed([u64; 2]);
 
@@ -76,31 +76,31 @@ impl BuildHasher for Keyed {
     }
 }
 
-/// How much a connection is worth keeping.
+/// Priority of a connection in evictions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
     /// Both ends were seen to take part.
     Established,
-    /// Opening, closed, or made up by somebody.
+    /// Opening, closed, or spoofed.
     Doubtful,
 }
 
 #[derive(Debug)]
 struct Entry<T> {
     key: Key,
-    /// Its place in [`FlowTable::clients`].
+    /// Index in [`FlowTable::clients`].
     client: u32,
     standing: Standing,
-    /// Its neighbours among all of its standing, and among those of its client: newer, older.
+    /// Newer and older neighbor, in the list of all connections of this standing, and in that of the client.
     links: [[u32; 2]; 2],
     value: T,
 }
 
-/// Whose list.
+/// Indices of these two lists.
 const OF_ALL: usize = 0;
 const OF_CLIENT: usize = 1;
 
-/// The connections of one client, by [`Standing`].
+/// Connections of one client, by [`Standing`].
 #[derive(Clone, Copy, Debug)]
 struct Share {
     client: Client,
@@ -113,7 +113,7 @@ impl Share {
     }
 }
 
-/// The ends of a list in order of use.
+/// Ends of a list in order of use.
 #[derive(Clone, Copy, Debug)]
 struct List {
     newest: u32,
@@ -129,19 +129,19 @@ impl List {
     }
 }
 
-/// So many places are there from the start: a table that grows has to move all of it while a packet waits. They take no memory
-/// before they are used.
+/// Number of places reserved at the start: growing a table copies it while a packet waits. Untouched places use no
+/// memory.
 const RESERVED: usize = 1 << 17;
 
-/// At most `limit` connections with their state.
+/// Table of at most `limit` connections with their state.
 #[derive(Debug)]
 pub struct FlowTable<T> {
     entries: Vec<Option<Box<Entry<T>>>>,
     free: Vec<u32>,
     slots: HashMap<Key, u32, Keyed>,
-    /// By [`Standing`].
+    /// Lists of all connections, by [`Standing`].
     lists: [List; 2],
-    /// Clients with connections; the others' places are free.
+    /// Clients with connections; places of others are free.
     clients: Vec<Share>,
     free_clients: Vec<u32>,
     client_slots: HashMap<Client, u32, Keyed>,
@@ -149,7 +149,7 @@ pub struct FlowTable<T> {
 }
 
 impl<T> FlowTable<T> {
-    /// An empty table; `keys` are its hash's.
+    /// Creates an empty table; `keys` are those of its hash.
     pub fn new(limit: usize, keys: [u64; 2]) -> Self {
         let mut table = Self {
             entries: Vec::new(),
@@ -165,7 +165,7 @@ impl<T> FlowTable<T> {
         table
     }
 
-    /// Makes room for so many connections; those beyond it are named by [`FlowTable::beyond_limit`].
+    /// Sets the maximum number of connections; [`FlowTable::beyond_limit`] then returns those to evict.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit.min(NONE as usize);
         let more = |had: usize| self.limit.min(RESERVED).saturating_sub(had);
@@ -177,46 +177,46 @@ impl<T> FlowTable<T> {
         self.client_slots.reserve(more(self.client_slots.len()));
     }
 
-    /// Connections in it.
+    /// Returns the number of connections.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// The connection with that key.
+    /// Returns the connection with this key.
     #[inline]
     pub fn find(&self, key: &Key) -> Option<FlowId> {
         self.slots.get(key).map(|&slot| FlowId(slot))
     }
 
-    /// The state of a connection.
+    /// Returns the state of a connection.
     #[inline]
     pub fn get_mut(&mut self, flow: FlowId) -> Option<&mut T> {
         Some(&mut self.entries.get_mut(flow.0 as usize)?.as_mut()?.value)
     }
 
-    /// All connections with their states.
+    /// Returns all connections with their states.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (FlowId, &mut T)> {
         let entries = self.entries.iter_mut().enumerate();
         entries.filter_map(|(slot, entry)| Some((FlowId(slot as u32), &mut entry.as_mut()?.value)))
     }
 
-    /// The most connections of one client.
+    /// Returns the maximum number of connections of one client.
     const fn share(&self) -> usize {
         if self.limit < SHARE { self.limit } else { self.limit / SHARE }
     }
 
-    /// Most of `limit` connections that may be established: the others' room is for those that are opening or closing.
+    /// Returns the maximum number of established connections out of `limit`: the rest is for opening and closing ones.
     fn most_established(limit: usize) -> usize {
         limit - limit.div_ceil(RESERVE).min(limit)
     }
 
-    /// Who has to go before another connection of a client can come: the least recently used of those in doubt; its own, if it
-    /// has its share.
+    /// Returns the connection to evict before another connection of a client is inserted: the least recently used
+    /// doubtful one; one of the client's own if its share is used up.
     pub fn surplus(&self, client: Client) -> Option<FlowId> {
         let own = self.client_slots.get(&client).map(|&slot| &self.clients[slot as usize]);
         if let Some(own) = own.filter(|own| own.len() >= self.share()) {
@@ -227,12 +227,12 @@ impl<T> FlowTable<T> {
         if self.len() < self.limit { None } else { self.excess() }
     }
 
-    /// Who has to go first when there are too many.
+    /// Returns the connection to evict first if there are too many.
     pub fn excess(&self) -> Option<FlowId> {
         self.oldest(Standing::Doubtful).or_else(|| self.oldest(Standing::Established))
     }
 
-    /// Who has to go because too many are established: of all, or of the client of `flow`.
+    /// Returns the connection to evict because too many are established: of all, or of the client of `flow`.
     pub fn crowded_out(&self, flow: FlowId) -> Option<FlowId> {
         let list = &self.lists[Standing::Established as usize];
         if list.len > Self::most_established(self.limit) {
@@ -243,7 +243,7 @@ impl<T> FlowTable<T> {
         (own.len > Self::most_established(self.share())).then(|| own.oldest()).flatten()
     }
 
-    /// Who has to go because the table has become smaller.
+    /// Returns a connection to evict after the limit was reduced.
     pub fn beyond_limit(&self) -> Option<FlowId> {
         if self.len() > self.limit {
             return self.excess();
@@ -258,12 +258,12 @@ impl<T> FlowTable<T> {
             .or_else(|| beyond.lists[Standing::Established as usize].oldest())
     }
 
-    /// The connection of this standing that was silent for longest.
+    /// Returns the least recently used connection of this standing.
     pub fn oldest(&self, standing: Standing) -> Option<FlowId> {
         self.lists[standing as usize].oldest()
     }
 
-    /// Adds a connection of a client that is not there, in doubt; `None` when the table is full.
+    /// Inserts a new connection of a client as doubtful; `None` if the table is full.
     pub fn insert(&mut self, key: Key, client: Client, value: T) -> Option<FlowId> {
         if self.len() >= self.limit {
             return None;
@@ -286,13 +286,13 @@ impl<T> FlowTable<T> {
         Some(FlowId(slot))
     }
 
-    /// Whose a connection is.
+    /// Returns the client of a connection, as an owner.
     pub fn owner(&self, flow: FlowId) -> Owner {
         let entry = self.entries.get(flow.0 as usize).and_then(Option::as_ref);
         Owner(entry.map_or(0, |entry| entry.client))
     }
 
-    /// A client's place; there are no more of them than connections.
+    /// Returns a client's index; there are no more indices than connections.
     fn client(&mut self, client: Client) -> u32 {
         if let Some(&slot) = self.client_slots.get(&client) {
             return slot;
@@ -312,7 +312,7 @@ impl<T> FlowTable<T> {
         slot
     }
 
-    /// Forgets a connection; its state.
+    /// Removes a connection and returns its state.
     pub fn remove(&mut self, flow: FlowId) -> Option<T> {
         self.entries.get(flow.0 as usize)?.as_ref()?;
         self.unlink(flow.0);
@@ -327,10 +327,10 @@ impl<T> FlowTable<T> {
         Some(entry.value)
     }
 
-    /// The connection was used just now, and is worth so much.
+    /// Marks the connection as just used, and sets its standing.
     #[inline]
     pub fn touch(&mut self, flow: FlowId, standing: Standing) {
-        // The newest of all is the newest of its client.
+        // The newest of all connections is also the newest of its client.
         if self.lists[standing as usize].newest == flow.0 {
             return;
         }
@@ -345,7 +345,7 @@ impl<T> FlowTable<T> {
         self.entries.get_mut(slot as usize)?.as_deref_mut()
     }
 
-    /// The list of all of a standing, or of those of a client.
+    /// Returns the list of all connections of a standing, or that of a client.
     fn list(&mut self, whose: usize, client: u32, standing: usize) -> &mut List {
         if whose == OF_ALL { &mut self.lists[standing] } else { &mut self.clients[client as usize].lists[standing] }
     }
@@ -386,7 +386,7 @@ impl<T> FlowTable<T> {
     }
 }
 
-/// Which end of a connection first seen on `first` sends along `route`.
+/// Returns the end of a connection that sends along `route`; the connection was first seen on `first`.
 #[inline]
 pub fn side(first: &Route, route: &Route) -> Side {
     if first.source == route.source && first.destination == route.destination {
@@ -423,7 +423,7 @@ mod tests {
         let ids: Vec<_> = (0..30).map(|n| table.insert(key(n), client(n), n).unwrap()).collect();
         ids.iter().for_each(|&id| table.touch(id, Standing::Established));
         assert_eq!((table.crowded_out(ids[0]), table.surplus(client(99))), (None, None));
-        // A flood: two places of thirty-two change hands.
+        // A flood: two of thirty-two places change hands.
         for n in 100..1_000 {
             if let Some(old) = table.surplus(client(n)) {
                 assert!(table.remove(old).unwrap() >= 100);
@@ -432,7 +432,7 @@ mod tests {
             assert!(table.len() <= 32);
         }
         assert!((0..30).all(|n| table.find(&key(n)).is_some()));
-        // One more at work: the one that was silent for longest goes.
+        // Another established connection: the one idle for longest is evicted.
         let last = table.find(&key(999)).unwrap();
         table.touch(ids[0], Standing::Established);
         table.touch(last, Standing::Established);
@@ -451,7 +451,7 @@ mod tests {
         let mut table = FlowTable::new(64, [5, 6]);
         let others: Vec<_> = (0..8).map(|n| table.insert(key(n), modest, n).unwrap()).collect();
         others.iter().for_each(|&id| table.touch(id, Standing::Established));
-        // All of them at work: of its 16 places one is for openings.
+        // All of them established: one of its 16 places is for openings.
         for n in 100..400 {
             if let Some(old) = table.surplus(greedy) {
                 assert!(table.remove(old).unwrap() >= 100);
@@ -465,7 +465,7 @@ mod tests {
         }
         assert!(others.iter().all(|&id| table.get_mut(id).is_some()));
         assert!((385..400).all(|n| table.find(&key(n)).is_some()), "the oldest go");
-        // A flood of openings in its name costs it none that is at work.
+        // A flood of openings of this client evicts none of its established connections.
         for n in 1_000..1_200 {
             if let Some(old) = table.surplus(greedy) {
                 assert!(table.remove(old).unwrap() >= 1_000);
@@ -473,14 +473,14 @@ mod tests {
             table.insert(key(n), greedy, n).unwrap();
         }
         assert!((385..400).all(|n| table.find(&key(n)).is_some()));
-        // The others have their places; a smaller table takes from who has most.
+        // Other clients keep their places; a smaller table evicts from the client with most connections.
         assert_eq!(table.surplus(modest), None);
         table.set_limit(32);
         while let Some(old) = table.beyond_limit() {
             assert!(table.remove(old).unwrap() >= 100);
         }
         assert_eq!(table.len(), 8 + 8);
-        // Who has none takes no place among the clients.
+        // A client without connections uses no place.
         for n in 0..2_000 {
             if let Some(id) = table.find(&key(n)) {
                 table.remove(id);

@@ -1,4 +1,4 @@
-//! The group whose users may ask a daemon.
+//! Group whose users may use a daemon's control socket.
 
 use std::os::unix::fs::chown;
 use std::path::Path;
@@ -6,24 +6,24 @@ use std::path::Path;
 use crate::finding::{Finding, Outcome};
 use lasthop_scenario::reading::Group;
 
-/// Where groups have their numbers.
+/// File with the numbers of groups.
 const GROUPS: &str = "/etc/group";
 
-/// Why a group cannot have the control socket.
+/// Reason why a group cannot be set.
 #[derive(Debug, thiserror::Error)]
 pub enum GroupError {
-    /// Nobody knows it.
+    /// The group does not exist.
     #[error("control_group: there is no group \"{name}\" in {GROUPS}; make it, or give its number")]
     Unknown {
-        /// Its name.
+        /// Name of the group.
         name: String,
     },
-    /// The socket cannot be given to it.
+    /// The group of the socket cannot be changed.
     #[error("control_group: cannot give the socket to the group {group}: {error}{}", hint(.error))]
     Give {
         /// The group.
         group: Group,
-        /// Why.
+        /// Error of the system.
         error: std::io::Error,
     },
 }
@@ -35,12 +35,12 @@ fn hint(error: &std::io::Error) -> &'static str {
     }
 }
 
-/// Gives `path` to `group`.
+/// Sets the group of `path`.
 pub fn give(path: &Path, group: &Group) -> Result<(), GroupError> {
     chown(path, None, Some(number(group)?)).map_err(|error| GroupError::Give { group: group.clone(), error })
 }
 
-/// Whether the group is known.
+/// Checks whether the group exists.
 pub fn check(group: &Group) -> Finding {
     let subject = format!("control_group {group}");
     match number(group) {
@@ -59,7 +59,7 @@ fn number(group: &Group) -> Result<u32, GroupError> {
     }
 }
 
-/// The number of a group of that name in the text of a `group(5)`.
+/// Returns the number of a named group from the text of a `group(5)` file.
 fn find(text: &str, name: &str) -> Option<u32> {
     let mut groups = text.lines().map(|line| line.split(':'));
     groups.find_map(|mut fields| (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok())?)

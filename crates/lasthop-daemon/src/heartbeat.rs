@@ -1,5 +1,5 @@
-//! A heartbeat that BPF programs at interfaces listen to: while it is heard they lead packets to a process, afterwards they let
-//! them pass. So packets pass whatever becomes of the process.
+//! Heartbeat for BPF programs at interfaces: while it is recent they redirect packets to a process, otherwise they let
+//! them pass. Packets thus pass regardless of the process's fate.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -11,35 +11,35 @@ use lasthop_sys::privileges::not_held;
 use rustix::thread::CapabilitySet;
 use rustix::time::ClockId;
 
-/// Where programs keep the key of a map on the stack.
+/// Stack offset of a map's key in programs.
 pub const KEY: i16 = -8;
-/// The kernel that takes BPF programs at an interface in this way (tcx).
+/// First kernel version that supports BPF programs at an interface in this way (tcx).
 const NEEDED: (u32, u32) = (6, 6);
 
-/// When the process said last that it gets on.
+/// Heartbeat of the process.
 #[derive(Debug)]
 pub struct Heartbeat {
-    /// By the monotonic clock, in nanoseconds; 0 while the heart rests.
+    /// Time of the last beat on the monotonic clock, in nanoseconds; 0 while stopped.
     map: Map,
     last: Duration,
 }
 
 impl Heartbeat {
-    /// A heart that rests.
+    /// Creates a stopped heartbeat.
     ///
     /// # Errors
     ///
-    /// As the kernel says.
+    /// If the kernel refuses.
     pub fn new() -> io::Result<Self> {
         let map = Map::new(MapKind::Array, Layout { key: 4, value: 8, entries: 1 })?;
         Ok(Self { map, last: Duration::ZERO })
     }
 
-    /// Beats. Says how long ago the last beat was, if the heart did not rest meanwhile.
+    /// Records a beat. Returns the time since the last beat, unless the heartbeat was stopped.
     ///
     /// # Errors
     ///
-    /// When the kernel does not take it.
+    /// If the kernel refuses.
     pub fn beat(&mut self) -> io::Result<Option<Duration>> {
         let now = rustix::time::clock_gettime(ClockId::Monotonic);
         let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
@@ -48,18 +48,18 @@ impl Heartbeat {
         Ok((!last.is_zero()).then(|| now.saturating_sub(last)))
     }
 
-    /// Packets pass from now on, until the next beat.
+    /// Stops the heartbeat: packets pass until the next beat.
     ///
     /// # Errors
     ///
-    /// When the kernel does not take it.
+    /// If the kernel refuses.
     pub fn rest(&mut self) -> io::Result<()> {
         self.last = Duration::ZERO;
         self.map.set_first(0)
     }
 
-    /// In a program: goes on at `silent` where the last beat is longer ago than `silence`. Changes all registers but the context
-    /// and `R8`.
+    /// Emits code that jumps to `silent` if the last beat is older than `silence`. It changes all registers except the
+    /// context and `R8`.
     pub fn listen(&self, program: &mut Assembler, silence: Duration, silent: Label) {
         look_up_first(program, &self.map, silent);
         program.load(Size::Double, R7, R0, 0).call(Helper::Nanoseconds).subtract(R0, R7);
@@ -67,24 +67,24 @@ impl Heartbeat {
     }
 }
 
-/// In a program: `to` = the address of a place on the stack.
+/// Emits code for `to` = address of a stack offset.
 pub fn address_of(program: &mut Assembler, to: Reg, place: i16) {
     program.copy(to, R10).add(to, place.into());
 }
 
-/// In a program: `R0` = the address of the value of the key at [`KEY`]; goes on at `missing` where there is none.
+/// Emits code for `R0` = address of the value of the key at [`KEY`]; jumps to `missing` if there is none.
 pub fn look_up(program: &mut Assembler, map: &Map, missing: Label) {
     address_of(program, R2, KEY);
     program.load_map(R1, map.as_fd()).call(Helper::Lookup).jump_if(R0, When::Equal, 0, missing);
 }
 
-/// The same for the only value of an array.
+/// Emits the code of [`look_up`] for the only value of an array.
 pub fn look_up_first(program: &mut Assembler, map: &Map, missing: Label) {
     program.store_value(Size::Word, R10, KEY, 0);
     look_up(program, map, missing);
 }
 
-/// What would help where the kernel refuses such programs: nothing, or a clause that begins with a semicolon.
+/// Returns a remedy if the kernel refuses such programs: empty, or a clause that starts with a semicolon.
 pub fn hint(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {

@@ -1,23 +1,23 @@
-//! What the kernel says about interfaces, in `/sys/class/net`.
+//! State of interfaces from `/sys/class/net`.
 
 use std::path::{Path, PathBuf};
 
-/// What is told of an interface.
+/// Returns the folder of an interface.
 pub fn folder(interface: &str) -> PathBuf {
     Path::new("/sys/class/net").join(interface)
 }
 
-/// The text of a file there.
+/// Returns the trimmed text of a file.
 pub fn read(path: PathBuf) -> Option<String> {
     std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
-/// The number of an interface.
+/// Returns the index of an interface.
 pub fn index(interface: &str) -> Option<u32> {
     read(folder(interface).join("ifindex"))?.parse().ok()
 }
 
-/// The largest packet that leaves by an interface, in bytes.
+/// Returns the MTU of an interface, in bytes.
 pub fn mtu(interface: &str) -> Option<u16> {
     let mtu: u32 = read(folder(interface).join("mtu"))?.parse().ok()?;
     Some(u16::try_from(mtu).unwrap_or(u16::MAX))

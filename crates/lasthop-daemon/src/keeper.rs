@@ -1,4 +1,4 @@
-//! Keeps a worker alive: starts it, waits for what it says, ends one that hangs, and has another started after a pause.
+//! Keeper of a worker: starts it, handles its messages, ends it if it hangs, and requests a replacement after a pause.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -14,37 +14,37 @@ use crate::child::{BUSY, Phase, Worker, WorkerProgram};
 use crate::signals::{Signals, notify};
 use crate::system_error::{SystemError, system};
 
-/// A worker that lived for so long was well; the next one starts at once.
+/// Lifetime after which a worker is considered healthy, so that its replacement starts at once.
 const WELL: Duration = Duration::from_secs(5);
-/// How long to wait before workers that die young are started again: doubled each time, between these.
+/// Bounds of the pause before the replacement of a short-lived worker; it doubles each time.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// Why a worker does not do what it was told.
+/// Reason why a worker does not execute an order.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
-    /// What it says, or what is wrong with it.
+    /// A message from the worker, or a description of its failure.
     #[error("{0}")]
     Worker(String),
-    /// The system.
+    /// A system error.
     #[error(transparent)]
     System(#[from] SystemError),
 }
 
-/// Keeps at most one worker, and the service manager's watchdog quiet.
+/// Keeper of at most one worker. It also serves the service manager's watchdog.
 pub struct Keeper {
     program: WorkerProgram,
     worker: Option<Worker>,
-    /// Workers so far.
+    /// Number of workers so far.
     started: u64,
-    /// When to start the next worker, and how long the wait was.
+    /// Start time of the next worker, and the length of the pause before it.
     pause: Option<(Instant, Duration)>,
     watchdog: Option<Duration>,
     next_watchdog: Instant,
 }
 
 impl Keeper {
-    /// Of workers that `program` starts; there is none yet.
+    /// Creates a keeper of workers started from `program`, without a worker.
     pub fn new(program: WorkerProgram) -> Self {
         let watchdog = sd_notify::watchdog_enabled().map(|limit| limit / 3);
         Self { program, worker: None, started: 0, pause: None, watchdog, next_watchdog: Instant::now() }
@@ -54,39 +54,39 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// When the system refuses it.
+    /// If the system refuses.
     pub fn start(&mut self, order: &impl Serialize) -> Result<(), SystemError> {
         self.worker = Some(Worker::spawn(&self.program, order)?);
         self.started += 1;
         Ok(())
     }
 
-    /// Workers that were started after the first.
+    /// Returns the number of workers started after the first.
     pub fn restarts(&self) -> u64 {
         self.started.saturating_sub(1)
     }
 
-    /// The process that takes packets; none while a worker only starts.
+    /// Returns the process that takes packets; `None` while a worker is starting.
     pub fn process(&self) -> Option<u32> {
         let serving = |worker: &&Worker| matches!(worker.phase, Phase::Working | Phase::Changing);
         self.worker.as_ref().filter(serving).map(|worker| worker.child.id())
     }
 
-    /// The worker, if it takes packets and orders.
+    /// Returns the worker, if it takes packets and orders.
     pub fn working(&self) -> Option<&Worker> {
         self.worker.as_ref().filter(|worker| worker.phase == Phase::Working)
     }
 
-    /// Gives the worker out of hand, to be ended.
+    /// Releases the worker, to be ended by the caller.
     pub fn take(&mut self) -> Option<Worker> {
         self.worker.take()
     }
 
-    /// Waits until the worker is in that phase; `take` is given what it says of itself meanwhile.
+    /// Waits until the worker reaches this phase; `take` receives its reports in the meantime.
     ///
     /// # Errors
     ///
-    /// When it fails, does not answer in time, or is not there.
+    /// If it fails, does not answer in time, or does not exist.
     pub fn await_phase<S: DeserializeOwned>(
         &mut self,
         phase: Phase,
@@ -110,18 +110,19 @@ impl Keeper {
         }
     }
 
-    /// Sends the worker an order, and waits until it is carried out. Where there is none, the next one's first order will do.
+    /// Sends the worker an order, and waits until it is executed. Without a worker it succeeds: the next one's first
+    /// order suffices.
     ///
     /// # Errors
     ///
-    /// When the worker refuses it, fails, or has not begun.
+    /// If the worker refuses it, fails, or is still starting.
     pub fn tell<S: DeserializeOwned>(
         &mut self,
         order: &impl Serialize,
         take: impl FnMut(S),
     ) -> Result<(), WorkerError> {
         match &mut self.worker {
-            // One that starts, or will, may have had the old order.
+            // A starting worker may have received the old order.
             Some(worker) if worker.phase == Phase::Working => {
                 worker.channel.send(order).map_err(system("cannot send an order to the worker"))?;
                 worker.phase = Phase::Changing;
@@ -134,12 +135,12 @@ impl Keeper {
         }
     }
 
-    /// Waits until a signal came, the worker says something or has been silent for too long, or the next one is due; and tells the
-    /// service manager that all is well.
+    /// Waits for a signal, a message of the worker, the end of its permitted silence, or the start time of the next
+    /// one; and notifies the service manager's watchdog.
     ///
     /// # Errors
     ///
-    /// When the system refuses to wait.
+    /// If the system refuses to wait.
     pub fn wait(&mut self, signals: &Signals) -> io::Result<()> {
         let now = Instant::now();
         let mut patience = Duration::from_secs(3600);
@@ -162,7 +163,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Hears the worker, and ends it when it is lost or hangs. `meaning` ends the log's sentence on what that means.
+    /// Handles the worker's messages, and ends it if it failed or hangs. `meaning` is appended to the log message.
     pub fn look_after_worker<S: DeserializeOwned>(&mut self, take: impl FnMut(S), meaning: &str) {
         let Some(worker) = &mut self.worker else { return };
         worker.listen(take);
@@ -186,12 +187,12 @@ impl Keeper {
         self.pause = Some((now + pause, pause));
     }
 
-    /// Whether there is no worker, and another is to be started now.
+    /// Returns whether there is no worker and the next one is due.
     pub fn wants_another(&self) -> bool {
         self.worker.is_none() && self.pause.is_some_and(|(at, _)| at <= Instant::now())
     }
 
-    /// Another worker could not be started: later, then.
+    /// Postpones the next worker after a failed start.
     pub fn postpone(&mut self) {
         self.pause = Some((Instant::now() + LONGEST_PAUSE, LONGEST_PAUSE));
     }

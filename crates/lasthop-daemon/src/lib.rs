@@ -1,27 +1,27 @@
-//! What any daemon of this workspace needs around its work (Linux).
+//! Common parts of this workspace's daemons (Linux).
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`child`] | a worker as its supervisor sees it |
-//! | [`keeper`] | keeps a worker alive |
-//! | [`supervision`] | what every supervisor does while its daemon runs |
-//! | [`channel`] | what the two say to each other |
+//! | [`child`] | a worker from the perspective of its supervisor |
+//! | [`keeper`] | start and replacement of workers |
+//! | [`supervision`] | main loop of every supervisor |
+//! | [`channel`] | messages between the two |
 //! | [`signals`] | signals, and the service manager |
-//! | [`control`] | the socket on which a supervisor answers |
-//! | [`wishes`] | what is asked of it there |
-//! | [`clients`] | whoever connects to a socket of its |
-//! | [`groups`] | whose users may ask |
-//! | [`metrics`] | figures for Prometheus, over HTTP |
-//! | [`logs`] | what daemons write about themselves |
-//! | [`finding`] | what a check of the machine found |
-//! | [`ab`] | treated and untreated connections compared |
-//! | [`flows`] | connections by addresses and ports, at most so many |
-//! | [`observe`] | what a bystander can tell about a connection |
-//! | [`recording`] | what a worker was told and decided, in a file |
-//! | [`interfaces`] | what the kernel says about interfaces |
-//! | [`heartbeat`] | what BPF programs listen to, that let packets pass when it stops |
-//! | [`shared`] | a state that threads share |
-//! | [`system_error`] | what the system refused |
+//! | [`control`] | control socket of a supervisor |
+//! | [`wishes`] | reload requests from other threads |
+//! | [`clients`] | clients of a socket |
+//! | [`groups`] | group of the control socket |
+//! | [`metrics`] | metrics for Prometheus, over HTTP |
+//! | [`logs`] | logging |
+//! | [`finding`] | findings of a check of the machine |
+//! | [`ab`] | comparison of treated and untreated connections |
+//! | [`flows`] | bounded table of connections by addresses and ports |
+//! | [`observe`] | passive measurement of a connection |
+//! | [`recording`] | recording of a worker's inputs and decisions |
+//! | [`interfaces`] | state of interfaces |
+//! | [`heartbeat`] | heartbeat for BPF programs, which let packets pass when it stops |
+//! | [`shared`] | state shared between threads |
+//! | [`system_error`] | errors of the system |
 #![cfg(target_os = "linux")]
 
 pub mod ab;

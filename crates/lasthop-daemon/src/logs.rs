@@ -1,4 +1,4 @@
-//! What daemons write about themselves, to standard error: lines for people on a terminal, JSON elsewhere.
+//! Logging to standard error: lines on a terminal, JSON elsewhere.
 
 use std::io::IsTerminal;
 
@@ -6,24 +6,23 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, reload};
 
-/// Changes what is written.
+/// Handle that changes the log level.
 #[derive(Clone)]
 pub struct Level(Option<reload::Handle<EnvFilter, tracing_subscriber::Registry>>);
 
 impl Level {
-    /// From now on, what is of this severity (`error`, `warn`, `info`, `debug`, `trace`) or worse; unless `RUST_LOG` says
-    /// what is to be written.
+    /// Sets the minimum severity (`error`, `warn`, `info`, `debug`, `trace`), unless `RUST_LOG` is set.
     pub fn set(&self, level: &str) {
         if let Some(handle) = &self.0
             && let Ok(filter) = EnvFilter::try_new(level)
         {
-            // It fails only when there is no subscriber any more.
+            // Fails only if the subscriber no longer exists.
             let _ = handle.reload(filter);
         }
     }
 }
 
-/// Begins to write what is of severity `info` or worse, or what `RUST_LOG` says.
+/// Starts logging at severity `info`, or as `RUST_LOG` says.
 pub fn start() -> Level {
     let (filter, fixed) = match EnvFilter::try_from_default_env() {
         Ok(filter) => (filter, true),
@@ -35,7 +34,7 @@ pub fn start() -> Level {
         true => lines.boxed(),
         false => tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(std::io::stderr).boxed(),
     };
-    // It fails when there is a subscriber already, which then decides.
+    // Fails if there is a subscriber already, which then remains in use.
     let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
     Level((!fixed).then_some(handle))
 }

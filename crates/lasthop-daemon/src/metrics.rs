@@ -1,4 +1,4 @@
-//! A daemon's figures for Prometheus, over HTTP on a loopback address: `GET /metrics` and nothing else.
+//! Metrics of a daemon for Prometheus, over HTTP on a loopback address: `GET /metrics` only.
 
 use std::fmt;
 use std::io;
@@ -6,10 +6,10 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 
 use crate::clients;
 
-/// Most bytes of a request with its headers.
+/// Maximum size of a request with its headers, in bytes.
 const LONGEST_REQUEST: usize = 8192;
 
-/// The address cannot be had.
+/// The address cannot be bound.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot serve metrics on {address}: {error}")]
 pub struct MetricsError {
@@ -17,20 +17,20 @@ pub struct MetricsError {
     error: io::Error,
 }
 
-/// Takes the address.
+/// Binds the address.
 ///
 /// # Errors
 ///
-/// When the system refuses it.
+/// If the system refuses.
 pub fn bind(address: SocketAddr) -> Result<TcpListener, MetricsError> {
     TcpListener::bind(address).map_err(|error| MetricsError { address, error })
 }
 
-/// Answers in threads of its own, with the text that `encode` makes.
+/// Serves the text from `encode` in threads of its own.
 ///
 /// # Errors
 ///
-/// When there can be no thread.
+/// If no thread can be started.
 pub fn serve(
     listener: TcpListener,
     encode: impl Fn() -> Result<String, fmt::Error> + Send + Sync + 'static,
@@ -70,8 +70,8 @@ fn answer(request: &str, address: IpAddr, encode: impl Fn() -> Result<String, fm
     Ok((head + &body).into_bytes())
 }
 
-/// Whether a request asks for `address`, or for this machine by its loopback names. Under a name that somebody else's name
-/// server points here, another site's page could read the answer (DNS rebinding).
+/// Returns whether a request is addressed to `address`, or to this machine by a loopback name. Otherwise another site's
+/// page could read the answer through a name that resolves to this address (DNS rebinding).
 fn is_meant_for(request: &str, address: IpAddr) -> bool {
     let hosts = request.lines().skip(1).filter_map(|line| {
         let (name, value) = line.split_once(':')?;

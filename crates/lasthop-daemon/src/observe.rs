@@ -1,11 +1,11 @@
-//! What a bystander can tell about a connection: losses before it, round trips of both sides, goodput.
+//! Passive measurement of a connection: losses before the observer, round-trip times of both sides, goodput.
 //!
-//! * A round trip of either side is the time from data that leaves towards it, sent once (Karn's rule), to the
-//!   acknowledgment of that data; one packet at a time. Openings count too.
-//! * Where timestamps are on, the wired side is also timed by data that echoes the timestamp of an acknowledgment which
-//!   passed while more data was under way, so that the sender was not waiting for its application.
-//! * Data that never came by is a gap. What fills it within a quarter of the wired round trip was out of order, later it was
-//!   lost and sent again.
+//! * The round-trip time of a side is the time from data towards it, sent once (Karn's rule), to the acknowledgment of
+//!   that data; one packet at a time. Handshakes count too.
+//! * With timestamps, the wired side is also timed by data that echoes the timestamp of an acknowledgment which passed
+//!   while more data was in flight, so that the sender did not wait for its application.
+//! * Data that has not passed is a gap. If it arrives within a quarter of the wired round-trip time, it was reordered;
+//!   later, it was lost and retransmitted.
 
 use lasthop_proto::node::Port;
 use lasthop_proto::packet::Flags;
@@ -13,19 +13,19 @@ use lasthop_proto::seq::Seq;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_wire::View;
 
-/// Gaps remembered of one connection.
+/// Maximum number of gaps to remember per connection.
 const GAPS: usize = 4;
 
-/// Farther apart than this nothing belongs to the same window (RFC 7323 §2.3).
+/// Distance beyond which sequence numbers do not belong to the same window (RFC 7323 §2.3).
 const FAR: u32 = 1 << 30;
 
-/// A pause without anything under way, from this length on, is the application's.
+/// Minimum length of a pause without data in flight that is attributed to the application.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What counts as out of order before the round trip is known.
+/// Time within which data counts as reordered while the round-trip time is unknown.
 const REORDERED: Duration = Duration::from_millis(5);
 
-/// Data that never came by.
+/// Data that has not passed.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
     left: Seq,
@@ -38,46 +38,46 @@ struct Gap {
 struct Stream {
     /// One past the highest byte seen.
     high: Option<Seq>,
-    /// The end of a packet that is being timed, and when it passed.
+    /// End of the packet that is being timed, and the time at which it passed.
     timed: Option<(Seq, Instant)>,
 }
 
-/// Who counts what [`Watch`] sees.
+/// Receiver of [`Watch`]'s events.
 pub trait Tally {
-    /// Segments missing in what comes from the wired side that came later, as retransmissions do.
+    /// Counts segments missing from the wired side that arrived later, as retransmissions do.
     fn lost(&mut self, segments: u64);
-    /// Such segments that came so soon that they were out of order.
+    /// Counts segments missing from the wired side that arrived so soon that they were reordered.
     fn reordered(&mut self, segments: u64);
-    /// Segments from the wired side that had passed before.
+    /// Counts segments from the wired side that had passed before.
     fn resent(&mut self, segments: u64);
-    /// A round trip between here and the end at `port`.
+    /// Records a round-trip time between here and the end at `port`.
     fn round_trip(&mut self, port: Port, time: Duration);
 }
 
-/// What was seen of one connection.
+/// Measurement of one connection.
 #[derive(Clone, Default, Debug)]
 pub struct Watch {
-    /// By the port that the data comes from.
+    /// Directions, by the port at which their data arrives.
     streams: [Stream; 2],
     gaps: [Option<Gap>; GAPS],
-    /// The timestamp of an acknowledgment that went to the wired side, and when.
+    /// Timestamp of an acknowledgment towards the wired side, and the time at which it passed.
     echo: Option<(u32, Instant)>,
     echoed: Option<u32>,
     least_wired: Option<Duration>,
-    /// The last acknowledgment of data from the wired side.
+    /// Last acknowledgment of data from the wired side.
     acked: Option<Seq>,
-    /// Below this no loss on the hop counts again.
+    /// Sequence number below which losses on the hop do not count again.
     counted_to: Option<Seq>,
-    /// When data or acknowledgments were last seen.
+    /// Time of the last data or acknowledgment.
     last: Option<Instant>,
-    /// Payload bytes from the wired side acknowledged.
+    /// Acknowledged payload bytes from the wired side.
     pub bytes: u64,
-    /// The time that it took them, without the application's pauses.
+    /// Time for these bytes, without pauses of the application.
     pub time: Duration,
 }
 
 impl Watch {
-    /// A packet came in at `port`; segments of `size` payload bytes make it up.
+    /// Records a packet that arrived at `port` and consists of segments of `size` payload bytes.
     pub fn on_packet(&mut self, now: Instant, port: Port, view: &View, size: u32, tally: &mut impl Tally) {
         let flags = view.segment.flags;
         if flags.has(Flags::RST) {
@@ -96,12 +96,12 @@ impl Watch {
         }
     }
 
-    /// A packet is sent again over the hop, which ends its timing.
+    /// Records a local retransmission over the hop, which ends the timing.
     pub fn on_repair(&mut self) {
         self.streams[0].timed = None;
     }
 
-    /// Acknowledgments show that a packet is missing behind the hop; says whether for the first time.
+    /// Records that acknowledgments show a loss on the hop. Returns whether it is new.
     pub fn on_loss(&mut self, seq: Seq, end: Seq) -> Loss {
         if self.counted_to.is_none_or(|counted| seq.ge(counted) || counted.since(seq) > FAR) {
             self.counted_to = Some(end);
@@ -141,7 +141,7 @@ impl Watch {
         }
     }
 
-    /// Data below the highest: it fills a gap, or passed before.
+    /// Handles data below the highest number: it fills a gap, or has passed before.
     fn on_old_data(&mut self, now: Instant, seq: Seq, end: Seq, size: u32, tally: &mut impl Tally) {
         let segments = |bytes: u32| u64::from(bytes.div_ceil(size.max(1)));
         let patience = self.least_wired.map_or(REORDERED, |rtt| rtt / 4);
@@ -160,7 +160,7 @@ impl Watch {
             } else {
                 tally.reordered(count)
             }
-            // What lies between two filled parts is rare enough to be forgotten.
+            // A gap filled in its middle is rare enough to be dropped as a whole.
             match (left == gap.left, right == gap.right) {
                 (true, true) | (false, false) => *place = None,
                 (true, false) => gap.left = right,
@@ -207,13 +207,13 @@ impl Watch {
         }
     }
 
-    /// Data from the wired side: the timestamp that it echoes.
+    /// Handles the timestamp echoed by data from the wired side.
     fn on_echo(&mut self, now: Instant, view: &View, tally: &mut impl Tally) {
         if let (Some((val, sent)), Some(timestamps)) = (self.echo, view.segment.options.timestamps)
             && Seq(timestamps.ecr).ge(Seq(val))
         {
             self.echo = None;
-            // A resent packet echoes what came long before it.
+            // A retransmission echoes an older timestamp.
             if self.streams[0].high.is_none_or(|high| view.segment.seq.ge(high)) {
                 let rtt = now.since(sent);
                 tally.round_trip(Port::WIRED, rtt);
@@ -226,7 +226,7 @@ impl Watch {
         self.least_wired = Some(self.least_wired.map_or(rtt, |least| least.min(rtt)));
     }
 
-    /// Data or its acknowledgment: the time since the last counts, unless it was the application's.
+    /// Adds the time since the last data or acknowledgment, unless it was a pause of the application.
     fn on_progress(&mut self, now: Instant) {
         let under_way = self.streams[0].high.zip(self.acked).is_none_or(|(high, acked)| high.gt(acked));
         let span = self.last.map_or(Duration::ZERO, |last| now.since(last));
@@ -236,18 +236,18 @@ impl Watch {
         self.last = Some(now);
     }
 
-    /// Bytes per second; `None` below `least` bytes.
+    /// Returns the goodput in bytes per second; `None` below `least` bytes.
     pub fn goodput(&self, least: u64) -> Option<f64> {
         let seconds = self.time.as_secs_f64();
         (self.bytes >= least.max(1) && seconds > 0.0).then(|| self.bytes as f64 / seconds)
     }
 }
 
-/// Whether a loss was counted before.
+/// Novelty of a loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loss {
-    /// It was not.
+    /// The loss was not counted before.
     New,
-    /// It was.
+    /// The loss was counted before.
     Known,
 }

@@ -1,5 +1,6 @@
-//! A recording of what a worker's state machine was told and decided, as a pcapng file. The packet loop only fills memory; a thread of its own
-//! writes the file, and when it cannot keep up, or the file has grown to its limit, the recording ends and the packet loop goes on.
+//! Recording of the inputs and decisions of a worker's state machine as a pcapng file. The packet loop only fills
+//! memory, and a separate thread writes the file. If it cannot keep up, or the file reaches its limit, the recording
+//! ends and the packet loop continues.
 
 use std::borrow::Cow;
 use std::fs::{File, Metadata, OpenOptions, Permissions};
@@ -21,44 +22,44 @@ use pcap_file::{DataLink, Endianness, PcapError};
 pub mod differences;
 pub mod reader;
 
-/// Tells Wireshark that text follows: the tag of a dissector's name, 16 bytes of it, no more tags. In frames of
-/// [`DataLink::WIRESHARK_UPPER_PDU`].
+/// Header that tells Wireshark that text follows: the tag for a dissector's name, 16 bytes of name, the end of tags.
+/// Used in frames of [`DataLink::WIRESHARK_UPPER_PDU`].
 pub const TEXT_FOLLOWS: &[u8] = b"\0\x0c\0\x10data-text-lines\0\0\0\0\0";
-/// Stamps are in units of 10⁻⁹ s.
+/// Timestamp resolution: 10⁻⁹ s.
 pub const NANOSECONDS: u8 = 9;
-/// Of a frame's flags: it came in.
+/// Frame flag for received packets.
 pub const INBOUND: u32 = 1;
-/// Of a frame's flags: it went out.
+/// Frame flag for sent packets.
 pub const OUTBOUND: u32 = 2;
 
-/// Bytes that go to the file at once.
+/// Size at which data goes to the file, in bytes.
 const CHUNK: usize = 64 << 10;
-/// Chunks that may wait for the disk; beyond, they grow to this.
+/// Maximum number of chunks that wait for the disk, and the size to which chunks then grow.
 const WAITING: usize = 16;
 const LARGEST_CHUNK: usize = 4 << 20;
-/// What is recorded is in the file this much later at the latest, while packets come.
+/// Maximum time until recorded data is written, while packets arrive.
 const DELAY: Duration = Duration::from_secs(1);
-/// Bytes of a configuration in one comment: below the 65,535 that an option takes.
+/// Maximum number of bytes of a configuration per comment: below the 65,535 of an option.
 const COMMENT: usize = 60_000;
 
-/// Where a recording goes.
+/// Destination of a recording.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordTo {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Most bytes that it may have.
+    /// Maximum size of the file, in bytes.
     pub limit: u64,
-    /// Who records, as messages say it: "the gateway".
+    /// Name of the recording program in messages: "the gateway".
     pub who: &'static str,
 }
 
 impl RecordTo {
-    /// Makes the file, empty, for nobody's eyes but its owner's. One that is there is emptied if it is a regular file of this
-    /// user's own, and from then on for nobody else either.
+    /// Creates an empty file with access for its owner only. An existing file is truncated, and its permissions are
+    /// restricted, if it is a regular file of this user.
     ///
     /// # Errors
     ///
-    /// When it is something else, or cannot be made.
+    /// If it is something else, or cannot be created.
     pub fn create(&self) -> io::Result<()> {
         match OpenOptions::new().write(true).create_new(true).mode(MODE).open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -72,7 +73,7 @@ impl RecordTo {
         }
     }
 
-    /// Opens it to go on behind what is there. Without it the gateway works all the same: what is wrong is logged.
+    /// Opens the file for appending. Logs errors, because the program works without a recording too.
     pub fn open(self) -> Option<RecordFile> {
         match self.open_existing() {
             Ok(file) => Some(RecordFile { to: self, file }),
@@ -84,8 +85,8 @@ impl RecordTo {
     }
 
     fn open_existing(&self) -> io::Result<File> {
-        // Before it is opened, since a pipe would wait, and a device do something; and after, because it may be another file by
-        // then.
+        // Check before opening, because a pipe would block and a device might act; and after it, because the path may
+        // then refer to another file.
         check(&std::fs::symlink_metadata(&self.path)?)?;
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
         let file = OpenOptions::new().append(true).custom_flags(flags).open(&self.path)?;
@@ -98,10 +99,10 @@ impl RecordTo {
     }
 }
 
-/// A recording is its owner's alone.
+/// Permissions of a recording: for its owner only.
 const MODE: u32 = 0o600;
 
-/// Refuses what a recording must not be written to: somebody else may have put it in the way.
+/// Rejects unsuitable files, which another user may have placed there.
 fn check(metadata: &Metadata) -> io::Result<()> {
     let problem = match (metadata.file_type(), rustix::process::geteuid().as_raw()) {
         (kind, _) if kind.is_symlink() => "it is a symbolic link; name the file itself".to_owned(),
@@ -113,7 +114,7 @@ fn check(metadata: &Metadata) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, problem))
 }
 
-/// A file open for recording.
+/// File open for recording.
 #[derive(Debug)]
 pub struct RecordFile {
     to: RecordTo,
@@ -121,7 +122,7 @@ pub struct RecordFile {
 }
 
 impl RecordFile {
-    /// Begins a section at the end of the file, which says `text` and has these interfaces; what is wrong is logged.
+    /// Starts a section with this text and these interfaces at the end of the file. Logs errors.
     pub fn start(self, text: &str, interfaces: &[(&str, DataLink)]) -> Option<Recorder> {
         let to = self.to.clone();
         Recorder::start(self, text, interfaces).map_err(|error| log(&to, &error)).ok()
@@ -133,22 +134,22 @@ fn log(to: &RecordTo, error: &io::Error) {
     tracing::error!(%error, "cannot write the recording {file}; {who} goes on without");
 }
 
-/// A recording under way, or one that has ended.
+/// A recording in progress, or one that has ended.
 pub struct Recorder {
     writer: PcapNgWriter<Vec<u8>>,
-    /// None when the recording has ended.
+    /// Channel to the writing thread; `None` after the end of the recording.
     chunks: Option<SyncSender<Vec<u8>>>,
     thread: Option<JoinHandle<()>>,
     to: RecordTo,
-    /// Bytes that the file may still take.
+    /// Number of bytes left until the limit.
     left: u64,
     packets: u64,
-    /// When a chunk went to the file last.
+    /// Time at which a chunk last went to the file.
     flushed: Instant,
 }
 
 impl Recorder {
-    /// Begins a section at the end of the file.
+    /// Starts a section at the end of the file.
     fn start(RecordFile { to, file }: RecordFile, text: &str, interfaces: &[(&str, DataLink)]) -> io::Result<Self> {
         let left = to.limit.saturating_sub(file.metadata()?.len());
         let (chunks, waiting) = sync_channel(WAITING);
@@ -170,7 +171,8 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// What the state machine was told, and what it decided: all of it or nothing. `packets` of it were packets that came.
+    /// Records an input of the state machine and the decisions on it, as a whole or not at all. `packets` is the number
+    /// of received packets in it.
     pub fn step<'b>(&mut self, now: Instant, packets: u64, blocks: impl IntoIterator<Item = EnhancedPacketBlock<'b>>) {
         self.packets += packets;
         if self.chunks.is_none() {
@@ -178,7 +180,7 @@ impl Recorder {
         }
         let before = self.writer.get_ref().len();
         for block in blocks {
-            // Memory takes everything.
+            // Writing to memory cannot fail.
             let _ = self.writer.write_pcapng_block(block);
         }
         self.bound(before);
@@ -188,7 +190,7 @@ impl Recorder {
         }
     }
 
-    /// Ends the recording where it was `before` bytes long if it is too long for the file now.
+    /// Ends the recording at length `before` if it no longer fits the file.
     fn bound(&mut self, before: usize) {
         let len = self.writer.get_ref().len();
         if len as u64 > self.left {
@@ -206,12 +208,13 @@ impl Recorder {
         match chunks.try_send(chunk) {
             Ok(()) => self.left = self.left.saturating_sub(len),
             Err(TrySendError::Full(chunk)) => *self.writer.get_mut() = chunk,
-            // The thread has said why.
+            // The thread has logged the reason.
             Err(TrySendError::Disconnected(_)) => self.chunks = None,
         }
     }
 
-    /// What is not on its way to the file yet is lost if the disk is behind: the packet loop waits for nothing.
+    /// Ends the recording. Data that is not queued for the file is lost if the disk is behind: the packet loop must not
+    /// wait.
     fn end(&mut self, why: &str) {
         self.flush();
         self.chunks = None;
@@ -222,12 +225,12 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        // Now there is time.
+        // The packet loop has ended, so blocking is allowed.
         if let Some(chunks) = self.chunks.take() {
             let _ = chunks.send(std::mem::take(self.writer.get_mut()));
         }
         if let Some(thread) = self.thread.take() {
-            // It has reported what went wrong.
+            // It has logged errors.
             let _ = thread.join();
         }
     }
@@ -237,7 +240,8 @@ fn write_chunks(mut file: File, to: &RecordTo, chunks: &Receiver<Vec<u8>>) {
     for chunk in chunks {
         let written = file.metadata().and_then(|metadata| {
             let whole = metadata.len();
-            // Each chunk ends where a step ends. One that the disk did not take as a whole would end in the midst of one.
+            // Each chunk ends at the end of a step. Truncate the file after a partial write, which would end within
+            // one.
             file.write_all(&chunk).inspect_err(|_| {
                 if let Err(error) = file.set_len(whole) {
                     log(to, &error);
@@ -251,7 +255,7 @@ fn write_chunks(mut file: File, to: &RecordTo, chunks: &Receiver<Vec<u8>>) {
     }
 }
 
-/// A section without frames. `text` stands in comments that belong together.
+/// Returns a section without frames. `text` is split into consecutive comments.
 fn section(text: &str, interfaces: &[(&str, DataLink)]) -> Result<PcapNgWriter<Vec<u8>>, PcapError> {
     let mut comment = text.to_owned();
     let mut options = vec![SectionHeaderOption::UserApplication(Cow::Borrowed("lasthop"))];
@@ -273,7 +277,7 @@ fn section(text: &str, interfaces: &[(&str, DataLink)]) -> Result<PcapNgWriter<V
     Ok(writer)
 }
 
-/// All comments of a section, which are one text.
+/// Returns the joined comments of a section.
 pub fn text(section: &SectionHeaderBlock<'_>) -> String {
     let comment = |option: &SectionHeaderOption<'_>| match option {
         SectionHeaderOption::Comment(text) => Some(text.to_string()),
@@ -282,7 +286,7 @@ pub fn text(section: &SectionHeaderBlock<'_>) -> String {
     section.options.iter().filter_map(comment).collect()
 }
 
-/// A frame of text on the interface of that number, whose first line Wireshark shows.
+/// Returns a frame of text on this interface, of which Wireshark shows the first line.
 pub fn of_text(now: Instant, interface: u32, text: &str) -> EnhancedPacketBlock<'_> {
     let data = [TEXT_FOLLOWS, text.as_bytes()].concat();
     EnhancedPacketBlock {
@@ -294,7 +298,7 @@ pub fn of_text(now: Instant, interface: u32, text: &str) -> EnhancedPacketBlock<
     }
 }
 
-/// A time as frames have it.
+/// Converts a time to a timestamp.
 pub fn stamp(now: Instant) -> std::time::Duration {
     std::time::Duration::from_nanos(now.as_nanos())
 }

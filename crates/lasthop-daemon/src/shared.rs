@@ -1,8 +1,8 @@
-//! What a supervisor shares with the threads that report on it and ask of it.
+//! State that a supervisor shares with the threads that report it and send requests.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A state that threads share.
+/// State shared between threads.
 #[derive(Debug)]
 pub struct Shared<T>(Arc<Mutex<T>>);
 
@@ -13,14 +13,14 @@ impl<T> Clone for Shared<T> {
 }
 
 impl<T> Shared<T> {
-    /// Shares it.
+    /// Wraps a state for sharing.
     pub fn new(state: T) -> Self {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// The state, for a moment.
+    /// Locks the state.
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        // Every change to it is a single assignment: a thread that panicked left it whole.
+        // Every change is a single assignment, so a thread that panicked left a valid state.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

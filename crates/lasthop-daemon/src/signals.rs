@@ -1,4 +1,4 @@
-//! What the service manager and users say by signals, what a daemon says to the former, and how a worker hears neither.
+//! Signals from the service manager and users, notifications to the former, and a worker's independence of both.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -10,11 +10,11 @@ use sd_notify::NotifyState;
 
 use crate::system_error::{SystemError, system};
 
-/// Binds a worker to its supervisor: it never outlives it, and leaves to it the signals that a terminal sends to both.
+/// Binds a worker to its supervisor: it does not outlive it, and ignores the signals that a terminal sends to both.
 ///
 /// # Errors
 ///
-/// When the system refuses it.
+/// If the system refuses.
 pub fn follow_supervisor() -> Result<(), SystemError> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     set_parent_process_death_signal(Some(Signal::KILL))
@@ -26,15 +26,15 @@ pub fn follow_supervisor() -> Result<(), SystemError> {
     Ok(())
 }
 
-/// Tells the service manager, if there is one.
+/// Notifies the service manager, if there is one.
 pub fn notify(states: &[NotifyState<'_>]) {
-    // Without a service manager nobody listens.
+    // Without a service manager this has no effect.
     if let Err(error) = sd_notify::notify(states) {
         tracing::debug!(%error, "cannot tell the service manager");
     }
 }
 
-/// Tells the service manager that the configuration is read again; [`NotifyState::Ready`] ends that.
+/// Notifies the service manager of a reload; [`NotifyState::Ready`] marks its end.
 pub fn notify_reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => notify(&[NotifyState::Reloading, now]),
@@ -42,24 +42,24 @@ pub fn notify_reloading() {
     }
 }
 
-/// Signals as flags, and a socket that wakes whoever waits.
+/// Signals as flags, with a socket that wakes the waiting thread.
 pub struct Signals {
-    /// SIGTERM or SIGINT came.
+    /// True after SIGTERM or SIGINT.
     pub terminate: Arc<AtomicBool>,
-    /// SIGHUP came.
+    /// True after SIGHUP.
     pub reload: Arc<AtomicBool>,
-    /// Readable when one came, or somebody wrote to `wake`.
+    /// Readable after a signal, or after a write to `wake`.
     pub woken: UnixStream,
-    /// Wakes whoever waits.
+    /// Socket that wakes the waiting thread.
     pub wake: Arc<UnixStream>,
 }
 
 impl Signals {
-    /// Begins to handle them.
+    /// Installs the handlers.
     ///
     /// # Errors
     ///
-    /// When the system refuses it.
+    /// If the system refuses.
     pub fn new() -> io::Result<Self> {
         use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
         let (woken, wake) = UnixStream::pair()?;
@@ -73,7 +73,7 @@ impl Signals {
         Ok(Self { terminate, reload, woken, wake: Arc::new(wake) })
     }
 
-    /// Takes in what woke.
+    /// Discards pending wake-ups.
     pub fn drain(&self) {
         let mut bytes = [0; 64];
         while matches!(io::Read::read(&mut &self.woken, &mut bytes), Ok(1..)) {}

@@ -1,4 +1,4 @@
-//! What every supervisor does while its daemon runs: it keeps a worker alive, and takes the configuration anew when asked to.
+//! Main loop of every supervisor: it keeps a worker running, and reloads the configuration on request.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -12,42 +12,43 @@ use crate::signals::Signals;
 use crate::system_error::{SystemError, system};
 use crate::wishes::ReloadRequest;
 
-/// What is particular to one daemon.
+/// Parts specific to one daemon.
 pub trait Supervisor {
-    /// What its worker says of itself.
+    /// Report of its worker.
     type Snapshot: DeserializeOwned;
-    /// Why something of it fails.
+    /// Error of its operations.
     type Error: Display;
 
-    /// What it means that a worker is lost: the end of a sentence in the log.
+    /// Consequence of a lost worker, as the end of a log message.
     const LOSS: &'static str;
 
-    /// Who keeps the worker, and what takes in what the worker says of itself.
+    /// Returns the keeper of the worker, and the receiver of the worker's reports.
     fn keeper(&mut self) -> (&mut Keeper, impl FnMut(Self::Snapshot));
 
     /// Starts a worker.
     ///
     /// # Errors
     ///
-    /// When it cannot be started.
+    /// If it cannot be started.
     fn start(&mut self) -> Result<(), Self::Error>;
 
-    /// The worker was looked after: there may be none any more, or another.
+    /// Called after the worker was checked: it may have ended or been replaced.
     fn on_looked_after(&mut self);
 
-    /// Takes the configuration file as it is now. On failure everything stays as it was.
+    /// Applies the current configuration file, or fails without effect.
     ///
     /// # Errors
     ///
-    /// When the file is bad, or cannot be put into force.
+    /// If the file is invalid, or cannot be applied.
     fn reload(&mut self) -> Result<(), Self::Error>;
 }
 
-/// Keeps a worker alive until a signal says otherwise. `file` holds the configuration, which is read again for a signal and for `wishes`.
+/// Keeps a worker running until a signal ends the daemon. `file` is the configuration, which is reloaded on a signal or
+/// a request in `wishes`.
 ///
 /// # Errors
 ///
-/// When the system refuses to wait.
+/// If the system refuses to wait.
 pub fn supervise(
     supervisor: &mut impl Supervisor,
     file: &Path,
@@ -65,7 +66,7 @@ pub fn supervise(
                 Err(error) => tracing::error!(%error, "not reloaded; all stays as it was"),
             }
             if let Some(reply) = wish {
-                // Whoever asked may have gone.
+                // The requesting thread may have given up.
                 let _ = reply.try_send(outcome);
             }
         }
@@ -73,7 +74,7 @@ pub fn supervise(
     Ok(())
 }
 
-/// Ends a worker that hangs, and starts another when there is none.
+/// Ends a hung worker, and starts another one if there is none.
 fn look_after_worker<S: Supervisor>(supervisor: &mut S) {
     let (keeper, take) = supervisor.keeper();
     keeper.look_after_worker(take, S::LOSS);

@@ -1,18 +1,18 @@
-//! What the system refused to a daemon.
+//! Errors of the system.
 
 use std::io;
 
-/// Something in the system that failed.
+/// Failed operation of the system.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {error}")]
 pub struct SystemError {
-    /// What was tried.
+    /// The operation.
     what: &'static str,
-    /// Why it failed.
+    /// Error of the system.
     error: io::Error,
 }
 
-/// Names what was tried, for `map_err`.
+/// Returns a closure for `map_err` that adds the operation.
 pub fn system(what: &'static str) -> impl FnOnce(io::Error) -> SystemError {
     move |error| SystemError { what, error }
 }

@@ -1,4 +1,4 @@
-//! What other threads ask of a daemon.
+//! Reload requests from other threads.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender};
 use std::time::Duration;
 
-/// A wish of the control socket's, and where its outcome goes.
+/// Reload request: the channel for its outcome.
 pub type ReloadRequest = SyncSender<Result<(), String>>;
 
-/// How other threads ask for a reload.
+/// Sender of reload requests.
 #[derive(Clone, Debug)]
 pub struct Wishes {
     requests: SyncSender<ReloadRequest>,
@@ -18,20 +18,20 @@ pub struct Wishes {
 }
 
 impl Wishes {
-    /// What goes to `requests`, and whom a byte to `wake` wakes; messages call the daemon `who`.
+    /// Creates a sender to `requests`; a byte to `wake` wakes their receiver. Messages call the daemon `who`.
     pub fn new(requests: SyncSender<ReloadRequest>, wake: Arc<UnixStream>, who: &'static str) -> Self {
         Self { requests, wake, who }
     }
 
-    /// Asks for a reload, and waits for its outcome.
+    /// Requests a reload, and waits for its outcome.
     ///
     /// # Errors
     ///
-    /// Why it was refused.
+    /// Returns the reason for a refusal.
     pub fn reload(&self, patience: Duration) -> Result<(), String> {
         let (reply, outcome) = mpsc::sync_channel(1);
         self.requests.try_send(reply).map_err(|_| format!("the {} is busy", self.who))?;
-        // A full pipe wakes just as well.
+        // A full pipe wakes the receiver as well.
         let _ = io::Write::write(&mut &*self.wake, &[0]);
         outcome.recv_timeout(patience).unwrap_or_else(|_| Err(format!("the {} did not answer", self.who)))
     }

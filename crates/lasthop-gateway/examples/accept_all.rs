@@ -1,5 +1,5 @@
-//! The least that a program behind a netfilter queue can do: takes packets in the gateway's batches, looks at none, and lets
-//! all pass. What the gateway's speed is compared with: `accept_all QUEUE`, until it is ended by a signal.
+//! Minimal program for a netfilter queue: receives packets in the gateway's batches, examines none, and accepts all. It
+//! is the baseline of the gateway's speed. `accept_all QUEUE` runs until a signal ends it.
 
 use std::error::Error;
 use std::time::Duration;

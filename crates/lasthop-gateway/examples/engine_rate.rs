@@ -1,7 +1,7 @@
-//! How fast the gateway's engine is: `cargo run --release -p lasthop-gateway --example engine_rate`.
+//! Speed of the gateway's engine: `cargo run --release -p lasthop-gateway --example engine_rate`.
 //!
-//! In CPU time, so that others at work on the machine count little. Data passes and is acknowledged a window later; nothing is lost. The packets are made beforehand, their numbers set as they
-//! go in.
+//! Measures CPU time, which depends little on other load. Data passes and is acknowledged a window later; nothing is
+//! lost. The packets are built in advance, and their sequence numbers are set before each call.
 
 use lasthop_gateway::engine::rules::{EngineConfig, Mode, Rule};
 use lasthop_gateway::engine::{Engine, Offloaded, Verdict};
@@ -12,37 +12,37 @@ use lasthop_proto::time::{Duration, Instant};
 use lasthop_wire::{Checksum, Route, amend, build, parse};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Most bytes under way to one client.
+/// Maximum number of bytes in flight to one client.
 const WINDOW: u64 = 32 * 1448;
 
-/// More than all windows together.
+/// Size of the cache: more than all windows together.
 const CACHE: u64 = 1 << 30;
 
-/// A packet to be used many times.
+/// Returns a packet that is reused many times.
 fn packet(route: Route, payload: usize) -> Vec<u8> {
     let options = Options { timestamps: Some(Timestamps { val: 1, ecr: 1 }), ..Options::default() };
     let segment = Segment { window: 1000, flags: Flags::ACK, options, ..Segment::default() };
     build(route, &segment, &vec![0x55; payload]).expect("a packet")
 }
 
-/// Sets a number in the TCP header, and the checksum with it.
+/// Sets a number in the TCP header, and updates the checksum.
 fn set(packet: &mut [u8], at: usize, value: Seq) {
     let view = parse(packet).expect("it was built");
     amend(packet, &view, |tcp| tcp[at..at + 4].copy_from_slice(&value.0.to_be_bytes()));
 }
 
-/// CPU time of this process in seconds.
+/// Returns the CPU time of this process, in seconds.
 fn cpu() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// Packets of all kinds, and of data, per second.
+/// Returns packets per second: of all kinds, and of data.
 fn rate(mode: Mode, flows: u64, payload: usize) -> (f64, f64) {
     let mut rule = Rule::all("all", mode);
     rule.snoop.cache_bytes = CACHE;
     let mut engine = Engine::new(EngineConfig::new(vec![rule]), 1);
-    // Data packets between one and its acknowledgment, which names two.
+    // Data packets in flight; each acknowledgment covers two.
     let window = (WINDOW / payload as u64).clamp(2, 32);
     let mut pairs: Vec<(Vec<u8>, Vec<u8>)> = (0..flows)
         .map(|n| {
@@ -51,7 +51,7 @@ fn rate(mode: Mode, flows: u64, payload: usize) -> (f64, f64) {
             (packet(route, payload), packet(route.reversed(), 0))
         })
         .collect();
-    // Receive offload verifies what it merges.
+    // Receive offload verifies the packets that it merges.
     let checksum = if payload > 1448 { Checksum::Pending } else { Checksum::Complete };
     let merged = Offloaded { size: None, checksum };
     let mut out = Vec::new();

@@ -1,22 +1,22 @@
-//! Links between pairs of devices that do what bad links do: `hop SEED LINK...`, each LINK as
+//! Emulates impaired links between pairs of devices: `hop SEED LINK...`, each LINK in the form
 //! `NEAR,FAR,rate=20,delay=5,queue=100,down.loss=0.02,up.damage=0.05,...`.
 //!
-//! A frame that comes in at NEAR leaves by FAR (down), and the other way round (up). Any Ethernet frame is carried, IPv4 and
-//! IPv6 alike; the devices' offloads must be off. Without a setting a link does nothing to a frame.
+//! A frame that arrives at NEAR leaves by FAR (down), and vice versa (up). All Ethernet frames are carried, IPv4 and
+//! IPv6 alike; the devices' offloads must be off. Without settings a link forwards frames unchanged.
 //!
 //! | key | unit | meaning |
 //! |---|---|---|
-//! | `rate` | Mbit/s | of each direction |
-//! | `delay` | ms | one way |
-//! | `queue` | frames | that wait for the transmitter; further ones are dropped |
-//! | `down.loss`, `up.loss` | share | frames lost |
-//! | `down.burst`, `up.burst` | frames | mean length of a run of losses (two states by frame); 1: each by itself |
-//! | `down.damage`, ... | share | frames in which one bit behind the Ethernet header is turned round; no checksum is mended |
-//! | `down.duplicate`, ... | share | frames that come twice |
-//! | `down.reorder`, ... | share | frames that come `by` ms late, behind others |
-//! | `by` | ms | see there; 10 |
-//! | `option` | kind | TCP segments other than SYN and RST get an option of 11 bytes of this kind whose content changes, as AccECN's (RFC 9768) does |
-//! | `mtu` | bytes | longer packets are dropped, and nobody is told |
+//! | `rate` | Mbit/s | rate of each direction |
+//! | `delay` | ms | one-way delay |
+//! | `queue` | frames | capacity of the queue; further frames are dropped |
+//! | `down.loss`, `up.loss` | share | lost frames |
+//! | `down.burst`, `up.burst` | frames | mean length of a loss burst (two-state model per frame); 1: independent losses |
+//! | `down.damage`, ... | share | frames with one bit flipped after the Ethernet header; checksums are not corrected |
+//! | `down.duplicate`, ... | share | duplicated frames |
+//! | `down.reorder`, ... | share | frames delayed by a further `by` ms, so that later ones overtake them |
+//! | `by` | ms | see `reorder`; default 10 |
+//! | `option` | kind | TCP segments other than SYN and RST get an option of 11 bytes of this kind with changing content, like AccECN's (RFC 9768) |
+//! | `mtu` | bytes | longer packets are dropped silently |
 //!
 //! Prints `ready`, and at SIGTERM one line of JSON with its counts.
 
@@ -36,10 +36,10 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 const ETHERNET: usize = 14;
 const MTU: u32 = 1500;
-/// How soon the end is noticed.
+/// Maximum delay until a termination signal is noticed.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
 
-/// What becomes of frames in one direction.
+/// Impairments of one direction.
 #[derive(Clone)]
 struct Settings {
     rate: f64,
@@ -110,7 +110,7 @@ impl Counts {
     }
 }
 
-/// A frame on its way; by the time it is due, then by its number.
+/// Frame in flight, ordered by due time, then by number.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Frame {
     due: Instant,
@@ -122,11 +122,11 @@ struct Direction {
     settings: Settings,
     random: Stream,
     in_bad_state: bool,
-    /// When the frames that wait will have been transmitted.
+    /// Departure times of the waiting frames.
     departures: VecDeque<Instant>,
     flying: BinaryHeap<Reverse<Frame>>,
     number: u64,
-    /// Segments that got an option.
+    /// Number of segments that got an option.
     optioned: u32,
     counts: Counts,
 }
@@ -153,14 +153,14 @@ impl Direction {
         if burst <= 1.0 {
             return self.random.chance(loss);
         }
-        // All is lost in the bad state, which lasts for `burst` frames on average: its share of the time is `loss`.
+        // All frames are lost in the bad state, which lasts `burst` frames on average: its share of the time is `loss`.
         let (to_good, to_bad) = (1.0 / burst, loss / (burst * (1.0 - loss)));
         let change = self.random.chance(if self.in_bad_state { to_good } else { to_bad.min(1.0) });
         self.in_bad_state ^= change;
         self.in_bad_state
     }
 
-    /// Takes a frame that came at `now`.
+    /// Takes a frame that arrives at `now`.
     fn take(&mut self, now: Instant, bytes: &[u8]) {
         while self.departures.front().is_some_and(|departure| *departure <= now) {
             self.departures.pop_front();
@@ -172,7 +172,7 @@ impl Direction {
         let start = self.departures.back().map_or(now, |last| now.max(*last));
         let end = start + Duration::from_secs_f64(bytes.len() as f64 * 8.0 / self.settings.rate);
         self.departures.push_back(end);
-        // It took its time on the hop.
+        // Dropped here because the frame has used the hop's capacity.
         if bytes.len() - ETHERNET.min(bytes.len()) > self.settings.mtu {
             self.counts.too_long += 1;
             return;
@@ -208,7 +208,7 @@ impl Direction {
         self.flying.push(Reverse(Frame { due, number: self.number, bytes }));
     }
 
-    /// Gives out what is due at `now`.
+    /// Delivers frames that are due at `now`.
     fn deliver(&mut self, now: Instant, device: &PacketSocket) {
         while self.flying.peek().is_some_and(|Reverse(frame)| frame.due <= now) {
             let Some(Reverse(frame)) = self.flying.pop() else { return };
@@ -224,7 +224,7 @@ impl Direction {
     }
 }
 
-/// Puts an option of this kind behind the others of a TCP segment, with a counter in it, if there is room.
+/// Appends an option of this kind, containing a counter, to those of a TCP segment if the header has space.
 fn add_option(frame: &mut Vec<u8>, kind: u8, count: u32) {
     const LEN: usize = 12;
     let Some(view) = frame.get(ETHERNET..).and_then(lasthop_wire::parse) else { return };
@@ -247,7 +247,7 @@ fn add_option(frame: &mut Vec<u8>, kind: u8, count: u32) {
 
 struct Link {
     sockets: [PacketSocket; 2],
-    /// Down, up.
+    /// Directions: down, up.
     directions: [Direction; 2],
 }
 

@@ -1,14 +1,14 @@
-//! How many small packets a second what is between two devices forwards:
-//! `packet_rate WIRED@MAC WIRELESS@MAC FLOWS PAYLOAD SECONDS`, MAC the address of the device at the other end.
+//! Small packets per second that a device under test forwards: `packet_rate WIRED@MAC WIRELESS@MAC FLOWS PAYLOAD
+//! SECONDS`, where MAC is the address of the device at the other end.
 //!
-//! Plays both ends of FLOWS connections, from 10.0.0.1 to 10.1.0.0/16, with raw frames: as many segments are under way as a
-//! short queue takes, and when one has arrived the next goes out, so that nothing is lost and the slowest part sets the pace.
-//! Every second segment is acknowledged, a few segments late: of every connection some data are always unacknowledged, and
-//! cached by whoever caches. Segments that were overtaken, as where the scheduler moves a program on the way from one
-//! processor to another, are acknowledged as RFC 5681 §4.2 has it, at once. Prints `measuring` after a second, and its
-//! figures as JSON at the end.
+//! Emulates both ends of FLOWS connections, from 10.0.0.1 to 10.1.0.0/16, with raw frames. As many segments are in
+//! flight as a short queue holds, and each arrival triggers the next segment, so that nothing is lost and the slowest
+//! component determines the rate. Every second segment is acknowledged, a few segments late: each connection always has
+//! unacknowledged data, which a cache must hold. Out-of-order segments, as caused by the scheduler moving a program
+//! between CPUs, are acknowledged at once (RFC 5681 §4.2). Prints `measuring` after a second, and the results as JSON
+//! at the end.
 //!
-//! Sequence numbers are set in packets made beforehand, and their checksums carried on.
+//! Sequence numbers are set in prebuilt packets, and the checksums updated.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::error::Error;
@@ -22,35 +22,35 @@ use lasthop_wire::{Route, amend, build, parse};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Segments on their way through, of all flows.
+/// Number of segments in flight, of all flows.
 const UNDER_WAY: u32 = 512;
-/// Segments that an acknowledgment leaves out, though they have come.
+/// Number of received segments that acknowledgments do not cover yet.
 const LATE: u32 = 4;
-/// What is sent before what has come is looked at.
+/// Number of segments to send before checking for arrivals.
 const BURST: usize = 32;
 const WARM_UP: Duration = Duration::from_secs(1);
-/// A flow that stands still for so long has lost something.
+/// Time without progress after which a flow is considered to have lost a segment.
 const STUCK: Duration = Duration::from_millis(500);
 const ETHERNET: usize = 14;
-/// Where a frame has its destination and source address, sequence number, acknowledgment and flags.
+/// Offsets of source and destination address, sequence number, acknowledgment and flags in a frame.
 const SOURCE: usize = ETHERNET + 12;
 const DESTINATION: usize = ETHERNET + 16;
 const SEQ: usize = ETHERNET + 24;
 const ACK: usize = ETHERNET + 28;
 const FLAGS: usize = ETHERNET + 33;
-/// Of a frame with data.
+/// Header length of a frame with data.
 const HEADERS: usize = ETHERNET + 40;
 
 struct Flow {
     syn: [Vec<u8>; 3],
     data: Vec<u8>,
     ack: Vec<u8>,
-    /// Segments.
+    /// Number of segments sent.
     sent: u32,
     arrived: u32,
-    /// Those that came before one that is missing.
+    /// Segments that arrived before a missing one.
     early: BTreeSet<u32>,
-    /// When it was looked for flows that stand still.
+    /// Value of `arrived` at the last check for flows without progress.
     arrived_before: u32,
 }
 
@@ -84,7 +84,7 @@ impl Flow {
         }
     }
 
-    /// The segment at `seq` has come.
+    /// Records the arrival of the segment at `seq`.
     fn arrive(&mut self, seq: u32, payload: u32) -> Arrived {
         let offset = seq.wrapping_sub(self.arrived.wrapping_mul(payload).wrapping_add(1));
         let ahead = offset / payload;
@@ -102,26 +102,26 @@ impl Flow {
         while self.early.remove(&self.arrived) {
             self.arrived = self.arrived.wrapping_add(1);
         }
-        // It was late, not lost.
+        // The segment was delayed, not lost.
         self.sent = self.sent.max(self.arrived);
         Arrived::Next
     }
 
-    /// The acknowledgment of all but the last `late` segments.
+    /// Returns an acknowledgment of all but the last `late` segments.
     fn acknowledgment(&mut self, late: u32, payload: u32) -> &[u8] {
         set(&mut self.ack, ACK, self.arrived.saturating_sub(late).wrapping_mul(payload).wrapping_add(1));
         &self.ack
     }
 }
 
-/// What a segment is to the receiver.
+/// Classification of a segment by the receiver.
 enum Arrived {
     Next,
     Early,
     Again,
 }
 
-/// A frame that has come.
+/// Received frame.
 struct Seen {
     flow: usize,
     flags: Flags,
@@ -137,7 +137,7 @@ struct Counts {
     resent: u64,
 }
 
-/// Sets a number in the TCP header, and the checksum with it.
+/// Sets a number in the TCP header, and updates the checksum.
 fn set(frame: &mut [u8], at: usize, value: u32) {
     let packet = &mut frame[ETHERNET..];
     let view = parse(packet).expect("it was built");
@@ -149,12 +149,12 @@ fn get(frame: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(frame.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// The flow that a client's address stands for.
+/// Returns the flow of a client's address.
 fn flow(frame: &[u8], at: usize) -> Option<usize> {
     get(frame, at).filter(|address| address >> 16 == 0x0a01).map(|address| address as usize & 0xffff)
 }
 
-/// A device's name and the hardware address at its other end.
+/// Parses a device's name and the hardware address at its other end.
 fn end(text: &str) -> Option<(&str, [u8; 6])> {
     let (device, mac) = text.split_once('@')?;
     let bytes: Option<Vec<u8>> = mac.split(':').map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
@@ -177,11 +177,11 @@ impl Ends {
     fn wait(&self, millis: i64) {
         let timeout = Timespec { tv_sec: 0, tv_nsec: millis * 1_000_000 };
         let [wired, wireless] = &self.sockets;
-        // Interrupted or not: the caller looks again.
+        // The caller checks for frames again even after an interruption.
         let _ = poll(&mut [PollFd::new(wired, PollFlags::IN), PollFd::new(wireless, PollFlags::IN)], Some(&timeout));
     }
 
-    /// All frames that wait at an end.
+    /// Collects all frames that wait at an end.
     fn take(&mut self, end: usize, into: &mut Vec<Seen>) -> std::io::Result<()> {
         let (client, count) = ([SOURCE, DESTINATION][end], self.flows.len());
         into.clear();
@@ -195,7 +195,7 @@ impl Ends {
         Ok(())
     }
 
-    /// Opens all connections, some at a time.
+    /// Opens all connections, a limited number at a time.
     fn open(&mut self) -> Result<(), Box<dyn Error>> {
         let mut waiting: VecDeque<usize> = (0..self.flows.len()).collect();
         let (mut open, mut begun, mut frames) = (0, 0, Vec::new());
@@ -226,7 +226,7 @@ impl Ends {
         Ok(())
     }
 
-    /// Keeps segments under way until `end`.
+    /// Keeps segments in flight until `end`.
     fn exchange(&mut self, end: Instant) -> std::io::Result<()> {
         let count = self.flows.len();
         let share = (UNDER_WAY / count as u32).max(1);
@@ -249,7 +249,7 @@ impl Ends {
                 self.wait(1);
             }
             self.take(1, &mut frames)?;
-            // The last acknowledgments of the openings may still be on their way.
+            // Ignore the last acknowledgments of handshakes.
             for &Seen { flow, seq, .. } in frames.iter().filter(|seen| seen.payload > 0) {
                 let flow = &mut self.flows[flow];
                 let before = flow.arrived;
@@ -276,7 +276,7 @@ impl Ends {
         Ok(())
     }
 
-    /// Flows that stand still go back to what has not arrived; says how many segments are under way then.
+    /// Makes flows without progress retransmit unacknowledged segments. Returns the number of segments then in flight.
     fn go_back(&mut self) -> u32 {
         for flow in &mut self.flows {
             if flow.sent != flow.arrived && flow.arrived_before == flow.arrived {

@@ -1,10 +1,13 @@
-//! The gateway among strangers, for hours: `cargo run --release -p lasthop-gateway --example strangers -- [RUNS] [SEED] [--bare]`, or
-//! `[--bare] FILE` for one script.
+//! Long-running attacks on the gateway:
+//! `cargo run --release -p lasthop-gateway --example strangers -- [RUNS] [SEED] [--bare]`, or `[--bare] FILE` for one
+//! script.
 //!
-//! Draws random scripts of attacks and runs each against models of both ends (`fuzz/src/hostile` says what must hold): through
-//! the gateway's engine with bytes or, with `--bare`, through the mechanism alone, which is faster. The same SEED draws the same
-//! scripts. Prints how many ran every 10 s, and each script that shows a fault, made short: a file with these bytes is a seed for
-//! `fuzz/seeds/hostile`, and with `LASTHOP_TRACE=1` and its name instead of numbers it is printed what happens in it. Ends with status 1 if there was one. RUNS is 100,000,000 and SEED 1 unless told.
+//! Draws random scripts of attacks and runs each against models of both ends (`fuzz/src/hostile` defines the
+//! requirements): through the gateway's engine with bytes or, with `--bare`, through the mechanism alone, which is
+//! faster. The same SEED draws the same scripts. Prints the number of completed runs every 10 s, and each script that
+//! reveals a fault, in shortened form: a file with these bytes is a seed for `fuzz/seeds/hostile`. With
+//! `LASTHOP_TRACE=1` and a file name, it prints the events of that script. Exits with status 1 if there was a fault.
+//! The defaults are 100,000,000 RUNS and SEED 1.
 
 #[path = "../../../fuzz/src/hostile/mod.rs"]
 #[allow(dead_code, missing_docs)]
@@ -18,20 +21,20 @@ use hostile::shrink::shrink;
 use hostile::world::{Demand, run};
 use lasthop_proto::random::Root;
 
-/// Between two reports.
+/// Interval between reports.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// Scripts between two looks at the clock.
+/// Number of scripts between checks of the clock.
 const STRIDE: u64 = 256;
-/// A script is shorter than this, in bytes.
+/// Upper bound of a script's length, in bytes.
 const LONGEST: u64 = 82;
-/// Without this bit in its first byte a script has strangers in it.
+/// Bit in a script's first byte that disables attackers.
 const ALONE: u8 = 0x40;
-/// Characters of what a fault says.
+/// Maximum number of characters shown of a fault's description.
 const MOST_TEXT: usize = 300;
-/// So many faults are shown; one cause shows in many scripts.
+/// Maximum number of faults to show: one cause appears in many scripts.
 const SHOWN: u64 = 20;
 
-/// What is asked for.
+/// Parsed arguments.
 enum Asked {
     Random { runs: u64, seed: u64, bare: bool },
     File { script: Vec<u8>, bare: bool },
@@ -57,7 +60,7 @@ fn asked() -> Result<Asked, String> {
     }
 }
 
-/// What a script shows that must not be.
+/// Runs a script, and returns a description of the fault that it reveals.
 fn fault(script: &[u8], bare: bool) -> Option<String> {
     let one = || if bare { run::<Bare>(script, Demand::All) } else { run::<Bytes>(script, Demand::All) };
     let panic = std::panic::catch_unwind(one).err()?;

@@ -1,9 +1,10 @@
-//! How long the gateway's engine takes for one packet at worst: `cargo run --release -p lasthop-gateway --example worst_packet [RUNS [CASE]]`,
-//! where CASE is a part of the cases' names.
+//! Maximum time of the gateway's engine for one packet: `cargo run --release -p lasthop-gateway --example worst_packet
+//! [RUNS [CASE]]`, where CASE is a part of the cases' names.
 //!
-//! Each case brings the engine into the state in which its packets cost most, then feeds them, and times each call by itself in
-//! CPU time of the thread. A case runs several times with the same packets; of each packet the shortest time counts, so that what
-//! the machine did meanwhile does not. Times have the two readings of the clock in them, which are printed first.
+//! Each case brings the engine into the state in which its packets are most expensive, then passes them and times each
+//! call in CPU time of the thread. A case runs several times with the same packets; the minimum time of each packet
+//! counts, which excludes disturbances by the machine. Times include the two readings of the clock, whose duration is
+//! printed first.
 
 use std::num::NonZeroU16;
 
@@ -17,34 +18,34 @@ use lasthop_proto::time::{Duration, Instant};
 use lasthop_wire::{Route, build};
 use rustix::time::{ClockId, clock_gettime};
 
-/// The first number of the data.
+/// First sequence number of the data.
 const BASE: u32 = 1000;
-/// Pieces that are cached of one connection, about as many as it may have.
+/// Number of cached pieces of a connection, close to the maximum.
 const PIECES: u32 = 8000;
-/// Packets that are timed.
+/// Number of packets that are timed.
 const PACKETS: u32 = 2000;
-/// What a window of 16 bits scaled by this names is more than a case sends ahead.
+/// Window scale with which a 16-bit window exceeds the data that a case sends ahead.
 const SCALE: u8 = 10;
 
-/// An engine, and what its packets cost.
+/// An engine with the measured times.
 struct Bench {
     engine: Engine,
     now: Instant,
     random: Stream,
     taken: Vec<Taken>,
-    /// What the last call gave out besides; as in a driver, its room is used again.
+    /// Packets injected by the last call. As in a driver, the buffer is reused.
     out: Vec<Injection>,
 }
 
-/// What a call took.
+/// Cost of a call.
 #[derive(Clone, Copy)]
 struct Taken {
     nanos: u64,
-    /// Packets of the wire in it.
+    /// Number of wire packets in the call.
     packets: u64,
 }
 
-/// A packet of the connection.
+/// Packet of the connection.
 #[derive(Default)]
 struct Given<'b> {
     seq: u32,
@@ -53,7 +54,7 @@ struct Given<'b> {
     blocks: Vec<(u32, u32)>,
     flags: Flags,
     size: Option<NonZeroU16>,
-    /// The hop's end; of another connection where it is not 0.
+    /// Number of the client; 0 for the connection under test.
     client: u16,
 }
 
@@ -92,7 +93,7 @@ impl Bench {
         build(route, &segment, given.payload).expect("a packet")
     }
 
-    /// Has the engine take a packet; its time counts if it `is_timed`.
+    /// Passes a packet to the engine; its time counts if `is_timed`.
     fn give(&mut self, is_timed: bool, port: Port, given: Given<'_>) {
         let packet = self.packet(port, &given);
         self.out.clear();
@@ -105,7 +106,7 @@ impl Bench {
             let size = given.size.map_or(given.payload.len(), |size| size.get().into());
             self.taken.push(Taken { nanos: spent, packets: given.payload.len().div_ceil(size.max(1)).max(1) as u64 });
         }
-        // The driver does as soon as something is due.
+        // As a driver does when a deadline has passed.
         if self.engine.poll_deadline().is_some_and(|due| due <= self.now) {
             self.timeout(false);
         }
@@ -136,7 +137,7 @@ impl Bench {
         self.give(is_timed, Port::WIRELESS, Given { seq: 100, ack, blocks, ..Given::default() });
     }
 
-    /// Pieces of a byte each.
+    /// Sends pieces of one byte each.
     fn fill(&mut self, from: u32) {
         for index in 0..PIECES {
             self.data(false, from + index, b"x", None);
@@ -148,7 +149,7 @@ impl Bench {
     }
 }
 
-/// CPU time of this thread in nanoseconds.
+/// Returns the CPU time of this thread, in nanoseconds.
 fn cpu() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

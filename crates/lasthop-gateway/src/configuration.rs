@@ -1,4 +1,4 @@
-//! The configuration of the gateway: TOML turned into checked types, with the same messages as scenarios.
+//! Configuration of the gateway: parses TOML into checked types, with error messages like those of scenarios.
 //!
 //! ```
 //! use lasthop_gateway::configuration::{Gateway, Mode};
@@ -8,7 +8,7 @@
 //! # Ok::<(), lasthop_scenario::Error>(())
 //! ```
 //!
-//! Every key is described in `docs/gateway.md`.
+//! `docs/gateway.md` describes every key.
 
 mod values;
 mod written;
@@ -30,68 +30,68 @@ pub use self::values::{Network, PortRange};
 pub use lasthop_scenario::reading::Group;
 pub use lasthop_scenario::{PATIENCE, SideSettings, SplitSettings};
 
-/// Most bytes of a configuration: it travels as one message to the process that handles the packets.
+/// Maximum size of a configuration, in bytes: it is sent as one message to the process that handles the packets.
 const LARGEST_FILE: u64 = 128 << 10;
-/// Most rules, and most addresses or ports in one.
+/// Maximum number of rules, and of addresses or ports in one rule.
 const MOST_RULES: usize = 64;
 const MOST_ENTRIES: usize = 256;
-/// Most characters of a rule's name.
+/// Maximum length of a rule's name, in characters.
 const LONGEST_NAME: usize = 32;
 
-/// The bits of the packet mark that split connections take.
+/// Bits of the packet mark used by split connections.
 pub const SPLIT_MARKS: u32 = 0x77f0_0000;
 
-/// The control socket where a configuration names none.
+/// Default control socket.
 pub const DEFAULT_CONTROL: &str = "/run/lasthop/gateway.sock";
 
-/// The whole configuration of a gateway.
+/// Configuration of a gateway.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Gateway {
-    /// The Unix socket on which the daemon answers.
+    /// Unix socket on which the daemon answers.
     pub control: PathBuf,
-    /// The group whose users may ask it there; without one, the group that the daemon runs with.
+    /// Group whose users may use the socket; `None` for the group that the daemon runs with.
     pub control_group: Option<Group>,
-    /// Where it serves metrics, a loopback address.
+    /// Address of the metrics, a loopback address.
     pub metrics: Option<SocketAddr>,
-    /// The least severe messages that are logged: "error", "warn", "info", "debug" or "trace".
+    /// Minimum severity of logged messages: "error", "warn", "info", "debug" or "trace".
     pub log: String,
-    /// The number of the netfilter queue that it takes.
+    /// Number of the netfilter queue.
     pub queue: u16,
-    /// The packet mark of what it sends itself, a single bit.
+    /// Packet mark of the gateway's own packets, a single bit.
     pub mark: u32,
-    /// The ports between which it stands, when it is on a bridge rather than on a router.
+    /// Ports of the bridge, if the gateway is on a bridge rather than on a router.
     pub bridge: Option<Bridge>,
-    /// What bounds its memory.
+    /// Limits on memory.
     pub limits: Limits,
-    /// What it treats, in the order of the file: the first rule that matches a packet decides.
+    /// Rules in the order of the file: the first rule that matches a packet applies.
     pub rules: Vec<Rule>,
 }
 
 /// Two ports of a bridge.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bridge {
-    /// The one towards the wired side.
+    /// Port towards the wired side.
     pub wired: String,
-    /// The one towards the lossy hop, that of all rules.
+    /// Port towards the lossy hop, which is that of all rules.
     pub wireless: String,
 }
 
-/// The number of the netfilter queue, and the mark, where a configuration gives none.
+/// Default number of the netfilter queue, and default mark.
 const QUEUE: u16 = 27_000;
 const MARK: u32 = 0x0800_0000;
 
-/// What bounds the gateway's memory.
+/// Limits on the gateway's memory.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Limits {
-    /// Most bytes of payload in the caches of all rules together, at least 1 MiB.
+    /// Maximum number of payload bytes in the caches of all rules together, at least 1 MiB.
     pub cache: u64,
-    /// Most connections that are remembered, all rules together.
+    /// Maximum number of connections with state, all rules together.
     pub flows: u32,
-    /// A connection that was silent for so long is forgotten.
+    /// Idle time after which a connection is removed.
     pub idle: Duration,
-    /// The share of the connections split at once that one client may hold: an IPv4 address, or a /64 of IPv6.
+    /// Maximum share of the split connections that one client may hold: an IPv4 address, or a /64 of IPv6.
     pub share: Fraction,
-    /// Bytes in which the heads of the packets are kept that crossed the hop last, for `report --link`; none keeps none.
+    /// Size of the record of packet headers for `report --link`, in bytes; `None` for no record.
     pub link: Option<u64>,
 }
 
@@ -102,39 +102,39 @@ impl Default for Limits {
     }
 }
 
-/// Which connections are treated, and how.
+/// Selection and treatment of connections.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rule {
-    /// Its name: a word, of its own in the file.
+    /// Name: a word, unique in the file.
     pub name: String,
-    /// What is done to its connections.
+    /// Treatment of its connections.
     pub mode: Mode,
-    /// The interface towards the lossy hop.
+    /// Interface towards the lossy hop.
     pub interface: String,
-    /// The hosts behind it; all when empty.
+    /// Networks of the hosts behind it; empty for all.
     pub addresses: Vec<Network>,
-    /// The ports of the side that was called; all when empty.
+    /// Ports of the called side; empty for all.
     pub ports: Vec<PortRange>,
-    /// Who opens the connections.
+    /// Side that opens the connections.
     pub opened_by: OpenedBy,
-    /// The share of its connections that are left alone, for comparison.
+    /// Share of its connections left untreated for comparison.
     pub ab: Fraction,
 }
 
-/// What is done to a connection.
+/// Treatment of connections.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Mode {
-    /// Losses are repaired where they happen; acknowledgments stay end to end. Cache and connections have the gateway's
-    /// [`Limits`], not these.
+    /// Local repair of losses; acknowledgments remain end to end. The limits on cache and connections are the gateway's
+    /// [`Limits`], not those of this configuration.
     Snoop(SnoopConfig),
     /// Two connections in place of one, each with its own congestion control.
     Split(SplitSettings),
-    /// Nothing; losses and delays are reported.
+    /// None; losses and delays are reported.
     Observe,
 }
 
 impl Mode {
-    /// As it stands in the file.
+    /// Returns its name in the file.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Snoop(_) => "snoop",
@@ -144,14 +144,14 @@ impl Mode {
     }
 }
 
-/// The side that opens a connection.
+/// Side that opens a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpenedBy {
-    /// A host behind the lossy hop: most downloads.
+    /// A host behind the lossy hop, as for most downloads.
     Wireless,
-    /// A host on the other side: a server behind the lossy hop is called.
+    /// A host on the wired side, which calls a server behind the lossy hop.
     Wired,
-    /// Whoever.
+    /// Either side.
     Either,
 }
 
@@ -173,7 +173,7 @@ impl Choice for ModeName {
 }
 
 impl Gateway {
-    /// One on a router with these rules, and nothing else said.
+    /// Returns the defaults on a router, with these rules.
     pub fn new(rules: Vec<Rule>) -> Self {
         Self {
             control: PathBuf::from(DEFAULT_CONTROL),
@@ -188,17 +188,17 @@ impl Gateway {
         }
     }
 
-    /// Reads the configuration file at `path`.
+    /// Loads the configuration file at `path`.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::load_with_text(path).map(|(gateway, _)| gateway)
     }
 
-    /// Reads the configuration file at `path`; also gives its text, of which [`Gateway::parse`] makes the same.
+    /// Loads the configuration file at `path`. Also returns its text, which [`Gateway::parse`] accepts.
     pub fn load_with_text(path: impl AsRef<Path>) -> Result<(Self, String), Error> {
         reading::load(path.as_ref(), LARGEST_FILE, read)
     }
 
-    /// Reads a configuration from its text; messages call it `name`.
+    /// Parses a configuration from its text; messages call it `name`.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         reading::parse(name, text, read)
     }
@@ -255,7 +255,7 @@ fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
     })
 }
 
-/// The ports of the bridge, if the file names them; and whether the rules can be carried out there.
+/// Reads the ports of the bridge, if the file names them, and checks that the rules are possible there.
 fn bridge(root: &Reader<'_>, rules: &[Rule]) -> Result<Option<Bridge>, Error> {
     if !root.has("bridge") {
         return Ok(None);
@@ -331,7 +331,7 @@ fn rule(reader: &Reader<'_>) -> Result<Rule, Error> {
         true => reader.or("opened_by", OpenedBy::Either, "default")?,
         false => reader.or("opened_by", OpenedBy::Wireless, "default: most connections are")?,
     };
-    // Whoever splits sees the connection being opened, and by whom.
+    // A splitting rule sees the SYN, and thus the called side.
     if !ports.is_empty() && opened_by == OpenedBy::Either && mode != ModeName::Split {
         let expected = "\"wireless\" or \"wired\", or two rules";
         return Err(reader.refuse("opened_by", expected, "ports are those of the side that is called"));

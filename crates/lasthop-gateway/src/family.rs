@@ -1,10 +1,10 @@
-//! The two versions of IP.
+//! IP versions.
 
 use std::net::IpAddr;
 
 use crate::configuration::{Gateway, Network};
 
-/// A version of IP.
+/// IP version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
     /// IPv4.
@@ -14,10 +14,10 @@ pub enum Family {
 }
 
 impl Family {
-    /// IPv4 first.
+    /// Both versions, IPv4 first.
     pub const BOTH: [Self; 2] = [Self::V4, Self::V6];
 
-    /// The version of an address.
+    /// Returns the version of an address.
     pub const fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(_) => Self::V4,
@@ -25,7 +25,7 @@ impl Family {
         }
     }
 
-    /// `IPv4` or `IPv6`.
+    /// Returns `IPv4` or `IPv6`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::V4 => "IPv4",
@@ -33,17 +33,17 @@ impl Family {
         }
     }
 
-    /// Whether the network is one of such addresses.
+    /// Returns whether the network has addresses of this version.
     pub fn has(self, network: &Network) -> bool {
         network.address.is_ipv4() == (self == Self::V4)
     }
 
-    /// Whether any rule is about such packets.
+    /// Returns whether any rule covers packets of this version.
     pub fn concerns(self, gateway: &Gateway) -> bool {
         gateway.rules.iter().any(|rule| rule.addresses.is_empty() || rule.addresses.iter().any(|net| self.has(net)))
     }
 
-    /// Whether a rule names such addresses, so that it is an error when there is no way to set rules for them.
+    /// Returns whether a rule names addresses of this version, so that failure to install rules for it is an error.
     pub fn is_named(self, gateway: &Gateway) -> bool {
         gateway.rules.iter().flat_map(|rule| &rule.addresses).any(|net| self.has(net))
     }

@@ -1,9 +1,9 @@
-//! The rules that lead packets to the gateway: chains of its own in netfilter's tables, put in with one transaction for each
-//! version of IP, and taken out again without a trace; and the routes that deliver split connections here.
+//! Rules that direct packets to the gateway: its own chains in netfilter's tables, installed in one transaction per IP
+//! version and removed completely; and the routes that deliver split connections to this machine.
 //!
-//! A chain `LASTHOP`, reached from the end of `FORWARD`, sends the packets of each rule to the queue; with
-//! `--queue-bypass`, so that they pass when nobody listens. What leads connections to the relay of split connections is in
-//! `split.rs`.
+//! A chain `LASTHOP`, reached from the end of `FORWARD`, sends the packets of each rule to the queue with
+//! `--queue-bypass`, so that they pass without a reader. `split.rs` contains the rules that direct connections to the
+//! relay.
 
 mod chains;
 mod forward;
@@ -29,12 +29,12 @@ pub use self::chains::CHAIN;
 pub use self::programs::FirewallError;
 pub use self::pulse::{PULSE, Pulse};
 
-/// What rules are made from.
+/// Configuration from which the rules are generated.
 #[derive(Clone, Debug)]
 struct Source {
-    /// What packets come to the queue for; none of a relay alone.
+    /// Selection of packets for the queue; `None` for a relay alone.
     forward: Option<Gateway>,
-    /// What leads connections to the relay, when a rule splits.
+    /// Selection of connections for the relay, if a rule splits.
     split: Option<SplitConfig>,
 }
 
@@ -56,7 +56,7 @@ impl Source {
         self.split.as_ref().filter(|split| split.speaks(family)).map(|split| Routing::new(split, family))
     }
 
-    /// [`Source::text`] for a trial, in which no table becomes valid before the next: each comes once.
+    /// Generates [`Source::text`] for a trial. No table is committed in a trial, so each appears once.
     fn trial(&self, tables: &Tables, pulse: Pulse) -> String {
         if tables.is_native() {
             return self.native(tables.family, pulse);
@@ -75,12 +75,12 @@ impl Source {
 
     fn native(&self, family: Family, pulse: Pulse) -> String {
         let mark = self.forward.as_ref().map_or(0, |gateway| gateway.mark);
-        // A rule that cannot be translated is refused by the program: the next one is tried.
+        // If a rule cannot be translated, the invalid text makes the program fail, and the next program is tried.
         native::install(&self.chains(family, pulse), family, pulse, mark).unwrap_or_else(|| "untranslated\n".to_owned())
     }
 }
 
-/// The chains for what the relay sends over the hops of rules that repair it.
+/// Returns the chains for the relay's own packets over the hops of rules with repair.
 fn beneath(gateway: &Gateway, split: &SplitConfig, family: Family, pulse: Pulse) -> Vec<Chain> {
     let mut hops: Vec<&str> = Vec::new();
     for rule in split.rules.iter().filter(|rule| rule.repair.is_on()) {
@@ -94,27 +94,27 @@ fn beneath(gateway: &Gateway, split: &SplitConfig, family: Family, pulse: Pulse)
     }
 }
 
-/// The programs chosen for a configuration, and what they are to put in.
+/// Programs selected for a configuration, and the rules that they install.
 #[derive(Clone, Debug)]
 pub struct Firewall {
     source: Source,
     tables: Vec<Tables>,
     pulse: Pulse,
-    /// What the programs list once all is in place, in the order of `tables`.
+    /// Own rules that the programs list after installation, in the order of `tables`.
     expected: Vec<Vec<String>>,
 }
 
-/// How much of the rules is there.
+/// State of the installed rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// All of them, once.
+    /// All rules are present, once.
     Whole,
-    /// Not all, or some of them changed or twice.
+    /// Rules are missing, changed or duplicated.
     Broken,
 }
 
 impl Firewall {
-    /// Finds, for each version of IP, the first program that takes the rules. On a bridge there are none.
+    /// Finds the first program that accepts the rules, for each IP version. A bridge needs none.
     pub fn choose(gateway: &Gateway) -> Result<Self, FirewallError> {
         let source = Source { forward: Some(gateway.clone()), split: settings::split(gateway) };
         let mut firewall = Self { source, tables: Vec::new(), pulse: Pulse::Required, expected: Vec::new() };
@@ -124,7 +124,8 @@ impl Firewall {
         for family in Family::BOTH.into_iter().filter(|family| family.concerns(gateway)) {
             match firewall.find(family) {
                 Ok(found) => firewall.tables.push(found),
-                // IPv6 comes along where there is any; it is missed only where it was asked for.
+                // IPv6 is included if available; its absence is an error only if the configuration names IPv6
+                // addresses.
                 Err(problem) if family == Family::V6 && !family.is_named(gateway) => {
                     tracing::warn!(%problem, "IPv6 connections are not treated");
                 }
@@ -134,7 +135,7 @@ impl Firewall {
         Ok(firewall)
     }
 
-    /// The same for a relay alone.
+    /// Finds the programs for a relay alone.
     pub fn choose_for_relay(config: &SplitConfig) -> Result<Self, FirewallError> {
         let source = Source { forward: None, split: Some(config.clone()) };
         let mut firewall = Self { source, tables: Vec::new(), pulse: Pulse::None, expected: Vec::new() };
@@ -147,7 +148,7 @@ impl Firewall {
 
     fn find(&self, family: Family) -> Result<Tables, FirewallError> {
         let mut problem = FirewallError::Missing { family };
-        // Where iptables keeps the machine's firewall, only its own table of filters can let the gateway's packets pass.
+        // If iptables manages the machine's firewall, only its own filter table can accept the gateway's packets.
         let by_iptables = family.programs().into_iter().map(|program| Tables { family, program });
         let by_iptables = by_iptables.filter(|tables| !tables.is_native()).any(|tables| tables.has_firewall());
         for program in family.programs() {
@@ -164,7 +165,7 @@ impl Firewall {
             });
             match taken.err().unwrap_or(Ok(())).and_then(|()| tables.probe()) {
                 Ok(()) => return Ok(tables),
-                // What iptables says counts: a kernel may lack `nft_queue`, and have what iptables needs.
+                // Errors of iptables take precedence: a kernel may lack `nft_queue` and have what iptables needs.
                 Err(error @ FirewallError::Refused { .. }) => problem = error,
                 Err(_) => {}
             }
@@ -172,8 +173,8 @@ impl Firewall {
         Err(problem)
     }
 
-    /// Puts the rules in place of whatever the gateway's chains hold; each version of IP in one transaction. On failure
-    /// nothing of the gateway's is left.
+    /// Installs the rules and replaces the existing content of the gateway's chains, in one transaction per IP version.
+    /// On failure it removes all rules of the gateway.
     pub fn install(&mut self) -> Result<(), FirewallError> {
         match self.replace() {
             Ok(()) => Ok(()),
@@ -184,7 +185,7 @@ impl Firewall {
         }
     }
 
-    /// [`Firewall::install`], but on failure all is left as it is then.
+    /// Installs the rules like [`Firewall::install`], but leaves the state as it is on failure.
     pub fn replace(&mut self) -> Result<(), FirewallError> {
         let mut outcome = self.put_in();
         if matches!(outcome, Err(FirewallError::Refused { .. })) && self.pulse == Pulse::Required {
@@ -192,7 +193,7 @@ impl Firewall {
             outcome = self.put_in();
             match &outcome {
                 Ok(()) => tracing::warn!("the kernel has no xt_recent: packets wait while both processes are stopped"),
-                // It was not that.
+                // `xt_recent` was not the cause.
                 Err(_) => self.pulse = Pulse::Required,
             }
         }
@@ -202,7 +203,7 @@ impl Firewall {
     fn put_in(&mut self) -> Result<(), FirewallError> {
         let mut expected = Vec::new();
         for tables in &self.tables {
-            // First, so that nothing is marked for a route that is not there.
+            // Routes first, so that no packet is marked for a missing route.
             if let Some(routing) = self.source.routing(tables.family) {
                 routing.install()?;
             }
@@ -213,7 +214,7 @@ impl Firewall {
         Ok(())
     }
 
-    /// Whether all is as [`Firewall::install`] left it.
+    /// Returns whether all rules are as [`Firewall::install`] left them.
     pub fn look(&self) -> Result<Standing, FirewallError> {
         for (tables, expected) in self.tables.iter().zip(&self.expected) {
             if tables.own()? != *expected {
@@ -223,9 +224,9 @@ impl Firewall {
         Ok(Standing::Whole)
     }
 
-    /// Takes all rules out.
+    /// Removes all rules.
     pub fn remove(&self) -> Result<(), FirewallError> {
-        // All of them, even when one fails.
+        // Try all of them, even if one fails.
         let outcomes: Vec<_> = self.tables.iter().map(|tables| self.remove_from(tables)).collect();
         outcomes.into_iter().collect()
     }
@@ -238,34 +239,35 @@ impl Firewall {
         removed.map(drop)
     }
 
-    /// Takes out the rules that `now` does not hold in its place.
+    /// Removes the rules of programs that `now` does not use.
     pub fn remove_where_not(&self, now: &Self) -> Result<(), FirewallError> {
         let gone = self.tables.iter().filter(|tables| !now.tables.contains(tables));
         gone.map(|tables| self.remove_from(tables)).collect::<Vec<_>>().into_iter().collect()
     }
 
-    /// Whether there are rules for packets of this version of IP.
+    /// Returns whether there are rules for packets of this IP version.
     pub fn covers(&self, family: Family) -> bool {
         self.tables.iter().any(|tables| tables.family == family)
     }
 
-    /// The programs that were chosen.
+    /// Returns the selected programs.
     pub fn programs(&self) -> Vec<&'static str> {
         self.tables.iter().map(|tables| tables.program).collect()
     }
 
-    /// Marks and port of the datagrams by which the gateway says that it lives; none where rules of nftables wait for none.
+    /// Returns mark and port of the heartbeat datagrams; `None` if no nftables rule requires them.
     pub fn beats(&self) -> Option<(u32, u16)> {
         let native = self.tables.iter().any(Tables::is_native) && self.pulse == Pulse::Required;
         self.source.forward.as_ref().filter(|_| native).map(|gateway| (gateway.mark, native::BEAT_PORT))
     }
 
-    /// Whether packets pass while the gateway does not say that it lives.
+    /// Returns whether rules require a heartbeat.
     pub const fn pulse(&self) -> Pulse {
         self.pulse
     }
 
-    /// What [`Firewall::install`] runs on a machine without such rules: commands, those with input as comments with it below.
+    /// Returns the commands that [`Firewall::install`] runs on a machine without such rules. A command with input is a
+    /// comment, followed by the input.
     pub fn describe(&self, gateway: &Gateway) -> String {
         let mut lines = String::new();
         if let Some(Bridge { wired, wireless }) = &gateway.bridge {
@@ -288,15 +290,15 @@ impl Firewall {
     }
 }
 
-/// Port from which trials come that no socket takes.
+/// Source port of trial packets that no socket accepts.
 pub const TRIAL_PORT: u16 = split::TRIAL_PORT;
 
-/// Preference of the gateway's routing rule.
+/// Returns the preference of the gateway's routing rule.
 pub const fn preference() -> u32 {
     split::PREFERENCE
 }
 
-/// Takes out what any gateway left, whichever program put it in. Says which programs found something.
+/// Removes the rules of any gateway, installed by any program. Returns the programs that found rules.
 pub fn clean() -> Result<Vec<&'static str>, FirewallError> {
     let mut found = Vec::new();
     for family in Family::BOTH {
@@ -307,7 +309,7 @@ pub fn clean() -> Result<Vec<&'static str>, FirewallError> {
                 Err(error) => return Err(error),
             }
         }
-        // Marks and routing table of split connections are the same under every configuration.
+        // The marks and the routing table of split connections do not depend on the configuration.
         Routing::new(&SplitConfig::new(Vec::new()), family).remove();
     }
     Ok(found)

@@ -1,7 +1,7 @@
 use super::chains::{Table, install, remove};
 use super::*;
 
-/// The rules of one version of IP for a configuration, where nothing is there yet.
+/// Returns the rules of one IP version for a configuration, without existing rules.
 fn text(rules: &str, family: Family) -> String {
     let gateway = Gateway::parse("g", rules).unwrap();
     let source = Source { forward: Some(gateway.clone()), split: settings::split(&gateway) };
@@ -98,7 +98,7 @@ fn the_relays_packets_come_to_the_queue_where_they_are_repaired() {
     );
     assert!(rules.iter().all(|line| !line.contains("wl1")), "{text}");
     assert!(!of("off").contains("LASTHOP_OUT") && !of("off").contains("LASTHOP_IN"));
-    // Taken out with the others.
+    // Removed with the other chains.
     let listing = vec![(Table::Mangle, vec!["-N LASTHOP_OUT".to_owned(), "-A OUTPUT -j LASTHOP_OUT".to_owned()])];
     let expected = "*mangle\n:LASTHOP_OUT - [0:0]\n-D OUTPUT -j LASTHOP_OUT\n-X LASTHOP_OUT\nCOMMIT\n";
     assert_eq!(remove(&listing).unwrap(), expected);
@@ -121,7 +121,7 @@ fn what_leads_packets_to_other_tables_comes_last_and_is_taken_out_first() {
     let tables: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix('*')).collect();
     assert_eq!(tables, ["filter", "raw", "mangle", "raw"]);
     assert!(text.ends_with("COMMIT\n*raw\n-I PREROUTING -j LASTHOP_SPLIT\nCOMMIT\n"), "{text}");
-    // A table of its own ends before the next begins.
+    // A table is committed before the next one begins.
     assert_eq!(text.matches("COMMIT").count(), tables.len());
 
     let lines = |text: &str| text.lines().map(str::to_owned).collect();
@@ -151,7 +151,7 @@ fn what_leads_to_a_chain_already_is_replaced_however_often_it_is_there() {
     assert!(text.contains("-A LASTHOP -o wl0 -p tcp -j NFQUEUE --queue-num 27000 --queue-bypass"), "{text}");
 }
 
-/// In the words of nft what iptables is told: every rule, and nothing else.
+/// The nft rules correspond to the iptables rules one to one.
 #[test]
 fn rules_of_nftables_say_the_same() {
     let rules = "[[rule]]\nname = 'a'\nmode = 'snoop'\ninterface = 'wl0'\naddresses = ['10.2.0.0/24', 'fd02::/64']\n\
@@ -205,7 +205,7 @@ fn every_rule_has_words_of_nftables() {
                     let chains = source.chains(family, pulse);
                     let native = native::install(&chains, family, pulse, gateway.mark);
                     let native = native.unwrap_or_else(|| panic!("{text}"));
-                    // A rule of one is a rule of the other, but for those that restore a socket's mark.
+                    // One rule corresponds to one rule, except those that restore a socket's mark.
                     let of_chains =
                         chains.iter().filter(|chain| chain.table != Table::Filter).flat_map(|chain| &chain.rules);
                     let restoring = |rule: &&String| rule.contains("--restore-skmark");

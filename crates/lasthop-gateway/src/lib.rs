@@ -1,14 +1,14 @@
-//! The gateway: what it does to the TCP connections that it forwards, and the daemon around it.
+//! The gateway: its treatment of forwarded TCP connections, and the daemon around it.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`engine`] | what becomes of each packet, without I/O and clock |
-//! | [`split`] | split connections: the relay |
-//! | [`family`] | the two versions of IP |
-//! | [`configuration`] | the file of settings, read into checked types |
-//! | [`settings`] | what the configuration means to engine and relay |
-//! | [`firewall`] | the netfilter rules that lead packets here |
-//! | [`daemon`] | the processes: packets in and out, supervision, control, metrics |
+//! | [`engine`] | decisions on packets, without I/O and clock |
+//! | [`split`] | relay of split connections |
+//! | [`family`] | IP versions |
+//! | [`configuration`] | configuration file, parsed into checked types |
+//! | [`settings`] | conversion of the configuration for engine and relay |
+//! | [`firewall`] | netfilter rules that direct packets to the gateway |
+//! | [`daemon`] | processes: packet I/O, supervision, control, metrics |
 #![cfg(target_os = "linux")]
 
 pub mod configuration;

@@ -1,4 +1,4 @@
-//! What the configuration means to engine and relay.
+//! Conversion of the configuration for engine and relay.
 
 use lasthop_proto::pep::snoop::SnoopConfig;
 
@@ -6,28 +6,29 @@ use crate::configuration::{Gateway, Mode, Network, OpenedBy, Rule};
 use crate::engine::rules::{self, Ends, EngineConfig, Net, Predicate};
 use crate::split::{Families, Share, Side, SplitConfig, SplitRule, TcpSide};
 
-/// Whether packets of a rule's connections come to the engine as they are forwarded. Those of split connections are not; what such a rule leaves alone for comparison is measured.
+/// Returns whether the engine sees forwarded packets of the rule's connections. Packets of split connections do not
+/// pass it, but connections that such a rule leaves unsplit for comparison are measured.
 pub fn is_watched(rule: &Rule) -> bool {
     !matches!(rule.mode, Mode::Split(_)) || rule.ab.get() > 0.0
 }
 
-/// Whether the relay's own packets over the hop come to an engine.
+/// Returns whether an engine sees the relay's own packets over the hop.
 pub fn is_repaired(rule: &Rule) -> bool {
     matches!(&rule.mode, Mode::Split(split) if split.repair.is_on())
 }
 
-/// What the engine is told: every rule but those that split; of these, what they leave alone.
+/// Returns the engine's configuration: every rule; of a rule that splits, the connections left unsplit.
 pub fn engine(gateway: &Gateway) -> EngineConfig {
     config(gateway, engine_rule)
 }
 
-/// What the engine beneath the relay's connections over the hop is told; `None` where no rule wants it.
+/// Returns the configuration of the engine below the relay's connections over the hop; `None` if no rule enables it.
 pub fn beneath(gateway: &Gateway) -> Option<EngineConfig> {
     gateway.rules.iter().any(is_repaired).then(|| config(gateway, beneath_rule))
 }
 
 fn config<R: IntoIterator<Item = rules::Rule>>(gateway: &Gateway, engine_rule: fn(&Rule, u64) -> R) -> EngineConfig {
-    // Each rule has a cache of its own.
+    // Each rule has its own cache.
     let has_cache = |rule: &&Rule| !matches!(rule.mode, Mode::Split(_)) || is_repaired(rule);
     let caches = gateway.rules.iter().filter(has_cache).count() as u64;
     let cache = gateway.limits.cache / caches.max(1);
@@ -45,12 +46,13 @@ fn engine_rule(rule: &Rule, cache: u64) -> Option<rules::Rule> {
     };
     let snoop = SnoopConfig { cache_bytes: cache, ..snoop };
     let predicate = predicate(rule, if rule.opened_by == OpenedBy::Wired { Side::Wireless } else { Side::Wired });
-    // What comes of a rule that splits is what was left alone.
+    // All connections that a splitting rule forwards are the untreated ones.
     let ab = if mode == rules::Mode::Bypass { 1.0 } else { rule.ab.get() };
     Some(rules::Rule { name: rule.name.clone(), predicate, mode, ab, snoop })
 }
 
-/// One for each side that may be called at the rule's ports. That the relay has the connection is known, so that `ab` says nothing here.
+/// Returns a rule for each side that may be called at the rule's ports. Its connections are those of the relay, so `ab`
+/// does not apply.
 fn beneath_rule(rule: &Rule, cache: u64) -> Vec<rules::Rule> {
     if !is_repaired(rule) {
         return Vec::new();
@@ -69,7 +71,7 @@ fn beneath_rule(rule: &Rule, cache: u64) -> Vec<rules::Rule> {
     called.iter().map(of).collect()
 }
 
-/// The connections whose called side, at the rule's ports, is this one.
+/// Returns the selection of connections whose called side, at the rule's ports, is this one.
 fn predicate(rule: &Rule, called: Side) -> Predicate {
     let nets = rule.addresses.iter().map(|&Network { address, prefix }| Net { address, prefix }).collect();
     let ports = rule.ports.iter().map(|range| range.first..=range.last).collect();
@@ -80,7 +82,7 @@ fn predicate(rule: &Rule, called: Side) -> Predicate {
     Predicate { wired: Ends { nets: Vec::new(), ports: wired_ports }, wireless: Ends { nets, ports: wireless_ports } }
 }
 
-/// What the relay is told, when rules split.
+/// Returns the relay's configuration, if a rule splits.
 pub fn split(gateway: &Gateway) -> Option<SplitConfig> {
     let rules = gateway.rules.iter().filter_map(|rule| {
         let Mode::Split(settings) = &rule.mode else { return None };
@@ -111,7 +113,7 @@ pub fn split(gateway: &Gateway) -> Option<SplitConfig> {
     Some(config)
 }
 
-/// Whether this machine speaks IPv6, also to itself.
+/// Returns whether IPv6 is enabled on this machine's loopback interface.
 fn has_ipv6() -> bool {
     std::fs::read_to_string("/proc/sys/net/ipv6/conf/lo/disable_ipv6").is_ok_and(|text| text.trim() == "0")
 }

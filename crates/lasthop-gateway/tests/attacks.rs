@@ -1,5 +1,5 @@
-//! The gateway among strangers: scripts of attacks, chosen and random, against models of both ends. `fuzz/src/hostile` says what
-//! must hold. `LASTHOP_HOSTILE_RUNS` is how many random scripts each gateway is given (4,000).
+//! Attacks on the gateway: selected and random scripts, run against models of both ends. `fuzz/src/hostile` defines the
+//! requirements. `LASTHOP_HOSTILE_RUNS` is the number of random scripts for each gateway (default 4,000).
 
 use crate::hostile;
 
@@ -10,7 +10,7 @@ use hostile::middle::{Bare, Bytes, Middle};
 use hostile::world::{Demand, run};
 use lasthop_proto::random::Root;
 
-/// Runs a script, and says which it was if something does not hold.
+/// Runs a script, and prints it if a requirement is violated.
 fn check<M: Middle>(script: &[u8]) {
     let outcome = std::panic::catch_unwind(|| run::<M>(script, Demand::All));
     if let Err(panic) = outcome {
@@ -39,7 +39,7 @@ fn random_strangers_change_nothing_for_the_mechanism() {
     random_scripts::<Bare>(2);
 }
 
-/// What was found once is found no more.
+/// Attacks found earlier have no effect.
 #[test]
 fn known_attacks_change_nothing() {
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/hostile");
@@ -53,7 +53,7 @@ fn known_attacks_change_nothing() {
     assert!(count >= 6, "{count} seeds");
 }
 
-/// What does not hold, by kind, with the shortest script that shows it: for work on the gateway, and on this model.
+/// Prints violations by kind, each with the shortest script that shows it, for work on the gateway and on the model.
 #[test]
 #[ignore = "prints what it finds, and judges nothing"]
 fn survey() {

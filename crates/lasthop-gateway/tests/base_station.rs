@@ -1,4 +1,4 @@
-//! What the simulator places at a base station, beside what the gateway does there.
+//! Equality of the simulator's elements at a base station and the gateway's.
 
 use lasthop_gateway::configuration::{Gateway, Mode, SideSettings};
 use lasthop_proto::pep::snoop::SnoopConfig;
@@ -16,7 +16,7 @@ fn network(scenario: &Scenario, scheme: &str) -> Network {
     scenario.network(Scheme::by_name(scheme).unwrap()).unwrap()
 }
 
-/// What the simulator places is what the gateway does without a word in its configuration.
+/// The simulator's elements match the gateway's defaults.
 #[test]
 fn the_base_station_does_what_the_gateway_does() {
     let gateway = |mode: &str| {
@@ -29,7 +29,7 @@ fn the_base_station_does_what_the_gateway_does() {
         let [element] = &snoop.elements[..] else { panic!("one element") };
         let Mode::Snoop(live) = gateway("snoop") else { panic!() };
         assert_eq!(element.element.get(), Some(&Snoop(live)), "{name}");
-        // What has arrived above a hole these ends say without SMART numbers.
+        // Without SMART acknowledgments, these ends report data above a hole with SACK.
         assert!(snoop.flows[0].tcp.iter().all(|tcp| !tcp.smart_acks.is_on() && tcp.recovery == Recovery::Rack));
 
         let split = network(&scenario, "SPLIT-BBR");

@@ -1,4 +1,4 @@
-//! The gateway's configuration, and what is said about a bad one.
+//! Parsing of the gateway's configuration, and error messages for invalid ones.
 
 use lasthop_gateway::configuration::{Gateway, Group, Mode, OpenedBy};
 use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
@@ -33,7 +33,7 @@ fn a_whole_configuration() {
     assert_eq!(*snoop, SnoopConfig { timer_min: snoop.timer_min, ..SnoopConfig::gateway() });
 }
 
-/// What is written is read as the same.
+/// A formatted configuration parses to the same value.
 #[test]
 fn a_configuration_survives_being_written_down() {
     let split = RULE.replace("snoop", "split");
@@ -63,7 +63,7 @@ fn a_configuration_survives_being_written_down() {
     assert_eq!(Gateway::new(rules), Gateway::parse("rule", RULE).unwrap());
 }
 
-/// Over the lossy hop a file cannot leave the bounds of timeouts to the kernel; its own are written.
+/// A file cannot select the kernel's bounds of timeouts over the lossy hop; the kernel's values are written instead.
 #[test]
 fn the_kernels_timeouts_are_written_where_the_default_is_another() {
     let mut gateway = Gateway::parse("split", &RULE.replace("snoop", "split")).unwrap();
@@ -76,7 +76,7 @@ fn the_kernels_timeouts_are_written_where_the_default_is_another() {
     assert_eq!((read.wireless.rto_min, read.wireless.rto_max), kernels);
 }
 
-/// LL, which lets every acknowledgment pass, has nothing to hold senders back with.
+/// LL lets every acknowledgment pass, so it cannot hold back senders.
 #[test]
 fn the_four_kinds_of_local_repair() {
     for (detection, found) in [("duplicate-acks", LocalDetection::DuplicateAcks), ("smart", LocalDetection::Smart)] {
@@ -282,7 +282,7 @@ fn one_port_or_address_needs_no_brackets() {
     }
 }
 
-/// Where inputs that failed are kept.
+/// Returns the store of failed inputs.
 fn kept() -> Option<Box<dyn FailurePersistence>> {
     Some(Box::new(FileFailurePersistence::WithSource("proptest-regressions")))
 }

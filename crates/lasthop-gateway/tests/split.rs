@@ -1,4 +1,4 @@
-//! Split connections through real namespaces: client -- gateway -- server.
+//! Split connections through network namespaces: client -- gateway -- server.
 
 use crate::split_lab;
 
@@ -26,12 +26,12 @@ fn config() -> SplitConfig {
     SplitConfig { max_connections: 64, ..SplitConfig::new(vec![rule()]) }
 }
 
-/// [`config`] with these two TCPs.
+/// Returns [`config`] with the given TCP parameters of both sides.
 fn with_sides(wired: TcpSide, wireless: TcpSide) -> SplitConfig {
     SplitConfig { rules: vec![SplitRule { wired, wireless, ..rule() }], ..config() }
 }
 
-/// Bytes without a pattern, different for each seed.
+/// Returns pseudorandom bytes, different for each seed.
 fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut bytes = Vec::with_capacity(length + 8);
@@ -72,7 +72,7 @@ fn patient(stream: &TcpStream) {
     stream.set_write_timeout(PATIENCE).unwrap();
 }
 
-/// Both ends of a connection, the opener's first.
+/// Opens a connection and returns both ends, the opener's first.
 fn pair(lab: &Lab, opener: Host, family: Family) -> (TcpStream, TcpStream) {
     let other = if opener == Host::Client { Host::Server } else { Host::Client };
     let (listener, address) = listen(lab, other, family);
@@ -85,7 +85,7 @@ fn pair(lab: &Lab, opener: Host, family: Family) -> (TcpStream, TcpStream) {
     (opened, accepted)
 }
 
-/// Sends bytes both ways at once, and finds each stream whole at its other end.
+/// Sends bytes in both directions at once, and checks that each stream arrives complete.
 fn exchange(a: TcpStream, b: TcpStream, length: usize) {
     let ends = [(a, 1, 2), (b, 2, 1)].map(|(stream, mine, theirs)| {
         let mut writer = stream.try_clone().unwrap();
@@ -109,14 +109,14 @@ fn exchange(a: TcpStream, b: TcpStream, length: usize) {
     }
 }
 
-/// Whether the connection was reset, rather than ended or idle.
+/// Returns whether the connection was reset, rather than closed or idle.
 fn is_reset(stream: &TcpStream) -> bool {
     let mut byte = [0; 4096];
     loop {
         match (&*stream).read(&mut byte) {
             Ok(0) => return false,
             Ok(_) => {}
-            // A read with a time limit is not taken up again after a signal, as another test's children send.
+            // A signal, such as the end of another test's child, interrupts a read with a timeout.
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return error.kind() == ErrorKind::ConnectionReset,
         }
@@ -163,7 +163,7 @@ fn one_end_may_close_and_still_be_answered() {
         let mut question = Vec::new();
         b.read_to_end(&mut question).unwrap();
         assert_eq!(question, b"question");
-        // Well after the other direction is over.
+        // Well after the end of the other direction.
         thread::sleep(Duration::from_millis(300));
         assert_eq!(relay.snapshot().open, 1);
         let answer = noise(7, 1 << 20);
@@ -183,7 +183,7 @@ fn a_reset_and_the_relays_end_reach_the_ends_as_resets() {
     let mut relay = lab.start(config());
     for (already, first) in [true, false].into_iter().enumerate() {
         let (a, b) = pair(&lab, Host::Client, Family::V4);
-        // Not only an idle connection: something is under way in both directions.
+        // The connection is not idle: data is in flight in both directions.
         (&a).write_all(b"up").unwrap();
         (&b).write_all(b"down").unwrap();
         let (victim, survivor) = if first { (a, b) } else { (b, a) };
@@ -194,7 +194,7 @@ fn a_reset_and_the_relays_end_reach_the_ends_as_resets() {
     }
     let (a, b) = pair(&lab, Host::Client, Family::V6);
     relay.stop();
-    // An end of file would pass for the end of the data.
+    // A FIN would look like the end of the data.
     assert!(is_reset(&a) && is_reset(&b));
 }
 
@@ -214,13 +214,13 @@ fn a_reset_that_is_lost_is_repeated() {
             let (a, b) = pair(&lab, Host::Client, family);
             let (victim, survivor) = if first { (a, b) } else { (b, a) };
             (&victim).write_all(&noise(1, under_way)).unwrap();
-            // What is under way is there before the reset, which would overtake it.
+            // Data in flight must arrive before the reset, which would overtake it.
             thread::sleep(Duration::from_millis(100));
             lose("-I");
             reset(victim);
             thread::sleep(Duration::from_millis(400));
             lose("-D");
-            // It only waits, and never sends anything that could be answered.
+            // The survivor only waits, and sends nothing that could be answered.
             assert!(is_reset(&survivor), "{family:?}, {under_way} bytes, first end: {first}");
         }
     }
@@ -234,7 +234,7 @@ fn a_reset_that_never_came_to_the_gateway_is_found_out() {
         for first in [Host::Client, Host::Server] {
             let (a, b) = pair(&lab, Host::Client, family);
             let (victim, survivor) = if first == Host::Client { (a, b) } else { (b, a) };
-            // All that is under way is acknowledged before: nothing is left that could bring another reset.
+            // All data is acknowledged before, so that no packet is left that could cause another reset.
             (&survivor).write_all(b"question").unwrap();
             thread::sleep(Duration::from_millis(300));
             let lose = |action: &str| {
@@ -274,10 +274,10 @@ fn a_reader_who_stalls_stalls_the_sender() {
             }
             assert!(sent < stream.len(), "never stalled");
         }
-        // Four buffers of twice what was asked for, as the kernel counts, and the transfer buffer; the kernel may have let
-        // the receiver's first window in before it was made smaller.
+        // Four buffers of twice the requested size, as the kernel counts, and the transfer buffer; the kernel may have
+        // accepted the receiver's first window before it was reduced.
         assert!(sent < 16 * BUFFER, "{sent} bytes are under way");
-        // The relay has nothing to do: what is stalled must not keep it busy.
+        // A stalled connection must not keep the relay busy.
         let before = relay.snapshot();
         thread::sleep(Duration::from_millis(200));
         assert_eq!(before, relay.snapshot());
@@ -311,7 +311,7 @@ fn each_side_has_its_own_congestion_control_and_buffers() {
     for opener in [Host::Client, Host::Server] {
         let (a, b) = pair(&lab, opener, Family::V4);
         relay.wait_for("open", |now| now.open == 1);
-        // The connection towards the client is the wireless one, whoever opened it.
+        // The connection towards the client is the wireless one, regardless of the opener.
         for (peer, congestion, buffer) in [(Host::Client, wireless, 400_000), (Host::Server, "reno", 600_000)] {
             let peer = lab.address(peer, Family::V4, 0).ip();
             let wireless_host = lab.address(Host::Client, Family::V4, 0).ip();
@@ -319,7 +319,7 @@ fn each_side_has_its_own_congestion_control_and_buffers() {
             assert!(said.contains(&format!("rb{buffer},")) && said.contains(&format!("tb{buffer},")), "{said}");
             assert!(said.split_whitespace().any(|word| word == congestion), "{congestion} towards {peer}: {said}");
             let rto = said.split_whitespace().find_map(|word| word.strip_prefix("rto:")?.parse::<f64>().ok());
-            // The round trip is next to nothing here.
+            // The round-trip time is negligible here.
             let expected = if peer == wireless_host && kernel() >= (6, 15) { 40.0..100.0 } else { 200.0..1000.0 };
             assert!(rto.is_some_and(|rto| expected.contains(&rto)), "towards {peer}: {said}");
         }
@@ -328,7 +328,7 @@ fn each_side_has_its_own_congestion_control_and_buffers() {
     }
 }
 
-/// Major and minor number of the running kernel.
+/// Returns the major and minor version of the running kernel.
 fn kernel() -> (u32, u32) {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split(['.', '-']).map_while(|number| number.trim().parse().ok());
@@ -345,11 +345,11 @@ fn a_server_out_of_reach_resets_the_client() {
     let closed = lab.address(Host::Server, Family::V6, 1);
     let nowhere: SocketAddr = "10.99.0.1:80".parse().unwrap();
     for (count, server) in [closed, silent, nowhere].into_iter().enumerate() {
-        // Accepted at once; what is on its way meanwhile is lost.
+        // Accepted at once; data sent in the meantime is lost.
         let stream = lab.on(Host::Client, move || TcpStream::connect(server)).join().unwrap();
         if let Ok(stream) = stream {
             stream.set_read_timeout(PATIENCE).unwrap();
-            // Whichever call comes first after the reset is told.
+            // The first call after the reset reports it.
             let written = (&stream).write_all(b"is anybody there?");
             assert!(written.is_err() || is_reset(&stream), "{server}");
         }
@@ -365,7 +365,7 @@ fn a_thousand_connections_at_once() {
     let relay = lab.start(SplitConfig { max_connections: 1500, ..config() });
     let (listener, address) = listen(&lab, Host::Server, Family::V4);
     let server = thread::spawn(move || {
-        // All are open before the first one is answered.
+        // All connections are open before the first one is answered.
         let accepted: Vec<TcpStream> = (0..COUNT).map(|_| listener.accept().unwrap().0).collect();
         for mut stream in accepted {
             patient(&stream);
@@ -433,13 +433,13 @@ fn urgent_data_keep_their_place() {
 #[test]
 fn nothing_remains_of_the_rules() {
     let Some(lab) = lab("rules") else { return };
-    // Tables come into being when they are first looked at.
+    // Listing a table creates it.
     lab.rules();
     let before = lab.rules();
     let config = config();
     let relay = lab.start(config.clone());
     assert_ne!(before, lab.rules());
-    // Twice is as once.
+    // Installing twice has the same effect as once.
     let once = lab.rules();
     lab.install(&config);
     assert_eq!(once, lab.rules());
@@ -450,8 +450,8 @@ fn nothing_remains_of_the_rules() {
     assert_eq!(relay.snapshot().total, 0, "removed");
 }
 
-/// The two programs treat a first packet that finds no listening socket differently: the TPROXY target of iptables drops it
-/// (Linux `tproxy_tg4`), and the tproxy statement of nftables leaves it to the rules that follow (`nft_tproxy_eval_v4`).
+/// The two programs handle a SYN that finds no listening socket differently: the TPROXY target of iptables drops it
+/// (Linux `tproxy_tg4`), and the tproxy statement of nftables passes it to the following rules (`nft_tproxy_eval_v4`).
 #[test]
 fn without_the_relay_new_connections_wait_for_removal_or_pass() {
     let Some(lab) = lab("rules without a relay") else { return };
@@ -471,7 +471,7 @@ fn without_the_relay_new_connections_wait_for_removal_or_pass() {
         thread::sleep(Duration::from_millis(500));
         assert!(!waiting.is_finished(), "TPROXY drops a first packet without a listener");
         lab.remove(&config);
-        // The client's kernel repeats the SYN after a second, so that the same connection succeeds.
+        // The client's kernel retransmits the SYN after a second, so that the same connection succeeds.
         waiting.join().unwrap().unwrap();
     }
 }
@@ -487,7 +487,7 @@ fn ports_and_networks_outside_the_rule_are_left_alone() {
     let refused = lab.on(Host::Client, move || TcpStream::connect(gateway)).join().unwrap();
     assert!(refused.is_err(), "the relay listens on the loopback address only");
     assert_eq!(relay.snapshot().total, 0);
-    // Who finds the listener without the rules must not make the relay call itself.
+    // A connection to the listener without the rules must not make the relay connect to itself.
     let itself: SocketAddr = "127.0.0.1:7412".parse().unwrap();
     let _ = lab.on(Host::Gateway, move || TcpStream::connect(itself)).join().unwrap();
     relay.wait_for("accepted", |now| now.total == 1);
@@ -524,7 +524,7 @@ fn behind_network_address_translation_and_a_strict_firewall() {
 #[test]
 fn the_relay_learns_of_a_narrower_path() {
     let Some(lab) = lab("path MTU") else { return };
-    // A router behind the gateway, on the server's host, whose way to the server proper is narrow.
+    // A router behind the gateway, on the server's host, with a smaller MTU towards the actual server.
     lab.run(Host::Server, "ip route add blackhole 10.88.0.0/16");
     lab.run(Host::Gateway, "ip route add 10.66.0.0/24 via 10.77.2.2");
     let inner = format!("{}n", lab.namespace(Host::Server));
@@ -539,7 +539,7 @@ fn the_relay_learns_of_a_narrower_path() {
     assert_eq!(settled(&relay).total, 1);
 }
 
-/// A namespace behind the server's host, over a link with an MTU of 1280.
+/// Namespace behind the server's host, over a link with an MTU of 1280.
 struct Narrow {
     name: String,
 }
@@ -557,7 +557,7 @@ impl Narrow {
         at(&format!("-n {server} addr add 10.66.0.1/24 dev n0"));
         at(&format!("-n {server} link set n0 mtu 1280 up"));
         at(&format!("-n {name} addr add 10.66.0.2/24 dev e0"));
-        // The far host's own MTU stays 1500: its MSS tells the relay nothing.
+        // The far host's own MTU stays 1500, so its MSS does not reveal the smaller one.
         at(&format!("-n {name} link set e0 up"));
         at(&format!("-n {name} route add default via 10.66.0.1"));
         lab.run(Host::Server, "sysctl -qw net.ipv4.ip_forward=1");

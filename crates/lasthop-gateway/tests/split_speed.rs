@@ -1,7 +1,6 @@
-//! How fast split connections are on virtual links, against plain forwarding by the kernel. Run alone, optimised:
+//! Speed of split connections on virtual links, compared with plain forwarding by the kernel. Run alone, optimized:
 //! `cargo test --release -p lasthop-gateway --test all split_speed -- --ignored --nocapture`.
 
-#[allow(dead_code)]
 use crate::split_lab;
 
 use std::io::{ErrorKind, Read, Write};
@@ -14,8 +13,8 @@ use split_lab::{Family, Host, Lab, WIRED, WIRELESS, lab, once_free};
 
 const TIME: Duration = Duration::from_secs(3);
 
-/// Gbit/s of one flow from client to server, and the seconds of processor time per gigabyte that this process, in which both
-/// ends and the relay run, took for it; what the kernel does for nobody in particular is not in it.
+/// Returns the rate of one flow from client to server in Gbit/s, and CPU seconds per gigabyte of this process, which
+/// contains both ends and the relay. Kernel work that is not attributed to a process is not included.
 fn flow(lab: &Lab, port: u16) -> (f64, f64) {
     let address = lab.address(Host::Server, Family::V4, port);
     let bind = move || once_free(|| TcpListener::bind(address), |error| error.kind() == ErrorKind::AddrInUse);

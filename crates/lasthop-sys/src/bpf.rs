@@ -1,5 +1,5 @@
-//! The kernel's BPF objects, by `bpf(2)`: maps, programs, and the links by which programs hold on to interfaces. All of them
-//! live as long as somebody has them: they go away with the process, however it ends.
+//! The kernel's BPF objects, through `bpf(2)`: maps, programs, and the links that attach programs to interfaces. They
+//! exist as long as a descriptor refers to them, and disappear with the process.
 
 pub mod assembler;
 
@@ -13,52 +13,52 @@ const MAP_CREATE: libc::c_int = 0;
 pub(crate) const MAP_UPDATE_ELEM: libc::c_int = 2;
 const PROG_LOAD: libc::c_int = 5;
 pub(crate) const LINK_CREATE: libc::c_int = 28;
-/// `BPF_TCX_INGRESS`.
+/// Value of `BPF_TCX_INGRESS`.
 const TCX_INGRESS: u32 = 46;
-/// `BPF_TCX_EGRESS`.
+/// Value of `BPF_TCX_EGRESS`.
 const TCX_EGRESS: u32 = 47;
-/// `BPF_F_BEFORE`: ahead of the programs that are there.
+/// Flag `BPF_F_BEFORE`: ahead of existing programs.
 const BEFORE: u32 = 1 << 3;
-/// What the kernel may say about a program that it refuses.
+/// Size of the verifier's log, in bytes.
 const LOG: usize = 64 << 10;
 
-/// What kind of map.
+/// Type of a map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MapKind {
     /// Values by index.
     Array = 2,
-    /// The same, once for each processor.
+    /// Values by index, separate for each CPU.
     PerCpuArray = 6,
-    /// Values by key; the least recently used go when it is full.
+    /// Values by key; the least recently used is evicted when the map is full.
     LruHash = 9,
 }
 
-/// Where a program runs.
+/// Type of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProgramKind {
-    /// At a socket: says how many bytes of a packet it takes.
+    /// Socket filter: returns the number of bytes of a packet to accept.
     SocketFilter = 1,
-    /// At an interface: says what becomes of a packet.
+    /// Classifier at an interface: returns the fate of a packet.
     Classifier = 3,
 }
 
-/// Which of an interface's packets a program sees.
+/// Direction of the packets that a program at an interface sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hook {
-    /// Those that it receives.
+    /// Received packets.
     Ingress = TCX_INGRESS as isize,
-    /// Those that leave by it.
+    /// Outgoing packets.
     Egress = TCX_EGRESS as isize,
 }
 
-/// The sizes of a map, in bytes and entries.
+/// Dimensions of a map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
-    /// Bytes of a key.
+    /// Size of a key, in bytes.
     pub key: u32,
-    /// Bytes of a value.
+    /// Size of a value, in bytes.
     pub value: u32,
-    /// Most entries.
+    /// Maximum number of entries.
     pub entries: u32,
 }
 
@@ -66,11 +66,11 @@ pub struct Layout {
 #[derive(Debug)]
 pub struct Map(OwnedFd);
 
-/// A program that the kernel found harmless.
+/// Program that the verifier has accepted.
 #[derive(Debug)]
 pub struct Program(OwnedFd);
 
-/// A program at an interface.
+/// Program attached to an interface.
 #[derive(Debug)]
 pub struct Link {
     _fd: OwnedFd,
@@ -80,29 +80,29 @@ pub struct Link {
 ///
 /// # Safety
 ///
-/// `attributes` is laid out as `command` expects, and its pointers are to memory of the lengths that it says.
+/// `attributes` is laid out as `command` expects, and its pointers refer to memory of the given lengths.
 unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_int> {
-    // SAFETY: the kernel reads as many bytes as it is told; the rest is the caller's word.
+    // SAFETY: the kernel reads the given number of bytes; the caller guarantees the rest.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attributes), size_of::<T>()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as libc::c_int) }
 }
 
-/// The descriptor that a command just returned.
+/// Takes ownership of the descriptor that a command just returned.
 ///
 /// # Safety
 ///
-/// Nobody else owns it.
+/// The descriptor has no other owner.
 unsafe fn owned(fd: libc::c_int) -> OwnedFd {
-    // SAFETY: it is open, and the caller says that it has no other owner.
+    // SAFETY: it is open, and the caller guarantees that it has no other owner.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
 impl Map {
-    /// Makes a map.
+    /// Creates a map.
     ///
     /// # Errors
     ///
-    /// Without `CAP_BPF`, or where the kernel has no such maps.
+    /// Without `CAP_BPF`, or if the kernel does not support such maps.
     pub fn new(kind: MapKind, layout: Layout) -> io::Result<Self> {
         #[repr(C)]
         struct Attributes {
@@ -119,11 +119,11 @@ impl Map {
         unsafe { bpf(MAP_CREATE, &attributes).map(|fd| Self(owned(fd))) }
     }
 
-    /// Sets the only value of a map whose keys are 32-bit indices and whose values are 64-bit numbers.
+    /// Sets the only value of a map with 32-bit indices as keys and 64-bit numbers as values.
     ///
     /// # Errors
     ///
-    /// When the kernel does not take it.
+    /// If the kernel refuses.
     pub fn set_first(&self, value: u64) -> io::Result<()> {
         #[repr(C)]
         struct Attributes {
@@ -141,8 +141,8 @@ impl Map {
             value: (&raw const value) as u64,
             flags: 0,
         };
-        // SAFETY: key and value are eight bytes each, and no map of this program has longer ones that are set here; both
-        // outlive the call.
+        // SAFETY: key and value are eight bytes each, and no map of this program has longer ones that are set here;
+        // both outlive the call.
         unsafe { bpf(MAP_UPDATE_ELEM, &attributes) }.map(drop)
     }
 }
@@ -158,15 +158,15 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Without `CAP_BPF` (and `CAP_NET_ADMIN`, for classifiers), or when the kernel finds something wrong with it; then
-    /// the error says what.
+    /// Without `CAP_BPF` (and `CAP_NET_ADMIN`, for classifiers), or if the verifier rejects it; the error then contains
+    /// its message.
     pub fn load(kind: ProgramKind, code: &[Instruction]) -> io::Result<Self> {
         Self::attempt(kind, code, &mut []).or_else(|error| match error.raw_os_error() {
             Some(libc::EINVAL | libc::EACCES) => {
                 let mut log = vec![0; LOG];
                 let outcome = Self::attempt(kind, code, &mut log);
                 let text = String::from_utf8_lossy(log.split(|&byte| byte == 0).next().unwrap_or_default());
-                // The last line counts the instructions that were looked at.
+                // The last line counts the verified instructions.
                 let said = text.lines().rev().find(|line| !line.is_empty() && !line.starts_with("processed "));
                 outcome.map_err(|error| match said {
                     Some(said) => io::Error::new(error.kind(), format!("{error}: {said}")),
@@ -207,17 +207,17 @@ impl Program {
             interface: 0,
             attach_type: if kind == ProgramKind::Classifier { TCX_INGRESS } else { 0 },
         };
-        // SAFETY: these are the command's first attributes; code, licence and log are of the lengths given and outlive the
-        // call, and nothing else refers to the log during it. It returns a new descriptor.
+        // SAFETY: these are the command's first attributes; code, licence and log are of the lengths given and outlive
+        // the call, and nothing else refers to the log during it. It returns a new descriptor.
         unsafe { bpf(PROG_LOAD, &attributes).map(|fd| Self(owned(fd))) }
     }
 
-    /// Puts a classifier in front of whatever an interface does with the packets that it receives, or that leave by it; other
-    /// such programs included.
+    /// Attaches a classifier to an interface's received or outgoing packets, ahead of all other processing, including
+    /// existing programs.
     ///
     /// # Errors
     ///
-    /// On a kernel before 6.6, or when the interface is gone.
+    /// Before Linux 6.6, or if the interface does not exist.
     pub fn attach(&self, interface: u32, hook: Hook) -> io::Result<Link> {
         #[repr(C)]
         struct Attributes {

@@ -1,4 +1,4 @@
-//! Questions to connection tracking (ctnetlink).
+//! Queries to connection tracking (ctnetlink).
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -9,26 +9,26 @@ use rustix::net::netlink::NETFILTER;
 
 use crate::netlink::{Request, Socket, attribute, attributes, nested};
 
-/// `NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_GET`.
+/// Message type `NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_GET`.
 const GET: u16 = 0x101;
-/// How long the kernel may take: it answers at once.
+/// Timeout for the kernel's answers, which are immediate.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// Between two searches of the whole table, which can take the kernel a millisecond or more: so many times as long as the last took, and
-/// at least so long.
+/// Pause between two searches of the whole table, which can take the kernel a millisecond or more: a multiple of the
+/// last search's duration, and a minimum.
 const REST: u32 = 50;
 const SHORTEST_REST: Duration = Duration::from_millis(5);
 
-/// `enum ctattr_type`.
+/// Attributes: `enum ctattr_type`.
 const ORIGINAL: u16 = 1;
 const REPLY: u16 = 2;
 const PROTOCOL_STATE: u16 = 4;
 const FILTER: u16 = 25;
-/// `CTA_PROTOINFO_TCP`, and `CTA_PROTOINFO_TCP_STATE` in it.
+/// Attributes: `CTA_PROTOINFO_TCP`, and `CTA_PROTOINFO_TCP_STATE` in it.
 const OF_TCP: u16 = 1;
 const STATE: u16 = 1;
-/// `TCP_CONNTRACK_ESTABLISHED` to `TCP_CONNTRACK_LAST_ACK`: neither opening nor over.
+/// States from `TCP_CONNTRACK_ESTABLISHED` to `TCP_CONNTRACK_LAST_ACK`: neither opening nor closed.
 const UNDER_WAY: std::ops::RangeInclusive<u8> = 3..=6;
-/// Within those, `enum ctattr_tuple`, `ctattr_ip` and `ctattr_l4proto`.
+/// Nested attributes: `enum ctattr_tuple`, `ctattr_ip` and `ctattr_l4proto`.
 const IP: u16 = 1;
 const PROTOCOL: u16 = 2;
 const V4_SOURCE: u16 = 1;
@@ -38,30 +38,30 @@ const V6_DESTINATION: u16 = 4;
 const NUMBER: u16 = 1;
 const SOURCE_PORT: u16 = 2;
 const DESTINATION_PORT: u16 = 3;
-/// Compare source address, protocol and source port (`CTA_FILTER_FLAG`).
+/// Filter flags for source address, protocol and source port (`CTA_FILTER_FLAG`).
 const BY_SOURCE: u32 = 1 | 1 << 3 | 1 << 4;
 
-/// A connection as it is tracked: who sends to whom in each direction, as packets come in.
+/// Tracked connection: source and destination in each direction, as packets arrive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// From the one that opened it.
+    /// Route from the opener.
     pub original: Route,
-    /// From the one that was called.
+    /// Route from the called end.
     pub reply: Route,
 }
 
-/// What came of looking for a connection.
+/// Result of a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found {
-    /// It is tracked.
+    /// The connection is tracked.
     Entry(Entry),
-    /// It is not.
+    /// The connection is not tracked.
     Nothing,
-    /// The table has just been searched for another one.
+    /// The table has just been searched for another connection; try again later.
     Later,
 }
 
-/// Connection tracking, to be asked.
+/// Socket for queries to connection tracking.
 #[derive(Debug)]
 pub struct Conntrack {
     socket: Socket,
@@ -69,25 +69,25 @@ pub struct Conntrack {
 }
 
 impl Conntrack {
-    /// Opens a socket for questions.
+    /// Opens a socket for queries.
     ///
     /// # Errors
     ///
-    /// As the kernel says.
+    /// If the kernel refuses.
     pub fn open() -> io::Result<Self> {
         Ok(Self { socket: Socket::open(Some(NETFILTER))?, next_search: None })
     }
 
-    /// The connection whose packets are forwarded on this route.
+    /// Finds the connection whose packets are forwarded on this route.
     pub fn find(&mut self, now: Instant, route: Route) -> Found {
         let back = route.reversed();
-        // Found at once in the direction whose destination is not translated.
+        // A direct query finds it in the direction whose destination is not translated.
         for direction in [route, back] {
             if let Some(entry) = self.ask(get(direction)) {
                 return Found::Entry(entry);
             }
         }
-        // Both are, or the connection is tracked in a zone of its own.
+        // Both destinations are translated, or the connection is tracked in another zone.
         if self.next_search.is_some_and(|next| now < next) {
             return Found::Later;
         }
@@ -97,12 +97,12 @@ impl Conntrack {
         found.map_or(Found::Nothing, Found::Entry)
     }
 
-    /// Whether a TCP connection with packets on this route, as they come in, is tracked and under way: neither opening nor over.
+    /// Returns whether a TCP connection with arriving packets on this route is tracked, and neither opening nor closed.
     pub fn is_under_way(&mut self, route: Route) -> bool {
         self.ask_for(get(route), state).is_some_and(|state| UNDER_WAY.contains(&state))
     }
 
-    /// [`Conntrack::is_under_way`] in whatever zone the connection is tracked, which takes a search of the whole table.
+    /// Returns the same as [`Conntrack::is_under_way`] for any zone, which needs a search of the whole table.
     pub fn is_under_way_in_any_zone(&mut self, route: Route) -> bool {
         let is_under_way = |body: &[u8]| state(body).filter(|state| UNDER_WAY.contains(state));
         self.ask_for(search(route), is_under_way).is_some()
@@ -135,7 +135,7 @@ fn ip(kind_v4: u16, kind_v6: u16, address: SocketAddr) -> Vec<u8> {
     }
 }
 
-/// For the connection that has packets with just these addresses.
+/// Returns a query for the connection that has packets with exactly these addresses.
 fn get(Route { source, destination }: Route) -> Request {
     let tuple = [
         nested(IP, &[ip(V4_SOURCE, V6_SOURCE, source), ip(V4_DESTINATION, V6_DESTINATION, destination)]),
@@ -151,7 +151,7 @@ fn get(Route { source, destination }: Route) -> Request {
     Request::one(GET, &family(source)).with_nested(ORIGINAL, &tuple)
 }
 
-/// For the connections between these two, whatever each of them takes for the other's address.
+/// Returns a query for the connections between these two ends, regardless of translated addresses.
 fn search(Route { source: one, destination: other }: Route) -> Request {
     let tuple = |from: SocketAddr| {
         let protocol =
@@ -177,7 +177,7 @@ fn entry(body: &[u8]) -> Option<Entry> {
     Some(Entry { original: original?, reply: reply? })
 }
 
-/// How far tracking takes a TCP connection to be.
+/// Returns the state of a TCP connection in connection tracking.
 fn state(body: &[u8]) -> Option<u8> {
     let inner = |bytes, wanted| attributes(bytes).find(|&(kind, _)| kind == wanted).map(|(_, value)| value);
     let of_tcp = inner(inner(body.get(4..)?, PROTOCOL_STATE)?, OF_TCP)?;

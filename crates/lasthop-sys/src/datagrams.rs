@@ -1,4 +1,4 @@
-//! UDP sockets that say when each datagram came, and with which traffic class.
+//! UDP sockets that report arrival time and traffic class of each datagram.
 
 use std::io;
 use std::mem::zeroed;
@@ -10,16 +10,17 @@ use socket2::{Domain, Protocol, SockAddr, SockAddrStorage, Socket, Type};
 
 use crate::option;
 
-/// A datagram may be so long: jumbo frames, and whatever is cut off is longer than any that is expected.
+/// Buffer size for a datagram, in bytes: jumbo frames fit; longer ones are truncated, and longer than any that is
+/// expected.
 const ROOM: usize = 9216;
-/// Control messages: a time, a traffic class, a count, each with its header.
+/// Buffer size for control messages, in bytes: a time, a traffic class, a count, each with its header.
 const CONTROL: usize = 256;
-/// Datagrams taken in one go.
+/// Maximum number of datagrams per call.
 const BATCH: usize = 64;
-/// The kernel is asked for so many bytes of room; without rights it gives less.
+/// Requested size of the receive buffer, in bytes; the kernel grants less without permission.
 const BUFFER: usize = 4 << 20;
 
-/// A UDP socket. Datagrams never fragment (`IP_PMTUDISC_PROBE`: the path's known MTU does not count either).
+/// UDP socket. Datagrams are never fragmented (`IP_PMTUDISC_PROBE`: the known path MTU is ignored too).
 pub struct Datagrams {
     socket: Socket,
     buffer: Box<[u8; ROOM]>,
@@ -27,36 +28,36 @@ pub struct Datagrams {
     class: u8,
 }
 
-/// A datagram that came.
+/// Received datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrived<'b> {
-    /// How many nanoseconds ago the kernel got it.
+    /// Time since the kernel received it, in nanoseconds.
     pub age: u64,
-    /// Who sent it.
+    /// Source.
     pub from: SocketAddr,
-    /// Its traffic class: the code point, and two bits of ECN.
+    /// Traffic class: the code point, and two bits of ECN.
     pub class: u8,
-    /// What is in it.
+    /// Content.
     pub bytes: &'b [u8],
 }
 
 impl Datagrams {
-    /// A socket that takes datagrams at `address`. Where that is IPv6, it takes no IPv4.
+    /// Opens a socket that receives datagrams at `address`. An IPv6 socket does not accept IPv4.
     ///
     /// # Errors
     ///
-    /// As the kernel says: the address is in use, or not this machine's.
+    /// If the address is in use, or not this machine's.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         let datagrams = Self::new(address)?;
         datagrams.socket.bind(&address.into())?;
         Ok(datagrams)
     }
 
-    /// A socket that exchanges datagrams with `address` alone.
+    /// Opens a socket that exchanges datagrams with `address` only.
     ///
     /// # Errors
     ///
-    /// As the kernel says: there is no route.
+    /// If there is no route.
     pub fn connect(address: SocketAddr) -> io::Result<Self> {
         let datagrams = Self::new(address)?;
         datagrams.socket.connect(&address.into())?;
@@ -70,7 +71,7 @@ impl Datagrams {
         if option::set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, BUFFER as libc::c_int).is_err() {
             socket.set_recv_buffer_size(BUFFER)?;
         }
-        // A sender whose own queue is full waits for it, but not for ever.
+        // A sender waits while its queue is full, but not forever.
         socket.set_write_timeout(Some(std::time::Duration::from_millis(200)))?;
         if address.is_ipv4() {
             option::set(&socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)?;
@@ -83,20 +84,20 @@ impl Datagrams {
         Ok(Self { socket, buffer: Box::new([0; ROOM]), overruns: 0, class: 0 })
     }
 
-    /// The socket's own address.
+    /// Returns the socket's own address.
     ///
     /// # Errors
     ///
-    /// As the kernel says.
+    /// If the kernel refuses.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
     }
 
-    /// Takes what has come, at most a batch. Says whether there may be more.
+    /// Receives at most a batch of waiting datagrams. Returns whether there may be more.
     ///
     /// # Errors
     ///
-    /// As the kernel says; of a connected socket also that nobody listens there.
+    /// If the kernel reports an error; for a connected socket also if no socket is bound to the other address.
     pub fn receive(&mut self, mut take: impl FnMut(Arrived<'_>)) -> io::Result<bool> {
         for _ in 0..BATCH {
             match self.receive_one() {
@@ -126,12 +127,13 @@ impl Datagrams {
         header.msg_iovlen = 1;
         header.msg_control = control.as_mut_ptr().cast();
         header.msg_controllen = CONTROL as _;
-        // SAFETY: the header points to a name, a buffer and a control buffer of the lengths that it says, which live through the call.
+        // SAFETY: the header points to a name, a buffer and a control buffer of the lengths that it says, which live
+        // through the call.
         let len = unsafe { libc::recvmsg(self.socket.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT) };
         let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
         let (mut age, mut class) = (0, 0);
-        // SAFETY: the kernel filled the header and its control buffer, which are still there; what it writes under these types is a
-        // `timespec`, a byte or an integer, and an integer.
+        // SAFETY: the kernel filled the header and its control buffer, which are still there; what it writes under
+        // these types is a `timespec`, a byte or an integer, and an integer.
         unsafe {
             let mut message = libc::CMSG_FIRSTHDR(&header);
             while !message.is_null() {
@@ -156,11 +158,11 @@ impl Datagrams {
         Ok((len, from, age, class))
     }
 
-    /// Sends a datagram, of a traffic class, to an address; a connected socket has only one.
+    /// Sends a datagram with a traffic class to an address; a connected socket has only one.
     ///
     /// # Errors
     ///
-    /// As the kernel says: it is longer than the interface takes, there is no route, nobody listens there.
+    /// If it exceeds the interface's MTU, there is no route, or no socket is bound to the address.
     pub fn send(&mut self, to: SocketAddr, class: u8, bytes: &[u8]) -> io::Result<()> {
         if class != self.class {
             let (level, name) = match to {
@@ -173,7 +175,7 @@ impl Datagrams {
         self.socket.send_to(bytes, &to.into()).map(|_| ())
     }
 
-    /// Datagrams that the kernel dropped so far because nobody took them in time.
+    /// Returns the number of datagrams that the kernel has dropped because they were not received in time.
     pub fn overruns(&self) -> u32 {
         self.overruns
     }
@@ -189,7 +191,7 @@ impl AsFd for Datagrams {
 mod tests {
     use super::*;
 
-    /// What comes at `to` from `from`, with its class, once it is there.
+    /// Sends a datagram between two sockets and returns its received content and class.
     fn exchange(address: &str) -> (Vec<u8>, u8) {
         let mut to = Datagrams::bind(address.parse().unwrap()).unwrap();
         let there = to.local_address().unwrap();
@@ -228,7 +230,7 @@ mod tests {
             datagrams.receive(|_| {}).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
         });
         assert!(refused);
-        // More than any interface takes.
+        // Exceeds the MTU of every interface.
         assert!(datagrams.send(free, 0, &[0; 65_600]).is_err());
     }
 }

@@ -1,16 +1,16 @@
-//! What network cards do by themselves (ethtool), of devices in the calling thread's namespace.
+//! Offloads of network interfaces (ethtool) in the calling thread's namespace.
 
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// `struct ethtool_value`.
+/// Layout of `struct ethtool_value`.
 #[repr(C)]
 struct Value {
     command: u32,
     data: u32,
 }
 
-/// Puts a question or an order, and gives back the number that is there then.
+/// Executes a get or set command, and returns the resulting value.
 fn ask(device: &str, command: u32, data: u32) -> io::Result<u32> {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)?;
     let mut value = Value { command, data };
@@ -29,33 +29,33 @@ fn ask(device: &str, command: u32, data: u32) -> io::Result<u32> {
     if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(value.data) }
 }
 
-/// Switches off checksum and segmentation offloads of a device, so that each frame is one packet, complete.
+/// Disables checksum and segmentation offloads of a device, so that each frame is a single, complete packet.
 ///
 /// # Errors
 ///
-/// As the kernel says.
+/// If the kernel refuses.
 pub fn switch_offloads_off(device: &str) -> io::Result<()> {
     // ETHTOOL_STXCSUM, ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO.
     const COMMANDS: [u32; 4] = [0x17, 0x1f, 0x24, 0x2c];
     COMMANDS.into_iter().try_for_each(|command| ask(device, command, 0).map(drop))
 }
 
-/// Whether something is on.
+/// State of a feature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Switch {
-    /// It is.
+    /// Enabled.
     On,
-    /// It is not.
+    /// Disabled.
     Off,
 }
 
-/// Whether a device merges what it receives (large receive offload).
+/// Returns whether large receive offload merges a device's received packets.
 ///
 /// # Errors
 ///
-/// Where it does not tell.
+/// If the device does not report it.
 pub fn large_receive_offload(device: &str) -> io::Result<Switch> {
-    /// `ETHTOOL_GFLAGS` and `ETH_FLAG_LRO`.
+    /// Command `ETHTOOL_GFLAGS` and flag `ETH_FLAG_LRO`.
     const GET_FLAGS: u32 = 0x25;
     const LRO: u32 = 1 << 15;
     ask(device, GET_FLAGS, 0).map(|flags| if flags & LRO != 0 { Switch::On } else { Switch::Off })
@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(large_receive_offload("lo").unwrap(), Switch::Off);
         for name in ["", "no-such-device", "lo\0", "sixteen-letters-", "lo-and-many-letters-more"] {
             let known = large_receive_offload(name).is_ok();
-            // The kernel reads up to the zero.
+            // The kernel reads up to the zero byte.
             assert_eq!(known, name == "lo\0", "{name:?}");
         }
     }

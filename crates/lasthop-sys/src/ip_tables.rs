@@ -1,30 +1,30 @@
-//! The size of an older netfilter table (`ip_tables`), as the kernel tells it.
+//! Size of a legacy netfilter table (`ip_tables`) from the kernel.
 
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::option;
 
-/// `IPT_SO_GET_INFO` and `IP6T_SO_GET_INFO`.
+/// Socket option `IPT_SO_GET_INFO` and `IP6T_SO_GET_INFO`.
 const GET_INFO: libc::c_int = 64;
-/// Bytes of a table's name, and of `struct ipt_getinfo`, which `struct ip6t_getinfo` is laid out like: the name, the hooks
-/// that are valid, where the chain of each of the five begins, where each ends, how many rules, how many bytes.
+/// Length of a table's name and of `struct ipt_getinfo`, which `struct ip6t_getinfo` equals in layout: name, valid
+/// hooks, start and end of each of the five chains, number of rules, number of bytes.
 const NAME: usize = 32;
 const LENGTH: usize = NAME + 4 * (1 + 5 + 5 + 1 + 1);
 
-/// Of which protocol a table is.
+/// Protocol of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Version {
-    /// `ip_tables`.
+    /// Table of `ip_tables`.
     V4,
-    /// `ip6_tables`.
+    /// Table of `ip6_tables`.
     V6,
 }
 
-/// Where each hook's rules are in a table, and how many bytes there are: it differs when rules have come or gone.
+/// Positions of each hook's rules in a table, and its length: these change when rules are added or removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Size([u8; LENGTH]);
 
-/// The size of the table with this name; none where the kernel does not tell.
+/// Returns the size of the named table; `None` if the kernel does not report it.
 pub fn size(version: Version, table: &str) -> Option<Size> {
     let (domain, level) = match version {
         Version::V4 => (Domain::IPV4, libc::IPPROTO_IP),

@@ -1,27 +1,27 @@
-//! Linux behind safe interfaces: all of the workspace's `unsafe` code, and whatever talks to the kernel in its own formats.
+//! Safe interfaces to Linux: all `unsafe` code of the workspace, and all code that uses the kernel's own formats.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`clock`] | the kernel's monotonic clock as the mechanisms' time |
+//! | [`clock`] | the kernel's clocks as the mechanisms' time |
 //! | [`poll`] | waiting for descriptors |
 //! | [`packet_socket`] | Ethernet frames in and out, in batches |
-//! | [`raw`] | whole IP packets out |
+//! | [`raw`] | output of complete IP packets |
 //! | [`nfqueue`] | packets from netfilter and verdicts back, in batches |
 //! | [`netlink`] | requests to the kernel, and its answers |
-//! | [`links`] | interfaces as they come, change and go (rtnetlink) |
-//! | [`routes`] | by which interface a packet would leave (rtnetlink) |
-//! | [`conntrack`] | how a connection's addresses are translated (ctnetlink) |
-//! | [`datagrams`] | UDP with times of arrival and traffic classes |
-//! | [`ip_tables`] | the size of an older netfilter table |
-//! | [`ruleset`] | changes of the nftables ruleset, as they are announced |
-//! | [`tcp_sockets`] | which TCP sockets exist (sock_diag) |
-//! | [`ethtool`] | what network cards do by themselves |
-//! | [`tcp`] | what `socket2` lacks of the kernel's TCP sockets |
+//! | [`links`] | changes of interfaces (rtnetlink) |
+//! | [`routes`] | routes of packets (rtnetlink) |
+//! | [`conntrack`] | address translation of connections (ctnetlink) |
+//! | [`datagrams`] | UDP with arrival times and traffic classes |
+//! | [`ip_tables`] | size of a legacy netfilter table |
+//! | [`ruleset`] | announced changes of the nftables ruleset |
+//! | [`tcp_sockets`] | existing TCP sockets (sock_diag) |
+//! | [`ethtool`] | offloads of network interfaces |
+//! | [`tcp`] | options of TCP sockets that `socket2` lacks |
 //! | [`namespace`] | network namespaces: threads and programs in them |
-//! | [`process`] | how the kernel and the C library treat this process |
-//! | [`signals`] | signals, taken one by one |
+//! | [`process`] | settings of this process in the kernel and the C library |
+//! | [`signals`] | signals, received one by one |
 //! | [`bpf`] | BPF programs: assembled, loaded, attached |
-//! | [`privileges`], [`syscalls`] | rights that a process gives up |
+//! | [`privileges`], [`syscalls`] | permissions that a process gives up |
 #![cfg(target_os = "linux")]
 
 pub mod bpf;

@@ -1,4 +1,4 @@
-//! The interfaces towards the lossy hops: their numbers and MTUs, as the kernel tells whenever one changes (rtnetlink).
+//! Interfaces towards the lossy hops: indices and MTUs, updated whenever the kernel reports a change (rtnetlink).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,12 +13,12 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use crate::netlink::{DONE, HEADER, LARGEST, messages};
 use crate::poll::wait;
 
-/// How long the kernel may take to list all interfaces: it answers at once.
+/// Time to wait for the kernel's list of all interfaces, which is immediate.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Most messages taken at once, so that a storm of them keeps nobody waiting.
+/// Maximum number of datagrams read per call, so that a storm of them does not block the caller.
 const TURN: usize = 256;
 
-/// Bytes of `ifinfomsg`.
+/// Length of `ifinfomsg`, in bytes.
 const INFO: usize = 16;
 
 /// One of the interfaces.
@@ -29,7 +29,7 @@ struct Link {
     mtu: u32,
 }
 
-/// What is known of the interfaces that somebody asked for.
+/// State of the requested interfaces.
 #[derive(Debug)]
 pub struct Links {
     changes: Changes,
@@ -37,7 +37,7 @@ pub struct Links {
     found: Vec<Link>,
 }
 
-/// Whether all that was asked for has been told.
+/// Completeness of a requested list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum List {
     Open,
@@ -50,7 +50,7 @@ impl Links {
         Ok(Self { changes: Changes::listen()?, names: Vec::new(), found: Vec::new() })
     }
 
-    /// Asks for the interfaces with these names, those that are there and those that come. On return the former are known.
+    /// Requests the interfaces with these names, existing and future ones. Existing ones are known on return.
     pub fn follow(&mut self, names: Vec<String>) -> io::Result<()> {
         self.names = names;
         self.found.clear();
@@ -59,7 +59,7 @@ impl Links {
         while self.take()? == List::Open {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                // What is still to come is read like any change.
+                // The rest is read like any change.
                 break;
             }
             wait(&mut [PollFd::new(&self.changes.socket, PollFlags::IN)], left)?;
@@ -67,28 +67,28 @@ impl Links {
         Ok(())
     }
 
-    /// Takes in what has changed.
+    /// Reads pending changes.
     pub fn read(&mut self) -> io::Result<()> {
         self.take().map(drop)
     }
 
-    /// Whether this is the number of one of them.
+    /// Returns whether an interface has this index.
     pub fn contains(&self, index: u32) -> bool {
         self.found.iter().any(|link| link.index == index)
     }
 
-    /// The number of the one with this name.
+    /// Returns the index of the interface with this name.
     pub fn number(&self, name: &str) -> Option<u32> {
         self.found.iter().find(|link| link.name == name).map(|link| link.index)
     }
 
-    /// The smallest of their MTUs, in bytes; none while there are none.
+    /// Returns the smallest of their MTUs, in bytes; `None` without interfaces.
     pub fn mtu(&self) -> Option<u16> {
         let least = self.found.iter().map(|link| link.mtu).min()?;
         Some(u16::try_from(least).unwrap_or(u16::MAX))
     }
 
-    /// Asks for the list of all interfaces.
+    /// Requests the list of all interfaces.
     fn ask(&self) -> io::Result<()> {
         let mut request = NetlinkBuffer::new([0; HEADER + INFO]);
         request.set_length((HEADER + INFO) as u32);
@@ -120,7 +120,7 @@ impl AsFd for Links {
     }
 }
 
-/// Hears whether one interface goes down and comes up again, which takes routes and addresses of IPv6 away.
+/// Watches whether an interface goes down and up again, which removes its routes and IPv6 addresses.
 #[derive(Debug)]
 pub struct Watch {
     changes: Changes,
@@ -129,20 +129,20 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Listens for changes of the interface of that number, which is up.
+    /// Listens for changes of the interface with this index, which must be up.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// If the kernel refuses.
     pub fn open(number: u32) -> io::Result<Self> {
         Ok(Self { changes: Changes::listen()?, number, is_down: false })
     }
 
-    /// Whether it was down since this was asked last, as far as is known, and is up again.
+    /// Returns whether it was down since the last call, as far as known, and is up again.
     ///
     /// # Errors
     ///
-    /// When the kernel tells nothing any more.
+    /// If the kernel reports an error.
     pub fn is_up_again(&mut self) -> io::Result<bool> {
         let Self { changes, number, is_down } = self;
         let mut again = false;
@@ -154,23 +154,23 @@ impl Watch {
                 None => {}
             }
         })?;
-        // What was lost may have been of this one.
+        // A lost message may have concerned this interface.
         Ok((again || heard == Heard::Gaps) && !self.is_down)
     }
 }
 
-/// A socket on which the kernel tells of changes of interfaces.
+/// Socket on which the kernel reports changes of interfaces.
 #[derive(Debug)]
 struct Changes {
     socket: OwnedFd,
     buffer: Vec<u8>,
 }
 
-/// Whether the kernel could tell of every change.
+/// Completeness of the reported changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Heard {
     All,
-    /// Some are lost, for the socket had no room.
+    /// Some are lost because the socket's buffer was full.
     Gaps,
 }
 
@@ -183,7 +183,7 @@ impl Changes {
         Ok(Self { socket, buffer: vec![0; LARGEST] })
     }
 
-    /// Hands out the messages that have come, of one turn at most: their kind and body.
+    /// Passes pending messages, up to a limit, to `message`, as kind and body.
     fn take(&mut self, mut message: impl FnMut(u16, &[u8])) -> io::Result<Heard> {
         let mut heard = Heard::All;
         for _ in 0..TURN {
@@ -206,7 +206,7 @@ fn index(body: &[u8]) -> Option<u32> {
     Some(u32::from_ne_bytes(body.get(4..8)?.try_into().ok()?))
 }
 
-/// An interface is there, perhaps with another name or MTU than before.
+/// Records an existing interface, possibly with a new name or MTU.
 fn note(found: &mut Vec<Link>, names: &[String], body: &[u8]) {
     let (Some(index), Some(attributes)) = (index(body), body.get(INFO..)) else { return };
     let (mut name, mut mtu) = (None, None);
@@ -226,7 +226,7 @@ fn note(found: &mut Vec<Link>, names: &[String], body: &[u8]) {
     }
 }
 
-/// An interface is gone. What a bridge says of its ports (`AF_BRIDGE`) is not that.
+/// Removes an interface. Messages of a bridge about its ports (`AF_BRIDGE`) do not remove one.
 fn forget(found: &mut Vec<Link>, body: &[u8]) {
     if body.first() == Some(&(libc::AF_UNSPEC as u8))
         && let Some(index) = index(body)

@@ -12,28 +12,28 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space,
 
 use crate::signals::release_in;
 
-/// Moves the calling thread, and those that it starts from now on, to a new network namespace, which goes away with the
-/// last of them. Sockets that are open stay where they are.
+/// Moves the calling thread, and threads that it starts later, to a new network namespace, which disappears with the
+/// last of them. Open sockets stay in their namespace.
 ///
 /// # Errors
 ///
-/// Without the right to do so.
+/// Without permission.
 pub fn enter_new() -> io::Result<()> {
-    // SAFETY: of all that threads share only the network namespace is parted, which no memory depends on; descriptors stay
-    // shared.
+    // SAFETY: only the network namespace becomes separate, on which no memory depends; descriptors stay shared.
     Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?)
 }
 
-/// Moves the calling thread to the network namespace of which `namespace` is a descriptor.
+/// Moves the calling thread to the network namespace of the descriptor `namespace`.
 ///
 /// # Errors
 ///
-/// Without the right to do so, or when it is no network namespace's.
+/// Without permission, or if it is not a network namespace.
 pub fn enter(namespace: impl AsFd) -> io::Result<()> {
     Ok(move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?)
 }
 
-/// Runs `command` in a network namespace, with an empty signal mask. The kernel sends it `signal` when the calling thread ends.
+/// Runs `command` in a network namespace, with an empty signal mask. The kernel sends it `signal` when the calling
+/// thread ends.
 pub fn run_in(command: &mut Command, namespace: OwnedFd, signal: Signal) {
     release_in(command);
     let prepare = move || {
@@ -44,25 +44,25 @@ pub fn run_in(command: &mut Command, namespace: OwnedFd, signal: Signal) {
     unsafe { command.pre_exec(prepare) };
 }
 
-/// A file that stands in the place of another for a program ([`run_beside`]).
+/// File that replaces another one for a program ([`run_beside`]).
 #[derive(Clone, Debug)]
 pub struct Substitute {
-    /// The file that the program sees.
+    /// Path of the replacement.
     pub source: CString,
-    /// Where it sees it; there must be a file.
+    /// Path of the replaced file, which must exist.
     pub target: CString,
 }
 
-/// Lets `command` run as [`run_in`] does, with a view of the file system of its own, in which `/sys` shows the namespace's devices and
-/// files are substituted.
+/// Runs `command` like [`run_in`], in a mount namespace of its own in which `/sys` shows the network namespace's
+/// devices and files are replaced.
 pub fn run_beside(command: &mut Command, namespace: OwnedFd, signal: Signal, files: Vec<Substitute>) {
     run_in(command, namespace, signal);
     let prepare = move || {
-        // SAFETY: the program that follows has one thread, which parts with nothing but its view of the file system.
+        // SAFETY: the forked process has one thread, and only its mount namespace becomes separate.
         unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?;
-        // What changes in this view shows in no other.
+        // Changes in this mount namespace must not propagate to others.
         mount_change(c"/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
-        // A container may have none, or not be allowed to; programs that look at it see the old one.
+        // May fail in a container; programs then see the old `/sys`.
         let _ = mount(c"lasthop", c"/sys", c"sysfs", MountFlags::empty(), None::<&CStr>);
         files.iter().try_for_each(|file| Ok(mount_bind(&file.source, &file.target)?))
     };

@@ -1,4 +1,4 @@
-//! Requests to the kernel over netlink, and their answers: built and read as bytes, every length checked.
+//! Requests to the kernel over netlink, and their answers: built and parsed as bytes, with all lengths checked.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,24 +14,24 @@ use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, So
 
 use crate::poll::wait;
 
-/// Bytes of `nlmsghdr`.
+/// Length of `nlmsghdr`, in bytes.
 pub const HEADER: usize = 16;
-/// Bytes of one message at most: the kernel makes them no longer than this.
+/// Maximum size of a message, in bytes: the kernel sends no longer ones.
 pub const LARGEST: usize = 32 << 10;
-/// The end of a list.
+/// Type of the message at the end of a list.
 pub const DONE: u16 = libc::NLMSG_DONE as u16;
 const ERROR: u16 = libc::NLMSG_ERROR as u16;
-/// The flag of an attribute that holds attributes (`NLA_F_NESTED`).
+/// Flag of an attribute that contains attributes (`NLA_F_NESTED`).
 const NESTED: u16 = 1 << 15;
-/// Most datagrams of one answer: what lists more is not waited for.
+/// Maximum number of datagrams per answer; longer answers time out.
 const MOST: usize = 4096;
 
-/// The messages in what was read, each with its type; ends at the first whose length is wrong.
+/// Returns the messages in received data, each with its type; ends at the first one with an invalid length.
 pub fn messages(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     numbered(bytes).map(|(kind, _, body)| (kind, body))
 }
 
-/// The same, with the number of the request that each answers.
+/// Returns the messages like [`messages`], with the sequence number of the request that each answers.
 fn numbered(mut bytes: &[u8]) -> impl Iterator<Item = (u16, u32, &[u8])> {
     std::iter::from_fn(move || {
         let message = NetlinkBuffer::new_checked(bytes).ok()?;
@@ -42,7 +42,7 @@ fn numbered(mut bytes: &[u8]) -> impl Iterator<Item = (u16, u32, &[u8])> {
     })
 }
 
-/// The attributes in a message, each with its type; ends at the first whose length is wrong.
+/// Returns the attributes in a message, each with its type; ends at the first one with an invalid length.
 pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let number = |at: usize| Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
@@ -60,22 +60,22 @@ pub struct Request {
 }
 
 impl Request {
-    /// For one thing: `header` is what the family of messages begins with.
+    /// Creates a request for one object; `header` is the header of the message family.
     pub fn one(kind: u16, header: &[u8]) -> Self {
         Self::new(kind, NLM_F_REQUEST | NLM_F_ACK, header)
     }
 
-    /// For a thing that is to be made, and is not there.
+    /// Creates a request to add an object, which must not exist.
     pub fn create(kind: u16, header: &[u8]) -> Self {
         Self::new(kind, NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, header)
     }
 
-    /// For a thing that is to be as said, whether it is there or not.
+    /// Creates a request to add or replace an object.
     pub fn put(kind: u16, header: &[u8]) -> Self {
         Self::new(kind, NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE, header)
     }
 
-    /// For a list.
+    /// Creates a request for a list.
     pub fn list(kind: u16, header: &[u8]) -> Self {
         Self::new(kind, NLM_F_REQUEST | NLM_F_DUMP, header)
     }
@@ -95,13 +95,13 @@ impl Request {
         self
     }
 
-    /// Adds an attribute that holds attributes.
+    /// Adds an attribute that contains attributes.
     pub fn with_nested(self, kind: u16, attributes: &[Vec<u8>]) -> Self {
         self.with(kind | NESTED, &attributes.concat())
     }
 }
 
-/// One attribute.
+/// Returns an attribute.
 pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let mut bytes = ((4 + value.len()) as u16).to_ne_bytes().to_vec();
     bytes.extend_from_slice(&kind.to_ne_bytes());
@@ -110,12 +110,12 @@ pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// One attribute that holds attributes.
+/// Returns an attribute that contains attributes.
 pub fn nested(kind: u16, attributes: &[Vec<u8>]) -> Vec<u8> {
     attribute(kind | NESTED, &attributes.concat())
 }
 
-/// A socket for requests and for what the kernel tells by itself.
+/// Socket for requests and for notifications of the kernel.
 #[derive(Debug)]
 pub struct Socket {
     fd: OwnedFd,
@@ -124,7 +124,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// For routes, links and rules (none), or for another protocol.
+    /// Opens a socket for routes, links and rules (`None`), or for another protocol.
     pub fn open(protocol: Option<Protocol>) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let fd = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?;
@@ -132,19 +132,19 @@ impl Socket {
         Ok(Self { fd, number: 0, buffer: vec![0; LARGEST] })
     }
 
-    /// From now on lists are of what their requests ask for, where the kernel can choose (Linux 4.20); otherwise of more.
+    /// Makes the kernel filter lists by the request (Linux 4.20); before, they contain more.
     pub fn choose_strictly(&self) {
-        /// `NETLINK_GET_STRICT_CHK`
+        /// Socket option `NETLINK_GET_STRICT_CHK`.
         const STRICT: libc::c_int = 12;
-        // Whoever asks looks at what is listed all the same.
+        // Callers filter lists anyway.
         let _ = crate::option::set(&self.fd, libc::SOL_NETLINK, STRICT, 1);
     }
 
-    /// Sends a request and hands each message of the answer to `take`, until it is complete.
+    /// Sends a request and passes each message of the answer to `take`, until it is complete.
     ///
     /// # Errors
     ///
-    /// What the kernel says, as `ENOENT` for a thing that it does not have, or [`io::ErrorKind::TimedOut`].
+    /// The kernel's error, such as `ENOENT` for a missing object, or [`io::ErrorKind::TimedOut`].
     pub fn ask(
         &mut self,
         mut request: Request,
@@ -160,7 +160,7 @@ impl Socket {
         for _ in 0..MOST {
             match rustix::net::recv(&self.fd, &mut self.buffer[..], RecvFlags::DONTWAIT) {
                 Ok((len, _)) => {
-                    // Answers to requests that were given up come late.
+                    // Skip late answers to requests that timed out.
                     let answers = numbered(&self.buffer[..len]).filter(|(_, number, _)| *number == self.number);
                     for (kind, _, body) in answers {
                         match kind {

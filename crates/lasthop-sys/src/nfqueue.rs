@@ -1,7 +1,7 @@
-//! Packets from the kernel and verdicts back: a netfilter queue over netlink, in batches.
+//! Netfilter queue over netlink: packets from the kernel and verdicts back, in batches.
 //!
-//! While a queue is bound, packets wait for a verdict. When its program dies, the kernel gives up the queue, and the rule's
-//! `--queue-bypass` lets packets pass; when it is slower than packets come, they pass too, ahead of those that wait.
+//! While a queue is bound, packets wait for a verdict. If its program dies, the kernel closes the queue, and the rule's
+//! `--queue-bypass` lets packets pass. If the queue is full, further packets pass as well, ahead of the waiting ones.
 
 mod cause;
 pub mod message;
@@ -19,15 +19,15 @@ use message::{Message, Verdicts};
 
 use crate::poll::wait;
 
-/// Packets taken in one system call.
+/// Maximum number of datagrams per system call.
 pub const BATCH: usize = 64;
-/// Most packets that wait in one queue.
+/// Maximum number of packets that wait in a queue.
 pub const LENGTH: u32 = 4096;
-/// Bytes of one message: the largest packet that a queue copies, and what is said about it.
+/// Size of a message, in bytes: the largest packet that a queue copies, and its metadata.
 const SLOT: usize = 65_536 + 512;
-/// Bytes that the socket may hold: a few thousand packets as the kernel counts them.
+/// Size of the socket's receive buffer, in bytes: a few thousand packets by the kernel's accounting.
 const RECEIVE_BUFFER: usize = 32 << 20;
-/// How long the kernel may take to bind a queue: it answers at once.
+/// Timeout for the kernel's answer to a bind request, which is immediate.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A bound queue.
@@ -37,19 +37,19 @@ pub struct Queue {
     number: u16,
 }
 
-/// What came of asking for packets.
+/// Result of a receive call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Received {
-    /// So many messages are in the buffer.
+    /// Number of datagrams in the buffer.
     Messages(usize),
-    /// None wait.
+    /// No packets wait.
     Nothing,
-    /// The socket had no room for some: they passed on untreated.
+    /// The socket's buffer was full: some packets passed untreated.
     Overflow,
 }
 
 impl Queue {
-    /// Binds the queue with this number. Fails when another program has it, or without the right to administer the network.
+    /// Binds the queue with this number. Fails if another program uses it, or without `CAP_NET_ADMIN`.
     pub fn bind(number: u16, buffer: &mut Buffer) -> Result<Self, BindError> {
         Self::try_bind(number, buffer).map_err(|error| BindError::of(number, error))
     }
@@ -58,7 +58,7 @@ impl Queue {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(NETFILTER))?;
         rustix::net::bind(&socket, &SocketAddrNetlink::new(0, 0))?;
-        // Beyond the system's limit where that is allowed; what there is otherwise.
+        // Exceed the system's limit if permitted; otherwise use what it allows.
         if rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER).is_err() {
             rustix::net::sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER)?;
         }
@@ -67,18 +67,18 @@ impl Queue {
         Ok(queue)
     }
 
-    /// The process that has a queue, as far as the kernel tells: the number that its socket has, which is that of its process
-    /// unless it has several such sockets.
+    /// Returns the process that uses a queue, as far as the kernel reports it: the port number of its socket, which is
+    /// its process id unless it has several such sockets.
     pub fn owner(number: u16) -> Option<u32> {
         cause::owner(number)
     }
 
-    /// The queue's number.
+    /// Returns the queue's number.
     pub fn number(&self) -> u16 {
         self.number
     }
 
-    /// Sends a request and waits for its answer. Packets that come meanwhile go on untreated.
+    /// Sends a request and waits for its answer. Packets that arrive in the meantime pass untreated.
     fn request(&self, request: &[u8], number: u32, buffer: &mut Buffer) -> io::Result<()> {
         let mut verdicts = Verdicts::new(self.number);
         rustix::net::send(&self.socket, request, SendFlags::empty())?;
@@ -107,7 +107,7 @@ impl Queue {
         }
     }
 
-    /// Takes what waits, at most [`BATCH`] messages, into `buffer`.
+    /// Receives waiting messages, at most [`BATCH`] datagrams, into `buffer`.
     pub fn receive(&self, buffer: &mut Buffer) -> io::Result<Received> {
         match buffer.fill(self.socket.as_fd()) {
             Ok(count) => Ok(Received::Messages(count)),
@@ -119,7 +119,7 @@ impl Queue {
         }
     }
 
-    /// Sends the verdicts, and forgets them.
+    /// Sends the verdicts and clears them.
     pub fn send(&self, verdicts: &mut Verdicts) -> io::Result<()> {
         if verdicts.is_empty() {
             return Ok(());
@@ -136,7 +136,7 @@ impl AsFd for Queue {
     }
 }
 
-/// Room for one batch of messages.
+/// Buffer for one batch of messages.
 pub struct Buffer {
     bytes: Vec<u8>,
     lengths: [usize; BATCH],
@@ -155,7 +155,7 @@ impl Default for Buffer {
 }
 
 impl Buffer {
-    /// The messages of one datagram of the last batch.
+    /// Returns the messages of one datagram of the last batch.
     pub fn messages(&self, index: usize) -> impl Iterator<Item = Message<'_>> {
         let len = self.lengths.get(index).copied().unwrap_or(0);
         message::messages(self.bytes.get(index * SLOT..index * SLOT + len).unwrap_or_default())
@@ -170,8 +170,8 @@ impl Buffer {
             header.msg_hdr.msg_iov = vector;
             header.msg_hdr.msg_iovlen = 1;
         }
-        // SAFETY: each header points to one vector, and each vector to a slot of `bytes` of its own with `SLOT` bytes; all of
-        // them outlive the call, and nothing else refers to them during it.
+        // SAFETY: each header points to one vector, and each vector to a slot of `bytes` of its own with `SLOT` bytes;
+        // all of them outlive the call, and nothing else refers to them during it.
         let count = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),

@@ -1,4 +1,4 @@
-//! Socket options that are integers.
+//! Socket options with integer values.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -13,7 +13,7 @@ pub(crate) fn set(socket: &impl AsFd, level: libc::c_int, option: libc::c_int, v
     if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// What an option holds.
+/// Returns the value of an option.
 pub(crate) fn get(socket: &impl AsFd, level: libc::c_int, option: libc::c_int) -> io::Result<libc::c_int> {
     let (mut value, mut length) = (0, LENGTH);
     let fd = socket.as_fd().as_raw_fd();
@@ -22,7 +22,7 @@ pub(crate) fn get(socket: &impl AsFd, level: libc::c_int, option: libc::c_int) -
     if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
 }
 
-/// Fills `bytes` with what an option holds, as far as it goes; how many bytes that are.
+/// Fills `bytes` with the value of an option, as far as it fits, and returns its length.
 pub(crate) fn read(socket: &impl AsFd, level: libc::c_int, option: libc::c_int, bytes: &mut [u8]) -> io::Result<usize> {
     let mut length = libc::socklen_t::try_from(bytes.len()).unwrap_or(libc::socklen_t::MAX);
     let fd = socket.as_fd().as_raw_fd();

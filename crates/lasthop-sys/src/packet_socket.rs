@@ -1,5 +1,5 @@
-//! Whole Ethernet frames in and out of one device, in batches, with the time at which the kernel got each; where offloads
-//! are on, with what is left to them.
+//! Input and output of complete Ethernet frames of one device, in batches, with the time at which the kernel received
+//! each; with offload metadata if offloads are on.
 
 pub mod frame;
 
@@ -13,78 +13,78 @@ use frame::{Offload, Outgoing, Tag};
 
 use crate::option;
 
-/// Frames taken or given with one call.
+/// Maximum number of frames per call.
 pub const BATCH: usize = 32;
-/// The longest frame: the longest IPv4 packet behind an Ethernet header.
+/// Maximum length of a frame: the longest IPv4 packet after an Ethernet header.
 pub const LONGEST: usize = 65_535 + 14;
-/// Room for what comes while the thread does not run: more than all windows of a lab.
+/// Size of the receive buffer, in bytes: more than all windows of a lab, for times in which the thread does not run.
 const RECEIVE_BUFFER: libc::c_int = 16 << 20;
-/// A burst must not wait for the device's queue, which has a length of its own.
+/// Size of the send buffer, in bytes: a burst must not wait for the device's queue, which has its own length.
 const SEND_BUFFER: libc::c_int = 8 << 20;
-/// Bytes of a time stamp and of what else the kernel says about a frame.
+/// Size of the buffer for a frame's timestamp and other metadata, in bytes.
 const CONTROL: usize = 96;
 
-/// An `AF_PACKET` socket bound to a device.
+/// `AF_PACKET` socket bound to a device.
 pub struct PacketSocket {
     fd: OwnedFd,
     batch: Box<Batch>,
 }
 
-/// Where a batch goes; `headers` point into the rest, which is boxed and never moves.
+/// Buffers of a batch; `headers` point into the others, which are boxed and never move.
 struct Batch {
     frames: Vec<u8>,
     room: usize,
     offloads: [Offload; BATCH],
     offloading: Offloading,
     controls: [[u64; CONTROL / 8]; BATCH],
-    /// For each frame its offload header and the frame.
+    /// Offload header and frame buffer of each frame.
     vectors: [[libc::iovec; 2]; BATCH],
     headers: [libc::mmsghdr; BATCH],
 }
 
-/// Whether a socket's frames are such as offloads take and make.
+/// Use of offloads on a socket's frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Offloading {
-    /// Each frame is one packet, complete.
+    /// Each frame is one complete packet.
     Off,
-    /// Checksums may be missing, and a frame be many packets; each comes with a header that says so.
+    /// Checksums may be missing, and a frame may be a super-segment; each has a header with this metadata.
     On,
 }
 
-/// A frame that came.
+/// Received frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'b> {
-    /// How long ago, in nanoseconds.
+    /// Time since the kernel received it, in nanoseconds.
     pub age: u64,
-    /// The VLAN tag that the kernel took out of it.
+    /// VLAN tag that the kernel removed from it.
     pub tag: Option<Tag>,
-    /// What is left to do for it; nothing where offloads are off.
+    /// Offload metadata; empty if offloads are off.
     pub offload: Offload,
-    /// The frame, from its Ethernet header on.
+    /// Bytes, starting at the Ethernet header.
     pub bytes: &'b [u8],
 }
 
-// SAFETY: the raw pointers in a batch point into its own boxed memory, and are only used by whoever holds it mutably.
+// SAFETY: the raw pointers in a batch point into its own boxed memory, and are only used through a mutable reference to it.
 unsafe impl Send for Batch {}
 
 impl PacketSocket {
-    /// Opens one on `device` of the calling thread's namespace, whose offloads are off; frames up to `mtu` bytes behind their
-    /// Ethernet header.
+    /// Opens a socket on `device` of the calling thread's namespace, whose offloads must be off, for frames of up to
+    /// `mtu` bytes after the Ethernet header.
     ///
     /// # Errors
     ///
-    /// As the kernel says.
+    /// If the kernel refuses.
     pub fn open(device: &str, mtu: u32) -> io::Result<Self> {
         let room = (mtu as usize + 14).min(LONGEST);
         Self::open_with(device, room, Offloading::Off, |fd| option::set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1))
     }
 
-    /// Opens one on `device` of the calling thread's namespace, whose offloads may be on. It takes what the BPF program
-    /// `filter` says, from the first frame on.
+    /// Opens a socket on `device` of the calling thread's namespace, whose offloads may be on. It accepts frames
+    /// according to the BPF program `filter`, starting with the first one.
     ///
     /// # Errors
     ///
-    /// As the kernel says.
+    /// If the kernel refuses.
     pub fn open_offloaded(device: &str, filter: BorrowedFd<'_>) -> io::Result<Self> {
         Self::open_with(device, LONGEST, Offloading::On, |fd| {
             option::set(fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
@@ -105,13 +105,12 @@ impl PacketSocket {
         if index == 0 {
             return Err(io::Error::last_os_error());
         }
-        // No protocol yet: a socket hears every device until it is bound.
-        // SAFETY: takes no pointers.
+        // No protocol yet: a socket would receive from every device until it is bound.
         let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the call just returned it, and nobody else has it.
+        // SAFETY: the call just returned it, and it has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         option::set(&fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
         option::set(&fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
@@ -130,11 +129,11 @@ impl PacketSocket {
         Ok(Self { fd, batch: Batch::new(room, offloading) })
     }
 
-    /// Takes what has come, at most one batch. Says whether there may be more.
+    /// Receives waiting frames, at most one batch. Returns whether there may be more.
     ///
     /// # Errors
     ///
-    /// As the kernel says.
+    /// If the kernel reports an error.
     pub fn receive<'b>(&'b mut self, mut take: impl FnMut(Arrival<'b>)) -> io::Result<bool> {
         self.batch.rewind();
         let (fd, flags) = (self.fd.as_raw_fd(), libc::MSG_DONTWAIT as _);
@@ -159,15 +158,15 @@ impl PacketSocket {
     ///
     /// # Errors
     ///
-    /// As the kernel says.
+    /// If the kernel refuses.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         // SAFETY: `frame` is valid for its length.
         let sent = unsafe { libc::send(self.fd.as_raw_fd(), frame.as_ptr().cast(), frame.len(), libc::MSG_DONTWAIT) };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Sends frames in their order through a socket that was opened by [`PacketSocket::open_offloaded`]. Says how many the
-    /// kernel did not take, and why it did not take the last of these.
+    /// Sends frames in order through a socket opened by [`PacketSocket::open_offloaded`]. Returns the number of frames
+    /// that the kernel refused, and its last error.
     pub fn send_offloaded(&self, frames: &[Outgoing<'_>]) -> (usize, Option<io::Error>) {
         let (mut refused, mut problem) = (0, None);
         for chunk in frames.chunks(BATCH) {
@@ -177,7 +176,7 @@ impl PacketSocket {
             let mut headers: [libc::mmsghdr; BATCH] = unsafe { zeroed() };
             for ((frame, vectors), header) in chunk.iter().zip(&mut vectors).zip(&mut headers) {
                 let parts = [frame.offload.bytes(), frame.link.bytes(), &frame.packet];
-                // The kernel only reads what it is to send.
+                // The kernel only reads these bytes.
                 *vectors =
                     parts.map(|part| libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() });
                 header.msg_hdr.msg_iov = vectors.as_mut_ptr();
@@ -186,12 +185,13 @@ impl PacketSocket {
             let mut done = 0;
             while done < chunk.len() {
                 let (rest, count) = (&mut headers[done..], (chunk.len() - done) as u32);
-                // SAFETY: at least `count` headers are left, each with three vectors to bytes that live through the call.
+                // SAFETY: at least `count` headers are left, each with three vectors to bytes that live through the
+                // call.
                 let sent =
                     unsafe { libc::sendmmsg(self.fd.as_raw_fd(), rest.as_mut_ptr(), count, libc::MSG_DONTWAIT as _) };
                 match usize::try_from(sent) {
                     Ok(sent) => done += sent.max(1),
-                    // The first one is refused; those behind it may be taken.
+                    // The first frame was refused; the kernel may accept later ones.
                     Err(_) => {
                         problem = Some(io::Error::last_os_error());
                         refused += 1;
@@ -203,20 +203,21 @@ impl PacketSocket {
         (refused, problem)
     }
 
-    /// Gives what is sent from now on a firewall mark.
+    /// Sets the firewall mark of frames sent from now on.
     ///
     /// # Errors
     ///
-    /// As the kernel says.
+    /// If the kernel refuses.
     pub fn set_mark(&self, mark: u32) -> io::Result<()> {
         option::set(&self.fd, libc::SOL_SOCKET, libc::SO_MARK, mark.cast_signed())
     }
 
-    /// Frames that the kernel dropped because nobody took them in time, since this was last asked.
+    /// Returns the number of frames that the kernel has dropped since the last call because they were not received in
+    /// time.
     ///
     /// # Errors
     ///
-    /// As the kernel says.
+    /// If the kernel refuses.
     pub fn overruns(&self) -> io::Result<u32> {
         let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let mut len = size_of::<libc::tpacket_stats>() as libc::socklen_t;
@@ -250,7 +251,7 @@ impl Batch {
         })
     }
 
-    /// Makes every header ready for a frame: the kernel wrote lengths over them.
+    /// Resets every header for a new frame: the kernel has overwritten their lengths.
     fn rewind(&mut self) {
         for (index, room) in self.frames.chunks_exact_mut(self.room).enumerate() {
             let vectors = &mut self.vectors[index];
@@ -266,15 +267,15 @@ impl Batch {
         }
     }
 
-    /// The frame with this index of the last batch, which was read at `now` of the wall clock.
+    /// Returns a frame of the last batch, which was received at `now` of the wall clock.
     fn arrival(&self, index: usize, now: u64) -> Arrival<'_> {
         let header = &self.headers[index];
         let before = if self.offloading == Offloading::On { size_of::<Offload>() } else { 0 };
         let len = (header.msg_len as usize).saturating_sub(before).min(self.room);
         let start = index * self.room;
         let (mut age, mut tag) = (0, None);
-        // SAFETY: the kernel filled the header and its control buffer, which are still there; what it writes under these
-        // types is a `timespec` and a `tpacket_auxdata`.
+        // SAFETY: the kernel filled the header and its control buffer, which are still there; what it writes under
+        // these types is a `timespec` and a `tpacket_auxdata`.
         unsafe {
             let mut control = libc::CMSG_FIRSTHDR(&header.msg_hdr);
             while !control.is_null() {

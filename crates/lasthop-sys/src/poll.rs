@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, Timespec, poll};
 
-/// Waits until something happens on one of `fds`, at most for `patience`.
+/// Waits for an event on one of `fds`, at most for `patience`.
 pub fn wait(fds: &mut [PollFd<'_>], patience: Duration) -> io::Result<()> {
     let timeout = Timespec::try_from(patience).unwrap_or(Timespec { tv_sec: 3600, tv_nsec: 0 });
     match poll(fds, Some(&timeout)) {

@@ -1,4 +1,4 @@
-//! The rights that the worker gives up for good, once all that takes them is open.
+//! Permissions that the worker gives up permanently once everything that needs them is open.
 
 use std::io;
 
@@ -9,13 +9,13 @@ use rustix::thread::{
     set_thread_res_uid,
 };
 
-/// The user that the worker becomes where the system has it.
+/// User that the worker becomes if it exists.
 const USER: &str = "lasthop";
-/// Where it has not: `nobody`.
+/// User otherwise: `nobody`.
 const NOBODY: Unprivileged = Unprivileged { user: 65534, group: 65534 };
 
-/// Names those of the capabilities that this thread does not have: they are why something was not permitted. `None` when it has
-/// all, and something else is.
+/// Describes the capabilities in `needed` that this thread lacks, to explain a denied operation. `None` if it has all
+/// of them.
 pub fn not_held(needed: CapabilitySet) -> Option<String> {
     let held = capabilities(None).map_or(CapabilitySet::all(), |sets| sets.effective);
     let names: Vec<_> = (needed - held).iter_names().map(|(name, _)| format!("CAP_{name}")).collect();
@@ -26,19 +26,19 @@ pub fn not_held(needed: CapabilitySet) -> Option<String> {
     }
 }
 
-/// What a worker does, and so which rights it keeps.
+/// Tasks of a worker, which determine the permissions that it keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Work {
-    /// It opens connections in others' names, from whatever port.
+    /// The worker opens connections with addresses of other hosts, from any port.
     pub splits: bool,
-    /// It tells BPF programs that it is alive, and puts them at new ports.
+    /// The worker updates the heartbeat for BPF programs, and attaches them to new ports.
     pub bridges: bool,
 }
 
 impl Work {
-    /// The capabilities without which it cannot be done.
+    /// Returns the capabilities that the tasks need.
     fn needs(self) -> CapabilitySet {
-        // Verdicts, marks and foreign addresses; packets of its own.
+        // For verdicts, marks and foreign addresses; and for raw packets.
         let always = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
         if self.splits { always | CapabilitySet::NET_BIND_SERVICE } else { always }
     }
@@ -50,23 +50,23 @@ struct Unprivileged {
     group: u32,
 }
 
-/// Gives up all rights but those that `work` takes: this process is another user's from now on, in no group but that one's,
-/// with no other capability, and none to be had by running a program. It dies with its parent.
+/// Gives up all permissions that `work` does not need: the process changes to another user without supplementary
+/// groups, keeps no other capability, and cannot gain any by executing a program. It dies with its parent.
 ///
-/// It must have one thread only: rights are each thread's own.
+/// The process must have a single thread, because permissions belong to threads.
 ///
 /// # Errors
 ///
-/// When the system refuses to take rights away. Where it may not become another user, as root in a container may not, it
-/// stays the one it is, and says so in the log.
+/// If the system refuses to remove permissions. If it refuses the change of user, as for root in a container, the
+/// process keeps its user, and logs this.
 pub fn drop_rights(work: Work) -> io::Result<()> {
-    // What is read when the time is first asked for (`/proc/self/auxv`), root reads for all times.
+    // Reads `/proc/self/auxv` on first use, which only root may read later.
     let _ = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let has = capabilities(None)?;
     if has.effective.contains(CapabilitySet::SETPCAP) {
         for capability in CapabilitySet::all().iter() {
             match remove_capability_from_bounding_set(capability) {
-                // Unknown to this kernel: it has fewer.
+                // This kernel does not have the capability.
                 Ok(()) | Err(rustix::io::Errno::INVAL) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -75,7 +75,7 @@ pub fn drop_rights(work: Work) -> io::Result<()> {
     // A kernel without ambient capabilities grants none.
     let _ = clear_ambient_capability_set();
     if geteuid().is_root() {
-        // The parent has the same rights as this process so far: it must be able to end another user's.
+        // The parent has the same permissions as this process so far, and must be able to kill another user's process.
         let missing = not_held(CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::KILL);
         let outcome = missing.map_or_else(|| become_user(user()), |missing| Err(io::Error::other(missing)));
         if let Err(error) = outcome {
@@ -85,12 +85,12 @@ pub fn drop_rights(work: Work) -> io::Result<()> {
     let kept = has.permitted & work.needs();
     set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() })?;
     set_no_new_privs(true)?;
-    // Becoming another user has undone this. Should the parent be gone by now, the end of its channel says so.
+    // The change of user has reset this. If the parent has already ended, the end of its channel reports it.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     Ok(())
 }
 
-/// Keeps what capabilities are permitted.
+/// Changes the user and keeps the permitted capabilities.
 fn become_user(Unprivileged { user, group }: Unprivileged) -> io::Result<()> {
     let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
     set_keep_capabilities(true)?;
@@ -105,7 +105,7 @@ fn user() -> Unprivileged {
     std::fs::read_to_string("/etc/passwd").ok().and_then(|text| find(&text, USER)).unwrap_or(NOBODY)
 }
 
-/// A user of that name in the text of a `passwd(5)`; root is none.
+/// Returns the named user from the text of a `passwd(5)` file, unless it is root.
 fn find(passwd: &str, name: &str) -> Option<Unprivileged> {
     let mut users = passwd.lines().map(|line| line.split(':'));
     users.find_map(|mut fields| {

@@ -1,14 +1,13 @@
-//! How the kernel and the C library treat this process.
+//! Settings of this process in the kernel and the C library.
 
 use std::io;
 use std::time::Duration;
 
-/// Schedules the calling thread ahead of everything that is not real-time (`SCHED_FIFO`), with this priority among those
-/// that are: 1 to 99.
+/// Gives the calling thread real-time scheduling (`SCHED_FIFO`) with a priority of 1 to 99.
 ///
 /// # Errors
 ///
-/// Without the right to do so.
+/// Without permission.
 pub fn go_real_time(priority: libc::c_int) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: `parameters` lives through the call; 0 is the calling thread.
@@ -16,12 +15,13 @@ pub fn go_real_time(priority: libc::c_int) -> io::Result<()> {
     if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Schedules the calling thread ahead of all that is not real-time and has not the same rank: the least niceness there is, and turns of `slice`,
-/// the shorter the sooner it has one after waking (`SCHED_OTHER`; turns of one's own since Linux 6.12, which older kernels ignore).
+/// Gives the calling thread precedence over all other threads that are not real-time: the lowest niceness, and time
+/// slices of `slice`, where shorter ones reduce the latency after a wakeup (`SCHED_OTHER`; Linux before 6.12 ignores
+/// custom slices).
 ///
 /// # Errors
 ///
-/// Without the right to do so.
+/// Without permission.
 pub fn go_first(slice: Duration) -> io::Result<()> {
     const LEAST_NICENESS: i32 = -20;
     // SAFETY: integers only, of which 0 is one.
@@ -35,7 +35,7 @@ pub fn go_first(slice: Duration) -> io::Result<()> {
     if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Keeps memory that is freed for this process, instead of giving its pages back to the kernel.
+/// Keeps freed memory in this process instead of returning its pages to the kernel.
 pub fn keep_freed_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: sets a parameter of the allocator, which takes it at any time.

@@ -1,29 +1,29 @@
-//! Packets that the gateway sends by itself, whole from their IP header on, past its own rules by their mark.
+//! Complete IP packets that the gateway sends itself; their mark makes them bypass its own rules.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-/// Bytes of packets on their way out: a burst of repairs must not be lost here.
+/// Size of the send buffer, in bytes: a burst of repairs must not be lost here.
 const SEND_BUFFER: usize = 4 << 20;
 
-/// Sockets that send whole IP packets of either version.
+/// Sockets that send complete IP packets of either version.
 #[derive(Debug)]
 pub struct Sender {
     v4: Socket,
-    /// None on a machine without IPv6.
+    /// Socket for IPv6; `None` on a machine without it.
     v6: Option<Socket>,
 }
 
 impl Sender {
-    /// Sockets whose packets bear `mark`. Fails without the right to open raw sockets.
+    /// Opens sockets whose packets have `mark`. Fails without permission to open raw sockets.
     pub fn new(mark: u32) -> io::Result<Self> {
         let open = |domain| {
             let socket = Socket::new(domain, Type::RAW, Some(Protocol::from(libc::IPPROTO_RAW)))?;
             socket.set_mark(mark)?;
             socket.set_nonblocking(true)?;
-            // Beyond the system's limit where that is allowed; what there is otherwise.
+            // Exceed the system's limit if permitted; otherwise use what it allows.
             if rustix::net::sockopt::set_socket_send_buffer_size_force(&socket, SEND_BUFFER).is_err() {
                 let _ = socket.set_send_buffer_size(SEND_BUFFER);
             }
@@ -34,14 +34,14 @@ impl Sender {
         Ok(Self { v4, v6: open(Domain::IPV6).ok() })
     }
 
-    /// From now on packets bear this mark.
+    /// Sets the mark of packets sent from now on.
     pub fn set_mark(&self, mark: u32) -> io::Result<()> {
         self.v4.set_mark(mark)?;
         self.v6.as_ref().map_or(Ok(()), |v6| v6.set_mark(mark))
     }
 
-    /// Sends a packet to where its destination address says. Fails when the packet is no IP packet, longer than the
-    /// interface takes, or there is no way to its destination.
+    /// Sends a packet to its destination address. Fails if it is not an IP packet, exceeds the interface's MTU, or has
+    /// no route.
     pub fn send(&self, packet: &[u8]) -> io::Result<()> {
         let malformed = || io::Error::new(io::ErrorKind::InvalidInput, "not an IP packet");
         let destination = destination(packet).ok_or_else(malformed)?;

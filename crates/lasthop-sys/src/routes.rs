@@ -1,4 +1,4 @@
-//! By which interface a packet would leave, as the kernel says; and addresses and routes that are made and changed.
+//! Route lookup in the kernel; and changes of addresses and routes.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use crate::netlink::{Request, Socket, attribute, attributes};
 
-/// How long an answer holds.
+/// Lifetime of a cached result.
 const LIFETIME: Duration = Duration::from_secs(1);
-/// How long the kernel may take: it answers at once.
+/// Timeout for the kernel's answers, which are immediate.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// Most answers that are remembered.
+/// Maximum number of cached results.
 const MOST: usize = 1 << 12;
 
-/// Bytes of `rtmsg`, and what a route's attributes are (`RTA_DST`, `RTA_SRC`, `RTA_IIF`, `RTA_OIF`, `RTA_MARK`).
+/// Length of `rtmsg`, in bytes, and attributes of a route (`RTA_DST`, `RTA_SRC`, `RTA_IIF`, `RTA_OIF`, `RTA_MARK`).
 const HEADER: usize = 12;
 const DESTINATION: u16 = 1;
 const SOURCE: u16 = 2;
@@ -21,22 +21,22 @@ const FROM: u16 = 3;
 const TO: u16 = 4;
 const MARK: u16 = 16;
 
-/// A packet: the number of the interface that it came in by, its source and destination.
+/// Packet: index of the incoming interface, source and destination.
 type Packet = (u32, IpAddr, IpAddr);
 
-/// Where a packet goes that has come in.
+/// Route of an incoming packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// On, by the interface of this number.
+    /// The packet is forwarded by this interface.
     Out(Interface),
-    /// It is for this machine.
+    /// The packet is delivered to this machine.
     Here,
-    /// As far as is known.
+    /// No route is known.
     Nowhere,
 }
 
 impl Way {
-    /// The number of the interface by which it is forwarded, if it is.
+    /// Returns the index of the interface by which it is forwarded, if it is.
     pub const fn out(self) -> Option<u32> {
         match self {
             Self::Out(Interface(number)) => Some(number),
@@ -45,7 +45,7 @@ impl Way {
     }
 }
 
-/// The kernel's answers.
+/// Route lookup with a cache.
 #[derive(Debug, Default)]
 pub struct Routes {
     socket: Option<Socket>,
@@ -53,7 +53,7 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Opens the socket for questions now rather than with the first: a process may give up the right to open one.
+    /// Opens the socket in advance: a process may later give up the permission to open one.
     pub fn open() -> Self {
         let mut routes = Self::default();
         routes.connect();
@@ -66,7 +66,7 @@ impl Routes {
         }
     }
 
-    /// Where a packet goes.
+    /// Returns the route of a packet.
     pub fn way(&mut self, now: Instant, packet: Packet) -> Way {
         if let Some((until, way)) = self.known.get(&packet)
             && now < *until
@@ -81,8 +81,8 @@ impl Routes {
         way
     }
 
-    /// Number of the interface by which a packet of this machine would leave that bears `mark` and has these addresses, whether or not
-    /// they are this machine's. `None` if the packet would not leave.
+    /// Returns the index of the interface by which a packet of this machine with `mark` and these addresses, its own or
+    /// foreign ones, would leave. `None` if the packet would not leave.
     pub fn leaves_by(&mut self, (source, destination): (IpAddr, IpAddr), mark: u32) -> Option<u32> {
         self.ask((0, source, destination), mark).and_then(Way::out)
     }
@@ -101,8 +101,8 @@ impl Routes {
         let bits = (destination.len() * 8) as u8;
         let mut request = Request::one(libc::RTM_GETROUTE, &[&[family as u8, bits, bits][..], &[0; 9]].concat())
             .with(DESTINATION, &destination);
-        // Without an interface that the packet came in by, a source has to be this machine's: it decides nothing here but by rules
-        // for sources.
+        // Without an incoming interface the kernel requires a local source. It is omitted; only source rules would use
+        // it.
         if from != 0 {
             request = request.with(SOURCE, &source).with(FROM, &from.to_ne_bytes());
         }
@@ -119,43 +119,43 @@ impl Routes {
                 _ => None,
             };
         });
-        // Where there is no route, or none back to the source, the packet goes nowhere.
+        // Without a route, or a route back to the source, the packet is not forwarded.
         asked.ok().and(way)
     }
 }
 
-/// Whether a route is there or not.
+/// Change of a route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Route {
-    /// It is made; it fails with `EEXIST` where there is one to that network.
+    /// Add it; fails with `EEXIST` if there is a route to that network.
     Add,
-    /// It is removed.
+    /// Remove it.
     Remove,
 }
 
-/// `RT_TABLE_MAIN`, `RTPROT_STATIC`, `RT_SCOPE_LINK` (`RT_SCOPE_UNIVERSE` with IPv6), `RTN_UNICAST`.
+/// Constants `RT_TABLE_MAIN`, `RTPROT_STATIC`, `RT_SCOPE_LINK` (`RT_SCOPE_UNIVERSE` with IPv6), `RTN_UNICAST`.
 const MAIN: u8 = 254;
 const STATIC: u8 = 4;
 const LINK: u8 = 253;
 const UNIVERSE: u8 = 0;
 const UNICAST: u8 = 1;
 
-/// A route of the main table to a network.
+/// Route to a network in the main table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// The first of its addresses, with the length of its prefix.
+    /// First address of the network, with its prefix length.
     pub network: (IpAddr, u8),
-    /// The interface by which packets leave, if it is one.
+    /// Outgoing interface, if it is a single one.
     pub interface: Option<Interface>,
-    /// Whether [`change`] cannot make one beside it.
+    /// True if [`change`] cannot add a route to the same network.
     pub excludes: bool,
 }
 
-/// The routes of the main table for the family of `like`, all or those by one interface.
+/// Lists the routes of the main table for the address family of `like`, all or those by one interface.
 ///
 /// # Errors
 ///
-/// What the kernel says.
+/// The kernel's error.
 pub fn list(socket: &mut Socket, like: IpAddr, by: Option<Interface>) -> std::io::Result<Vec<Entry>> {
     let (family, unspecified) = match like {
         IpAddr::V4(_) => (libc::AF_INET as u8, IpAddr::from([0; 4])),
@@ -174,7 +174,7 @@ pub fn list(socket: &mut Socket, like: IpAddr, by: Option<Interface>) -> std::io
 }
 
 fn entry(body: &[u8], family: u8, unspecified: IpAddr) -> Option<Entry> {
-    /// `RTA_PRIORITY`; what the kernel gives a route of IPv6 that has none.
+    /// Attribute `RTA_PRIORITY`, and the kernel's default for IPv6.
     const PRIORITY: u16 = 6;
     const USUAL_PRIORITY: u32 = 1024;
     let &[of, length, _, tos, table, ..] = body.get(..HEADER)? else { return None };
@@ -196,11 +196,11 @@ fn entry(body: &[u8], family: u8, unspecified: IpAddr) -> Option<Entry> {
     Some(Entry { network: (address, length), interface, excludes: tos == 0 && priority == usual })
 }
 
-/// Makes or removes the route to a network, the first of its addresses with the length of its prefix, by the interface of that number.
+/// Adds or removes the route to a network, given as first address and prefix length, by the given interface.
 ///
 /// # Errors
 ///
-/// What the kernel says.
+/// The kernel's error.
 pub fn change(
     socket: &mut Socket,
     what: Route,
@@ -220,42 +220,42 @@ pub fn change(
     socket.ask(request, PATIENCE * 50, |_, _| {})
 }
 
-/// Which way packets to one address go.
+/// Route of packets to one address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostRoute {
     /// The address.
     pub to: Ipv4Addr,
-    /// The neighbour that they are handed to, which need not be on a network of the interface; none: they are handed to whom they are for.
+    /// Next hop, which need not be on a network of the interface; `None` for direct delivery.
     pub via: Option<Ipv4Addr>,
-    /// The interface by which they leave.
+    /// Outgoing interface.
     pub interface: Interface,
-    /// Where packets of this machine come from.
+    /// Source address of packets from this machine.
     pub source: Option<Ipv4Addr>,
-    /// What it tells this machine's TCP.
+    /// Parameters for this machine's TCP.
     pub tcp: Option<RouteTcp>,
 }
 
-/// What a route says to TCP.
+/// Parameters of a route for TCP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RouteTcp {
-    /// The least retransmission timeout.
+    /// Minimum retransmission timeout.
     pub rto_min: Duration,
-    /// Segments of the initial window.
+    /// Initial window, in segments.
     pub initial_window: u32,
 }
 
-/// Sends packets to one address that way from now on, whichever way they went before.
+/// Routes packets to one address in this way, replacing an existing route.
 ///
 /// # Errors
 ///
-/// What the kernel says.
+/// The kernel's error.
 pub fn direct(socket: &mut Socket, route: &HostRoute) -> std::io::Result<()> {
-    /// `RTA_GATEWAY`, `RTA_PREFSRC`, `RTA_METRICS`; `RTNH_F_ONLINK`.
+    /// Attributes `RTA_GATEWAY`, `RTA_PREFSRC`, `RTA_METRICS`; flag `RTNH_F_ONLINK`.
     const GATEWAY: u16 = 5;
     const PREFERRED_SOURCE: u16 = 7;
     const METRICS: u16 = 8;
     const ON_LINK: u8 = 4;
-    /// `RTAX_LOCK`, `RTAX_INITCWND`, `RTAX_RTO_MIN`, which counts in milliseconds and only where it is locked.
+    /// Metrics `RTAX_LOCK`, `RTAX_INITCWND`, and `RTAX_RTO_MIN`, which is in milliseconds and only applies if locked.
     const LOCK: u16 = 1;
     const INITIAL_WINDOW: u16 = 11;
     const RTO_MIN: u16 = 13;
@@ -279,21 +279,21 @@ pub fn direct(socket: &mut Socket, route: &HostRoute) -> std::io::Result<()> {
     socket.ask(request, PATIENCE * 50, |_, _| {})
 }
 
-/// The number of an interface.
+/// Index of an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interface(pub u32);
 
-/// Gives an interface an address, with the length of its network's prefix.
+/// Adds an address with a prefix length to an interface.
 ///
 /// # Errors
 ///
-/// What the kernel says.
+/// The kernel's error.
 pub fn add_address(
     socket: &mut Socket,
     (address, length): (IpAddr, u8),
     Interface(interface): Interface,
 ) -> std::io::Result<()> {
-    /// `IFA_ADDRESS`, `IFA_LOCAL`; `IFA_F_NODAD`: nobody else is there who could have it.
+    /// Attributes `IFA_ADDRESS`, `IFA_LOCAL`; flag `IFA_F_NODAD`, because no other host can have the address.
     const ADDRESS: u16 = 1;
     const LOCAL: u16 = 2;
     const NO_DETECTION: u8 = 2;

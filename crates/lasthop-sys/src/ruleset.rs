@@ -1,4 +1,4 @@
-//! Changes of the nftables ruleset, as the kernel announces them: rules of `nft`, and those of `iptables` where it is built on nf_tables.
+//! Announcements of changes of the nftables ruleset, through `nft` or through `iptables` on nf_tables.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,32 +7,32 @@ use rustix::io::Errno;
 use rustix::net::netlink::{NETFILTER, SocketAddrNetlink};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 
-/// The bit of `NFNLGRP_NFTABLES` among the groups of a socket.
+/// Bit of `NFNLGRP_NFTABLES` in a socket's groups.
 const GROUP: u32 = 1 << (7 - 1);
-/// Bytes that are read of an announcement; the rest is dropped.
+/// Number of bytes read of an announcement; the rest is discarded.
 const MOST: usize = 4096;
-/// Most announcements that are read at once, so that a storm of them keeps nobody waiting.
+/// Maximum number of announcements read per call, so that a storm of them does not block the caller.
 const TURN: usize = 1024;
 
-/// Whether the ruleset has changed since the last question.
+/// Change of the ruleset since the last call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ruleset {
-    /// Somebody has committed a transaction.
+    /// A transaction was committed.
     Changed,
-    /// Nothing was announced.
+    /// No change was announced.
     Same,
 }
 
-/// A socket that receives the announcements of one network namespace.
+/// Socket that receives the announcements of one network namespace.
 #[derive(Debug)]
 pub struct Announcements(OwnedFd);
 
 impl Announcements {
-    /// Listens from now on.
+    /// Starts listening.
     ///
     /// # Errors
     ///
-    /// Those of the kernel: it has no nf_tables, or this process lacks `CAP_NET_ADMIN`.
+    /// If the kernel has no nf_tables, or this process lacks `CAP_NET_ADMIN`.
     pub fn listen() -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(NETFILTER))?;
@@ -40,13 +40,13 @@ impl Announcements {
         Ok(Self(socket))
     }
 
-    /// Reads what was announced, without waiting.
+    /// Reads pending announcements without blocking.
     pub fn take(&self) -> Ruleset {
         let mut ruleset = Ruleset::Same;
         let mut buffer = [0; MOST];
         for _ in 0..TURN {
             match rustix::net::recv(&self.0, &mut buffer[..], RecvFlags::DONTWAIT) {
-                // No room for all that was announced: something was.
+                // A full buffer means that changes were announced.
                 Ok(_) | Err(Errno::NOBUFS) => ruleset = Ruleset::Changed,
                 Err(Errno::INTR) => {}
                 Err(_) => break,

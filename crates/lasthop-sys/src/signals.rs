@@ -1,35 +1,34 @@
-//! Signals of this process, taken one by one with who sent them.
+//! Signals of this process, received one by one with their origin.
 
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
-/// Signals that the threads of this process do not act on any more: they wait to be taken.
+/// Signals that are blocked in this process's threads until they are received.
 #[derive(Debug)]
 pub struct Signals {
     set: libc::sigset_t,
 }
 
-/// A signal that came.
+/// Received signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Signal {
-    /// Its number.
+    /// Number of the signal.
     pub number: i32,
-    /// Whether the kernel sent it: a terminal whose user pressed Ctrl-C, which sends it to all processes in the foreground; or the end
-    /// of a child.
+    /// True if the kernel sent it: on Ctrl-C in a terminal, to all foreground processes; or at the end of a child.
     pub by_kernel: bool,
 }
 
 impl Signals {
-    /// Holds back signals of these numbers in the calling thread and in those that it starts from now on. Programs that these start inherit
-    /// that unless they are started with [`release_in`].
+    /// Blocks the signals with these numbers in the calling thread and in threads that it starts later. Programs that
+    /// these start inherit this unless started with [`release_in`].
     ///
     /// # Errors
     ///
-    /// When a number is no signal's.
+    /// If a number is not a signal's.
     pub fn hold(numbers: &[i32]) -> io::Result<Self> {
-        // SAFETY: a set is plain integers, of which zeros are some; `sigemptyset` then makes it an empty one.
+        // SAFETY: a set consists of integers, so all zeros is valid; `sigemptyset` then makes it an empty set.
         let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
         // SAFETY: `set` lives through the call.
         unsafe { libc::sigemptyset(&raw mut set) };
@@ -44,18 +43,18 @@ impl Signals {
         if outcome == 0 { Ok(Self { set }) } else { Err(io::Error::from_raw_os_error(outcome)) }
     }
 
-    /// The next signal, waiting for it at most so long.
+    /// Returns the next signal, after waiting for at most `longest`.
     ///
     /// # Errors
     ///
-    /// When the kernel refuses to wait.
+    /// If the kernel refuses to wait.
     pub fn next(&self, longest: Duration) -> io::Result<Option<Signal>> {
         let timeout = libc::timespec {
             tv_sec: libc::time_t::try_from(longest.as_secs()).unwrap_or(libc::time_t::MAX),
-            // Below a billion, it fits whatever its type.
+            // The value is below a billion and fits the type on every platform.
             tv_nsec: longest.subsec_nanos() as _,
         };
-        // SAFETY: integers and pointers that nobody follows, of which zeros are some.
+        // SAFETY: all zeros is valid: integers, and pointers that are not dereferenced.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
         // SAFETY: set, information and time live through the call.
         let number = unsafe { libc::sigtimedwait(&raw const self.set, &raw mut info, &raw const timeout) };
@@ -70,10 +69,10 @@ impl Signals {
     }
 }
 
-/// Clears the signal mask of `command` before it starts. [`Command`] passes on the mask of the calling thread otherwise.
+/// Clears the signal mask of `command` before it starts. Otherwise [`Command`] passes on the calling thread's mask.
 pub fn release_in(command: &mut Command) {
     let release = || {
-        // SAFETY: a set is plain integers, of which zeros are some; `sigemptyset` then makes it an empty one.
+        // SAFETY: a set consists of integers, so all zeros is valid; `sigemptyset` then makes it an empty set.
         let mut none: libc::sigset_t = unsafe { std::mem::zeroed() };
         // SAFETY: `none` lives through both calls; the old mask is not asked for.
         let outcome = unsafe {
@@ -90,7 +89,7 @@ pub fn release_in(command: &mut Command) {
 mod tests {
     use super::*;
 
-    /// On a thread of its own, to which the signal is sent: other threads of the test are not concerned.
+    /// Runs in a separate thread, to which the signal is sent, so that other test threads are not affected.
     #[test]
     fn held_signals_are_taken_and_programs_get_theirs() {
         let work = || {

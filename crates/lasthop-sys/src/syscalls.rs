@@ -1,6 +1,6 @@
-//! The system calls that the worker keeps (seccomp). All that it calls while packets pass is allowed; the rest fails with
-//! `EPERM`, since a call that another C library or kernel makes in passing must not cost the connections their gateway. What
-//! only an attacker would call ends the process at once.
+//! System call filter of the worker (seccomp). All calls that it makes while packets pass are allowed. Others fail with
+//! `EPERM`, because an incidental call by another C library or kernel must not cost the connections their gateway.
+//! Calls that only an attacker would make end the process.
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 mod filter;
@@ -8,10 +8,10 @@ mod filter;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 pub use filter::confine;
 
-/// The signal of which a process dies that makes a call that no worker makes.
+/// Signal that kills a process that makes a forbidden call.
 pub const SIGNAL: i32 = libc::SIGSYS;
 
-/// Leaves a process all calls: how this processor's are numbered is not known here.
+/// Leaves all calls available: call numbers of this architecture are unknown here.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What `socket2` lacks of the kernel's TCP sockets: `TCP_INFO`, positions in the streams, some options.
+//! Features of the kernel's TCP sockets that `socket2` lacks: `TCP_INFO`, positions in the streams, some options.
 
 use std::io;
 use std::mem::offset_of;
@@ -7,51 +7,51 @@ use std::time::Duration;
 
 use crate::option;
 
-/// Not in `libc` yet; kernel's `include/uapi/linux/tcp.h`.
+/// Constants that `libc` lacks; from the kernel's `include/uapi/linux/tcp.h`.
 const TCP_RTO_MAX_MS: libc::c_int = 44;
 const TCP_RTO_MIN_US: libc::c_int = 45;
-/// `SIOCOUTQNSD`: how much of what waits to be acknowledged has not been sent.
+/// Request `SIOCOUTQNSD`: the unsent part of the unacknowledged data.
 pub(crate) const UNSENT: libc::c_ulong = 0x894b;
 
-/// What the kernel says of a connection (`struct tcp_info`).
+/// The kernel's report on a connection (`struct tcp_info`).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct TcpInfo {
-    /// Both directions are over, and all bytes have been acknowledged, or the connection is dead.
+    /// True if both directions are closed and all bytes acknowledged, or if the connection is dead.
     pub closed: bool,
-    /// Segments sent again, SYNs included.
+    /// Segments retransmitted, SYNs included.
     pub retransmissions: u64,
-    /// Retransmission timers that expired, in a row too; from Linux 6.7 on.
+    /// Expired retransmission timers, consecutive ones included; `None` before Linux 6.7.
     pub timeouts: Option<u64>,
-    /// The smoothed round trip in microseconds; 0: never measured.
+    /// Smoothed round-trip time, in microseconds; 0 if never measured.
     pub rtt_micros: u64,
-    /// Bytes of what was sent that are acknowledged; 0 before Linux 4.1.
+    /// Acknowledged bytes; 0 before Linux 4.1.
     pub acknowledged: u64,
-    /// Microseconds in which something was under way or waited to be sent; 0 before Linux 4.10.
+    /// Time with data in flight or waiting to be sent, in microseconds; 0 before Linux 4.10.
     pub busy_micros: u64,
-    /// Of a listener: how many connections may wait.
+    /// Maximum number of waiting connections of a listener.
     pub backlog: u32,
 }
 
 impl TcpInfo {
-    /// Asks the kernel.
+    /// Queries the kernel.
     ///
     /// # Errors
     ///
-    /// As the kernel says.
+    /// If the kernel refuses.
     pub fn of(socket: &impl AsFd) -> io::Result<Self> {
         let mut bytes = [0_u8; 512];
         let len = option::read(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)?;
         Ok(Self::read(&bytes[..len]))
     }
 
-    /// Fields are only ever added at the end: what a kernel does not have is not there.
+    /// Parses the structure. Fields are only added at its end, so older kernels return a shorter one.
     fn read(bytes: &[u8]) -> Self {
-        // The states that matter here; kernel's `net/tcp_states.h`.
+        // States from the kernel's `net/tcp_states.h`.
         const TCP_CLOSE: u8 = 7;
         const TCP_LISTEN: u8 = 10;
-        /// `tcpi_total_rto`, which `libc` does not have yet.
+        /// Offset of `tcpi_total_rto`, which `libc` lacks.
         const TOTAL_RTO: usize = 240;
-        /// `tcpi_bytes_acked` and `tcpi_busy_time`, which `libc` does not have everywhere.
+        /// Offsets of `tcpi_bytes_acked` and `tcpi_busy_time`, which `libc` lacks on some platforms.
         const BYTES_ACKED: usize = 120;
         const BUSY_TIME: usize = 168;
         let word =
@@ -67,13 +67,13 @@ impl TcpInfo {
             rtt_micros: word(offset_of!(libc::tcp_info, tcpi_rtt)).into(),
             acknowledged: long(BYTES_ACKED),
             busy_micros: long(BUSY_TIME),
-            // What this field says of a listener (`tcp_get_info`).
+            // Meaning of this field for a listener (`tcp_get_info`).
             backlog: if state == TCP_LISTEN { word(offset_of!(libc::tcp_info, tcpi_sacked)) } else { 0 },
         }
     }
 }
 
-/// Sets the least retransmission timeout beyond the round trip.
+/// Sets the minimum retransmission timeout beyond the round-trip time.
 ///
 /// # Errors
 ///
@@ -82,7 +82,7 @@ pub fn set_least_timeout(socket: &impl AsFd, span: Duration) -> io::Result<()> {
     option::set(socket, libc::IPPROTO_TCP, TCP_RTO_MIN_US, span.as_micros() as libc::c_int)
 }
 
-/// Sets the longest retransmission timeout, however often it doubles: 1 to 120 s.
+/// Sets the maximum retransmission timeout after backoff, 1 s to 120 s.
 ///
 /// # Errors
 ///
@@ -92,57 +92,57 @@ pub fn set_longest_timeout(socket: &impl AsFd, span: Duration) -> io::Result<()>
     option::set(socket, libc::IPPROTO_TCP, TCP_RTO_MAX_MS, millis)
 }
 
-/// Bounds the window that is announced, in bytes.
+/// Limits the advertised window, in bytes.
 ///
 /// # Errors
 ///
-/// As the kernel says.
+/// If the kernel refuses.
 pub fn clamp_window(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     option::set(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes)
 }
 
-/// Bytes that were written to a socket and are not acknowledged.
+/// Returns the number of bytes written to a socket that are not acknowledged.
 ///
 /// # Errors
 ///
-/// As the kernel says.
+/// If the kernel refuses.
 pub fn unacknowledged(socket: &impl AsFd) -> io::Result<u32> {
     waiting(socket, libc::TIOCOUTQ)
 }
 
-/// Bytes that were written to a socket and were never sent.
+/// Returns the number of bytes written to a socket that were never sent.
 ///
 /// # Errors
 ///
-/// As the kernel says.
+/// If the kernel refuses.
 pub fn unsent(socket: &impl AsFd) -> io::Result<u32> {
     waiting(socket, UNSENT)
 }
 
-/// Bytes of the stream that wait, as one of the requests for that tells.
+/// Returns the number of waiting bytes according to one of the two requests.
 fn waiting(socket: &impl AsFd, request: libc::c_ulong) -> io::Result<u32> {
     let mut bytes: libc::c_int = 0;
-    // SAFETY: both requests that come here write one integer, for which there is room.
+    // SAFETY: both requests write one integer, for which `bytes` has space.
     let outcome = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), request as _, &raw mut bytes) };
     if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(u32::try_from(bytes).unwrap_or_default()) }
 }
 
-/// Where a connection stands in both streams.
+/// Positions of a connection in both streams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Numbers {
-    /// The next to be sent.
+    /// Next sequence number to be sent.
     pub next: u32,
-    /// The first that has not been acknowledged.
+    /// First unacknowledged sequence number.
     pub unacknowledged: u32,
-    /// The next that is expected.
+    /// Next expected sequence number.
     pub expected: u32,
 }
 
 impl Numbers {
-    /// Where `socket` stands; none when the kernel does not say. Takes `CAP_NET_ADMIN`.
+    /// Returns the positions of `socket`; `None` if the kernel does not report them. Needs `CAP_NET_ADMIN`.
     pub fn of(socket: &impl AsFd) -> Option<Self> {
-        /// `TCP_REPAIR_ON`, `TCP_REPAIR_OFF_NO_WP`, `TCP_RECV_QUEUE` and `TCP_SEND_QUEUE`.
+        /// Constants `TCP_REPAIR_ON`, `TCP_REPAIR_OFF_NO_WP`, `TCP_RECV_QUEUE` and `TCP_SEND_QUEUE`.
         const ON: libc::c_int = 1;
         const OFF: libc::c_int = -1;
         const RECEIVE: libc::c_int = 1;
@@ -193,7 +193,7 @@ mod tests {
         let (mut far, _) = listener.accept().unwrap();
         let open = TcpInfo::of(&near).unwrap();
         assert!(open.backlog == 0 && !open.closed && open.rtt_micros > 0, "{open:?}");
-        // The end that hears the last acknowledgment is over at once.
+        // The end that receives the last acknowledgment is closed at once.
         near.shutdown(Shutdown::Write).unwrap();
         assert_eq!(far.read(&mut [0]).unwrap(), 0);
         far.shutdown(Shutdown::Write).unwrap();
@@ -208,7 +208,7 @@ mod tests {
     fn the_longest_timeout_is_bounded_where_the_kernel_can() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let set = set_longest_timeout(&listener, Duration::from_secs(3));
-        // From Linux 6.15 on; before, it knows of no such option.
+        // The option exists since Linux 6.15.
         let millis = option::get(&listener, libc::IPPROTO_TCP, TCP_RTO_MAX_MS);
         assert_eq!(set.is_ok(), millis.is_ok_and(|millis| millis == 3000));
         assert!(set_longest_timeout(&listener, Duration::from_millis(10)).is_err());

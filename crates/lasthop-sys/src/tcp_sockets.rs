@@ -1,4 +1,4 @@
-//! Questions about this machine's TCP sockets (`sock_diag`), whatever state they are in.
+//! Queries about this machine's TCP sockets (`sock_diag`) in any state.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -8,12 +8,12 @@ use rustix::net::netlink::SOCK_DIAG;
 
 use crate::netlink::{Request, Socket};
 
-/// How long the kernel may take: it answers at once.
+/// Timeout for the kernel's answers, which are immediate.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// `SOCK_DIAG_BY_FAMILY`
+/// Message type `SOCK_DIAG_BY_FAMILY`.
 const BY_FAMILY: u16 = 20;
 
-/// A socket for questions about TCP sockets.
+/// Socket for queries about TCP sockets.
 #[derive(Debug)]
 pub struct TcpSockets(Socket);
 
@@ -22,7 +22,7 @@ impl TcpSockets {
     ///
     /// # Errors
     ///
-    /// Those of the kernel, where it has no `sock_diag`.
+    /// If the kernel has no `sock_diag`.
     pub fn open() -> io::Result<Self> {
         Socket::open(Some(SOCK_DIAG)).map(Self)
     }
@@ -31,19 +31,19 @@ impl TcpSockets {
     ///
     /// # Errors
     ///
-    /// Those of the kernel, where it cannot tell (no `inet_diag`).
+    /// If the kernel cannot answer (no `inet_diag`).
     pub fn has(&mut self, local: SocketAddr, remote: SocketAddr) -> io::Result<bool> {
         match self.0.ask(Request::one(BY_FAMILY, &request(local, remote)), PATIENCE, |_, _| {}) {
             Ok(()) => Ok(true),
-            // `inet_diag_find_one_icsk` answers ENOENT; a kernel without `tcp_diag` does, too, which the caller finds out with a
-            // socket that exists.
+            // `inet_diag_find_one_icsk` returns ENOENT, and so does a kernel without `tcp_diag`; the caller detects the
+            // latter with a socket that exists.
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
             Err(error) => Err(error),
         }
     }
 }
 
-/// `struct inet_diag_req_v2`
+/// Returns a `struct inet_diag_req_v2`.
 fn request(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
     let family = if local.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 } as u8;
     let mut bytes = vec![family, libc::IPPROTO_TCP as u8, 0, 0];
@@ -78,7 +78,7 @@ mod tests {
             let Ok(listener) = TcpListener::bind(address) else { continue };
             let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let (local, remote) = (client.local_addr().unwrap(), client.peer_addr().unwrap());
-            // A kernel without `inet_diag` cannot tell.
+            // A kernel without `inet_diag` cannot answer.
             let Ok(true) = sockets.has(local, remote) else { continue };
             assert!(sockets.has(remote, local).unwrap());
             let stranger = SocketAddr::new(local.ip(), local.port() ^ 1);

@@ -1,4 +1,5 @@
-//! What a worker can still do once it has given up its rights. Each attempt is made in a process of its own: this program again.
+//! Abilities of a worker after it has given up its permissions. Each attempt runs in a process of its own, with this
+//! program.
 #![cfg(target_os = "linux")]
 
 mod skip;
@@ -17,11 +18,11 @@ use lasthop_sys::privileges::{Work, drop_rights};
 use lasthop_sys::syscalls::confine;
 use skip::without_root;
 
-/// Names the attempt to the program that makes it, and the folder in which.
+/// Environment variables with the attempt and its folder.
 const ATTEMPT: &str = "LASTHOP_ATTEMPT";
 const FOLDER: &str = "LASTHOP_FOLDER";
 
-/// Makes an attempt elsewhere.
+/// Runs an attempt in another process.
 fn attempt(name: &str, folder: &Path) -> Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "the_attempt", "--nocapture", "--test-threads=1"]);
@@ -29,7 +30,7 @@ fn attempt(name: &str, folder: &Path) -> Output {
     command.env(ATTEMPT, name).env(FOLDER, folder).env("RUST_BACKTRACE", backtrace).output().unwrap()
 }
 
-/// What a test calls in a program of its own; by itself nothing.
+/// Executes the attempt that a test requests in another process; does nothing by itself.
 #[test]
 fn the_attempt() {
     let (Ok(name), Ok(folder)) = (std::env::var(ATTEMPT), std::env::var(FOLDER)) else { return };
@@ -40,7 +41,7 @@ fn the_attempt() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (begin, begun) = mpsc::sync_channel::<()>(0);
-    // Rights are a thread's own, and go to those that it starts.
+    // Permissions belong to a thread, and are inherited by threads that it starts.
     drop_rights(work).unwrap();
     let worker = std::thread::spawn(move || {
         begun.recv().unwrap();
@@ -50,7 +51,7 @@ fn the_attempt() {
     begin.send(()).unwrap();
     let (shadow, sum) = worker.join().unwrap();
     assert_eq!((shadow.unwrap_err().kind(), sum), (std::io::ErrorKind::PermissionDenied, 0));
-    // What it has open stays.
+    // Open descriptors remain usable.
     log.write_all(b"written\n").unwrap();
     match what {
         "status" => print!("{}", std::fs::read_to_string("/proc/thread-self/status").unwrap()),
@@ -117,15 +118,15 @@ fn what_only_root_may_do_is_gone() {
         assert!(is_possible || denied.iter().any(|words| text.contains(words)), "{name}: {text}");
     }
     assert!(folder.path().join("open").exists() && !folder.path().join("new").exists());
-    // What no worker ever does ends it.
+    // A call that no worker makes ends the process.
     for name in ["snoop other program", "split other program", "bridge mount"] {
         let output = attempt(name, folder.path());
         assert_eq!(output.status.signal(), Some(libc::SIGSYS), "{name}: {}", text(&output));
     }
-    // Neither is a program started by way of another process: there is none to be had.
+    // Starting a program through another process fails as well: no process can be created.
     let output = attempt("snoop program", folder.path());
     assert!(!output.status.success(), "{}", text(&output));
-    // Should it panic, it says where.
+    // A panic reports its location.
     let output = attempt("snoop panic", folder.path());
     let said = text(&output);
     assert!(said.contains("told") && said.contains("stack backtrace") && said.contains("the_attempt"), "{said}");

@@ -1,4 +1,4 @@
-//! Routes to one host, as the kernel has them afterwards.
+//! Routes to one host, as listed by the kernel.
 #![cfg(target_os = "linux")]
 
 mod skip;
@@ -12,14 +12,14 @@ use lasthop_sys::netlink::Socket;
 use lasthop_sys::routes::{HostRoute, Interface, Route, RouteTcp, add_address, change, direct, list};
 use skip::without_root;
 
-/// What `ip` says to this; the thread's namespace is the command's.
+/// Returns the output of `ip`, which runs in the thread's namespace.
 fn ip(arguments: &str) -> String {
     let output = Command::new("ip").args(arguments.split(' ')).output().unwrap();
     assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The number of an interface that this makes, with an address.
+/// Sets an existing interface up with an address, and returns its index.
 fn interface(socket: &mut Socket, name: &str, address: &str) -> Interface {
     let shown = ip(&format!("-o link show {name}"));
     let interface = Interface(shown.split(':').next().unwrap().parse().unwrap());
@@ -33,7 +33,7 @@ fn packets_to_a_host_go_the_way_that_was_named_last() {
     if without_root("routes to a host") {
         return;
     }
-    // A thread of its own, so that no other test is in its namespace.
+    // A separate thread, so that no other test is in its namespace.
     let tested = std::thread::spawn(|| {
         enter_new().unwrap();
         ip("link add first type veth peer name second");
@@ -46,7 +46,7 @@ fn packets_to_a_host_go_the_way_that_was_named_last() {
         direct(&mut socket, &plain).unwrap();
         assert!(ip("route get 10.9.0.7").starts_with("10.9.0.7 dev first src 10.1.0.1"));
 
-        // The neighbour is on no network of the interface.
+        // The neighbor is on no network of the interface.
         let tcp = RouteTcp { rto_min: Duration::from_micros(299_001), initial_window: 4 };
         let through = HostRoute {
             via: Some("10.8.0.1".parse().unwrap()),
@@ -58,7 +58,7 @@ fn packets_to_a_host_go_the_way_that_was_named_last() {
         direct(&mut socket, &through).unwrap();
         assert!(ip("route get 10.9.0.7").starts_with("10.9.0.7 via 10.8.0.1 dev second src 10.1.0.1"));
         let shown = ip("route show 10.9.0.7");
-        // The kernel keeps whole milliseconds, and the least timeout is no less than was asked for.
+        // The kernel stores whole milliseconds, rounded up so that the minimum timeout is not reduced.
         assert!(
             shown.contains("onlink") && shown.contains("rto_min lock 300ms") && shown.contains("initcwnd 4"),
             "{shown}"
@@ -67,7 +67,7 @@ fn packets_to_a_host_go_the_way_that_was_named_last() {
 
         direct(&mut socket, &plain).unwrap();
         assert!(ip("route get 10.9.0.7").starts_with("10.9.0.7 dev first src 10.1.0.1"));
-        // Others go as before.
+        // Routes to other hosts are unchanged.
         assert!(ip("route get 10.2.0.9").starts_with("10.2.0.9 dev second src 10.2.0.1"));
 
         let nowhere = HostRoute { interface: Interface(9999), ..plain };
@@ -104,7 +104,7 @@ fn an_interface_that_was_down_has_lost_its_routes_and_is_noticed() {
             assert!(shown(Some(first)).contains(&(network, true)), "{network:?}");
             assert!(!shown(Some(second)).contains(&(network, true)), "{network:?}");
         }
-        // With another metric it stands in nobody's way, and other tables are not looked at.
+        // A route with another metric does not conflict, and other tables are ignored.
         assert!(shown(None).contains(&(("10.8.0.0".parse().unwrap(), 16), false)));
         assert!(!shown(None).iter().any(|((network, _), _)| network.to_string() == "10.7.0.0"));
         assert!(!watch.is_up_again().unwrap());

@@ -1,8 +1,8 @@
-//! What sealing, opening and refusing cost on one core:
+//! Cost of sealing, opening and rejecting on one core:
 //!
 //!     cargo run --release -p lasthop-tunnel --example speed
 //!
-//! In processor time, so that what else runs matters little; each line is the best of five rounds.
+//! Measures CPU time, which depends little on other load; each line is the best of five rounds.
 
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 const ROUNDS: usize = 5;
 
-/// Processor time of this thread, in nanoseconds.
+/// Returns the CPU time of this thread, in nanoseconds.
 fn spent() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
@@ -42,7 +42,7 @@ fn end(own: u8, peer: u8, address: SocketAddr) -> (Tunnel, PeerId) {
     (tunnel, peer)
 }
 
-/// Nanoseconds that each of `count` calls takes.
+/// Returns the nanoseconds of each of `count` calls.
 fn best(count: u64, mut round: impl FnMut(u64)) -> f64 {
     let times = (0..ROUNDS).map(|number| {
         let start = spent();
@@ -98,7 +98,7 @@ fn main() {
         }
     }
 
-    // Handshakes that nobody sent: with a false mac1; with a right one, under load; and with a right one that is worked on.
+    // Forged handshakes: with a wrong mac1; with a valid one, under load; and with a valid one that is processed.
     let count = 100_000;
     let mut false_mac = begun.clone();
     false_mac[100] ^= 1;
@@ -114,7 +114,7 @@ fn main() {
     let right = stranger.poll_transmit().expect("an initiation").bytes;
     let (mut replies, mut worked) = (0_u64, 0_u64);
     let nanos = best(count, |round| {
-        // A second of a flood: 100,000 messages, from as many addresses.
+        // One second of a flood: 100,000 messages, from as many addresses.
         let second = now + Duration::from_secs(1 + round);
         for at in 0..count {
             let from = (std::net::Ipv4Addr::from_bits(at as u32), 9).into();

@@ -1,4 +1,4 @@
-//! Which inner addresses belong to which peer: where packets go, and from whom they may come.
+//! Assignment of inner addresses to peers, for routing of packets and validation of their sources.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -7,16 +7,16 @@ use ipnet::IpNet;
 
 use crate::tunnel::PeerId;
 
-/// Prefixes and their peers; the longest that holds an address decides.
+/// Prefixes and their peers; the longest matching prefix applies.
 #[derive(Default)]
 pub(crate) struct Allowed {
     prefixes: BTreeMap<IpNet, PeerId>,
-    /// Lengths that occur, longest first: of IPv4, of IPv6.
+    /// Prefix lengths in use, longest first: of IPv4, of IPv6.
     lengths: [Vec<u8>; 2],
 }
 
 impl Allowed {
-    /// Gives the prefix to the peer. Says whose it was.
+    /// Assigns the prefix to the peer. Returns its previous peer.
     pub(crate) fn insert(&mut self, prefix: IpNet, peer: PeerId) -> Option<PeerId> {
         let before = self.prefixes.insert(prefix.trunc(), peer);
         self.note_lengths();
@@ -40,14 +40,14 @@ impl Allowed {
         self.lengths = lengths;
     }
 
-    /// The peer whose address it is.
+    /// Returns the peer to which the address belongs.
     pub(crate) fn owner(&self, address: IpAddr) -> Option<PeerId> {
         let lengths = &self.lengths[usize::from(address.is_ipv6())];
         lengths.iter().find_map(|&length| self.prefixes.get(&IpNet::new(address, length).ok()?.trunc()).copied())
     }
 }
 
-/// Source and destination of an IP packet; none if it is no whole header.
+/// Returns source and destination of an IP packet; `None` if its header is incomplete.
 pub fn addresses(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
     fn at<const N: usize>(packet: &[u8], at: usize) -> Option<[u8; N]> {
         packet.get(at..)?.first_chunk().copied()

@@ -1,18 +1,18 @@
-//! What carries datagrams: UDP, or Ethernet frames between two boxes of which neither has an address of IP.
+//! Carriers of datagrams: UDP, or Ethernet frames between two devices without IP addresses.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// What stands in front of a datagram.
+/// Headers before a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Carrier {
     /// Headers of IP and UDP.
     Udp,
-    /// An Ethernet header, which an interface's MTU does not count, and the length of the datagram.
+    /// An Ethernet header, which an interface's MTU does not include, and the length of the datagram.
     Ethernet,
 }
 
 impl Carrier {
-    /// Bytes in front of a datagram to `address`, as an interface's MTU counts them.
+    /// Returns the number of bytes before a datagram to `address` that count towards an interface's MTU.
     pub const fn headers(self, address: SocketAddr) -> u16 {
         match self {
             Self::Ethernet => 2,
@@ -22,23 +22,23 @@ impl Carrier {
     }
 }
 
-/// An Ethernet address.
+/// Ethernet address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// Everybody on a segment.
+    /// Broadcast address.
     pub const BROADCAST: Self = Self([0xff; 6]);
 
-    /// As sessions take it: the first six bytes of an IPv6 address. So each host is a network of its own, the handshakes of which
-    /// are counted apart, and an address of several hosts is a multicast address.
+    /// Converts it to the form used by sessions: the first six bytes of an IPv6 address. Each host thus is a network of
+    /// its own, whose handshakes are limited separately, and a group address is a multicast address.
     pub fn address(self) -> SocketAddr {
         let mut bytes = [0; 16];
         bytes[..6].copy_from_slice(&self.0);
         SocketAddr::new(Ipv6Addr::from(bytes).into(), 0)
     }
 
-    /// The other way round; none if no Ethernet address became that.
+    /// Converts it back; `None` if the address is not a converted Ethernet address.
     pub fn of(address: SocketAddr) -> Option<Self> {
         let IpAddr::V6(ip) = address.ip() else { return None };
         let mac = Self(*ip.octets().first_chunk()?);

@@ -1,27 +1,28 @@
-//! The session's own frames. A control datagram holds one; zeros fill it up.
+//! Control frames of the session. A control datagram contains one, padded with zeros.
 
-/// Bytes of the shortest control frame: none is shorter than a challenge, so that what it asks for is never larger than itself.
+/// Length of every control frame, in bytes: none is shorter than a challenge, so that an answer is never larger than
+/// its request.
 pub(crate) const SHORTEST: usize = 9;
 
-/// What the ends of a session tell each other.
+/// Control frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Control {
-    /// Nothing: the session lives.
+    /// No content: the session is alive.
     Keepalive,
-    /// Whoever receives this at the address that it was sent to repeats its number.
+    /// Challenge: the receiver returns its number if it receives at the address to which it was sent.
     Challenge(u64),
-    /// The number of a challenge.
+    /// Answer with the number of a challenge.
     Answer(u64),
-    /// A probe of the path's MTU: the datagram has the size that is probed.
+    /// Probe of the path's MTU: the datagram has the size under test.
     Probe(u32),
-    /// A probe of that number came through.
+    /// Acknowledgment of the probe with that number.
     Seen(u32),
-    /// The session ends.
+    /// End of the session.
     Close,
 }
 
 impl Control {
-    /// Its bytes, without padding.
+    /// Returns its bytes, without padding.
     pub(crate) fn encode(self) -> [u8; SHORTEST] {
         let (kind, number) = match self {
             Self::Keepalive => (1, 0),
@@ -37,7 +38,7 @@ impl Control {
         bytes
     }
 
-    /// Reads a frame; none for one of a later version.
+    /// Parses a frame; `None` for one of a later version.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (&kind, rest) = bytes.split_first()?;
         let number = u64::from_be_bytes(*rest.first_chunk()?);

@@ -1,23 +1,23 @@
-//! Random bytes from a seed that the driver hands in: the state machines ask no operating system.
+//! Random bytes from a seed that the driver provides: the state machines do not call the operating system.
 
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// A stream of random bytes (ChaCha20). Each draw replaces the key that made it, so that whoever reads this end's memory
-/// learns nothing about what was drawn before: earlier ephemeral keys stay secret.
+/// Stream of random bytes (ChaCha20). Each draw replaces the key that produced it, so that the current state reveals
+/// nothing about earlier draws: past ephemeral keys stay secret.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub struct Entropy {
     key: [u8; 32],
 }
 
 impl Entropy {
-    /// The stream of `seed`, which the driver takes from the operating system once.
+    /// Creates the stream of `seed`, which the driver obtains from the operating system.
     pub const fn new(seed: [u8; 32]) -> Self {
         Self { key: seed }
     }
 
-    /// The next `N` bytes.
+    /// Returns the next `N` bytes.
     pub fn bytes<const N: usize>(&mut self) -> [u8; N] {
         let mut generator = ChaCha20Rng::from_seed(self.key);
         generator.fill_bytes(&mut self.key);
@@ -26,7 +26,7 @@ impl Entropy {
         drawn
     }
 
-    /// A number below `bound`, which is not 0. (The bias is below `bound` / 2^64.)
+    /// Returns a number below `bound`, which must not be 0. (The bias is below `bound` / 2^64.)
     pub fn below(&mut self, bound: u64) -> u64 {
         let drawn = u64::from_le_bytes(self.bytes());
         ((u128::from(drawn) * u128::from(bound)) >> 64) as u64
@@ -44,7 +44,7 @@ mod tests {
         assert_eq!(first, same.bytes());
         assert_ne!(first, other.bytes());
         assert_ne!(first, one.bytes());
-        // The key that is left is not what was drawn.
+        // The remaining key differs from the drawn bytes.
         assert_ne!(first, one.key);
     }
 

@@ -1,36 +1,36 @@
-//! What ends tell each other inside the handshake: version, capabilities, and where their numbers stand.
+//! Content of handshake messages: version, capabilities, and packet numbers.
 //!
 //! Version 1, status 1, phase 1, zero 1, capabilities 4, epoch 8, timestamp 8, next packet number 8: 32 bytes.
 
 use crate::wire::{HELLO, Phase};
 
-/// The version of the tunnel that is spoken here; there is no earlier one.
+/// Version of the tunnel protocol; there is no earlier one.
 pub const VERSION: u8 = 1;
 
-/// What an end can do beside the least; a set of bits. Both ends use what both have.
+/// Optional capabilities of an end, as a bit set. Both ends use the common ones.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Capabilities(pub u32);
 
 impl Capabilities {
-    /// What both have.
+    /// Returns the common capabilities.
     pub const fn both(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// Whether all of `other` is in it.
+    /// Returns whether it contains all of `other`.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 }
 
-/// What a response says of its initiation.
+/// Status of a response to its initiation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Status {
-    /// A session follows; initiations say this too.
+    /// A session follows; initiations have this status too.
     Accepted,
-    /// The timestamp is not above that of an earlier initiation, which the response names.
+    /// The timestamp does not exceed that of an earlier initiation, which the response contains.
     Stale,
-    /// The version is not spoken here; the response has one that is.
+    /// The version is not supported; the response contains one that is.
     Version,
 }
 
@@ -41,11 +41,12 @@ pub(crate) struct Hello {
     /// Phase of the session that the initiator proposes.
     pub(crate) phase: Phase,
     pub(crate) capabilities: Capabilities,
-    /// Drawn when the end started: another one means that it has forgotten everything.
+    /// Random number drawn when the end started: a new value means that it has lost all state.
     pub(crate) epoch: u64,
-    /// Of the initiator: in units of 2^24 ns, larger from one initiation to the next. Of the responder: the newest that it has seen.
+    /// Timestamp. From the initiator: in units of 2^24 ns, increasing with each initiation. From the responder: the
+    /// latest that it has seen.
     pub(crate) timestamp: u64,
-    /// The number that the sender's next link packet has at least.
+    /// Lower bound of the number of the sender's next link packet.
     pub(crate) next: u64,
 }
 
@@ -66,7 +67,7 @@ impl Hello {
         bytes
     }
 
-    /// None where the status is unknown.
+    /// Parses a hello; `None` if the status is unknown.
     pub(crate) fn decode(bytes: &[u8; HELLO]) -> Option<Self> {
         let word = |at: usize| bytes[at..].first_chunk().map_or(0, |chunk| u64::from_be_bytes(*chunk));
         Some(Self {

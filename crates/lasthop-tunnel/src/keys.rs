@@ -1,4 +1,4 @@
-//! Keys, as `wg genkey`, `wg pubkey` and `wg genpsk` write them: 32 bytes in base64.
+//! Keys in the format of `wg genkey`, `wg pubkey` and `wg genpsk`: 32 bytes in base64.
 
 use base64ct::{Base64, Encoding};
 use blake2::{Blake2s256, Digest};
@@ -9,21 +9,21 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::entropy::Entropy;
 
-/// Bytes of a key.
+/// Length of a key, in bytes.
 pub const KEY_BYTES: usize = 32;
-/// Characters of a key in base64.
+/// Length of a key in base64, in characters.
 pub const KEY_CHARACTERS: usize = 44;
 
-/// Why a text is no key.
+/// Reason why a text is not a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum KeyError {
-    /// The wrong number of characters.
+    /// The number of characters is wrong.
     #[error("a key has {KEY_CHARACTERS} characters, this has {0}")]
     Length(usize),
-    /// Characters that base64 does not have, or bits behind the last byte.
+    /// The text contains characters outside of base64, or bits after the last byte.
     #[error("it is not base64")]
     NotBase64,
-    /// A private key of all zeros: nobody drew it.
+    /// The private key is all zeros, and thus not random.
     #[error("all its bits are zero")]
     Zero,
 }
@@ -47,27 +47,27 @@ fn encode(bytes: &[u8; KEY_BYTES]) -> String {
     encoded
 }
 
-/// The secret half of an end's identity (X25519). It is overwritten when it is dropped, and no `Debug` shows it.
+/// Private key of an end (X25519). It is overwritten when dropped, and `Debug` does not show it.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct PrivateKey([u8; KEY_BYTES]);
 
 impl PrivateKey {
-    /// A new key, from what `entropy` draws.
+    /// Generates a key from `entropy`.
     pub fn generate(entropy: &mut Entropy) -> Self {
         Self::from_bytes(entropy.bytes())
     }
 
-    /// The key with these bytes, clamped as RFC 7748, section 5, has it.
+    /// Returns the key with these bytes, clamped as in RFC 7748, section 5.
     pub fn from_bytes(mut bytes: [u8; KEY_BYTES]) -> Self {
         bytes[0] &= 0xf8;
         bytes[31] = (bytes[31] & 0x7f) | 0x40;
         Self(bytes)
     }
 
-    /// Reads it from base64; white space around it is ignored.
+    /// Parses a key in base64; surrounding white space is ignored.
     ///
     /// # Errors
-    /// If `text` is no key.
+    /// If `text` is not a key.
     pub fn from_base64(text: &str) -> Result<Self, KeyError> {
         let mut bytes = decode(text)?;
         let zero = bytes.ct_eq(&[0; KEY_BYTES]).into();
@@ -76,17 +76,18 @@ impl PrivateKey {
         if zero { Err(KeyError::Zero) } else { Ok(key) }
     }
 
-    /// In base64, as it stands in a file that only its owner may read.
+    /// Returns it in base64, for a file that only its owner may read.
     pub fn to_base64(&self) -> String {
         encode(&self.0)
     }
 
-    /// The public half.
+    /// Returns the public key.
     pub fn public(&self) -> PublicKey {
         PublicKey(MontgomeryPoint::mul_base_clamped(self.0).to_bytes())
     }
 
-    /// What the owner of this key and that of `other` know, and nobody else, for one `purpose`: a hash of the X25519 secret of both.
+    /// Derives a secret for one `purpose` that only the owners of this key and of `other` know: a hash of their X25519
+    /// shared secret.
     pub fn agreed(&self, other: &PublicKey, purpose: &str) -> [u8; KEY_BYTES] {
         let mut shared = MontgomeryPoint(other.0).mul_clamped(self.0).to_bytes();
         let agreed = Blake2s256::new().chain_update(purpose).chain_update(shared).finalize().into();
@@ -105,25 +106,26 @@ impl fmt::Debug for PrivateKey {
     }
 }
 
-/// The public half of an end's identity.
+/// Public key of an end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey(pub [u8; KEY_BYTES]);
 
 impl PublicKey {
-    /// Reads it from base64; white space around it is ignored.
+    /// Parses a key in base64; surrounding white space is ignored.
     ///
     /// # Errors
-    /// If `text` is no key.
+    /// If `text` is not a key.
     pub fn from_base64(text: &str) -> Result<Self, KeyError> {
         decode(text).map(Self)
     }
 
-    /// Whether it leads to no secret, as all zeros (a point of small order): nobody has its private half.
+    /// Returns whether it is a point of small order, such as all zeros: it yields no secret, and no private key belongs
+    /// to it.
     pub fn is_nobodys(&self) -> bool {
         MontgomeryPoint(self.0).mul_clamped([1; KEY_BYTES]).to_bytes() == [0; KEY_BYTES]
     }
 
-    /// What stands for the key of an end that has a name only.
+    /// Returns a substitute key for an end that only has a name.
     pub fn of_name(name: &str) -> Self {
         Self(Blake2s256::new().chain_update(b"lasthop name").chain_update(name).finalize().into())
     }
@@ -141,31 +143,31 @@ impl fmt::Debug for PublicKey {
     }
 }
 
-/// A secret that both ends share besides their keys: what was recorded stays secret even if X25519 falls. All zeros stands
-/// for none, as in WireGuard.
+/// Preshared key of both ends: recorded traffic stays secret even if X25519 is broken. All zeros means none, as in
+/// WireGuard.
 #[derive(Clone, Default, Zeroize, ZeroizeOnDrop)]
 pub struct PresharedKey([u8; KEY_BYTES]);
 
 impl PresharedKey {
-    /// A new key, from what `entropy` draws.
+    /// Generates a key from `entropy`.
     pub fn generate(entropy: &mut Entropy) -> Self {
         Self(entropy.bytes())
     }
 
-    /// The key with these bytes.
+    /// Returns the key with these bytes.
     pub const fn from_bytes(bytes: [u8; KEY_BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// Reads it from base64; white space around it is ignored.
+    /// Parses a key in base64; surrounding white space is ignored.
     ///
     /// # Errors
-    /// If `text` is no key.
+    /// If `text` is not a key.
     pub fn from_base64(text: &str) -> Result<Self, KeyError> {
         decode(text).map(Self)
     }
 
-    /// In base64, as it stands in a file that only its owner may read.
+    /// Returns it in base64, for a file that only its owner may read.
     pub fn to_base64(&self) -> String {
         encode(&self.0)
     }
@@ -222,7 +224,7 @@ mod tests {
         assert_eq!(PrivateKey::from_base64(&zero).err(), Some(KeyError::Zero));
     }
 
-    /// Of order 1, 2 and 8 (Curve25519, <https://cr.yp.to/ecdh.html#validate>).
+    /// Points of order 1, 2 and 8 (Curve25519, <https://cr.yp.to/ecdh.html#validate>).
     #[test]
     fn points_of_small_order_are_nobodys_keys() {
         let one = std::array::from_fn(|at| u8::from(at == 0));

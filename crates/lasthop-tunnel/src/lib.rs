@@ -1,8 +1,8 @@
 //! The two-ended link's session: handshake, keys, replay window, paths.
 //!
-//! A state machine without I/O: it is handed datagrams, the time, and 32 random bytes once; it hands out datagrams, events and
-//! its next deadline. The link mechanism above it repairs what is lost; the session knows nothing of that, and the link
-//! nothing of keys and addresses. `docs/tunnel.md` says what it does, where it deviates from WireGuard, and what bounds it.
+//! A state machine without I/O: the driver passes it datagrams, the time, and 32 random bytes once; it returns
+//! datagrams, events and its next deadline. The link mechanism above it repairs losses and is independent of the
+//! session's keys and addresses. `docs/tunnel.md` describes its behavior, deviations from WireGuard, and limits.
 //!
 //! ```
 //! use lasthop_proto::time::Instant;

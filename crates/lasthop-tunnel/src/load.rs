@@ -1,4 +1,4 @@
-//! What this end spends on handshakes of strangers: the least that lets its peers in.
+//! Limits on the cost of handshakes from unknown senders that still admit peers.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,19 +7,21 @@ use lasthop_proto::time::{Duration, Instant};
 use crate::entropy::Entropy;
 use crate::mac::Proof;
 
-/// From so many handshake messages a second on, whoever sends one must show that he receives at his address.
+/// Handshake messages per second above which senders must prove that they receive at their address.
 const LOAD_FROM: u64 = 64;
-/// Handshakes a second that are worked on at most: each takes five multiplications on the curve, about a sixth of a millisecond.
+/// Maximum number of handshakes processed per second: each needs five curve multiplications, about a sixth of a
+/// millisecond.
 const WORK: u64 = 500;
-/// Cookies a second at most.
+/// Maximum number of cookies per second.
 const COOKIES: u64 = 20_000;
-/// Handshakes a second of one address under load, and how many at once.
+/// Maximum number of handshakes per second of one address under load, and the burst size.
 const OF_ONE: u64 = 20;
 const OF_ONE_AT_ONCE: u64 = 5;
-/// Addresses told apart; those that fall together share.
+/// Number of address classes; addresses in one class share its limit.
 const SOURCES: usize = 4_096;
 
-/// A rate and a burst (the generic cell rate algorithm): the time at which all that was let pass would have come at the rate.
+/// Rate limiter with a burst (generic cell rate algorithm): the time at which all admitted messages would have arrived
+/// at the rate.
 #[derive(Clone, Copy, Debug)]
 struct Meter(Instant);
 
@@ -35,25 +37,25 @@ impl Meter {
     }
 }
 
-/// What to do with a handshake message whose mac1 is right.
+/// Decision on a handshake message with a valid mac1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admission {
-    /// Work on it.
+    /// Process it.
     Work,
-    /// Send a cookie in its place.
+    /// Send a cookie instead.
     Cookie,
-    /// Nothing.
+    /// Drop it.
     Drop,
 }
 
-/// The guard in front of the costly part. 33 KiB.
+/// Rate limiter before the expensive processing. Uses 33 KiB.
 pub(crate) struct Gate {
     arrivals: Meter,
     loaded_until: Instant,
     work: Meter,
     cookies: Meter,
     sources: Box<[Meter]>,
-    /// Keys the choice of a place in `sources`, so that nobody can aim at another's.
+    /// Key of the hash to a class in `sources`, so that an attacker cannot target another address's class.
     salt: [u64; 4],
 }
 
@@ -65,7 +67,7 @@ impl Gate {
         Self { arrivals: idle, loaded_until: Instant::ZERO, work: idle, cookies: idle, sources, salt }
     }
 
-    /// Judges a message from `from`; `proof` is asked only under load, since it costs.
+    /// Judges a message from `from`; `proof` is only called under load, because it is expensive.
     pub(crate) fn judge(&mut self, now: Instant, from: SocketAddr, proof: impl FnOnce() -> Proof) -> Admission {
         if !self.arrivals.admit(now, LOAD_FROM, LOAD_FROM) {
             self.loaded_until = now + Duration::from_secs(1);
@@ -85,7 +87,7 @@ impl Gate {
         if self.work.admit(now, WORK, WORK / 10) { Admission::Work } else { Admission::Drop }
     }
 
-    /// Multiply-shift hashing of the address, of IPv6 its /64.
+    /// Multiply-shift hash of an IPv4 address, or of the /64 of an IPv6 address.
     fn place(&self, ip: IpAddr) -> usize {
         let high = match ip {
             IpAddr::V4(ip) => u64::from(ip.to_bits()),
@@ -110,7 +112,7 @@ mod tests {
         (std::net::Ipv4Addr::from_bits(number), 9).into()
     }
 
-    /// `count` messages evenly over a second that begins at `start`.
+    /// Sends `count` messages spread evenly over a second that begins at `start`.
     fn second(gate: &mut Gate, start: Instant, count: u64, proof: Proof) -> [u64; 3] {
         let mut verdicts = [0; 3];
         for at in 0..count {
@@ -156,10 +158,10 @@ mod tests {
         let mut work = 0;
         for at in 0..10_000_u64 {
             let now = start + Duration::from_nanos(at * 100_000);
-            // Ports and the lower half of an IPv6 address do not help.
+            // Other ports, or other lower halves of an IPv6 address, do not raise the limit.
             let from: SocketAddr = format!("[2001:db8::{at:x}]:{at}").parse().unwrap();
             work += u64::from(gate.judge(now, from, || Proof::Receives) == Admission::Work);
-            // A load without which there would be no limit.
+            // Adds load, without which there would be no limit.
             gate.judge(now, address(at as u32), || Proof::Knows);
         }
         assert!((20..=25).contains(&work), "{work}");

@@ -1,9 +1,9 @@
-//! What is checked before any costly work: mac1, mac2 and cookies, as in WireGuard's paper, section 5.3 and 5.4.
+//! Checks before any expensive work: mac1, mac2 and cookies, as in the WireGuard paper, sections 5.3 and 5.4.
 //!
-//! mac1 shows that the sender knows this end's public key. mac2 shows, while this end is under load, that the sender
-//! receives at the address that it sends from: it is SipHash (a keyed hash for short inputs, 128 bits) of mac1, which covers the
-//! message, under the cookie, and the cookie is SipHash of the address. That takes a tenth of what BLAKE2s takes, and is what a
-//! flood makes this end compute most.
+//! mac1 proves that the sender knows this end's public key. Under load, mac2 proves that the sender receives at its
+//! source address. It is SipHash (a keyed hash for short inputs, 128 bits) of mac1, which covers the message, with the
+//! cookie as key; the cookie is SipHash of the address. This costs a tenth of BLAKE2s, and is the most frequent
+//! computation in a flood.
 
 use std::hash::Hasher;
 use std::net::{IpAddr, SocketAddr};
@@ -24,7 +24,7 @@ use crate::wire::{COOKIE, Index, MAC, begin_cookie};
 const LABEL_MAC1: &[u8] = b"lasthop1";
 const LABEL_COOKIE: &[u8] = b"lasthopc";
 
-/// So long a cookie counts, and the secret behind it.
+/// Lifetime of a cookie and of the secret behind it.
 const COOKIE_LIFE: Duration = Duration::from_secs(120);
 
 type Macd = [u8; MAC];
@@ -34,7 +34,7 @@ fn keyed(key: &[u8; 32], text: &[u8]) -> Macd {
     <Blake2sMac<U16> as KeyInit>::new(key.into()).chain_update(text).finalize_fixed().into()
 }
 
-/// SipHash-2-4 with 128 bits.
+/// Computes SipHash-2-4 with 128 bits.
 fn short(key: &[u8; 16], text: &[u8]) -> Macd {
     let mut hasher = SipHasher24::new_with_key(key);
     hasher.write(text);
@@ -56,18 +56,18 @@ fn origin(address: SocketAddr) -> [u8; 18] {
     bytes
 }
 
-/// What the macs of a handshake message prove.
+/// Proof provided by the macs of a handshake message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Proof {
     /// Nothing.
     None,
     /// The sender knows our public key.
     Knows,
-    /// Also, that it receives at the address that it sends from.
+    /// The sender knows our public key and receives at its source address.
     Receives,
 }
 
-/// Checks the macs of messages to this end, and makes cookies.
+/// Checks the macs of messages to this end, and creates cookies.
 pub(crate) struct Checker {
     mac1_key: [u8; 32],
     cookie_key: XChaCha20Poly1305,
@@ -83,14 +83,14 @@ impl Checker {
         Self { mac1_key, cookie_key, secret: entropy.bytes(), before: entropy.bytes(), drawn_at: now }
     }
 
-    /// Whether the message knows our public key.
+    /// Returns whether the sender of the message knows our public key.
     pub(crate) fn knows(&self, message: &[u8]) -> bool {
         let Some((rest, _)) = message.split_last_chunk::<MAC>() else { return false };
         let Some((body, mac1)) = rest.split_last_chunk::<MAC>() else { return false };
         keyed(&self.mac1_key, body).ct_eq(mac1).into()
     }
 
-    /// What the message proves, whose mac1 is right.
+    /// Returns the proof provided by a message with a valid mac1.
     pub(crate) fn proof(&self, message: &[u8], from: SocketAddr) -> Proof {
         let Some((rest, mac2)) = message.split_last_chunk::<MAC>() else { return Proof::None };
         let Some((_, mac1)) = rest.split_last_chunk::<MAC>() else { return Proof::None };
@@ -99,7 +99,8 @@ impl Checker {
         if right(&self.secret) || right(&self.before) { Proof::Receives } else { Proof::Knows }
     }
 
-    /// The cookie for whoever sent `message` from `from`: a datagram, sealed so that only he can read it who has seen the message.
+    /// Returns the cookie for the sender of `message` at `from`: a datagram, encrypted so that only a party that has
+    /// seen the message can read it.
     pub(crate) fn cookie(
         &mut self,
         now: Instant,
@@ -126,12 +127,12 @@ impl Checker {
     }
 }
 
-/// Signs messages to one peer, and keeps its cookies.
+/// Signs messages to one peer, and stores its cookies.
 pub(crate) struct Signer {
     mac1_key: [u8; 32],
     cookie_key: XChaCha20Poly1305,
     cookie: Option<(Cookie, Instant)>,
-    /// mac1 of the last message: a cookie answers it, and only once.
+    /// Value of mac1 in the last message: only one cookie can answer it.
     last: Option<Macd>,
 }
 
@@ -153,7 +154,7 @@ impl Signer {
         };
     }
 
-    /// Takes a cookie that answers our last message. Says whether it is one.
+    /// Accepts a cookie that answers our last message. Returns whether it is valid.
     pub(crate) fn take_cookie(&mut self, now: Instant, datagram: &[u8; COOKIE]) -> bool {
         let Some(mac1) = self.last else { return false };
         let mut cookie: Cookie = [0; MAC];
@@ -196,12 +197,12 @@ mod tests {
         damaged[30] ^= 1;
         assert!(!signer.take_cookie(at(1), &damaged));
         assert!(signer.take_cookie(at(1), &cookie));
-        // Once: a second one could be a replay.
+        // Only once: a second one could be a replay.
         assert!(!signer.take_cookie(at(1), &cookie));
         signer.sign(at(2), &mut message);
         assert_eq!(checker.proof(&message, here), Proof::Receives);
         assert_eq!(checker.proof(&message, there), Proof::Knows);
-        // The cookie is too old: mac2 is zero.
+        // The cookie has expired: mac2 is zero.
         signer.sign(at(121), &mut message);
         assert_eq!(message[INITIATION - MAC..], [0; MAC]);
         assert_eq!(checker.proof(&message, here), Proof::Knows);
@@ -215,7 +216,7 @@ mod tests {
         signer.sign(at(119), &mut message);
         let cookie = checker.cookie(at(119), &mut entropy, &message, Index::new(3), here).unwrap();
         assert!(signer.take_cookie(at(119), &cookie));
-        // Somebody else's cookie changes the secret.
+        // A cookie for another sender changes the secret.
         checker.cookie(at(121), &mut entropy, &message, Index::new(3), here).unwrap();
         signer.sign(at(130), &mut message);
         assert_eq!(checker.proof(&message, here), Proof::Receives);

@@ -1,5 +1,5 @@
-//! The handshake: Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s by `snow`, with randomness that is handed in and X25519 that
-//! refuses points of small order.
+//! The handshake: Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s of `snow`, with randomness from the caller and an X25519 that
+//! rejects points of small order.
 
 use curve25519_dalek::montgomery::MontgomeryPoint;
 use snow::params::{CipherChoice, DHChoice, HashChoice, NoiseParams};
@@ -13,12 +13,12 @@ use crate::keys::{PresharedKey, PrivateKey, PublicKey};
 use crate::seal::Keys;
 use crate::wire::{HELLO, NOISE_1, NOISE_2, TAG};
 
-/// The pattern and its functions.
+/// Name of the pattern and its functions.
 pub const PROTOCOL: &str = "Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s";
-/// What both ends mix in first.
+/// Prologue of both ends.
 pub const PROLOGUE: &[u8] = b"lasthop tunnel 1";
 
-/// The handshake failed: not one of ours, damaged, or under other keys.
+/// Failed handshake: another protocol, damaged, or with other keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Failed;
 
@@ -28,20 +28,20 @@ impl From<Error> for Failed {
     }
 }
 
-/// Who this end is.
+/// Identity of this end.
 #[derive(Clone, Debug)]
 pub enum Credentials {
-    /// It has a key: all is sealed.
+    /// A key: everything is encrypted.
     Key(PrivateKey),
-    /// It has a name only, and nothing is sealed: for a network that is trusted, as one inside WireGuard. Peers are those of
+    /// A name, without encryption: for a trusted network, such as one inside WireGuard. Peers are identified by
     /// [`PublicKey::of_name`].
     Name(String),
 }
 
-/// [`Credentials`] with the public key, which takes time to compute.
+/// [`Credentials`] with the public key, whose computation is expensive.
 #[derive(Clone)]
 pub(crate) struct Identity {
-    /// None where nothing is sealed.
+    /// Private key; `None` without encryption.
     pub(crate) private: Option<PrivateKey>,
     pub(crate) public: PublicKey,
 }
@@ -55,7 +55,7 @@ impl Identity {
     }
 }
 
-/// X25519 as `snow` asks for it.
+/// X25519 for `snow`.
 #[derive(Default, Zeroize, ZeroizeOnDrop)]
 struct X25519 {
     private: [u8; 32],
@@ -104,7 +104,7 @@ impl Dh for X25519 {
     fn dh(&self, public: &[u8], out: &mut [u8]) -> Result<(), Error> {
         let public = *public.first_chunk::<32>().ok_or(Error::Dh)?;
         let mut shared = MontgomeryPoint(public).mul_clamped(self.private).to_bytes();
-        // RFC 7748, section 6.1: a point of small order was given.
+        // RFC 7748, section 6.1: the result of a point of small order.
         if shared.ct_eq(&[0; 32]).into() {
             return Err(Error::Dh);
         }
@@ -114,7 +114,7 @@ impl Dh for X25519 {
     }
 }
 
-/// The bytes of one ephemeral key; there is no second.
+/// Bytes of one ephemeral key; no second one can be drawn.
 struct Drawn(Option<[u8; 32]>);
 
 impl Random for Drawn {
@@ -166,11 +166,11 @@ fn builder<'b>(
     Ok(builder.prologue(prologue)?.local_private_key(private.bytes())?)
 }
 
-/// Places in the first message, where nothing is sealed: those of the static key and the hello.
+/// Offsets of static key and hello in the first message without encryption.
 const PLAIN_KEY: usize = 32;
 const PLAIN_HELLO: usize = PLAIN_KEY + 32 + TAG;
 
-/// The side that begins.
+/// Initiator of a handshake.
 pub(crate) enum Initiator {
     Noise(Box<HandshakeState>),
     Plain(PublicKey),
@@ -189,7 +189,7 @@ impl Initiator {
         Ok(Self::Noise(Box::new(builder.build_initiator()?)))
     }
 
-    /// The first message.
+    /// Writes the first message.
     pub(crate) fn write(&mut self, hello: &[u8; HELLO], to: &mut [u8; NOISE_1]) -> Result<(), Failed> {
         match self {
             Self::Noise(state) => state.write_message(hello, to).map(drop).map_err(Failed::from),
@@ -201,7 +201,7 @@ impl Initiator {
         }
     }
 
-    /// Reads the second message. After a failure the right one can still come.
+    /// Reads the second message. After a failure a valid one can still be read.
     pub(crate) fn read(&mut self, message: &[u8; NOISE_2]) -> Result<[u8; HELLO], Failed> {
         let mut hello = [0; HELLO];
         match self {
@@ -215,7 +215,7 @@ impl Initiator {
         Ok(hello)
     }
 
-    /// The session's keys, after [`Self::read`].
+    /// Returns the session's keys, after [`Self::read`].
     pub(crate) fn keys(self) -> Keys {
         match self {
             Self::Noise(mut state) => {
@@ -227,14 +227,14 @@ impl Initiator {
     }
 }
 
-/// The side that answers.
+/// Responder of a handshake.
 pub(crate) enum Responder {
     Noise(Box<HandshakeState>),
     Plain,
 }
 
 impl Responder {
-    /// Reads the first message: who sent it, and its hello.
+    /// Reads the first message. Returns the initiator's key and hello.
     pub(crate) fn read(
         own: &Identity,
         ephemeral: [u8; 32],
@@ -253,7 +253,7 @@ impl Responder {
         if length == HELLO { Ok((Self::Noise(Box::new(state)), PublicKey(peer), hello)) } else { Err(Failed) }
     }
 
-    /// The second message; the session's keys.
+    /// Writes the second message and returns the session's keys.
     pub(crate) fn write(
         self,
         shared: &PresharedKey,

@@ -1,12 +1,12 @@
-//! The handshake against public vectors, and against itself.
+//! The handshake against public test vectors, and between two ends.
 
 use serde::Deserialize;
 
 use super::*;
 use crate::wire::{HEADER, Kind, TAG};
 
-/// A vector of the Noise implementation *cacophony* (`vectors/cacophony.txt`), as snow 0.10.0 has it in
-/// `tests/vectors/cacophony.txt`: that of our pattern.
+/// Test vector for our pattern from the Noise implementation *cacophony* (`vectors/cacophony.txt`), as contained in
+/// snow 0.10.0 (`tests/vectors/cacophony.txt`).
 #[derive(Deserialize)]
 struct Vector {
     protocol_name: String,
@@ -35,7 +35,7 @@ fn key(text: &str) -> [u8; 32] {
     hex(text).try_into().unwrap()
 }
 
-/// Clamped when it is used, as the vectors' keys are not.
+/// Clamps the key, because the vectors' keys are not clamped.
 fn identity(text: &str) -> Identity {
     Identity::new(Credentials::Key(PrivateKey::from_bytes(key(text))))
 }
@@ -73,7 +73,7 @@ fn messages_and_keys_are_those_of_the_public_vector() {
     assert_eq!(payload[..length], hex(&second.payload));
     assert_eq!(initiator.get_handshake_hash(), hex(&vector.handshake_hash));
 
-    // Transport messages: our own sealing with the raw keys. The vectors have no associated data, which is where ours differs.
+    // Transport messages: our own sealing with the raw keys. The vectors have no associated data, unlike our datagrams.
     let (from_initiator, from_responder) = initiator.dangerously_get_raw_split();
     for (at, sent) in vector.messages[2..].iter().enumerate() {
         let key = if at % 2 == 0 { from_initiator } else { from_responder };
@@ -99,7 +99,7 @@ fn both_ends_get_the_same_keys_and_each_others_hello() {
     let (responder, peer, hello) = Responder::read(&bob, [6; 32], &first).unwrap();
     assert_eq!((peer, hello), (alice.public, [5; HELLO]));
     let theirs = responder.write(&shared, &[7; HELLO], &mut second).unwrap();
-    // A forged answer does not spoil the right one.
+    // A forged answer does not prevent the valid one.
     let mut forged = second;
     forged[40] ^= 1;
     assert!(initiator.read(&forged).is_err());

@@ -1,4 +1,4 @@
-//! What is known of one peer: its sessions, its address, its timers.
+//! State of one peer: its sessions, its address, its timers.
 
 use std::net::SocketAddr;
 
@@ -16,40 +16,41 @@ use crate::session::{REJECT_AFTER, Session};
 use crate::tunnel::{Counters, Event, PeerConfig, PeerId, Purpose, Transmit};
 use crate::wire::{Index, OVERHEAD, Phase};
 
-/// Sessions that are kept at most: the newest, and those before it while their packets may be on the way.
+/// Maximum number of sessions to keep: the newest, and earlier ones whose packets may still be in flight.
 const MOST_SESSIONS: usize = 4;
-/// Without an answer to what was sent for this long plus [`RETRY`], a new handshake.
+/// Time without an answer, to which [`RETRY`] is added, after which a new handshake starts.
 pub const KEEPALIVE: Duration = Duration::from_secs(10);
-/// Time between two initiations once the first ones went unanswered, plus a jitter of up to [`JITTER`].
+/// Time between initiations after the first ones, plus a jitter of up to [`JITTER`].
 pub const RETRY: Duration = Duration::from_secs(5);
-/// Times between the first initiations of a handshake, plus the same jitter: one may be lost, and the other end may be restarting.
+/// Times between the first initiations of a handshake, plus the same jitter: one may be lost, and the other end may be
+/// restarting.
 pub const FIRST_RETRIES: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
-/// Least time between the beginnings of two handshakes.
+/// Minimum time between the starts of two handshakes.
 const HANDSHAKE_GAP: Duration = Duration::from_secs(1);
-/// Most that is added to [`RETRY`].
+/// Maximum jitter added to [`RETRY`].
 pub const JITTER: Duration = Duration::from_millis(333);
-/// After this long without a response the handshake is given up, until there is something to send.
+/// Time without a response after which a handshake is given up, until there is data to send.
 pub const GIVE_UP: Duration = Duration::from_secs(90);
-/// Timestamps that are remembered, to tell a replay from a clock that was set back.
+/// Number of timestamps to remember, to distinguish a replay from a clock that was set back.
 const REMEMBERED: usize = 64;
-/// Initiations of one peer that come sooner after each other are dropped.
+/// Minimum time between initiations of one peer; earlier ones are dropped.
 const INITIATION_GAP: Duration = Duration::from_millis(20);
-/// Between two refusals of a stale timestamp.
+/// Minimum time between two refusals of a stale timestamp.
 const REFUSAL_GAP: Duration = Duration::from_secs(5);
-/// Between two challenges to an address at first; then twice as long.
+/// Initial time between challenges to an address; it doubles each time.
 const CHALLENGE_GAP: Duration = Duration::from_millis(250);
-/// Datagrams and events that wait for the driver at most.
+/// Maximum number of datagrams, and of events, that wait for the driver.
 const MOST_WAITING: usize = 4_096;
 
-/// What all peers use.
+/// State shared by all peers.
 pub(crate) struct Shared {
     pub(crate) entropy: Entropy,
     pub(crate) transmits: std::collections::VecDeque<Transmit>,
     pub(crate) events: std::collections::VecDeque<Event>,
-    /// Indexes that are free again.
+    /// Indexes to be released.
     pub(crate) retired: Vec<Index>,
     pub(crate) counters: Counters,
-    /// Bytes of an IP packet that the local interface takes.
+    /// Carrier, and MTU of the local interface in bytes.
     pub(crate) carrier: Carrier,
     pub(crate) link_mtu: u16,
 }
@@ -68,7 +69,7 @@ impl Shared {
     }
 }
 
-/// A handshake that this end has begun.
+/// Handshake started by this end.
 pub(crate) struct Attempt {
     pub(crate) state: Initiator,
     pub(crate) index: Index,
@@ -79,17 +80,17 @@ pub(crate) struct Attempt {
     pub(crate) tries: u32,
 }
 
-/// An address that the peer may have moved to.
+/// Address to which the peer may have moved.
 struct Candidate {
     address: SocketAddr,
     number: u64,
-    /// Bytes that came from there, less those that went there.
+    /// Bytes received from there minus bytes sent there.
     credit: usize,
     next_at: Instant,
     gap: Duration,
 }
 
-/// What the timestamp of an initiation says.
+/// Freshness of an initiation's timestamp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Freshness {
     New,
@@ -107,13 +108,13 @@ pub(crate) struct Peer {
     pub(crate) signer: Signer,
     sessions: Vec<Session>,
     pub(crate) attempt: Option<Attempt>,
-    /// When the next handshake begins.
+    /// Start time of the next handshake.
     pub(crate) begin_at: Option<Instant>,
     last_begun: Option<Instant>,
     path: Option<SocketAddr>,
     candidate: Option<Candidate>,
     search: Option<Search>,
-    /// The least number that the link may use next.
+    /// Minimum number for the link's next packet.
     pub(crate) next_link: u64,
     keepalive_at: Option<Instant>,
     persistent_at: Option<Instant>,
@@ -121,17 +122,18 @@ pub(crate) struct Peer {
     newest: u64,
     recent: std::collections::VecDeque<u64>,
     heard_at: Option<Instant>,
-    /// When something authentic came.
+    /// Time of the last authentic datagram.
     pub(crate) authentic_at: Option<Instant>,
     refused_at: Option<Instant>,
     behind_at: Option<Instant>,
-    /// Of this end's last initiation.
+    /// Timestamp of this end's last initiation.
     pub(crate) timestamp: u64,
-    /// What the peer said last of when it began.
+    /// Epoch in the peer's last handshake.
     pub(crate) epoch: Option<u64>,
-    /// Tells the peer that this end has forgotten everything of it: at its start, or when it was removed and added anew.
+    /// Epoch of this end, which tells the peer that all state was lost: after a start, or after the peer was removed
+    /// and added again.
     pub(crate) own_epoch: u64,
-    /// The session that was answered last and is not confirmed, and what the peer said in it.
+    /// Unconfirmed session answered last, with the peer's hello.
     pub(crate) offered: Option<(Index, Hello)>,
 }
 
@@ -172,7 +174,7 @@ impl Peer {
         self.sessions.iter_mut().find(|session| session.local == local)
     }
 
-    /// The newest session under which packets can be sent.
+    /// Returns the newest session under which packets can be sent.
     fn sending(&mut self, now: Instant) -> Option<&mut Session> {
         self.sessions.iter_mut().rev().find(|session| session.sends(now))
     }
@@ -193,17 +195,17 @@ impl Peer {
         self.search.as_ref().map(Search::size)
     }
 
-    /// The phase that the next session should have.
+    /// Returns the phase of the next session.
     pub(crate) fn next_phase(&self) -> Phase {
         self.sessions.last().map_or(Phase::Even, |session| session.phase.next())
     }
 
-    /// Where the next initiation goes: the address in use and the configured one by turns.
+    /// Returns the destination of the next initiation: alternately the current address and the configured one.
     pub(crate) fn destination(&self, tries: u32) -> Option<SocketAddr> {
         if tries.is_multiple_of(2) { self.path.or(self.configured) } else { self.configured.or(self.path) }
     }
 
-    /// Asks for a handshake, unless one is under way.
+    /// Requests a handshake, unless one is in progress.
     pub(crate) fn want(&mut self, now: Instant) {
         if self.attempt.is_none() && self.begin_at.is_none() {
             let earliest = self.last_begun.map_or(now, |begun| begun + HANDSHAKE_GAP);
@@ -211,7 +213,7 @@ impl Peer {
         }
     }
 
-    /// A handshake is begun.
+    /// Records the start of a handshake.
     pub(crate) fn begin(&mut self, now: Instant, attempt: Attempt, shared: &mut Shared) {
         self.begin_at = None;
         self.last_begun = Some(now);
@@ -220,7 +222,7 @@ impl Peer {
         }
     }
 
-    /// What an initiation's timestamp says; a new one is remembered by [`Self::remember`].
+    /// Returns the freshness of an initiation's timestamp; [`Self::remember`] stores a new one.
     pub(crate) fn freshness(&self, timestamp: u64) -> Freshness {
         if timestamp > self.newest || self.recent.is_empty() {
             Freshness::New
@@ -243,7 +245,7 @@ impl Peer {
         self.recent.push_back(timestamp);
     }
 
-    /// Whether an initiation may be worked on now.
+    /// Returns whether an initiation may be processed now.
     pub(crate) fn may_hear(&mut self, now: Instant) -> bool {
         let may = self.heard_at.is_none_or(|at| now.since(at) >= INITIATION_GAP);
         if may {
@@ -252,7 +254,7 @@ impl Peer {
         may
     }
 
-    /// Whether a refusal may be sent now.
+    /// Returns whether a refusal may be sent now.
     pub(crate) fn may_refuse(&mut self, now: Instant) -> bool {
         let may = self.refused_at.is_none_or(|at| now.since(at) >= REFUSAL_GAP);
         if may {
@@ -261,16 +263,17 @@ impl Peer {
         may
     }
 
-    /// When to begin again, now that the peer found our timestamp stale: at once, but not over and over.
+    /// Returns the time of the next handshake after the peer refused our timestamp as stale: at once, but not
+    /// repeatedly.
     pub(crate) fn after_refusal(&mut self, now: Instant) -> Instant {
         let before = self.behind_at.replace(now);
         if before.is_none_or(|before| now.since(before) >= RETRY) { now } else { now + RETRY }
     }
 
-    /// Takes a new session.
+    /// Adds a new session.
     pub(crate) fn push(&mut self, session: Session, shared: &mut Shared) {
         if !session.confirmed {
-            // Whoever begins anew has given up what he began before.
+            // A peer that starts a new handshake has given up its earlier unconfirmed ones.
             let given_up = self.sessions.extract_if(.., |session| !session.confirmed);
             shared.retired.extend(given_up.map(|session| session.local));
         }
@@ -280,7 +283,7 @@ impl Peer {
         self.sessions.push(session);
     }
 
-    /// The address that the peer is reached at, proved.
+    /// Sets the peer's proven address.
     pub(crate) fn set_path(&mut self, now: Instant, address: SocketAddr, shared: &mut Shared) {
         self.candidate = None;
         if self.path == Some(address) {
@@ -293,7 +296,7 @@ impl Peer {
         self.search = Some(search);
     }
 
-    /// An authenticated datagram of `length` bytes came from `from`; `newest` if none with a larger number came before.
+    /// Records an authentic datagram of `length` bytes from `from`; `newest` if no larger number arrived before.
     pub(crate) fn came_from(
         &mut self,
         now: Instant,
@@ -327,7 +330,7 @@ impl Peer {
         self.send_to(now, from, challenge, 0, Purpose::Control, shared);
     }
 
-    /// Sends a control frame to `to`; the datagram has `size` bytes, if it needs fewer.
+    /// Sends a control frame to `to`, in a datagram padded to `size` bytes.
     pub(crate) fn send_to(
         &mut self,
         now: Instant,
@@ -355,7 +358,7 @@ impl Peer {
         self.keepalive_at = None;
     }
 
-    /// Seals a link datagram under the newest session.
+    /// Seals a link datagram with the newest session.
     pub(crate) fn seal(&mut self, now: Instant, number: u64, datagram: &mut [u8], shared: &mut Shared) -> bool {
         let Some(session) = self.sending(now) else {
             self.want(now);
@@ -380,7 +383,7 @@ impl Peer {
         self.persistent_at = self.persistent.map(|interval| now + interval);
     }
 
-    /// Something authenticated came, under the session `local`.
+    /// Records an authentic datagram of the session `local`.
     pub(crate) fn received(&mut self, now: Instant, local: Index) {
         self.silent_at = None;
         self.authentic_at = Some(now);
@@ -395,19 +398,19 @@ impl Peer {
         }
     }
 
-    /// Data came, which the other end wants to hear of.
+    /// Schedules a keep-alive after received data, for which the other end expects an answer.
     pub(crate) fn owes_sign_of_life(&mut self, now: Instant) {
         self.keepalive_at.get_or_insert(now + KEEPALIVE);
     }
 
-    /// The peer answers a challenge from `from`.
+    /// Handles the answer to a challenge, from `from`.
     pub(crate) fn answered(&mut self, now: Instant, from: SocketAddr, number: u64, shared: &mut Shared) {
         if self.candidate.as_ref().is_some_and(|candidate| candidate.address == from && candidate.number == number) {
             self.set_path(now, from, shared);
         }
     }
 
-    /// Forgets all sessions.
+    /// Removes all sessions.
     pub(crate) fn clear(&mut self, shared: &mut Shared) {
         shared.retired.extend(self.sessions.drain(..).map(|session| session.local));
         shared.retired.extend(self.attempt.take().map(|attempt| attempt.index));
@@ -415,7 +418,7 @@ impl Peer {
         (self.candidate, self.persistent_at) = (None, None);
     }
 
-    /// When [`Self::on_time`] is to be called next.
+    /// Returns the time of the next call of [`Self::on_time`].
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let sessions = self.sessions.iter().map(|session| session.born + REJECT_AFTER).min();
         let search = match (&self.path, &self.search) {
@@ -427,7 +430,7 @@ impl Peer {
         timers.into_iter().flatten().min()
     }
 
-    /// Does what is due, except handshakes: says whether one is to begin.
+    /// Performs due work other than handshakes. Returns whether one is to start.
     pub(crate) fn on_time(&mut self, now: Instant, shared: &mut Shared) -> bool {
         let due = |at: &mut Instant| *at <= now;
         if self.sessions.iter().any(|session| !session.is_alive(now)) {
@@ -455,7 +458,7 @@ impl Peer {
             }
             self.tell_size(before, shared);
         } else if let Some(search) = &mut self.search {
-            // Without a session there is nothing to probe with: it goes on with the next one.
+            // Without a session no probe can be sent: the search resumes with the next one.
             search.hold(now);
         }
         let mut begins = self.begin_at.take_if(due).is_some() && self.attempt.is_none();
@@ -471,7 +474,7 @@ impl Peer {
         begins
     }
 
-    /// Tells the driver if the path's MTU is not what it was.
+    /// Reports a changed path MTU to the driver.
     pub(crate) fn tell_size(&self, before: Option<u16>, shared: &mut Shared) {
         if let Some(size) = self.size().filter(|_| self.size() != before) {
             shared.tell(Event::Size { peer: self.id, size });
@@ -479,7 +482,7 @@ impl Peer {
     }
 }
 
-/// How long an initiation that `tries` others preceded waits for its response.
+/// Returns the time that an initiation waits for its response after `tries` earlier ones.
 pub(crate) fn patience(tries: u32) -> Duration {
     FIRST_RETRIES.get(tries as usize).copied().unwrap_or(RETRY)
 }

@@ -1,37 +1,38 @@
-//! The path's MTU, found without ICMP: DPLPMTUD (RFC 8899). Sizes are bytes of UDP payload.
+//! Discovery of the path's MTU without ICMP: DPLPMTUD (RFC 8899). Sizes are bytes of UDP payload.
 
 use lasthop_proto::time::{Duration, Instant};
 
-/// BASE_PLPMTU (section 5.1.2): what is used until more is confirmed.
+/// Initial size until a larger one is confirmed: BASE_PLPMTU (section 5.1.2).
 pub const BASE: u16 = 1_200;
-/// MIN_PLPMTU: what is used where not even the base passes: the least that every IPv4 host takes, without its headers.
+/// Size used if not even the base passes: MIN_PLPMTU, the minimum that every IPv4 host accepts, without headers.
 pub const LEAST: u16 = 548;
 
-/// MAX_PROBES: probes without an answer after which a size does not pass. RFC 8899 recommends 3; where a tenth is lost in each
-/// direction, three fail in a row every 150 times, six every 20,000 times.
+/// Number of unanswered probes after which a size is considered too large: MAX_PROBES. RFC 8899 recommends 3. At 10 %
+/// loss in each direction, three fail in a row once in 150 times, six once in 20,000 times.
 const PROBES: u8 = 6;
-/// PROBE_TIMER.
+/// Time to wait for the answer to a probe: PROBE_TIMER.
 const WAIT: Duration = Duration::from_secs(1);
-/// PMTU_RAISE_TIMER.
+/// Time after which a larger size is tried again: PMTU_RAISE_TIMER.
 const RAISE: Duration = Duration::from_secs(600);
-/// The longest wait between probes of the base where it does not pass.
+/// Maximum time between probes of the base while it does not pass.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// The search ends when it is this near.
+/// Precision of the search, in bytes.
 const NEAR: u16 = 4;
-/// So many packets above the base, lost one after another over so long while others came through, are a black hole (section 4.3).
+/// Number of consecutive losses of packets above the base, and their minimum duration, while others arrive, that
+/// indicate a black hole (section 4.3).
 const HOLE_PACKETS: u16 = 10;
 const HOLE_TIME: Duration = Duration::from_millis(100);
 
-/// States of section 5.2, without that for paths whose ends do not answer.
+/// States of section 5.2, without the state for unresponsive paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
     /// The base is being confirmed.
     Base,
-    /// Larger sizes are tried.
+    /// Larger sizes are being tried.
     Searching,
     /// The largest size is known.
     Complete,
-    /// Not even the base passes.
+    /// Even the base does not pass.
     Error,
 }
 
@@ -40,38 +41,38 @@ struct Probe {
     number: u32,
     size: u16,
     tries: u8,
-    /// Sent; again from then on.
+    /// Time at which it is repeated.
     again: Instant,
 }
 
-/// Losses of large packets in a row.
+/// Consecutive losses of large packets.
 #[derive(Clone, Copy, Debug)]
 struct Hole {
     since: Instant,
     packets: u16,
-    /// Whether a packet of any size came through meanwhile.
+    /// True if a packet of any size arrived in the meantime.
     alive: bool,
 }
 
-/// The search for one path.
+/// Search for the MTU of one path.
 #[derive(Clone, Debug)]
 pub struct Search {
     state: State,
     size: u16,
-    /// The largest that can be sent at all.
+    /// Largest size that can be sent at all.
     ceiling: u16,
-    /// The smallest that is known not to pass.
+    /// Smallest size known not to pass.
     fails: u16,
     probe: Option<Probe>,
     next_number: u32,
-    /// When the next probe is due, where none is on its way.
+    /// Time of the next probe, if none is in flight.
     due: Option<Instant>,
     wait: Duration,
     hole: Option<Hole>,
 }
 
 impl Search {
-    /// A new path, on which the local interface lets `ceiling` bytes pass.
+    /// Starts the search on a new path, on which the local interface limits the size to `ceiling` bytes.
     pub fn new(now: Instant, ceiling: u16) -> Self {
         let ceiling = ceiling.max(LEAST);
         let size = ceiling.min(BASE);
@@ -88,22 +89,22 @@ impl Search {
         }
     }
 
-    /// What passes, as far as is known: PLPMTU.
+    /// Returns the size known to pass: PLPMTU.
     pub const fn size(&self) -> u16 {
         self.size
     }
 
-    /// The search's state.
+    /// Returns the state of the search.
     pub const fn state(&self) -> State {
         self.state
     }
 
-    /// When [`Self::poll`] is to be called next; none when only an event can change anything.
+    /// Returns the time of the next call of [`Self::poll`]; `None` if only an event can change the state.
     pub fn deadline(&self) -> Option<Instant> {
         self.probe.as_ref().map(|probe| probe.again).or(self.due)
     }
 
-    /// The number and size of a probe that is to be sent now.
+    /// Returns number and size of a probe to send now.
     pub fn poll(&mut self, now: Instant) -> Option<(u32, u16)> {
         if let Some(probe) = &mut self.probe {
             if now < probe.again {
@@ -125,7 +126,7 @@ impl Search {
             State::Base | State::Error => self.ceiling.min(BASE),
             State::Searching => self.candidate(),
             State::Complete => {
-                // Time to try again.
+                // Time to try larger sizes again.
                 (self.state, self.fails) = (State::Searching, self.ceiling.saturating_add(1));
                 self.candidate()
             }
@@ -136,7 +137,7 @@ impl Search {
         Some((number, size))
     }
 
-    /// The largest first, since most paths pass it; then halves.
+    /// Returns the next size to try: first the largest, which most paths support, then by bisection.
     fn candidate(&self) -> u16 {
         if self.fails > self.ceiling { self.ceiling } else { self.size + self.fails.saturating_sub(self.size) / 2 }
     }
@@ -156,7 +157,7 @@ impl Search {
         }
     }
 
-    /// After a step of the search.
+    /// Continues after a step of the search.
     fn go_on(&mut self, now: Instant) {
         if self.size >= self.ceiling {
             (self.state, self.due) = (State::Complete, None);
@@ -167,7 +168,7 @@ impl Search {
         }
     }
 
-    /// The peer has seen the probe of that number. Says whether the size is another one now.
+    /// Handles the acknowledgment of a probe. Returns whether the size has changed.
     pub fn seen(&mut self, now: Instant, number: u32) -> bool {
         let Some(probe) = self.probe.take_if(|probe| probe.number == number) else { return false };
         let before = self.size;
@@ -180,7 +181,7 @@ impl Search {
         self.size != before
     }
 
-    /// A packet of `size` bytes was acknowledged.
+    /// Records that a packet of `size` bytes was acknowledged.
     pub fn acknowledged(&mut self, size: u16) {
         if size > BASE {
             self.hole = None;
@@ -189,7 +190,7 @@ impl Search {
         }
     }
 
-    /// A packet of `size` bytes was lost. Says whether the size is another one now.
+    /// Records that a packet of `size` bytes was lost. Returns whether the size has changed.
     pub fn lost(&mut self, now: Instant, size: u16) -> bool {
         if size <= BASE || self.size <= BASE {
             return false;
@@ -200,7 +201,7 @@ impl Search {
         is_hole && self.restart(now)
     }
 
-    /// The system refused to send `size` bytes. Says whether the size is another one now.
+    /// Records that the system refused to send `size` bytes. Returns whether the size has changed.
     pub fn too_big(&mut self, now: Instant, size: u16) -> bool {
         if self.size >= size && self.size > BASE {
             return self.restart(now);
@@ -217,7 +218,7 @@ impl Search {
         self.size >= size && self.restart(now)
     }
 
-    /// Nothing can be sent now: what is due waits.
+    /// Postpones due probes while nothing can be sent.
     pub fn hold(&mut self, now: Instant) {
         if self.deadline().is_some_and(|deadline| deadline <= now) {
             self.due = Some(now + self.wait);
@@ -225,7 +226,7 @@ impl Search {
         }
     }
 
-    /// Back to the base, and a new search.
+    /// Returns to the base and starts a new search.
     fn restart(&mut self, now: Instant) -> bool {
         let (before, number) = (self.size, self.next_number);
         *self = Self { next_number: number, ..Self::new(now, self.ceiling) };

@@ -1,11 +1,11 @@
-//! The search for the path's MTU, on paths whose MTU the test knows.
+//! Search for the path's MTU, on paths with an MTU known to the test.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Runs the search until nothing is due before `until`; `passes` says of each size whether the probe and its answer arrive. The
-/// answer comes after 50 ms.
+/// Runs the search until nothing is due before `until`; `passes` returns for a size whether the probe and its answer
+/// arrive. The answer arrives after 50 ms.
 fn run(search: &mut Search, from: Instant, until: Instant, mut passes: impl FnMut(u16) -> bool) -> u32 {
     let (mut now, mut probes) = (from, 0);
     while let Some(deadline) = search.deadline() {
@@ -42,7 +42,7 @@ fn a_narrower_path_is_found_and_tried_again_later() {
     run(&mut search, at(0), at(60), |size| size <= 1392);
     assert_eq!(search.state(), State::Complete);
     assert!((1389..=1392).contains(&search.size()), "{}", search.size());
-    // It widens: ten minutes later that is found.
+    // The path's MTU grows, which is detected ten minutes later.
     run(&mut search, at(60), at(700), |_| true);
     assert_eq!((search.size(), search.state()), (1472, State::Complete));
 }
@@ -64,7 +64,7 @@ fn a_black_hole_is_found_by_the_data_that_falls_into_it() {
     let lose = |search: &mut Search, count: u64, from: u64| {
         (0..count).any(|n| search.lost(at(from) + Duration::from_millis(n * 20), 1472))
     };
-    // Nothing at all comes through: the path is cut, which says nothing of its MTU.
+    // No packet of any size arrives: the path is interrupted, which says nothing about its MTU.
     assert!(!lose(&mut search, 100, 11));
     search.acknowledged(1472);
     assert!(!lose(&mut search, 9, 20));
@@ -90,7 +90,7 @@ fn what_the_system_refuses_is_not_tried_again() {
     assert!(next < 1472 && next > BASE);
     run(&mut search, at(1), at(100), |size| size < 1472);
     assert!(search.size() >= 1468);
-    // The interface's own MTU was lowered.
+    // The interface's own MTU was reduced.
     assert!(search.too_big(at(100), 1400));
     assert_eq!(search.size(), BASE);
 }
@@ -99,7 +99,7 @@ fn what_the_system_refuses_is_not_tried_again() {
 fn a_refused_probe_may_be_smaller_than_what_passed_before() {
     let mut search = Search::new(at(0), 1472);
     run(&mut search, at(0), at(60), |size| size <= 1392);
-    // Ten minutes later the search goes on; meanwhile the interface takes less.
+    // Ten minutes later the search continues; meanwhile the interface's MTU was reduced.
     assert!(search.poll(at(700)).is_some());
     assert!(search.too_big(at(700), 1300));
     assert_eq!((search.size(), search.state()), (BASE, State::Base));

@@ -1,17 +1,18 @@
-//! Which packet numbers were seen: a sliding window of bits (RFC 6479).
+//! Replay protection: a sliding window of received packet numbers (RFC 6479).
 
-/// Packets behind the newest that are still accepted, once each.
+/// Number of packets behind the newest that are still accepted, once each.
 pub const WINDOW: u64 = 8_192;
 
 const WORD: u64 = 64;
-/// One word more than the window: the newest one is cleared as a whole, while the window keeps its full length behind it.
+/// Number of words: one more than the window needs. The newest word is cleared as a whole, while the window keeps its
+/// full length behind it.
 const WORDS: usize = (WINDOW / WORD) as usize + 1;
 
-/// The numbers that were accepted, as far as they matter: 1,040 bytes.
+/// Window of accepted numbers; uses 1,040 bytes.
 #[derive(Clone, Debug)]
 pub struct ReplayWindow {
     bits: [u64; WORDS],
-    /// One more than the largest number accepted.
+    /// One more than the largest accepted number.
     next: u64,
 }
 
@@ -22,17 +23,17 @@ impl Default for ReplayWindow {
 }
 
 impl ReplayWindow {
-    /// Nothing was seen; the first number that is expected is `next`.
+    /// Creates an empty window; the first expected number is `next`.
     pub const fn starting_at(next: u64) -> Self {
         Self { bits: [0; WORDS], next }
     }
 
-    /// One more than the largest number accepted.
+    /// Returns one more than the largest accepted number.
     pub const fn next(&self) -> u64 {
         self.next
     }
 
-    /// The number whose low half is `low`: the one nearest to what is expected next.
+    /// Returns the number with the low half `low` that is closest to the next expected one.
     pub const fn expand(&self, low: u32) -> u64 {
         const SPAN: u64 = 1 << 32;
         let guess = (self.next & !(SPAN - 1)) | low as u64;
@@ -45,7 +46,7 @@ impl ReplayWindow {
         }
     }
 
-    /// Whether `number` was neither accepted nor is too old.
+    /// Returns whether `number` was not accepted before and is not too old.
     pub fn is_new(&self, number: u64) -> bool {
         if number >= self.next {
             return true;
@@ -53,13 +54,13 @@ impl ReplayWindow {
         self.next - number <= WINDOW && self.bits[Self::word(number)] & Self::bit(number) == 0
     }
 
-    /// Accepts `number`, unless it was accepted before or is too old. Only numbers of authenticated packets come here.
+    /// Accepts `number`, unless it was accepted before or is too old. Only for numbers of authenticated packets.
     pub fn accept(&mut self, number: u64) -> bool {
         if !self.is_new(number) || number == u64::MAX {
             return false;
         }
         if number >= self.next {
-            // Words that the window enters are those of numbers long gone.
+            // Clear the words that the window enters, which contain much older numbers.
             let (last, newest) = (self.next.saturating_sub(1) / WORD, number / WORD);
             let entered = (newest - last).min(WORDS as u64);
             for word in newest + 1 - entered..=newest {
@@ -117,7 +118,7 @@ mod tests {
         assert!(!window.accept(u64::MAX));
     }
 
-    /// The model: a set of all numbers accepted.
+    /// Model: a set of all accepted numbers.
     fn plain(seen: &mut BTreeSet<u64>, number: u64) -> bool {
         let old = seen.last().is_some_and(|&newest| newest.saturating_sub(number) >= WINDOW);
         !old && seen.insert(number)

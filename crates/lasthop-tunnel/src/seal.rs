@@ -1,21 +1,22 @@
-//! Sealing and opening in place, with the keys of one session (ChaCha20-Poly1305, RFC 8439).
+//! Encryption and decryption in place, with the keys of one session (ChaCha20-Poly1305, RFC 8439).
 
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::wire::{HEADER, Kind, OVERHEAD, TAG};
 
-/// A datagram that is none of this session, or was changed on its way.
+/// Failure to open a datagram that does not belong to the session, or was modified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Damaged;
 
-/// The keys of a session: one for each direction.
+/// Keys of a session: one for each direction.
 pub(crate) struct Keys {
-    /// None where the network is trusted: nothing is sealed.
+    /// Keys; `None` on a trusted network, without encryption.
     ciphers: Option<Box<Ciphers>>,
 }
 
-/// The keys themselves: `ring` does not overwrite what it makes of them, so that is made for each datagram, on the stack, in nanoseconds.
+/// Raw keys. `ring` does not overwrite its derived keys, so they are derived on the stack for each datagram, in
+/// nanoseconds.
 #[derive(Zeroize, ZeroizeOnDrop)]
 struct Ciphers {
     send: [u8; 32],
@@ -23,7 +24,7 @@ struct Ciphers {
 }
 
 impl Keys {
-    /// From raw keys, which are overwritten.
+    /// Creates keys from raw keys, which are overwritten.
     pub(crate) fn new(mut send: [u8; 32], mut receive: [u8; 32]) -> Self {
         let ciphers = Box::new(Ciphers { send, receive });
         send.zeroize();
@@ -31,12 +32,12 @@ impl Keys {
         Self { ciphers: Some(ciphers) }
     }
 
-    /// For a network that is trusted: the tag is zero.
+    /// Creates keys for a trusted network: the tag is zero.
     pub(crate) const fn plain() -> Self {
         Self { ciphers: None }
     }
 
-    /// Seals `datagram`, which is header, frames, and room for the tag.
+    /// Seals `datagram`, which consists of header, frames, and space for the tag.
     pub(crate) fn seal(&self, kind: Kind, number: u64, datagram: &mut [u8]) -> Result<(), Damaged> {
         let (header, sealed) = parts(datagram)?;
         let (frames, tag) = sealed.split_at_mut(sealed.len() - TAG);
@@ -47,7 +48,7 @@ impl Keys {
         Ok(())
     }
 
-    /// Opens `datagram` in place; its frames stand behind the header. One that is damaged is of no use afterwards.
+    /// Opens `datagram` in place; its frames follow the header. On failure its content is undefined.
     pub(crate) fn open(&self, kind: Kind, number: u64, datagram: &mut [u8]) -> Result<(), Damaged> {
         let (header, sealed) = parts(datagram)?;
         match &self.ciphers {
@@ -58,7 +59,7 @@ impl Keys {
     }
 }
 
-/// A datagram's header, and its frames with the tag.
+/// Returns a datagram's header, and its frames with the tag.
 fn parts(datagram: &mut [u8]) -> Result<(&[u8], &mut [u8]), Damaged> {
     if datagram.len() < OVERHEAD {
         return Err(Damaged);
@@ -67,7 +68,7 @@ fn parts(datagram: &mut [u8]) -> Result<(&[u8], &mut [u8]), Damaged> {
     Ok((header, sealed))
 }
 
-/// Noise's nonce, 32 zero bits and the number, for the link; another one for the session's own frames.
+/// Returns the nonce of Noise for the link, 32 zero bits and the number; a different one for control frames.
 fn nonce(kind: Kind, number: u64) -> [u8; 12] {
     let mut nonce = [0; 12];
     nonce[0] = match kind {
@@ -79,13 +80,13 @@ fn nonce(kind: Kind, number: u64) -> [u8; 12] {
 }
 
 fn cipher(key: &[u8; 32]) -> Result<LessSafeKey, Damaged> {
-    // It fails for keys of another length only.
+    // Fails only for keys of another length.
     UnboundKey::new(&CHACHA20_POLY1305, key).map(LessSafeKey::new).map_err(|_| Damaged)
 }
 
 fn encrypt(key: &[u8; 32], nonce: [u8; 12], with: &[u8], text: &mut [u8]) -> Result<[u8; TAG], Damaged> {
     let nonce = Nonce::assume_unique_for_key(nonce);
-    // It fails for texts of 256 GiB only.
+    // Fails only for texts of 256 GiB.
     let tag = cipher(key)?.seal_in_place_separate_tag(nonce, Aad::from(with), text).map_err(|_| Damaged)?;
     tag.as_ref().try_into().map_err(|_| Damaged)
 }
@@ -95,7 +96,7 @@ fn decrypt(key: &[u8; 32], nonce: [u8; 12], with: &[u8], sealed: &mut [u8]) -> R
     cipher(key)?.open_in_place(nonce, Aad::from(with), sealed).map(drop).map_err(|_| Damaged)
 }
 
-/// As Noise's transport messages are sealed: without associated data.
+/// Seals like a Noise transport message, without associated data.
 #[cfg(test)]
 pub(crate) fn tests_only_seal(key: [u8; 32], number: u64, text: &[u8]) -> Vec<u8> {
     let mut sealed = text.to_vec();
@@ -150,7 +151,7 @@ mod tests {
         }
     }
 
-    /// RFC 8439, section 2.8.2, gives another nonce form; Noise's is covered by the vectors of `tests/noise.rs`.
+    /// RFC 8439, section 2.8.2, has another form of nonce; the test vectors in `noise_tests.rs` cover that of Noise.
     #[test]
     fn the_links_nonce_is_that_of_noise() {
         assert_eq!(nonce(Kind::Link, 0x0102_0304_0506_0708), [0, 0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1]);

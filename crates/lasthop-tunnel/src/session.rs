@@ -1,4 +1,4 @@
-//! One session: the keys of a handshake, and which numbers were sent and seen under them.
+//! A session: the keys of a handshake, and the numbers sent and received with them.
 
 use std::net::SocketAddr;
 
@@ -9,23 +9,23 @@ use crate::replay::ReplayWindow;
 use crate::seal::Keys;
 use crate::wire::{HEADER, Header, Index, Kind, OVERHEAD, Phase};
 
-/// From this age on, whoever began the session begins another one when it sends.
+/// Age after which the initiator starts another session when it sends.
 pub const REKEY_AFTER: Duration = Duration::from_secs(120);
-/// From this age on nothing is sent or accepted.
+/// Age after which no datagram is sent or accepted.
 pub const REJECT_AFTER: Duration = Duration::from_secs(180);
-/// So many packets do what [`REKEY_AFTER`] does.
+/// Number of packets that has the effect of [`REKEY_AFTER`].
 pub const REKEY_AFTER_PACKETS: u64 = 1 << 60;
-/// Numbers from here on are not used.
+/// First number that is not used.
 const LAST_NUMBER: u64 = u64::MAX - (1 << 13);
 
-/// Who began the handshake.
+/// Role in the handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
     Initiator,
     Responder,
 }
 
-/// Why a sealed datagram is dropped.
+/// Reason why a sealed datagram is dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unopened {
     Expired,
@@ -40,9 +40,9 @@ pub(crate) struct Session {
     pub(crate) phase: Phase,
     pub(crate) role: Role,
     pub(crate) born: Instant,
-    /// Whether the other end is known to have the keys.
+    /// True if the other end is known to have the keys.
     pub(crate) confirmed: bool,
-    /// Where the response went: who confirms it from there receives there.
+    /// Destination of the response: a confirmation from there proves the address.
     pub(crate) answered: SocketAddr,
     seen_link: ReplayWindow,
     seen_control: ReplayWindow,
@@ -50,7 +50,7 @@ pub(crate) struct Session {
     packets: u64,
 }
 
-/// What a handshake gives.
+/// Result of a handshake.
 pub(crate) struct Agreement {
     pub(crate) local: Index,
     pub(crate) remote: Index,
@@ -58,7 +58,7 @@ pub(crate) struct Agreement {
     pub(crate) phase: Phase,
     pub(crate) role: Role,
     pub(crate) address: SocketAddr,
-    /// The first link packet that the other end may send.
+    /// Number of the first link packet that the other end may send.
     pub(crate) first: u64,
 }
 
@@ -84,22 +84,22 @@ impl Session {
         now.since(self.born) < REJECT_AFTER
     }
 
-    /// Whether packets can be sent under it.
+    /// Returns whether packets can be sent with it.
     pub(crate) fn sends(&self, now: Instant) -> bool {
         self.confirmed && self.is_alive(now) && self.next_control < LAST_NUMBER
     }
 
-    /// Whether this end should begin a new session, now that it sends.
+    /// Returns whether this end should start a new session when it sends.
     pub(crate) fn is_worn(&self, now: Instant) -> bool {
         self.role == Role::Initiator && (now.since(self.born) >= REKEY_AFTER || self.packets >= REKEY_AFTER_PACKETS)
     }
 
-    /// Seals a link datagram. The caller never gives a number twice.
+    /// Seals a link datagram. The caller must never use a number twice.
     pub(crate) fn seal(&mut self, number: u64, datagram: &mut [u8]) -> bool {
         number < LAST_NUMBER && self.seal_as(Kind::Link, number, datagram)
     }
 
-    /// A sealed datagram with one control frame, of `size` bytes if it needs fewer.
+    /// Returns a sealed datagram with one control frame, padded to `size` bytes.
     pub(crate) fn control(&mut self, frame: Control, size: usize) -> Option<Vec<u8>> {
         let mut datagram = vec![0; size.max(OVERHEAD + SHORTEST)];
         datagram[HEADER..HEADER + SHORTEST].copy_from_slice(&frame.encode());
@@ -115,7 +115,7 @@ impl Session {
         self.keys.seal(kind, number, datagram).is_ok()
     }
 
-    /// Opens a datagram in place: its number, and whether it is the newest of its kind.
+    /// Opens a datagram in place. Returns its number, and whether it is the newest of its kind.
     pub(crate) fn open(&mut self, now: Instant, header: Header, datagram: &mut [u8]) -> Result<(u64, bool), Unopened> {
         if !self.is_alive(now) {
             return Err(Unopened::Expired);

@@ -1,4 +1,4 @@
-//! All sessions of this end: what comes in, what goes out, and when.
+//! All sessions of this end: input, output and timers.
 
 mod api;
 mod handshakes;
@@ -25,7 +25,7 @@ pub use self::api::{
     Unsealed,
 };
 
-/// Nobody is left to repeat the end of a session: it is told so many times at once.
+/// Number of copies of a session's end, because it is not retransmitted.
 const CLOSES: usize = 3;
 
 /// One end of the tunnel, with all its peers.
@@ -38,14 +38,14 @@ pub struct Tunnel {
     by_key: BTreeMap<PublicKey, PeerId>,
     indexes: BTreeMap<Index, PeerId>,
     allowed: Allowed,
-    /// When the driver was last told of a caller who was refused.
+    /// Time at which the driver was last informed of a refused caller.
     told_of_caller: Option<Instant>,
     shared: Shared,
 }
 
 impl Tunnel {
-    /// An end without peers. `seed` is 32 bytes from the operating system; `now` comes from a clock that goes on while the
-    /// machine sleeps.
+    /// Creates an end without peers. `seed` is 32 bytes from the operating system; `now` comes from a clock that
+    /// includes suspend.
     pub fn new(config: TunnelConfig, seed: [u8; 32], now: Instant) -> Self {
         let own = Identity::new(config.credentials);
         let mut entropy = Entropy::new(seed);
@@ -72,7 +72,7 @@ impl Tunnel {
         }
     }
 
-    /// This end's public key.
+    /// Returns this end's public key.
     pub const fn public_key(&self) -> PublicKey {
         self.own.public
     }
@@ -80,7 +80,7 @@ impl Tunnel {
     /// Adds a peer.
     ///
     /// # Errors
-    /// If its key or one of its prefixes is taken, or there are too many; nothing has changed then.
+    /// If its key or one of its prefixes is already in use, or there are too many peers. Nothing changes then.
     pub fn add_peer(&mut self, now: Instant, mut config: PeerConfig) -> Result<PeerId, PeerError> {
         if config.key == self.own.public {
             return Err(PeerError::Own);
@@ -110,7 +110,7 @@ impl Tunnel {
         Ok(id)
     }
 
-    /// Closes the sessions with a peer and forgets it.
+    /// Closes the sessions with a peer and removes it.
     pub fn remove_peer(&mut self, now: Instant, id: PeerId) {
         self.close(now, id);
         if let Some(peer) = self.peers.get_mut(id.0 as usize).and_then(Option::take) {
@@ -119,7 +119,7 @@ impl Tunnel {
         }
     }
 
-    /// Tells a peer that this end goes away, and forgets the sessions with it.
+    /// Notifies a peer that this end closes, and removes the sessions with it.
     pub fn close(&mut self, now: Instant, id: PeerId) {
         let Some(peer) = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
         if let Some(path) = peer.path() {
@@ -131,61 +131,61 @@ impl Tunnel {
         self.retire();
     }
 
-    /// The peer that a packet to `destination` goes to.
+    /// Returns the peer to which a packet to `destination` is routed.
     pub fn route(&self, destination: IpAddr) -> Option<PeerId> {
         self.allowed.owner(destination)
     }
 
-    /// Whether a packet that came from `peer` may have the source `source`.
+    /// Returns whether a packet from `peer` may have the source `source`.
     pub fn permits(&self, peer: PeerId, source: IpAddr) -> bool {
         self.allowed.owner(source) == Some(peer)
     }
 
-    /// Whether packets can be sent to a peer now.
+    /// Returns whether packets can be sent to a peer now.
     pub fn is_up(&self, now: Instant, id: PeerId) -> bool {
         self.peer(id).is_some_and(|peer| peer.is_up(now))
     }
 
-    /// When something authentic came from a peer last, at this end's first session with it or later.
+    /// Returns the time of the last authentic datagram from a peer; `None` before the first session with it.
     pub fn heard(&self, id: PeerId) -> Option<Instant> {
         self.peer(id).and_then(|peer| peer.authentic_at)
     }
 
-    /// Since when a peer is called and has not answered, if it is.
+    /// Returns the time since which a peer is being called without an answer; `None` if it is not.
     pub fn called_since(&self, id: PeerId) -> Option<Instant> {
         self.peer(id)?.attempt.as_ref().map(|attempt| attempt.first_at)
     }
 
-    /// Begins a handshake with a peer that does not answer: it may have started anew, and know nothing of the session.
+    /// Starts a handshake with a peer that does not answer: it may have restarted and lost the session.
     pub fn call(&mut self, now: Instant, id: PeerId) {
         if let Some(peer) = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut) {
             peer.want(now);
         }
     }
 
-    /// Sends a peer a sign of life now, if there is a session.
+    /// Sends a keep-alive to a peer now, if there is a session.
     pub fn keep_alive(&mut self, now: Instant, id: PeerId) {
         if let Some(peer) = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut) {
             peer.keep_alive(now, &mut self.shared);
         }
     }
 
-    /// Where a peer is reached.
+    /// Returns the address of a peer.
     pub fn address(&self, id: PeerId) -> Option<SocketAddr> {
         self.peer(id).and_then(Peer::path)
     }
 
-    /// Bytes of UDP payload that pass to a peer: [`OVERHEAD`](wire::OVERHEAD) of them are the session's.
+    /// Returns the bytes of UDP payload that pass to a peer; [`OVERHEAD`](wire::OVERHEAD) of them are the session's.
     pub fn size(&self, id: PeerId) -> Option<u16> {
         self.peer(id).and_then(Peer::size)
     }
 
-    /// Sessions and handshakes that are underway, of all peers together: at most five of each peer.
+    /// Returns the number of sessions and handshakes in progress of all peers: at most five per peer.
     pub fn sessions(&self) -> usize {
         self.indexes.len()
     }
 
-    /// Datagrams so far.
+    /// Returns the datagram counters.
     pub const fn counters(&self) -> &Counters {
         &self.shared.counters
     }
@@ -194,11 +194,12 @@ impl Tunnel {
         self.peers.get(id.0 as usize).and_then(Option::as_ref)
     }
 
-    /// Seals a datagram of the link in place and says where it goes. It has [`HEADER`] bytes of room in front of its frames and
-    /// [`TAG`] behind them. Numbers rise from one datagram to the next, over changes of keys too.
+    /// Seals a datagram of the link in place and returns its destination. It has space for [`HEADER`] bytes before its
+    /// frames and [`TAG`] bytes after them. Numbers must increase from one datagram to the next, across changes of keys
+    /// too.
     ///
     /// # Errors
-    /// If there is no session or address yet, the number was used, or the room is missing.
+    /// If there is no session or address yet, the number was used, or the space is missing.
     pub fn seal(&mut self, now: Instant, id: PeerId, number: u64, datagram: &mut [u8]) -> Result<SocketAddr, Unsealed> {
         let peer = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut).ok_or(Unsealed::Peer)?;
         if datagram.len() < HEADER + TAG {
@@ -215,7 +216,7 @@ impl Tunnel {
         if peer.seal(now, number, datagram, &mut self.shared) { Ok(path) } else { Err(Unsealed::Session) }
     }
 
-    /// Takes a datagram that came from `from`; frames for the link are opened in place.
+    /// Handles a datagram from `from`; frames for the link are opened in place.
     pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) -> Arrival {
         let arrival = match wire::parse(datagram) {
             None => Arrival::Dropped(Drop::Form),
@@ -261,7 +262,7 @@ impl Tunnel {
         };
         peer.received(now, local);
         let frames = HEADER..datagram.len() - TAG;
-        // What the answer to it takes is not there for a challenge.
+        // The size of an answer does not count as credit for a challenge.
         let answer = match header.kind {
             Kind::Control => match Control::decode(&datagram[frames.clone()]) {
                 Some(Control::Challenge(_) | Control::Probe(_)) => wire::OVERHEAD + crate::control::SHORTEST,
@@ -305,7 +306,7 @@ impl Tunnel {
         }
     }
 
-    /// The link learned that a datagram of `size` bytes arrived.
+    /// Records from the link that a datagram of `size` bytes arrived.
     pub fn acknowledged(&mut self, id: PeerId, size: u16) {
         self.size_may_change(id, |search| {
             search.acknowledged(size);
@@ -313,22 +314,22 @@ impl Tunnel {
         });
     }
 
-    /// The link learned that a datagram of `size` bytes was lost.
+    /// Records from the link that a datagram of `size` bytes was lost.
     pub fn lost(&mut self, now: Instant, id: PeerId, size: u16) {
         self.size_may_change(id, |search| search.lost(now, size));
     }
 
-    /// The system refused to send a datagram of `size` bytes to a peer, as too big.
+    /// Records that the system refused a datagram of `size` bytes to a peer because it was too big.
     pub fn too_big(&mut self, now: Instant, id: PeerId, size: u16) {
         self.size_may_change(id, |search| search.too_big(now, size));
     }
 
-    /// When [`Self::handle_deadline`] is to be called next.
+    /// Returns the time of the next call of [`Self::handle_deadline`].
     pub fn poll_deadline(&self) -> Option<Instant> {
         self.peers.iter().flatten().filter_map(Peer::deadline).min()
     }
 
-    /// Does what is due. `wall` is the time of day in nanoseconds since 1970: handshakes bear it.
+    /// Performs due work. `wall` is the time of day, in nanoseconds since 1970, which handshakes contain.
     pub fn handle_deadline(&mut self, now: Instant, wall: u64) {
         for at in 0..self.peers.len() {
             let Some(peer) = &mut self.peers[at] else { continue };
@@ -339,12 +340,12 @@ impl Tunnel {
         self.retire();
     }
 
-    /// The next datagram that the session sends.
+    /// Returns the next datagram that the session sends.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         self.shared.transmits.pop_front()
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.shared.events.pop_front()
     }

@@ -1,4 +1,4 @@
-//! The wire form: what each datagram begins with. All numbers are big-endian.
+//! Wire format: the beginning of each datagram. All numbers are big-endian.
 //!
 //! | datagram | bytes |
 //! |---|---|
@@ -7,36 +7,36 @@
 //! | cookie | type 1, receiver's index 3, nonce 24, sealed cookie 32: 60 |
 //! | link, control | type and key phase 1, receiver's index 3, packet number 4, sealed frames, tag 16 |
 //!
-//! The eight clear bytes of the last are authenticated with the rest.
+//! The eight clear bytes of the latter are authenticated too.
 
-/// Bytes in front of the sealed frames.
+/// Number of bytes before the sealed frames.
 pub const HEADER: usize = 8;
-/// Bytes of the tag behind them.
+/// Length of the tag after them, in bytes.
 pub const TAG: usize = 16;
-/// Bytes that a session adds to the link's frames in one datagram.
+/// Number of bytes that a session adds to the link's frames in a datagram.
 pub const OVERHEAD: usize = HEADER + TAG;
 
-/// Bytes of a hello.
+/// Length of a hello, in bytes.
 pub(crate) const HELLO: usize = 32;
-/// Bytes of the first handshake message.
+/// Length of the first handshake message, in bytes.
 pub const INITIATION: usize = 4 + NOISE_1 + 2 * MAC;
-/// Bytes of the second handshake message.
+/// Length of the second handshake message, in bytes.
 pub const RESPONSE: usize = 8 + NOISE_2 + 2 * MAC;
-/// Bytes of a cookie's datagram.
+/// Length of a datagram with a cookie, in bytes.
 pub const COOKIE: usize = 4 + 24 + MAC + TAG;
 pub(crate) const MAC: usize = 16;
 pub(crate) const NOISE_1: usize = 32 + 32 + TAG + HELLO + TAG;
 pub(crate) const NOISE_2: usize = 32 + HELLO + TAG;
 
-/// No answer is larger than its question.
+/// No answer is larger than its request.
 const _: () = assert!(RESPONSE <= INITIATION && COOKIE <= RESPONSE && COOKIE <= INITIATION);
 
-/// The number under which an end knows a session: 24 random bits.
+/// Number with which an end identifies a session: 24 random bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Index(u32);
 
 impl Index {
-    /// The low 24 bits of `bits`.
+    /// Returns the index with the low 24 bits of `bits`.
     pub const fn new(bits: u32) -> Self {
         Self(bits & 0xff_ffff)
     }
@@ -51,7 +51,7 @@ impl Index {
     }
 }
 
-/// Whose numbers a sealed datagram has: each kind counts, and is guarded against replays, by itself.
+/// Kind of a sealed datagram; each kind has its own numbers and replay window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Frames of the link mechanism, which numbers its transmissions itself.
@@ -60,7 +60,7 @@ pub enum Kind {
     Control,
 }
 
-/// Which of two successive sessions: a capture shows where the keys changed.
+/// Parity of a session, which shows in a capture when keys changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
     /// The first session, the third and so on.
@@ -70,7 +70,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// That of the session after this one.
+    /// Returns the phase of the next session.
     pub const fn next(self) -> Self {
         match self {
             Self::Even => Self::Odd,
@@ -82,9 +82,9 @@ impl Phase {
 /// The clear part of a sealed datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Whose numbers it has.
+    /// Kind of the datagram.
     pub kind: Kind,
-    /// Under which of two successive sessions it was sealed.
+    /// Phase of its session.
     pub phase: Phase,
     /// The receiver's index of the session.
     pub receiver: Index,
@@ -112,19 +112,19 @@ impl Header {
     }
 }
 
-/// What a datagram is, judged by its first bytes and its length alone.
+/// Type of a datagram, by its first bytes and its length alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Datagram {
     /// The first handshake message.
     Initiation {
-        /// The sender's index of the session to be.
+        /// The sender's index of the future session.
         sender: Index,
     },
     /// The second handshake message.
     Response {
-        /// The sender's index of the session to be.
+        /// The sender's index of the future session.
         sender: Index,
-        /// The receiver's.
+        /// The receiver's index.
         receiver: Index,
     },
     /// A cookie for one of the receiver's handshake messages.
@@ -136,7 +136,7 @@ pub enum Datagram {
     Sealed(Header),
 }
 
-/// Reads the first bytes; none for what can be no datagram of ours.
+/// Parses the first bytes; `None` if they cannot belong to the tunnel.
 pub fn parse(datagram: &[u8]) -> Option<Datagram> {
     let (&[kind, a, b, c], rest) = datagram.split_first_chunk()?;
     let first = Index::from_bytes([a, b, c]);
@@ -161,19 +161,19 @@ pub fn parse(datagram: &[u8]) -> Option<Datagram> {
     }
 }
 
-/// The beginning of an initiation.
+/// Returns the beginning of an initiation.
 pub(crate) fn begin_initiation(sender: Index) -> [u8; 4] {
     let [a, b, c] = sender.to_bytes();
     [TYPE_INITIATION, a, b, c]
 }
 
-/// The beginning of a response.
+/// Returns the beginning of a response.
 pub(crate) fn begin_response(sender: Index, receiver: Index) -> [u8; 8] {
     let ([a, b, c], [d, e, f]) = (sender.to_bytes(), receiver.to_bytes());
     [TYPE_RESPONSE, a, b, c, 0, d, e, f]
 }
 
-/// The beginning of a cookie.
+/// Returns the beginning of a cookie.
 pub(crate) fn begin_cookie(receiver: Index) -> [u8; 4] {
     let [a, b, c] = receiver.to_bytes();
     [TYPE_COOKIE, a, b, c]

@@ -1,4 +1,4 @@
-//! What others send: replays, reflections, truncations, forgeries, floods.
+//! Attacks: replays, reflections, truncations, forgeries, floods.
 
 use crate::common;
 
@@ -16,7 +16,7 @@ fn attacker() -> SocketAddr {
     "203.0.113.66:666".parse().unwrap()
 }
 
-/// What `end` sends now.
+/// Returns the datagrams that `end` sends now.
 fn answers(net: &mut Net, end: usize) -> Vec<Vec<u8>> {
     std::iter::from_fn(|| net.ends[end].tunnel.poll_transmit()).map(|transmit| transmit.bytes).collect()
 }
@@ -45,7 +45,7 @@ fn everything_ever_sent_comes_again_and_is_dropped() {
         }
     }
     assert_eq!(net.ends.each_ref().map(|end| end.received.len()), received);
-    // And it does no harm.
+    // The session still works.
     assert!(net.send(0, b"x") && net.send(1, b"y"));
     net.run(secs(1));
     assert_eq!(net.ends.each_ref().map(|end| end.received.len()), received.map(|count| count + 1));
@@ -69,7 +69,7 @@ fn an_old_initiation_gets_no_answer_while_it_is_remembered() {
 #[test]
 fn a_delayed_initiation_disturbs_nothing() {
     let mut net = Net::new();
-    // The first one is caught, the second one arrives.
+    // The first initiation is lost, the second one arrives.
     let mut caught = false;
     net.fate = Box::new(
         move |_| if std::mem::replace(&mut caught, true) { common::Fate::Arrives } else { common::Fate::Lost },
@@ -99,7 +99,7 @@ fn no_answer_is_larger_than_what_it_answers() {
             net.ends[0].address = format!("203.0.113.{}:9", step % 200).parse().unwrap();
         }
     }
-    // Each datagram that came, from an address that is not proved, against what went there until it was.
+    // Compare the bytes from each unproven address with the bytes sent there until it was proven.
     let log = net.log.clone();
     let addresses: std::collections::BTreeSet<_> = log.iter().map(|sent| sent.from).collect();
     assert!(addresses.len() > 5);
@@ -116,7 +116,7 @@ fn no_answer_is_larger_than_what_it_answers() {
 fn a_stranger_learns_nothing() {
     let mut net = Net::new();
     net.connect();
-    // He knows the public key, but is no peer.
+    // A sender that knows the public key but is not a peer.
     let config = TunnelConfig {
         credentials: Credentials::Key(key(77)),
         capabilities: Capabilities(0),
@@ -156,7 +156,7 @@ fn another_preshared_key_makes_no_session() {
 #[test]
 fn a_flood_makes_peers_prove_their_address_and_lets_them_in() {
     let mut net = Net::new();
-    // Initiations with a right mac1 and rubbish behind it, from a thousand addresses.
+    // Initiations with a valid mac1 and random content, from a thousand addresses.
     let config = TunnelConfig {
         credentials: Credentials::Key(key(77)),
         capabilities: Capabilities(0),
@@ -239,7 +239,7 @@ fn prefixes_and_keys_belong_to_one_peer() {
     assert!(!tunnel.permits(first, "::1".parse().unwrap()));
 }
 
-/// What the network does to one datagram.
+/// Action of the network on one datagram.
 #[derive(Clone, Debug)]
 enum Mischief {
     Pass,
@@ -268,7 +268,8 @@ fn mischief() -> impl Strategy<Value = Mischief> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Whatever the network does: what arrives was sent, arrives once, and is what was sent. When it behaves again, all arrives.
+    /// Each datagram that arrives over an arbitrary network was sent, and arrives once and unchanged. Once the network
+    /// works, all arrive.
     #[test]
     fn on_a_network_that_does_anything_all_that_arrives_was_sent_and_arrives_once(
         acts in proptest::collection::vec(mischief(), 1..120),
@@ -329,7 +330,7 @@ proptest! {
             prop_assert!(received.windows(2).all(|pair| pair[0].0 != pair[1].0), "once");
             prop_assert!(received.iter().all(|packet| sent[1 - end].contains(packet)), "what was sent");
         }
-        // Peace: within the time of two handshakes both hear each other.
+        // The network works: within the time of two handshakes both ends receive.
         net.underway.clear();
         let mut heard = [0; 2];
         for _ in 0..120 {
@@ -344,7 +345,7 @@ proptest! {
         }
     }
 
-    /// Bytes that nobody sealed change nothing, and get no answer.
+    /// Bytes without a valid seal change nothing, and get no answer.
     #[test]
     fn rubbish_is_dropped(bytes in proptest::collection::vec(any::<u8>(), 0..300), kind in 0..6_u8, length in 0..4_usize) {
         let mut net = Net::new();
@@ -364,7 +365,7 @@ proptest! {
 fn a_peer_with_valid_keys_takes_no_memory() {
     let mut net = Net::new();
     net.connect();
-    // Handshakes without end, none of which is confirmed.
+    // Endless handshakes, none of which is confirmed.
     let mut fresh = end(0, net.now, 55, |_| {});
     for round in 0..500_u64 {
         net.now += secs(6);

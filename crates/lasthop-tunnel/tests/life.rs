@@ -1,4 +1,4 @@
-//! A session's life: begun, rekeyed, moved, restarted, ended.
+//! Life of a session: start, rekeying, change of address, restart, end.
 
 use crate::common;
 
@@ -45,7 +45,7 @@ fn a_lost_handshake_is_repeated_and_given_up_after_90_seconds() {
     net.send(0, b"");
     net.run(secs(200));
     let times: Vec<_> = net.log.iter().map(|sent| sent.at.since(start)).collect();
-    // Soon at first: one may be lost, or the other end may be restarting.
+    // Short pauses at first: one initiation may be lost, or the other end may be restarting.
     let pauses = [millis(500), secs(1), secs(2)].into_iter().chain(std::iter::repeat(secs(5)));
     for (pair, pause) in times.windows(2).zip(pauses) {
         let gap = pair[1].saturating_sub(pair[0]);
@@ -55,7 +55,7 @@ fn a_lost_handshake_is_repeated_and_given_up_after_90_seconds() {
     let peer = net.ends[0].peer;
     assert_eq!(net.ends[0].events, [Event::Unreachable { peer }]);
     assert_eq!(net.ends[0].tunnel.poll_deadline(), None);
-    // Something to send begins it again.
+    // Data to send starts it again.
     net.fate = Box::new(|_| Fate::Arrives);
     net.send(0, b"");
     net.run(secs(1));
@@ -65,7 +65,7 @@ fn a_lost_handshake_is_repeated_and_given_up_after_90_seconds() {
 #[test]
 fn keys_change_after_two_minutes_and_nothing_is_lost() {
     let mut net = Net::new();
-    // Up to 60 ms of jitter: packets under old and new keys overtake each other.
+    // Up to 60 ms of jitter: packets with old and new keys are reordered.
     let mut count = 0;
     net.fate = Box::new(move |_| {
         count += 1;
@@ -145,7 +145,7 @@ fn a_persistent_keepalive_keeps_a_session_for_ever() {
     let mut net = Net::with(|end, peer| peer.keepalive = (end == 0).then(|| secs(10)));
     net.run(secs(2_000));
     assert!(net.is_up(0) && net.is_up(1));
-    // It began by itself.
+    // It started without data.
     assert_eq!(net.log[0].bytes[0], INITIATION);
     let silences = net.log.windows(2).map(|pair| pair[1].at.since(pair[0].at)).max();
     assert!(silences <= Some(secs(11)), "{silences:?}");
@@ -178,7 +178,7 @@ fn a_restarted_end_is_met_again() {
         net.connect();
         net.run(secs(20));
         net.restart(restarted, 99);
-        // Both have something to say.
+        // Both ends send data.
         for _ in 0..40 {
             for end in 0..2 {
                 net.send(end, b"x");
@@ -224,7 +224,7 @@ fn a_changed_address_is_challenged_and_then_taken() {
             break;
         }
     }
-    // One way for the packet, a round trip for the challenge.
+    // One-way delay for the packet, a round trip for the challenge.
     assert!(net.now.since(start) <= millis(3 * 30 + 10));
     assert!(net.ends[1].events.contains(&Event::Path { peer, address: moved, size: 1200 }));
     let received = net.ends[0].received.len();
@@ -238,7 +238,7 @@ fn a_copied_packet_from_elsewhere_moves_nobody() {
     let mut net = Net::new();
     net.connect();
     let elsewhere: std::net::SocketAddr = "203.0.113.66:1".parse().unwrap();
-    // It overtakes the true one, and is the newest.
+    // The copy overtakes the original, and is the newest.
     let (_, bytes) = net.ends[0].seal(net.now, b"copied").unwrap();
     let now = net.now;
     net.ends[1].take(now, elsewhere, &bytes);
@@ -257,7 +257,7 @@ fn a_clock_that_was_set_back_delays_a_restarted_end_by_a_round_trip() {
     let mut net = Net::new();
     net.connect();
     net.restart(0, 99);
-    // Without a battery: 1970.
+    // A clock without a battery: 1970.
     net.ends[0].wall = 0u64.wrapping_sub(net.now.as_nanos());
     net.send(0, b"");
     net.run(millis(200));
@@ -383,11 +383,11 @@ fn on_a_trusted_network_names_do_for_keys() {
         net.run(secs(5));
     }
     assert!(net.ends.iter().all(|end| end.received.len() == 100));
-    // It is readable on the way, and replays are dropped all the same.
+    // It is readable on the path; replays are dropped nevertheless.
     let sent = net.log.iter().rfind(|sent| sent.bytes.windows(8).any(|part| part == b"as it is")).unwrap().clone();
     let now = net.now;
     assert_eq!(net.ends[1].take(now, sent.from, &sent.bytes), Arrival::Dropped(Drop::Replayed));
-    // An end with keys has nothing to do with it.
+    // An end with keys cannot connect to it.
     let mut sealed = common::end(0, net.now, 3, |peer| peer.key = PublicKey::of_name("shore"));
     let (now, peer) = (net.now, sealed.peer);
     let _ = sealed.tunnel.seal(now, peer, 0, &mut [0; 24]);

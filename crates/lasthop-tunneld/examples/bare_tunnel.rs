@@ -1,5 +1,6 @@
-//! The least that a program between a TUN device and a UDP socket can do: packets go out as datagrams and come back as packets, in the tunnel's own batches, neither sealed nor numbered
-//! nor repaired. What the tunnel's speed is compared with: `bare_tunnel ADDRESS/LENGTH LISTEN PEER`, until it is ended by a signal.
+//! Minimal program between a TUN device and a UDP socket: packets become datagrams and vice versa, in the tunnel's
+//! batches, without encryption, numbers or repair. It is the baseline of the tunnel's speed. `bare_tunnel
+//! ADDRESS/LENGTH LISTEN PEER` runs until a signal ends it.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -13,9 +14,9 @@ use lasthop_tunneld::plan::Routed;
 use lasthop_tunneld::socket::{Batch, Inbox, Sending, Udp};
 use rustix::event::{PollFd, PollFlags};
 
-/// As the tunnel's over a path of 1500 bytes.
+/// MTU of the tunnel over a path of 1500 bytes.
 const MTU: u16 = 1442;
-/// Packets of the device before the socket has its turn, as the tunnel does it.
+/// Maximum number of packets to read from the device before the socket gets its turn, as in the tunnel.
 const PACKETS: usize = 1_024;
 
 fn main() -> Result<(), Box<dyn Error>> {

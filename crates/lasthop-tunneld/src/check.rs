@@ -1,4 +1,4 @@
-//! What this machine lacks for a tunnel's configuration.
+//! Checks whether this machine can run a tunnel's configuration.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -25,14 +25,14 @@ fn of(subject: impl Into<String>, result: Result<String, String>) -> Finding {
     }
 }
 
-/// Whether a tunnel answers on the control socket that a configuration names: then what is in use may be that one's.
+/// Presence of a tunnel that answers on the configuration's control socket: resources in use may belong to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Runs {
     Perhaps,
     No,
 }
 
-/// Looks at everything that a configuration names.
+/// Checks everything that a configuration names.
 pub fn check(tunnel: &Tunnel) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut own = None;
@@ -53,19 +53,19 @@ pub fn check(tunnel: &Tunnel) -> Vec<Finding> {
     for peer in &tunnel.peers {
         findings.extend(check_peer(peer, own, tunnel));
     }
-    // What is missing by itself was said above.
+    // Other missing parts were reported above.
     if let Err(error @ PlanError::Loop { .. }) = Plan::new(tunnel) {
         findings.push(Finding::new("routes", Outcome::Missing, error.to_string()));
     }
     findings
 }
 
-/// The first thing for which a start is certain to be refused, whoever starts it.
+/// Returns the first finding with which a start must fail, regardless of the user that starts it.
 pub(crate) fn refusal(tunnel: &Tunnel) -> Option<Finding> {
     taken_at_start(tunnel).into_iter().find(|finding| finding.outcome == Outcome::Missing)
 }
 
-/// Whether what a start takes can be had, for whoever may take it.
+/// Checks the availability of the resources that a start uses, for any user.
 fn taken_at_start(tunnel: &Tunnel) -> Vec<Finding> {
     let (control, runs) = control(tunnel);
     let mut findings = vec![control];
@@ -99,7 +99,7 @@ fn control(tunnel: &Tunnel) -> (Finding, Runs) {
     }
 }
 
-/// Where something that a start takes may be in use.
+/// Returns the finding for a resource in use.
 fn taken(subject: String, what: &str, runs: Runs) -> Finding {
     match runs {
         Runs::Perhaps => Finding::new(subject, Outcome::Hint, format!("{what}, perhaps by a tunnel that runs")),
@@ -107,12 +107,12 @@ fn taken(subject: String, what: &str, runs: Runs) -> Finding {
     }
 }
 
-/// Whether an address can be had, which somebody tried.
+/// Returns the finding for an attempt to bind an address.
 fn address<T>(subject: String, tried: io::Result<T>, runs: Runs) -> Finding {
     match tried {
         Ok(_) => Finding::new(subject, Outcome::Ok, "the address is free"),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => taken(subject, "the address is in use", runs),
-        // Whoever starts it may have the right.
+        // The user that starts the tunnel may have the permission.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             Finding::new(subject, Outcome::Hint, error.to_string())
         }
@@ -120,7 +120,7 @@ fn address<T>(subject: String, tried: io::Result<T>, runs: Runs) -> Finding {
     }
 }
 
-/// Whether a tunnel has the interface towards the hop.
+/// Returns a finding if a tunnel uses the interface towards the hop.
 fn claimed(interface: &str, runs: Runs) -> Option<Finding> {
     let hop = HopInterface::find(interface).ok()?;
     let error = bridge::claim(&hop).err().filter(|error| error.kind() == io::ErrorKind::AddrInUse);
@@ -132,7 +132,7 @@ fn metrics(tunnel: &Tunnel, runs: Runs) -> Option<Finding> {
     Some(address(format!("metrics {at}"), TcpListener::bind(at), runs))
 }
 
-/// Networks to which others have routes.
+/// Returns a finding for each network to which there is another route.
 fn routes(tunnel: &Tunnel) -> Vec<Finding> {
     let Mode::Tun { address, routes: Routes::Allowed, .. } = &tunnel.mode else { return Vec::new() };
     let wanted: Vec<_> = tunnel.peers.iter().flat_map(|peer| &peer.allowed).collect();
@@ -148,7 +148,7 @@ fn routes(tunnel: &Tunnel) -> Vec<Finding> {
         Ok(there) => there.concat(),
         Err(error) => return unknown(error),
     };
-    // Those of a tunnel that runs.
+    // Routes of a running tunnel do not conflict.
     let device = interfaces::index(&tunnel.device).map(Interface);
     let is_there = |network: &IpNet| {
         let by_others = |entry: &&Entry| entry.excludes && (entry.interface.is_none() || entry.interface != device);
@@ -199,7 +199,8 @@ fn check_peer(peer: &Peer, own: Option<PublicKey>, tunnel: &Tunnel) -> Vec<Findi
         findings.push(of(subject("preshared key"), key.map(|_| "it is there".to_owned())));
     }
     let Mode::Tun { listen, address, .. } = &tunnel.mode else { return findings };
-    // A wider network than the own one may well hold this end's address, where the peer leads to all others.
+    // A network wider than the own one may contain this end's address, namely if the peer is the route to all other
+    // hosts.
     let both = address.iter().flat_map(|own| peer.allowed.iter().map(move |allowed| (own, allowed)));
     let both = both.filter(|(own, allowed)| allowed.contains(&own.addr()) && allowed.prefix_len() > own.prefix_len());
     for (own, allowed) in both {
@@ -208,7 +209,7 @@ fn check_peer(peer: &Peer, own: Option<PublicKey>, tunnel: &Tunnel) -> Vec<Findi
         findings.push(Finding::new(subject("allowed"), Outcome::Hint, detail));
     }
     match &peer.endpoint {
-        // What nobody has (RFC 6761) stands in a file that was not finished.
+        // A reserved name (RFC 6761) indicates an unfinished file.
         Some(endpoint) if endpoint.host().ends_with(".invalid") => {
             let detail = format!(
                 "{endpoint} is a placeholder: write the host and the UDP port at which {} is reached",

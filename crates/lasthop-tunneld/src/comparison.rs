@@ -1,4 +1,5 @@
-//! A share of the flows goes unrepaired, and what that tells: goodputs and round trips of TCP connections, and packets lost, of both arms.
+//! Comparison with a share of unrepaired flows: goodput and round-trip time of TCP connections, and packet loss, of
+//! both arms.
 
 use lasthop_daemon::ab::{Arm, ArmReport, Difference, Gain, Reservoir, RuleArms};
 use lasthop_daemon::flows::{Client, FlowTable, Key, Standing};
@@ -12,23 +13,23 @@ use std::net::SocketAddr;
 
 use crate::inner::look::View;
 
-/// Connections that are watched at a time.
+/// Maximum number of connections to watch at a time.
 const FLOWS: usize = 4096;
-/// Acknowledged bytes from which on a connection counts, as the gateway's do.
+/// Minimum number of acknowledged bytes for a connection to count, as in the gateway.
 const MEASURED: u64 = 100_000;
-/// Shares are in parts of this.
+/// Denominator of shares.
 pub const WHOLE: u32 = 1_000_000;
 
 /// Packets of one arm.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ArmCounters {
-    /// Packets sent to the peer, each once.
+    /// Packets sent to the peer; each counts once.
     pub packets: u64,
-    /// Those that were not repaired: lost for good.
+    /// Packets that were lost and not repaired.
     pub lost: u64,
 }
 
-/// Round trips of one connection over the hop.
+/// Round-trip times of one connection over the hop.
 #[derive(Clone, Copy, Default, Debug)]
 struct Trips {
     count: u64,
@@ -50,13 +51,13 @@ impl Tally for Trips {
 }
 
 impl Trips {
-    /// Their mean in seconds; `None` without any.
+    /// Returns their mean, in seconds; `None` without samples.
     fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum.as_secs_f64() / self.count as f64)
     }
 }
 
-/// A TCP connection.
+/// TCP connection.
 #[derive(Debug)]
 struct Flow {
     arm: Arm,
@@ -64,52 +65,52 @@ struct Flow {
     trips: Trips,
 }
 
-/// What both arms came to.
+/// Results of both arms.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Findings {
-    /// Goodputs of connections in bytes per second.
+    /// Goodputs of connections, in bytes per second.
     pub goodputs: RuleArms,
-    /// Their mean round trips over the hop, in seconds.
+    /// Mean round-trip times of connections over the hop, in seconds.
     pub trips: RuleArms,
-    /// Packets, treated and untreated.
+    /// Packets of the treated and the untreated arm.
     pub packets: [ArmCounters; 2],
 }
 
 impl Findings {
-    /// By how many times treated connections are faster.
+    /// Returns the ratio of the goodputs of treated connections to those of untreated ones.
     pub fn gain(&self) -> Option<Gain> {
         self.goodputs.gain()
     }
 
-    /// How many times as long treated connections wait for an answer.
+    /// Returns the ratio of the round-trip times of treated connections to those of untreated ones.
     pub fn delay(&self) -> Option<Gain> {
         self.trips.gain()
     }
 
-    /// By how much fewer packets of treated flows are lost, as a share of all.
+    /// Returns the difference of the loss rates of untreated and treated flows.
     pub fn loss(&self) -> Option<Difference> {
         let [treated, untreated] = self.packets.map(|arm| (arm.lost, arm.packets));
         Difference::of(untreated, treated)
     }
 }
 
-/// Which flows go unrepaired, and what became of both arms. At most 4096 connections are remembered, and 1024 values of each
-/// quantity and arm.
+/// Selection of the unrepaired flows, and results of both arms. At most 4096 connections are remembered, and 1024
+/// values of each quantity and arm.
 #[derive(Debug)]
 pub struct Comparison {
     share: u32,
     keys: [u64; 2],
     flows: FlowTable<Flow>,
-    /// By [`Arm`].
+    /// Goodputs by [`Arm`].
     goodputs: [Reservoir; 2],
     trips: [Reservoir; 2],
     sample: Stream,
-    /// Packets by [`Arm`]; those of treated flows that were lost, the link counts.
+    /// Packets by [`Arm`]. The link counts the losses of treated flows.
     pub packets: [ArmCounters; 2],
 }
 
 impl Comparison {
-    /// `share` of the flows, in 10⁻⁶, goes unrepaired: those that `keys` choose, which both ends have.
+    /// Leaves `share` of the flows, in 10⁻⁶, unrepaired. `keys`, which both ends have, select them.
     pub fn new(share: u32, keys: [u64; 2]) -> Self {
         Self {
             share,
@@ -122,7 +123,8 @@ impl Comparison {
         }
     }
 
-    /// Which arm a packet's flow is in, whichever way it goes. Later fragments have no ports: by addresses alone.
+    /// Returns the arm of a packet's flow, for either direction. Fragments after the first have no ports and are
+    /// selected by addresses alone.
     pub fn arm(&self, packet: &[u8], view: &View) -> Arm {
         let [source, destination] = view.end_ports(packet);
         let (from, to) = view.addresses;
@@ -136,7 +138,7 @@ impl Comparison {
         if key.uniform(self.keys) < f64::from(self.share) / f64::from(WHOLE) { Arm::Untreated } else { Arm::Treated }
     }
 
-    /// A packet passes: from the device at [`Port::WIRED`], from the peer at [`Port::WIRELESS`].
+    /// Records a packet: from the device at [`Port::WIRED`], from the peer at [`Port::WIRELESS`].
     pub fn watch(&mut self, now: Instant, port: Port, packet: &[u8]) {
         let Some(view) = lasthop_wire::parse(packet) else { return };
         let key = Key::of(&view.route);
@@ -156,7 +158,7 @@ impl Comparison {
         let Some(flow) = self.flows.get_mut(id) else { return };
         let flags = view.segment.flags;
         if flags.has(Flags::SYN) && !flags.has(Flags::ACK) && flow.watch.bytes > 0 {
-            // The same addresses and ports, another connection.
+            // A new connection with the addresses and ports of an old one.
             let (watch, trips) = (std::mem::take(&mut flow.watch), std::mem::take(&mut flow.trips));
             let ended = Flow { arm: flow.arm, watch, trips };
             self.settle(&ended);
@@ -176,7 +178,7 @@ impl Comparison {
         }
     }
 
-    /// What a connection that is over measured.
+    /// Records the measurements of a connection that has ended.
     fn settle(&mut self, flow: &Flow) {
         let Some(goodput) = flow.watch.goodput(MEASURED) else { return };
         self.goodputs[flow.arm as usize].push(goodput, &mut self.sample);
@@ -185,7 +187,7 @@ impl Comparison {
         }
     }
 
-    /// What is known of both arms. `given_up`: packets of treated flows that were lost for good.
+    /// Returns the results of both arms. `given_up` is the number of unrepaired losses of treated flows.
     pub fn findings(&mut self, given_up: u64) -> Findings {
         let arms = |reservoirs: &[Reservoir; 2], name: &str| RuleArms {
             name: name.to_owned(),
@@ -211,7 +213,7 @@ mod tests {
     use super::*;
     use crate::inner::look::look;
 
-    /// From one end to the other: UDP or TCP between two hosts and ports.
+    /// Returns a UDP or TCP packet between two hosts and ports.
     fn packet(protocol: u8, from: [u8; 2], to: [u8; 2]) -> Vec<u8> {
         let mut packet = vec![0x45, 0, 0, 40, 0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, from[0], 10, 0, 0, to[0]];
         packet.extend_from_slice(&[7, from[1], 8, to[1]]);
@@ -237,20 +239,20 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Both directions, and both ends, which have the same keys.
+        /// Checks both directions, at both ends, which have the same keys.
         #[test]
         fn both_directions_are_in_the_same_arm(keys: [u64; 2], from: [u8; 2], to: [u8; 2], tcp: bool) {
             let ends = [Comparison::new(500_000, keys), Comparison::new(500_000, keys)];
             let protocol = if tcp { 6 } else { 17 };
             let mut back = packet(protocol, to, from);
             let there = packet(protocol, from, to);
-            // The ports change places too.
+            // The ports are swapped too.
             back[20..24].copy_from_slice(&[8, to[1], 7, from[1]]);
             proptest::prop_assert_eq!(arm(&ends[0], &there), arm(&ends[1], &back));
         }
     }
 
-    /// However many connections pass, as many are remembered as there is room for, and those that moved data count.
+    /// The number of remembered connections is bounded, and connections that moved data count.
     #[test]
     fn memory_is_bounded() {
         let mut comparison = Comparison::new(500_000, [1, 2]);

@@ -1,4 +1,4 @@
-//! The TUN device with its addresses and routes. All of it goes with the process that made it.
+//! The TUN device with its addresses and routes, which disappear with the process that created it.
 
 use std::io;
 use std::net::IpAddr;
@@ -12,70 +12,70 @@ use tun_rs::{DeviceBuilder, GROTable, SyncDevice, VIRTIO_NET_HDR_LEN};
 
 use crate::plan::Routed;
 
-/// Packets that one reading gives at most: a super-segment of 64 KiB in the smallest segments that are usual.
+/// Maximum number of packets from one read: a super-segment of 64 KiB with the smallest usual segments.
 const MOST_PACKETS: usize = 256;
-/// Bytes of a packet, and some.
+/// Buffer size for one packet, in bytes, with some reserve.
 const PACKET: usize = 2_048;
-/// A buffer in which packets are joined.
+/// Size of a buffer in which packets are merged.
 const JOINED: usize = VIRTIO_NET_HDR_LEN + 65_536;
-/// Packets that are written together.
+/// Maximum number of packets in one write.
 const MOST_WRITTEN: usize = 128;
-/// Packets that wait in the device.
+/// Length of the device's queue, in packets.
 const QUEUE: u32 = 1_000;
 
-/// Why there is no device.
+/// Reason why there is no device.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
-    /// Somebody has one of that name.
+    /// An interface of that name exists.
     #[error("device {0}: there is an interface of that name already; give another name as `device`")]
     Exists(String),
-    /// It cannot be made.
+    /// The device cannot be created.
     #[error("device {name}: {error}; it needs root (CAP_NET_ADMIN) and /dev/net/tun")]
     Open {
-        /// Its name.
+        /// Name of the device.
         name: String,
-        /// Why.
+        /// Error of the kernel.
         error: io::Error,
     },
-    /// An address cannot be given.
+    /// An address cannot be added.
     #[error("address {address}/{length}: {error}")]
     Address {
         /// The address.
         address: IpAddr,
-        /// The length of its network's prefix.
+        /// Length of its prefix, in bits.
         length: u8,
-        /// Why.
+        /// Error of the kernel.
         error: io::Error,
     },
-    /// A route cannot be made.
+    /// A route cannot be added.
     #[error("route to {network}/{length}: {error}")]
     Route {
-        /// Where to.
+        /// Destination network.
         network: IpAddr,
-        /// The length of its prefix.
+        /// Length of its prefix, in bits.
         length: u8,
-        /// Why.
+        /// Error of the kernel.
         error: io::Error,
     },
 }
 
-/// A device, and who leads packets into it.
+/// The device, with the routes into it.
 pub struct Device {
     tun: SyncDevice,
     netlink: Socket,
     watch: Watch,
     interface: Interface,
-    /// Its addresses.
+    /// Addresses of the device, with prefix lengths.
     address: Vec<(IpAddr, u8)>,
     routes: Vec<(IpAddr, u8)>,
 }
 
 impl Device {
-    /// Makes the device, with addresses and routes; all or nothing.
+    /// Creates the device with addresses and routes, or fails without effect.
     ///
     /// # Errors
     ///
-    /// What the system refuses.
+    /// Refusals of the system.
     pub fn open(name: &str, plan: &Routed) -> Result<Self, DeviceError> {
         let name = name.to_owned();
         if Path::new("/sys/class/net").join(&name).exists() {
@@ -99,11 +99,11 @@ impl Device {
         Ok(device)
     }
 
-    /// Puts back addresses and routes where the device was down and is up again, which took them away.
+    /// Restores addresses and routes after the device was down, which removes them.
     ///
     /// # Errors
     ///
-    /// What the system refuses.
+    /// Refusals of the system.
     pub fn look_after(&mut self) -> Result<(), DeviceError> {
         match self.watch.is_up_again() {
             Ok(true) => {}
@@ -119,19 +119,19 @@ impl Device {
         Ok(())
     }
 
-    /// Puts back what somebody else removed; how much that was.
+    /// Restores addresses and routes that another program removed. Returns their number.
     fn restore(&mut self) -> Result<usize, DeviceError> {
         let routes = self.routes.clone();
         Ok(self.give_addresses()? + self.add(&routes)?)
     }
 
-    /// These networks are led into the device from now on, and it has its addresses. On failure all is as before.
+    /// Routes these networks into the device, and restores its addresses. Leaves the routes as they were on failure.
     ///
     /// # Errors
     ///
-    /// What the system refuses.
+    /// Refusals of the system.
     pub fn route(&mut self, networks: &[(IpAddr, u8)]) -> Result<(), DeviceError> {
-        // The kernel has routes to the networks of its own addresses.
+        // The kernel adds routes to the networks of the device's addresses.
         let own = self.address.iter().filter_map(|&(address, length)| {
             let network = ipnet::IpNet::new(address, length).ok()?.trunc();
             Some((network.addr(), length))
@@ -154,7 +154,7 @@ impl Device {
         let gone: Vec<_> = self.routes.iter().copied().filter(|network| !wanted.contains(network)).collect();
         for network in gone {
             match self.ask(Route::Remove, network) {
-                // Somebody else removed it.
+                // Another program removed it.
                 Err(DeviceError::Route { error, .. }) if error.raw_os_error() == Some(libc::ESRCH) => {}
                 outcome => outcome?,
             }
@@ -163,7 +163,7 @@ impl Device {
         Ok(())
     }
 
-    /// Gives the device those of its addresses that it does not have; how many.
+    /// Adds the device's missing addresses. Returns their number.
     fn give_addresses(&mut self) -> Result<usize, DeviceError> {
         let mut given = 0;
         for &(address, length) in &self.address {
@@ -176,7 +176,7 @@ impl Device {
         Ok(given)
     }
 
-    /// Makes those of the routes that are not there; how many. Somebody else may have removed some that were made before.
+    /// Adds the missing routes, including earlier ones that another program removed. Returns their number.
     fn add(&mut self, networks: &[(IpAddr, u8)]) -> Result<usize, DeviceError> {
         let mut there = Vec::new();
         for is_ipv4 in [true, false] {
@@ -216,7 +216,7 @@ impl AsFd for Device {
     }
 }
 
-/// Packets from the device.
+/// Reader of packets from the device.
 pub struct Reader {
     joined: Vec<u8>,
     packets: Vec<Vec<u8>>,
@@ -230,20 +230,20 @@ impl Default for Reader {
 }
 
 impl Reader {
-    /// Hands the packets of one reading to `take`; how many there were.
+    /// Passes the packets of one read to `take`. Returns their number.
     ///
     /// # Errors
     ///
-    /// When the device is gone.
+    /// If the device was removed.
     pub fn read(&mut self, device: &Device, mut take: impl FnMut(&mut [u8])) -> io::Result<usize> {
         let count = match device.tun.recv_multiple(&mut self.joined, &mut self.packets, &mut self.sizes, 0) {
             Ok(count) => count,
             Err(error) => {
                 return match error.kind() {
                     io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(0),
-                    // The kernel's EBADFD: somebody removed the device.
+                    // An error of the kernel, such as EBADFD after the device was removed.
                     _ if error.raw_os_error().is_some() => Err(error),
-                    // What it gave cannot be cut into packets.
+                    // The data cannot be split into packets.
                     _ => {
                         tracing::debug!(%error, "a packet from the device is dropped");
                         Ok(1)
@@ -258,12 +258,12 @@ impl Reader {
     }
 }
 
-/// Packets for the device.
+/// Writer of packets to the device.
 pub struct Writer {
     table: GROTable,
     packets: Vec<Vec<u8>>,
     used: usize,
-    /// Packets that it did not take.
+    /// Number of writes that it refused.
     pub refused: u64,
 }
 
@@ -275,7 +275,7 @@ impl Default for Writer {
 }
 
 impl Writer {
-    /// Writes all that `next` adds to the end of what it is given, until it says `false`.
+    /// Writes all packets that `next` appends to its argument, until it returns `false`.
     pub fn write(&mut self, device: &Device, mut next: impl FnMut(&mut Vec<u8>) -> bool) {
         loop {
             while self.used < MOST_WRITTEN {
@@ -304,11 +304,11 @@ impl Writer {
     }
 }
 
-/// Whether the device can be opened at all.
+/// Checks whether a TUN device can be opened at all.
 ///
 /// # Errors
 ///
-/// What stands in the way.
+/// The obstacle.
 pub fn check() -> Result<String, String> {
     let path = Path::new("/dev/net/tun");
     if !path.exists() {

@@ -1,4 +1,5 @@
-//! All peers of one end, without I/O: packets of the inner network and datagrams in, datagrams and packets out.
+//! All peers of one end, without I/O: takes packets of the inner network and datagrams, and returns datagrams and
+//! packets.
 
 mod bridged;
 mod routed;
@@ -27,95 +28,95 @@ use crate::link::{self, ALL, Link};
 use crate::plan::{PeerPlan, Plan, Way};
 use crate::recording::hop::{SharedRecorder, Tape};
 
-/// Frames that a peer gets in its turn: no fewer than one reading of the device gives.
+/// Maximum number of frames that a peer sends in its turn: at least as many as one read of the device returns.
 const TURN: usize = 256;
-/// A peer is silent when it has not answered for so long, and so many round trips.
+/// Time, and number of round trips, without an answer after which a peer is considered silent.
 const UNANSWERED: Duration = Duration::from_secs(1);
 const UNANSWERED_TRIPS: u64 = 4;
-/// Addresses that are remembered of those that the session sent something to.
+/// Maximum number of addresses to remember to which the session sent something.
 const MOST_ADDRESSED: usize = 16;
-/// Packets for the device that wait at most.
+/// Maximum number of packets that wait for the device.
 const MOST_OUT: usize = 8_192;
 
-/// A datagram that leaves.
+/// Outgoing datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'b> {
-    /// Where to.
+    /// Destination.
     pub to: SocketAddr,
-    /// From which of this end's addresses, if that is known.
+    /// Source address, if known.
     pub from: Option<IpAddr>,
-    /// What its header says of congestion.
+    /// ECN field of its IP header.
     pub ecn: Ecn,
     /// UDP payload.
     pub bytes: &'b [u8],
 }
 
-/// Where datagrams go.
+/// Sender of datagrams.
 pub trait Outbox {
-    /// Sends one.
+    /// Sends a datagram.
     fn put(&mut self, datagram: Datagram<'_>);
 }
 
-/// What became of packets and datagrams, besides what peers count.
+/// Statistics of an engine that do not belong to a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct EngineCounters {
-    /// Packets from the device to addresses of no peer, or no packets.
+    /// Packets from the device that are invalid, or whose destination belongs to no peer.
     pub unroutable: u64,
-    /// The tunnel's own datagrams that were led into it.
+    /// The tunnel's own datagrams that were routed into it.
     pub looped: u64,
-    /// Packets for the device that were dropped, as it took none.
+    /// Packets for the device that were dropped because the queue was full.
     pub overflow: u64,
 }
 
-/// What is heard of a peer.
+/// Signs of life of a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hearing {
-    /// When something authentic came last.
+    /// Time of the last authentic datagram.
     pub last: Option<Instant>,
-    /// Whether it has had to answer for longer than it takes.
+    /// True if an answer is overdue.
     pub unanswered: bool,
 }
 
-/// Where packets come from.
+/// Source of inner packets.
 enum Inner {
-    /// A TUN device; datagrams leave from that UDP port.
+    /// A TUN device; datagrams are sent from this UDP port.
     Routed { port: u16 },
     /// A bridge.
     Bridged(Bridged),
 }
 
-/// Where the IP packet is in what goes to the device, and what fits on the way back.
+/// Position of the IP packet in data for the device, and the MTU in the other direction.
 struct Fit {
     packet: Range<usize>,
     view: View,
     mtu: u16,
 }
 
-/// One end.
+/// One end of the tunnel.
 pub struct Engine {
     tunnel: Tunnel,
     links: Vec<Option<Link>>,
     inner: Inner,
     carrier: (Carrier, u16),
     keys: RandomState,
-    /// For the device: packets of the inner network, those of peers with what is known of them.
+    /// Packets for the device. Those from peers have their position and MTU.
     out: VecDeque<(Packet, Option<Fit>)>,
     scratch: Vec<u8>,
-    /// Where the newest datagram came from, and where to.
+    /// Source and destination of the latest datagram.
     newest: Option<(SocketAddr, Option<IpAddr>)>,
-    /// Where the session sent something last: answers to handshakes go where no link leads yet.
+    /// Addresses to which the session recently sent something: answers to handshakes go to addresses without a link.
     addressed: VecDeque<SocketAddr>,
     counters: EngineCounters,
-    /// Of all that links are told and decide, if it is wanted.
+    /// Recorder of the links' inputs and decisions, if enabled.
     recorder: Option<SharedRecorder>,
 }
 
 impl Engine {
-    /// An end that has heard of nobody. `seed` is from the operating system.
+    /// Creates an end without sessions. `seed` must come from the operating system.
     ///
     /// # Errors
     ///
-    /// If two peers are one, or a key is none.
+    /// If two peers are the same, or a key is invalid.
     pub fn new(plan: &Plan, seed: [u8; 32], now: Instant, recorder: Option<Recorder>) -> Result<Self, String> {
         let (carrier, link_mtu) = plan.carrier();
         let config = TunnelConfig { credentials: plan.credentials()?, capabilities: ALL, carrier, link_mtu };
@@ -140,11 +141,11 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Peers are these from now on. Those that stay as they are keep their sessions.
+    /// Replaces the peers. Peers whose configuration does not change keep their sessions.
     ///
     /// # Errors
     ///
-    /// If two peers are one, or a key is none: those before it are taken.
+    /// If two peers are the same, or a key is invalid. The peers before it have been applied.
     pub fn configure(&mut self, now: Instant, peers: &[PeerPlan]) -> Result<(), String> {
         let mut gone = Vec::new();
         for index in 0..self.links.len() {
@@ -158,7 +159,7 @@ impl Engine {
             if self.links.iter().flatten().any(|link| link.plan.is_same(peer)) {
                 continue;
             }
-            // One that only changed is called where it was: it may not be able to call.
+            // A changed peer is called at its last address, because it may have no endpoint for this end.
             let before = gone.iter().find(|link| link.plan.key == peer.key).and_then(|link| link.path);
             let peer = &PeerPlan { last: peer.last.or(before), ..peer.clone() };
             let added =
@@ -177,17 +178,17 @@ impl Engine {
         Ok(())
     }
 
-    /// The peers.
+    /// Returns the links to the peers.
     pub fn links(&self) -> impl Iterator<Item = &Link> {
         self.links.iter().flatten()
     }
 
-    /// The peers, to be asked for what takes some reckoning.
+    /// Returns the links to the peers for calls that update their state.
     pub fn links_mut(&mut self) -> impl Iterator<Item = &mut Link> {
         self.links.iter_mut().flatten()
     }
 
-    /// Bytes in front of a packet of the inner network, in what a link carries.
+    /// Returns the number of bytes before an inner IP packet in the data that a link carries.
     pub fn in_front(&self) -> u16 {
         match self.inner {
             Inner::Routed { .. } => 0,
@@ -195,7 +196,7 @@ impl Engine {
         }
     }
 
-    /// What is heard of the peers, in their order.
+    /// Returns the signs of life of the peers, in their order.
     pub fn hearings(&self, now: Instant) -> Vec<Hearing> {
         let places = self.links.iter().zip(0..).filter_map(|(link, id)| Some((link.as_ref()?, PeerId(id))));
         places.map(|(link, id)| self.hearing(now, link, id)).collect()
@@ -206,24 +207,24 @@ impl Engine {
         let asked = [link.asked, self.tunnel.called_since(id)].into_iter().flatten();
         let since = match self.inner {
             Inner::Routed { .. } => asked.filter(|asked| last.is_none_or(|last| last < *asked)).min(),
-            // The other end of a bridge gives signs of life all the time.
+            // On a bridge the other end sends signs of life at all times.
             Inner::Bridged(_) => last,
         };
         let patience = UNANSWERED.max(link.hop.round_trip() * UNANSWERED_TRIPS);
         Hearing { last, unanswered: link.up && since.is_some_and(|since| now.since(since) > patience) }
     }
 
-    /// What was counted.
+    /// Returns the engine's statistics.
     pub fn counters(&self) -> EngineCounters {
         self.counters
     }
 
-    /// What the session counted.
+    /// Returns the session's statistics.
     pub fn session_counters(&self) -> &lasthop_tunnel::Counters {
         self.tunnel.counters()
     }
 
-    /// A packet from the device, or a frame on a bridge.
+    /// Handles a packet from the device, or a frame on a bridge.
     pub fn take_packet(&mut self, now: Instant, packet: &mut [u8]) {
         match self.inner {
             Inner::Routed { port } => self.take_routed(now, port, packet),
@@ -231,7 +232,7 @@ impl Engine {
         }
     }
 
-    /// Has a session begun, since there is something to send.
+    /// Starts a session, because data waits.
     fn wake(&mut self, now: Instant, id: PeerId) {
         let Some(link) = self.links.get(id.0 as usize).and_then(Option::as_ref) else { return };
         let _ = self.tunnel.seal(now, id, link.next_number(), &mut [0; HEADER + TAG]);
@@ -245,7 +246,7 @@ impl Engine {
         }
     }
 
-    /// A datagram that came from `from` to this end's address `to`.
+    /// Handles a datagram from `from` to this end's address `to`.
     pub fn take_datagram(&mut self, now: Instant, from: SocketAddr, to: Option<IpAddr>, ecn: Ecn, datagram: &mut [u8]) {
         self.newest = Some((from, to));
         let arrival = self.tunnel.handle_datagram(now, from, datagram);
@@ -271,7 +272,7 @@ impl Engine {
     ) {
         let Some(link) = link_of(&mut self.links, id) else { return };
         let bytes = &mut datagram[frames];
-        // Data: the mark is the packet's.
+        // A data frame: the mark applies to the packet in it.
         if ecn == Ecn::Ce
             && let Some(packet) = frames::packet_mut(bytes)
             && !take_mark(packet)
@@ -288,7 +289,7 @@ impl Engine {
         self.take_fates(now, id);
     }
 
-    /// Hands on what the hop of a peer gives out.
+    /// Passes on packets that a peer's link has received.
     fn take_items(&mut self, now: Instant, id: PeerId) {
         loop {
             let Some(link) = link_of(&mut self.links, id) else { return };
@@ -300,7 +301,7 @@ impl Engine {
         }
     }
 
-    /// Tells the session which sizes arrive.
+    /// Reports to the session which datagram sizes arrive.
     fn take_fates(&mut self, now: Instant, id: PeerId) {
         let Some(link) = link_of(&mut self.links, id) else { return };
         let news = link.news(now);
@@ -371,7 +372,7 @@ impl Engine {
         }
     }
 
-    /// The system refused a datagram of `size` bytes to `to`, as too big.
+    /// Reports that the system refused a datagram of `size` bytes to `to` because it was too big.
     pub fn too_big(&mut self, now: Instant, to: SocketAddr, size: u16) {
         for index in 0..self.links.len() {
             if self.links[index].as_ref().is_some_and(|link| link.path == Some(to)) {
@@ -381,7 +382,7 @@ impl Engine {
         self.take_events(now);
     }
 
-    /// Does what is due. `wall` is the time of day in nanoseconds since 1970.
+    /// Performs due work. `wall` is the time of day, in nanoseconds since 1970.
     pub fn handle_timeout(&mut self, now: Instant, wall: u64) {
         if self.tunnel.poll_deadline().is_some_and(|due| due <= now) {
             self.tunnel.handle_deadline(now, wall);
@@ -399,8 +400,8 @@ impl Engine {
         }
     }
 
-    /// Calls peers that do not answer: one that has started anew does not know the session. If the path is down, the session goes on
-    /// afterwards.
+    /// Calls peers that do not answer: a restarted peer has lost the session. If only the path is down, the session
+    /// continues afterwards.
     fn call_the_silent(&mut self, now: Instant) {
         if matches!(self.inner, Inner::Bridged(_)) {
             return;
@@ -413,7 +414,7 @@ impl Engine {
         }
     }
 
-    /// Sends what may be sent now, a part of it to each peer.
+    /// Sends what may be sent now, up to a limit for each peer.
     pub fn send(&mut self, now: Instant, outbox: &mut impl Outbox) {
         for index in 0..self.links.len() {
             self.send_to(now, PeerId(index as u32), outbox);
@@ -452,7 +453,7 @@ impl Engine {
             if outgoing.frame.elicits() && link.asked.is_none_or(|asked| heard >= Some(asked)) {
                 link.asked = Some(now);
             }
-            // Without a session any more it is lost, as on the way.
+            // If the session has ended, the datagram is lost as it would be on the path.
             if let Ok(to) = self.tunnel.seal(now, id, number, &mut self.scratch) {
                 outbox.put(Datagram { to, from: link.local, ecn, bytes: &self.scratch });
                 self.was_heard(now, id);
@@ -460,7 +461,7 @@ impl Engine {
         }
     }
 
-    /// The next packet for the device is added to the end of `to`; `false` if there is none.
+    /// Appends the next packet for the device to `to`; returns `false` if there is none.
     pub fn poll_packet(&mut self, to: &mut Vec<u8>) -> bool {
         let Some((packet, fits)) = self.out.pop_front() else { return false };
         let begin = to.len();
@@ -472,13 +473,13 @@ impl Engine {
         true
     }
 
-    /// When [`Engine::handle_timeout`] and [`Engine::send`] have something to do.
+    /// Returns the time at which [`Engine::handle_timeout`] and [`Engine::send`] have work to do.
     pub fn deadline(&self) -> Option<Instant> {
         let hops = self.links().filter(|link| link.up).filter_map(|link| link.hop.deadline()).min();
         [self.tunnel.poll_deadline(), hops, self.silence_deadline()].into_iter().flatten().min()
     }
 
-    /// This end goes away: peers are told, and on a bridge what was taken goes by the hop as it is.
+    /// Closes this end: notifies the peers, and on a bridge sends taken frames unrepaired over the hop.
     pub fn close(&mut self, now: Instant) {
         if let (Inner::Bridged(_), Some(id)) = (&self.inner, self.links.iter().position(Option::is_some)) {
             self.fall_silent(now, PeerId(id as u32));
@@ -489,7 +490,7 @@ impl Engine {
     }
 }
 
-/// Says who called in vain.
+/// Logs a refused handshake.
 fn log_refused(address: SocketAddr, key: Option<PublicKey>) {
     let address = link::shown(address);
     match key {
@@ -498,7 +499,7 @@ fn log_refused(address: SocketAddr, key: Option<PublicKey>) {
     }
 }
 
-/// The link to a peer, if there is that peer.
+/// Returns the link to a peer, if the peer exists.
 fn link_of(links: &mut [Option<Link>], PeerId(id): PeerId) -> Option<&mut Link> {
     links.get_mut(id as usize)?.as_mut()
 }

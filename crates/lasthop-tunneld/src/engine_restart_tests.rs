@@ -1,8 +1,8 @@
-//! Ends that restart, callers whose keys are wrong, and a peer that knows the keys and sends anything.
+//! Restarting ends, callers with wrong keys, and a peer with valid keys that sends arbitrary frames.
 
 use super::*;
 
-/// Packets from end 0, one in 20 ms for so long; when each was offered, by its number.
+/// Offers packets from end 0, one every 20 ms, and stores the time of each by its number.
 fn offer_for(world: &mut World, millis: u64, offered: &mut Vec<Instant>) {
     for _ in 0..millis / 20 {
         offered.push(world.now);
@@ -11,8 +11,8 @@ fn offer_for(world: &mut World, millis: u64, offered: &mut Vec<Instant>) {
     }
 }
 
-/// End 1 is away for 1 s, by order or since it was killed, and knows nothing of the session when it is back: it is called soon, and gets
-/// nothing that is out of date.
+/// End 1 is down for 1 s, closed or killed, and has lost the session when it returns. It is called soon, and receives
+/// no outdated packets.
 #[test]
 fn an_end_that_restarts_is_back_within_two_seconds_and_gets_nothing_old() {
     for is_told in [true, false] {
@@ -45,7 +45,7 @@ fn an_end_that_restarts_is_back_within_two_seconds_and_gets_nothing_old() {
     }
 }
 
-/// An outage of the path is none of the session: it goes on with what was under way.
+/// An outage of the path does not end the session, which continues with the packets in flight.
 #[test]
 fn a_session_goes_on_after_an_outage() {
     let (mut world, mut offered) = (World::new(0), Vec::new());
@@ -61,7 +61,7 @@ fn a_session_goes_on_after_an_outage() {
     assert_eq!(numbers(&world.got[1]).last(), Some(&last));
 }
 
-/// Who knows this end's key and is no peer, and who means another end.
+/// A caller that knows this end's key but is not a peer, and one that calls another end.
 #[test]
 fn callers_who_are_refused_are_named_now_and_then() {
     use lasthop_tunnel::{Credentials, PeerConfig, Tunnel, TunnelConfig};
@@ -100,7 +100,7 @@ fn callers_who_are_refused_are_named_now_and_then() {
     }
 }
 
-/// Frames that are sealed with the right keys, and hold anything: no panic, bounded memory, and true packets pass afterwards.
+/// Frames with valid keys and arbitrary content: no panic, bounded memory, and valid packets pass afterwards.
 #[test]
 fn a_peer_that_sends_anything_takes_bounded_memory() {
     let mut world = World::new(0);
@@ -113,7 +113,7 @@ fn a_peer_that_sends_anything_takes_bounded_memory() {
         for byte in &mut datagram[HEADER..HEADER + length] {
             *byte = world.draw() as u8;
         }
-        // Kinds of frames that there are, and others.
+        // Valid and invalid kinds of frames.
         datagram[HEADER] = world.draw() as u8 % 16;
         number += 1 + if world.draw().is_multiple_of(100) { world.draw() % 5_000 } else { 0 };
         world.ends[0].tunnel.seal(world.now, PeerId(0), number, &mut datagram).unwrap();

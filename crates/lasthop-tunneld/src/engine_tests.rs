@@ -1,4 +1,4 @@
-//! Two ends in virtual time, with a path between them that loses, delays and translates.
+//! Two ends in virtual time, with a path between them that loses, delays and translates addresses.
 
 use std::collections::BTreeMap;
 
@@ -56,18 +56,18 @@ fn address(end: usize) -> SocketAddr {
 struct World {
     now: Instant,
     ends: [Engine; 2],
-    /// Datagrams under way, by arrival.
+    /// Datagrams in flight, by arrival.
     way: BTreeMap<(Instant, u64), (usize, SocketAddr, Vec<u8>)>,
     count: u64,
     random: u64,
-    /// Of a million.
+    /// Loss probability, in 10⁻⁶.
     loss: u64,
-    /// Bits per second of each way, where that is the bottleneck, and when it is free.
+    /// Rate of each direction in bits per second, if it is a bottleneck, and the times at which it is free.
     rate: Option<u64>,
     free: [Instant; 2],
-    /// Largest datagram that passes.
+    /// Size of the largest datagram that passes.
     most: usize,
-    /// The address that the first end's datagrams seem to come from.
+    /// Source address of the first end's datagrams after translation.
     seen_as: SocketAddr,
     got: [Vec<Vec<u8>>; 2],
     sent: u64,
@@ -131,7 +131,7 @@ impl World {
         }
     }
 
-    /// Lets so much time pass.
+    /// Advances the time.
     fn run(&mut self, millis: u64) {
         let end = self.now + Duration::from_millis(millis);
         self.pump();
@@ -162,7 +162,7 @@ impl World {
     }
 }
 
-/// From an address of `end` to the other's, with a number in it.
+/// Returns a packet from an address of `end` to the other's, containing a number.
 fn packet(end: usize, protocol: u8, number: u32, length: usize) -> Vec<u8> {
     let mut packet = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, end as u8, 1, 10, 0, 1 - end as u8, 1];
     packet.extend_from_slice(&number.to_be_bytes());
@@ -198,7 +198,7 @@ fn everything_arrives_in_order_whatever_is_lost() {
     }
 }
 
-/// A reload that changes a peer forgets what its link was about, at this end only: the other one is told, and begins anew too.
+/// A reload that changes a peer resets its link at this end. The other end is notified and restarts its link too.
 #[test]
 fn a_peer_that_a_reload_changes_is_reached_at_once() {
     for changed in 0..2 {
@@ -228,7 +228,8 @@ fn a_peer_that_a_reload_changes_is_reached_at_once() {
     }
 }
 
-/// Without a rate an end finds that of the path, losses or not; what is too much waits at the entrance, and is dropped there.
+/// Without a configured rate an end finds the path's, with and without losses. Excess packets wait and are dropped at
+/// the entrance.
 #[test]
 fn a_rate_is_found() {
     for loss in [0, 20_000] {
@@ -247,7 +248,7 @@ fn a_rate_is_found() {
         assert!((4_250_000..=5_750_000).contains(&found), "{found} at {loss}");
         let counters = world.link(0).hop_counters();
         assert!(counters.dropped > 1_000, "{counters:?}");
-        // 5 Mbps without headers, losses and the beginning.
+        // 5 Mbit/s less headers, losses and the start.
         assert!(world.link(1).counters.received.bytes > 2_400_000, "{:?}", world.link(1).counters.received);
     }
 }
@@ -260,10 +261,10 @@ fn an_end_that_starts_anew_is_met_anew() {
             world.offer(0, packet(0, GRE, number, 500));
             world.run(2);
         }
-        // What a dead end had said is on its way still.
+        // Datagrams of the dead end are still in flight.
         world.ends[restarted] = Engine::new(&plan(restarted), [world.count as u8; 32], world.now, None).unwrap();
         world.got = [Vec::new(), Vec::new()];
-        // The other end finds out by its silence.
+        // The other end detects its silence.
         for number in 0..100 {
             world.offer(0, packet(0, GRE, 1_000 + number, 500));
             world.run(200);
@@ -293,11 +294,11 @@ fn an_end_that_moves_is_followed() {
     assert_eq!(world.link(1).path, Some(world.seen_as));
     let got = [0, 1].map(|end| numbers(&world.got[end]));
     assert_eq!(got[1], (0..3_000).collect::<Vec<_>>());
-    // What went to the old address meanwhile was repaired, or is a short gap.
+    // Packets to the old address were repaired, or are a short gap.
     assert!(got[0].len() > 2_900 && got[0].is_sorted(), "{}", got[0].len());
 }
 
-/// Whether each end takes the other for silent.
+/// Returns whether each end considers the other silent.
 fn unanswered(world: &World) -> [bool; 2] {
     [0, 1].map(|end| world.ends[end].hearings(world.now)[0].unanswered)
 }
@@ -309,7 +310,7 @@ fn an_outage_is_told_from_having_nothing_to_say() {
         world.offer(0, packet(0, GRE, number, 1000));
         world.run(10);
     }
-    // The receiver has sent feedback, to which there is no answer.
+    // The receiver has sent feedback, which is not answered.
     for _ in 0..30 {
         world.run(1_000);
         assert_eq!(unanswered(&world), [false; 2]);
@@ -334,12 +335,12 @@ fn packets_are_made_to_fit_a_narrow_path() {
     let mut world = World::new(0);
     world.most = 1300;
     world.offer(0, packet(0, ICMP, 0, 100));
-    // The search: the base, six probes of the largest size, and halves.
+    // The search: the base, six probes of the largest size, then bisection.
     world.run(60_000);
     let mtu = usize::from(world.link(0).mtu(world.now));
     assert!((1300 - 30 - 4..=1300 - 30).contains(&mtu), "{mtu}");
     world.got = [Vec::new(), Vec::new()];
-    // In parts, which join; and with a message for whoever allows none.
+    // Fragmented and reassembled; with an ICMP message if fragmentation is not allowed.
     world.offer(0, packet(0, GRE, 7, 1442));
     let mut whole = packet(0, GRE, 8, 1442);
     whole[6] = 0x40;
@@ -351,7 +352,7 @@ fn packets_are_made_to_fit_a_narrow_path() {
     assert_eq!(world.link(0).counters.oversize, 2);
 }
 
-/// While they flow, so that what is lost shows it.
+/// Detection while packets flow, from their losses.
 #[test]
 fn a_path_that_becomes_narrower_is_found_out() {
     let mut world = World::new(0);
@@ -361,7 +362,7 @@ fn a_path_that_becomes_narrower_is_found_out() {
     world.most = 1300;
     let mut number = 0;
     let mut offer = |world: &mut World| {
-        // As a sender that believes what it is told.
+        // Like a sender that honors the reported MTU.
         let size = usize::from(world.link(0).mtu(world.now));
         number += 1;
         world.offer(0, packet(0, GRE, number, size));
@@ -387,7 +388,7 @@ fn peers_send_from_their_own_addresses_only() {
     forged[14] = 9;
     world.offer(0, forged);
     world.offer(0, packet(0, GRE, 2, 100));
-    // To nobody, and no packet at all.
+    // A packet to an unknown destination, and an invalid one.
     world.offer(0, packet(1, GRE, 3, 100));
     world.offer(0, vec![0x45; 10]);
     world.run(1_000);
@@ -409,7 +410,7 @@ fn own_datagrams_do_not_go_into_the_tunnel() {
     assert_eq!((world.ends[0].counters().looped, world.sent), (1, 0));
 }
 
-/// One that only answers knows no address beforehand.
+/// An end that only answers knows no address in advance.
 #[test]
 fn answers_to_a_handshake_do_not_go_into_the_tunnel() {
     let mut world = World::new(0);
@@ -417,7 +418,7 @@ fn answers_to_a_handshake_do_not_go_into_the_tunnel() {
     plan.peers[0].allowed.push((IpAddr::from([192, 0, 2, 0]), 24));
     world.ends[1] = Engine::new(&plan, [3; 32], world.now, None).unwrap();
     world.offer(0, packet(0, GRE, 1, 100));
-    // The call has come, and the answer is on its way.
+    // The call has arrived, and the answer is in flight.
     world.run(15);
     assert!(!world.link(1).up && world.sent == 2);
     let mut own = packet(1, 17, 0, 100);
@@ -445,7 +446,7 @@ fn peers_that_stay_keep_their_sessions_and_others_go() {
     peers.remove(0);
     world.ends[0].configure(world.now, &peers).unwrap();
     world.run(100);
-    // The one that went was told.
+    // The removed peer was notified.
     assert!(!world.link(1).up && world.ends[0].links().count() == 1);
     let mut twice = peers.clone();
     twice.push(PeerPlan { name: "fourth".to_owned(), ..peers[0].clone() });
@@ -453,7 +454,7 @@ fn peers_that_stay_keep_their_sessions_and_others_go() {
     assert_eq!(error, "peer \"fourth\": another peer has the same public key");
 }
 
-/// UDP between fixed hosts, told apart by its port.
+/// Returns a UDP datagram between fixed hosts, distinguished by its port.
 fn datagram(end: usize, port: u16, number: u32) -> Vec<u8> {
     let mut datagram = packet(end, 17, number, 600);
     datagram[20..24].copy_from_slice(&[1, 187, (port >> 8) as u8, port as u8]);
@@ -464,8 +465,8 @@ fn datagram(end: usize, port: u16, number: u32) -> Vec<u8> {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig { cases: 12, ..Default::default() })]
 
-    /// The flows of the unrepaired arm alone have not one repair frame, whatever is lost, and nothing waits for what is missing. Port
-    /// 443 makes them QUIC, which is repaired and in order otherwise.
+    /// Flows of the unrepaired arm cause no repair frame at any loss, and none of their packets waits for a missing
+    /// one. Port 443 makes them QUIC, which is otherwise repaired and ordered.
     #[test]
     fn what_goes_unrepaired_gets_no_repair(seed in 1_u64.., loss in 20_000_u64..200_000) {
         let mut world = World::new(0);
@@ -498,7 +499,7 @@ proptest::proptest! {
         let got = order(&world.got[1]);
         proptest::prop_assert!(got.len() < 1_000 && got.is_sorted_by(|a, b| a < b));
         proptest::prop_assert!(got.len() > 700, "{}", got.len());
-        // Beside flows that are repaired: these all arrive.
+        // Repaired flows in parallel: all their packets arrive.
         world.got[1].clear();
         for number in 0..1_000_u32 {
             world.offer(0, datagram(0, bare[number as usize % 5], number));
@@ -517,7 +518,7 @@ proptest::proptest! {
         let [treated, untreated] = findings.packets;
         proptest::prop_assert!(untreated.packets == 2_000 && untreated.lost > 0 && treated.packets >= 1_000, "{:?}", findings);
         let missing = 2_000 - got.len() as u64 - counted.1 as u64;
-        // What came last has nothing behind it that shows it lost.
+        // Losses at the end are not detected, because no later packet reveals them.
         proptest::prop_assert!(untreated.lost.abs_diff(missing) <= 5, "{} told, {} missing", untreated.lost, missing);
     }
 }

@@ -1,30 +1,30 @@
-//! The tunnel's own frames on Ethernet: how a datagram of the session crosses a hop between two bridges.
+//! The tunnel's frames on Ethernet, which carry the session's datagrams over a hop between two bridges.
 //!
 //! | bytes | |
 //! |---|---|
-//! | 6 | the other end's address, or everybody's |
-//! | 6 | this end's |
-//! | 2 | 0x88B5: local experiments (IEEE 802) |
-//! | 2 | bytes of the datagram: Ethernet pads short frames |
+//! | 6 | address of the other end, or broadcast |
+//! | 6 | address of this end |
+//! | 2 | 0x88B5: local experimental EtherType (IEEE 802) |
+//! | 2 | length of the datagram: Ethernet pads short frames |
 //! | | the datagram |
 
 use lasthop_tunnel::Mac;
 
-/// The type of these frames.
+/// EtherType of the tunnel's frames.
 pub const TYPE: u16 = 0x88b5;
-/// Bytes of an Ethernet header.
+/// Length of an Ethernet header, in bytes.
 const HEADER: usize = 14;
-/// Bytes of the length, which the interface's MTU counts.
+/// Length of the length field, in bytes, which counts towards the interface's MTU.
 const LENGTH: usize = 2;
 
-/// A frame.
+/// Returns a frame with a datagram.
 pub fn wrap(to: Mac, from: Mac, datagram: &[u8]) -> Vec<u8> {
     let length = u16::try_from(datagram.len()).unwrap_or(u16::MAX);
     let parts = [&to.0[..], &from.0, &TYPE.to_be_bytes(), &length.to_be_bytes(), datagram];
     parts.concat()
 }
 
-/// Who sent a frame, and the datagram in it; none if it is none of the tunnel's, or not whole.
+/// Returns the sender of a frame and the datagram in it; `None` if it is not the tunnel's, or incomplete.
 pub fn unwrap(frame: &[u8]) -> Option<(Mac, &[u8])> {
     let (header, rest) = frame.split_first_chunk::<HEADER>()?;
     let (length, rest) = rest.split_first_chunk::<LENGTH>()?;
@@ -47,7 +47,7 @@ mod tests {
         let frame = wrap(Mac::BROADCAST, FROM, &[7, 8]);
         assert_eq!(frame, [255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 1, 0x88, 0xb5, 0, 2, 7, 8]);
         assert_eq!(unwrap(&frame), Some((FROM, &[7, 8][..])));
-        // Of another type; from several hosts.
+        // Another type; a group address as source.
         for (place, value) in [(13, 0xb6), (6, 3)] {
             let mut other = frame.clone();
             other[place] = value;

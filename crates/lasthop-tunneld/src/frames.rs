@@ -1,23 +1,23 @@
-//! The frames of the link in bytes, between the session's header and its tag. Numbers are big-endian; those of symbols and
-//! packets are low parts, which the receiver restores next to what it expects.
+//! Wire format of the link's frames, between the session's header and its tag. Numbers are big-endian. Symbol and
+//! packet numbers are truncated, and the receiver expands them relative to the number that it expects.
 //!
 //! | frame | bytes |
 //! |---|---|
 //! | data | class 1 (0, 1, 2), symbol 4, chain 1, packet |
-//! | repair | 128 + count − 1: 1, first symbol 3, key 1, sum of chains 1 and packets |
-//! | feedback | 16 to 23: 1, largest packet 4, delay in µs 3, missing symbol 4, delivered 4, useful 4, then what the three lowest bits say: |
-//! | | bit 0: packets before the largest 16 (none: all arrived); bit 1: symbols beyond the missing one 16 (none: none is here); |
-//! | | bit 2, to ends that can read it: packets that came marked 4 (none: 0) |
+//! | repair | 128 + count − 1: 1, first symbol 3, key 1, coded chains 1 and packets |
+//! | feedback | 16 to 23: 1, largest packet 4, delay in µs 3, first missing symbol 4, delivered 4, useful 4, then fields selected by the three lowest bits: |
+//! | | bit 0: 16 bytes for packets before the largest (absent: all arrived); bit 1: 16 bytes for symbols after the missing one (absent: none arrived); |
+//! | | bit 2, to ends that can read it: 4 bytes, number of packets marked CE (absent: 0) |
 //! | floor | 32: 1, symbol 4 |
 //! | probe | 33: 1 |
-//! | packet that goes unrepaired | 34: 1, packet |
+//! | unrepaired packet | 34: 1, packet |
 
 use lasthop_proto::link::hybrid::{Class, Feedback, Frame, Label, PacketNumber, Symbol, WINDOW, Window, expand};
 use lasthop_proto::time::Duration;
 
 use crate::inner::packet::{Packet, Vector};
 
-/// Bytes in front of a packet; a sum of packets has as many.
+/// Number of bytes before a packet, or before a combination of packets.
 pub const DATA: usize = 6;
 
 const FEEDBACK: u8 = 16;
@@ -28,23 +28,23 @@ const FLOOR: u8 = 32;
 const PROBE: u8 = 33;
 const BARE: u8 = 34;
 const REPAIR: u8 = 0x80;
-/// Delays are told in µs, in 24 bits.
+/// Maximum delay, in µs: the field has 24 bits.
 const LONGEST_DELAY: u64 = (1 << 24) - 1;
 
-/// What 32-bit numbers are restored next to.
+/// Reference numbers for the expansion of truncated numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Near {
-    /// The last symbol of the other end.
+    /// Last symbol of the other end.
     pub symbol: Symbol,
-    /// This end's own next packet, as it is numbered on the wire.
+    /// Next packet number of this end, as on the wire.
     pub own_packet: PacketNumber,
-    /// This end's own next symbol.
+    /// Next symbol of this end.
     pub own_symbol: Symbol,
-    /// This end's first packet since the other end last forgot everything: packets before it are not spoken of.
+    /// First packet number of this end since the other end last restarted; feedback on earlier packets is invalid.
     pub offset: u64,
 }
 
-/// The packet in the frame that these bytes are, if it carries one.
+/// Returns the packet in a frame, if it has one.
 pub fn packet_mut(frame: &mut [u8]) -> Option<&mut [u8]> {
     match *frame.first()? {
         0..=2 => frame.get_mut(DATA..),
@@ -53,7 +53,7 @@ pub fn packet_mut(frame: &mut [u8]) -> Option<&mut [u8]> {
     }
 }
 
-/// Adds a frame to the end of `to`.
+/// Appends a frame to `to`.
 pub fn write(frame: &Frame<Packet>, to: &mut Vec<u8>) {
     match frame {
         Frame::Data(Symbol(symbol), label, packet) => {
@@ -103,7 +103,7 @@ fn write_feedback(feedback: &Feedback, to: &mut Vec<u8>) {
     }
 }
 
-/// Reads from the front.
+/// Cursor over the remaining bytes.
 struct Reader<'b>(&'b [u8]);
 
 impl Reader<'_> {
@@ -123,7 +123,7 @@ impl Reader<'_> {
     }
 }
 
-/// Reads a frame; none if it is no whole one, or holds what is no packet.
+/// Parses a frame; `None` if it is incomplete, or contains an invalid packet.
 pub fn read(bytes: &[u8], near: Near) -> Option<Frame<Packet>> {
     let mut from = Reader(bytes);
     let [kind] = from.take()?;
@@ -146,7 +146,7 @@ pub fn read(bytes: &[u8], near: Near) -> Option<Frame<Packet>> {
         FEEDBACK..=23 => Frame::Feedback(read_feedback(kind, &mut from, near)?),
         _ => return None,
     };
-    // What stands behind it belongs to a later version.
+    // Trailing bytes belong to a later version.
     Some(frame)
 }
 
@@ -161,9 +161,9 @@ fn read_feedback(kind: u8, from: &mut Reader<'_>, near: Near) -> Option<Feedback
     Some(Feedback { largest: PacketNumber(largest), delay, received, floor, beyond, delivered, useful, marked })
 }
 
-/// The number next to `near` whose low 24 bits are `low`.
+/// Returns the number closest to `near` whose low 24 bits are `low`.
 const fn expand_three(low: u32, near: u64) -> u64 {
-    // The sign of a number of 24 bits.
+    // Sign extension from 24 bits.
     let ahead = ((low.wrapping_sub(near as u32) << 8) as i32) >> 8;
     match near.checked_add_signed(ahead as i64) {
         Some(number) => number,
@@ -222,14 +222,14 @@ mod tests {
             assert_eq!(bytes.len(), length, "{frame:?}");
             let read_back = read(&bytes, NEAR).unwrap();
             match (&frame, read_back) {
-                // The sender's numbers are its own; on the wire they have an offset.
+                // The sender numbers its packets from 0; on the wire they have an offset.
                 (Frame::Feedback(written), Frame::Feedback(read)) => {
                     assert_eq!(read, Feedback { largest: PacketNumber(0x50), ..*written });
                 }
                 (frame, read_back) => assert_eq!(*frame, read_back),
             }
             for end in 0..length {
-                // A part of a sum is a sum.
+                // A truncated combination is a valid combination.
                 let part = read(&bytes[..end], NEAR);
                 assert!(part.is_none() || matches!(frame, Frame::Repair(..)), "{end} bytes of {frame:?}");
             }
@@ -246,7 +246,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever a peer sends, what is read of it is bounded and can be written.
+        /// Arbitrary input parses to bounded values that can be written again.
         #[test]
         fn anything_can_be_read(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200)) {
             if let Some(frame) = read(&bytes, NEAR) {

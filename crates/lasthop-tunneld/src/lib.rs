@@ -1,21 +1,21 @@
-//! The two-ended link on real packets: what comes from a TUN device goes over UDP to the other end, repaired on the way.
+//! The two-ended link on real packets: packets from a TUN device are sent over UDP to the other end, with repair.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`plan`] | a configuration with its keys read and its names resolved |
-//! | [`inner`] | packets of the inner network: what they are, and what becomes of those that are too big |
-//! | [`comparison`] | flows that go unrepaired, and what both arms come to |
-//! | [`frames`] | the frames of the link in bytes |
+//! | [`plan`] | configuration with its keys read and its names resolved |
+//! | [`inner`] | packets of the inner network: inspection, and handling of those that are too big |
+//! | [`comparison`] | comparison with unrepaired flows |
+//! | [`frames`] | wire format of the link's frames |
 //! | [`link`] | one peer: repair, numbers, path |
-//! | [`recording`] | what links were told and decided, in a file, and the simulator's node on it |
+//! | [`recording`] | recording of the links' inputs and decisions, and replay by the simulator's node |
 //! | [`engine`] | all peers: packets and datagrams in, packets and datagrams out, without I/O |
 //! | [`bridge`] | frames of a bridge: the device, programs at interfaces, the packet socket |
-//! | [`ethernet`] | the tunnel's own frames in bytes |
+//! | [`ethernet`] | wire format of the tunnel's Ethernet frames |
 //! | [`device`] | the TUN device with its addresses and routes |
 //! | [`socket`] | datagrams in batches |
-//! | [`daemon`] | the processes: packets, supervision, control, metrics |
-//! | [`check`] | what a machine lacks |
-//! | [`secrets`] | files of keys |
+//! | [`daemon`] | processes: packets, supervision, control, metrics |
+//! | [`check`] | checks of the machine |
+//! | [`secrets`] | key files |
 #![cfg(target_os = "linux")]
 
 pub mod bridge;
@@ -33,5 +33,5 @@ pub mod recording;
 pub mod secrets;
 pub mod socket;
 
-/// What messages call the daemon.
+/// Name of the daemon in messages.
 pub(crate) const WHO: &str = "tunnel";

@@ -1,4 +1,4 @@
-//! One peer: what repairs the way to it, how its packets are numbered, and what its path takes.
+//! One peer: repair of the path to it, numbering of its packets, and its MTU.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -20,115 +20,117 @@ use crate::inner::packet::Packet;
 use crate::plan::PeerPlan;
 use crate::recording::hop::{RecordedHop, Tape};
 
-/// This end restores packets from sums.
+/// Capability to decode packets from combinations.
 pub const CODES: Capabilities = Capabilities(1);
-/// This end takes packets that go unrepaired.
+/// Capability to accept unrepaired packets.
 pub const BARE: Capabilities = Capabilities(2);
-/// This end reads in feedback how many packets came marked.
+/// Capability to read the number of marked packets in feedback.
 pub const MARKS: Capabilities = Capabilities(4);
-/// All that this end can do.
+/// All capabilities of this end.
 pub const ALL: Capabilities = Capabilities(CODES.0 | BARE.0 | MARKS.0);
 
-/// By so much the loops of both ends may be late, without sending more slowly and without anything being held lost.
+/// Scheduling slack allowed for the loops of both ends, without a lower rate or packets declared lost.
 const LAG: Duration = Duration::from_millis(3);
-/// The queue's target and interval (docs/models/two-ended-link.md).
+/// Target and interval of the queue (docs/models/two-ended-link.md).
 const TARGET: Duration = Duration::from_millis(40);
 const INTERVAL: Duration = Duration::from_millis(100);
-/// A new path is taken for one of the interface's MTU until the search knows better: six probes, a second each.
+/// Time for which a new path is assumed to have the interface's MTU, until the search knows its MTU: six probes, one
+/// per second.
 const OPTIMISM: Duration = Duration::from_secs(7);
-/// Sizes of transmissions that are remembered.
+/// Maximum number of transmissions whose sizes are remembered.
 const MOST_SIZES: usize = 1 << 15;
 
-/// How long a packet waits for a session at most: by then its sender has given it up, or has sent it again.
+/// Maximum time for which a packet waits for a session: its sender has then given it up or retransmitted it.
 const EARLY: Duration = Duration::from_secs(1);
-/// Packets that wait for a session at most.
+/// Maximum number of packets that wait for a session.
 const MOST_EARLY: usize = 512;
 
 /// Packets and bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Tally {
-    /// How many packets.
+    /// Number of packets.
     pub packets: u64,
-    /// Their bytes, from the IP header on.
+    /// Number of their bytes, starting at the IP header.
     pub bytes: u64,
 }
 
 impl Tally {
-    /// Counts a packet of so many bytes.
+    /// Counts a packet of the given length in bytes.
     pub fn count(&mut self, bytes: usize) {
         self.packets += 1;
         self.bytes += bytes as u64;
     }
 }
 
-/// What a peer's packets came to, besides the link's own [`Counters`].
+/// Statistics of a peer besides the link's own [`Counters`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LinkCounters {
-    /// From the device, to the peer.
+    /// Packets from the device to the peer.
     pub sent: Tally,
-    /// From the peer, to the device.
+    /// Packets from the peer to the device.
     pub received: Tally,
-    /// Datagrams to the peer with frames of the link.
+    /// Datagrams with frames of the link to the peer.
     pub frames: Tally,
-    /// Those of them that are repair: packets again, copies, and sums.
+    /// Repair among these datagrams: retransmissions, copies, and combinations.
     pub repair: Tally,
     /// Packets that were too big for the path.
     pub oversize: u64,
-    /// Packets from the peer with a source that is not its own, or no packets at all.
+    /// Invalid packets from the peer, or with a source that does not belong to it.
     pub foreign: u64,
-    /// Packets from the peer that were marked on the way, where nobody takes marks.
+    /// Packets from the peer that were marked on the path although they are not ECN-capable.
     pub marked_lost: u64,
-    /// Times that the peer began anew.
+    /// Times that the peer started a new session.
     pub starts: u64,
-    /// Frames that this end sent as they are: too large, or the peer was silent.
+    /// Frames sent unrepaired: they were too big, or the peer was silent.
     pub plain: u64,
-    /// Times that the peer fell silent.
+    /// Times that the peer became silent.
     pub silences: u64,
 }
 
 /// A peer.
 pub struct Link {
-    /// As the configuration has it.
+    /// Its configuration.
     pub plan: PeerPlan,
     /// Repair.
     pub hop: RecordedHop,
-    /// What was counted.
+    /// Statistics.
     pub counters: LinkCounters,
-    /// Counters of the link before it began anew.
+    /// Counters of the link before its last restart.
     before: Counters,
-    /// The number on the wire of the hop's packet 0.
+    /// Wire number of the hop's packet 0.
     offset: u64,
-    /// Bytes of datagrams by the hop's numbers, from `first_size` on.
+    /// Datagram sizes by the hop's packet number, starting at `first_size`.
     sizes: VecDeque<(u16, Arm)>,
     first_size: u64,
-    /// Packets from the device that wait for a session, with the time when each came.
+    /// Packets from the device that wait for a session, with their arrival times.
     early: VecDeque<(Instant, Packet)>,
-    /// Whether there is a session.
+    /// True if there is a session.
     pub up: bool,
-    /// Since when.
+    /// Start of the session.
     pub since: Option<Instant>,
-    /// Where it is reached.
+    /// Address of the peer.
     pub path: Option<SocketAddr>,
-    /// This end's address that it sends to.
+    /// Address of this end that the peer sends to.
     pub local: Option<IpAddr>,
-    /// When it was first sent something that it has to answer, since it was heard last before that.
+    /// Time of the first transmission since the peer was last heard that requires an answer.
     pub asked: Option<Instant>,
-    /// Bytes of UDP payload that the path is known to take, and what is hoped for until then.
+    /// Maximum UDP payload that the path is known to carry, in bytes; and the end of the time in which a larger size is
+    /// assumed.
     size: u16,
     optimistic_until: Option<Instant>,
-    /// Flows that go unrepaired, where some are to.
+    /// Comparison with unrepaired flows, if enabled.
     comparison: Option<Comparison>,
-    /// Whether the peer takes them.
+    /// True if the peer accepts unrepaired packets.
     takes_bare: bool,
-    /// Whether it reads of marks.
+    /// True if the peer reads the number of marked packets.
     reads_marks: bool,
-    /// What was last logged of what is done against losses.
+    /// State of repair at the last log message.
     state: State,
     carrier: (Carrier, u16),
 }
 
 impl Link {
-    /// A peer that was not heard of, which is reached by that, with so many bytes of MTU.
+    /// Creates a peer without a session. `carrier` has the MTU of its interface.
     pub fn new(now: Instant, plan: PeerPlan, carrier: (Carrier, u16), tape: Option<Tape>) -> Self {
         Self {
             hop: RecordedHop::new(now, config(&plan, CODES, 28), LAG, &plan.name, tape),
@@ -154,12 +156,12 @@ impl Link {
         }
     }
 
-    /// What the link counted since the start.
+    /// Returns the link's counters since the start.
     pub fn hop_counters(&self) -> Counters {
         self.before.plus(&self.hop.counters())
     }
 
-    /// There is a session.
+    /// Handles the start of a session.
     pub fn on_up(&mut self, now: Instant, capabilities: Capabilities, start: Start) {
         self.up = true;
         self.takes_bare = capabilities.0 & BARE.0 != 0;
@@ -172,7 +174,7 @@ impl Link {
         self.since = Some(now);
         self.counters.starts += 1;
         self.offset += self.hop.near_own().0.0;
-        // What waits was not sent: it is not dropped, nor counted twice.
+        // Waiting packets were not sent: they are neither dropped nor counted twice.
         let gone = self.hop.counters();
         self.before = self.before.plus(&Counters { dropped: 0, ..gone });
         self.hop.begin_anew(now, config(&self.plan, capabilities, self.cost()));
@@ -181,7 +183,7 @@ impl Link {
         self.offer_early(now);
     }
 
-    /// The session ended. What the peer has not acknowledged would be out of date when the next one begins.
+    /// Handles the end of the session. Unacknowledged packets would be outdated in the next one.
     pub fn on_down(&mut self, now: Instant) {
         (self.up, self.since) = (false, None);
         drop(self.hop.give_back(now));
@@ -195,7 +197,7 @@ impl Link {
         self.early.push_back((now, packet));
     }
 
-    /// Offers what came while there was no session, as far as it is not out of date.
+    /// Offers packets that arrived without a session, unless they are outdated.
     fn offer_early(&mut self, now: Instant) {
         for (came, packet) in std::mem::take(&mut self.early) {
             if now.since(came) <= EARLY {
@@ -204,12 +206,12 @@ impl Link {
         }
     }
 
-    /// Packets that wait: for a session, or for being sent.
+    /// Returns the number of packets that wait for a session, or to be sent.
     pub fn waiting(&self) -> usize {
         self.early.len() + self.hop.sizes().waiting
     }
 
-    /// Takes a packet from the device, with the arm that its flow is in; of a frame without IP nothing is known.
+    /// Takes a packet from the device and determines the arm of its flow. `ip` is absent for frames without IP.
     pub fn offer(&mut self, now: Instant, packet: Packet, ip: Option<(&[u8], &View)>) {
         let packet = match self.comparing().zip(ip) {
             Some((comparison, (bytes, view))) => {
@@ -228,7 +230,7 @@ impl Link {
         }
     }
 
-    /// A packet of the peer's goes to the device, so many bytes with all that is in front of IP.
+    /// Records a packet from the peer to the device; `bytes` includes the headers before IP.
     pub fn on_received(&mut self, now: Instant, bytes: usize, ip: Option<&[u8]>) {
         self.counters.received.count(bytes);
         if let Some((comparison, packet)) = self.comparing().zip(ip) {
@@ -240,35 +242,35 @@ impl Link {
         self.comparison.as_mut().filter(|_| self.takes_bare)
     }
 
-    /// What both arms came to, if some flows go unrepaired.
+    /// Returns the results of both arms, if there is a comparison.
     pub fn findings(&mut self) -> Option<Findings> {
         let given_up = self.hop_counters().given_up;
         self.comparison.as_mut().map(|comparison| comparison.findings(given_up))
     }
 
-    /// The peer is reached elsewhere.
+    /// Handles a new address of the peer.
     pub fn on_path(&mut self, now: Instant, address: SocketAddr, size: u16) {
         (self.path, self.size) = (Some(address), size);
         self.optimistic_until = Some(now + OPTIMISM);
         self.hop.on_new_path(now, self.cost() + crate::plan::ADDED);
     }
 
-    /// The path takes another size.
+    /// Handles a new MTU of the path.
     pub fn on_size(&mut self, size: u16) {
-        // More than the base shows that the search is past the first, largest size; less, that the path became narrower.
+        // Above the base, the search is past the first, largest size; a decrease shows a narrower path.
         if size > lasthop_tunnel::pmtu::BASE || size < self.size {
             self.optimistic_until = None;
         }
         self.size = size;
     }
 
-    /// Bytes in front of a datagram that an MTU counts.
+    /// Returns the number of header bytes before a datagram that count towards an MTU.
     fn headers(&self) -> u16 {
         let (carrier, _) = self.carrier;
         self.path.map_or(28, |path| carrier.headers(path))
     }
 
-    /// Bytes in front of a datagram that take time on the hop.
+    /// Returns the number of header bytes before a datagram that need time on the hop.
     fn cost(&self) -> u16 {
         match self.carrier {
             (Carrier::Udp, _) => self.headers(),
@@ -276,7 +278,7 @@ impl Link {
         }
     }
 
-    /// Bytes of a packet of the inner network, or of a frame with its length, that fit.
+    /// Returns the maximum size of an inner packet, or of a frame with its length, in bytes.
     pub fn mtu(&self, now: Instant) -> u16 {
         let (_, most) = self.carrier;
         let hoped = most.saturating_sub(self.headers());
@@ -284,19 +286,19 @@ impl Link {
         size.saturating_sub(crate::plan::ADDED)
     }
 
-    /// What numbers in its frames are restored next to.
+    /// Returns the reference numbers for the expansion of numbers in the peer's frames.
     pub fn near(&self) -> Near {
         let (packet, symbol) = self.hop.near_own();
         let own_packet = PacketNumber(self.offset + packet.0);
         Near { symbol: self.hop.near().1, own_packet, own_symbol: symbol, offset: self.offset }
     }
 
-    /// The number that the next datagram has on the wire.
+    /// Returns the wire number of the next datagram.
     pub fn next_number(&self) -> u64 {
         self.offset + self.hop.near_own().0.0
     }
 
-    /// A frame goes out as a datagram of so many bytes of UDP payload; the number that it has on the wire.
+    /// Records a frame sent as a datagram with `payload` bytes of UDP payload. Returns its wire number.
     pub fn on_frame(&mut self, outgoing: &Outgoing<Packet>, payload: usize) -> u64 {
         let PacketNumber(number) = outgoing.packet;
         if self.sizes.is_empty() {
@@ -318,7 +320,7 @@ impl Link {
         self.offset + number
     }
 
-    /// A frame as this peer can read it.
+    /// Converts a frame to one that this peer can read.
     pub fn readable(&self, frame: Frame<Packet>) -> Frame<Packet> {
         match frame {
             Frame::Feedback(feedback) if !self.reads_marks => Frame::Feedback(Feedback { marked: 0, ..feedback }),
@@ -326,14 +328,14 @@ impl Link {
         }
     }
 
-    /// What is done against losses, if the breaker acts or lets go since this was asked last.
+    /// Returns the state of repair if the circuit breaker has opened or closed since the last call.
     pub fn news(&mut self, now: Instant) -> Option<State> {
         let (before, state) = (self.state, self.hop.state(now));
         self.state = state;
         ((before == State::Broken) != (state == State::Broken)).then_some(state)
     }
 
-    /// What became of a datagram: its bytes, and whether it is lost.
+    /// Returns the size of a datagram and whether it arrived or was lost.
     pub fn poll_fate(&mut self) -> Option<(u16, Fate)> {
         loop {
             let fate = self.hop.poll_fate()?;
@@ -349,12 +351,12 @@ impl Link {
     }
 }
 
-/// Where a peer is, as people write it: a socket's address, or that of an interface.
+/// Formats the address of a peer: of a socket, or of an interface.
 pub fn shown(address: SocketAddr) -> String {
     Mac::of(address).map_or_else(|| address.to_string(), |mac| mac.to_string())
 }
 
-/// How a link to a peer that can do `capabilities` works, behind so many bytes of outer headers.
+/// Returns the configuration of a link to a peer with `capabilities`, with `headers` bytes of outer headers.
 fn config(plan: &PeerPlan, capabilities: Capabilities, headers: u16) -> HopConfig {
     let codes = plan.codes && capabilities.0 & CODES.0 != 0;
     HopConfig {

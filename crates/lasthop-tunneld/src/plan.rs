@@ -1,4 +1,4 @@
-//! A configuration with its keys read and its names resolved: all that the process which handles packets has to know.
+//! Configuration with its keys read and its names resolved: everything that the worker needs.
 
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -14,101 +14,101 @@ use serde::{Deserialize, Serialize};
 use crate::comparison::WHOLE;
 use crate::secrets;
 
-/// Bytes of an IP packet that the path to a peer takes at most.
+/// Maximum size of an IP packet on the path to a peer, in bytes.
 pub const LINK_MTU: u16 = 1500;
-/// Bytes that the tunnel adds to a packet behind the UDP header.
+/// Overhead of the tunnel after the UDP header, in bytes.
 pub const ADDED: u16 = lasthop_tunnel::wire::OVERHEAD as u16 + crate::frames::DATA as u16;
 
-/// What stands in the way of a configuration.
+/// Reason why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// A key cannot be had.
+    /// A key cannot be read.
     #[error("{0}")]
     Key(String),
-    /// A peer has a key with which there is no session.
+    /// A peer has a key with which no session is possible.
     #[error("peer \"{peer}\": its public_key is nobody's; give what `lasthop tunnel keygen` printed there")]
     NoKey {
-        /// Its name.
+        /// Name of the peer.
         peer: String,
     },
     /// A peer has this end's own key.
     #[error("peer \"{peer}\": its public_key is this end's own; give what `lasthop tunnel keygen` printed there")]
     OwnKey {
-        /// Its name.
+        /// Name of the peer.
         peer: String,
     },
-    /// A peer cannot be called.
+    /// The endpoint of a peer cannot be used.
     #[error("peer \"{peer}\": endpoint {detail}")]
     Endpoint {
-        /// Its name.
+        /// Name of the peer.
         peer: String,
-        /// Why.
+        /// The problem.
         detail: String,
     },
     /// The interface towards the hop cannot be used.
     #[error("{0}")]
     Interface(String),
-    /// Its datagrams would go into the tunnel that they come from.
+    /// Datagrams to the endpoint would be routed into the tunnel.
     #[error(
         "peer \"{peer}\": endpoint {address} lies in {prefix}, which is allowed to \"{owner}\": its datagrams would be led \
          into the tunnel; allow smaller networks, or set routes = \"off\" and route by yourself"
     )]
     Loop {
-        /// Who is called there.
+        /// Name of the called peer.
         peer: String,
-        /// Where.
+        /// Address of its endpoint.
         address: IpAddr,
-        /// What is led into the tunnel.
+        /// Network that is routed into the tunnel.
         prefix: IpNet,
-        /// To whom.
+        /// Name of the peer to which that network is assigned.
         owner: String,
     },
 }
 
-/// Where packets come from, and how they cross the hop.
+/// Source of packets, and their transport over the hop.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Way {
-    /// From a TUN device, as UDP datagrams.
+    /// Packets from a TUN device, in UDP datagrams.
     Routed(Routed),
-    /// Frames that leave by an interface, as frames of the tunnel's own.
+    /// Frames that leave by an interface, in frames of the tunnel.
     Bridged(HopInterface),
 }
 
-/// What a TUN device and a UDP socket take.
+/// Parameters of the TUN device and the UDP socket.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Routed {
-    /// The UDP address.
+    /// Address of the UDP socket.
     pub listen: SocketAddr,
-    /// The device's MTU: what fits where the path takes [`LINK_MTU`].
+    /// MTU of the device: the largest packet that fits in [`LINK_MTU`].
     pub mtu: u16,
-    /// Its addresses, each with the length of its network's prefix.
+    /// Addresses of the device, with prefix lengths.
     pub address: Vec<(IpAddr, u8)>,
-    /// Networks that are led into it.
+    /// Networks that are routed into it.
     pub routes: Vec<(IpAddr, u8)>,
 }
 
-/// The interface towards the hop.
+/// Interface towards the hop.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct HopInterface {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its number.
+    /// Index.
     pub index: u32,
-    /// Its MTU, in bytes behind an Ethernet header.
+    /// MTU, in bytes after an Ethernet header.
     pub mtu: u16,
-    /// Its address.
+    /// Hardware address.
     pub mac: [u8; 6],
 }
 
-/// Of linux/if_arp.h.
+/// Constant from linux/if_arp.h.
 const ARPHRD_ETHER: &str = "1";
 
 impl HopInterface {
-    /// What the kernel says of it now.
+    /// Returns the current state of the interface from the kernel.
     ///
     /// # Errors
     ///
-    /// If it is not there, or not of Ethernet.
+    /// If it does not exist, or is not an Ethernet interface.
     pub fn find(name: &str) -> Result<Self, String> {
         let index = interfaces::index(name).ok_or_else(|| format!("interface {name} does not exist"))?;
         let is_ethernet = interfaces::read(folder(name).join("type")).as_deref() == Some(ARPHRD_ETHER);
@@ -122,7 +122,8 @@ impl HopInterface {
     }
 }
 
-/// Sessions begin with datagrams of this size at most ([`lasthop_tunnel::pmtu::LEAST`]).
+/// Minimum MTU of the interface, in bytes: it fits the smallest datagram size of the search,
+/// [`lasthop_tunnel::pmtu::LEAST`].
 const LEAST_MTU: u16 = 600;
 
 fn read_mac(text: &str) -> Option<[u8; 6]> {
@@ -130,12 +131,12 @@ fn read_mac(text: &str) -> Option<[u8; 6]> {
     bytes.try_into().ok()
 }
 
-/// Who this end is.
+/// Identity of this end.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Own {
-    /// By its private key, in base64.
+    /// Private key, in base64.
     Key(String),
-    /// By its name, on a trusted interface.
+    /// Name, on a trusted interface.
     Name {
         /// The name.
         name: String,
@@ -145,75 +146,75 @@ pub enum Own {
 }
 
 impl Own {
-    /// Its private key in base64, if it has one.
+    /// Returns its private key in base64, if it has one.
     pub(crate) fn key(&self) -> Option<&str> {
         if let Self::Key(text) = self { Some(text) } else { None }
     }
 
-    /// The public half of its key, if it has one.
+    /// Returns its public key, if it has one.
     fn public(&self) -> Option<PublicKey> {
         PrivateKey::from_base64(self.key()?).ok().map(|key| key.public())
     }
 }
 
-/// All of one end.
+/// Plan of one end.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Where packets come from, and how they cross the hop.
+    /// Source of packets, and their transport over the hop.
     pub way: Way,
-    /// Who this end is.
+    /// Identity of this end.
     pub own: Own,
     /// The TUN or TAP device.
     pub device: String,
-    /// The other ends.
+    /// The peers.
     pub peers: Vec<PeerPlan>,
 }
 
-/// What is known of a peer.
+/// Plan of a peer.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerPlan {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its public key, or what stands for its name.
+    /// Public key, or a digest of the name.
     pub key: [u8; 32],
-    /// What both share besides, in base64.
+    /// Preshared key, in base64.
     pub preshared: Option<String>,
-    /// Where it is called.
+    /// Address at which it is called.
     pub endpoint: Option<SocketAddr>,
-    /// Where it was, as a worker before this one knew: it is called there if it has no endpoint.
+    /// Last address known to a previous worker, where it is called if it has no endpoint.
     pub last: Option<SocketAddr>,
-    /// Inner addresses that are its own, each with the length of its prefix.
+    /// Inner networks assigned to it, with prefix lengths.
     pub allowed: Vec<(IpAddr, u8)>,
-    /// Nanoseconds without traffic after which there is a sign of life.
+    /// Time without traffic after which a keep-alive is sent, in nanoseconds.
     pub keepalive: Option<u64>,
-    /// Nanoseconds without a word after which it counts as gone, on a bridge.
+    /// Time without a datagram after which it is considered gone, on a bridge, in nanoseconds.
     pub silence: u64,
-    /// Bits per second that this end sends to it.
+    /// Rate at which this end sends to it, in bits per second; `None` to find it automatically.
     pub rate: Option<u64>,
-    /// Whether a code helps repeats.
+    /// True if coding supplements retransmissions.
     pub codes: bool,
-    /// Whether both directions share the hop's medium.
+    /// True if both directions share the hop's medium.
     pub shared: bool,
-    /// Most packets that wait.
+    /// Maximum number of waiting packets.
     pub queue: u32,
-    /// The share of the flows that goes unrepaired, in 10⁻⁶.
+    /// Share of unrepaired flows, in 10⁻⁶.
     pub ab: u32,
-    /// What chooses them: the same at both ends.
+    /// Keys that select these flows, equal at both ends.
     pub ab_keys: [u64; 2],
 }
 
 impl PeerPlan {
-    /// Whether the configuration says the same of both.
+    /// Returns whether both have the same configuration.
     pub fn is_same(&self, other: &Self) -> bool {
         let plain = |peer: &Self| Self { last: None, ..peer.clone() };
         plain(self) == plain(other)
     }
 
-    /// For [`lasthop_tunnel::Tunnel::add_peer`].
+    /// Converts it for [`lasthop_tunnel::Tunnel::add_peer`].
     ///
     /// # Errors
     ///
-    /// If a key is none.
+    /// If a key is invalid.
     pub fn config(&self) -> Result<lasthop_tunnel::PeerConfig, String> {
         let preshared = self.preshared.as_deref().map(PresharedKey::from_base64).transpose();
         Ok(lasthop_tunnel::PeerConfig {
@@ -231,11 +232,11 @@ fn plain(prefix: &IpNet) -> (IpAddr, u8) {
 }
 
 impl Plan {
-    /// Reads the keys that a configuration names, and resolves the names of hosts.
+    /// Reads the keys that a configuration names, and resolves host names.
     ///
     /// # Errors
     ///
-    /// What is missing or cannot work.
+    /// If something is missing or cannot work.
     pub fn new(tunnel: &Tunnel) -> Result<Self, PlanError> {
         let own = match &tunnel.security {
             Security::Noise { private_key_file } => {
@@ -265,7 +266,7 @@ impl Plan {
         Ok(Self { way, own, device: tunnel.device.clone(), peers })
     }
 
-    /// What carries its datagrams, and the MTU of the interface that they leave by.
+    /// Returns the carrier of its datagrams, and the MTU of the interface that they leave by.
     pub fn carrier(&self) -> (Carrier, u16) {
         match &self.way {
             Way::Routed(_) => (Carrier::Udp, LINK_MTU),
@@ -273,11 +274,11 @@ impl Plan {
         }
     }
 
-    /// This end's identity.
+    /// Returns this end's identity.
     ///
     /// # Errors
     ///
-    /// If the key is none.
+    /// If the key is invalid.
     pub fn credentials(&self) -> Result<Credentials, String> {
         match &self.own {
             Own::Key(text) => PrivateKey::from_base64(text).map(Credentials::Key).map_err(|error| error.to_string()),
@@ -285,7 +286,7 @@ impl Plan {
         }
     }
 
-    /// What a start makes, one thing a line.
+    /// Describes what a start creates, one item per line.
     pub fn describe(&self) -> String {
         let (device, mut text) = (&self.device, String::new());
         // Writing to a string cannot fail.
@@ -329,7 +330,7 @@ fn key_error(path: &Path, error: lasthop_tunnel::KeyError) -> PlanError {
     PlanError::Key(format!("{}: {error}", path.display()))
 }
 
-/// What chooses the flows that go unrepaired. Both ends come to the same, and with keys nobody else does.
+/// Returns the keys that select unrepaired flows. Both ends derive the same ones; with private keys, only they can.
 fn ab_keys(own: &Own, peer: PublicKey) -> Result<[u64; 2], lasthop_tunnel::KeyError> {
     let agreed = match own {
         Own::Key(text) => PrivateKey::from_base64(text)?.agreed(&peer, "lasthop tunnel ab"),
@@ -384,14 +385,14 @@ fn peer_plan(peer: &Peer, tunnel: &Tunnel, own: &Own) -> Result<PeerPlan, PlanEr
     })
 }
 
-/// The first address of the host that the socket can send to.
+/// Returns the first address of the host that the socket can send to.
 ///
 /// # Errors
 ///
-/// When there is none, as far as can be found out.
+/// If none is found.
 pub fn resolve(endpoint: &str, listen: SocketAddr) -> Result<SocketAddr, String> {
     let addresses = endpoint.to_socket_addrs().map_err(|error| format!("{endpoint}: {error}"))?;
-    // A socket of IPv6 for any address takes IPv4 too.
+    // An IPv6 socket bound to the unspecified address supports IPv4 too.
     let both = listen.is_ipv6() && listen.ip().is_unspecified();
     let fits = |ipv4: bool| both || ipv4 == listen.is_ipv4();
     let mut addresses = addresses.filter(|address| fits(address.is_ipv4()));
@@ -399,7 +400,7 @@ pub fn resolve(endpoint: &str, listen: SocketAddr) -> Result<SocketAddr, String>
     addresses.next().ok_or_else(|| format!("{endpoint} has no address of {kind}"))
 }
 
-/// The longest prefix decides, as among routes.
+/// Fails if an endpoint would be routed into the tunnel. The longest prefix applies, as in routing.
 fn refuse_loops(tunnel: &Tunnel, peers: &[PeerPlan]) -> Result<(), PlanError> {
     for peer in peers {
         let Some(address) = peer.endpoint.map(|endpoint| endpoint.ip()) else { continue };

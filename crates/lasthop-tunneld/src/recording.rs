@@ -1,24 +1,25 @@
-//! What the links of an end were told and what they decided, as a pcapng file: recorded where packets are real, replayed in the
-//! simulator's node.
+//! Recordings of the links' inputs and decisions as pcapng files, made on real networks and replayed by the simulator's
+//! node.
 //!
-//! A section is a worker. Its comment is the line `lasthop tunnel recording 2`. Stamps are the times that the links were told, in
-//! nanoseconds of the clock that goes on while the machine sleeps. Three interfaces:
+//! A section contains one worker. Its comment is the line `lasthop tunnel recording 2`. Timestamps are the times passed
+//! to the links, in nanoseconds of the clock that includes suspend. There are three interfaces:
 //!
 //! | interface | its frames |
 //! |---|---|
-//! | `inner` (raw IP, on a bridge Ethernet) | inbound: a packet that is to cross the hop, of that flow and kind. Outbound: one that came over it and goes on; `back`: one that the hop gave back |
-//! | `hop` (147, for private use) | the low 32 bits of a frame's number, and the frame of the link, opened ([`crate::frames`]). Inbound: it came. Outbound: the link wanted to send it |
-//! | `end` (text, as Wireshark exports PDUs: LINKTYPE 252) | `begin NAME` and the link's settings: a new link; `anew` and settings: the other end has forgotten everything; `path` and bytes of headers; `timeout`: its deadline came; `pause`: it was asked for a frame and had none; `back`: it was to give back what it had |
+//! | `inner` (raw IP, on a bridge Ethernet) | inbound: a packet offered to the hop, with its flow and class. Outbound: a received packet that is passed on; `back`: one that the hop gave back |
+//! | `hop` (147, for private use) | the low 32 bits of a frame's number, and the decrypted frame of the link ([`crate::frames`]). Inbound: received. Outbound: the link sent it |
+//! | `end` (text, as Wireshark exports PDUs: LINKTYPE 252) | `begin NAME` and the link's settings: a new link; `anew` and settings: the other end restarted; `path` and the size of headers; `timeout`: a deadline passed; `pause`: the link had no frame to send; `back`: the link was asked to give back its packets |
 //!
-//! Each frame has the comment `peer NUMBER`: links do not know of each other. What a link decided follows what it was told, with the same stamp. Of packets, and of
-//! sums of packets, the first [`HEAD`] bytes are kept; a sum of heads is the head of the sum, so that the code restores heads. No decision depends on the rest.
+//! Each frame has the comment `peer NUMBER`: links are independent. A link's decisions follow the input that caused
+//! them, with the same timestamp. Only the first [`HEAD`] bytes of packets and combinations are recorded. The head of a
+//! combination is the combination of heads, so decoding yields heads. No decision depends on the rest.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`hop`] | a link's state machine that is recorded |
-//! | [`reader`] | reads a recording |
+//! | [`hop`] | state machine of a link with a recorder |
+//! | [`reader`] | parser |
 //! | `node` | the simulator's node with the tunnel's packets |
-//! | [`replay`] | feeds a recording to it, and compares decisions |
+//! | [`replay`] | replay to that node, and comparison of decisions |
 
 pub mod hop;
 mod node;
@@ -35,18 +36,18 @@ use crate::inner::frame::{ETHERNET, LENGTH, TAGS, is_frame};
 use crate::inner::packet::Packet;
 use crate::plan::Way;
 
-/// Bytes of packets that are kept, from the IP header on, on a bridge from the frame's length on: what all decisions see. That is the longest headers of
-/// TCP over IPv4, behind those of Ethernet with its tags.
+/// Number of recorded bytes of a packet, starting at the IP header, on a bridge at the frame's length: all that
+/// decisions use. These are the longest headers of TCP over IPv4, after those of Ethernet with tags.
 pub const HEAD: usize = LENGTH + ETHERNET + TAGS + 60 + 60;
 
 const FORMAT: &str = "lasthop tunnel recording 2";
-/// Interfaces by number.
+/// Names of the interfaces by number.
 const INTERFACES: [&str; 3] = ["inner", "hop", "end"];
 const INNER: u32 = 0;
 const HOP: u32 = 1;
 const END: u32 = 2;
 
-/// Begins to record an end whose packets come that way; what is wrong is logged.
+/// Starts recording an end with this source of packets. Logs errors.
 pub fn start(file: RecordFile, way: &Way) -> Option<Recorder> {
     let inner = match way {
         Way::Routed(_) => DataLink::RAW,
@@ -56,23 +57,23 @@ pub fn start(file: RecordFile, way: &Way) -> Option<Recorder> {
     file.start(FORMAT, &[(name, inner), (hop, DataLink::USER0), (end, DataLink::WIRESHARK_UPPER_PDU)])
 }
 
-/// The beginning of something that was longer.
+/// Truncated data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Head {
-    /// Its first bytes.
+    /// The first bytes.
     pub bytes: Vec<u8>,
-    /// How many it had.
+    /// Original length, in bytes.
     pub len: usize,
 }
 
 impl Head {
-    /// The beginning of a packet, as the link carries it.
+    /// Returns the head of a packet as the link carries it.
     fn of_packet(packet: &Packet) -> Self {
         let bytes = packet.bytes();
         Self { bytes: bytes[..HEAD.min(bytes.len())].to_vec(), len: bytes.len() }
     }
 
-    /// The beginning of a frame of the link: up to the head of the packet, or of the sum, in it.
+    /// Returns the head of a link's frame, up to the head of the packet or combination in it.
     fn of_frame(frame: &Frame<Packet>) -> Self {
         let mut bytes = Vec::new();
         frames::write(frame, &mut bytes);
@@ -85,7 +86,7 @@ impl Head {
         Self { bytes, len }
     }
 
-    /// As long as it was, with zeros for what was not kept.
+    /// Returns data of the original length, with zeros for the missing part.
     fn whole(&self) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         bytes.resize(self.len.max(bytes.len()), 0);
@@ -93,71 +94,71 @@ impl Head {
     }
 }
 
-/// How a link was set up.
+/// Settings of a link.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Setting {
-    /// Its parameters.
+    /// Parameters.
     pub config: HopConfig,
-    /// By so much its driver may be late.
+    /// Scheduling slack of its driver.
     pub lag: Duration,
 }
 
-/// What a link was told.
+/// Input of a link.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Told {
-    /// It is new.
+    /// The link is new.
     Begin(Setting),
-    /// The other end has forgotten everything.
+    /// The other end restarted.
     Anew(HopConfig),
-    /// Frames go another way, with so many bytes of headers.
+    /// The path changed; the value is the size of its headers, in bytes.
     Path(u16),
-    /// A packet is to cross the hop.
+    /// A packet was offered.
     Packet {
-        /// Its beginning.
+        /// Head of the packet.
         head: Head,
-        /// What tells its flow from others.
+        /// Number that identifies its flow.
         flow: u32,
-        /// What it is.
+        /// Its class.
         traffic: Traffic,
     },
-    /// A frame came.
+    /// A frame arrived.
     Frame {
-        /// The low bits of its number.
+        /// Low bits of its number.
         number: u32,
-        /// Its beginning.
+        /// Head of the frame.
         head: Head,
     },
-    /// Its deadline came.
+    /// A deadline passed.
     Timeout,
-    /// It was asked for a frame.
+    /// A frame was requested.
     Poll,
-    /// It was to give back what it had.
+    /// The link was asked to give back its packets.
     Back,
 }
 
-/// What it decided.
+/// Decision of a link.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Decision {
-    /// What it gave back.
+    /// Packets given back.
     pub back: Vec<Head>,
-    /// Packets that go on.
+    /// Packets passed on.
     pub items: Vec<Head>,
-    /// A frame with the low bits of its number.
+    /// A frame, with the low bits of its number.
     pub frame: Option<(u32, Head)>,
 }
 
-/// What a link was told, and what it decided.
+/// Input of a link, and its decision.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Step {
-    /// The number of its first frame in the file, from 1, as Wireshark counts.
+    /// Number of its first frame in the file, from 1, as Wireshark counts.
     pub frame: u64,
-    /// The time that the link was told.
+    /// Time passed to the link.
     pub time: Instant,
-    /// Which.
+    /// Number of the link's peer.
     pub peer: u32,
-    /// What else it was told.
+    /// The input.
     pub told: Told,
-    /// What it decided.
+    /// The decision.
     pub decision: Decision,
 }
 
@@ -169,14 +170,14 @@ const KINDS: [(&str, Traffic); 5] = [
     ("unrepaired", Traffic::Bare),
 ];
 
-/// Settings as words, of which each is the one before and a space.
+/// Formats settings as words separated by spaces.
 fn words_of(config: &HopConfig) -> String {
     let HopConfig { rate, repair, medium, header, queue, target, interval } = config;
     let rate = match rate {
         RateRule::Fixed(rate) => rate.to_string(),
         RateRule::Auto => "auto".to_owned(),
     };
-    // There is no other in a tunnel.
+    // A tunnel uses no other.
     let repair = if *repair == Repair::Repeat { "arq" } else { "hybrid" };
     let medium = if *medium == Medium::Shared { "shared" } else { "own" };
     let [target, interval] = [target, interval].map(|span| span.as_nanos());
@@ -185,7 +186,7 @@ fn words_of(config: &HopConfig) -> String {
     )
 }
 
-/// What [`words_of`] wrote.
+/// Parses the output of [`words_of`].
 fn config_of(words: &[&str]) -> Option<HopConfig> {
     let &[rate, repair, medium, header, queue, target, interval] = words else { return None };
     let rate = match rate.strip_prefix("rate=")? {
@@ -217,13 +218,13 @@ fn config_of(words: &[&str]) -> Option<HopConfig> {
     })
 }
 
-/// Beyond what configurations allow.
+/// Upper bounds of settings, beyond those of configurations.
 const MOST_RATE: u64 = 1_000_000_000_000;
 const MOST_QUEUE: u32 = 1_000_000;
 const MOST_HEADER: u16 = 1_000;
 const MOST_NANOS: u64 = 60_000_000_000;
 
-/// The packet that the link carries, as it stands in a capture: frames have no length in front.
+/// Returns a carried packet as it appears in a capture, where frames have no length field, and its length.
 fn captured(head: &Head) -> (&[u8], usize) {
     let skip = if is_frame(&head.bytes) { LENGTH } else { 0 };
     (&head.bytes[skip.min(head.bytes.len())..], head.len.saturating_sub(skip))

@@ -1,18 +1,18 @@
-//! Files of keys, read with care.
+//! Key files, read with checks of their permissions.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// A key and a line break take 45 bytes.
+/// Maximum size of a key file, in bytes; a key and a line break need 45.
 const LARGEST: u64 = 4_096;
 
-/// The text of a file with a secret.
+/// Returns the text of a file with a secret.
 ///
 /// # Errors
 ///
-/// What is wrong with the file.
+/// The problem with the file.
 pub fn read(path: &Path) -> Result<String, String> {
     let fail = |error: io::Error| format!("{}: {error}", path.display());
     let mut file = File::open(path).map_err(fail)?;

@@ -1,4 +1,5 @@
-//! Datagrams in and out, in batches: many for one system call, those of one size to one place for one pass through the kernel.
+//! Datagrams in batches: one system call for many, and one pass through the kernel for datagrams of equal size to the
+//! same destination.
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
@@ -13,29 +14,29 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::engine::{Datagram, Outbox};
 
-/// Bytes of datagrams that wait in the kernel, either way.
+/// Size of the socket's send and receive buffers, in bytes.
 const BUFFER: usize = 4 << 20;
-/// A buffer takes as much as the kernel joins.
+/// Size of a receive buffer: the most that the kernel merges.
 const LARGEST: usize = 65_536;
-/// Most bytes in one call.
+/// Maximum number of bytes in one call.
 const MOST_BYTES: usize = 65_000;
-/// How long the kernel may take to have room.
+/// Time to wait for space in the kernel's buffer.
 const PATIENCE: Duration = Duration::from_millis(5);
 
-/// A socket that sends without fragments.
+/// UDP socket that sends without fragmentation.
 pub struct Udp {
     socket: UdpSocket,
     state: UdpSocketState,
-    /// Of IPv6: IPv4's addresses are mapped.
+    /// True for IPv6: IPv4 addresses are mapped.
     maps: bool,
 }
 
 impl Udp {
-    /// A socket at `address`, on `interface` only if one is given.
+    /// Binds a socket to `address`, and to `interface` if given.
     ///
     /// # Errors
     ///
-    /// When the system refuses it.
+    /// If the system refuses.
     pub fn bind(address: SocketAddr, interface: Option<&str>) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
         if let Some(interface) = interface {
@@ -43,10 +44,10 @@ impl Udp {
             socket.bind_device(Some(interface.as_bytes())).map_err(refused)?;
         }
         if address.is_ipv6() {
-            // A concrete address is one of IPv6.
+            // A specific address is limited to IPv6.
             socket.set_only_v6(!address.ip().is_unspecified())?;
         }
-        // Beyond the system's limit where that is allowed; what there is otherwise.
+        // Exceed the system's limit if permitted; otherwise use what it allows.
         if rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, BUFFER).is_err() {
             let _ = socket.set_recv_buffer_size(BUFFER);
         }
@@ -59,7 +60,7 @@ impl Udp {
         Ok(Self { socket, state, maps: address.is_ipv6() })
     }
 
-    /// An address as the socket takes it.
+    /// Converts an address for the socket.
     fn outer(&self, address: SocketAddr) -> SocketAddr {
         match address {
             SocketAddr::V4(v4) if self.maps => SocketAddrV6::new(v4.ip().to_ipv6_mapped(), v4.port(), 0, 0).into(),
@@ -74,7 +75,7 @@ impl AsFd for Udp {
     }
 }
 
-/// What came.
+/// Received datagrams.
 pub struct Inbox {
     buffers: Vec<Vec<u8>>,
     metas: [RecvMeta; BATCH_SIZE],
@@ -87,38 +88,38 @@ impl Default for Inbox {
     }
 }
 
-/// A datagram that came.
+/// Received datagram.
 pub struct Received<'b> {
-    /// Where from.
+    /// Source.
     pub from: SocketAddr,
-    /// To which of this end's addresses.
+    /// Destination address.
     pub to: Option<IpAddr>,
-    /// What its header says of congestion.
+    /// ECN field of its IP header.
     pub ecn: Ecn,
     /// UDP payload.
     pub bytes: &'b mut [u8],
 }
 
 impl Inbox {
-    /// Takes what waits, and says whether there was something.
+    /// Receives waiting datagrams. Returns whether there were any.
     ///
     /// # Errors
     ///
-    /// When the socket cannot be read.
+    /// If the socket cannot be read.
     pub fn fill(&mut self, udp: &Udp) -> io::Result<bool> {
         self.count = 0;
         let mut slices: Vec<IoSliceMut<'_>> = self.buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
         match udp.state.recv((&udp.socket).into(), &mut slices, &mut self.metas) {
             Ok(count) => self.count = count,
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-            // An answer by ICMP to an earlier datagram.
+            // An ICMP error for an earlier datagram.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
             Err(error) => return Err(error),
         }
         Ok(self.count > 0)
     }
 
-    /// Hands each datagram to `take`.
+    /// Passes each datagram to `take`.
     pub fn for_each(&mut self, mut take: impl FnMut(Received<'_>)) {
         for (buffer, meta) in self.buffers.iter_mut().zip(&self.metas).take(self.count) {
             let from = SocketAddr::new(meta.addr.ip().to_canonical(), meta.addr.port());
@@ -132,7 +133,7 @@ impl Inbox {
     }
 }
 
-/// What datagrams in one call have in common.
+/// Common properties of the datagrams in one call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Kind {
     to: SocketAddr,
@@ -140,23 +141,23 @@ struct Kind {
     ecn: u8,
 }
 
-/// Datagrams that leave together.
+/// Datagrams to be sent in one call.
 #[derive(Default)]
 pub struct Batch {
     kind: Option<Kind>,
     bytes: Vec<u8>,
-    /// Of all but the last, which may be shorter.
+    /// Size of each datagram except the last, which may be shorter.
     size: usize,
     count: usize,
     is_complete: bool,
-    /// Those that the system refused as too big: where to, and their bytes.
+    /// Destinations and sizes of datagrams that the system refused as too big.
     pub too_big: Vec<(SocketAddr, u16)>,
-    /// Those that it did not take.
+    /// Number of datagrams that the system refused for other reasons.
     pub unsent: u64,
 }
 
 impl Batch {
-    /// Sends what waits by the socket.
+    /// Sends the waiting datagrams.
     pub fn flush(&mut self, udp: &Udp) {
         let Some(kind) = self.kind.take() else { return };
         let mut from = kind.from;
@@ -178,7 +179,7 @@ impl Batch {
                     self.too_big.push((kind.to, self.size as u16));
                     break;
                 }
-                // The address that it came to is not this end's any more.
+                // The source address may no longer belong to this machine.
                 Err(_) if from.is_some() => {
                     from = None;
                     continue;
@@ -195,7 +196,7 @@ impl Batch {
     }
 }
 
-/// A batch, and the socket that it leaves by.
+/// A batch and its socket.
 pub struct Sending<'a> {
     /// The socket.
     pub udp: &'a Udp,

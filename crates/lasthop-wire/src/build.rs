@@ -1,4 +1,4 @@
-//! From what the mechanisms send to bytes.
+//! Conversion of packets from the mechanisms' form to bytes.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,16 +12,16 @@ use crate::parse::Route;
 
 const TIME_TO_LIVE: u8 = 64;
 
-/// The packet that carries `segment` and `payload` from one end to the other, checksums computed; with DF set over IPv4.
+/// Returns a packet with `segment` and `payload` from one end to the other, with checksums, and with DF set for IPv4.
 ///
-/// `None` when the two ends are not of one address family, or the packet would be longer than 65,535 bytes.
+/// `None` if the two ends have different address families, or the packet would exceed 65,535 bytes.
 ///
 /// The packet is not ECN-capable; [`build_with_ecn`] builds one that is.
 pub fn build(route: Route, segment: &Segment, payload: &[u8]) -> Option<Vec<u8>> {
     build_with_ecn(route, Ecn::NotEct, segment, payload)
 }
 
-/// [`build`] with an ECN field in the IP header.
+/// Returns a packet like [`build`], with an ECN field in the IP header.
 pub fn build_with_ecn(route: Route, ecn: Ecn, segment: &Segment, payload: &[u8]) -> Option<Vec<u8>> {
     let mut tcp = tcp_header([route.source.port(), route.destination.port()], segment);
     let len = tcp.header_len() + payload.len();
@@ -57,7 +57,7 @@ pub fn build_with_ecn(route: Route, ecn: Ecn, segment: &Segment, payload: &[u8])
     Some(bytes)
 }
 
-/// The ECN field as IPv4's header takes it.
+/// Returns the ECN field in the form of an IPv4 header.
 pub fn ip_ecn(ecn: Ecn) -> IpEcn {
     match ecn {
         Ecn::NotEct => IpEcn::NotEct,
@@ -67,7 +67,7 @@ pub fn ip_ecn(ecn: Ecn) -> IpEcn {
     }
 }
 
-/// The TCP header of `segment`, from the first port to the second, its checksum still 0.
+/// Returns the TCP header of `segment`, from the first port to the second, with a checksum of 0.
 pub fn tcp_header(ports: [u16; 2], segment: &Segment) -> TcpHeader {
     let mut header = TcpHeader::new(ports[0], ports[1], segment.seq.0, segment.window);
     let flags = segment.flags;
@@ -85,8 +85,8 @@ pub fn tcp_header(ports: [u16; 2], segment: &Segment) -> TcpHeader {
     header
 }
 
-/// The options as [`Options::wire_len`] counts them, each padded in front to a multiple of four. SACK blocks for which
-/// no room is left are dropped, oldest first.
+/// Returns the options as counted by [`Options::wire_len`], each padded at its front to a multiple of four. SACK blocks
+/// beyond the space are dropped, oldest first.
 pub fn option_bytes(options: &Options) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(MOST_OPTIONS);
     if let Some(mss) = options.mss {
@@ -139,7 +139,7 @@ pub fn option_bytes(options: &Options) -> Vec<u8> {
     bytes
 }
 
-/// Whether an address is of the fourth version.
+/// Returns whether an address is an IPv4 address.
 pub(crate) const fn is_v4(address: IpAddr) -> bool {
     matches!(address, IpAddr::V4(_))
 }

@@ -1,4 +1,4 @@
-//! Packets made of packets: cut for a link that takes no more, with another window, without their SACK blocks.
+//! Packets derived from packets: split for a smaller MTU, with another window, without their SACK blocks.
 
 use std::net::Ipv4Addr;
 
@@ -9,9 +9,10 @@ use crate::checksum::{Checksum, amend, carry, seal};
 use crate::options::{ELN_EXID, EXPERIMENTAL_KIND, MOST_OPTIONS, NOP, SACK, TIMESTAMPS};
 use crate::parse::View;
 
-/// Cuts a packet, read as `view`, into packets with at most `most` bytes of payload each, as a network card would:
-/// sequence numbers go on, CWR stays on the first and FIN and PSH on the last, checksums are computed. A packet that fits
-/// comes back alone, its checksum computed too. With AE set, CWR is a bit of a counter (RFC 9768 §3.1) and stays on each.
+/// Splits a packet, parsed as `view`, into packets with at most `most` bytes of payload each, like a network card:
+/// sequence numbers continue, CWR stays on the first and FIN and PSH on the last, checksums are computed. A packet that
+/// fits is returned alone, with its checksum computed too. With AE set, CWR is a counter bit (RFC 9768 §3.1) and stays
+/// on each.
 pub fn pieces(packet: &[u8], view: &View, most: usize) -> Vec<Vec<u8>> {
     let most = most.max(1);
     let count = view.payload_len.div_ceil(most).max(1);
@@ -20,9 +21,10 @@ pub fn pieces(packet: &[u8], view: &View, most: usize) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// The part of a packet, read as `view`, that `segment` with `len` bytes of payload is, with its window, timestamp and CWR flag,
-/// and what it reads as; `None` where the packet does not hold it. The whole carries a complete checksum on; a piece has none yet,
-/// and gets its own. All options of the packet are in each part, those that nobody here reads as well.
+/// Returns the part of a packet, parsed as `view`, that consists of `segment` and `len` bytes of payload, with the
+/// segment's window, timestamp and CWR flag, and its view. `None` if the packet does not contain it. For the whole
+/// packet a complete checksum is updated; a smaller part gets a computed one. Each part has all options of the packet,
+/// including unknown ones.
 pub fn part(packet: &[u8], view: &View, segment: &Segment, len: usize, field: Checksum) -> Option<(Vec<u8>, View)> {
     let offset = segment.seq.0.wrapping_sub(view.segment.seq.0) as usize;
     if offset.checked_add(len)? > view.payload_len {
@@ -42,14 +44,14 @@ pub fn part(packet: &[u8], view: &View, segment: &Segment, len: usize, field: Ch
     Some((bytes, part))
 }
 
-/// `len` bytes of a packet's payload from `at` on, as the packet number `index` of those that it is cut into.
+/// Returns `len` bytes of a packet's payload from offset `at`, as piece number `index`.
 fn piece(packet: &[u8], view: &View, at: usize, len: usize, index: usize) -> Vec<u8> {
     let (headers, payload) = packet[..view.total_len()].split_at(view.header_len);
     let mut bytes = Vec::with_capacity(headers.len() + len);
     bytes.extend_from_slice(headers);
     bytes.extend_from_slice(&payload[at..at + len]);
     if is_v4(view.route.source.ip()) {
-        // A longer total than can be said was not there before.
+        // The length field cannot overflow: a part is no longer than the packet.
         let total = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
         bytes[2..4].copy_from_slice(&total.to_be_bytes());
         let identification = u16::from_be_bytes([headers[4], headers[5]]);
@@ -71,9 +73,9 @@ fn piece(packet: &[u8], view: &View, at: usize, len: usize, index: usize) -> Vec
     bytes
 }
 
-/// The packet, read as `view`, with the window of `segment`, and with NOPs in place of its SACK blocks if `segment` has none. A
-/// complete checksum is carried on, so that damage stays visible; a pending one is computed, and the packet needs no more help
-/// from a device.
+/// Returns the packet, parsed as `view`, with the window of `segment`, and with NOPs in place of its SACK blocks if
+/// `segment` has none. A complete checksum is updated, so that damage stays detectable; a pending one is computed, and
+/// needs no offload any more.
 pub fn revise(packet: &[u8], view: &View, segment: &Segment, field: Checksum) -> Vec<u8> {
     let mut bytes = packet[..view.total_len()].to_vec();
     amend(&mut bytes, view, |tcp| {
@@ -88,7 +90,7 @@ pub fn revise(packet: &[u8], view: &View, segment: &Segment, field: Checksum) ->
     bytes
 }
 
-/// The packet, read as `view`, with acknowledgment number and window of `segment`. The checksum is carried on.
+/// Returns the packet, parsed as `view`, with acknowledgment number and window of `segment`, and an updated checksum.
 pub fn acknowledge(packet: &[u8], view: &View, segment: &Segment) -> Vec<u8> {
     let mut bytes = packet[..view.total_len()].to_vec();
     amend(&mut bytes, view, |tcp| {
@@ -98,13 +100,13 @@ pub fn acknowledge(packet: &[u8], view: &View, segment: &Segment) -> Vec<u8> {
     bytes
 }
 
-/// Writes another window into a packet, read as `view`, and carries the checksum on.
+/// Sets the window of a packet, parsed as `view`, and updates the checksum.
 pub fn offer_window(packet: &mut [u8], view: &View, window: u16) {
     amend(packet, view, |tcp| set_window(tcp, &Segment { window, ..view.segment }));
 }
 
-/// Writes window and timestamp (TSval) of `segment` into a packet with the headers that were read as `view`, and carries the
-/// checksum on.
+/// Sets window and timestamp (TSval) of `segment` in a packet with the headers parsed as `view`, and updates the
+/// checksum.
 pub fn stamp(bytes: &mut [u8], view: &View, segment: &Segment) {
     amend(bytes, view, |tcp| {
         set_window(tcp, segment);
@@ -118,8 +120,8 @@ pub fn stamp(bytes: &mut [u8], view: &View, segment: &Segment) {
     });
 }
 
-/// Sets "congestion experienced" in the IP header of a packet (RFC 3168 §5) and carries IPv4's checksum on by what changed. What
-/// is no IP packet stays as it is.
+/// Sets "congestion experienced" in the IP header of a packet (RFC 3168 §5) and updates IPv4's checksum. Other packets
+/// stay unchanged.
 pub fn mark_congestion(packet: &mut [u8]) {
     match packet {
         [first, class, ..] if *first >> 4 == 6 => *class |= Ecn::Ce.bits() << 4,
@@ -138,8 +140,8 @@ pub fn mark_congestion(packet: &mut [u8]) {
     }
 }
 
-/// Addresses an IPv4 packet to somebody else, and carries the checksums of IP and of TCP or UDP on by what changed: they are as right or as
-/// wrong as they were. What is no IPv4 packet stays as it is.
+/// Changes the destination of an IPv4 packet, and updates the checksums of IP and of TCP or UDP: they stay as right or
+/// as wrong as they were. Other packets stay unchanged.
 pub fn redirect(packet: &mut [u8], to: Ipv4Addr) {
     const TCP: u8 = 6;
     const UDP: u8 = 17;
@@ -160,7 +162,7 @@ pub fn redirect(packet: &mut [u8], to: Ipv4Addr) {
         UDP if is_first => transport.get_mut(6..8),
         _ => None,
     };
-    // A UDP checksum of zero is none; one that comes to zero is written as its complement (RFC 768).
+    // A UDP checksum of zero means none; a computed zero is sent as its complement (RFC 768).
     if let Some(field) =
         field.and_then(|field| field.first_chunk_mut()).filter(|field| protocol == TCP || **field != [0; 2])
     {
@@ -175,8 +177,9 @@ fn set_window(tcp: &mut [u8], segment: &Segment) {
     tcp[14..16].copy_from_slice(&segment.window.to_be_bytes());
 }
 
-/// The packet, read as `view`, with the ELN option in front of its others, which stay as they are; checksums are computed. Where
-/// there is no room for it the SACK block reported longest ago gives way (RFC 2018 §3). `None` without such a block.
+/// Returns the packet, parsed as `view`, with the ELN option before its others, which stay unchanged, and with computed
+/// checksums. If there is no space, it replaces the SACK block reported longest ago (RFC 2018 §3). `None` without such
+/// a block.
 pub fn mark_eln(packet: &[u8], view: &View) -> Option<Vec<u8>> {
     let (headers, payload) = packet[..view.total_len()].split_at(view.header_len);
     let mut options = headers[view.ip_len + 20..].to_vec();
@@ -198,7 +201,7 @@ pub fn mark_eln(packet: &[u8], view: &View) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Takes the last SACK block out of the options; `None` if there is none.
+/// Removes the last SACK block from the options; `None` if there is none.
 fn drop_last_block(options: &mut Vec<u8>) -> Option<()> {
     let mut at = 0;
     let (start, len) = loop {
@@ -222,10 +225,10 @@ fn drop_last_block(options: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Bytes of a SACK block.
+/// Length of a SACK block, in bytes.
 const BLOCK: usize = 8;
 
-/// Hands out a TCP header's options of one kind, kind and length included.
+/// Passes a TCP header's options of one kind to `change`, kind and length included.
 fn for_each_option(tcp: &mut [u8], wanted: u8, mut change: impl FnMut(&mut [u8])) {
     let options = &mut tcp[20..];
     let mut at = 0;

@@ -1,38 +1,38 @@
-//! TCP's and IPv4's checksums (RFC 1071): verified, computed, and carried on over a change (RFC 1624).
+//! Checksums of TCP and IPv4 (RFC 1071): verification, computation, and incremental update (RFC 1624).
 
 use etherparse::IpNumber;
 
 use crate::parse::View;
 
-/// Where a TCP header has its checksum.
+/// Position of the checksum in a TCP header.
 const FIELD: std::ops::Range<usize> = 16..18;
 
-/// What a packet's TCP checksum field holds.
+/// State of a packet's TCP checksum field.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Checksum {
-    /// The checksum as its sender computed it: it tells whether the packet arrived as it was sent.
+    /// The sender's checksum, which verifies the packet.
     #[default]
     Complete,
-    /// No checksum of these bytes: a device has yet to compute it, or it is another's, as in a super-segment whose parts were
-    /// verified one by one. Who says so vouches for the bytes.
+    /// Not a checksum of these bytes: an offload has yet to compute it, or it is that of a segment in a super-segment
+    /// whose segments were verified separately. The bytes count as verified.
     Pending,
 }
 
-/// Which parts of a packet arrived as they were sent, as far as checksums tell (RFC 1071).
+/// Result of the verification of a packet's checksums (RFC 1071).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Checksums {
     /// Both are right.
     Hold,
-    /// IPv4's is right or there is none, TCP's is wrong.
+    /// IPv4's checksum is right or absent, TCP's is wrong.
     TcpWrong,
-    /// IPv4's is wrong: nothing of the packet can be relied on.
+    /// IPv4's checksum is wrong: no part of the packet is reliable.
     IpWrong,
 }
 
-/// Looks at the checksums of a packet, read as `view`; at TCP's only where it is complete. IPv4's always is.
+/// Verifies the checksums of a packet, parsed as `view`. That of TCP only if it is complete; that of IPv4 always is.
 pub fn checksums(packet: &[u8], view: &View, field: Checksum) -> Checksums {
     let (ip, transport) = packet[..view.total_len()].split_at(view.ip_len);
-    // Right checksums make the sum of all words all ones: zero in one's complement.
+    // With valid checksums the sum of all words is all ones: zero in ones' complement.
     if is_v4(ip) && fold(sum(ip)) != u16::MAX {
         Checksums::IpWrong
     } else if field == Checksum::Pending || fold(tcp_sum(ip, transport)) == u16::MAX {
@@ -42,7 +42,7 @@ pub fn checksums(packet: &[u8], view: &View, field: Checksum) -> Checksums {
     }
 }
 
-/// Computes the checksums of a packet, read as `view`, anew: who calls this vouches for its bytes.
+/// Computes the checksums of a packet, parsed as `view`. The caller must know that its bytes are intact.
 pub fn seal(packet: &mut [u8], view: &View) {
     let (ip, transport) = packet.split_at_mut(view.ip_len);
     transport[FIELD].fill(0);
@@ -55,26 +55,26 @@ pub fn seal(packet: &mut [u8], view: &View) {
     }
 }
 
-/// Changes the TCP header of a packet, read as `view`, and carries its checksum on by what changed (RFC 1624 §3, equation 3):
-/// it is as right or as wrong as it was, whatever lies behind the header. `change` must leave the checksum field alone.
+/// Changes the TCP header of a packet, parsed as `view`, and updates its checksum (RFC 1624 §3, equation 3): it stays
+/// as right or as wrong as it was, regardless of the payload. `change` must not modify the checksum field.
 pub fn amend(packet: &mut [u8], view: &View, change: impl FnOnce(&mut [u8])) {
     let header = &mut packet[view.ip_len..view.header_len];
     let before = u64::from(fold(sum(header)));
     change(header);
     let after = sum(header);
     let checksum = u16::from_ne_bytes([header[FIELD.start], header[FIELD.start + 1]]);
-    // HC' = ~(~HC + ~m + m'); the field itself is in both sums, and takes itself away.
+    // HC' = ~(~HC + ~m + m'); the field itself is in both sums and cancels out.
     let checksum = !fold(u64::from(!checksum) + (u64::from(u16::MAX) - before) + after);
     header[FIELD].copy_from_slice(&checksum.to_ne_bytes());
 }
 
-/// Carries a checksum, of which `before` became `after`, on by what changed (RFC 1624 §3, equation 3).
+/// Updates a checksum for a change of `before` to `after` (RFC 1624 §3, equation 3).
 pub(crate) fn carry(field: &mut [u8; 2], before: &[u8], after: &[u8]) {
     let kept = u64::from(!u16::from_ne_bytes(*field)) + u64::from(u16::MAX - fold(sum(before)));
     *field = (!fold(kept + sum(after))).to_ne_bytes();
 }
 
-/// The words of the pseudo header and of the segment, added up.
+/// Returns the sum of the words of the pseudo header and of the segment.
 fn tcp_sum(ip: &[u8], transport: &[u8]) -> u64 {
     let addresses = if is_v4(ip) { &ip[12..20] } else { &ip[8..40] };
     let len = u32::from_ne_bytes((transport.len() as u32).to_be_bytes());
@@ -82,11 +82,11 @@ fn tcp_sum(ip: &[u8], transport: &[u8]) -> u64 {
     sum(addresses) + u64::from(protocol) + u64::from(len) + sum(transport)
 }
 
-/// Bytes that [`sum`] takes at a time.
+/// Number of bytes that [`sum`] processes per iteration.
 const BLOCK: usize = 64;
 
-/// Adds up 16-bit words in the machine's byte order, which makes no difference in one's complement (RFC 1071 §2), 64 bits at a
-/// time: each half of them has a sum of its own, so that no carry is lost in less than 2^32 of them.
+/// Returns the sum of 16-bit words in native byte order, which is equivalent in ones' complement (RFC 1071 §2). It
+/// processes 64 bits at a time, with a separate sum for each half, so that no carry is lost in fewer than 2^32 of them.
 fn sum(bytes: &[u8]) -> u64 {
     let (mut low, mut high) = ([0; BLOCK / 8], [0; BLOCK / 8]);
     let (blocks, rest) = bytes.as_chunks::<BLOCK>();
@@ -105,7 +105,7 @@ fn sum(bytes: &[u8]) -> u64 {
     low.iter().chain(&high).sum::<u64>() + words
 }
 
-/// Adds the carries in.
+/// Folds the carries.
 const fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);

@@ -1,7 +1,7 @@
-//! The innermost IP packet of a captured frame, behind link headers, tags and tunnels.
+//! Innermost IP packet of a captured frame, after link headers, tags and tunnels.
 //!
-//! [`peel`] knows the link types of tcpdump.org that carry IP, and the encapsulations that carry IP in IP. Frames come from anybody: each step is checked,
-//! and the number of steps is bounded.
+//! [`peel`] supports the link types of tcpdump.org that carry IP, and the encapsulations that carry IP in IP. Frames
+//! are untrusted: each step is checked, and the number of steps is bounded.
 
 mod link;
 mod tunnel;
@@ -11,25 +11,25 @@ use std::fmt;
 
 use crate::ip::{Fragment, Ip, protocol};
 
-/// Maximum number of headers of one frame that are followed.
+/// Maximum number of headers of one frame to parse.
 const MOST_STEPS: usize = 24;
 
-/// An IP packet without what stood in front of it.
+/// IP packet without the headers before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packet<'f> {
-    /// From the IP header on, as far as it was kept.
+    /// Captured bytes, starting at the IP header.
     pub bytes: &'f [u8],
-    /// Bytes on the wire, as the capture says; padding of short frames may count.
+    /// Length on the wire, according to the capture; may include padding of short frames.
     pub len: u32,
-    /// Number of the interface, where a capture of all interfaces says it; otherwise 0.
+    /// Index of the interface, if a capture of all interfaces contains it; otherwise 0.
     pub device: u32,
-    /// What stood in front, to tell apart two captures of one packet.
+    /// Headers before the packet, to distinguish two captures of one packet.
     pub front: Front,
-    /// Whether the frame holds another packet behind this one (A-MSDU).
+    /// True if the frame contains another packet after this one (A-MSDU).
     pub more: bool,
 }
 
-/// Headers in front of an IP packet, as digests.
+/// Headers before an IP packet, as digests.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Front {
     /// Link addresses of the innermost link header.
@@ -38,28 +38,28 @@ pub struct Front {
     pub tags: u64,
     /// Tunnels around the packet, each with its ends.
     pub tunnels: u64,
-    /// The link sent the frame again (IEEE 802.11).
+    /// True if the link retransmitted the frame (IEEE 802.11).
     pub is_retry: bool,
 }
 
-/// Why no TCP or UDP packet was found in a frame.
+/// Reason why no TCP or UDP packet was found in a frame.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Unread {
-    /// The link type is not read.
+    /// The link type is not supported.
     LinkType(u32),
-    /// An encapsulation that is not read.
+    /// The encapsulation is not supported.
     Encapsulation(&'static str),
-    /// No IP packet.
+    /// Other content than an IP packet.
     Other(&'static str),
-    /// No IP packet, by its EtherType.
+    /// Other content than an IP packet, with its EtherType.
     EtherType(u16),
-    /// An IP packet of another protocol.
+    /// IP packet of another protocol.
     Protocol(u8),
-    /// A fragment of an IP packet.
+    /// Fragment of an IP packet.
     Fragment,
-    /// Cut off before the ports, or damaged.
+    /// Packet truncated before the ports, or damaged.
     CutOff,
-    /// More headers than are followed.
+    /// More headers than the maximum.
     TooDeep,
 }
 
@@ -86,20 +86,20 @@ impl fmt::Display for Unread {
     }
 }
 
-/// Link types that are read, by name.
+/// Names of the supported link types.
 pub const READ_LINKS: &str = link::KNOWN;
 
-/// Whether packets of a link type are read.
+/// Returns whether a link type is supported.
 pub fn reads_link(link: u32) -> bool {
     link::first(link).is_some()
 }
 
-/// Returns packet number `part` (from 0) of a frame that was captured on a link of type `link` and had `len` bytes on the wire: its innermost IP packet with
-/// TCP or UDP in it, or a fragment of one.
+/// Returns packet number `part` (from 0) of a frame that was captured on a link of type `link` and had `len` bytes on
+/// the wire: its innermost IP packet with TCP or UDP, or a fragment of one.
 ///
 /// # Errors
 ///
-/// When the frame has none, or it is in an encapsulation that is not read.
+/// If the frame has none, or uses an unsupported encapsulation.
 pub fn peel(link: u32, data: &[u8], len: u32, part: usize) -> Result<Packet<'_>, Unread> {
     let mut layer = link::first(link).ok_or(Unread::LinkType(link))?;
     let rest = Rest { data, len };
@@ -122,13 +122,13 @@ pub fn peel(link: u32, data: &[u8], len: u32, part: usize) -> Result<Packet<'_>,
     Err(Unread::TooDeep)
 }
 
-/// What comes next in a frame.
+/// Next header of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Layer {
-    /// The header of a link type.
+    /// Header of a link type.
     Link(u32),
     Ethernet,
-    /// The payload of that EtherType.
+    /// Payload of that EtherType.
     EtherType(u16),
     Llc,
     Ppp,
@@ -137,7 +137,7 @@ enum Layer {
     Ip,
 }
 
-/// A frame from a certain byte on.
+/// Frame from a certain byte.
 #[derive(Clone, Copy, Debug)]
 struct Rest<'f> {
     data: &'f [u8],
@@ -158,14 +158,14 @@ impl Rest<'_> {
     }
 }
 
-/// A frame whose headers are being followed.
+/// Frame whose headers are being parsed.
 struct Walk<'f> {
     rest: Rest<'f>,
     device: u32,
     front: Front,
     part: usize,
     more: bool,
-    /// The 802.11 header is padded to four bytes.
+    /// True if the 802.11 header is padded to four bytes.
     is_padded: bool,
 }
 
@@ -176,13 +176,13 @@ impl<'f> Walk<'f> {
         Ok(())
     }
 
-    /// Nothing of the frame from `len` bytes on belongs to the packet.
+    /// Limits the packet to the next `len` bytes of the frame.
     fn limit(&mut self, len: usize) {
         self.rest.data = &self.rest.data[..self.rest.data.len().min(len)];
         self.rest.len = self.rest.len.min(len as u32);
     }
 
-    /// Looks into the IP packet that comes; `None` when it is the innermost one.
+    /// Parses the next IP packet; `None` if it is the innermost one.
     fn ip(&mut self) -> Result<Option<Layer>, Unread> {
         let Rest { data, len } = self.rest;
         if !matches!(self.rest.byte(0)? >> 4, 4 | 6) {
@@ -198,7 +198,7 @@ impl<'f> Walk<'f> {
         let inner = Rest { data: ip.payload, len: ip.payload_len };
         let next = match ip.protocol {
             protocol::TCP => return Ok(None),
-            // A datagram whose port says tunnel may be something else: then it counts as a datagram.
+            // A datagram with a tunnel's port may contain something else; it then counts as a datagram.
             protocol::UDP => {
                 let Some((layer, rest)) = tunnel::in_datagram(inner) else { return Ok(None) };
                 self.rest = rest;
@@ -227,7 +227,8 @@ fn address(address: std::net::IpAddr) -> [u8; 16] {
     }
 }
 
-/// A digest of bytes behind an earlier one (FNV-1a). It need not resist an attacker: equal digests of different headers let a copy pass for one of another kind.
+/// Extends a digest by bytes (FNV-1a). It need not resist attackers: equal digests of different headers can only
+/// confuse copies of a packet.
 fn digest(before: u64, bytes: &[u8]) -> u64 {
     let begin = if before == 0 { 0xcbf2_9ce4_8422_2325 } else { before };
     bytes.iter().fold(begin, |digest, &byte| (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))

@@ -1,4 +1,4 @@
-//! Packets of which a capture kept the head only.
+//! Packets of which a capture only has the headers.
 
 use std::net::SocketAddr;
 
@@ -8,65 +8,67 @@ use lasthop_proto::seq::Seq;
 use crate::ip::{Fragment, Ip, protocol};
 use crate::parse::{Route, flags, options};
 
-/// What is left of a packet's headers, and how long the packet was.
+/// Captured headers of a packet, and its length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head<'p> {
-    /// Between whom.
+    /// Source and destination.
     pub route: Route,
-    /// The ECN field of the IP header.
+    /// ECN field of the IP header.
     pub ecn: Ecn,
     /// Time to live, or hop limit.
     pub hop_limit: u8,
-    /// IPv4's identification.
+    /// Identification of IPv4.
     pub identification: Option<u16>,
-    /// Bytes of the packet, IP header included, as it was on the wire.
+    /// Length of the packet on the wire, IP header included.
     pub total_len: u32,
-    /// What it carries.
+    /// Transport header.
     pub transport: Transport<'p>,
 }
 
-/// What a packet carries.
+/// Transport header of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport<'p> {
     /// A TCP segment.
     Tcp {
-        /// Its header. Options that were cut off or are malformed are missing.
+        /// Its header. Truncated or malformed options are missing.
         segment: Segment,
-        /// Whether the capture kept all of its options.
+        /// Completeness of its options in the capture.
         options: Kept,
-        /// Bytes of payload on the wire.
+        /// Number of payload bytes on the wire.
         payload_len: u32,
     },
     /// A UDP datagram.
     Udp {
-        /// What was kept of its payload.
+        /// Captured part of its payload.
         payload: &'p [u8],
     },
 }
 
-/// How much of something a capture kept.
+/// Completeness of captured data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kept {
-    /// All.
+    /// All of it.
     Whole,
-    /// Not all.
+    /// Truncated.
     CutOff,
 }
 
-/// Bytes of a TCP header without options.
+/// Length of a TCP header without options, in bytes.
 const TCP_LEN: usize = 20;
 const UDP_LEN: usize = 8;
 
-/// Reads the head of a packet that begins with its IP header and had `len` bytes on the wire, of which `bytes` are left. `None` for all but
-/// unfragmented TCP and UDP of which at least the fixed part of the transport's header is left. IP options and IPv6 extension headers are skipped.
+/// Parses a packet that begins with its IP header and had `len` bytes on the wire, of which `bytes` were captured.
+/// `None` for all but unfragmented TCP and UDP with at least the fixed part of the transport header. IP options and
+/// IPv6 extension headers are skipped.
 ///
-/// A length field of zero is that of a segment that was still to be cut by an interface: `len` counts then.
+/// A length field of zero belongs to a super-segment that an interface had yet to segment: `len` applies then.
 pub fn parse_head(bytes: &[u8], len: u32) -> Option<Head<'_>> {
     let ip = Ip::read(bytes, len)?;
     if ip.fragment == Fragment::Whole { head_of(&ip, ip.payload_len) } else { None }
 }
 
-/// Reads the head of a packet from its first fragment; `payload_len` is the length of its whole payload. `None` where [`parse_head`] has none.
+/// Parses a packet from its first fragment; `payload_len` is the length of its whole payload. `None` in the cases of
+/// [`parse_head`].
 pub fn head_of<'p>(ip: &Ip<'p>, payload_len: u32) -> Option<Head<'p>> {
     let rest = ip.payload;
     let port = |at: usize| Some(u16::from_be_bytes([*rest.get(at)?, *rest.get(at + 1)?]));
@@ -104,7 +106,7 @@ fn tcp(rest: &[u8], len: u32) -> Option<Transport<'_>> {
     })
 }
 
-/// Those that are whole, up to the first that is not.
+/// Returns the complete options up to the first incomplete one.
 fn options_of(kept: &[u8]) -> Options {
     let mut whole = 0;
     while let Some(&kind) = kept.get(whole) {
@@ -154,7 +156,8 @@ mod tests {
             let Transport::Tcp { segment, payload_len, options } = head.transport else { panic!("{head:?}") };
             assert_eq!((payload_len, segment.seq), (100, Seq(1)));
             assert_eq!(options == Kept::CutOff, kept < 52, "{kept}");
-            // The timestamps are whole from 40 + 2 bytes of padding + 10 on; in front or behind, as they were built.
+            // The timestamps are complete from 40 + 2 bytes of padding + 10; padded at the front or the end, as they
+            // were built.
             assert_eq!(segment.options.timestamps.is_some(), kept >= 52 - usize::from(bytes[40] == 8) * 2, "{kept}");
         }
     }

@@ -1,4 +1,4 @@
-//! IPv4 and IPv6 headers of packets of which a capture may have kept the beginning only.
+//! IPv4 and IPv6 headers of packets that a capture may have truncated.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -17,10 +17,10 @@ pub(crate) mod protocol {
 }
 
 const IPV6_LEN: usize = 40;
-/// Maximum number of extension headers that are followed.
+/// Maximum number of extension headers to parse.
 const MOST_EXTENSIONS: usize = 10;
 
-/// An IP packet, as far as a capture kept it.
+/// IP packet, as far as it was captured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ip<'p> {
     /// Source address.
@@ -33,38 +33,40 @@ pub struct Ip<'p> {
     pub hop_limit: u8,
     /// Identification of IPv4.
     pub identification: Option<u16>,
-    /// IP protocol of the payload, behind extension headers.
+    /// IP protocol of the payload, after extension headers.
     pub protocol: u8,
-    /// Place in a fragmented packet.
+    /// Position in a fragmented packet.
     pub fragment: Fragment,
-    /// Bytes of the packet on the wire, headers included.
+    /// Length of the packet on the wire, headers included, in bytes.
     pub total_len: u32,
-    /// Bytes of payload on the wire, behind extension headers.
+    /// Length of the payload on the wire, after extension headers, in bytes.
     pub payload_len: u32,
-    /// Part of the payload that the capture kept.
+    /// Captured part of the payload.
     pub payload: &'p [u8],
 }
 
-/// Place of a packet among the fragments of a larger one.
+/// Position of a packet among the fragments of a larger one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fragment {
-    /// Not fragmented; an IPv6 atomic fragment (RFC 6946) counts as such.
+    /// Not fragmented; includes an IPv6 atomic fragment (RFC 6946).
     Whole,
     /// A fragment.
     Part {
         /// Identification, shared by all fragments of one packet.
         id: u32,
-        /// Offset of the payload in bytes.
+        /// Offset of the payload, in bytes.
         offset: u32,
-        /// Whether more fragments follow behind this one.
+        /// True if more fragments follow this one.
         more: bool,
     },
 }
 
 impl<'p> Ip<'p> {
-    /// Reads a packet that begins with its IP header and had `len` bytes on the wire. `None` if it is no IP packet, or if its headers are cut off.
+    /// Parses a packet that begins with its IP header and had `len` bytes on the wire. `None` if it is not an IP
+    /// packet, or if its headers are truncated.
     ///
-    /// A length field of zero belongs to a segment that an interface was still to cut (or to a jumbogram): `len` counts then.
+    /// A length field of zero belongs to a super-segment that an interface had yet to segment (or to a jumbogram):
+    /// `len` applies then.
     pub fn read(bytes: &'p [u8], len: u32) -> Option<Self> {
         match bytes.first()? >> 4 {
             4 => Self::read_v4(bytes, len),
@@ -109,7 +111,7 @@ impl<'p> Ip<'p> {
         let mut ip = Self {
             source: address(8)?,
             destination: address(24)?,
-            // The traffic class lies across two bytes, four bits behind the version.
+            // The traffic class spans two bytes, four bits after the version.
             ecn: Ecn::from_bits(header[1] >> 4),
             hop_limit: header[7],
             identification: None,
@@ -130,7 +132,7 @@ impl<'p> Ip<'p> {
                     ip.fragment = fragment(id, u32::from(field & !7), field & 1 != 0);
                     ip.protocol = ip.payload[0];
                     ip.skip(8)?;
-                    // Behind the first fragment there is payload, whatever it looks like.
+                    // After the first fragment the rest is payload, whatever its content.
                     if matches!(ip.fragment, Fragment::Part { offset: 1.., .. }) {
                         return Some(ip);
                     }
@@ -141,7 +143,7 @@ impl<'p> Ip<'p> {
         None
     }
 
-    /// Skips an extension header whose second byte counts units of `unit` bytes, without the first `least` bytes.
+    /// Skips an extension header whose second byte counts units of `unit` bytes beyond the first `least` bytes.
     fn extension(&mut self, unit: usize, least: usize) -> Option<()> {
         let (protocol, units) = (*self.payload.first()?, usize::from(*self.payload.get(1)?));
         self.protocol = protocol;

@@ -1,7 +1,7 @@
-//! TCP/IP packets as bytes: read into the mechanisms' form, built from it, cut into pieces, and revised.
+//! TCP/IP packets as bytes: parsed into the mechanisms' form, built from it, split, and modified.
 //!
-//! Bytes come from anybody. What is not a whole, well-formed TCP segment over IPv4 or IPv6 is not read ([`parse`] returns
-//! `None`), and whoever holds it passes it on as it is. Packets begin with their IP header.
+//! Bytes are untrusted. [`parse`] returns `None` unless they are a complete, well-formed TCP segment over IPv4 or IPv6;
+//! the caller then forwards the packet unchanged. Packets begin with their IP header.
 #![forbid(unsafe_code)]
 
 mod build;

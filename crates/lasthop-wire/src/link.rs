@@ -1,19 +1,19 @@
-//! Link headers as bytes.
+//! Wire format of link headers.
 //!
-//! The outermost comes first. Each is a byte for the protocol, one for the length, and the header; a zero byte ends them, and the
-//! packet follows.
+//! The outermost comes first. Each consists of a byte for the protocol, one for the length, and the header; a zero byte
+//! ends them, and the packet follows.
 
 use core::num::NonZeroU8;
 use std::fmt;
 
 use lasthop_proto::link::headers::{LinkHeaders, LinkProtocol};
 
-/// Why bytes are no link headers.
+/// Reason why bytes are not link headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkError {
-    /// They end before the headers do.
+    /// The bytes end within the headers.
     Truncated,
-    /// There are more than a packet can have.
+    /// There are more headers than a packet can have.
     TooMany,
 }
 
@@ -31,18 +31,18 @@ impl std::error::Error for LinkError {}
 /// Appends the headers to `out`.
 pub fn encode_link(headers: &LinkHeaders, out: &mut Vec<u8>) {
     for (protocol, header) in headers.iter() {
-        // A header is shorter than 256 bytes: it fits into a packet's room for them.
+        // A header is shorter than 256 bytes, because it fits in a packet's space for headers.
         out.extend_from_slice(&[protocol.0.get(), header.len() as u8]);
         out.extend_from_slice(header);
     }
     out.push(0);
 }
 
-/// Reads headers from the front of `bytes`; also says what is behind them.
+/// Parses headers from the front of `bytes`. Also returns the data after them.
 ///
 /// # Errors
 ///
-/// When the bytes are none, whoever they are from.
+/// If the bytes, which are untrusted, are not link headers.
 pub fn decode_link(bytes: &[u8]) -> Result<(LinkHeaders, &[u8]), LinkError> {
     let mut found: Vec<(LinkProtocol, &[u8])> = Vec::new();
     let mut rest = bytes;
@@ -54,7 +54,7 @@ pub fn decode_link(bytes: &[u8]) -> Result<(LinkHeaders, &[u8]), LinkError> {
         };
         let (&len, behind) = behind.split_first().ok_or(LinkError::Truncated)?;
         let (header, behind) = behind.split_at_checked(len.into()).ok_or(LinkError::Truncated)?;
-        // Each takes room, so that this ends soon whatever comes.
+        // Each header needs space, so the number is bounded.
         if found.len() >= MOST {
             return Err(LinkError::TooMany);
         }
@@ -68,7 +68,7 @@ pub fn decode_link(bytes: &[u8]) -> Result<(LinkHeaders, &[u8]), LinkError> {
     Ok((headers, rest))
 }
 
-/// More headers fit into no packet, however short they are.
+/// Maximum number of headers in a packet, however short they are.
 const MOST: usize = 19;
 
 #[cfg(test)]
@@ -112,7 +112,7 @@ mod tests {
             prop_assert_eq!(decode_link(&bytes), Ok((headers, &behind[..])));
         }
 
-        /// Whatever comes; what can be read has one form only.
+        /// Arbitrary input; parsed headers have only one encoding.
         #[test]
         fn what_is_read_is_written_alike(bytes in proptest::collection::vec(prop_oneof![0u8..4, any::<u8>()], 0..60)) {
             if let Ok((headers, behind)) = decode_link(&bytes) {

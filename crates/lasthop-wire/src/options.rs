@@ -1,23 +1,23 @@
-//! Kinds and sizes of TCP options.
+//! Kinds and lengths of TCP options.
 
 pub(crate) const NOP: u8 = 1;
 pub(crate) const SACK: u8 = 5;
 pub(crate) const TIMESTAMPS: u8 = 8;
 
-/// The kind of shared experimental TCP options (RFC 6994 §3).
+/// Kind of shared experimental TCP options (RFC 6994 §3).
 pub const EXPERIMENTAL_KIND: u8 = 253;
 /// ExID of the SMART option: "SM". Not registered with IANA.
 pub const SMART_EXID: u16 = 0x534d;
 /// ExID of the ELN option: "EL". Not registered with IANA.
 pub const ELN_EXID: u16 = 0x454c;
-/// ExID of the options of acknowledgment congestion control, whose length tells them apart (RFC 5690 leaves the kinds open): "AC".
-/// Not registered with IANA.
+/// ExID of the options of acknowledgment congestion control, which their length distinguishes (RFC 5690 leaves the
+/// kinds open): "AC". Not registered with IANA.
 pub const ACK_CONGESTION_EXID: u16 = 0x4143;
 
-/// Bytes that a TCP header has for them (RFC 9293 §3.1).
+/// Maximum length of the options in a TCP header, in bytes (RFC 9293 §3.1).
 pub(crate) const MOST_OPTIONS: usize = 40;
 
-/// The options in the option bytes of a TCP header, each with kind and length, up to the first that is malformed; padding is left out.
+/// Returns the options in a TCP header, each with kind and length, up to the first malformed one; padding is omitted.
 pub fn options_in(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         while let Some((&NOP, rest)) = bytes.split_first() {
@@ -34,7 +34,7 @@ pub fn options_in(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Whether [`parse`](crate::parse) reads an option.
+/// Returns whether [`parse`](crate::parse) reads an option.
 pub fn is_read(option: &[u8]) -> bool {
     match option {
         [2..=SACK | TIMESTAMPS, ..] => true,

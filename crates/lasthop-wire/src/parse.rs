@@ -1,4 +1,4 @@
-//! From bytes to what the mechanisms read.
+//! Parser from bytes to the mechanisms' form.
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU8;
@@ -9,58 +9,58 @@ use lasthop_proto::seq::Seq;
 
 use crate::options::{ACK_CONGESTION_EXID, ELN_EXID, EXPERIMENTAL_KIND, NOP, SACK, SMART_EXID, TIMESTAMPS};
 
-/// Bytes of a TCP header without options.
+/// Length of a TCP header without options, in bytes.
 const TCP_LEN: usize = 20;
 
 /// One direction of a TCP connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Route {
-    /// Who sends.
+    /// Sender.
     pub source: SocketAddr,
-    /// Who receives.
+    /// Receiver.
     pub destination: SocketAddr,
 }
 
 impl Route {
-    /// The other direction.
+    /// Returns the other direction.
     pub const fn reversed(self) -> Self {
         Self { source: self.destination, destination: self.source }
     }
 }
 
-/// What a packet's headers say, and where its payload is.
+/// Parsed headers of a packet, with the position of its payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct View {
-    /// Between whom.
+    /// Source and destination.
     pub route: Route,
-    /// The ECN field of the IP header.
+    /// ECN field of the IP header.
     pub ecn: Ecn,
-    /// The TCP header; options that no mechanism knows are left out.
+    /// TCP header, without options that no mechanism uses.
     pub segment: Segment,
-    /// Bytes of IP header.
+    /// Length of the IP header, in bytes.
     pub ip_len: usize,
-    /// Bytes of IP and TCP header: the payload begins here.
+    /// Length of the IP and TCP headers, in bytes: the payload begins here.
     pub header_len: usize,
-    /// Bytes of payload.
+    /// Length of the payload, in bytes.
     pub payload_len: usize,
 }
 
 impl View {
-    /// The bytes of the TCP options of the packet that was read, padding included.
+    /// Returns the bytes of the packet's TCP options, padding included.
     pub fn option_bytes<'p>(&self, packet: &'p [u8]) -> &'p [u8] {
         packet.get(self.ip_len + TCP_LEN..self.header_len).unwrap_or_default()
     }
 
-    /// Bytes of the whole packet; what follows in the buffer is padding.
+    /// Returns the length of the whole packet, in bytes; further bytes in the buffer are padding.
     pub const fn total_len(&self) -> usize {
         self.header_len + self.payload_len
     }
 }
 
-/// Reads a packet that begins with its IP header. `None` for all but whole, unfragmented TCP segments without IPv6
+/// Parses a packet that begins with its IP header. `None` for all but complete, unfragmented TCP segments without IPv6
 /// extension headers whose lengths agree with `bytes` (which may be longer).
 ///
-/// Checksums are not looked at: with offloads on, the kernel hands out packets whose checksum is yet to be computed.
+/// Checksums are not verified: with offloads the kernel delivers packets whose checksum is not computed yet.
 pub fn parse(bytes: &[u8]) -> Option<View> {
     let (source, destination, ip_len, total_len) = match bytes.first()? >> 4 {
         4 => {
@@ -78,7 +78,8 @@ pub fn parse(bytes: &[u8]) -> Option<View> {
             }
             let addresses = (IpAddr::V6(ip.source_addr()), IpAddr::V6(ip.destination_addr()));
             let payload = usize::from(ip.payload_length());
-            // A super-segment longer than the length field can say has 0 there (RFC 2675 without the option, as Linux builds it).
+            // A super-segment that exceeds the length field has 0 there (RFC 2675 without the option, as built by
+            // Linux).
             let total = if payload == 0 { bytes.len() } else { Ipv6Header::LEN + payload };
             (addresses.0, addresses.1, Ipv6Header::LEN, total)
         }
@@ -99,11 +100,11 @@ pub fn parse(bytes: &[u8]) -> Option<View> {
     })
 }
 
-/// The ECN field of a packet whose IP header is whole.
+/// Returns the ECN field of a packet with a complete IP header.
 fn ecn(ip: &[u8]) -> Ecn {
     match ip[0] >> 4 {
         4 => Ecn::from_bits(ip[1]),
-        // The traffic class lies across two bytes, four bits behind the version.
+        // The traffic class spans two bytes, four bits after the version.
         _ => Ecn::from_bits(ip[1] >> 4),
     }
 }
@@ -119,12 +120,12 @@ fn segment(tcp: &TcpHeaderSlice<'_>) -> Option<Segment> {
     })
 }
 
-/// The flags in bytes 12 and 13 of a header, and in the rest of these the data offset.
+/// Returns the flags in bytes 12 and 13 of a header, which also contain the data offset.
 pub(crate) const fn flags(bytes: [u8; 2]) -> Flags {
     Flags(u16::from_be_bytes(bytes) & Flags::ALL.0)
 }
 
-/// `None` when the options are malformed.
+/// Parses options; `None` if they are malformed.
 pub(crate) fn options(bytes: &[u8]) -> Option<Options> {
     let mut options = Options::default();
     let mut rest = bytes;
@@ -156,7 +157,7 @@ pub(crate) fn options(bytes: &[u8]) -> Option<Options> {
             (EXPERIMENTAL_KIND, 4) if option[2..4] == ACK_CONGESTION_EXID.to_be_bytes() => {
                 options.ack_congestion = Some(AckCongestionOption::Permitted);
             }
-            // A ratio of 0 says nothing.
+            // A ratio of 0 is ignored.
             (EXPERIMENTAL_KIND, 5) if option[2..4] == ACK_CONGESTION_EXID.to_be_bytes() => {
                 options.ack_congestion = NonZeroU8::new(option[4]).map(AckCongestionOption::Ratio);
             }

@@ -1,4 +1,4 @@
-//! Round trips, and bytes from anybody.
+//! Round trips, and arbitrary input.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU8;
@@ -22,7 +22,7 @@ fn routes() -> impl Strategy<Value = Route> {
 
 fn segments() -> impl Strategy<Value = Segment> {
     let block = any::<(u32, u32)>().prop_map(|(left, right)| SackBlock { left: Seq(left), right: Seq(right) });
-    // Timestamps leave room for three blocks, and SMART for one less.
+    // Timestamps leave space for three blocks, and SMART for one less.
     let sack = prop::collection::vec(block, 0..3);
     let timestamps = any::<Option<(u32, u32)>>().prop_map(|pair| pair.map(|(val, ecr)| Timestamps { val, ecr }));
     let on_syn = any::<(Option<u16>, Option<u8>, bool)>();
@@ -38,7 +38,7 @@ fn segments() -> impl Strategy<Value = Segment> {
                 sack_permitted: sack_permitted && syn,
                 eln: eln && !syn && smart.is_none(),
                 smart: smart.map(Seq).filter(|_| !syn && blocks.as_slice().len() < 2),
-                // It takes the room of a block, as SMART does.
+                // It needs the space of a block, as SMART does.
                 ack_congestion: match (syn, NonZeroU8::new(window_scale.unwrap_or(0))) {
                     (true, _) if eln => Some(AckCongestionOption::Permitted),
                     (false, Some(ratio)) if smart.is_none() && blocks.as_slice().len() < 2 => {
@@ -55,7 +55,7 @@ fn segments() -> impl Strategy<Value = Segment> {
     )
 }
 
-/// A well-kept parser finds both checksums right.
+/// Verifies both checksums with an independent parser.
 fn check(packet: &[u8]) {
     let sliced = SlicedPacket::from_ip(packet).unwrap();
     let Some(TransportSlice::Tcp(tcp)) = sliced.transport else { panic!("no TCP") };
@@ -97,7 +97,7 @@ proptest! {
             prop_assert_eq!(view.segment.seq, segment.seq + joined.len() as u32);
             prop_assert!(view.payload_len <= most && view.total_len() == piece.len());
             let ends = if index == last { Flags::default() } else { Flags::FIN.with(Flags::PSH) };
-            // With AE set, CWR is a bit of a counter (RFC 9768 §3.1) that each piece repeats.
+            // With AE set, CWR is a counter bit (RFC 9768 §3.1) that each piece repeats.
             let says_once = index > 0 && !segment.flags.has(Flags::AE);
             let ends = if says_once { ends.with(Flags::CWR) } else { ends };
             prop_assert_eq!(view.segment.flags, segment.flags.without(ends));
@@ -171,19 +171,19 @@ proptest! {
         let mut bytes = build(route, &segment, &payload).unwrap();
         let view = parse(&bytes).unwrap();
         prop_assert_eq!(checksums(&bytes, &view, Checksum::Complete), Checksums::Hold);
-        // The version says how to read the rest.
+        // The version must stay: it determines how the rest is parsed.
         let at = 1 + at.index(bytes.len() - 1);
         bytes[at] ^= 1u8 << bit;
         let wrong = match (at < view.ip_len, route.source.is_ipv4()) {
             (true, true) => Checksums::IpWrong,
-            // Of IPv6's header only the addresses count, through TCP's checksum.
+            // Of IPv6's header only the addresses are covered, by TCP's checksum.
             (true, false) if at < 8 => Checksums::Hold,
             _ => Checksums::TcpWrong,
         };
         prop_assert_eq!(checksums(&bytes, &view, Checksum::Complete), wrong);
         let pending = if wrong == Checksums::IpWrong { wrong } else { Checksums::Hold };
         prop_assert_eq!(checksums(&bytes, &view, Checksum::Pending), pending);
-        // What is revised is as wrong as before.
+        // A revised packet is as wrong as before.
         let revised = revise(&bytes, &view, &Segment { window: !segment.window, ..segment }, Checksum::Complete);
         prop_assert_eq!(checksums(&revised, &view, Checksum::Complete), wrong);
     }
@@ -209,7 +209,7 @@ proptest! {
     }
 }
 
-/// Whatever is made of a packet, the marks of its IP header and the flags of its TCP header stay as they were.
+/// Every change preserves the ECN field of the IP header and the flags of the TCP header.
 #[test]
 fn marks_and_flags_survive_every_change() {
     for (source, destination) in [("10.0.0.1:80", "10.0.0.2:81"), ("[fd00::1]:80", "[fd00::2]:81")] {
@@ -241,7 +241,7 @@ fn marks_and_flags_survive_every_change() {
     }
 }
 
-/// Timestamps and three blocks fill the space for options; the mark takes the place of the last block.
+/// Timestamps and three blocks fill the space for options; the mark replaces the last block.
 #[test]
 fn a_mark_takes_the_place_of_the_last_block() {
     let route = Route { source: ([10, 0, 0, 1], 1).into(), destination: ([10, 0, 0, 2], 2).into() };
@@ -276,20 +276,20 @@ fn what_is_not_a_whole_tcp_segment_is_left_alone() {
     let route = Route { source: "10.0.0.1:80".parse().unwrap(), destination: "10.0.0.2:81".parse().unwrap() };
     let whole = build(route, &Segment::default(), &[7; 40]).unwrap();
     assert!(parse(&whole).is_some());
-    // Cut short, and a fragment.
+    // Truncated, and a fragment.
     assert_eq!(parse(&whole[..whole.len() - 1]), None);
     for (at, value) in [(6, 0x20), (7, 1)] {
         let mut fragment = whole.clone();
         fragment[at] = value;
         assert_eq!(parse(&fragment), None);
     }
-    // Padding behind it is not part of it.
+    // Padding after the packet is not part of it.
     let padded = [&whole[..], &[0; 6]].concat();
     assert_eq!(parse(&padded), parse(&whole));
 }
 
 proptest! {
-    /// A packet that is addressed to somebody else has checksums that are right, whatever it carries, and nothing else of it changes.
+    /// A redirected packet has valid checksums for any content, and nothing else in it changes.
     #[test]
     fn a_redirected_packet_is_one_that_was_addressed_so(
         source in any::<[u8; 4]>(),
@@ -314,7 +314,7 @@ proptest! {
         prop_assert_eq!(&bytes, &packet(first));
     }
 
-    /// Bytes that are no IPv4 packet stay; no bytes, however short, make it fail.
+    /// Bytes that are not an IPv4 packet stay unchanged; no input, however short, causes a failure.
     #[test]
     fn what_is_no_ipv4_packet_is_not_redirected(mut bytes in proptest::collection::vec(any::<u8>(), 0..80), to in any::<[u8; 4]>()) {
         let before = bytes.clone();
@@ -326,7 +326,8 @@ proptest! {
     }
 }
 
-/// A UDP packet without a checksum gets none; a later fragment, whose first bytes are data, keeps them; a damaged packet stays damaged.
+/// A UDP packet without a checksum gets none; a later fragment, whose first bytes are data, keeps them; a damaged
+/// packet stays damaged.
 #[test]
 fn a_redirected_packet_keeps_what_is_no_checksum() {
     let mut bytes = Vec::new();

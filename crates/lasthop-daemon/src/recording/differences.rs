@@ -1,20 +1,20 @@
-//! Where a replay decides otherwise than was recorded.
+//! Differences between recorded and replayed decisions.
 
 use std::fmt::{self, Display};
 
 use lasthop_proto::time::Instant;
 use serde::Serialize;
 
-/// A call on which the replay decided otherwise.
+/// Step with a different decision in the replay.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Difference {
-    /// The number of the call's frame, from 1.
+    /// Number of the step's frame, from 1.
     pub frame: u64,
-    /// Seconds of the recording's clock.
+    /// Time on the recording's clock, in seconds.
     pub time: f64,
-    /// What was decided then.
+    /// Recorded decision.
     pub recorded: String,
-    /// What is decided now.
+    /// Replayed decision.
     pub replayed: String,
 }
 
@@ -25,19 +25,19 @@ impl Display for Difference {
     }
 }
 
-/// All of them.
+/// All differences.
 #[derive(Clone, PartialEq, Default, Debug, Serialize)]
 pub struct Differences {
-    /// How many.
+    /// Number of differences.
     #[serde(rename = "differences")]
     pub count: u64,
-    /// The first.
+    /// First difference.
     #[serde(rename = "first_difference")]
     pub first: Option<Difference>,
 }
 
 impl Differences {
-    /// Compares what was decided at `time`, in the call of frame `frame`, with what is decided now.
+    /// Compares the decision recorded at `time`, in the step of frame `frame`, with the replayed one.
     pub fn compare<D: PartialEq + Display>(&mut self, frame: u64, time: Instant, recorded: &D, replayed: &D) {
         if recorded == replayed {
             return;

@@ -1,4 +1,5 @@
-//! Reads a recording, one frame at a time. Files come from anybody: what does not fit the format is an error that names the frame.
+//! Reads a recording, one frame at a time. Files are untrusted: a violation of the format is an error that names the
+//! frame.
 
 use std::io::Read;
 
@@ -10,44 +11,44 @@ use pcap_file::{DataLink, PcapError};
 
 use super::{INBOUND, NANOSECONDS, OUTBOUND, TEXT_FOLLOWS, text};
 
-/// Why a file is no recording.
+/// Reason why a file is not a recording.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// Not to be read, not whole, or something else.
+    /// The file is unreadable, incomplete, or something else.
     #[error("{file}: {what}")]
     File {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// What is wrong with it.
+        /// The problem.
         what: String,
     },
-    /// A frame does not fit the format.
+    /// A frame violates the format.
     #[error("{file}: frame {frame}: {what}")]
     Frame {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// Its number, from 1.
+        /// Number of the frame, from 1.
         frame: u64,
-        /// What is wrong with it.
+        /// The problem.
         what: String,
     },
 }
 
-/// A frame as it stands in the file.
+/// Frame of a recording.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// The number of its interface.
+    /// Number of its interface.
     pub interface: u32,
-    /// When.
+    /// Time of the frame.
     pub time: Instant,
-    /// [`INBOUND`], [`OUTBOUND`], or neither.
+    /// Direction: [`INBOUND`], [`OUTBOUND`], or neither.
     pub direction: u32,
-    /// What is said of it.
+    /// Comments.
     pub comments: Vec<String>,
-    /// As many bytes as were kept.
+    /// Recorded bytes.
     pub data: Vec<u8>,
-    /// How many it had.
+    /// Original length, in bytes.
     pub len: u32,
 }
 
@@ -71,41 +72,41 @@ impl Frame {
         }
     }
 
-    /// The text that it is; empty where it is none.
+    /// Returns its text; empty if it is not a text frame.
     pub fn text(&self) -> &str {
         let text = self.data.strip_prefix(TEXT_FOLLOWS).and_then(|text| std::str::from_utf8(text).ok());
         text.unwrap_or_default()
     }
 }
 
-/// What is next.
+/// Piece of a recording.
 #[derive(Clone, Debug)]
 pub enum Piece {
-    /// A section, which says this.
+    /// A section with this text.
     Section(String),
     /// A frame.
     Frame(Frame),
 }
 
-/// The frames of a recording.
+/// Reader of a recording's frames.
 pub struct Frames<R: Read> {
     file: String,
     blocks: PcapNgReader<R>,
     /// Names of its interfaces.
     interfaces: &'static [&'static str],
-    /// What made it, as messages name it.
+    /// Command that records such files, for messages.
     command: &'static str,
-    /// The number of the last frame.
+    /// Number of the last frame.
     number: u64,
     began: bool,
 }
 
 impl<R: Read> Frames<R> {
-    /// Begins to read what `command` records on these interfaces; messages call it `file`.
+    /// Opens a recording of `command` with these interfaces; messages call it `file`.
     ///
     /// # Errors
     ///
-    /// When it is no pcapng file.
+    /// If it is not a pcapng file.
     pub fn new(
         file: &str,
         source: R,
@@ -121,11 +122,11 @@ impl<R: Read> Frames<R> {
         Ok(Self { file: file.to_owned(), blocks, interfaces, command, number: 0, began: false })
     }
 
-    /// The next piece; none at the end. The first is a section.
+    /// Returns the next piece; `None` at the end. The first is a section.
     ///
     /// # Errors
     ///
-    /// When the file does not fit the format. Nothing comes behind that.
+    /// If the file violates the format. It cannot be read further.
     pub fn next_piece(&mut self) -> Result<Option<Piece>, ReadError> {
         if !self.began {
             self.began = true;
@@ -146,7 +147,7 @@ impl<R: Read> Frames<R> {
                 }
                 Some(Err(error)) => Err(format!("the block behind frame {} is damaged: {error}", self.number)),
             };
-            // Before more of them are read: who describes more is no recorder.
+            // Before more of them are read: no recorder describes more interfaces.
             if self.blocks.interfaces().len() > self.interfaces.len() {
                 return Err(self.no_recording());
             }
@@ -161,12 +162,12 @@ impl<R: Read> Frames<R> {
         }
     }
 
-    /// The number of the last frame, from 1, as Wireshark counts.
+    /// Returns the number of the last frame, from 1, as Wireshark counts.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// The link type of an interface.
+    /// Returns the link type of an interface.
     pub fn link_type(&self, interface: u32) -> Option<DataLink> {
         self.blocks.interfaces().get(interface as usize).map(|interface| interface.linktype)
     }
@@ -182,27 +183,27 @@ impl<R: Read> Frames<R> {
         if fits { Ok(()) } else { Err(self.no_recording()) }
     }
 
-    /// It is something else.
+    /// Returns the error for a file that is not a recording.
     pub fn no_recording(&self) -> ReadError {
         self.whole(&format!("not a recording that `{} --record` made", self.command))
     }
 
-    /// What is wrong with the whole file.
+    /// Returns an error about the whole file.
     pub fn whole(&self, what: &str) -> ReadError {
         ReadError::File { file: self.file.clone(), what: what.to_owned() }
     }
 
-    /// What is wrong with the last frame.
+    /// Returns an error about the last frame.
     pub fn bad(&self, what: &str) -> ReadError {
         self.at(self.number, what)
     }
 
-    /// What is wrong with that frame.
+    /// Returns an error about the given frame.
     pub fn at(&self, frame: u64, what: &str) -> ReadError {
         ReadError::Frame { file: self.file.clone(), frame, what: what.to_owned() }
     }
 
-    /// What messages call it.
+    /// Returns the file's name in messages.
     pub fn file(&self) -> &str {
         &self.file
     }

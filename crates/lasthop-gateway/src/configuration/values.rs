@@ -1,4 +1,4 @@
-//! What keys of the gateway's configuration can hold: addresses, ports, names of things in the system.
+//! Values in the gateway's configuration: addresses, ports, names of interfaces.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -7,17 +7,17 @@ use std::str::FromStr;
 use lasthop_scenario::check_interface_name;
 use lasthop_scenario::reading::{Data, Value, quote};
 
-/// Addresses with a common beginning, or a single one: `10.0.0.0/8`, `2001:db8::1`.
+/// Network, or a single address: `10.0.0.0/8`, `2001:db8::1`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Network {
-    /// The first of them: all bits behind the common ones are zero.
+    /// First address: all bits after the prefix are zero.
     pub address: IpAddr,
-    /// How many bits are common.
+    /// Prefix length, in bits.
     pub prefix: u8,
 }
 
 impl Network {
-    /// Whether `address` is one of them.
+    /// Returns whether it contains `address`.
     pub fn contains(&self, address: IpAddr) -> bool {
         let differs = |ours: u128, theirs: u128, width: u32| {
             let behind = width - u32::from(self.prefix);
@@ -32,7 +32,7 @@ impl Network {
 }
 
 impl FromStr for Network {
-    /// Why it is none.
+    /// Reason why the text is invalid.
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let (address, prefix) = match text.split_once('/') {
@@ -65,16 +65,16 @@ impl fmt::Display for Network {
     }
 }
 
-/// A port, or some in a row.
+/// Single port, or range of ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PortRange {
-    /// The first.
+    /// First port.
     pub first: u16,
-    /// The last, not below the first.
+    /// Last port, at least `first`.
     pub last: u16,
 }
 
-/// As iptables writes it: `80`, `8000:8100`.
+/// Formats it in the syntax of iptables: `80`, `8000:8100`.
 impl fmt::Display for PortRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.first == self.last { write!(f, "{}", self.first) } else { write!(f, "{}:{}", self.first, self.last) }
@@ -121,7 +121,7 @@ impl Value for PortRange {
     }
 }
 
-/// The name of a network interface, as the kernel takes it; no pattern.
+/// Name of a network interface that is valid for the kernel and contains no pattern.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct InterfaceName(pub String);
 

@@ -1,4 +1,4 @@
-//! A configuration as the text of a file.
+//! Formatting of a configuration as the text of a file.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use lasthop_scenario::reading::{self, ByteSize, List, Off, Or, Value, quote};
 use super::{Gateway, Mode, Rule};
 use lasthop_scenario::reading::{AbsolutePath, Address};
 
-/// As a file of which [`Gateway::parse`] makes the same.
+/// Formats a file from which [`Gateway::parse`] restores the configuration.
 impl fmt::Display for Gateway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let metrics: Or<Off, Address> = self.metrics.map(Address).into();
@@ -18,7 +18,7 @@ impl fmt::Display for Gateway {
         writeln!(f, "metrics = {}\nlog = {}", metrics.show(), quote(&self.log))?;
         match &self.bridge {
             Some(bridge) => writeln!(f, "bridge.wired = {}", quote(&bridge.wired))?,
-            // They have no meaning on a bridge.
+            // They are not allowed on a bridge.
             None => writeln!(f, "queue = {}\nmark = {:#010x}", self.queue, self.mark)?,
         }
         let limits = &self.limits;

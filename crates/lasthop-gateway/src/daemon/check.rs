@@ -1,5 +1,5 @@
-//! What a machine lacks for a configuration. Rules are tried out in a network namespace of their own, which goes away with
-//! the thread that made it: the machine's rules are not touched.
+//! Checks whether a machine can run a configuration. Rules are installed in a temporary network namespace, which
+//! disappears with the thread that created it; the machine's rules are not touched.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -19,7 +19,7 @@ use crate::firewall::{Firewall, FirewallError, Pulse};
 use crate::settings;
 use crate::split::{SplitConfig, SplitError, SplitProxy};
 
-/// Looks at everything that the configuration needs.
+/// Checks everything that the configuration needs.
 pub fn check(gateway: &Gateway) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(capabilities(gateway));
@@ -54,13 +54,13 @@ fn capabilities(gateway: &Gateway) -> Vec<Finding> {
         finding("CAP_NET_ADMIN", CapabilitySet::NET_ADMIN, Outcome::Missing),
         finding("CAP_NET_RAW", CapabilitySet::NET_RAW, Outcome::Missing),
     ];
-    // Without it, connections from ports below 1024 are reset, and no others.
+    // Without it, only connections from ports below 1024 are reset.
     let privileged = splits.then(|| finding("CAP_NET_BIND_SERVICE", CapabilitySet::NET_BIND_SERVICE, Outcome::Hint));
     findings.extend(privileged);
     findings
 }
 
-/// Whether the process that has the queue is a gateway, which may be the one to be checked.
+/// Returns whether the owner of the queue is a gateway, which may be the one to be checked.
 fn is_gateway(owner: u32) -> bool {
     read(format!("/proc/{owner}/cmdline")).is_some_and(|text| text.contains("gateway\0worker"))
 }
@@ -77,13 +77,13 @@ fn queue(gateway: &Gateway) -> Finding {
                 let detail = format!("process {owner} has it: give another number as `queue`");
                 Finding::new(subject, Outcome::Missing, detail)
             }
-            // It says what it takes, where that is known.
+            // The error describes the remedy where it is known.
             None => Finding::new(subject, Outcome::Missing, error.to_string()),
         },
     }
 }
 
-/// Begins to listen as the worker would.
+/// Opens the listeners as the worker would.
 fn relay(config: SplitConfig) -> Finding {
     let subject = "split connections";
     let queue = config.queue.unwrap_or_default();
@@ -107,7 +107,7 @@ fn rules(gateway: &Gateway) -> Vec<Finding> {
             let detail = format!("cannot try them out in a network namespace: {error}");
             Finding::new(subject, Outcome::Hint, detail)
         })?;
-        // A new namespace has its loopback interface down, to which split connections are routed.
+        // The loopback interface, to which split connections are routed, is down in a new namespace.
         let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).output();
         up.map_err(|error| Finding::new(subject, Outcome::Missing, format!("ip: {error}; it takes iproute2")))?;
         let missing = |error: FirewallError| {
@@ -168,7 +168,8 @@ fn similar(name: &str) -> Option<String> {
     did_you_mean(name, names.iter().map(String::as_str)).map(str::to_owned)
 }
 
-/// Returns a finding for each rule whose addresses are not reachable through its interface. Such a rule treats no connection.
+/// Returns a finding for each rule whose addresses are not reachable through its interface. Such a rule treats no
+/// connection.
 fn hosts(gateway: &Gateway) -> Vec<Finding> {
     let Ok(mut socket) = lasthop_sys::netlink::Socket::open(None) else { return Vec::new() };
     let mut findings = Vec::new();
@@ -196,7 +197,7 @@ fn hosts(gateway: &Gateway) -> Vec<Finding> {
     findings
 }
 
-/// Where an interface is.
+/// Location of an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     Router,
@@ -221,7 +222,7 @@ fn interface(name: &str, place: Place) -> Vec<Finding> {
     let bridge = std::fs::read_link(folder.join("brport/bridge")).ok();
     let bridge = bridge.as_deref().and_then(Path::file_name).filter(|_| place == Place::Router);
     let mut findings = vec![match (bridge, read(folder.join("operstate")).as_deref()) {
-        // What is routed leaves by the bridge, never by its port.
+        // Routed packets leave by the bridge, never by its port.
         (Some(bridge), _) => {
             let bridge = bridge.display();
             let detail = format!(

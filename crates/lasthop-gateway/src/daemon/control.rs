@@ -1,4 +1,5 @@
-//! What the gateway answers on its control socket ([`lasthop_daemon::control`]): its status, and what its treatment gains.
+//! Answers on the gateway's control socket ([`lasthop_daemon::control`]): its status, and a report on the effect of
+//! treatment.
 
 use std::path::Path;
 
@@ -11,28 +12,28 @@ use crate::daemon::passage::Untreated;
 use crate::daemon::snapshot::RuleSnapshot;
 use crate::daemon::state::{SharedState, State};
 
-/// What messages call the daemon.
+/// Name of the daemon in messages.
 pub(super) const WHO: &str = "gateway";
 
-/// Asks the gateway whose control socket is `path`.
+/// Sends a request to the gateway whose control socket is `path`.
 ///
 /// # Errors
 ///
-/// When nobody answers, or the answer is no.
+/// If no gateway answers, or it returns an error.
 pub fn ask(path: &Path, request: Request) -> Result<Value, ControlError> {
     lasthop_daemon::control::ask(path, WHO, request)
 }
 
-/// Removes the socket that a dead gateway left.
+/// Removes the socket of a gateway that no longer runs.
 ///
 /// # Errors
 ///
-/// When a gateway answers on it, or it is none.
+/// If a gateway answers on it, or it is not a socket.
 pub fn remove_stale(path: &Path) -> Result<(), ControlError> {
     lasthop_daemon::control::remove_stale(path, WHO)
 }
 
-/// What is told of a request.
+/// Returns the answer to a request.
 pub(super) fn answer(line: &[u8], state: &SharedState, wishes: &Wishes) -> Result<Value, String> {
     lasthop_daemon::control::answer(line, || status(&state.lock()), || report(&state.lock()), wishes)
 }
@@ -80,7 +81,7 @@ fn report(state: &State) -> Value {
     json!({ "rules": rules(state, report), "split": state.snapshot.split, "link": tape })
 }
 
-/// Treatments that are suspended, each with the reason in words.
+/// Returns the suspended treatments, each with a description of the cause.
 fn untreated(all: &[Untreated]) -> Vec<Value> {
     let of = |one: &Untreated| {
         let mut value = json!(one);
@@ -90,7 +91,7 @@ fn untreated(all: &[Untreated]) -> Vec<Value> {
     all.iter().map(of).collect()
 }
 
-/// What the configuration says about each rule, and what the worker does.
+/// Combines the configuration of each rule with the worker's statistics.
 fn rules(state: &State, describe: impl Fn(&RuleSnapshot) -> Value) -> Vec<Value> {
     let rule = |rule: &Rule| {
         let mut value = json!({

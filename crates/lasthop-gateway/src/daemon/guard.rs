@@ -1,5 +1,5 @@
-//! The rules, kept in place: other programs flush tables, put in their own, or remove routes. It is looked once a second; what
-//! is missing is put back, or everything passes until it can be.
+//! Guard of the rules: other programs flush tables, install their own rules, or remove routes. The guard checks once
+//! per second and restores missing rules; if it cannot, all packets pass until it can.
 
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
@@ -11,14 +11,14 @@ use crate::daemon::state::{RulesState, SharedState};
 use crate::firewall::watch::Watch;
 use crate::firewall::{Firewall, FirewallError, PULSE, Pulse, Standing};
 
-/// How often it is looked.
+/// Interval of the checks.
 const LOOK: Duration = Duration::from_secs(1);
-/// After how long it is tried again to put rules back, when that fails: doubled each time, up to this.
+/// Maximum interval of attempts to restore rules; it doubles with each failure.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// How often the gateway says that it lives; after a second without it, rules lead no packets to the queue.
+/// Interval of heartbeats. After one second without a heartbeat, rules send no packets to the queue.
 const BEAT: Duration = Duration::from_millis(200);
 
-/// Looks after the rules in a thread of its own.
+/// Guard of the rules, in a thread of its own.
 pub(super) struct Guard {
     kept: Arc<Mutex<Kept>>,
 }
@@ -34,7 +34,7 @@ struct Kept {
     pulse: Arc<Beat>,
 }
 
-/// Whether there are to be rules.
+/// State of the guard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Duty {
     Keep,
@@ -42,7 +42,8 @@ enum Duty {
 }
 
 impl Guard {
-    /// Rests until [`Guard::install`]; a byte to `wake` says that what is known of the rules has changed.
+    /// Starts in the resting state, until [`Guard::install`]. Writes a byte to `wake` if the state of the rules
+    /// changes.
     pub fn start(firewall: Firewall, state: SharedState, wake: Arc<UnixStream>) -> io::Result<Self> {
         let (next, beats, pulse) = (Instant::now(), state.clone(), Arc::new(Beat::default()));
         let beaten = Arc::clone(&pulse);
@@ -56,7 +57,7 @@ impl Guard {
                 lock(&kept).look();
             }
         })?;
-        // By itself: programs that change rules wait for each other.
+        // Separate thread: programs that change rules may wait for each other.
         thread("pulse").spawn(move || {
             loop {
                 std::thread::sleep(BEAT);
@@ -68,7 +69,7 @@ impl Guard {
         Ok(guard)
     }
 
-    /// Puts the rules in.
+    /// Installs the rules.
     pub fn install(&self) -> Result<(), FirewallError> {
         let mut kept = lock(&self.kept);
         kept.firewall.install()?;
@@ -76,7 +77,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Puts other rules in their place. On failure the old ones stay.
+    /// Replaces the rules. On failure the old ones stay.
     pub fn change(&self, mut firewall: Firewall) -> Result<(), FirewallError> {
         let mut kept = lock(&self.kept);
         if let Err(error) = firewall.replace() {
@@ -88,7 +89,7 @@ impl Guard {
         before.remove_where_not(&kept.firewall)
     }
 
-    /// Takes the rules out, for good.
+    /// Removes the rules permanently.
     pub fn remove(&self) -> Result<(), FirewallError> {
         let mut kept = lock(&self.kept);
         kept.duty = Duty::Rest;
@@ -97,7 +98,7 @@ impl Guard {
 }
 
 fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
-    // Whatever a thread that panicked left, the next look puts right.
+    // The next check repairs the state that a thread left when it panicked.
     kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -120,7 +121,7 @@ impl Kept {
         match watch.look(&self.firewall) {
             Ok(Standing::Whole) => self.pause = LOOK,
             Ok(Standing::Broken) => self.restore(),
-            // Somebody holds the lock, or there is no memory: the next look tells.
+            // Another program holds the lock, or memory is short: check again later.
             Err(error) => tracing::debug!(%error, "cannot look after the rules"),
         }
     }
@@ -156,20 +157,20 @@ impl Kept {
 
     fn tell(&self, rules: RulesState) {
         self.state.lock().rules = rules;
-        // A full pipe wakes just as well.
+        // A full pipe wakes the reader as well.
         let _ = io::Write::write(&mut &*self.wake, &[0]);
     }
 }
 
-/// The sign of life that rules wait for.
+/// Heartbeat that the rules require.
 #[derive(Debug, Default)]
 struct Beat(Mutex<Option<(Sockets, u16)>>);
 
-/// Sockets whose datagrams bear the gateway's mark.
+/// Sockets whose datagrams have the gateway's mark.
 type Sockets = Vec<(UdpSocket, IpAddr)>;
 
 impl Beat {
-    /// Takes the mark and the port of the datagrams that rules of nftables wait for, if there are any.
+    /// Sets the mark and the port of the datagrams that nftables rules require, if any.
     fn set(&self, beats: Option<(u32, u16)>) {
         let open = |address: IpAddr, mark: u32| {
             let socket = UdpSocket::bind((address, 0))?;
@@ -182,16 +183,16 @@ impl Beat {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = beats.map(|(mark, port)| (sockets(mark), port));
     }
 
-    /// Says to the rules that the gateway lives: one entry for each version of IP.
+    /// Sends a heartbeat for each IP version.
     fn send(&self) {
         if let Some((sockets, port)) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             for (socket, address) in sockets {
-                // It ends in the chain that counts it, which is an error here.
+                // The chain that counts the datagram drops it, which is an error here.
                 let _ = socket.send_to(&[], (*address, *port));
             }
         }
         for entry in ["+0.0.0.0\n", "+::\n"] {
-            // The list takes one write from each that opens it.
+            // The list accepts one write per open file.
             let list = std::fs::File::options().write(true).open(format!("/proc/net/xt_recent/{PULSE}"));
             if let Err(error) = list.and_then(|mut list| list.write_all(entry.as_bytes())) {
                 tracing::trace!(%error, "no rule of iptables waits for a sign of life");

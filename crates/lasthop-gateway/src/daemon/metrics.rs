@@ -1,4 +1,4 @@
-//! The gateway's figures for Prometheus.
+//! Metrics of the gateway for Prometheus.
 
 use std::sync::atomic::AtomicU64;
 
@@ -33,7 +33,7 @@ struct Treated {
     family: &'static str,
 }
 
-/// What came of each rule.
+/// Registers the metrics of each rule.
 fn register_rules(registry: &mut Registry, rules: &[RuleSnapshot]) {
     type Read = fn(&RuleSnapshot) -> u64;
     let counters: [(&str, &str, Read); 9] = [
@@ -79,7 +79,7 @@ fn register_rules(registry: &mut Registry, rules: &[RuleSnapshot]) {
     }
 }
 
-/// Which treatments are suspended, of those that the rules name.
+/// Registers the suspension of each treatment and IP version.
 fn register_suspended(registry: &mut Registry, state: &State) {
     let suspended = Family::<Treated, Gauge>::default();
     for treatment in Treatment::ALL {
@@ -96,7 +96,7 @@ fn register_suspended(registry: &mut Registry, state: &State) {
     );
 }
 
-/// The figures as text. Counters that the worker keeps start anew with each worker, as Prometheus expects of a restart.
+/// Returns the metrics as text. The worker's counters restart with each worker, as Prometheus expects after a restart.
 pub fn encode(state: &State) -> Result<String, std::fmt::Error> {
     let mut registry = Registry::with_prefix("lasthop");
     let packets = &state.snapshot.packets;

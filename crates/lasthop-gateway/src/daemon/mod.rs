@@ -1,25 +1,25 @@
-//! The gateway's processes, and what they do besides deciding; what any daemon needs is in `lasthop-daemon`.
+//! Processes of the gateway and their interfaces; `lasthop-daemon` contains the parts common to all daemons.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`worker`] | the process that handles packets |
-//! | `path` | what every way to packets has in common |
+//! | [`worker`] | process that handles packets |
+//! | `path` | interface of all packet paths |
 //! | `queue` | routed packets: from netfilter's queue, and back |
-//! | [`bridge`] | TCP out of a bridge and back into it |
-//! | `nat` | the addresses that packets leave with, where the machine translates |
-//! | `parked` | packets that are held back in the kernel's queue |
-//! | [`passage`], `trial`, `way_out` | whether the gateway's own packets pass other programs' rules, and that others pass where not |
-//! | [`suspects`] | the chains that may stop the gateway's packets, by name |
-//! | `relay` | split connections beside the packets |
-//! | [`tape`] | the heads of the packets that crossed the hop last |
-//! | [`supervisor`] | the process that keeps a worker alive, and the rules with it |
-//! | `guard` | the rules, kept in place against other programs |
-//! | [`snapshot`] | what a worker has done |
-//! | [`order`] | what the supervisor says to it |
-//! | [`control`] | what is answered on the control socket |
-//! | [`metrics`] | the figures for Prometheus |
-//! | [`check`] | what a machine lacks |
-//! | `rehearsal` | the gateway in a copy of the machine's rules, for `check` |
+//! | [`bridge`] | TCP from a bridge, and back |
+//! | `nat` | source addresses of sent packets if the machine translates addresses |
+//! | `parked` | packets held back in the kernel's queue |
+//! | [`passage`], `trial`, `way_out` | whether other programs' rules let the gateway's own packets pass; suspension of treatment if not |
+//! | [`suspects`] | names of chains that may drop the gateway's packets |
+//! | `relay` | interface to the relay of split connections |
+//! | [`tape`] | headers of the last packets that crossed the hop |
+//! | [`supervisor`] | process that restarts the worker and maintains the rules |
+//! | `guard` | restores rules that other programs remove |
+//! | [`snapshot`] | state of a worker |
+//! | [`order`] | messages from the supervisor to its worker |
+//! | [`control`] | answers on the control socket |
+//! | [`metrics`] | metrics for Prometheus |
+//! | [`check`] | checks of the machine |
+//! | `rehearsal` | test of the gateway in a copy of the machine's rules, for `check` |
 
 pub mod bridge;
 pub mod check;

@@ -1,10 +1,10 @@
-//! Addresses of packets that the gateway sends by itself, where the machine translates addresses.
+//! Source addresses of packets that the gateway sends itself, on machines that translate addresses.
 //!
-//! The rules lead packets here between the two translations of netfilter: behind the one of destinations (`PREROUTING`), before
-//! the one of sources (`POSTROUTING`). So both directions of a connection bear the same addresses here, whatever is translated. What the gateway
-//! sends by itself has those addresses as well, and bypasses connection tracking, which would take a packet from the wired side
-//! to a masqueraded client for a new connection. The source is therefore put in here, as `POSTROUTING` would: it is the destination
-//! that connection tracking expects of the answers.
+//! The rules send packets to the gateway between the two translations of netfilter: after that of destinations
+//! (`PREROUTING`) and before that of sources (`POSTROUTING`). Both directions of a connection therefore have the same
+//! addresses here. Packets that the gateway sends itself have these addresses too, and bypass connection tracking,
+//! which would take a packet from the wired side to a masqueraded client for a new connection. The source is therefore
+//! set here as `POSTROUTING` would: to the destination that connection tracking expects of the answers.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,45 +16,45 @@ use std::time::{Duration, Instant};
 use lasthop_sys::conntrack::{Conntrack, Entry, Found};
 use lasthop_wire::Route;
 
-/// How long what was found out holds: the same addresses may come back as another connection, translated otherwise.
+/// Lifetime of a lookup: the same addresses may be reused by a connection with another translation.
 const LIFETIME: Duration = Duration::from_secs(2);
-/// How long a connection counts as one that nobody tracks.
+/// Lifetime of a lookup that found no tracked connection.
 const UNTRACKED: Duration = Duration::from_secs(10);
-/// Most directions of connections that are remembered.
+/// Maximum number of routes to remember.
 const MOST: usize = 1 << 15;
-/// How often it is looked whether connections are tracked at all.
+/// Interval of checks whether connections are tracked at all.
 const LOOK: Duration = Duration::from_secs(1);
-/// The kernel's count of the connections that it tracks.
+/// File with the number of connections that the kernel tracks.
 const COUNT: &str = "/proc/sys/net/netfilter/nf_conntrack_count";
 
-/// Whether it is known with which source a packet leaves.
+/// Result of a translation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Source {
-    /// It has it.
+    /// The packet has its final source.
     Known,
-    /// Not yet: it has the one that it had.
+    /// The source is not known yet; the packet is unchanged.
     Unknown,
 }
 
-/// The sources that packets get on their way out.
+/// Translator of source addresses.
 #[derive(Debug, Default)]
 pub(super) struct Translator {
     conntrack: Option<Conntrack>,
     count: Option<File>,
-    /// Whether connections are tracked, and until when that holds.
+    /// True if connections are tracked, with the time until which this is valid.
     tracked: Option<(bool, Instant)>,
-    /// Until when, and the source that the packet gets if it is another one.
+    /// Expiry time by route, and the source that the packet gets if it changes.
     known: HashMap<Route, (Instant, Option<SocketAddr>)>,
 }
 
 impl Translator {
-    /// Opens what it takes to ask the kernel; without it, addresses stay as they are.
+    /// Opens the interfaces to the kernel. Without them, addresses stay unchanged.
     pub fn open() -> Self {
         let conntrack = Conntrack::open().inspect_err(|error| tracing::debug!(%error, "no connection tracking")).ok();
         Self { conntrack, count: File::open(COUNT).ok(), ..Self::default() }
     }
 
-    /// Gives a packet, from its IP header on, the source that it would have if it had been forwarded. Says whether that is known.
+    /// Gives a packet, starting at its IP header, the source that it would have if it had been forwarded.
     pub fn translate(&mut self, packet: &mut [u8]) -> Source {
         let now = Instant::now();
         if !self.is_tracked(now) {
@@ -75,7 +75,7 @@ impl Translator {
         {
             return tracked;
         }
-        // It comes into being with the kernel module.
+        // The file appears with the kernel module.
         self.count = self.count.take().or_else(|| File::open(COUNT).ok());
         let mut text = [0; 1];
         let read = self.count.as_ref().and_then(|file| file.read_at(&mut text, 0).ok());
@@ -84,7 +84,7 @@ impl Translator {
         tracked
     }
 
-    /// The other source that packets on this route are to get, if any; none when that is not known.
+    /// Returns the source that packets on this route are to get, if it changes; the outer `None` if it is unknown.
     fn source(&mut self, now: Instant, route: Route) -> Option<Option<SocketAddr>> {
         if let Some((until, source)) = self.known.get(&route)
             && now < *until
@@ -111,19 +111,19 @@ impl Translator {
     }
 }
 
-/// Both directions as they are forwarded, each with the source that it leaves with.
+/// Returns both directions of a connection as forwarded, each with its source after translation.
 fn sources(entry: Entry) -> [(Route, SocketAddr); 2] {
-    // Who sends in a direction, and whom its answers come from: neither end is translated between the two hooks.
+    // Senders in the original and in the reply direction: neither end is translated between the two hooks.
     let there = Route { source: entry.original.source, destination: entry.reply.source };
     [(there, entry.reply.destination), (there.reversed(), entry.original.destination)]
 }
 
-/// Where the addresses of a TCP packet without extension headers are.
+/// Offsets of the addresses in a TCP packet without extension headers.
 struct Layout {
     source: Range<usize>,
     destination: Range<usize>,
     tcp: usize,
-    /// The IP header's own checksum.
+    /// Offset of the IP header's checksum.
     checksum: Option<usize>,
 }
 
@@ -148,21 +148,21 @@ fn route(packet: &[u8]) -> Option<Route> {
     Some(Route { source: end(layout.source, layout.tcp)?, destination: end(layout.destination, layout.tcp + 2)? })
 }
 
-/// Puts in another source, and carries the checksums on: one that was wrong stays wrong.
+/// Replaces the source and updates the checksums: a wrong checksum stays wrong.
 fn set_source(packet: &mut [u8], source: SocketAddr) {
     if let Some(layout) = layout(packet) {
         set_end(packet, &layout, layout.source.clone(), layout.tcp, source);
     }
 }
 
-/// The same for the destination.
+/// Replaces the destination like [`set_source`].
 pub(super) fn set_destination(packet: &mut [u8], destination: SocketAddr) {
     if let Some(layout) = layout(packet) {
         set_end(packet, &layout, layout.destination.clone(), layout.tcp + 2, destination);
     }
 }
 
-/// Puts in another end: its address is at `place`, its port at `port`.
+/// Replaces an end, with its address at `place` and its port at `port`.
 fn set_end(packet: &mut [u8], layout: &Layout, place: Range<usize>, port: usize, end: SocketAddr) {
     let address = match end {
         SocketAddr::V4(end) => end.ip().octets().to_vec(),
@@ -185,7 +185,7 @@ fn set_end(packet: &mut [u8], layout: &Layout, place: Range<usize>, port: usize,
     packet[port..port + 2].copy_from_slice(&number);
 }
 
-/// What the checksum at `sum` becomes when the word at `index` becomes `new` (RFC 1624, equation 3).
+/// Updates the checksum at `sum` for the word at `index` that becomes `new` (RFC 1624, equation 3).
 fn carry_on(packet: &mut [u8], sum: usize, index: usize, new: [u8; 2]) {
     let word = |index: usize| u32::from(u16::from_be_bytes([packet[index], packet[index + 1]]));
     let total = (!word(sum) & 0xffff) + (!word(index) & 0xffff) + u32::from(u16::from_be_bytes(new));

@@ -4,7 +4,7 @@ fn end(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
-/// A segment between two ends, with right checksums, or TCP's damaged.
+/// Returns a segment between two ends; `damage` is combined with TCP's checksum by XOR.
 fn packet(from: &str, to: &str, damage: u16) -> Vec<u8> {
     let route = Route { source: end(from), destination: end(to) };
     let segment = lasthop_proto::packet::Segment::default();
@@ -51,7 +51,7 @@ fn what_is_no_packet_stays_as_it_is() {
 fn each_direction_leaves_with_the_source_that_the_other_answers_to() {
     let (client, server, gateway) = (end("10.2.0.2:4000"), end("10.1.0.2:80"), end("10.1.0.1:61000"));
     let route = |source, destination| Route { source, destination };
-    // Masqueraded: the client calls, and the server sees the gateway.
+    // Masqueraded: the client opens, and the server sees the gateway.
     let masqueraded = Entry { original: route(client, server), reply: route(server, gateway) };
     assert_eq!(sources(masqueraded), [(route(client, server), gateway), (route(server, client), server)]);
     // A port forward: the server calls the gateway, and the client answers.

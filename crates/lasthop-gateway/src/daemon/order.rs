@@ -1,27 +1,27 @@
-//! What the supervisor says to its worker.
+//! Messages from the supervisor to its worker.
 
 use serde::{Deserialize, Serialize};
 
 use crate::daemon::snapshot::Snapshot;
 
-/// What the worker says.
+/// Message from the worker.
 pub type Notice = lasthop_daemon::channel::Notice<Snapshot>;
 
-/// To the worker.
+/// Message to the worker.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Order {
-    /// Work by this configuration from now on.
+    /// Apply this configuration.
     Configure {
-        /// The file's name, for messages.
+        /// Name of the file, for messages.
         file: String,
-        /// Its text, checked already.
+        /// Its text, already validated.
         text: String,
     },
-    /// What leads connections to the relay is there or not: without it, new connections are to pass. It is not answered.
+    /// State of the rules for the relay: without them, new connections must pass. Not answered.
     Rules {
-        /// Whether it is.
+        /// True if they are.
         in_place: bool,
     },
-    /// Treat nothing from now on, and send what is held back: the end is near.
+    /// Stop treating packets and send those that are held back, before the end.
     Release,
 }

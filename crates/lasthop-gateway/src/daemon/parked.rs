@@ -1,5 +1,5 @@
-//! Data packets that flow control holds back, kept in the kernel's queue until what the gateway sends in their place has left: where
-//! netfilter refuses that, they go on by the way that they came, instead of being lost.
+//! Data packets that flow control holds back, kept in the kernel's queue until the packet that the gateway sends in
+//! their place has left. If netfilter refuses that packet, the original is accepted instead of being lost.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use lasthop_proto::seq::Seq;
 use lasthop_wire::{Route, View};
 
-/// Most packets that are kept: the kernel looks through them for each verdict. Further ones end at once.
+/// Maximum number of packets to keep: the kernel searches them for each verdict. Further ones are dropped at once.
 const MOST: usize = 256;
-/// Time for which one is kept.
+/// Maximum time to keep a packet.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// A packet that waits for its verdict.
+/// Packet that waits for its verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Packet {
     id: u32,
@@ -21,16 +21,16 @@ struct Packet {
     since: Instant,
 }
 
-/// Verdict on a packet that waited.
+/// Verdict on a waiting packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
-    /// Another one went in its place.
+    /// Its replacement has left.
     Drop(u32),
-    /// It goes on itself.
+    /// The packet itself continues.
     Accept(u32),
 }
 
-/// All that wait.
+/// Waiting packets.
 #[derive(Debug, Default)]
 pub(super) struct Parked {
     routes: HashMap<Route, VecDeque<Packet>>,
@@ -39,12 +39,12 @@ pub(super) struct Parked {
 }
 
 impl Parked {
-    /// Whether none waits.
+    /// Returns whether no packet waits.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Keeps a packet, if there is room: then its verdict comes later.
+    /// Keeps a packet if the limit permits. Returns whether its verdict comes later.
     pub fn keep(&mut self, now: Instant, id: u32, view: &View) -> bool {
         if self.count >= MOST || view.payload_len == 0 {
             return false;
@@ -56,14 +56,14 @@ impl Parked {
         true
     }
 
-    /// What becomes of the packet in whose place `sent` went out (`left`), or was refused.
+    /// Returns the verdict on the packet in whose place `sent` left (`left`), or was refused.
     pub fn on_sent(&mut self, sent: &View, left: bool) -> Option<Fate> {
         let waiting = self.routes.get_mut(&sent.route)?;
         let (begin, end) = (sent.segment.seq, sent.segment.seq + sent.payload_len as u32);
         let has = |packet: &Packet| begin.0.wrapping_sub(packet.seq.0) < packet.len;
         let place = waiting.iter().position(has)?;
         let packet = waiting[place];
-        // Of a super-segment the pieces go out one by one.
+        // The pieces of a super-segment are sent one by one.
         if left && end.0.wrapping_sub(packet.seq.0) < packet.len {
             return None;
         }
@@ -75,7 +75,7 @@ impl Parked {
         Some(if left { Fate::Drop(packet.id) } else { Fate::Accept(packet.id) })
     }
 
-    /// Packets that have waited for so long that nobody sends them any more: they end.
+    /// Removes packets that have waited too long for their replacement, and returns their ids. They are to be dropped.
     pub fn expire(&mut self, now: Instant) -> Vec<u32> {
         if self.next.is_none_or(|next| now < next) {
             return Vec::new();

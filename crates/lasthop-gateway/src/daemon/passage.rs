@@ -1,8 +1,8 @@
-//! Whether this machine lets the gateway's own packets pass: other programs' netfilter chains, and routes, may stop what the
-//! gateway sends or redirects although they let forwarded packets pass. Then connections pass untreated, and treatment is tried
-//! again later.
+//! Passage of the gateway's own packets: other programs' netfilter chains, and routes, may drop packets that the
+//! gateway sends or redirects although they accept forwarded packets. Connections then pass untreated, and treatment is
+//! tried again later.
 //!
-//! State and decisions only: whoever has sockets carries out the trials (`trial`) and reports what came of them.
+//! State and decisions only: `trial` has the sockets, executes trials, and reports their outcomes.
 
 use std::time::{Duration, Instant};
 
@@ -10,32 +10,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::family::Family;
 
-/// Pause before the first new trial after a refusal; doubled with each refusal in a row, up to [`LONGEST_PAUSE`].
+/// Pause before the first new trial after a refusal. It doubles with each successive refusal, up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// Longest pause between two trials.
+/// Maximum pause between two trials.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Time for which failures for want of a route are taken for an interface that is down for a moment.
+/// Time for which missing routes are attributed to an interface that is briefly down.
 const ROUTE_PATIENCE: Duration = Duration::from_secs(1);
-/// Age of a proof beyond which a new connection proves it anew.
+/// Age after which a new connection must prove passage again.
 const PROOF_LIFETIME: Duration = Duration::from_secs(10);
 
-/// What the gateway does with packets of its own.
+/// Treatment that involves packets of the gateway itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Treatment {
     /// Local retransmissions, and acknowledgments to senders.
     Snoop,
-    /// Local retransmissions beneath the relay.
+    /// Local retransmissions below the relay.
     Repair,
     /// Connections of the relay.
     Split,
 }
 
 impl Treatment {
-    /// All, in the order of the variants.
+    /// All treatments, in the order of the variants.
     pub const ALL: [Self; 3] = [Self::Snoop, Self::Repair, Self::Split];
 
-    /// Its name in messages, metrics and JSON.
+    /// Returns its name in messages, metrics and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Snoop => "snoop",
@@ -49,20 +49,21 @@ impl Treatment {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// A packet sent from here was refused (`EPERM`): a chain reached from netfilter's hooks `output` or `postrouting` drops it.
+    /// Sending a packet failed with `EPERM`: a chain reached from netfilter's hooks `output` or `postrouting` drops it.
     Output,
-    /// A redirected packet did not reach its socket: a chain reached from `prerouting` or `input` drops it, or no route delivers it.
+    /// A redirected packet did not reach its socket: a chain reached from `prerouting` or `input` drops it, or no route
+    /// delivers it.
     Input,
-    /// No answer came on a connection that the relay opened, while nothing refused its packets.
+    /// A connection that the relay opened got no answer, although none of its packets was refused.
     Silent,
-    /// There is no route for packets that bear the gateway's mark, though one for forwarded packets.
+    /// There is a route for forwarded packets, but none for packets with the gateway's mark.
     NoRoute,
-    /// Packets that bear the gateway's mark leave by another interface than forwarded ones.
+    /// Packets with the gateway's mark leave by another interface than forwarded ones.
     OtherRoute,
 }
 
 impl Cause {
-    /// Description, to follow the name of a treatment.
+    /// Returns a description, to follow the name of a treatment.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Output => "netfilter drops packets that the gateway sends (hooks output, postrouting)",
@@ -74,27 +75,27 @@ impl Cause {
     }
 }
 
-/// A treatment that is suspended for one version of IP.
+/// Treatment that is suspended for one IP version.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Untreated {
     /// The treatment.
     pub treatment: Treatment,
     /// `IPv4` or `IPv6`.
     pub family: String,
-    /// Why.
+    /// Cause of the suspension.
     pub cause: Cause,
-    /// Seconds since its suspension.
+    /// Time since the suspension, in seconds.
     pub seconds: f64,
 }
 
-/// Whether packets may be treated now.
+/// Permission to treat packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// They may.
+    /// Treat them.
     Treat,
-    /// They are to pass untreated.
+    /// Pass them untreated.
     Pass,
-    /// A trial decides; its outcome is to be reported before the next question.
+    /// A trial decides. Its outcome must be reported before the next call.
     Try,
 }
 
@@ -103,39 +104,39 @@ pub enum Answer {
 pub enum Change {
     /// None.
     None,
-    /// The treatment is suspended from now on: state of its connections is to be given up.
+    /// The treatment is now suspended; the state of its connections must be dropped.
     Suspended,
 }
 
-/// A way in which packets of a treatment leave or arrive.
+/// Path on which a treatment's packets leave or arrive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// Towards the lossy hop, or to the opener of a split connection.
     There,
-    /// Towards the wired side, or to the one called of a split connection.
+    /// Towards the wired side, or to the called end of a split connection.
     Back,
-    /// From the redirection to the relay's socket; the other treatments have none.
+    /// Path from the redirection to the relay's socket; not used by other treatments.
     In,
 }
 
-/// One treatment of packets of one version of IP.
+/// Treatment of packets of one IP version.
 #[derive(Debug)]
 struct Lane {
     treatment: Treatment,
     family: Family,
     state: State,
-    /// When each [`Way`] was proven last.
+    /// Time of the last proof of each [`Way`].
     proven: [Option<Instant>; 3],
-    /// When a packet failed for want of a route for the first time since one was sent.
+    /// Time of the first failure for lack of a route since a packet was last sent.
     unrouted: Option<Instant>,
-    /// Packets in a row that did not pass, for whatever reason.
+    /// Number of consecutive packets that did not pass for an unknown reason.
     doubts: u32,
     pause: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// Treated, as far as each way is proven.
+    /// Treated on each way that is proven.
     Open,
     /// Suspended; tried again at `next`.
     Suspended { cause: Cause, since: Instant, next: Instant },
@@ -165,7 +166,7 @@ impl Default for Passage {
 }
 
 impl Passage {
-    /// Returns whether packets of this treatment that go this way may be treated.
+    /// Returns whether packets of this treatment may be treated on this way.
     pub fn ask(&self, now: Instant, treatment: Treatment, family: Family, way: Way) -> Answer {
         let lane = self.lane(treatment, family);
         match lane.state {
@@ -176,12 +177,12 @@ impl Passage {
         }
     }
 
-    /// Returns whether the proof of a way is so old that the next opening is to prove it anew.
+    /// Returns whether the proof of a way is so old that the next opening must renew it.
     pub fn is_stale(&self, now: Instant, treatment: Treatment, family: Family, way: Way) -> bool {
         self.lane(treatment, family).proven[way as usize].is_none_or(|at| now.duration_since(at) >= PROOF_LIFETIME)
     }
 
-    /// Takes note of a packet that passed. The treatment goes on, if it was suspended.
+    /// Records a packet that passed. Resumes the treatment if it was suspended.
     pub fn passed(&mut self, now: Instant, treatment: Treatment, family: Family, way: Way) {
         let lane = self.lane_mut(treatment, family);
         lane.proven[way as usize] = Some(now);
@@ -193,8 +194,8 @@ impl Passage {
         }
     }
 
-    /// Takes note that packets of the gateway's own would leave, in both ways; whether redirected ones arrive is still open. While the
-    /// treatment is suspended, nobody else tries it until that is known.
+    /// Records that the gateway's own packets leave on both ways; whether redirected ones arrive is still open. A
+    /// suspended treatment is not tried again until that is known or the pause has passed.
     pub fn sent(&mut self, now: Instant, treatment: Treatment, family: Family) {
         let lane = self.lane_mut(treatment, family);
         if let State::Suspended { next, .. } = &mut lane.state {
@@ -205,8 +206,8 @@ impl Passage {
         lane.proven[Way::Back as usize] = Some(now);
     }
 
-    /// Takes note of a packet that did not go this way, for a reason that is still open: the way is to be proven again. Returns how many
-    /// in a row did not.
+    /// Records a packet that did not pass on this way for an unknown reason, so that the way must be proven again.
+    /// Returns the number of consecutive ones.
     pub fn doubted(&mut self, treatment: Treatment, family: Family, way: Way) -> u32 {
         let lane = self.lane_mut(treatment, family);
         lane.proven[way as usize] = None;
@@ -214,7 +215,7 @@ impl Passage {
         lane.doubts
     }
 
-    /// Reason for which a treatment is suspended, if it is.
+    /// Returns the cause of a treatment's suspension; `None` if it is not suspended.
     pub fn cause(&self, treatment: Treatment, family: Family) -> Option<Cause> {
         match self.lane(treatment, family).state {
             State::Open => None,
@@ -222,7 +223,7 @@ impl Passage {
         }
     }
 
-    /// Takes note of a packet that did not pass.
+    /// Records a packet that did not pass.
     pub fn stopped(&mut self, now: Instant, treatment: Treatment, family: Family, cause: Cause) -> Change {
         let lane = self.lane_mut(treatment, family);
         let is_new = lane.state == State::Open;
@@ -244,7 +245,7 @@ impl Passage {
         Change::None
     }
 
-    /// The same for a packet without a route: an interface that is down for a moment is no reason.
+    /// Records a packet without a route. An interface that is briefly down does not suspend the treatment.
     pub fn unrouted(&mut self, now: Instant, treatment: Treatment, family: Family) -> Change {
         let lane = self.lane_mut(treatment, family);
         let since = *lane.unrouted.get_or_insert(now);
@@ -254,7 +255,7 @@ impl Passage {
         self.stopped(now, treatment, family, Cause::NoRoute)
     }
 
-    /// Forgets all proofs: rules have changed. What is suspended is tried again at once.
+    /// Discards all proofs after a change of rules. Suspended treatments are tried again at once.
     pub fn reconsider(&mut self, now: Instant) {
         for lane in &mut self.lanes {
             lane.proven = [None; 3];
@@ -264,7 +265,7 @@ impl Passage {
         }
     }
 
-    /// Treatments that are suspended.
+    /// Returns the suspended treatments.
     pub fn untreated(&self, now: Instant) -> Vec<Untreated> {
         let of = |lane: &Lane| match lane.state {
             State::Open => None,
@@ -278,7 +279,7 @@ impl Passage {
         self.lanes.iter().filter_map(of).collect()
     }
 
-    /// Number of suspensions so far.
+    /// Returns the number of suspensions so far.
     pub const fn suspensions(&self) -> u64 {
         self.suspensions
     }

@@ -1,4 +1,4 @@
-//! The seam between the worker's loop and the ways in which packets come to it and leave it.
+//! Interface between the worker's loop and the packet paths.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -20,10 +20,10 @@ use crate::engine::rules::EngineConfig;
 use crate::engine::{Engine, Injection, Offloaded, Verdict};
 use crate::settings;
 
-/// How often the loop says that it gets on: five times within the shortest silence that the supervisor takes for death.
+/// Interval of heartbeats: a fifth of the shortest silence after which the supervisor considers the process dead.
 pub(super) const BEAT: Duration = Duration::from_millis(20);
 
-/// Tells the supervisor that this process gets on with its work.
+/// Heartbeat to the supervisor.
 #[derive(Debug)]
 pub(super) struct Heart {
     next: time::Instant,
@@ -35,39 +35,39 @@ impl Heart {
         Self { next: time::Instant::now(), speaker }
     }
 
-    /// Beats if it is time.
+    /// Sends a heartbeat if it is due.
     pub fn beat(&mut self) {
         let now = time::Instant::now();
         if now >= self.next {
             self.next = now + BEAT;
-            // A supervisor that does not read has other worries than this beat.
+            // A supervisor that does not read has more serious problems than this beat.
             let _ = self.speaker.send(&Notice::Beat);
         }
     }
 }
 
-/// What the loop and every packet path work with.
+/// State shared by the loop and all packet paths.
 pub(super) struct Core {
     pub heart: Heart,
     pub engine: RecordedEngine,
-    /// What repairs the relay's own connections over the hop, if a rule wants it.
+    /// Engine that repairs the relay's own connections over the hop, if a rule enables it.
     pub beneath: Option<Beneath>,
-    /// To which connections go that a rule splits.
+    /// Relay for connections that a rule splits.
     pub relay: Option<Relay>,
-    /// What the engine wants to be sent.
+    /// Packets that the engine wants to send.
     pub injections: Vec<Injection>,
     pub counters: PacketCounters,
     pub clock: Clock,
-    /// What crosses the hop, if that is wanted.
+    /// Record of packets that cross the hop, if enabled.
     pub tape: Option<Tape>,
-    /// The configuration in force, and its text.
+    /// Current configuration and its text.
     configured: (Gateway, String),
 }
 
-/// An engine between the relay's sockets and the hop. The wired end of its connections is this machine.
+/// Engine between the relay's sockets and the hop. The wired end of its connections is this machine.
 pub(super) struct Beneath {
     pub engine: Engine,
-    /// What it wants to be sent.
+    /// Packets that it wants to send.
     pub injections: Vec<Injection>,
 }
 
@@ -90,19 +90,19 @@ impl Core {
         Self { heart, engine, beneath, relay, injections, counters, clock: Clock::start(), tape, configured }
     }
 
-    /// What becomes of a packet that came in at `port`.
+    /// Returns the verdict on a packet that arrived at `port`.
     pub fn judge(&mut self, port: Port, packet: &[u8], offloaded: Offloaded) -> Verdict {
         self.counters.count(port, packet.len());
         let now = self.clock.now();
         let verdict = self.engine.handle_packet(now, port, packet, offloaded, &mut self.injections);
-        // Local repairs would be taken for the sender's.
+        // Treated connections are excluded: their local repairs would look like the sender's retransmissions.
         if let Some(tape) = self.tape.as_mut().filter(|_| self.engine.leaves_alone()) {
             tape.put(now, packet);
         }
         verdict
     }
 
-    /// What becomes of a packet between the relay and the hop.
+    /// Returns the verdict on a packet between the relay and the hop.
     pub fn judge_own(&mut self, port: Port, packet: &[u8], offloaded: Offloaded) -> Verdict {
         self.counters.count(port, packet.len());
         let now = self.clock.now();
@@ -112,13 +112,13 @@ impl Core {
         }
     }
 
-    /// When [`Core::handle_timeout`] is due.
+    /// Returns the time at which [`Core::handle_timeout`] is due.
     pub fn poll_deadline(&self) -> Option<Instant> {
         let beneath = self.beneath.as_ref().and_then(|beneath| beneath.engine.poll_deadline());
         [self.engine.poll_deadline(), beneath].into_iter().flatten().min()
     }
 
-    /// Acts on whatever deadline of an engine has come.
+    /// Acts on the deadlines of the engines that have passed.
     pub fn handle_timeout(&mut self) {
         let now = self.clock.now();
         self.engine.handle_timeout(now, &mut self.injections);
@@ -127,7 +127,7 @@ impl Core {
         }
     }
 
-    /// Treats packets by another configuration.
+    /// Applies another configuration.
     pub fn reconfigure(&mut self, gateway: &Gateway, text: &str) {
         self.relay.iter_mut().for_each(|relay| relay.reconfigure(gateway));
         let now = self.clock.now();
@@ -138,7 +138,7 @@ impl Core {
         self.configured = (gateway.clone(), text.to_owned());
     }
 
-    /// Forgets the connections of an engine, whose treatment is suspended; what is held back of them is to be sent.
+    /// Removes the connections of an engine whose treatment is suspended. Packets held back are to be sent.
     pub fn forget(&mut self, treatment: Treatment) {
         let now = self.clock.now();
         let (gateway, text) = &self.configured;
@@ -155,12 +155,12 @@ impl Core {
                     engine.reconfigure(now, config, injections);
                 }
             }
-            // The relay's connections go on; new ones pass.
+            // The relay's connections continue; new ones pass.
             Treatment::Split => {}
         }
     }
 
-    /// Treats nothing from now on: what is held back is sent, and no new connection split.
+    /// Stops treatment: packets held back are to be sent, and no new connection is split.
     pub fn release(&mut self) {
         self.relay.iter_mut().for_each(|relay| relay.set_gate(Gate::Closed));
         let now = self.clock.now();
@@ -170,7 +170,7 @@ impl Core {
         }
     }
 
-    /// The largest packet that leaves over the hops.
+    /// Sets the size of the largest packet that can leave over the hops.
     pub fn set_mtu(&mut self, mtu: u16) {
         self.engine.set_mtu(Port::WIRELESS, mtu);
         if let Some(beneath) = &mut self.beneath {
@@ -190,38 +190,39 @@ impl PacketCounters {
     }
 }
 
-/// A way in which packets come and leave.
+/// Packet path: receives and sends packets.
 pub(super) trait PacketPath {
-    /// Where packets are waited for.
+    /// Returns the descriptors to wait on for packets.
     fn packets(&self) -> Vec<BorrowedFd<'_>>;
 
-    /// Where changes of the interfaces are told, if they are: then they are looked up at once.
+    /// Returns the descriptor that reports changes of interfaces, if there is one; [`PacketPath::look_up`] follows at
+    /// once.
     fn changes(&self) -> Option<BorrowedFd<'_>>;
 
-    /// Handles the packets that wait, until the next beat is due, and sends what the engine wants besides.
+    /// Handles waiting packets until the next beat is due, and sends the engine's packets.
     fn take_packets(&mut self, core: &mut Core) -> io::Result<()>;
 
-    /// Sends what the engine wants to be sent.
+    /// Sends the engine's packets.
     fn inject(&mut self, core: &mut Core);
 
-    /// Says to whoever lets packets pass in the other case that the loop turns.
+    /// Signals that the loop is running to the component that otherwise lets packets pass.
     fn beat(&mut self) -> io::Result<()>;
 
-    /// Sees what has become of the interfaces: they come and go, and their MTUs change.
+    /// Updates the state of the interfaces, which may come, leave, and change their MTUs.
     fn look_up(&mut self, core: &mut Core) -> io::Result<()>;
 
-    /// Takes another configuration, which differs in nothing that only a start can change; to be followed by
-    /// [`PacketPath::look_up`].
+    /// Applies another configuration, which differs only in settings that do not need a restart.
+    /// [`PacketPath::look_up`] must follow.
     fn reconfigure(&mut self, gateway: &Gateway) -> io::Result<()>;
 
-    /// Looks whether what the gateway sends still leaves the machine; to be called at every beat.
+    /// Checks whether sent packets still leave the machine; to be called at every beat.
     fn watch(&mut self, _: &mut Core) {}
 
-    /// Treatments that are suspended, and the number of suspensions so far.
+    /// Returns the suspended treatments, and the number of suspensions so far.
     fn untreated(&self) -> (Vec<Untreated>, u64) {
         (Vec::new(), 0)
     }
 
-    /// Handles the last packets; all that come after them pass by.
+    /// Handles the last packets; later ones bypass the gateway.
     fn finish(&mut self, core: &mut Core) -> io::Result<()>;
 }

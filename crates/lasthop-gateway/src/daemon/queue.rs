@@ -1,4 +1,4 @@
-//! Routed packets: from the queue, back with verdicts, and out by raw sockets.
+//! Packet path of routed packets: from the queue, back with verdicts, and out by raw sockets.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -24,42 +24,42 @@ use crate::engine::{Injection, LEAST_MTU, Offloaded, Verdict};
 use crate::family::Family;
 use crate::split::opening::{Ends, Opening};
 
-/// How long, in all, packets may wait at once for a socket that is full, and how often it is tried again.
+/// Total time per batch to wait for a full socket, and the interval of retries.
 const FULL: Duration = Duration::from_millis(20);
 const PAUSE: Duration = Duration::from_millis(1);
-/// Bytes of verdicts after which they are sent before the batch is over: well within a socket's buffer.
+/// Size at which verdicts are sent before the end of the batch, in bytes: well within a socket's buffer.
 const MOST_VERDICT_BYTES: usize = 96 << 10;
-/// Payload of the pieces of a changed super-segment: they fit every link that takes IPv6.
+/// Payload of the pieces of a modified super-segment: they fit every link that supports IPv6.
 const PIECE: usize = 1200;
 
-/// The names of the interfaces towards the lossy hops.
+/// Returns the names of the interfaces towards the lossy hops.
 fn interfaces(gateway: &Gateway) -> Vec<String> {
     gateway.rules.iter().map(|rule| rule.interface.clone()).collect()
 }
 
-/// By which port of the engine a packet came in; none when no lossy hop is involved.
+/// Returns the engine's port at which a packet arrived; `None` if it does not cross a lossy hop.
 fn port(links: &Links, packet: &Queued<'_>) -> Option<Port> {
     if links.contains(packet.to) { Some(Port::WIRED) } else { links.contains(packet.from).then_some(Port::WIRELESS) }
 }
 
-/// Where packets go that the gateway sends by itself.
+/// Sockets for packets that the gateway sends itself.
 pub(super) struct Senders {
-    /// To wherever their destination is.
+    /// Sends to the packet's destination.
     pub out: Sender,
-    /// To the relay's sockets on this machine, whatever their destination says; none where there is no relay.
+    /// Delivers to the relay's sockets on this machine, regardless of the destination; `None` without a relay.
     pub home: Option<Sender>,
-    /// To the relay's listeners; none where there is no relay.
+    /// Delivers to the relay's listeners; `None` without a relay.
     pub first: Option<FirstSender>,
 }
 
-/// Sends first packets of connections to the listener that their mark names.
+/// Sends SYNs to the listener that their mark identifies.
 pub(super) struct FirstSender {
     sender: Sender,
     mark: u32,
 }
 
 impl FirstSender {
-    /// Past the gateway's own rules, by its `mark`.
+    /// Opens a socket whose packets bypass the gateway's own rules because of its `mark`.
     pub fn new(mark: u32) -> io::Result<Self> {
         Ok(Self { sender: Sender::new(mark)?, mark })
     }
@@ -69,18 +69,18 @@ impl FirstSender {
         self.sender.send(packet)
     }
 
-    /// The socket, whose mark is set before each packet, and the gateway's mark.
+    /// Returns the socket, whose mark is set before each packet, and the gateway's mark.
     const fn parts(&self) -> (&Sender, u32) {
         (&self.sender, self.mark)
     }
 }
 
-/// Whose packets an engine treats.
+/// Origin of the packets that an engine treats.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Whose {
-    /// Others', forwarded.
+    /// Forwarded packets of other hosts.
     Forwarded,
-    /// The relay's own.
+    /// Packets of the relay.
     Own,
 }
 
@@ -93,14 +93,14 @@ impl Whose {
     }
 }
 
-/// A queue and raw sockets.
+/// Packet path with a queue and raw sockets.
 pub(super) struct QueuePath {
     queue: Queue,
     senders: Senders,
     translator: Translator,
     way_out: WayOut,
     parked: Parked,
-    /// Whether any rule has the gateway send packets of its own on forwarded connections, and with which mark.
+    /// True if a rule makes the gateway send packets of its own on forwarded connections; and their mark.
     snoops: bool,
     mark: u32,
     links: Links,
@@ -109,7 +109,7 @@ pub(super) struct QueuePath {
 }
 
 impl QueuePath {
-    /// Fails when the kernel does not list its interfaces.
+    /// Fails if the kernel does not list its interfaces.
     pub fn new(gateway: &Gateway, queue: Queue, senders: Senders, buffer: Buffer) -> io::Result<Self> {
         let mut links = Links::open()?;
         links.follow(interfaces(gateway))?;
@@ -118,24 +118,25 @@ impl QueuePath {
         Ok(Self { queue, senders, translator, way_out, parked, snoops, mark, links, buffer, verdicts })
     }
 
-    /// Sends what waits to be sent; what is too long for its interface comes back.
+    /// Sends waiting packets, and returns those that are too long for their interface.
     fn send_injections(&mut self, whose: Whose, core: &mut Core) -> (Vec<Injection>, Change) {
         let injections = waiting(whose, core).map(std::mem::take).unwrap_or_default();
         let Core { heart, counters, .. } = core;
         let (mut refused, mut change) = (Vec::new(), Change::None);
         let mut patience = FULL;
         for mut injection in injections {
-            // As it came: before its source is translated.
+            // Before translation of its source.
             let is_data = whose == Whose::Forwarded && injection.towards == Port::WIRELESS && !self.parked.is_empty();
             let route = is_data.then(|| lasthop_wire::parse(&injection.packet)).flatten();
-            // The relay knows its connections by the addresses that they have here.
+            // The relay's connections have their untranslated addresses here.
             let home = self.senders.home.as_ref().filter(|_| whose == Whose::Own && injection.towards == Port::WIRED);
             let sender = home.unwrap_or(&self.senders.out);
             if home.is_none()
                 && self.translator.translate(&mut injection.packet) == Source::Unknown
                 && injection.towards == Port::WIRED
             {
-                // An acknowledgment under a wrong address would be answered with a reset; the next one says the same.
+                // An acknowledgment from a wrong address would cause a reset. The next one carries the same
+                // information.
                 continue;
             }
             let mut sent = sender.send(&injection.packet);
@@ -169,7 +170,7 @@ impl QueuePath {
                     tracing::debug!(%error, bytes = injection.packet.len(), "cannot send a packet");
                 }
             }
-            // A thousand timers may have come at once.
+            // A thousand timers may have expired at once.
             heart.beat();
         }
         send(&self.queue, &mut self.verdicts, counters);
@@ -208,14 +209,14 @@ impl PacketPath for QueuePath {
                         }
                     };
                     if packet.hook == Hook::Prerouting {
-                        // The beginning of a connection that a rule splits.
+                        // SYN of a connection that a rule splits.
                         if core.relay.as_ref().is_some_and(|relay| relay.crosses(&packet)) {
                             self.verdicts.drop(packet.id);
                             continue;
                         }
                         match lead(&self.senders, &self.links, &mut self.way_out, &packet, core) {
                             Some((mark, ends)) if self.way_out.joins(ends, || (whole(&packet), packet.mark | mark)) => {
-                                // What was kept of it goes on.
+                                // The copy that was kept of it goes on.
                                 self.verdicts.drop(packet.id);
                             }
                             Some((_, ends)) if self.way_out.is_full(Family::of(ends.client.ip())) => {
@@ -247,7 +248,7 @@ impl PacketPath for QueuePath {
                             Some((mark, ends))
                                 if !is_queued_again(&self.links, &packet, core) && self.way_out.follows() =>
                             {
-                                // The verdict carries it to its socket, if it gets there.
+                                // The verdict carries it to its socket, unless a chain drops it.
                                 send(&self.queue, &mut self.verdicts, &mut core.counters);
                                 self.verdicts.repeat(packet.id, packet.mark | mark);
                                 let (verdicts, queue) = (&mut self.verdicts, &self.queue);
@@ -312,21 +313,21 @@ impl PacketPath for QueuePath {
                 }
             }
             send(&self.queue, &mut self.verdicts, &mut core.counters);
-            // After the verdicts: what is sent besides never overtakes what it was sent because of.
+            // After the verdicts, so that an injected packet never precedes the packet that caused it.
             self.inject(core);
             core.heart.beat();
         }
         Ok(())
     }
 
-    /// An MTU that has just become smaller may not be known yet: what is too long for it is cut again, once.
+    /// Sends the engines' packets. A reduced MTU may not be known yet: packets that are too long are split again, once.
     fn inject(&mut self, core: &mut Core) {
         self.inject_of(Whose::Forwarded, core);
         self.inject_of(Whose::Own, core);
     }
 
     fn beat(&mut self) -> io::Result<()> {
-        // The kernel lets packets pass when the queue is given up.
+        // The kernel lets packets pass when the queue is closed.
         Ok(())
     }
 
@@ -366,7 +367,7 @@ impl QueuePath {
     fn inject_of(&mut self, whose: Whose, core: &mut Core) {
         let (mut refused, change) = self.send_injections(whose, core);
         if change == Change::Suspended {
-            // What was held back goes out now, or is sent again by its sender: nothing is held any more.
+            // Held packets go out now, or their senders retransmit them. No packet is held any more.
             core.forget(whose.treatment());
             let (more, _) = self.send_injections(whose, core);
             refused.extend(more);
@@ -391,12 +392,13 @@ impl QueuePath {
     }
 }
 
-/// Whether a rule has the gateway send packets of its own on forwarded connections.
+/// Returns whether a rule makes the gateway send packets of its own on forwarded connections.
 fn snoops(gateway: &Gateway) -> bool {
     gateway.rules.iter().any(|rule| matches!(rule.mode, Mode::Snoop(_)))
 }
 
-/// Whether a packet may be treated: whether what the gateway would send because of it would leave the machine.
+/// Returns whether a packet may be treated: the packets that the gateway would send because of it must leave the
+/// machine.
 fn may_treat(
     (senders, translator, way_out): (&Senders, &mut Translator, &mut WayOut),
     (snoops, mark): (bool, u32),
@@ -429,7 +431,7 @@ fn may_treat(
     }
 }
 
-/// Lets a first packet go on unsplit: past the rule that led it here, and no further.
+/// Lets a SYN continue unsplit, past the rule that sent it here only.
 fn pass(verdicts: &mut Verdicts, packet: &Queued<'_>, core: &Core) {
     match &core.relay {
         Some(relay) => verdicts.repeat(packet.id, packet.mark | relay.marks().opened),
@@ -437,19 +439,19 @@ fn pass(verdicts: &mut Verdicts, packet: &Queued<'_>, core: &Core) {
     }
 }
 
-/// Whether a packet from this interface to a socket of the relay comes to the queue on its way there.
+/// Returns whether a packet from this interface to a socket of the relay enters the queue again on its way there.
 fn is_queued_again(links: &Links, packet: &Queued<'_>, core: &Core) -> bool {
     core.beneath.is_some() && links.contains(packet.from)
 }
 
-/// The ends of a connection whose first packet has come from the hop and is on its last step to a socket of the relay.
+/// Returns the ends of a connection whose SYN arrived from the hop and is on its last step to a socket of the relay.
 fn first_at_home(links: &Links, packet: &Queued<'_>) -> Option<Ends> {
     let begins = |packet: &Queued<'_>| lasthop_wire::parse(packet.bytes).is_some_and(|view| is_first(&view));
     let matters = packet.hook == Hook::Local && links.contains(packet.from) && begins(packet);
     matters.then(|| Opening::read(packet.bytes)).flatten().map(|opening| opening.ends)
 }
 
-/// A packet without what may lie behind it, and with its checksum.
+/// Returns a packet without trailing bytes, and with its checksum.
 fn whole(packet: &Queued<'_>) -> Vec<u8> {
     let Some(view) = lasthop_wire::parse(packet.bytes) else { return packet.bytes.to_vec() };
     let mut bytes = packet.bytes[..view.total_len()].to_vec();
@@ -459,7 +461,7 @@ fn whole(packet: &Queued<'_>) -> Vec<u8> {
     bytes
 }
 
-/// Sends a first packet on its way, whose place a trial took.
+/// Sends a SYN that was held during a trial.
 fn go_on(senders: &Senders, sequel: Sequel, core: &mut Core, way_out: &mut WayOut) {
     let Some(first) = &senders.first else { return };
     let marks = core.relay.as_ref().map(Relay::marks).unwrap_or_default();
@@ -477,18 +479,18 @@ fn go_on(senders: &Senders, sequel: Sequel, core: &mut Core, way_out: &mut WayOu
     if let Some((relay, opening)) = core.relay.as_ref().zip(Opening::read(&packet)) {
         relay.give_up(opening);
     }
-    // As any packet of this machine, so that connection tracking takes it for the beginning of a connection; where that is refused, as one
-    // of the relay.
+    // Sent like any packet of this machine, so that connection tracking takes it for the start of a connection; if that
+    // is refused, with the mark of the relay.
     let (sender, _) = first.parts();
     let send = |mark| sender.set_mark(mark).and_then(|()| sender.send(&packet));
     if let Err(error) = send(0).or_else(|_| send(marks.opened)) {
-        // Its sender repeats it, and then it passes.
+        // Its sender retransmits it, and the retransmission passes.
         core.counters.injection_failures += 1;
         tracing::debug!(%error, "cannot send the first packet of a connection on");
     }
 }
 
-/// The mark with which the first packet of a connection goes to the relay, and its ends; none when it is to pass.
+/// Returns the mark that sends the SYN to the relay, and the ends of its connection; `None` if it is to pass.
 fn lead(
     senders: &Senders,
     links: &Links,
@@ -509,8 +511,9 @@ fn lead(
     relay.mark(packet, links).map(|mark| (mark, ends))
 }
 
-/// Whether a forwarded packet begins a connection that a port forward leads on and a rule splits: it has gone to the relay as it came in, and
-/// ends here, before it counts as a tracked connection.
+/// Returns whether a forwarded packet is the SYN of a connection that is subject to a port forward and split by a rule.
+/// The SYN has then been sent to the relay as it arrived, and must be dropped before connection tracking confirms the
+/// connection.
 fn leads_home(senders: &Senders, links: &Links, way_out: &mut WayOut, packet: &Queued<'_>, core: &mut Core) -> bool {
     if packet.hook != Hook::Elsewhere || packet.extent != Extent::Whole {
         return false;
@@ -535,7 +538,7 @@ fn leads_home(senders: &Senders, links: &Links, way_out: &mut WayOut, packet: &Q
     true
 }
 
-/// Whose packet it is.
+/// Returns the origin of a packet.
 fn whose(packet: &Queued<'_>) -> Whose {
     match packet.hook {
         Hook::Local => Whose::Own,
@@ -543,7 +546,7 @@ fn whose(packet: &Queued<'_>) -> Whose {
     }
 }
 
-/// What waits to be sent for them.
+/// Returns the packets that wait to be sent.
 fn waiting(whose: Whose, core: &mut Core) -> Option<&mut Vec<Injection>> {
     match whose {
         Whose::Forwarded => Some(&mut core.injections),
@@ -551,12 +554,12 @@ fn waiting(whose: Whose, core: &mut Core) -> Option<&mut Vec<Injection>> {
     }
 }
 
-/// Lets a packet go on; a verdict for a run of packets would be one on those that are held, too.
+/// Accepts a packet. While packets are held, an individual verdict: one for a batch would include them.
 fn accept(verdicts: &mut Verdicts, parked: &Parked, id: u32) {
     if parked.is_empty() { verdicts.accept(id) } else { verdicts.accept_one(id) }
 }
 
-/// Writes down the verdict on a packet, and counts it.
+/// Adds the verdict on a packet to the batch, and counts it.
 fn judge(packet: &Queued<'_>, verdict: Verdict, (verdicts, parked): (&mut Verdicts, &Parked), core: &mut Core) {
     match verdict {
         Verdict::Accept => {
@@ -572,7 +575,7 @@ fn judge(packet: &Queued<'_>, verdict: Verdict, (verdicts, parked): (&mut Verdic
             let fits = bytes.len() <= COPY_RANGE as usize;
             match (packet.shape, lasthop_wire::parse(&bytes)) {
                 (Shape::Single, _) if fits => verdicts.replace(packet.id, &bytes),
-                // The kernel would cut the new bytes by the old ones' sizes: they go out in pieces instead.
+                // The kernel would segment the new bytes with the old segment size: they are sent in pieces instead.
                 (_, Some(view)) => {
                     verdicts.drop(packet.id);
                     let pieces = lasthop_wire::pieces(&bytes, &view, PIECE).into_iter();

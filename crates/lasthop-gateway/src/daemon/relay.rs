@@ -1,4 +1,4 @@
-//! The relay of split connections beside the packet loop, and whether it is alive.
+//! Interface between the packet loop and the relay of split connections, and supervision of the relay.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,45 +21,46 @@ use crate::split::decide::{Chooser, Crossing};
 use crate::split::opening::{Ends, Opening, is_end_to_end};
 use crate::split::{Admission, Marks, SplitConfig, SplitCounters, SplitProxy, SplitSnapshot, try_far};
 
-/// A relay that has not turned for so many beats, half a second or more, hangs.
+/// Number of beats without an iteration, half a second or more, after which the relay is considered hung.
 const STILL: u32 = 25;
 
-/// The relay of split connections, in a thread of its own, and what goes to it.
+/// The relay of split connections, which runs in a thread of its own, and the decisions on connections for it.
 #[derive(Debug)]
 pub(super) struct Relay {
     config: SplitConfig,
     chooser: Chooser,
     admission: Arc<Admission>,
     routes: Routes,
-    /// Who is forwarded, where connections are tracked.
+    /// Table of tracked connections, to find forwarded ones.
     conntrack: Option<Conntrack>,
     calls: Calls,
     gate: Gate,
     counters: Arc<SplitCounters>,
-    /// The names of the rules that split, in their order; they change with a restart only.
+    /// Names of the rules that split, in their order; they only change with a restart.
     names: Vec<String>,
     pulse: Pulse,
 }
 
-/// Whether new connections may go to the relay.
+/// Admission of new connections to the relay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Gate {
-    /// Those that a rule splits do.
+    /// Connections that a rule splits go to the relay.
     Open,
-    /// All pass.
+    /// All connections pass.
     Closed,
 }
 
-/// Whether a loop turns, as seen at each beat of another: time in which neither is given the processor does not count.
+/// Detector of a hung loop. It counts the beats of another loop, so that time in which neither loop gets the CPU does
+/// not count.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Pulse {
     turns: u64,
-    /// Beats since it last turned.
+    /// Number of beats since the last iteration.
     missed: u32,
 }
 
 impl Pulse {
-    /// Whether it stands still, now that it has turned `turns` times.
+    /// Returns whether the loop hangs, given its number of iterations so far.
     fn stands_still(&mut self, turns: u64) -> bool {
         self.missed = if turns == self.turns { self.missed + 1 } else { 0 };
         self.turns = turns;
@@ -68,11 +69,11 @@ impl Pulse {
 }
 
 impl Relay {
-    /// Runs it until the process ends.
+    /// Starts the relay, which runs until the process ends.
     pub fn start(mut proxy: SplitProxy, config: SplitConfig, gateway: &Gateway) -> io::Result<Self> {
         let (counters, admission) = (proxy.counters(), proxy.admission());
         std::thread::Builder::new().name("relay".to_owned()).spawn(move || {
-            // It runs until the process ends, and its connections end with it.
+            // The connections end with the process.
             if let Err(error) = proxy.run(&AtomicBool::new(false)) {
                 tracing::error!(%error, "the relay of split connections is lost");
                 std::process::exit(1);
@@ -92,31 +93,32 @@ impl Relay {
         })
     }
 
-    /// Takes the other rules as they are now.
+    /// Applies the new rules.
     pub fn reconfigure(&mut self, gateway: &Gateway) {
         self.chooser = Chooser::new(gateway);
     }
 
-    /// From now on new connections go to it, or none.
+    /// Opens or closes the relay for new connections.
     pub fn set_gate(&mut self, gate: Gate) {
         self.gate = gate;
     }
 
-    /// Whether a first packet comes from the end that a connection which is being split calls, to the same port: both ends call at the
-    /// same time (RFC 9293 §3.5). It is to be dropped: the relay has answered the one end, and will call the other, which takes that
-    /// for the opening that it waits for. What went on would meet the relay's answer, and end the connection.
+    /// Returns whether a SYN comes from the called end of a connection that is being split, between the same ports: a
+    /// simultaneous open (RFC 9293 §3.5). It must be dropped. The relay has answered one end, and will send a SYN to
+    /// the other, which accepts it as the SYN that it waits for. A forwarded SYN would meet the relay's answer and end
+    /// the connection.
     pub fn crosses(&self, packet: &Queued<'_>) -> bool {
         Opening::read(packet.bytes).is_some_and(|opening| self.admission.is_opening(opening.ends.crossing()))
     }
 
-    /// The mark with which the first packet of a connection, just come in, goes to the relay; none when it is to pass.
+    /// Returns the mark that sends an arriving SYN to the relay; `None` if it is to pass.
     pub fn mark(&mut self, packet: &Queued<'_>, links: &Links) -> Option<u32> {
         let opening = Opening::read(packet.bytes).filter(|_| self.gate == Gate::Open)?;
         let now = Instant::now();
         let Ends { client, server } = opening.ends;
         let way = self.routes.way(now, (packet.from, client.ip(), server.ip()));
         if way == Way::Here {
-            // It may be led on.
+            // A port forward may apply.
             self.calls.keep(now, opening);
             return None;
         }
@@ -129,14 +131,14 @@ impl Relay {
         self.admit(now, opening, server, listener)
     }
 
-    /// The first packet of a connection that a port forward (DNAT) leads on, as it came in, with the mark with which it goes to the relay;
-    /// none when it is to go on.
+    /// Returns the SYN of a connection that is subject to a port forward (DNAT) as it arrived, with the mark that sends
+    /// it to the relay; `None` if it is to continue.
     pub fn reclaim(&mut self, packet: &Queued<'_>, links: &Links) -> Option<(Vec<u8>, u32)> {
         let view = lasthop_wire::parse(packet.bytes).filter(|view| self.gate == Gate::Open && is_first(view))?;
         let opening = Opening::read(packet.bytes)?;
         let now = Instant::now();
         let called = self.calls.called(now, opening)?;
-        // Nobody vouches for a damaged packet.
+        // A damaged packet must not be resealed.
         if lasthop_wire::checksums(packet.bytes, &view, packet.checksum) != Checksums::Hold {
             return None;
         }
@@ -157,7 +159,7 @@ impl Relay {
         Some((came, mark))
     }
 
-    /// The mark that leads a first packet to this listener, if there is room for its connection.
+    /// Returns the mark that sends a SYN to this listener, if the connection is admitted.
     fn admit(&mut self, now: Instant, opening: Opening, server: SocketAddr, listener: u32) -> Option<u32> {
         let conntrack = &mut self.conntrack;
         let route = Route { source: opening.ends.client, destination: opening.ends.server };
@@ -169,38 +171,38 @@ impl Relay {
         Some(self.config.marks.accepted | self.config.marks.of_listener(listener))
     }
 
-    /// Takes note that a connection passes which was let in: its first packet does, too, if it is repeated.
+    /// Records that an admitted connection passes, so that retransmissions of its SYN pass too.
     pub fn give_up(&self, opening: Opening) {
         self.admission.give_up(Instant::now(), opening);
     }
 
-    /// Its counters.
+    /// Returns the relay's counters.
     pub fn counters(&self) -> &SplitCounters {
         &self.counters
     }
 
-    /// The bits of its marks.
+    /// Returns the bits of its marks.
     pub const fn marks(&self) -> Marks {
         self.config.marks
     }
 
-    /// Begins to connect to the one called, as the relay would; see [`try_far`].
+    /// Starts connecting to the called end as the relay would; see [`try_far`].
     pub fn try_far(&self, ends: Ends) -> io::Result<socket2::Socket> {
         try_far(&self.config, ends)
     }
 
-    /// Interfaces towards the ends of a connection that has just come in: its opener, and the one called, as far as they are known.
+    /// Returns the interfaces towards the opener and the called end of a new connection, as far as known.
     pub fn interfaces(&mut self, packet: &Queued<'_>, Ends { client, server }: Ends) -> [Option<u32>; 2] {
         let out = self.routes.way(Instant::now(), (packet.from, client.ip(), server.ip())).out();
         [(packet.from != 0).then_some(packet.from), out]
     }
 
-    /// Whether it does nothing; to be asked at every beat.
+    /// Returns whether the relay hangs; to be called at every beat.
     pub fn hangs(&mut self) -> bool {
         self.pulse.stands_still(self.counters.turns())
     }
 
-    /// Adds to the arms of the rules that split what the connections got that were split.
+    /// Adds the goodputs of split connections to the arms of their rules.
     pub fn treated(&self, arms: &mut [RuleArms]) {
         for (place, name) in self.names.iter().enumerate() {
             if let Some(arms) = arms.iter_mut().find(|arms| arms.name == *name) {
@@ -209,13 +211,13 @@ impl Relay {
         }
     }
 
-    /// What it has done.
+    /// Returns a snapshot of its counters.
     pub fn snapshot(&self) -> SplitSnapshot {
         self.counters.snapshot()
     }
 }
 
-/// Whether a packet begins a connection (`--syn` of iptables).
+/// Returns whether a packet is a SYN that opens a connection (`--syn` of iptables).
 pub(super) fn is_first(view: &View) -> bool {
     let about = Flags::SYN.with(Flags::ACK).with(Flags::RST).with(Flags::FIN);
     view.segment.flags.0 & about.0 == Flags::SYN.0
@@ -226,7 +228,7 @@ fn split_names(gateway: &Gateway) -> Vec<String> {
     gateway.rules.iter().filter(splits).map(|rule| rule.name.clone()).collect()
 }
 
-/// How a packet crosses this machine: by which interfaces.
+/// Interfaces by which a packet crosses this machine.
 struct Passage<'a> {
     links: &'a Links,
     from: u32,
@@ -250,7 +252,7 @@ mod tests {
     #[test]
     fn a_loop_that_turns_now_and_then_does_not_stand_still() {
         let mut pulse = Pulse::default();
-        // An idle relay turns every five beats.
+        // An idle relay iterates every five beats.
         assert!((0..1000).all(|beat| !pulse.stands_still(beat / 5)));
         let mut still = (0..2 * STILL).map(|_| pulse.stands_still(999));
         assert_eq!(still.position(|still| still), Some(STILL as usize));

@@ -1,4 +1,4 @@
-//! What a worker has done since it was started.
+//! Statistics of a worker since its start.
 
 use lasthop_daemon::ab::{ArmReport, Gain, RuleArms};
 use serde::{Deserialize, Serialize};
@@ -7,152 +7,153 @@ use crate::daemon::passage::Untreated;
 use crate::engine::counters::{Counters, Histogram, RuleCounters};
 use crate::split::{SplitSnapshot, counters::SideSnapshot};
 
-/// All of it.
+/// Statistics of a worker.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// Packets and what became of them.
+    /// Packets and verdicts.
     pub packets: PacketCounters,
     /// Connections with state.
     pub flows: u64,
     /// Bytes of packets in caches.
     pub cached_bytes: u64,
-    /// Packets that are not whole, readable TCP segments; they passed.
+    /// Packets that are not complete, readable TCP segments; they passed.
     pub unread: u64,
     /// TCP segments with a wrong checksum; they passed.
     pub damaged: u64,
     /// Segments that their receivers would refuse.
     pub out_of_window: u64,
-    /// TCP segments that no rule is for; they passed.
+    /// TCP segments that match no rule; they passed.
     pub unmatched: u64,
-    /// What came of each rule that does not split.
+    /// Statistics of each rule that does not split.
     pub rules: Vec<RuleSnapshot>,
-    /// What the relay did, when a rule splits.
+    /// Statistics of the relay, if a rule splits.
     pub split: Option<RelaySnapshot>,
-    /// Treatments that are suspended, since packets of the gateway's own do not pass.
+    /// Treatments that are suspended because packets of the gateway itself do not pass.
     pub untreated: Vec<Untreated>,
     /// Number of suspensions so far.
     pub suspensions: u64,
-    /// Under which number the worker has the [tape](crate::daemon::tape) open, if there is one.
+    /// File descriptor of the [tape](crate::daemon::tape) in the worker, if there is one.
     pub tape: Option<i32>,
 }
 
-/// Packets that went through the queue.
+/// Packets that went through the queue or the bridge.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct PacketCounters {
-    /// Packets towards the lossy hop; a super-segment is one.
+    /// Packets towards the lossy hop; a super-segment counts as one.
     pub towards_wireless: u64,
-    /// Their bytes, from their IP headers on.
+    /// Bytes of these packets, IP headers included.
     pub towards_wireless_bytes: u64,
     /// Packets from the lossy hop.
     pub from_wireless: u64,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub from_wireless_bytes: u64,
-    /// Packets that went on as they were.
+    /// Packets that passed unchanged.
     pub accepted: u64,
-    /// Packets that were held, to be sent later, or absorbed, since they are answered or repaired here.
+    /// Packets held to be sent later, or absorbed because the gateway answers or repairs them.
     pub dropped: u64,
-    /// Packets that went on changed.
+    /// Packets that passed with changes.
     pub replaced: u64,
-    /// Packets sent over the lossy hop by the gateway itself.
+    /// Packets that the gateway itself sent over the lossy hop.
     pub injected_wireless: u64,
-    /// Packets sent the other way by the gateway itself.
+    /// Packets that the gateway itself sent towards the wired side.
     pub injected_wired: u64,
     /// Packets that could not be sent.
     pub injection_failures: u64,
-    /// Packets of which the queue showed only a part; passed on.
+    /// Packets of which the queue provided only a part; they passed.
     pub truncated: u64,
-    /// Packets of interfaces that no rule names (any more); passed on.
+    /// Packets of interfaces that no rule names, or no longer names; they passed.
     pub strangers: u64,
-    /// Times that the queue had no room, and let packets pass by; on a bridge, frames that were lost for want of room.
+    /// Times that the queue was full and packets bypassed it; on a bridge, frames lost because a buffer was full.
     pub overflows: u64,
-    /// Verdicts, and on a bridge frames to pass on, that the kernel did not take.
+    /// Verdicts that the kernel refused; on a bridge, frames to forward that it refused.
     pub verdict_failures: u64,
 }
 
-/// What came of one rule. Under `observe`, what snoop does is what it would have done.
+/// Statistics of one rule. Under `observe`, the counters of snoop's actions say what it would have done.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct RuleSnapshot {
-    /// The rule.
+    /// Name of the rule.
     pub name: String,
     /// Connections seen.
     pub flows_seen: u64,
     /// Connections with state now.
     pub flows_active: u64,
-    /// Connections whose state was given up for want of room.
+    /// Connections whose state was evicted because a limit was reached.
     pub flows_evicted: u64,
     /// Payload bytes cached now.
     pub cached_bytes: u64,
-    /// Connections whose cache was given up for want of room.
+    /// Connections whose cache was evicted because a limit was reached.
     pub cache_evicted: u64,
-    /// Connections with state now that pass without treatment, since both SYNs had an option that protects segments (TCP-MD5, TCP-AO).
+    /// Connections with state now that pass untreated because both SYNs had an option that protects segments (TCP-MD5,
+    /// TCP-AO).
     pub flows_guarded: u64,
-    /// Packets that passed without treatment since such an option protects them.
+    /// Packets that passed untreated because such an option protects them.
     pub packets_guarded: u64,
-    /// Local retransmissions that duplicate acknowledgments asked for.
+    /// Local retransmissions triggered by duplicate acknowledgments.
     pub repairs_duplicate: u64,
-    /// Local retransmissions that SACK blocks asked for.
+    /// Local retransmissions triggered by SACK blocks.
     pub repairs_hole: u64,
-    /// Local retransmissions that the timer asked for.
+    /// Local retransmissions triggered by the timer.
     pub repairs_timer: u64,
-    /// Duplicate acknowledgments kept from senders.
+    /// Duplicate acknowledgments withheld from senders.
     pub dup_acks_suppressed: u64,
-    /// Segments that the receiver was found to miss.
+    /// Segments that the receiver was found to lack.
     pub wireless_losses: u64,
-    /// Segments missing in what comes from the wired side.
+    /// Segments missing from the wired side.
     pub wired_losses: u64,
     /// Segments from the wired side that had passed before.
     pub source_retransmissions: u64,
-    /// Round trips between gateway and wired end.
+    /// Round-trip times between the gateway and the wired end.
     pub rtt_wired: RoundTrips,
-    /// Round trips between gateway and the end behind the lossy hop.
+    /// Round-trip times between the gateway and the wireless end.
     pub rtt_wireless: RoundTrips,
-    /// Connections with the treatment.
+    /// Treated connections.
     pub treated: Arm,
-    /// Connections left alone.
+    /// Connections left untreated for comparison.
     pub untreated: Arm,
-    /// How many times as fast treated connections are.
+    /// Ratio of the goodput of treated connections to that of untreated ones.
     pub gain: Option<Gain>,
 }
 
-/// Round trips.
+/// Round-trip times.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct RoundTrips {
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
-    /// Their sum.
+    /// Sum of the samples, in seconds.
     pub sum_seconds: f64,
-    /// Their mean; none without samples.
+    /// Mean, in seconds; `None` without samples.
     pub mean_seconds: Option<f64>,
 }
 
 /// One arm of a comparison.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct Arm {
-    /// Connections measured.
+    /// Number of connections measured.
     pub flows: u64,
-    /// Geometric mean of their goodputs, in bits per second; none without connections.
+    /// Geometric mean of their goodputs, in bits per second; `None` without connections.
     pub goodput_bps: Option<f64>,
 }
 
-/// What the relay of split connections did.
+/// Statistics of the relay of split connections.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct RelaySnapshot {
-    /// Connections now.
+    /// Open connections.
     pub open: u64,
     /// Connections accepted.
     pub total: u64,
     /// Connections whose far side could not be reached.
     pub refused: u64,
-    /// Connections that ended by a reset of either end or a timeout.
+    /// Connections ended by a reset of either end or a timeout.
     pub aborted: u64,
-    /// How often it stopped accepting because it was full.
+    /// Number of times that it stopped accepting because it was full.
     pub full: u64,
-    /// First packets of connections that passed unsplit: for want of room, in all or for their client, or since they have an option
-    /// that only the called end can answer (TCP-MD5, TCP-AO, a subflow of Multipath TCP).
+    /// SYNs of connections forwarded unsplit: a limit, in total or for their client, was reached, or they have an
+    /// option that only the called end can answer (TCP-MD5, TCP-AO, a subflow of Multipath TCP).
     pub passed: u64,
-    /// Segments that were sent again over the hop beneath the wireless side's TCP.
+    /// Segments retransmitted over the hop below the wireless side's TCP.
     pub repairs: u64,
-    /// Duplicate acknowledgments that were kept from it.
+    /// Duplicate acknowledgments withheld from that TCP.
     pub dup_acks_suppressed: u64,
     /// The wired side.
     pub wired: RelaySide,
@@ -163,16 +164,16 @@ pub struct RelaySnapshot {
 /// One side of the relay.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct RelaySide {
-    /// Bytes handed to the kernel for this side.
+    /// Bytes passed to the kernel for this side.
     pub bytes: u64,
-    /// Segments retransmitted, of connections that have ended.
+    /// Segments retransmitted, for connections that have ended.
     pub retransmissions: u64,
-    /// Mean of their last smoothed round-trip times.
+    /// Mean of their last smoothed round-trip times, in seconds.
     pub mean_rtt_seconds: Option<f64>,
 }
 
 impl Snapshot {
-    /// Puts together what the parts report.
+    /// Combines the reports of the parts.
     pub fn new(packets: PacketCounters, counters: &Counters, arms: &[RuleArms], split: Option<RelaySnapshot>) -> Self {
         let rule = |rule: &RuleCounters| RuleSnapshot::new(rule, arms.iter().find(|arms| arms.name == rule.name));
         Self {
@@ -234,7 +235,7 @@ impl From<&ArmReport> for Arm {
 }
 
 impl RelaySnapshot {
-    /// What the relay says, and the engine beneath it, if there is one.
+    /// Combines the reports of the relay and, if there is one, the engine below it.
     pub fn new(split: SplitSnapshot, beneath: Option<&Counters>) -> Self {
         let rules = || beneath.into_iter().flat_map(|counters| &counters.rules);
         let side = |side: SideSnapshot| RelaySide {

@@ -1,4 +1,4 @@
-//! What the supervisor shares with the threads that report on it and ask of it.
+//! State that the supervisor shares with the threads that report it and send requests.
 
 use std::time::Instant;
 
@@ -7,33 +7,33 @@ use lasthop_daemon::shared::Shared;
 use crate::configuration::Gateway;
 use crate::daemon::snapshot::Snapshot;
 
-/// What the supervisor knows and others report.
+/// State of the gateway.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// The configuration in force.
+    /// Current configuration.
     pub gateway: Gateway,
-    /// When the daemon started.
+    /// Start time of the daemon.
     pub started: Instant,
-    /// The worker's process, once it takes packets.
+    /// Process of the worker, once it takes packets.
     pub worker: Option<u32>,
-    /// Workers that were started after the first.
+    /// Number of workers started after the first.
     pub restarts: u64,
-    /// Configurations that were taken after the first.
+    /// Number of configurations applied after the first.
     pub reloads: u64,
-    /// What is known of the rules.
+    /// State of the rules.
     pub rules: RulesState,
-    /// The newest that the worker told about itself.
+    /// Latest report of the worker.
     pub snapshot: Snapshot,
 }
 
-/// What is known of the rules.
+/// State of the rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RulesState {
-    /// Whether all of them are there.
+    /// True if all rules are present.
     pub in_place: bool,
-    /// How often they were put back.
+    /// Number of times that rules were restored.
     pub restored: u64,
-    /// Why they cannot be put back.
+    /// Reason why they cannot be restored.
     pub problem: Option<String>,
 }
 
@@ -43,5 +43,5 @@ impl Default for RulesState {
     }
 }
 
-/// The state, as threads share it.
+/// State as shared between threads.
 pub type SharedState = Shared<State>;

@@ -1,8 +1,8 @@
-//! The process that an operator starts: it puts the rules in, keeps a worker alive, answers on the control socket, and
-//! takes the rules out at the end.
+//! Process that the operator starts. It installs the rules, restarts the worker when needed, answers on the control
+//! socket, and removes the rules at the end.
 //!
-//! A worker that does not beat is killed. The kernel then gives up the queue, its packets' rules let everything pass, and
-//! the next worker takes over.
+//! A worker without heartbeats is killed. The kernel then closes the queue, the rules let all packets pass, and the
+//! next worker takes over.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,22 +33,22 @@ use crate::firewall::{Firewall, FirewallError};
 use crate::settings;
 use crate::split::SplitError;
 
-/// How long packets that wait in the queue may take after the rules are gone.
+/// Time for packets that wait in the queue after the rules are removed.
 const DRAIN: Duration = Duration::from_millis(100);
 
-/// Why the gateway does not run.
+/// Reason why the gateway does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum SupervisorError {
-    /// The configuration is bad.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] lasthop_scenario::Error),
-    /// The rules cannot be set.
+    /// The rules cannot be installed.
     #[error(transparent)]
     Firewall(#[from] FirewallError),
-    /// The control socket cannot be had.
+    /// The control socket cannot be opened.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// The metrics address cannot be had.
+    /// The metrics address cannot be bound.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
     /// Connections cannot be split.
@@ -57,25 +57,26 @@ pub enum SupervisorError {
     /// The first worker failed.
     #[error(transparent)]
     Worker(#[from] WorkerError),
-    /// Something that only a start can change.
+    /// A reload changes a key that needs a restart.
     #[error("`{key}` cannot change while the gateway runs; restart it")]
     Fixed {
         /// The key.
         key: &'static str,
     },
-    /// Something else in the system.
+    /// Another system error.
     #[error(transparent)]
     System(#[from] SystemError),
 }
 
-/// Prints what [`run`] would install, and installs nothing.
+/// Returns the rules that [`run`] would install, without installing them.
 pub fn dry_run(path: &Path) -> Result<String, SupervisorError> {
     let gateway = Gateway::load(path)?;
     settings::split(&gateway).map_or(Ok(()), |split| split.validate())?;
     Ok(Firewall::choose(&gateway)?.describe(&gateway))
 }
 
-/// Runs the gateway until SIGTERM or SIGINT. `tell_level` is given the log level of each configuration that is taken.
+/// Runs the gateway until SIGTERM or SIGINT. Calls `tell_level` with the log level of each configuration that is
+/// applied.
 pub fn run(path: &Path, program: WorkerProgram, tell_level: &dyn Fn(&str)) -> Result<(), SupervisorError> {
     let (gateway, text) = Gateway::load_with_text(path)?;
     tell_level(&gateway.log);
@@ -125,12 +126,12 @@ pub fn run(path: &Path, program: WorkerProgram, tell_level: &dyn Fn(&str)) -> Re
 
 struct Supervisor<'a> {
     path: PathBuf,
-    /// The configuration in force, as text.
+    /// Text of the current configuration.
     text: String,
     keeper: Keeper,
     guard: Guard,
     state: SharedState,
-    /// What the worker knows of the rules: whether they are in place.
+    /// State of the rules as last sent to the worker: true if they are in place.
     told: bool,
     reported: Reported,
     tell_level: &'a dyn Fn(&str),
@@ -196,7 +197,7 @@ impl Supervisor<'_> {
         Order::Configure { file: self.path.display().to_string(), text: self.text.clone() }
     }
 
-    /// Starts the first worker, whose failure is the gateway's; and once it takes packets, puts the rules in.
+    /// Starts the first worker, whose failure ends the gateway, and installs the rules once it takes packets.
     fn start_first(&mut self, signals: &Signals) -> Result<(), SupervisorError> {
         self.start()?;
         let (keeper, take) = self.keeper();
@@ -208,19 +209,19 @@ impl Supervisor<'_> {
         Ok(self.guard.install()?)
     }
 
-    /// Tells the worker whether connections may be led to its relay.
+    /// Tells the worker whether the rules for its relay are in place.
     fn tell_of_rules(&mut self) {
         let in_place = self.state.lock().rules.in_place;
         if let Some(worker) = self.keeper.working().filter(|_| self.told != in_place) {
             match worker.channel.send(&Order::Rules { in_place }) {
                 Ok(()) => self.told = in_place,
-                // It is asked again at the next beat.
+                // Tried again at the next beat.
                 Err(error) => tracing::debug!(%error, "cannot tell the worker of the rules"),
             }
         }
     }
 
-    /// The worker first, so that it knows what the new rules lead to it.
+    /// Configures the worker first, so that it knows the connections that the new rules send to it.
     fn apply(&mut self, text: String, firewall: Firewall) -> Result<(), SupervisorError> {
         let old_text = std::mem::replace(&mut self.text, text);
         let outcome = self.configure_worker().and_then(|()| Ok(self.guard.change(firewall)?));
@@ -236,15 +237,15 @@ impl Supervisor<'_> {
         self.tell_worker(&self.order())
     }
 
-    /// Sends the worker an order, and waits until it is carried out.
+    /// Sends an order to the worker, and waits until it is executed.
     fn tell_worker(&mut self, order: &Order) -> Result<(), SupervisorError> {
         let (keeper, take) = self.keeper();
         Ok(keeper.tell(order, take)?)
     }
 
-    /// Has the worker send what it holds back, takes the rules out, lets the worker judge what still waits, and ends it.
+    /// Lets the worker send held packets, removes the rules, lets the worker decide on waiting packets, and ends it.
     fn stop(&mut self) -> Result<(), SupervisorError> {
-        // First, so that nothing overtakes what was held.
+        // First, so that no later packet overtakes held ones.
         if self.keeper.working().is_some()
             && let Err(error) = self.tell_worker(&Order::Release)
         {

@@ -1,4 +1,5 @@
-//! The chains of other programs that may stop the gateway's packets: named in the log when a treatment is suspended, and by `check`.
+//! Chains of other programs that may drop the gateway's packets. The log names them when a treatment is suspended, as
+//! does `check`.
 
 use std::process::{Command, Stdio};
 
@@ -6,30 +7,30 @@ use serde::Deserialize;
 
 use crate::daemon::passage::{Cause, Treatment, Untreated};
 
-/// A chain that netfilter enters by itself.
+/// Base chain: a chain that netfilter enters from a hook.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BaseChain {
-    /// `ip`, `ip6` or `inet`.
+    /// Family: `ip`, `ip6` or `inet`.
     pub family: String,
     /// Name of its table.
     pub table: String,
-    /// Its own name.
+    /// Name of the chain.
     pub name: String,
-    /// The hook, as `input`.
+    /// Hook, such as `input`.
     pub hook: String,
-    /// Whether it drops what none of its rules accepts.
+    /// True if its policy is to drop.
     pub drops: bool,
 }
 
 impl BaseChain {
-    /// Name in messages, as in `inet filter input (policy drop)`.
+    /// Returns its description in messages, such as `inet filter input (policy drop)`.
     pub fn words(&self) -> String {
         let policy = if self.drops { " (policy drop)" } else { "" };
         format!("{} {} {}{policy}", self.family, self.table, self.name)
     }
 }
 
-/// Hooks at which packets of this cause are stopped.
+/// Returns the hooks at which packets may be dropped for this cause.
 pub const fn hooks(cause: Cause) -> &'static [&'static str] {
     match cause {
         Cause::Output => &["output", "postrouting"],
@@ -39,7 +40,7 @@ pub const fn hooks(cause: Cause) -> &'static [&'static str] {
     }
 }
 
-/// All base chains of nf_tables in the calling thread's network namespace; none where `nft` is missing.
+/// Returns all nf_tables base chains in the calling thread's network namespace; empty without `nft`.
 pub fn base_chains() -> Vec<BaseChain> {
     #[derive(Deserialize)]
     struct List {
@@ -61,7 +62,7 @@ pub fn base_chains() -> Vec<BaseChain> {
     list.into_iter().flat_map(|list| list.nftables).filter_map(read).collect()
 }
 
-/// Chains that may be the reason, those that drop by policy first; only these, if there are any.
+/// Returns the chains that may be the cause. If any of them drop by policy, returns only those.
 pub fn suspects(cause: Cause, family: &str) -> Vec<BaseChain> {
     let other = if family == "IPv4" { "ip6" } else { "ip" };
     let concerned = |chain: &BaseChain| {
@@ -75,12 +76,12 @@ pub fn suspects(cause: Cause, family: &str) -> Vec<BaseChain> {
     if dropping.is_empty() { all } else { dropping }
 }
 
-/// Suspensions that are in the log already.
+/// Suspensions that have been logged.
 #[derive(Debug, Default)]
 pub struct Reported(Vec<(Treatment, String, Cause)>);
 
 impl Reported {
-    /// Writes one line for each treatment that has been suspended since the last call, with the chains that may be the reason.
+    /// Logs each suspension since the last call, with the chains that may be the cause.
     pub fn report(&mut self, untreated: &[Untreated]) {
         self.0.retain(|known| untreated.iter().any(|one| key(one) == *known));
         for one in untreated {
@@ -89,7 +90,7 @@ impl Reported {
             }
             self.0.push(key(one));
             let Untreated { treatment, family, cause, .. } = one.clone();
-            // Listing chains takes a process, which the supervisor does not wait for.
+            // Listing chains needs a process, for which the supervisor does not wait.
             let told = std::thread::Builder::new().name("suspects".to_owned()).spawn(move || {
                 let chains: Vec<_> = suspects(cause, &family).iter().map(BaseChain::words).collect();
                 tracing::warn!(

@@ -1,7 +1,9 @@
-//! What crossed the lossy hop last of connections that are observed or left alone: the heads of packets, in memory of bounded size that whoever may look into this process can read.
+//! Ring buffer of the headers of packets that crossed the lossy hop on observed or untreated connections, in memory of
+//! bounded size, readable with access to this process.
 //!
-//! The memory is a file without a name (`memfd_create`), so that nothing is left when the process ends. It holds slots of one size,
-//! written in turn: the oldest give way. `lasthop gateway report --link` reads it and does all work on it, so that the packet loop only copies.
+//! The memory is an anonymous file (`memfd_create`), so that nothing remains when the process ends. It has slots of
+//! equal size; the newest entry replaces the oldest. `lasthop gateway report --link` reads and analyzes it, so the
+//! packet loop only copies.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -10,44 +12,44 @@ use std::os::fd::AsRawFd;
 use lasthop_proto::time::{Duration, Instant};
 use rustix::fs::{MemfdFlags, memfd_create};
 
-/// Bytes of a slot: time in nanoseconds, bytes of the packet, bytes of its head, head.
+/// Size of a slot, in bytes: time in nanoseconds, length of the packet, length of its header part, header part.
 const SLOT: usize = 128;
 const FIELDS: usize = 16;
-/// Slots that are written at once.
+/// Number of slots written at once.
 const CHUNK: usize = 512;
-/// What waits is written this much later at the latest, while packets come.
+/// Maximum time to buffer entries while packets arrive.
 const DELAY: Duration = Duration::from_millis(500);
 
-/// A tape that is being written.
+/// Ring buffer in use.
 #[derive(Debug)]
 pub struct Tape {
     file: File,
-    /// How many it holds.
+    /// Number of slots.
     slots: u64,
-    /// The next one to be written.
+    /// Index of the next slot to write.
     next: u64,
     waiting: Vec<u8>,
     flushed: Instant,
 }
 
 impl Tape {
-    /// A tape of so many bytes.
+    /// Creates a tape of the given size in bytes.
     ///
     /// # Errors
     ///
-    /// As the kernel says.
+    /// If the kernel refuses.
     pub fn new(bytes: u64) -> io::Result<Self> {
         let file = File::from(memfd_create("lasthop-link", MemfdFlags::CLOEXEC)?);
         let slots = (bytes / SLOT as u64).max(CHUNK as u64);
         Ok(Self { file, slots, next: 0, waiting: Vec::with_capacity(CHUNK * SLOT), flushed: Instant::ZERO })
     }
 
-    /// The number by which the file is found in this process's folder of open files.
+    /// Returns the file descriptor, by which the file is found in `/proc/PID/fd`.
     pub fn number(&self) -> i32 {
         self.file.as_raw_fd()
     }
 
-    /// A packet crosses the hop.
+    /// Records a packet that crosses the hop.
     pub fn put(&mut self, now: Instant, packet: &[u8]) {
         let head = &packet[..packet.len().min(SLOT - FIELDS)];
         self.waiting.extend(now.as_nanos().to_le_bytes());
@@ -60,7 +62,7 @@ impl Tape {
         }
     }
 
-    /// Writes what waits. Memory that cannot be had costs what was to be written, and nothing else.
+    /// Writes buffered entries. If memory is short, they are lost.
     pub fn flush(&mut self, now: Instant) {
         self.flushed = now;
         let mut waiting = std::mem::take(&mut self.waiting);
@@ -82,7 +84,7 @@ impl Tape {
     }
 }
 
-/// What a tape holds as a capture, pcap of IP packets, in order of time.
+/// Converts the content of a tape to a pcap capture of IP packets in chronological order.
 pub fn capture(tape: &[u8]) -> Vec<u8> {
     let field =
         |slot: &[u8], at: usize| slot.get(at..at + 4).and_then(|it| it.try_into().ok()).map_or(0, u32::from_le_bytes);
@@ -95,7 +97,8 @@ pub fn capture(tape: &[u8]) -> Vec<u8> {
         })
         .collect();
     heads.sort_by_key(|(time, ..)| *time);
-    // Magic of nanoseconds, version 2.4, no zone, no accuracy, snap length, link type 101: packets begin with their IP header.
+    // Magic number for nanoseconds, version 2.4, time zone 0, accuracy 0, snap length, link type 101: packets start
+    // with their IP header.
     let mut out = Vec::with_capacity(tape.len() + 24);
     for word in [0xa1b2_3c4d_u32, 2 | 4 << 16, 0, 0, 262_144, 101] {
         out.extend(word.to_le_bytes());
@@ -122,7 +125,7 @@ mod tests {
         capture(&bytes)
     }
 
-    /// Times and lengths of a capture's packets.
+    /// Returns times and lengths of a capture's packets.
     fn packets(capture: &[u8]) -> Vec<(u64, u32)> {
         let word = |at: usize| u32::from_le_bytes(capture[at..at + 4].try_into().unwrap());
         let (mut at, mut found) = (24, Vec::new());
@@ -135,7 +138,7 @@ mod tests {
 
     #[test]
     fn the_last_packets_are_kept_in_order() {
-        // Room for 512.
+        // Rounded up to 512 slots.
         let mut tape = Tape::new(1).unwrap();
         let at = |number: u64| Instant::ZERO + Duration::from_millis(number);
         for number in 0..2000 {

@@ -1,8 +1,8 @@
-//! Trials: whether a packet of the gateway's own would leave this machine, found out with one that nobody takes.
+//! Trials: a packet that no socket accepts shows whether a packet of the gateway itself would leave this machine.
 //!
-//! A trial is a TCP segment between the ends of a real connection, with its addresses and ports, without payload and with a wrong
-//! checksum: chains and routes see what they would see of a repair, and the end drops it (RFC 9293 §3.1). Whether it left the
-//! machine says the call that sends it: netfilter's verdicts in `output` and `postrouting` are its result.
+//! A trial is a TCP segment between the ends of a real connection, with its addresses and ports, without payload and
+//! with a wrong checksum: chains and routes treat it like a repair, and the end drops it (RFC 9293 §3.1). The result of
+//! the system call that sends it says whether it left: netfilter's verdicts in `output` and `postrouting` determine it.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -20,7 +20,7 @@ use crate::daemon::passage::Cause;
 pub(super) enum Outcome {
     /// The packet left the machine.
     Left,
-    /// It was stopped.
+    /// The packet was dropped.
     Stopped(Cause),
     /// There is no route, or its interface is down.
     Unrouted,
@@ -29,22 +29,22 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
-    /// Meaning of what the kernel returned.
+    /// Interprets the result of sending a packet.
     pub fn of(sent: &io::Result<()>) -> Self {
         let Err(error) = sent else { return Self::Left };
         match error.raw_os_error() {
             Some(libc::EPERM) => Self::Stopped(Cause::Output),
-            // `prohibit`, `blackhole` and `unreachable` routes, and none at all.
+            // Routes of type `prohibit`, `blackhole` and `unreachable`, and missing routes.
             Some(libc::EACCES | libc::EINVAL | libc::ENETUNREACH | libc::EHOSTUNREACH) => Self::Unrouted,
             _ => Self::Unknown,
         }
     }
 }
 
-/// A packet on this route that carries nothing, and that its receiver drops for its checksum; `None` between addresses of two
-/// versions of IP.
+/// Returns an empty packet on this route that its receiver drops because of its checksum; `None` if the addresses are
+/// of different IP versions.
 pub(super) fn packet(route: Route, flags: Flags) -> Option<Vec<u8>> {
-    /// Changes a sum to one that is not equal to it in one's complement either.
+    /// Mask that changes a checksum to one that also differs in ones' complement.
     const WRONG: u8 = 0x55;
     let segment = Segment { seq: Seq(0), ack: Seq(0), window: 0, flags, options: Default::default() };
     let mut packet = lasthop_wire::build(route, &segment, &[])?;
@@ -54,19 +54,19 @@ pub(super) fn packet(route: Route, flags: Flags) -> Option<Vec<u8>> {
     Some(packet)
 }
 
-/// What a trial is sent with.
+/// Parameters of a trial.
 pub(super) struct Way<'a> {
     pub sender: &'a Sender,
-    /// The packet's mark, which `sender` gives it.
+    /// Mark that `sender` gives the packet.
     pub mark: u32,
-    /// Number of the interface by which it is to leave, where that is known.
+    /// Index of the interface by which the packet should leave, if known.
     pub by: Option<u32>,
-    /// Mark of a forwarded packet that leaves there.
+    /// Mark of a forwarded packet that leaves by this interface.
     pub forwarded: u32,
 }
 
-/// Whether routes lead packets with the gateway's mark to another interface than those with the mark of forwarded ones. Where several
-/// routes share the load, the kernel names one for both.
+/// Returns whether routing sends packets with the gateway's mark to another interface than those with the mark of
+/// forwarded ones. For multipath routes the kernel returns the same one for both.
 fn is_led_astray(routes: &mut Routes, ends: (IpAddr, IpAddr), way: &Way<'_>) -> bool {
     way.by.is_some_and(|by| {
         routes.leaves_by(ends, way.mark).is_some_and(|other| other != by)
@@ -74,7 +74,7 @@ fn is_led_astray(routes: &mut Routes, ends: (IpAddr, IpAddr), way: &Way<'_>) -> 
     })
 }
 
-/// Sends `packet`, which is on `route` as this machine forwards it.
+/// Sends `packet`, which this machine forwards on `route`.
 pub(super) fn send(routes: &mut Routes, way: &Way<'_>, route: Route, packet: &[u8]) -> Outcome {
     match Outcome::of(&way.sender.send(packet)) {
         Outcome::Left if is_led_astray(routes, (route.source.ip(), route.destination.ip()), way) => {
@@ -84,7 +84,7 @@ pub(super) fn send(routes: &mut Routes, way: &Way<'_>, route: Route, packet: &[u
     }
 }
 
-/// A route between two ends.
+/// Returns a route between two ends.
 pub(super) const fn between(source: SocketAddr, destination: SocketAddr) -> Route {
     Route { source, destination }
 }

@@ -1,8 +1,9 @@
-//! The trials of the queue's packet path, and what follows from them ([`super::passage`]).
+//! Trials of the queue's packet path, and their consequences ([`super::passage`]).
 //!
-//! A treatment is suspended on positive evidence only: the kernel refused a packet; a packet that the redirection carried did not reach
-//! this machine's TCP, twice; or a server answered a forwarded SYN and not the trial of the relay's before it, twice. The passing of
-//! time alone is none. A first packet that did not arrive is forwarded, so that evidence costs its connection nothing.
+//! A treatment is suspended on positive evidence only: the kernel refused a packet; a redirected packet did not reach
+//! this machine's TCP, twice; or a server answered a forwarded SYN but not the relay's preceding trial, twice. A
+//! timeout alone is no evidence. A SYN that did not arrive is forwarded, so that gathering evidence does not break its
+//! connection.
 
 use std::fs::File;
 use std::io;
@@ -27,94 +28,96 @@ use crate::firewall::TRIAL_PORT;
 use crate::split::opening::Ends;
 use crate::split::{Marks, SplitCounters};
 
-/// Time for which a loopback device that is busy may keep a packet.
+/// Maximum time for which a busy loopback device may delay a packet.
 const LOOPBACK: Duration = Duration::from_millis(50);
-/// Time for which an answer holds whether that device carries first packets, by whether it does.
+/// Lifetime of the result whether that device carries SYNs: if it does, and if it does not.
 const CARRIES: Duration = Duration::from_secs(10);
 const CARRIES_NOT: Duration = Duration::from_secs(60);
-/// Minimum time between two looks whether a redirected packet arrived, once that way is proven.
+/// Minimum time between checks whether a redirected packet arrived, once that way is proven.
 const LOOK: Duration = Duration::from_millis(100);
 /// Time for which a connection waits for the server's answer to a trial.
 const ANSWER: Duration = Duration::from_millis(250);
 /// Maximum number of connections that wait for a trial; others pass.
 const MOST_HELD: usize = 512;
-/// Time for which first packets pass after a trial without an answer, unless another server answers.
+/// Time for which SYNs pass after a trial without an answer, unless another server answers.
 const REST: Duration = Duration::from_secs(2);
-/// Time that a trial has from the answer to the forwarded packet on: longer than until the kernel has repeated the trial.
+/// Time for an answer to a trial after the answer to the forwarded packet: longer than until the kernel retransmits the
+/// trial.
 const MUCH_LATER: Duration = Duration::from_millis(1500);
-/// Time for which the forwarded packet may be answered.
+/// Time for an answer to the forwarded packet.
 const WATCHED: Duration = Duration::from_secs(6);
-/// Time between two looks at trials without an answer.
+/// Interval of checks of trials without an answer.
 const WATCH: Duration = Duration::from_millis(250);
-/// Ports from which trials of connections to servers come, in turn; no client uses them.
+/// Source ports of trial connections to servers, used in turn; no client uses them.
 const TRIAL_PORTS: std::ops::Range<u16> = 1000..1020;
-/// Number of times in a row that evidence must occur which a lost packet could explain.
+/// Number of consecutive occurrences required of evidence that a lost packet could explain.
 const TWICE: u32 = 2;
 
 /// Trials of one worker's queue.
 pub(super) struct WayOut {
     pub passage: Passage,
     routes: Routes,
-    /// None where the kernel has no nf_tables.
+    /// Announcements of changed rules; `None` if the kernel has no nf_tables.
     announcements: Option<Announcements>,
     arrivals: Arrivals,
     conntrack: Option<Conntrack>,
-    /// Trials of the far half that connections wait for; at most one of each version of IP.
+    /// Trials of the far half for which connections wait; at most one of each IP version.
     held: Vec<Held>,
-    /// Trials of the far half without an answer, whose connections were forwarded.
+    /// Unanswered trials of the far half, whose connections were forwarded.
     watched: Vec<Watched>,
-    /// By version of IP: whether the loopback device carries first packets to the relay, and until when that holds.
+    /// True if the loopback device carries SYNs to the relay, with the expiry of this result, by IP version.
     home: [Option<(bool, Instant)>; 2],
-    /// By version of IP: whether a decoy of a later packet has arrived since the way in was proven last. One of each kind proves it.
+    /// True for an IP version if a decoy of a later packet has arrived since the way in was last proven. The proof
+    /// needs one decoy of each kind.
     carried: [bool; 2],
     next_port: u16,
     next_look: Instant,
     next_watch: Instant,
-    /// By version of IP.
+    /// State of the far halves by IP version.
     far: [Far; 2],
 }
 
-/// Connections that wait until a server has answered a trial.
+/// Connections that wait for a server's answer to a trial.
 struct Held {
     family: Family,
-    /// Their first packets, whole, with the marks that lead them to the relay. The trial is that of the first.
+    /// Complete SYNs, with the marks that send them to the relay. The trial belongs to the first.
     first: Vec<(Ends, Vec<u8>, u32)>,
     trial: Socket,
     until: Instant,
 }
 
-/// A trial without an answer, and the connection that was forwarded meanwhile.
+/// Unanswered trial, and the connection that was forwarded in the meantime.
 struct Watched {
     ends: Ends,
     trial: Socket,
     until: Instant,
-    /// When the server was first seen to have answered the forwarded packet.
+    /// Time at which the server was first seen to have answered the forwarded packet.
     answered: Option<Instant>,
 }
 
-/// Next step for a first packet that was held, or whose place a trial took.
+/// Next step for a SYN that was held during a trial.
 pub(super) enum Sequel {
-    /// It goes to the relay, with this mark.
+    /// The SYN goes to the relay, with this mark.
     Lead(Ends, Vec<u8>, u32),
-    /// It goes on, unsplit.
+    /// The SYN is forwarded unsplit.
     Forward(Vec<u8>),
 }
 
-/// Whether a packet that was sent to this machine's TCP got there.
+/// Observation of a packet sent to this machine's TCP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Arrival {
     Seen,
-    /// TCP has received nothing at all meanwhile.
+    /// TCP has received nothing in the meantime.
     Missed,
     Unknown,
 }
 
-/// Packet that no socket takes, in the place of one of the near half of a connection.
+/// Packet that no socket accepts, in place of a packet of a connection's near half.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Decoy {
-    /// Its SYN, which the redirection delivers.
+    /// A SYN, which the redirection delivers.
     First,
-    /// A later one, which the mark of its socket delivers.
+    /// A later packet, which the mark of its socket delivers.
     Later,
 }
 
@@ -127,25 +130,25 @@ impl Decoy {
     }
 }
 
-/// What is known of the far halves of connections.
+/// State of the far halves of connections.
 #[derive(Clone, Copy, Default)]
 struct Far {
-    /// Connections of the relay that were answered, as counted last.
+    /// Number of answered relay connections at the last check.
     answered: u64,
-    /// Whether any has been since rules changed last.
+    /// True if any was answered since the rules last changed.
     proven: bool,
-    /// Trials in a row that were not answered although the forwarded packets were.
+    /// Number of consecutive unanswered trials whose forwarded packets were answered.
     silent: u32,
-    /// Until when connections do not wait for another trial, and pass.
+    /// Time until which connections pass without waiting for another trial.
     rest: Option<Instant>,
 }
 
-/// The kernel's counts, which show whether a packet reached this machine's TCP.
+/// Kernel counters that show whether a packet reached this machine's TCP.
 struct Arrivals {
     counts: Option<File>,
-    /// Programs that have netfilter queues.
+    /// List of netfilter queues with their programs.
     queues: Option<File>,
-    /// None where the kernel cannot tell.
+    /// Socket lookup; `None` if the kernel does not support it.
     sockets: Option<TcpSockets>,
 }
 
@@ -156,7 +159,7 @@ impl Arrivals {
         Self { counts: File::open("/proc/net/snmp").ok(), queues, sockets: sockets.ok() }
     }
 
-    /// A count of TCP, as in `InSegs`.
+    /// Returns a TCP counter, such as `InSegs`.
     fn count(&self, name: &str) -> Option<u64> {
         let mut text = vec![0; 1 << 14];
         let len = self.counts.as_ref()?.read_at(&mut text, 0).ok()?;
@@ -166,14 +169,14 @@ impl Arrivals {
         lines.next()?.split(' ').nth(place)?.parse().ok()
     }
 
-    /// Whether another program's queue may have the packet.
+    /// Returns whether another program's queue may hold the packet.
     fn is_detained(&self) -> bool {
         let mut text = [0; 1 << 12];
         let Some(len) = self.queues.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()) else { return true };
         text[..len].iter().filter(|byte| **byte == b'\n').count() != 1
     }
 
-    /// Sends a packet that no socket takes, and looks whether its wrong checksum is counted within `patience`.
+    /// Sends a packet that no socket accepts, and checks whether its wrong checksum is counted within `patience`.
     fn decoy(&self, patience: Duration, send: impl FnOnce()) -> Arrival {
         let Some(before) = self.count("InCsumErrors") else { return Arrival::Unknown };
         send();
@@ -189,7 +192,8 @@ impl Arrivals {
         }
     }
 
-    /// Sends a first packet between these ends, and looks whether it has a socket. The call that sends it carries it all the way.
+    /// Sends a SYN between these ends, and checks whether it has a socket. The system call that sends it delivers it as
+    /// well.
     fn first(&mut self, ends: Ends, send: impl FnOnce()) -> Arrival {
         let before = self.count("InSegs");
         send();
@@ -208,7 +212,7 @@ impl Arrivals {
     }
 }
 
-/// Version of IP of a packet.
+/// Returns the IP version of a packet.
 pub(super) fn family(packet: &[u8]) -> Option<Family> {
     match packet.first()? >> 4 {
         4 => Some(Family::V4),
@@ -222,7 +226,7 @@ fn family_of(address: SocketAddr) -> Family {
 }
 
 impl WayOut {
-    /// Opens what it takes to ask the kernel, as far as the kernel has it.
+    /// Opens the available interfaces to the kernel.
     pub fn open() -> Self {
         let announcements = Announcements::listen()
             .inspect_err(|error| tracing::debug!(%error, "changes of nf_tables are not announced"))
@@ -244,8 +248,7 @@ impl WayOut {
         }
     }
 
-    /// Carries out the trial of a packet's own way, and, where the treatment was suspended, of the way back; says whether the packet
-    /// may be treated.
+    /// Executes the trial of a packet's own way, and of the way back. Returns whether the packet may be treated.
     pub fn try_own(
         &mut self,
         treatment: Treatment,
@@ -273,13 +276,13 @@ impl WayOut {
             }
             Outcome::Stopped(cause) => (false, self.passage.stopped(now, treatment, family, cause)),
             Outcome::Unrouted => (false, self.passage.unrouted(now, treatment, family)),
-            // Believed, and tried again with the next packet.
+            // Treated; the next packet is tried again.
             Outcome::Unknown => (true, Change::None),
         }
     }
 
-    /// Whether a connection that begins may be split: whether what the relay will send to both ends would leave. `by` are the interfaces
-    /// towards its opener and towards the one called, as far as they are known.
+    /// Returns whether a new connection may be split: the relay's packets to both ends must leave. `by` contains the
+    /// interfaces towards its opener and the called end, as far as known.
     pub fn try_split(&mut self, ends: Ends, sender: &Sender, (own, marks): (u32, Marks), by: [Option<u32>; 2]) -> bool {
         let (now, family) = (Instant::now(), family_of(ends.client));
         let answer = self.passage.ask(now, Treatment::Split, family, Way::In);
@@ -291,8 +294,9 @@ impl WayOut {
             return true;
         }
         let Ends { client, server } = ends;
-        // The near half passes by the rule that leads packets to the queue, as its repairs do. The far half is tracked, and so is its
-        // trial, whose numbers must not become those of the connection: it has a port that no client uses.
+        // The near half bypasses the queue by the mark of the gateway's own packets, like its repairs. The far half is
+        // tracked, and so is its trial, whose sequence numbers must not be taken for the connection's: its port is one
+        // that no client uses.
         let stranger = SocketAddr::new(client.ip(), TRIAL_PORT);
         let halves = [
             (between(server, client), Flags::SYN.with(Flags::ACK), marks.accepted | own, by[0]),
@@ -314,9 +318,9 @@ impl WayOut {
                     self.passage.unrouted(now, Treatment::Split, family);
                     return false;
                 }
-                // An opener that no packet reaches, which may be made up.
+                // The opener is unreachable, and possibly spoofed.
                 Outcome::Unrouted if route.destination == client => is_certain = false,
-                // A server that no packet reaches.
+                // The server is unreachable.
                 Outcome::Unrouted => return false,
             }
         }
@@ -326,12 +330,12 @@ impl WayOut {
         true
     }
 
-    /// Returns whether the treatment is suspended for want of answers, which are tried beside connections that pass.
+    /// Returns whether the treatment is suspended for lack of answers, which are tried beside connections that pass.
     fn wants_answer(&self, family: Family) -> bool {
         self.passage.cause(Treatment::Split, family) == Some(Cause::Silent)
     }
 
-    /// Tries, beside a connection that passes, whether its server answers the relay by now, if that is due.
+    /// Tries, if it is due, whether the server of a connection that passes now answers the relay.
     pub fn try_beside(&mut self, ends: Ends, try_far: impl FnOnce(Ends) -> io::Result<Socket>) {
         let (now, family) = (Instant::now(), family_of(ends.client));
         let is_due = self.passage.ask(now, Treatment::Split, family, Way::In) == Answer::Try;
@@ -343,18 +347,19 @@ impl WayOut {
         }
     }
 
-    /// Ends of a trial that is to be answered as the connection between these.
+    /// Returns the ends of a trial for a connection between these ends.
     fn trial_ends(&mut self, ends: Ends) -> Ends {
         let port = self.next_port;
         self.next_port = if port + 1 < TRIAL_PORTS.end { port + 1 } else { TRIAL_PORTS.start };
         Ends { client: SocketAddr::new(ends.client.ip(), port), ..ends }
     }
 
-    /// Has a connection wait for the trial of the far half that is under way, if there is one, and room.
+    /// Lets a connection wait for a trial of the far half in progress. Returns false without one, or if the limit is
+    /// reached.
     pub fn joins(&mut self, ends: Ends, first: impl FnOnce() -> (Vec<u8>, u32)) -> bool {
         let Some(held) = self.held.iter_mut().find(|held| held.family == family_of(ends.client)) else { return false };
         if held.first.iter().any(|(others, ..)| *others == ends) {
-            // Repeated.
+            // A retransmission.
             return true;
         }
         let has_room = held.first.len() < MOST_HELD;
@@ -365,20 +370,21 @@ impl WayOut {
         has_room
     }
 
-    /// Returns whether connections of this version of IP wait for a trial, and there is no room for another.
+    /// Returns whether connections of this IP version wait for a trial, so that there is no room for another.
     pub fn is_full(&self, family: Family) -> bool {
         self.held.iter().any(|held| held.family == family)
     }
 
-    /// Returns whether a trial has to show that redirected packets of this version of IP arrive, or that the far half is answered.
+    /// Returns whether a trial must show that redirected packets of this IP version arrive, or that the far half is
+    /// answered.
     pub fn wants_trial(&self, family: Family) -> bool {
         !self.far[family as usize].proven
             || self.passage.ask(Instant::now(), Treatment::Split, family, Way::In) != Answer::Treat
     }
 
-    /// Sends a packet that no socket takes through the redirection in the place of a first packet, by `redirect`, and looks whether it
-    /// reaches this machine's TCP. Then the server is tried, if none is known to answer. The first packet itself goes on, one way
-    /// or the other: at once, or from [`WayOut::watch`].
+    /// Sends a packet that no socket accepts through the redirection in place of a SYN, with `redirect`, and checks
+    /// whether it reaches this machine's TCP. Then tries the server, if no server is known to answer. The SYN itself
+    /// continues at once, or through [`WayOut::watch`].
     pub fn try_redirection(
         &mut self,
         ends: Ends,
@@ -417,7 +423,7 @@ impl WayOut {
                 self.held.push(Held { family, first: vec![(ends, packet, mark)], trial, until: now + ANSWER });
                 None
             }
-            // No port, no memory: this says nothing about rules.
+            // A lack of ports or memory says nothing about rules.
             Err(error) => {
                 tracing::debug!(%error, "cannot try the far half of split connections");
                 Some(Sequel::Lead(ends, packet, mark))
@@ -425,14 +431,14 @@ impl WayOut {
         }
     }
 
-    /// Takes note of a redirected packet that did not arrive.
+    /// Records a redirected packet that did not arrive.
     fn missed(&mut self, now: Instant, family: Family) {
         if self.passage.doubted(Treatment::Split, family, Way::In) >= TWICE {
             self.passage.stopped(now, Treatment::Split, family, Cause::Input);
         }
     }
 
-    /// Looks at the trials of far halves that connections wait for.
+    /// Checks the trials of far halves for which connections wait.
     fn answers(&mut self, now: Instant) -> Vec<Sequel> {
         let mut sequels = Vec::new();
         for held in std::mem::take(&mut self.held) {
@@ -450,9 +456,9 @@ impl WayOut {
         sequels
     }
 
-    /// Takes note of a trial that was answered.
+    /// Records a trial that was answered.
     fn answered(&mut self, now: Instant, family: Family, trial: &Socket) {
-        // The server discards the connection.
+        // Closing sends a reset, and the server discards the connection.
         let _ = trial.set_linger(Some(Duration::ZERO));
         self.far[family as usize].proven = true;
         self.far[family as usize].silent = 0;
@@ -461,7 +467,7 @@ impl WayOut {
         }
     }
 
-    /// Looks at trials without an answer: whether the server has answered the packet that was forwarded after them.
+    /// Checks for each unanswered trial whether the server has answered the packet that was forwarded after it.
     fn look_at_watched(&mut self, now: Instant) {
         if now < self.next_watch {
             return;
@@ -491,7 +497,7 @@ impl WayOut {
         }
     }
 
-    /// Returns whether to look whether the next redirected packet arrives.
+    /// Returns whether to check the arrival of the next redirected packet.
     pub fn follows(&mut self) -> bool {
         let now = Instant::now();
         let looks = now >= self.next_look;
@@ -501,7 +507,7 @@ impl WayOut {
         looks
     }
 
-    /// Redirects a first packet by `send`, and looks whether it arrives. Says whether it is to be forwarded instead.
+    /// Redirects a SYN with `send`, and checks whether it arrives. Returns whether it is to be forwarded instead.
     pub fn is_lost(&mut self, ends: Ends, send: impl FnOnce()) -> bool {
         let (now, family) = (Instant::now(), family_of(ends.client));
         match self.arrivals.first(ends, send) {
@@ -515,8 +521,8 @@ impl WayOut {
         false
     }
 
-    /// Returns whether the loopback device carries first packets between these ends to the relay, where `send` sends them: filters of
-    /// reverse paths may close it to them, which says nothing about packets from elsewhere.
+    /// Returns whether the loopback device carries SYNs between these ends to the relay when `send` sends them.
+    /// Reverse-path filters may drop them there, which says nothing about packets from other hosts.
     pub fn is_carried_home(&mut self, ends: Ends, send: impl FnOnce(&[u8])) -> bool {
         let (now, family) = (Instant::now(), family_of(ends.client));
         if let Some((is_carried, until)) = self.home[family as usize]
@@ -535,12 +541,13 @@ impl WayOut {
         is_carried
     }
 
-    /// Takes note of a packet of the gateway's own that was sent, or was not.
+    /// Records the outcome of sending a packet of the gateway itself.
     pub fn on_sent(&mut self, treatment: Treatment, packet: &[u8], outcome: Outcome) -> Change {
         let Some(family) = family(packet) else { return Change::None };
         match outcome {
             Outcome::Stopped(cause) => self.passage.stopped(Instant::now(), treatment, family, cause),
-            // The host or its interface may have left; a trial beside the next forwarded packet shows whether that has a route.
+            // The host or its interface may have left; a trial beside the next forwarded packet shows whether there is
+            // a route.
             Outcome::Unrouted => {
                 self.passage.doubted(treatment, family, Way::There);
                 Change::None
@@ -549,7 +556,7 @@ impl WayOut {
         }
     }
 
-    /// Looks at the trials under way, at the relay's connections, and at announced changes. To be called at every beat.
+    /// Checks pending trials, the relay's connections, and announced changes of rules. To be called at every beat.
     pub fn watch(&mut self, relay: Option<&SplitCounters>) -> Vec<Sequel> {
         let now = Instant::now();
         if self.announcements.as_ref().is_some_and(|rules| rules.take() == Ruleset::Changed) {
@@ -570,13 +577,14 @@ impl WayOut {
     }
 }
 
-/// Whether a server has answered, be it by refusing.
+/// Returns whether a server has answered; a refusal counts.
 fn is_answered(trial: &Socket) -> bool {
     let error = || trial.take_error().ok().flatten();
     trial.peer_addr().is_ok() || error().is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// Trial of the two ways of a packet: `by` is the interface by which the packet leaves, as far as it is known, with the mark `forwarded`.
+/// Returns the trials of a packet's two ways. `by` is the index of the interface by which the packet leaves with the
+/// mark `forwarded`, or 0.
 pub(super) fn ways<'a>(
     there: &'a Sender,
     back: &'a Sender,

@@ -1,5 +1,5 @@
-//! The process that handles the packets: one thread, one packet path, one engine. Its supervisor feeds it the configuration, and
-//! kills it when it no longer beats.
+//! Process that handles the packets: one packet path and one engine in one thread. Its supervisor sends it the
+//! configuration, and kills it if its heartbeat stops.
 
 use std::io;
 use std::iter;
@@ -31,45 +31,46 @@ use crate::engine::recording::recorder::Recorder;
 use crate::settings;
 use crate::split::{SplitError, SplitProxy};
 
-/// A snapshot goes every so many beats.
+/// Number of beats between snapshots.
 const ROUNDS_PER_SNAPSHOT: u32 = 25;
-/// Interfaces come and go, and get new numbers: how often they are looked up, also where no message tells of it.
+/// Interval of checks of the interfaces, which may come, leave, and get new indices, for paths without notifications
+/// too.
 const LOOKUP: Duration = Duration::from_secs(1);
-/// How long the first configuration may take to come.
+/// Time to wait for the first configuration.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// As `nice` counts.
+/// Nice value.
 const PRIORITY: i32 = -10;
 
-/// Why a worker ends.
+/// Reason for a worker's failure.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
-    /// Its configuration is bad.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] lasthop_scenario::Error),
-    /// The supervisor sent none.
+    /// The supervisor sent no configuration.
     #[error("no configuration came; this command is for the gateway's own use")]
     NoConfig,
-    /// The queue cannot be had.
+    /// The queue cannot be bound.
     #[error(transparent)]
     Queue(#[from] BindError),
-    /// No raw sockets.
+    /// Raw sockets cannot be opened.
     #[error("cannot open raw sockets: {error}{}", optional("; ", .not_held))]
     Raw {
-        /// Why.
+        /// Error of the kernel.
         error: io::Error,
-        /// The capabilities that are missing.
+        /// Missing capabilities.
         not_held: Option<String>,
     },
-    /// TCP cannot be taken out of the bridge.
+    /// TCP cannot be taken from the bridge.
     #[error(transparent)]
     Bridge(#[from] BridgeError),
-    /// The relay does nothing.
+    /// The relay hangs.
     #[error("the relay of split connections hangs")]
     Relay,
     /// Connections cannot be split.
     #[error(transparent)]
     Split(#[from] SplitError),
-    /// Something else in the system.
+    /// Another system error.
     #[error(transparent)]
     System(#[from] SystemError),
 }
@@ -84,20 +85,20 @@ fn no_raw_sockets(error: io::Error) -> WorkerError {
     WorkerError::Raw { not_held: if is_denied { not_held(needed) } else { None }, error }
 }
 
-/// How a worker ended.
+/// End of a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// The supervisor wanted it so.
+    /// The supervisor requested it.
     Wanted,
-    /// It could not go on, and the supervisor knows why.
+    /// The worker failed, and has informed the supervisor.
     Told,
 }
 
-/// Handles packets until the supervisor closes `channel`; what the engine decides is added to the end of the file `record`.
+/// Handles packets until the supervisor closes `channel`. Appends the engine's decisions to the file `record`.
 ///
 /// # Errors
 ///
-/// When it cannot go on, and there is no supervisor to be told.
+/// If it fails and cannot inform a supervisor.
 pub fn run(channel: OwnedFd, record: Option<RecordTo>) -> Result<Ending, WorkerError> {
     let mut channel = Channel::new(channel);
     match Worker::start(&mut channel, record).and_then(|mut worker| worker.work(&mut channel)) {
@@ -114,7 +115,7 @@ struct Worker {
     path: Box<dyn PacketPath>,
 }
 
-/// Whether the loop goes on.
+/// Next step of the loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Next {
     Continue,
@@ -123,14 +124,14 @@ enum Next {
 
 impl Worker {
     fn start(channel: &mut Channel, record: Option<RecordTo>) -> Result<Self, WorkerError> {
-        // Whoever supervises is the only one who takes the rules out.
+        // Only the supervisor removes the rules, so the worker must not outlive it.
         follow_supervisor()?;
         let (gateway, text) = first_configuration(channel)?;
-        // What leaves the cache makes room for what comes: giving its pages back to the kernel and taking them anew, page by
-        // page, would cost more time than all that is done to a packet.
+        // Keep freed memory for reuse: returning pages to the kernel and faulting them in again would cost more time
+        // than all other work for a packet.
         process::keep_freed_memory();
         let path = open_path(&gateway)?;
-        // Packets wait for this process; where it may not go before others, it works all the same.
+        // Packets wait for this process. It also works without permission to raise its priority.
         let _ = rustix::process::setpriority_process(None, PRIORITY);
         let split = settings::split(&gateway);
         let proxy = split.clone().map(SplitProxy::bind).transpose()?;
@@ -144,7 +145,7 @@ impl Worker {
         let relay = proxy.zip(split).map(|(proxy, config)| Relay::start(proxy, config, &gateway));
         let relay = relay.transpose().map_err(system("cannot start a thread"))?;
         let recorder = record.and_then(|file| Recorder::start(file, &text, seed));
-        // Once there are all.
+        // After all threads have started.
         if let Err(error) = syscalls::confine(work) {
             tracing::warn!(%error, "the worker keeps all system calls: the kernel takes no seccomp filter");
         }
@@ -246,7 +247,7 @@ impl Worker {
         let split = self.core.relay.as_ref().map(|relay| RelaySnapshot::new(relay.snapshot(), beneath.as_ref()));
         let now = self.core.clock.now();
         let tape = self.core.tape.as_mut().map(|tape| {
-            // What is told of it is on it.
+            // Includes all packets counted so far.
             tape.flush(now);
             tape.number()
         });
@@ -255,7 +256,7 @@ impl Worker {
     }
 }
 
-/// The way in which packets come: from a bridge, or from the queue.
+/// Opens the packet path: the bridge, or the queue.
 fn open_path(gateway: &Gateway) -> Result<Box<dyn PacketPath>, WorkerError> {
     if let Some(bridge) = &gateway.bridge {
         return Ok(Box::new(BridgePath::open(bridge, gateway.limits.flows)?));
@@ -272,7 +273,7 @@ fn open_path(gateway: &Gateway) -> Result<Box<dyn PacketPath>, WorkerError> {
     Ok(Box::new(path))
 }
 
-/// A number that nobody can guess.
+/// Returns an unpredictable number.
 fn seed() -> io::Result<u64> {
     let mut bytes = [0; 8];
     io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes)?;

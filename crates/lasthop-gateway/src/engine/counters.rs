@@ -1,20 +1,21 @@
-//! What the gateway reports: totals per rule, in packets and bytes as super-segments and single packets come.
+//! Statistics of the gateway: totals per rule. A super-segment counts as one packet.
 
 use lasthop_daemon::observe::Tally;
 use lasthop_proto::node::{Port, Trigger};
 use lasthop_proto::time::Duration;
 
-/// Buckets of a [`Histogram`]: the last begins at 2^23 µs, over eight seconds.
+/// Number of buckets of a [`Histogram`]: the last begins at 2^23 µs, over eight seconds.
 const BUCKETS: usize = 24;
 
-/// Round trips in buckets of powers of two microseconds.
+/// Histogram of round-trip times, in buckets of powers of two microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Histogram {
-    /// `buckets[n]`: samples from 2^n µs to less than 2^(n+1); the first from 0 on, the last without end.
+    /// Number of samples by bucket. `buckets[n]` covers 2^n µs to less than 2^(n+1) µs; the first starts at 0, the last
+    /// is open.
     pub buckets: [u64; BUCKETS],
-    /// Samples.
+    /// Number of samples.
     pub count: u64,
-    /// Their sum in nanoseconds.
+    /// Sum of the samples, in nanoseconds.
     pub sum: u64,
 }
 
@@ -28,13 +29,13 @@ impl Histogram {
         self.sum = self.sum.saturating_add(span.as_nanos());
     }
 
-    /// The mean; `None` without samples.
+    /// Returns the mean; `None` without samples.
     pub fn mean(&self) -> Option<Duration> {
         self.sum.checked_div(self.count).map(Duration::from_nanos)
     }
 }
 
-/// Local retransmissions by what showed the loss.
+/// Local retransmissions by the signal that triggered them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Repairs {
     /// Duplicate acknowledgments.
@@ -46,7 +47,7 @@ pub struct Repairs {
 }
 
 impl Repairs {
-    /// All of them.
+    /// Returns their total.
     pub const fn total(&self) -> u64 {
         self.duplicate + self.hole + self.timer
     }
@@ -60,51 +61,52 @@ impl Repairs {
     }
 }
 
-/// What came of one rule. Under [`super::rules::Mode::Observe`] the counters of what snoop does say what it would have done.
+/// Statistics of one rule. Under [`super::rules::Mode::Observe`] the counters of snoop's actions say what it would have
+/// done.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct RuleCounters {
-    /// The rule.
+    /// Name of the rule.
     pub name: String,
-    /// Connections seen; a new one on old addresses and ports counts anew.
+    /// Connections seen. A new connection with the addresses and ports of an old one counts again.
     pub flows_seen: u64,
     /// Connections with state now.
     pub flows_active: u64,
-    /// Connections whose state was given up for want of room.
+    /// Connections whose state was evicted because a limit was reached.
     pub flows_evicted: u64,
-    /// Packets from the wired side, and from behind the lossy hop.
+    /// Packets from the wired side, and from the wireless side.
     pub packets: [u64; 2],
-    /// Bytes in them, IP headers counted.
+    /// Bytes of these packets, IP headers included.
     pub bytes: [u64; 2],
-    /// Packets that passed without treatment since an option protects them, such as TCP-MD5's or TCP-AO's.
+    /// Packets that passed untreated because an option protects them, such as TCP-MD5's or TCP-AO's.
     pub packets_guarded: u64,
-    /// Connections with state now of which both SYNs had such an option: none of their packets is treated.
+    /// Connections with state now whose SYNs both had such an option: none of their packets is treated.
     pub flows_guarded: u64,
     /// Payload bytes cached now.
     pub cached_bytes: u64,
-    /// Connections whose cache was given up for want of room.
+    /// Connections whose cache was evicted because a limit was reached.
     pub cache_evicted: u64,
-    /// Packets resent over the lossy hop.
+    /// Packets retransmitted over the lossy hop.
     pub repairs: Repairs,
-    /// Duplicate acknowledgments kept from senders.
+    /// Duplicate acknowledgments withheld from senders.
     pub dup_acks_suppressed: u64,
-    /// Acknowledgments passed on without their SACK blocks.
+    /// Acknowledgments forwarded without their SACK blocks.
     pub sack_hidden: u64,
-    /// Old acknowledgments dropped, and segments of data that the receiver has.
+    /// Packets absorbed: old acknowledgments, and data segments that the receiver already has.
     pub absorbed: u64,
-    /// Acknowledgments sent for the latter.
+    /// Acknowledgments sent in answer to such data segments.
     pub local_acks: u64,
-    /// Segments that passed the gateway and that acknowledgments show to be missing behind it: each counts once. Zero where nothing
-    /// looks for them (bypass, and the untreated share).
+    /// Segments lost beyond the gateway, as acknowledgments show; each counts once. Zero for connections that are not
+    /// examined (bypass, and the untreated share).
     pub wireless_losses: u64,
-    /// Segments missing in what comes from the wired side that came later, as retransmissions do.
+    /// Segments missing from the wired side that arrived later, as retransmissions do.
     pub wired_losses: u64,
-    /// Such segments that came so soon that they were out of order rather than lost.
+    /// Segments missing from the wired side that arrived so soon that they were reordered rather than lost.
     pub wired_reordered: u64,
     /// Segments from the wired side that had passed before.
     pub source_retransmissions: u64,
-    /// Round trips between gateway and wired end.
+    /// Round-trip times between the gateway and the wired end.
     pub rtt_wired: Histogram,
-    /// Round trips between gateway and the end behind the lossy hop, time for delayed acknowledgments included.
+    /// Round-trip times between the gateway and the wireless end, delayed acknowledgments included.
     pub rtt_wireless: Histogram,
 }
 
@@ -127,21 +129,21 @@ impl Tally for RuleCounters {
     }
 }
 
-/// What an engine reports.
+/// Statistics of an engine.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Counters {
-    /// In the order of the configuration.
+    /// Statistics of each rule, in the order of the configuration.
     pub rules: Vec<RuleCounters>,
-    /// Packets that are not whole, readable TCP segments; they passed.
+    /// Packets that are not complete, readable TCP segments; they passed.
     pub unread: u64,
-    /// TCP segments with a wrong checksum; they passed, and nothing was learned from them.
+    /// TCP segments with a wrong checksum; they passed and changed no state.
     pub damaged: u64,
-    /// Segments that their receiver would refuse, or that belong to nothing: they passed, and nothing was learned from them.
+    /// Segments that their receiver would refuse, or that belong to no connection; they passed and changed no state.
     pub out_of_window: u64,
-    /// TCP segments that no rule is for; they passed.
+    /// TCP segments that match no rule; they passed.
     pub unmatched: u64,
     /// Connections with state now.
     pub flows: u64,
-    /// Bytes of packets held now, headers and what super-segments hold beside the cached pieces included.
+    /// Bytes of packets held now: cached pieces, their headers, and the rest of the super-segments that contain them.
     pub held_bytes: u64,
 }

@@ -1,5 +1,5 @@
-//! Nothing is vouched for that was not verified: damaged packets pass and change nothing, and what is changed or sent again
-//! carries the checksum that it came with.
+//! Integrity: damaged packets pass and change no state, and revised or retransmitted packets keep the state of their
+//! checksum.
 
 use lasthop_proto::packet::{Options, SackBlock, Segment};
 use lasthop_proto::seq::Seq;
@@ -15,7 +15,7 @@ fn intact(packet: &[u8]) -> bool {
     checksums(packet, &parse(packet).unwrap(), Checksum::Complete) == Checksums::Hold
 }
 
-/// What changes without a wrong checksum showing it: IPv6's header but for its addresses.
+/// Returns whether no checksum covers the byte: the IPv6 header except its addresses.
 fn unguarded(ends: [&str; 2], at: usize) -> bool {
     ends == V6 && at < 8
 }
@@ -27,7 +27,7 @@ fn damage_anywhere_passes_and_changes_nothing() {
         (0..4).for_each(|n| bench.data(n));
         let packets = [
             (Port::WIRED, bench.bytes(Port::WIRED, data(4), &payload(4, 1)[..40])),
-            // It would be absorbed, would repair, would acknowledge.
+            // Undamaged, they would be absorbed, cause a repair, and acknowledge data.
             (Port::WIRED, bench.bytes(Port::WIRED, data(0), &payload(0, 1)[..40])),
             (Port::WIRELESS, bench.bytes(Port::WIRELESS, ack_of(seq(1), &[(seq(2), seq(3))]), b"")),
             (Port::WIRELESS, bench.bytes(Port::WIRELESS, Segment { flags: Flags::RST, ..ack_of(seq(1), &[]) }, b"")),
@@ -56,7 +56,7 @@ fn damage_anywhere_passes_and_changes_nothing() {
         let counters = bench.engine.counters();
         assert_eq!((counters.damaged, counters.unread), (damaged, unread));
         assert!(damaged > 1_500 && counters.rules[0].packets == [5, 2], "{counters:?}");
-        // The treatment goes on as if nothing had come.
+        // The treatment continues as if the damaged packets had not arrived.
         let (verdict, sent) = bench.ack(seq(1), &[(seq(2), seq(3))]);
         assert!(matches!(verdict, Verdict::Replace(_)), "{verdict:?}");
         assert!(sent.len() == 1 && intact(&sent[0].packet));
@@ -95,7 +95,7 @@ fn what_is_sent_again_is_byte_for_byte_what_was_verified() {
                 let field = parse(&packet).unwrap().ip_len + 16;
                 packet[field..field + 2].copy_from_slice(&[0xab, 0xcd]);
             }
-            // What is behind it in the buffer is not part of it.
+            // Bytes behind the packet in the buffer are not part of it.
             packet.extend_from_slice(&[0xee; 7]);
             bench.offloaded.checksum = checksum;
             assert_eq!(bench.take(Port::WIRED, &packet), (Verdict::Accept, vec![]));
@@ -107,7 +107,7 @@ fn what_is_sent_again_is_byte_for_byte_what_was_verified() {
     }
 }
 
-/// A super-segment that nobody verified has to hold as a whole.
+/// An unverified super-segment must be valid as a whole.
 #[test]
 fn a_super_segment_with_the_checksum_of_its_first_part_passes_uncached() {
     let mut bench = Bench::opened(Mode::Snoop, V4);
@@ -122,7 +122,7 @@ fn a_super_segment_with_the_checksum_of_its_first_part_passes_uncached() {
     assert!(bench.engine.counters().held_bytes > held + 10_000);
 }
 
-/// RFC 9293 §3.10.7.4 judges a segment as a whole: pieces of one that begins before the stream lie within it.
+/// RFC 9293 §3.10.7.4 judges a segment as a whole: pieces of a segment that starts before the stream may lie within it.
 #[test]
 fn a_super_segment_that_the_receiver_refuses_is_not_cut_into_pieces_that_it_takes() {
     let mut bench = Bench::opened(Mode::Snoop, V4);
@@ -136,7 +136,7 @@ fn a_super_segment_that_the_receiver_refuses_is_not_cut_into_pieces_that_it_take
     assert_eq!(bench.engine.counters().out_of_window, 1);
 }
 
-/// A packet whose timestamps have become an option of another kind.
+/// Returns a packet whose timestamps option has another kind.
 fn strange(bench: &Bench, kind: u8, port: Port, segment: Segment, bytes: &[u8]) -> Vec<u8> {
     let mut packet = bench.bytes(port, segment, bytes);
     let view = parse(&packet).unwrap();
@@ -146,7 +146,7 @@ fn strange(bench: &Bench, kind: u8, port: Port, segment: Segment, bytes: &[u8]) 
     packet
 }
 
-/// The mechanism has the same picture of the connection as the engine.
+/// The mechanism and the engine track the same state of the connection.
 #[test]
 fn what_passes_with_an_option_that_protects_it_counts_as_sent_and_acknowledged() {
     for guarded in [true, false] {
@@ -154,7 +154,7 @@ fn what_passes_with_an_option_that_protects_it_counts_as_sent_and_acknowledged()
         bench.data(0);
         let held = bench.engine.counters().held_bytes;
         let mut options = data(1).options;
-        // SACK blocks in data, or TCP-AO.
+        // SACK blocks in data, which become TCP-AO if `guarded`.
         options.sack.push(SackBlock { left: Seq(1), right: Seq(2) });
         let second = Segment { options, ..data(1) };
         let mut packet = bench.bytes(Port::WIRED, second, &payload(1, 1));
@@ -166,7 +166,7 @@ fn what_passes_with_an_option_that_protects_it_counts_as_sent_and_acknowledged()
         assert_eq!(bench.take(Port::WIRED, &packet), (Verdict::Accept, vec![]));
         assert_eq!(bench.engine.counters().held_bytes > held, !guarded);
         assert_eq!(bench.ack(seq(2), &[]).0, Verdict::Accept);
-        // It is acknowledged: the sender is told so.
+        // The data are acknowledged, so the gateway answers the sender.
         let (verdict, sent) = bench.give(Port::WIRED, data(0), &payload(0, 1));
         assert_eq!((verdict, sent.len()), (Verdict::Drop, 1));
         assert_eq!(parse(&sent[0].packet).unwrap().segment.ack, Seq(seq(2)));
@@ -186,7 +186,7 @@ fn a_stranger_with_an_option_that_protects_ends_nobodys_treatment() {
     }
     assert_eq!(bench.engine.counters().held_bytes, held);
     assert_eq!(bench.ack(seq(0), &[(seq(1), seq(2))]).1.len(), 1);
-    // Where both SYNs agree, all segments are left alone; where one does not, none that does not say so.
+    // If both SYNs have the option, all segments pass untreated; otherwise only those that have it.
     for (answers, repairs) in [(true, 0), (false, 1)] {
         let mut bench = Bench::new(Mode::Snoop, V4);
         let open = Options {
@@ -208,27 +208,29 @@ fn a_stranger_with_an_option_that_protects_ends_nobodys_treatment() {
     }
 }
 
-/// RFC 5961 §3.2: the number of a reset counts, not that of a part of it, as a driver cuts super-segments into.
+/// RFC 5961 §3.2: a reset is judged by its own number, not by those of the pieces that a driver splits super-segments
+/// into.
 #[test]
 fn a_reset_is_judged_whole() {
     for ends in [V4, V6] {
         let mut bench = Bench::opened(Mode::Snoop, ends);
         (0..2).for_each(|n| bench.data(n));
-        // Its second part is where the stream goes on, and its first where the receiver last was.
+        // The second part starts at the next number of the stream, the first at the last acknowledged one.
         for from in [0, 1] {
             let flags = Flags::RST.with(Flags::ACK);
             bench.passes(Port::WIRED, Segment { flags, ..data(from) }, &payload(from, 3));
         }
         let (verdict, sent) = bench.ack(seq(0), &[(seq(1), seq(2))]);
         assert_eq!((verdict, sent.len()), (Verdict::Drop, 1));
-        // At the next number it ends the connection, however much it carries.
+        // At the next number it ends the connection, regardless of its length.
         bench.passes(Port::WIRED, Segment { flags: Flags::RST, ..data(2) }, &payload(2, 3));
         assert_eq!(bench.engine.counters().rules[0].cached_bytes, 0);
     }
 }
 
-/// RFC 5961 §3.2: a reset at the number last acknowledged, with data under way, may be a stranger's. If the sender sent it, the
-/// receiver answers the next repair with a reset of its own, and repairs end; and they do if it says nothing more.
+/// RFC 5961 §3.2: a reset at the number last acknowledged, with data in flight, may come from an off-path attacker. If
+/// the sender sent it, the receiver answers the next repair with a reset, which ends repairs. Without an answer they
+/// end as well.
 #[test]
 fn a_reset_below_what_is_under_way_is_left_to_the_receiver() {
     for answers in [true, false] {
@@ -251,7 +253,8 @@ fn a_reset_below_what_is_under_way_is_left_to_the_receiver() {
     }
 }
 
-/// Where packets pass unseen, both ends are elsewhere then: the picture is made anew from what comes by, and that may be a stranger's.
+/// Packets may bypass the gateway and move both ends' numbers. It then rebuilds its state from the packets it sees,
+/// which may be spoofed.
 #[test]
 fn after_a_gap_no_strangers_bytes_are_kept() {
     for ends in [V4, V6] {
@@ -259,7 +262,7 @@ fn after_a_gap_no_strangers_bytes_are_kept() {
         (0..2).for_each(|n| bench.data(n));
         let held = bench.engine.counters().held_bytes;
         for n in 0..8 {
-            // What a receiver says that goes on: one that repeats itself shows nothing.
+            // Acknowledgments that advance: a repeated one proves nothing.
             bench.passes(Port::WIRELESS, ack_of(seq(13 + n), &[]), b"");
             bench.passes(Port::WIRED, Segment { options: data(0).options, ..data(200 + n) }, &payload(200 + n, 1));
         }
@@ -273,7 +276,7 @@ fn after_a_gap_no_strangers_bytes_are_kept() {
     }
 }
 
-/// Flips bits anywhere until a checksum shows it.
+/// Flips bits until a checksum is wrong.
 fn damage(packet: &mut [u8], flips: &[(prop::sample::Index, u8)]) -> bool {
     for (at, bit) in flips {
         packet[at.index(packet.len())] ^= 1 << bit;
@@ -281,7 +284,7 @@ fn damage(packet: &mut [u8], flips: &[(prop::sample::Index, u8)]) -> bool {
     parse(packet).is_some_and(|view| checksums(packet, &view, Checksum::Complete) != Checksums::Hold)
 }
 
-/// An engine's answers to packets, after each of which it is woken.
+/// Returns an engine's answers to packets; the engine handles a timeout after each.
 fn answers(steps: &[(Step, bool)]) -> Vec<(Verdict, Vec<Injection>)> {
     let mut engine = Engine::new(EngineConfig { flows: 8, ..EngineConfig::new(vec![Rule::all("r", Mode::Snoop)]) }, 3);
     let (mut now, mut said) = (Instant::ZERO, Vec::new());
@@ -306,7 +309,7 @@ fn answers(steps: &[(Step, bool)]) -> Vec<(Verdict, Vec<Injection>)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// The same packets with damaged copies among them get the same answers.
+    /// Damaged copies among the packets do not change the answers.
     #[test]
     fn damaged_packets_leave_no_trace(
         steps in prop::collection::vec((step(), prop::option::of(prop::collection::vec((any::<prop::sample::Index>(), 0u8..8), 1..9))), 1..120),
@@ -325,7 +328,7 @@ proptest! {
         prop_assert_eq!(answers(&mixed), answers(&clean));
     }
 
-    /// Whatever is revised or sent again: its checksum is the one that its bytes have, computed anew.
+    /// The checksum of a revised or retransmitted packet equals one computed over its bytes.
     #[test]
     fn a_carried_checksum_is_the_computed_one(seed in any::<[u8; 40]>(), window: u16, len in 0usize..60, v6: bool) {
         let number = |at: usize| u32::from_be_bytes([seed[at], seed[at + 1], seed[at + 2], seed[at + 3]]);
@@ -339,7 +342,7 @@ proptest! {
         let changed = Segment { window, options: Options::default(), ..segment };
         let revised = lasthop_wire::revise(&packet, &view, &changed, Checksum::Complete);
         prop_assert_eq!(&revised, &lasthop_wire::revise(&packet, &view, &changed, Checksum::Pending));
-        // Damage stays.
+        // A wrong checksum stays wrong.
         let mut damaged = packet;
         let at = damaged.len() - 1;
         damaged[at] ^= 0x40;

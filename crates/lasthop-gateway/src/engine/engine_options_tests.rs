@@ -1,21 +1,22 @@
-//! TCP options that nothing here reads, and the flags of ECN: carried unchanged, and no signal in them is kept from the sender.
+//! TCP options that the engine does not read, and ECN flags: they pass unchanged, and the sender gets every signal in
+//! them.
 
 use super::tests::{Bench, V4, V6, ack_of, data, only, payload, seq};
 use super::*;
 use crate::engine::rules::Mode;
 use lasthop_proto::packet::{Options, Segment};
 
-/// AccECN option of order 0 (RFC 9768 §3.2.3): three counters of bytes, the middle one those marked CE.
+/// Returns an AccECN option of order 0 (RFC 9768 §3.2.3): three byte counters, the second one of bytes marked CE.
 fn accecn(marked: u8, plain: u8) -> [u8; 12] {
     [172, 11, 0, 0, plain, 0, 0, marked, 0, 0, 1, 1]
 }
 
-/// A data sequence signal of Multipath TCP with a data acknowledgment alone (RFC 8684 §3.3.2).
+/// Returns a data sequence signal of Multipath TCP with only a data acknowledgment (RFC 8684 §3.3.2).
 fn data_ack(number: u8) -> [u8; 8] {
     [30, 8, 0x20, 0x01, 0, 0, 0, number]
 }
 
-/// A packet with options behind its others, checksums computed.
+/// Appends options to those of a packet and computes its checksums.
 fn with_options(packet: &[u8], options: &[u8]) -> Vec<u8> {
     let view = parse(packet).unwrap();
     let mut bytes = packet[..view.header_len].to_vec();
@@ -30,7 +31,7 @@ fn with_options(packet: &[u8], options: &[u8]) -> Vec<u8> {
 }
 
 impl Bench {
-    /// After a handshake that leaves room for some options beside 1448 bytes.
+    /// Opens a connection with an MSS that leaves space for some options in addition to 1448 bytes.
     fn roomy(ends: [&str; 2]) -> Self {
         let mut bench = Self::new(Mode::Snoop, ends);
         bench.open_with(Some(1500));
@@ -49,7 +50,7 @@ impl Bench {
     }
 }
 
-/// What passed in place of an acknowledgment.
+/// Returns the packet that replaced an acknowledgment.
 fn replaced(verdict: Verdict) -> (Segment, Vec<u8>) {
     let Verdict::Replace(packet) = verdict else { panic!("{verdict:?}") };
     let view = parse(&packet).unwrap();
@@ -77,7 +78,7 @@ fn pieces_of_a_super_segment_have_all_its_options() {
     let mut bench = Bench::roomy(V4);
     let whole = with_options(&bench.bytes(Port::WIRED, data(0), &payload(0, 8)), &data_ack(1));
     assert_eq!(bench.take(Port::WIRED, &whole), (Verdict::Accept, vec![]));
-    // The segments have less payload by the option's length.
+    // The segments' payload is shorter by the option's length.
     let size = 1500 - 12 - 8;
     let (_, sent) = bench.ack(1001 + 3 * size, &[(1001 + 4 * size, seq(8))]);
     let (_, segment, _) = only(&sent);
@@ -86,7 +87,7 @@ fn pieces_of_a_super_segment_have_all_its_options() {
     assert_eq!(view.option_bytes(&sent[0].packet)[12..], data_ack(1));
 }
 
-/// A duplicate is kept from the sender while its signals are known; with others it passes, and shows no hole.
+/// A duplicate with known signals is withheld from the sender; with other signals it passes without its blocks.
 #[test]
 fn a_duplicate_with_other_signals_passes_without_its_blocks() {
     for ends in [V4, V6] {
@@ -137,7 +138,7 @@ fn a_duplicate_with_another_echo_passes_without_its_blocks() {
     }
 }
 
-/// An older echo than the sender has seen would be taken for marks.
+/// The sender would take an echo older than the last one it has seen for new marks.
 #[test]
 fn old_data_is_not_answered_with_signals_of_the_past() {
     let echo = |flags: Flags, at: u32, blocks: &[(u32, u32)]| {
@@ -152,7 +153,7 @@ fn old_data_is_not_answered_with_signals_of_the_past() {
     assert_eq!((verdict, only(&sent).1), (Verdict::Drop, echo(five, seq(4), &[])));
     bench.give(Port::WIRELESS, echo(six, seq(4), &[(seq(5), seq(6))]), b"");
     bench.passes(Port::WIRED, data(1), &payload(1, 1));
-    // Nor with options that ask for something.
+    // Options that request an action are not repeated either.
     let mut bench = Bench::roomy(V4);
     (0..8).for_each(|n| bench.data(n));
     bench.ack_with(seq(4), &[], &data_ack(1));
@@ -200,7 +201,8 @@ fn connections_that_options_protect_pass_and_are_counted() {
     }
 }
 
-/// With AccECN agreed on, CWR is a bit of a counter (RFC 9768 §3.1) that each piece of a segment repeats; without, it is said once.
+/// With AccECN, CWR is a counter bit (RFC 9768 §3.1), which each piece of a segment repeats; otherwise only the first
+/// piece has it.
 #[test]
 fn a_counter_of_marks_is_in_each_piece() {
     let offer = Flags::SYN.with(Flags::AE).with(Flags::CWR).with(Flags::ECE);
@@ -220,7 +222,7 @@ fn a_counter_of_marks_is_in_each_piece() {
     }
 }
 
-/// Options that somebody adds on the way make a packet larger than the MSS of both SYNs allows: it is one segment all the same.
+/// A packet that exceeds the MSS of both SYNs because a device on the path added options is still one segment.
 #[test]
 fn a_segment_to_which_an_option_was_added_is_not_cut() {
     let mut bench = Bench::opened(Mode::Snoop, V4);

@@ -1,4 +1,4 @@
-//! Whatever comes: bounded, deterministic; and streams arrive whole.
+//! Properties for arbitrary input: memory is bounded, decisions are deterministic, and streams arrive complete.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::engine::rules::Mode;
 const FLOWS: usize = 8;
 const CACHE: u64 = 30_000;
 
-/// Headers and what else a flow may hold besides its cached data.
+/// Maximum bytes of headers and other packets held per flow, besides its cached data.
 const PER_FLOW: u64 = 200;
 
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub(in crate::engine) enum Step {
 }
 
 fn sequence() -> impl Strategy<Value = Seq> {
-    // Mostly a few segments around the wrap, so that packets meet.
+    // Mostly a few segments around the wrap of sequence numbers, so that packets overlap.
     prop_oneof![
         8 => (0u32..40).prop_map(|n| Seq(u32::MAX - 10_000) + n * 1_000),
         1 => (0u32..40_000).prop_map(|n| Seq(u32::MAX - 10_000) + n),
@@ -60,7 +60,7 @@ pub(in crate::engine) fn step() -> impl Strategy<Value = Step> {
             } else {
                 Route { source: ([10, 0, 0, 1], 80).into(), destination: ([10, 0, 0, 2], flow).into() }
             };
-            // Mostly two flows at work.
+            // Mostly two active flows.
             let route = if rare > 4 { Route { destination: ([10, 0, 0, 2], flow & 1).into(), ..route } } else { route };
             let route = if route.source.is_ipv4() == route.destination.is_ipv4() { route } else { route_v4(flow) };
             let way = if wired != (rare == 0) { route } else { route.reversed() };
@@ -90,7 +90,7 @@ fn config(mode: Mode, ab: f64) -> EngineConfig {
     EngineConfig { flows: FLOWS, idle: Duration::from_secs(10), ..EngineConfig::new(vec![rule]) }
 }
 
-/// Everything that an engine says to the steps, with its bounds checked.
+/// Returns an engine's answers to the steps and checks its bounds.
 fn run(mode: Mode, ab: f64, steps: &[Step]) -> (Vec<(Verdict, Vec<Injection>)>, Counters) {
     let mut engine = Engine::new(config(mode, ab), 3);
     let (mut now, mut said) = (Instant::ZERO, Vec::new());
@@ -146,7 +146,7 @@ proptest! {
     }
 }
 
-/// The point of it all: losses on the hop do not become the sender's.
+/// The purpose of snoop: the sender does not see losses on the hop.
 #[test]
 fn snoop_keeps_the_losses_from_the_sender() {
     for sack in [true, false] {
@@ -165,7 +165,7 @@ fn snoop_keeps_the_losses_from_the_sender() {
 struct Outcome {
     complete: bool,
     seconds: f64,
-    /// Packets that the sender sent again.
+    /// Packets that the sender retransmitted.
     resent: u64,
 }
 
@@ -180,11 +180,11 @@ fn pattern(seq: Seq) -> u8 {
 
 enum Happening {
     ToGateway(Port, Vec<u8>),
-    /// Beyond the gateway, coming from this port's side.
+    /// Beyond the gateway, from the given port's side.
     ToEnd(Port, Vec<u8>),
 }
 
-/// Two of our own endpoints with real bytes between them; at most `merge` segments travel as one up to the hop.
+/// Runs two of our own endpoints with real bytes between them; up to `merge` segments travel as one packet to the hop.
 fn transfer(loss: f64, merge: u32, seed: u64, sack: bool, mode: Mode) -> Outcome {
     let mut tcp = TcpConfig::preset(Preset::Rfc);
     (tcp.mss, tcp.send_buffer, tcp.receive_buffer) = (1448, 200_000, 200_000);

@@ -1,4 +1,4 @@
-//! What the engine reports, whom it treats, and what it forgets.
+//! Statistics of the engine, selection of connections, and eviction.
 
 use std::ops::RangeInclusive;
 
@@ -20,7 +20,7 @@ fn observing_changes_nothing_and_tells_what_snoop_would_do() {
         for n in 2..5 {
             bench.passes(Port::WIRELESS, ack_of(seq(1), &[(seq(2), seq(n + 1))]), b"");
         }
-        // The sender repairs it.
+        // The sender repairs the loss.
         bench.data(1);
         bench.passes(Port::WIRELESS, ack_of(seq(5), &[]), b"");
         let counters = bench.counters();
@@ -37,7 +37,7 @@ fn losses_before_the_gateway_are_told_from_disorder() {
     let mut bench = Bench::opened(Mode::Observe, V4);
     (0..4).for_each(|n| bench.data(n));
     bench.passes(Port::WIRELESS, ack_of(seq(4), &[]), b"");
-    // 4 and 5 come after 6, at once: the wired round trip is a millisecond, its quarter less.
+    // 4 follows 6 within a quarter of the wired round-trip time of 1 ms: reordered. 5 follows 50 ms later: lost.
     bench.data(6);
     bench.engine.handle_packet(
         bench.now,
@@ -52,7 +52,7 @@ fn losses_before_the_gateway_are_told_from_disorder() {
     bench.data(5);
     let counters = bench.counters();
     assert_eq!((counters.wired_reordered, counters.wired_losses, counters.source_retransmissions), (1, 1, 0));
-    // Two segments at once, lost before the gateway, in one super-segment.
+    // Two segments of one super-segment, lost before the gateway.
     bench.data(9);
     bench.wait(50);
     bench.passes(Port::WIRED, data(7), &payload(7, 2));
@@ -63,7 +63,7 @@ fn losses_before_the_gateway_are_told_from_disorder() {
 #[test]
 fn round_trips_of_both_sides() {
     let mut bench = Bench::new(Mode::Observe, V6);
-    // One millisecond between packets: the SYN's answer comes from the wired side, the answer's from the other.
+    // Packets are 1 ms apart: the SYN-ACK comes from the wired side, the ACK from the wireless side.
     bench.open();
     let counters = bench.counters();
     assert_eq!((counters.rtt_wired.count, counters.rtt_wireless.count), (1, 1));
@@ -71,18 +71,18 @@ fn round_trips_of_both_sides() {
     bench.data(0);
     bench.data(1);
     bench.wait(9);
-    // The first was timed: 10 ms and the packet between.
+    // The first one was timed: 10 ms and the interval to the next packet.
     bench.passes(Port::WIRELESS, ack_of(seq(1), &[]), b"");
     let counters = bench.counters();
     assert_eq!((counters.rtt_wireless.count, counters.rtt_wireless.sum), (2, 12_000_000));
-    // That acknowledgment passed with its timestamp while data was under way; 20 ms later data echoes it.
+    // That acknowledgment passed with its timestamp while data was in flight; 20 ms later data echoes it.
     bench.wait(19);
     let mut echo = data(2);
     echo.options.timestamps.as_mut().unwrap().ecr = 100;
     bench.passes(Port::WIRED, echo, &payload(2, 1));
     let counters = bench.counters();
     assert_eq!((counters.rtt_wired.count, counters.rtt_wired.sum), (2, 21_000_000));
-    // What was sent twice is not timed.
+    // Retransmitted data is not timed.
     bench.data(2);
     bench.passes(Port::WIRELESS, ack_of(seq(3), &[]), b"");
     assert_eq!(bench.counters().rtt_wireless.count, 2);
@@ -111,7 +111,7 @@ fn a_share_is_left_untreated_and_both_are_measured() {
             give(at + 1, Port::WIRED, data(n), &payload(n, 1));
         }
         give(at + 2, Port::WIRELESS, ack_of(seq(1), &[]), b"");
-        // Segment 1 is missing: only some are treated.
+        // Segment 1 is missing: only treated connections repair it.
         let verdict = give(at + 3, Port::WIRELESS, ack_of(seq(1), &[(seq(2), seq(4))]), b"");
         treated += u32::from(verdict == Verdict::Drop);
         assert!(matches!(verdict, Verdict::Drop | Verdict::Accept));
@@ -136,7 +136,7 @@ fn goodput_leaves_out_the_pauses_of_the_application() {
         bench.data(round);
         bench.wait(9);
         bench.ack(seq(round + 1), &[]);
-        // Every tenth answer is followed by half a minute of thought.
+        // A pause of 30 s follows every tenth answer.
         bench.wait(if round % 10 == 9 { 30_000 } else { 9 });
     }
     let arms = &bench.engine.arms()[0];
@@ -167,13 +167,13 @@ fn the_first_rule_that_matches_counts_and_is_kept() {
         (counters.rules.iter().map(|rule| rule.packets[0]).collect::<Vec<_>>(), counters.unmatched)
     };
     assert_eq!(packets(&mut bench), (vec![0, 4], 0));
-    // Another order, another parameter: the connection stays, its cache too.
+    // Another order and another parameter: the connection and its cache remain.
     let mut turned = EngineConfig::new(rules.iter().rev().cloned().collect());
     turned.rules[0].snoop.timer_min = Duration::from_millis(80);
     bench.engine.reconfigure(bench.now, turned, &mut bench.out);
     assert_eq!(bench.ack(seq(1), &[(seq(2), seq(3))]).1.len(), 1);
     assert_eq!(packets(&mut bench), (vec![4, 0], 0));
-    // Its rule is gone: it belongs to another; and then to none.
+    // Its rule is removed: the connection moves to another rule, and then to none.
     bench.engine.reconfigure(bench.now, EngineConfig::new(vec![Rule::all("all", Mode::Observe)]), &mut bench.out);
     bench.data(3);
     assert_eq!((packets(&mut bench), bench.engine.counters().held_bytes), ((vec![1], 0), 0));
@@ -205,7 +205,7 @@ fn what_is_held_back_goes_when_its_rule_does() {
         assert_eq!(sent, expected);
         bench.data(14);
     }
-    // A reset ends the connection: what it overtakes is of no use to anybody.
+    // A reset ends the connection: data held behind it is useless.
     let mut bench = Bench::with(EngineConfig::new(vec![rule]), V4);
     bench.open();
     held(&mut bench);
@@ -270,7 +270,7 @@ fn a_flood_of_openings_leaves_good_connections_alone() {
     let good = bench.route;
     for n in 0..10_000u32 {
         bench.route.destination = ([172, 16, (n >> 8) as u8, n as u8], 4_000).into();
-        // From either side, answered or not, and data out of nowhere.
+        // From either side, answered or not, and data without a connection.
         let syn = Segment { seq: Seq(n), flags: Flags::SYN, ..Segment::default() };
         let mut at_once = |port, segment, payload: &[u8]| {
             let packet = bench.bytes(port, segment, payload);

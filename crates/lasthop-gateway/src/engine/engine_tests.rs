@@ -1,4 +1,4 @@
-//! Real bytes through the engine: golden sequences.
+//! Golden sequences of real packets through the engine.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
@@ -14,13 +14,13 @@ pub(super) const V4: [&str; 2] = ["10.0.0.1:80", "192.168.1.2:4000"];
 pub(super) const V6: [&str; 2] = ["[2001:db8::1]:80", "[2001:db8:1::2]:4000"];
 pub(super) const MSS: u32 = 1448;
 
-/// An engine between a server on the wired side and a client behind the hop, who opens.
+/// Engine between a server on the wired side and a client behind the hop, which opens the connection.
 pub(super) struct Bench {
     pub engine: Engine,
     pub route: Route,
     pub now: Instant,
     pub out: Vec<Injection>,
-    /// What packets are told with.
+    /// Metadata of the packets.
     pub offloaded: Offloaded,
 }
 
@@ -46,7 +46,7 @@ impl Bench {
         bench
     }
 
-    /// The server's first byte has number 1001, the client's 1.
+    /// Opens the connection. The server's first byte has number 1001, the client's 1.
     pub fn open(&mut self) {
         self.open_with(Some(1460));
     }
@@ -65,7 +65,7 @@ impl Bench {
         build(route, &segment, payload).unwrap()
     }
 
-    /// A millisecond later a packet comes.
+    /// Passes a packet to the engine 1 ms later.
     pub fn take(&mut self, port: Port, packet: &[u8]) -> (Verdict, Vec<Injection>) {
         self.now += Duration::from_millis(1);
         self.engine.handle_timeout(self.now, &mut self.out);
@@ -83,7 +83,7 @@ impl Bench {
         assert_eq!(self.give(port, segment, payload), (Verdict::Accept, vec![]), "{port:?} {segment:?}");
     }
 
-    /// The `n`th segment from the server.
+    /// Sends the `n`th segment of the server.
     pub fn data(&mut self, n: u32) {
         self.passes(Port::WIRED, data(n), &payload(n, 1));
     }
@@ -107,7 +107,7 @@ impl Bench {
     }
 }
 
-/// Sequence number of the server's `n`th segment.
+/// Returns the sequence number of the server's `n`th segment.
 pub(super) fn seq(n: u32) -> u32 {
     1001 + n * MSS
 }
@@ -128,11 +128,11 @@ pub(super) fn ack_of(seq: u32, blocks: &[(u32, u32)]) -> Segment {
     Segment { seq: Seq(1), ack: Seq(seq), window: 900, flags: Flags::ACK, options }
 }
 
-/// The only packet sent besides, checksums checked: where to, its header, its payload.
+/// Returns the port, header and payload of the only injected packet, after checking its checksums.
 pub(super) fn only(sent: &[Injection]) -> (Port, Segment, Vec<u8>) {
     let [Injection { towards, packet }] = sent else { panic!("{} packets", sent.len()) };
     let view = parse(packet).unwrap();
-    // Built anew from what it says, it has the same checksums.
+    // A packet rebuilt from its content has the same checksums.
     let payload = packet[view.header_len..].to_vec();
     let whole = lasthop_wire::pieces(packet, &view, usize::MAX);
     assert!(whole.iter().eq([packet]));
@@ -164,7 +164,7 @@ fn a_loss_is_repaired_here_and_its_duplicates_are_dropped() {
             assert_eq!(by_cause, if with_sack { (1, 0, 0) } else { (0, 1, 0) });
             assert_eq!((counters.dup_acks_suppressed, counters.wireless_losses, counters.cached_bytes), (3, 1, 0));
             assert_eq!((counters.packets, counters.flows_seen, counters.flows_active), ([6, 7], 1, 1));
-            // All that is kept now is the acknowledgment to answer old data with.
+            // Only the acknowledgment that answers old data is still held.
             assert!(bench.engine.counters().held_bytes < 100);
         }
     }
@@ -175,7 +175,7 @@ fn blocks_that_show_repaired_holes_are_hidden() {
     let mut bench = Bench::opened(Mode::Snoop, V6);
     (0..6).for_each(|n| bench.data(n));
     let (verdict, sent) = bench.ack(seq(1), &[(seq(2), seq(3)), (seq(4), seq(5))]);
-    // 1 and 3 are missing; the acknowledgment is new and must pass, but not with its blocks.
+    // 1 and 3 are missing: the acknowledgment is new and must pass, but without its blocks.
     let shown: Vec<_> = sent.iter().map(|sent| parse(&sent.packet).unwrap().segment.seq.0).collect();
     assert_eq!(shown, [seq(1), seq(3)]);
     let Verdict::Replace(packet) = verdict else { panic!("{verdict:?}") };
@@ -196,7 +196,7 @@ fn hide(packet: &[u8]) -> Vec<u8> {
 fn a_hole_in_a_super_segment_takes_one_small_packet() {
     for (ends, most) in [(V4, MSS), (V6, MSS)] {
         let mut bench = Bench::opened(Mode::Snoop, ends);
-        // The checksum is yet to be computed, as with offloads.
+        // The checksum is not computed yet, as with offloads.
         let mut whole = bench.bytes(Port::WIRED, data(0), &payload(0, 40));
         let at = parse(&whole).unwrap().ip_len + 16;
         whole[at..at + 2].copy_from_slice(&[0x12, 0x34]);
@@ -207,10 +207,10 @@ fn a_hole_in_a_super_segment_takes_one_small_packet() {
         let (towards, segment, bytes) = only(&sent);
         assert_eq!((towards, segment.seq.0, bytes.len() as u32), (Port::WIRELESS, seq(17), most));
         assert_eq!((bytes, segment.flags), (payload(17, 1), Flags::ACK));
-        // The whole is kept once, while any of it is wanted.
+        // The super-segment is stored once, while any part of it is needed.
         assert!(bench.engine.counters().held_bytes < whole.len() as u64 + 200);
         bench.ack(seq(40), &[]);
-        // Many packets are freed a few at a time.
+        // Packets are freed a few at a time.
         let soon = bench.now + Duration::from_millis(1);
         bench.engine.handle_timeout(soon, &mut bench.out);
         assert!(bench.engine.counters().held_bytes < 200);
@@ -231,11 +231,11 @@ fn the_size_of_segments_is_told_or_known_or_usual() {
     let at = |n: u32| 1001 + n * 1000;
     let mut bench = Bench::opened(Mode::Snoop, V4);
     assert_eq!(resent(&mut bench, Some(1000), (at(3), at(4))), [(at(3), 1052)]);
-    // Neither SYN says: 1500 bytes over IPv6 leave 1428 with timestamps.
+    // Without an MSS in the SYNs: 1500 bytes over IPv6 leave 1428 with timestamps.
     let mut bench = Bench::new(Mode::Snoop, V6);
     bench.open_with(None);
     assert_eq!(resent(&mut bench, None, (1001 + 1428, 1001 + 2 * 1428)), [(1001 + 1428, 1500)]);
-    // The link takes less than the segments have.
+    // The link's MTU is smaller than the segments.
     let mut bench = Bench::opened(Mode::Snoop, V4);
     bench.engine.set_mtu(Port::WIRELESS, 1052);
     assert_eq!(resent(&mut bench, None, (at(3), at(4))), [(at(3), 1052)]);
@@ -263,11 +263,11 @@ fn old_data_is_answered_here() {
         let (verdict, sent) = bench.give(Port::WIRED, data(1), &payload(1, 1));
         assert_eq!(verdict, Verdict::Drop);
         assert_eq!(only(&sent), (Port::WIRED, ack_of(seq(4), &[]), vec![]));
-        // A super-segment: one answer; partly new: it passes, and the receiver answers.
+        // A super-segment gets one answer; a partly new one passes, and the receiver answers.
         let (verdict, sent) = bench.give(Port::WIRED, data(0), &payload(0, 4));
         assert_eq!((verdict, only(&sent).0), (Verdict::Drop, Port::WIRED));
         bench.passes(Port::WIRED, data(2), &payload(2, 4));
-        // Old acknowledgments say nothing.
+        // Old acknowledgments carry no information.
         assert_eq!(bench.ack(seq(2), &[]), (Verdict::Drop, vec![]));
         let counters = bench.counters();
         assert_eq!((counters.local_acks, counters.repairs.total()), (2, 0));
@@ -282,13 +282,13 @@ fn the_end_of_a_burst_is_resent_by_the_timer() {
     let sent = bench.wait(90);
     assert_eq!(only(&sent), (Port::WIRELESS, data(2), payload(2, 1)));
     let counters = bench.counters();
-    // The timer only guesses.
+    // The timer is no proof of a loss.
     assert_eq!((counters.repairs.timer, counters.wireless_losses), (1, 0));
 }
 
 #[test]
 fn what_passes_is_not_touched() {
-    // ECN in IP and TCP, urgent data, window scaling, timestamps: accepted as they are, and what is resent keeps them.
+    // ECN in IP and TCP, urgent data, window scaling, timestamps: accepted unchanged, and repairs preserve them.
     let mut bench = Bench::opened(Mode::Snoop, V4);
     let mut marked = bench.bytes(Port::WIRED, data(0), &payload(0, 1));
     marked[1] = 0x03;
@@ -302,7 +302,7 @@ fn what_passes_is_not_touched() {
     assert_eq!((sent[0].packet[1], sent[0].packet[33] & 0xc0), (0x03, 0xc0));
     assert_eq!(sent[0].packet[20..36], marked[20..36]);
     assert_eq!(sent[0].packet[52..], marked[52..]);
-    // What is not TCP, a fragment, half a packet, nothing.
+    // Other protocols, a fragment, half a packet, nothing.
     let mut fragment = marked.clone();
     fragment[6] = 0x20;
     let udp = [&[0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8][..], &[0; 8]].concat();
@@ -316,7 +316,7 @@ fn what_passes_is_not_touched() {
 
 #[test]
 fn segments_with_options_that_protect_them_pass_as_they_are() {
-    // TCP-MD5 (kind 19) in place of timestamps: the acknowledgments must not be changed, nor dropped.
+    // TCP-MD5 (kind 19) in place of timestamps: the acknowledgments must be neither changed nor dropped.
     let mut bench = Bench::opened(Mode::Snoop, V4);
     let signed = |packet: Vec<u8>| {
         let mut packet = packet;
@@ -335,7 +335,7 @@ fn segments_with_options_that_protect_them_pass_as_they_are() {
         let packet = signed(bench.bytes(Port::WIRELESS, ack_of(seq(1), &[(seq(2), seq(3))]), b""));
         assert_eq!(bench.take(Port::WIRELESS, &packet), (Verdict::Accept, vec![]));
     }
-    // What is held is the acknowledgment that opened the connection.
+    // Only the acknowledgment that opened the connection is held.
     assert_eq!((bench.counters().repairs.total(), bench.counters().cached_bytes), (0, 0));
     assert_eq!((bench.counters().packets_guarded, bench.counters().flows_guarded), (8, 0));
     assert_eq!(bench.engine.counters().held_bytes, 52);
@@ -346,7 +346,7 @@ fn resets_and_new_connections_on_old_ports() {
     let mut bench = Bench::opened(Mode::Snoop, V4);
     (0..3).for_each(|n| bench.data(n));
     let reset = Segment { flags: Flags::RST.with(Flags::ACK), ..ack_of(seq(0), &[]) };
-    // In the window, but not at the next number: nobody believes it.
+    // In the window, but not at the next number: ignored.
     bench.passes(Port::WIRELESS, Segment { seq: reset.seq + 9, ..reset }, b"");
     assert_eq!(bench.engine.counters().out_of_window, 1);
     bench.data(3);
@@ -354,7 +354,7 @@ fn resets_and_new_connections_on_old_ports() {
     bench.passes(Port::WIRELESS, reset, b"");
     assert_eq!(bench.counters().cached_bytes, 0);
     assert_eq!(bench.wait(5_000), []);
-    // The same ports, another connection, other numbers; the SYN comes twice.
+    // The same ports, a new connection with other numbers; its SYN is duplicated.
     let again = |at: u32, flags, ack: u32| Segment { seq: Seq(at), ack: Seq(ack), flags, ..ack_of(0, &[]) };
     bench.passes(Port::WIRELESS, again(900_000, Flags::SYN, 0), b"");
     bench.passes(Port::WIRELESS, again(900_000, Flags::SYN, 0), b"");
@@ -377,7 +377,7 @@ fn a_connection_ends_with_both_fins() {
     let fin = Segment { flags: Flags::ACK.with(Flags::FIN), ..data(1) };
     bench.passes(Port::WIRED, fin, &payload(1, 1));
     bench.passes(Port::WIRELESS, Segment { flags: Flags::ACK.with(Flags::FIN), ..ack_of(seq(1), &[]) }, b"");
-    // The last segment is lost, its FIN with it: it is still repaired.
+    // The last segment is lost with its FIN: it is still repaired.
     let sent = bench.wait(200);
     let (_, segment, bytes) = only(&sent[..1]);
     assert!(segment.flags.has(Flags::FIN) && bytes == payload(1, 1));

@@ -12,30 +12,31 @@ use lasthop_proto::pep::tracking::{Take, Tracking};
 use lasthop_proto::time::Instant;
 use lasthop_wire::{Route, View, is_read, options_in};
 
-/// What a link takes when nothing else is known: Ethernet's MTU.
+/// MTU assumed for a link whose MTU is unknown: Ethernet's.
 const USUAL_MTU: usize = 1500;
 
-/// Smallest segments that a super-segment is thought to be made of (Linux: `min_adv_mss`): bounds the work it makes.
+/// Minimum segment size assumed of a super-segment (Linux: `min_adv_mss`), which bounds the number of pieces.
 const LEAST_SEGMENT: usize = 256;
 
-/// The fixed part of a TCP header.
+/// Length of a TCP header without options, in bytes.
 const TCP_HEADER: usize = 20;
 
-/// Options that protect the segment that bears them, so that it may not be cut, merged or changed: alternate checksum data
-/// (RFC 1146), trailer checksum, TCP-MD5 (RFC 2385), TCP-AO (RFC 5925). In both SYNs they protect all of a connection.
+/// Options that protect the segment that has them, so that it must not be split, merged or changed: alternate checksum
+/// data (RFC 1146), trailer checksum, TCP-MD5 (RFC 2385), TCP-AO (RFC 5925). If both SYNs have one, the whole
+/// connection is protected.
 const GUARDS: [u8; 4] = [15, 18, 19, 29];
 
-/// The flags in which a SYN offers ECN, or answers the offer.
+/// Flags in which a SYN offers ECN, or answers the offer.
 const OFFER: Flags = Flags(Flags::AE.0 | Flags::CWR.0 | Flags::ECE.0);
 
-/// How far a connection has come.
+/// Progress of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stage {
-    /// Not both ends are known to take part.
+    /// At least one end is not known to take part.
     Opening,
-    /// Both are.
+    /// Both ends take part.
     Established,
-    /// Both have said all that they had to say.
+    /// Both ends have finished sending, or one has reset the connection.
     Closing,
 }
 
@@ -48,13 +49,13 @@ impl Stage {
     }
 }
 
-/// What must stay as it is.
+/// Extent of the protection by an option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Guarded {
     Nothing,
-    /// This packet.
+    /// This packet must not be changed.
     Packet,
-    /// All of the connection.
+    /// No packet of the connection must be changed.
     Connection,
 }
 
@@ -62,22 +63,22 @@ pub(super) enum Guarded {
 #[derive(Debug)]
 pub(super) struct Flow {
     pub key: Key,
-    /// The way its first packet went: from [`Side::Initiator`], as far as is known here.
+    /// Route of its first packet, from [`Side::Initiator`] as far as is known here.
     pub first: Route,
-    /// Where that came in.
+    /// Port at which that packet arrived.
     port: Port,
     pub rule: usize,
     pub arm: Arm,
     pub stage: Stage,
     pub seen: Instant,
     pub watch: Watch,
-    /// What both ends could have sent and would accept.
+    /// State of both ends: the numbers that they may have sent and would accept.
     pub tracking: Tracking,
-    /// Whose acknowledgment completes the handshake.
+    /// Side whose acknowledgment completes the handshake.
     opener: Option<Side>,
-    /// Ports at which a SYN came in that offers to guard every segment.
+    /// True if the SYN that arrived at each port has an option that protects segments.
     guards: [bool; 2],
-    /// Whether the flags of ECN are a counter (RFC 9768 §3.1), as the first SYN offers and the second one agrees.
+    /// True if the ECN flags are a counter (RFC 9768 §3.1): the first SYN offers it and the second one agrees.
     counts_marks: [bool; 2],
 }
 
@@ -99,7 +100,7 @@ impl Flow {
         }
     }
 
-    /// The port that a side's packets come in at.
+    /// Returns the port at which a side's packets arrive.
     pub fn port_of(&self, side: Side) -> Port {
         match side {
             Side::Initiator => self.port,
@@ -107,27 +108,27 @@ impl Flow {
         }
     }
 
-    /// The side whose packets come in at a port.
+    /// Returns the side whose packets arrive at a port.
     pub fn side_at(&self, port: Port) -> Side {
         if port == self.port { Side::Initiator } else { Side::Acceptor }
     }
 
-    /// The end on the wired side.
+    /// Returns the address of the end on the wired side.
     pub fn wired(&self) -> SocketAddr {
         if self.port == Port::WIRED { self.first.source } else { self.first.destination }
     }
 
-    /// The end behind the lossy hop.
+    /// Returns the address of the end behind the lossy hop.
     pub fn wireless(&self) -> SocketAddr {
         if self.port == Port::WIRED { self.first.destination } else { self.first.source }
     }
 
-    /// Judges a packet, and takes in what it says of the connection's stage if it is to be believed.
+    /// Validates a packet, and updates the connection's stage if the packet is acceptable.
     pub fn take(&mut self, now: Instant, port: Port, view: &View) -> Take {
         let (side, segment) = (self.side_at(port), &view.segment);
         let take = self.tracking.take(now, side, segment, view.payload_len as u32);
         match take {
-            // The answer to a SYN: whoever acknowledges it has seen it, so that its address is not made up.
+            // The answer to a SYN: acknowledging it proves that the peer received it, so its address is not spoofed.
             Take::Opened if segment.flags.has(Flags::SYN) => {
                 (self.stage, self.opener) = (Stage::Opening, Some(side.peer()));
             }
@@ -147,8 +148,8 @@ impl Flow {
         take
     }
 
-    /// What must not be dropped, changed or cut: a packet with an option that protects it, or all of a connection of which both
-    /// SYNs had one. A spoofed packet with such an option changes nothing for the others.
+    /// Returns the extent of protection that applies to a packet: none, the packet, or the whole connection if both
+    /// SYNs had such an option. A spoofed packet with such an option does not affect other packets.
     pub fn guarded(&mut self, port: Port, packet: &[u8], view: &View) -> Guarded {
         let flags = view.segment.flags;
         let is_guarded = has_guard(packet, view);
@@ -170,22 +171,22 @@ impl Flow {
         }
     }
 
-    /// Whether an option protects all of the connection.
+    /// Returns whether an option protects the whole connection.
     pub fn is_guarded(&self) -> bool {
         self.guards == [true; 2]
     }
 
-    /// Whether both ends agreed that the flags of ECN are a counter, which each piece of a segment repeats.
+    /// Returns whether both ends agreed to use the ECN flags as a counter, which each piece of a segment repeats.
     pub fn counts_marks(&self) -> bool {
         self.counts_marks == [true; 2]
     }
 
-    /// How many bytes of payload the segments have that make up a packet.
+    /// Returns the number of payload bytes of the segments in a packet.
     pub fn segment_size(&self, view: &View, told: Option<NonZeroU16>, mtu: Option<usize>) -> u32 {
         let options = view.header_len - view.ip_len - TCP_HEADER;
         let size = match (told, self.tracking.mss()) {
             (Some(told), _) => usize::from(told.get()),
-            // One segment, if a link can take it: who adds options on the way does not count them.
+            // One segment if it fits the link: devices that add options on the path do not adjust the MSS.
             (None, Some(mss))
                 if view.payload_len <= usize::from(mss) && view.total_len() <= mtu.unwrap_or(USUAL_MTU) =>
             {
@@ -204,12 +205,12 @@ const CWR_ECE: Flags = Flags(Flags::CWR.0 | Flags::ECE.0);
 const AE: Flags = Flags::AE;
 const AE_CWR: Flags = Flags(Flags::AE.0 | Flags::CWR.0);
 
-/// Whether a segment bears an option that protects it.
+/// Returns whether a segment has an option that protects it.
 pub(super) fn has_guard(packet: &[u8], view: &View) -> bool {
     options_in(view.option_bytes(packet)).any(|option| GUARDS.contains(&option[0]))
 }
 
-/// Whether a segment bears options that the mechanisms do not read.
+/// Returns whether a segment has options that the mechanisms do not read.
 pub(super) fn has_unread_options(packet: &[u8], view: &View) -> bool {
     options_in(view.option_bytes(packet)).any(|option| !is_read(option))
 }

@@ -1,4 +1,4 @@
-//! Packets kept for local retransmission: one buffer for a super-segment, however many pieces of it are cached.
+//! Packets stored for local retransmission. All cached pieces of a super-segment share one buffer.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,39 +12,39 @@ use lasthop_wire::{Checksum, View, is_read, options_in, parse, part, pieces};
 use super::passing::Passing;
 use super::verdict::Injection;
 
-/// Room in a buffer: what fits into none of these gets its own.
+/// Capacities of reusable buffers, in bytes. A larger packet gets a buffer of its own.
 const ROOMS: [usize; 3] = [256, 2048, 1 << 16];
 
-/// Most bytes of spare buffers with the same room.
+/// Maximum total size of the spare buffers of one capacity, in bytes.
 const MOST_SPARE: usize = 1 << 22;
 
-/// Where packets are kept: how many bytes are, and buffers that are free.
+/// Store for packets: counts their bytes and keeps free buffers.
 ///
-/// Buffers are used again, since to give thousands of small ones back to the allocator, or to fetch a large one from it, can take
-/// longer than everything else that a packet causes.
+/// Buffers are reused because returning thousands of small ones to the allocator, or allocating a large one, can take
+/// longer than all other work for a packet.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Store(Arc<Shared>);
 
 #[derive(Default, Debug)]
 struct Shared {
     bytes: AtomicU64,
-    /// By room.
+    /// Free buffers by capacity.
     spare: [Mutex<Vec<Arc<Buffer>>>; ROOMS.len()],
 }
 
 impl Store {
-    /// Bytes held now.
+    /// Returns the number of bytes held now.
     pub fn bytes(&self) -> u64 {
         self.0.bytes.load(Ordering::Relaxed)
     }
 
-    /// The spare buffers that have room for `len` bytes, and how much they have.
+    /// Returns the list of spare buffers that can hold `len` bytes, and their capacity.
     fn spare(&self, len: usize) -> Option<(&Mutex<Vec<Arc<Buffer>>>, usize)> {
         let which = ROOMS.iter().position(|room| len <= *room)?;
         Some((&self.0.spare[which], ROOMS[which]))
     }
 
-    /// Keeps bytes read as `view`.
+    /// Stores bytes parsed as `view`.
     fn keep(&self, bytes: &[u8], view: &View, checksum: Checksum) -> Held {
         self.0.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let spare = self.spare(bytes.len());
@@ -66,14 +66,14 @@ impl Store {
         Held(Some(Arc::new(Buffer { bytes: room, seq, header_len, options_at, checksum, store: Some(self.clone()) })))
     }
 
-    /// Takes back a buffer that nobody holds any more.
+    /// Takes back a buffer that is no longer referenced.
     fn take_back(&self, buffer: Arc<Buffer>) {
         self.0.bytes.fetch_sub(buffer.bytes.len() as u64, Ordering::Relaxed);
         let Some((spare, room)) = self.spare(buffer.bytes.len()) else { return };
         let mut spare = spare.lock().unwrap_or_else(PoisonError::into_inner);
         let most = MOST_SPARE / room;
         if spare.capacity() < most {
-            // All of it at once: a list that grows has to be moved while a packet waits.
+            // Reserve the full size at once: growing the list would copy it while a packet waits.
             spare.reserve_exact(most);
         }
         if spare.len() < most {
@@ -82,45 +82,45 @@ impl Store {
     }
 }
 
-/// A packet's bytes, as they came and were verified.
+/// Bytes of a packet as they arrived and were verified.
 #[derive(Debug)]
 struct Buffer {
     bytes: Vec<u8>,
-    /// The sequence number of the first byte of payload, and where that is.
+    /// Sequence number of the first payload byte; the payload starts at `header_len`.
     seq: Seq,
     header_len: usize,
-    /// Where the TCP options begin.
+    /// Offset of the TCP options.
     options_at: usize,
     checksum: Checksum,
-    /// Where it goes back to; none while it is there.
+    /// Store that the buffer returns to; `None` while it is there.
     store: Option<Store>,
 }
 
 impl Buffer {
-    /// The bytes of its TCP options.
+    /// Returns the bytes of its TCP options.
     fn options(&self) -> &[u8] {
         self.bytes.get(self.options_at..self.header_len).unwrap_or_default()
     }
 
-    /// `len` bytes of payload from `seq` on.
+    /// Returns `len` bytes of payload starting at `seq`.
     fn payload(&self, seq: Seq, len: u32) -> Option<&[u8]> {
         let at = self.header_len.checked_add(seq.0.wrapping_sub(self.seq.0) as usize)?;
         self.bytes.get(at..at.checked_add(len as usize)?)
     }
 }
 
-/// The packet that a mechanism's packet is, or is a piece of; nothing where it can't be asked for again.
+/// Stored packet that contains a mechanism's packet; empty if the packet cannot be needed again.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Held(Option<Arc<Buffer>>);
 
 impl Held {
-    /// Nothing is kept.
+    /// Empty reference.
     pub const NONE: Self = Self(None);
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // The last that holds it gives it back.
+        // The last reference returns the buffer.
         if let Some(mut kept) = self.0.take()
             && let Some(buffer) = Arc::get_mut(&mut kept)
             && let Some(store) = buffer.store.take()
@@ -134,7 +134,7 @@ impl Payload for Held {
     fn agrees(a: &Packet<Self>, b: &Packet<Self>) -> bool {
         let (held, segments) = ((&a.payload.0, &b.payload.0), a.tcp().zip(b.tcp()));
         let (Some(first), Some(second), Some((one, other))) = (held.0, held.1, segments) else {
-            // Who only watches keeps no bytes.
+            // An observing rule stores no bytes.
             return held.0.is_none() && held.1.is_none();
         };
         let from = one.seq.max(other.seq);
@@ -157,18 +157,18 @@ impl Payload for Held {
     }
 }
 
-/// Keeps a packet read as `view`.
+/// Stores a packet parsed as `view`.
 pub(super) fn hold(packet: &[u8], view: &View, checksum: Checksum, store: &Store) -> Held {
     store.keep(&packet[..view.total_len()], view, checksum)
 }
 
-/// Keeps the part of a super-segment, read as `view`, that `segment` with `len` bytes of payload is.
+/// Stores the part of a super-segment, parsed as `view`, that consists of `segment` and `len` bytes of payload.
 pub(super) fn hold_piece(packet: &[u8], view: &View, segment: &Segment, len: u32, store: &Store) -> Held {
     let Some((piece, view)) = part(packet, view, segment, len as usize, Checksum::Pending) else { return Held::NONE };
     store.keep(&piece, &view, Checksum::Complete)
 }
 
-/// Puts a packet that a mechanism made out of one that it was given to the end of `out`, in pieces of at most `mtu` bytes.
+/// Appends a packet that a mechanism derived from a stored one to `out`, in pieces of at most `mtu` bytes.
 pub(super) fn inject(packet: &Packet<Held>, towards: Port, mtu: usize, out: &mut Vec<Injection>) {
     let Some((held, segment)) = packet.payload.0.as_ref().zip(packet.tcp()) else { return };
     let Some(whole) = parse(&held.bytes) else { return };
@@ -176,7 +176,8 @@ pub(super) fn inject(packet: &Packet<Held>, towards: Port, mtu: usize, out: &mut
     push(made, towards, mtu, out);
 }
 
-/// The same with the part of a packet, read as `view`, that `segment` with `len` bytes of payload is: it goes on over the hop.
+/// Appends the part of a packet that consists of `segment` and `len` bytes of payload to `out`, towards the hop, in
+/// pieces of at most `mtu` bytes.
 pub(super) fn pass_part(passing: &Passing<'_>, segment: &Segment, len: u32, mtu: usize, out: &mut Vec<Injection>) {
     push(part(passing.packet, passing.view, segment, len as usize, passing.checksum), Port::WIRELESS, mtu, out);
 }

@@ -1,11 +1,11 @@
-//! What becomes of each packet that the gateway sees. No I/O and no clock: drivers feed it packets and the time, and carry
-//! out what it says; a recorded sequence fed to it gives the same decisions.
+//! The gateway's decisions on packets. The engine does no I/O and reads no clock: drivers pass it packets and the time,
+//! and execute its decisions. Replaying a recorded sequence gives the same decisions.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`rules`] | what an engine is told: which connections, which treatment |
-//! | [`counters`] | what it reports |
-//! | [`recording`] | what an engine was told and decided, in a file, and again |
+//! | [`rules`] | configuration: selection and treatment of connections |
+//! | [`counters`] | statistics |
+//! | [`recording`] | recording and replay of an engine's inputs and decisions |
 
 pub mod counters;
 mod flow;
@@ -35,19 +35,19 @@ use self::rules::{EngineConfig, Mode, Rule};
 use self::treatment::Treatment;
 pub use self::verdict::{Injection, Verdict};
 
-/// How often silent connections are looked for.
+/// Interval between sweeps for idle connections.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// Most connections forgotten in one sweep, so that no call takes long.
+/// Maximum number of connections removed in one sweep, which bounds the duration of a call.
 const SWEPT: usize = 64;
 
-/// After a sweep that left some.
+/// Time to the next sweep if a sweep reached [`SWEPT`].
 const SWEEP_ON: Duration = Duration::from_millis(1);
 
-/// Smallest MTU that is believed: what IPv4 asks of every host.
+/// Minimum MTU that is accepted: the datagram size that every IPv4 host must be able to receive (RFC 791).
 pub(super) const LEAST_MTU: usize = 576;
 
-/// The treatment of all connections through one gateway.
+/// Treatment of all connections through one gateway.
 #[derive(Debug)]
 pub struct Engine {
     config: EngineConfig,
@@ -56,20 +56,20 @@ pub struct Engine {
     ab_keys: [u64; 2],
     sample: Stream,
     store: Store,
-    /// By port, as far as known.
+    /// MTU by port, where known.
     mtu: [Option<usize>; 2],
     sweep: Instant,
     unread: u64,
     damaged: u64,
     out_of_window: u64,
     unmatched: u64,
-    /// Whether the last packet's connection is left alone.
+    /// True if the connection of the last packet passes untreated.
     left_alone: bool,
 }
 
 impl Engine {
-    /// An engine without any connections. The seed decides which connections a comparison leaves untreated, and keys the
-    /// tables: in a gateway it has to be one that nobody can guess.
+    /// Creates an engine without connections. The seed selects the untreated connections of a comparison and keys the
+    /// hash tables. In a gateway it must be unpredictable.
     pub fn new(config: EngineConfig, seed: u64) -> Self {
         let mut keys = Root(seed).stream("gateway/keys");
         let mut pair = || [keys.below(u64::MAX), keys.below(u64::MAX)];
@@ -90,9 +90,9 @@ impl Engine {
         }
     }
 
-    /// Takes another configuration. A connection keeps its treatment and its arm where a rule of the same name and mode is
-    /// left; otherwise it belongs to the first rule that matches it now, or is forgotten. What was held back of it, and is so
-    /// no longer, goes to the end of `out`.
+    /// Applies another configuration. A connection keeps its treatment and its arm if a rule of the same name and mode
+    /// remains; otherwise it moves to the first rule that now matches it, or is removed. Appends packets that were held
+    /// back and no longer are to `out`.
     pub fn reconfigure(&mut self, now: Instant, config: EngineConfig, out: &mut Vec<Injection>) {
         let mut old: Vec<Option<Treatment>> = std::mem::take(&mut self.treatments).into_iter().map(Some).collect();
         let mut moved = vec![None; old.len()];
@@ -136,18 +136,19 @@ impl Engine {
         }
     }
 
-    /// The largest IP packet that leaves by `port`, in bytes; local retransmissions are cut to it. Without it they are as
-    /// large as the connection's segments.
+    /// Sets the size of the largest IP packet that can leave by `port`, in bytes. Local retransmissions are split to
+    /// fit it; without it they are as large as the connection's segments.
     pub fn set_mtu(&mut self, port: Port, mtu: u16) {
         self.mtu[usize::from(port.0 & 1)] = Some(usize::from(mtu).max(LEAST_MTU));
     }
 
-    /// Takes a packet that came in at `port` ([`Port::WIRED`]: on its way to the lossy hop), beginning with its IP header,
-    /// possibly a super-segment as receive offload builds them, its checksum possibly not computed yet (`offloaded`). What the
-    /// gateway is to send besides goes to the end of `out`.
+    /// Processes a packet that arrived at `port` ([`Port::WIRED`]: towards the lossy hop). It starts with its IP
+    /// header, may be a super-segment built by receive offload, and its checksum may not be computed yet (`offloaded`).
+    /// Appends the packets that the gateway is to send in addition to `out`.
     ///
-    /// A packet with a wrong checksum passes, and nothing is learned from it. Where the driver does not know how large the
-    /// segments in a packet are, that is told from the options of both SYNs or, where these were not seen, from an MTU of 1500.
+    /// A packet with a wrong checksum passes and changes no state. If the driver does not know the segment size of a
+    /// super-segment, the engine derives it from the options of both SYNs or, if it did not see these, from an MTU of
+    /// 1500.
     pub fn handle_packet(
         &mut self,
         now: Instant,
@@ -175,7 +176,7 @@ impl Engine {
         treatment.on_packet(port, view.total_len());
         self.left_alone = flow.arm == Arm::Untreated || self.config.rules[flow.rule].mode != Mode::Snoop;
         if flow.port_of(from) != port {
-            // It came back by the way it went, or the network is not what it seems: nothing to be told from it.
+            // The packet was routed back, or the addresses are spoofed: it says nothing about the connection.
             return Verdict::Accept;
         }
         let (before, known) = (flow.stage, (flow.stage == Stage::Opening).then(|| flow.tracking.clone()));
@@ -187,7 +188,7 @@ impl Engine {
             flow.seen = now;
         }
         if take == Take::Opened && before != Stage::Opening {
-            // The same addresses and ports, another connection.
+            // A new connection with the addresses and ports of an old one.
             treatment.on_flow();
             if let Some(goodput) = std::mem::take(&mut flow.watch).goodput(self.config.measured_bytes) {
                 treatment.arms[flow.arm as usize].push(goodput, &mut self.sample);
@@ -223,7 +224,7 @@ impl Engine {
         self.treatments[rule].treat(&passing, &self.store, &mut self.flows, mtu, out)
     }
 
-    /// Sees to the connection's place in the table after a packet of it.
+    /// Updates the connection's position in the table after a packet, and evicts connections beyond the limits.
     fn settle(&mut self, now: Instant, id: FlowId, before: Stage, out: &mut Vec<Injection>) {
         let Some(flow) = self.flows.get_mut(id) else { return };
         let stage = flow.stage;
@@ -235,7 +236,7 @@ impl Engine {
         }
     }
 
-    /// The connection that a packet belongs to; `None` where no rule is for it.
+    /// Returns the connection of a packet, and admits it if it is new. `None` if no rule matches.
     fn find_or_admit(&mut self, now: Instant, port: Port, view: &View, out: &mut Vec<Injection>) -> Option<FlowId> {
         let key = Key::of(&view.route);
         if let Some(id) = self.flows.find(&key) {
@@ -243,7 +244,7 @@ impl Engine {
             if flow.stage != Stage::Opening || flow.port_of(side(&flow.first, &view.route)) == port {
                 return Some(id);
             }
-            // Somebody has made up a packet that came the other way.
+            // The packet arrived from the other side before the handshake completed: the first one was spoofed.
             self.forget(now, id, out);
         }
         let ends = [view.route.source, view.route.destination];
@@ -265,7 +266,7 @@ impl Engine {
         }
     }
 
-    /// Drops a connection's state; what it measured stays.
+    /// Removes a connection's state and keeps its measured goodput. Returns the index of its rule.
     fn forget(&mut self, now: Instant, id: FlowId, out: &mut Vec<Injection>) -> Option<usize> {
         let flow = self.flows.remove(id)?;
         let treatment = &mut self.treatments[flow.rule];
@@ -277,13 +278,13 @@ impl Engine {
         Some(flow.rule)
     }
 
-    /// Whether the packet that was handled last is one of a connection that passes as it is: one that is observed, or left alone for
-    /// comparison.
+    /// Returns whether the packet handled last belongs to a connection that passes unchanged: one that is observed or
+    /// bypassed, or untreated for comparison.
     pub const fn leaves_alone(&self) -> bool {
         self.left_alone
     }
 
-    /// Acts on whatever deadline has come. Harmless when called early.
+    /// Acts on all deadlines that have passed. An early call has no effect.
     pub fn handle_timeout(&mut self, now: Instant, out: &mut Vec<Injection>) {
         for treatment in &mut self.treatments {
             treatment.on_timeout(now, &mut self.flows, self.mtu, out);
@@ -293,7 +294,7 @@ impl Engine {
         }
     }
 
-    /// Forgets connections that were silent for too long.
+    /// Removes connections that have been idle for too long.
     fn sweep(&mut self, now: Instant, out: &mut Vec<Injection>) {
         self.sweep = now + SWEEP;
         let mut left = SWEPT;
@@ -311,15 +312,15 @@ impl Engine {
         }
     }
 
-    /// When to call [`Engine::handle_timeout`] next. After a call of it and before another packet this lies after the time of
-    /// the call.
+    /// Returns the time of the next call of [`Engine::handle_timeout`]. After such a call, and before another packet,
+    /// it lies after the time of the call.
     pub fn poll_deadline(&self) -> Option<Instant> {
         let repairs = self.treatments.iter().filter_map(Treatment::poll_deadline).min();
         let sweep = (!self.flows.is_empty()).then_some(self.sweep);
         [repairs, sweep].into_iter().flatten().min()
     }
 
-    /// What happened so far.
+    /// Returns the statistics so far.
     pub fn counters(&mut self) -> Counters {
         let mut rules: Vec<_> = self.treatments.iter().map(Treatment::report).collect();
         for (_, flow) in self.flows.iter_mut() {
@@ -339,7 +340,7 @@ impl Engine {
         }
     }
 
-    /// Goodputs by rule and arm: of connections that ended, and of those at work now.
+    /// Returns the goodputs by rule and arm, of connections that have ended and of active ones.
     pub fn arms(&mut self) -> Vec<RuleArms> {
         let of = |treatment: &Treatment| RuleArms {
             name: treatment.counters.name.clone(),
@@ -360,7 +361,7 @@ impl Engine {
     }
 }
 
-/// Which arm of a rule a connection belongs to.
+/// Returns the arm of a rule that a connection belongs to.
 fn arm(rule: &Rule, key: &Key, keys: [u64; 2]) -> Arm {
     if key.uniform(keys) < rule.ab { Arm::Untreated } else { Arm::Treated }
 }

@@ -1,23 +1,24 @@
-//! What a packet is told with: what offloads left undone in it, and whether it arrived whole.
+//! Metadata of a packet: work that offloads left undone, and the result of checksum verification.
 
 use std::num::NonZeroU16;
 
 use lasthop_wire::{Checksum, Checksums, View, checksums};
 
-/// What offloads left undone in a packet.
+/// Work that offloads left undone in a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Offloaded {
-    /// Bytes of payload of each segment in it, where the driver knows (`gso_size` of a virtio header).
+    /// Payload bytes of each segment in the packet, if the driver knows (`gso_size` of a virtio header).
     pub size: Option<NonZeroU16>,
-    /// Whether its TCP checksum is one. Pending: the kernel made the packet, or verified its parts when it put them together.
+    /// State of the TCP checksum field. Pending: the kernel created the packet, or verified its segments when it merged
+    /// them.
     pub checksum: Checksum,
 }
 
 impl Offloaded {
-    /// Nothing: one packet as on a wire.
+    /// No offload: a single packet as on the wire.
     pub const NOTHING: Self = Self { size: None, checksum: Checksum::Complete };
 
-    /// Whether a packet, read as `view`, arrived as it was sent.
+    /// Returns whether a packet, parsed as `view`, arrived undamaged.
     pub fn condition(self, packet: &[u8], view: &View) -> Condition {
         match checksums(packet, view, self.checksum) {
             Checksums::Hold => Condition::Whole,
@@ -26,10 +27,10 @@ impl Offloaded {
     }
 }
 
-/// Whether a packet arrived as it was sent.
+/// Integrity of a packet as it arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Condition {
-    /// As far as its checksums tell.
+    /// No checksum is wrong.
     #[default]
     Whole,
     /// A checksum is wrong.

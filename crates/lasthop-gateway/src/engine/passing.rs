@@ -1,4 +1,4 @@
-//! A packet on its way through, with all that is known of it before a rule treats it.
+//! A packet in the engine, with the state known before a rule treats it.
 
 use lasthop_proto::node::Port;
 use lasthop_proto::packet::{FlowId, Side};
@@ -8,24 +8,24 @@ use lasthop_wire::{Checksum, View};
 
 use super::flow::Guarded;
 
-/// A packet on its way through.
+/// A packet in the engine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Passing<'a> {
     pub now: Instant,
-    /// Where it came in.
+    /// Port at which it arrived.
     pub port: Port,
     pub packet: &'a [u8],
     pub view: &'a View,
-    /// What its checksum field holds; a complete one is right.
+    /// State of its checksum field. A complete checksum has been verified.
     pub checksum: Checksum,
     pub id: FlowId,
     pub from: Side,
-    /// What the other end makes of it.
+    /// The receiver's expected reaction to the packet.
     pub take: Take,
-    /// Whether it must pass as it is.
+    /// True if it must pass unchanged.
     pub guarded: Guarded,
-    /// Payload bytes of the segments in it.
+    /// Payload bytes of each segment in it.
     pub size: u32,
-    /// Whether each of these segments has the CWR flag that it has, as part of a counter.
+    /// True if every piece repeats the packet's CWR flag, because the flag is part of a counter.
     pub repeats_cwr: bool,
 }

@@ -1,25 +1,26 @@
-//! What an engine was told and what it decided, as a pcapng file: recorded where packets are real, replayed where none are.
+//! Recordings of an engine's inputs and decisions as pcapng files, made on real networks and replayed without one.
 //!
-//! Wireshark opens it. A section is one engine, from its first packet on; a worker that follows another begins another
-//! section. Its header has as comment the line `lasthop gateway recording 2, seed SEED`, and behind it the configuration as it
-//! stands in its file (long ones in several comments, which belong together). Three interfaces, with stamps in nanoseconds that count
-//! from the engine's start; the time of day of that is in `if_tsoffset`, to a second:
+//! Wireshark opens the files. A section contains one engine, starting at its first packet; a replacement worker starts
+//! another section. The section header has a comment with the line `lasthop gateway recording 2, seed SEED`, followed
+//! by the text of the configuration file (a long one continues in further comments). There are three interfaces. Their
+//! timestamps are nanoseconds since the engine's start; `if_tsoffset` is the time of day of the start, in seconds:
 //!
 //! | interface | its frames |
 //! |---|---|
-//! | `wired`, `wireless` (raw IP) | inbound: a packet that came in there. The comment `dropped` or `replaced` is the verdict; without one it was accepted. `segments of 1448` is how many bytes of payload each segment in it has, where the driver knew; `checksum pending`: it was yet to be computed; `checksum wrong`: it was. Outbound: what the engine sent there, `replacement` for the packet before, or `injected` besides |
-//! | `engine` (text, as Wireshark exports PDUs: LINKTYPE 252) | `timeout`: it acted on its deadlines. `mtu wireless 1500`: so large are packets there. `configure`, and on the next lines the configuration that it took. `release`: it treats nothing any more |
+//! | `wired`, `wireless` (raw IP) | inbound: a packet that arrived there. The comment `dropped` or `replaced` is the verdict; without one it was accepted. `segments of 1448` is the payload size of each segment in it, if the driver knew; `checksum pending`: the checksum was not computed yet; `checksum wrong`: it was wrong. Outbound: a packet that the engine sent there, `replacement` for the packet before, or `injected` in addition |
+//! | `engine` (text, as Wireshark exports PDUs: LINKTYPE 252) | `timeout`: the engine acted on its deadlines. `mtu wireless 1500`: the MTU there. `configure`, and on the next lines the new configuration. `release`: the engine stopped treating packets |
 //!
-//! What the engine sent follows what it was told, with the same stamp. Payload is cut off: no decision depends on it, and
-//! nobody's data is in the file. Replayed packets have zeros instead, and a checksum that is right, or wrong, as theirs was.
-//! Recordings of format 1 do not say which: nothing was verified when they were made, and nothing is when they are replayed.
+//! Packets that the engine sent follow the input that caused them, with the same timestamp. Payload is not recorded: no
+//! decision depends on it, and user data stays out of the file. Replayed packets contain zeros instead, and a checksum
+//! that is right or wrong as the original's was. Recordings of format 1 do not say which: no checksum was verified when
+//! they were made, and none is verified in the replay.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`recorder`] | writes it; the file is [`lasthop_daemon::recording`]'s |
-//! | [`engine`] | an engine that is recorded |
-//! | [`reader`] | reads it |
-//! | [`replay`] | feeds it to an engine, or to the simulator's element, and compares decisions |
+//! | [`recorder`] | writer; the file is [`lasthop_daemon::recording`]'s |
+//! | [`engine`] | an engine with a recorder |
+//! | [`reader`] | parser |
+//! | [`replay`] | replay to an engine, or to the simulator's element, and comparison of decisions |
 
 pub mod element;
 pub mod engine;
@@ -33,48 +34,49 @@ use lasthop_proto::time::Instant;
 
 use crate::engine::{Condition, Injection, Offloaded, Verdict};
 
-/// The first comment of a section begins with this, and goes on with the seed.
+/// Beginning of a section's first comment; the seed follows.
 const FORMAT: &str = "lasthop gateway recording 2, seed ";
-/// The same in recordings that do not say of which packets the checksum was complete.
+/// Beginning of that comment in recordings that do not mark packets with a complete checksum.
 const FORMAT_1: &str = "lasthop gateway recording 1, seed ";
-/// Interfaces by number; the first two are ports.
+/// Names of the interfaces by number; the first two are ports.
 const INTERFACES: [&str; 3] = ["wired", "wireless", "engine"];
-/// The interface of what is no packet.
+/// Number of the interface for events other than packets.
 const ENGINE: u32 = 2;
 const DROPPED: &str = "dropped";
 const REPLACED: &str = "replaced";
 const REPLACEMENT: &str = "replacement";
 const INJECTED: &str = "injected";
-/// Comments by themselves; of the first the rest is a number.
+/// Separate comments; a number follows the first one.
 const SEGMENTS: &str = "segments of ";
 const PENDING: &str = "checksum pending";
 const WRONG: &str = "checksum wrong";
-/// Bytes of the longest headers that are read: IPv4 and TCP, each with all its options.
+/// Length of the longest headers that are read, in bytes: IPv4 and TCP, each with all its options.
 const LONGEST_HEADERS: usize = 120;
 
 /// A packet without its payload.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Headers {
-    /// IP and TCP header; of what is not TCP the beginning, enough to see that it is not.
+    /// IP and TCP headers; of other packets the beginning, enough to recognize that they are not TCP.
     pub bytes: Vec<u8>,
-    /// Bytes of the whole packet.
+    /// Length of the whole packet, in bytes.
     pub len: usize,
 }
 
 impl Headers {
-    /// Those of a packet.
+    /// Returns the headers of a packet.
     pub fn of(packet: &[u8]) -> Self {
         Self { bytes: packet[..headers_len(packet)].to_vec(), len: packet.len() }
     }
 
-    /// The packet, with zeros for its payload.
+    /// Returns the packet with zeros for its payload.
     pub fn packet(&self) -> Vec<u8> {
         let mut packet = self.bytes.clone();
         packet.resize(self.len.max(packet.len()), 0);
         packet
     }
 
-    /// The packet, with zeros for its payload, and with a checksum over them that is right or wrong as its own was.
+    /// Returns the packet with zeros for its payload, and a checksum over them that is right or wrong as the original's
+    /// was.
     fn packet_again(&self, offloaded: Offloaded, condition: Condition) -> Vec<u8> {
         let mut packet = self.packet();
         let Some(view) = lasthop_wire::parse(&packet) else { return packet };
@@ -87,7 +89,8 @@ impl Headers {
         packet
     }
 
-    /// Whether both are of the same packet. The checksum over a payload tells nothing when that payload is not there.
+    /// Returns whether both are of the same packet. Ignores the checksum of packets with payload, which is not
+    /// recorded.
     pub fn agrees(&self, other: &Self) -> bool {
         let plain = |headers: &Self| {
             let mut packet = headers.packet();
@@ -104,60 +107,60 @@ fn headers_len(packet: &[u8]) -> usize {
     lasthop_wire::parse(packet).map_or(LONGEST_HEADERS.min(packet.len()), |view| view.header_len)
 }
 
-/// What an engine is told.
+/// Input of an engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Call {
-    /// A packet came in.
+    /// A packet arrived.
     Packet {
-        /// Where.
+        /// Port at which it arrived.
         port: Port,
-        /// Which.
+        /// Its headers.
         headers: Headers,
-        /// What the driver knew.
+        /// Metadata from the driver.
         offloaded: Offloaded,
-        /// Whether it arrived whole.
+        /// True if it arrived undamaged.
         condition: Condition,
     },
-    /// Its deadline came.
+    /// A deadline passed.
     Timeout,
-    /// How large packets are at a port.
+    /// The MTU at a port became known.
     Mtu {
         /// The port.
         port: Port,
-        /// Bytes.
+        /// MTU, in bytes.
         mtu: u16,
     },
-    /// A new configuration.
+    /// A new configuration was applied.
     Configure {
-        /// The text of its file.
+        /// Text of the configuration file.
         text: String,
     },
-    /// No rules any more.
+    /// All rules were removed.
     Release,
 }
 
-/// What an engine decides on a packet; what is no packet counts as accepted.
+/// Decision on a packet; inputs other than packets count as accepted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Judgement {
-    /// It passes as it is.
+    /// The packet passes unchanged.
     Accept,
-    /// It does not pass.
+    /// The packet does not pass.
     Drop,
-    /// This passes instead.
+    /// The given packet passes instead.
     Replace(Headers),
 }
 
-/// All that an engine decides when it is told something.
+/// Complete decision of an engine on one input.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Decision {
-    /// What becomes of the packet.
+    /// Decision on the packet.
     pub judgement: Judgement,
-    /// What it sends besides, and where to, in order.
+    /// Packets sent in addition and their ports, in order.
     pub sent: Vec<(Port, Headers)>,
 }
 
 impl Decision {
-    /// As the engine says it.
+    /// Converts an engine's decision.
     pub fn of(verdict: &Verdict, sent: &[Injection]) -> Self {
         let judgement = match verdict {
             Verdict::Accept => Judgement::Accept,
@@ -168,16 +171,16 @@ impl Decision {
     }
 }
 
-/// One call and its decision.
+/// One input and the decision on it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// The number of its first frame in the file, from 1, as Wireshark counts.
+    /// Number of its first frame in the file, from 1, as Wireshark counts.
     pub frame: u64,
-    /// The time that the engine was told.
+    /// Time passed to the engine.
     pub time: Instant,
-    /// What else it was told.
+    /// The input.
     pub call: Call,
-    /// What it decided.
+    /// The decision.
     pub decision: Decision,
 }
 

@@ -1,4 +1,4 @@
-//! What is done to which connections.
+//! Rules: selection of connections and their treatment.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -6,31 +6,31 @@ use std::ops::RangeInclusive;
 use lasthop_proto::pep::snoop::SnoopConfig;
 use lasthop_proto::time::Duration;
 
-/// A comparison counts connections from so many acknowledged bytes on.
+/// Minimum number of acknowledged bytes for a connection to count in a comparison.
 pub const MEASURED_BYTES: u64 = 100_000;
 
-/// What a rule does with its connections.
+/// Treatment of a rule's connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// Caches data, repairs the hop's losses locally, keeps them from the sender.
+    /// Caches data, retransmits the hop's losses locally, and hides them from the sender.
     Snoop,
-    /// Changes nothing; reports what it sees and what snoop would have done.
+    /// Changes nothing; reports statistics and what snoop would have done.
     Observe,
     /// Changes nothing; counts, and measures goodput and round trips.
     Bypass,
 }
 
-/// Addresses that share a prefix.
+/// Network prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Net {
-    /// One of them.
+    /// An address within it.
     pub address: IpAddr,
-    /// How many leading bits they share.
+    /// Prefix length, in bits.
     pub prefix: u8,
 }
 
 impl Net {
-    /// Whether `address` is one of them.
+    /// Returns whether the network contains `address`.
     pub fn contains(&self, address: IpAddr) -> bool {
         let differs = |bits: u32, xor: u128| {
             let tail = bits.saturating_sub(u32::from(self.prefix));
@@ -44,12 +44,12 @@ impl Net {
     }
 }
 
-/// The addresses and ports that the end of a connection may have.
+/// Addresses and ports of one end of a connection.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Ends {
-    /// One of these; any when there is none.
+    /// Networks; empty for any address.
     pub nets: Vec<Net>,
-    /// One of these; any when there is none.
+    /// Port ranges; empty for any port.
     pub ports: Vec<RangeInclusive<u16>>,
 }
 
@@ -60,7 +60,7 @@ impl Ends {
     }
 }
 
-/// Which connections a rule is for.
+/// Selection of a rule's connections.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Predicate {
     /// The end on the wired side.
@@ -70,55 +70,55 @@ pub struct Predicate {
 }
 
 impl Predicate {
-    /// Whether a connection between these ends is meant.
+    /// Returns whether the rule selects a connection between these ends.
     pub fn matches(&self, wired: SocketAddr, wireless: SocketAddr) -> bool {
         self.wired.contains(wired) && self.wireless.contains(wireless)
     }
 }
 
-/// What is done to some connections.
+/// Treatment of selected connections.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rule {
-    /// Under this name it reports, and finds its connections again after [`Engine::reconfigure`](super::Engine::reconfigure).
+    /// Name in statistics; also identifies the rule in [`Engine::reconfigure`](super::Engine::reconfigure).
     pub name: String,
-    /// Which connections.
+    /// Selection of connections.
     pub predicate: Predicate,
-    /// What is done.
+    /// Treatment.
     pub mode: Mode,
-    /// The share of the connections that is not treated, for comparison: 0 to 1.
+    /// Share of connections left untreated for comparison, 0 to 1.
     pub ab: f64,
-    /// Parameters of [`Mode::Snoop`] and, in the shadow, of [`Mode::Observe`]. The limit on connections is
-    /// [`EngineConfig::flows`] instead.
+    /// Parameters of [`Mode::Snoop`] and, without effect on packets, of [`Mode::Observe`]. [`EngineConfig::flows`]
+    /// overrides the limit on connections.
     pub snoop: SnoopConfig,
 }
 
 impl Rule {
-    /// A rule for all connections, with [`SnoopConfig::modern`] and no comparison.
+    /// Returns a rule for all connections, with [`SnoopConfig::modern`] and no comparison.
     pub fn all(name: &str, mode: Mode) -> Self {
         Self { name: name.to_owned(), predicate: Predicate::default(), mode, ab: 0.0, snoop: SnoopConfig::modern() }
     }
 }
 
-/// All that an engine is told.
+/// Configuration of an engine.
 #[derive(Clone, PartialEq, Debug)]
 pub struct EngineConfig {
-    /// In order: the first that matches counts. Connections that none matches pass unseen.
+    /// Rules in order: the first match applies. Connections without a match pass untracked.
     pub rules: Vec<Rule>,
-    /// Most connections with state.
+    /// Maximum number of connections with state.
     pub flows: usize,
-    /// A connection that was silent for so long is forgotten.
+    /// Idle time after which a connection is removed.
     pub idle: Duration,
-    /// From how many bytes acknowledged on a connection's goodput counts.
+    /// Minimum number of acknowledged bytes for a connection's goodput to count.
     pub measured_bytes: u64,
 }
 
 impl EngineConfig {
-    /// 65,536 connections, forgotten after ten idle minutes, measured from 100,000 bytes on.
+    /// Returns a configuration with 65,536 connections, removed after ten idle minutes, measured from 100,000 bytes on.
     pub const fn new(rules: Vec<Rule>) -> Self {
         Self { rules, flows: 1 << 16, idle: Duration::from_secs(600), measured_bytes: MEASURED_BYTES }
     }
 
-    /// The first rule for a connection between these ends.
+    /// Returns the index of the first rule for a connection between these ends.
     pub(super) fn rule_for(&self, wired: SocketAddr, wireless: SocketAddr) -> Option<usize> {
         self.rules.iter().position(|rule| rule.predicate.matches(wired, wireless))
     }

@@ -1,4 +1,4 @@
-//! What one rule does to the packets of its connections.
+//! Treatment of packets by one rule.
 
 use lasthop_daemon::ab::Reservoir;
 use lasthop_daemon::flows::FlowTable;
@@ -18,28 +18,28 @@ use super::passing::Passing;
 use super::rules::{Mode, Rule};
 use super::verdict::{Injection, Verdict};
 
-/// IP packets on the hop are no larger than this, whatever is known of its MTU.
+/// Maximum size of an IP packet on the hop if its MTU is unknown, in bytes.
 const LARGEST: usize = u16::MAX as usize;
 
-/// What the mechanism sends in answer to a packet that it was given.
+/// Packets that the mechanism emits for the packet passed to it.
 #[derive(Default, Debug)]
 struct Answered {
-    /// The packet itself, if it goes on now.
+    /// The packet itself, if it is forwarded now.
     given: Option<Packet<Held>>,
-    /// An acknowledgment in its place.
+    /// An acknowledgment in answer to it.
     answer: Option<Packet<Held>>,
 }
 
-/// A rule at work.
+/// State of a rule.
 #[derive(Debug)]
 pub(super) struct Treatment {
     mode: Mode,
-    /// Under [`Mode::Observe`] one whose packets go nowhere.
+    /// The mechanism; under [`Mode::Observe`] its output is discarded.
     snoop: Option<Snoop<Held>>,
     cache_bytes: u64,
     flow_control: Option<HopControl>,
     pub counters: RuleCounters,
-    /// By [`lasthop_daemon::ab::Arm`].
+    /// Goodputs by [`lasthop_daemon::ab::Arm`].
     pub arms: [Reservoir; 2],
 }
 
@@ -57,12 +57,13 @@ impl Treatment {
         }
     }
 
-    /// Whether it goes on under this rule.
+    /// Returns whether it continues under this rule.
     pub fn is_for(&self, rule: &Rule) -> bool {
         self.counters.name == rule.name && self.mode == rule.mode
     }
 
-    /// Takes the rule's new parameters; what they no longer hold back is in the next [`Treatment::release`].
+    /// Applies the rule's new parameters. [`Treatment::release`] then returns the packets that they no longer hold
+    /// back.
     pub fn reconfigure(&mut self, now: Instant, rule: &Rule, flows: usize) {
         (self.cache_bytes, self.flow_control) = (rule.snoop.cache_bytes, rule.snoop.hop);
         if let Some(snoop) = &mut self.snoop {
@@ -80,19 +81,19 @@ impl Treatment {
         self.counters.bytes[port] += bytes as u64;
     }
 
-    /// Counts a packet that passes as it is, since an option protects it.
+    /// Counts a packet that passes unchanged because an option protects it.
     pub fn on_guarded(&mut self, guarded: Guarded) {
         self.counters.packets_guarded += u64::from(guarded != Guarded::Nothing);
     }
 
-    /// Drops what is cached of a connection, which may go on: what is held of it is in the next [`Treatment::release`].
+    /// Drops the cache of a connection, which may go on. [`Treatment::release`] then returns its held packets.
     pub fn remove(&mut self, now: Instant, id: FlowId) {
         if let Some(snoop) = &mut self.snoop {
             snoop.remove(now, id);
         }
     }
 
-    /// Drops what is cached of all connections, which go on.
+    /// Drops the cache of all connections, which go on.
     pub fn clear(&mut self) {
         if let Some(snoop) = &mut self.snoop {
             snoop.clear();
@@ -108,7 +109,7 @@ impl Treatment {
         RuleCounters { cached_bytes, ..self.counters.clone() }
     }
 
-    /// Hands the mechanism a connection that has opened: only what proves to be one may take room in it.
+    /// Adds an opened connection to the mechanism. Unproven connections must not use its memory.
     pub fn introduce(&mut self, now: Instant, id: FlowId, owner: Owner, data_from: Side, tracking: Tracking) {
         if let Some(snoop) = &mut self.snoop {
             snoop.adopt(now, id, owner, data_from, tracking);
@@ -129,7 +130,7 @@ impl Treatment {
         self.release(now, flows, mtu, out);
     }
 
-    /// Sends what the mechanism sends besides.
+    /// Sends the mechanism's pending packets.
     pub fn release(
         &mut self,
         now: Instant,
@@ -140,7 +141,7 @@ impl Treatment {
         self.drain(now, flows, mtu, out);
     }
 
-    /// What becomes of a packet.
+    /// Returns the verdict on a packet.
     pub fn treat(
         &mut self,
         passing: &Passing<'_>,
@@ -160,18 +161,18 @@ impl Treatment {
             self.release(now, flows, mtu, out);
             return Verdict::Accept;
         }
-        // Of a reset the number counts (RFC 5961 §3.2): cut up, it would have as many as pieces. And what the receiver refuses as a whole
-        // may have pieces that it would take, which nobody sent.
+        // The receiver judges the sequence number of a reset (RFC 5961 §3.2), and splitting would give it several.
+        // Pieces of a segment that the receiver refuses as a whole might be acceptable, although no end sent them.
         let whole = Flags::SYN.with(Flags::RST);
         let whole = passing.take == Take::Refused || view.segment.flags.meets(whole);
         let cut = port == Port::WIRED && len > passing.size && !whole;
         let piece = if cut { passing.size } else { len };
-        // Beyond what may be cached, each piece is held by itself, so that none keeps a whole super-segment in memory.
+        // Beyond the cache limit each piece has its own buffer, so that none keeps a whole super-segment in memory.
         let share = !cut || store.bytes() < self.cache_bytes;
         let held =
             if share && self.is_asked_for(port, view) { hold(packet, view, checksum, store) } else { Held::NONE };
         let (mut at, mut kept, mut revised, mut answer) = (0, 0u32, None, None);
-        // A packet that is not cut goes on as it is, or not at all.
+        // A packet that is not split passes as it is, or not at all.
         let mut passed = Vec::with_capacity(if cut { len.div_ceil(piece) as usize } else { 0 });
         loop {
             let part = piece.min(len - at);
@@ -205,7 +206,7 @@ impl Treatment {
         if let Some(segment) = revised {
             return Verdict::Replace(revise(packet, view, &segment, checksum));
         }
-        // Old data in it does no harm; what flow control keeps must not pass.
+        // Old data in the packet is harmless, but data that flow control withholds must not pass.
         if kept == 0 || !passed.is_empty() && self.flow_control.is_none() {
             return Verdict::Accept;
         }
@@ -213,7 +214,7 @@ impl Treatment {
             let mtu = mtu[usize::from(Port::WIRELESS.0)].unwrap_or(LARGEST);
             pass_part(passing, &segment_of(passing, at, part), part, mtu, out);
         }
-        // One answer for all: more would pass for duplicates.
+        // One acknowledgment answers all pieces: several would count as duplicates.
         if let Some(answer) = answer.filter(|_| passed.is_empty()) {
             self.counters.local_acks += 1;
             inject(&answer, Port::WIRED, mtu[usize::from(Port::WIRED.0)].unwrap_or(LARGEST), out);
@@ -221,12 +222,14 @@ impl Treatment {
         Verdict::Drop
     }
 
-    /// Whether the mechanism may ask for the packet again: data for the hop, and acknowledgments to answer old data with.
+    /// Returns whether the mechanism may need the packet again: data towards the hop, or an acknowledgment that answers
+    /// old data.
     fn is_asked_for(&self, port: Port, view: &View) -> bool {
         self.mode == Mode::Snoop && (port == Port::WIRED) == (view.payload_len > 0)
     }
 
-    /// Takes out what the mechanism sends: what is not for the packet that it was given last, goes.
+    /// Drains the mechanism. Sends its packets, except those that belong to the packet passed to it last, which it
+    /// returns.
     fn drain(
         &mut self,
         now: Instant,
@@ -248,7 +251,7 @@ impl Treatment {
                 counters.repairs.count(trigger);
                 if let (Some(flow), Some(segment)) = (flows.get_mut(packet.flow), packet.tcp()) {
                     flow.watch.on_repair();
-                    // The timer only guesses.
+                    // The timer is no proof of a loss.
                     let end = segment.seq + packet.seq_len();
                     if trigger != Trigger::Timer && flow.watch.on_loss(segment.seq, end) == Loss::New {
                         counters.wireless_losses += 1;
@@ -266,7 +269,7 @@ impl Treatment {
     }
 }
 
-/// The header of the `len` bytes of a packet's payload from `at` on.
+/// Returns the header for `len` bytes of a packet's payload starting at offset `at`.
 fn segment_of(passing: &Passing<'_>, at: u32, len: u32) -> Segment {
     let mut segment = passing.view.segment;
     segment.seq += at;
@@ -279,14 +282,14 @@ fn segment_of(passing: &Passing<'_>, at: u32, len: u32) -> Segment {
     segment
 }
 
-/// The rule's parameters; every connection that the gateway knows has a place in the mechanism. Who only watches controls
-/// nothing.
+/// Returns the rule's parameters, with room for every connection of the engine. Without flow control for an observing
+/// rule, which cannot withhold packets.
 fn snoop_config(rule: &Rule, flows: usize) -> SnoopConfig {
     let hop = rule.snoop.hop.filter(|_| rule.mode == Mode::Snoop);
     SnoopConfig { connections: flows, hop, ..rule.snoop.clone() }
 }
 
-/// A packet as mechanisms see it. The ECN field stays in the bytes: no mechanism looks at it.
+/// Converts a packet to the mechanism's form. The ECN field stays in the bytes: no mechanism reads it.
 fn parsed(flow: FlowId, from: Side, header_len: u16, len: u32, segment: Segment, payload: Held) -> Packet<Held> {
     Packet {
         flow,

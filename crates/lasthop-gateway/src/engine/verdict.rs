@@ -1,22 +1,22 @@
-//! What an engine decides.
+//! Decisions of an engine.
 
 use lasthop_proto::node::Port;
 
-/// What the kernel is to do with a packet.
+/// Decision on a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// Forward it as it is.
     Accept,
     /// Drop it.
     Drop,
-    /// Forward this instead.
+    /// Forward this packet instead.
     Replace(Vec<u8>),
 }
 
-/// A packet that the gateway sends by itself, beginning with its IP header, checksums computed; at most an MTU long.
+/// A packet that the gateway sends in addition, starting with its IP header. Checksums are computed; it fits the MTU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Injection {
-    /// [`Port::WIRELESS`]: a local retransmission, over the lossy hop. [`Port::WIRED`]: an acknowledgment to the sender.
+    /// Direction. [`Port::WIRELESS`]: a local retransmission over the lossy hop. [`Port::WIRED`]: an acknowledgment.
     pub towards: Port,
     /// The packet.
     pub packet: Vec<u8>,

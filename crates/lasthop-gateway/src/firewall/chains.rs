@@ -1,32 +1,31 @@
-//! The gateway's chains as text: what is in them, from where they are reached, and the transaction that puts them in or
-//! takes them out.
+//! Text of the gateway's chains: their rules, their hooks, and the transactions that install or remove them.
 
 use std::fmt::{self, Write as _};
 
-/// The gateway's chain for what it forwards and sends itself.
+/// Name of the chain for packets that the gateway forwards and sends itself.
 pub const CHAIN: &str = "LASTHOP";
-/// Its chain for connections that are split.
+/// Name of the chain for split connections.
 pub const SPLIT_CHAIN: &str = "LASTHOP_SPLIT";
-/// Its chains for what its own relay sends over the lossy hop, and receives from there.
+/// Names of the chains for packets that the relay sends over the lossy hop and receives from it.
 pub const OUT_CHAIN: &str = "LASTHOP_OUT";
 pub const IN_CHAIN: &str = "LASTHOP_IN";
 
-/// A table of netfilter's.
+/// Table of netfilter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Table {
-    /// What may pass.
+    /// Filters packets.
     Filter,
-    /// Before connections are tracked.
+    /// Runs before connection tracking.
     Raw,
-    /// What changes packets.
+    /// Modifies packets.
     Mangle,
 }
 
 impl Table {
-    /// All, in the order in which rules are taken out: what leads packets to others first.
+    /// All tables in the order of removal: those that direct packets elsewhere first.
     pub const ALL: [Self; 3] = [Self::Raw, Self::Mangle, Self::Filter];
 
-    /// As the programs name it.
+    /// Returns the programs' name of the table.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Filter => "filter",
@@ -42,38 +41,38 @@ impl fmt::Display for Table {
     }
 }
 
-/// Where among the rules of its hook a chain is reached.
+/// Position of the jump to a chain among the rules of its hook.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// Before all others.
+    /// Before all other rules.
     First,
-    /// Behind all others.
+    /// After all other rules.
     Last,
 }
 
-/// Whether packets are led anywhere by a chain, so that all else must be there before it is reached.
+/// Installation stage of a chain: a chain that directs packets elsewhere is connected last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// It changes nothing for packets that are not marked.
+    /// The chain does not affect unmarked packets.
     Quiet,
-    /// It leads packets to other chains.
+    /// The chain directs packets to other chains.
     Leading,
 }
 
-/// A chain of the gateway's own, and from where it is reached.
+/// Chain of the gateway, with its hook.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Chain {
-    /// Its table.
+    /// Table.
     pub table: Table,
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// The chain of the kernel's that leads to it.
+    /// Built-in chain that jumps to it.
     pub hook: &'static str,
-    /// Where.
+    /// Position of the jump.
     pub place: Place,
-    /// When.
+    /// Installation stage.
     pub stage: Stage,
-    /// What is in it: matches and targets.
+    /// Rules: matches and targets.
     pub rules: Vec<String>,
 }
 
@@ -85,7 +84,7 @@ impl Chain {
         }
     }
 
-    /// Leads to it, in place of what leads to it already.
+    /// Adds the jump to the chain, and removes existing ones.
     fn connect(&self, listed: &[String], text: &mut String) {
         for jump in listed.iter().filter(|line| is_jump(line, self.hook, self.name)) {
             let _ = writeln!(text, "-D {}", jump.trim_start_matches("-A "));
@@ -104,7 +103,7 @@ fn is_jump(line: &str, hook: &str, name: &str) -> bool {
         .is_some_and(|rest| rest.starts_with(' ') && rest.strip_suffix(name).is_some_and(|rest| rest.ends_with(" -j ")))
 }
 
-/// The lines that are about the gateway's chains, of all that a program lists: chain for chain, in their order.
+/// Returns the listed lines that concern the gateway's chains, sorted by chain.
 pub fn own(listed: &[String]) -> Vec<String> {
     let is_own = |line: &&String| {
         let mut words = line.split(' ');
@@ -113,20 +112,20 @@ pub fn own(listed: &[String]) -> Vec<String> {
         matches!(action, Some("-N" | "-A")) && (is_ours(chain) || is_ours(line.rsplit(' ').next()))
     };
     let mut lines: Vec<String> = listed.iter().filter(is_own).cloned().collect();
-    // The programs list chains in whichever order they were made.
+    // The programs list chains in the order of their creation.
     lines.sort_by(|one, other| one.split(' ').nth(1).cmp(&other.split(' ').nth(1)));
     lines
 }
 
-/// What a table lists, as `iptables -S` prints it.
+/// Rules listed per table, as printed by `iptables -S`.
 pub type Listing = Vec<(Table, Vec<String>)>;
 
 fn listed(listing: &Listing, table: Table) -> &[String] {
     listing.iter().find(|(of, _)| *of == table).map(|(_, lines)| lines.as_slice()).unwrap_or_default()
 }
 
-/// One transaction that puts `chains` in, in place of what is there of them. A table becomes valid at its `COMMIT`: what leads
-/// packets to other tables comes last.
+/// Returns a transaction that installs `chains` in place of existing ones. A table takes effect at its `COMMIT`, so
+/// jumps that direct packets to other tables come last.
 pub fn install(chains: &[Chain], listing: &Listing) -> String {
     let mut text = String::new();
     for table in [Table::Filter, Table::Raw, Table::Mangle] {
@@ -149,7 +148,7 @@ pub fn install(chains: &[Chain], listing: &Listing) -> String {
     text
 }
 
-/// One transaction that takes out all that is listed of the gateway's chains; none when there is nothing.
+/// Returns a transaction that removes all listed chains of the gateway; `None` if there are none.
 pub fn remove(listing: &Listing) -> Option<String> {
     let mut text = String::new();
     for table in Table::ALL {
@@ -163,7 +162,7 @@ pub fn remove(listing: &Listing) -> Option<String> {
             let _ = writeln!(text, ":{chain} - [0:0]");
         }
         for jump in own.iter().filter_map(|line| line.strip_prefix("-A ")) {
-            // What is in the chains themselves is gone with the line that declares them.
+            // The line that declares a chain has already removed its rules.
             if !chains().any(|chain| jump.split(' ').next() == Some(chain)) {
                 let _ = writeln!(text, "-D {jump}");
             }

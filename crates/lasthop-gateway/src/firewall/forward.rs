@@ -1,4 +1,4 @@
-//! The chains for what is forwarded, and for what the gateway sends itself.
+//! Chains for forwarded packets, and for packets that the gateway sends itself.
 
 use super::chains::{CHAIN, Chain, Place, Stage, Table};
 use super::matching::{Way, came_from, first_packets, hosts, openers, ports, queue};
@@ -8,7 +8,7 @@ use crate::family::Family;
 use crate::settings::is_watched;
 use crate::split::Side;
 
-/// What leads forwarded packets to the queue, and lets those pass that the gateway sends itself.
+/// Returns the chains that send forwarded packets to the queue and accept packets that the gateway sends itself.
 pub fn chains(gateway: &Gateway, family: Family, pulse: Pulse) -> Vec<Chain> {
     let own = format!("-m mark --mark {0:#x}/{0:#x}", gateway.mark);
     let quiet = |table, hook, place, rules| Chain { table, name: CHAIN, hook, place, stage: Stage::Quiet, rules };
@@ -19,7 +19,8 @@ pub fn chains(gateway: &Gateway, family: Family, pulse: Pulse) -> Vec<Chain> {
             forwarded.extend(led_on(rule, family).iter().map(|first| format!("{first} {queue}")));
         }
         forwarded.extend(matches(rule, family).into_iter().map(|matches| match rule.mode {
-            // Connections that are split end here, and are not forwarded; those that are left alone pass, and are measured where that was the intent.
+            // Split connections are delivered locally and not forwarded. Connections left unsplit pass, and go to the
+            // queue if they are measured.
             Mode::Split(_) if !is_watched(rule) => format!("{matches} -j RETURN"),
             Mode::Split(_) | Mode::Snoop(_) | Mode::Observe => {
                 format!("{matches} {queue}")
@@ -27,15 +28,15 @@ pub fn chains(gateway: &Gateway, family: Family, pulse: Pulse) -> Vec<Chain> {
         }));
     }
     vec![
-        // As forwarded ones do, which the firewall has let pass.
+        // Accepted like the forwarded packets, which the firewall has accepted before.
         quiet(Table::Filter, "OUTPUT", Place::First, vec![format!("{own} -j ACCEPT")]),
-        // Behind address translation they would be taken for new connections.
+        // Address translation would take them for new connections.
         quiet(Table::Raw, "OUTPUT", Place::First, vec![format!("{own} -j CT --notrack")]),
         quiet(Table::Mangle, "FORWARD", Place::Last, forwarded),
     ]
 }
 
-/// What matches the packets of a rule's connections, towards the lossy hop and from it.
+/// Returns matches for the packets of a rule's connections, towards the lossy hop and from it.
 fn matches(rule: &Rule, family: Family) -> Vec<String> {
     let interface = &rule.interface;
     let mut all = Vec::new();
@@ -43,7 +44,7 @@ fn matches(rule: &Rule, family: Family) -> Vec<String> {
     let splits = matches!(rule.mode, Mode::Split(_));
     let ways = match rule.opened_by {
         OpenedBy::Wired => vec![(called, calling)],
-        // The ports are those of the called side, whichever that is.
+        // The ports are those of the called side, which may be either.
         OpenedBy::Either if splits && !rule.ports.is_empty() => vec![(called, calling), (calling, called)],
         OpenedBy::Wireless | OpenedBy::Either => vec![(calling, called)],
     };
@@ -59,7 +60,7 @@ fn matches(rule: &Rule, family: Family) -> Vec<String> {
     all
 }
 
-/// What else tells a packet in one direction: the called side's ports, or who opened the connection.
+/// Returns further matches for one direction: the called side's ports, or the side that opened the connection.
 fn ends(rule: &Rule, way: Way) -> Vec<String> {
     if rule.ports.is_empty() {
         return vec![match (rule.opened_by, way) {
@@ -71,7 +72,7 @@ fn ends(rule: &Rule, way: Way) -> Vec<String> {
     ports(&rule.ports, way)
 }
 
-/// What matches first packets of connections that a rule splits, where they are forwarded because a port forward leads them on.
+/// Returns matches for SYNs of a splitting rule that are forwarded because of a port forward.
 fn led_on(rule: &Rule, family: Family) -> Vec<String> {
     let mut all = Vec::new();
     for &opener in openers(rule.opened_by) {

@@ -1,14 +1,14 @@
-//! What matches packets, and what leads them to the queue: text that both kinds of chains are made of.
+//! Matches and the queue target, as text shared by all chains.
 
 use super::pulse::{Pulse, matches as pulse_match};
 use crate::configuration::{Network, OpenedBy, PortRange};
 use crate::family::Family;
 use crate::split::Side;
 
-/// Most ports in one match, by the kernel's structure; a range counts twice.
+/// Maximum number of ports in one match, from the kernel's structure; a range counts twice.
 const MOST_PORTS: usize = 15;
 
-/// The target that leads packets to the queue, or lets them pass while nobody reads it.
+/// Returns the target that sends packets to the queue, or lets them pass without a reader.
 pub fn queue(gateway_queue: u16, family: Family, pulse: Pulse) -> String {
     let beat = match pulse {
         Pulse::Required => pulse_match(family),
@@ -17,16 +17,16 @@ pub fn queue(gateway_queue: u16, family: Family, pulse: Pulse) -> String {
     format!("{beat}-j NFQUEUE --queue-num {gateway_queue} --queue-bypass")
 }
 
-/// Which way a packet goes, seen from the side that is called.
+/// Direction of a packet relative to the called side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// To the side that is called.
+    /// Towards the called side.
     ToCalled,
-    /// From there.
+    /// Away from the called side.
     FromCalled,
 }
 
-/// The hosts behind the hop, each as a match with a blank behind it; a single empty one where any is meant.
+/// Returns a match with a trailing space for each network behind the hop; a single empty string for any host.
 pub fn hosts(addresses: &[Network], family: Family, which: &str) -> Vec<String> {
     match addresses.is_empty() {
         true => vec![String::new()],
@@ -34,7 +34,7 @@ pub fn hosts(addresses: &[Network], family: Family, which: &str) -> Vec<String> 
     }
 }
 
-/// What matches ports of the called side, each with a blank before it; a single empty one where any is meant.
+/// Returns matches with a leading space for ports of the called side; a single empty string for any port.
 pub fn ports(ports: &[PortRange], way: Way) -> Vec<String> {
     if ports.is_empty() {
         return vec![String::new()];
@@ -54,7 +54,7 @@ pub fn ports(ports: &[PortRange], way: Way) -> Vec<String> {
         .collect()
 }
 
-/// `ports` in groups that fit one match each.
+/// Splits `ports` into groups that fit one match each.
 fn groups(mut ports: &[PortRange]) -> impl Iterator<Item = &[PortRange]> {
     std::iter::from_fn(move || {
         let mut room = MOST_PORTS;
@@ -71,7 +71,7 @@ fn groups(mut ports: &[PortRange]) -> impl Iterator<Item = &[PortRange]> {
     })
 }
 
-/// Which sides' openings a rule is about.
+/// Returns the sides whose connections a rule covers.
 pub fn openers(opened_by: OpenedBy) -> &'static [Side] {
     match opened_by {
         OpenedBy::Wireless => &[Side::Wireless],
@@ -80,7 +80,7 @@ pub fn openers(opened_by: OpenedBy) -> &'static [Side] {
     }
 }
 
-/// What matches packets that `opener` sends from its side of the hop.
+/// Returns the match for packets from `opener`'s side of the hop.
 pub fn came_from(opener: Side, interface: &str) -> String {
     match opener {
         Side::Wireless => format!("-i {interface}"),
@@ -88,7 +88,7 @@ pub fn came_from(opener: Side, interface: &str) -> String {
     }
 }
 
-/// What matches first packets to these ports, of an opener that is known by the device; `hosts` are those behind the hop.
+/// Returns matches for SYNs to these ports from an opener identified by its device; `hosts` are those behind the hop.
 pub fn first_packets(
     hosts: &[Network],
     ports: &[PortRange],

@@ -1,7 +1,8 @@
-//! The gateway's chains as rules of nftables: one table for each version of IP, in place of what is there, in one transaction.
+//! The gateway's chains as nftables rules: one table per IP version, replaced in one transaction.
 //!
-//! What is in the chains is written once, in the words of iptables, which `native` translates; it knows all words that the gateway
-//! uses. Chains of the table `filter` are left out: what another table's chain drops, no verdict of this one lets pass.
+//! The rules are written once, in iptables syntax, and translated here; the translation covers all syntax that the
+//! gateway uses. Chains of the table `filter` are omitted: an accept verdict in this table cannot override a drop in
+//! another.
 
 use std::fmt::Write as _;
 
@@ -11,10 +12,10 @@ use crate::family::Family;
 
 /// Name of the tables.
 pub const NAME: &str = "lasthop";
-/// Port of the datagrams by which the gateway says that it lives (discard, RFC 863); they end in the chain that counts them.
+/// Port of the heartbeat datagrams (discard, RFC 863), which the chain that counts them drops.
 pub const BEAT_PORT: u16 = 9;
 
-/// The family of a table, as `nft` names it.
+/// Returns `nft`'s name of a table's family.
 pub const fn family(family: Family) -> &'static str {
     match family {
         Family::V4 => "ip",
@@ -22,8 +23,8 @@ pub const fn family(family: Family) -> &'static str {
     }
 }
 
-/// Where netfilter's own and other programs' chains have the priorities of their tables, the gateway's come just before or behind. What is
-/// forwarded is led to the queue behind all filters: what they drop is not treated.
+/// Returns the priority of a chain: just before or after the tables of netfilter and other programs that it corresponds
+/// to. Forwarded packets go to the queue after all filters, so that packets dropped by these are not treated.
 const fn priority(chain: &Chain) -> i32 {
     match (chain.table, chain.place, chain.hook.as_bytes()) {
         (_, _, b"FORWARD") => 10,
@@ -35,8 +36,8 @@ const fn priority(chain: &Chain) -> i32 {
     }
 }
 
-/// A transaction that puts the chains in place of what is there; `mark` is the one of the gateway's own packets. `None` if a rule has words
-/// that are not known.
+/// Returns a transaction that replaces the existing chains; `mark` is that of the gateway's own packets. `None` if a
+/// rule has unknown syntax.
 pub fn install(chains: &[Chain], version: Family, pulse: Pulse, mark: u32) -> Option<String> {
     let name = family(version);
     let mut text = format!("add table {name} {NAME}\ndelete table {name} {NAME}\ntable {name} {NAME} {{\n");
@@ -65,13 +66,13 @@ pub fn install(chains: &[Chain], version: Family, pulse: Pulse, mark: u32) -> Op
     Some(text)
 }
 
-/// A transaction that takes all out.
+/// Returns a transaction that removes the table.
 pub fn remove(version: Family) -> String {
     let name = family(version);
     format!("add table {name} {NAME}\ndelete table {name} {NAME}\n")
 }
 
-/// A rule in the words of iptables, in those of nft: one, or two where no single one can say it.
+/// Translates an iptables rule to nft syntax: to one rule, or to two if one cannot express it.
 fn translate(rule: &str, version: Family) -> Option<Vec<String>> {
     let mut words = rule.split_whitespace().peekable();
     let (mut out, mut first) = (Vec::new(), None);
@@ -96,13 +97,13 @@ fn translate(rule: &str, version: Family) -> Option<Vec<String>> {
                 out.push(format!("tcp flags & (fin | syn | rst | ack) {is} syn"));
             }
             "-m" => match words.next()? {
-                // They are told by what follows them.
+                // The options that follow identify these matches.
                 "tcp" | "multiport" | "mark" | "conntrack" | "addrtype" => {}
                 "socket" => {
                     (words.next()? == "--transparent").then_some(())?;
                     out.push("socket transparent 1".to_owned());
                     if words.next_if_eq(&"--restore-skmark").is_some() {
-                        // Of a socket that is only half open there is no mark: such a rule ends there, and the next does not ask.
+                        // A request socket has no mark: this rule does not match it, but the next one does.
                         first = Some(format!("{} meta mark set socket mark", out.join(" ")));
                     }
                 }
@@ -134,7 +135,7 @@ fn translate(rule: &str, version: Family) -> Option<Vec<String>> {
     Some(first.into_iter().chain([out.join(" ")]).collect())
 }
 
-/// What is done with a packet.
+/// Translates a target.
 fn target<'a>(words: &mut impl Iterator<Item = &'a str>, version: Family) -> Option<String> {
     let target = words.next()?;
     let mut given = |name: &str| (words.next()? == name).then_some(()).and_then(|()| words.next());

@@ -1,4 +1,4 @@
-//! The programs that list and change rules.
+//! Programs that list and change rules.
 
 use std::io::{self, Write as _};
 use std::process::{Command, Output, Stdio};
@@ -7,41 +7,41 @@ use super::chains::{self, Listing, Table};
 use super::native;
 use crate::family::Family;
 
-/// The program of nftables.
+/// Program of nftables.
 pub(super) const NFT: &str = "nft";
 
-/// What the programs that change rules wait for each other, in seconds.
+/// Time that the programs wait for the lock of the rules, in seconds.
 pub(super) const LOCK_WAIT: &str = "5";
 
-/// Why rules could not be read or changed.
+/// Reason why rules could not be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum FirewallError {
-    /// A program does not run.
+    /// A program could not be run.
     #[error("{program}: {error}")]
     Run {
-        /// Its name.
+        /// Name of the program.
         program: String,
-        /// Why.
+        /// Error.
         error: io::Error,
     },
-    /// A program says no.
+    /// A program failed.
     #[error("{program}: {message}")]
     Refused {
-        /// Its name.
+        /// Name of the program.
         program: String,
-        /// What it says, in one line.
+        /// Its error message, in one line.
         message: String,
     },
-    /// There is none.
+    /// No program is available.
     #[error("no program that sets {} rules: install nftables or iptables (tried {})", family.name(), family.programs().join(", "))]
     Missing {
-        /// For which packets.
+        /// IP version of the rules.
         family: Family,
     },
 }
 
 impl Family {
-    /// The programs that set rules: nftables' own, and those of iptables, the system's choice first.
+    /// Returns the programs that set rules: nftables', and those of iptables with the system's default first.
     pub const fn programs(self) -> [&'static str; 4] {
         match self {
             Self::V4 => [NFT, "iptables", "iptables-legacy", "iptables-nft"],
@@ -50,7 +50,7 @@ impl Family {
     }
 }
 
-/// One program that sets rules.
+/// Program that sets rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Tables {
     pub family: Family,
@@ -58,15 +58,16 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// Whether it is the program of nftables, with a table of the gateway's own.
+    /// Returns whether it is `nft`, with a table of the gateway's own.
     pub fn is_native(&self) -> bool {
         self.program == NFT
     }
 
-    /// Whether another program keeps a firewall in the tables of this one: rules or a policy for packets to this machine or from it.
+    /// Returns whether other programs keep a firewall in its tables: rules, or a policy other than accept, in the
+    /// `INPUT`, `OUTPUT` or `FORWARD` chain.
     pub fn has_firewall(&self) -> bool {
         if !self.is_nft() && !self.has_legacy_filter() {
-            // To ask for the older table would make it.
+            // Listing the legacy table would create it.
             return false;
         }
         let output = self.run("", &["-t", "filter", "-S"], "").ok().filter(|output| output.status.success());
@@ -78,7 +79,7 @@ impl Tables {
         text.lines().filter(|line| line.len() > 3).any(matters)
     }
 
-    /// Whether the kernel has the older table of filters.
+    /// Returns whether the kernel has the legacy filter table.
     fn has_legacy_filter(&self) -> bool {
         let names = match self.family {
             Family::V4 => "ip_tables_names",
@@ -88,7 +89,7 @@ impl Tables {
         text.lines().any(|line| line == "filter")
     }
 
-    /// Runs the program, or the one beside it that takes whole tables.
+    /// Runs the program, or its variant with `suffix`.
     fn run(&self, suffix: &str, arguments: &[&str], input: &str) -> Result<Output, FirewallError> {
         // `iptables-legacy` goes with `iptables-legacy-restore`.
         let program = format!("{}{suffix}", self.program);
@@ -101,13 +102,13 @@ impl Tables {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(fail)?;
         if let Some(mut stdin) = child.stdin.take() {
-            // A program that ends before it has read all says why in its own words.
+            // A program that exits before it has read everything reports the reason itself.
             let _ = stdin.write_all(input.as_bytes());
         }
         child.wait_with_output().map_err(fail)
     }
 
-    /// Carries out one transaction.
+    /// Executes one transaction.
     pub fn restore(&self, text: &str, more: &[&str]) -> Result<(), FirewallError> {
         let output = match (self.is_native(), more) {
             (true, []) => self.run("", &["-f", "-"], text)?,
@@ -123,7 +124,7 @@ impl Tables {
         Err(FirewallError::Refused { program: format!("{}{suffix}", self.program), message: message.join(" ") })
     }
 
-    /// All rules of the tables that the gateway has rules in; none of a table that the kernel does not have.
+    /// Returns all rules of the tables that the gateway uses; none for a table that the kernel does not have.
     pub fn list(&self) -> Result<Listing, FirewallError> {
         if self.is_native() {
             return Ok(Listing::new());
@@ -136,7 +137,7 @@ impl Tables {
         Table::ALL.into_iter().map(list).collect()
     }
 
-    /// Those of them that are the gateway's.
+    /// Returns the gateway's own rules.
     pub fn own(&self) -> Result<Vec<String>, FirewallError> {
         if self.is_native() {
             // Without counters, and without the elements of its set.
@@ -150,7 +151,7 @@ impl Tables {
         Ok(self.list()?.into_iter().flat_map(own).collect())
     }
 
-    /// Takes out what is there of the gateway's, and says whether there was anything.
+    /// Removes the gateway's rules, and returns whether there were any.
     pub fn remove(&self) -> Result<bool, FirewallError> {
         if self.is_native() {
             let is_there = !self.own()?.is_empty();
@@ -162,7 +163,7 @@ impl Tables {
         }
     }
 
-    /// Whether the kernel takes such rules: `--test` does not ask it everywhere.
+    /// Checks whether the kernel accepts such rules: `--test` does not always ask it.
     pub fn probe(&self) -> Result<(), FirewallError> {
         if self.is_native() {
             return Ok(());
@@ -175,7 +176,7 @@ impl Tables {
         Err(FirewallError::Refused { program: self.program.to_owned(), message })
     }
 
-    /// Whether it sets rules of nf_tables, rather than of the older tables.
+    /// Returns whether it sets nf_tables rules rather than legacy ones.
     pub fn is_nft(&self) -> bool {
         self.is_native()
             || self

@@ -1,22 +1,22 @@
-//! The sign of life without which rules lead nothing to the queue.
+//! Heartbeat that rules require to send packets to the queue.
 
 use crate::family::Family;
 
-/// The name of the list (xt_recent) in which the gateway says that it lives.
+/// Name of the `xt_recent` list in which the gateway records its heartbeat.
 pub const PULSE: &str = "lasthop";
 
-/// Whether packets are led to the queue only while the gateway says that it lives.
+/// Dependence of the rules on the gateway's heartbeat.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pulse {
-    /// Only then.
+    /// Packets go to the queue only while the heartbeat is recent.
     Required,
-    /// Always: the kernel has no `xt_recent`.
+    /// Packets always go to the queue: the kernel has no `xt_recent`.
     None,
 }
 
-/// Matches while the gateway has said within the last second that it lives.
+/// Returns a match that is true for one second after each heartbeat.
 pub(super) fn matches(family: Family) -> String {
-    // All addresses are one under this mask: the entry that the gateway writes.
+    // With this mask all addresses are equal to the entry that the gateway writes.
     let mask = match family {
         Family::V4 => "0.0.0.0",
         Family::V6 => "::",

@@ -1,4 +1,4 @@
-//! The routes that deliver split connections to this machine: a rule for marked packets, and a table for it.
+//! Routes that deliver split connections to this machine: a rule for marked packets, and its table.
 
 use std::io;
 use std::process::{Command, Stdio};
@@ -11,18 +11,18 @@ use super::split::PREFERENCE;
 use crate::family::Family;
 use crate::split::SplitConfig;
 
-/// How long the kernel may take: it answers at once.
+/// Timeout for the kernel's answers, which are immediate.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Most rules of ours that others may have left.
+/// Maximum number of leftover rules to remove.
 const MOST: usize = 16;
 
-/// `FRA_PRIORITY` and `FRA_FWMARK`, and the attributes of a route (`RTA_DST`, `RTA_MARK`).
+/// Attributes: `FRA_PRIORITY` and `FRA_FWMARK` of a rule, `RTA_DST` and `RTA_MARK` of a route.
 const PRIORITY: u16 = 6;
 const FWMARK: u16 = 10;
 const DESTINATION: u16 = 1;
 const MARK: u16 = 16;
 
-/// The routes of one version of IP.
+/// Routes of one IP version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Routing {
     family: Family,
@@ -31,7 +31,7 @@ pub struct Routing {
 }
 
 impl Routing {
-    /// As this relay needs it.
+    /// Returns the routes for a relay.
     pub fn new(config: &SplitConfig, family: Family) -> Self {
         Self { family, table: config.table, mark: config.marks.deliver }
     }
@@ -52,18 +52,18 @@ impl Routing {
         )
     }
 
-    /// What [`Routing::install`] runs where nothing is there.
+    /// Returns the commands of [`Routing::install`].
     pub fn commands(&self) -> Vec<String> {
         vec![format!("{} route replace local default dev lo table {}", self.ip(), self.table), self.rule("add")]
     }
 
-    /// Puts it in place of whatever there is of it.
+    /// Installs the routes in place of existing ones.
     pub fn install(self) -> Result<(), FirewallError> {
         self.remove_rules();
         self.commands().iter().try_for_each(|command| run(command))
     }
 
-    /// Takes it out, as much of it as is there.
+    /// Removes the routes, as far as they exist.
     pub fn remove(self) {
         self.remove_rules();
         let _ = run(&format!("{} route del local default dev lo table {}", self.ip(), self.table));
@@ -77,10 +77,10 @@ impl Routing {
         }
     }
 
-    /// Whether a marked packet would be delivered here, by one rule.
+    /// Returns whether a marked packet would be delivered locally, by exactly one rule.
     pub(super) fn is_in_place(self, socket: &mut Socket) -> io::Result<bool> {
         let (family, bits, anywhere) = match self.family {
-            // Addresses for documentation (RFC 5737, RFC 3849): nobody's, so that no other rule means them.
+            // Documentation addresses (RFC 5737, RFC 3849), which no other rule should match.
             Family::V4 => (libc::AF_INET as u8, 32, vec![192, 0, 2, 1]),
             Family::V6 => (libc::AF_INET6 as u8, 128, [&[0x20, 1, 0xd, 0xb8][..], &[0; 11], &[1]].concat()),
         };
@@ -98,7 +98,7 @@ impl Routing {
             .with(MARK, &self.mark.to_ne_bytes());
         match socket.ask(request, PATIENCE, |_, body| kind = body.get(7).copied()) {
             Ok(()) => {}
-            // No route at all.
+            // There is no route.
             Err(error)
                 if matches!(error.raw_os_error(), Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::EINVAL)) => {}
             Err(error) => return Err(error),

@@ -1,12 +1,12 @@
-//! The chains that bring connections to the relay, and the routes that go with them. Text only.
+//! Chains that direct connections to the relay. Text only.
 //!
-//! The two halves of a split connection have the same addresses and ports, so connection tracking would take them for one,
-//! find most packets invalid, and not translate their addresses. The near half is therefore kept out of it: `raw` marks its
-//! packets.
+//! The two halves of a split connection have the same addresses and ports. Connection tracking would take them for one
+//! connection, consider most packets invalid, and not translate their addresses. The chain in `raw` therefore marks the
+//! near half and excludes it from tracking.
 //!
-//! Nothing here decides that a connection is split: each first packet goes to the queue, comes back with a mark if it is to
-//! be split, and is forwarded if it does not, or if nobody reads the queue. One to this machine itself is told there, and comes to the queue
-//! again where it is forwarded if a port forward (DNAT) leads it on.
+//! The chains do not decide which connections are split. Each SYN goes to the queue. It comes back with a mark if its
+//! connection is to be split, and is forwarded otherwise, or if the queue has no reader. A SYN addressed to this
+//! machine is recorded there, and goes to the queue again where it is forwarded if a port forward (DNAT) applies.
 
 use super::chains::{CHAIN, Chain, IN_CHAIN, OUT_CHAIN, Place, SPLIT_CHAIN, Stage, Table};
 use super::matching::{self, came_from, first_packets, openers};
@@ -14,13 +14,13 @@ use super::pulse::Pulse;
 use crate::family::Family;
 use crate::split::{Marks, Side, SplitConfig, SplitRule};
 
-/// The place of the routing rule: before the main table (32766), behind what operators number by hand.
+/// Preference of the routing rule: before the main table (32766), after manually numbered rules.
 pub const PREFERENCE: u32 = 32_000;
 
-/// Port from which trials come that no socket takes (discard, RFC 863); no client uses it.
+/// Source port of trial packets that no socket accepts (discard, RFC 863); no client uses it.
 pub const TRIAL_PORT: u16 = 9;
 
-/// What differs between the two protocols.
+/// Returns the loopback address and the ICMP protocol of an IP version.
 const fn words(family: Family) -> (&'static str, &'static str) {
     match family {
         Family::V4 => ("127.0.0.1", "icmp"),
@@ -28,26 +28,27 @@ const fn words(family: Family) -> (&'static str, &'static str) {
     }
 }
 
-/// The chains of one version of IP.
+/// Returns the chains of one IP version.
 pub fn chains(config: &SplitConfig, family: Family, pulse: Pulse) -> Vec<Chain> {
     let Marks { deliver, accepted, opened, listener } = config.marks;
     let bit = |mark: u32| format!("{mark:#x}/{mark:#x}");
     let undecided = format!("-m mark --mark 0x0/{:#x}", accepted | opened);
     let (deliver, accepted, opened) = (bit(deliver), bit(accepted), bit(opened));
     let (loopback, icmp) = words(family);
-    // Established: the mark of the socket says which half it is. A half that is only half open has no socket to take it
-    // from, and is a near one. Then new connections; then the near half of both.
+    // Established connections first: the socket's mark identifies the half. A request socket has no mark, and belongs
+    // to a near half. Then new connections; then all packets of the near half.
     let mut raw = vec![format!(
         "-p tcp ! --syn -m socket --transparent --restore-skmark -m mark ! --mark {opened} -j MARK --set-xmark {accepted}"
     )];
-    // What is to pass is as it was from there on.
+    // A SYN that is to pass loses its mark here.
     let unmark = format!("-p tcp --syn -m mark --mark {opened} -j MARK --set-xmark 0x0/{:#x}", config.marks.opened);
     let (mut called, mut mangle) = (Vec::new(), vec![unmark]);
     for (index, rule) in config.rules.iter().enumerate() {
         for &opener in openers(rule.opened_by) {
             let number = config.listener(index, opener);
             let target = match config.queue {
-                // It comes by here again with a mark, so that it meets what other rules there are, as those that set a zone.
+                // The repeated SYN passes this chain again with a mark, so that other rules apply to it, such as those
+                // that set a zone.
                 Some(queue) => format!("{undecided} {}", matching::queue(queue, family, pulse)),
                 None => format!(
                     "-j MARK --set-xmark {:#x}/{:#x}",
@@ -73,23 +74,24 @@ pub fn chains(config: &SplitConfig, family: Family, pulse: Pulse) -> Vec<Chain> 
     called.dedup();
     raw.extend(called);
     raw.push(format!("-m mark --mark {accepted} -j CT --notrack"));
-    // Errors about the far half would go on to the opener, who knows nothing of its sequence numbers: no path MTU then.
+    // ICMP errors for the far half would otherwise be forwarded to the opener, which does not know its sequence
+    // numbers, and path MTU discovery would fail.
     for what in ["tcp ! --syn", icmp] {
         mangle.push(format!("-p {what} -m socket --transparent -j MARK --set-xmark {deliver}"));
     }
-    // Nobody else's rules change the mark any more.
+    // Accept, so that no later rule of another program changes the mark.
     mangle.push(format!("-m mark --mark {deliver} -j ACCEPT"));
     let chain = |table, hook, stage, rules| Chain { table, name: SPLIT_CHAIN, hook, place: Place::First, stage, rules };
     vec![
-        // Split connections end here, so the firewall's rules for what ends here apply, and would drop them.
+        // Split connections are delivered locally, where the firewall's `INPUT` rules would drop them.
         chain(Table::Filter, "INPUT", Stage::Quiet, vec![format!("-m mark --mark {deliver} -j ACCEPT")]),
         chain(Table::Raw, "PREROUTING", Stage::Leading, raw),
         chain(Table::Mangle, "PREROUTING", Stage::Quiet, mangle),
     ]
 }
 
-/// What else belongs in the gateway's chains for what is sent from here: both halves are forwarded connections to the firewall's
-/// owner, and nobody tracks the near one.
+/// Adds rules to the gateway's chains for locally sent packets: for the firewall's operator both halves are forwarded
+/// connections, and the near half is not tracked.
 pub fn extend_output(config: &SplitConfig, chains: &mut Vec<Chain>) {
     let bit = |mark: u32| format!("-m mark --mark {mark:#x}/{mark:#x}");
     let (near, far) = (bit(config.marks.accepted), bit(config.marks.opened));
@@ -109,12 +111,12 @@ pub fn extend_output(config: &SplitConfig, chains: &mut Vec<Chain>) {
     }
 }
 
-/// What leads the relay's own packets over these hops to the queue, where they are repaired, and lets those pass that the gateway sends besides. Nothing else tells the two halves
-/// apart but the mark of their sockets, and the hop.
+/// Returns chains that send the relay's own packets over these hops to the queue for repair, and let packets pass that
+/// the gateway sends in addition. Only the socket's mark and the hop distinguish the two halves.
 pub fn beneath(config: &SplitConfig, hops: &[&str], queue: &str, own: u32) -> Vec<Chain> {
     let bit = |mark: u32| format!("-m mark --mark {mark:#x}/{mark:#x}");
     let Marks { deliver, accepted, opened, .. } = config.marks;
-    // The call that sends a trial tells what became of it, unless it waits in the queue.
+    // The system call that sends a trial packet returns its fate only if the packet does not wait in the queue.
     let trial = format!("-p tcp --sport {TRIAL_PORT} -j RETURN");
     let mut out = vec![format!("{} -j RETURN", bit(own)), trial.clone()];
     for hop in hops {
@@ -127,14 +129,14 @@ pub fn beneath(config: &SplitConfig, hops: &[&str], queue: &str, own: u32) -> Ve
     vec![chain(OUT_CHAIN, "OUTPUT", out), chain(IN_CHAIN, "INPUT", inwards)]
 }
 
-/// What matches first packets of connections that `opener` opens, where they come in.
+/// Returns matches for SYNs from `opener` where they arrive.
 fn selections(rule: &SplitRule, family: Family, opener: Side) -> Vec<String> {
     let from = came_from(opener, &rule.interface);
     first_packets(&rule.addresses, &rule.ports, family, (opener, &from))
 }
 
-/// What matches first packets to this machine from elsewhere, which may be led on by a port forward: to which host and port is not known before
-/// their destination is translated.
+/// Returns matches for SYNs from other hosts to this machine, to which a port forward may apply: the final host and
+/// port are unknown before the destination is translated.
 fn calls(rule: &SplitRule, family: Family, opener: Side) -> Vec<String> {
     let hosts = match opener {
         Side::Wireless => &rule.addresses[..],

@@ -1,7 +1,7 @@
-//! Whether the rules are still there: other programs flush tables and put in their own.
+//! Detection of changed rules: other programs flush tables and install their own rules.
 //!
-//! Listing rules takes processes. Whether any have changed the kernel tells at once: nf_tables counts the generations of its
-//! rules, and of the older tables it tells the size. Rules are listed when that has changed, and now and then.
+//! Listing rules needs processes, but the kernel reports changes cheaply: nf_tables has a generation counter, and the
+//! legacy tables have sizes. Rules are listed if these change, and periodically.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -15,41 +15,41 @@ use super::programs::Tables;
 use super::{Firewall, FirewallError, Standing};
 use crate::family::Family;
 
-/// How long the kernel may take: it answers at once.
+/// Timeout for the kernel's answers, which are immediate.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Rules are listed at least so often: tables of the same size may hold others.
+/// Maximum interval between listings: tables of the same size may have other rules.
 const LONGEST: Duration = Duration::from_secs(10);
-/// `NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETGEN`, and `NFTA_GEN_ID`.
+/// Message type `NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETGEN`, and attribute `NFTA_GEN_ID`.
 const GET_GENERATION: u16 = 10 << 8 | 16;
 const GENERATION: u16 = 1;
 
-/// What changes when rules do.
+/// Kernel state that changes with the rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Trace {
-    /// The generation of all nf_tables.
+    /// Generation of all nf_tables.
     Generation(Option<Vec<u8>>),
-    /// The size of each older table.
+    /// Size of each legacy table.
     Sizes(Vec<Option<ip_tables::Size>>),
 }
 
-/// Looks after the rules of one network namespace.
+/// Watches the rules of one network namespace.
 #[derive(Debug)]
 pub struct Watch {
     routes: Socket,
     netfilter: Socket,
-    /// Whether each of the firewall's programs is nf_tables'.
+    /// True for each program that sets nf_tables rules.
     kinds: Vec<bool>,
     seen: Option<(Vec<Trace>, Instant)>,
 }
 
 impl Watch {
-    /// Over the rules of this firewall.
+    /// Creates a watch over the rules of this firewall.
     pub fn new(firewall: &Firewall) -> io::Result<Self> {
         let kinds = firewall.tables.iter().map(Tables::is_nft).collect();
         Ok(Self { routes: Socket::open(None)?, netfilter: Socket::open(Some(NETFILTER))?, kinds, seen: None })
     }
 
-    /// Whether all is in place.
+    /// Returns whether all rules are in place.
     pub fn look(&mut self, firewall: &Firewall) -> Result<Standing, FirewallError> {
         let fail = |error| FirewallError::Run { program: "netlink".to_owned(), error };
         for routing in firewall.tables.iter().filter_map(|tables| firewall.source.routing(tables.family)) {

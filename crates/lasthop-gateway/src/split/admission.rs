@@ -1,7 +1,7 @@
-//! Which new connections there is room for. Those for which there is none are forwarded, unsplit.
+//! Admission of new connections. Connections beyond the limits are forwarded unsplit.
 //!
-//! The kernel answers first packets (SYN) by itself, in a listen queue of limited length. Beyond it come SYN cookies, whose
-//! acknowledgments no rule could tell from others': so never more are let in than there is room for.
+//! The kernel answers SYNs in a listen queue of limited length, and sends SYN cookies when it is full. No rule can
+//! recognize the acknowledgments of cookies, so admission keeps the number of opening connections below that limit.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -10,25 +10,25 @@ use std::time::{Duration, Instant};
 
 use super::opening::{Ends, Opening};
 
-/// How long the kernel keeps a connection that is over (`TCP_TIMEWAIT_LEN`), and a sender repeats its first packet.
+/// Time for which the kernel remembers a closed connection (`TCP_TIMEWAIT_LEN`), and a sender retransmits its SYN.
 const MEMORY: Duration = Duration::from_secs(64);
-/// Most connections of each kind that are remembered after that they are over, or passed.
+/// Maximum number of closed connections, and of forwarded ones per generation, to remember.
 const MOST: usize = 1 << 15;
 
-/// How much there may be.
+/// Limits on connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Room {
-    /// Connections, open or opening.
+    /// Maximum number of connections, open or opening.
     pub connections: u32,
-    /// Of those, one client's.
+    /// Maximum number of connections of one client.
     pub of_client: u32,
-    /// Connections that are opening.
+    /// Maximum number of opening connections.
     pub opening: u32,
-    /// How long the kernel waits for the answer of a connection's opener.
+    /// Time for which the kernel waits for the ACK that completes a handshake.
     pub patience: Duration,
 }
 
-/// Who is in, shared by the thread that decides on new connections and the one that relays them.
+/// Table of admitted connections, shared by the thread that decides on new connections and the one that relays them.
 #[derive(Debug)]
 pub struct Admission(Mutex<Register>);
 
@@ -39,32 +39,32 @@ struct Register {
     opening: u32,
     open: u32,
     clients: HashMap<IpAddr, Held>,
-    /// What becomes of connections at which time, in order of time.
+    /// Expiry times in chronological order, with the connections that expire.
     opened_until: VecDeque<(Instant, Ends)>,
     over_until: VecDeque<(Instant, Ends)>,
     passed: Passed,
-    /// Until then no new connection is let in.
+    /// End of a pause in which no new connection is admitted.
     paused: Option<Instant>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// Let in, to be led to `server`; the relay has not got it yet.
+    /// Admitted with the server that it leads to; the relay has not accepted it yet.
     Opening { until: Instant, server: SocketAddr },
-    /// The relay has it.
+    /// Accepted by the relay.
     Open { server: SocketAddr },
-    /// It is over, but the kernel may know its ends still.
+    /// Closed, but the kernel may still know its ends.
     Over { until: Instant },
 }
 
-/// What one client has.
+/// Connections of one client.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Held {
     opening: u32,
     open: u32,
 }
 
-/// First packets that were let pass: repeated, they pass again.
+/// SYNs that were forwarded; retransmissions of them are forwarded too.
 #[derive(Debug)]
 struct Passed {
     young: HashSet<(Ends, u32)>,
@@ -73,7 +73,7 @@ struct Passed {
 }
 
 impl Admission {
-    /// With nobody in.
+    /// Creates an empty table.
     pub fn new(room: Room) -> Self {
         let passed = Passed { young: HashSet::new(), old: HashSet::new(), since: None };
         Self(Mutex::new(Register {
@@ -90,12 +90,13 @@ impl Admission {
     }
 
     fn lock(&self) -> MutexGuard<'_, Register> {
-        // What a thread that panicked left is at worst a wrong count.
+        // A thread that panicked can at worst leave a wrong count.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the connection that an `opener` begins is let in. Who is called is `opener.ends.server` there, and in truth `server`. `is_forwarded`
-    /// says whether there is one between these ends that passes: a first packet, which a stranger may have sent, must not end it here.
+    /// Returns whether to admit the connection that `opener` begins. Its SYN is addressed to `opener.ends.server`,
+    /// which leads to `server`. `is_forwarded` returns whether a forwarded connection between these ends exists: a SYN,
+    /// which may be spoofed, must not end it.
     pub fn admit(
         &self,
         now: Instant,
@@ -106,7 +107,7 @@ impl Admission {
         if let Some(admitted) = self.lock().admit_known(now, opener, server) {
             return admitted;
         }
-        // Asked without the lock, for which the relay would have to wait.
+        // Called without the lock, which would block the relay.
         let passes = is_forwarded();
         let mut register = self.lock();
         if passes {
@@ -117,7 +118,7 @@ impl Admission {
         !passes
     }
 
-    /// A connection that was let in, and that the relay has not got, passes after all.
+    /// Forwards an admitted connection that the relay has not accepted.
     pub fn give_up(&self, now: Instant, Opening { ends, number }: Opening) {
         let mut register = self.lock();
         if register.forget_one(ends, |state| matches!(state, State::Opening { .. })) {
@@ -126,35 +127,35 @@ impl Admission {
         register.passed.insert(now, (ends, number));
     }
 
-    /// The relay has got a connection; who is called in truth, if it was let in.
+    /// Records that the relay has accepted a connection. Returns the server that it leads to, if it was admitted.
     pub fn accepted(&self, ends: Ends) -> Option<SocketAddr> {
         self.lock().accepted(ends)
     }
 
-    /// Whether a connection between these ends was let in, and the relay has not got it yet.
+    /// Returns whether a connection between these ends was admitted and the relay has not accepted it yet.
     pub fn is_opening(&self, ends: Ends) -> bool {
         matches!(self.lock().known.get(&ends), Some(State::Opening { .. }))
     }
 
-    /// Lets no new connection in until then: the relay cannot take any.
+    /// Admits no new connection until then: the relay cannot accept any.
     pub fn pause(&self, until: Instant) {
         self.lock().paused = Some(until);
     }
 
-    /// The relay has done with a connection that it had got.
+    /// Records that the relay has closed an accepted connection.
     pub fn ended(&self, now: Instant, ends: Ends) {
         self.lock().ended(now, ends);
     }
 }
 
 impl Register {
-    /// The answer to those whose ends are known, and to those for whom there is no room.
+    /// Returns the decision for known ends, and for connections beyond the limits; `None` for others.
     fn admit_known(&mut self, now: Instant, Opening { ends, number }: Opening, server: SocketAddr) -> Option<bool> {
         self.forget(now);
         match self.known.get(&ends) {
-            // The kernel has it already: a repeated packet, or one that the client should not have sent.
+            // The kernel already has the connection: a retransmitted SYN, or an invalid one.
             Some(State::Opening { .. } | State::Open { .. }) => Some(true),
-            // Whatever else these ends send would meet what the kernel has of the old connection.
+            // Otherwise the packets of these ends would meet the kernel's state of the old connection.
             Some(State::Over { .. }) => {
                 self.let_in(now, ends, server);
                 Some(true)
@@ -179,7 +180,7 @@ impl Register {
     fn has_room(&self, ends: Ends) -> bool {
         let Room { connections, of_client, opening, .. } = self.room;
         let held = self.clients.get(&client(ends)).copied().unwrap_or_default();
-        // As much of the one as of the other.
+        // The same proportion as of all connections.
         let opening_of_client = u64::from(opening) * u64::from(of_client) / u64::from(connections.max(1));
         self.opening < opening
             && self.opening.saturating_add(self.open) < connections
@@ -193,7 +194,7 @@ impl Register {
                 self.no_longer_opening(ends);
                 Some(server)
             }
-            // The old one's end is still to be told.
+            // The end of the old connection has not been reported yet.
             Some(&State::Open { server }) => Some(server),
             Some(State::Over { .. }) | None => None,
         };
@@ -230,7 +231,7 @@ impl Register {
         }
     }
 
-    /// Forgets what has had its time.
+    /// Removes expired entries.
     fn forget(&mut self, now: Instant) {
         while let Some(&(until, ends)) = self.opened_until.front().filter(|(until, _)| *until <= now) {
             self.opened_until.pop_front();
@@ -244,7 +245,7 @@ impl Register {
         }
     }
 
-    /// Forgets a connection if it is in such a state, and says whether it was.
+    /// Removes a connection if its state matches, and returns whether it did.
     fn forget_one(&mut self, ends: Ends, is_such: impl FnOnce(State) -> bool) -> bool {
         let is_so = self.known.get(&ends).copied().is_some_and(is_such);
         if is_so {
@@ -273,7 +274,7 @@ impl Passed {
     }
 }
 
-/// Who counts as one client.
+/// Returns the address that identifies a client: an IPv4 address, or the /64 of an IPv6 address.
 fn client(ends: Ends) -> IpAddr {
     match ends.client.ip() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into(),
@@ -291,7 +292,7 @@ mod tests {
         Ends { client: client.parse().unwrap(), server: "192.0.2.1:80".parse().unwrap() }
     }
 
-    /// Whether ends that begin with this number are let in.
+    /// Returns whether a SYN with this sequence number is admitted.
     fn admit(admission: &Admission, now: Instant, ends: Ends, number: u32) -> bool {
         admission.admit(now, Opening { ends, number }, ends.server, || false)
     }
@@ -302,7 +303,7 @@ mod tests {
         assert!(!admission.admit(now, Opening { ends: one, number: 7 }, one.server, || true));
         assert!(!admit(&admission, now, one, 7), "repeated");
         assert!(admit(&admission, now, one, 8), "another connection, once that one is over");
-        // Nobody asks about those that are here.
+        // Known connections need no check.
         assert!(admission.admit(now, Opening { ends: one, number: 9 }, one.server, || unreachable!()));
     }
 
@@ -327,7 +328,7 @@ mod tests {
         let again: Vec<bool> =
             (0..1000).map(|n| admit(&admission, now + Duration::from_secs(30), flood(n), n)).collect();
         assert_eq!(admitted, again);
-        // Once the kernel has given the others up there is room; but what passed goes on to pass.
+        // Capacity is free once the kernel has given up on the others, but forwarded connections stay forwarded.
         let later = now + Duration::from_secs(63);
         assert!(!admit(&admission, later, flood(999), 999));
         assert!(admit(&admission, later, flood(999), 1));
@@ -345,7 +346,7 @@ mod tests {
         assert!(admit(&admission, later, ends("10.0.0.3:1"), 9));
     }
 
-    /// Both ends call at the same time (RFC 9293 §3.5): the relay answers one, and calls the other itself.
+    /// A simultaneous open (RFC 9293 §3.5): the relay accepts one connection and opens the other itself.
     #[test]
     fn a_connection_that_opens_is_known_from_its_other_end() {
         let (admission, now, one) = (Admission::new(ROOM), Instant::now(), ends("10.0.0.1:1"));
@@ -370,7 +371,7 @@ mod tests {
         assert_eq!(mine, [true, true, true, true, false, false]);
         let six: Vec<bool> = (1..=5).map(|host| open(&format!("[2001:db8::{host}]:1"))).collect();
         assert_eq!(six, [true, true, true, true, false]);
-        // Full, whoever comes.
+        // The limit is reached for every client.
         assert!(!open("10.0.0.2:1"));
         admission.ended(now, ends("10.0.0.1:1"));
         assert!(open("10.0.0.1:9"));
@@ -410,7 +411,7 @@ mod tests {
         admission.ended(now, ends);
         assert!(admission.admit(now, Opening { ends, number }, behind, || false));
         assert_eq!(admission.accepted(ends), Some(behind));
-        // The kernel has the ends again before the end of the first is told.
+        // The kernel reuses the ends before the end of the first connection is reported.
         assert_eq!(admission.accepted(ends), Some(behind));
         admission.ended(now, ends);
         admission.ended(now, ends);

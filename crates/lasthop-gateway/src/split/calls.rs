@@ -1,7 +1,7 @@
-//! Whom first packets (SYN) to this machine called before a port forward (DNAT) led them on.
+//! Original destinations of SYNs to this machine, before a port forward (DNAT) translates them.
 //!
-//! The relay must speak as the address that the opener called, and the first packet of a connection tells it only before netfilter translates
-//! it. Where it leads is known behind that. So what was called is kept in between, which takes the kernel microseconds.
+//! The relay must use the address that the opener called. The SYN has it only before netfilter's translation, and the
+//! translated destination is known only after it. This table keeps the former for the few microseconds in between.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -9,32 +9,32 @@ use std::time::{Duration, Instant};
 
 use super::opening::Opening;
 
-/// How long a call is kept at least: the packet may wait in a queue twice.
+/// Minimum time to keep an entry: the packet may wait in a queue twice.
 const MEMORY: Duration = Duration::from_secs(2);
-/// Most calls of one age: a flood of them ages them sooner.
+/// Maximum number of entries per generation; a flood of SYNs shortens the generations.
 const MOST: usize = 1 << 12;
 
-/// Who opened, and with which number (ISN): what no translation of destinations changes.
+/// Source and sequence number (ISN) of a SYN, which DNAT does not change.
 type Call = (SocketAddr, u32);
 
-/// The last calls, the younger and the older ones.
+/// Recent SYNs, in a younger and an older generation.
 #[derive(Debug, Default)]
 pub struct Calls {
     young: HashMap<Call, SocketAddr>,
     old: HashMap<Call, SocketAddr>,
-    /// When the first of the younger ones came.
+    /// Time of the first entry of the younger generation.
     since: Option<Instant>,
 }
 
 impl Calls {
-    /// Keeps whom a first packet calls.
+    /// Stores the destination of a SYN.
     pub fn keep(&mut self, now: Instant, Opening { ends, number }: Opening) {
         self.age(now);
         self.since.get_or_insert(now);
         self.young.insert((ends.client, number), ends.server);
     }
 
-    /// Whom the first packet called that is now `opening`, if that is another than it leads to.
+    /// Returns the original destination of the SYN that is now `opening`, if it was translated.
     pub fn called(&mut self, now: Instant, Opening { ends, number }: Opening) -> Option<SocketAddr> {
         self.age(now);
         let call = (ends.client, number);

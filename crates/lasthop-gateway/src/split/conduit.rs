@@ -1,5 +1,5 @@
-//! One direction of a connection: bytes from one socket to the other, through a pipe or a buffer that exists only while
-//! something is in it.
+//! One direction of a connection: moves bytes from one socket to the other, through a pipe or buffer that is borrowed
+//! only while it contains data.
 
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
@@ -11,7 +11,7 @@ use socket2::Socket;
 
 use super::{Side, Transfer};
 
-/// One of the two sockets of a connection, with what the kernel last said of it.
+/// One of the two sockets of a connection, with its readiness as last reported by the kernel.
 pub(super) struct Leg {
     pub socket: Socket,
     pub side: Side,
@@ -19,24 +19,24 @@ pub(super) struct Leg {
     pub writable: bool,
 }
 
-/// What is between the two sockets.
+/// Data between the two sockets.
 #[derive(Default)]
 enum Held {
     #[default]
     Nothing,
-    /// Bytes in a pipe, at least one.
+    /// A pipe and the number of bytes in it, at least one.
     Pipe(Pipe, usize),
-    /// A buffer, how many of its bytes are in use, how many of those have been written.
+    /// A buffer, the number of its bytes in use, and the number of those that have been written.
     Buffer(Box<[u8]>, usize, usize),
 }
 
-/// A pipe for [`splice`], empty while in a [`Pool`].
+/// Pipe for [`splice`], empty while in a [`Pool`].
 struct Pipe {
     read: OwnedFd,
     write: OwnedFd,
 }
 
-/// What conduits borrow while they need it: as many pipes and buffers exist as directions are blocked, and a few more.
+/// Pipes and buffers that conduits borrow: about as many exist as directions are blocked.
 pub(super) struct Pool {
     capacity: usize,
     transfer: Transfer,
@@ -44,19 +44,19 @@ pub(super) struct Pool {
     buffers: Vec<Box<[u8]>>,
 }
 
-/// Idle pipes and buffers that are kept.
+/// Maximum number of idle pipes, and of idle buffers, to keep.
 const KEPT: usize = 8;
-/// Bytes moved for one connection before others have their turn.
+/// Bytes moved for one connection before others get their turn.
 const TURN: usize = 1 << 20;
 
-/// How far a call got.
+/// Outcome of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Progress {
-    /// As far as the sockets let it.
+    /// The sockets accept or provide no more.
     Blocked,
-    /// Only as far as its turn; call again.
+    /// The turn is over; call again.
     Turn,
-    /// The end of the stream has been passed on.
+    /// The end of the stream has been forwarded.
     Finished,
 }
 
@@ -70,7 +70,7 @@ pub(super) struct Conduit {
 }
 
 impl Pool {
-    /// Of pipes of `capacity` bytes.
+    /// Creates an empty pool for pipes of `capacity` bytes.
     pub fn new(capacity: usize, transfer: Transfer) -> Self {
         Self { capacity, transfer, pipes: Vec::new(), buffers: Vec::new() }
     }
@@ -78,7 +78,7 @@ impl Pool {
     fn pipe(&mut self) -> Option<Pipe> {
         self.pipes.pop().or_else(|| {
             let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
-            // Refused beyond the user's share of pipe memory; the default serves.
+            // Fails beyond the user's limit on pipe memory; the default size works too.
             let _ = fcntl_setpipe_size(&write, self.capacity);
             (fcntl_getpipe_size(&write).ok()? <= self.capacity.max(4096)).then_some(Pipe { read, write })
         })
@@ -88,7 +88,7 @@ impl Pool {
         self.buffers.pop().unwrap_or_else(|| vec![0; self.capacity].into_boxed_slice())
     }
 
-    /// Takes back what is empty.
+    /// Takes back an empty pipe or buffer.
     fn give(&mut self, held: Held) {
         match held {
             Held::Pipe(pipe, 0) if self.pipes.len() < KEPT => self.pipes.push(pipe),
@@ -103,16 +103,16 @@ impl Conduit {
         Self { transfer: pool.transfer, ..Self::default() }
     }
 
-    /// Copies from now on. `splice` stops at an urgent mark as if nothing had arrived, or as if the stream had ended.
+    /// Switches to copying. `splice` stops at an urgent mark as if no data had arrived, or as if the stream had ended.
     pub fn copy(&mut self) {
         self.transfer = Transfer::Copy;
     }
 
-    /// Moves what can be moved from one socket to the other, and adds the bytes that it wrote to `moved`.
+    /// Moves as much as possible from one socket to the other, and adds the number of bytes written to `moved`.
     ///
     /// # Errors
     ///
-    /// Either socket's connection is dead.
+    /// If the connection of either socket is dead.
     pub fn pump(&mut self, from: &mut Leg, to: &mut Leg, pool: &mut Pool, moved: &mut u64) -> Result<Progress, Errno> {
         let mut turn = 0;
         while !self.finished {
@@ -121,7 +121,7 @@ impl Conduit {
                     return Ok(Progress::Blocked);
                 }
                 match self.drain(to, pool) {
-                    // Neither call says so of a connection that lives; a loop must not depend on that.
+                    // Neither call returns 0 for a live connection, but the loop must not depend on that.
                     Ok(0) => return Err(Errno::PIPE),
                     Ok(bytes) => {
                         *moved += bytes as u64;
@@ -139,7 +139,7 @@ impl Conduit {
             } else if turn >= TURN {
                 return Ok(Progress::Turn);
             } else if !from.readable || !to.writable {
-                // What can't be written isn't read: the receive window tells the sender.
+                // Data that cannot be written is not read, so that the receive window throttles the sender.
                 return Ok(Progress::Blocked);
             } else {
                 match self.fill(from, pool) {
@@ -166,8 +166,8 @@ impl Conduit {
                 _ => pool.give(Held::Pipe(pipe, 0)),
             }
             match result {
-                // Either the end of the stream, or an urgent mark behind which more is to come: the kernel says 0 to both
-                // once the FIN has arrived. Only `recv` tells which.
+                // The end of the stream, or an urgent mark before more data: the kernel returns 0 for both once the FIN
+                // has arrived, and only `recv` can distinguish them.
                 Ok(0) => self.copy(),
                 Err(Errno::INVAL | Errno::NOSYS | Errno::PERM | Errno::NOMEM) => self.copy(),
                 other => return other,

@@ -6,7 +6,7 @@ use socket2::SockRef;
 
 use super::*;
 
-/// The two ends of a connection over the loopback interface.
+/// Returns the two ends of a connection over the loopback interface.
 fn pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let opened = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -27,7 +27,7 @@ fn the_urgent_mark_is_not_taken_for_the_end_of_the_stream() {
         sender.write_all(b"before").unwrap();
         SockRef::from(&sender).send_out_of_band(b"!").unwrap();
         sender.write_all(b"behind").unwrap();
-        // All is there before anything is read, the FIN as well: then `splice` says 0 at the mark.
+        // All data and the FIN arrive before the first read: then `splice` returns 0 at the mark.
         drop(sender);
         std::thread::sleep(Duration::from_millis(100));
         let (mut from, mut to) = (leg(near, Side::Wireless), leg(far, Side::Wired));

@@ -1,4 +1,4 @@
-//! What the relay did, readable from other threads while it runs.
+//! Statistics of the relay, readable from other threads while it runs.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{
@@ -16,7 +16,7 @@ use crate::engine::rules::MEASURED_BYTES;
 use crate::family::Family;
 use lasthop_daemon::ab::{ArmReport, Reservoir};
 
-/// One side's counters.
+/// Counters of one side.
 #[derive(Debug, Default)]
 pub struct SideCounters {
     bytes: AtomicU64,
@@ -25,7 +25,7 @@ pub struct SideCounters {
     rtt_samples: AtomicU64,
 }
 
-/// Shared counters; each only grows, but for `open`.
+/// Shared counters; all but `open` only increase.
 #[derive(Debug, Default)]
 pub struct SplitCounters {
     open: AtomicU64,
@@ -35,29 +35,29 @@ pub struct SplitCounters {
     full: AtomicU64,
     passed: AtomicU64,
     turns: AtomicU64,
-    /// Connections whose far side has answered, by version of IP.
+    /// Connections whose far side has answered, by IP version.
     answered: [AtomicU64; 2],
     wired: SideCounters,
     wireless: SideCounters,
-    /// What connections that have ended got over the lossy hop, by rule.
+    /// Goodputs over the lossy hop of connections that have ended, by rule.
     goodputs: Mutex<BTreeMap<usize, Reservoir>>,
 }
 
-/// The counters at one moment.
+/// Snapshot of the counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SplitSnapshot {
-    /// Connections now, those included whose far side hasn't answered yet.
+    /// Open connections, including those whose far side has not answered yet.
     pub open: u64,
     /// Connections accepted since the start.
     pub total: u64,
-    /// Of those, connections whose far side could not be reached, and which were reset for it.
+    /// Accepted connections that were reset because their far side could not be reached.
     pub refused: u64,
-    /// Of those, connections that a reset, a dead peer or the end of the relay ended.
+    /// Accepted connections ended by a reset, a dead peer or the end of the relay.
     pub aborted: u64,
-    /// How often the relay stopped accepting because it was full.
+    /// Number of times that the relay stopped accepting because it was full.
     pub full: u64,
-    /// First packets of connections that passed unsplit: for want of room, in all or for their client, or since they have an option
-    /// that only the called end can answer (TCP-MD5, TCP-AO, a subflow of Multipath TCP).
+    /// SYNs of connections forwarded unsplit: a limit, in total or for their client, was reached, or they have an
+    /// option that only the called end can answer (TCP-MD5, TCP-AO, a subflow of Multipath TCP).
     pub passed: u64,
     /// The wired side.
     pub wired: SideSnapshot,
@@ -65,14 +65,14 @@ pub struct SplitSnapshot {
     pub wireless: SideSnapshot,
 }
 
-/// One side's counters at one moment.
+/// Snapshot of one side's counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SideSnapshot {
-    /// Bytes handed to the kernel for this side.
+    /// Bytes passed to the kernel for this side.
     pub bytes: u64,
-    /// Segments that the gateway retransmitted on this side, of the connections that have ended.
+    /// Segments that the gateway retransmitted on this side, for connections that have ended.
     pub retransmissions: u64,
-    /// The mean, over the connections that have ended, of their last smoothed round-trip time between gateway and peer.
+    /// Mean of the last smoothed round-trip time between gateway and peer, over the connections that have ended.
     pub mean_rtt: Option<Duration>,
 }
 
@@ -84,20 +84,22 @@ impl SplitCounters {
         }
     }
 
-    /// The relay's loop turned.
+    /// Counts an iteration of the relay's loop.
     pub(super) fn turned(&self) {
         self.turns.fetch_add(1, Relaxed);
     }
 
-    /// How often the relay's loop has turned: at least ten times a second while it is well.
+    /// Returns the number of iterations of the relay's loop: at least ten per second while it is healthy.
     pub fn turns(&self) -> u64 {
         self.turns.load(Relaxed)
     }
 
-    /// All counters; each is exact. What connections did that are over is whole, the rest may be of slightly different moments.
+    /// Returns all counters; each is exact. Counts of closed connections are consistent; the rest may be from slightly
+    /// different moments.
     pub fn snapshot(&self) -> SplitSnapshot {
         SplitSnapshot {
-            // First, and with what `ended` counted before: a connection that isn't open any more is in the other counters.
+            // First, and paired with the release in `ended`: a connection that is no longer open is in the other
+            // counters.
             open: self.open.load(Acquire),
             total: self.total.load(Relaxed),
             refused: self.refused.load(Relaxed),
@@ -109,12 +111,12 @@ impl SplitCounters {
         }
     }
 
-    /// The far side of a connection has answered.
+    /// Counts a connection whose far side has answered.
     pub(super) fn answered(&self, family: Family) {
         self.answered[family as usize].fetch_add(1, Relaxed);
     }
 
-    /// Number of connections whose far side has answered.
+    /// Returns the number of connections whose far side has answered.
     pub fn answered_so_far(&self, family: Family) -> u64 {
         self.answered[family as usize].load(Relaxed)
     }
@@ -137,7 +139,7 @@ impl SplitCounters {
         self.full.fetch_add(1, Relaxed);
     }
 
-    /// A first packet passed that was to be split.
+    /// Counts a SYN that was forwarded although it matched a splitting rule.
     pub fn passed(&self) {
         self.passed.fetch_add(1, Relaxed);
     }
@@ -146,8 +148,8 @@ impl SplitCounters {
         self.side(to).bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// A connection of that rule has ended, of whose side over the lossy hop the kernel reports this: its goodput counts where enough bytes
-    /// were acknowledged.
+    /// Records the goodput of an ended connection of that rule from the kernel's report on its lossy side, if enough
+    /// bytes were acknowledged.
     pub(super) fn measured(&self, rule: usize, report: TcpInfo, random: &mut Stream) {
         if report.acknowledged < MEASURED_BYTES || report.busy_micros == 0 {
             return;
@@ -157,7 +159,8 @@ impl SplitCounters {
         goodputs.entry(rule).or_default().push(goodput, random);
     }
 
-    /// The goodputs of connections of that rule that have ended, in bytes a second of the time in which something was to be sent.
+    /// Returns the goodputs of that rule's ended connections, in bytes per second of the time in which data was
+    /// outstanding.
     pub fn goodputs(&self, rule: usize) -> ArmReport {
         let goodputs = self.goodputs.lock().unwrap_or_else(PoisonError::into_inner);
         goodputs.get(&rule).map(ArmReport::of).unwrap_or_default()
@@ -184,13 +187,13 @@ impl SideCounters {
     }
 }
 
-/// How a connection came to its end.
+/// Reason for the end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum End {
     /// Both ends closed it.
     Complete,
     /// The far side could not be reached.
     Refused,
-    /// Otherwise.
+    /// All other cases.
     Aborted,
 }

@@ -1,10 +1,10 @@
-//! To which rule a new connection belongs, told by its first packet.
+//! Selection of the rule for a new connection from its SYN.
 
 use super::opening::{Ends, Opening};
 use super::{Share, Side, SplitConfig};
 use crate::configuration::{Gateway, Mode, Network, OpenedBy, PortRange};
 
-/// The rules of a gateway, as first packets are told from each other.
+/// Rules of a gateway in the form needed to classify SYNs.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Chooser {
     rules: Vec<Candidate>,
@@ -16,20 +16,20 @@ struct Candidate {
     addresses: Vec<Network>,
     ports: Vec<PortRange>,
     opened_by: OpenedBy,
-    /// Its place among the rules that split, and the share that is left alone; none when it does not split.
+    /// Index among the rules that split, and the share left unsplit; `None` if the rule does not split.
     split: Option<(usize, Share)>,
 }
 
-/// How a packet crosses the machine.
+/// Path of a packet through the machine.
 pub trait Crossing {
-    /// Whether it came in by this interface.
+    /// Returns whether it arrived at this interface.
     fn comes_from(&self, interface: &str) -> bool;
-    /// Whether it would leave by this interface.
+    /// Returns whether it would leave by this interface.
     fn leads_to(&self, interface: &str) -> bool;
 }
 
 impl Chooser {
-    /// In the order of the file: the first rule that is for a connection counts.
+    /// Takes the rules in the order of the file: the first match applies.
     pub fn new(gateway: &Gateway) -> Self {
         let mut splitting = 0..;
         let rules = gateway.rules.iter().map(|rule| Candidate {
@@ -47,7 +47,7 @@ impl Chooser {
         Self { rules: rules.collect() }
     }
 
-    /// The listener for a connection; none when it is not to be split.
+    /// Returns the listener for a connection; `None` if it is not to be split.
     pub fn choose(&self, config: &SplitConfig, opening: &Opening, crossing: &dyn Crossing) -> Option<u32> {
         let Ends { client, server } = opening.ends;
         let (rule, opener) = self.rules.iter().find_map(|rule| {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::settings;
 
-/// Packets that come by one interface and leave by another.
+/// Packets that arrive at one interface and leave by another.
 struct Way(&'static str, &'static str);
 
 impl Crossing for Way {

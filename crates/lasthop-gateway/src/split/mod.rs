@@ -1,19 +1,19 @@
-//! Transparent split connections: the gateway ends each TCP connection that crosses the lossy hop and opens another to the
-//! place where the first one was meant for, under the first one's addresses. Each side then recovers its own losses, with
-//! the congestion control that suits it.
+//! Transparent split connections: the gateway terminates each TCP connection that crosses the lossy hop, and opens
+//! another one to its destination with the first one's addresses. Each side then recovers its own losses, with a
+//! congestion control that suits it.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`admission`] | which new connections there is room for |
-//! | [`decide`] | to which rule a new connection belongs |
-//! | [`counters`] | what was done, readable from other threads |
-//! | `socket` | one side's options, and what the kernel says of a connection |
-//! | `conduit` | one direction of a connection: bytes from one socket to the other |
-//! | `resets` | resets, repeated |
+//! | [`admission`] | admission of new connections |
+//! | [`decide`] | selection of a new connection's rule |
+//! | [`counters`] | statistics, readable from other threads |
+//! | `socket` | socket options of one side, and the kernel's reports |
+//! | `conduit` | one direction of a connection |
+//! | `resets` | repetition of resets |
 //! | `relay` | all connections of one gateway, in one thread |
 //!
-//! [`SplitProxy`] needs `CAP_NET_ADMIN`, `CAP_NET_BIND_SERVICE` for clients with a port below 1024, and `SIGPIPE` ignored (as
-//! Rust programs start).
+//! [`SplitProxy`] needs `CAP_NET_ADMIN`, `CAP_NET_BIND_SERVICE` for clients with a port below 1024, and `SIGPIPE`
+//! ignored (the default of Rust programs).
 
 pub mod admission;
 pub mod calls;
@@ -41,16 +41,17 @@ pub use admission::Admission;
 pub use counters::{SideCounters, SplitCounters, SplitSnapshot};
 pub use relay::SplitProxy;
 
-/// Begins to connect to the one called, as the relay would for a connection between these ends, to find out whether an answer comes.
+/// Starts connecting to the server as the relay would for a connection between these ends, to find out whether it
+/// answers.
 ///
 /// # Errors
 ///
-/// As the kernel says.
+/// If the kernel refuses.
 pub fn try_far(config: &SplitConfig, ends: Ends) -> io::Result<socket2::Socket> {
     socket::try_connect(config, ends)
 }
 
-/// One of the two hops that meet at the gateway.
+/// One of the two sides of the gateway.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Side {
     /// Towards the fixed hosts.
@@ -60,7 +61,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// The other one.
+    /// Returns the other side.
     pub const fn other(self) -> Self {
         match self {
             Self::Wired => Self::Wireless,
@@ -78,18 +79,18 @@ impl std::fmt::Display for Side {
     }
 }
 
-/// The TCP that the gateway speaks on one side.
+/// TCP parameters of the gateway on one side.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TcpSide {
-    /// The kernel's name of the congestion control; without one, the system's default.
+    /// Kernel's name of the congestion control; `None` for the system's default.
     pub congestion: Option<String>,
-    /// Bytes of receive and of send buffer, each, of each connection; without it the kernel sizes them as it goes, up to
-    /// `tcp_rmem` and `tcp_wmem`. Given, it also bounds the window: at least rate times round trip.
+    /// Size of the receive buffer and of the send buffer of each connection, in bytes. It also bounds the window, and
+    /// should be at least rate times round-trip time. `None`: the kernel adapts both, up to `tcp_rmem` and `tcp_wmem`.
     pub buffer: Option<usize>,
-    /// The least retransmission timeout beyond the round trip; without it, and before Linux 6.15, the kernel's 200 ms.
+    /// Minimum retransmission timeout beyond the round-trip time. If `None`, or before Linux 6.15, the kernel's 200 ms.
     pub rto_min: Option<Duration>,
-    /// The longest retransmission timeout; without it, and before Linux 6.15, the kernel's 120 s. The connection is given up after as
-    /// long as it would be with that.
+    /// Maximum retransmission timeout. If `None`, or before Linux 6.15, the kernel's 120 s. It does not change the time
+    /// after which the connection is aborted.
     pub rto_max: Option<Duration>,
 }
 
@@ -104,49 +105,49 @@ impl From<&SideSettings> for TcpSide {
     }
 }
 
-/// Which protocols' connections are split.
+/// IP versions whose connections are split.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Families {
     /// Both.
     #[default]
     V4AndV6,
-    /// Where the gateway has no IPv6.
+    /// IPv4 only, for gateways without IPv6.
     V4Only,
 }
 
-/// How bytes get from one socket to the other.
+/// Method of moving bytes from one socket to the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Transfer {
-    /// Through a pipe, without copying (`splice`); through a buffer where the kernel refuses.
+    /// Through a pipe, without copying (`splice`); through a buffer if the kernel refuses.
     #[default]
     Splice,
     /// Through a buffer in user space.
     Copy,
 }
 
-/// Connections that are split alike.
+/// Rule for connections to split.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SplitRule {
-    /// The interface of the lossy hop.
+    /// Interface of the lossy hop.
     pub interface: String,
-    /// The hosts behind it; all when empty.
+    /// Networks of the hosts behind it; empty for all.
     pub addresses: Vec<Network>,
-    /// Ports of the side that is called; all when empty.
+    /// Ports of the called side; empty for all.
     pub ports: Vec<PortRange>,
-    /// Who opens the connections.
+    /// Side that opens the connections.
     pub opened_by: OpenedBy,
-    /// The share of them that is left alone, for comparison.
+    /// Share of the connections left unsplit for comparison.
     pub bypass: Share,
-    /// The TCP of the wired side.
+    /// TCP parameters of the wired side.
     pub wired: TcpSide,
-    /// The TCP of the wireless side.
+    /// TCP parameters of the wireless side.
     pub wireless: TcpSide,
-    /// Whether an engine repairs losses beneath the wireless side's TCP; takes a queue.
+    /// Local repair of losses by an engine below the wireless side's TCP; needs a queue.
     pub repair: Switch,
 }
 
 impl SplitRule {
-    /// All connections over `interface`, whoever opens them, with the defaults of both sides.
+    /// Returns a rule for all connections over `interface`, opened by either side, with the defaults of both sides.
     pub fn new(interface: impl Into<String>) -> Self {
         Self {
             interface: interface.into(),
@@ -160,7 +161,7 @@ impl SplitRule {
         }
     }
 
-    /// The TCP of `side`.
+    /// Returns the TCP parameters of `side`.
     pub const fn side(&self, side: Side) -> &TcpSide {
         match side {
             Side::Wired => &self.wired,
@@ -169,16 +170,16 @@ impl SplitRule {
     }
 }
 
-/// The bits of the firewall mark in use; each may have several, none in common.
+/// Bits of the firewall mark in use. Each may have several bits; no two share a bit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Marks {
-    /// On packets that the gateway is to take in itself.
+    /// Marks packets to be delivered to the gateway itself.
     pub deliver: u32,
-    /// On packets of the half between opener and gateway.
+    /// Marks packets between the opener and the gateway.
     pub accepted: u32,
-    /// On packets of the other half.
+    /// Marks packets between the gateway and the called end.
     pub opened: u32,
-    /// On first packets: which listener they are for.
+    /// Marks SYNs with the number of their listener.
     pub listener: u32,
 }
 
@@ -199,52 +200,52 @@ impl Marks {
             && all.count_ones() == bits + self.listener.count_ones()
     }
 
-    /// The bits that name a listener.
+    /// Returns the bits that identify a listener.
     pub const fn of_listener(self, number: u32) -> u32 {
         (number << self.listener.trailing_zeros()) & self.listener
     }
 }
 
-/// What to split, and how.
+/// Configuration of the relay.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SplitConfig {
-    /// Which connections; the first that is for a connection counts.
+    /// Rules; the first match applies.
     pub rules: Vec<SplitRule>,
-    /// Which protocols.
+    /// IP versions.
     pub families: Families,
-    /// The first of the ports on the loopback addresses to which the rules lead connections: two for each rule, that of
-    /// connections that the wired side opens first. Best below the range of ephemeral ports.
+    /// First of the ports on the loopback addresses to which the rules redirect connections: two for each rule, the
+    /// first for connections that the wired side opens. It should lie below the range of ephemeral ports.
     pub listen: u16,
-    /// The firewall marks in use.
+    /// Firewall marks in use.
     pub marks: Marks,
-    /// The netfilter queue whose reader decides on new connections: those that it repeats with the marks of a listener are
-    /// split, others pass, and all pass while nobody reads it. Without one all are split.
+    /// Netfilter queue for decisions on new connections. SYNs that its reader repeats with the marks of a listener are
+    /// split, others are forwarded, as are all SYNs without a reader. `None`: all are split.
     pub queue: Option<u16>,
-    /// The routing table that leads to the relay.
+    /// Routing table that delivers packets to the relay.
     pub table: u32,
-    /// Connections at once; where there is no queue, what comes beyond waits to be accepted, at most `backlog` of them.
+    /// Maximum number of connections. Without a queue, further ones wait to be accepted, up to `backlog`.
     pub max_connections: u32,
-    /// Of those, connections of one client: an IPv4 address, or a /64 of IPv6.
+    /// Maximum number of connections of one client: an IPv4 address, or a /64 of IPv6.
     pub max_of_client: u32,
-    /// Connections that wait to be accepted, or whose opener has not answered yet, each.
+    /// Maximum number of connections that wait to be accepted, and of those whose opener has not answered yet.
     pub backlog: u16,
-    /// Bytes of one direction of one connection that have been read and not yet written, at most; a power of two, at least
-    /// 4096.
+    /// Maximum number of bytes of one direction of a connection that were read and not yet written; a power of two, at
+    /// least 4096.
     pub transfer_buffer: u32,
-    /// How bytes are moved.
+    /// Method of moving bytes.
     pub transfer: Transfer,
-    /// How long the far side may take to answer.
+    /// Maximum time for the far side to answer.
     pub connect_timeout: Duration,
-    /// After how long a silence, at most, the kernel asks whether the peer is still there; seconds. It asks after 1 s first, then after
-    /// four times as long, and so on.
+    /// Maximum idle time before the kernel probes the peer, 1 s to 32767 s. The first probe is sent after 1 s; each
+    /// further idle time is four times the previous one.
     pub keepalive: Duration,
-    /// How long a connection that both ends have closed may take to deliver its last bytes, before the kernel is left
-    /// alone with them.
+    /// Maximum time for a connection that both ends have closed to deliver its last bytes, before it is left to the
+    /// kernel.
     pub close_timeout: Duration,
 }
 
 impl SplitConfig {
-    /// Splits the connections that these rules name.
+    /// Returns the defaults, with these rules.
     pub fn new(rules: Vec<SplitRule>) -> Self {
         Self {
             rules,
@@ -264,12 +265,12 @@ impl SplitConfig {
         }
     }
 
-    /// Whether connections of this version of IP are split.
+    /// Returns whether connections of this IP version are split.
     pub fn speaks(&self, family: Family) -> bool {
         family == Family::V4 || self.families == Families::V4AndV6
     }
 
-    /// The number of the listener for connections of a rule that this side opens.
+    /// Returns the number of the listener for connections of a rule that this side opens.
     pub fn listener(&self, rule: usize, opener: Side) -> u32 {
         let opener = match opener {
             Side::Wired => 0,
@@ -278,14 +279,16 @@ impl SplitConfig {
         2 * rule as u32 + opener
     }
 
-    /// The port of a listener.
+    /// Returns the port of a listener.
     pub fn port(&self, listener: u32) -> u16 {
         self.listen.saturating_add(listener as u16)
     }
 
+    /// Checks the values.
+    ///
     /// # Errors
     ///
-    /// [`SplitError::Config`] names the key that is wrong and says what would be right.
+    /// [`SplitError::Config`] names the invalid key and the valid values.
     pub fn validate(&self) -> Result<(), SplitError> {
         let wrong = |key, problem: &str| Err(SplitError::Config { key, problem: problem.into() });
         for rule in &self.rules {
@@ -336,66 +339,66 @@ impl SplitConfig {
     }
 }
 
-/// A share of the new connections, chosen by the lower half of the initial sequence number, which is random (RFC 6528).
+/// Share of new connections, selected by the lower half of the initial sequence number, which is random (RFC 6528).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Share(u32);
 
 impl Share {
-    /// None of them.
+    /// Empty share.
     pub const NONE: Self = Self(0);
 
-    /// From 0 to 1, in steps of 1/65536; `None` for anything else.
+    /// Returns a share from 0 to 1, in steps of 1/65536; `None` for other values.
     pub fn new(share: f64) -> Option<Self> {
         (0.0..=1.0).contains(&share).then(|| Self((share * 65536.0).round() as u32))
     }
 
-    /// Whether the connection that began with this sequence number is in it: each SYN of a connection meets the same answer.
+    /// Returns whether it contains the connection with this initial sequence number. All SYNs of a connection agree.
     pub const fn contains(self, initial_sequence_number: u32) -> bool {
         initial_sequence_number & 0xFFFF < self.0
     }
 }
 
-/// Why connections can't be split.
+/// Reason why connections cannot be split.
 #[derive(Debug, Error)]
 pub enum SplitError {
-    /// The configuration asks for what is impossible.
+    /// The configuration is invalid.
     #[error("split: `{key}`: {problem}")]
     Config {
         /// The key.
         key: &'static str,
-        /// What would be right.
+        /// Valid values.
         problem: String,
     },
-    /// A congestion control that the kernel doesn't have, or doesn't grant.
+    /// The kernel lacks the congestion control or does not permit it.
     #[error("split: congestion control `{name}` of the {side} side: {source}; the kernel has: {available}")]
     Congestion {
-        /// Where it was to be used.
+        /// Side that was to use it.
         side: Side,
-        /// What was asked for.
+        /// Requested congestion control.
         name: String,
-        /// What could be asked for.
+        /// Available congestion controls.
         available: String,
-        /// What the kernel says.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// The process may not open as many files as the connections need.
+    /// The limit on open files is too low for the connections.
     #[error(
         "split: {connections} connections need {need} file descriptors, the limit is {limit}: raise LimitNOFILE or lower `max_connections`"
     )]
     Descriptors {
         /// `max_connections`.
         connections: u32,
-        /// What they need.
+        /// Required number of descriptors.
         need: u64,
-        /// `RLIMIT_NOFILE`, hard.
+        /// Hard limit (`RLIMIT_NOFILE`).
         limit: u64,
     },
-    /// The kernel refused something.
+    /// The kernel refused an operation.
     #[error("split: {what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// What the kernel says.
+        /// Error of the kernel.
         source: io::Error,
     },
 }

@@ -1,34 +1,34 @@
-//! A connection's ends, and the packet that opens it.
+//! Ends of a connection, and the SYN that opens it.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// The ends of a connection.
+/// Ends of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Ends {
-    /// Who opens it.
+    /// End that opens the connection.
     pub client: SocketAddr,
-    /// Who is called.
+    /// End that is called.
     pub server: SocketAddr,
 }
 
 impl Ends {
-    /// Those of a connection that the called end opens to the same port of the caller: a simultaneous open (RFC 9293 §3.5).
+    /// Returns the ends with swapped roles, as in a simultaneous open between the same ports (RFC 9293 §3.5).
     pub const fn crossing(self) -> Self {
         Self { client: self.server, server: self.client }
     }
 }
 
-/// What a first packet (SYN) says.
+/// Content of a SYN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Opening {
-    /// Between whom.
+    /// Ends of the connection.
     pub ends: Ends,
     /// Its sequence number (ISN).
     pub number: u32,
 }
 
 impl Opening {
-    /// From a packet's IP header on; none when it is no whole TCP header without IPv6 extension headers.
+    /// Parses a packet starting at its IP header. `None` if it has no complete TCP header, or IPv6 extension headers.
     pub fn read(packet: &[u8]) -> Option<Self> {
         let address = |at: usize, len: usize| match len {
             4 => Some(IpAddr::from(<[u8; 4]>::try_from(packet.get(at..at + 4)?).ok()?)),
@@ -47,14 +47,15 @@ impl Opening {
     }
 }
 
-/// Options of a SYN whose connection a relay would break: TCP-MD5 (RFC 2385) and TCP-AO (RFC 5925), whose keys only the ends have.
+/// Options of a SYN whose connection a relay would break: TCP-MD5 (RFC 2385) and TCP-AO (RFC 5925), whose keys only the
+/// ends have.
 const PROTECTING: [u8; 2] = [19, 29];
-/// Multipath TCP, and its subtype that joins a subflow to a connection: an answer without that option ends the subflow (RFC 8684
-/// §3.2). One that begins a connection falls back to plain TCP.
+/// Multipath TCP, and its subtype that joins a subflow to a connection: an answer without that option ends the subflow
+/// (RFC 8684 §3.2). A SYN that begins a connection can fall back to plain TCP.
 const MULTIPATH: u8 = 30;
 const JOIN: u8 = 1;
 
-/// Whether a first packet has an option that only the end that it calls can answer, so that the connection must not be split.
+/// Returns whether a SYN has an option that only the called end can answer, so that the connection must not be split.
 pub fn is_end_to_end(packet: &[u8]) -> bool {
     let Some(view) = lasthop_wire::parse(packet) else { return false };
     lasthop_wire::options_in(view.option_bytes(packet)).any(|option| match option {
@@ -71,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    /// A SYN with the options of a usual one and these.
+    /// Returns a SYN with an MSS option and the given ones.
     fn syn(ends: [&str; 2], options: &[u8]) -> Vec<u8> {
         let [source, destination] = ends.map(|end| end.parse().unwrap());
         let segment = Segment { flags: Flags::SYN, ..Segment::default() };

@@ -1,38 +1,40 @@
-//! When the ends of a quiet connection are asked whether they are still there.
+//! Keepalive times of idle connections.
 //!
-//! An end's reset may be lost on its way to the gateway. Without a gateway, what the other end sends next brings another one. Here the gateway
-//! has acknowledged and passed on all of that, and sends nothing more. So it asks soon, and then more and more rarely.
+//! A reset may be lost on its way to the gateway. Without a gateway, the other end's next packet would cause another
+//! one. Here the gateway has already acknowledged and forwarded that end's data and sends nothing more. It therefore
+//! probes soon, and then less and less often.
 
 use std::time::{Duration, Instant};
 
-/// After how long a silence an end is asked first.
+/// Idle time before the first probe.
 pub(super) const FIRST: Duration = Duration::from_secs(1);
-/// How many times as long the next silence is.
+/// Factor between successive idle times.
 const GROWTH: u32 = 4;
 
-/// How long nothing has moved on a connection, and what its sockets are set to.
+/// Idle time of a connection, and the keepalive time of its sockets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quiet {
     since: Instant,
-    /// The silence after which the kernel asks (`TCP_KEEPIDLE`).
+    /// Idle time after which the kernel probes (`TCP_KEEPIDLE`).
     time: Duration,
 }
 
 impl Quiet {
-    /// A connection that has just begun; its sockets are set to [`FIRST`].
+    /// Creates the state of a new connection, whose sockets are set to [`FIRST`].
     pub const fn new(now: Instant) -> Self {
         Self { since: now, time: FIRST }
     }
 
-    /// Bytes have moved. What the sockets are to be set to, if to anything else than before.
+    /// Records moved bytes. Returns the new keepalive time of the sockets if it changes.
     pub fn moved(&mut self, now: Instant) -> Option<Duration> {
         self.since = now;
         (std::mem::replace(&mut self.time, FIRST) != FIRST).then_some(FIRST)
     }
 
-    /// Nothing has moved until `now`. What the sockets are to be set to, if to anything else than before: never more than `most`.
+    /// Notes that the connection is still idle. Returns the new keepalive time of the sockets, at most `most`, if it
+    /// changes.
     pub fn lasts(&mut self, now: Instant, most: Duration) -> Option<Duration> {
-        // Twice as long, so that the kernel has asked and may have been answered.
+        // Twice the time, so that the kernel has sent a probe and may have received the answer.
         if self.time >= most || now.duration_since(self.since) < 2 * self.time {
             return None;
         }

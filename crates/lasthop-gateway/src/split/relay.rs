@@ -1,6 +1,6 @@
-//! All connections of one gateway: one thread, one epoll, sockets that never block.
+//! Relay of all connections of one gateway: one thread, one epoll instance, non-blocking sockets.
 //!
-//! Events are edge-triggered: each socket remembers what it last was ready for, until a call says otherwise.
+//! Events are edge-triggered: each socket's readiness is stored until a call returns `EAGAIN`.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -27,25 +27,25 @@ use super::resets::{Half, Resets};
 use super::{Side, SplitConfig, SplitError, socket};
 use crate::family::Family;
 
-/// How often `stop` and deadlines are looked at.
+/// Interval of checks of `stop` and of deadlines.
 const TICK: Duration = Duration::from_millis(100);
-/// How long new connections are forwarded unsplit after that descriptors or memory ran out.
+/// Time for which new connections are forwarded unsplit after descriptors or memory ran out.
 const EXHAUSTED: Duration = Duration::from_secs(1);
-/// Connections accepted before those that are open have their turn.
+/// Number of connections accepted before open ones get their turn.
 const ACCEPT_TURN: usize = 64;
-/// Descriptors for all but connections: pipes, listeners, what the program has open besides.
+/// Descriptors for everything but connections: pipes, listeners, and other files of the program.
 const SPARE_DESCRIPTORS: u64 = 256;
 
-/// A relay for split connections. See the [module](super).
+/// Relay of split connections. See the [module](super).
 pub struct SplitProxy {
     config: SplitConfig,
     epoll: OwnedFd,
     listeners: Vec<Listener>,
-    /// False: full. New connections wait in the kernel's queue.
+    /// True while connections are accepted. If the relay is full, new ones wait in the kernel's queue.
     accepting: bool,
-    /// No more descriptors until then.
+    /// Time before which no connection is accepted because descriptors ran out.
     accept_after: Instant,
-    /// A descriptor for the far half of the next connection, so that none is accepted that cannot be opened.
+    /// Descriptor reserved for the far half of the next connection, so that an accepted connection can be opened.
     spare: Option<OwnedFd>,
     slots: Vec<Slot>,
     free: Vec<u32>,
@@ -54,19 +54,19 @@ pub struct SplitProxy {
     counters: Arc<SplitCounters>,
     admission: Arc<Admission>,
     resets: Resets,
-    /// Which goodputs are kept where there are many.
+    /// Random stream that samples goodputs beyond the capacity of a reservoir.
     sample: Stream,
 }
 
 struct Listener {
     socket: Socket,
-    /// Its place in [`SplitConfig::rules`].
+    /// Index in [`SplitConfig::rules`].
     rule: usize,
     opener: Side,
     pending: bool,
 }
 
-/// A place for a connection. The generation tells events of the one that is there from events of its predecessors.
+/// Slot for a connection. The generation distinguishes its events from those of previous connections.
 #[derive(Default)]
 struct Slot {
     generation: u32,
@@ -75,7 +75,7 @@ struct Slot {
 
 struct Connection {
     ends: Ends,
-    /// Its rule's place in [`SplitConfig::rules`].
+    /// Index of its rule in [`SplitConfig::rules`].
     rule: usize,
     client: Leg,
     server: Leg,
@@ -83,15 +83,15 @@ struct Connection {
     down: Conduit,
     phase: Phase,
     quiet: Quiet,
-    /// In [`SplitProxy::ready`].
+    /// True if it is in [`SplitProxy::ready`].
     queued: bool,
 }
 
 impl Connection {
-    /// After how long a silence the kernel asks the ends whether they are still there.
+    /// Sets the idle time after which the kernel probes both ends.
     fn set_keepalive(&self, time: Duration) {
         for leg in [&self.client, &self.server] {
-            // Of a socket that is over there is nothing to ask.
+            // Fails on a closed socket, which needs no probe.
             let _ = leg.socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(time));
         }
     }
@@ -104,13 +104,13 @@ enum Phase {
         until: Instant,
     },
     Open,
-    /// Both ends have sent all; the last bytes are being delivered.
+    /// Both ends have sent everything; the last bytes are being delivered.
     Closing {
         until: Instant,
     },
 }
 
-/// Whose event it is.
+/// Source of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Token {
     generation: u32,
@@ -142,11 +142,12 @@ impl Token {
 }
 
 impl SplitProxy {
-    /// Listens, in the calling thread's network namespace. Connections come once the rules are installed.
+    /// Opens the listeners in the calling thread's network namespace. Connections arrive once the rules are installed.
     ///
     /// # Errors
     ///
-    /// [`SplitError`]: what is impossible, or missing: `CAP_NET_ADMIN`, a congestion control, file descriptors, a free port.
+    /// [`SplitError`]: an invalid configuration, or missing `CAP_NET_ADMIN`, congestion control, descriptors or free
+    /// port.
     pub fn bind(config: SplitConfig) -> Result<Self, SplitError> {
         config.validate()?;
         if std::fs::read_to_string("/proc/sys/net/ipv4/tcp_syncookies").is_ok_and(|text| text.trim() == "2") {
@@ -187,22 +188,22 @@ impl SplitProxy {
         })
     }
 
-    /// Who is let in, for the thread that decides on new connections.
+    /// Returns the admission table, for the thread that decides on new connections.
     pub fn admission(&self) -> Arc<Admission> {
         Arc::clone(&self.admission)
     }
 
-    /// What has been done so far, for other threads.
+    /// Returns the counters, for other threads.
     pub fn counters(&self) -> Arc<SplitCounters> {
         Arc::clone(&self.counters)
     }
 
-    /// Relays until `stop` is true, which is noticed within 100 ms; then resets the connections that are left. Remove the
-    /// rules before, or new connections find nobody.
+    /// Relays until `stop` is true, with a delay of up to 100 ms, then resets the remaining connections. Remove the
+    /// rules first; otherwise new connections find no listener.
     ///
     /// # Errors
     ///
-    /// The kernel refuses to wait for events.
+    /// If the kernel refuses to wait for events.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<(), SplitError> {
         let mut events = [MaybeUninit::uninit(); 256];
         let tick = Timespec { tv_sec: 0, tv_nsec: TICK.as_nanos() as i64 };
@@ -261,7 +262,7 @@ impl SplitProxy {
             let error = leg.socket.take_error().ok().flatten();
             let connecting = matches!(connection.phase, Phase::Connecting { .. }) && token.end == Source::Server;
             debug!(side = %leg.side, ?error, connecting, "a connection died");
-            // Only a connection that was open can be reset: its opening comes with the same event.
+            // Only an open connection can be reset: the event may report its opening at the same time.
             let answered = !connecting || error.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionReset);
             return self.end(token.index, if answered { End::Aborted } else { End::Refused });
         }
@@ -276,7 +277,7 @@ impl SplitProxy {
         self.advance(token);
     }
 
-    /// Moves what can be moved, and takes note of the end.
+    /// Moves as much as possible, and handles the end of the connection.
     fn advance(&mut self, token: Token) {
         let Some(connection) = slot_connection(&mut self.slots, token) else { return };
         if let Phase::Connecting { .. } = connection.phase {
@@ -308,8 +309,9 @@ impl SplitProxy {
         }
     }
 
-    /// Both ends have sent all. The sockets stay until their peers have got it, so that what they report is whole, a late
-    /// reset is seen, and the connection counts as long as it takes memory.
+    /// Handles a connection on which both ends have sent everything. The sockets stay open until their peers have
+    /// received it, so that the reports are complete, a late reset is seen, and the connection counts as long as it
+    /// uses memory.
     fn close(&mut self, token: Token) {
         let patience = self.config.close_timeout;
         let Some(connection) = slot_connection(&mut self.slots, token) else { return };
@@ -320,7 +322,7 @@ impl SplitProxy {
         }
     }
 
-    /// Acts on the deadlines that have passed.
+    /// Handles expired deadlines.
     fn sweep(&mut self, now: Instant) {
         for index in 0..self.slots.len() {
             let Some(connection) = self.slots[index].connection.as_mut() else { continue };
@@ -337,7 +339,7 @@ impl SplitProxy {
         }
     }
 
-    /// Takes what waits, while there is room.
+    /// Accepts waiting connections while the limit permits.
     fn accept(&mut self) {
         if Instant::now() < self.accept_after {
             return;
@@ -357,7 +359,7 @@ impl SplitProxy {
                 let listener = &mut self.listeners[which];
                 let accepted = spare.and_then(|spare| {
                     let accepted = listener.socket.accept();
-                    // One that was accepted needs it.
+                    // An accepted connection uses the spare descriptor.
                     self.spare = accepted.is_err().then_some(spare);
                     accepted
                 });
@@ -382,7 +384,7 @@ impl SplitProxy {
         }
     }
 
-    /// Opens the far side of a connection that `address` opened.
+    /// Opens the far side of a connection from `address`.
     fn open(&mut self, client: Socket, address: SocketAddr, rule: usize, opener: Side) {
         self.counters.accepted();
         let refused = |counters: &SplitCounters, error: io::Error| {
@@ -393,7 +395,7 @@ impl SplitProxy {
             Ok(ends) => ends,
             Err(error) => return refused(&self.counters, error),
         };
-        // Without a queue nobody lets in, and no address is translated before.
+        // Without a queue connections are not admitted, and no address is translated first.
         let called = self.admission.accepted(ends).or(self.config.queue.is_none().then_some(ends.server));
         let side = self.config.rules[rule].side(opener.other());
         let server = called
@@ -435,7 +437,7 @@ impl SplitProxy {
         }
     }
 
-    /// Forgets a connection, if there is one at `index`: unless it is complete, both ends get a reset.
+    /// Removes the connection at `index`, if there is one. Unless it is complete, both ends get a reset.
     fn end(&mut self, index: u32, end: End) {
         let Some(slot) = self.slots.get_mut(index as usize) else { return };
         let Some(connection) = slot.connection.take() else { return };
@@ -450,7 +452,7 @@ impl SplitProxy {
             }
             match end {
                 End::Complete => socket::close(socket),
-                // The one that has reset the connection itself knows.
+                // The end that reset the connection needs no reset.
                 _ if report.closed => {}
                 _ => self.resets.repeat(now, &socket, half),
             }
@@ -469,28 +471,28 @@ fn slot_connection(slots: &mut [Slot], token: Token) -> Option<&mut Connection> 
     if slot.generation == token.generation { slot.connection.as_deref_mut() } else { None }
 }
 
-/// Between whom a connection is that was accepted.
+/// Returns the ends of an accepted connection.
 fn ends(client: &Socket, address: SocketAddr) -> io::Result<Ends> {
     client.set_nonblocking(true)?;
     let server = client.local_addr()?.as_socket().ok_or(Errno::AFNOSUPPORT)?;
     if server.ip().is_loopback() {
-        // Not brought by the rules: the far side would be the relay itself.
+        // Not redirected by the rules: the far side would be the relay itself.
         return Err(Errno::ADDRNOTAVAIL.into());
     }
     Ok(Ends { client: address, server })
 }
 
-/// How many connections there is room for, as the kernel has it.
+/// Returns the limits on connections, from the configuration and the kernel's settings.
 fn room(config: &SplitConfig, listeners: &[Listener]) -> Room {
     let sysctl = |name: &str| std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok()?.trim().parse().ok();
     let backlog = listeners.iter().map(|listener| socket::report(&listener.socket).backlog).min().unwrap_or(0);
     let backlog = sysctl("tcp_max_syn_backlog").map_or(backlog, |most: u32| backlog.min(most));
-    // A SYN's answer is repeated after 1 s, 2 s, 4 s and so on.
+    // The SYN-ACK is retransmitted after 1 s, 2 s, 4 s and so on.
     let retries = sysctl("tcp_synack_retries").unwrap_or(5).min(8);
     Room {
         connections: config.max_connections,
         of_client: config.max_of_client,
-        // The kernel becomes choosy when half of it is in use.
+        // The kernel becomes restrictive when half of the queue is in use.
         opening: backlog / 2,
         patience: Duration::from_secs((2 << retries) + 1),
     }
@@ -500,7 +502,7 @@ fn is_exhausted(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM))
 }
 
-/// Makes sure that the process may open two sockets for each connection, and a pipe for each direction that is blocked.
+/// Ensures that the process may open two sockets for each connection, and a pipe for each blocked direction.
 fn reserve_descriptors(connections: u32) -> Result<(), SplitError> {
     let need = u64::from(connections) * 6 + SPARE_DESCRIPTORS;
     let enough = u64::from(connections) * 2 + SPARE_DESCRIPTORS;

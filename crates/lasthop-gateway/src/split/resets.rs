@@ -1,5 +1,5 @@
-//! Resets, repeated: one that is lost leaves an end that only waits waiting for ever, since the gateway has acknowledged all that
-//! it sent, and nobody acknowledges a reset.
+//! Repetition of resets. A reset is not acknowledged, and the gateway has acknowledged all data of the end: an end that
+//! only receives would wait forever if the reset were lost.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -13,47 +13,47 @@ use socket2::Socket;
 
 use super::Marks;
 
-/// After how many milliseconds since the one before: with every fifth packet lost, one connection in 15,000 hears of none.
+/// Pauses before each repetition, in milliseconds: at 20 % loss, all packets are lost for one connection in 15,000.
 const PAUSES: [u64; 5] = [200, 400, 800, 1600, 3200];
-/// Most connections whose resets are repeated at once.
+/// Maximum number of connections whose resets are being repeated.
 const MOST: usize = 4096;
 
-/// Which half of a connection an end is on.
+/// Half of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Half {
     /// Between opener and gateway.
     Near,
-    /// The other.
+    /// Between gateway and called end.
     Far,
 }
 
-/// What is to be repeated.
+/// Resets to repeat.
 #[derive(Debug, Default)]
 pub(super) struct Resets {
-    /// For each half, since connection tracking sees the one and not the other; none without the right to open raw sockets.
+    /// Sender for each half, since only one half is tracked; `None` without permission to open raw sockets.
     senders: Option<[Sender; 2]>,
-    /// In no order of time: pauses differ.
+    /// Pending resets, not in chronological order: pauses differ.
     waiting: VecDeque<Reset>,
 }
 
 #[derive(Debug)]
 struct Reset {
     half: Half,
-    /// Alike but for their numbers: the end may have got what was under way, or none of it.
+    /// Resets with different sequence numbers: the end may have received all data in flight, or none.
     packets: Vec<Vec<u8>>,
     sent: usize,
     next: Instant,
 }
 
 impl Resets {
-    /// Opens what it takes to send them.
+    /// Opens the raw sockets.
     pub fn open(marks: Marks) -> Self {
         let open = || Ok::<_, std::io::Error>([Sender::new(marks.accepted)?, Sender::new(marks.opened)?]);
         let senders = open().inspect_err(|error| tracing::debug!(%error, "resets are not repeated")).ok();
         Self { senders, waiting: VecDeque::new() }
     }
 
-    /// This socket is about to be closed with a reset.
+    /// Schedules repetitions for a socket that is about to be closed with a reset.
     pub fn repeat(&mut self, now: Instant, socket: &Socket, half: Half) {
         if self.senders.is_none() || self.waiting.len() >= MOST {
             return;
@@ -72,7 +72,7 @@ impl Resets {
         self.waiting.push_back(Reset { half, packets, sent: 0, next: now + Duration::from_millis(PAUSES[0]) });
     }
 
-    /// Sends those whose time has come.
+    /// Sends the resets that are due.
     pub fn send(&mut self, now: Instant) {
         let Some([near, far]) = &self.senders else { return };
         self.waiting.retain_mut(|reset| {
@@ -83,7 +83,7 @@ impl Resets {
                 Half::Near => near,
                 Half::Far => far,
             };
-            // A packet that cannot be sent is like one that is lost.
+            // A packet that cannot be sent is like a lost one.
             reset.packets.iter().for_each(|packet| drop(sender.send(packet)));
             reset.sent += 1;
             PAUSES.get(reset.sent).is_some_and(|pause| {

@@ -1,4 +1,4 @@
-//! The sockets of one side: their options, and what the kernel says of a connection.
+//! Sockets of one side: their options, and the kernel's reports.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,7 +13,8 @@ use super::opening::Ends;
 use super::{Families, Side, SplitConfig, SplitError, TcpSide, quiet};
 use crate::configuration::PATIENCE;
 
-/// Listens on a loopback address for what `rule` brings from `side`. Accepted sockets inherit all options but `O_NONBLOCK`.
+/// Listens on a loopback address for connections of `rule` that `side` opens. Accepted sockets inherit all options but
+/// `O_NONBLOCK`.
 pub(super) fn listen(config: &SplitConfig, rule: usize, side: Side, loopback: IpAddr) -> Result<Socket, SplitError> {
     let tcp = config.rules[rule].side(side);
     let address = SocketAddr::new(loopback, config.port(config.listener(rule, side)));
@@ -29,14 +30,14 @@ pub(super) fn listen(config: &SplitConfig, rule: usize, side: Side, loopback: Ip
         source,
     })?;
     set_options(&socket, config, tcp).map_err(system("socket options"))?;
-    // The two halves have the same addresses: the firewall tells them by this mark.
+    // The two halves have the same addresses; this mark distinguishes them for the firewall.
     socket.set_mark(config.marks.accepted).map_err(system("SO_MARK"))?;
     socket.bind(&address.into()).map_err(system("bind"))?;
     socket.listen(i32::from(config.backlog)).map_err(system("listen"))?;
     Ok(socket)
 }
 
-/// The loopback address of each family, as the rules name it.
+/// Returns the loopback addresses of the families, as the rules name them.
 pub(super) const fn loopbacks(families: Families) -> &'static [IpAddr] {
     const BOTH: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
     match families {
@@ -45,7 +46,7 @@ pub(super) const fn loopbacks(families: Families) -> &'static [IpAddr] {
     }
 }
 
-/// Begins a connection to the server that appears to come from the client.
+/// Starts a connection to the server with the client's address as source.
 pub(super) fn connect(config: &SplitConfig, tcp: &TcpSide, Ends { client, server }: Ends) -> io::Result<Socket> {
     let socket = transparent(client)?;
     set_congestion(&socket, tcp)?;
@@ -53,8 +54,8 @@ pub(super) fn connect(config: &SplitConfig, tcp: &TcpSide, Ends { client, server
     begin(socket, config, Ends { client, server })
 }
 
-/// Begins one to find out whether the server answers. The answer is not acknowledged at once: reset by then, the connection is none to the
-/// server's program.
+/// Starts a connection to find out whether the server answers. The answer is not acknowledged at once: if the
+/// connection is reset before, the server's program never sees it.
 pub(super) fn try_connect(config: &SplitConfig, ends: Ends) -> io::Result<Socket> {
     let socket = transparent(ends.client)?;
     rustix::net::sockopt::set_tcp_quickack(&socket, false)?;
@@ -73,7 +74,7 @@ fn begin(socket: Socket, config: &SplitConfig, Ends { client, server }: Ends) ->
 fn transparent(of_family: SocketAddr) -> io::Result<Socket> {
     let socket =
         Socket::new(Domain::for_address(of_family), Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
-    // One client port may lead to many servers.
+    // One client port may connect to many servers.
     socket.set_reuse_address(true)?;
     match of_family {
         SocketAddr::V4(_) => socket.set_ip_transparent_v4(true)?,
@@ -90,34 +91,34 @@ fn set_congestion(socket: &Socket, side: &TcpSide) -> io::Result<()> {
 }
 
 fn set_options(socket: &Socket, config: &SplitConfig, tcp: &TcpSide) -> io::Result<()> {
-    // The ends decide when to send; Nagle's algorithm has had its say there.
+    // The ends decide when to send; Nagle's algorithm has already been applied there.
     socket.set_tcp_nodelay(true)?;
-    // Urgent data stay in their place in the stream, instead of vanishing.
+    // Urgent data stays in the stream.
     socket.set_out_of_band_inline(true)?;
-    // What the far end of an idle connection would notice when the near one has gone must be noticed here. An end that does not answer may
-    // be in a dark place: the kernel's usual interval and number give it more than ten minutes.
+    // Keepalive detects peers that have left: without data the gateway would not notice. An end that does not answer
+    // may be out of coverage: the kernel's usual interval and count allow more than ten minutes.
     let keepalive = TcpKeepalive::new()
         .with_time(quiet::FIRST.min(config.keepalive))
         .with_interval(Duration::from_secs(75))
         .with_retries(9);
     socket.set_tcp_keepalive(&keepalive)?;
-    // A socket that is closed otherwise than by `close` sends a reset, also when this process is killed: an end of the
-    // stream would pass for the end of the file.
+    // A socket closed other than by `close` sends a reset, also when this process is killed: a FIN would look like the
+    // end of the data.
     socket.set_linger(Some(Duration::ZERO))?;
     if let Some(span) = tcp.rto_min {
-        // Refused before Linux 6.15, where the kernel's own remains.
+        // Fails before Linux 6.15; the kernel's default remains.
         let _ = set_least_timeout(socket, span);
     }
     if let Some(span) = tcp.rto_max {
-        // Refused before Linux 6.15, too. The kernel would give up after 15 of these timeouts.
+        // Fails before Linux 6.15 as well. By default the kernel would abort after 15 of these timeouts.
         let patience = Duration::from_nanos(PATIENCE.as_nanos());
         if set_longest_timeout(socket, span).is_ok() {
             socket.set_tcp_user_timeout(Some(patience))?;
         }
     }
     if let Some(bytes) = tcp.buffer {
-        // The kernel doubles what is asked for, to have room for its own bookkeeping. Before the handshake, since the
-        // window scale is settled there.
+        // The kernel doubles the size to account for its own bookkeeping. Set before the handshake, which determines
+        // the window scale.
         if sockopt::set_socket_recv_buffer_size_force(socket, bytes).is_err() {
             socket.set_recv_buffer_size(bytes)?;
         }
@@ -128,19 +129,19 @@ fn set_options(socket: &Socket, config: &SplitConfig, tcp: &TcpSide) -> io::Resu
     Ok(())
 }
 
-/// What the kernel says of `socket`; zeros when it says nothing.
+/// Returns the kernel's report on `socket`; zeros if there is none.
 pub(super) fn report(socket: &Socket) -> TcpInfo {
     TcpInfo::of(socket).unwrap_or_default()
 }
 
-/// Lets the kernel deliver what is left, and end the connection in good order.
+/// Closes a socket gracefully: the kernel delivers the remaining data.
 pub(super) fn close(socket: Socket) {
-    // Fails only where nothing is left to be delivered.
+    // Fails only if no data remains.
     let _ = socket.set_linger(None);
 }
 
-/// Has the kernel find path-MTU black holes (RFC 4821) where it does not: the sender would have, if it does, and here the relay is
-/// the sender.
+/// Enables the kernel's detection of path-MTU black holes (RFC 4821) if it is off. An end may use it, and here the
+/// relay is the sender in its place.
 pub(super) fn find_black_holes() {
     const PROBING: &str = "/proc/sys/net/ipv4/tcp_mtu_probing";
     if std::fs::read_to_string(PROBING).is_ok_and(|text| text.trim() == "0") {

@@ -1,4 +1,4 @@
-//! A client, a gateway and a server in network namespaces of their own, and a relay on the gateway.
+//! Client, gateway and server in separate network namespaces, and a relay on the gateway.
 
 #[path = "../../../lasthop-sys/tests/skip/mod.rs"]
 mod skipping;
@@ -19,7 +19,7 @@ use rustix::time::{ClockId, clock_gettime};
 pub use skipping::skip;
 use skipping::without_root;
 
-/// Names of interfaces on the gateway.
+/// Names of the gateway's interfaces.
 pub const WIRELESS: &str = "wl0";
 pub const WIRED: &str = "wd0";
 
@@ -36,12 +36,12 @@ pub enum Family {
     V6,
 }
 
-/// Client and server with a gateway between them; removed when dropped.
+/// Client and server with a gateway between them; dropping it removes the namespaces.
 pub struct Lab {
     tag: String,
 }
 
-/// `None`, loudly, where namespaces can't be made.
+/// Returns the lab; `None`, with a message, if namespaces cannot be created.
 pub fn lab(test: &str) -> Option<Lab> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     if without_root(test) {
@@ -106,7 +106,7 @@ impl Lab {
         succeeds(&[&["ip", "netns", "exec", &namespace], words].concat())
     }
 
-    /// Runs a command, which must succeed, and returns what it says.
+    /// Runs a command, which must succeed, and returns its output.
     pub fn run(&self, host: Host, command: &str) -> String {
         let words: Vec<&str> = command.split_whitespace().collect();
         self.run_words(host, &words)
@@ -118,7 +118,7 @@ impl Lab {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Runs something on a host.
+    /// Runs a closure on a host.
     pub fn on<T: Send + 'static>(&self, host: Host, what: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         let path = format!("/run/netns/{}", self.namespace(host));
         thread::spawn(move || {
@@ -128,7 +128,7 @@ impl Lab {
         })
     }
 
-    /// Where a host is; a port of 0 is for binding.
+    /// Returns the address of a host; a port of 0 is for binding.
     pub fn address(&self, host: Host, family: Family, port: u16) -> SocketAddr {
         let net = if host == Host::Client { 1 } else { 2 };
         let address: IpAddr = match family {
@@ -140,7 +140,7 @@ impl Lab {
         SocketAddr::new(address, port)
     }
 
-    /// Puts in the rules of a relay as the daemon does, or takes them out.
+    /// Installs the rules of a relay as the daemon does.
     pub fn install(&self, config: &SplitConfig) {
         self.with_rules(config, |firewall| firewall.install());
     }
@@ -149,7 +149,7 @@ impl Lab {
         self.with_rules(config, |firewall| firewall.remove());
     }
 
-    /// The programs that install the rules of a relay here, one for each version of IP.
+    /// Returns the programs that install the rules of a relay here, one for each IP version.
     pub fn programs(&self, config: &SplitConfig) -> Vec<&'static str> {
         self.with_rules(config, |firewall| Ok(firewall.programs()))
     }
@@ -164,7 +164,7 @@ impl Lab {
         self.on(Host::Gateway, act).join().unwrap().unwrap()
     }
 
-    /// Everything that the rules may touch.
+    /// Returns all state that the rules may change.
     pub fn rules(&self) -> String {
         let mut all = String::new();
         for iptables in ["iptables", "ip6tables"] {
@@ -177,7 +177,7 @@ impl Lab {
         }
         for ip in ["ip", "ip -6"] {
             all += &self.run(Host::Gateway, &format!("{ip} rule"));
-            // What the kernel does by itself goes on meanwhile: addresses being tried out, for one.
+            // Without changes made by the kernel, such as duplicate address detection.
             let routes = self.run(Host::Gateway, &format!("{ip} route show table all"));
             all.extend(
                 routes
@@ -209,13 +209,13 @@ impl Lab {
     }
 }
 
-/// Whether somebody has the port.
+/// Returns whether the port is in use.
 pub fn is_taken(error: &SplitError) -> bool {
     matches!(error, SplitError::System { source, .. } if source.kind() == ErrorKind::AddrInUse)
 }
 
-/// Tries, within reason, until a port is free: a process that another test just starts has copies of all sockets until it
-/// runs its program, also of those that have been closed here.
+/// Retries for some time until a port is free: a process started by another test holds copies of all sockets, including
+/// closed ones, until it executes its program.
 pub fn once_free<T, E: std::fmt::Debug>(mut bind: impl FnMut() -> Result<T, E>, is_taken: impl Fn(&E) -> bool) -> T {
     let start = Instant::now();
     loop {
@@ -236,7 +236,7 @@ impl Drop for Lab {
     }
 }
 
-/// A relay that runs until it is dropped.
+/// Relay that runs until it is dropped.
 pub struct Relay {
     counters: Arc<SplitCounters>,
     stop: Arc<AtomicBool>,
@@ -248,7 +248,7 @@ impl Relay {
         self.counters.snapshot()
     }
 
-    /// Waits, within reason, until the counters are as they should be.
+    /// Waits for some time until the counters satisfy the condition.
     pub fn wait_for(&self, what: &str, condition: impl Fn(&SplitSnapshot) -> bool) -> SplitSnapshot {
         let start = Instant::now();
         loop {
@@ -261,7 +261,7 @@ impl Relay {
         }
     }
 
-    /// Stops the relay, and waits until it has; says how long it kept a processor busy.
+    /// Stops the relay and waits for its end. Returns its CPU time.
     pub fn stop(&mut self) -> Duration {
         self.stop.store(true, Ordering::Relaxed);
         let result = self.thread.take().map(JoinHandle::join).transpose();

@@ -1,6 +1,6 @@
-//! BPF instructions, written down in Rust: no compiler is needed where they run.
+//! Assembler of BPF instructions in Rust, so that no compiler is needed at run time.
 //!
-//! As many as the programs of this workspace use. The instruction set is RFC 9669.
+//! Supports the instructions that this workspace uses. The instruction set is RFC 9669.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -9,26 +9,26 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reg(u8);
 
-/// Results, and the first four arguments of calls, which calls and loads of packet bytes overwrite.
+/// Result register. Calls and loads of packet bytes overwrite it and the argument registers.
 pub const R0: Reg = Reg(0);
-/// The first argument; at the start the context.
+/// First argument; initially the context.
 pub const R1: Reg = Reg(1);
-/// The second argument.
+/// Second argument.
 pub const R2: Reg = Reg(2);
-/// The third argument.
+/// Third argument.
 pub const R3: Reg = Reg(3);
-/// The fourth argument.
+/// Fourth argument.
 pub const R4: Reg = Reg(4);
-/// Kept over calls; loads of packet bytes take the context from here.
+/// Preserved across calls; loads of packet bytes use it as the context.
 pub const R6: Reg = Reg(6);
-/// Kept over calls.
+/// Preserved across calls.
 pub const R7: Reg = Reg(7);
-/// Kept over calls.
+/// Preserved across calls.
 pub const R8: Reg = Reg(8);
-/// The end of the stack, which lies below it.
+/// End of the stack, which lies below it.
 pub const R10: Reg = Reg(10);
 
-/// How much is read or written.
+/// Size of a memory access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Size {
     /// One byte.
@@ -41,59 +41,59 @@ pub enum Size {
     Double = 0x18,
 }
 
-/// When a jump is taken; numbers are unsigned.
+/// Condition of a jump; comparisons are unsigned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum When {
     /// The two are equal.
     Equal = 0x10,
     /// The first is greater.
     Greater = 0x20,
-    /// They have bits in common.
+    /// They have common bits.
     Common = 0x40,
-    /// They differ.
+    /// The two differ.
     Differ = 0x50,
 }
 
-/// A function of the kernel.
+/// Helper function of the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Helper {
     /// `R0` = address of the value of key `*R2` in map `R1`, or 0.
     Lookup = 1,
-    /// Sets key `*R2` of map `R1` to `*R3`, under the flags `R4`.
+    /// Sets key `*R2` of map `R1` to `*R3`, with the flags `R4`.
     Update = 2,
-    /// `R0` = nanoseconds of the monotonic clock.
+    /// `R0` = time of the monotonic clock, in nanoseconds.
     Nanoseconds = 5,
-    /// The packet goes to the interface with the number `R1` when the program ends with `R0`: leaves by it, or under the flag
-    /// [`RECEIVED`] in `R2` comes in by it.
+    /// Sends the packet to the interface with index `R1` when the program returns `R0`: as outgoing, or with the flag
+    /// [`RECEIVED`] in `R2` as received.
     Redirect = 23,
 }
 
-/// `BPF_F_INGRESS`.
+/// Flag `BPF_F_INGRESS`.
 pub const RECEIVED: i32 = 1;
 
-/// A place that jumps lead to.
+/// Target of jumps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Label(&'static str);
 
 impl Label {
-    /// The place called `name`, which is one of its own in the program.
+    /// Creates a label with this name, which must be unique in the program.
     pub const fn new(name: &'static str) -> Self {
         Self(name)
     }
 }
 
-/// The kernel's `struct bpf_insn`.
+/// Layout of the kernel's `struct bpf_insn`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Instruction {
     code: u8,
-    /// Source in the upper half, destination in the lower.
+    /// Source register in the upper half, destination in the lower.
     registers: u8,
     offset: i16,
     immediate: i32,
 }
 
-/// A program in the making.
+/// Program under construction.
 #[derive(Clone, Default, Debug)]
 pub struct Assembler {
     code: Vec<Instruction>,
@@ -113,7 +113,7 @@ const SUBTRACT_REGISTER: u8 = 0x1f;
 const JUMP: u8 = 0x05;
 const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;
-/// As a source register of [`LOAD_64`]: the number is a map's file descriptor.
+/// Source register of [`LOAD_64`] that marks the number as a map's file descriptor.
 const MAP: Reg = Reg(1);
 
 impl Assembler {
@@ -122,87 +122,88 @@ impl Assembler {
         self
     }
 
-    /// `to = value`
+    /// Emits `to = value`.
     pub fn set(&mut self, to: Reg, value: i32) -> &mut Self {
         self.push(MOVE, to, R0, 0, value)
     }
 
-    /// `to = from`
+    /// Emits `to = from`.
     pub fn copy(&mut self, to: Reg, from: Reg) -> &mut Self {
         self.push(MOVE_REGISTER, to, from, 0, 0)
     }
 
-    /// `to += value`
+    /// Emits `to += value`.
     pub fn add(&mut self, to: Reg, value: i32) -> &mut Self {
         self.push(ADD, to, R0, 0, value)
     }
 
-    /// `to -= from`
+    /// Emits `to -= from`.
     pub fn subtract(&mut self, to: Reg, from: Reg) -> &mut Self {
         self.push(SUBTRACT_REGISTER, to, from, 0, 0)
     }
 
-    /// `to = *(from + offset)`
+    /// Emits `to = *(from + offset)`.
     pub fn load(&mut self, size: Size, to: Reg, from: Reg, offset: i16) -> &mut Self {
         self.push(LOAD_REGISTER | size as u8, to, from, offset, 0)
     }
 
-    /// `*(to + offset) = from`
+    /// Emits `*(to + offset) = from`.
     pub fn store(&mut self, size: Size, to: Reg, offset: i16, from: Reg) -> &mut Self {
         self.push(STORE_REGISTER | size as u8, to, from, offset, 0)
     }
 
-    /// `*(to + offset) = value`
+    /// Emits `*(to + offset) = value`.
     pub fn store_value(&mut self, size: Size, to: Reg, offset: i16, value: i32) -> &mut Self {
         self.push(STORE | size as u8, to, R0, offset, value)
     }
 
-    /// `R0` = the packet's bytes from `at` on, in network order; ends the program with 0 where there are none.
+    /// Emits `R0` = packet bytes at offset `at`, in network order; the program returns 0 if they do not exist.
     pub fn load_packet(&mut self, size: Size, at: i32) -> &mut Self {
         self.push(LOAD_ABSOLUTE | size as u8, R0, R0, 0, at)
     }
 
-    /// `to` = the map
+    /// Emits `to` = map.
     pub fn load_map(&mut self, to: Reg, map: BorrowedFd<'_>) -> &mut Self {
-        // It takes the room of two instructions.
+        // The instruction occupies two slots.
         self.push(LOAD_64, to, MAP, 0, map.as_raw_fd()).push(0, R0, R0, 0, 0)
     }
 
-    /// Calls a function of the kernel.
+    /// Emits a call of a helper function.
     pub fn call(&mut self, helper: Helper) -> &mut Self {
         self.push(CALL, R0, R0, 0, helper as i32)
     }
 
-    /// Goes on at `label`.
+    /// Emits a jump to `label`.
     pub fn jump(&mut self, label: Label) -> &mut Self {
         self.jumps.push((self.code.len(), label));
         self.push(JUMP, R0, R0, 0, 0)
     }
 
-    /// Goes on at `label` if so.
+    /// Emits a jump to `label` if the comparison with a value is true.
     pub fn jump_if(&mut self, first: Reg, when: When, second: i32, label: Label) -> &mut Self {
         self.jumps.push((self.code.len(), label));
         self.push(JUMP | when as u8, first, R0, 0, second)
     }
 
-    /// Goes on at `label` if so.
+    /// Emits a jump to `label` if the comparison with a register is true.
     pub fn jump_if_register(&mut self, first: Reg, when: When, second: Reg, label: Label) -> &mut Self {
         self.jumps.push((self.code.len(), label));
         self.push(JUMP | when as u8 | 0x08, first, second, 0, 0)
     }
 
-    /// Ends with `R0`.
+    /// Emits the end of the program, which returns `R0`.
     pub fn exit(&mut self) -> &mut Self {
         self.push(EXIT, R0, R0, 0, 0)
     }
 
-    /// Here is `label`.
+    /// Places `label` here.
     pub fn place(&mut self, label: Label) -> &mut Self {
         self.places.insert(label, self.code.len());
         self
     }
 
-    /// The program. A jump whose label has no place leads nowhere, which the kernel refuses to load.
+    /// Returns the program. A jump to a label that was not placed has no valid target, and the kernel refuses the
+    /// program.
     pub fn finish(&self) -> Vec<Instruction> {
         let mut code = self.code.clone();
         for &(at, label) in &self.jumps {

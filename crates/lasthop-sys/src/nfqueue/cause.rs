@@ -1,4 +1,4 @@
-//! Why a queue cannot be bound: the kernel says the same of different things.
+//! Reasons for a failure to bind a queue: the kernel returns the same error for different ones.
 
 use std::fmt;
 use std::io;
@@ -7,10 +7,10 @@ use rustix::thread::CapabilitySet;
 
 use crate::privileges::not_held;
 
-/// What the kernel says of each queue that is bound.
+/// List of the bound queues in the kernel.
 const QUEUES: &str = "/proc/net/netfilter/nfnetlink_queue";
 
-/// Why a queue cannot be bound.
+/// Failure to bind a queue.
 #[derive(Debug)]
 pub struct BindError {
     queue: u16,
@@ -19,24 +19,25 @@ pub struct BindError {
 }
 
 impl BindError {
-    /// Finds out why the kernel said `error`.
+    /// Determines the reason for the kernel's `error`.
     pub(super) fn of(queue: u16, error: io::Error) -> Self {
         let queues = std::fs::read_to_string(QUEUES).ok();
         let cause = cause(queue, &error, queues.as_deref(), not_held(CapabilitySet::NET_ADMIN));
         Self { queue, error, cause }
     }
 
-    /// What the kernel said.
+    /// Returns the kernel's error number.
     pub fn raw_os_error(&self) -> Option<i32> {
         self.error.raw_os_error()
     }
 }
 
-/// `queues` is what the kernel lists, if it has netfilter queues; `not_held` names the capability if it is missing.
+/// Determines the reason. `queues` is the kernel's list, if it supports netfilter queues; `not_held` names a missing
+/// capability.
 fn cause(queue: u16, error: &io::Error, queues: Option<&str>, not_held: Option<String>) -> Option<String> {
     let holder = queues.and_then(|queues| holder(queues, queue));
     match error.raw_os_error() {
-        // It says EPERM of a queue that another socket has, and EBUSY of one that this one has.
+        // EPERM: another socket uses the queue. EBUSY: this socket does.
         Some(libc::EPERM | libc::EBUSY) if holder.is_some() => holder.map(|port| {
             format!("taken already, by the program with netlink port {port}; give another number as `queue`, or end that one")
         }),
@@ -46,12 +47,12 @@ fn cause(queue: u16, error: &io::Error, queues: Option<&str>, not_held: Option<S
     }
 }
 
-/// The process that has a queue, where the port is its number.
+/// Returns the process that uses a queue, if its netlink port is the process id.
 pub(super) fn owner(queue: u16) -> Option<u32> {
     holder(&std::fs::read_to_string(QUEUES).ok()?, queue)?.parse().ok()
 }
 
-/// The netlink port of who has this queue: mostly the number of its process.
+/// Returns the netlink port that uses this queue, usually a process id.
 fn holder(queues: &str, queue: u16) -> Option<&str> {
     let mut lines = queues.lines().map(str::split_ascii_whitespace);
     lines.find_map(|mut columns| (columns.next()?.parse() == Ok(queue)).then(|| columns.next())?)
@@ -98,7 +99,7 @@ mod tests {
         }
         let rights = said(libc::EPERM, 7, Some(QUEUES), missing());
         assert_eq!(rights, "netfilter queue 7: CAP_NET_ADMIN is not held (Operation not permitted (os error 1))");
-        // Nothing is guessed.
+        // Unknown reasons are not guessed.
         let unknown = said(libc::EPERM, 7, Some(QUEUES), None);
         assert_eq!(unknown, "cannot bind netfilter queue 7: Operation not permitted (os error 1)");
         assert!(said(libc::EINVAL, 7, None, None).contains("modprobe nfnetlink_queue"));

@@ -1,101 +1,101 @@
-//! Netfilter queue messages as bytes: read with every length checked, and written. No I/O.
+//! Wire format of netfilter queue messages: parsed with all lengths checked, and written. No I/O.
 
 use lasthop_wire::Checksum;
 
-/// The message types of the queue subsystem (`NFNL_SUBSYS_QUEUE << 8 | NFQNL_MSG_*`).
+/// Message types of the queue subsystem (`NFNL_SUBSYS_QUEUE << 8 | NFQNL_MSG_*`).
 const PACKET: u16 = 0x300;
 const VERDICT: u16 = 0x301;
 const CONFIG: u16 = 0x302;
 const VERDICT_BATCH: u16 = 0x303;
-/// `NLMSG_ERROR`: the answer to a request, good or bad.
+/// Message type `NLMSG_ERROR`: the answer to a request, successful or not.
 const ERROR: u16 = 2;
 
 const REQUEST: u16 = 1;
 const ACK: u16 = 4;
 
-/// Bytes of `nlmsghdr`, `nfgenmsg` and `nlattr`.
+/// Lengths of `nlmsghdr`, `nfgenmsg` and `nlattr`, in bytes.
 const HEADER: usize = 16;
 const GENERIC: usize = 4;
 const ATTRIBUTE: usize = 4;
 
-/// The most that a queue copies of a packet: what an attribute can hold.
+/// Maximum number of bytes of a packet that a queue copies, limited by the attribute.
 pub const COPY_RANGE: u32 = 0xffff - ATTRIBUTE as u32;
 
-/// What the queue says about a packet (`NFQA_SKB_INFO`): its checksum is yet to be computed (`CHECKSUM_PARTIAL`); it is a
-/// super-segment; nobody has verified its checksum.
+/// Flags of a packet (`NFQA_SKB_INFO`): its checksum is not computed yet (`CHECKSUM_PARTIAL`); it is a super-segment;
+/// its checksum was not verified.
 const INFO_CHECKSUM_NOT_READY: u32 = 1;
 const INFO_GSO: u32 = 1 << 1;
 const INFO_CHECKSUM_NOT_VERIFIED: u32 = 1 << 2;
 
-/// A packet that waits in the kernel for its verdict.
+/// Packet that waits in the kernel for its verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Queued<'b> {
-    /// Its number in its queue.
+    /// Number in its queue.
     pub id: u32,
-    /// Where on its way it waits.
+    /// Hook at which it waits.
     pub hook: Hook,
-    /// Its firewall mark.
+    /// Firewall mark.
     pub mark: u32,
-    /// The index of the interface that it came in by; 0 when there is none.
+    /// Index of the incoming interface; 0 if there is none.
     pub from: u32,
-    /// The index of the interface that it is going out by; 0 when there is none.
+    /// Index of the outgoing interface; 0 if there is none.
     pub to: u32,
-    /// From its IP header on.
+    /// Bytes, starting at the IP header.
     pub bytes: &'b [u8],
-    /// How much of it there is.
+    /// Completeness of these bytes.
     pub extent: Extent,
-    /// Whether it is one packet on the wire.
+    /// Single packet or super-segment.
     pub shape: Shape,
-    /// What its checksum field holds.
+    /// State of its checksum field.
     pub checksum: Checksum,
 }
 
-/// A place on a packet's way through the machine.
+/// Position of a packet on its path through the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hook {
-    /// It has just come in; nobody has asked yet where it goes.
+    /// The packet has arrived and was not routed yet.
     Prerouting,
-    /// It is for this machine, or comes from it.
+    /// The packet is addressed to this machine, or comes from it.
     Local,
-    /// Any other: it is being forwarded.
+    /// Another hook: the packet is being forwarded.
     Elsewhere,
 }
 
-/// Whether a message holds a packet in full.
+/// Completeness of a packet in a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
-    /// All of it.
+    /// Complete.
     Whole,
-    /// Only its beginning.
+    /// Truncated: only its beginning.
     Truncated,
 }
 
-/// What a packet becomes on the wire.
+/// Form of a packet on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
     /// One packet.
     Single,
-    /// A super-segment, cut on the way out.
+    /// A super-segment, which is segmented on output.
     Super,
 }
 
-/// A message from the kernel.
+/// Message from the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Message<'b> {
     /// A packet waits.
     Queued(Queued<'b>),
-    /// The request with this number was carried out (0), or failed with this error number.
+    /// The request with this number succeeded (0), or failed with this error number.
     Answer {
-        /// The request's number.
+        /// Number of the request.
         sequence: u32,
-        /// `errno`.
+        /// Value of `errno`.
         errno: i32,
     },
-    /// Something else, or malformed.
+    /// Another message, or a malformed one.
     Other,
 }
 
-/// The messages in what was read from the socket. Ends at the first whose length is wrong.
+/// Returns the messages in received data; ends at the first one with an invalid length.
 pub fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
         let len = usize::try_from(word(bytes, 0)?).ok()?;
@@ -111,7 +111,7 @@ fn read(message: &[u8]) -> Option<Message<'_>> {
         PACKET => Some(Message::Queued(queued(message.get(HEADER + GENERIC..)?)?)),
         ERROR => {
             let errno = i32::from_ne_bytes(array(message, HEADER)?).checked_neg()?;
-            // The answer repeats the request's header behind the error number.
+            // The answer contains the request's header after the error number.
             Some(Message::Answer { sequence: word(message, HEADER + 4 + 8)?, errno })
         }
         _ => None,
@@ -132,7 +132,7 @@ fn queued(mut attributes: &[u8]) -> Option<Queued<'_>> {
         match kind {
             1 => {
                 id = Some(number()?);
-                // Behind the number and the protocol: NF_INET_PRE_ROUTING, NF_INET_LOCAL_IN, NF_INET_LOCAL_OUT.
+                // After number and protocol: NF_INET_PRE_ROUTING, NF_INET_LOCAL_IN, NF_INET_LOCAL_OUT.
                 hook = match value.get(6) {
                     Some(0) => Hook::Prerouting,
                     Some(1 | 3) => Hook::Local,
@@ -156,8 +156,9 @@ fn queued(mut attributes: &[u8]) -> Option<Queued<'_>> {
     Some(Queued { id: id?, hook, mark, from, to, bytes, extent, shape, checksum })
 }
 
-/// Receive offload verifies segments before it merges them, and leaves a checksum that is yet to be computed, or, where it lists
-/// them, the first one's. A super-segment of which it says neither has to hold as a whole, or passes as damaged.
+/// Returns the state of the checksum. Receive offload verifies segments before merging them; the checksum is then
+/// pending, or that of the first segment. A super-segment that was not verified must be valid as a whole, or passes as
+/// damaged.
 const fn checksum(info: u32) -> Checksum {
     let verified_parts = info & INFO_GSO != 0 && info & INFO_CHECKSUM_NOT_VERIFIED == 0;
     if info & INFO_CHECKSUM_NOT_READY != 0 || verified_parts { Checksum::Pending } else { Checksum::Complete }
@@ -175,7 +176,7 @@ const fn align(len: usize) -> usize {
     (len + 3) & !3
 }
 
-/// Appends a message; `attributes` writes what follows its headers.
+/// Appends a message; `attributes` writes the data after its headers.
 fn write(out: &mut Vec<u8>, kind: u16, flags: u16, sequence: u32, queue: u16, attributes: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
@@ -198,10 +199,10 @@ fn attribute(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
     out.resize(align(out.len()), 0);
 }
 
-/// The request to bind `queue`: whole packets, at most `length` of them, passed on when there is no room, super-segments
-/// as they are. One message, so that there is no moment in which the queue exists but takes no packets.
+/// Returns the request to bind `queue`: complete packets, at most `length` of them, fail-open when full, super-segments
+/// not segmented. It is one message, so that the queue never exists without accepting packets.
 pub fn bind(queue: u16, length: u32, sequence: u32) -> Vec<u8> {
-    /// `NFQA_CFG_F_FAIL_OPEN` and `NFQA_CFG_F_GSO`.
+    /// Flags `NFQA_CFG_F_FAIL_OPEN` and `NFQA_CFG_F_GSO`.
     const FLAGS: u32 = 1 | 1 << 2;
     let mut out = Vec::new();
     write(&mut out, CONFIG, REQUEST | ACK, sequence, queue, |out| {
@@ -216,12 +217,12 @@ pub fn bind(queue: u16, length: u32, sequence: u32) -> Vec<u8> {
     out
 }
 
-/// `NF_DROP`, `NF_ACCEPT` and `NF_REPEAT`.
+/// Verdicts `NF_DROP`, `NF_ACCEPT` and `NF_REPEAT`.
 const NF_DROP: u32 = 0;
 const NF_ACCEPT: u32 = 1;
 const NF_REPEAT: u32 = 4;
 
-/// What a verdict changes of its packet.
+/// Change of a packet by its verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Change<'b> {
     Nothing,
@@ -230,76 +231,76 @@ enum Change<'b> {
     Both(&'b [u8], u32),
 }
 
-/// The verdicts on packets of one queue, gathered so that a run of accepted packets is one message and all are one system
-/// call. Packets must be judged in the order in which they were queued; where some wait longer, by [`Verdicts::accept_one`].
+/// Batch of verdicts on packets of one queue. A run of accepted packets is one message, and one system call sends the
+/// batch. Verdicts must follow the order of the queue; while some packets wait longer, use [`Verdicts::accept_one`].
 #[derive(Debug)]
 pub struct Verdicts {
     queue: u16,
     bytes: Vec<u8>,
-    /// The last packet of a run of accepted ones that is not written yet.
+    /// Last packet of a run of accepted ones that is not written yet.
     run: Option<u32>,
 }
 
 impl Verdicts {
-    /// None yet.
+    /// Creates an empty batch.
     pub fn new(queue: u16) -> Self {
         Self { queue, bytes: Vec::new(), run: None }
     }
 
-    /// The packet goes on.
+    /// Accepts the packet.
     pub fn accept(&mut self, id: u32) {
         self.run = Some(id);
     }
 
-    /// The packet goes on; the verdict says nothing of those queued before it, of which some may still wait.
+    /// Accepts the packet without affecting earlier ones, of which some may still wait.
     pub fn accept_one(&mut self, id: u32) {
         self.judge(id, NF_ACCEPT, Change::Nothing);
     }
 
-    /// The packet ends here.
+    /// Drops the packet.
     pub fn drop(&mut self, id: u32) {
         self.judge(id, NF_DROP, Change::Nothing);
     }
 
-    /// The packet meets the rules of its table again, from the first on, with another firewall mark.
+    /// Makes the packet traverse its hook again from the first rule, with another firewall mark.
     pub fn repeat(&mut self, id: u32, mark: u32) {
         self.judge(id, NF_REPEAT, Change::Mark(mark));
     }
 
-    /// `packet`, which is at most [`COPY_RANGE`] long, meets the rules of its table in its place, with another firewall mark.
+    /// Makes `packet`, at most [`COPY_RANGE`] bytes long, traverse the hook in its place, with another firewall mark.
     pub fn repeat_as(&mut self, id: u32, mark: u32, packet: &[u8]) {
         self.judge(id, NF_REPEAT, Change::Both(packet, mark));
     }
 
-    /// The packet goes on as `packet`, at most [`COPY_RANGE`] long.
+    /// Accepts the packet with the content `packet`, at most [`COPY_RANGE`] bytes long.
     pub fn replace(&mut self, id: u32, packet: &[u8]) {
         self.judge(id, NF_ACCEPT, Change::Packet(packet));
     }
 
-    /// Bytes gathered so far.
+    /// Returns the number of bytes so far.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether there is nothing to send.
+    /// Returns whether there is nothing to send.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty() && self.run.is_none()
     }
 
-    /// What is to be sent; [`Verdicts::clear`] after that.
+    /// Returns the bytes to send; [`Verdicts::clear`] must follow.
     pub fn bytes(&mut self) -> &[u8] {
         self.end_run();
         &self.bytes
     }
 
-    /// Forgets what was sent.
+    /// Clears the batch after sending.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.run = None;
     }
 
     fn judge(&mut self, id: u32, verdict: u32, change: Change<'_>) {
-        // A batch verdict holds for every packet up to its number: the ones before come first.
+        // A batch verdict covers every packet up to its number, so the run is written first.
         self.end_run();
         write(&mut self.bytes, VERDICT, REQUEST, 0, self.queue, |out| {
             attribute(out, 2, &header(verdict, id));

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A packet message as the kernel writes it.
+/// Returns a packet message in the kernel's format.
 fn packet(id: u32, bytes: &[u8], more: &[(u16, Vec<u8>)]) -> Vec<u8> {
     let mut out = Vec::new();
     write(&mut out, PACKET, 0, 0, 7, |out| {
@@ -82,7 +82,7 @@ fn an_answer_tells_its_request_and_its_error() {
     assert_eq!(messages(&bytes).collect::<Vec<_>>(), [Message::Answer { sequence: 42, errno: 16 }]);
 }
 
-/// What a verdict message says: whether it is a batch, the verdict, the packet, and its new bytes.
+/// Content of a verdict message: true for a batch, the verdict, the packet, and its new bytes.
 type Said = (bool, u32, u32, Option<Vec<u8>>);
 
 fn said(mut bytes: &[u8]) -> Vec<Said> {
@@ -143,7 +143,7 @@ proptest! {
         prop_assert!(messages(&bytes).count() <= bytes.len() / HEADER);
     }
 
-    /// Damage behind the headers, where lengths and kinds of attributes are.
+    /// Damages bytes after the headers, where lengths and kinds of attributes are.
     #[test]
     fn damaged_packets_can_be_read(at in 0_usize..100, value in any::<u8>(), cut in 0_usize..100) {
         let mut bytes = packet(5, b"payload of a packet", &[(5, be(3)), (6, be(4)), (13, be(19)), (14, be(0))]);
@@ -157,7 +157,7 @@ proptest! {
         }
     }
 
-    /// Each packet gets the verdict meant for it, whatever the order of verdicts.
+    /// Each packet gets its verdict, regardless of the order of verdicts.
     #[test]
     fn every_packet_gets_its_verdict(kinds in prop::collection::vec(0_u8..3, 1..100)) {
         let mut verdicts = Verdicts::new(7);

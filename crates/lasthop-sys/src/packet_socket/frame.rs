@@ -1,28 +1,28 @@
-//! Ethernet frames as packet sockets of devices with offloads take and give them.
+//! Ethernet frames in the form of packet sockets of devices with offloads.
 
 use std::borrow::Cow;
 use std::num::NonZeroU16;
 
 use lasthop_wire::Checksum;
 
-/// Bytes of an Ethernet header, and of a VLAN tag in it.
+/// Lengths of an Ethernet header and of a VLAN tag in it, in bytes.
 pub const ETHERNET: usize = 14;
 const TAG: usize = 4;
-/// 802.1Q.
+/// EtherType of 802.1Q.
 const VLAN: u16 = 0x8100;
-/// Of linux/if_packet.h.
+/// Constants from linux/if_packet.h.
 const STATUS_VLAN: u32 = 1 << 4;
 const STATUS_VLAN_PROTOCOL: u32 = 1 << 6;
-/// `VIRTIO_NET_HDR_F_NEEDS_CSUM` and `VIRTIO_NET_HDR_F_DATA_VALID`.
+/// Flags `VIRTIO_NET_HDR_F_NEEDS_CSUM` and `VIRTIO_NET_HDR_F_DATA_VALID`.
 const NEEDS_CHECKSUM: u8 = 1;
 const VERIFIED: u8 = 2;
 
-/// What is left to do for a frame before it goes on a wire: `struct virtio_net_hdr`, in the machine's byte order.
+/// Offload metadata of a frame, with the layout of `struct virtio_net_hdr` in native byte order.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(C)]
 pub struct Offload {
     flags: u8,
-    /// What kind of super-segment it is; 0: none.
+    /// Type of super-segment; 0 for none.
     kind: u8,
     header_len: u16,
     segment_size: u16,
@@ -31,20 +31,20 @@ pub struct Offload {
 }
 
 impl Offload {
-    /// Payload bytes of each segment, when the frame is a super-segment.
+    /// Returns the payload bytes of each segment, if the frame is a super-segment.
     pub fn segment_size(&self) -> Option<NonZeroU16> {
         NonZeroU16::new(self.segment_size).filter(|_| self.kind != 0)
     }
 
-    /// What the checksum field of its packet holds. Receive offload verifies segments before it merges them, and leaves a
-    /// checksum that is yet to be computed, or, where it lists them, the first one's.
+    /// Returns the state of the packet's checksum field. Receive offload verifies segments before merging them; the
+    /// checksum is then pending, or that of the first segment.
     pub fn checksum(&self) -> Checksum {
         let verified_parts = self.kind != 0 && self.flags & VERIFIED != 0;
         if self.flags & NEEDS_CHECKSUM != 0 || verified_parts { Checksum::Pending } else { Checksum::Complete }
     }
 
-    /// The same for a frame whose headers end at `header_len`, behind a link header of `link` bytes in place of
-    /// [`ETHERNET`]: the kernel keeps the headers in one piece, and takes the rest as pages.
+    /// Returns the metadata for a frame with the link header `link` in place of one of [`ETHERNET`] bytes, whose
+    /// headers end at `header_len`: the kernel keeps the headers contiguous, and the rest in pages.
     #[must_use]
     pub fn behind(self, link: LinkHeader, header_len: usize) -> Self {
         let more = (link.bytes().len() - ETHERNET) as u16;
@@ -58,7 +58,7 @@ impl Offload {
         }
     }
 
-    /// As the kernel reads and writes it.
+    /// Returns the bytes that the kernel reads and writes.
     pub(super) fn bytes(&self) -> &[u8] {
         // SAFETY: the structure has no padding (two bytes and four aligned 16-bit numbers), so that all its bytes are
         // initialised, and the slice lives no longer than the structure.
@@ -66,12 +66,12 @@ impl Offload {
     }
 }
 
-/// A VLAN tag: its protocol and its control information.
+/// VLAN tag: its protocol and its control information.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Tag([u8; TAG]);
 
 impl Tag {
-    /// The tag that the kernel says it took out.
+    /// Reads the tag that the kernel removed.
     pub(super) fn read(said: &libc::tpacket_auxdata) -> Option<Self> {
         let protocol = if said.tp_status & STATUS_VLAN_PROTOCOL != 0 { said.tp_vlan_tpid } else { VLAN };
         let ([a, b], [c, d]) = (protocol.to_be_bytes(), said.tp_vlan_tci.to_be_bytes());
@@ -79,7 +79,7 @@ impl Tag {
     }
 }
 
-/// An Ethernet header, its VLAN tag included.
+/// Ethernet header, including its VLAN tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkHeader {
     bytes: [u8; ETHERNET + TAG],
@@ -87,7 +87,7 @@ pub struct LinkHeader {
 }
 
 impl LinkHeader {
-    /// That of a frame out of which the kernel took `tag`; `None` where the frame is too short.
+    /// Returns the header of a frame from which the kernel removed `tag`; `None` if the frame is too short.
     pub fn new(frame: &[u8], tag: Option<Tag>) -> Option<Self> {
         let header = frame.get(..ETHERNET)?;
         let mut bytes = [0; ETHERNET + TAG];
@@ -101,20 +101,20 @@ impl LinkHeader {
         Some(Self { bytes, len: (ETHERNET + TAG) as u8 })
     }
 
-    /// As it goes on the wire.
+    /// Returns its bytes on the wire.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 }
 
-/// A frame to send.
+/// Frame to send.
 #[derive(Clone, Debug)]
 pub struct Outgoing<'b> {
-    /// What is left to do for it.
+    /// Offload metadata.
     pub offload: Offload,
-    /// Its link header.
+    /// Link header.
     pub link: LinkHeader,
-    /// What comes behind.
+    /// Data after the link header.
     pub packet: Cow<'b, [u8]>,
 }
 
@@ -154,7 +154,7 @@ mod tests {
         let tagged = offload.behind(LinkHeader::new(&frame, Some(Tag([0x81, 0, 0, 5]))).unwrap(), 70);
         assert_eq!((tagged.header_len, tagged.checksum_start, tagged.checksum_offset), (70, 38, 16));
         assert_eq!(tagged.segment_size(), NonZeroU16::new(1448));
-        // A checksum that was found right is left alone.
+        // A verified checksum is kept.
         assert_eq!((offload.checksum(), tagged.checksum()), (Checksum::Pending, Checksum::Pending));
         let told = |flags, kind| Offload { flags, kind, ..offload }.checksum();
         assert_eq!([told(0, 0), told(2, 0), told(0, 1)], [Checksum::Complete; 3]);

@@ -1,4 +1,4 @@
-//! The rules as a filter that the kernel takes.
+//! The rules as seccomp filters.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,11 +14,12 @@ use crate::tcp::UNSENT;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Leaves all threads of this process the calls that `work` takes, for good. There can be no more threads afterwards.
+/// Restricts all threads of this process permanently to the calls that `work` needs. No more threads can be started
+/// afterwards.
 ///
 /// # Errors
 ///
-/// Where the kernel has no seccomp.
+/// If the kernel has no seccomp.
 pub fn confine(work: Work) -> io::Result<()> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(io::Error::other)?;
     let compile = |rules, otherwise, action| {
@@ -30,7 +31,8 @@ pub fn confine(work: Work) -> io::Result<()> {
         allowed(work).and_then(|rules| compile(rules, refuse, SeccompAction::Allow)).map_err(io::Error::other)?;
     let deadly = deadly().map(|call| (call, Vec::new())).collect();
     let deadly = compile(deadly, SeccompAction::Allow, SeccompAction::KillProcess).map_err(io::Error::other)?;
-    // The most severe of what filters say holds. The second one takes a call that the first does not know of: it comes first.
+    // The most severe result of all filters applies. `allowed` forbids the call that installs filters, so it comes
+    // last.
     for filter in [deadly, allowed] {
         apply_filter_all_threads(&filter).map_err(|error| match error {
             Error::Seccomp(error) | Error::Prctl(error) => error,
@@ -40,7 +42,7 @@ pub fn confine(work: Work) -> io::Result<()> {
     Ok(())
 }
 
-/// Other programs and other processes' memory, kernel modules, other namespaces and file trees.
+/// Calls for other programs and other processes' memory, kernel modules, other namespaces and mounts.
 fn deadly() -> impl Iterator<Item = i64> {
     let calls = [
         libc::SYS_execve,
@@ -65,7 +67,7 @@ fn deadly() -> impl Iterator<Item = i64> {
     calls.into_iter()
 }
 
-/// What any work takes: descriptors that are open, memory, time, waiting for other threads, and its own end.
+/// Calls for any work: open descriptors, memory, time, waiting for other threads, and exit.
 const ALWAYS: [libc::c_long; 54] = [
     libc::SYS_read,
     libc::SYS_readv,
@@ -80,7 +82,7 @@ const ALWAYS: [libc::c_long; 54] = [
     libc::SYS_getdents64,
     libc::SYS_readlinkat,
     libc::SYS_getcwd,
-    // A recording on a disk that is full is cut where it is whole.
+    // Truncates a recording to its last complete step if the disk is full.
     libc::SYS_ftruncate,
     libc::SYS_recvfrom,
     libc::SYS_recvmsg,
@@ -124,14 +126,14 @@ const ALWAYS: [libc::c_long; 54] = [
     libc::SYS_getuid,
 ];
 
-/// The same under the names that only older processors have.
+/// Older names of such calls, which only x86-64 has.
 #[cfg(target_arch = "x86_64")]
 const OLDER: [libc::c_long; 6] =
     [libc::SYS_poll, libc::SYS_epoll_wait, libc::SYS_readlink, libc::SYS_time, libc::SYS_stat, libc::SYS_lstat];
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: [libc::c_long; 0] = [];
 
-/// Taking connections and opening them in others' names; pipes between them.
+/// Calls to accept connections and to open them with foreign addresses; and for pipes between them.
 const SPLITTING: [libc::c_long; 7] = [
     libc::SYS_accept4,
     libc::SYS_bind,
@@ -142,7 +144,7 @@ const SPLITTING: [libc::c_long; 7] = [
     libc::SYS_splice,
 ];
 
-/// A call whose arguments, by number, are as these say.
+/// A call with conditions on its arguments by number.
 struct Rule<const N: usize>(libc::c_long, [(u8, SeccompCmpOp, u64); N]);
 
 impl<const N: usize> Rule<N> {
@@ -162,18 +164,18 @@ fn allowed(work: Work) -> Result<Rules, BackendError> {
     let plain = |calls: &[libc::c_long]| calls.iter().map(|&call| (call, Vec::new())).collect::<Rules>();
     let mut rules = plain(&ALWAYS);
     rules.extend(plain(&OLDER));
-    // Files are read, if this user may; none is written, nor made.
+    // Files may be opened for reading if the user has access, but neither written nor created.
     let writes = (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) as u64;
     Rule(libc::SYS_openat, [(2, MaskedEq(writes), libc::O_RDONLY as u64)]).add_to(&mut rules)?;
     #[cfg(target_arch = "x86_64")]
     Rule(libc::SYS_open, [(1, MaskedEq(writes), libc::O_RDONLY as u64)]).add_to(&mut rules)?;
-    // Memory, but none that could be run.
+    // Memory, but not executable.
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
         Rule(call, [(2, MaskedEq(libc::PROT_EXEC as u64), 0)]).add_to(&mut rules)?;
     }
-    // A thread that has just begun names itself.
+    // A new thread sets its name.
     Rule(libc::SYS_prctl, [(0, Eq, libc::PR_SET_NAME as u64)]).add_to(&mut rules)?;
-    // It may end itself.
+    // The process may signal itself.
     Rule(libc::SYS_tgkill, [(0, Eq, u64::from(std::process::id()))]).add_to(&mut rules)?;
     for command in [libc::F_DUPFD_CLOEXEC, libc::F_GETFL, libc::F_SETFL, libc::F_GETFD, libc::F_SETFD] {
         Rule(libc::SYS_fcntl, [(1, Eq, command as u64)]).add_to(&mut rules)?;
@@ -182,13 +184,13 @@ fn allowed(work: Work) -> Result<Rules, BackendError> {
     if work.splits {
         rules.extend(plain(&SPLITTING));
         for family in [libc::AF_INET, libc::AF_INET6] {
-            // Beside the kind there are flags.
+            // The type field contains flags too.
             let stream = (1, MaskedEq(0xf), libc::SOCK_STREAM as u64);
             Rule(libc::SYS_socket, [(0, Eq, family as u64), stream]).add_to(&mut rules)?;
         }
-        // Routes are asked for when the first connection of a wired opener comes.
+        // Routes are looked up when the first connection of a wired opener arrives.
         Rule(libc::SYS_socket, [(0, Eq, libc::AF_NETLINK as u64), (2, Eq, 0)]).add_to(&mut rules)?;
-        // What an end that is reset has not acknowledged.
+        // For unacknowledged data of a connection that is reset.
         for command in [libc::TIOCOUTQ, UNSENT] {
             Rule(libc::SYS_ioctl, [(1, Eq, command)]).add_to(&mut rules)?;
         }

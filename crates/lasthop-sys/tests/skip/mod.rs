@@ -1,10 +1,10 @@
-//! What tests say that cannot run here.
+//! Messages about skipped tests.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::fs::File;
 use std::io::Write;
 
-/// Says loudly that something is not tested, where `make test` collects it too.
+/// Reports a skipped test, also in the file that `make test` collects.
 pub fn skip(message: &str) {
     eprintln!("!!! SKIPPED: {message}");
     if let Some(file) = std::env::var_os("LASTHOP_SKIPPED") {
@@ -13,7 +13,7 @@ pub fn skip(message: &str) {
     }
 }
 
-/// Whether a test that takes root cannot run; then says so.
+/// Returns whether a test that needs root cannot run, and reports it.
 pub fn without_root(test: &str) -> bool {
     let is_missing = !rustix::process::geteuid().is_root();
     if is_missing {
@@ -22,7 +22,7 @@ pub fn without_root(test: &str) -> bool {
     is_missing
 }
 
-/// Whether a test that takes root and another thing, which is there or not, cannot run; then says so.
+/// Returns whether a test that needs root and `thing` cannot run, and reports it.
 pub fn is_skipped_without(test: &str, thing: &str, is_there: bool) -> bool {
     let is_missing = !rustix::process::geteuid().is_root() || !is_there;
     if is_missing {

@@ -1,4 +1,4 @@
-//! What the driver gives to a tunnel and gets from it.
+//! Types of the interface between a tunnel and its driver.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -11,46 +11,46 @@ use crate::hello::Capabilities;
 use crate::keys::{PresharedKey, PublicKey};
 use crate::noise::Credentials;
 
-/// Most peers of one end.
+/// Maximum number of peers of one end.
 pub const MOST_PEERS: usize = 256;
 
-/// A peer of this end, by the order in which it was added.
+/// Identifier of a peer: its slot, which is reused after the peer was removed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PeerId(pub u32);
 
-/// What this end is.
+/// Configuration of this end.
 #[derive(Clone, Debug)]
 pub struct TunnelConfig {
-    /// Its identity.
+    /// Identity of this end.
     pub credentials: Credentials,
-    /// What it can do; peers use what both can.
+    /// Its capabilities; a session uses those of both ends.
     pub capabilities: Capabilities,
-    /// What carries its datagrams.
+    /// Carrier of its datagrams.
     pub carrier: Carrier,
-    /// The MTU of the interface towards the peers: bytes of an IP packet, or behind the Ethernet header.
+    /// MTU of the interface towards the peers, in bytes: of an IP packet, or after the Ethernet header.
     pub link_mtu: u16,
 }
 
-/// What is known of a peer beforehand.
+/// Configuration of a peer.
 #[derive(Clone, Debug)]
 pub struct PeerConfig {
-    /// Its identity.
+    /// Public key of the peer.
     pub key: PublicKey,
-    /// What both share besides; all zeros for nothing.
+    /// Preshared key; all zeros for none.
     pub preshared: PresharedKey,
-    /// Where it is called; none for a peer that calls.
+    /// Address at which it is called; `None` for a peer that calls.
     pub endpoint: Option<SocketAddr>,
-    /// Inner addresses that are its own.
+    /// Inner networks assigned to it.
     pub allowed: Vec<IpNet>,
-    /// A sign of life after so long without traffic, so that address translators keep their entry; and the session is begun
-    /// at once. None: it is begun when there is something to send.
+    /// Time without traffic after which a keep-alive is sent, so that address translators keep their entry; the session
+    /// then starts at once. `None`: it starts when there is data to send.
     pub keepalive: Option<Duration>,
 }
 
-/// Why a peer cannot be added.
+/// Reason why a peer cannot be added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PeerError {
-    /// It has this end's own key.
+    /// The peer has this end's own key.
     #[error("the peer's public key is this end's own")]
     Own,
     /// Another peer has its key.
@@ -59,175 +59,177 @@ pub enum PeerError {
     /// Another peer has one of its prefixes.
     #[error("{0} is allowed to another peer already")]
     Prefix(IpNet),
-    /// There are [`MOST_PEERS`].
+    /// There are [`MOST_PEERS`] peers already.
     #[error("there are {MOST_PEERS} peers already")]
     Many,
 }
 
-/// Why a datagram is for.
+/// Purpose of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
     /// A handshake message or a cookie.
     Handshake,
     /// A keep-alive, a challenge or an answer.
     Control,
-    /// A probe of the path's MTU: if the system finds it too big, tell [`Tunnel::too_big`](super::Tunnel::too_big).
+    /// A probe of the path's MTU: if the system refuses it as too big, call
+    /// [`Tunnel::too_big`](super::Tunnel::too_big).
     Probe,
 }
 
-/// A datagram that the session sends of its own accord. None may be fragmented.
+/// Datagram that the session sends itself. It must not be fragmented.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transmit {
-    /// Where to.
+    /// Destination.
     pub to: SocketAddr,
     /// UDP payload.
     pub bytes: Vec<u8>,
-    /// What for.
+    /// Purpose.
     pub purpose: Purpose,
 }
 
-/// What the driver should know.
+/// Event for the driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// Packets can be sent.
+    /// A session has started; packets can be sent.
     Up {
-        /// To whom.
+        /// The peer.
         peer: PeerId,
-        /// What both can do.
+        /// Common capabilities of both ends.
         capabilities: Capabilities,
-        /// Whether the peer is one that was met before, or has forgotten everything.
+        /// Continuity of the peer's state.
         start: Start,
     },
-    /// The last session ended: by age, or because the peer closed it.
+    /// The last session has ended: it expired, or the peer closed it.
     Down {
-        /// With whom.
+        /// The peer.
         peer: PeerId,
     },
     /// No response for [`GIVE_UP`](crate::GIVE_UP).
     Unreachable {
-        /// From whom.
+        /// The peer.
         peer: PeerId,
     },
-    /// The peer is reached at another address: round trip and path MTU start anew.
+    /// The peer has another address: round-trip time and path MTU must be measured again.
     Path {
-        /// Who.
+        /// The peer.
         peer: PeerId,
-        /// Where.
+        /// Its address.
         address: SocketAddr,
-        /// Bytes of UDP payload that pass for now.
+        /// Bytes of UDP payload that pass initially.
         size: u16,
     },
-    /// The path lets datagrams of another size pass.
+    /// The path's MTU has changed.
     Size {
-        /// To whom.
+        /// The peer.
         peer: PeerId,
-        /// Bytes of UDP payload.
+        /// Bytes of UDP payload that pass.
         size: u16,
     },
-    /// The peer has seen a later clock of ours: it was set back. The handshake goes on with the peer's.
+    /// The peer has seen a later time of our clock, which was set back. The handshake continues with that time.
     ClockBehind {
-        /// Who.
+        /// The peer.
         peer: PeerId,
     },
-    /// Somebody calls who is no peer, or who means another end; told of one in ten seconds.
+    /// A caller that is not a peer, or that calls another end, was refused; reported at most once in ten seconds.
     Refused {
-        /// From where.
+        /// Address of the caller.
         address: SocketAddr,
-        /// The caller's public key; none where the call was made for another public key than this end's.
+        /// Public key of the caller; `None` if the call was for another public key than this end's.
         key: Option<PublicKey>,
     },
-    /// The peer speaks another version only.
+    /// The peer only supports another version.
     Version {
-        /// Who.
+        /// The peer.
         peer: PeerId,
-        /// Which.
+        /// Its version.
         version: u8,
     },
 }
 
-/// Whether a peer's memory goes on.
+/// Continuity of a peer's state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
-    /// The peer has started since the last session, or this is the first: the link begins anew.
+    /// The peer has restarted since the last session, or this is the first one: the link restarts.
     Fresh,
-    /// Keys were changed: the link goes on.
+    /// Keys were changed: the link continues.
     Rekeyed,
 }
 
-/// What became of a datagram.
+/// Result of handling a datagram.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Arrival {
-    /// Frames for the link; they are authentic.
+    /// Authentic frames for the link.
     Link {
-        /// From whom.
+        /// Sender.
         peer: PeerId,
-        /// The packet's number.
+        /// Number of the packet.
         number: u64,
-        /// Where they stand in the datagram that was given.
+        /// Range of the frames in the datagram.
         frames: Range<usize>,
     },
-    /// The session took it.
+    /// The session has handled the datagram.
     Taken,
-    /// It was dropped without an answer, or with a cookie.
+    /// The datagram was dropped without an answer, or with a cookie.
     Dropped(Drop),
 }
 
-/// Why a datagram is dropped.
+/// Reason why a datagram is dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Drop {
-    /// It is none of ours.
+    /// The datagram is not the tunnel's.
     Form,
-    /// A handshake message from somebody who does not know our public key.
+    /// A handshake message from a sender that does not know our public key.
     Mac,
     /// Too many handshakes; a cookie may be the answer.
     Load,
     /// No session has that index.
     Index,
-    /// The session is too old.
+    /// The session has expired.
     Expired,
-    /// It was seen before, or is too old to tell.
+    /// The datagram was received before, or is too old to tell.
     Replayed,
-    /// It is damaged, or sealed by somebody else.
+    /// The datagram is damaged, or sealed with another key.
     Damaged,
-    /// A handshake of somebody who is no peer.
+    /// A handshake of a sender that is not a peer.
     Stranger,
-    /// A handshake with a timestamp below one that was seen before.
+    /// A handshake with a timestamp below an earlier one.
     Stale,
     /// A control frame of a later version.
     Unknown,
 }
 
-/// Datagrams since the start, by what became of them.
+/// Counters of datagrams since the start, by result.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counters {
     /// Frames for the link.
     pub link: u64,
-    /// What the session took.
+    /// Datagrams handled by the session.
     pub taken: u64,
-    /// What was dropped, in the order of [`Drop`].
+    /// Dropped datagrams, in the order of [`Drop`].
     pub dropped: [u64; 10],
-    /// Handshakes finished.
+    /// Completed handshakes.
     pub handshakes: u64,
     /// Cookies sent.
     pub cookies: u64,
 }
 
-/// Why a datagram cannot be sealed.
+/// Reason why a datagram cannot be sealed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Unsealed {
-    /// There is no such peer.
+    /// The peer does not exist.
     #[error("there is no such peer")]
     Peer,
-    /// No session yet: a handshake is begun by the next [`Tunnel::handle_deadline`](super::Tunnel::handle_deadline).
+    /// There is no session yet: the next [`Tunnel::handle_deadline`](super::Tunnel::handle_deadline) starts a
+    /// handshake.
     #[error("there is no session yet")]
     Session,
     /// The peer's address is not known yet.
     #[error("the peer's address is not known")]
     Address,
-    /// The number is not above that of the last datagram: under one key no number is used twice.
+    /// The number does not exceed that of the last datagram: no number may be used twice with one key.
     #[error("the packet number was used before")]
     Number,
-    /// It is too short for header and tag.
+    /// The datagram is too short for header and tag.
     #[error("the datagram has no room for header and tag")]
     Short,
 }

@@ -1,4 +1,4 @@
-//! Handshakes: begun, answered, finished.
+//! Handshakes: start, answer and completion.
 
 use std::net::SocketAddr;
 
@@ -13,14 +13,14 @@ use crate::peer::{Attempt, Freshness, jitter, patience};
 use crate::session::{Agreement, Role, Session};
 use crate::wire::{COOKIE, INITIATION, Index, NOISE_1, NOISE_2, RESPONSE, begin_initiation, begin_response};
 
-/// Units of a timestamp: 2^24 ns, about 17 ms, so that it says little of the machine's clock.
+/// Unit of a timestamp: 2^24 ns, about 17 ms, so that it reveals little about the machine's clock.
 const TIMESTAMP_BITS: u32 = 24;
 
-/// Least time between two events about callers who are refused.
+/// Minimum time between two events about refused callers.
 const CALLER_GAP: Duration = Duration::from_secs(10);
 
 impl Tunnel {
-    /// An index that no session has.
+    /// Returns an index that no session has.
     fn draw_index(&mut self) -> Option<Index> {
         (0..64).find_map(|_| {
             let index = Index::new(u32::from_le_bytes(self.shared.entropy.bytes()));
@@ -28,7 +28,7 @@ impl Tunnel {
         })
     }
 
-    /// Begins a handshake, or begins it again.
+    /// Starts a handshake, or repeats its initiation.
     pub(super) fn begin(&mut self, now: Instant, wall: u64, id: PeerId) {
         let index = self.draw_index();
         let (ephemeral, jitter) = (self.shared.entropy.bytes(), jitter(&mut self.shared.entropy));
@@ -39,7 +39,7 @@ impl Tunnel {
             before.retry_at = retry_at;
         }
         let Some(index) = index else { return };
-        // Whoever has no address is waited for.
+        // A peer without an address must call.
         let Some(to) = peer.destination(tries) else { return };
         let Ok(mut state) = Initiator::new(&self.own, &peer.key, &peer.shared_key, ephemeral) else { return };
         peer.timestamp = (wall >> TIMESTAMP_BITS).max(peer.timestamp.saturating_add(1));
@@ -56,7 +56,7 @@ impl Tunnel {
         let mut message = vec![0; INITIATION];
         message[..4].copy_from_slice(&begin_initiation(index));
         let mut noise = [0; NOISE_1];
-        // It fails for a public key of small order only: nobody has that one.
+        // Fails only for a public key of small order, which no peer has.
         let written = state.write(&hello.encode(), &mut noise).is_ok();
         peer.begin(now, Attempt { state, index, phase, to, first_at, retry_at, tries }, &mut self.shared);
         self.indexes.insert(index, id);
@@ -67,7 +67,7 @@ impl Tunnel {
         }
     }
 
-    /// Whether a handshake message is to be worked on; if not, why.
+    /// Decides whether to process a handshake message; returns the reason if not.
     fn admit(&mut self, now: Instant, from: SocketAddr, sender: Index, message: &[u8]) -> Result<(), Drop> {
         if !self.checker.knows(message) {
             return Err(Drop::Mac);
@@ -99,7 +99,7 @@ impl Tunnel {
         }
     }
 
-    /// Tells the driver of a caller who is refused, now and then: a flood of them fills no log.
+    /// Reports a refused caller to the driver, at a limited rate, so that a flood does not fill the log.
     fn tell_of_caller(&mut self, now: Instant, address: SocketAddr, key: Option<PublicKey>) {
         if self.told_of_caller.is_none_or(|told| now.since(told) >= CALLER_GAP) {
             self.told_of_caller = Some(now);
@@ -191,7 +191,7 @@ impl Tunnel {
         let attempt = peer.attempt.as_mut().ok_or(Drop::Index)?;
         let hello = attempt.state.read(noise).map_err(|_| Drop::Damaged)?;
         let hello = Hello::decode(&hello).ok_or(Drop::Unknown)?;
-        // Read once, the state is used up: the attempt ends here, whatever the response says.
+        // Reading consumes the state: the attempt ends here, regardless of the response.
         let Some(attempt) = peer.attempt.take() else { return Err(Drop::Index) };
         match hello.status {
             Status::Accepted if hello.version == VERSION => {}
@@ -218,14 +218,14 @@ impl Tunnel {
         let agreed = Agreement { local: receiver, remote: sender, keys, phase, role, address: from, first };
         peer.push(Session::new(now, agreed), &mut self.shared);
         peer.meet(&hello, self.capabilities, &mut self.shared);
-        // It was sent there, and it came back; what was sent to all, from whoever answers.
+        // The address sent and received, so it is proven. After a broadcast, the address that answered.
         let to = if attempt.to.ip().is_multicast() { from } else { attempt.to };
         if from == to || peer.path().is_none() {
             peer.set_path(now, to, &mut self.shared);
         }
         peer.received(now, receiver);
         peer.came_from(now, from, message.len(), true, &mut self.shared);
-        // The other end may send under the new keys once it has heard from this one.
+        // The other end may send with the new keys once it has received a datagram from this end.
         peer.keep_alive(now, &mut self.shared);
         Ok(())
     }
@@ -239,14 +239,15 @@ impl Tunnel {
         if !peer.signer.take_cookie(now, cookie) {
             return Arrival::Dropped(Drop::Damaged);
         }
-        // Once in an attempt: whoever is asked for a cookie each time gets no more than a handshake in five seconds.
+        // Only for the first initiation of an attempt: otherwise repeated requests for cookies would cause more
+        // initiations.
         if let Some(attempt) = peer.attempt.as_mut().filter(|attempt| attempt.index == receiver && attempt.tries == 0) {
             attempt.retry_at = now;
         }
         Arrival::Taken
     }
 
-    /// The peer has shown that it has the keys of the session that it began.
+    /// Records that the peer has proven possession of the keys of the session that it initiated.
     pub(super) fn confirmed(&mut self, id: PeerId, local: Index) {
         let Some(peer) = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
         if let Some((_, hello)) = peer.offered.take_if(|(offered, _)| *offered == local) {
@@ -256,7 +257,7 @@ impl Tunnel {
 }
 
 impl crate::peer::Peer {
-    /// A handshake is finished on both sides.
+    /// Handles the completion of a handshake on both sides.
     fn meet(&mut self, hello: &Hello, own: crate::hello::Capabilities, shared: &mut crate::peer::Shared) {
         shared.counters.handshakes += 1;
         let start = if self.epoch == Some(hello.epoch) { Start::Rekeyed } else { Start::Fresh };

@@ -1,4 +1,4 @@
-//! Two or more ends on a network that the test controls: what it delays, loses, doubles, changes.
+//! Two or more ends on a network under the test's control: delay, loss, duplication, modification.
 #![allow(dead_code)]
 
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use lasthop_tunnel::{
     TunnelConfig, Unsealed,
 };
 
-/// One way of the network.
+/// One-way delay of the network.
 pub const DELAY: Duration = Duration::from_millis(30);
 
 pub fn secs(seconds: u64) -> Duration {
@@ -32,7 +32,7 @@ pub struct End {
     pub wall: u64,
 }
 
-/// A datagram underway.
+/// Datagram in flight.
 #[derive(Clone)]
 pub struct Sent {
     pub at: Instant,
@@ -41,7 +41,7 @@ pub struct Sent {
     pub bytes: Vec<u8>,
 }
 
-/// What happens to a datagram.
+/// Fate of a datagram.
 pub enum Fate {
     Arrives,
     ArrivesAfter(Duration),
@@ -52,7 +52,7 @@ pub struct Net {
     pub now: Instant,
     pub ends: [End; 2],
     pub underway: Vec<Sent>,
-    /// All that was ever sent.
+    /// All datagrams sent so far.
     pub log: Vec<Sent>,
     pub fate: Box<dyn FnMut(&Sent) -> Fate>,
     pub reject: bool,
@@ -88,7 +88,7 @@ pub fn end(which: usize, now: Instant, seed: u8, change: impl FnOnce(&mut PeerCo
 }
 
 impl End {
-    /// Sends `text` in a datagram of the link.
+    /// Seals `text` in a datagram of the link. Returns its destination and bytes.
     pub fn seal(&mut self, now: Instant, text: &[u8]) -> Result<(SocketAddr, Vec<u8>), Unsealed> {
         let mut datagram = vec![0; OVERHEAD + text.len()];
         datagram[HEADER..HEADER + text.len()].copy_from_slice(text);
@@ -130,7 +130,7 @@ impl Net {
         self.underway.push(sent);
     }
 
-    /// Sends from one end; says whether it could.
+    /// Sends from one end. Returns whether it could.
     pub fn send(&mut self, from: usize, text: &[u8]) -> bool {
         let sealed = self.ends[from].seal(self.now, text);
         let sent = sealed.is_ok();
@@ -159,7 +159,7 @@ impl Net {
         }
     }
 
-    /// Goes on for so long.
+    /// Advances the time by `span`.
     pub fn run(&mut self, span: Duration) {
         let until = self.now + span;
         self.drain();
@@ -189,7 +189,7 @@ impl Net {
         self.now = until;
     }
 
-    /// Both ends have a session.
+    /// Starts a session between both ends.
     pub fn connect(&mut self) {
         self.send(0, b"first");
         self.run(secs(1));
@@ -200,12 +200,12 @@ impl Net {
         self.ends[end].tunnel.is_up(self.now, self.ends[end].peer)
     }
 
-    /// How many datagrams of a type (the first byte) were sent.
+    /// Returns the number of datagrams of a type (the first byte) that were sent.
     pub fn count(&self, kind: u8) -> usize {
         self.log.iter().filter(|sent| sent.bytes[0] & 0x7f == kind).count()
     }
 
-    /// Another process takes the place of one end: same key, nothing remembered.
+    /// Replaces one end by another process with the same key and no state.
     pub fn restart(&mut self, which: usize, seed: u8) {
         let wall = self.ends[which].wall;
         self.ends[which] = End { wall, ..end(which, self.now, seed, |_| {}) };

@@ -1,5 +1,5 @@
-//! What a machine lacks for an end on a bridge. The programs are tried out in a network namespace of their own, which goes away with
-//! the thread that made it.
+//! Checks whether a machine can run an end on a bridge. The programs are loaded in a temporary network namespace, which
+//! disappears with the thread that created it.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::is_port;
 use super::programs::{self, Ends};
 use crate::plan::HopInterface;
 
-/// Looks at everything that only a bridge needs.
+/// Checks everything that only a bridge needs.
 pub(crate) fn check(interface: &str) -> Vec<Finding> {
     vec![capability(), tried(), hop(interface)]
 }
@@ -28,10 +28,10 @@ fn capability() -> Finding {
     }
 }
 
-/// Puts the programs at the loopback device of an empty network namespace.
+/// Attaches the programs to the loopback device of an empty network namespace.
 fn tried() -> Finding {
     const SUBJECT: &str = "BPF programs";
-    // It has this number in every namespace.
+    // The loopback device has this index in every namespace.
     const LOOPBACK: u32 = 1;
     let attempt = std::thread::spawn(|| {
         if let Err(error) = namespace::enter_new() {

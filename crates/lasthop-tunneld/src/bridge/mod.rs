@@ -1,9 +1,9 @@
-//! One end between an interface towards the hop and what sends by it, usually a bridge.
+//! End between an interface towards the hop and the sender of its frames, usually a bridge.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`programs`] | what leads frames to the device and back, and lets them pass when this process does not get on |
-//! | [`check`] | what a machine lacks |
+//! | [`programs`] | BPF programs that redirect frames to the device and back, and let them pass without a heartbeat |
+//! | [`check`] | checks of the machine |
 
 pub mod check;
 pub mod programs;
@@ -33,54 +33,54 @@ use crate::ethernet;
 use crate::inner::frame::LENGTH;
 use crate::plan::HopInterface;
 
-/// Bytes that an IP packet needs more on the hop than its own, behind the Ethernet header there: the length of the datagram, the session,
-/// the link, the length of the frame, its header and one VLAN tag.
+/// Overhead of an IP packet on the hop beyond its own size, after the Ethernet header there, in bytes: length of the
+/// datagram, session, link, length of the frame, its header and one VLAN tag.
 pub const ADDED: usize = 2 + crate::plan::ADDED as usize + LENGTH + ETHERNET + 4;
-/// Beats in the silence after which frames pass.
+/// Number of beats within the silence after which frames pass.
 const BEATS: u32 = 10;
-/// Frames that wait in the device.
+/// Length of the device's queue, in frames.
 const QUEUE: u32 = 1_000;
-/// The longest frame that can come from the device: the kernel cuts super-segments before.
+/// Maximum length of a frame from the device, in bytes: the kernel segments super-segments first.
 const LONGEST: usize = 65_550;
-/// Descriptors of the device are above this, those of programs below: when the process ends the kernel closes the lower ones first,
-/// and nothing is led to a device that is gone.
+/// Lower bound of the device's file descriptor. The programs' descriptors are below it: when the process ends, the
+/// kernel closes lower ones first, so that no frame is redirected to a closed device.
 const HIGH: i32 = 256;
 
-/// Why frames cannot be taken.
+/// Reason why frames cannot be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum BridgeError {
-    /// Somebody has a device of that name.
+    /// An interface of that name exists.
     #[error("device {0}: there is an interface of that name already; give another name as `device`")]
     Exists(String),
-    /// The interface cannot be used.
+    /// The interface is unsuitable.
     #[error("{0}")]
     Interface(String),
-    /// Another tunnel has it.
+    /// Another tunnel uses it.
     #[error("interface {0}: another tunnel takes its frames already; frames would go round between the two")]
     Taken(String),
-    /// The kernel refuses something.
+    /// The kernel refused an operation.
     #[error("interface {interface}: {what}: {error}{}", hint(.error))]
     Kernel {
         /// The interface.
         interface: String,
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// Why it failed.
+        /// Error of the kernel.
         error: io::Error,
     },
 }
 
-/// Names what was tried, for `map_err`.
+/// Returns a closure for `map_err` that adds the operation.
 fn kernel(interface: &str, what: &'static str) -> impl FnOnce(io::Error) -> BridgeError {
     move |error| BridgeError::Kernel { interface: interface.to_owned(), what, error }
 }
 
-/// Frames of the inner network from a device, and the tunnel's own at the interface towards the hop.
+/// Frames of the inner network from a device, and the tunnel's frames at the interface towards the hop.
 pub struct Bridge {
     hop: HopInterface,
     _claim: UnixDatagram,
     heartbeat: Heartbeat,
-    /// Whether it beats, and when it did last.
+    /// True while the heartbeat runs; and the time of the last beat.
     beats: bool,
     beaten: std::time::Instant,
     silence: Duration,
@@ -89,18 +89,18 @@ pub struct Bridge {
     device: OwnedFd,
     buffer: Vec<u8>,
     datagram: Vec<u8>,
-    /// Frames that leave by the hop with the next flush.
+    /// Frames to be sent over the hop with the next flush.
     out: Vec<Vec<u8>>,
-    /// Frames that the system did not take.
+    /// Number of frames that the system refused.
     pub unsent: u64,
 }
 
 impl Bridge {
-    /// Makes the device and puts the programs in place; all or nothing. `entropy` chooses the mark.
+    /// Creates the device and attaches the programs, or fails without effect. `entropy` selects the mark.
     ///
     /// # Errors
     ///
-    /// What the system refuses.
+    /// Refusals of the system.
     pub fn open(device: &str, hop: &HopInterface, silence: Duration, entropy: u32) -> Result<Self, BridgeError> {
         if interfaces::folder(device).exists() {
             return Err(BridgeError::Exists(device.to_owned()));
@@ -135,21 +135,21 @@ impl Bridge {
         })
     }
 
-    /// Where frames of the inner network are waited for.
+    /// Returns the descriptor to wait on for frames of the inner network.
     pub fn device(&self) -> BorrowedFd<'_> {
         self.device.as_fd()
     }
 
-    /// Where frames of the tunnel are waited for.
+    /// Returns the descriptor to wait on for frames of the tunnel.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Hands the engine one frame of the inner network, if one waits.
+    /// Passes one waiting frame of the inner network to the engine. Returns whether there was one.
     ///
     /// # Errors
     ///
-    /// When the device is gone.
+    /// If the device was removed.
     pub fn take_frame(&mut self, now: Instant, engine: &mut Engine) -> io::Result<bool> {
         match rustix::io::read(&self.device, &mut self.buffer[..]) {
             Ok(length) => {
@@ -161,11 +161,11 @@ impl Bridge {
         }
     }
 
-    /// Hands the engine one batch of datagrams; whether there may be more.
+    /// Passes one batch of datagrams to the engine. Returns whether there may be more.
     ///
     /// # Errors
     ///
-    /// When the socket cannot be read.
+    /// If the socket cannot be read.
     pub fn take_datagrams(&mut self, now: Instant, engine: &mut Engine) -> io::Result<bool> {
         let datagram = &mut self.datagram;
         let more = self.socket.receive(|arrival| {
@@ -176,13 +176,13 @@ impl Bridge {
             }
         });
         match more {
-            // It comes up again, or is looked up.
+            // The interface comes up again, or `look_up` detects its replacement.
             Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => Ok(false),
             more => more,
         }
     }
 
-    /// Sends what the engine has for the hop and for the device.
+    /// Sends the engine's frames for the hop and for the device.
     pub fn give(&mut self, now: Instant, engine: &mut Engine) {
         engine.send(now, self);
         while let Some(frame) = engine.poll_plain() {
@@ -219,11 +219,11 @@ impl Bridge {
         self.out.clear();
     }
 
-    /// Tells the programs whether frames are to be led here.
+    /// Updates the heartbeat, on which the redirection of frames depends.
     ///
     /// # Errors
     ///
-    /// When the kernel does not take it.
+    /// If the kernel refuses.
     pub fn beat(&mut self, takes: bool) -> io::Result<()> {
         match takes {
             true if self.beats && self.beaten.elapsed() < self.silence / BEATS => return Ok(()),
@@ -242,11 +242,11 @@ impl Bridge {
         Ok(())
     }
 
-    /// Sees what has become of the interface towards the hop.
+    /// Checks the interface towards the hop.
     ///
     /// # Errors
     ///
-    /// When it is another one, or has another MTU or address: another worker can follow.
+    /// If it was replaced, or its MTU or address changed: a new worker can use it.
     pub fn look_up(&self) -> io::Result<()> {
         match HopInterface::find(&self.hop.name) {
             Ok(hop) if hop != self.hop => {
@@ -266,7 +266,8 @@ impl Outbox for Bridge {
     }
 }
 
-/// A TAP device, which is up, and its number. It has no offloads: what leaves by it is cut and has its checksums.
+/// Creates a TAP device in state up and returns it with its index. It has no offloads, so its frames are segmented and
+/// have checksums.
 fn open_device(name: &str) -> io::Result<(OwnedFd, u32)> {
     let builder = DeviceBuilder::new().name(name).layer(Layer::L2).tx_queue_len(QUEUE);
     let tap = builder.build_sync()?;
@@ -275,17 +276,17 @@ fn open_device(name: &str) -> io::Result<(OwnedFd, u32)> {
     Ok((rustix::io::fcntl_dupfd_cloexec(tap.as_fd(), HIGH)?, index))
 }
 
-/// Has the interface towards the hop for one tunnel alone, as long as what is returned lives. Abstract names belong to a network
-/// namespace, as the numbers of interfaces do, and go with the process.
+/// Reserves the interface towards the hop for one tunnel until the returned value is dropped. Abstract socket names
+/// belong to a network namespace, as interface indices do, and disappear with the process.
 ///
 /// # Errors
 ///
-/// `AddrInUse` where another tunnel has it.
+/// `AddrInUse` if another tunnel uses it.
 pub(crate) fn claim(hop: &HopInterface) -> io::Result<UnixDatagram> {
     UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(format!("lasthop tunnel at interface {}", hop.index))?)
 }
 
-/// Whether an interface is a port of a bridge.
+/// Returns whether an interface is a port of a bridge.
 fn is_port(name: &str) -> bool {
     Path::new("/sys/class/net").join(name).join("brport").exists()
 }

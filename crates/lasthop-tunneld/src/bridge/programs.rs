@@ -1,17 +1,19 @@
-//! The BPF programs of a bridge's end.
+//! BPF programs of an end on a bridge.
 //!
-//! | at | sees | does |
+//! | at | sees | action |
 //! |---|---|---|
-//! | the interface towards the hop | what leaves by it | while the heart beats: leads it to the device |
-//! | the interface towards the hop | what it receives | drops the tunnel's own frames: the packet socket has them |
-//! | the device | what leaves by it | drops what was not led there |
-//! | the device | what this end writes | has it come in by the interface towards the hop |
+//! | the interface towards the hop | outgoing frames | redirects them to the device while the heartbeat is recent |
+//! | the interface towards the hop | received frames | drops the tunnel's own frames, which the packet socket receives |
+//! | the device | outgoing frames | drops frames that were not redirected there |
+//! | the device | frames written by this end | redirects them as received by the interface towards the hop |
 //!
-//! So the kernel's bridge, if the interface is a port of one, learns and decides as it would without: frames leave by the port towards
-//! the hop, and come in by it. All programs go with the process; without a heartbeat the first one lets everything pass.
+//! The kernel's bridge, if the interface is a port of one, thus learns and forwards as without the tunnel: frames leave
+//! by the port towards the hop and arrive there. All programs disappear with the process; without a heartbeat the first
+//! one lets all frames pass.
 //!
-//! Never led to the device: frames that this end sends, which bear its mark; frames for the other end of the cable alone (the addresses
-//! 01:80:C2:00:00:00 to 0F that no bridge passes on, IEEE 802.1Q §8.6.3); EAPOL, by which a radio lets this end in (802.1X).
+//! Never redirected to the device: frames that this end sends, which have its mark; frames to link-local addresses
+//! (01:80:C2:00:00:00 to 0F, which no bridge forwards, IEEE 802.1Q §8.6.3); EAPOL, with which this end authenticates to
+//! a radio (802.1X).
 
 use std::io;
 use std::time::Duration;
@@ -22,50 +24,51 @@ use lasthop_sys::bpf::{Hook, Link, Program, ProgramKind};
 
 use crate::ethernet::TYPE;
 
-/// Of `struct __sk_buff`.
+/// Offsets in `struct __sk_buff`.
 const MARK: i16 = 8;
 const VLAN_PRESENT: i16 = 20;
-/// In a frame.
+/// Offsets in a frame.
 const DESTINATION: i32 = 0;
 const TYPE_AT: i32 = 12;
 const EAPOL: i32 = 0x888e;
-/// The first four bytes of addresses for the other end of a cable, and the last of the last two.
+/// First four bytes of link-local addresses, and maximum of the last two.
 const CABLE: i32 = 0x0180_c200;
 const LAST_OF_CABLE: i32 = 0x0f;
-/// What programs say: nothing of it, all of it; on to the next program, not on at all.
+/// Return values. Socket filter: no bytes, all bytes. Classifier: `TCX_NEXT`, `TCX_DROP`.
 const NOTHING: i32 = 0;
 const ALL: i32 = -1;
 const NEXT: i32 = -1;
 const DROP: i32 = 2;
 
-/// The two interfaces by number, and the mark of what this end sends and leads.
+/// Indices of the two interfaces, and the mark of frames that this end sends and redirects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ends {
-    /// The interface towards the hop.
+    /// Interface towards the hop.
     pub hop: u32,
     /// The device.
     pub device: u32,
-    /// Below 2³¹, so that no sign is extended; nobody else knows it.
+    /// Unpredictable mark below 2³¹, so that its sign is not extended.
     pub mark: u32,
 }
 
-/// The filter of the packet socket: the tunnel's own frames.
+/// Loads the filter of the packet socket, which accepts the tunnel's own frames.
 ///
 /// # Errors
 ///
-/// As the kernel says.
+/// If the kernel refuses.
 pub fn filter() -> io::Result<Program> {
     Program::load(ProgramKind::SocketFilter, &filter_code())
 }
 
-/// Puts the programs where they belong; they stay as long as what is returned. They lead nothing to the device before the first beat.
+/// Attaches the programs until the returned links are dropped. They redirect nothing to the device before the first
+/// beat.
 ///
 /// # Errors
 ///
-/// As the kernel says.
+/// If the kernel refuses.
 pub fn attach(ends: Ends, heartbeat: &Heartbeat, silence: Duration) -> io::Result<Vec<Link>> {
     let load = |code: Vec<Instruction>| Program::load(ProgramKind::Classifier, &code);
-    // What is led there must be taken before anything is led there.
+    // The programs that receive redirected frames come before the one that redirects them.
     Ok(vec![
         load(leaving_device(ends.mark))?.attach(ends.device, Hook::Egress)?,
         load(entering_device(ends))?.attach(ends.device, Hook::Ingress)?,
@@ -74,7 +77,7 @@ pub fn attach(ends: Ends, heartbeat: &Heartbeat, silence: Duration) -> io::Resul
     ])
 }
 
-/// As an immediate value.
+/// Converts to an immediate value.
 fn number(value: u32) -> i32 {
     value.cast_signed()
 }
@@ -84,7 +87,7 @@ fn filter_code() -> Vec<Instruction> {
     let mut program = Assembler::default();
     program.copy(R6, R1);
     program.load_packet(Size::Half, TYPE_AT).jump_if(R0, When::Differ, TYPE.into(), other);
-    // In a VLAN it is somebody else's.
+    // A frame in a VLAN is not the tunnel's.
     program.load(Size::Word, R0, R6, VLAN_PRESENT).jump_if(R0, When::Differ, 0, other);
     program.set(R0, ALL).exit();
     program.place(other).set(R0, NOTHING).exit();
@@ -95,7 +98,7 @@ fn leaving_hop(ends: Ends, heartbeat: &Heartbeat, silence: Duration) -> Vec<Inst
     let [pass, lead] = ["pass", "lead"].map(Label::new);
     let mut program = Assembler::default();
     program.copy(R6, R1);
-    // What this end sends.
+    // Frames that this end sends.
     program.load(Size::Word, R7, R6, MARK).set(R0, number(ends.mark));
     program.jump_if_register(R7, When::Equal, R0, pass);
     program.load_packet(Size::Half, TYPE_AT).jump_if(R0, When::Equal, EAPOL, pass);
@@ -114,7 +117,7 @@ fn entering_hop(mark: u32) -> Vec<Instruction> {
     let [came, other] = ["came", "other"].map(Label::new);
     let mut program = Assembler::default();
     program.copy(R6, R1);
-    // What this end wrote to the device is an inner frame, whatever its type.
+    // A frame that this end wrote to the device is an inner frame, regardless of its type.
     program.load(Size::Word, R7, R6, MARK).set(R0, number(mark));
     program.jump_if_register(R7, When::Differ, R0, came);
     program.store_value(Size::Word, R6, MARK, 0).jump(other);

@@ -1,5 +1,5 @@
-//! What the tunnel answers on its control socket ([`lasthop_daemon::control`]): its status, and what repair gains where some flows go
-//! without.
+//! Answers on the tunnel's control socket ([`lasthop_daemon::control`]): its status, and a report on the gain of repair
+//! if some flows are left unrepaired.
 
 use std::path::Path;
 
@@ -11,26 +11,26 @@ use serde_json::{Value, json};
 use crate::WHO;
 use crate::daemon::supervisor::{SharedState, State};
 
-/// Asks the tunnel whose control socket is `path`.
+/// Sends a request to the tunnel whose control socket is `path`.
 ///
 /// # Errors
 ///
-/// When nobody answers, or the answer is no.
+/// If no tunnel answers, or it returns an error.
 pub fn ask(path: &Path, request: Request) -> Result<Value, ControlError> {
     lasthop_daemon::control::ask(path, WHO, request)
 }
 
-/// Removes the socket that a dead tunnel left: whether there was one.
+/// Removes the socket of a tunnel that no longer runs. Returns whether there was one.
 ///
 /// # Errors
 ///
-/// When a tunnel answers on it, or it is none.
+/// If a tunnel answers on it, or it is not a socket.
 pub fn remove_stale(path: &Path) -> Result<bool, ControlError> {
     let there = path.symlink_metadata().is_ok();
     lasthop_daemon::control::remove_stale(path, WHO).map(|()| there)
 }
 
-/// What is told of a request.
+/// Returns the answer to a request.
 pub(super) fn answer(line: &[u8], state: &SharedState, wishes: &Wishes) -> Result<Value, String> {
     lasthop_daemon::control::answer(line, || status(&state.lock()), || report(&state.lock()), wishes)
 }
@@ -54,7 +54,7 @@ fn status(state: &State) -> Value {
     status
 }
 
-/// What the configuration says about each peer, and what its flows came to.
+/// Combines each peer's configuration with the results of its comparison.
 fn report(state: &State) -> Value {
     let peer = |peer: &Peer| {
         let mut value = json!({ "name": peer.name, "ab": peer.ab.get() });

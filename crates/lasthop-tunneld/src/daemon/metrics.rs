@@ -1,4 +1,4 @@
-//! The tunnel's figures for Prometheus.
+//! Metrics of the tunnel for Prometheus.
 
 use std::fmt;
 use std::sync::atomic::AtomicU64;
@@ -23,11 +23,11 @@ struct OfArm {
     arm: &'static str,
 }
 
-/// The figures as text. Counters that the worker keeps start anew with each worker, as Prometheus expects of a restart.
+/// Returns the metrics as text. The worker's counters restart with each worker, as Prometheus expects after a restart.
 ///
 /// # Errors
 ///
-/// None: text takes all that is written.
+/// None: writing to a string cannot fail.
 pub fn encode(state: &State) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("lasthop_tunnel");
     let up = u64::from(state.worker.is_some());
@@ -142,7 +142,7 @@ fn register_peers(registry: &mut Registry, peers: &[PeerSnapshot]) {
     }
 }
 
-/// Repaired and unrepaired flows, of peers with some that go unrepaired.
+/// Registers the metrics of both arms, for peers with a comparison.
 fn register_arms(registry: &mut Registry, peers: &[PeerSnapshot]) {
     type Read<T> = fn(&ArmSnapshot) -> T;
     let arms = || {

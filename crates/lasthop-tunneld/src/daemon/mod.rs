@@ -1,13 +1,13 @@
-//! The tunnel's processes.
+//! Processes of the tunnel.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`worker`] | the process that handles packets |
-//! | [`supervisor`] | the process that an operator starts, and that keeps a worker alive |
-//! | [`order`] | what the two say to each other |
-//! | [`snapshot`] | what a worker has done |
-//! | [`control`] | what is answered on the control socket |
-//! | [`metrics`] | the figures for Prometheus |
+//! | [`worker`] | process that handles packets |
+//! | [`supervisor`] | process that the operator starts, and that restarts the worker |
+//! | [`order`] | messages between the two |
+//! | [`snapshot`] | statistics of a worker |
+//! | [`control`] | answers on the control socket |
+//! | [`metrics`] | metrics for Prometheus |
 
 pub mod control;
 pub mod metrics;

@@ -1,18 +1,18 @@
-//! What the supervisor says to its worker.
+//! Messages from the supervisor to its worker.
 
 use serde::{Deserialize, Serialize};
 
 use crate::daemon::snapshot::Snapshot;
 use crate::plan::Plan;
 
-/// What the worker says.
+/// Message from the worker.
 pub type Notice = lasthop_daemon::channel::Notice<Snapshot>;
 
-/// To the worker.
+/// Message to the worker.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub enum Order {
-    /// Work by this from now on.
+    /// Apply this plan.
     Configure(Box<Plan>),
-    /// Tell the peers that this end goes away, and end.
+    /// Notify the peers that this end closes, and exit.
     Close,
 }

@@ -1,4 +1,4 @@
-//! What a worker has done, as it tells its supervisor.
+//! Statistics of a worker, as reported to its supervisor.
 
 use lasthop_daemon::ab::{ArmReport, Difference, Gain};
 use lasthop_proto::time::{Duration, Instant};
@@ -12,9 +12,9 @@ use crate::link::{Link, Tally, shown};
 /// Packets and bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Count {
-    /// How many packets.
+    /// Number of packets.
     pub packets: u64,
-    /// Their bytes.
+    /// Number of their bytes.
     pub bytes: u64,
 }
 
@@ -24,96 +24,96 @@ impl From<Tally> for Count {
     }
 }
 
-/// What became of datagrams and packets of all peers together.
+/// Statistics of a worker for all peers together.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// Handshakes finished.
+    /// Completed handshakes.
     pub handshakes: u64,
-    /// Datagrams that are none of the tunnel's.
+    /// Datagrams that are not the tunnel's.
     pub malformed: u64,
-    /// Handshakes of those who do not know this end's key, or are no peers.
+    /// Handshakes of callers that do not know this end's key, or are not peers.
     pub strangers: u64,
-    /// Handshakes refused for want of time; cookies were asked for some.
+    /// Handshakes refused because of load; some were answered with a cookie.
     pub overload: u64,
-    /// Datagrams seen before.
+    /// Datagrams received before.
     pub replayed: u64,
-    /// Datagrams that were changed on their way, or belong to no session.
+    /// Datagrams that were modified, or belong to no session.
     pub unauthentic: u64,
-    /// Packets from the device to addresses of no peer.
+    /// Packets from the device whose destination belongs to no peer.
     pub unroutable: u64,
-    /// The tunnel's own datagrams that were led into it.
+    /// The tunnel's own datagrams that were routed into it.
     pub looped: u64,
-    /// Packets and datagrams that the system did not take.
+    /// Packets and datagrams that the system refused.
     pub unsent: u64,
-    /// The peers, in the order of the configuration.
+    /// Peers, in the order of the configuration.
     pub peers: Vec<PeerSnapshot>,
 }
 
-/// A peer.
+/// Statistics of a peer.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct PeerSnapshot {
-    /// Its name.
+    /// Name of the peer.
     pub name: String,
-    /// Whether there is a session.
+    /// True if there is a session.
     pub up: bool,
-    /// For how long.
+    /// Time since its start, in seconds.
     pub up_seconds: Option<f64>,
-    /// How long ago something came from it that nobody else can have sent.
+    /// Time since the last authentic datagram from the peer, in seconds.
     pub heard_seconds: Option<f64>,
-    /// Whether it has not answered what was sent to it for 1 s and four round trips.
+    /// True if the peer has not answered for more than 1 s and four round trips.
     pub unanswered: bool,
-    /// Where it is reached.
+    /// Address of the peer.
     pub address: Option<String>,
-    /// Bytes of a packet of the inner network that fit.
+    /// Maximum size of an inner packet, in bytes.
     pub mtu: u16,
-    /// Bits per second that this end sends at most: the given ones, or those that it found.
+    /// Maximum rate of this end, in bits per second: configured, or found automatically.
     pub rate: u64,
-    /// Whether it finds them.
+    /// True if the rate is found automatically.
     pub finds_rate: bool,
-    /// What is done against losses: "silent", "repairing", "congested" or "breaker"; "idle" where nothing came from it for so long that
-    /// what was measured says nothing of the path now.
+    /// State of repair: "silent", "repairing", "congested" or "breaker"; "idle" if nothing arrived from the peer for so
+    /// long that the measurements no longer describe the path.
     pub state: String,
-    /// The hop's round trip, where it is known.
+    /// Round-trip time of the hop, in seconds, if known.
     pub rtt_seconds: Option<f64>,
-    /// The share of datagrams to it that were lost in the last 2 s.
+    /// Share of datagrams to the peer that were lost in the last 2 s.
     pub loss: f64,
-    /// Packets that wait for being sent.
+    /// Packets that wait to be sent.
     pub waiting: usize,
-    /// Packets to it.
+    /// Packets to the peer.
     pub sent: Count,
-    /// Packets from it.
+    /// Packets from the peer.
     pub received: Count,
-    /// Datagrams to it with frames of the link.
+    /// Datagrams with frames of the link to the peer.
     pub frames: Count,
-    /// Those of them that are repair.
+    /// Repair among these datagrams.
     pub repair: Count,
-    /// Packets sent again because they were lost.
+    /// Packets retransmitted because they were declared lost.
     pub resent: u64,
-    /// Copies and sums sent ahead of losses.
+    /// Copies and coded frames sent ahead of losses.
     pub redundant: u64,
-    /// Packets that were given up.
+    /// Packets given up.
     pub given_up: u64,
-    /// Packets from it that a sum restored.
+    /// Packets from the peer that were decoded from coded frames.
     pub restored: u64,
-    /// Packets from it that did not wait for an earlier one any longer.
+    /// Packets from the peer that were released without waiting longer for an earlier one.
     pub released: u64,
-    /// Packets to it that were dropped at the entrance.
+    /// Packets to the peer that were dropped at the entrance.
     pub dropped: u64,
-    /// Times that a TCP source was told of congestion by a smaller window, where a packet would have been dropped.
+    /// Times that a TCP sender was signalled by receive-window clamping instead of a drop.
     pub windows_cut: u64,
-    /// Feedback sent to it.
+    /// Feedback frames sent to the peer.
     pub feedback: u64,
     /// Packets that were too big for the path.
     pub oversize: u64,
-    /// Frames and packets from it that could not be true.
+    /// Invalid frames and packets from the peer.
     pub refused: u64,
-    /// Times that it began anew.
+    /// Times that the peer started a new session.
     pub starts: u64,
-    /// Frames that this end took and sent as they are, on a bridge.
+    /// Frames sent unrepaired over the hop, on a bridge.
     pub plain: u64,
-    /// Times that it fell silent, on a bridge.
+    /// Times that the peer became silent, on a bridge.
     pub silences: u64,
-    /// What repair gains, where some flows go without.
+    /// Comparison with unrepaired flows, if enabled.
     pub comparison: Option<ComparisonSnapshot>,
 }
 
@@ -122,28 +122,28 @@ pub struct PeerSnapshot {
 pub struct ArmSnapshot {
     /// TCP connections measured.
     pub flows: u64,
-    /// Geometric mean of their goodputs, in bits per second; none without connections.
+    /// Geometric mean of their goodputs, in bits per second; `None` without connections.
     pub goodput_bps: Option<f64>,
-    /// Geometric mean of their times to an answer over the hop.
+    /// Geometric mean of their round-trip times over the hop, in seconds.
     pub rtt_seconds: Option<f64>,
-    /// Packets sent, of all flows, each once.
+    /// Packets sent, of all flows; each counts once.
     pub packets: u64,
-    /// Those of them that were lost for good.
+    /// Packets that were lost and not repaired.
     pub lost: u64,
 }
 
-/// Repaired and unrepaired flows beside each other.
+/// Comparison of repaired and unrepaired flows.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct ComparisonSnapshot {
-    /// Those that are repaired.
+    /// Repaired flows.
     pub treated: ArmSnapshot,
-    /// Those that are not.
+    /// Unrepaired flows.
     pub untreated: ArmSnapshot,
-    /// How many times as fast treated connections are.
+    /// Ratio of the goodputs of repaired connections to those of unrepaired ones.
     pub gain: Option<Gain>,
-    /// How many times as long their segments wait for an answer.
+    /// Ratio of their round-trip times.
     pub delay: Option<Gain>,
-    /// By how much the share of packets lost is smaller.
+    /// Difference of their loss rates.
     pub loss: Option<Difference>,
 }
 
@@ -168,7 +168,7 @@ impl ComparisonSnapshot {
 }
 
 impl Snapshot {
-    /// What an engine has done.
+    /// Returns the statistics of an engine.
     pub fn of(engine: &mut Engine, now: Instant, unsent: u64) -> Self {
         let (hearings, in_front) = (engine.hearings(now), engine.in_front());
         let peers = engine.links_mut().zip(hearings);
@@ -190,10 +190,10 @@ impl Snapshot {
     }
 }
 
-/// After so long without a datagram from a peer its path is not known any more: an end with a keep-alive speaks more often.
+/// Time without a datagram from a peer after which its path is unknown. An end with keep-alive sends more often.
 const IDLE: Duration = Duration::from_secs(15);
 
-/// What is done against losses, as far as what was heard last tells.
+/// Returns the state of repair as far as recent datagrams show it.
 fn state(link: &Link, hearing: Hearing, now: Instant) -> &'static str {
     let is_idle = hearing.last.is_none_or(|last| now.since(last) >= IDLE) && !hearing.unanswered;
     if is_idle { "idle" } else { link.hop.state(now).name() }

@@ -1,5 +1,5 @@
-//! The process that an operator starts: it reads keys, keeps a worker alive, and answers on the control socket. All that a start
-//! makes but that socket goes with the worker.
+//! Process that the operator starts. It reads keys, restarts the worker when needed, and answers on the control socket.
+//! Everything else that a start creates disappears with the worker.
 
 use std::mem::discriminant;
 use std::net::SocketAddr;
@@ -29,65 +29,65 @@ use crate::daemon::{control, metrics};
 use crate::plan::{Plan, PlanError};
 use crate::{WHO, check};
 
-/// Why the tunnel does not run.
+/// Reason why the tunnel does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum SupervisorError {
-    /// The configuration is bad.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] lasthop_scenario::Error),
     /// Keys or hosts are missing.
     #[error("{}: {error}", path.display())]
     Plan {
-        /// The configuration.
+        /// File of the configuration.
         path: PathBuf,
-        /// What.
+        /// The problem.
         error: PlanError,
     },
-    /// Something that it takes is not to be had.
+    /// A resource is not available.
     #[error("{}: {}: {}", path.display(), finding.subject, finding.detail)]
     Refused {
-        /// The configuration.
+        /// File of the configuration.
         path: PathBuf,
-        /// What.
+        /// The problem.
         finding: Finding,
     },
-    /// The control socket cannot be had.
+    /// The control socket cannot be opened.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// The metrics address cannot be had.
+    /// The metrics address cannot be bound.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
     /// The worker failed.
     #[error(transparent)]
     Worker(#[from] WorkerError),
-    /// Something that only a start can change.
+    /// A reload changes a key that needs a restart.
     #[error("`{key}` cannot change while the tunnel runs; restart it")]
     Fixed {
         /// The key.
         key: &'static str,
     },
-    /// Something else in the system.
+    /// Another system error.
     #[error(transparent)]
     System(#[from] SystemError),
 }
 
-/// What the supervisor knows and others report.
+/// State that the supervisor shares with the threads that report it.
 pub struct State {
-    /// The configuration in force.
+    /// Current configuration.
     pub tunnel: Tunnel,
-    /// When the daemon started.
+    /// Start time of the daemon.
     pub started: Instant,
-    /// The worker's process, once it takes packets.
+    /// Process of the worker, once it takes packets.
     pub worker: Option<u32>,
-    /// Workers that were started after the first.
+    /// Number of workers started after the first.
     pub restarts: u64,
-    /// Configurations that were taken after the first.
+    /// Number of configurations applied after the first.
     pub reloads: u64,
-    /// The newest that the worker told about itself.
+    /// Latest report of the worker.
     pub snapshot: Snapshot,
 }
 
-/// The state, as threads share it.
+/// State as shared between threads.
 pub type SharedState = Shared<State>;
 
 fn listen(tunnel: &Tunnel) -> Option<SocketAddr> {
@@ -120,11 +120,11 @@ fn load(path: &Path) -> Result<(Tunnel, Plan), SupervisorError> {
     Ok((tunnel, plan))
 }
 
-/// Says what [`run`] would make, and makes nothing.
+/// Describes what [`run`] would create, without creating it.
 ///
 /// # Errors
 ///
-/// What is certain to stand in the way, whoever starts it.
+/// Conditions under which a start must fail, regardless of the user that starts it.
 pub fn dry_run(path: &Path) -> Result<String, SupervisorError> {
     let (tunnel, plan) = load(path)?;
     match check::refusal(&tunnel) {
@@ -133,11 +133,12 @@ pub fn dry_run(path: &Path) -> Result<String, SupervisorError> {
     }
 }
 
-/// Runs the tunnel until SIGTERM or SIGINT. `tell_level` is given the log level of each configuration that is taken.
+/// Runs the tunnel until SIGTERM or SIGINT. Calls `tell_level` with the log level of each configuration that is
+/// applied.
 ///
 /// # Errors
 ///
-/// When it cannot start, or go on.
+/// If it cannot start or continue.
 pub fn run(path: &Path, program: WorkerProgram, tell_level: &dyn Fn(&str)) -> Result<(), SupervisorError> {
     let (tunnel, plan) = load(path)?;
     tell_level(&tunnel.log);
@@ -195,7 +196,7 @@ impl supervision::Supervisor for Supervisor<'_> {
         (&mut self.keeper, move |snapshot| state.lock().snapshot = snapshot)
     }
 
-    /// Starts a worker, which is told where peers were last: so that it can call those that have no endpoint.
+    /// Starts a worker with the last addresses of the peers, so that it can call peers without an endpoint.
     fn start(&mut self) -> Result<(), SupervisorError> {
         for known in &self.state.lock().snapshot.peers {
             let peer = self.plan.peers.iter_mut().find(|peer| peer.name == known.name);
@@ -223,7 +224,7 @@ impl supervision::Supervisor for Supervisor<'_> {
             ("trusted_interface", trusted(&tunnel) != trusted(&old)),
             ("name", plan.own != self.plan.own),
             ("device", tunnel.device != old.device),
-            // It is part of a program that the kernel has.
+            // It is compiled into a program in the kernel.
             ("peer.silence", interface(&tunnel).is_some() && silence(&tunnel) != silence(&old)),
             ("address", address(&tunnel) != address(&old)),
             ("control", tunnel.control != old.control),
@@ -237,7 +238,7 @@ impl supervision::Supervisor for Supervisor<'_> {
         let old_plan = std::mem::replace(&mut self.plan, plan);
         let outcome = self.configure_worker();
         if outcome.is_err() {
-            // Should the worker have failed, the next one works as before.
+            // If the worker has failed, the next one uses the old plan.
             self.plan = old_plan;
         }
         notify(&[NotifyState::Ready]);
@@ -257,10 +258,10 @@ impl Supervisor<'_> {
         Ok(keeper.tell(&order, take)?)
     }
 
-    /// Has the worker tell its peers, and ends it.
+    /// Lets the worker notify its peers, and ends it.
     fn stop(&mut self) {
         let Some(Worker { child, channel, .. }) = self.keeper.take() else { return };
-        // It ends by the end of the channel too.
+        // Closing the channel ends it too.
         let _ = channel.send(&Order::Close);
         let_end(child);
     }

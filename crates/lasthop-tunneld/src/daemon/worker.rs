@@ -1,5 +1,5 @@
-//! The process that handles packets: one thread, one device, one socket, one engine. Its supervisor tells it what to do, and starts
-//! another when it ends.
+//! Process that handles packets: one device, one socket and one engine in one thread. Its supervisor sends it orders,
+//! and starts another one when it ends.
 
 mod path;
 
@@ -26,59 +26,59 @@ use crate::plan::{Plan, Way};
 use crate::recording;
 use path::PacketPath;
 
-/// How often the loop says that it gets on: several times within the silence that the supervisor takes for death.
+/// Interval of heartbeats: several within the silence after which the supervisor considers the process dead.
 const BEAT: Duration = Duration::from_millis(25);
-/// A snapshot goes every so many beats.
+/// Number of beats between snapshots.
 const BEATS_PER_SNAPSHOT: u32 = 10;
-/// How long the first order may take to come.
+/// Time to wait for the first order.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Interfaces are looked up every so many beats.
+/// Number of beats between checks of the interfaces.
 const BEATS_PER_LOOKUP: u32 = 40;
-/// As `nice` counts.
+/// Nice value.
 const PRIORITY: i32 = -10;
 
-/// Why a worker ends.
+/// Reason for a worker's failure.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
     /// The supervisor sent no order.
     #[error("no configuration came; this command is for the tunnel's own use")]
     NoOrder,
-    /// Peers cannot be taken.
+    /// The peers cannot be applied.
     #[error("{0}")]
     Peers(String),
-    /// No device.
+    /// The device cannot be created.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// No frames.
+    /// Frames cannot be taken.
     #[error(transparent)]
     Bridge(#[from] BridgeError),
-    /// No socket.
+    /// The socket cannot be bound.
     #[error("listen {address}: {error}")]
     Listen {
         /// The address.
         address: std::net::SocketAddr,
-        /// Why.
+        /// Error of the kernel.
         error: io::Error,
     },
-    /// Something else in the system.
+    /// Another system error.
     #[error(transparent)]
     System(#[from] SystemError),
 }
 
-/// How a worker ended.
+/// End of a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// The supervisor wanted it so.
+    /// The supervisor requested it.
     Wanted,
-    /// It could not go on, and the supervisor knows why.
+    /// The worker failed, and has informed the supervisor.
     Told,
 }
 
-/// Handles packets until the supervisor closes `channel`; what links decide is added to the end of the file `record`.
+/// Handles packets until the supervisor closes `channel`. Appends the links' decisions to the file `record`.
 ///
 /// # Errors
 ///
-/// When it cannot go on, and there is no supervisor to be told.
+/// If it fails and cannot inform a supervisor.
 pub fn run(channel: OwnedFd, record: Option<RecordTo>) -> Result<Ending, WorkerError> {
     let mut channel = Channel::new(channel);
     match Worker::start(&mut channel, record).and_then(|worker| worker.work(&mut channel)) {
@@ -96,7 +96,7 @@ struct Worker {
     clock: BootClock,
 }
 
-/// Whether the loop goes on.
+/// Next step of the loop.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     Continue,
@@ -105,7 +105,7 @@ enum Next {
 
 impl Worker {
     fn start(channel: &mut Channel, record: Option<RecordTo>) -> Result<Self, WorkerError> {
-        // The device goes with this process, and this process with its supervisor.
+        // The device must not outlive this process, nor this process its supervisor.
         follow_supervisor()?;
         let mut plan = first_order(channel)?;
         process::keep_freed_memory();
@@ -116,7 +116,7 @@ impl Worker {
         let clock = BootClock;
         let path = path::open(&plan, entropy)?;
         let record = record.and_then(RecordTo::open);
-        // Packets wait for this process; where it may not go before others, it works all the same.
+        // Packets wait for this process. It also works without permission to raise its priority.
         let _ = rustix::process::setpriority_process(None, PRIORITY);
         let work = Work { splits: false, bridges: matches!(plan.way, Way::Bridged(_)) };
         // While there is one thread.
@@ -182,11 +182,11 @@ fn obey(
         Incoming::Nothing => Ok(Next::Continue),
         Incoming::End | Incoming::Message(Order::Close) => Ok(Next::End),
         Incoming::Message(Order::Configure(plan)) => {
-            // Routes first: they fail where others have such, and then all stays as it was.
+            // Routes first: if other routes conflict, the change fails without effect.
             let notice = match path.reconfigure(&plan) {
                 Ok(()) => {
                     engine.configure(clock.now(), &plan.peers).map_err(WorkerError::Peers)?;
-                    // Whoever asked for it finds the new state in what he asks next.
+                    // The client that requested the reload must find the new state in its next request.
                     let snapshot = Snapshot::of(engine, clock.now(), path.unsent());
                     let _ = channel.send(&Notice::Snapshot(Box::new(snapshot)));
                     Notice::Configured
@@ -207,7 +207,7 @@ fn first_order(channel: &mut Channel) -> Result<Box<Plan>, WorkerError> {
     }
 }
 
-/// Nanoseconds since 1970.
+/// Returns the time of day, in nanoseconds since 1970.
 fn wall() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)

@@ -1,4 +1,5 @@
-//! Frames of Ethernet from one end to the other, as long as the other end is heard; otherwise they go by the hop as they are.
+//! Ethernet frames between the two ends while the other end gives signs of life; otherwise they pass unrepaired over
+//! the hop.
 
 use std::collections::VecDeque;
 
@@ -10,17 +11,17 @@ use crate::inner::fit::{Oversize, clamp, oversize};
 use crate::inner::frame::{self, LENGTH};
 use crate::inner::packet::Packet;
 
-/// Signs of life in the silence after which an end counts as gone.
+/// Number of signs of life within the silence after which an end is considered gone.
 const SIGNS: u64 = 6;
 
-/// What a bridge has besides.
+/// Additional state on a bridge.
 #[derive(Default)]
 pub(super) struct Bridged {
-    /// Whether the other end is heard, so that frames are taken.
+    /// True if the other end gives signs of life, so that frames are taken.
     takes: bool,
-    /// When the other end wants to hear of this one.
+    /// Time of the next sign of life to the other end.
     sign_at: Option<Instant>,
-    /// Frames that go by the hop as they are.
+    /// Frames to be sent unrepaired over the hop.
     plain: VecDeque<Vec<u8>>,
 }
 
@@ -32,17 +33,18 @@ impl Engine {
         }
     }
 
-    /// The only peer.
+    /// Returns the only peer.
     fn other(&self) -> Option<PeerId> {
         self.links.iter().position(Option::is_some).map(|index| PeerId(index as u32))
     }
 
-    /// Whether frames that leave by the hop are to be led here: the other end is heard.
+    /// Returns whether frames that leave by the hop are to be redirected here, because the other end gives signs of
+    /// life.
     pub fn takes(&self) -> bool {
         matches!(&self.inner, Inner::Bridged(bridged) if bridged.takes)
     }
 
-    /// The next frame that goes by the hop as it is.
+    /// Returns the next frame to be sent unrepaired over the hop.
     pub fn poll_plain(&mut self) -> Option<Vec<u8>> {
         self.bridged()?.plain.pop_front()
     }
@@ -60,14 +62,14 @@ impl Engine {
         }
     }
 
-    /// A frame that leaves by the hop.
+    /// Handles a frame that leaves by the hop.
     pub(super) fn take_bridged(&mut self, now: Instant, bytes: &mut [u8]) {
         let takes = self.takes();
         let ip = frame::ip(bytes);
         let Some((id, link)) = self.other().and_then(|id| Some((id, link_of(&mut self.links, id)?))) else { return };
         let room = usize::from(link.mtu(now)).saturating_sub(LENGTH);
         let fits = bytes.len() <= room;
-        // Not what waited in the device when the other end fell silent.
+        // Frames that waited in the device when the other end became silent are not taken.
         if !takes || (!fits && ip.is_none()) {
             link.counters.oversize += u64::from(takes);
             return self.go_plain(bytes);
@@ -94,7 +96,7 @@ impl Engine {
                         self.deliver(answer, None);
                     }
                 }
-                // Its sender may hear nothing of it.
+                // The sender may not receive the answer.
                 self.go_plain(bytes);
             }
             Oversize::Drop => self.go_plain(bytes),
@@ -109,7 +111,7 @@ impl Engine {
         link.offer(now, packet, ip.as_ref().map(|(range, view)| (&bytes[range.clone()], view)));
     }
 
-    /// A frame that came from the other end, for the device.
+    /// Passes a frame from the other end to the device.
     pub(super) fn hand_on_bridged(&mut self, now: Instant, id: PeerId, packet: Packet) {
         let Some(link) = link_of(&mut self.links, id) else { return };
         let Some(bytes) = frame::frame(packet.bytes()) else {
@@ -126,7 +128,7 @@ impl Engine {
         self.deliver(packet, fit);
     }
 
-    /// Something was sent to the other end: it has heard of this one.
+    /// Notes that a datagram was sent to the other end, which is a sign of life.
     pub(super) fn was_heard(&mut self, now: Instant, id: PeerId) {
         let Some(silence) = link_of(&mut self.links, id).map(|link| link.plan.silence) else { return };
         if let Some(bridged) = self.bridged() {
@@ -134,13 +136,13 @@ impl Engine {
         }
     }
 
-    /// Gives a sign of life, and sees whether the other end does.
+    /// Sends a sign of life if it is due, and checks those of the other end.
     pub(super) fn look_after_silence(&mut self, now: Instant) {
         let Some(id) = self.other() else { return };
         let Some(bridged) = self.bridged() else { return };
         let (takes, sign_is_due) = (bridged.takes, bridged.sign_at.is_none_or(|at| at <= now));
         if !self.tunnel.is_up(now, id) {
-            // It is called until it answers.
+            // Called until it answers.
             self.wake(now, id);
         } else if sign_is_due {
             self.tunnel.keep_alive(now, id);
@@ -162,13 +164,13 @@ impl Engine {
         tracing::debug!(heard = is_heard, "the other end");
     }
 
-    /// When the other end will have been silent for too long.
+    /// Returns the time at which the other end becomes silent.
     fn silence_ends(&self, id: PeerId) -> Option<Instant> {
         let link = self.links.get(id.0 as usize)?.as_ref().filter(|link| link.up)?;
         Some(self.tunnel.heard(id)? + Duration::from_nanos(link.plan.silence))
     }
 
-    /// The other end is silent, or has forgotten everything: what it may not have got goes by the hop as it is.
+    /// Handles a silent or restarted other end: frames that it may not have received are sent unrepaired over the hop.
     pub(super) fn fall_silent(&mut self, now: Instant, id: PeerId) {
         let Some(link) = link_of(&mut self.links, id) else { return };
         let given_back = link.hop.give_back(now);
@@ -180,7 +182,7 @@ impl Engine {
         }
     }
 
-    /// When [`Engine::look_after_silence`] has something to do.
+    /// Returns the time at which [`Engine::look_after_silence`] has work to do.
     pub(super) fn silence_deadline(&self) -> Option<Instant> {
         let Inner::Bridged(bridged) = &self.inner else { return None };
         let id = self.other()?;

@@ -1,4 +1,4 @@
-//! Two ends of a bridge in virtual time, with a hop of 5 ms between them that loses.
+//! Two ends of a bridge in virtual time, with a lossy hop of 5 ms between them.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ fn key(seed: u8) -> PrivateKey {
     PrivateKey::generate(&mut Entropy::new([seed; 32]))
 }
 
-/// The end with the key of `own` that knows the key of `other`.
+/// Returns the plan of the end with the key `own` that knows the key `other`.
 fn plan(end: usize, own: u8, other: u8, mtu: u16) -> Plan {
     let peer = PeerPlan {
         name: "other".to_owned(),
@@ -54,16 +54,16 @@ impl Outbox for Collected {
 
 struct World {
     now: Instant,
-    /// One that was killed is none.
+    /// The ends; a killed one is `None`.
     ends: [Option<Engine>; 2],
     way: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
     count: u64,
     random: u64,
-    /// Of a million.
+    /// Loss probability, in 10⁻⁶.
     loss: u64,
-    /// Frames that came out at an end, and when.
+    /// Frames delivered at each end, with times.
     got: [Vec<(Instant, Vec<u8>)>; 2],
-    /// Those that an end sent as they are, and when.
+    /// Frames that each end sent unrepaired, with times.
     plain: [Vec<(Instant, Vec<u8>)>; 2],
 }
 
@@ -79,13 +79,13 @@ impl World {
         Self { now, ends, way: BTreeMap::new(), count: 0, random: 88_172_645_463_325_252, loss, got, plain }
     }
 
-    /// Two ends that hear each other.
+    /// Returns two ends that receive each other's signs of life.
     fn up(mtu: u16, loss: u64) -> Self {
         let mut world = Self::of([plan(0, 1, 2, mtu), plan(1, 2, 1, mtu)], loss);
         for _ in 0..100 {
             world.run(100);
             if world.takes() == [true; 2] {
-                // The search for the MTU is over.
+                // The search for the MTU has ended.
                 world.run(7_500);
                 return world;
             }
@@ -129,7 +129,7 @@ impl World {
         loop {
             let arrival = self.way.first_key_value().map(|((at, _), _)| *at);
             let due = self.ends.iter().flatten().filter_map(Engine::deadline).min();
-            // Loops turn every 25 ms at least.
+            // Loops iterate at least every 25 ms.
             let turn = self.now + Duration::from_millis(25);
             let next = [arrival, due, Some(turn)].into_iter().flatten().min().unwrap_or(end);
             let next = next.max(self.now + Duration::from_nanos(1000));
@@ -160,12 +160,12 @@ impl World {
     }
 }
 
-/// A frame with that header behind the addresses.
+/// Returns a frame with this header after the addresses.
 fn frame(header: &[u8], body: &[u8]) -> Vec<u8> {
     [&[2, 0, 0, 9, 9, 9, 2, 0, 0, 8, 8, 8], header, body].concat()
 }
 
-/// A frame with an IPv4 packet of UDP, in all so many bytes long.
+/// Returns a frame of `length` bytes with an IPv4 UDP packet.
 fn udp(number: u32, flags: u8, length: usize) -> Vec<u8> {
     let total = (length - 14) as u16;
     let [a, b] = total.to_be_bytes();
@@ -175,7 +175,7 @@ fn udp(number: u32, flags: u8, length: usize) -> Vec<u8> {
     frame(&[8, 0], &packet)
 }
 
-/// One of a byte stream, so that order counts: GRE.
+/// Returns a frame of an ordered byte stream: GRE.
 fn ordered(number: u32) -> Vec<u8> {
     let mut frame = udp(number, 2, 1_000);
     frame[23] = 47;
@@ -217,7 +217,7 @@ fn frames_of_all_kinds_cross_unchanged_once_and_in_order() {
     }
 }
 
-/// Nothing is lost that this end had: it goes by the hop as it is, 40 ms after the other end was heard last.
+/// No frame that this end had is lost: it sends them unrepaired 40 ms after the last sign of life.
 #[test]
 fn when_the_other_end_dies_frames_go_as_they_are() {
     let mut world = World::up(1500, 0);
@@ -233,7 +233,7 @@ fn when_the_other_end_dies_frames_go_as_they_are() {
     }
     assert_eq!(world.takes(), [false; 2]);
     let first = world.plain[0].first().unwrap().0;
-    // What it said last was 5 ms under way.
+    // The last sign of life was in flight for 5 ms.
     assert!(first.since(killed) <= Duration::from_nanos(SILENCE + 6 * MS), "{}", first.since(killed).as_nanos());
     let mut seen = vec![false; 400];
     for frame in world.frames(1).into_iter().chain(world.plain[0].iter().map(|(_, frame)| &frame[..])) {
@@ -242,7 +242,7 @@ fn when_the_other_end_dies_frames_go_as_they_are() {
     assert!(seen.iter().all(|seen| *seen), "{seen:?}");
     let plain: Vec<_> = world.plain[0].iter().map(|(_, frame)| frame.clone()).collect();
     assert!(plain.is_sorted_by_key(|frame| u32::from_be_bytes(*frame[34..].first_chunk().unwrap())));
-    // Another one in its place is found, and repairs again.
+    // A replacement is found, and repair resumes.
     let count = world.plain[0].len();
     world.ends[1] = Some(Engine::new(&plan(1, 2, 1, 1500), [99; 32], world.now, None).unwrap());
     world.run(6_000);
@@ -259,7 +259,7 @@ fn what_fits_is_told_as_the_bytes_of_a_packet() {
     let now = world.now;
     let told = world.ends[0].as_mut().map(|end| crate::daemon::snapshot::Snapshot::of(end, now, 0).peers[0].mtu);
     assert_eq!(told, Some(1452));
-    // The Ethernet header comes on top.
+    // The Ethernet header adds to the size.
     for (length, plain) in [(1452, 0), (1453, 1)] {
         world.offer(0, &udp(1, 2, length + 14));
         assert_eq!(world.ends[0].as_ref().map(|end| end.links().next().unwrap().counters.oversize), Some(plain));
@@ -288,7 +288,7 @@ fn an_end_that_goes_away_says_so() {
     assert_eq!(world.takes(), [false; 2]);
 }
 
-/// Without losses nobody is taken for gone, and with a tenth lost only when all signs of life were.
+/// Without losses no end is considered gone; at 10 % loss only when all signs of life were lost.
 #[test]
 fn signs_of_life_are_enough() {
     for (loss, most) in [(0, 0), (100_000, 3)] {
@@ -311,7 +311,7 @@ fn who_has_another_key_is_never_let_in() {
     }
     assert_eq!(world.takes(), [false; 2]);
     assert!(world.got.iter().all(Vec::is_empty));
-    // Both ends let all pass as it is.
+    // Both ends let all frames pass unrepaired.
     assert_eq!(world.plain.each_ref().map(Vec::len), [200; 2]);
     assert!(world.ends[0].as_ref().unwrap().session_counters().handshakes == 0);
 }
@@ -319,7 +319,7 @@ fn who_has_another_key_is_never_let_in() {
 #[test]
 fn frames_that_do_not_fit_are_cut_or_go_as_they_are_and_their_sender_is_told() {
     let mut world = World::up(1500, 0);
-    // May not be cut: it goes as it is, and the answer names what fits.
+    // Must not be fragmented: it passes unrepaired, and the answer has the MTU.
     world.offer(0, &udp(7, 2, 1514));
     world.run(50);
     assert_eq!(world.plain[0].pop().unwrap().1, udp(7, 2, 1514));
@@ -327,21 +327,21 @@ fn frames_that_do_not_fit_are_cut_or_go_as_they_are_and_their_sender_is_told() {
     assert_eq!((&answer[..6], &answer[6..12]), (&udp(7, 2, 1514)[6..12], &udp(7, 2, 1514)[..6]));
     // 1500 less the length 2, session 24, link 6, length 2, header 14.
     assert_eq!((&answer[34..36], &answer[40..42]), (&[3, 4][..], &1452_u16.to_be_bytes()[..]));
-    // May be cut.
+    // May be fragmented.
     world.offer(0, &udp(8, 0, 1514));
     world.run(50);
     let parts: Vec<usize> = world.frames(1).iter().map(|frame| frame.len()).collect();
     assert_eq!((parts.len(), parts.iter().sum::<usize>(), world.plain[0].len()), (2, 1514 + 34, 0));
-    // No IP: nobody can be told.
+    // Without IP, no answer is possible.
     world.offer(0, &frame(&[0x88, 0xcc], &[1; 1500]));
-    // To several hosts: nobody is told.
+    // Multicast is not answered.
     let mut group = udp(9, 2, 1514);
     group[0] = 1;
     world.offer(0, &group);
     world.run(50);
     assert_eq!((world.plain[0].len(), world.got[0].len()), (2, 0));
 
-    // Where the hop takes more, all of it fits, a tag included.
+    // If the hop's MTU is larger, everything fits, including a tag.
     let mut world = World::up(1552, 0);
     let tagged = [&udp(1, 2, 1514)[..12], &[0x81, 0, 0x20, 5], &udp(1, 2, 1514)[12..]].concat();
     for frame in [&udp(7, 2, 1514), &tagged] {

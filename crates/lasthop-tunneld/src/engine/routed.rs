@@ -1,4 +1,4 @@
-//! Packets of IP from a TUN device: to which peer they go, and from whom they may come.
+//! IP packets of a TUN device: selection of the peer, and validation of source addresses.
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ use crate::inner::look::{View, look};
 use crate::inner::packet::Packet;
 
 impl Engine {
-    /// A packet from the device, on an end whose socket has that port.
+    /// Handles a packet from the device; `port` is that of this end's socket.
     pub(super) fn take_routed(&mut self, now: Instant, port: u16, packet: &mut [u8]) {
         let Some(view) = look(packet) else {
             self.counters.unroutable += 1;
@@ -59,7 +59,7 @@ impl Engine {
         }
     }
 
-    /// Where a packet goes that is one of this end's own datagrams to a peer, or to whoever calls.
+    /// Returns the destination of a packet that is one of this end's own datagrams, to a peer or to a caller.
     fn own_datagram(&self, port: u16, packet: &[u8], view: &View) -> Option<SocketAddr> {
         const UDP: u8 = 17;
         if view.protocol != UDP || view.later_fragment {
@@ -74,7 +74,7 @@ impl Engine {
         (u16::from_be_bytes([a, b]) == port && is_known()).then_some(to)
     }
 
-    /// A packet that came from a peer, for the device, unless its source is not the peer's.
+    /// Passes a packet from a peer to the device, unless its source does not belong to the peer.
     pub(super) fn hand_on_routed(&mut self, now: Instant, id: PeerId, packet: Packet) {
         let view = look(packet.bytes()).filter(|view| self.tunnel.permits(id, view.addresses.0));
         let Some(link) = link_of(&mut self.links, id) else { return };

@@ -1,5 +1,5 @@
-//! What becomes of packets that are too big for the way to a peer: their sender is told (RFC 1191, RFC 8201), or they go in parts
-//! (RFC 791); and TCP connections are opened with segments that fit.
+//! Packets that are too big for the path to a peer: reports to their sender (RFC 1191, RFC 8201), or fragments (RFC
+//! 791); and clamping of the MSS of TCP connections.
 
 use std::net::IpAddr;
 
@@ -8,25 +8,25 @@ use etherparse::{Icmpv4Type, Icmpv6Type, Ipv4Header, PacketBuilder, icmpv4};
 use super::look::View;
 use super::packet::ecn_bits;
 
-/// Bytes that every IPv4 host takes in one piece, and every IPv6 link (RFC 8200 §5).
+/// Minimum MTU of an IPv6 link, in bytes (RFC 8200 §5).
 const LEAST_V6: u16 = 1280;
-/// Bytes of an offending packet that a message quotes at most: the message has at most 576, or 1280 with IPv6.
+/// Maximum number of quoted bytes of an offending packet: the message has at most 576 bytes, or 1280 with IPv6.
 const QUOTED: [usize; 2] = [548, 1232];
 const TCP: u8 = 6;
 const SYN: u8 = 0x02;
 
-/// What becomes of a packet that is too big.
+/// Handling of a packet that is too big.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Oversize {
-    /// It goes in these parts.
+    /// Send it in these fragments.
     Parts(Vec<Vec<u8>>),
-    /// Its sender is told so, by this packet.
+    /// Report the MTU to its sender with this packet.
     Answer(Vec<u8>),
-    /// It is dropped: it is one of which nobody is told, or there is no way to tell.
+    /// Drop it without a report.
     Drop,
 }
 
-/// A packet does not fit in `mtu` bytes.
+/// Returns the handling of a packet that exceeds `mtu` bytes.
 pub fn oversize(packet: &[u8], view: &View, mtu: u16) -> Oversize {
     let answer = match view.addresses {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
@@ -37,7 +37,8 @@ pub fn oversize(packet: &[u8], view: &View, mtu: u16) -> Oversize {
             if view.later_fragment || is_error(packet, view) {
                 return Oversize::Drop;
             }
-            // From the destination: an address that leads to the device passes every check of sources.
+            // Its source is the destination of the packet: an address routed to the device passes every source
+            // validation.
             let kind = icmpv4::DestUnreachableHeader::FragmentationNeeded { next_hop_mtu: mtu };
             let builder = PacketBuilder::ipv4(to.octets(), from.octets(), 64);
             let builder = builder.icmpv4(Icmpv4Type::DestinationUnreachable(kind));
@@ -45,7 +46,8 @@ pub fn oversize(packet: &[u8], view: &View, mtu: u16) -> Oversize {
             builder.write(&mut bytes, &packet[..packet.len().min(QUOTED[0])]).ok().map(|()| bytes)
         }
         (IpAddr::V6(from), IpAddr::V6(to)) => {
-            // No link may take less: whoever was told so would send packets of this size all the same.
+            // No link may have a smaller MTU: a sender that receives such a report would still send packets of this
+            // size.
             if mtu < LEAST_V6 && packet.len() <= usize::from(LEAST_V6) || is_error(packet, view) {
                 return Oversize::Drop;
             }
@@ -59,7 +61,7 @@ pub fn oversize(packet: &[u8], view: &View, mtu: u16) -> Oversize {
     answer.map_or(Oversize::Drop, Oversize::Answer)
 }
 
-/// Errors are not told of (RFC 1122 §3.2.2, RFC 4443 §2.4).
+/// Returns whether the packet is an ICMP error, which is not answered (RFC 1122 §3.2.2, RFC 4443 §2.4).
 fn is_error(packet: &[u8], view: &View) -> bool {
     match (view.protocol, view.body(packet).first()) {
         (1, Some(kind)) => !matches!(kind, 0 | 8 | 13..=18),
@@ -68,7 +70,7 @@ fn is_error(packet: &[u8], view: &View) -> bool {
     }
 }
 
-/// The packet in parts of at most `mtu` bytes.
+/// Splits the packet into fragments of at most `mtu` bytes.
 fn parts(packet: &[u8], mut header: Ipv4Header, mtu: u16) -> Option<Vec<Vec<u8>>> {
     let head = header.header_len();
     let (room, body) = ((usize::from(mtu).checked_sub(head)?) / 8 * 8, packet.get(head..)?);
@@ -90,8 +92,7 @@ fn parts(packet: &[u8], mut header: Ipv4Header, mtu: u16) -> Option<Vec<Vec<u8>>
     body.chunks(room).enumerate().map(part).collect()
 }
 
-/// Lets a TCP connection that is being opened have segments that fit in `mtu` bytes: its option is made smaller where it is larger
-/// (RFC 9293 §3.7.1).
+/// Reduces the MSS option of a SYN to segments that fit in `mtu` bytes, if it is larger (RFC 9293 §3.7.1).
 pub fn clamp(packet: &mut [u8], view: &View, mtu: u16) {
     const MSS: u8 = 2;
     let is_syn = |segment: &[u8]| segment.len() >= 20 && segment[13] & SYN != 0;
@@ -120,8 +121,8 @@ pub fn clamp(packet: &mut [u8], view: &View, mtu: u16) {
     }
 }
 
-/// Carries TCP's checksum on by a word that changed, `at` bytes behind the header's beginning: HC' = ~(~HC + ~m + m') (RFC 1624
-/// §3, equation 3). At an odd place its bytes count the other way round (RFC 1071 §2).
+/// Updates TCP's checksum for a changed word, `at` bytes after the start of the header: HC' = ~(~HC + ~m + m') (RFC
+/// 1624 §3, equation 3). At an odd offset its bytes are swapped (RFC 1071 §2).
 fn amend(segment: &mut [u8], at: usize, words: [u16; 2]) {
     let [before, after] = if at.is_multiple_of(2) { words } else { words.map(u16::swap_bytes) };
     let sum = u32::from(!u16::from_be_bytes([segment[16], segment[17]])) + u32::from(!before) + u32::from(after);
@@ -130,8 +131,8 @@ fn amend(segment: &mut [u8], at: usize, words: [u16; 2]) {
     segment[16..18].copy_from_slice(&(!(folded as u16)).to_be_bytes());
 }
 
-/// What a packet from outside makes of the outer header's mark (RFC 6040 §4.2): a mark on the way is one of the packet's if its ends take
-/// marks; otherwise it is a loss.
+/// Applies the outer header's CE mark to an inner packet (RFC 6040 §4.2). Returns `false` if the packet is not
+/// ECN-capable: then the mark counts as a loss.
 pub fn take_mark(packet: &mut [u8]) -> bool {
     let takes_marks = ecn_bits(packet) != 0;
     if takes_marks {
@@ -145,7 +146,7 @@ mod tests {
     use super::super::look::look;
     use super::*;
 
-    /// An IPv4 packet of UDP with so many bytes behind its header of 20, whose sum is right.
+    /// Returns an IPv4 UDP packet with `length` bytes after a header of 20 bytes, and a valid checksum.
     fn v4(flags: u8, length: usize) -> Vec<u8> {
         let mut header =
             Ipv4Header::new(length as u16, 64, etherparse::ip_number::UDP, [10, 0, 0, 1], [10, 0, 0, 2]).unwrap();
@@ -219,7 +220,7 @@ mod tests {
 
     #[test]
     fn connections_are_opened_with_segments_that_fit() {
-        // Behind one that is longer, and at an odd place.
+        // After a longer option, and at an odd offset.
         for options in
             [&[2, 4, 5, 180][..], &[8, 10, 0, 0, 0, 0, 0, 0, 0, 0, 2, 4, 5, 180, 0, 0], &[1, 2, 4, 5, 180, 0, 0, 0]]
         {
@@ -236,12 +237,12 @@ mod tests {
                 u16::from_be_bytes([packet[at + 2], packet[at + 3]])
             };
             assert_eq!((mss(&packet), mss(&clamped)), (1460, 1402));
-            // The sum is what it would be anew.
+            // The updated checksum equals one computed over the segment.
             let mut sealed = clamped.clone();
             let parsed = lasthop_wire::parse(&sealed).unwrap();
             lasthop_wire::seal(&mut sealed, &parsed);
             assert_eq!(sealed, clamped);
-            // What is small enough, opens nothing, or has no end, stays.
+            // Unchanged: a small MSS, a segment that is not a SYN, options without an end.
             let mut same = packet.clone();
             clamp(&mut same, &view, 1500);
             assert_eq!(same, packet);

@@ -1,26 +1,27 @@
-//! Ethernet frames of the inner network, as the link carries them: each with its length in front, so that a sum of frames tells where
-//! each ends. The first byte of that is below 0x40, by which it differs from every IP packet.
+//! Ethernet frames of the inner network in the form that the link carries: each follows its length, so that a frame
+//! decoded from a combination has its length. The first byte is below 0x40, which distinguishes it from every IP
+//! packet.
 
 use std::ops::Range;
 
 use super::look::{View, length, look};
 
-/// Bytes of the length in front of a frame.
+/// Size of the length field before a frame, in bytes.
 pub const LENGTH: usize = 2;
-/// Bytes of an Ethernet header.
+/// Length of an Ethernet header, in bytes.
 pub const ETHERNET: usize = 14;
-/// The longest frame that a length can tell.
+/// Maximum length of a frame, in bytes, limited by the length field.
 pub const LONGEST: usize = 0x3fff;
-/// Most VLAN tags that are looked behind.
+/// Maximum number of VLAN tags to skip.
 const MOST_TAGS: usize = 2;
 const TAG: usize = 4;
-/// Bytes of these tags.
+/// Length of these tags, in bytes.
 pub const TAGS: usize = MOST_TAGS * TAG;
-/// Types of what follows: tags of 802.1Q and 802.1ad, and ARP.
+/// EtherTypes: tags of 802.1Q and 802.1ad, and ARP.
 const TAG_TYPES: [u16; 2] = [0x8100, 0x88a8];
 const ARP: u16 = 0x0806;
 
-/// A frame as the link carries it; none if it is no whole Ethernet header, or too long.
+/// Returns a frame with its length; `None` if its Ethernet header is incomplete, or if it is too long.
 pub fn carried(frame: &[u8]) -> Option<Vec<u8>> {
     if !(ETHERNET..=LONGEST).contains(&frame.len()) {
         return None;
@@ -31,18 +32,18 @@ pub fn carried(frame: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Whether what is carried is a frame: otherwise it is an IP packet.
+/// Returns whether carried data is a frame rather than an IP packet.
 pub fn is_frame(carried: &[u8]) -> bool {
     carried.first().is_some_and(|first| *first < 0x40)
 }
 
-/// The frame in what is carried, if it is one, and whole.
+/// Returns the frame in carried data, if it is a complete one.
 pub fn frame(carried: &[u8]) -> Option<&[u8]> {
     let whole = is_frame(carried) && length(carried) == Some(carried.len());
     carried.get(LENGTH..).filter(|frame| whole && frame.len() >= ETHERNET)
 }
 
-/// Where the type stands that says what a frame carries, behind its tags.
+/// Returns the offset of a frame's EtherType after its tags.
 fn type_at(frame: &[u8]) -> Option<usize> {
     let mut at = ETHERNET - 2;
     for _ in 0..MOST_TAGS {
@@ -58,12 +59,12 @@ fn type_of(frame: &[u8], at: usize) -> Option<u16> {
     frame.get(at..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
 }
 
-/// Whether it is ARP, which nothing has to wait for.
+/// Returns whether a frame is ARP, for which no packet has to wait.
 pub fn is_arp(frame: &[u8]) -> bool {
     type_at(frame).and_then(|at| type_of(frame, at)) == Some(ARP)
 }
 
-/// The IP packet in a frame, without what pads it, and what is known of it; none if there is no whole one.
+/// Returns the range of the IP packet in a frame, without padding, and its view; `None` if there is no complete one.
 pub fn ip(frame: &[u8]) -> Option<(Range<usize>, View)> {
     const IP: [(u16, u8); 2] = [(0x0800, 4), (0x86dd, 6)];
     let at = type_at(frame)?;
@@ -75,7 +76,7 @@ pub fn ip(frame: &[u8]) -> Option<(Range<usize>, View)> {
     Some((start..end, view))
 }
 
-/// The header of a frame the other way: what goes back to the sender. None where the frame went to several hosts.
+/// Returns the header of a frame back to the sender; `None` if the frame's destination is a group address.
 pub fn header_back(frame: &[u8], ip: &Range<usize>) -> Option<Vec<u8>> {
     let header = frame.get(..ip.start)?;
     if header.first()? & 1 == 1 {
@@ -90,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// A frame behind so many tags, with a UDP packet of IPv4 and `padding` bytes behind it.
+    /// Returns a frame with this number of tags, an IPv4 UDP packet and `padding` bytes after it.
     fn udp(tags: usize, padding: usize) -> Vec<u8> {
         let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
         for _ in 0..tags {
@@ -115,7 +116,7 @@ mod tests {
         let mut group = udp(0, 0);
         group[0] |= 1;
         assert_eq!(header_back(&group, &(14..42)), None);
-        // The type says IPv6, the packet IPv4.
+        // The EtherType says IPv6, the packet IPv4.
         let mut frame = udp(0, 0);
         (frame[12], frame[13]) = (0x86, 0xdd);
         assert_eq!(ip(&frame), None);

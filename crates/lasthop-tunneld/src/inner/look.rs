@@ -1,4 +1,4 @@
-//! What the headers of an IP packet tell: its length, its flow, and what suffers from disorder.
+//! Inspection of an IP packet's headers: length, flow, and sensitivity to reordering.
 
 use std::hash::BuildHasher;
 use std::net::IpAddr;
@@ -7,33 +7,33 @@ use lasthop_proto::link::hybrid::Traffic;
 
 use super::frame::LENGTH;
 
-/// Protocols by number.
+/// Protocol numbers.
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMP: u8 = 1;
 const ICMP_V6: u8 = 58;
-/// Extension headers of IPv6 that stand before others: hop by hop, routing, destination options.
+/// IPv6 extension headers that precede others: hop-by-hop, routing, destination options.
 const EXTENSIONS: [u8; 3] = [0, 43, 60];
 const FRAGMENT: u8 = 44;
-/// Most extension headers that are looked behind.
+/// Maximum number of extension headers to skip.
 const MOST_EXTENSIONS: usize = 8;
-/// UDP ports of protocols that suffer from disorder: QUIC, IKE and ESP, OpenVPN, L2TP, WireGuard.
+/// UDP ports of protocols that are sensitive to reordering: QUIC, IKE and ESP, OpenVPN, L2TP, WireGuard.
 const ORDERED_PORTS: [u16; 6] = [443, 500, 4500, 1194, 1701, 51820];
 
-/// Where things are in a packet.
+/// Parsed headers of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct View {
-    /// Source and destination.
+    /// Source and destination address.
     pub addresses: (IpAddr, IpAddr),
-    /// The protocol behind IP.
+    /// Protocol after IP.
     pub protocol: u8,
-    /// Where that begins.
+    /// Offset of that protocol's header.
     pub body: usize,
-    /// Whether it is a part of a packet, and not its first.
+    /// True for a fragment other than the first.
     pub later_fragment: bool,
 }
 
-/// The whole length of the IP packet that begins with these bytes, or of the frame behind its length ([`super::frame`]), as they say.
+/// Returns the length in the header of the IP packet, or frame ([`super::frame`]), that starts with these bytes.
 pub fn length(bytes: &[u8]) -> Option<usize> {
     let short = |at: usize| Some(usize::from(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?)));
     match bytes.first()? >> 4 {
@@ -44,7 +44,7 @@ pub fn length(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Looks at a packet; none if it is no whole one.
+/// Parses a packet; `None` if it is incomplete.
 pub fn look(bytes: &[u8]) -> Option<View> {
     let addresses = lasthop_tunnel::addresses(bytes)?;
     if length(bytes)? != bytes.len() {
@@ -77,43 +77,43 @@ pub fn look(bytes: &[u8]) -> Option<View> {
 }
 
 impl View {
-    /// What is behind the headers of IP.
+    /// Returns the data after the IP headers.
     pub fn body<'p>(&self, packet: &'p [u8]) -> &'p [u8] {
         packet.get(self.body..).unwrap_or_default()
     }
 
-    /// The ports, where there are some.
+    /// Returns the bytes of the ports, if there are any.
     fn ports(&self, packet: &[u8]) -> Option<[u8; 4]> {
         let has_ports = matches!(self.protocol, TCP | UDP) && !self.later_fragment;
         self.body(packet).first_chunk().copied().filter(|_| has_ports)
     }
 
-    /// The ports of source and destination; zeros where there are none.
+    /// Returns the source and destination port; zeros if there are none.
     pub fn end_ports(&self, packet: &[u8]) -> [u16; 2] {
         let [a, b, c, d] = self.ports(packet).unwrap_or_default();
         [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])]
     }
 
-    /// A number that tells flows apart; nobody outside knows `keys`.
+    /// Returns a number that identifies the flow; `keys` are secret.
     pub fn flow(&self, packet: &[u8], keys: &impl BuildHasher) -> u32 {
         keys.hash_one((self.addresses, self.protocol, self.ports(packet))) as u32
     }
 
-    /// What suffers from disorder, and what from waiting.
+    /// Returns the class of traffic: sensitivity to reordering and to delay.
     pub fn traffic(&self, packet: &[u8]) -> Traffic {
         match self.protocol {
             TCP if self.later_fragment => Traffic::Stream,
             TCP => tcp(self.body(packet)),
             UDP => udp(self.ports(packet), self.body(packet)),
             ICMP | ICMP_V6 => Traffic::Datagram,
-            // ESP, GRE, SCTP, IP in IP and whatever else: nothing is known to be in a hurry.
+            // ESP, GRE, SCTP, IP in IP and others: not known to be sensitive to delay.
             _ => Traffic::Stream,
         }
     }
 }
 
 fn tcp(segment: &[u8]) -> Traffic {
-    /// FIN, SYN and RST.
+    /// Flags FIN, SYN and RST.
     const EVENTS: u8 = 0x07;
     if segment.len() < 20 || segment[13] & EVENTS != 0 {
         return Traffic::Stream;
@@ -127,7 +127,7 @@ fn udp(ports: Option<[u8; 4]>, datagram: &[u8]) -> Traffic {
     let known = [[a, b], [c, d]].iter().any(|port| ORDERED_PORTS.contains(&u16::from_be_bytes(*port)));
     // WireGuard on any port: its transport data.
     let wireguard = datagram.len() >= 40 && datagram[8..12] == [4, 0, 0, 0];
-    // QUIC on any port, while it opens a connection: a long header of version 1 or 2.
+    // QUIC on any port during a handshake: a long header of version 1 or 2.
     let quic = datagram.get(8).is_some_and(|first| first & 0xc0 == 0xc0)
         && matches!(datagram.get(9..13), Some([0, 0, 0, 1] | [0x6b, 0x33, 0x43, 0xcf]));
     if known || wireguard || quic { Traffic::Stream } else { Traffic::Datagram }
@@ -176,7 +176,7 @@ mod tests {
             assert_eq!(traffic(&build(ICMP, &[8])), Traffic::Datagram);
             assert_eq!(traffic(&build(50, &[])), Traffic::Stream);
         }
-        // Behind an extension header of 16 bytes, and in a fragment.
+        // After an extension header of 16 bytes, and in a fragment.
         assert_eq!(traffic(&v6(60, &[&[TCP, 1][..], &[0; 14], &segment(0x10, 0)].concat())), Traffic::Acknowledgment);
         let fragment = v6(FRAGMENT, &[&[TCP, 0, 0, 8, 0, 0, 0, 0][..], &segment(0x10, 0)].concat());
         assert_eq!((traffic(&fragment), look(&fragment).unwrap().later_fragment), (Traffic::Stream, true));

@@ -1,11 +1,11 @@
 //! Packets of the inner network.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`look`] | what headers tell: flow, kind, length |
+//! | [`look`] | inspection of headers: flow, class, length |
 //! | [`frame`] | Ethernet frames, and the packets in them |
-//! | [`packet`] | a packet as the link carries it, and as the code sees it |
-//! | [`fit`] | what becomes of packets that are too big |
+//! | [`packet`] | packets as the link carries them and the code combines them |
+//! | [`fit`] | packets that are too big |
 
 pub mod fit;
 pub mod frame;

@@ -1,4 +1,4 @@
-//! A packet as the link carries it, and as the code sees it.
+//! Packets as the link carries them and the code combines them.
 
 use std::fmt;
 use std::hash::BuildHasher;
@@ -13,7 +13,7 @@ use lasthop_wire::{View as TcpView, mark_congestion, offer_window, parse};
 use super::frame::{self, ETHERNET, LENGTH, TAGS};
 use super::look::{View, length, look};
 
-/// An IP packet, or a frame with its length in front. Clones share its bytes.
+/// IP packet, or frame with its length. Clones share the bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Packet {
     bytes: Rc<[u8]>,
@@ -28,12 +28,13 @@ impl fmt::Debug for Packet {
 }
 
 impl Packet {
-    /// A packet to be sent, of which `view` is what [`look`] says.
+    /// Creates a packet to be sent; `view` is its result of [`look`].
     pub fn outgoing(bytes: &[u8], view: &View, keys: &impl BuildHasher) -> Self {
         Self { bytes: bytes.into(), flow: view.flow(bytes, keys), traffic: view.traffic(bytes) }
     }
 
-    /// A frame to be sent, in which [`frame::ip`] found that packet; none if it is none, or too long.
+    /// Creates a packet from a frame to be sent, in which [`frame::ip`] found the given IP packet; `None` if it is not
+    /// a frame, or too long.
     pub fn outgoing_frame(bytes: &[u8], ip: Option<&(Range<usize>, View)>, keys: &impl BuildHasher) -> Option<Self> {
         let carried = frame::carried(bytes)?;
         let (flow, traffic) = match ip {
@@ -42,23 +43,23 @@ impl Packet {
                 (view.flow(packet, keys), view.traffic(packet))
             }
             None if frame::is_arp(bytes) => (keys.hash_one(&bytes[..ETHERNET]) as u32, Traffic::Datagram),
-            // Nothing is known to be in a hurry.
+            // Not known to be sensitive to delay.
             None => (keys.hash_one(&bytes[..ETHERNET]) as u32, Traffic::Stream),
         };
         Some(Self { bytes: carried.into(), flow, traffic })
     }
 
-    /// The same, of that flow and kind.
+    /// Returns the packet with this flow and class.
     pub fn told(self, flow: u32, traffic: Traffic) -> Self {
         Self { flow, traffic, ..self }
     }
 
-    /// One that is to go unrepaired.
+    /// Returns the packet in the class that is not repaired.
     pub fn bare(self) -> Self {
         Self { traffic: Traffic::Bare, ..self }
     }
 
-    /// A packet that came, if it is a whole one.
+    /// Creates a packet from received bytes; `None` if they are incomplete.
     pub fn arrived(bytes: &[u8]) -> Option<Self> {
         if frame::is_frame(bytes) {
             frame::frame(bytes)?;
@@ -68,12 +69,12 @@ impl Packet {
         Some(Self { bytes: bytes.into(), flow: 0, traffic: Traffic::Datagram })
     }
 
-    /// From the IP header on, or from the length of the frame on.
+    /// Returns its bytes, starting at the IP header or at the length of the frame.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Changes the packet from its IP header, which begins at `at`, on, without those that share its bytes.
+    /// Changes the packet from offset `at` of its IP header; clones that share its bytes keep theirs.
     fn change(&mut self, at: usize, change: impl FnOnce(&mut [u8])) {
         if let Some(bytes) = Rc::get_mut(&mut self.bytes) {
             change(&mut bytes[at..]);
@@ -84,13 +85,13 @@ impl Packet {
         }
     }
 
-    /// Where the IP packet begins that is a TCP segment, and what its headers say.
+    /// Returns the offset of the IP packet and its parsed headers, if it is a TCP segment.
     fn segment(&self) -> Option<(usize, TcpView)> {
         let at = self.ip()?;
         Some((at, parse(&self.bytes[at..])?))
     }
 
-    /// Where the IP packet in it begins, if there is one.
+    /// Returns the offset of the IP packet, if there is one.
     fn ip(&self) -> Option<usize> {
         match frame::frame(&self.bytes) {
             Some(frame) => frame::ip(frame).map(|(range, _)| LENGTH + range.start),
@@ -98,13 +99,13 @@ impl Packet {
         }
     }
 
-    /// What its header says of congestion.
+    /// Returns its ECN field.
     pub fn ecn(&self) -> Ecn {
         self.ip().map_or(Ecn::NotEct, |at| Ecn::from_bits(ecn_bits(&self.bytes[at..])))
     }
 }
 
-/// What an IP packet's header says of congestion: the low two bits of its class.
+/// Returns the ECN field of an IP packet: the low two bits of its traffic class.
 pub(super) fn ecn_bits(packet: &[u8]) -> u8 {
     match packet {
         [first, class, ..] if first >> 4 == 6 => class >> 4 & 3,
@@ -113,7 +114,7 @@ pub(super) fn ecn_bits(packet: &[u8]) -> u8 {
     }
 }
 
-/// What tells a TCP connection from others: its ends, in the same order whichever of them sends, and the tags of its VLANs.
+/// Identity of a TCP connection: its ends, in an order that does not depend on the direction, and its VLAN tags.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Connection {
     ends: [SocketAddr; 2],
@@ -155,7 +156,7 @@ impl Item for Packet {
             ([destination, source], Side::Acceptor)
         };
         let mut tags = [0; TAGS];
-        // In front of an IP packet stands the type that says so, and before that tags.
+        // The tags lie between the addresses and the EtherType that precedes the IP packet.
         let between = self.bytes.get(LENGTH + ETHERNET - 2..at.saturating_sub(2)).unwrap_or_default();
         tags.iter_mut().zip(between).for_each(|(tag, byte)| *tag = *byte);
         Some(TcpSight {
@@ -181,32 +182,32 @@ impl Item for Packet {
             Form::Packet(chain, bytes) => (*chain, &bytes[..]),
             Form::Sum(sum) => sum.split_first().map(|(chain, bytes)| (*chain, bytes))?,
         };
-        // The sum is as long as the longest packet in it.
+        // A combination is as long as its longest packet.
         let bytes = bytes.get(..length(bytes)?)?;
-        // What waits for an earlier packet is ordered; how all else was sent is past.
+        // A packet in a chain is ordered. The original class of other packets no longer matters.
         let class = if chain > 0 { Class::Ordered } else { Class::RealTime };
         Some((Self::arrived(bytes)?, Label { class, chain }))
     }
 }
 
-/// A vector over GF(256): a packet with its chain in front, or a sum of such. Zeros at its end do not count.
+/// Vector over GF(256): a packet preceded by its chain, or a combination of such vectors. Trailing zeros are ignored.
 #[derive(Clone)]
 pub struct Vector(Form);
 
 #[derive(Clone)]
 enum Form {
-    /// Not a copy: most packets are never part of a sum.
+    /// Shared bytes, not a copy: most packets are never combined.
     Packet(u8, Rc<[u8]>),
     Sum(Vec<u8>),
 }
 
 impl Vector {
-    /// A sum that came.
+    /// Creates a vector from a received combination.
     pub fn sum(bytes: &[u8]) -> Self {
         Self(Form::Sum(bytes.to_vec()))
     }
 
-    /// Adds its bytes to the end of `to`.
+    /// Appends its bytes to `to`.
     pub fn write(&self, to: &mut Vec<u8>) {
         match &self.0 {
             Form::Packet(chain, bytes) => {
@@ -304,12 +305,12 @@ mod tests {
         let before = one.bytes().to_vec();
         assert!(one.ecn() == Ecn::Ect0 && one.mark() && one.ecn() == Ecn::Ce);
         assert_eq!((one.bytes().len(), one.bytes()[17], before[17]), (before.len(), 3, 2));
-        // What is no IP takes no marks.
+        // Other protocols than IP cannot be marked.
         let mut other = Packet::outgoing_frame(&[3; 60], None, &RandomState::new()).unwrap();
         assert!(!other.mark());
     }
 
-    /// TCP between two ends, the first of which sends, with a window of 1000 and five bytes of data.
+    /// Returns a TCP segment from the first end to the second, with a window of 1000 and five bytes of data.
     fn segment([source, destination]: [&str; 2]) -> Vec<u8> {
         let route = lasthop_wire::Route { source: source.parse().unwrap(), destination: destination.parse().unwrap() };
         let segment = lasthop_proto::packet::Segment {
@@ -325,7 +326,7 @@ mod tests {
         for ends in [["10.0.0.1:80", "10.0.0.2:5000"], ["[fd00::1]:80", "[fd00::2]:5000"]] {
             let bytes = segment(ends);
             let kind: &[u8] = if bytes[0] >> 4 == 4 { &[8, 0] } else { &[0x86, 0xdd] };
-            // Behind a tag, with padding.
+            // After a tag, with padding.
             let frame = [&[2; 12][..], &[0x81, 0, 0, 5], kind, &bytes, &[0; 9]].concat();
             let keys = RandomState::new();
             let framed = Packet::outgoing_frame(&frame, frame::ip(&frame).as_ref(), &keys).unwrap();
@@ -337,7 +338,7 @@ mod tests {
                 let view = parse(&packet.bytes()[at..]).unwrap();
                 let whole = lasthop_wire::checksums(&packet.bytes()[at..], &view, lasthop_wire::Checksum::Complete);
                 assert_eq!(whole, lasthop_wire::Checksums::Hold);
-                // Two words changed, and the length did not.
+                // Two words changed; the length did not.
                 assert_eq!(packet.bytes().len(), before.bytes().len());
                 let changed = packet.bytes().iter().zip(before.bytes()).filter(|(one, other)| one != other).count();
                 assert!(changed <= 4, "{changed}");
@@ -352,7 +353,7 @@ mod tests {
         assert_eq!((there.connection, there.side), (back.connection, back.side.peer()));
         assert_ne!(there.connection, of(["10.0.0.1:80", "10.0.0.2:81"]).connection);
         assert_eq!(there.len, 5);
-        // What is no TCP has none, and stays as it is.
+        // Other protocols have no window and stay unchanged.
         let mut other = packet(&[0; 30]);
         other.set_window(1);
         assert_eq!((other.tcp(), other), (None, packet(&[0; 30])));
@@ -384,7 +385,7 @@ mod tests {
             let mut sum = Vector::zero();
             sum.add_scaled(a, &one.encode(label));
             sum.add_scaled(b, &two.encode(Label::default()));
-            // As it goes over the hop.
+            // As sent over the hop.
             let mut bytes = Vec::new();
             sum.write(&mut bytes);
             let mut sum = Vector::sum(&bytes);

@@ -1,4 +1,4 @@
-//! A link's state machine, which is recorded if somebody wants it.
+//! State machine of a link with an optional recorder.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -13,24 +13,24 @@ use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPa
 use super::{END, HOP, Head, INNER, KINDS, captured, words_of};
 use crate::inner::packet::Packet;
 
-/// One recording of all links of an end.
+/// Recording shared by all links of an end.
 pub type SharedRecorder = Rc<RefCell<Recorder>>;
 
-/// Where a link's part of a recording goes.
+/// Destination of a link's records.
 pub struct Tape {
     /// The recording.
     pub recorder: SharedRecorder,
-    /// The number of its peer.
+    /// Number of its peer.
     pub peer: u32,
 }
 
-/// [`Hop`], and a recording of all that it is told and decides.
+/// [`Hop`] with a recording of its inputs and decisions.
 pub struct RecordedHop {
     hop: Hop<Packet>,
     tape: Option<Tape>,
-    /// What it was told last and has decided so far: it may hand on more.
+    /// Latest input, and the decisions on it so far: more may follow.
     step: Vec<EnhancedPacketBlock<'static>>,
-    /// The packets that came in it, and its time.
+    /// Number of packets in that input, and its time.
     packets: u64,
     now: Instant,
 }
@@ -44,7 +44,7 @@ impl Deref for RecordedHop {
 }
 
 impl RecordedHop {
-    /// A new link to the peer of that name, whose driver may be late by `lag`.
+    /// Creates a link to the named peer, with scheduling slack `lag` for its driver.
     pub fn new(now: Instant, config: HopConfig, lag: Duration, name: &str, tape: Option<Tape>) -> Self {
         let words = tape.is_some().then(|| format!("begin {name}\n{} lag={}", words_of(&config), lag.as_nanos()));
         let mut hop = Hop::new(config);
@@ -55,19 +55,19 @@ impl RecordedHop {
         recorded
     }
 
-    /// [`Hop::begin_anew`]
+    /// Calls [`Hop::begin_anew`].
     pub fn begin_anew(&mut self, now: Instant, config: HopConfig) {
         self.event(now, || format!("anew\n{}", words_of(&config)));
         self.hop.begin_anew(config);
     }
 
-    /// [`Hop::on_new_path`]
+    /// Calls [`Hop::on_new_path`].
     pub fn on_new_path(&mut self, now: Instant, header: u16) {
         self.event(now, || format!("path {header}"));
         self.hop.on_new_path(header);
     }
 
-    /// [`Hop::offer`]
+    /// Calls [`Hop::offer`].
     pub fn offer(&mut self, now: Instant, packet: Packet) {
         if self.tape.is_some() {
             let (flow, traffic) = (packet.flow(), packet.traffic());
@@ -79,7 +79,7 @@ impl RecordedHop {
         self.hop.offer(now, packet);
     }
 
-    /// [`Hop::receive`]
+    /// Calls [`Hop::receive`].
     pub fn receive(&mut self, now: Instant, number: PacketNumber, bytes: u32, frame: Frame<Packet>) {
         if self.tape.is_some() {
             self.begin(now, 1);
@@ -88,7 +88,7 @@ impl RecordedHop {
         self.hop.receive(now, number, bytes, frame);
     }
 
-    /// [`Hop::on_timeout`]
+    /// Calls [`Hop::on_timeout`].
     pub fn on_timeout(&mut self, now: Instant) {
         if self.tape.is_some() {
             self.begin(now, 0);
@@ -97,7 +97,7 @@ impl RecordedHop {
         self.hop.on_timeout(now);
     }
 
-    /// [`Hop::poll_item`], until there is none.
+    /// Calls [`Hop::poll_item`]; must be repeated until it returns `None`.
     pub fn poll_item(&mut self, now: Instant) -> Option<Packet> {
         let item = self.hop.poll_item(now);
         if self.tape.is_some() {
@@ -109,7 +109,7 @@ impl RecordedHop {
         item
     }
 
-    /// [`Hop::poll_frame`]
+    /// Calls [`Hop::poll_frame`].
     pub fn poll_frame(&mut self, now: Instant) -> Option<Outgoing<Packet>> {
         let outgoing = self.hop.poll_frame(now);
         if self.tape.is_some() {
@@ -123,7 +123,7 @@ impl RecordedHop {
         outgoing
     }
 
-    /// [`Hop::give_back`]
+    /// Calls [`Hop::give_back`].
     pub fn give_back(&mut self, now: Instant) -> Vec<Packet> {
         let back = self.hop.give_back(now);
         if self.tape.is_some() {
@@ -136,12 +136,12 @@ impl RecordedHop {
         back
     }
 
-    /// [`Hop::poll_fate`]
+    /// Calls [`Hop::poll_fate`].
     pub fn poll_fate(&mut self) -> Option<Fate> {
         self.hop.poll_fate()
     }
 
-    /// It is told something by itself.
+    /// Records a separate event.
     fn event(&mut self, now: Instant, text: impl FnOnce() -> String) {
         if self.tape.is_some() {
             self.begin(now, 0);
@@ -155,7 +155,7 @@ impl RecordedHop {
         (self.now, self.packets) = (now, packets);
     }
 
-    /// The step is complete.
+    /// Completes the step.
     fn end(&mut self) {
         if let Some(tape) = self.tape.as_ref().filter(|_| !self.step.is_empty()) {
             tape.recorder.borrow_mut().step(self.now, self.packets, self.step.drain(..));
@@ -164,7 +164,7 @@ impl RecordedHop {
 
     fn text(&mut self, text: &str) {
         let Some(tape) = &self.tape else { return };
-        // The peer stands in place of the text, which Wireshark shows anyway.
+        // The comment names the peer; Wireshark shows the text anyway.
         let options = vec![peer_comment(tape)];
         let EnhancedPacketBlock { interface_id, timestamp, original_len, data, .. } = of_text(self.now, END, text);
         let data = Cow::Owned(data.into_owned());

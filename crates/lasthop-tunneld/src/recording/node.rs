@@ -1,4 +1,4 @@
-//! The simulator's node ([`TwoEnded`]), with the tunnel's packets and sums as what its packets carry.
+//! The simulator's node ([`TwoEnded`]), whose packets carry the tunnel's packets and combinations.
 
 use lasthop_proto::link::headers::LinkHeaders;
 use lasthop_proto::link::hybrid::node::TwoEnded;
@@ -13,10 +13,10 @@ use super::{Decision, Head, Setting, Told};
 use crate::frames::{self, Near};
 use crate::inner::packet::{Connection, Packet, Vector};
 
-/// What a packet of the simulator carries here.
+/// Content of a packet of the simulator.
 #[derive(Clone, PartialEq, Default, Debug)]
 enum Content {
-    /// Feedback, and what else carries nothing.
+    /// Feedback and other frames without content.
     #[default]
     Nothing,
     Packet(Packet),
@@ -67,12 +67,12 @@ impl Carried for Content {
     }
 }
 
-/// A packet in the simulator's form: of the same flow, kind and size, and marked alike.
+/// Converts a packet to the simulator's form, with the same flow, class, size and ECN field.
 fn outer(packet: Packet) -> Outer {
     let (flow, bytes) = (packet.flow(), packet.bytes().len() as u32);
     let (header_len, len, body) = match packet.traffic() {
         Traffic::Stream | Traffic::Bare => (0, bytes, Body::Quic { number: 0, data: 0 }),
-        // Nothing but headers.
+        // Headers only.
         Traffic::Acknowledgment => {
             let flags = Flags::ACK;
             (bytes as u16, 0, Body::Tcp(Segment { flags, ..Segment::default() }))
@@ -94,7 +94,7 @@ fn outer(packet: Packet) -> Outer {
     }
 }
 
-/// The packet in it, marked as it is.
+/// Returns the packet in the content, with the outer CE mark.
 fn marked(packet: &Outer) -> Option<Packet> {
     let Content::Packet(inner) = &packet.payload else { return None };
     let mut inner = inner.clone();
@@ -104,18 +104,18 @@ fn marked(packet: &Outer) -> Option<Packet> {
     Some(inner)
 }
 
-/// A packet of which only the head is known.
+/// Returns a packet whose head alone is known.
 fn packet(head: &Head) -> Option<Packet> {
     Packet::arrived(&head.whole())
 }
 
-/// One link's node.
+/// Node of one link.
 pub(super) struct Player(TwoEnded<Content>);
 
-/// What a player decides.
+/// Decision of a player.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Said {
-    /// Whether a deadline had come, where one was told to have.
+    /// State of the deadline, for a recorded timeout.
     pub due: Due,
     pub decision: Decision,
 }
@@ -133,12 +133,12 @@ impl Player {
         Self(node)
     }
 
-    /// What it decides; an error says why it cannot.
+    /// Returns the player's decision, or an error that says why it cannot decide.
     pub fn play(&mut self, now: Instant, told: &Told) -> Result<Said, &'static str> {
         let Self(node) = self;
         let (mut due, mut decision) = (Due::Yes, Decision::default());
         match told {
-            // Each begins a player.
+            // A new player was created for it.
             Told::Begin(_) => {}
             Told::Anew(config) => node.hop_mut().begin_anew(HopConfig::clone(config)),
             Told::Path(header) => node.hop_mut().on_new_path(*header),
@@ -153,7 +153,7 @@ impl Player {
                 self.0.handle_packet(now, Port::WIRELESS, frame);
             }
             Told::Timeout => {
-                // A driver comes when it is due, never before.
+                // A driver calls when a deadline has passed, never earlier.
                 if node.poll_deadline().is_none_or(|at| at > now) {
                     due = Due::No;
                 }
@@ -177,7 +177,7 @@ impl Player {
         Ok(Said { due, decision })
     }
 
-    /// A frame that came, as the simulator has it.
+    /// Converts a received frame to the simulator's form.
     fn wrapped(&self, number: u32, head: &Head) -> Option<Outer> {
         let hop = self.0.hop();
         let (own_packet, own_symbol) = hop.near_own();
@@ -213,7 +213,7 @@ impl Player {
     }
 }
 
-/// A frame that the node sent, as the tunnel writes it.
+/// Converts a frame that the node sent to the tunnel's form.
 fn unwrapped(packet: &Outer) -> Option<(u32, Head)> {
     let (number, frame) = match Header::of(packet)? {
         Header::Symbol { packet: number, symbol, label } => {

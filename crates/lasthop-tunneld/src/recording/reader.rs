@@ -14,36 +14,37 @@ use super::{
 use crate::frames::DATA;
 use crate::inner::frame::{LENGTH, LONGEST};
 
-/// Bytes of a frame's number.
+/// Length of a frame's number, in bytes.
 const NUMBER: usize = 4;
-/// Nothing that a link carries is longer.
+/// Maximum length of carried data, in bytes.
 const MOST_BYTES: u32 = 1 << 16;
-/// A link hands on, or gives back, no more at once: what it may hold and what may wait.
+/// Maximum number of packets that a link passes on or gives back at once: those that it may hold, and those that may
+/// wait.
 const MOST_HANDED: usize = 1 << 21;
 
-/// What is next in a recording.
+/// Entry of a recording.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Entry {
-    /// A worker began.
+    /// A worker started.
     Worker,
-    /// What a link was told then, and what it decided.
+    /// An input of a link, and its decision.
     Step(Step),
 }
 
-/// A recording that is being read.
+/// Parser of a recording.
 pub struct Recording<R: Read> {
     frames: Frames<R>,
-    /// What it decided may go on.
+    /// Step to which more decisions may be added.
     pending: Option<Step>,
     ready: VecDeque<Entry>,
 }
 
 impl<R: Read> Recording<R> {
-    /// Begins to read; messages call it `file`.
+    /// Opens a recording; messages call it `file`.
     ///
     /// # Errors
     ///
-    /// When it is no recording.
+    /// If it is not a recording.
     pub fn new(file: &str, source: R) -> Result<Self, ReadError> {
         let frames = Frames::new(file, source, &INTERFACES, "lasthop tunnel run")?;
         let mut recording = Self { frames, pending: None, ready: VecDeque::new() };
@@ -51,11 +52,11 @@ impl<R: Read> Recording<R> {
         Ok(recording)
     }
 
-    /// The next entry; none at the end.
+    /// Returns the next entry; `None` at the end.
     ///
     /// # Errors
     ///
-    /// When the file does not fit the format. Nothing comes behind that.
+    /// If the file violates the format. The recording cannot be read further.
     pub fn next_entry(&mut self) -> Result<Option<Entry>, ReadError> {
         loop {
             if let Some(entry) = self.ready.pop_front() {
@@ -82,7 +83,7 @@ impl<R: Read> Recording<R> {
         Ok(true)
     }
 
-    /// What is pending is complete.
+    /// Completes the pending step.
     fn settle(&mut self) {
         self.ready.extend(self.pending.take().map(Entry::Step));
     }
@@ -137,7 +138,7 @@ impl<R: Read> Recording<R> {
         self.pending = Some(Step { frame: self.frames.number(), time, peer, told, decision });
     }
 
-    /// A packet as the link carries it.
+    /// Returns the head of a packet as the link carries it.
     fn inner(&self, frame: &Frame) -> Result<Head, ReadError> {
         let bridged = self.frames.link_type(INNER) == Some(DataLink::ETHERNET);
         let (front, kept) = if bridged { (Some(frame.len as u16), HEAD - LENGTH) } else { (None, HEAD) };
@@ -152,7 +153,7 @@ impl<R: Read> Recording<R> {
         Ok(Head { bytes, len })
     }
 
-    /// A frame of the link, and the low bits of its number.
+    /// Returns the low bits of a frame's number, and its head.
     fn frame(&self, frame: &Frame) -> Result<(u32, Head), ReadError> {
         let split = frame.data.split_first_chunk::<NUMBER>();
         let fits = frame.data.len() <= frame.len as usize && frame.len <= MOST_BYTES;
@@ -162,7 +163,7 @@ impl<R: Read> Recording<R> {
         Ok((u32::from_be_bytes(*number), Head { bytes: bytes.to_vec(), len: frame.len as usize - NUMBER }))
     }
 
-    /// An error at a step of it.
+    /// Returns an error at the given step.
     pub(super) fn unfit(&self, step: &Step, what: &str) -> ReadError {
         self.frames.at(step.frame, what)
     }

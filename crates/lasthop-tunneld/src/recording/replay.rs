@@ -1,4 +1,4 @@
-//! Feeds a recording to the simulator's node, and compares.
+//! Replays a recording to the simulator's node and compares decisions.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
@@ -12,38 +12,39 @@ use super::node::{Due, Player, Said};
 use super::reader::{Entry, Recording};
 use super::{Head, Step, Told};
 
-/// Peers of a section at most.
+/// Maximum number of peers in a section.
 const MOST_PEERS: usize = 4096;
 
-/// What came of a replay.
+/// Result of a replay.
 #[derive(Clone, PartialEq, Default, Debug, Serialize)]
 pub struct Comparison {
-    /// Workers, one a section.
+    /// Number of workers, one per section.
     pub workers: u64,
-    /// Links, each from where it began.
+    /// Number of links, each from its start.
     pub links: u64,
-    /// Packets that were to cross the hop.
+    /// Packets offered to the hop.
     pub packets: u64,
-    /// Frames that came.
+    /// Frames that arrived.
     pub frames: u64,
-    /// Times that a link acted on its deadline.
+    /// Timeouts of links.
     pub timeouts: u64,
-    /// Times that a link was asked for a frame.
+    /// Requests for a frame.
     pub polls: u64,
     /// Frames that links sent.
     pub sent: u64,
-    /// Packets that came over the hop and went on.
+    /// Received packets that were passed on.
     pub handed_on: u64,
-    /// Calls on which it was decided otherwise.
+    /// Inputs with different decisions.
     #[serde(flatten)]
     pub differences: Differences,
 }
 
-/// Feeds a recording to the simulator's node, driven as the simulator drives it, and compares its decisions with those recorded.
+/// Replays a recording to the simulator's node, driven as in the simulator, and compares its decisions with the
+/// recorded ones.
 ///
 /// # Errors
 ///
-/// When the recording does not fit the format.
+/// If the recording violates the format.
 pub fn replay<R: Read>(mut recording: Recording<R>) -> Result<Comparison, ReadError> {
     let mut comparison = Comparison::default();
     let mut players: BTreeMap<u32, Player> = BTreeMap::new();
@@ -82,7 +83,7 @@ impl Comparison {
         self.handed_on += step.decision.items.len() as u64;
     }
 
-    /// What could have differed.
+    /// Returns the number of inputs that could have led to differences.
     pub fn calls(&self) -> u64 {
         self.packets + self.frames + self.timeouts + self.polls
     }
@@ -105,7 +106,7 @@ impl Display for Said {
     }
 }
 
-/// How many, and how the first one begins.
+/// Formats the number of packets, and the beginning of the first one.
 fn list(f: &mut fmt::Formatter<'_>, what: &str, heads: &[Head]) -> fmt::Result {
     let Some(first) = heads.first() else { return Ok(()) };
     write!(f, "{what}{} of {} bytes: ", heads.len(), first.len)?;

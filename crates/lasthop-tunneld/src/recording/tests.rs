@@ -1,4 +1,4 @@
-//! Recordings of two ends in virtual time, decided again by the simulator's node.
+//! Recordings of two ends in virtual time, replayed by the simulator's node.
 
 use std::io::Cursor;
 
@@ -29,7 +29,7 @@ fn config(repair: Repair) -> HopConfig {
     }
 }
 
-/// An IPv4 datagram of UDP of so many bytes, which takes marks if that is so, with something in it.
+/// Returns an IPv4 UDP datagram of `len` bytes with this type-of-service field.
 fn packet(number: u64, len: usize, tos: u8) -> Vec<u8> {
     let mut bytes = vec![0x45, tos, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
     bytes.extend((0..len.max(28) - 20).map(|at| (number as usize * 31 + at) as u8));
@@ -43,12 +43,12 @@ struct World {
     folder: tempfile::TempDir,
     now: Instant,
     ends: Vec<RecordedHop>,
-    /// Frames under way, with when and where they arrive.
+    /// Frames in flight, with arrival time and destination.
     way: Vec<(Instant, usize, PacketNumber, Vec<u8>)>,
     random: u64,
-    /// Of a thousand.
+    /// Loss probability, in 10⁻³.
     loss: u64,
-    /// What each end handed on.
+    /// Packets that each end passed on.
     taken: [Vec<Packet>; 2],
 }
 
@@ -79,7 +79,7 @@ impl World {
         self.random
     }
 
-    /// A millisecond, in which what is due happens.
+    /// Advances the time by 1 ms and performs due work.
     fn step(&mut self) {
         self.now += Duration::from_millis(1);
         let (here, rest) = std::mem::take(&mut self.way).into_iter().partition(|(at, ..)| *at <= self.now);
@@ -121,7 +121,7 @@ impl World {
         self.ends[end].offer(self.now, packet);
     }
 
-    /// The recording, complete.
+    /// Ends the recording and returns its bytes.
     fn bytes(mut self) -> Vec<u8> {
         self.ends.clear();
         std::fs::read(self.folder.path().join("r")).unwrap()
@@ -132,8 +132,8 @@ fn replayed(bytes: &[u8]) -> Result<Comparison, ReadError> {
     replay(Recording::new("r", Cursor::new(bytes))?)
 }
 
-/// Everything that an end can be told: packets of all kinds in both directions over a hop that loses, more than it carries, a new path, an end that forgot everything, and one
-/// that was silent.
+/// Exercises all inputs of an end: packets of all classes in both directions over a lossy hop, overload, a new path, a
+/// restarted end, and a silent end.
 fn eventful(repair: Repair) -> Vec<u8> {
     let mut world = World::new(repair, 80, LIMIT);
     for number in 0..3000_u64 {
@@ -147,7 +147,7 @@ fn eventful(repair: Repair) -> Vec<u8> {
         let now = world.now;
         match number {
             700 => world.ends[0].on_new_path(now, 78),
-            // Both forget what was.
+            // Both ends restart.
             1500 => {
                 world.way.clear();
                 for end in &mut world.ends {
@@ -177,7 +177,8 @@ fn the_simulators_node_decides_alike() {
     }
 }
 
-/// A transfer over TCP whose source, behind the recorded end, keeps to its window and takes no marks: what that end makes of it, and how often it was told by its window.
+/// Runs a TCP transfer whose sender, behind the recorded end, respects its window and is not ECN-capable. Returns the
+/// recording, and the number of packets with a clamped receive window.
 fn transfer() -> (Vec<u8>, u64) {
     let ends: [std::net::SocketAddr; 2] = ["10.0.0.1:80".parse().unwrap(), "10.0.0.2:5000".parse().unwrap()];
     let build = |from: usize, segment: &Segment, len: usize| {
@@ -194,7 +195,7 @@ fn transfer() -> (Vec<u8>, u64) {
     };
     let mut world = World::new(Repair::Adaptive, 20, LIMIT);
     let first = u32::MAX - 5_000;
-    // A window of 80 segments at most, fewer bytes than are offered.
+    // A window of at most 80 segments, fewer bytes than offered.
     let (mut next, mut acked, mut edge, mut expected) = (0_u32, 0_u32, 0_u32, 0_u32);
     let now = world.now;
     world.ends[0].offer(now, build(0, &segment(first.wrapping_sub(1), 0, 64_000, Flags::SYN, [1, 0]), 0));
@@ -242,11 +243,11 @@ fn windows_are_cut_alike() {
     assert!(comparison.handed_on > 500, "{comparison:?}");
 }
 
-/// A state machine that was set up otherwise decides otherwise: the comparison can fail.
+/// A state machine with other settings decides differently: the comparison can fail.
 #[test]
 fn another_node_decides_otherwise() {
     let bytes = eventful(Repair::Adaptive);
-    // As many bytes.
+    // A rate of equal length.
     let (from, to) = (b"rate=10000000", b"rate=00900000");
     let at = bytes.windows(from.len()).position(|window| window == from).unwrap();
     let mut changed = bytes.clone();
@@ -255,7 +256,7 @@ fn another_node_decides_otherwise() {
     let first = comparison.differences.first.unwrap();
     assert!(comparison.differences.count > 100 && first.to_string().contains("s: recorded: "), "{first}");
 
-    // One byte of a packet that was handed on: the identification in its IP header.
+    // Change one byte of a packet that was passed on: the identification in its IP header.
     let mut recording = Recording::new("r", Cursor::new(&bytes)).unwrap();
     let head = loop {
         match recording.next_entry().unwrap().unwrap() {
@@ -263,7 +264,7 @@ fn another_node_decides_otherwise() {
             _ => {}
         }
     };
-    // It is in the frame that brought it, and behind that where it was handed on.
+    // It occurs in the frame that carried it, and after that where it was passed on.
     let places: Vec<_> = bytes.windows(head.len()).enumerate().filter(|(_, window)| *window == head).collect();
     let (at, _) = *places.last().unwrap();
     let mut changed = bytes.clone();
@@ -316,7 +317,7 @@ fn what_is_no_recording_is_said() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever a file holds, it is replayed, or one line says why not.
+    /// Any damaged file is replayed, or fails with a one-line error.
     #[test]
     fn damage_is_no_panic(places in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
         let mut world = World::new(Repair::Adaptive, 50, LIMIT);

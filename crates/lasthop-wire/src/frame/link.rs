@@ -30,11 +30,11 @@ const NFLOG: u32 = 239;
 const PKTAP: u32 = 258;
 const LINUX_SLL2: u32 = 276;
 
-/// Link types that are read, by name.
+/// Names of the supported link types.
 pub(crate) const KNOWN: &str = "Ethernet, Linux cooked (v1 and v2), raw IP, BSD loopback, Wi-Fi (802.11, radiotap, Prism, AVS, PPI), PPP, PPPoE, Cisco HDLC, \
      frame relay, MPLS, NFLOG, PFLOG, PKTAP, OpenBSD enc, token ring, FDDI, ATM (RFC 1483), IP over FireWire";
 
-/// What a frame of that link type begins with; `None` if the type is not read.
+/// Returns the first header of a frame of this link type; `None` if the type is not supported.
 pub(super) fn first(link: u32) -> Option<Layer> {
     match link {
         ETHERNET => Some(Layer::Ethernet),
@@ -50,7 +50,7 @@ pub(super) fn first(link: u32) -> Option<Layer> {
     }
 }
 
-/// Names of common link types that are not read.
+/// Returns the name of a common link type that is not supported.
 pub(super) fn name(link: u32) -> Option<&'static str> {
     Some(match link {
         7 => "ARCNET",
@@ -71,7 +71,7 @@ pub(super) fn name(link: u32) -> Option<&'static str> {
     })
 }
 
-/// Names of EtherTypes that carry no IP packet.
+/// Returns the name of an EtherType that carries no IP packet.
 pub(super) fn ether_type(number: u16) -> Option<&'static str> {
     Some(match number {
         0x0806 => "ARP",
@@ -93,7 +93,7 @@ pub(super) fn ether_type(number: u16) -> Option<&'static str> {
 }
 
 impl Walk<'_> {
-    /// The header of a link type that is none of the shared layers.
+    /// Parses the header of a link type that is not a shared layer.
     pub(super) fn link(&mut self, number: u32) -> Result<Layer, Unread> {
         match number {
             NULL | LOOP => {
@@ -109,7 +109,7 @@ impl Walk<'_> {
                 Ok(cooked_protocol(protocol))
             }
             PPP_SERIAL => {
-                // Cisco HDLC and PPP share this type: the address byte tells them apart (RFC 1547, RFC 1662).
+                // Cisco HDLC and PPP share this type; the address byte distinguishes them (RFC 1547, RFC 1662).
                 if matches!(self.rest.byte(0)?, 0x0f | 0x8f) { self.cisco() } else { Ok(Layer::Ppp) }
             }
             PPP_PPPD => {
@@ -175,7 +175,7 @@ impl Walk<'_> {
         Ok(self.rest.word(at)?.swap_bytes())
     }
 
-    /// Remembers the addresses in `len` bytes from `at` on.
+    /// Records the link addresses, `len` bytes at offset `at`.
     pub(super) fn link_addresses(&mut self, at: usize, len: usize) {
         self.front.addresses = self.rest.data.get(at..at + len).map_or(0, |addresses| digest(0, addresses));
     }
@@ -192,7 +192,8 @@ impl Walk<'_> {
         if kind >= 0x600 {
             return Ok(Layer::EtherType(kind));
         }
-        // Below, the field is a length (IEEE 802.3); what follows is padding. A length of 0 stands for a frame that was still to be cut.
+        // A smaller value is a length (IEEE 802.3), followed by padding. Length 0: the frame had not been segmented
+        // yet.
         if kind > 0 {
             self.limit(usize::from(kind));
         }
@@ -202,7 +203,7 @@ impl Walk<'_> {
     pub(super) fn behind_ether_type(&mut self, kind: u16) -> Result<Layer, Unread> {
         match kind {
             0x0800 | 0x86dd => Ok(Layer::Ip),
-            // 802.1Q, 802.1ad and what came before it: two bytes, then the next type.
+            // 802.1Q, 802.1ad and their predecessors: two bytes, then the next type.
             0x8100 | 0x88a8 | 0x9100 | 0x9200 | 0x9300 => {
                 let next = self.rest.short(2)?;
                 self.tag(2);
@@ -210,7 +211,7 @@ impl Walk<'_> {
                 if next >= 0x600 { Ok(Layer::EtherType(next)) } else { Ok(Layer::Llc) }
             }
             PPPOE => {
-                // Version 1, type 1, code 0: a session's data (RFC 2516).
+                // Version 1, type 1, code 0: data of a session (RFC 2516).
                 if self.rest.short(0)? != 0x1100 {
                     return Err(Unread::Other("PPPoE discovery"));
                 }
@@ -257,7 +258,7 @@ impl Walk<'_> {
                 match (vendor, kind) {
                     // Encapsulated Ethernet, and bridge tunnels (802.1H).
                     (0 | 0xf8, _) => Ok(Layer::EtherType(kind)),
-                    // Bridged Ethernet, with and without its check sequence (RFC 2684).
+                    // Bridged Ethernet, with and without its frame check sequence (RFC 2684).
                     (0x80c2, 1 | 7) => {
                         self.skip(2)?;
                         Ok(Layer::Ethernet)
@@ -299,7 +300,7 @@ impl Walk<'_> {
     }
 
     pub(super) fn mpls(&mut self) -> Result<Layer, Unread> {
-        // The stack ends with a label whose lowest bit but eight is set (RFC 3032); the walk bounds the steps.
+        // The last label has the bottom-of-stack bit set (RFC 3032); the caller bounds the number of steps.
         let entry = self.rest.word(0)?;
         self.tag(4);
         self.skip(4)?;
@@ -308,7 +309,7 @@ impl Walk<'_> {
         }
         match self.rest.byte(0)? >> 4 {
             4 | 6 => Ok(Layer::Ip),
-            // A pseudowire's control word (RFC 4385).
+            // Control word of a pseudowire (RFC 4385).
             0 => {
                 self.skip(4)?;
                 Ok(Layer::Ethernet)
@@ -322,7 +323,8 @@ impl Walk<'_> {
         let (hardware, protocol) = (self.rest.short(2)?, self.rest.short(14)?);
         self.link_addresses(6, 8);
         self.skip(16)?;
-        // ARPHRD_IPGRE (778) has an EtherType of GRE in the field, which reads alike; ARPHRD_NETLINK has no packets.
+        // For ARPHRD_IPGRE (778) the field contains GRE's EtherType, which is parsed alike; ARPHRD_NETLINK has no
+        // packets.
         if hardware == 824 {
             return Err(Unread::Other("netlink"));
         }
@@ -338,13 +340,13 @@ impl Walk<'_> {
         }
     }
 
-    /// RFC 2427: an address of two to four bytes, control, then the number of a network protocol.
+    /// Parses RFC 2427: an address of two to four bytes, control, then a network protocol number.
     fn frame_relay(&mut self) -> Result<Layer, Unread> {
         let address = (0..4).find(|&at| self.rest.byte(at).is_ok_and(|byte| byte & 1 == 1)).ok_or(Unread::CutOff)? + 1;
         self.tag(address);
         self.skip(address)?;
         if self.rest.byte(0)? != 3 {
-            // Cisco's own form has an EtherType here.
+            // Cisco's own format has an EtherType here.
             let kind = self.rest.short(0)?;
             self.skip(2)?;
             return Ok(Layer::EtherType(kind));
@@ -372,13 +374,14 @@ impl Walk<'_> {
         }
     }
 
-    /// NFLOG: a header of four bytes, then attributes, of which one is the packet. Lengths are in the byte order of the machine that captured.
+    /// Parses NFLOG: a header of four bytes, then attributes, one of which is the packet. Lengths are in the byte order
+    /// of the capturing machine.
     fn netfilter_log(&mut self) -> Result<Layer, Unread> {
         const PAYLOAD: u16 = 9;
         let little = self.little_short(4)? < 0x200;
         let order = |value: u16| if little { value.swap_bytes() } else { value };
         self.skip(4)?;
-        // Each attribute takes at least four bytes, and a frame has few.
+        // Each attribute needs at least four bytes, and a frame has few.
         for _ in 0..64 {
             let (len, kind) = (usize::from(order(self.rest.short(0)?)), order(self.rest.short(2)?));
             if len < 4 {
@@ -398,7 +401,7 @@ impl Walk<'_> {
 /// EtherType of PPPoE sessions.
 const PPPOE: u16 = 0x8864;
 
-/// Protocol field of a cooked capture: an EtherType, or one of Linux's own numbers.
+/// Interprets the protocol field of a cooked capture: an EtherType, or one of Linux's own numbers.
 fn cooked_protocol(protocol: u16) -> Layer {
     match protocol {
         // ETH_P_802_2: LLC follows.

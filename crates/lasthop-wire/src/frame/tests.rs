@@ -9,7 +9,7 @@ use crate::{Route, build, parse_head};
 
 const ETHERNET: u32 = 1;
 
-/// A TCP segment of 20 bytes of payload, over IPv4 or IPv6.
+/// Returns a TCP segment with 20 bytes of payload, over IPv4 or IPv6.
 fn segment(six: bool) -> Vec<u8> {
     let (source, destination) = if six { ("[fd00::1]:80", "[fd00::2]:9") } else { ("10.0.0.1:80", "10.0.0.2:9") };
     let route = Route { source: source.parse().unwrap(), destination: destination.parse().unwrap() };
@@ -48,7 +48,7 @@ fn behind(front: &[u8], inner: &[u8]) -> Vec<u8> {
     [front, inner].concat()
 }
 
-/// The same segment in each encapsulation, with its link type.
+/// Returns one segment in each encapsulation, with its link type.
 fn encapsulated() -> Vec<(&'static str, u32, Vec<u8>)> {
     let tcp = segment(false);
     let (six, payload_six) = (segment(true), segment(true)[40..].to_vec());
@@ -155,7 +155,7 @@ fn the_segment_is_found_in_every_encapsulation() {
     }
 }
 
-/// Cut anywhere: either the same segment or a reason, never another packet's length.
+/// Truncated anywhere: either the same segment or an error, never a packet of another length.
 #[test]
 fn frames_that_are_cut_off_are_named_or_read() {
     for (name, link, frame) in encapsulated() {
@@ -188,7 +188,7 @@ fn what_is_not_read_is_named() {
     assert_eq!(peel(249, &tcp, 60, 0).unwrap_err().to_string(), "link type 249 (USBPcap)");
     let protected = behind(&[&[8, 0x42][..], &[0; 22]].concat(), &tcp);
     assert_eq!(peel(105, &protected, 100, 0).unwrap_err(), Unread::Encapsulation("encrypted Wi-Fi frames"));
-    // A datagram at a tunnel's port that is none is a datagram.
+    // A datagram with a tunnel's port but other content is an ordinary datagram.
     let plain = ethernet(0x0800, &ipv4(17, &udp(4789, b"hello, world")));
     assert!(peel(ETHERNET, &plain, plain.len() as u32, 0).is_ok());
 }
@@ -204,7 +204,7 @@ fn nesting_is_bounded() {
     assert_eq!(peel(ETHERNET, &ethernet(0x8847, &labels), 500, 0), Err(Unread::TooDeep));
 }
 
-/// Two packets in one aggregate, the first of 66 bytes, which are padded to 68.
+/// Two packets in one aggregate, the first of 66 bytes, padded to 68.
 #[test]
 fn an_aggregate_has_several_packets() {
     let snap = behind(&[0xaa, 0xaa, 3, 0, 0, 0, 8, 0], &segment(false));
@@ -230,13 +230,13 @@ fn fronts_tell_copies_apart() {
 }
 
 proptest! {
-    /// Whatever comes, on any link.
+    /// Arbitrary bytes on any link type.
     #[test]
     fn any_frame_ends(link in 0_u32..300, bytes in prop::collection::vec(any::<u8>(), 0..200), part in 0_usize..4) {
         let _ = peel(link, &bytes, bytes.len() as u32, part);
     }
 
-    /// A frame with bytes changed anywhere.
+    /// Frames with bytes changed anywhere.
     #[test]
     fn damaged_frames_end(
         which in any::<prop::sample::Index>(),

@@ -3,7 +3,7 @@
 use super::{Layer, Rest, Unread, Walk, digest};
 use crate::ip::protocol;
 
-/// Names of IP protocols other than TCP, UDP and those that carry IP.
+/// Returns the name of an IP protocol other than TCP, UDP and those that carry IP.
 pub(super) fn protocol_name(number: u8) -> Option<&'static str> {
     Some(match number {
         1 => "ICMP",
@@ -36,7 +36,8 @@ mod port {
     pub(super) const LISP: u16 = 4341;
 }
 
-/// What a UDP datagram carries, by its ports and the form of what follows; `None` if it is an ordinary datagram.
+/// Returns the payload of a UDP datagram, by its ports and the format of its content; `None` if it is an ordinary
+/// datagram.
 pub(super) fn in_datagram(datagram: Rest<'_>) -> Option<(Result<Layer, Unread>, Rest<'_>)> {
     let (source, destination) = (datagram.short(0).ok()?, datagram.short(2).ok()?);
     let is = |port: u16| destination == port || source == port;
@@ -75,7 +76,8 @@ fn skip(rest: Rest<'_>, bytes: usize) -> Option<Rest<'_>> {
     Some(Rest { data: rest.data.get(bytes..)?, len: rest.len.saturating_sub(bytes as u32) })
 }
 
-/// RFC 7348: only the bit that the identifier is valid is set, reserved bytes are zero (Cisco's group policy uses some of them).
+/// Parses RFC 7348: only the flag for a valid identifier is set, reserved bytes are zero (Cisco's group policy uses
+/// some of them).
 fn vxlan(rest: Rest<'_>) -> Option<(Layer, usize)> {
     let flags = rest.byte(0).ok()?;
     (flags & 0x7f == 8 && rest.byte(7).ok()? == 0).then_some((Layer::Ethernet, 8))
@@ -94,13 +96,14 @@ fn vxlan_gpe(rest: Rest<'_>) -> Option<(Layer, usize)> {
     Some((layer, 8))
 }
 
-/// RFC 8926: version 0, length of options in units of four bytes, EtherType.
+/// Parses RFC 8926: version 0, length of options in units of four bytes, EtherType.
 fn geneve(rest: Rest<'_>) -> Option<(Layer, usize)> {
     let (first, kind) = (rest.byte(0).ok()?, rest.short(2).ok()?);
     (first >> 6 == 0).then_some((Layer::EtherType(kind), 8 + usize::from(first & 0x3f) * 4))
 }
 
-/// 3GPP TS 29.281: version 1, a packet of a user (message 255), with a chain of extension headers where the flags say so.
+/// Parses 3GPP TS 29.281: version 1, a user packet (message 255), with a chain of extension headers according to the
+/// flags.
 fn gtp(rest: Rest<'_>) -> Option<(Layer, usize)> {
     let (flags, message) = (rest.byte(0).ok()?, rest.byte(1).ok()?);
     if flags & 0xf0 != 0x30 || message != 0xff {
@@ -110,7 +113,7 @@ fn gtp(rest: Rest<'_>) -> Option<(Layer, usize)> {
     if flags & 7 != 0 {
         at = 12;
         let mut next = if flags & 4 != 0 { rest.byte(11).ok()? } else { 0 };
-        // Each extension takes at least four bytes, so that this ends with the datagram.
+        // Each extension needs at least four bytes, so that this ends with the datagram.
         while next != 0 {
             let units = usize::from(rest.byte(at).ok()?);
             if units == 0 {
@@ -123,7 +126,7 @@ fn gtp(rest: Rest<'_>) -> Option<(Layer, usize)> {
     matches!(rest.byte(at).ok()? >> 4, 4 | 6).then_some((Layer::Ip, at))
 }
 
-/// RFC 2661: a data message of version 2, with the fields that its flags announce.
+/// Parses RFC 2661: a data message of version 2, with the fields that its flags announce.
 fn l2tp(rest: Rest<'_>) -> Option<(Layer, usize)> {
     let flags = rest.short(0).ok()?;
     if flags & 0x800f != 2 {
@@ -139,14 +142,14 @@ fn l2tp(rest: Rest<'_>) -> Option<(Layer, usize)> {
     Some((Layer::Ppp, at))
 }
 
-/// RFC 4380: IPv6, behind an origin indication where there is one.
+/// Parses RFC 4380: IPv6, after an optional origin indication.
 fn teredo(rest: Rest<'_>) -> Option<(Layer, usize)> {
     let at = if rest.short(0).ok()? == 0 { 8 } else { 0 };
     (rest.byte(at).ok()? >> 4 == 6).then_some((Layer::Ip, at))
 }
 
 impl Walk<'_> {
-    /// The payload of an IP packet of that protocol, which is neither TCP nor UDP.
+    /// Parses the payload of an IP packet of this protocol, which is neither TCP nor UDP.
     pub(super) fn in_ip(&mut self, number: u8) -> Result<Layer, Unread> {
         match number {
             protocol::IPV4 | protocol::IPV6 => Ok(Layer::Ip),
@@ -166,7 +169,7 @@ impl Walk<'_> {
         }
     }
 
-    /// RFC 2784 and RFC 2890, version 1 of PPTP (RFC 2637), and the mirror ports' ERSPAN.
+    /// Parses RFC 2784 and RFC 2890, version 1 of PPTP (RFC 2637), and ERSPAN of mirror ports.
     fn gre(&mut self) -> Result<Layer, Unread> {
         const CHECKSUM: u16 = 0x8000;
         const ROUTING: u16 = 0x4000;
@@ -187,7 +190,7 @@ impl Walk<'_> {
             0 => {}
             1 => {
                 len += if is_set(ACKNOWLEDGMENT) { 4 } else { 0 };
-                // The key is a length and the call; acknowledgments alone have no payload.
+                // The key contains a length and the call; acknowledgments alone have no payload.
                 self.skip(len)?;
                 return if is_set(SEQUENCE) { Ok(Layer::Ppp) } else { Err(Unread::Other("PPTP acknowledgments")) };
             }
@@ -196,13 +199,13 @@ impl Walk<'_> {
         self.front.tunnels = digest(self.front.tunnels, &key.to_be_bytes());
         self.skip(len)?;
         match kind {
-            // ERSPAN type I has no header of its own, type II eight bytes.
+            // ERSPAN type I has no header of its own, type II has eight bytes.
             0x88be if is_set(SEQUENCE) => {
                 self.skip(8)?;
                 Ok(Layer::Ethernet)
             }
             0x88be => Ok(Layer::Ethernet),
-            // Type III: twelve bytes, and eight more where the last bit says so.
+            // Type III: twelve bytes, and eight more if the last bit is set.
             0x22eb => {
                 let more = self.rest.byte(11)? & 1 != 0;
                 self.skip(if more { 20 } else { 12 })?;

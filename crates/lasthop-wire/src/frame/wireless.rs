@@ -1,4 +1,4 @@
-//! IEEE 802.11 frames, and the headers that capture programs put in front of them.
+//! IEEE 802.11 frames, and the headers that capture programs add to them.
 
 use super::{Layer, Unread, Walk, digest};
 
@@ -13,7 +13,8 @@ mod control {
 }
 
 impl Walk<'_> {
-    /// The frame from frame control on. A frame check sequence behind it may be there or not: IP says how long the packet is.
+    /// Parses the frame from its frame control field. A frame check sequence may follow the data: IP determines the
+    /// packet's length.
     pub(super) fn wireless(&mut self) -> Result<Layer, Unread> {
         let (kind, flags) = (self.rest.byte(0)?, self.rest.byte(1)?);
         if kind & 0x0f != 8 || kind & 0x40 != 0 {
@@ -43,7 +44,7 @@ impl Walk<'_> {
         Ok(Layer::Llc)
     }
 
-    /// An A-MSDU: packets one behind the other, each with addresses and its length, padded to four bytes.
+    /// Parses an A-MSDU: consecutive packets, each with addresses and its length, padded to four bytes.
     fn aggregate(&mut self) -> Result<Layer, Unread> {
         for at in 0.. {
             let len = usize::from(self.rest.short(12)?);
@@ -60,7 +61,7 @@ impl Walk<'_> {
         Err(Unread::CutOff)
     }
 
-    /// Radiotap's header: its length, and the flags, which say whether the 802.11 header is padded to four bytes.
+    /// Parses radiotap's header: its length, and the flag that says whether the 802.11 header is padded to four bytes.
     pub(super) fn radiotap(&mut self) -> Result<Layer, Unread> {
         const TIME: u32 = 1;
         const FLAGS: u32 = 2;
@@ -81,7 +82,7 @@ impl Walk<'_> {
         Ok(Layer::Wireless)
     }
 
-    /// Prism's header, or the one of AVS, which drivers give the same number.
+    /// Parses Prism's header, or that of AVS, for which drivers use the same number.
     pub(super) fn prism(&mut self) -> Result<Layer, Unread> {
         let len = match self.rest.word(0)? {
             0x8021_1001 | 0x8021_1002 => self.rest.word(4)?,

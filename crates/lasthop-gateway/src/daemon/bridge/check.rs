@@ -1,5 +1,5 @@
-//! What a machine lacks to take TCP out of a bridge. The programs are tried out in a network namespace of their own, which
-//! goes away with the thread that made it.
+//! Checks whether a machine can take TCP from a bridge. The programs are loaded in a temporary network namespace, which
+//! disappears with the thread that created it.
 
 use std::os::fd::AsFd;
 
@@ -16,14 +16,14 @@ use crate::configuration::Bridge;
 use crate::daemon::suspects;
 use lasthop_daemon::finding::{Finding, Outcome};
 
-/// Looks at everything that only a bridge needs.
+/// Checks everything that only a bridge needs.
 pub(in crate::daemon) fn check(bridge: &Bridge) -> Vec<Finding> {
     let mut findings = vec![capability(), programs(), ports(bridge)];
     findings.extend(filters());
     findings
 }
 
-/// Rules of the bridge that do not see the TCP which the gateway takes out of it.
+/// Returns chains of the bridge family, which do not see the TCP that the gateway takes from the bridge.
 fn filters() -> Option<Finding> {
     let chains = suspects::base_chains().into_iter().filter(|chain| chain.family == "bridge");
     let mut names: Vec<_> = chains.map(|chain| chain.words()).collect();
@@ -51,7 +51,7 @@ fn capability() -> Finding {
     }
 }
 
-/// Takes a port of a bridge, in an empty network namespace: the loopback device.
+/// Attaches the programs to the loopback device of an empty network namespace.
 fn programs() -> Finding {
     const SUBJECT: &str = "BPF programs";
     let attempt = std::thread::spawn(|| {
@@ -71,7 +71,7 @@ fn programs() -> Finding {
 }
 
 fn attempt() -> Result<(), BridgeError> {
-    // The loopback device has this number in every namespace.
+    // The loopback device has this index in every namespace.
     const LOOPBACK: u32 = 1;
     let maps = Maps::new().map_err(kernel("BPF maps"))?;
     let filter = maps.load_filter(LOOPBACK).map_err(kernel("socket filter"))?;

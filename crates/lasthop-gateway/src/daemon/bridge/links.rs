@@ -1,12 +1,12 @@
-//! Which Ethernet header goes before packets that the gateway sends by itself: that of the last packet which went the same
-//! way on the same connection.
+//! Ethernet headers for packets that the gateway sends itself: the header of the last packet in the same direction of
+//! the same connection.
 
 use std::collections::HashMap;
 
 use lasthop_sys::packet_socket::frame::LinkHeader;
 use lasthop_wire::Route;
 
-/// Headers by route. As many as were used last: two generations, of which the older one goes when the younger is full.
+/// Most recently used headers by route, in two generations: when the younger one is full, it replaces the older one.
 #[derive(Debug)]
 pub struct LinkHeaders {
     young: HashMap<Route, LinkHeader>,
@@ -15,12 +15,12 @@ pub struct LinkHeaders {
 }
 
 impl LinkHeaders {
-    /// Room for at least the last `routes` routes, and at most twice as many.
+    /// Creates a table of at least the last `routes` routes, and at most twice as many.
     pub fn new(routes: usize) -> Self {
         Self { young: HashMap::new(), old: HashMap::new(), generation: routes.max(1) }
     }
 
-    /// A packet went this way with this header.
+    /// Stores the header of a packet on this route.
     pub fn note(&mut self, route: Route, header: LinkHeader) {
         if let Some(known) = self.young.get_mut(&route) {
             *known = header;
@@ -32,7 +32,7 @@ impl LinkHeaders {
         self.young.insert(route, header);
     }
 
-    /// The header of the last packet that went this way.
+    /// Returns the header of the last packet on this route.
     pub fn get(&self, route: &Route) -> Option<LinkHeader> {
         self.young.get(route).or_else(|| self.old.get(route)).copied()
     }
@@ -64,7 +64,7 @@ mod tests {
             links.note(route(port), header(9));
             links.note(route(1), header(4));
         }
-        // What is in use stays, however many come and go.
+        // Routes in use stay while others come and go.
         for port in 2000..12_000 {
             links.note(route(port), header(9));
             links.note(route(1), header(5));

@@ -1,11 +1,12 @@
-//! TCP out of a bridge, to the engine, and back into it. No IP address, no route and no rule of the machine's is involved.
+//! Packet path of a bridge: takes TCP from it and returns it. It needs no IP address, route or firewall rule of the
+//! machine.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`programs`] | what takes TCP out of the bridge, and fails open |
-//! | [`ports`] | what the kernel says about the bridge |
-//! | [`links`] | Ethernet headers for what the gateway sends itself |
-//! | [`check`] | what a machine lacks |
+//! | [`programs`] | BPF programs that take TCP from the bridge, and fail open |
+//! | [`ports`] | state of the bridge from the kernel |
+//! | [`links`] | Ethernet headers for packets that the gateway sends itself |
+//! | [`check`] | checks of the machine |
 
 pub mod check;
 pub mod links;
@@ -34,21 +35,21 @@ use crate::daemon::path::{BEAT, Core, PacketPath};
 use crate::daemon::snapshot::PacketCounters;
 use crate::engine::{Injection, Offloaded, Verdict};
 
-/// Turns of the loop after which what still waits at the end is left.
+/// Maximum number of iterations at the end; packets that still wait are then lost.
 const LAST_ROUNDS: usize = 100;
 
-/// Why TCP cannot be taken out of a bridge.
+/// Reason why TCP cannot be taken from a bridge.
 #[derive(Debug, thiserror::Error)]
 pub enum BridgeError {
-    /// The ports are not as they have to be.
+    /// The ports are unsuitable.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// The kernel refuses the programs.
+    /// The kernel refused the programs.
     #[error("cannot take TCP out of the bridge: {what}: {error}{}", hint(.error))]
     Kernel {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// Why it failed.
+        /// Error of the kernel.
         error: io::Error,
     },
 }
@@ -57,7 +58,7 @@ fn kernel(what: &'static str) -> impl FnOnce(io::Error) -> BridgeError {
     move |error| BridgeError::Kernel { what, error }
 }
 
-/// One of the two ports that TCP passes between.
+/// One of the two ports between which TCP is taken.
 struct End {
     name: String,
     index: u32,
@@ -65,7 +66,7 @@ struct End {
 }
 
 impl End {
-    /// Sends frames by this port. Says how many the kernel did not take.
+    /// Sends frames from this port. Returns the number of frames that the kernel refused.
     fn send(&self, frames: &[Outgoing<'_>]) -> u64 {
         let (refused, problem) = self.socket.send_offloaded(frames);
         if let Some(error) = problem {
@@ -78,30 +79,31 @@ impl End {
 /// Two ports of a bridge.
 pub(super) struct BridgePath {
     config: Bridge,
-    /// By the engine's ports.
+    /// Ports by number in the engine.
     ends: [End; 2],
     maps: Maps,
     classifier: Program,
-    /// The classifier at all ports of the bridge, by number.
+    /// Links of the classifier at all ports of the bridge, by interface index.
     attached: BTreeMap<u32, Link>,
     headers: LinkHeaders,
     state: State,
 }
 
-/// Whether TCP is taken.
+/// Forwarding state of the bridge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// The bridge has it, as it does not forward between the two ports, or has not been asked yet.
+    /// The bridge does not forward between the two ports, or was not checked yet. The gateway takes nothing.
     Closed,
     Open,
 }
 
 impl BridgePath {
-    /// Takes what passes between the two ports, from the first beat on. Remembers Ethernet headers of `flows` connections.
+    /// Prepares to take the TCP that passes between the two ports, starting with the first heartbeat. Remembers
+    /// Ethernet headers of `flows` connections.
     ///
     /// # Errors
     ///
-    /// When they are not ports of one bridge, the kernel is too old, or rights are missing.
+    /// If they are not ports of one bridge, the kernel is too old, or permissions are missing.
     pub fn open(config: &Bridge, flows: u32) -> Result<Self, BridgeError> {
         ports::bridge_of(config)?;
         let maps = Maps::new().map_err(kernel("BPF maps"))?;
@@ -124,9 +126,10 @@ impl BridgePath {
         Ok(path)
     }
 
-    /// Puts the classifier at every port of the bridge where it is not yet: a host that moves to another port is to be found.
+    /// Attaches the classifier to every port of the bridge that lacks it, so that a host that moves to another port is
+    /// found.
     fn attach(&mut self) -> io::Result<()> {
-        // While the bridge is changed, the two are ports all the same: they take nothing then.
+        // The bridge may be changing. The two interfaces need no classifier meanwhile: nothing is taken.
         let Ok(bridge) = ports::bridge_of(&self.config) else { return Ok(()) };
         let now = ports::all(&bridge);
         self.attached.retain(|index, _| now.contains_key(index));
@@ -137,14 +140,14 @@ impl BridgePath {
             match self.classifier.attach(index, Hook::Ingress) {
                 Ok(link) => drop(self.attached.insert(index, link)),
                 Err(error) if self.ends.iter().any(|end| end.index == index) => return Err(error),
-                // It may be gone already.
+                // The port may have been removed.
                 Err(error) => tracing::warn!(%error, port = name, "cannot see which hosts are at a port of the bridge"),
             }
         }
         Ok(())
     }
 
-    /// Handles one batch that came in at `port`. Says whether there may be more.
+    /// Handles one batch of frames from `port`. Returns whether there may be more.
     fn take_batch(&mut self, port: Port, core: &mut Core) -> io::Result<bool> {
         let [wired, wireless] = &mut self.ends;
         let (from, to) = if port == Port::WIRED { (wired, wireless) } else { (wireless, wired) };
@@ -154,9 +157,9 @@ impl BridgePath {
         let more = match more {
             Ok(more) => more,
             Err(error) => match error.raw_os_error() {
-                // It comes up again, or is looked up.
+                // The interface comes up again, or `look_up` detects its replacement.
                 Some(libc::ENETDOWN) => false,
-                // A frame that no offload header describes: the kernel gave it up.
+                // The kernel discarded a frame that no offload header can describe.
                 Some(libc::EINVAL) => {
                     core.counters.overflows += 1;
                     true
@@ -169,7 +172,7 @@ impl BridgePath {
     }
 }
 
-/// Puts what becomes of a frame to the end of `outgoing`.
+/// Appends the frames that result from an arrival to `outgoing`.
 fn pass<'b>(
     arrival: Arrival<'b>,
     port: Port,
@@ -196,7 +199,7 @@ fn pass<'b>(
             outgoing.push(Outgoing { offload, link, packet: Cow::Borrowed(packet) });
         }
         Verdict::Drop => core.counters.dropped += 1,
-        // Its checksums are computed.
+        // Checksums of a replacement are computed.
         Verdict::Replace(bytes) => {
             core.counters.replaced += 1;
             let whole = |bytes| Outgoing { offload: Offload::default(), link, packet: Cow::Owned(bytes) };
@@ -216,7 +219,7 @@ impl PacketPath for BridgePath {
     }
 
     fn changes(&self) -> Option<BorrowedFd<'_>> {
-        // Much of what is looked up here no message tells.
+        // No notification covers most of the state that is checked here.
         None
     }
 
@@ -226,7 +229,7 @@ impl PacketPath for BridgePath {
             let mut more = false;
             for port in [Port::WIRED, Port::WIRELESS] {
                 more |= self.take_batch(port, core)?;
-                // After what came: what is sent besides never overtakes what it was sent because of.
+                // After the received frames, so that an injected packet never precedes the packet that caused it.
                 self.inject(core);
                 core.heart.beat();
             }
@@ -246,7 +249,7 @@ impl PacketPath for BridgePath {
                     let frame = Outgoing { offload: Offload::default(), link, packet: Cow::Owned(packet) };
                     frames[usize::from(towards.0 & 1)].push(frame);
                 }
-                // Nothing went this way lately.
+                // No recent packet on this route.
                 None => core.counters.injection_failures += 1,
             }
         }
@@ -282,7 +285,7 @@ impl PacketPath for BridgePath {
 
     fn look_up(&mut self, core: &mut Core) -> io::Result<()> {
         for end in &self.ends {
-            // A socket cannot follow its interface's name; another worker can.
+            // The socket is bound to the index and cannot follow the name. A new worker can.
             if interfaces::index(&end.name).is_some_and(|index| index != end.index) {
                 return Err(io::Error::other(format!("interface {} is another one now", end.name)));
             }
@@ -295,12 +298,12 @@ impl PacketPath for BridgePath {
     }
 
     fn reconfigure(&mut self, _: &Gateway) -> io::Result<()> {
-        // The ports change with a restart only.
+        // Ports only change with a restart.
         Ok(())
     }
 
     fn finish(&mut self, core: &mut Core) -> io::Result<()> {
-        // From here on the bridge has it; what was taken before is still ours to pass on.
+        // From here on the bridge forwards new frames; those already taken must still be forwarded.
         self.maps.heartbeat.rest()?;
         for _ in 0..LAST_ROUNDS {
             let before = core.counters.towards_wireless + core.counters.from_wireless;

@@ -1,4 +1,4 @@
-//! What the kernel says about a bridge and its ports.
+//! State of a bridge and its ports from the kernel.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,37 +7,37 @@ use lasthop_daemon::interfaces::{folder, index, read};
 
 use crate::configuration::Bridge;
 
-/// `BR_STATE_FORWARDING`.
+/// Value of `BR_STATE_FORWARDING`.
 const FORWARDING: &str = "3";
 
-/// Why TCP cannot be taken out of a bridge.
+/// Reason why TCP cannot be taken from a bridge.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PortError {
-    /// There is no such interface.
+    /// The interface does not exist.
     #[error("interface {0} does not exist")]
     Missing(String),
-    /// It is no bridge's.
+    /// The interface is not a port of a bridge.
     #[error("interface {0} is no port of a bridge; ip link set {0} master BRIDGE")]
     NoPort(String),
-    /// They are not connected.
+    /// The interfaces are ports of different bridges.
     #[error("interfaces {wired} and {wireless} are ports of different bridges")]
     Apart {
-        /// One of them.
+        /// Interface towards the wired side.
         wired: String,
-        /// The other.
+        /// Interface towards the lossy hop.
         wireless: String,
     },
-    /// They are not to be connected.
+    /// The bridge isolates the ports from each other.
     #[error("bridge {0} keeps the two ports isolated from each other; bridge link set dev PORT isolated off")]
     Isolated(String),
-    /// The bridge changes frames.
+    /// The bridge modifies VLAN tags.
     #[error(
         "bridge {0} filters VLANs, and gives and takes tags as the gateway does not; ip link set {0} type bridge vlan_filtering 0"
     )]
     Vlans(String),
 }
 
-/// The bridge of a port.
+/// Returns the bridge of a port.
 fn master(interface: &str) -> Result<String, PortError> {
     index(interface).ok_or_else(|| PortError::Missing(interface.to_owned()))?;
     let link = std::fs::read_link(folder(interface).join("brport/bridge")).ok();
@@ -45,11 +45,11 @@ fn master(interface: &str) -> Result<String, PortError> {
     name.map(str::to_owned).ok_or_else(|| PortError::NoPort(interface.to_owned()))
 }
 
-/// The bridge of which both are ports, and which passes frames on as they are.
+/// Returns the bridge of both ports, which must forward frames unchanged.
 ///
 /// # Errors
 ///
-/// When there is none.
+/// If there is no such bridge.
 pub fn bridge_of(ports: &Bridge) -> Result<String, PortError> {
     let bridge = master(&ports.wired)?;
     if bridge != master(&ports.wireless)? {
@@ -65,14 +65,14 @@ pub fn bridge_of(ports: &Bridge) -> Result<String, PortError> {
     }
 }
 
-/// Whether frames that come in by one of the two may leave by the other: both are ports of that bridge, and the spanning
-/// tree has not closed them.
+/// Returns whether the bridge forwards between the two ports: both are ports of it, and the spanning tree does not
+/// block them.
 pub fn are_open(ports: &Bridge) -> bool {
     let is_open = |port: &String| read(folder(port).join("brport/state")).as_deref() == Some(FORWARDING);
     is_open(&ports.wired) && is_open(&ports.wireless) && bridge_of(ports).is_ok()
 }
 
-/// All ports of a bridge by number, with their names.
+/// Returns the names of all ports of a bridge by interface index.
 pub fn all(bridge: &str) -> BTreeMap<u32, String> {
     let entries = std::fs::read_dir(folder(bridge).join("brif")).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());

@@ -1,14 +1,14 @@
-//! The two BPF programs of a bridge port, and the maps between them.
+//! BPF programs of a bridge port, and the maps that they share.
 //!
-//! The kernel shows each frame that a port receives first to packet sockets, then to programs at the interface, then to the
-//! bridge; all on one processor, with nothing else received on it in between. The filter of the port's socket decides whether
-//! the gateway takes the frame, and leaves word for the program at the interface, which drops what was taken: so that each
-//! frame goes on exactly once, in the gateway or in the bridge. Where there is no socket any more, no word is left, and
-//! everything passes.
+//! The kernel passes each frame that a port receives to packet sockets first, then to programs at the interface, then
+//! to the bridge; all on one CPU, without another frame received there in between. The filter of the port's socket
+//! decides whether the gateway takes the frame, and notes this for the program at the interface, which drops taken
+//! frames. Each frame is thus forwarded exactly once, by the gateway or by the bridge. Without a socket nothing is
+//! noted, and all frames pass.
 //!
-//! Taken is what is TCP, leaves by the other port, and comes while the gateway's heart beats. Which way a frame leaves is
-//! learned from source addresses, as by the bridge itself: the bridge's own frames, those for its other ports, broadcast and
-//! what nobody knows stay with the bridge.
+//! A frame is taken if it is TCP, leaves by the other port, and arrives while the gateway's heartbeat is recent. As in
+//! the bridge itself, the outgoing port is learned from source addresses. Local frames of the bridge, frames for its
+//! other ports, broadcasts and frames to unknown addresses stay with the bridge.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -21,16 +21,16 @@ use lasthop_sys::bpf::assembler::{
 use lasthop_sys::bpf::{Layout, Map, MapKind, Program, ProgramKind};
 use lasthop_sys::packet_socket::LONGEST;
 
-/// The heart has stopped when it was silent for so long: five beats. Well below the 200 ms after which a sender at the
-/// earliest repeats itself, so that what it repeats passes.
+/// Maximum age of the heartbeat: five beats. It is well below 200 ms, the minimum retransmission timeout of a sender,
+/// so that its retransmissions pass.
 pub const SILENCE: Duration = Duration::from_millis(100);
-/// Most hosts whose ports are remembered.
+/// Maximum number of hosts whose ports are remembered.
 const HOSTS: u32 = 16_384;
 
-/// Of `struct __sk_buff`.
+/// Offsets in `struct __sk_buff`.
 const LEN: i16 = 0;
 const IFINDEX: i16 = 40;
-/// In a frame: addresses, type of the packet, and the protocols in IPv4 and IPv6 headers.
+/// Offsets in a frame: addresses, EtherType, and the protocol fields of IPv4 and IPv6 headers.
 const DESTINATION: i32 = 0;
 const SOURCE: i32 = 6;
 const TYPE: i32 = 12;
@@ -38,33 +38,33 @@ const PROTOCOL_V4: i32 = 14 + 9;
 const PROTOCOL_V6: i32 = 14 + 6;
 const IPV4: i32 = 0x0800;
 const IPV6: i32 = 0x86dd;
-/// Of addresses of several hosts, in the first four bytes.
+/// Group bit in the first four bytes of an Ethernet address.
 const GROUP: i32 = 0x0100_0000;
-/// What programs say: nothing, all of it; on to the next program, not on at all.
+/// Return values. Socket filter: no bytes, all bytes. Classifier: `TCX_NEXT`, `TCX_DROP`.
 const NOTHING: i32 = 0;
 const ALL: i32 = -1;
 const NEXT: i32 = -1;
 const DROP: i32 = 2;
-/// Where the value of a map lies on the stack, beside its key.
+/// Stack offset of a map's value, beside its key.
 const VALUE: i16 = -16;
 
-/// What the programs of all ports know.
+/// State shared by the programs of all ports.
 #[derive(Debug)]
 pub struct Maps {
-    /// Says that the gateway gets on.
+    /// Heartbeat of the gateway.
     pub heartbeat: Heartbeat,
-    /// The port whose frame was taken just now, once for each processor; 0 when it was not.
+    /// Per-CPU index of the port whose frame was just taken; 0 if it was not.
     taken: Map,
-    /// The port at which a host is, by Ethernet address.
+    /// Port of each host, by Ethernet address.
     hosts: Map,
 }
 
 impl Maps {
-    /// Makes them; the heart does not beat yet.
+    /// Creates the maps; the heartbeat is stopped.
     ///
     /// # Errors
     ///
-    /// As the kernel says.
+    /// If the kernel refuses.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             heartbeat: Heartbeat::new()?,
@@ -73,11 +73,11 @@ impl Maps {
         })
     }
 
-    /// Loads the filter for the socket of a port; takes what leaves by the port with the number `other`.
+    /// Loads the filter for the socket of a port. It takes frames that leave by the port with index `other`.
     ///
     /// # Errors
     ///
-    /// As the kernel says.
+    /// If the kernel refuses.
     pub fn load_filter(&self, other: u32) -> io::Result<Program> {
         Program::load(ProgramKind::SocketFilter, &self.filter(other))
     }
@@ -86,7 +86,7 @@ impl Maps {
     ///
     /// # Errors
     ///
-    /// As the kernel says.
+    /// If the kernel refuses.
     pub fn load_classifier(&self) -> io::Result<Program> {
         Program::load(ProgramKind::Classifier, &self.classifier())
     }
@@ -97,18 +97,18 @@ impl Maps {
         program.copy(R6, R1);
         look_up_first(&mut program, &self.taken, pass);
         program.copy(R8, R0).store_value(Size::Word, R8, 0, 0);
-        // What is too long for one message.
+        // Frames that are too long for one message.
         program.load(Size::Word, R0, R6, LEN).jump_if(R0, When::Greater, LONGEST as i32, pass);
         // TCP.
         program.load_packet(Size::Half, TYPE).jump_if(R0, When::Equal, IPV4, v4).jump_if(R0, When::Differ, IPV6, pass);
         program.load_packet(Size::Byte, PROTOCOL_V6).jump(protocol);
         program.place(v4).load_packet(Size::Byte, PROTOCOL_V4);
         program.place(protocol).jump_if(R0, When::Differ, libc::IPPROTO_TCP, pass);
-        // By the other port.
+        // Leaves by the other port.
         load_address(&mut program, DESTINATION);
         look_up(&mut program, &self.hosts, pass);
         program.load(Size::Word, R0, R0, 0).set(R7, other as i32).jump_if_register(R0, When::Differ, R7, pass);
-        // While the heart beats.
+        // The heartbeat is recent.
         self.heartbeat.listen(&mut program, SILENCE, pass);
         program.load(Size::Word, R0, R6, IFINDEX).store(Size::Word, R8, 0, R0).set(R0, ALL).exit();
         program.place(pass).set(R0, NOTHING).exit();
@@ -121,7 +121,7 @@ impl Maps {
         program.copy(R6, R1).load(Size::Word, R7, R6, IFINDEX);
         look_up_first(&mut program, &self.taken, pass);
         program.load(Size::Word, R8, R0, 0).store_value(Size::Word, R0, 0, 0);
-        // Where is who sends this? Written only when it is news: the map is shared by all processors.
+        // Learn the sender's port. Written only if it changed, because all CPUs share the map.
         load_address(&mut program, SOURCE);
         program.load(Size::Word, R0, R10, KEY).jump_if(R0, When::Common, GROUP, decide);
         look_up(&mut program, &self.hosts, learn);
@@ -136,7 +136,7 @@ impl Maps {
     }
 }
 
-/// The key on the stack = the Ethernet address at a place in the frame
+/// Stores the Ethernet address at an offset of the frame as the key on the stack.
 fn load_address(program: &mut Assembler, at: i32) {
     program.load_packet(Size::Word, at).store(Size::Word, R10, KEY, R0);
     program.load_packet(Size::Half, at + 4).store(Size::Word, R10, KEY + 4, R0);

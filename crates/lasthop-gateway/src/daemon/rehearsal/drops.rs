@@ -1,4 +1,4 @@
-//! Which chain drops what in a rehearsal: nftables' trace, and counters of the older tables.
+//! Detection of dropping chains in a rehearsal, from nftables' trace and counters of the legacy tables.
 
 use std::fs::File;
 use std::process::{Child, Command, Stdio};
@@ -8,39 +8,39 @@ use super::replica::{Replica, output};
 use crate::daemon::suspects::{BaseChain, base_chains};
 use crate::family::Family;
 
-/// Name of the table that switches the trace on.
+/// Name of the table that enables the trace.
 const TABLE: &str = "lasthop_trace";
-/// Time for a line of the trace, and for all that are still to come.
+/// Time to wait for a line of the trace, and maximum number of waits for the remaining lines.
 const DRAIN: Duration = Duration::from_millis(150);
 const DRAINS: u32 = 20;
-/// Tables of iptables.
+/// Names of iptables' tables.
 const IPTABLES: [&str; 5] = ["raw", "mangle", "nat", "filter", "security"];
 
-/// A rule, or a policy, that dropped packets.
+/// Rule or policy that dropped packets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Drop {
-    /// `ip`, `ip6` or `inet`; `legacy` for the older tables.
+    /// Family: `ip`, `ip6` or `inet`; `legacy` for the legacy tables.
     pub family: String,
     pub table: String,
     /// Chain with the rule.
     pub chain: String,
-    /// Chain at the hook, that leads to it.
+    /// Base chain that leads to it.
     pub base: String,
-    /// As `output`.
+    /// Hook, such as `output`.
     pub hook: String,
-    /// The rule's text, or its policy.
+    /// Text of the rule, or policy.
     pub rule: String,
-    /// Mark of a packet that it dropped, where that is known.
+    /// Mark of a dropped packet, if known.
     pub mark: Option<u32>,
 }
 
 impl Drop {
-    /// Description, as in `table inet filter, chain input, policy drop`.
+    /// Returns a description such as `table inet filter, chain input, policy drop`.
     pub fn words(&self) -> String {
         format!("table {} {}, chain {}, {}", self.family, self.table, self.chain, self.rule)
     }
 
-    /// The command that has the chain accept packets with these bits of the mark.
+    /// Returns the command that makes the chain accept packets with these bits of the mark.
     pub fn remedy(&self, family: Family, bits: u32) -> Option<String> {
         if self.base.is_empty() {
             return None;
@@ -68,7 +68,7 @@ impl Drop {
     }
 }
 
-/// A trace under way.
+/// Trace in progress.
 pub(super) struct Trace {
     monitor: Option<Child>,
     file: std::path::PathBuf,
@@ -76,7 +76,7 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// Follows all packets of TCP from now on. Without `nft` only the older tables' counters are read.
+    /// Starts tracing all TCP packets. Without `nft`, only the counters of the legacy tables are read.
     pub fn start(replica: &Replica) -> Self {
         let file = replica.folder().join("trace");
         let table = format!(
@@ -90,12 +90,12 @@ impl Trace {
             command.args(["monitor", "trace"]).stdin(Stdio::null()).stdout(out).stderr(Stdio::null());
             command.spawn().ok()
         });
-        // It says nothing once it listens.
+        // The monitor does not signal that it is listening.
         std::thread::sleep(DRAIN);
         Self { monitor: monitor.flatten(), file, before: legacy() }
     }
 
-    /// What was dropped.
+    /// Ends the trace and returns the drops.
     pub fn end(mut self, _: &Replica) -> Vec<Drop> {
         let size = || std::fs::metadata(&self.file).map_or(0, |data| data.len());
         let mut before = None;
@@ -123,13 +123,13 @@ impl Trace {
     }
 }
 
-/// What a trace has told of a packet: its mark, and the chains that it met, each as family, table and name.
+/// Traced packet: its mark, and the chains that it traversed, each as family, table and name.
 type Traced<'a> = (Option<u32>, Vec<(&'a str, &'a str, &'a str)>);
 
-/// The drops in a trace, each once.
+/// Returns the distinct drops in a trace.
 fn read(trace: &str, chains: &[BaseChain]) -> Vec<Drop> {
     let mut drops: Vec<Drop> = Vec::new();
-    // Of the packet that is told of, by number: its mark as it is told last, and the chain at which it entered its table.
+    // Latest mark and traversed chains of each packet, by trace id.
     let mut packets: std::collections::HashMap<&str, Traced<'_>> = Default::default();
     for line in trace.lines() {
         let Some(rest) = line.strip_prefix("trace id ") else { continue };
@@ -189,7 +189,7 @@ fn number(text: &str) -> Option<u32> {
     }
 }
 
-/// Rules and policies of the older tables that drop, each with its table and the number of packets.
+/// Returns the dropping rules and policies of the legacy tables, each with its table and number of packets.
 fn legacy() -> Vec<(String, u64)> {
     let mut all = Vec::new();
     for program in ["iptables-legacy-save", "ip6tables-legacy-save"] {
@@ -217,7 +217,7 @@ fn packets(counts: &str) -> u64 {
     counts.split(':').next().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// The drop of a line of [`legacy`].
+/// Parses a line of [`legacy`].
 fn legacy_drop(line: &str) -> Option<Drop> {
     let mut words = line.splitn(3, ' ');
     let (table, chain, rest) = (words.next()?, words.next()?, words.next()?);

@@ -1,4 +1,4 @@
-//! The hosts of a rehearsal, and connections between them.
+//! Hosts of a rehearsal, and connections between them.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -10,28 +10,28 @@ use socket2::{Domain, Socket, Type};
 
 use super::replica::{Replica, ReplicaError, within};
 
-/// Time for a connection to open: a first packet that is lost is repeated after one second and after three.
+/// Time for a connection to open: a lost SYN is retransmitted after one second and after three.
 const OPENING: Duration = Duration::from_secs(4);
-/// Longest silence of an open one.
+/// Maximum silence of an open connection.
 const SILENCE: Duration = Duration::from_secs(4);
-/// Bytes that the host on the wired side sends.
+/// Number of bytes that the host on the wired side sends.
 const BYTES: usize = 60_000;
 
-/// Outcome of a connection: nothing, or what failed.
+/// Outcome of a connection; the error is a description.
 pub(super) type Transfer = Result<(), String>;
 
-/// A host behind the hop and one on the wired side, of which one calls the other.
+/// A host behind the hop and a host on the wired side, one of which opens connections to the other.
 pub(super) struct Ends {
     opener: (File, SocketAddr),
     called: (File, SocketAddr),
-    /// Listens at the called end.
+    /// Listener of the called end.
     listener: TcpListener,
-    /// Whether the opener is the one on the wired side, which sends.
+    /// True if the opener is the host on the wired side, which sends.
     opener_sends: bool,
 }
 
 impl Ends {
-    /// The called host listens at `port`.
+    /// Opens the listener of the called host at `port`.
     pub fn new(replica: &Replica, port: u16, opener_is_wired: bool) -> Result<Self, ReplicaError> {
         let host = |index: usize| {
             let file = replica.hosts[index].try_clone().map_err(ReplicaError::from_io("network namespace"))?;
@@ -46,12 +46,12 @@ impl Ends {
         Ok(Self { opener, called: (called.0, address), listener, opener_sends: opener_is_wired })
     }
 
-    /// Address of the host that opens connections.
+    /// Returns the address of the host that opens connections.
     pub const fn opener(&self) -> IpAddr {
         self.opener.1.ip()
     }
 
-    /// End that is called.
+    /// Returns the called end.
     pub const fn called(&self) -> SocketAddr {
         self.called.1
     }
@@ -59,7 +59,7 @@ impl Ends {
     /// Opens a connection, sends data over the hop, and closes it.
     pub fn transfer(&self) -> Transfer {
         while self.listener.accept().is_ok() {
-            // What an earlier connection left.
+            // Left over from an earlier connection.
         }
         std::thread::scope(|scope| {
             let calling = scope.spawn(|| {
@@ -105,7 +105,7 @@ impl Ends {
     }
 }
 
-/// Sends, or reads to the end.
+/// Sends the data, or reads to the end.
 fn converse(mut stream: std::net::TcpStream, sends: bool) -> Transfer {
     let fail = |error: std::io::Error| format!("data do not arrive: {error}");
     stream.set_read_timeout(Some(SILENCE)).map_err(fail)?;

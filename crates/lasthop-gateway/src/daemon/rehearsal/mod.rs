@@ -1,12 +1,12 @@
-//! A rehearsal: a copy of this machine's rules, routes and interfaces in network namespaces that go away with it, in which the gateway
-//! itself treats real connections between a host behind the hop and one on the wired side. What the machine's own chains would do to
-//! the gateway's packets shows there, and nothing that this machine forwards is touched.
+//! Rehearsal: the gateway treats real connections between a host behind the hop and one on the wired side, in a copy of
+//! this machine's rules, routes and interfaces in temporary network namespaces. It shows the effect of the machine's
+//! chains on the gateway's packets without touching forwarded traffic.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
 //! | `replica` | the copy: interfaces, addresses, routes, settings, rules |
 //! | `ends` | the two hosts and their connections |
-//! | `drops` | which rule drops what, from nftables' trace and from counters |
+//! | `drops` | rules that drop packets, from nftables' trace and from counters |
 
 mod drops;
 mod ends;
@@ -32,17 +32,18 @@ use crate::family::Family;
 use crate::firewall::Firewall;
 use crate::split::Marks;
 
-/// Time for the gateway to begin.
+/// Time for the gateway to start.
 const START: Duration = Duration::from_secs(10);
-/// Time between two questions for its status, longer than until its worker tells the supervisor what it found; and until it has told something.
+/// Interval of status requests, longer than the worker's interval of reports to the supervisor; and maximum time until
+/// the status shows a result.
 const SNAPSHOT: Duration = Duration::from_millis(700);
 const SNAPSHOTS: Duration = Duration::from_secs(6);
-/// Connections of a rehearsal: the first may be the one that a chain drops.
+/// Number of connections in a rehearsal: a chain may drop the first one.
 const CONNECTIONS: usize = 3;
-/// Most rules that are added before the rehearsal gives up.
+/// Maximum number of rules to add before the rehearsal gives up.
 const MOST_REMEDIES: usize = 6;
 
-/// Rehearses each rule that treats connections, for each version of IP that it is about.
+/// Rehearses each rule that treats connections, for each IP version that it concerns.
 pub(super) fn rehearse(gateway: &Gateway) -> Vec<Finding> {
     let mut rehearsals = Vec::new();
     let mut done: Vec<(&str, &str)> = Vec::new();
@@ -62,17 +63,17 @@ fn concerns(rule: &Rule, family: Family) -> bool {
     rule.addresses.is_empty() || rule.addresses.iter().any(|network| family.has(network))
 }
 
-/// A rehearsal under way, with what it is about.
+/// Rehearsal in progress, with its subject.
 type Rehearsal = (String, JoinHandle<Result<(Outcome, String), ReplicaError>>);
 
-/// Begins a rehearsal, in a thread of its own, since it moves to another network namespace.
+/// Starts a rehearsal in a thread of its own, because it enters another network namespace.
 fn begin(gateway: &Gateway, rule: &Rule, family: Family) -> Rehearsal {
     let subject = format!("firewall, {} over {}", rule.mode.name(), family.name());
     let (gateway, rule) = (gateway.clone(), rule.clone());
     (subject, std::thread::spawn(move || Stage::set(&gateway, &rule, family).and_then(|mut stage| stage.rehearse())))
 }
 
-/// Waits for the end of a rehearsal; no finding where the version of IP is not in use on the hop.
+/// Waits for the end of a rehearsal. No finding if the IP version is not in use on the hop.
 fn end((subject, thread): Rehearsal) -> Option<Finding> {
     match thread.join().unwrap_or_else(|_| Err(ReplicaError::Other("it ended early".to_owned()))) {
         Ok((outcome, detail)) => Some(Finding::new(subject, outcome, detail)),
@@ -83,7 +84,7 @@ fn end((subject, thread): Rehearsal) -> Option<Finding> {
     }
 }
 
-/// A replica with its two hosts, and a gateway's configuration.
+/// Replica with its two hosts, and a gateway's configuration.
 struct Stage {
     replica: Replica,
     ends: Ends,
@@ -93,7 +94,7 @@ struct Stage {
     configuration: String,
 }
 
-/// What came of the connections beside a gateway.
+/// Result of test connections with a gateway.
 struct Performance {
     untreated: Vec<Untreated>,
     drops: Vec<Drop>,
@@ -101,7 +102,7 @@ struct Performance {
 }
 
 impl Stage {
-    /// Copies the machine, in the calling thread, which is in the replica afterwards.
+    /// Copies the machine. The calling thread enters the replica.
     fn set(gateway: &Gateway, rule: &Rule, family: Family) -> Result<Self, ReplicaError> {
         let replica = Replica::new(rule, family)?;
         let port = rule.ports.first().map_or(443, |range| range.first);
@@ -162,7 +163,7 @@ impl Stage {
         })
     }
 
-    /// What is wrong, and the rule to add.
+    /// Returns a description of the problem, and the command that adds a rule.
     fn judge(&self, untreated: &[Untreated], drops: &[Drop], lost: Option<&String>) -> (String, Option<String>) {
         let Some(one) = untreated.first() else {
             let lost = lost.map_or("", String::as_str);
@@ -185,7 +186,7 @@ impl Stage {
         (problem, remedy)
     }
 
-    /// The bits of the mark that packets bear which a chain is to accept, as value and mask; packets with any of several bits make two rules.
+    /// Returns the bits of the mark of packets that a chain is to accept.
     fn mask(&self, one: &Untreated, drop: &Drop) -> u32 {
         let marks = Marks::default();
         match (one.treatment, drop.hook.as_str()) {
@@ -198,7 +199,7 @@ impl Stage {
         }
     }
 
-    /// The gateway's status after it has said what became of the connections, or has had time to.
+    /// Returns the gateway's status once it shows the result of the connections, or after a timeout.
     fn status(&self, control: &Path) -> Result<Value, ReplicaError> {
         let (begun, mut told) = (Instant::now(), false);
         loop {
@@ -212,13 +213,13 @@ impl Stage {
         }
     }
 
-    /// Whether the gateway has treated anything.
+    /// Returns whether the gateway has treated anything.
     fn has_treated(&self, status: &Value) -> bool {
         let count = if self.mode == "split" { "/split/total" } else { "/packets/towards_wireless" };
         status.pointer(count).and_then(Value::as_u64).is_some_and(|count| count > 0)
     }
 
-    /// What is suspended of the treatment that is rehearsed. A relay can do without repairs beneath it.
+    /// Returns suspensions of the rehearsed treatment. A relay works without repairs below it.
     fn untreated(&self, status: &Value) -> Vec<Untreated> {
         let all = status.get("untreated").cloned().unwrap_or_default();
         let mut all: Vec<Untreated> = serde_json::from_value(all).unwrap_or_default();
@@ -256,14 +257,14 @@ impl Stage {
         let mut untreated = self.untreated(&status);
         if untreated.is_empty() && self.mode == "split" && !self.has_treated(&status) {
             let (treatment, family) = (Treatment::Split, self.family.name().to_owned());
-            // A packet that is refused, or does not arrive, has had its connections suspended by now.
+            // A refused or undelivered packet would have caused a suspension by now.
             untreated.push(Untreated { treatment, family, cause: Cause::Silent, seconds: 0.0 });
         }
         Ok(Performance { untreated, drops, transfers })
     }
 }
 
-/// A gateway in the calling thread's network namespace; ends when it is dropped.
+/// Gateway in the calling thread's network namespace; dropping it ends the process.
 struct Running(Child);
 
 impl Running {
@@ -271,7 +272,7 @@ impl Running {
         let mut command = Command::new("/proc/self/exe");
         command.args(["gateway", "run"]).arg(file).env_remove("RUST_LOG").env_remove("NOTIFY_SOCKET");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        // It ends with this thread.
+        // The process ends with this thread.
         let space = replica::own_namespace().map_err(ReplicaError::from_io("network namespace"))?;
         namespace::run_in(&mut command, space.into(), Signal::TERM);
         command.spawn().map(Self).map_err(ReplicaError::from_io("gateway"))

@@ -1,5 +1,5 @@
-//! A copy of this machine's network in a namespace of its own: interfaces of the same names and numbers, addresses, routes, settings
-//! and rules.
+//! Copy of this machine's network in a separate namespace: interfaces with the same names and indices, addresses,
+//! routes, settings and rules.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -17,9 +17,9 @@ use crate::family::Family;
 /// Reason why there is no rehearsal.
 #[derive(Debug)]
 pub(super) enum ReplicaError {
-    /// The version of IP is not in use on the hop.
+    /// The IP version is not in use on the hop.
     Unused,
-    /// Something that the copy takes is missing.
+    /// A prerequisite of the copy is missing.
     Other(String),
 }
 
@@ -29,11 +29,11 @@ impl ReplicaError {
     }
 }
 
-/// What is added to an interface's number for that of its far end: all numbers of the machine stay free.
+/// Offset from an interface's index to that of its far end, so that all indices of the machine stay free.
 const PEERS: u64 = 1 << 20;
-/// Most interfaces that are copied.
+/// Maximum number of interfaces to copy.
 const MOST_LINKS: usize = 32;
-/// Settings of the kernel that decide about packets, below `/proc/sys/net`; `*` stands for each interface.
+/// Kernel settings that affect packets, below `/proc/sys/net`; `*` stands for each interface.
 const SETTINGS: [&str; 13] = [
     "ipv4/ip_forward",
     "ipv4/conf/all/rp_filter",
@@ -49,22 +49,22 @@ const SETTINGS: [&str; 13] = [
     "netfilter/nf_conntrack_tcp_be_liberal",
     "netfilter/nf_conntrack_checksum",
 ];
-/// Tables that iptables has, in the families that it has them in.
+/// Names of iptables' tables in nf_tables.
 const IPTABLES: [&str; 5] = ["raw", "mangle", "nat", "filter", "security"];
 
-/// The copy. The thread that made it is in it.
+/// The copy. The thread that created it is in its namespace.
 pub(super) struct Replica {
     folder: PathBuf,
-    /// The two hosts' namespaces: behind the hop, and on the wired side.
+    /// Namespaces of the two hosts: behind the hop, and on the wired side.
     pub hosts: [File; 2],
-    /// The interface towards each of them, as on this machine.
+    /// Interface towards each of them, named as on this machine.
     pub devices: [String; 2],
-    /// Addresses of the two.
+    /// Addresses of the two hosts.
     pub addresses: [IpAddr; 2],
     left_out: Vec<String>,
 }
 
-/// Output of a program; an error where it does not run or fails.
+/// Returns the output of a program, or an error if it does not run or fails.
 pub(super) fn output(program: &str, arguments: &[&str], input: &str) -> Result<String, String> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -86,12 +86,12 @@ pub(super) fn ip(line: &str) -> Result<String, String> {
     output("ip", &line.split_whitespace().collect::<Vec<_>>(), "")
 }
 
-/// A namespace, as a file that keeps it.
+/// Returns the calling thread's namespace as an open file, which keeps it alive.
 pub(super) fn own_namespace() -> io::Result<File> {
     File::open("/proc/thread-self/ns/net")
 }
 
-/// A new, empty one.
+/// Returns a new, empty namespace.
 fn empty_namespace() -> Result<File, ReplicaError> {
     let made = std::thread::spawn(|| {
         namespace::enter_new()?;
@@ -112,16 +112,16 @@ pub(super) fn within<T: Send>(space: &File, work: impl FnOnce() -> T + Send) -> 
     })
 }
 
-/// An interface of this machine.
+/// Interface of this machine.
 struct Link {
     name: String,
     number: u64,
     mtu: u64,
-    /// As `ip addr add` takes them.
+    /// Addresses in the syntax of `ip addr add`.
     addresses: Vec<String>,
 }
 
-/// All that is copied, as text.
+/// State to copy, as text.
 struct Original {
     links: Vec<Link>,
     routes: Vec<String>,
@@ -134,7 +134,7 @@ struct Original {
 }
 
 impl Replica {
-    /// Copies what concerns connections of `rule` over this version of IP, and moves the calling thread into the copy.
+    /// Copies everything that concerns connections of `rule` over this IP version. The calling thread enters the copy.
     pub fn new(rule: &Rule, family: Family) -> Result<Self, ReplicaError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let original = Original::read(family)?;
@@ -155,12 +155,12 @@ impl Replica {
         Ok(replica)
     }
 
-    /// Folder for the files of a rehearsal.
+    /// Returns the folder for the files of a rehearsal.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What the copy lacks, to be put behind a finding.
+    /// Returns a note on the parts that could not be copied, to be appended to a finding.
     pub fn left_out(&self) -> String {
         match &self.left_out[..] {
             [] => String::new(),
@@ -168,28 +168,28 @@ impl Replica {
         }
     }
 
-    /// Carries out a command that changes rules in the copy; says whether it succeeded.
+    /// Runs a command that changes rules in the copy. Returns whether it succeeded.
     pub fn apply(&self, command: &str) -> bool {
         let mut words = command.split_whitespace();
         let program = words.next().unwrap_or_default();
         output(program, &words.collect::<Vec<_>>(), "").is_ok()
     }
 
-    /// Makes interfaces, addresses and routes, and the two hosts beyond.
+    /// Creates interfaces, addresses and routes, and the two hosts.
     fn connect(&mut self, original: &Original, family: Family, hops: [IpAddr; 2]) -> Result<(), ReplicaError> {
         let fail = ReplicaError::Other;
         for link in original.links.iter().filter(|link| link.name != "lo") {
             let place = self.devices.iter().position(|device| *device == link.name);
             let name = if place.is_some() { "eth0".to_owned() } else { format!("lhp{}", link.number) };
-            // The far ends of interfaces that no packet takes are of no interest.
+            // The far ends of interfaces that carry no packets may be in any host.
             let host = &self.hosts[place.unwrap_or(0)];
             make_pair(link, &name, host).map_err(fail)?;
             for address in &link.addresses {
-                // An address may be there already, as one of IPv6 that the link made itself.
+                // The address may exist, such as an automatic IPv6 address.
                 let _ = ip(&format!("{} addr add {address} dev {}", flag(family), link.name));
             }
         }
-        // Routes that lead over others come after these.
+        // The second pass adds routes that depend on others.
         for _ in 0..2 {
             for route in &original.routes {
                 let _ = ip(&format!("{} route replace {route}", flag(family)));
@@ -212,7 +212,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Puts the rules in.
+    /// Installs the rules.
     fn install(&mut self, original: &Original) {
         let mut note = |outcome: Result<String, String>, what: &str| {
             if let Err(error) = outcome {
@@ -229,7 +229,7 @@ impl Replica {
             let name = table.lines().next().unwrap_or_default().trim_end_matches(" {").to_owned();
             note(output("nft", &["-f", "-"], table), &name);
         }
-        // Those of a gateway that runs.
+        // Rules of a running gateway.
         let _ = crate::firewall::clean();
     }
 }
@@ -247,12 +247,12 @@ fn flag(family: Family) -> &'static str {
     }
 }
 
-/// Makes an interface whose far end, called `far`, is in a host's namespace.
+/// Creates an interface whose far end `far` is in a host's namespace.
 fn make_pair(link: &Link, far: &str, host: &File) -> Result<(), String> {
     let Link { name, number, mtu, .. } = link;
     let peer = format!("lhp{number}");
     ip(&format!("link add name {name} index {number} mtu {mtu} type veth peer name {peer} index {}", number + PEERS))?;
-    // By the thread's number: the kernel knows a namespace by any task in it.
+    // The namespace is named by the id of a thread in it.
     let (ready, told) = std::sync::mpsc::channel();
     let (done, wait) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
@@ -279,7 +279,7 @@ fn hardware_address(device: &str) -> Result<String, String> {
     list.pointer("/0/address").and_then(Value::as_str).map(str::to_owned).ok_or_else(|| format!("{device}: no address"))
 }
 
-/// Sets up the host that the calling thread is in; returns its hardware address.
+/// Sets up the host whose namespace the calling thread is in. Returns its hardware address.
 fn set_host(address: IpAddr, family: Family, gateway: &str) -> Result<String, String> {
     let (width, via) = match family {
         Family::V4 => (32, "169.254.77.1"),
@@ -294,7 +294,7 @@ fn set_host(address: IpAddr, family: Family, gateway: &str) -> Result<String, St
     hardware_address("eth0")
 }
 
-/// By whom packets to an address are taken: a router, or the host itself.
+/// Returns the next hop towards an address: a router, or the host itself.
 fn next_hop(address: IpAddr) -> IpAddr {
     let text = ip(&format!("-j route get {address}")).unwrap_or_default();
     let list: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -302,15 +302,15 @@ fn next_hop(address: IpAddr) -> IpAddr {
     via.and_then(Value::as_str).and_then(|text| text.parse().ok()).unwrap_or(address)
 }
 
-/// The interface by which packets to an address leave.
+/// Returns the interface by which packets to an address leave.
 fn device_to(address: IpAddr) -> Option<String> {
     let list: Value = serde_json::from_str(&ip(&format!("-j route get {address}")).ok()?).ok()?;
-    // A host's own addresses are not beyond it.
+    // The machine's own addresses are not beyond the interface.
     let kind = list.pointer("/0/type").and_then(Value::as_str).unwrap_or("unicast");
     (kind == "unicast").then(|| list.pointer("/0/dev").and_then(Value::as_str).map(str::to_owned)).flatten()
 }
 
-/// Addresses of a host behind the hop and of one on the wired side, and the interface towards the latter.
+/// Returns addresses of a host behind the hop and of one on the wired side, and the interface towards the latter.
 fn choose(rule: &Rule, family: Family, links: &[Link]) -> Result<([IpAddr; 2], String), ReplicaError> {
     let hop = links.iter().find(|link| link.name == rule.interface);
     let hop = hop.ok_or_else(|| ReplicaError::Other(format!("interface {} does not exist", rule.interface)))?;
@@ -344,7 +344,7 @@ fn choose(rule: &Rule, family: Family, links: &[Link]) -> Result<([IpAddr; 2], S
     Err(ReplicaError::Other("no route leads to the wired side".to_owned()))
 }
 
-/// Some hosts of a network, written as `10.1.0.1/24`, but for that address itself.
+/// Returns some hosts of a network in the form `10.1.0.1/24`, except the given address itself.
 fn hosts_in(network: &str) -> Vec<IpAddr> {
     let whole = if network.contains(':') { "128" } else { "32" };
     let (text, length) = network.split_once('/').unwrap_or((network, whole));
@@ -362,7 +362,7 @@ fn hosts_in(network: &str) -> Vec<IpAddr> {
     };
     let free = width - length.min(width);
     if free < 2 {
-        // A network of one or two: all that there is.
+        // A network with one or two addresses.
         let other = if free == 1 { bits ^ 1 } else { bits };
         return vec![of_bits(width, other)];
     }
@@ -385,7 +385,7 @@ fn of_bits(width: u32, bits: u128) -> IpAddr {
 }
 
 impl Original {
-    /// Reads what is to be copied, in the calling thread's network namespace.
+    /// Reads the state to copy from the calling thread's network namespace.
     fn read(family: Family) -> Result<Self, ReplicaError> {
         let fail = ReplicaError::Other;
         let links = links(family).map_err(fail)?;
@@ -419,7 +419,7 @@ impl Original {
     }
 }
 
-/// Words that `ip route show` prints, and `ip route add` does not take or that mean nothing in a copy.
+/// Removes words printed by `ip route show` that `ip route add` rejects, or that have no meaning in a copy.
 fn plain_route(line: &str) -> String {
     line.split_whitespace()
         .filter(|word| !matches!(*word, "linkdown" | "dead" | "offload" | "trap" | "pervasive"))
@@ -427,7 +427,8 @@ fn plain_route(line: &str) -> String {
         .join(" ")
 }
 
-/// `32000: from all fwmark 0x1 lookup 100` as `ip rule add` takes it; none of those that each namespace has, and of the gateway's own.
+/// Converts `32000: from all fwmark 0x1 lookup 100` to the syntax of `ip rule add`. `None` for the default rules of
+/// every namespace, and for the gateway's own.
 fn rule_to_add(line: &str) -> Option<String> {
     let (preference, rest) = line.split_once(':')?;
     let own = preference.trim() == crate::firewall::preference().to_string();
@@ -470,10 +471,10 @@ fn links(family: Family) -> Result<Vec<Link>, String> {
     Ok(list.iter().filter_map(link).take(MOST_LINKS).collect())
 }
 
-/// Programs with their texts, or families with names of tables.
+/// Programs with their output, or families with names of tables.
 type Pairs = Vec<(String, String)>;
 
-/// Rules of iptables, as each of its programs saves them, with the program; and the tables of nf_tables that are in them.
+/// Returns iptables' rules as saved by each of its programs, and the nf_tables tables that these represent.
 fn iptables_tables() -> (Pairs, Pairs) {
     let (mut all, mut taken) = (Vec::new(), Vec::new());
     for (base, family) in [("iptables", "ip"), ("ip6tables", "ip6")] {
@@ -490,7 +491,7 @@ fn iptables_tables() -> (Pairs, Pairs) {
         }
     }
     if all.is_empty() {
-        // One program only, of whichever kind.
+        // There is only one program, of either kind.
         for (base, family) in [("iptables", "ip"), ("ip6tables", "ip6")] {
             if let Ok(text) = output(&format!("{base}-save"), &[], "")
                 && text.contains('*')
@@ -503,7 +504,7 @@ fn iptables_tables() -> (Pairs, Pairs) {
     (all, taken)
 }
 
-/// Tables of nf_tables, but for those that are copied otherwise.
+/// Returns the nf_tables tables, except those copied through iptables.
 fn nft_tables(taken: &[(String, String)], left_out: &mut Vec<String>) -> Vec<String> {
     let Ok(list) = output("nft", &["list", "tables"], "") else { return Vec::new() };
     let mut texts = Vec::new();

@@ -1,5 +1,6 @@
-//! The mechanism alone, as the simulator has it: every packet of a connection as it comes, its SYNs too. No tables, no super-segments, no
-//! bytes. It acts on deadlines where the recording says that the gateway did ([`drain`]).
+//! The mechanism alone, driven as in the simulator: it receives every packet of a connection in order, SYNs included,
+//! without tables, super-segments or bytes. It acts on deadlines when the recording says that the gateway did
+//! ([`drain`]).
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -22,24 +23,24 @@ use crate::engine::flow::{Flow, has_unread_options};
 use crate::engine::rules::{Mode, Predicate};
 use crate::settings;
 
-/// Most connections of a recording: each has a number of its own.
+/// Maximum number of connections in a recording: each has its own number.
 const MOST_FLOWS: usize = 1 << 16;
 
-/// The simulator's element, and between whom its flows are.
+/// The simulator's element, and the connections it has seen.
 pub(super) struct Element {
     snoop: Snoop<()>,
-    /// None when it treats nothing any more.
+    /// Selection of connections; `None` after a release.
     predicate: Option<Predicate>,
     flows: HashMap<Key, (FlowId, Flow)>,
-    /// By port.
+    /// MTU by port.
     mtu: [Option<usize>; 2],
 }
 
-/// A decision as the mechanism knows it.
+/// A decision as far as the mechanism determines it.
 #[derive(PartialEq)]
 pub(super) struct Done {
     fate: Fate,
-    /// Where to, header, bytes of payload; no header where bytes are no segment.
+    /// Port, header and payload bytes of each packet sent; no header if the bytes are not a segment.
     sent: Vec<(Port, Option<Segment>, u32)>,
 }
 
@@ -47,7 +48,7 @@ pub(super) struct Done {
 enum Fate {
     Forwarded,
     Dropped,
-    /// Forwarded with this header; none where bytes are no segment.
+    /// Forwarded with this header; `None` if the bytes are not a segment.
     Revised(Option<Segment>),
 }
 
@@ -84,7 +85,7 @@ impl Element {
         Ok(self.drain(now, Some(disposition)))
     }
 
-    /// As mechanisms see it.
+    /// Converts a packet to the mechanism's form.
     fn packet(
         &mut self,
         now: Instant,
@@ -131,7 +132,7 @@ impl Element {
         })
     }
 
-    /// What the mechanism does; `given` is what became of the packet that it was given, if it was given one.
+    /// Collects the mechanism's output. `given` is its disposition of the packet passed to it, if there was one.
     fn drain(&mut self, now: Instant, given: Option<Disposition>) -> Done {
         let (mut went, mut sent) = (None, Vec::new());
         drain(&mut self.snoop, now, |output| match output {

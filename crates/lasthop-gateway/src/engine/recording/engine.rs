@@ -1,4 +1,4 @@
-//! An engine that is recorded, or not.
+//! An engine with an optional recorder.
 
 use lasthop_proto::node::Port;
 use lasthop_proto::time::Instant;
@@ -11,38 +11,38 @@ use crate::engine::{Engine, Injection, Offloaded, Verdict};
 use crate::settings;
 use lasthop_daemon::ab::RuleArms;
 
-/// An engine, and a recording of all that it is told, if one is wanted.
+/// Engine with an optional recording of its inputs and decisions.
 pub struct RecordedEngine {
     engine: Engine,
     recorder: Option<Recorder>,
-    /// As told last: the same again is not recorded.
+    /// MTU by port as recorded last; repeated values are not recorded.
     mtu: [Option<u16>; 2],
-    /// The latest time told.
+    /// Latest time passed in.
     now: Instant,
 }
 
 impl RecordedEngine {
-    /// A new one with the configuration and the seed that `recorder` was started with.
+    /// Creates an engine with the configuration and the seed that `recorder` was started with.
     pub fn new(gateway: &Gateway, seed: u64, recorder: Option<Recorder>) -> Self {
         let engine = Engine::new(settings::engine(gateway), seed);
         Self { engine, recorder, mtu: [None; 2], now: Instant::ZERO }
     }
 
-    /// [`Engine::reconfigure`], to the configuration of which `text` is the file.
+    /// Calls [`Engine::reconfigure`]; `text` is the text of the configuration file.
     pub fn reconfigure(&mut self, now: Instant, gateway: &Gateway, text: &str, out: &mut Vec<Injection>) {
         let before = out.len();
         self.engine.reconfigure(now, settings::engine(gateway), out);
         self.event(now, &out[before..], || format!("configure\n{text}"));
     }
 
-    /// Treats nothing from now on, and sends what is held back.
+    /// Stops treating packets, and sends those that are held back.
     pub fn release(&mut self, now: Instant, out: &mut Vec<Injection>) {
         let before = out.len();
         self.engine.reconfigure(now, EngineConfig::new(Vec::new()), out);
         self.event(now, &out[before..], || "release".to_owned());
     }
 
-    /// [`Engine::set_mtu`]
+    /// Calls [`Engine::set_mtu`].
     pub fn set_mtu(&mut self, port: Port, mtu: u16) {
         let known = self.mtu[usize::from(port.0 & 1)].replace(mtu);
         self.engine.set_mtu(port, mtu);
@@ -52,7 +52,7 @@ impl RecordedEngine {
         }
     }
 
-    /// [`Engine::handle_packet`]
+    /// Calls [`Engine::handle_packet`].
     pub fn handle_packet(
         &mut self,
         now: Instant,
@@ -70,12 +70,12 @@ impl RecordedEngine {
         verdict
     }
 
-    /// [`Engine::leaves_alone`]
+    /// Calls [`Engine::leaves_alone`].
     pub const fn leaves_alone(&self) -> bool {
         self.engine.leaves_alone()
     }
 
-    /// [`Engine::handle_timeout`]
+    /// Calls [`Engine::handle_timeout`].
     pub fn handle_timeout(&mut self, now: Instant, out: &mut Vec<Injection>) {
         let before = out.len();
         self.engine.handle_timeout(now, out);
@@ -89,17 +89,17 @@ impl RecordedEngine {
         }
     }
 
-    /// [`Engine::poll_deadline`]
+    /// Calls [`Engine::poll_deadline`].
     pub fn poll_deadline(&self) -> Option<Instant> {
         self.engine.poll_deadline()
     }
 
-    /// [`Engine::counters`]
+    /// Calls [`Engine::counters`].
     pub fn counters(&mut self) -> Counters {
         self.engine.counters()
     }
 
-    /// [`Engine::arms`]
+    /// Calls [`Engine::arms`].
     pub fn arms(&mut self) -> Vec<RuleArms> {
         self.engine.arms()
     }

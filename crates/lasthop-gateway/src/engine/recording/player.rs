@@ -1,4 +1,4 @@
-//! What the players of a recording have in common: the engine and the simulator's element.
+//! Interface of the players of a recording: the engine and the simulator's element.
 
 use std::fmt::{self, Display};
 
@@ -7,20 +7,20 @@ use lasthop_proto::packet::Segment;
 
 use super::Step;
 
-/// What decides on a recorded call once more. `D` is a decision as far as it can tell.
+/// Decides on recorded inputs again.
 pub(super) trait Player {
     type Decision: Display + PartialEq;
 
-    /// What it would have to decide.
+    /// Converts the recorded decision, with which the player's own is compared.
     fn recorded(&self, step: &Step) -> Self::Decision;
 
-    /// What it decides; an error says why it cannot.
+    /// Returns the player's decision, or an error that says why it cannot decide.
     fn play(&mut self, step: &Step) -> Result<Self::Decision, &'static str>;
 }
 
-/// `, send wireless SEQ, ...`
+/// Formats packets as `, send wireless SEQ, ...`
 pub(super) fn list(f: &mut fmt::Formatter<'_>, sent: impl ExactSizeIterator<Item = (Port, String)>) -> fmt::Result {
-    /// More make no message clearer.
+    /// Number of packets shown.
     const SHOWN: usize = 3;
     let beyond = sent.len().saturating_sub(SHOWN);
     for (port, packet) in sent.take(SHOWN) {
@@ -30,7 +30,7 @@ pub(super) fn list(f: &mut fmt::Formatter<'_>, sent: impl ExactSizeIterator<Item
     if beyond > 0 { write!(f, ", and {beyond} more") } else { Ok(()) }
 }
 
-/// A segment in a message.
+/// Formats a segment for a message.
 pub(super) fn segment(segment: &Segment, len: u32) -> String {
     let Segment { seq, ack, window, options, .. } = segment;
     let blocks = if options.sack.is_empty() { "" } else { " with SACK" };

@@ -1,4 +1,4 @@
-//! Reads a recording, one call at a time. Files come from anybody: what does not fit the format is an error that names the
+//! Reads a recording, one step at a time. Files are untrusted: a violation of the format is an error that names the
 //! frame.
 
 use std::collections::VecDeque;
@@ -16,56 +16,56 @@ use lasthop_proto::node::Port;
 use lasthop_proto::time::Instant;
 use lasthop_wire::Checksum;
 
-/// No packet is larger than this (jumbograms as receive offload builds them included).
+/// Maximum size of a packet, in bytes (jumbograms built by receive offload included).
 const MOST_BYTES: u32 = 1 << 20;
-/// No engine sends more at once: a call repairs at most what one connection has cached.
+/// Maximum number of packets that an engine sends in one step: at most all that one connection has cached.
 const MOST_SENT: usize = 1 << 16;
 
-/// Why a recording cannot be replayed.
+/// Reason why a recording cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordingError {
-    /// It does not fit the format.
+    /// The file violates the format.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The configuration in it is bad.
+    /// The recorded configuration is invalid.
     #[error(transparent)]
     Config(#[from] lasthop_scenario::Error),
 }
 
-/// What is next in a recording.
+/// Entry of a recording.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Entry {
-    /// A new engine, which knows of no connection.
+    /// A new engine without connections.
     Engine {
         /// Its configuration.
         gateway: Box<Gateway>,
-        /// The text of that.
+        /// Text of the configuration file.
         text: String,
-        /// Its seed.
+        /// Seed of the engine.
         seed: u64,
     },
-    /// What it was told then, and what it decided.
+    /// An input and the decision on it.
     Step(Step),
 }
 
-/// A recording that is being read.
+/// Parser of a recording.
 pub struct Recording<R: Read> {
     frames: Frames<R>,
     time: Instant,
-    /// What the checksum field holds of packets of which nothing is said.
+    /// State of the checksum of packets without a comment about it.
     checksum: Checksum,
-    /// Its frames may not be complete.
+    /// Step whose frames may not be complete yet.
     pending: Option<Step>,
     ready: VecDeque<Entry>,
 }
 
 impl<R: Read> Recording<R> {
-    /// Begins to read; messages call it `file`.
+    /// Opens a recording; messages call it `file`.
     ///
     /// # Errors
     ///
-    /// When it is no recording.
+    /// If it is not a recording.
     pub fn new(file: &str, source: R) -> Result<Self, RecordingError> {
         let frames = Frames::new(file, source, &INTERFACES, "lasthop gateway run")?;
         let (time, checksum) = (Instant::ZERO, Checksum::Complete);
@@ -74,11 +74,11 @@ impl<R: Read> Recording<R> {
         Ok(recording)
     }
 
-    /// The next entry; none at the end.
+    /// Returns the next entry; `None` at the end.
     ///
     /// # Errors
     ///
-    /// When the file does not fit the format. Nothing comes behind that.
+    /// If the file violates the format. The recording cannot be read further.
     pub fn next_entry(&mut self) -> Result<Option<Entry>, RecordingError> {
         loop {
             if let Some(entry) = self.ready.pop_front() {
@@ -104,7 +104,7 @@ impl<R: Read> Recording<R> {
         Ok(true)
     }
 
-    /// Reads the header of a section.
+    /// Parses the header of a section.
     fn begin_engine(&mut self, comment: &str) -> Result<(), RecordingError> {
         self.time = Instant::ZERO;
         let (first, text) = comment.split_once('\n').ok_or_else(|| self.frames.no_recording())?;
@@ -120,7 +120,7 @@ impl<R: Read> Recording<R> {
         Ok(())
     }
 
-    /// What is pending is complete.
+    /// Completes the pending step.
     fn settle(&mut self) {
         self.ready.extend(self.pending.take().map(Entry::Step));
     }
@@ -136,7 +136,7 @@ impl<R: Read> Recording<R> {
             self.begin_step(call, Judgement::Accept);
             return Ok(());
         }
-        // There are three.
+        // Valid numbers are below 3; a larger one fails below.
         let port = Port(frame.interface as u16);
         if frame.interface > ENGINE {
             return Err(self.bad("there is no such interface"));
@@ -206,13 +206,13 @@ impl<R: Read> Recording<R> {
         self.frames.whole(what).into()
     }
 
-    /// An error at a step of it.
+    /// Returns an error at the given step.
     pub(super) fn unfit(&self, step: &Step, what: &str) -> RecordingError {
         self.frames.at(step.frame, what).into()
     }
 }
 
-/// A frame, and what its comments say.
+/// A frame and the content of its comments.
 struct Told {
     frame: Frame,
     comment: String,

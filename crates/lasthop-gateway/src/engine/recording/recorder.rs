@@ -1,4 +1,4 @@
-//! Writes what an engine was told and decided into a recording.
+//! Writes an engine's inputs and decisions to a recording.
 
 use std::borrow::Cow;
 
@@ -14,18 +14,18 @@ use super::{
 };
 use crate::engine::{Condition, Injection, Offloaded, Verdict};
 
-/// A recording under way, or one that has ended.
+/// A recording in progress, or one that has ended.
 pub struct Recorder(Writer);
 
 impl Recorder {
-    /// Begins to record an engine that starts now with this configuration and seed; what is wrong is logged.
+    /// Starts recording an engine with this configuration and seed. Logs errors.
     pub fn start(file: RecordFile, configuration: &str, seed: u64) -> Option<Self> {
         let [wired, wireless, engine] = INTERFACES;
         let interfaces = [(wired, DataLink::RAW), (wireless, DataLink::RAW), (engine, DataLink::WIRESHARK_UPPER_PDU)];
         file.start(&format!("{FORMAT}{seed}\n{configuration}"), &interfaces).map(Self)
     }
 
-    /// The engine was given a packet, and decided.
+    /// Records a packet and the decision on it.
     pub fn packet(
         &mut self,
         now: Instant,
@@ -51,7 +51,7 @@ impl Recorder {
         self.0.step(now, 1, [Some(given), replacement].into_iter().flatten().chain(injected(now, sent)));
     }
 
-    /// The engine was told something else; `text` is what the file says of it, its first line what Wireshark shows.
+    /// Records another input; `text` describes it, and Wireshark shows its first line.
     pub fn event(&mut self, now: Instant, text: &str, sent: &[Injection]) {
         self.0.step(now, 0, std::iter::once(of_text(now, ENGINE, text)).chain(injected(now, sent)));
     }

@@ -1,4 +1,4 @@
-//! Feeds a recording to something that decides, and compares.
+//! Replays a recording to a player and compares decisions.
 
 use std::fmt::{self, Display};
 use std::io::Read;
@@ -16,42 +16,42 @@ use crate::engine::rules::EngineConfig;
 use crate::engine::{Engine, Injection, Verdict};
 use crate::settings;
 
-/// What came of a replay.
+/// Result of a replay.
 #[derive(Clone, PartialEq, Default, Debug, Serialize)]
 pub struct Comparison {
-    /// Engines, one a section.
+    /// Number of engines, one per section.
     pub engines: u64,
-    /// Packets that they were given.
+    /// Packets passed to them.
     pub packets: u64,
-    /// Of these: dropped.
+    /// Packets dropped.
     pub dropped: u64,
-    /// Of these: replaced.
+    /// Packets replaced.
     pub replaced: u64,
-    /// Times that they acted on a deadline.
+    /// Number of timeouts.
     pub timeouts: u64,
-    /// Packets that they sent besides.
+    /// Packets sent in addition.
     pub sent: u64,
-    /// Calls on which it was decided otherwise.
+    /// Inputs with different decisions.
     #[serde(flatten)]
     pub differences: Differences,
 }
 
-/// Feeds a recording to an engine, which has neither clock nor network, and compares its decisions with those recorded.
+/// Replays a recording to an engine, without clock or network, and compares its decisions with the recorded ones.
 ///
 /// # Errors
 ///
-/// When the recording does not fit the format.
+/// If the recording violates the format.
 pub fn replay<R: Read>(recording: Recording<R>) -> Result<Comparison, RecordingError> {
     compare(recording, |gateway, seed| Ok(Again { engine: Engine::new(settings::engine(gateway), seed) }))
 }
 
-/// Feeds a recording to the mechanism alone, driven as the simulator drives it, and compares its decisions with those
-/// recorded.
+/// Replays a recording to the mechanism alone, driven as in the simulator, and compares its decisions with the recorded
+/// ones.
 ///
 /// # Errors
 ///
-/// When the recording does not fit the format, or is not of one rule with mode = "snoop" and without `ab`, under which every
-/// connection was seen from its SYNs on and every packet was one segment.
+/// If the recording violates the format, has more than one rule or a rule with another mode than snoop or with `ab`, or
+/// contains a connection without its SYNs or a packet of several segments.
 pub fn replay_element<R: Read>(recording: Recording<R>) -> Result<Comparison, RecordingError> {
     compare(recording, |gateway, _| Element::new(gateway))
 }
@@ -90,7 +90,7 @@ impl Comparison {
     }
 }
 
-/// An engine that is told again what another was told.
+/// An engine that receives recorded inputs.
 struct Again {
     engine: Engine,
 }
@@ -111,7 +111,7 @@ impl Player for Again {
                 verdict = self.engine.handle_packet(step.time, *port, &packet, *offloaded, &mut sent);
             }
             Call::Timeout => {
-                // A driver comes when it is due, never before.
+                // A driver calls when a deadline has passed, never earlier.
                 if self.engine.poll_deadline().is_none_or(|at| at > step.time) {
                     due = Due::No;
                 }
@@ -128,13 +128,13 @@ impl Player for Again {
     }
 }
 
-/// A decision as bytes.
+/// A decision with the bytes of its packets.
 struct Said {
     due: Due,
     decision: Decision,
 }
 
-/// Whether a deadline had come.
+/// True if a deadline had passed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Due {
     Yes,

@@ -1,4 +1,4 @@
-//! Recorded, read, and decided again, without a network.
+//! Recording, reading and replay, without a network.
 
 use std::io::Cursor;
 use std::num::NonZeroU16;
@@ -22,22 +22,23 @@ use crate::engine::properties;
 const MSS: u32 = 1000;
 const SNOOP: &str = "[[rule]]\nname = 'r'\nmode = 'snoop'\ninterface = 'wl0'\naddresses = ['10.0.0.2']\n";
 
-/// The limit of recordings that are not about it.
+/// Size limit for tests that do not exercise the limit, in bytes.
 const LIMIT: u64 = 1 << 30;
 
-/// A recorder that goes on at the end of a file.
+/// Returns a recorder that appends to a file.
 fn recorder(path: &Path, limit: u64, text: &str) -> Recorder {
     let to = RecordTo { path: path.to_owned(), limit, who: "the gateway" };
     Recorder::start(to.open().unwrap(), text, 7).unwrap()
 }
 
-/// A recorded engine, the time, and a connection that the wireless side opens, with SACK, timestamps and scaled windows.
+/// Recorded engine, with the time and a connection that the wireless side opens, with SACK, timestamps and window
+/// scaling.
 struct Bench {
     folder: tempfile::TempDir,
     engine: Option<RecordedEngine>,
     now: Instant,
     sent: Vec<Injection>,
-    /// What happened, as far as it is known here.
+    /// Inputs and decisions, collected independently of the recording.
     calls: Vec<(Call, Decision)>,
 }
 
@@ -54,7 +55,7 @@ impl Bench {
         self.engine.as_mut().unwrap()
     }
 
-    /// The recording, complete.
+    /// Ends the recording and returns its bytes.
     fn bytes(&mut self) -> Vec<u8> {
         self.engine = None;
         std::fs::read(self.folder.path().join("recording")).unwrap()
@@ -78,7 +79,7 @@ impl Bench {
     fn wait(&mut self, millis: u64) {
         let end = self.now + Duration::from_millis(millis);
         while let Some(at) = self.engine().poll_deadline().filter(|at| *at <= end) {
-            // A driver is a little late.
+            // A driver with a small scheduling delay.
             self.now = self.now.max(at + Duration::from_micros(60));
             let (now, mut sent) = (self.now, std::mem::take(&mut self.sent));
             self.engine().handle_timeout(now, &mut sent);
@@ -109,7 +110,7 @@ impl Bench {
         self.ack(0, &[]);
     }
 
-    /// The server's `n`th segment as bytes.
+    /// Returns the bytes of the server's `n`th segment.
     fn data_of(&self, n: u32, fill: u8) -> Vec<u8> {
         let options = Options { timestamps: Some(Timestamps { val: n + 10, ecr: 1 }), ..Options::default() };
         let segment = Segment { seq: seq(n), ack: Seq(1), window: 500, flags: Flags::ACK, options };
@@ -117,14 +118,14 @@ impl Bench {
         build(route, &segment, &[fill; MSS as usize]).unwrap()
     }
 
-    /// The server's `n`th segment.
+    /// Sends the server's `n`th segment.
     fn data(&mut self, n: u32) -> Verdict {
         let options = Options { timestamps: Some(Timestamps { val: n + 10, ecr: 1 }), ..Options::default() };
         let flags = Flags::ACK.with(Flags::PSH);
         self.tcp(Port::WIRED, Segment { seq: seq(n), ack: Seq(1), window: 500, flags, options }, MSS)
     }
 
-    /// The client has all segments below `n`, and those in `above`.
+    /// Acknowledges all segments below `n`, and those in `above`.
     fn ack(&mut self, n: u32, above: &[(u32, u32)]) -> Verdict {
         let mut options = Options { timestamps: Some(Timestamps { val: 5, ecr: n }), ..Options::default() };
         above.iter().for_each(|&(left, right)| options.sack.push(SackBlock { left: seq(left), right: seq(right) }));
@@ -132,7 +133,7 @@ impl Bench {
         self.tcp(Port::WIRELESS, segment, 0)
     }
 
-    /// A transfer with losses: found by duplicates and by the timer, old data, and what makes flow control work.
+    /// Runs a transfer with losses detected by duplicates and by the timer, old data, and work for flow control.
     fn transfer(&mut self) {
         self.open();
         (0..30).for_each(|n| drop(self.data(n)));
@@ -147,7 +148,7 @@ impl Bench {
         self.wait(3_000);
     }
 
-    /// Something that is no TCP, something cut short, and a packet of another rule.
+    /// Sends a packet that is not TCP, a truncated one, and one that matches no rule.
     fn strangers(&mut self) {
         self.give(Port::WIRED, &[0x45; 33]);
         self.give(Port::WIRELESS, &[]);
@@ -187,7 +188,7 @@ fn steps(entries: Vec<Entry>) -> Vec<Step> {
 fn super_segments_are_in_the_file_with_the_size_of_their_segments() {
     let mut bench = Bench::new(SNOOP, LIMIT);
     bench.open();
-    // Below the MSS of both: without being told nobody knows.
+    // Below the MSS of both SYNs: only the driver can know the size.
     let size = NonZeroU16::new(700).unwrap();
     let stamp = |val, ecr| Options { timestamps: Some(Timestamps { val, ecr }), ..Options::default() };
     let segment = Segment { seq: seq(0), ack: Seq(1), window: 500, flags: Flags::ACK, options: stamp(10, 1) };
@@ -220,7 +221,7 @@ fn what_was_damaged_is_damaged_again_and_what_was_pending_pending() {
     for packet in &damaged {
         assert_eq!(bench.give(Port::WIRED, packet), Verdict::Accept);
     }
-    // What nobody has to verify is believed.
+    // Packets without a checksum to verify are accepted.
     let pending = Offloaded { size: None, checksum: Checksum::Pending };
     bench.give_as(Port::WIRED, &data, pending);
     bench.give_as(Port::WIRED, &damaged[1], pending);
@@ -266,10 +267,10 @@ fn what_happened_is_in_the_file_and_happens_again() {
             assert_eq!(again.packets + again.timeouts, bench.calls.len() as u64);
             assert!(again.sent > 2 && again.timeouts > 1, "{kind}: {again:?}");
             assert_eq!(again.dropped > 0, awareness == "aware", "{kind}: {again:?}");
-            // Blocks are hidden, windows drawn in.
+            // Blocks are hidden, windows reduced.
             let revises = awareness == "aware" && (detection == "smart" || flow_control == "fast");
             assert_eq!(again.replaced > 0, revises, "{kind}: {again:?}");
-            // The simulator's element, of the same packets.
+            // The simulator's element, with the same packets.
             let element = by_element(&bytes);
             assert_eq!(element, again, "{kind}: {:?}", element.differences.first);
         }
@@ -306,7 +307,7 @@ fn a_new_configuration_and_a_new_engine_are_part_of_it() {
     bench.engine().reconfigure(now, &Gateway::parse("g", &observe).unwrap(), &observe, &mut sent);
     bench.data(50);
     bench.engine = None;
-    // A worker that follows another begins at zero again.
+    // A replacement worker starts at time zero.
     let path = bench.folder.path().join("recording");
     bench.engine =
         Some(RecordedEngine::new(&Gateway::parse("g", SNOOP).unwrap(), 7, Some(recorder(&path, LIMIT, SNOOP))));
@@ -346,7 +347,7 @@ fn a_recording_ends_at_its_limit_and_the_engine_goes_on() {
             assert_eq!(limit, 100, "not even a header fits");
             continue;
         }
-        // What is there is whole.
+        // The recorded part is valid.
         let comparison = replayed(&bytes);
         assert_eq!(comparison.differences.count, 0);
         assert!(limit - bytes.len() as u64 <= 8_000, "{limit}: {}", bytes.len());
@@ -378,7 +379,7 @@ fn what_is_no_recording_is_one_line() {
     assert!(message.contains(": its comment is \"drooped\", not one of dropped, replaced,"), "{message}");
     let message = other(b"timeout", b"timeoff");
     assert!(message.contains(": it is not one of timeout, mtu PORT BYTES, configure"), "{message}");
-    // Cut anywhere, damaged anywhere: an error, or entries; one line, and no panic.
+    // Truncated or damaged anywhere: a one-line error, or entries, but no panic.
     for at in (0..bytes.len()).step_by(37) {
         if let Err(error) = read(&bytes[..at]) {
             assert_eq!(error.to_string().lines().count(), 1, "{error}");
@@ -392,7 +393,8 @@ fn what_is_no_recording_is_one_line() {
     }
 }
 
-/// A recording has no payload: whether overlapping segments hold the same bytes is not in it.
+/// Returns the packet with its payload zeroed: a recording has no payload, so it cannot show whether overlapping
+/// segments hold the same bytes.
 fn without_payload(mut packet: Vec<u8>) -> Vec<u8> {
     if let Some(view) = lasthop_wire::parse(&packet) {
         packet[view.header_len..view.total_len()].fill(0);

@@ -1,4 +1,4 @@
-//! The ways in which packets come to the worker's loop and leave it.
+//! Packet paths of the worker's loop.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,46 +14,47 @@ use crate::engine::Engine;
 use crate::plan::{HopInterface, Own, Plan, Routed, Way};
 use crate::socket::{Batch, Inbox, Sending, Udp};
 
-/// Datagrams after which frames are sent: feedback tells of 128. And packets: a burst of super-segments is longer than the queue.
+/// Number of datagrams after which frames are sent, because feedback covers 128; and of packets, because a burst of
+/// super-segments is longer than the queue.
 const STRIDE: usize = 64;
-/// Packets of the device before the socket has its turn.
+/// Maximum number of packets to read from the device before the socket gets its turn.
 const PACKETS: usize = 1_024;
-/// Frames of a bridge that are taken before datagrams have their turn: one a reading.
+/// Maximum number of frames to read on a bridge before datagrams get their turn; each needs one read.
 const FRAMES: usize = 256;
-/// Batches of datagrams before frames have their turn.
+/// Maximum number of batches of datagrams before frames get their turn.
 const BATCHES: usize = 8;
 
-/// A way in which packets come and leave.
+/// Packet path: receives and sends packets.
 pub(super) trait PacketPath {
-    /// Where packets of the inner network are waited for, and datagrams.
+    /// Returns the descriptors to wait on for packets of the inner network, and for datagrams.
     fn descriptors(&self) -> [BorrowedFd<'_>; 2];
 
-    /// Hands the engine the datagrams that wait.
+    /// Passes waiting datagrams to the engine.
     fn take_datagrams(&mut self, engine: &mut Engine, clock: BootClock) -> io::Result<()>;
 
-    /// Hands the engine packets of the inner network that wait.
+    /// Passes waiting packets of the inner network to the engine.
     fn take_packets(&mut self, engine: &mut Engine, clock: BootClock) -> io::Result<()>;
 
-    /// Sends what the engine has.
+    /// Sends the engine's packets and datagrams.
     fn give(&mut self, engine: &mut Engine, now: Instant);
 
-    /// Says to whatever leads packets here whether the loop turns, and takes them.
+    /// Signals to the programs that redirect packets whether the loop runs and takes them.
     fn beat(&mut self, engine: &Engine) -> io::Result<()>;
 
-    /// Sees what has become of the interfaces.
+    /// Checks the state of the interfaces.
     fn look_up(&self) -> io::Result<()>;
 
-    /// Puts back what the device lost.
+    /// Restores addresses and routes that the device lost.
     fn look_after(&mut self);
 
-    /// Works by another plan from now on; on failure all is as before.
+    /// Applies another plan, or fails without effect.
     fn reconfigure(&mut self, plan: &Plan) -> Result<(), String>;
 
-    /// Packets and datagrams that the system did not take.
+    /// Returns the number of packets and datagrams that the system refused.
     fn unsent(&self) -> u64;
 }
 
-/// Opens what a plan takes; all or nothing. `entropy` is from the operating system.
+/// Opens the resources of a plan, or fails without effect. `entropy` must come from the operating system.
 pub(super) fn open(plan: &Plan, entropy: u32) -> Result<Box<dyn PacketPath>, WorkerError> {
     match &plan.way {
         Way::Routed(routed) => {
@@ -74,7 +75,7 @@ pub(super) fn open(plan: &Plan, entropy: u32) -> Result<Box<dyn PacketPath>, Wor
     }
 }
 
-/// The plan as interfaces are now: they may have changed since it was made.
+/// Updates the plan with the current state of interfaces, which may have changed since it was made.
 pub(super) fn refresh(plan: &mut Plan) -> Result<(), WorkerError> {
     if let Way::Bridged(hop) = &mut plan.way {
         *hop = HopInterface::find(&hop.name).map_err(crate::bridge::BridgeError::Interface)?;
@@ -82,7 +83,7 @@ pub(super) fn refresh(plan: &mut Plan) -> Result<(), WorkerError> {
     Ok(())
 }
 
-/// A TUN device and a UDP socket.
+/// TUN device and UDP socket.
 struct RoutedPath {
     udp: Udp,
     device: Device,
@@ -212,7 +213,7 @@ impl PacketPath for BridgedPath {
     fn look_after(&mut self) {}
 
     fn reconfigure(&mut self, _: &Plan) -> Result<(), String> {
-        // The interface changes with a start only.
+        // The interface only changes with a restart.
         Ok(())
     }
 
