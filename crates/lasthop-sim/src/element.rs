@@ -40,7 +40,7 @@ pub enum Ends {
 /// Handling of an element's state when the host beyond its link moves to another station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StateAtHandoff {
-    /// Of no use elsewhere: the new station starts without it.
+    /// Useless elsewhere: the new station starts without it.
     Anew,
     /// Only speeds up work: discarded, or mirrored at the new station.
     Soft,

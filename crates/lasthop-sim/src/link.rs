@@ -32,9 +32,9 @@ pub use shared::SharedMedium;
 /// Direction of a link. "Down" is from its first end to its second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// From the first end to the second.
+    /// First end to second.
     Down,
-    /// From the second end to the first.
+    /// Second end to first.
     Up,
 }
 
@@ -65,11 +65,11 @@ impl Direction {
 /// Result of handing a packet to a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accepted {
-    /// It is queued or in flight, behind others.
+    /// Queued or in flight, behind others.
     Queued,
-    /// It causes the next event on this link, at this time.
+    /// Cause of the next event on this link, at this time.
     Next(Instant),
-    /// The queue was full.
+    /// Dropped by a full queue.
     Dropped,
 }
 
@@ -89,11 +89,11 @@ pub struct Frame {
 
 const URGENT: u64 = 1 << 31;
 const RESENT: u64 = 1 << 30;
-/// Queues may mark it (RFC 3168).
+/// Flag of a packet that queues may mark (RFC 3168).
 const MARKABLE: u64 = 1 << 29;
-/// A queue has marked it.
+/// Flag of a packet that a queue has marked.
 const MARKED: u64 = 1 << 28;
-/// It belongs to no visible flow.
+/// Flag of a packet that belongs to no visible flow.
 const FOREIGN: u64 = 1 << 27;
 const PAYLOAD: u64 = FOREIGN - 1;
 

@@ -20,9 +20,9 @@ pub struct WebConfig {
 /// Direction of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Leg {
-    /// From the client to the server.
+    /// Request: client to server.
     Request,
-    /// From the server to the client.
+    /// Reply: server to client.
     Reply,
 }
 

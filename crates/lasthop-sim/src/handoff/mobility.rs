@@ -42,12 +42,12 @@ pub struct Mobility {
 /// first.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Moves {
-    /// At these times, in increasing order.
+    /// Timetable: these times, in increasing order.
     At(Vec<Instant>),
     /// Periodically.
     Every(Duration),
-    /// At exponentially distributed intervals with this mean, to one of the other stations with equal probability.
-    /// Drawn from `mobility/moves`.
+    /// Exponentially distributed intervals with this mean, to one of the other stations with equal probability. Drawn
+    /// from `mobility/moves`.
     Mean(Duration),
 }
 

@@ -23,11 +23,11 @@ type Key = (u32, Side, u32, u32, u32);
 /// Handling of a packet for the host at a station where it is absent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Away {
-    /// The station keeps it.
+    /// Kept by the station.
     Kept,
-    /// It goes through a tunnel to this station.
+    /// Sent through a tunnel to this station.
     To(usize),
-    /// It is lost.
+    /// Lost.
     Lost,
 }
 

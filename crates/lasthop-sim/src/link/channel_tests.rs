@@ -98,8 +98,8 @@ fn a_queue_has_its_limit() {
     assert_eq!(run(&mut channel).len(), 4);
 }
 
-/// For pseudo-random arrivals, each frame arrives once, in the order of its station, and two hops that exclude each
-/// other are never on the air together.
+/// Tests with pseudo-random arrivals: each frame arrives once, in the order of its station, and two hops that exclude
+/// each other are never on the air together.
 #[test]
 fn at_most_one_of_three_adjacent_hops_sends() {
     for hops in 1..7 {

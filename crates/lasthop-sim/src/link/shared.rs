@@ -99,8 +99,8 @@ impl SharedMedium {
         self.stations[direction.index()].feed.busy(now)
     }
 
-    /// Removes all frames of a direction, except those that a managed queue drops. The medium stays idle until the
-    /// other direction is cut too.
+    /// Removes all frames of a direction, except those that a managed queue drops. Starts no transmission: the caller
+    /// cuts the other direction as well.
     pub fn cut(&mut self, now: Instant, direction: Direction) -> Cut {
         let station = &mut self.stations[direction.index()];
         let sent = station.propagating.drain(..).map(|sent| sent.frame).collect();
