@@ -1,8 +1,8 @@
-//! Somebody who watches a lab that nobody stops.
+//! An observer that never stops the lab.
 
 use lasthop_lab::Watch;
 
-/// Prints why a run is void, and nothing else.
+/// Prints the reasons of void runs, and nothing else.
 pub struct Quiet;
 
 impl Watch for Quiet {
