@@ -19,9 +19,9 @@ pub enum Ending {
     Reset,
     /// The peer did not answer for the configured number of consecutive timeouts.
     GaveUp,
-    /// It was aborted at this end, or this end's host was dropped.
+    /// Aborted at this end, or this end's host was dropped.
     Aborted,
-    /// It reached its time limit and was aborted.
+    /// Aborted at its time limit.
     OutOfTime,
 }
 

@@ -418,7 +418,7 @@ fn garbage() -> impl Strategy<Value = Garbage> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// For any input, and any treatment of packets in flight: no panic, deadlines lie in the future, the number of
+    /// Tests any input, and any treatment of packets in flight: no panic, deadlines lie in the future, the number of
     /// connections stays bounded, and all packets sent are valid.
     #[test]
     fn bytes_from_anybody(items in proptest::collection::vec(garbage(), 0..150)) {
