@@ -16,7 +16,7 @@ use super::namespace::{Namespace, require_root};
 use super::plan::{HostTcp, Plan};
 use super::run::{Bench, Experiment, Watch};
 
-/// A node of a lab that is held open.
+/// A node of a lab that stays open for other programs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
     /// Name in the scenario.

@@ -114,7 +114,8 @@ impl Delays {
         self.total += 1;
     }
 
-    /// Returns the delay that `percent` of all do not exceed, with an error of at most 1.6 %; `None` without any.
+    /// Returns the delay that `percent` of all samples do not exceed, with an error of at most 1.6 %; `None` without
+    /// samples.
     pub fn percentile(&self, percent: u64) -> Option<Duration> {
         let wanted = (self.total * percent).div_ceil(100).max(1);
         let mut seen = 0;

@@ -17,9 +17,9 @@
 //!
 //! Internally, the text becomes a tree of values with their places (`document`). A `reader` accesses it by key, and
 //! enters each value and each default into a ledger. `tcp`, `nodes`, `flows`, `channel`, `stations` and `snoop` read
-//! one part of the scenario each. `today` combines the defaults of modern Linux with the scenario's settings of endpoints.
-//! `files` opens the files that a scenario names. `resolve` applies a scheme to the result, and `explain` prints the
-//! ledger.
+//! one part of the scenario each. `today` combines the defaults of modern Linux with the scenario's settings of its
+//! endpoints. `files` opens the files that a scenario names. `resolve` applies a scheme to the result, and `explain`
+//! prints the ledger.
 #![forbid(unsafe_code)]
 
 mod builtin;

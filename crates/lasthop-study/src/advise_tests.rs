@@ -74,7 +74,7 @@ fn more_runs_are_asked_for_where_chance_decides() {
     assert!(may_be_chance(vec![none(), cured(2, 1.1, 0.2)]));
     assert!(!may_be_chance(vec![none(), cured(2, 1.1, 0.05)]));
     assert!(!may_be_chance(vec![none(), cured(2, 1.02, 0.2)]));
-    // A harm, and a gain besides a larger one that is significant.
+    // A harmful cure, and an uncertain gain next to a larger significant one.
     assert!(!may_be_chance(vec![none(), cured(2, 0.9, 0.2)]));
     assert!(!may_be_chance(vec![none(), cured(2, 1.1, 0.2), cured(3, 1.3, 0.1)]));
     assert!(may_be_chance(vec![none(), cured(2, 1.1, 0.05), cured(3, 1.3, 0.4)]));

@@ -167,16 +167,16 @@ pub struct Measured {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kept {
-    /// The measurement reaches it and is significant.
+    /// The measurement reaches the promise and is significant.
     Kept,
-    /// The measurement's whole interval lies below it.
+    /// The measurement's whole interval lies below the promise.
     FellShort,
     /// There are too few connections: the measurement is compatible with the promise and with no improvement.
     TooFew,
 }
 
 impl Kept {
-    /// Returns it in a few words.
+    /// Returns the verdict in a few words.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Kept => "kept",

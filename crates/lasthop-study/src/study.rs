@@ -57,7 +57,7 @@ pub enum StudyError {
 /// Selected part of a study.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Selection {
-    /// Everything.
+    /// The whole study.
     All,
     /// One table, by number.
     Table(String),

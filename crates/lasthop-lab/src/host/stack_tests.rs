@@ -228,7 +228,7 @@ fn wrong_bytes_are_noticed() {
     assert!(!outcomes[1].is_intact());
 }
 
-/// No segment exceeds the interface's maximum size with options, in either direction, whatever MSS is offered.
+/// No segment exceeds the interface's maximum size with options, in either direction, regardless of the offered MSS.
 #[test]
 fn segments_fit() {
     for recovery in [Recovery::Sack, Recovery::Smart, Recovery::Eln] {

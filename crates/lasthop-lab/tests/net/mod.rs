@@ -20,8 +20,8 @@ pub const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// Address of the host.
 pub const OURS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 
-/// Moves the thread, and those that it starts, to a new network namespace, which is removed with the last of them.
-/// Returns `None` without permission, and prints that the test is skipped.
+/// Moves the calling thread, and threads that it starts later, to a new network namespace, which is removed with the
+/// last of them. Returns `None` without permission, and prints that the test is skipped.
 pub fn namespace() -> Option<()> {
     let entered = lasthop_sys::namespace::enter_new();
     if entered.is_err() || !std::path::Path::new("/dev/net/tun").exists() {

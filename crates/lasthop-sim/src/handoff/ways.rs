@@ -112,8 +112,8 @@ impl Ways {
         legs
     }
 
-    /// Returns the leg from a station to the one that routes lead to, if it is on the path of one of the host's peers
-    /// to that station: packets that pass are not meant for a host that was here.
+    /// Returns the leg from a station towards the station that routes lead to, if it is on the path of one of the
+    /// host's peers to that station. Packets that take the leg are only forwarded, even if the host was here before.
     pub fn onward(&self, station: usize, routed: usize) -> Option<LegId> {
         let (router, host) = (self.routers[station], self.plan.host);
         let mut peers = self.ends.iter().map(|end| end.node).filter(|node| *node != host);

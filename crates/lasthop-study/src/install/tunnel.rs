@@ -127,8 +127,8 @@ mod tests {
 
     use super::*;
 
-    /// On a shared medium, both configurations say so, and each end sends at less than half of the rate; otherwise they
-    /// do not.
+    /// Both configurations state a shared medium, and each end then sends at less than half of the rate. On a medium of
+    /// its own, each end sends at almost the full rate.
     #[test]
     fn a_hop_whose_ends_take_turns() {
         let end = || End {

@@ -80,9 +80,9 @@ struct Shown {
 /// A direction of a flow that carries data.
 type Flowing<'r> = (&'r FlowReport, &'r Direction);
 
-/// Reads a capture, once more for each direction. Uses the flow with the most data. Seen from a gateway, its data goes
-/// down to the client or comes up from it; the largest flow between the client and any host in the other direction is
-/// used for that direction.
+/// Reads a capture, once more for each direction. Uses the flow with the most data. If a gateway captured it, that flow
+/// is a download or an upload of the client; the client's largest flow in the other direction, with any host, is used
+/// for that direction.
 ///
 /// # Errors
 ///
@@ -163,8 +163,8 @@ fn is_upload(direction: &Direction) -> bool {
     direction.vantage == Vantage::Gateway && lossy_side(direction) == Side::Before
 }
 
-/// Returns the largest flow in the other direction over the same link, seen from the same gateway: to the client from
-/// which `most` comes over the link, or from the one to which it goes.
+/// Returns the largest flow in the other direction over the same link, captured at the same gateway: a download to the
+/// client if `most` is its upload, and an upload if `most` is its download.
 fn other_way<'r>(report: &'r Report, (flow, most): Flowing<'r>) -> Option<Flowing<'r>> {
     let upload = is_upload(most);
     let client = if upload { most.from } else { most.to }.ip();
