@@ -253,8 +253,8 @@ fn arrivals_of(scenario: &Scenario, keys: &str) -> (Vec<(Instant, u64)>, Report)
     (records.filter_map(|record| Some((record.time, came(&record.what)?))).collect(), outcome.report)
 }
 
-/// With a policer of 2 Mbps and 30,000 bytes, the traffic in any interval is bounded by the rate and the burst, plus
-/// transmission time of the link. Its drops are counted as such only.
+/// A policer of 2 Mbps and 30,000 bytes bounds the traffic in any interval by the rate and the burst, apart from
+/// queueing on the link behind it. Its drops are counted as such only.
 #[test]
 fn a_policer_bounds_what_arrives() {
     let (came, report) = arrivals("4 MiB", "policer_down = { rate = \"2 Mbps\", burst = \"30000 B\" }");

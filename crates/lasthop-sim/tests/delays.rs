@@ -102,8 +102,7 @@ fn arrivals(order: Order) -> Vec<u32> {
     outcome.trace.records.iter().filter(|record| record.point == 1).filter_map(|record| number(&record.what)).collect()
 }
 
-/// With jitter of five transmission times, the stream arrives in order if order is kept, without duplicates; otherwise
-/// it does not.
+/// A stream with jitter of five transmission times arrives in order if order is kept, and is reordered otherwise.
 #[test]
 fn order_is_kept_or_not() {
     let kept = arrivals(Order::Kept);

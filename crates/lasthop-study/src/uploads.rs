@@ -38,7 +38,7 @@ mod tests {
         beyond_repair(&network).into_iter().map(str::to_owned).collect()
     }
 
-    /// With busy Wi-Fi, snoop at the access point repairs the downloads but not the upload.
+    /// Snoop at the access point of a busy Wi-Fi repairs the downloads but not the upload.
     #[test]
     fn uploads_are_named_under_schemes_that_repair_from_copies() {
         let uploads = of("full-wifi", "SNOOP");

@@ -161,7 +161,7 @@ mod tests {
         assert_eq!((report.reordered, report.repeated), (0, 0));
     }
 
-    /// In-flight data does not end a gap. The longest gap that began in time counts, and two handoffs within it count
+    /// Data in flight does not end a gap. The longest gap that began in time counts, and two handoffs within it count
     /// as one.
     #[test]
     fn a_silence_is_the_longest_that_began_before_the_handoff_was_over() {
