@@ -1,4 +1,4 @@
-//! The emulated links without their I/O: the simulator's own state machines, fed with real frames.
+//! The emulated links without their I/O: the simulator's state machines, applied to real frames.
 
 mod carrier;
 mod moves;
@@ -31,35 +31,35 @@ use super::monitor::Monitor;
 use super::plan::{Plan, Point};
 use super::quic::register::Register;
 
-/// All links of a lab, and everything on them.
+/// All links of a lab, with their elements.
 pub struct Air {
     links: Vec<Link>,
     flows: BTreeMap<Route, (FlowId, Side)>,
-    /// What is in the datagrams of QUIC flows.
+    /// Contents of the datagrams of QUIC flows.
     quic: Arc<Register>,
     pool: PacketPool,
-    /// By handle: the frame's bytes, and its number in the capture.
+    /// Stored frames by handle, with their numbers in the capture.
     frames: Vec<Stored>,
     counts: Counts,
-    /// What sits between a router and a link, by its point.
+    /// Elements between routers and links, by point.
     elements: Vec<Option<Box<dyn PortElement>>>,
-    /// What these gave back to their routers.
+    /// Frames that elements returned to their routers.
     turned: VecDeque<(Instant, Point, Vec<u8>)>,
-    /// Frames that arrive late, and where.
+    /// Delayed frames, with the points where they arrive.
     late: Held<(Point, Handle)>,
-    /// What they told.
+    /// Counts of events that elements reported, per flow.
     told: Vec<FlowReport>,
-    /// What passed each point; `None` when nobody wants it.
+    /// Capture at all points; `None` if disabled.
     capture: Option<Capture>,
     carried: u64,
-    /// What crosses the links over time; `None` when nobody wants it.
+    /// Traffic on the links over time; `None` if disabled.
     monitor: Option<Box<Monitor>>,
-    /// The host that moves, if one does.
+    /// The moving host, if any.
     roaming: Option<Box<Roaming>>,
 }
 
-/// What can happen next: on a link, at a point, or to a host that moves. Links go first, since an element acts on what came before its own
-/// timer.
+/// Next event: on a link, at a point, or of a moving host. Links precede elements, since an element handles frames that
+/// arrived before its own timer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Next {
     Link(usize),
@@ -68,11 +68,11 @@ enum Next {
     Move,
 }
 
-/// Whether anything goes over a link.
+/// State of a link for traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Gate {
     Open,
-    /// It is the cell of a station where the host that moves is not.
+    /// Cell of a station where the moving host is absent.
     Closed,
 }
 
@@ -80,7 +80,7 @@ enum Gate {
 struct Stored {
     bytes: Vec<u8>,
     recorded: Option<usize>,
-    /// When it was handed to the link, and when its transmission began.
+    /// Times when it was handed to the link, and when its transmission began.
     entered: Instant,
     started: Instant,
 }
@@ -90,38 +90,38 @@ struct Link {
     gate: Gate,
     errors: [Errors; 2],
     report: [PathReport; 2],
-    /// When it last did something: nothing happens on it before.
+    /// Time of its last event. Later frames and events must not precede it.
     last: Instant,
 }
 
 /// A frame that arrives.
 pub struct Arrival<'f> {
-    /// Where.
+    /// Point of arrival.
     pub point: Point,
-    /// When, on the link's own clock.
+    /// Time of arrival on the link's own clock.
     pub due: Instant,
-    /// With its Ethernet header.
+    /// Frame with its Ethernet header.
     pub bytes: &'f [u8],
 }
 
-/// What the links carried.
+/// Traffic of the links.
 pub struct Carried {
-    /// Per link: down, up; without what was useful of it.
+    /// Reports per link: down, up; without useful bytes.
     pub links: Vec<[PathReport; 2]>,
-    /// Per flow: retransmissions and losses, and what relays told of themselves.
+    /// Reports per flow: retransmissions and losses, and events of relays.
     pub flows: Vec<FlowReport>,
-    /// Frames that links carried.
+    /// Number of frames that links carried.
     pub frames: u64,
-    /// What the moves of a host came to.
+    /// Results of a host's handoffs.
     pub moves: Option<Moves>,
-    /// What passed each point.
+    /// Capture at all points.
     pub capture: Option<Capture>,
-    /// What crossed the links over time.
+    /// Traffic on the links over time.
     pub monitor: Option<Box<Monitor>>,
 }
 
 impl Air {
-    /// Links without frames; errors come from the streams that the simulator uses under `root`.
+    /// Creates links without frames. Errors draw from the same streams as in the simulator under `root`.
     pub fn new(plan: &Plan<'_>, root: Root, capture: Option<Capture>) -> Self {
         let mut elements: Vec<_> = (0..plan.points()).map(|_| None).collect();
         let blueprints = plan.emulated().map(|(point, spec)| (point, Blueprint::new(spec, point, plan, root)));
@@ -151,18 +151,18 @@ impl Air {
         }
     }
 
-    /// The same, where the ends of QUIC flows keep that register.
+    /// Sets the register of datagram contents that the ends of QUIC flows use.
     pub fn with_quic(self, quic: Arc<Register>) -> Self {
         Self { quic, ..self }
     }
 
-    /// The same, watched.
+    /// Adds a monitor.
     pub fn with_monitor(self, monitor: Monitor) -> Self {
         Self { monitor: Some(Box::new(monitor)), ..self }
     }
 
-    /// Takes the frame that the node at `point` sent at `now`, or that a router handed to its agent, whose ports come behind all points. What
-    /// is not IPv4 is no packet of the scenario and goes nowhere.
+    /// Takes a frame that the node at `point` sent at `now`, or that a router handed to its agent (agents' ports follow
+    /// all points). Frames other than IPv4 do not belong to the scenario and are dropped.
     pub fn send(&mut self, now: Instant, point: Point, bytes: &[u8]) {
         if bytes.get(12..ETHERNET) != Some(&IPV4) || self.take_at_agent(now, point, bytes) {
             return;
@@ -175,9 +175,9 @@ impl Air {
         }
     }
 
-    /// Has the element at a point do something, and passes on what it gives out.
+    /// Runs `act` on the element at a point, and forwards its output.
     fn through(&mut self, now: Instant, point: Point, act: impl FnOnce(&mut dyn PortElement, Instant, &mut Given)) {
-        // A wake-up that came late may have let it go on, too.
+        // After a late wake-up, the link may already have advanced.
         let now = now.max(self.links[point / 2].last);
         let mut given = Given::default();
         if let Some(element) = &mut self.elements[point] {
@@ -205,13 +205,14 @@ impl Air {
         }
     }
 
-    /// Puts a frame onto the link at `point`.
+    /// Sends a frame into the link at `point`.
     fn launch(&mut self, now: Instant, point: Point, bytes: &[u8]) {
         let packet = self.read(&bytes[ETHERNET..]);
         self.launch_packet(now, point, packet, bytes);
     }
 
-    /// Puts a frame onto the link at `point` that is `packet` to the mechanisms; what is no packet is not recorded.
+    /// Sends a frame into the link at `point`, with `packet` as its description for the mechanisms. Control frames are
+    /// not recorded.
     fn launch_packet(&mut self, now: Instant, point: Point, mut packet: Packet, bytes: &[u8]) {
         if is_packet(&packet) && packet.cause.is_local_retransmission() {
             self.counts.repeated(&packet);
@@ -221,7 +222,7 @@ impl Air {
         self.put(now, point, packet, bytes);
     }
 
-    /// Puts a frame onto the link at `point`, counted as it is to be.
+    /// Sends a frame that is already counted into the link at `point`.
     fn put(&mut self, now: Instant, point: Point, packet: Packet, bytes: &[u8]) {
         let recorded = self.capture.as_mut().filter(|_| is_packet(&packet)).and_then(|capture| {
             capture.add(Passage { time: now, point, outbound: true, cause: packet.cause, dropped: None }, bytes)
@@ -232,7 +233,7 @@ impl Air {
             return self.miss(now, point, frame);
         }
         let direction = [Direction::Down, Direction::Up][point % 2];
-        // A wake-up that came late may have let the link go on; it cannot go back.
+        // After a late wake-up, the link may already have advanced. Its time cannot decrease.
         let now = now.max(link.last);
         let look = || Sight::of(self.pool.get(frame.handle()));
         let accepted = link.carrier.send(now, direction, frame, look);
@@ -254,10 +255,10 @@ impl Air {
         self.drop_managed(point / 2);
     }
 
-    /// A frame that is under way, with its bytes and its number in the capture.
+    /// Stores a frame in flight, with its bytes and its number in the capture.
     fn store(&mut self, packet: Packet, bytes: &[u8], recorded: Option<usize>) -> Frame {
         *self.pool.place() = packet;
-        // Nobody asks where it goes, but queues by flow ask whose it is.
+        // The destination is not used for forwarding, but queues with flow isolation need the flow.
         let to =
             if packet.flow == FlowId::NONE { 0 } else { lasthop_sim::endpoint_index(packet.flow, packet.from.peer()) };
         let frame = self.pool.commit(to);
@@ -276,11 +277,11 @@ impl Air {
         frame
     }
 
-    /// Books what the managed queues of a link dropped.
+    /// Counts the drops of a link's managed queues.
     fn drop_managed(&mut self, index: usize) {
         while let Some((direction, frame, why)) = self.links[index].carrier.take_dropped() {
             if why == DropReason::Channel {
-                // What the link gave up has used it.
+                // Frames that the link gave up on have used it.
                 self.lose(index, direction, frame.handle());
                 continue;
             }
@@ -311,13 +312,13 @@ impl Air {
         }
     }
 
-    /// When something happens next.
+    /// Returns the time of the next event.
     pub fn next_event(&self) -> Option<Instant> {
         let turned = self.turned.front().map(|(due, ..)| *due);
         turned.or_else(|| self.next().map(|(at, _)| at))
     }
 
-    /// What is next, and when.
+    /// Returns the next event and its time.
     fn next(&self) -> Option<(Instant, Next)> {
         let links = self.links.iter().enumerate().filter(|(_, link)| link.gate == Gate::Open);
         let links = links.filter_map(|(index, link)| Some((link.carrier.next_event()?, Next::Link(index))));
@@ -327,11 +328,11 @@ impl Air {
         links.chain(elements).chain(self.late.next().map(|at| (at, Next::Late))).chain(moves).min()
     }
 
-    /// Acts on everything that is due by `now`, in order of time, and hands out what arrives.
+    /// Processes all events due by `now` in order of time, and delivers frames that arrive.
     ///
     /// # Errors
     ///
-    /// Those of `deliver`, and of changing routes, after which the rest waits for the next call.
+    /// Returns the errors of `deliver` and of changing routes. The remaining events wait for the next call.
     pub fn advance(&mut self, now: Instant, mut deliver: impl FnMut(Arrival<'_>) -> io::Result<()>) -> io::Result<()> {
         loop {
             while let Some((due, point, bytes)) = self.turned.pop_front() {
@@ -398,7 +399,7 @@ impl Air {
         }
     }
 
-    /// A frame arrives at `point` later than the others.
+    /// Holds a frame that arrives late at `point`.
     fn delay(&mut self, until: Instant, point: Point, handle: Handle) {
         if self.pool.get(handle).ecn == Ecn::Ce {
             self.mark_congestion(handle);
@@ -406,7 +407,7 @@ impl Air {
         self.late.hold(until, (point, handle));
     }
 
-    /// A copy of a frame that is under way. It is not in the capture where it was sent: nobody sent it.
+    /// Duplicates a frame in flight. The capture has no record of the copy at the sender, which did not send it.
     fn copy(&mut self, handle: Handle) -> Handle {
         let packet = *self.pool.get(handle);
         let (bytes, entered, started) = self
@@ -420,7 +421,7 @@ impl Air {
         copy
     }
 
-    /// The channel destroys a frame.
+    /// Drops a frame that the channel destroys.
     fn lose(&mut self, link: usize, direction: Direction, handle: Handle) {
         let lossy = &mut self.links[link];
         lossy.report[direction.index()].lose(DropReason::Channel);
@@ -448,7 +449,8 @@ impl Air {
         if packet.integrity != Default::default()
             && let Some(last) = stored.bytes.last_mut()
         {
-            // A receiver that looks sees it by the checksum; others drop it. A second damage does not make up for the first.
+            // Receivers that check see the damage in the checksum; others drop the frame. A second damage does not
+            // cancel the first.
             *last = last.wrapping_add(1);
         }
         self.counts.received(point, &packet);
@@ -486,7 +488,7 @@ impl Air {
     }
 }
 
-/// Whether a frame brings a packet, rather than being between the ends of a link alone.
+/// Returns whether a frame contains a packet, in contrast to control frames between the ends of a link.
 const fn is_packet(packet: &Packet) -> bool {
     !matches!(packet.body, Body::Control | Body::Coded(_) | Body::Report(_))
 }

@@ -35,7 +35,7 @@ to = "mobile"
 size = "1 MiB"
 "#;
 
-/// The base station's end of the wireless link, and the mobile host's.
+/// Ends of the wireless link at the base station and at the mobile host.
 const BASE: Point = 2;
 const MOBILE: Point = 3;
 
@@ -60,7 +60,7 @@ impl Rig {
         Air::new(&self.plan(), Root(seed), Some(capture))
     }
 
-    /// The frame of a data segment of the flow, or without payload of an acknowledgment of all before `seq`.
+    /// Returns the frame of a data segment of the flow, or with `len` 0 of an acknowledgment of all data before `seq`.
     fn frame(&self, seq: u32, len: usize) -> Vec<u8> {
         let [source, destination] = self.plan().flow_sockets(FlowId(0), &self.network.flows[0]).map(SocketAddr::V4);
         let route = Route { source, destination };
@@ -78,7 +78,7 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-/// Everything that arrives by `until`: where, when, how long.
+/// Returns all arrivals until `until`: point, time, length.
 fn arrivals(air: &mut Air, until: Instant) -> Vec<(Point, Instant, usize)> {
     let mut all = Vec::new();
     air.advance(until, |arrival| {
@@ -95,7 +95,7 @@ fn a_frame_takes_what_its_packet_takes() {
     let mut air = rig.air(1);
     air.send(at(10), BASE, &rig.frame(1, 1400));
     air.send(at(10), MOBILE, &rig.frame(1, 0));
-    // 1440 and 40 bytes at 2 Mbps, and 1 ms: Ethernet's bytes do not count.
+    // 1440 and 40 bytes at 2 Mbps, and 1 ms: Ethernet headers do not count.
     let expected =
         [(BASE, at(11) + Duration::from_micros(160), 54), (MOBILE, at(11) + Duration::from_micros(5760), 1454)];
     assert_eq!(arrivals(&mut air, at(100)), expected);
@@ -149,7 +149,7 @@ fn a_script_loses_delays_and_marks() {
     let mut air = rig.air(5);
     for number in 0..6 {
         let mut frame = rig.frame(1 + number * 1000, 1000);
-        // Only the second takes marks.
+        // Only the second is ECN-capable.
         frame[ETHERNET + 1] = if number == 1 { 2 } else { 0 };
         air.send(at(10 * u64::from(number)), BASE, &frame);
     }
@@ -199,7 +199,7 @@ fn a_full_queue_and_what_is_no_packet() {
     for other in [&arp[..], &[], &[0; 13], &[0; 60]] {
         air.send(at(10), BASE, other);
     }
-    // Of IPv4, but no TCP: carried, at the length that its header says.
+    // IPv4 but not TCP: carried, with the length in its header.
     let ping =
         [&[0; 12], &IPV4[..], &[0x45, 0, 0, 20, 0, 0, 0, 0, 64, 1, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2], &[0; 26]].concat();
     air.send(at(500), BASE, &ping);
@@ -222,7 +222,7 @@ fn local_retransmissions_are_told_from_the_sources() {
         pass(&mut air, source, seq);
         pass(&mut air, BASE, seq);
     }
-    // The base station sends the second again, then the source does.
+    // The base station retransmits the second, then the source does.
     pass(&mut air, BASE, 1001);
     pass(&mut air, source, 1001);
     pass(&mut air, BASE, 1001);
@@ -230,8 +230,8 @@ fn local_retransmissions_are_told_from_the_sources() {
     assert_eq!((sender.source_retransmissions, sender.local_retransmissions), (1, 1));
 }
 
-/// The base station's marker sits between its router and the wireless link: what it saw leave and what comes back as a
-/// duplicate was lost there. Marked frames are whole TCP packets again.
+/// The base station's marker sits between its router and the wireless link: a segment that it forwarded, and that is
+/// acknowledged by duplicates, was lost there. Marked frames are still valid TCP packets.
 #[test]
 fn acknowledgments_of_what_the_hop_lost_are_marked() {
     let text =
@@ -244,7 +244,7 @@ fn acknowledgments_of_what_the_hop_lost_are_marked() {
     let mut air = Air::new(&plan, Root(1), None);
     let mut now = 10;
     let mut marks = Vec::new();
-    // The fourth segment never came to the base station: congestion took it before.
+    // The fourth segment never reached the base station: it was lost to congestion before.
     for (data, ack) in [(1, 1001), (1001, 1001), (2001, 1001), (4001, 1001), (1001, 3001), (5001, 3001)] {
         for (point, frame) in [(BASE, rig.frame(data, 1000)), (MOBILE, rig.frame(ack, 0))] {
             now += 20;
@@ -265,7 +265,7 @@ fn acknowledgments_of_what_the_hop_lost_are_marked() {
     assert_eq!(marks, [(1001, false), (1001, true), (1001, true), (1001, true), (3001, false), (3001, false)]);
 }
 
-/// The lab's links have the simulator's queues: they mark and drop the same frames, and what is marked is still a whole packet.
+/// The lab's links have the simulator's queues: they mark and drop the same frames, and marked packets remain valid.
 #[test]
 fn a_managed_queue_marks_and_drops() {
     let rig = Rig::new("queue = { kind = \"codel\", target = \"5 ms\", interval = \"50 ms\", ecn = \"on\" }");
@@ -276,7 +276,7 @@ fn a_managed_queue_marks_and_drops() {
         for number in 0..150 {
             let mut frame = rig.frame(1 + number * 1000, 1000);
             if capable {
-                // ECT(0), and the checksum for it.
+                // ECT(0), with the matching checksum.
                 let view = lasthop_wire::parse(&frame[ETHERNET..]).unwrap();
                 let payload = frame[ETHERNET + view.header_len..].to_vec();
                 let packet = lasthop_wire::build_with_ecn(view.route, Ecn::Ect0, &view.segment, &payload).unwrap();
@@ -312,8 +312,8 @@ fn a_managed_queue_marks_and_drops() {
     }
 }
 
-/// A link protocol at both ends of the link: what the channel takes is sent again, and comes in order with its bytes. Its 4 bytes take
-/// their time; its control frames go back to nobody.
+/// A link protocol at both ends of the link retransmits losses of the channel, and delivers in order with unchanged
+/// bytes. Its header of 4 bytes takes transmission time; its control frames are not delivered.
 #[test]
 fn a_link_protocol_brings_what_the_channel_takes() {
     let errors = "errors_down = { model = \"list\", drop = [{ data = 2 }] }";
@@ -338,13 +338,13 @@ fn a_link_protocol_brings_what_the_channel_takes() {
     let (sender, down) = (carried.flows[0].sender, carried.links[1][0]);
     assert_eq!((sender.source_retransmissions, sender.local_retransmissions, down.channel_drops), (0, 1, 1));
     assert_eq!((down.frames, down.bytes), (5, 5 * 1044));
-    // Both transmissions of what was lost and the other three, each at both ends; no control frames.
+    // Both transmissions of the lost frame and the other three, each at both ends; no control frames.
     let passages = carried.capture.unwrap().passages().count();
     assert_eq!(passages, 5 + 4);
 }
 
-/// What a link does to frames besides losing them, the lab's link does with the simulator's code: the same frames are dropped, arrive
-/// twice, and arrive when the simulator's do.
+/// The lab's link applies the other impairments with the simulator's code: the same frames are dropped and duplicated,
+/// and they arrive at the same times.
 #[test]
 fn impairments_are_those_of_the_simulator() {
     let rig = Rig::new(

@@ -1,5 +1,5 @@
-//! What passed the ends of all links, and its pcapng file: laid out as the simulator's captures are, but with the headers as
-//! they were on the wire.
+//! Capture at the ends of all links, and its pcapng file: with the layout of the simulator's captures, but with the
+//! actual headers.
 
 use std::borrow::Cow;
 use std::io::{self, BufWriter, Write};
@@ -15,36 +15,36 @@ use pcap_file::{DataLink, Endianness, PcapError};
 
 use super::plan::Point;
 
-/// Whether a run keeps what passed the links' ends.
+/// Setting for captures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Captures {
-    /// No.
+    /// No capture.
     Off,
-    /// Yes.
+    /// Capture at the ends of all links.
     On,
 }
 
-/// Ethernet, IPv4 and TCP headers with all their options; payload is left out.
+/// Maximum length of Ethernet, IPv4 and TCP headers with all options; payload is not captured.
 const SNAP: usize = 14 + 60 + 60;
-/// Most packets of one capture: some 400 MB of memory. Later ones are counted, not kept.
+/// Maximum number of packets in a capture: about 400 MB of memory. Later packets are only counted.
 const MOST: usize = 2_000_000;
-/// Units of 10⁻⁹ s.
+/// Exponent of the timestamp unit, 10⁻⁹ s.
 const NANOSECONDS: u8 = 9;
 const INBOUND: u32 = 1;
 const OUTBOUND: u32 = 2;
 
-/// A packet passes a point.
+/// A packet that passes a point.
 #[derive(Clone, Copy, Debug)]
 pub struct Passage {
-    /// When: from the node, when the kernel handed it over; to the node, when the link's own clock said so.
+    /// Time: from the node, when the kernel handed it over; to the node, the arrival on the link's own clock.
     pub time: Instant,
-    /// Where.
+    /// Point that it passes.
     pub point: Point,
-    /// From the node there onto the link.
+    /// Indicates whether it goes from the node onto the link.
     pub outbound: bool,
-    /// Why it was sent, as far as that shows.
+    /// Reason for which it was sent, as far as known.
     pub cause: Cause,
-    /// What became of it on the link.
+    /// Reason for which the link dropped it, if it did.
     pub dropped: Option<DropReason>,
 }
 
@@ -65,12 +65,12 @@ struct Record {
 }
 
 impl Capture {
-    /// An empty one of these points.
+    /// Creates an empty capture of these points.
     pub fn new(points: Vec<String>) -> Self {
         Self { points, ..Self::default() }
     }
 
-    /// Notes a passage of a frame; its number, unless there are too many.
+    /// Records a passage of a frame. Returns its number; `None` if the capture is full.
     pub(crate) fn add(&mut self, passage: Passage, frame: &[u8]) -> Option<usize> {
         if self.records.len() >= MOST {
             self.left_out += 1;
@@ -81,32 +81,32 @@ impl Capture {
         Some(self.records.len() - 1)
     }
 
-    /// The link dropped that frame.
+    /// Notes that the link dropped frame `number`.
     pub(crate) fn mark_dropped(&mut self, number: usize, reason: DropReason) {
         if let Some(record) = self.records.get_mut(number) {
             record.passage.dropped = Some(reason);
         }
     }
 
-    /// Passages that found no room.
+    /// Returns the number of passages beyond the capacity.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// All passages in order of time, each with the headers of its frame.
+    /// Returns all passages in order of time, each with the headers of its frame.
     pub fn passages(&self) -> impl Iterator<Item = (Passage, &[u8])> {
         let mut records: Vec<&Record> = self.records.iter().collect();
         records.sort_by_key(|record| record.passage.time);
         records.into_iter().map(|record| (record.passage, &*record.headers))
     }
 
-    /// Writes a pcapng file: an interface for each point, stamps from the start of the run in nanoseconds. A packet that a
-    /// link dropped has the comment `dropped: channel` or `dropped: queue` where it was sent, a retransmission
-    /// `source retransmission` or `local retransmission`.
+    /// Writes a pcapng file with an interface for each point, and timestamps in nanoseconds from the start of the run.
+    /// At its sender, a packet that a link dropped has a comment such as `dropped: channel` or `dropped: queue`, a
+    /// retransmission `source retransmission` or `local retransmission`.
     ///
     /// # Errors
     ///
-    /// When `out` cannot be written.
+    /// Returns errors of writing to `out`.
     pub fn write(&self, out: impl Write) -> io::Result<()> {
         let section = SectionHeaderBlock {
             endianness: Endianness::Little,

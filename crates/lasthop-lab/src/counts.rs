@@ -1,4 +1,4 @@
-//! Who resent what, told from the packets at the links' ends.
+//! Attribution of retransmissions, inferred from the packets at the links' ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,31 +9,31 @@ use lasthop_sim::network::{NodeId, NodeKind};
 
 use super::plan::{Plan, Point};
 
-/// Most segments of one stream that are told apart at one node: beyond any window of the lab. The oldest go first. They
-/// cannot go when they are acknowledged: an acknowledgment may pass a copy that is inside the node.
+/// Maximum number of segments tracked per stream and node: more than any window of the lab. The oldest are removed
+/// first. They cannot be removed when they are acknowledged: an acknowledgment may pass a copy inside the node.
 const MOST_COPIES: usize = 8192;
 
-/// Watches all points and counts.
+/// Counters over all points.
 pub struct Counts {
-    /// The node of each point, and whether it is a router.
+    /// Node of each point, and its kind.
     nodes: Vec<(NodeId, NodeKind)>,
-    /// Nodes at which relays end connections, which they continue with sequence numbers of their own.
+    /// Nodes where relays terminate connections and continue them with their own sequence numbers.
     relays: Vec<NodeId>,
     streams: BTreeMap<(NodeId, FlowId, Side), Stream>,
     ledger: LossLedger,
     flows: Vec<FlowReport>,
-    /// Of each flow, where its ends are.
+    /// Nodes of the two ends of each flow.
     flows_from: Vec<[NodeId; 2]>,
 }
 
 /// One direction of a flow, as it passes a node.
 #[derive(Default)]
 struct Stream {
-    /// Behind the last byte that left the node; counts on where sequence numbers wrap.
+    /// End of the highest byte that left the node; does not wrap.
     high: u64,
-    /// For each of the last segments: how often it came to the node, and how often it went on.
+    /// Number of arrivals and departures of each of the last segments.
     copies: BTreeMap<u64, Copies>,
-    /// Those that a host sent again, by where they begin.
+    /// Starts of the segments that a host retransmitted.
     again: BTreeSet<u64>,
 }
 
@@ -44,10 +44,10 @@ struct Copies {
 }
 
 impl Stream {
-    /// `seq` on the count that goes on.
+    /// Returns the position of a sequence number in the count that does not wrap.
     fn place(&mut self, Seq(seq): Seq) -> u64 {
         if self.high == 0 {
-            // One lap ahead, so that a number before the first has a place too.
+            // One wrap ahead, so that numbers before the first have a position too.
             self.high = 1 << 32 | u64::from(seq);
         }
         self.high.wrapping_add_signed(i64::from(seq.wrapping_sub(self.high as u32) as i32))
@@ -62,7 +62,7 @@ impl Stream {
 }
 
 impl Counts {
-    /// Nothing counted yet.
+    /// Creates counters at zero.
     pub fn new(plan: &Plan<'_>) -> Self {
         let node = |point| (plan.node(point), plan.network.nodes[plan.node(point).0].kind);
         Self {
@@ -75,7 +75,8 @@ impl Counts {
         }
     }
 
-    /// The node at `point` sent `packet` onto the link there. Notes in the packet why, as far as that shows.
+    /// Notes that the node at `point` sent `packet` into its link. Sets the packet's cause, as far as it can be
+    /// inferred.
     pub fn sent(&mut self, point: Point, packet: &mut Packet) {
         let Some(segment) = packet.tcp().copied() else { return };
         if packet.len == 0 {
@@ -89,7 +90,7 @@ impl Counts {
         let again = place < stream.high;
         stream.high = stream.high.max(place + u64::from(packet.len));
         match kind {
-            // Which of its reasons the kernel had is not to be seen.
+            // The kernel's reason for the retransmission is not visible.
             NodeKind::Host if again => {
                 stream.again.insert(place);
                 packet.cause = Cause::FastRetransmit;
@@ -97,7 +98,8 @@ impl Counts {
             NodeKind::Host => {}
             NodeKind::Router => {
                 let copies = stream.copies(place);
-                // Of what leaves a relay's node nothing came; what leaves twice the relay resent.
+                // Segments from a relay have no arrivals at this node. A second departure is a retransmission of the
+                // relay.
                 if again && copies.forwarded >= copies.came {
                     packet.cause = Cause::LocalHole;
                 } else {
@@ -112,7 +114,7 @@ impl Counts {
         self.ledger.resend(packet);
     }
 
-    /// The node at `point` sent `packet`, and it did not go onto the link in the end: it may go another way.
+    /// Notes that `packet`, which the node at `point` sent, did not enter the link after all; it may take another path.
     pub fn withdrawn(&mut self, point: Point, packet: &Packet) {
         let (node, _) = self.nodes[point];
         if let Some(segment) = packet.tcp().filter(|_| packet.len > 0)
@@ -124,7 +126,7 @@ impl Counts {
         }
     }
 
-    /// Whether the host where the data of `packet` come from has sent them more than once.
+    /// Returns whether the source of the data of `packet` has sent it more than once.
     pub fn was_repeated(&mut self, packet: &Packet) -> bool {
         let Some(segment) = packet.tcp() else { return false };
         let Some(source) = self.flows_from.get(packet.flow.0 as usize).map(|ends| ends[packet.from.index()]) else {
@@ -137,7 +139,7 @@ impl Counts {
         })
     }
 
-    /// A link protocol sends `packet` again.
+    /// Notes that a link protocol retransmits `packet`.
     pub fn repeated(&mut self, packet: &Packet) {
         if packet.len > 0
             && let Some(flow) = self.flows.get_mut(packet.flow.0 as usize)
@@ -147,7 +149,7 @@ impl Counts {
         }
     }
 
-    /// The node at `point` got `packet` from the link there.
+    /// Notes that the node at `point` received `packet` from its link.
     pub fn received(&mut self, point: Point, packet: &Packet) {
         let Some(segment) = packet.tcp() else { return };
         let (node, kind) = self.nodes[point];
@@ -161,12 +163,12 @@ impl Counts {
         }
     }
 
-    /// The channel destroyed `packet`.
+    /// Notes that the channel destroyed `packet`.
     pub fn lost(&mut self, packet: &Packet) {
         self.ledger.lose(packet);
     }
 
-    /// What the flows' reports have of it: retransmissions and losses.
+    /// Returns the flows' reports with retransmissions and losses.
     pub fn settle(mut self) -> Vec<FlowReport> {
         self.ledger.settle(&mut self.flows);
         self.flows

@@ -1,5 +1,5 @@
-//! What the simulator puts between a router and a link, on real packets at the emulated links: ELN markers, and relays whose
-//! TCP no kernel has.
+//! Elements between a router and an emulated link, applied to real packets: ELN markers, ends of link protocols, and
+//! relays whose TCP no kernel implements.
 
 use std::collections::BTreeMap;
 
@@ -23,43 +23,43 @@ use lasthop_wire::{
 
 use super::plan::{Plan, Point};
 
-/// Ethernet addresses and type in front of the packet.
+/// Length of the Ethernet header.
 pub(super) const ETHERNET: usize = 14;
 pub(super) const IPV4: [u8; 2] = [0x08, 0x00];
 
-/// What an element gives out, each in order.
+/// Output of an element, in order.
 #[derive(Default)]
 pub struct Given {
-    /// Frames, and where they go.
+    /// Frames, with their ports.
     pub frames: Vec<(Port, Vec<u8>)>,
-    /// Frames of a link protocol for the link: what the mechanisms see of them, with the protocol's headers, and the bytes that they
-    /// carry. Control frames carry none, and those of a combination are no packet.
+    /// Frames of a link protocol for the link: the description for the mechanisms with the protocol's headers, and the
+    /// bytes carried. Control frames carry none; frames of a combination are not packets.
     pub link_frames: Vec<(Packet, Bytes)>,
-    /// What happened.
+    /// Events.
     pub events: Vec<(FlowId, Event)>,
 }
 
-/// Something between a router ([`Port::WIRED`]) and an emulated link ([`Port::WIRELESS`]).
+/// An element between a router ([`Port::WIRED`]) and an emulated link ([`Port::WIRELESS`]).
 pub trait PortElement: Send {
-    /// Takes a frame that came from `port`; `packet` is what the mechanisms see of it.
+    /// Takes a frame that came from `port`. `packet` is its description for the mechanisms.
     fn take(&mut self, now: Instant, port: Port, packet: &Packet, frame: &[u8], given: &mut Given);
 
-    /// Acts on whatever deadline has come.
+    /// Handles deadlines that have passed.
     fn handle_timeout(&mut self, now: Instant, given: &mut Given);
 
-    /// When to call [`PortElement::handle_timeout`] next.
+    /// Returns the time for the next call of [`PortElement::handle_timeout`].
     fn poll_deadline(&self) -> Option<Instant>;
 
-    /// Bytes of its state that go along when a host moves on ([`Node::hard_state`]).
+    /// Returns the bytes of state that move with a host ([`Node::hard_state`]).
     fn hard_state(&self) -> u64 {
         0
     }
 
-    /// It is at `point` from now on.
+    /// Notes that it is at `point` from now on.
     fn settle(&mut self, _point: Point) {}
 }
 
-/// What it takes to build an element of an emulated link, as often as it begins anew.
+/// Parameters to build an element of an emulated link, repeatedly if its state is reset.
 pub struct Blueprint {
     element: AnyElement,
     point: Point,
@@ -71,7 +71,7 @@ pub struct Blueprint {
 }
 
 impl Blueprint {
-    /// Of an element at `point`.
+    /// Creates the blueprint of an element at `point`.
     pub fn new(element: &AnyElement, point: Point, plan: &Plan<'_>, root: Root) -> Self {
         Self {
             element: element.clone(),
@@ -84,12 +84,12 @@ impl Blueprint {
         }
     }
 
-    /// What the element is.
+    /// Returns the element's configuration.
     pub fn element(&self) -> &AnyElement {
         &self.element
     }
 
-    /// The element; `None` for those that are not played here.
+    /// Builds the element; `None` for those that run elsewhere.
     pub fn build(&self) -> Option<Box<dyn PortElement>> {
         let Self { element, point, node, rate, medium, routes, root } = self;
         let site = Site { node, rate: *rate, medium: *medium, root: *root, watch: Switch::Off };
@@ -110,11 +110,12 @@ impl Blueprint {
     }
 }
 
-/// The packet inside a frame and what it says, if it is TCP and its IP header is whole; and whether its payload is.
+/// Returns the packet inside a frame, its parsed form, and the integrity of its payload; `None` if it is not TCP or its
+/// IP header is damaged.
 fn whole(frame: &[u8]) -> Option<(&[u8], View, Integrity)> {
     let bytes = frame.get(ETHERNET..)?;
     let view = parse(bytes)?;
-    // A link before this one may have damaged it.
+    // An earlier link may have damaged it.
     match checksums(bytes, &view, Checksum::Complete) {
         Checksums::Hold => Some((bytes, view, Integrity::Intact)),
         Checksums::TcpWrong => Some((bytes, view, Integrity::PayloadDamaged)),
@@ -126,11 +127,11 @@ fn whole(frame: &[u8]) -> Option<(&[u8], View, Integrity)> {
 struct Marker(ElnMarker<()>);
 
 impl Marker {
-    /// The frame with a mark, if it is an acknowledgment that gets one.
+    /// Returns the frame with a mark, if it is an acknowledgment to be marked.
     fn mark(&mut self, now: Instant, port: Port, packet: &Packet, frame: &[u8]) -> Option<Vec<u8>> {
         let (bytes, view, integrity) = whole(frame)?;
         let disposition = self.0.handle_packet(now, port, Packet { integrity, ..*packet });
-        // The frame itself goes on.
+        // The original frame is forwarded instead.
         pump(&mut self.0, now, |_| ());
         let bytes = if disposition == Disposition::Changed { mark_eln(bytes, &view)? } else { return None };
         Some([&frame[..ETHERNET], &bytes].concat())
@@ -150,7 +151,8 @@ impl PortElement for Marker {
     }
 }
 
-/// An end of a link protocol. Frames keep their bytes; the protocol's headers are beside them, and count on the link.
+/// An end of a link protocol. Frames keep their bytes; the protocol's headers are kept beside them, and count on the
+/// link.
 struct LinkEnd(Box<dyn Node<Bytes> + Send>);
 
 impl LinkEnd {
@@ -179,7 +181,7 @@ impl PortElement for LinkEnd {
     }
 }
 
-/// What makes acknowledgments, and spaces them.
+/// An element that creates and paces acknowledgments.
 struct Pacer(Box<dyn Node<Bytes> + Send>);
 
 impl Pacer {
@@ -212,13 +214,13 @@ impl PortElement for Pacer {
     }
 }
 
-/// The frame of an acknowledgment that was made from another, whose bytes it has.
+/// Returns the frame of an acknowledgment created from another, whose bytes it has.
 fn made(packet: &Packet<Bytes>) -> Option<Vec<u8>> {
     let (bytes, view, _) = whole(&packet.payload)?;
     Some([&packet.payload[..ETHERNET], &acknowledge(bytes, &view, packet.tcp()?)].concat())
 }
 
-/// The bytes of a packet, with the mark in them if the protocol marked it.
+/// Returns the bytes of a packet, with a mark if the protocol marked it.
 fn marked(packet: &Packet<Bytes>) -> Bytes {
     if packet.ecn != Ecn::Ce {
         return packet.payload.clone();
@@ -230,14 +232,14 @@ fn marked(packet: &Packet<Bytes>) -> Bytes {
     bytes.into()
 }
 
-/// The relay of a split connection. The state machine deals in lengths, the bytes are kept here.
+/// The relay of a split connection. The state machine handles lengths; the bytes are stored here.
 struct Relay {
     node: SplitRelay,
-    /// Between whom the packets of each end of a flow are.
+    /// Addresses of the packets of each end of a flow.
     routes: BTreeMap<(FlowId, Side), Route>,
-    /// What each end of a flow sends.
+    /// Data that each end of a flow sends.
     streams: BTreeMap<(FlowId, Side), Stream>,
-    /// Bytes that the relay holds per connection and direction.
+    /// Bytes that the relay buffers per connection and direction.
     buffer: usize,
     point: Point,
 }
@@ -247,7 +249,7 @@ impl Relay {
         Self { node, routes, streams: BTreeMap::new(), buffer, point }
     }
 
-    /// Whether the packet belongs to a connection that is relayed, or opens one.
+    /// Returns whether the packet belongs to a relayed connection, or opens one.
     fn is_ours(&self, packet: &Packet) -> bool {
         let opens = |flags: Flags| flags.has(Flags::SYN) && !flags.has(Flags::ACK);
         let known = self.routes.contains_key(&(packet.flow, packet.from));
@@ -271,7 +273,7 @@ impl Relay {
             Output::Transmit(port, _, packet) => {
                 let key = (packet.flow, packet.from);
                 let frame = packet.tcp().and_then(|segment| {
-                    // Both legs begin at 0 with their SYN.
+                    // Sequence numbers of both legs start at 0 with their SYN.
                     let payload = match packet.len {
                         0 => Vec::new(),
                         len => streams.get(&key)?.get(segment.seq.0.wrapping_sub(1), len as usize),
@@ -318,29 +320,29 @@ impl PortElement for Relay {
     }
 }
 
-/// The last bytes that an end sent, by their offset in its stream.
+/// The latest bytes that an end sent, by their offset in its stream.
 struct Stream {
-    /// The sequence number of its first byte.
+    /// Sequence number of its first byte.
     first: Seq,
-    /// Behind the last byte that came.
+    /// End of the highest byte that arrived.
     high: u64,
-    /// Twice what may be outstanding: whatever a window behind `high` or ahead of it has a place of its own.
+    /// Twice the maximum outstanding data, so that bytes within a window before or after `high` do not collide.
     ring: Vec<u8>,
     window: usize,
 }
 
 impl Stream {
     fn new(first: Seq, window: usize) -> Self {
-        // The buffer, and what a sender pushes beyond it to find out whether there is room.
+        // The buffer, plus data that a sender sends beyond it to probe the window.
         Self { first, high: 0, ring: Vec::new(), window: window + 65_536 }
     }
 
-    /// The offset whose last 32 bits are `low`.
+    /// Returns the offset with the low 32 bits `low`.
     fn place(&self, low: u32) -> Option<u64> {
         self.high.checked_add_signed(i64::from(low.wrapping_sub(self.high as u32) as i32))
     }
 
-    /// Takes what came; what is far off is old, or was never allowed.
+    /// Stores data that arrived. Ignores data outside the window, which is old or was never allowed.
     fn put(&mut self, seq: Seq, payload: &[u8]) {
         let Some(offset) = self.place(seq.0.wrapping_sub(self.first.0)) else { return };
         let (window, end) = (self.window as u64, offset + payload.len() as u64);
@@ -357,7 +359,7 @@ impl Stream {
         self.high = self.high.max(end);
     }
 
-    /// `len` bytes from the offset whose last 32 bits are `low`.
+    /// Returns `len` bytes from the offset with the low 32 bits `low`.
     fn get(&self, low: u32, len: usize) -> Vec<u8> {
         let offset = self.place(low).unwrap_or_default();
         let byte =
@@ -377,7 +379,7 @@ mod tests {
         let bytes =
             |offset: u64, len: usize| (offset..offset + len as u64).map(|at| (at % 251) as u8).collect::<Vec<_>>();
         let mut sent = 0;
-        // Past two laps of the ring, each second piece before the first of its pair.
+        // More than two laps of the ring; the second piece of each pair arrives before the first.
         while sent < 400_000 {
             for offset in [sent + 700, sent] {
                 stream.put(first + offset as u32, &bytes(offset, 700));
@@ -385,7 +387,7 @@ mod tests {
             assert_eq!(stream.get(sent as u32, 1400), bytes(sent, 1400));
             sent += 1400;
         }
-        // What is too old, or too far ahead, changes nothing.
+        // Data that is too old, or too far ahead, is ignored.
         stream.put(first, &[9; 700]);
         stream.put(first + sent as u32 + 200_000, &[9; 700]);
         stream.put(first - 1, &[9; 700]);

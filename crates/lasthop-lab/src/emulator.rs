@@ -1,7 +1,8 @@
-//! The emulated links at work: one thread between the far ends of all veth pairs.
+//! Operation of the emulated links: one thread between the far ends of all veth pairs.
 //!
-//! A link's own clock is exact: a frame enters it when the kernel got it, by the kernel's stamp, and leaves it when the link's
-//! state machine says so. What the thread adds by waking late is measured frame by frame, and does not add up.
+//! A link's own clock is exact: a frame enters it at the kernel's receive timestamp, and leaves it at the time that the
+//! link's state machine determines. The delay added by late wake-ups is measured for each frame, and does not
+//! accumulate.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -19,34 +20,34 @@ use super::lateness::Lateness;
 use super::plan::Point;
 use super::scheduling::{Scheduled, Scheduling};
 
-/// How soon the end is noticed.
+/// Maximum wait, after which the thread checks whether to stop.
 const LONGEST_WAIT: time::Duration = time::Duration::from_millis(20);
-/// Batches taken from one socket before the links are looked at again.
+/// Maximum number of batches read from one socket before the links are processed again.
 const MOST_BATCHES: u32 = 4;
 
 /// All links of a lab, between their sockets.
 pub struct Emulator {
     air: Air,
-    /// By point.
+    /// Sockets by point.
     sockets: Vec<PacketSocket>,
     clock: Clock,
     lateness: Lateness,
     refused: u64,
 }
 
-/// What came of it.
+/// Result of running the links.
 pub struct Emulated {
-    /// What the links carried.
+    /// Traffic of the links.
     pub carried: Carried,
-    /// How late frames left.
+    /// Delays of frames after their due time.
     pub lateness: Lateness,
-    /// How the thread was scheduled in the end.
+    /// Scheduling of the thread.
     pub scheduling: Scheduling,
-    /// Frames that the kernel dropped on their way between a node and its link.
+    /// Number of frames that the kernel dropped between a node and its link.
     pub dropped: u64,
 }
 
-/// Frames that came with one wake-up.
+/// Frames received in one wake-up.
 #[derive(Default)]
 struct Arrived {
     bytes: Vec<u8>,
@@ -54,19 +55,19 @@ struct Arrived {
 }
 
 impl Emulator {
-    /// One that has not begun.
+    /// Creates an emulator.
     pub fn new(air: Air, sockets: Vec<PacketSocket>, clock: Clock) -> Self {
         Self { air, sockets, clock, lateness: Lateness::default(), refused: 0 }
     }
 
-    /// Carries frames until `over`.
+    /// Carries frames until `over` is set.
     ///
     /// # Errors
     ///
-    /// When the kernel takes or gives no frames.
+    /// Returns errors of sending, receiving or waiting.
     pub fn run(mut self, over: &AtomicBool) -> Result<Emulated, LabError> {
         let mut scheduled = Scheduled::new(self.clock.now());
-        // Where it is refused, threads wake later, which is measured.
+        // If the request is refused, threads wake later, which is measured.
         let _awake = keep_processors_awake();
         let mut arrived = Arrived::default();
         while !over.load(Ordering::Relaxed) {
@@ -89,7 +90,7 @@ impl Emulator {
         })
     }
 
-    /// Waits for a frame or for a link; says which points have frames.
+    /// Waits for a frame or for a link's next event. Returns for each point whether it has frames.
     fn wait(&self) -> Result<Vec<bool>, LabError> {
         let until = self.air.next_event().map_or(LONGEST_WAIT, |at| self.clock.until(at)).min(LONGEST_WAIT);
         let timeout = Timespec { tv_sec: until.as_secs() as i64, tv_nsec: i64::from(until.subsec_nanos()) };
@@ -106,7 +107,7 @@ impl Emulator {
         arrived.frames.clear();
         for (point, socket) in self.sockets.iter_mut().enumerate().filter(|(point, _)| ready[*point]) {
             for _ in 0..MOST_BATCHES {
-                // Read with the first frame, since ages are as of then.
+                // Read with the first frame, since ages are relative to that time.
                 let mut now = None;
                 let more = socket.receive(|frame| {
                     let now = *now.get_or_insert_with(|| self.clock.now());
@@ -120,12 +121,12 @@ impl Emulator {
                 }
             }
         }
-        // A stable sort: frames of one point keep their order.
+        // Stable sort: frames of one point keep their order.
         arrived.frames.sort_by_key(|(time, ..)| *time);
         Ok(())
     }
 
-    /// Puts what came onto the links, and lets these act, in order of time.
+    /// Sends the received frames into the links and processes the links' events, in order of time.
     fn carry(&mut self, arrived: &mut Arrived) -> Result<(), LabError> {
         for (time, point, range) in arrived.frames.drain(..) {
             self.advance(time)?;
@@ -145,7 +146,8 @@ impl Emulator {
     }
 }
 
-/// While what this returns is open, idle processors wake at once (PM QoS): an idle virtual one gives itself to its host, and may come back milliseconds late.
+/// Keeps idle processors ready to wake at once (PM QoS) while the returned file is open. Otherwise an idle virtual
+/// processor yields to its host, and may return milliseconds late.
 fn keep_processors_awake() -> io::Result<File> {
     const LONGEST_WAKING: i32 = 0;
     let mut file = OpenOptions::new().write(true).open("/dev/cpu_dma_latency")?;
@@ -153,15 +155,15 @@ fn keep_processors_awake() -> io::Result<File> {
     Ok(file)
 }
 
-/// Sends a frame. A processor takes so many frames at a time, from all devices of the machine: when others have filled its
-/// queue, this waits a little. False when that did not help.
+/// Sends a frame. If the processor's queue, which all devices of the machine share, is full, retries for a short time.
+/// Returns false if it remains full.
 fn hand_over(socket: &PacketSocket, frame: &[u8]) -> io::Result<bool> {
     const ATTEMPTS: u32 = 20;
     const PAUSE: time::Duration = time::Duration::from_micros(50);
     for _ in 0..ATTEMPTS {
         match socket.send(frame) {
             Ok(()) => return Ok(true),
-            // Asleep, this thread lets the kernel work the queue off, over which it may have priority.
+            // Sleeping lets the kernel drain the queue, since this thread may have priority over it.
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => thread::sleep(PAUSE),
             Err(error) => return Err(error),
         }
@@ -169,7 +171,7 @@ fn hand_over(socket: &PacketSocket, frame: &[u8]) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Why a run does not count, if it does not.
+/// Returns the reason why a run is void, if it is.
 pub fn void(emulated: &Emulated, bound: Duration) -> Option<String> {
     let p99 = emulated.lateness.percentile(99);
     if emulated.dropped > 0 {

@@ -1,4 +1,4 @@
-//! The ends of all flows: TCP of the kernel or of lasthop, and QUIC.
+//! Ends of all flows: TCP of the kernel or of lasthop, and QUIC.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,11 +23,11 @@ use crate::host::{Device, Host, HostError};
 
 /// The ends of all flows of a network.
 pub struct Ends {
-    /// By flow.
+    /// Initiators by flow.
     pub initiators: Vec<Box<dyn Initiator>>,
-    /// Per accepting host, with the flows that come to it.
+    /// Acceptors per accepting host, with the flows to it.
     pub acceptors: Vec<(Box<dyn Acceptor>, Vec<usize>)>,
-    /// Hosts with lasthop's TCP. They are to stay until all flows are over: whoever goes resets its connections.
+    /// Hosts with lasthop's TCP. They must exist until all flows have ended: dropping a host resets its connections.
     pub hosts: Vec<Arc<Host>>,
 }
 
@@ -35,11 +35,11 @@ pub struct Ends {
 pub type Devices = BTreeMap<usize, Device>;
 
 impl Ends {
-    /// Makes them in the namespaces of their nodes, and on `devices` where they run lasthop's TCP; acceptors listen.
+    /// Creates the ends in the namespaces of their nodes, or on `devices` for lasthop's TCP. Acceptors listen.
     ///
     /// # Errors
     ///
-    /// When the kernel refuses.
+    /// Returns errors of the kernel.
     pub fn open(
         nodes: &[Namespace],
         mut devices: Devices,
@@ -78,14 +78,14 @@ impl Ends {
     }
 }
 
-/// The ends at a host.
+/// Ends at a host.
 struct Made {
     acceptor: Option<Box<dyn Acceptor>>,
-    /// Each with its flow.
+    /// Initiators with their flows.
     initiators: Vec<(usize, Box<dyn Initiator>)>,
 }
 
-/// The kernel's: sockets of the calling thread's namespace.
+/// Creates ends with the kernel's TCP: sockets in the calling thread's namespace.
 fn kernel_ends(flows_to: &[usize], flows_from: impl Iterator<Item = usize>, plan: &Plan<'_>) -> Result<Made, LabError> {
     let specs = &plan.network.flows;
     let mut made = Made { acceptor: None, initiators: Vec::new() };
@@ -103,7 +103,7 @@ fn kernel_ends(flows_to: &[usize], flows_from: impl Iterator<Item = usize>, plan
     Ok(made)
 }
 
-/// lasthop's.
+/// Creates ends with lasthop's TCP.
 fn own_ends(
     host: &Arc<Host>,
     flows_to: &[usize],
@@ -161,7 +161,7 @@ impl Acceptor for KernelAcceptor {
     }
 }
 
-/// Its outcome, or its panic.
+/// Returns the result of a thread, or propagates its panic.
 pub fn join<T>(handle: ScopedJoinHandle<'_, T>) -> T {
     handle.join().unwrap_or_else(|panic| resume_unwind(panic))
 }

@@ -1,4 +1,4 @@
-//! What can go wrong in the lab, each in one line.
+//! Errors of the lab, each with a message of one line.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,34 +7,34 @@ use lasthop_proto::time::Duration;
 
 use crate::host::HostError;
 
-/// Why there is no result.
+/// Error of a lab run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
-    /// Whoever runs it may not make network namespaces.
+    /// The user may not create network namespaces.
     #[error("the lab makes network namespaces, which takes root; run it with sudo")]
     NotRoot,
-    /// The scenario has something that only the simulator knows.
+    /// The scenario uses a feature that only the simulator supports.
     #[error("the lab cannot run {what} ({name}); {instead}")]
     Unsupported {
-        /// What kind of thing.
+        /// Kind of feature.
         what: &'static str,
-        /// Which.
+        /// Name of the element of the scenario.
         name: String,
-        /// What to do about it.
+        /// Advice.
         instead: &'static str,
     },
-    /// The scheme has a part at the base station that nothing here plays.
+    /// The scheme has a part at the base station that is not implemented here.
     #[error(
         "scheme {scheme} asks for something at {router} that the gateway does not do; it does LL, LL-SMART, their TCP-AWARE kinds, and SPLIT"
     )]
     NeedsGateway {
-        /// The scheme.
+        /// Name of the scheme.
         scheme: &'static str,
-        /// Where its part would be.
+        /// Router of this part.
         router: String,
     },
-    /// The gateway did not come up, or went away.
+    /// The gateway did not start, or ended.
     #[error("the gateway at the base station: {0}")]
     Gateway(String),
     /// The scheme needs a TCP that no kernel has.
@@ -43,11 +43,11 @@ pub enum LabError {
          \"own\" (lab.endpoints, lab.hosts.NAME.endpoints)"
     )]
     NeedsOwnTcp {
-        /// The scheme.
+        /// Name of the scheme.
         scheme: &'static str,
-        /// Which host.
+        /// Name of the host.
         host: String,
-        /// What it would do there.
+        /// Feature that it would need there.
         what: &'static str,
     },
     /// No kernel has the scenario's congestion control.
@@ -55,39 +55,39 @@ pub enum LabError {
         "tcp.congestion: no kernel has {what}; name a congestion control of the kernel in lab.congestion, or give lab.endpoints = \"own\""
     )]
     NoKernelCongestion {
-        /// The congestion control.
+        /// Name of the congestion control.
         what: &'static str,
     },
-    /// A host with lasthop's TCP did not come up.
+    /// A host with lasthop's TCP did not start.
     #[error("lasthop's own TCP at {host}: {error}")]
     OwnTcp {
-        /// Which host.
+        /// Name of the host.
         host: String,
-        /// Why not.
+        /// Cause.
         error: HostError,
     },
-    /// TLS refused its configuration.
+    /// TLS rejected its configuration.
     #[error("QUIC's ends could not be made: {0}")]
     Quic(String),
-    /// The kernel has the congestion control, and lets no namespace make it the default.
+    /// The kernel has the congestion control, but does not allow it as the default of a namespace.
     #[error(
         "lab.congestion: this kernel does not let a namespace have \"{name}\" as its default; `sysctl -w \
          net.ipv4.tcp_allowed_congestion_control=\"{allowed} {name}\"` allows it"
     )]
     CongestionNotAllowed {
-        /// As the scenario says.
+        /// Name in the scenario.
         name: String,
-        /// What the kernel allows.
+        /// Congestion controls that the kernel allows.
         allowed: String,
     },
     /// The kernel does not have the congestion control.
     #[error("lab.congestion: this kernel has no \"{name}\" ({error}); it has {available}")]
     Congestion {
-        /// As the scenario says.
+        /// Name in the scenario.
         name: String,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
-        /// What it has.
+        /// Congestion controls that the kernel has.
         available: String,
     },
     /// A command failed.
@@ -95,7 +95,7 @@ pub enum LabError {
     Command {
         /// The command.
         command: String,
-        /// What it said.
+        /// Its error output.
         message: String,
     },
     /// A command could not be started.
@@ -103,91 +103,91 @@ pub enum LabError {
     NoCommand {
         /// The command.
         command: String,
-        /// Why.
+        /// Cause.
         error: io::Error,
     },
-    /// The kernel refused something.
+    /// A system call failed.
     #[error("{what}: {error}")]
     System {
-        /// What was tried.
+        /// The attempted action.
         what: String,
-        /// Why not.
+        /// Cause.
         error: io::Error,
     },
-    /// A file of the kernel's could not be read or written.
+    /// A kernel file could not be read or written.
     #[error("{}: {error}", path.display())]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         error: io::Error,
     },
-    /// The bytes that arrived are not those that were sent.
+    /// The bytes that arrived differ from those that were sent.
     #[error("flow {flow}: byte {at} arrived altered: what is between the hosts damages data")]
     Altered {
-        /// The flow.
+        /// Name of the flow.
         flow: String,
         /// Offset in the transfer.
         at: u64,
     },
-    /// The emulated links were late, again and again.
+    /// Frames left the emulated links too late in each attempt.
     #[error("void: {reason}, in each of {attempts} attempts; end other load on this machine, or raise lab.lateness (now {bound})", bound = millis(*bound))]
     Void {
-        /// What happened in the last attempt.
+        /// Reason in the last attempt.
         reason: String,
-        /// The scenario's bound for the 99th percentile of lateness.
+        /// The scenario's bound for the 99th percentile of the delay after the due time.
         bound: Duration,
-        /// How often it was tried.
+        /// Number of attempts.
         attempts: u32,
     },
-    /// A lab cannot have this name.
+    /// The given name of the lab is invalid.
     #[error("--name {name}: {what}")]
     Name {
         /// The name.
         name: String,
-        /// Why not, and what would help.
+        /// Reason, and advice.
         what: String,
     },
-    /// A program beside the command failed.
+    /// A server started beside the command failed.
     #[error("--serve {host}: `{line}` {what}")]
     Server {
-        /// Where it was to run.
+        /// Name of its host.
         host: String,
         /// Its command line.
         line: String,
-        /// What happened.
+        /// Description of the failure.
         what: String,
     },
-    /// There is no such host.
+    /// The given host does not exist.
     #[error("{option} {given}: the scenario has no host of this name; it has {}", known.join(", "))]
     NoHost {
         /// The option.
         option: &'static str,
-        /// What was given.
+        /// The given name.
         given: String,
-        /// What there is.
+        /// Names of the hosts.
         known: Vec<String>,
     },
-    /// Someone asked for an end.
+    /// The run was interrupted.
     #[error("stopped")]
     Stopped,
 }
 
 impl LabError {
-    /// The kernel's last word on `what`.
+    /// Returns a function that wraps an I/O error of the action `what`.
     pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |error| Self::System { what, error }
     }
 
-    /// The same for rustix's errors.
+    /// Returns a function that wraps an error of rustix.
     pub(crate) fn errno(what: impl Into<String>) -> impl FnOnce(rustix::io::Errno) -> Self {
         let what = what.into();
         move |error| Self::System { what, error: error.into() }
     }
 }
 
-/// `1.234 ms`.
+/// Formats a duration like `1.234 ms`.
 pub(crate) fn millis(span: Duration) -> String {
     format!("{:.3} ms", span.as_nanos() as f64 / 1e6)
 }

@@ -1,4 +1,4 @@
-//! A lab for one command: it runs at a host of the scenario, and the lab lasts as long as it does.
+//! A lab for one command, which runs at a host of the scenario. The lab ends with the command.
 
 use std::ffi::OsString;
 use std::io;
@@ -23,57 +23,60 @@ use super::outside::Outside;
 use super::plan::Plan;
 use super::run::{Bench, Experiment, Over, Watch};
 
-/// What runs in the lab.
+/// Programs to run in the lab.
 #[derive(Clone, Copy, Debug)]
 pub struct Guests<'a> {
-    /// The command and its arguments.
+    /// Command and its arguments.
     pub command: &'a [OsString],
-    /// The host where it runs; otherwise one beyond the lossy hop.
+    /// Host for the command; by default one beyond the lossy hop.
     pub at: Option<&'a str>,
-    /// Command lines of other programs, each with its host, which run before the command does and end with it.
+    /// Command lines of servers, each with its host. They start before the command and end with it.
     pub servers: &'a [(String, String)],
-    /// Whether there is a route to the outside, and through which host; otherwise that at the other end.
+    /// Host with a route to the outside. `Some(None)` selects the host at the other end; `None` means no route.
     pub outside: Option<Option<&'a str>>,
-    /// The name of the lab, on which those of its namespaces depend; otherwise the first of `lab`, `lab2`, ... that is free.
+    /// Name of the lab, which determines the names of its namespaces; by default the first free one of `lab`, `lab2`,
+    /// ...
     pub name: Option<&'a str>,
 }
 
 /// A lab that is open.
 #[derive(Debug)]
 pub struct Opened<'a> {
-    /// Its nodes.
+    /// Nodes of the lab.
     pub places: &'a [Place],
-    /// Where the command is about to run.
+    /// Node for the command.
     pub at: &'a Place,
 }
 
-/// What came of it.
+/// Result of [`exec`].
 pub struct Executed {
-    /// How the command ended, or why it was not started.
+    /// End of the command, or the error that prevented its start.
     pub ended: io::Result<Ended>,
-    /// The host where it ran.
+    /// Host where it ran.
     pub at: String,
-    /// What the links carried, and how late.
+    /// Traffic of the links, and their delays after the due time.
     pub emulated: Emulated,
-    /// Why measurements taken in it do not count, if they do not.
+    /// Reason why measurements in it are void, if they are.
     pub void: Option<String>,
 }
 
-/// Signals that are the command's, and the one that says that it has ended.
+/// Signals that are passed on to the command, and SIGCHLD, which reports its end.
 const SIGNALS: [i32; 7] =
     [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2, libc::SIGCHLD];
 
-/// How often it is looked whether the links still work.
+/// Interval of checks whether the links still work.
 const LOOK: time::Duration = time::Duration::from_millis(100);
 
-/// Builds the namespaces, the links and the scheme's base station, runs the command, and removes all of it. The scenario's flows do
-/// not run. Signals that are sent to this process go to the command; those of a terminal the command gets by itself.
+/// Builds the namespaces, the links and the scheme's base station, runs the command, and removes all of it. The
+/// scenario's flows do not run. Signals sent to this process are passed on to the command; those of a terminal reach
+/// the command directly.
 ///
-/// Must be called from the process's first thread, before there are others: they would take the signals.
+/// Must be called from the process's first thread before others exist, since those would receive the signals.
 ///
 /// # Errors
 ///
-/// When the lab has not what is between the scenario's hosts, or something fails. Nothing is left behind.
+/// Returns an error if the network contains an element that the lab cannot emulate, or if a step fails. The lab is
+/// removed in any case.
 pub fn exec(
     experiment: &Experiment<'_>,
     guests: &Guests<'_>,
@@ -118,7 +121,7 @@ pub fn exec(
     Ok(Executed { ended, at: plan.network.nodes[at.0].name.clone(), emulated, void })
 }
 
-/// The host of that name.
+/// Returns the host of that name.
 fn find(plan: &Plan<'_>, option: &'static str, name: &str) -> Result<NodeId, LabError> {
     let hosts = || plan.network.nodes.iter().enumerate().filter(|(_, node)| node.kind == NodeKind::Host);
     let found = hosts().find(|(_, node)| node.name == name).map(|(index, _)| NodeId(index));
@@ -129,12 +132,12 @@ fn find(plan: &Plan<'_>, option: &'static str, name: &str) -> Result<NodeId, Lab
     })
 }
 
-/// Where data come to: the host at which the first flow ends.
+/// Returns the host at which the first flow ends, which receives data.
 fn usual_host(plan: &Plan<'_>) -> NodeId {
     plan.network.flows.first().map_or(NodeId(0), |flow| flow.to)
 }
 
-/// The host at the other end of the first flow that `host` is an end of, or else the first other host.
+/// Returns the host at the other end of the first flow of `host`, or else the first other host.
 fn other_end(plan: &Plan<'_>, host: NodeId) -> NodeId {
     let flows = plan.network.flows.iter().map(|flow| [flow.from, flow.to]);
     let other = flows.filter(|ends| ends.contains(&host)).flatten().find(|end| *end != host);
@@ -142,7 +145,7 @@ fn other_end(plan: &Plan<'_>, host: NodeId) -> NodeId {
     other.or_else(first).unwrap_or(host)
 }
 
-/// Does something while the servers run.
+/// Runs `work` while the servers run.
 fn with_servers<T>(
     servers: &[(NodeId, &String)],
     plan: &Plan<'_>,
@@ -157,7 +160,7 @@ fn with_servers<T>(
     work()
 }
 
-/// Runs the command to its end; the inner error says why it was not started.
+/// Runs the command to its end. The inner error is the reason why it was not started.
 fn run(
     words: &[OsString],
     namespace: &Namespace,
@@ -186,7 +189,7 @@ fn run(
     }
 }
 
-/// Sends the command a signal that this process got and it did not.
+/// Passes a signal that reached only this process on to the command.
 fn pass_on(signal: Signal, child: &Child) {
     if signal.by_kernel || signal.number == libc::SIGCHLD {
         return;
@@ -202,7 +205,7 @@ struct Until<'s>(&'s Signals);
 
 impl Watch for Until<'_> {
     fn stopped(&self) -> bool {
-        // The commands that build it end as well.
+        // The commands that build the lab end as well.
         let next = || self.0.next(time::Duration::ZERO).ok().flatten();
         std::iter::from_fn(next)
             .any(|signal| matches!(signal.number, libc::SIGHUP | libc::SIGINT | libc::SIGQUIT | libc::SIGTERM))
@@ -214,9 +217,9 @@ impl Watch for Until<'_> {
 }
 
 impl Executed {
-    /// What crossed the links over time.
+    /// Returns the traffic on the links over time.
     pub fn monitor(&self) -> &Monitor {
-        // It was asked for.
+        // [`exec`] always adds a monitor.
         self.emulated.carried.monitor.as_ref().expect("the links were watched")
     }
 }

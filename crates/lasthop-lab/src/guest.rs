@@ -1,4 +1,4 @@
-//! Programs in a lab: started in a host's namespace, where the scenario's hosts have names, and ended with the lab.
+//! Programs in a lab: they start in a host's namespace, where the scenario's hosts have names, and end with the lab.
 
 use std::collections::BTreeSet;
 use std::ffi::{CString, OsString};
@@ -19,19 +19,19 @@ use super::error::LabError;
 use super::hold::Place;
 use super::namespace::Namespace;
 
-/// How often it is looked whether something has happened.
+/// Interval of polling.
 const LOOK: time::Duration = time::Duration::from_millis(20);
-/// How long a server has until it listens.
+/// Time within which a server must listen.
 const LISTENS_WITHIN: time::Duration = time::Duration::from_secs(5);
-/// How long programs have from the signal that asks them to end until they are killed.
+/// Time between SIGTERM and SIGKILL.
 pub const PATIENCE: time::Duration = time::Duration::from_secs(5);
 
-/// How a program ended, as a shell counts it.
+/// End of a program, as reported by a shell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
-    /// By itself, with this status.
+    /// Exited with this status.
     Status(u8),
-    /// By this signal.
+    /// Killed by this signal.
     Signal(i32),
 }
 
@@ -43,7 +43,7 @@ impl Ended {
         }
     }
 
-    /// The exit status that a shell would have: 128 and the signal's number.
+    /// Returns the exit status as in a shell: 128 plus the signal's number.
     pub const fn status(self) -> u8 {
         match self {
             Self::Status(status) => status,
@@ -52,7 +52,7 @@ impl Ended {
     }
 }
 
-/// Files that programs in a lab see in the place of the machine's.
+/// Files that replace those of the machine for programs in a lab.
 #[derive(Debug)]
 pub struct Files {
     folder: PathBuf,
@@ -60,11 +60,11 @@ pub struct Files {
 }
 
 impl Files {
-    /// Those of a lab with these nodes, in a folder of that name, which goes with this.
+    /// Writes the files of a lab with these nodes into `folder`, which is removed when this is dropped.
     ///
     /// # Errors
     ///
-    /// When they cannot be written.
+    /// Returns errors of writing.
     pub fn write(folder: PathBuf, places: &[Place], outside: bool) -> Result<Self, LabError> {
         fs::create_dir_all(&folder).map_err(|error| LabError::File { path: folder.clone(), error })?;
         let mut files = Self { folder, substitutes: Vec::new() };
@@ -78,7 +78,7 @@ impl Files {
     fn add(&mut self, name: &str, target: &str, text: &str) -> Result<(), LabError> {
         let path = self.folder.join(name);
         fs::write(&path, text).map_err(|error| LabError::File { path: path.clone(), error })?;
-        // Where there is none, nothing can stand in its place. A link is followed, as the program would.
+        // A missing file cannot be replaced. Links are followed, as a program would.
         let target = fs::canonicalize(target).ok().and_then(|target| CString::new(target.as_os_str().as_bytes()).ok());
         let source = CString::new(path.as_os_str().as_bytes()).ok();
         self.substitutes.extend(source.zip(target).map(|(source, target)| Substitute { source, target }));
@@ -92,7 +92,7 @@ impl Drop for Files {
     }
 }
 
-/// The scenario's nodes by name, ahead of what the machine's own file says.
+/// Returns the scenario's nodes by name, followed by the machine's own file.
 fn hosts(places: &[Place], own: &str) -> String {
     let mut text = "# Hosts of a lab (lasthop lab exec), and below them this machine's.\n".to_owned();
     for Place { node, address, .. } in places {
@@ -101,7 +101,7 @@ fn hosts(places: &[Place], own: &str) -> String {
     text + own
 }
 
-/// Name servers that are reached from another namespace; `None` where the machine's own file will do.
+/// Returns name servers that can be reached from another namespace; `None` if the machine's own file suffices.
 fn name_servers() -> Option<String> {
     let local = |text: &str| {
         let servers = text.lines().filter_map(|line| line.trim().strip_prefix("nameserver"));
@@ -109,16 +109,16 @@ fn name_servers() -> Option<String> {
         servers.all(|server| server.starts_with("127.") || server == "::1")
     };
     let own = fs::read_to_string("/etc/resolv.conf").ok()?;
-    // What systemd's resolver asks itself.
+    // The servers that systemd's resolver uses.
     let behind = || fs::read_to_string("/run/systemd/resolve/resolv.conf").ok().filter(|text| !local(text));
     if local(&own) { behind() } else { None }
 }
 
-/// Starts a program in a namespace. It dies with this process, even if that is killed.
+/// Starts a program in a namespace. It is killed with this process, even if that is killed.
 ///
 /// # Errors
 ///
-/// What the system says; `NotFound` and `PermissionDenied` are of the program.
+/// Returns errors of the system. `NotFound` and `PermissionDenied` refer to the program.
 pub fn start(mut command: Command, namespace: &Namespace, files: &Files) -> io::Result<Child> {
     let inside =
         File::open(namespace.path()).map_err(|error| io::Error::other(format!("{}: {error}", namespace.name())))?;
@@ -126,23 +126,24 @@ pub fn start(mut command: Command, namespace: &Namespace, files: &Files) -> io::
     command.spawn()
 }
 
-/// A program that runs beside the command: the other end of what that does.
+/// A server that runs beside the command, as the other end of its traffic.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
 }
 
 impl Server {
-    /// Starts a shell's command line in a namespace and waits until it listens there. What it prints goes to standard error.
+    /// Starts a shell's command line in a namespace and waits until it listens there. Its output goes to standard
+    /// error.
     ///
     /// # Errors
     ///
-    /// When it fails before it listens.
+    /// Returns an error if it fails before it listens.
     pub fn start(host: &str, line: &str, namespace: &Namespace, files: &Files) -> Result<Self, LabError> {
         let before = listening(namespace)?;
         let mut command = Command::new("/bin/sh");
         command.args(["-c", line]).stdin(Stdio::null()).stdout(io::stderr());
-        // Out of reach of Ctrl-C, which is for the command: it would be gone before that has said goodbye.
+        // In a group of its own: Ctrl-C is for the command, which may still need the server to shut down.
         command.process_group(0);
         let failed = |what: String| LabError::Server { host: host.to_owned(), line: line.to_owned(), what };
         let child = start(command, namespace, files).map_err(|error| failed(format!("cannot be started ({error})")))?;
@@ -153,7 +154,7 @@ impl Server {
                 return Ok(server);
             }
             match server.child.try_wait() {
-                // It may have left something running.
+                // It may have left a process running.
                 Ok(Some(status)) if status.success() => return Ok(server),
                 Ok(Some(status)) => return Err(failed(format!("ended before it listened ({status})"))),
                 _ => thread::sleep(LOOK),
@@ -170,7 +171,7 @@ impl Drop for Server {
     }
 }
 
-/// Asks a program and those that it started to end, and kills them when they do not.
+/// Terminates a program and its process group, and kills them after [`PATIENCE`].
 fn end(child: &mut Child) {
     let Some(group) = Pid::from_raw(child.id() as i32) else { return };
     let is_over = |child: &mut Child| !matches!(child.try_wait(), Ok(None));
@@ -189,12 +190,12 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// What listens in a namespace: TCP sockets that take connections, UDP sockets with a port.
+/// Returns the listening sockets in a namespace: TCP sockets that accept connections, UDP sockets with a port.
 fn listening(namespace: &Namespace) -> Result<BTreeSet<String>, LabError> {
     namespace.within(|| {
         let mut all = BTreeSet::new();
         for (table, state) in [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")] {
-            // Without IPv6 two are missing.
+            // Without IPv6, two of the files are missing.
             let text = fs::read_to_string(Path::new("/proc/thread-self/net").join(table)).unwrap_or_default();
             for line in text.lines().skip(1) {
                 let fields: Vec<&str> = line.split_whitespace().collect();
@@ -209,7 +210,7 @@ fn listening(namespace: &Namespace) -> Result<BTreeSet<String>, LabError> {
     })
 }
 
-/// Ends all programs in these namespaces: what the command left behind.
+/// Ends all programs in these namespaces, which the command left running.
 pub fn end_all(namespaces: &[&Namespace]) {
     let wanted: BTreeSet<u64> =
         namespaces.iter().filter_map(|namespace| Some(fs::metadata(namespace.path()).ok()?.ino())).collect();
@@ -226,7 +227,7 @@ pub fn end_all(namespaces: &[&Namespace]) {
         for pid in left {
             let _ = kill_process(pid, signal);
         }
-        // What is killed takes a moment to go, and what the kernel keeps, keeps no lab.
+        // Killed programs take a moment to exit. A program that the kernel cannot end does not keep the lab.
         if begun.elapsed() > PATIENCE * 2 {
             return;
         }
@@ -245,7 +246,7 @@ fn programs_in(namespaces: &BTreeSet<u64>) -> Vec<Pid> {
     inside.filter_map(|pid| Pid::from_raw(pid as i32)).collect()
 }
 
-/// The command that a user gave.
+/// Returns the command for a user's words.
 pub fn command(words: &[OsString]) -> Command {
     let mut command = Command::new(words.first().map_or_else(OsString::new, Clone::clone));
     command.args(words.iter().skip(1));

@@ -1,4 +1,4 @@
-//! A lab without flows of its own: namespaces and links stand for other programs, until someone says that it is enough.
+//! A lab without flows of its own: namespaces and links for other programs, until it is stopped.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -16,33 +16,34 @@ use super::namespace::{Namespace, require_root};
 use super::plan::{HostTcp, Plan};
 use super::run::{Bench, Experiment, Watch};
 
-/// A node of a lab that is held open.
+/// A node of a lab that stays open for other programs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// The scenario's name for it.
+    /// Name in the scenario.
     pub node: String,
-    /// Its network namespace, for `ip netns exec`.
+    /// Network namespace, for `ip netns exec`.
     pub namespace: String,
-    /// Its address.
+    /// Address of the node.
     pub address: Ipv4Addr,
-    /// The links that end at it, each with the device there.
+    /// Links that end at it, each with its device.
     pub devices: Vec<(String, String)>,
 }
 
-/// What came of it.
+/// Result of [`hold`].
 pub struct Held {
-    /// What the links carried, and how late.
+    /// Traffic of the links, and their delays after the due time.
     pub emulated: Emulated,
-    /// Why measurements taken in it do not count, if they do not.
+    /// Reason why measurements in it are void, if they are.
     pub void: Option<String>,
 }
 
-/// Builds the namespaces, the links and the scheme's base station, tells `opened` where they are, and carries whatever other
-/// programs send, until `stop` is set. The scenario's flows do not run.
+/// Builds the namespaces, the links and the scheme's base station, reports them to `opened`, and carries the packets of
+/// other programs until `stop` is set. The scenario's flows do not run.
 ///
 /// # Errors
 ///
-/// When the lab has not what is between the scenario's hosts, or something fails. Nothing is left behind.
+/// Returns an error if the network contains an element that the lab cannot emulate, or if a step fails. The lab is
+/// removed in any case.
 pub fn hold(
     experiment: &Experiment<'_>,
     stop: &AtomicBool,
@@ -55,7 +56,7 @@ pub fn hold(
     prepare_hosts(&plan, &bench)?;
     let emulator = bench.emulator(&plan, experiment, Clock::start(), None)?;
     opened(&places(&bench, &plan)).map_err(LabError::system("cannot say where the lab is"))?;
-    // On a thread of its own: the priority is the links' alone.
+    // On a thread of its own: only the links get priority.
     let emulated = thread::scope(|scope| join(scope.spawn(|| emulator.run(stop))))?;
     let void = void(&emulated, plan.lab.lateness);
     Ok(Held { emulated, void })
@@ -68,7 +69,8 @@ pub(super) fn check_hosts(plan: &Plan<'_>) -> Result<(), LabError> {
     Err(LabError::Unsupported { what: "lasthop's own TCP in a lab for other programs", name, instead })
 }
 
-/// Gives hosts the scenario's congestion control: other programs' sockets ask for none, and would get this machine's.
+/// Sets the scenario's congestion control as the default of hosts: sockets of other programs do not request one, and
+/// would use this machine's.
 pub(super) fn prepare_hosts(plan: &Plan<'_>, bench: &Bench) -> Result<(), LabError> {
     for (index, node) in bench.nodes.iter().enumerate() {
         if let Some(config) = plan.tcp(NodeId(index)) {

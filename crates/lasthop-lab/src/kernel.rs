@@ -1,4 +1,4 @@
-//! What of a scenario's TCP a kernel has, and what it calls it.
+//! Support for a scenario's TCP in the kernel, and the kernel's names for it.
 
 use lasthop_proto::tcp::config::{
     AckCongestion, ControlRule, EcnMode, Recovery, SackCompression, SendAutotune, Switch, TcpConfig,
@@ -6,7 +6,7 @@ use lasthop_proto::tcp::config::{
 use lasthop_scenario::LabSpec;
 use lasthop_sim::element::AnyElement;
 
-/// What of an endpoint no kernel has.
+/// Returns the feature of an endpoint that no kernel has, if any.
 pub fn beyond_kernels(config: &TcpConfig) -> Option<&'static str> {
     if config.ack_congestion != AckCongestion::Off {
         return Some("acknowledgment congestion control");
@@ -24,7 +24,8 @@ pub fn beyond_kernels(config: &TcpConfig) -> Option<&'static str> {
     }
 }
 
-/// What of a host's TCP no kernel has; a congestion control that `[lab]` names takes the place of the scenario's.
+/// Returns the feature of a host's TCP that no kernel has, if any. A congestion control in `[lab]` replaces the
+/// scenario's.
 pub fn beyond(config: &TcpConfig, lab: &LabSpec) -> Option<&'static str> {
     if lab.congestion.is_some() {
         return beyond_kernels(&TcpConfig { congestion: ControlRule::Reno, ..config.clone() });
@@ -32,13 +33,13 @@ pub fn beyond(config: &TcpConfig, lab: &LabSpec) -> Option<&'static str> {
     beyond_kernels(config)
 }
 
-/// What of a relay no kernel has.
+/// Returns the feature of a relay that no kernel has, if any.
 pub fn beyond_relays(element: &AnyElement) -> Option<&'static str> {
     element.endpoints()?.into_iter().find_map(|tcp| beyond_kernels(tcp))
 }
 
-/// Returns the kernel's name of the endpoint's congestion control; `None` if no kernel has it. The recoveries of the 1990s have Reno's
-/// windows.
+/// Returns the kernel's name of the endpoint's congestion control; `None` if no kernel has it. The recoveries of the
+/// 1990s have Reno's windows.
 pub const fn congestion(config: &TcpConfig) -> Option<&'static str> {
     match config.recovery {
         Recovery::Rack => config.congestion.kernel_name(),
@@ -48,24 +49,25 @@ pub const fn congestion(config: &TcpConfig) -> Option<&'static str> {
     }
 }
 
-/// Bytes of a socket's receive buffer; none where the kernel tunes it, up to what [`always`] says.
+/// Returns the size of a socket's receive buffer in bytes; `None` if the kernel tunes it, up to the limit set by
+/// [`always`].
 pub fn receive_buffer(config: &TcpConfig) -> Option<u32> {
     (!config.tunes_itself()).then_some(config.receive_buffer)
 }
 
-/// From here on a send buffer is full of large packets, of which nearly all is data.
+/// Size from which a send buffer mostly contains large packets, which are nearly all data.
 const LARGE_BUFFER: u32 = 1 << 20;
 
-/// What `SO_SNDBUF` is to ask for, in bytes; none where the kernel tunes it, up to what [`always`] says. The kernel doubles this for its own
-/// overhead, which small packets take. Large ones do not; but the application writes on only once a third is free
-/// (`sk_stream_write_space`), so that the buffer holds five sixths on the average.
+/// Returns the value for `SO_SNDBUF` in bytes; `None` if the kernel tunes it, up to the limit set by [`always`]. The
+/// kernel doubles the value for its own overhead, which small packets use. Large packets do not; but the application
+/// only writes when a third is free (`sk_stream_write_space`), so the buffer is five sixths full on average.
 pub fn send_buffer(config: &TcpConfig) -> Option<u32> {
     let bytes = config.send_buffer;
     let asked = if bytes < LARGE_BUFFER { bytes } else { bytes / 5 * 3 };
     (config.send_autotune == SendAutotune::Off).then_some(asked)
 }
 
-/// Kernel parameters that are the scenario's whatever the lab's settings: ECN, and up to where buffers are tuned.
+/// Returns kernel parameters that the lab sets regardless of its settings: ECN, and the limits of buffer tuning.
 pub fn always(config: &TcpConfig) -> Vec<(&'static str, String)> {
     let ecn = match config.ecn {
         EcnMode::Off => 0,
@@ -74,7 +76,7 @@ pub fn always(config: &TcpConfig) -> Vec<(&'static str, String)> {
     };
     let mut values = vec![("net/ipv4/tcp_ecn", ecn.to_string())];
     if config.tunes_itself() {
-        // Least, at first, and most: the first two are the kernel's own.
+        // Minimum, initial and maximum size: the first two are the kernel's defaults.
         values.push(("net/ipv4/tcp_rmem", format!("4096 131072 {}", config.receive_buffer)));
     }
     if send_buffer(config).is_none() {
@@ -83,7 +85,7 @@ pub fn always(config: &TcpConfig) -> Vec<(&'static str, String)> {
     values
 }
 
-/// Kernel parameters of the scenario's TCP.
+/// Returns kernel parameters of the scenario's TCP.
 pub fn sysctls(config: &TcpConfig) -> Vec<(&'static str, String)> {
     let switch = |on: bool| u8::from(on).to_string();
     let mut values = vec![
@@ -94,7 +96,7 @@ pub fn sysctls(config: &TcpConfig) -> Vec<(&'static str, String)> {
     ];
     let rack = config.recovery == Recovery::Rack;
     let if_on = |of_rack: Switch, value: &str| if rack && of_rack.is_on() { value.to_owned() } else { "0".to_owned() };
-    // Recoveries of the 1990s know neither.
+    // Recoveries of the 1990s have neither.
     values.push(("net/ipv4/tcp_frto", if_on(config.frto, "2")));
     values.push(("net/ipv4/tcp_early_retrans", if_on(config.tlp, "3")));
     if rack {
@@ -134,13 +136,14 @@ mod tests {
             let third = scheme.ends == Ends::Today(Some(Congestion::Bbr3));
             assert_eq!(beyond(&config, &lab).is_some_and(|what| what.contains("BBR")), third, "{}", scheme.name);
         }
-        // Each congestion control that a scenario can name has a kernel's name, or is known to be beyond kernels: none runs as another.
+        // Each congestion control of scenarios has a kernel's name, or is known to be unsupported by kernels: none is
+        // replaced by another.
         for name in ["reno", "cubic", "cubic-rfc9438", "bbr", "bbr3", "bbr3-google"] {
             let (config, lab) = sender("E2E", &[("tcp.preset", "linux-6.18"), ("tcp.congestion", name)]);
             assert_eq!(congestion(&config).is_none(), beyond(&config, &lab).is_some(), "{name}");
             assert_eq!(congestion(&config), name.split('-').next().filter(|name| *name != "bbr3"), "{name}");
         }
-        // Who names a kernel's congestion control gets the kernel.
+        // Naming a kernel's congestion control selects the kernel.
         let (config, lab) = sender("E2E-BBR3", &[("lab.congestion", "bbr")]);
         assert_eq!(beyond(&config, &lab), None);
     }
@@ -163,7 +166,7 @@ mod tests {
         assert_eq!(send_buffer(&fixed), Some(65_536));
         let (tuned, _) = sender("E2E-CUBIC", &[("tcp.send_autotune", "linux")]);
         assert_eq!((send_buffer(&tuned), value(&tuned, "tcp_wmem")), (None, Some("4096 16384 4194304".to_owned())));
-        // Recoveries of the 1990s are set as they were before there were others.
+        // Recoveries of the 1990s keep their earlier settings.
         let (old, _) = sender("E2E", &[("tcp.preset", "bsd-lite")]);
         assert_eq!(
             keys.map(|key| value(&old, key)),

@@ -1,4 +1,4 @@
-//! Sockets of the kernel's TCP, set as the scenario says, and what the kernel counts.
+//! Sockets of the kernel's TCP with the scenario's settings, and the kernel's counters.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,11 +14,11 @@ use super::error::LabError;
 use super::kernel;
 use super::plan::Plan;
 
-/// A TCP socket of the calling thread's namespace, bound to `address`, that never blocks.
+/// Creates a non-blocking TCP socket in the calling thread's namespace, bound to `address`.
 ///
 /// # Errors
 ///
-/// When the kernel refuses an option, or does not have the congestion control.
+/// Returns an error if the kernel rejects an option, or does not have the congestion control.
 pub fn socket(plan: &Plan<'_>, config: &TcpConfig, address: SocketAddrV4) -> Result<Socket, LabError> {
     let fail = |what: &'static str| LabError::system(format!("cannot {what} at {address}"));
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).map_err(fail("make a TCP socket"))?;
@@ -26,8 +26,8 @@ pub fn socket(plan: &Plan<'_>, config: &TcpConfig, address: SocketAddrV4) -> Res
     socket.set_nonblocking(true).map_err(fail("make the socket non-blocking"))?;
     socket.set_tcp_nodelay(config.nagle == Nagle::Off).map_err(fail("switch Nagle's algorithm"))?;
     socket.set_tcp_mss(plan.segment(config)).map_err(fail("set the segment size"))?;
-    // Force: past the limits of an ordinary user's sockets. The kernel doubles both, for its own overhead, and no longer tunes what
-    // was set.
+    // Force: beyond the limits of unprivileged sockets. The kernel doubles both for its own overhead, and stops tuning
+    // a buffer that was set.
     if let Some(bytes) = kernel::send_buffer(config) {
         sockopt::set_socket_send_buffer_size_force(&socket, size(bytes))
             .map_err(|error| fail("set the send buffer")(error.into()))?;
@@ -35,8 +35,9 @@ pub fn socket(plan: &Plan<'_>, config: &TcpConfig, address: SocketAddrV4) -> Res
     if let Some(bytes) = kernel::receive_buffer(config) {
         sockopt::set_socket_recv_buffer_size_force(&socket, size(bytes))
             .map_err(|error| fail("set the receive buffer")(error.into()))?;
-        // The kernel forgets this when it measures its overhead anew. Saying it again during a transfer would be worse: the window
-        // then changes from one duplicate acknowledgment to the next, which for the sender are none then (RFC 5681 §2).
+        // The kernel resets this when it remeasures its overhead. Setting it again during a transfer would be worse:
+        // the window would change between duplicate acknowledgments, which the sender then does not count as such (RFC
+        // 5681 §2).
         clamp_window(&socket, bytes).map_err(fail("set the window"))?;
     }
     set_congestion(&socket, plan.congestion(config)?)?;
@@ -44,7 +45,7 @@ pub fn socket(plan: &Plan<'_>, config: &TcpConfig, address: SocketAddrV4) -> Res
     Ok(socket)
 }
 
-/// What the kernel takes at most.
+/// Limits a size to the kernel's maximum.
 fn size(bytes: u32) -> usize {
     bytes.min(i32::MAX as u32) as usize
 }
@@ -53,11 +54,11 @@ fn set_congestion(socket: &Socket, name: &str) -> Result<(), LabError> {
     sockopt::set_tcp_congestion(socket, name).map_err(|error| no_congestion(name, error.into()))
 }
 
-/// Gives the calling thread's namespace a congestion control, for sockets that ask for none.
+/// Sets the default congestion control of the calling thread's namespace.
 ///
 /// # Errors
 ///
-/// When the kernel does not have it, or does not allow it as a namespace's default.
+/// Returns an error if the kernel does not have it, or does not allow it as a namespace's default.
 pub fn set_default_congestion(name: &str) -> Result<(), LabError> {
     fs::write("/proc/sys/net/ipv4/tcp_congestion_control", name).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => {
@@ -77,43 +78,43 @@ fn no_congestion(name: &str, error: io::Error) -> LabError {
     LabError::Congestion { name: name.to_owned(), error, available }
 }
 
-/// Counters of a kernel's TCP by name, as `nstat` shows them (`TcpExt` in `/proc/net/netstat`); those at zero are left out.
+/// Counters of a kernel's TCP by name, as in `nstat` (`TcpExt` in `/proc/net/netstat`), without zeros.
 pub type Counters = BTreeMap<String, u64>;
 
-/// What the kernel counted in the calling thread's namespace.
+/// Returns the kernel's counters of the calling thread's namespace.
 ///
 /// # Errors
 ///
-/// When the kernel does not show its counters.
+/// Returns an error if they cannot be read.
 pub fn counters() -> Result<Counters, LabError> {
     let path = "/proc/thread-self/net/netstat";
     let text = fs::read_to_string(path).map_err(|error| LabError::File { path: path.into(), error })?;
     Ok(read_counters(&text))
 }
 
-/// Loss recoveries that began without a timeout.
+/// Returns the number of loss recoveries that began without a timeout.
 pub fn recoveries(counters: &Counters) -> u64 {
     ["TCPRenoRecovery", "TCPSackRecovery"].iter().filter_map(|name| counters.get(*name)).sum()
 }
 
-/// Frames that devices of the calling thread's namespace could not send.
+/// Returns the number of frames that devices of the calling thread's namespace could not send.
 ///
 /// # Errors
 ///
-/// When the kernel does not show its counters.
+/// Returns an error if the counters cannot be read.
 pub fn unsent() -> Result<u64, LabError> {
     let path = "/proc/thread-self/net/dev";
     let text = fs::read_to_string(path).map_err(|error| LabError::File { path: path.into(), error })?;
     Ok(send_drops(&text))
 }
 
-/// The sum of a table's column of drops when sending: the twelfth behind the name.
+/// Returns the sum of a table's transmit drops, the twelfth column after the name.
 fn send_drops(table: &str) -> u64 {
     let rows = table.lines().filter_map(|line| line.split_once(':'));
     rows.filter_map(|(_, fields)| fields.split_whitespace().nth(11)?.parse::<u64>().ok()).sum()
 }
 
-/// The counters of TCP in a file of name lines, each before its line of values.
+/// Parses the counters of TCP in a file of name lines, each followed by its line of values.
 fn read_counters(text: &str) -> Counters {
     let lines: Vec<&str> = text.lines().collect();
     let of_tcp = lines.chunks_exact(2).filter(|pair| pair[0].starts_with("TcpExt:"));

@@ -1,14 +1,14 @@
-//! How late frames left the emulated links.
+//! Delays of frames after their due time on the emulated links.
 
 use lasthop_proto::time::Duration;
 
-/// Longest lateness that is told apart, in microseconds; what is later counts as this.
+/// Maximum delay that is resolved, in microseconds. Longer ones count as this.
 const LONGEST: usize = 100_000;
 
-/// A distribution, to a microsecond.
+/// Distribution of delays, with a resolution of a microsecond.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lateness {
-    /// Frames by whole microseconds.
+    /// Number of frames by whole microseconds.
     frames: Vec<u64>,
     total: u64,
     max: Duration,
@@ -21,7 +21,7 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    /// One more frame.
+    /// Adds a frame.
     pub fn add(&mut self, late: Duration) {
         let micros = usize::try_from(late.as_nanos() / 1000).unwrap_or(LONGEST).min(LONGEST);
         self.frames[micros] += 1;
@@ -29,17 +29,17 @@ impl Lateness {
         self.max = self.max.max(late);
     }
 
-    /// Frames in all.
+    /// Returns the number of frames.
     pub fn frames(&self) -> u64 {
         self.total
     }
 
-    /// The latest.
+    /// Returns the maximum delay.
     pub fn max(&self) -> Duration {
         self.max
     }
 
-    /// The smallest lateness, rounded up to a microsecond, that `percent` of all frames do not exceed; zero without frames.
+    /// Returns the delay, rounded up to a microsecond, that `percent` of all frames do not exceed; zero without frames.
     pub fn percentile(&self, percent: u64) -> Duration {
         let wanted = (self.total * percent).div_ceil(100);
         let mut seen = 0;

@@ -1,21 +1,22 @@
-//! The lab: a scenario on real packets. A network namespace for each node, TCP of the kernel or of lasthop at the hosts,
-//! kernel forwarding at the routers, and between them links that the simulator's own state machines emulate, with its errors from the same seeds.
+//! The lab: a scenario on real packets. It has a network namespace for each node, TCP of the kernel or of lasthop at
+//! the hosts, kernel forwarding at the routers, and links emulated by the simulator's state machines, with errors from
+//! the same seeds.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`namespace`] | namespaces by name, and removing them whatever happens |
-//! | [`plan`] | from a network to devices, addresses and routes; what the lab cannot do |
-//! | [`air`], [`emulator`] | the links: state machines and their thread; a host that moves |
+//! | [`namespace`] | namespaces by name, and their reliable removal |
+//! | [`plan`] | from a network to devices, addresses and routes; limits of the lab |
+//! | [`air`], [`emulator`] | the links: state machines and their thread; a moving host |
 //! | [`routes`] | routes of kernels that change with such a host |
-//! | [`kernel`] | what of the scenario's TCP a kernel has |
-//! | [`lateness`] | how well the links kept time |
+//! | [`kernel`] | support for the scenario's TCP in the kernel |
+//! | [`lateness`] | timing accuracy of the links |
 //! | [`ends`], [`kernel_tcp`], [`own_tcp`], [`transfer`] | the flows |
 //! | [`quic`] | flows over QUIC |
-//! | [`counts`], [`capture`] | what is told from the packets; pcapng |
-//! | [`monitor`] | what crosses the links over time |
+//! | [`counts`], [`capture`] | counts inferred from packets; pcapng |
+//! | [`monitor`] | traffic on the links over time |
 //! | [`hold`] | a lab for other programs' packets |
 //! | [`exec`], [`guest`], [`outside`] | a lab for one command, programs in it, its route to the outside |
-//! | [`station`], [`elements`] | what a scheme does at the base station: the gateway, and at the emulated links |
+//! | [`station`], [`elements`] | a scheme's base station: the gateway, and elements at the emulated links |
 //! | [`host`] | lasthop's own TCP on a TUN device |
 #![cfg(target_os = "linux")]
 

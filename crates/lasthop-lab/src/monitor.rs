@@ -1,14 +1,14 @@
-//! What crosses the emulated links over time: rates, delays and queues, step by step, and as a whole.
+//! Traffic on the emulated links over time: rates, delays and queues, per step and in total.
 
 use lasthop_proto::time::{Duration, Instant};
 
 use super::plan::Point;
 
-/// How long a step is at first.
+/// Initial duration of a step.
 const STEP: Duration = Duration::from_millis(100);
-/// Most steps. Beyond them each two become one, twice as long.
+/// Maximum number of steps. Beyond it, pairs of steps are merged into one of twice the duration.
 const MOST_STEPS: usize = 12_000;
-/// Looks at a queue in a step.
+/// Number of checks of a queue per step.
 const LOOKS: u64 = 10;
 
 /// A step of one direction of a link.
@@ -16,23 +16,23 @@ const LOOKS: u64 = 10;
 pub struct Step {
     /// Frames and bytes handed to the link.
     pub offered: Amount,
-    /// Those that arrived.
+    /// Frames and bytes that arrived.
     pub delivered: Amount,
-    /// Frames that the queue, its management or a policer dropped.
+    /// Frames dropped by the queue, its management or a policer.
     pub dropped: u64,
-    /// Frames that the channel destroyed.
+    /// Frames destroyed by the channel.
     pub lost: u64,
-    /// From the link's near end to its far end, over all frames that arrived.
+    /// Sum of the delays from the link's near end to its far end, of all frames that arrived.
     pub delay: Duration,
-    /// The longest of these.
+    /// Maximum of these delays.
     pub longest: Duration,
-    /// Of that, until their transmission began.
+    /// Sum of the times until their transmission began.
     pub waited: Duration,
-    /// Most frames that were seen to wait.
+    /// Maximum number of queued frames at the checks.
     pub queue: u64,
 }
 
-/// Frames, and their bytes as IP packets.
+/// Number of frames, and their bytes as IP packets.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Amount {
     /// Frames.
@@ -49,12 +49,12 @@ impl Amount {
 }
 
 impl Step {
-    /// Mean delay of the frames that arrived; `None` without any.
+    /// Returns the mean delay of the frames that arrived; `None` without any.
     pub fn mean_delay(&self) -> Option<Duration> {
         (self.delivered.frames > 0).then(|| self.delay / self.delivered.frames)
     }
 
-    /// The same of what they waited in the queue.
+    /// Returns the mean time that these frames waited in the queue; `None` without any.
     pub fn mean_wait(&self) -> Option<Duration> {
         (self.delivered.frames > 0).then(|| self.waited / self.delivered.frames)
     }
@@ -73,10 +73,10 @@ impl Step {
     }
 }
 
-/// Sub-buckets of each power of two of a [`Delays`]: delays are told apart to 1.6 %.
+/// Number of buckets per power of two in [`Delays`], a resolution of 1.6 %.
 const PARTS: u32 = 64;
 
-/// A distribution of delays, in buckets whose width grows with the delay.
+/// Distribution of delays, in buckets whose width grows with the delay.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Delays {
     counts: Vec<u64>,
@@ -93,7 +93,7 @@ impl Delays {
         (power * PARTS + (nanos >> power) as u32) as usize
     }
 
-    /// The middle of a bucket.
+    /// Returns the middle of a bucket.
     fn value(bucket: usize) -> Duration {
         let bucket = bucket as u64;
         let parts = u64::from(PARTS);
@@ -114,7 +114,8 @@ impl Delays {
         self.total += 1;
     }
 
-    /// The delay that `percent` of all do not exceed, to 1.6 %; `None` without any.
+    /// Returns the delay that `percent` of all samples do not exceed, with an error of at most 1.6 %; `None` without
+    /// samples.
     pub fn percentile(&self, percent: u64) -> Option<Duration> {
         let wanted = (self.total * percent).div_ceil(100).max(1);
         let mut seen = 0;
@@ -129,53 +130,53 @@ impl Delays {
 /// One direction of a link.
 #[derive(Clone, Default, Debug)]
 pub struct Way {
-    /// Step by step, from the beginning of the run.
+    /// Steps from the start of the run.
     pub steps: Vec<Step>,
     /// Delays of all frames that arrived.
     pub delays: Delays,
-    /// When the first frame was handed to the link.
+    /// Time when the first frame was handed to the link.
     pub first: Option<Instant>,
-    /// When the last one arrived.
+    /// Time when the last frame arrived.
     pub last: Option<Instant>,
-    /// When its queue was looked at last.
+    /// Time of the last check of its queue.
     looked: Option<Instant>,
 }
 
 impl Way {
-    /// All of it in one.
+    /// Returns the total of all steps.
     pub fn total(&self) -> Step {
         let mut total = Step::default();
         self.steps.iter().for_each(|step| total.join(step));
         total
     }
 
-    /// Bits per second that arrived, from the first frame that was handed to it to the last that arrived.
+    /// Returns the bits per second that arrived, from the first frame handed to the link to the last arrival.
     pub fn throughput(&self) -> f64 {
         let span = self.first.zip(self.last).map_or(0.0, |(first, last)| last.since(first).as_secs_f64());
         if span > 0.0 { self.total().delivered.bytes as f64 * 8.0 / span } else { 0.0 }
     }
 }
 
-/// Watches all links.
+/// Monitor of all links.
 #[derive(Clone, Debug)]
 pub struct Monitor {
     step: Duration,
-    /// By the point at which frames enter the link.
+    /// Directions, by the point at which frames enter the link.
     ways: Vec<Way>,
 }
 
 impl Monitor {
-    /// One for so many points, which has seen nothing.
+    /// Creates a monitor for `points` points.
     pub fn new(points: usize) -> Self {
         Self { step: STEP, ways: vec![Way::default(); points] }
     }
 
-    /// How long a step is.
+    /// Returns the duration of a step.
     pub const fn step(&self) -> Duration {
         self.step
     }
 
-    /// The direction of which `point` is the near end.
+    /// Returns the direction whose near end is `point`.
     pub fn way(&self, point: Point) -> &Way {
         &self.ways[point]
     }
@@ -203,7 +204,8 @@ impl Monitor {
         &mut steps[index]
     }
 
-    /// A frame was handed to the link; `waiting` says how many wait there, and is asked now and then.
+    /// Notes that a frame was handed to the link. `waiting` returns the number of queued frames and is called at
+    /// intervals.
     pub(crate) fn enter(&mut self, point: Point, now: Instant, bytes: u64, waiting: impl FnOnce() -> usize) {
         self.at(point, now).offered.add(bytes);
         let way = &mut self.ways[point];
@@ -216,7 +218,7 @@ impl Monitor {
         }
     }
 
-    /// A frame arrived that entered at `entered` and whose transmission began at `started`.
+    /// Notes the arrival of a frame that entered at `entered` and whose transmission began at `started`.
     pub(crate) fn arrive(&mut self, point: Point, now: Instant, bytes: u64, entered: Instant, started: Instant) {
         let delay = now.since(entered);
         let step = self.at(point, now);
@@ -229,12 +231,12 @@ impl Monitor {
         way.last = Some(now);
     }
 
-    /// A frame was dropped before it was sent.
+    /// Notes that a frame was dropped before transmission.
     pub(crate) fn dropped(&mut self, point: Point, now: Instant) {
         self.at(point, now).dropped += 1;
     }
 
-    /// A frame was destroyed on the link.
+    /// Notes that a frame was destroyed on the link.
     pub(crate) fn lost(&mut self, point: Point, now: Instant) {
         self.at(point, now).lost += 1;
     }
@@ -270,7 +272,7 @@ mod tests {
                 delay: ms(80),
                 longest: ms(80),
                 waited: ms(20),
-                // It is not asked again after 2 ms.
+                // The queue is not checked again after 2 ms.
                 queue: 9,
                 ..Step::default()
             },
@@ -291,7 +293,7 @@ mod tests {
         assert!(monitor.way(0).steps.is_empty() && monitor.way(0).throughput() == 0.0);
     }
 
-    /// However long it runs, memory is bounded, and nothing that was counted is lost.
+    /// Memory stays bounded in runs of any length, and no count is lost.
     #[test]
     fn a_long_run_has_longer_steps() {
         let mut monitor = Monitor::new(1);
@@ -303,7 +305,7 @@ mod tests {
     }
 
     proptest! {
-        /// Of any delays, a percentile is one of them, to 1.6 %.
+        /// A percentile is one of the delays, within 1.6 %.
         #[test]
         fn percentiles_are_those_of_the_sorted_delays(
             nanos in proptest::collection::vec(0u64..10_000_000_000, 1..60),

@@ -1,7 +1,7 @@
-//! Network namespaces by name, made and removed with iproute2: the commands are those that operators know.
+//! Network namespaces by name, created and removed with iproute2, whose commands operators know.
 //!
-//! Names are `lh-PID-NUMBER-...`: PID says whose they are, so that what a killed process left behind can be told from what is
-//! in use; NUMBER tells the labs of one process apart. A lab that has a name of its own ([`Name`]) has `lh-NAME-...`, and a file
+//! Names are `lh-PID-NUMBER-...`. PID is the owner, which distinguishes leftovers of a killed process from namespaces
+//! in use; NUMBER distinguishes the labs of one process. A lab with a name ([`Name`]) uses `lh-NAME-...`, and a file
 //! that its process keeps locked.
 
 use std::fs::File;
@@ -17,7 +17,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::error::LabError;
 
-/// Where iproute2 keeps named namespaces.
+/// Folder of iproute2's named namespaces.
 const FOLDER: &str = "/run/netns";
 const PREFIX: &str = "lh-";
 
@@ -28,21 +28,22 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Its name, for `ip netns exec`.
+    /// Returns its name, for `ip netns exec`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The file that stands for it, for `setns`.
+    /// Returns its file, for `setns`.
     pub fn path(&self) -> PathBuf {
         Path::new(FOLDER).join(&self.name)
     }
 
-    /// Runs `work` on a thread of its own inside this namespace. Sockets that it makes stay there, wherever they are used.
+    /// Runs `work` on a new thread inside this namespace. Sockets created there stay in the namespace, wherever they
+    /// are used.
     ///
     /// # Errors
     ///
-    /// When the namespace cannot be entered, or `work` fails.
+    /// Returns an error if the namespace cannot be entered, or if `work` fails.
     pub fn within<T: Send>(&self, work: impl FnOnce() -> Result<T, LabError> + Send) -> Result<T, LabError> {
         let enter = || {
             let path = self.path();
@@ -54,11 +55,11 @@ impl Namespace {
         thread::scope(|scope| scope.spawn(enter).join().unwrap_or_else(|panic| resume_unwind(panic)))
     }
 
-    /// Carries out lines of `ip` commands inside; the first that fails ends it.
+    /// Runs `ip` commands inside, one per line, until the first that fails.
     ///
     /// # Errors
     ///
-    /// When one fails; the message names the line.
+    /// Returns an error if one fails; the message contains its line.
     pub fn ip(&self, lines: &[String]) -> Result<(), LabError> {
         if lines.is_empty() {
             return Ok(());
@@ -66,11 +67,11 @@ impl Namespace {
         self.batch("ip", lines)
     }
 
-    /// Runs `tc` commands, one a line.
+    /// Runs `tc` commands, one per line.
     ///
     /// # Errors
     ///
-    /// When one fails; the message names the line.
+    /// Returns an error if one fails; the message contains its line.
     pub fn tc(&self, lines: &[String]) -> Result<(), LabError> {
         if lines.is_empty() { Ok(()) } else { self.batch("tc", lines) }
     }
@@ -85,9 +86,9 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// When one cannot be set.
+    /// Returns an error if one cannot be set.
     pub fn sysctls(&self, values: &[(&str, String)]) -> Result<(), LabError> {
-        // The kernel shows each thread the parameters of its own namespace.
+        // A thread sees the parameters of its own namespace.
         self.within(|| {
             values.iter().try_for_each(|(key, value)| {
                 let path = Path::new("/proc/sys").join(key);
@@ -97,23 +98,24 @@ impl Namespace {
     }
 }
 
-/// Where the locks of labs with names are.
+/// Folder of the lock files of named labs.
 const LOCKS: &str = "/run/lasthop-lab";
 
-/// The name of a lab, which is this process's as long as this exists.
+/// Name of a lab, reserved for this process until this is dropped.
 #[derive(Debug)]
 pub struct Name {
     name: String,
-    /// Locked, with the process's number in it.
+    /// Locked file that contains the process's number.
     _lock: File,
 }
 
 impl Name {
-    /// Takes the name that is given, or the first of `lab`, `lab2`, `lab3`, ... that nobody has.
+    /// Reserves the given name, or the first free one of `lab`, `lab2`, `lab3`, ...
     ///
     /// # Errors
     ///
-    /// When another process has it, or it is none: a lower-case letter, and at most 11 of these, digits and underscores behind it.
+    /// Returns an error if another process has the name, or if it is invalid. Valid names are a lower-case letter
+    /// followed by at most 11 lower-case letters, digits and underscores.
     pub fn take(given: Option<&str>) -> Result<Self, LabError> {
         const MOST: u32 = 1000;
         let Some(name) = given else {
@@ -141,13 +143,13 @@ impl Name {
         })
     }
 
-    /// Locks its file; `None` when another process has.
+    /// Locks the name's file; `None` if another process has locked it.
     fn lock(name: &str) -> Result<Option<Self>, LabError> {
         let path = lock_of(name);
         let fail = |error| LabError::File { path: path.clone(), error };
         std::fs::create_dir_all(LOCKS).map_err(fail)?;
         let mut file = File::options().create(true).truncate(false).read(true).write(true).open(&path).map_err(fail)?;
-        // Who only looks whether it is locked holds it for a moment.
+        // A process that only checks the lock holds it for a moment.
         const TRIES: u32 = 5;
         const PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
         let mut tries = 0;
@@ -164,7 +166,7 @@ impl Name {
         Ok(Some(Self { name: name.to_owned(), _lock: file }))
     }
 
-    /// As it was taken.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.name
     }
@@ -174,18 +176,18 @@ fn lock_of(name: &str) -> PathBuf {
     Path::new(LOCKS).join(format!("{name}.lock"))
 }
 
-/// The process that locked a name last.
+/// Returns the process that locked a name last.
 fn owner(name: &str) -> Option<u32> {
     std::fs::read_to_string(lock_of(name)).ok()?.trim().parse().ok()
 }
 
-/// Whether a process has the name.
+/// Returns whether a process has the name.
 fn is_locked(name: &str) -> bool {
     let Ok(file) = File::open(lock_of(name)) else { return false };
     flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
 }
 
-/// The namespaces of one lab: gone when this is dropped, also when a panic unwinds.
+/// The namespaces of one lab. They are removed when this is dropped, also by a panic.
 #[derive(Debug)]
 pub struct Namespaces {
     prefix: String,
@@ -201,25 +203,25 @@ impl Default for Namespaces {
 }
 
 impl Namespaces {
-    /// Those of a lab with a name. What a process left behind that had the name before is removed.
+    /// Creates the set for a named lab, and removes leftovers of a process that had the name before.
     ///
     /// # Errors
     ///
-    /// When that cannot be removed.
+    /// Returns an error if these cannot be removed.
     pub fn named(name: &Name) -> Result<Self, LabError> {
         let left = all().into_iter().filter(|leftover| leftover.lab.as_deref() == Some(name.as_str()));
         left.into_iter().try_for_each(|leftover| netns("delete", &leftover.name))?;
         Ok(Self { prefix: format!("{PREFIX}{}-", name.as_str()), made: Vec::new() })
     }
 
-    /// Makes one whose name ends in `name`.
+    /// Creates a namespace whose name ends in `name`.
     ///
     /// # Errors
     ///
-    /// When `ip` is missing or may not.
+    /// Returns an error if `ip` is missing or lacks permission.
     pub fn add(&mut self, name: &str) -> Result<Namespace, LabError> {
         let name = format!("{}{name}", self.prefix);
-        // Noted first: half of it may be there when the command fails.
+        // Recorded first: the command may fail after creating a part of it.
         self.made.push(name.clone());
         netns("add", &name)?;
         Ok(Namespace { name })
@@ -238,14 +240,14 @@ impl Drop for Namespaces {
     }
 }
 
-/// A namespace of a lab, and the process that made it.
+/// A namespace of a lab, and the process that created it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Leftover {
-    /// Its name.
+    /// Name of the namespace.
     pub name: String,
-    /// The process; 0 where nothing says which.
+    /// Number of the process; 0 if unknown.
     pub pid: u32,
-    /// The name of the lab, if it has one.
+    /// Name of the lab, if it has one.
     pub lab: Option<String>,
 }
 
@@ -258,7 +260,7 @@ impl Leftover {
         Some(Self { name: name.to_owned(), pid, lab })
     }
 
-    /// Whether a process of that number lives, or has the name: then the namespace is in use.
+    /// Returns whether it is in use: a process of that number exists, or a process has the name.
     pub fn in_use(&self) -> bool {
         match &self.lab {
             Some(name) => is_locked(name),
@@ -267,7 +269,7 @@ impl Leftover {
     }
 }
 
-/// All namespaces of labs, those in use included.
+/// Returns all namespaces of labs, including those in use.
 pub fn all() -> Vec<Leftover> {
     let entries = std::fs::read_dir(FOLDER).into_iter().flatten().flatten();
     let mut all: Vec<_> = entries.filter_map(|entry| Leftover::parse(entry.file_name().to_str()?)).collect();
@@ -275,16 +277,16 @@ pub fn all() -> Vec<Leftover> {
     all
 }
 
-/// What dead processes left behind.
+/// Returns the namespaces left by processes that have ended.
 pub fn leftovers() -> Vec<Leftover> {
     all().into_iter().filter(|leftover| !leftover.in_use()).collect()
 }
 
-/// Removes what dead processes left behind; says what that was.
+/// Removes and returns the namespaces left by processes that have ended.
 ///
 /// # Errors
 ///
-/// Without root, and when one cannot be removed.
+/// Returns an error without root, and if one cannot be removed.
 pub fn clean() -> Result<Vec<Leftover>, LabError> {
     require_root()?;
     let leftovers = leftovers();
@@ -292,11 +294,11 @@ pub fn clean() -> Result<Vec<Leftover>, LabError> {
     Ok(leftovers)
 }
 
-/// Refuses to go on without root.
+/// Checks that the process runs as root.
 ///
 /// # Errors
 ///
-/// Without root.
+/// Returns an error without root.
 pub fn require_root() -> Result<(), LabError> {
     if rustix::process::geteuid().is_root() { Ok(()) } else { Err(LabError::NotRoot) }
 }
@@ -305,14 +307,14 @@ fn netns(verb: &str, name: &str) -> Result<(), LabError> {
     run("ip", &["netns", verb, name], "").map_err(|message| message.at(&format!("ip netns {verb} {name}"), &[]))
 }
 
-/// Why `ip` or `tc` failed.
+/// Reason why `ip` or `tc` failed.
 enum Refusal {
     NotStarted(std::io::Error),
     Said(String),
 }
 
 impl Refusal {
-    /// The error of `command`, which was given `lines`: iproute2 says "Command failed -:LINE".
+    /// Returns the error of `command`, whose input was `lines`. iproute2 prints "Command failed -:LINE".
     fn at(self, command: &str, lines: &[String]) -> LabError {
         let message = match self {
             Self::NotStarted(error) => return LabError::NoCommand { command: command.to_owned(), error },
@@ -332,12 +334,12 @@ fn run(program: &str, arguments: &[&str], input: &str) -> Result<(), Refusal> {
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
-        // Out of reach of the terminal's Ctrl-C, which must not interrupt the clean-up.
+        // In a group of its own: Ctrl-C at the terminal must not interrupt the clean-up.
         .process_group(0)
         .spawn()
         .map_err(Refusal::NotStarted)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A command that failed early does not read it all; its status says so.
+        // A command that failed early does not read all of it; its status reports the failure.
         let _ = stdin.write_all(input.as_bytes());
     }
     let output = child.wait_with_output().map_err(Refusal::NotStarted)?;

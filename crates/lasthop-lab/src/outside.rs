@@ -1,7 +1,8 @@
 //! A route from a lab to the outside: through a pair of devices to this machine, and on with its addresses (NAT).
 //!
-//! All nodes send what is for nobody in the lab to one host, which hands it to this machine's namespace. Addresses are translated
-//! twice: in the host's namespace, since this machine may know other networks by the lab's addresses, and at this machine.
+//! All nodes send packets for destinations outside of the lab to one host, which forwards them to this machine's
+//! namespace. Addresses are translated twice: in the host's namespace, since this machine may have routes to other
+//! networks with the lab's addresses, and at this machine.
 
 use std::fs;
 use std::io::Write as _;
@@ -13,32 +14,33 @@ use super::error::LabError;
 use super::namespace::{Name, Namespace};
 use super::plan::Plan;
 
-/// The host's end of the pair.
+/// Host's end of the pair.
 const INSIDE: &str = "outside";
-/// Whether this machine forwards.
+/// Kernel parameter for forwarding on this machine.
 const FORWARDS: &str = "/proc/sys/net/ipv4/ip_forward";
 
-/// The route, as long as this exists.
+/// The route, which is removed when this is dropped.
 #[derive(Debug)]
 pub struct Outside {
-    /// Commands that take back what was done, the last first.
+    /// Commands that revert the changes, last one first.
     undo: Vec<Vec<String>>,
-    /// Whether this machine did not forward before.
+    /// Indicates whether this machine forwarded before.
     forwarded: bool,
 }
 
 impl Outside {
-    /// Makes it, through the host `through`.
+    /// Creates the route through the host `through`.
     ///
     /// # Errors
     ///
-    /// When the kernel refuses a part of it, or neither nft nor iptables is there. Nothing is left behind.
+    /// Returns an error if the kernel rejects a part of it, or if both nft and iptables are missing. Changes are
+    /// reverted.
     pub fn open(name: &Name, plan: &Plan<'_>, nodes: &[Namespace], through: NodeId) -> Result<Self, LabError> {
         let mut outside = Self { undo: Vec::new(), forwarded: true };
         let (device, host) = (format!("lh-{}", name.as_str()), &nodes[through.0]);
         let subnet = free_subnet()?;
         let (near, far) = (format!("{subnet}.1"), format!("{subnet}.2"));
-        // The pair goes with the host's namespace.
+        // The pair is removed with the host's namespace.
         host.ip(&[
             format!("link add {INSIDE} type veth peer name {device} netns {}", std::process::id()),
             format!("addr add {far}/30 dev {INSIDE}"),
@@ -54,7 +56,7 @@ impl Outside {
                 node.ip(&[format!("route add default via {via} dev {} onlink", Plan::device(*point))])?;
             }
         }
-        // In the host's namespace, whose rules go with it.
+        // In the host's namespace, whose rules are removed with it.
         host.within(|| translate("lasthop", &format!("oifname \"{INSIDE}\""), &["-o", INSIDE]).map(drop))?;
         let (network, table) = (format!("{subnet}.0/30"), format!("lasthop_{}", name.as_str()));
         let wanted = format!("ip saddr {network} oifname != \"{device}\"");
@@ -68,7 +70,7 @@ impl Outside {
         Ok(outside)
     }
 
-    /// Lets packets pass a firewall of iptables that forwards nothing by itself, as Docker's.
+    /// Accepts packets in an iptables firewall that drops forwarded ones by default, such as Docker's.
     fn let_through(&mut self, device: &str) -> Result<(), LabError> {
         let Some(rules) = answer("iptables", &["-w", "-S", "FORWARD"]) else { return Ok(()) };
         if !rules.starts_with("-P FORWARD DROP") {
@@ -92,23 +94,24 @@ impl Drop for Outside {
                 tracing::warn!("{error}");
             }
         }
-        // Another lab may have the machine forward as well; the last one's word would end the first one's.
+        // Another lab may need forwarding as well; disabling it would cut that lab off.
         if !self.forwarded && !others_are_open() {
             let _ = fs::write(FORWARDS, "0");
         }
     }
 }
 
-/// Whether the machine has devices of other labs' routes.
+/// Returns whether the machine has devices of other labs' routes.
 fn others_are_open() -> bool {
     let devices = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
     devices.lines().filter(|line| line.trim_start().starts_with("lh-")).count() > 1
 }
 
-/// Translates the source addresses of packets that `nft` describes, or `iptables` does; the command that takes it back.
+/// Translates the source addresses of packets that match `nft`, or with iptables `iptables`. Returns the command that
+/// reverts it.
 fn translate(table: &str, nft: &str, iptables: &[&str]) -> Result<Vec<String>, LabError> {
     let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-    // A table of that name is of a lab that was killed.
+    // An existing table of that name is left from a lab that was killed.
     let rules = format!(
         "add table ip {table}\ndelete table ip {table}\nadd table ip {table}\n\
          add chain ip {table} postrouting {{ type nat hook postrouting priority 100; }}\n\
@@ -125,7 +128,8 @@ fn translate(table: &str, nft: &str, iptables: &[&str]) -> Result<Vec<String>, L
     Ok(owned(&[&["iptables"][..], &with("-D")].concat()))
 }
 
-/// Three numbers of a subnet that no device of this machine has, of those for measurements between networks (RFC 2544).
+/// Returns the first three numbers of a subnet that no device of this machine has, from the range for benchmarks
+/// between networks (RFC 2544).
 fn free_subnet() -> Result<String, LabError> {
     let addresses = answer("ip", &["-4", "-o", "addr", "show"]).unwrap_or_default();
     let subnets = (0..=255).map(|number| format!("198.18.{number}"));
@@ -136,7 +140,7 @@ fn free_subnet() -> Result<String, LabError> {
     })
 }
 
-/// What a command prints, if it does its work.
+/// Returns a command's output, if it succeeds.
 fn answer(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
@@ -158,7 +162,7 @@ fn feed(program: &str, arguments: &[&str], input: &str) -> Result<(), LabError> 
         .spawn()
         .map_err(missing)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A command that failed early does not read it all; its status says so.
+        // A command that failed early does not read all of it; its status reports the failure.
         let _ = stdin.write_all(input.as_bytes());
     }
     let output = child.wait_with_output().map_err(missing)?;

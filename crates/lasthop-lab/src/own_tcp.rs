@@ -1,5 +1,5 @@
-//! lasthop's own TCP as the end of flows: a [`Host`] on a device of the node's namespace, whose kernel forwards between that
-//! device and the links.
+//! lasthop's own TCP as the end of flows: a [`Host`] on a device in the node's namespace, whose kernel forwards between
+//! that device and the links.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,14 +16,14 @@ use super::plan::Plan;
 use super::transfer::{Accepted, Acceptor, End, Initiator, Received, Run, STEP, Sent, Transfer};
 use crate::host::{self, Device, Ending, Host, HostConfig, HostError, Outcome, Payload, Receiving, Sending};
 
-/// Longer than any run, which ends the transfers that are left.
+/// Longer than any run; the end of the run ends the remaining transfers.
 const NO_LIMIT: Duration = Duration::from_secs(1_000_000_000);
 
-/// Makes the device of `node` in the calling thread's namespace.
+/// Creates the device of `node` in the calling thread's namespace.
 ///
 /// # Errors
 ///
-/// When the kernel refuses.
+/// Returns errors of the kernel.
 pub fn open_device(plan: &Plan<'_>, node: NodeId, seed: u64) -> Result<Device, LabError> {
     let config = HostConfig {
         name: plan.network.nodes[node.0].name.clone(),
@@ -31,7 +31,7 @@ pub fn open_device(plan: &Plan<'_>, node: NodeId, seed: u64) -> Result<Device, L
         kernel_v4: None,
         kernel_v6: None,
         addresses: vec![Plan::address(node).into()],
-        // The plan took no segments that come near.
+        // The plan rejects segments near this limit.
         mtu: plan.mtu().try_into().unwrap_or(u16::MAX),
         seed,
         errors: [ErrorSpec::None, ErrorSpec::None],
@@ -40,19 +40,19 @@ pub fn open_device(plan: &Plan<'_>, node: NodeId, seed: u64) -> Result<Device, L
     Device::open(config).map_err(failed(plan, node))
 }
 
-/// What went wrong at `node`.
+/// Returns a function that wraps a host's error at `node`.
 pub fn failed(plan: &Plan<'_>, node: NodeId) -> impl FnOnce(HostError) -> LabError {
     let host = plan.network.nodes[node.0].name.clone();
     move |error| LabError::OwnTcp { host, error }
 }
 
-/// The end of a flow that sends.
+/// Sending end of a flow.
 pub struct OwnInitiator {
-    /// Where.
+    /// Host of this end.
     pub host: Arc<Host>,
-    /// Its TCP.
+    /// TCP configuration.
     pub config: Arc<TcpConfig>,
-    /// This end and the other.
+    /// Local and remote address.
     pub sockets: [SocketAddr; 2],
 }
 
@@ -92,11 +92,11 @@ impl Initiator for OwnInitiator {
 pub struct OwnAcceptor(Vec<(usize, host::Transfer)>);
 
 impl OwnAcceptor {
-    /// Waits for `flows` from now on: the index of each, its socket here and the other, its configuration, and what it brings.
+    /// Starts to wait for `flows`: index, local and remote address, configuration, and transfer of each.
     ///
     /// # Errors
     ///
-    /// When the host cannot take so many, or is gone.
+    /// Returns an error if the host has too many connections, or has ended.
     pub fn listen(
         host: &Host,
         run: &Run,
@@ -121,7 +121,7 @@ impl OwnAcceptor {
 impl Acceptor for OwnAcceptor {
     fn accept_all(self: Box<Self>, run: &Run, flows: &[(usize, u16, Transfer)]) -> io::Result<Accepted> {
         let mut accepted = Vec::new();
-        // All are under way: while one is waited for, what became of others is kept for their turn.
+        // All transfers are in progress: outcomes of others are kept while waiting for one.
         for (flow, receiving) in self.0 {
             let outcome = finish(run, &receiving).map_err(io::Error::other)?;
             let Some((.., transfer)) = flows.iter().find(|(index, ..)| *index == flow) else { continue };
@@ -139,7 +139,7 @@ impl Acceptor for OwnAcceptor {
     }
 }
 
-/// Waits for the outcome; what is under way when the run is over is aborted.
+/// Waits for the outcome. Aborts transfers in progress when the run ends.
 fn finish(run: &Run, transfer: &host::Transfer) -> Result<Outcome, HostError> {
     loop {
         if let Some(outcome) = transfer.wait_for(STEP)? {

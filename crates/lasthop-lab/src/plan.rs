@@ -1,4 +1,4 @@
-//! From a network to what is to be made of namespaces, devices, addresses and routes; and what the lab cannot do.
+//! Planning of namespaces, devices, addresses and routes for a network, and the limits of the lab.
 
 mod moves;
 
@@ -18,39 +18,39 @@ use lasthop_wire::Route;
 use super::error::LabError;
 use super::kernel;
 
-/// Every flow is two sockets and a thread or two.
+/// Maximum number of flows. Each uses two sockets and a thread or two.
 const MOST_FLOWS: usize = 1000;
-/// Every node is a namespace.
+/// Maximum number of nodes. Each is a namespace.
 const MOST_NODES: usize = 100;
-/// Where acceptors listen, as in the simulator's captures.
+/// Port of acceptors, as in the simulator's captures.
 const ACCEPTOR_PORT: u16 = 5001;
-/// The same over QUIC: that of HTTP/3.
+/// Port of acceptors over QUIC: that of HTTP/3.
 const QUIC_PORT: u16 = 443;
 const FIRST_INITIATOR_PORT: u16 = 40_000;
-/// Bytes of Ethernet's header.
+/// Bytes of the Ethernet header.
 const ETHERNET: u64 = 14;
-/// Full packets that a host's own queue holds in the lab: more than sockets put there.
+/// Capacity of a host's own queue in the lab, in full packets: more than sockets put there.
 const HOST_QUEUE: u64 = 10_000;
-/// What timestamps take of each segment.
+/// Bytes of timestamps in each segment.
 const TIMESTAMPS: u32 = 12;
-/// IPv4 and TCP header.
+/// Bytes of IPv4 and TCP header.
 const HEADERS: u32 = 40;
-/// The most that TCP options take.
+/// Maximum bytes of TCP options.
 const OPTIONS: u32 = 40;
-/// What `TCP_MAXSEG` takes.
+/// Range of `TCP_MAXSEG`.
 const SEGMENTS: std::ops::RangeInclusive<u32> = 88..=32_767;
 
-/// Whose TCP a host of a lab runs.
+/// TCP implementation of a host in a lab.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HostTcp {
-    /// The kernel's.
+    /// The kernel's TCP.
     Kernel,
-    /// lasthop's, which is the simulator's.
+    /// lasthop's TCP, which is the simulator's.
     Own,
 }
 
 impl HostTcp {
-    /// As the scenario calls it.
+    /// Returns its name in scenarios.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
@@ -59,17 +59,18 @@ impl HostTcp {
     }
 }
 
-/// One end of a link, seen from its node: point 2k is the first end of link k, 2k + 1 the second. The numbers of captures.
+/// One end of a link, seen from its node: point 2k is the first end of link k, 2k + 1 the second. These are the numbers
+/// of captures.
 pub type Point = usize;
 
-/// What the lab is to make of a network.
+/// Plan of a lab for a network.
 #[derive(Clone, Copy)]
 pub struct Plan<'n> {
-    /// The network.
+    /// Network to emulate.
     pub network: &'n Network,
-    /// What runs over it.
+    /// Scheme to run.
     pub scheme: &'n Scheme,
-    /// How.
+    /// Settings of the lab.
     pub lab: &'n LabSpec,
 }
 
@@ -78,17 +79,17 @@ impl<'n> Plan<'n> {
     ///
     /// # Errors
     ///
-    /// When it cannot: the message names what is in the way.
+    /// Returns an error that names an unsupported feature.
     pub fn new(network: &'n Network, scheme: &'n Scheme, lab: &'n LabSpec) -> Result<Self, LabError> {
         Self { network, scheme, lab }.check_flows()?;
         Self::for_others(network, scheme, lab)
     }
 
-    /// The same for a lab in which other programs send: whatever flows `network` has do not run.
+    /// Checks that the lab can emulate `network` for other programs; the flows of `network` do not run.
     ///
     /// # Errors
     ///
-    /// When the lab has not what is between the hosts.
+    /// Returns an error if the network contains an element that the lab cannot emulate.
     pub fn for_others(network: &'n Network, scheme: &'n Scheme, lab: &'n LabSpec) -> Result<Self, LabError> {
         let plan = Self { network, scheme, lab };
         plan.check_links()?;
@@ -121,7 +122,7 @@ impl<'n> Plan<'n> {
         for flow in &network.flows {
             match flow.app {
                 App::Transfer { .. } => {}
-                // It asks nothing of a kernel's TCP.
+                // QUIC needs nothing of a kernel's TCP.
                 App::Quic(_) => continue,
                 App::Idle => return refuse("idle connections", &flow.name, instead),
                 App::OnOff(_) | App::Call(_) => return refuse("datagrams", &flow.name, instead),
@@ -158,7 +159,7 @@ impl<'n> Plan<'n> {
         }
         let mut taken = vec![false; self.points()];
         for (point, element) in self.elements() {
-            // The gateway works at the router's device, before what the emulated link does.
+            // The gateway works at the router's device, before the elements of the emulated link.
             if taken[point] {
                 return refuse("this chain of elements on one port", "it takes one, and the gateway in front of it");
             }
@@ -167,7 +168,7 @@ impl<'n> Plan<'n> {
                 return refuse("repair beneath lasthop's own relay", "give base_station.split.repair = \"off\"");
             }
         }
-        // A host that moves has one at each of its stations.
+        // A moving host has one at each of its stations.
         let cells = self.cells();
         let gateways = self.gateways();
         if gateways.len() > 1 && gateways.iter().any(|(point, _)| !cells.contains(point)) {
@@ -176,13 +177,13 @@ impl<'n> Plan<'n> {
         self.check_mobility()
     }
 
-    /// What the scenario says of the TCP of `node`.
+    /// Returns the scenario's choice of TCP for `node`.
     fn endpoints(&self, node: NodeId) -> Endpoints {
         // Hosts come first among the nodes.
         self.lab.endpoints.get(node.0).copied().unwrap_or(Endpoints::Auto)
     }
 
-    /// Whose TCP a host runs; `None` where no flow ends.
+    /// Returns the TCP implementation of a host; `None` if no flow ends there.
     pub fn host_tcp(&self, node: NodeId) -> Option<HostTcp> {
         let config = self.tcp(node)?;
         Some(match self.endpoints(node) {
@@ -192,40 +193,40 @@ impl<'n> Plan<'n> {
         })
     }
 
-    /// Whether a host runs lasthop's TCP.
+    /// Returns whether a host runs lasthop's TCP.
     pub fn is_own(&self, node: NodeId) -> bool {
         self.host_tcp(node) == Some(HostTcp::Own)
     }
 
-    /// All hosts with flows and all routers with relays by name, and whose TCP they run.
+    /// Returns all hosts with flows and all routers with relays by name, with their TCP implementations.
     pub fn ends(&self) -> Vec<(String, HostTcp)> {
         let nodes = self.network.nodes.iter().enumerate();
         let end = |index| self.host_tcp(NodeId(index)).or_else(|| self.relay_tcp(NodeId(index)));
         nodes.filter_map(|(index, node)| Some((node.name.clone(), end(index)?))).collect()
     }
 
-    /// Whose TCP a router's relay runs, if it has one.
+    /// Returns the TCP implementation of a router's relay, if it has one.
     fn relay_tcp(&self, node: NodeId) -> Option<HostTcp> {
         let mut here = self.network.elements.iter().filter(|spec| spec.node == node);
         let relay = here.find(|spec| spec.element.role() == Role::Relay)?;
         Some(if self.is_emulated(&relay.element) { HostTcp::Own } else { HostTcp::Kernel })
     }
 
-    /// The payload and TCP options of a full segment, as `TCP_MAXSEG` counts: the kernel takes timestamps out of it, the
-    /// scenario's `mss` is payload alone.
+    /// Returns payload and TCP options of a full segment, as in `TCP_MAXSEG`: the kernel subtracts timestamps from it,
+    /// whereas the scenario's `mss` is payload only.
     pub fn segment(&self, config: &TcpConfig) -> u32 {
         let timestamps = self.lab.settings == KernelSettings::Kernel || config.timestamps.is_on();
         config.mss + if timestamps { TIMESTAMPS } else { 0 }
     }
 
-    /// MTU of all devices: that of Ethernet, unless segments are longer.
+    /// Returns the MTU of all devices: that of Ethernet, unless segments are longer.
     pub fn mtu(&self) -> u32 {
         let over_tcp = self.network.flows.iter().filter(|flow| flow.app.quic().is_none());
         let ends = over_tcp.flat_map(|flow| flow.tcp.iter().zip([flow.from, flow.to]));
         let datagrams =
             self.network.flows.iter().filter_map(|flow| flow.app.quic()).map(|quic| u32::from(quic.udp_payload));
         let datagrams = datagrams.map(|payload| (payload + u32::from(UDP_HEADERS)).saturating_sub(HEADERS));
-        // The scenario's `mss` is payload: lasthop's TCP is to have room for whatever options come on top.
+        // The scenario's `mss` is payload: lasthop's TCP needs space for any options in addition.
         let segment = |(config, node): (&Arc<TcpConfig>, NodeId)| {
             if self.is_own(node) { config.mss + OPTIONS } else { self.segment(config) }
         };
@@ -234,7 +235,8 @@ impl<'n> Plan<'n> {
         ends.map(segment).chain(relays).chain(datagrams).max().unwrap_or_default().max(1500 - HEADERS) + HEADERS
     }
 
-    /// The TCP of a host's endpoints: the first flow's, they all have the same. None where only QUIC ends.
+    /// Returns the TCP configuration of a host's endpoints: the first flow's, which all share. `None` if only QUIC
+    /// flows end there.
     pub fn tcp(&self, node: NodeId) -> Option<&'n TcpConfig> {
         self.network.flows.iter().filter(|flow| flow.app.quic().is_none()).find_map(|flow| {
             let side = [flow.from, flow.to].iter().position(|end| *end == node)?;
@@ -242,22 +244,22 @@ impl<'n> Plan<'n> {
         })
     }
 
-    /// Returns the kernel's name of the congestion control of a host's endpoints: `[lab]`'s where it names one.
+    /// Returns the kernel's name of the congestion control of a host's endpoints: the one in `[lab]` if given.
     ///
     /// # Errors
     ///
-    /// When the kernel has no such congestion control: it never runs another one in its place.
+    /// Returns an error if the kernel has no such congestion control: it is never replaced by another.
     pub fn congestion(&self, config: &TcpConfig) -> Result<&'n str, LabError> {
         let name = self.lab.congestion.as_deref().or(kernel::congestion(config));
         name.ok_or(LabError::NoKernelCongestion { what: config.congestion.title() })
     }
 
-    /// Whether a host's endpoints use selective acknowledgments.
+    /// Returns whether a host's endpoints use selective acknowledgments.
     pub fn sack(&self, config: &TcpConfig) -> bool {
         self.lab.sack.map_or(config.recovery.uses_sack() || self.has_masks(), |sack| sack.is_on())
     }
 
-    /// Whether a kernel's SACK blocks do for the SMART numbers that the scheme asks for.
+    /// Returns whether a kernel's SACK blocks can replace the SMART numbers that the scheme needs.
     fn says_it_by_sack(&self, config: &TcpConfig) -> bool {
         self.has_masks()
             && config.smart_acks.is_on()
@@ -265,29 +267,29 @@ impl<'n> Plan<'n> {
             && matches!(config.recovery, Recovery::Reno | Recovery::NewReno)
     }
 
-    /// Whether the base station reads in acknowledgments what arrived above a hole. A kernel's SACK blocks say it as well as SMART
-    /// numbers do.
+    /// Returns whether the base station reads from acknowledgments which data arrived above a hole. A kernel's SACK
+    /// blocks contain this as well as SMART numbers do.
     fn has_masks(&self) -> bool {
         let mut snoops = self.gateways().into_iter().filter_map(|(_, element)| element.get::<Snoop>());
         snoops.any(|Snoop(config)| config.detection == LocalDetection::Smart)
     }
 
-    /// How many capture points there are.
+    /// Returns the number of capture points.
     pub fn points(&self) -> usize {
         2 * self.network.links.len()
     }
 
-    /// The node at a point.
+    /// Returns the node at a point.
     pub fn node(&self, point: Point) -> NodeId {
         self.network.links[point / 2].ends[point % 2]
     }
 
-    /// The points of a node.
+    /// Returns the points of a node.
     pub fn points_of(&self, node: NodeId) -> impl Iterator<Item = Point> + '_ {
         (0..self.points()).filter(move |&point| self.node(point) == node)
     }
 
-    /// The capture points' names: `NODE` for a node with a single link, otherwise `NODE:LINK`.
+    /// Returns the name of a capture point: `NODE` for a node with a single link, otherwise `NODE:LINK`.
     pub fn point_name(&self, point: Point) -> String {
         let node = self.node(point);
         let name = &self.network.nodes[node.0].name;
@@ -297,50 +299,51 @@ impl<'n> Plan<'n> {
         }
     }
 
-    /// The device at a point, inside the node's namespace.
+    /// Returns the device at a point, inside the node's namespace.
     pub fn device(point: Point) -> String {
         format!("link{}", point / 2)
     }
 
-    /// The device of lasthop's TCP, inside the namespace of a host that runs it.
+    /// Device of lasthop's TCP, inside the namespace of its host.
     pub const OWN_DEVICE: &'static str = "lasthop";
 
-    /// The device's other end, inside the links' namespace.
+    /// Returns the other end of the device at a point, inside the links' namespace.
     pub fn far_device(point: Point) -> String {
         format!("point{point}")
     }
 
-    /// The hardware address at a point, as in the simulator's captures.
+    /// Returns the hardware address at a point, as in the simulator's captures.
     pub fn hardware_address(point: Point) -> String {
         Self::hardware_bytes(point).map(|byte| format!("{byte:02x}")).join(":")
     }
 
-    /// The same, as frames carry it.
+    /// Returns the hardware address at a point as bytes.
     pub fn hardware_bytes(point: Point) -> [u8; 6] {
         let [high, low] = (point as u16).to_be_bytes();
         [2, 0, 0, 0, high, low]
     }
 
-    /// A node's address, as in the simulator's captures.
+    /// Returns a node's address, as in the simulator's captures.
     pub fn address(node: NodeId) -> Ipv4Addr {
         let [high, low] = (node.0 as u16 + 1).to_be_bytes();
         Ipv4Addr::new(10, 0, high, low)
     }
 
-    /// Where the kernel of a node is reached by QUIC. Where lasthop's TCP has the node's address, it needs one of its own.
+    /// Returns the address of a node's kernel for QUIC. If lasthop's TCP has the node's address, the kernel needs one
+    /// of its own.
     fn quic_address(&self, node: NodeId) -> Ipv4Addr {
         let [ten, _, high, low] = Self::address(node).octets();
         if self.is_own(node) { Ipv4Addr::new(ten, 1, high, low) } else { Self::address(node) }
     }
 
-    /// The second address of a node that has one.
+    /// Returns the second address of a node that has one.
     fn second_address(&self, node: NodeId) -> Option<Ipv4Addr> {
         let mut over_quic = self.network.flows.iter().filter(|flow| flow.app.quic().is_some());
         let here = self.is_own(node) && over_quic.any(|flow| [flow.from, flow.to].contains(&node));
         here.then(|| self.quic_address(node))
     }
 
-    /// The two ends of a flow: initiator, acceptor.
+    /// Returns the two ends of a flow: initiator, acceptor.
     pub fn flow_sockets(&self, flow: FlowId, spec: &FlowSpec) -> [SocketAddrV4; 2] {
         let port = FIRST_INITIATOR_PORT + flow.0 as u16;
         let (addresses, acceptor) = match spec.app.quic() {
@@ -350,7 +353,7 @@ impl<'n> Plan<'n> {
         [SocketAddrV4::new(addresses[0], port), SocketAddrV4::new(addresses[1], acceptor)]
     }
 
-    /// The flow and the sending end of every route that belongs to a flow.
+    /// Returns the flow and the sending end of each route of a flow.
     pub fn routes(&self) -> BTreeMap<Route, (FlowId, Side)> {
         let mut routes = BTreeMap::new();
         for (index, spec) in self.network.flows.iter().enumerate() {
@@ -363,7 +366,7 @@ impl<'n> Plan<'n> {
         routes
     }
 
-    /// The point through which `from` sends to each other node, at the beginning.
+    /// Returns the point through which `from` sends to each other node, before any handoff.
     pub fn next_hops(&self, from: NodeId) -> BTreeMap<usize, Point> {
         let idle = self.idle();
         let mut hops: BTreeMap<usize, Point> = BTreeMap::new();
@@ -381,7 +384,7 @@ impl<'n> Plan<'n> {
         hops
     }
 
-    /// The addresses of the hosts that are reached through a point.
+    /// Returns the addresses of the hosts that are reached through a point.
     pub fn hosts_beyond(&self, point: Point) -> Vec<Ipv4Addr> {
         if self.cells().contains(&point) {
             return vec![Self::address(self.node(point ^ 1))];
@@ -391,7 +394,7 @@ impl<'n> Plan<'n> {
         beyond.filter(|node| self.network.nodes[node.0].kind == NodeKind::Host).map(Self::address).collect()
     }
 
-    /// The points through which a flow's data leave each node on their way, in order.
+    /// Returns the points through which a flow's data leaves each node on its path, in order.
     pub fn path(&self, spec: &FlowSpec) -> Vec<Point> {
         let mut path = Vec::new();
         let mut at = spec.from;
@@ -403,7 +406,8 @@ impl<'n> Plan<'n> {
         path
     }
 
-    /// `ip` commands that make all veth pairs, in the links' namespace; `namespaces` has the names of the nodes'.
+    /// Returns `ip` commands that create all veth pairs, for the links' namespace. `namespaces` lists the names of the
+    /// nodes' namespaces.
     pub fn devices(&self, namespaces: &[&str]) -> Vec<String> {
         let mtu = self.mtu();
         let make = |point: Point| {
@@ -417,9 +421,9 @@ impl<'n> Plan<'n> {
         (0..self.points()).flat_map(make).chain(self.agent_devices(namespaces)).collect()
     }
 
-    /// `ip` commands that give a node its addresses, neighbours and routes. Neighbours are permanent, so that nothing but
-    /// the flows' packets crosses the links. Where lasthop's TCP is the host, its device is there already, and the kernel has
-    /// no address at all: it forwards between that device and the links, and there is nothing that it could answer for.
+    /// Returns `ip` commands that set a node's addresses, neighbours and routes. Neighbours are permanent, so that only
+    /// the flows' packets cross the links. If lasthop's TCP is the host, its device already exists and the kernel has
+    /// no address: it forwards between that device and the links, and does not answer itself.
     pub fn addresses(&self, node: NodeId) -> Vec<String> {
         let own = Self::address(node);
         let mut lines = vec!["link set lo up".to_owned()];
@@ -454,19 +458,20 @@ impl<'n> Plan<'n> {
         lines
     }
 
-    /// `tc` commands that let a host's sockets see how fast the host's links are. A veth device takes whatever it is given at once, so that
-    /// the kernel could not keep the queue of the host short (TCP small queues, a UDP socket's send buffer), and the emulated link would
-    /// drop what a real host holds back. What counts on a link is the IP packet: the header of Ethernet is taken off.
+    /// Returns `tc` commands that expose the rates of a host's links to its sockets. A veth device accepts any packet
+    /// at once, so the kernel could not limit the host's queue (TCP small queues, a UDP socket's send buffer), and the
+    /// emulated link would drop packets that a real host holds back. Links count IP packets, so the Ethernet header is
+    /// subtracted.
     pub fn host_queues(&self, node: NodeId) -> Vec<String> {
         if self.network.nodes[node.0].kind != NodeKind::Host || self.is_own(node) {
             return Vec::new();
         }
-        // A token bucket has one rate: where the link's varies, the emulated link alone decides.
+        // A token bucket has a constant rate. If the link's varies, only the emulated link limits the traffic.
         let constant = |point: &Point| !self.network.links[point / 2].directions[point % 2].impairments.rate.varies();
         let shaper = |point: Point| {
             let rate = self.network.links[point / 2].directions[point % 2].rate.0;
             let packet = u64::from(self.mtu()) + ETHERNET;
-            // As much as passes while a timer of the kernel is late.
+            // As much as is sent while a timer of the kernel is late.
             let burst = (rate / 8 / 1000).max(2 * packet);
             let limit = packet * HOST_QUEUE;
             let device = Self::device(point);
@@ -477,7 +482,7 @@ impl<'n> Plan<'n> {
         self.points_of(node).filter(constant).map(shaper).collect()
     }
 
-    /// What of the scenario's TCP a route can say.
+    /// Returns the parts of the scenario's TCP that a route can set.
     fn route_metrics(&self, node: NodeId) -> String {
         match self.tcp(node) {
             Some(config) if self.lab.settings == KernelSettings::Scenario => {
@@ -488,14 +493,14 @@ impl<'n> Plan<'n> {
         }
     }
 
-    /// Kernel parameters that keep a namespace from sending by itself.
+    /// Returns kernel parameters that keep a namespace from sending unsolicited packets.
     pub fn quiet(&self) -> Vec<(&'static str, String)> {
         let keys = ["net/ipv6/conf/all/disable_ipv6", "net/ipv6/conf/default/disable_ipv6"];
         let has_ipv6 = std::path::Path::new("/proc/sys/net/ipv6").exists();
         keys.into_iter().filter(|_| has_ipv6).map(|key| (key, "1".to_owned())).collect()
     }
 
-    /// Kernel parameters of a node.
+    /// Returns kernel parameters of a node.
     pub fn sysctls(&self, node: NodeId) -> Vec<(&'static str, String)> {
         let mut values = self.quiet();
         if self.network.nodes[node.0].kind == NodeKind::Router || self.is_own(node) {
@@ -504,7 +509,7 @@ impl<'n> Plan<'n> {
         }
         values.extend(self.moving_sysctls());
         let Some(config) = self.tcp(node).filter(|_| !self.is_own(node)) else { return values };
-        // Each run starts knowing nothing of the path.
+        // Runs must not use metrics of earlier ones.
         values.push(("net/ipv4/tcp_no_metrics_save", "1".to_owned()));
         values.push(("net/ipv4/tcp_sack", u8::from(self.sack(config)).to_string()));
         values.extend(kernel::always(config));
@@ -514,23 +519,24 @@ impl<'n> Plan<'n> {
         values
     }
 
-    /// What the gateway is to do at the base station; with a host that moves, gateways at each of its stations.
+    /// Returns the gateway's elements at the base station; with a moving host, at each of its stations.
     pub fn gateways(&self) -> Vec<(Point, &'n AnyElement)> {
         self.elements().filter(|(_, element)| !self.is_emulated(element)).collect()
     }
 
-    /// What the emulated links do themselves at their ends.
+    /// Returns the elements that the emulated links implement at their ends.
     pub fn emulated(&self) -> impl Iterator<Item = (Point, &'n AnyElement)> + '_ {
         self.elements().filter(|(_, element)| self.is_emulated(element))
     }
 
-    /// The routers at which relays end connections, be it the gateway's or at an emulated link.
+    /// Returns the routers whose relays terminate connections, in the gateway or at an emulated link.
     pub fn relays(&self) -> Vec<NodeId> {
         let relays = self.elements().filter(|(_, element)| element.role() == Role::Relay);
         relays.map(|(point, _)| self.node(point)).collect()
     }
 
-    /// All but what is part of another: the snoop beneath a relay is the same gateway's.
+    /// Returns all elements except those that are part of another: the snoop beneath a relay belongs to the same
+    /// gateway.
     fn elements(&self) -> impl Iterator<Item = (Point, &'n AnyElement)> + '_ {
         let point = |spec: &ElementSpec| self.points_of(spec.node).find(|point| point / 2 == spec.link.0);
         let repaired: Vec<_> = self.network.elements.iter().filter(|spec| is_repaired(&spec.element)).collect();
@@ -542,7 +548,8 @@ impl<'n> Plan<'n> {
         whole.filter_map(move |spec| Some((point(spec)?, &spec.element)))
     }
 
-    /// Whether an element is none of the gateway's: ELN markers, link protocols, and relays with lasthop's TCP.
+    /// Returns whether an element is not the gateway's: ELN markers, pacers, link protocols, and relays with lasthop's
+    /// TCP.
     fn is_emulated(&self, element: &AnyElement) -> bool {
         match element.role() {
             Role::Marker | Role::Pacer | Role::LinkEnd => true,
@@ -552,7 +559,7 @@ impl<'n> Plan<'n> {
     }
 }
 
-/// Whether an element is a relay beneath which the gateway repairs.
+/// Returns whether an element is a relay beneath which the gateway repairs.
 fn is_repaired(element: &AnyElement) -> bool {
     element.get::<Split>().is_some_and(|split| split.repair.is_on())
 }

@@ -15,34 +15,34 @@ use super::error::LabError;
 use super::namespace::Namespace;
 use super::plan::{Plan, Point};
 
-/// The way that packets take from a node.
+/// Output of packets at a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Out {
-    /// Onto the link at a point of its.
+    /// The link at this point.
     Link(Point),
-    /// To its agent.
+    /// The node's agent.
     Agent,
 }
 
-/// A node sends packets to an address another way.
+/// Change of a node's route to an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Change {
-    /// The node.
+    /// Node with the route.
     pub node: NodeId,
-    /// The address.
+    /// Destination address.
     pub to: Ipv4Addr,
-    /// The way.
+    /// New output.
     pub out: Out,
 }
 
-/// The kernels of all nodes, as far as their routes go.
+/// Access to the routes of all nodes' kernels.
 pub struct Switchboard {
     nodes: Vec<Kernel>,
 }
 
 struct Kernel {
     socket: Socket,
-    /// By point: the device, and the neighbour at its other end.
+    /// Device and neighbour of each point.
     links: BTreeMap<Point, (Interface, Ipv4Addr)>,
     agent: Option<Interface>,
     source: Option<Ipv4Addr>,
@@ -50,11 +50,11 @@ struct Kernel {
 }
 
 impl Switchboard {
-    /// Of nodes whose devices are there.
+    /// Opens the kernels of nodes whose devices exist.
     ///
     /// # Errors
     ///
-    /// When the kernel does not tell of its devices.
+    /// Returns an error if the devices cannot be read.
     pub fn open(plan: &Plan<'_>, namespaces: &[Namespace]) -> Result<Self, LabError> {
         let open = |(index, namespace): (usize, &Namespace)| {
             let node = NodeId(index);
@@ -82,11 +82,11 @@ impl Switchboard {
         Ok(Self { nodes: namespaces.iter().enumerate().map(open).collect::<Result<_, _>>()? })
     }
 
-    /// Makes the change.
+    /// Applies a change.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns errors of the kernel.
     pub fn set(&mut self, change: &Change) -> io::Result<()> {
         let Some(kernel) = self.nodes.get_mut(change.node.0) else { return Ok(()) };
         let way = match change.out {
@@ -99,7 +99,7 @@ impl Switchboard {
     }
 }
 
-/// What of the scenario's TCP routes tell, as those do that are made at the beginning.
+/// Returns the scenario's TCP settings for routes, which are equal to those of the initial routes.
 fn tcp(plan: &Plan<'_>, node: NodeId) -> Option<RouteTcp> {
     let is_host = plan.network.nodes[node.0].kind == NodeKind::Host;
     let told = is_host && !plan.is_own(node) && plan.lab.settings == KernelSettings::Scenario;

@@ -1,4 +1,4 @@
-//! One run: everything is made afresh, and gone when it is over.
+//! One run: everything is created for it, and removed afterwards.
 
 use std::mem::take;
 use std::sync::Arc;
@@ -35,65 +35,66 @@ use super::scheduling::Scheduling;
 use super::station::{Running, Site, StationCounts, start_base_station};
 use super::transfer::{Accepted, Received, Run, Sent, Transfer};
 
-/// How often a run is tried that does not count.
+/// Maximum number of attempts if runs are void.
 const ATTEMPTS: u32 = 3;
-/// What receivers have to read once all senders have ended.
+/// Time for receivers to read the remaining data after all senders have ended.
 const GRACE: lasthop_proto::time::Duration = lasthop_proto::time::Duration::from_secs(2);
-/// How often the watcher is told.
+/// Interval of progress reports.
 const STEP: Duration = Duration::from_millis(20);
 
-/// What to run.
+/// An experiment to run.
 pub struct Experiment<'n> {
-    /// The network.
+    /// Network to emulate.
     pub network: &'n Network,
-    /// The scheme that made it.
+    /// Scheme from which the network was built.
     pub scheme: &'n Scheme,
-    /// How the lab runs it.
+    /// Settings of the lab.
     pub lab: &'n LabSpec,
-    /// The run's seed, as the simulator takes it.
+    /// Seed of the run, as in the simulator.
     pub seed: u64,
-    /// What to keep.
+    /// Setting for captures.
     pub captures: Captures,
 }
 
-/// Told how a run goes.
+/// Observer of a run.
 pub trait Watch {
-    /// Whether to stop.
+    /// Returns whether to stop.
     fn stopped(&self) -> bool;
-    /// So many bytes of all that are to come have come.
+    /// Reports that `received` of `total` bytes have arrived.
     fn progress(&self, received: u64, total: u64);
-    /// An attempt does not count.
+    /// Reports that an attempt is void.
     fn void(&self, reason: &str);
 }
 
-/// What a run came to.
+/// Outcome of a run.
 pub struct Outcome {
-    /// The measures, as the simulator reports them.
+    /// Metrics, as the simulator reports them.
     pub report: Report,
-    /// Whose TCP each host ran that has flows, and each relay, by the node's name.
+    /// TCP implementations of the hosts with flows, and of the relays, by the node's name.
     pub ends: Vec<(String, HostTcp)>,
-    /// How late frames left the links.
+    /// Delays of frames after their due time.
     pub lateness: Lateness,
-    /// How the emulator's thread was scheduled.
+    /// Scheduling of the emulator's thread.
     pub scheduling: Scheduling,
-    /// Whether the kernel counts timeouts.
+    /// Indicates whether the kernel counts timeouts.
     pub counts_timeouts: bool,
-    /// What the kernels of hosts counted that ran their TCP, by the host's name.
+    /// Counters of the kernels of hosts that ran their TCP, by the host's name.
     pub kernels: Vec<(String, Counters)>,
-    /// Attempts that did not count.
+    /// Number of void attempts.
     pub voided: u32,
-    /// What passed the links' ends, if that was asked for.
+    /// Capture at the links' ends, if requested.
     pub capture: Option<Capture>,
-    /// What the gateway at the base station decided, if that was asked for and it decides on packets: a file as
-    /// [`lasthop_gateway::engine::recording`] lays it out.
+    /// Decisions of the gateway at the base station, if requested and if it decides on packets: a file in the format of
+    /// [`lasthop_gateway::engine::recording`].
     pub recording: Option<Vec<u8>>,
 }
 
-/// Runs an experiment once; again, up to twice, when the links were late or packets passed the base station untreated.
+/// Runs an experiment once. Repeats it up to twice if the links were late or packets passed the base station untreated.
 ///
 /// # Errors
 ///
-/// When the lab cannot run it, something fails, every attempt was void, or `watch` wants to stop. Nothing is left behind.
+/// Returns an error if the lab cannot run the experiment, if a step fails, if every attempt was void, or if `watch`
+/// stops it. The lab is removed in any case.
 pub fn run(experiment: &Experiment<'_>, watch: &dyn Watch) -> Result<Outcome, LabError> {
     let plan = Plan::new(experiment.network, experiment.scheme, experiment.lab)?;
     require_root()?;
@@ -125,11 +126,11 @@ pub fn run(experiment: &Experiment<'_>, watch: &dyn Watch) -> Result<Outcome, La
     Err(LabError::Void { reason, bound: plan.lab.lateness, attempts: ATTEMPTS })
 }
 
-/// Everything that stands around the flows. Fields go in order: the base stations before the namespaces.
+/// Environment of the flows. Fields are dropped in order: the base stations before the namespaces.
 pub(super) struct Bench {
-    /// One, or with a host that moves one at each of its stations.
+    /// Base stations: one, or with a moving host one at each of its stations.
     base_stations: Vec<Box<dyn Running>>,
-    /// By node.
+    /// Namespaces by node.
     pub(super) nodes: Vec<Namespace>,
     devices: Devices,
     quic: Arc<Register>,
@@ -142,7 +143,7 @@ struct Attempt {
     emulated: Emulated,
     station: StationCounts,
     counts_timeouts: bool,
-    /// By node, where a kernel's TCP ran.
+    /// Counters by node, if it ran the kernel's TCP.
     kernels: Vec<Option<Counters>>,
 }
 
@@ -151,7 +152,7 @@ impl Bench {
         Self::build_in(Namespaces::default(), plan, experiment, watch)
     }
 
-    /// The same, with the names of these namespaces.
+    /// Builds the environment in these namespaces.
     pub(super) fn build_in(
         mut namespaces: Namespaces,
         plan: &Plan<'_>,
@@ -167,7 +168,7 @@ impl Bench {
                 return Err(LabError::Stopped);
             }
             let node = namespaces.add(&format!("node-{}", spec.name))?;
-            // Before there is a device, so that none has time to say anything.
+            // Before devices exist, so that the kernel sends no unsolicited packets.
             node.sysctls(&plan.sysctls(NodeId(index)))?;
             nodes.push(node);
         }
@@ -184,7 +185,7 @@ impl Bench {
         }
         offloads_off(&links, &(0..plan.ports()).map(Plan::far_device).collect::<Vec<_>>())?;
         let gateways = plan.gateways();
-        // Of several, none is the one whose decisions a recording would show.
+        // A recording shows the decisions of a single gateway.
         let captures = if gateways.len() == 1 { captures } else { Captures::Off };
         let base_stations = gateways.into_iter().map(|(point, element)| {
             let router = plan.node(point);
@@ -230,7 +231,7 @@ impl Bench {
         Ok(Attempt { report, emulated, station, counts_timeouts, kernels })
     }
 
-    /// The links, that nothing has crossed yet.
+    /// Creates the links, without any traffic so far.
     pub(super) fn emulator(
         &self,
         plan: &Plan<'_>,
@@ -260,7 +261,7 @@ impl Bench {
     }
 }
 
-/// The measures of a run; `kernels` by node.
+/// Returns the metrics of a run; `kernels` is indexed by node.
 fn report(
     plan: &Plan<'_>,
     ends: &[(Sent, Received)],
@@ -287,7 +288,7 @@ fn report(
             links[point / 2][point % 2].useful += bytes;
         }
     }
-    // The kernel counts recoveries per namespace: they are booked with the first flow from there.
+    // The kernel counts recoveries per namespace. They are attributed to the first flow from there.
     for (index, counters) in kernels.iter().enumerate() {
         let by_kernel =
             |(spec, (sent, _)): (&FlowSpec, &(Sent, Received))| spec.from == NodeId(index) && sent.recoveries.is_none();
@@ -297,7 +298,7 @@ fn report(
             flows[first].sender.recoveries += recoveries(counters);
         }
     }
-    // So are the base station's counts, with the first flow of all.
+    // The base station's counts are attributed to the first flow of all.
     if let Some(first) = flows.first_mut() {
         first.sender.relay_timeouts += station.relay_timeouts;
         first.dupacks_suppressed += station.dupacks_suppressed;
@@ -308,8 +309,8 @@ fn report(
     Ok(Report { flows, sessions, links, mobility, end, ended: end, frames, overflow: None, delays: None })
 }
 
-/// The points that the bytes which a flow delivered went through, and how many each: with a host that moves, in proportion to what came
-/// while it was at each station.
+/// Returns the points that a flow's delivered bytes passed, with the number of bytes. With a moving host, the bytes are
+/// distributed in proportion to the data that arrived at each station.
 fn crossed(plan: &Plan<'_>, carried: &Carried, flow: usize, bytes: u64) -> Vec<(Point, u64)> {
     let spec = &plan.network.flows[flow];
     let counted_at = spec.app.counted_at();
@@ -318,7 +319,7 @@ fn crossed(plan: &Plan<'_>, carried: &Carried, flow: usize, bytes: u64) -> Vec<(
     let by_station: Vec<_> = moves.filter(|crossed| crossed.end == end).collect();
     let units: u64 = by_station.iter().map(|crossed| crossed.units).sum();
     if units == 0 {
-        // The way of what the flow is for.
+        // The direction in which the flow is counted.
         let turned = |point: Point| if counted_at == Side::Acceptor { point } else { point ^ 1 };
         return plan.path(spec).into_iter().map(|point| (turned(point), bytes)).collect();
     }
@@ -334,7 +335,7 @@ fn settle(flow: &mut FlowReport, sent: &Sent, received: &Received) {
     flow.complete = sent.complete && received.complete;
     flow.aborted = sent.aborted || received.aborted;
     flow.sender.timeouts = sent.timeouts.unwrap_or_default();
-    // To what a relay had.
+    // In addition to a relay's.
     flow.sender.recoveries += sent.recoveries.unwrap_or_default();
     flow.sender.source_retransmissions = sent.retransmissions;
 }
@@ -347,7 +348,7 @@ fn offloads_off(namespace: &Namespace, devices: &[String]) -> Result<(), LabErro
     })
 }
 
-/// Ends everyone's work when it goes, also in a panic: the scope waits for them.
+/// Ends all threads of a run when it is dropped, even by a panic, since the scope waits for them.
 pub(super) struct Over<'r>(pub(super) &'r AtomicBool);
 
 impl Drop for Over<'_> {
@@ -356,7 +357,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// The threads of all flows.
+/// Threads of all flows.
 struct Flows<'s> {
     senders: Vec<ScopedJoinHandle<'s, Sent>>,
     acceptors: Vec<ScopedJoinHandle<'s, std::io::Result<Accepted>>>,
@@ -381,7 +382,7 @@ fn port(plan: &Plan<'_>, flow: usize) -> u16 {
 }
 
 impl Flows<'_> {
-    /// Waits for the end of all flows, or whatever comes first.
+    /// Waits until all flows have ended, or until the run ends for another reason.
     fn watch<T>(
         &self,
         run: &Run,
@@ -395,11 +396,11 @@ impl Flows<'_> {
         loop {
             let done = self.senders.iter().all(ScopedJoinHandle::is_finished)
                 && self.acceptors.iter().all(ScopedJoinHandle::is_finished);
-            // Without links nothing more can come.
+            // Without links no more data can arrive.
             if done || emulator.is_finished() || run.clock.now() > limit {
                 return Ok(());
             }
-            // Nobody comes any more to an acceptor whose initiator gave up.
+            // No connection will arrive at an acceptor whose initiator gave up.
             if self.senders.iter().all(ScopedJoinHandle::is_finished) {
                 let since = *all_sent.get_or_insert_with(|| run.clock.now());
                 if run.clock.now() > since + GRACE {

@@ -1,4 +1,4 @@
-//! How the kernel schedules the thread that carries frames.
+//! Scheduling of the thread that carries frames.
 
 use std::ffi::c_int;
 use std::num::NonZeroU64;
@@ -8,28 +8,29 @@ use lasthop_proto::time::{Duration, Instant};
 use lasthop_sys::process::{go_first, go_real_time};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Above all that is not real-time, below the kernel's own.
+/// Real-time priority, below that of the kernel's own threads.
 const PRIORITY: c_int = 10;
-/// A turn of a thread that is first among those that are not real-time: some frames of 1 Gbps.
+/// Time slice of a thread with the least niceness: the time of some frames at 1 Gbps.
 const SLICE: time::Duration = time::Duration::from_micros(100);
-/// Over which a real-time thread's share of its processor is taken.
+/// Interval over which a real-time thread's share of its processor is measured.
 const SPAN: Duration = Duration::from_millis(250);
-/// A thread that takes more than this part of the span gives up real-time priority: at 19 of 20 the kernel would stop it for 50 ms.
+/// Maximum share of the processor at real-time priority. A thread that exceeds it gives up the priority: at 19 of 20
+/// the kernel would stop it for 50 ms.
 const MOST: (u64, u64) = (3, 4);
 
-/// How the kernel schedules the emulator's thread.
+/// Scheduling of the emulator's thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scheduling {
-    /// Ahead of everything that is not real-time.
+    /// Real-time priority.
     RealTime,
-    /// Ahead of everything that is not real-time, for the most part: with the least niceness, in short turns.
+    /// Least niceness, in short time slices: mostly ahead of everything that is not real-time.
     First,
-    /// Like everything else.
+    /// Default scheduling.
     Normal,
 }
 
 impl Scheduling {
-    /// In words, as `real-time` priority.
+    /// Returns its name, to be followed by "priority".
     pub const fn name(self) -> &'static str {
         match self {
             Self::RealTime => "real-time",
@@ -38,7 +39,7 @@ impl Scheduling {
         }
     }
 
-    /// Schedules the calling thread so, or as near to it as the kernel grants.
+    /// Applies this scheduling to the calling thread, or the nearest that the kernel permits.
     fn apply(self) -> Self {
         match self {
             Self::RealTime if go_real_time(PRIORITY).is_ok() => Self::RealTime,
@@ -48,22 +49,22 @@ impl Scheduling {
     }
 }
 
-/// The calling thread's scheduling: real-time as long as it leaves the processor to others for some of the time.
+/// Scheduling of the calling thread: real-time as long as it leaves some of the processor's time to others.
 pub struct Scheduled {
     scheduling: Scheduling,
     since: Instant,
-    /// What the thread had used of a processor then.
+    /// Processor time of the thread at `since`.
     used: Duration,
 }
 
 impl Scheduled {
-    /// Schedules the calling thread. Where all is refused, it wakes later, which is measured.
+    /// Schedules the calling thread. If the kernel refuses, the thread wakes later, which is measured.
     pub fn new(now: Instant) -> Self {
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         Self { scheduling: Scheduling::RealTime.apply(), since: now, used: processor_time() }
     }
 
-    /// Looks, each span, at how much of a processor the thread takes.
+    /// Checks the thread's share of a processor once per span.
     pub fn look(&mut self, now: Instant) {
         if self.scheduling != Scheduling::RealTime || now.since(self.since) < SPAN {
             return;
@@ -75,13 +76,13 @@ impl Scheduled {
         (self.since, self.used) = (now, used);
     }
 
-    /// How the thread is scheduled now.
+    /// Returns the current scheduling of the thread.
     pub fn scheduling(&self) -> Scheduling {
         self.scheduling
     }
 }
 
-/// What the calling thread has used of a processor.
+/// Returns the processor time of the calling thread.
 fn processor_time() -> Duration {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     Duration::from_secs(used.tv_sec.unsigned_abs()) + Duration::from_nanos(used.tv_nsec.unsigned_abs())
@@ -91,7 +92,7 @@ fn processor_time() -> Duration {
 mod tests {
     use super::*;
 
-    /// For so long, of the thread's own time.
+    /// Works for `long` of the thread's processor time.
     fn work(long: Duration) {
         let begun = processor_time();
         while processor_time().saturating_sub(begun) < long {}

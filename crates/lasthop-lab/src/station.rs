@@ -1,4 +1,4 @@
-//! The base station: what a scheme adds to the router's plain forwarding.
+//! The base station: the scheme's addition to the router's plain forwarding.
 
 use std::fs::File;
 use std::net::Ipv4Addr;
@@ -24,52 +24,52 @@ use super::error::LabError;
 use super::kernel;
 use super::namespace::Namespace;
 
-/// Where a scheme's part at the base station goes.
+/// Place of a scheme's part at the base station.
 pub struct Site<'l> {
-    /// The router's namespace; devices, addresses and routes are up, and it forwards.
+    /// Namespace of the router; devices, addresses and routes are up, and it forwards.
     pub namespace: &'l Namespace,
-    /// The router's name in the scenario.
+    /// Name of the router in the scenario.
     pub router: &'l str,
-    /// The device towards the lossy link.
+    /// Device towards the lossy link.
     pub wireless: String,
-    /// The router's other devices.
+    /// Other devices of the router.
     pub wired: Vec<String>,
-    /// The hosts beyond the lossy link.
+    /// Hosts beyond the lossy link.
     pub beyond: Vec<Ipv4Addr>,
-    /// What the simulator runs there, with all its parameters.
+    /// Element that the simulator runs there, with all its parameters.
     pub element: &'l AnyElement,
-    /// Whether its decisions are recorded.
+    /// Indicates whether its decisions are recorded.
     pub captures: Captures,
 }
 
-/// A base station at work: it ends when this is dropped, before the namespace goes.
+/// A running base station. It ends when this is dropped, before its namespace is removed.
 pub trait Running: Send {
-    /// What it counted so far.
+    /// Returns its counters.
     ///
     /// # Errors
     ///
-    /// When it cannot say: it may have ended too early.
+    /// Returns an error if they cannot be read, for example if it has ended.
     fn counts(&self) -> Result<StationCounts, LabError>;
 
-    /// Ends it. What it decided, if that was recorded ([`lasthop_gateway::engine::recording`]).
+    /// Ends it. Returns its decisions, if recorded ([`lasthop_gateway::engine::recording`]).
     fn end(self: Box<Self>) -> Option<Vec<u8>>;
 }
 
-/// What only the base station knows, over all flows.
+/// Counters of the base station, over all flows.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct StationCounts {
-    /// Retransmission timers that expired at a relay.
+    /// Number of retransmission timeouts at a relay.
     pub relay_timeouts: u64,
-    /// Duplicate acknowledgments that it kept back.
+    /// Number of duplicate acknowledgments that it suppressed.
     pub dupacks_suppressed: u64,
-    /// How often its worker had to be replaced.
+    /// Number of restarts of its worker.
     pub restarts: u64,
-    /// How often packets passed it by, because it was too slow.
+    /// Number of overflows after which packets bypassed it because it was too slow.
     pub overflows: u64,
 }
 
 impl StationCounts {
-    /// Those of two stations.
+    /// Returns the sum of the counters of two stations.
     pub fn and(self, other: Self) -> Self {
         Self {
             relay_timeouts: self.relay_timeouts + other.relay_timeouts,
@@ -79,7 +79,7 @@ impl StationCounts {
         }
     }
 
-    /// Why a run does not count, if it does not: the scheme did not see all packets.
+    /// Returns the reason why a run is void, if it is: the scheme did not process all packets.
     pub fn void(&self) -> Option<String> {
         let Self { restarts, overflows, .. } = *self;
         let why = format!("its worker was replaced: {restarts}, it was too slow: {overflows}");
@@ -87,14 +87,14 @@ impl StationCounts {
     }
 }
 
-/// Starts what `scheme` does at the base station, and returns when it is ready for packets: the gateway, as an operator would
-/// run it, which is this program again.
+/// Starts the scheme's part at the base station, and returns when it is ready for packets. It is the gateway as an
+/// operator would run it, started from this program's executable.
 ///
-/// It does not outlive this process, not even one that is killed.
+/// It ends with this process, even if that is killed.
 ///
 /// # Errors
 ///
-/// When the gateway does not play that part, or does not start.
+/// Returns an error if the gateway does not support that part, or does not start.
 pub fn start_base_station(site: &Site<'_>, scheme: &Scheme) -> Result<Box<dyn Running>, LabError> {
     let gateway = configuration(site, scheme)
         .ok_or_else(|| LabError::NeedsGateway { scheme: scheme.name, router: site.router.to_owned() })?;
@@ -104,7 +104,7 @@ pub fn start_base_station(site: &Site<'_>, scheme: &Scheme) -> Result<Box<dyn Ru
     Ok(Box::new(Daemon::start(site.namespace, gateway, captures)?))
 }
 
-/// The gateway's configuration for a scheme; `None` where it does something else.
+/// Returns the gateway's configuration for a scheme; `None` if it does not support it.
 fn configuration(site: &Site<'_>, scheme: &Scheme) -> Option<Gateway> {
     let rule = Rule {
         name: "lab".to_owned(),
@@ -118,8 +118,8 @@ fn configuration(site: &Site<'_>, scheme: &Scheme) -> Option<Gateway> {
     Some(Gateway { log: "warn".to_owned(), ..Gateway::new(vec![rule]) })
 }
 
-/// What the rule does. The size of snoop's cache, the number of its connections and the place of its repairs in the queue are
-/// the gateway's.
+/// Returns the mode of the rule. The size of snoop's cache, the maximum number of connections and the position of
+/// repairs in the queue are the gateway's defaults.
 fn mode(element: &AnyElement, scheme: &Scheme) -> Option<Mode> {
     if let Some(Snoop(config)) = element.get() {
         return Some(Mode::Snoop(SnoopConfig {
@@ -129,7 +129,7 @@ fn mode(element: &AnyElement, scheme: &Scheme) -> Option<Mode> {
             timer_min: config.timer_min,
             timer_max: config.timer_max,
             max_local_retries: config.max_local_retries,
-            // Who knows nothing of TCP has nothing to hold senders back with.
+            // Without knowledge of TCP it cannot limit senders.
             hop: config.hop.filter(|_| config.awareness == TcpAwareness::Aware),
             ..SnoopConfig::gateway()
         }));
@@ -156,13 +156,13 @@ fn mode(element: &AnyElement, scheme: &Scheme) -> Option<Mode> {
     }
 }
 
-/// How long the gateway may take to start, and to stop.
+/// Maximum time for the gateway to start, and to stop.
 const PATIENCE: time::Duration = time::Duration::from_secs(15);
-/// It is kept in memory at the end of a run: some 500,000 packets.
+/// Maximum size of a recording, which is kept in memory at the end of a run: about 500,000 packets.
 const LONGEST_RECORDING: &str = "64 MiB";
 const STEP: time::Duration = time::Duration::from_millis(20);
 
-/// The gateway as a child process. Its files are in a folder of its own.
+/// The gateway as a child process, with a folder for its files.
 struct Daemon {
     child: Child,
     folder: PathBuf,
@@ -209,7 +209,7 @@ impl Daemon {
         Err(LabError::Gateway(format!("it was not ready within {} s", PATIENCE.as_secs())))
     }
 
-    /// Lets it take its rules back, and waits for its end.
+    /// Terminates it so that it removes its rules, and waits for its end.
     fn stop(&mut self) {
         if let Some(pid) = Pid::from_raw(self.child.id() as i32).filter(|_| matches!(self.child.try_wait(), Ok(None))) {
             let _ = kill_process(pid, Signal::TERM);
@@ -233,7 +233,7 @@ impl Running for Daemon {
         };
         let count = |path: &str| status.pointer(path).and_then(Value::as_u64).unwrap_or_default();
         Ok(StationCounts {
-            // What a relay's kernel counts it tells when a connection has ended, and timeouts not at all.
+            // A relay reports its kernel's counters when a connection has ended, without timeouts.
             relay_timeouts: 0,
             dupacks_suppressed: sum("dup_acks_suppressed"),
             restarts: count("/worker/restarts"),
@@ -243,7 +243,7 @@ impl Running for Daemon {
 
     fn end(mut self: Box<Self>) -> Option<Vec<u8>> {
         self.stop();
-        // What is missing of it its own messages say.
+        // If it is missing, the gateway has logged the reason.
         self.recording.as_ref().and_then(|path| std::fs::read(path).ok())
     }
 }
@@ -262,7 +262,7 @@ mod tests {
 
     use super::*;
 
-    /// What the gateway does for a scheme, which is also what it reads of what the lab writes for it.
+    /// Returns the gateway's mode for a scheme. Also checks that it parses the configuration written by the lab.
     fn told(scheme: &str, set: &[(&str, &str)]) -> Mode {
         let scheme = Scheme::by_name(scheme).unwrap();
         let scenario = Scenario::builtin("wavelan-lan").unwrap().with_overrides(set).unwrap();

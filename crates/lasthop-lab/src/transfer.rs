@@ -15,36 +15,36 @@ use socket2::{SockAddr, Socket};
 
 use crate::host::pattern;
 
-/// How soon the end is noticed.
+/// Interval of checks whether the run has ended.
 pub const STEP: Duration = Duration::from_millis(20);
-/// What is written and read at once.
+/// Number of bytes written or read at once.
 const CHUNK: usize = 64 * 1024;
 
-/// What all threads of a run share.
+/// State shared by all threads of a run.
 pub struct Run {
-    /// Starts with the run.
+    /// Clock that starts with the run.
     pub clock: Clock,
-    /// Everyone is to come to an end.
+    /// Set to end all threads.
     pub over: AtomicBool,
     /// Bytes that receivers have so far.
     pub received: Arc<AtomicU64>,
 }
 
-/// One flow.
+/// The transfer of a flow.
 #[derive(Clone, Copy)]
 pub struct Transfer {
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: u64,
-    /// How it ends.
+    /// Condition for its end.
     pub end: End,
-    /// When it begins.
+    /// Start time.
     pub start: Instant,
 }
 
 impl Transfer {
-    /// What a flow transfers.
+    /// Returns the transfer of a flow.
     pub fn of(spec: &FlowSpec) -> Self {
-        // The plan let nothing else pass.
+        // The plan rejects the others.
         let (bytes, end) = match spec.app {
             App::Transfer { bytes, close } if close.is_on() => (bytes, End::Close),
             App::Transfer { bytes, .. } => (bytes, End::Acknowledged),
@@ -55,76 +55,76 @@ impl Transfer {
     }
 }
 
-/// How a transfer ends.
+/// End of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// With a FIN each way.
+    /// A FIN in each direction.
     Close,
-    /// When all bytes are acknowledged.
+    /// Acknowledgment of all bytes.
     Acknowledged,
 }
 
-/// What the sending end saw.
+/// Result at the sending end.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    /// When it began.
+    /// Start time.
     pub start: Instant,
-    /// Segments sent again.
+    /// Number of retransmitted segments.
     pub retransmissions: u64,
-    /// Retransmission timers that expired; `None` where nobody counts them.
+    /// Number of retransmission timeouts; `None` if not counted.
     pub timeouts: Option<u64>,
-    /// Loss recoveries without a timeout; `None` where only the kernel of the whole host counts them.
+    /// Number of loss recoveries without a timeout; `None` if the kernel only counts them per host.
     pub recoveries: Option<u64>,
-    /// Whether all was acknowledged.
+    /// Indicates whether all data was acknowledged.
     pub complete: bool,
-    /// Whether the connection broke.
+    /// Indicates whether the connection failed.
     pub aborted: bool,
-    /// What it received itself, where that is what the flow is for.
+    /// Data that this end received, if the flow delivers it here.
     pub received: Option<Received>,
 }
 
-/// What the receiving end saw.
+/// Result at the receiving end.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Received {
-    /// Bytes in order.
+    /// Number of bytes in order.
     pub bytes: u64,
-    /// When the last of them came.
+    /// Time of the last byte.
     pub end: Instant,
-    /// Whether all came, and the end of the transfer.
+    /// Indicates whether all data and the end of the transfer arrived.
     pub complete: bool,
-    /// Whether the connection broke.
+    /// Indicates whether the connection failed.
     pub aborted: bool,
-    /// Offset of the first byte that is not the one sent.
+    /// Offset of the first byte that differs from the data sent.
     pub altered: Option<u64>,
 }
 
-/// What an accepting host received: flows by index.
+/// Data that an accepting host received, by flow index.
 pub type Accepted = Vec<(usize, Received)>;
 
-/// The end of a flow that sends, ready to open it.
+/// Sending end of a flow, ready to open it.
 pub trait Initiator: Send {
-    /// Transfers; comes back when all is acknowledged, the connection broke, or the run is over.
+    /// Transfers. Returns when all is acknowledged, the connection has failed, or the run has ended.
     fn send(self: Box<Self>, run: &Run, transfer: Transfer) -> Sent;
 }
 
-/// A host that listens.
+/// A listening host.
 pub trait Acceptor: Send {
-    /// Takes a connection for each of `flows` (its index, the port that it comes from, what it is to bring) and receives
-    /// what it brings; comes back when all have ended or the run is over.
+    /// Accepts a connection for each of `flows` (index, remote port, transfer) and receives its data. Returns when all
+    /// have ended or the run has ended.
     ///
     /// # Errors
     ///
-    /// When it cannot take connections.
+    /// Returns an error if it cannot accept connections.
     fn accept_all(self: Box<Self>, run: &Run, flows: &[(usize, u16, Transfer)]) -> io::Result<Accepted>;
 }
 
 impl Run {
-    /// A run that begins now.
+    /// Creates a run that begins now.
     pub fn begin() -> Self {
         Self { clock: Clock::start(), over: AtomicBool::new(false), received: Arc::default() }
     }
 
-    /// Waits until `socket` is ready; false when the run is over first.
+    /// Waits until `socket` is ready. Returns false if the run ends first.
     fn wait(&self, socket: &Socket, flags: PollFlags) -> io::Result<bool> {
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(STEP.subsec_nanos()) };
         while !self.over.load(Ordering::Relaxed) {
@@ -137,7 +137,7 @@ impl Run {
         Ok(false)
     }
 
-    /// Tries until it works or the run is over.
+    /// Retries until the attempt succeeds or the run ends.
     fn retry<T>(
         &self,
         socket: &Socket,
@@ -158,7 +158,7 @@ impl Run {
         }
     }
 
-    /// Waits until `at`, or until the run is over.
+    /// Waits until `at`, or until the run ends.
     pub fn wait_until(&self, at: Instant) {
         while self.clock.now() < at && !self.over.load(Ordering::Relaxed) {
             thread::sleep(self.clock.until(at).min(STEP));
@@ -170,7 +170,7 @@ impl Run {
         self.wait_until(transfer.start);
         let start = self.clock.now();
         let outcome = self.send_all(socket, peer, transfer);
-        // A connection that broke may have nothing to tell any more.
+        // The information may be unavailable after a failure.
         let TcpInfo { retransmissions, timeouts, .. } = TcpInfo::of(socket).unwrap_or_default();
         let (complete, aborted) = (matches!(outcome, Ok(true)), outcome.is_err());
         Sent {
@@ -184,7 +184,7 @@ impl Run {
         }
     }
 
-    /// Whether everything was sent and acknowledged; false when the run was over first.
+    /// Returns whether everything was sent and acknowledged; false if the run ended first.
     fn send_all(&self, mut socket: &Socket, peer: &SockAddr, transfer: Transfer) -> io::Result<bool> {
         match socket.connect(peer) {
             Ok(()) => {}
@@ -213,7 +213,7 @@ impl Run {
             End::Close => {
                 socket.shutdown(std::net::Shutdown::Write)?;
                 let mut rest = [0; 64];
-                // Nothing comes but the other end's FIN.
+                // The peer sends only its FIN.
                 let end = self.retry(socket, PollFlags::IN, || socket.read(&mut rest))?;
                 Ok(end.is_some() && unacknowledged(socket)? == 0)
             }
@@ -229,11 +229,11 @@ impl Run {
         }
     }
 
-    /// Takes the next connection at `listener`, with the port that it comes from; `None` when the run is over first.
+    /// Accepts the next connection at `listener`. Returns it with its remote port; `None` if the run ends first.
     ///
     /// # Errors
     ///
-    /// As the kernel says.
+    /// Returns errors of the kernel.
     pub fn accept(&self, listener: &Socket) -> io::Result<Option<(Socket, u16)>> {
         let Some((socket, peer)) = self.retry(listener, PollFlags::IN, || listener.accept())? else { return Ok(None) };
         socket.set_nonblocking(true)?;

@@ -1,4 +1,5 @@
-//! lasthop's TCP and the kernel's, over a TUN device in a network namespace that vanishes with the test's threads.
+//! Tests of lasthop's TCP with the kernel's, over a TUN device in a network namespace that is removed with the test's
+//! threads.
 
 use crate::net;
 
@@ -9,7 +10,7 @@ use lasthop_proto::tcp::config::{Clock as Ticks, DelayedAck, Preset, Recovery, S
 use lasthop_proto::time::Duration;
 use net::*;
 
-/// A way to recover from losses, by its name in the table of results.
+/// A loss recovery, with its name in the table of results.
 type Scheme = (&'static str, Recovery, SackAlgorithm);
 
 const SCHEMES: [Scheme; 8] = [
@@ -25,7 +26,7 @@ const SCHEMES: [Scheme; 8] = [
 
 const PRESETS: [Preset; 5] = [Preset::BsdLite, Preset::Ns2, Preset::Rfc, Preset::Linux618, Preset::Linux618Bbr];
 
-/// `preset` with `scheme`, and with timers that are a tenth as long, so that many timeouts fit into a test.
+/// Returns `preset` with `scheme`, and with timers of a tenth of the duration, so that many timeouts fit into a test.
 fn quick(preset: Preset, (_, recovery, sack_algorithm): Scheme) -> TcpConfig {
     let base = TcpConfig::preset(preset);
     let clock = match base.clock {
@@ -50,8 +51,8 @@ fn quick(preset: Preset, (_, recovery, sack_algorithm): Scheme) -> TcpConfig {
     }
 }
 
-/// Every preset with every scheme to a kernel, and from it, at one loss rate in both directions: all at the same time, each
-/// on a port of its own. The kernel's congestion control and other settings are what the namespace has.
+/// Runs every preset with every scheme to a kernel, and from it, at one loss rate in both directions: all at the same
+/// time, each on a port of its own. The kernel's settings are those of the namespace.
 fn matrix(frame_loss: f64, bytes: u64) {
     let host = open(&lossy(frame_loss), 7);
     let mut cases = Vec::new();
@@ -86,8 +87,8 @@ fn matrix(frame_loss: f64, bytes: u64) {
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
-/// The kernel's timers shortened as ours are, and as many tries: at one loss in five, seven tries to connect fail once in a thousand
-/// connections.
+/// Shortens the kernel's timers as ours, with as many retries: at a loss of one in five, seven attempts to connect
+/// would fail once in a thousand connections.
 fn quick_kernel(sack: &str, timestamps: &str) {
     sysctl("tcp_sack", sack);
     sysctl("tcp_timestamps", timestamps);

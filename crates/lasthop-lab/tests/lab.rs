@@ -1,4 +1,4 @@
-//! The lab in real network namespaces. Needs root; says so loudly and passes where there is none.
+//! Tests of the lab in real network namespaces. Need root; otherwise they print a message and pass.
 
 use crate::quiet;
 
@@ -23,7 +23,7 @@ use quiet::Quiet;
 
 const SEED: u64 = 7;
 
-/// A transfer of `size` over two links; what is not said otherwise has `lines`.
+/// Returns a transfer of `size` over two links; `lines` adds other settings.
 fn scenario(size: &str, wireless: &str, lines: &str) -> Scenario {
     Scenario::parse("test.toml", &scenario_text(size, wireless, lines)).unwrap()
 }
@@ -81,18 +81,18 @@ fn a_clean_link_gives_its_rate_and_nothing_is_left() {
     assert_eq!(flow.received, 2 << 20);
     let optimum = 8e6 * 1400.0 / 1440.0;
     let share = flow.throughput() / optimum;
-    // On a machine that has other things to do, frames are late and windows wait.
+    // On a busy machine, frames are late and windows wait.
     assert!((0.75..=1.001).contains(&share), "{share} of the optimum");
     let [down, up] = outcome.report.links[1];
     assert_eq!((down.channel_drops, down.queue_drops, up.channel_drops), (0, 0, 0));
     assert_eq!(down.goodput(), Some(1.0));
     assert!(up.frames > 300, "acknowledgments: {}", up.frames);
-    // Every data segment crosses two links, and so does every acknowledgment.
+    // Each data segment crosses two links, and so does each acknowledgment.
     assert!(outcome.lateness.frames() >= 2 * (1498 + 300), "{}", outcome.lateness.frames());
     assert_eq!(ours(), []);
 }
 
-/// The packet of a captured frame, whose payload is not kept.
+/// Returns the packet of a captured frame, whose payload is not kept.
 fn packet(headers: &[u8]) -> Packet {
     let mut bytes = headers[14..].to_vec();
     bytes.resize(usize::from(u16::from_be_bytes([bytes[2], bytes[3]])), 0);
@@ -186,7 +186,7 @@ fn a_transfer_without_a_fin_and_one_that_nobody_hears() {
     let outcome = try_run(&open, "E2E", &Quiet).unwrap();
     let flow = &outcome.report.flows[0];
     assert!(flow.complete && flow.received == 20 << 10, "{flow:?}");
-    // Nothing ever arrives: the run ends at the limit, and says so.
+    // No data arrives: the run ends at the limit, and reports it.
     let errors = "errors = { model = \"uniform\", frame_loss = \"100 %\" }";
     let deaf = scenario("20 KiB", errors, "").with_overrides(&[("limit", "2 s")]).unwrap();
     let begun = Instant::now();
@@ -243,7 +243,7 @@ fn a_panic_leaves_nothing_behind() {
     assert_eq!(ours(), []);
 }
 
-/// Run by the next test in a process of its own, which it kills.
+/// Runs in a process of its own that the next test kills.
 #[test]
 #[ignore = "a part of what_a_killed_lab_leaves_is_cleaned"]
 fn a_lab_to_kill() {
@@ -275,7 +275,7 @@ fn what_a_killed_lab_leaves_is_cleaned() {
     assert_eq!(of_lab(namespace::all()), 0);
 }
 
-/// What real errors of the payload do: lost to a kernel, news to a receiver that speaks ELN.
+/// Errors in payloads only: lost to a kernel, signalled by a receiver that supports ELN.
 const CORRUPTING: &str = "errors_down = { model = \"exponential\", mean_bytes = \"40 KB\" }";
 
 fn same_hosts(outcome: &Outcome, source: HostTcp, mobile: HostTcp) {
@@ -287,7 +287,7 @@ fn same_hosts(outcome: &Outcome, source: HostTcp, mobile: HostTcp) {
 fn our_tcp_and_the_kernels_over_a_lossy_link() {
     let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let errors = "errors = { model = \"uniform\", frame_loss = \"2 %\" }";
-    // Today's timers, which are short; SACK needs both ends to speak it.
+    // Modern timers, which are short; SACK needs support at both ends.
     let lines = "[tcp]\npreset = \"rfc\"";
     let scenario = |own: &str| {
         let text = scenario_text("300 KiB", errors, &format!("hosts.{own}.endpoints = \"own\""));
@@ -306,13 +306,13 @@ fn our_tcp_and_the_kernels_over_a_lossy_link() {
     assert_eq!(ours(), []);
 }
 
-/// What passed a point outbound, as the mechanisms see it.
+/// Returns the outbound packets at a point, as the mechanisms see them.
 fn sent(outcome: &Outcome, point: usize) -> Vec<Packet> {
     let passages = outcome.capture.as_ref().unwrap().passages();
     passages.filter(|(passage, _)| passage.point == point && passage.outbound).map(|(_, bytes)| packet(bytes)).collect()
 }
 
-/// The simulator and the lab are the same code at the ends and on the links, which lose the same segments.
+/// The simulator and the lab share the code at the ends and on the links, which lose the same segments.
 #[test]
 fn smart_on_real_packets_does_as_in_the_simulator() {
     let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
@@ -331,7 +331,7 @@ fn smart_on_real_packets_does_as_in_the_simulator() {
     assert_eq!(counts(&simulated), (true, 256 << 10, 3, 3, 0));
     let acks = sent(&outcome, 3);
     assert!(acks.iter().any(|ack| ack.tcp().is_some_and(|segment| segment.options.smart.is_some())));
-    // Whole segments in spite of the option.
+    // Full segments in spite of the option.
     assert!(sent(&outcome, 0).iter().any(|data| data.len == 1400));
     assert_eq!(ours(), []);
 }
@@ -347,15 +347,15 @@ fn eln_is_marked_by_the_receiver_or_by_the_base_station() {
         let flow = &outcome.report.flows[0];
         assert!(flow.complete && flow.sender.source_retransmissions > 0, "{marker}: {flow:?}");
         same_hosts(&outcome, HostTcp::Own, HostTcp::Own);
-        // The mobile host's end of the wireless link, and the base station's of the wired one.
+        // Ends of the wireless link at the mobile host, and of the wired one at the base station.
         let (mobile, base) = (marks(&outcome, 3), marks(&outcome, 1));
         assert_eq!((mobile > 0, base > 0), (at_mobile, true), "{marker}: {mobile} and {base} marks");
     }
     assert_eq!(ours(), []);
 }
 
-/// The base station ends the kernel's connection and opens one with SMART to the mobile host, which no kernel could be; data go
-/// either way, and the source does not notice what the hop loses.
+/// The base station terminates the kernel's connection and opens one with SMART, which no kernel supports, to the
+/// mobile host. Data flows in both directions, and the source does not notice losses of the hop.
 #[test]
 fn a_relay_with_smart_between_a_kernel_and_our_host() {
     let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
@@ -367,7 +367,7 @@ fn a_relay_with_smart_between_a_kernel_and_our_host() {
     let [bulk, back] = &outcome.report.flows[..] else { panic!("two flows") };
     assert!(bulk.complete && back.complete, "{bulk:?} {back:?}");
     assert_eq!((bulk.received, back.received), (256 << 10, 100 << 10));
-    // The list counts the segments of all flows that go down, and only one flow's data do.
+    // The list counts the data segments of all flows in the down direction, where only one flow has data.
     assert_eq!((bulk.losses, bulk.repaired_locally, bulk.repaired_twice), (3, 3, 0), "{bulk:?}");
     assert_eq!((bulk.sender.local_retransmissions, bulk.sender.source_retransmissions), (3, 0), "{bulk:?}");
     assert_eq!((back.sender.local_retransmissions, back.sender.source_retransmissions), (0, 0), "{back:?}");
@@ -388,8 +388,8 @@ fn many_flows_each_way_between_two_of_our_hosts() {
     assert_eq!(ours(), []);
 }
 
-/// Every link scheme on real packets: the hop repairs what it loses, and a kernel's sender does not notice. What the two-ended
-/// schemes measure is what they measure in the simulator.
+/// Each link scheme on real packets: the hop repairs its losses, and a kernel's sender does not notice. The throughput
+/// of the two-ended schemes is that of the simulator.
 #[test]
 fn link_schemes_repair_real_packets() {
     let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
@@ -403,7 +403,7 @@ fn link_schemes_repair_real_packets() {
             let flow = &outcome.report.flows[0];
             flow.sender.source_retransmissions < flow.losses
         };
-        // A sender that a busy machine holds up resends what was only late: three attempts, each as strict.
+        // A sender on a busy machine retransmits data that was only late: three attempts, each with the same criterion.
         for _ in 0..2 {
             if scheme == "LINK-FEC" && !restores(&outcome) {
                 outcome = run();
@@ -413,14 +413,15 @@ fn link_schemes_repair_real_packets() {
         assert!(flow.complete && !flow.aborted && flow.received == 1 << 20, "{scheme}: {flow:?}");
         assert!(flow.losses > 10, "{scheme}: {flow:?}");
         if scheme == "LINK-FEC" {
-            // It repeats nothing. What the source need not send again, combinations restored: as bytes, or the transfer were not whole.
+            // It retransmits nothing. Losses without a retransmission by the source were restored from combinations:
+            // correctly, since the transfer is complete.
             assert!(flow.repaired_locally == 0 && restores(&outcome), "{flow:?}");
         } else {
             assert!(flow.repaired_locally > flow.losses / 2, "{scheme}: {flow:?}");
         }
         let scheme = Scheme::by_name(scheme).unwrap();
         let network = lossy.network(scheme).unwrap();
-        // A transfer so short differs from seed to seed by more than half: timeouts under Reno/SR.
+        // The throughput of such a short transfer differs between seeds by more than half: timeouts under Reno/SR.
         let simulated: Vec<f64> = (SEED..SEED + 20)
             .map(|seed| simulate(&network, seed, Recording::Off).report.flows[0].throughput())
             .collect();
@@ -432,7 +433,7 @@ fn link_schemes_repair_real_packets() {
             least / 1e6,
             most / 1e6
         );
-        // The machine may be busy with other tests. How near they are on one that is not: docs/models/two-ended-link.md.
+        // The machine may run other tests. Results on an idle machine: docs/models/two-ended-link.md.
         assert!((0.7 * least..=1.3 * most).contains(&flow.throughput()), "{}: outside of it", scheme.name);
     }
     assert_eq!(ours(), []);
@@ -440,7 +441,7 @@ fn link_schemes_repair_real_packets() {
 
 #[test]
 fn what_the_lab_cannot_do_is_said() {
-    // Holds without root too.
+    // Also works without root.
     let _turn = namespace::require_root().is_ok().then(|| quiet::turn("the lab's tests with namespaces"));
     let kernel = scenario("1 MiB", "", "endpoints = \"kernel\"");
     let message = try_run(&kernel, "E2E-SMART", &Quiet).err().unwrap().to_string();

@@ -1,5 +1,5 @@
-//! A host that moves among base stations, in real network namespaces: routes of the kernels change, and connections of the kernel go on.
-//! Needs root; says so loudly and passes where there is none.
+//! Tests of a host that moves among base stations, in real network namespaces: routes of the kernels change, and
+//! connections of the kernel continue. Need root; otherwise they print a message and pass.
 
 use crate::quiet;
 
@@ -13,7 +13,7 @@ use quiet::Quiet;
 
 const SEED: u64 = 7;
 
-/// Transfers both ways between a source and a host that goes from one of two stations to the other, and back.
+/// Returns transfers in both directions between a source and a host that alternates between two stations.
 fn scenario(mobility: &str, lines: &str) -> Scenario {
     let cell = |number: u32| {
         format!(
@@ -60,7 +60,7 @@ fn connections_of_the_kernel_go_on_through_handoffs_of_every_kind() {
         let (moves, expected) = (report.mobility.unwrap(), simulated.mobility.unwrap());
         println!("{kind}: {moves:?}, simulated {expected:?}");
         assert!(moves.handoffs >= 2 && moves.gaps >= 1, "{kind}: {moves:?}");
-        // Both cells were in use, and carried what was useful.
+        // Both cells were in use, and carried useful data.
         for cell in [2, 4] {
             let [down, up] = report.links[cell];
             assert!(down.useful > 100_000 && up.frames > 50, "{kind}: {down:?} {up:?}");
@@ -71,7 +71,7 @@ fn connections_of_the_kernel_go_on_through_handoffs_of_every_kind() {
         let dropped = capture.passages().filter(|(passage, _)| passage.dropped == Some(DropReason::Handoff)).count();
         match kind {
             "hard" | "hierarchical" => assert!(moves.lost > 0 && dropped > 0, "{kind}: {moves:?}"),
-            // What is on the air is lost, and what the host sends meanwhile.
+            // Only packets on the air and those that the host sends during handoffs are lost.
             _ => assert!(moves.lost < 60, "{kind}: {moves:?}"),
         }
         let ratio = report.flows[0].throughput() / simulated.flows[0].throughput();
@@ -80,7 +80,7 @@ fn connections_of_the_kernel_go_on_through_handoffs_of_every_kind() {
     assert_eq!(namespace::all().into_iter().filter(|other| other.pid == std::process::id()).count(), 0);
 }
 
-/// The timetable is the simulator's: what is drawn from the seed as well.
+/// The timetable is the simulator's, including draws from the seed.
 #[test]
 fn random_moves_are_those_of_the_simulator() {
     let Some(_turn) = quiet::turn("the lab's tests of handoffs with namespaces") else { return };
@@ -88,11 +88,11 @@ fn random_moves_are_those_of_the_simulator() {
     let (outcome, simulated) = try_run(&random.unwrap(), "E2E-CUBIC").unwrap();
     whole("random", &outcome.report);
     let (moves, expected) = (outcome.report.mobility.unwrap().handoffs, simulated.mobility.unwrap().handoffs);
-    // The runs need not be of the same length.
+    // The runs may differ in length.
     assert!(moves.abs_diff(expected) <= 3, "{moves} handoffs, {expected} simulated");
 }
 
-/// What a station knows of a connection moves with the host, is lost, or goes on at both ends of the link.
+/// A station's state of a connection moves with the host, is lost, or continues at both ends of the link.
 #[test]
 fn state_at_the_emulated_links_moves_or_begins_anew() {
     let Some(_turn) = quiet::turn("the lab's tests of handoffs with namespaces") else { return };
@@ -124,7 +124,7 @@ fn quic_moves_too() {
 
 #[test]
 fn what_cannot_move_is_said() {
-    // Holds without root too.
+    // Also works without root.
     let _turn = namespace::require_root().is_ok().then(|| quiet::turn("the lab's tests with namespaces"));
     let message = |scenario: &Scenario, scheme: &str| try_run(scenario, scheme).err().unwrap().to_string();
     let split = message(&scenario("", ""), "SPLIT-BBR");

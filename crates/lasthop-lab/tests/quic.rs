@@ -1,4 +1,4 @@
-//! Flows over QUIC in the lab. Needs root; says so loudly and passes where there is none.
+//! Tests of flows over QUIC in the lab. Need root; otherwise they print a message and pass.
 
 use crate::quiet;
 
@@ -8,7 +8,7 @@ use lasthop_proto::scheme::Scheme;
 use lasthop_scenario::Scenario;
 use quiet::Quiet;
 
-/// Two links, the second with those losses, and those flows.
+/// Returns a scenario with two links, the second with those losses, and those flows.
 fn scenario(errors: &str, flows: &str, lines: &str) -> Scenario {
     let text = format!(
         r#"
@@ -71,7 +71,7 @@ fn bulk_and_pages_arrive_over_a_lossy_hop() {
     let [bulk, pages] = &outcome.report.flows[..] else { panic!("two flows") };
     assert_eq!([bulk.received, pages.received], [600_000, 240_000]);
     assert!(bulk.complete && pages.complete && !bulk.aborted && !pages.aborted);
-    // What the channel took of streams was sent again, and not much else.
+    // Stream data lost in the channel was retransmitted, and not much else.
     assert!(bulk.losses >= 3 && pages.losses >= 1, "{} and {} losses", bulk.losses, pages.losses);
     let resent = bulk.sender.quic_resent_bytes as f64 / (bulk.losses as f64 * 1400.0);
     assert!((0.5..=2.0).contains(&resent), "{resent} times what was lost");

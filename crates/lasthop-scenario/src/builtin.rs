@@ -1,6 +1,6 @@
-//! The ready-made scenarios of `scenarios/`, built in.
+//! The scenarios of `scenarios/`, built in.
 
-/// Name and text of each.
+/// Names and texts of the scenarios.
 pub(crate) const BUILTINS: [(&str, &str); 23] = [
     ("wavelan-lan", include_str!("../../../scenarios/wavelan-lan.toml")),
     ("wavelan-lan-8k", include_str!("../../../scenarios/wavelan-lan-8k.toml")),
@@ -27,7 +27,7 @@ pub(crate) const BUILTINS: [(&str, &str); 23] = [
     ("packet-radio-chain", include_str!("../../../scenarios/packet-radio-chain.toml")),
 ];
 
-/// The names of the ready-made scenarios.
+/// Returns the names of the built-in scenarios.
 pub fn builtin_names() -> impl Iterator<Item = &'static str> {
     BUILTINS.iter().map(|(name, _)| *name)
 }

@@ -1,4 +1,4 @@
-//! The keys of a call.
+//! Keys of a call.
 
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::apps::{CallConfig, Codec};
@@ -9,22 +9,22 @@ use crate::reader::{Reader, Value};
 use crate::units::ByteSize;
 use crate::values::{Choice, Positive, Whole, choices};
 
-/// The keys that only a call has.
+/// Keys that only a call has.
 pub(crate) const KEYS: [&str; 8] = ["codec", "interval", "payload", "ie", "bpl", "frame_rate", "frame", "deadline"];
 
-/// Those of speech.
+/// Keys of speech.
 const SPEECH_KEYS: [&str; 5] = ["codec", "interval", "payload", "ie", "bpl"];
 
-/// Those of frames that take several packets.
+/// Keys of frames that take several packets.
 const FRAME_KEYS: [&str; 3] = ["frame_rate", "frame", "packet"];
 
-/// Most bytes of a packet behind the headers of IPv4, UDP and RTP.
+/// Maximum bytes of a packet after the headers of IPv4, UDP and RTP.
 const LARGEST_PAYLOAD: u64 = 65_495;
 
-/// Most packets of a call in a run.
+/// Maximum number of packets of a call in a run.
 const MOST_PACKETS: u64 = 100_000_000;
 
-/// A codec for speech by its name.
+/// Name of a codec for speech.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CodecName {
     G711,
@@ -39,7 +39,7 @@ choices! {
 }
 
 impl CodecName {
-    /// Ie and Bpl: ITU-T G.113 (11/2007), Appendix I.
+    /// Returns Ie and Bpl: ITU-T G.113 (11/2007), Appendix I.
     const fn codec(self) -> Codec {
         let (ie, bpl) = match self {
             Self::G711 => (0.0, 4.3),
@@ -51,7 +51,8 @@ impl CodecName {
         Codec { ie, bpl }
     }
 
-    /// Milliseconds and bytes of the packets in which it usually is sent: two frames of G.729, one of the others.
+    /// Returns the usual interval in milliseconds and size in bytes of its packets: two frames of G.729, one of the
+    /// others.
     const fn packet(self) -> (u64, u64) {
         match self {
             Self::G711 | Self::G711Plc => (20, 160),
@@ -105,7 +106,7 @@ pub(crate) fn read(reader: &Reader<'_>, limit: Instant) -> Result<CallConfig, Er
     Ok(config)
 }
 
-/// Until when a packet is of use: ITU-T G.114 has delays up to 150 ms as good for most.
+/// Reads the playout deadline of packets. ITU-T G.114 considers delays of up to 150 ms good for most users.
 fn deadline(reader: &Reader<'_>) -> Result<Duration, Error> {
     let Positive(deadline) = reader.or("deadline", Positive(Duration::from_millis(150)), "default")?;
     Ok(deadline)

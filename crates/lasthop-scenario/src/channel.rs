@@ -1,4 +1,4 @@
-//! Error models: `errors = { model = "exponential", mean_bytes = "64 KiB" }`.
+//! Keys of error models: `errors = { model = "exponential", mean_bytes = "64 KiB" }`.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::script;
 use crate::units::Fraction;
 use crate::values::{Count, List, MeanBytes, Positive, Text, Whole, named_models};
 
-/// All models, as messages list them. A new one is a line here, and its process in [`lasthop_proto::channel`].
+/// All models, in the order of messages. A new one is a line here, and its process in [`lasthop_proto::channel`].
 static MODELS: [Model; 12] = [
     NONE,
     Model::new("exponential", &["mean_bytes", "mean_bits", "frames"], |given| {
@@ -62,12 +62,12 @@ static MODELS: [Model; 12] = [
 
 const NONE: Model = Model::new("none", &[], |_| Ok(ErrorSpec::None));
 
-/// What a scenario can say of an error model.
+/// Keys of an error model.
 #[derive(Debug)]
 struct Model {
-    /// `model = "NAME"`.
+    /// Name in `model = "NAME"`.
     name: &'static str,
-    /// Its keys, besides `model`.
+    /// Keys besides `model`.
     keys: &'static [&'static str],
     read: fn(&Given<'_>) -> Result<ErrorSpec, Error>,
 }
@@ -81,7 +81,7 @@ impl Model {
         Self { name, keys, read }
     }
 
-    /// All its keys.
+    /// Returns all its keys.
     fn all_keys(&self) -> Vec<&'static str> {
         [&["model"], self.keys].concat()
     }
@@ -95,10 +95,10 @@ impl PartialEq for Model {
 
 named_models!(Model, MODELS);
 
-/// Reads an error model. An absent table means [`ErrorSpec::None`]. Loss traces are among `files`.
+/// Reads an error model. An absent table means [`ErrorSpec::None`]. `files` contains loss traces.
 pub(crate) fn read(reader: &Reader<'_>, flows: &FlowNames, files: &Files) -> Result<ErrorSpec, Error> {
     if !reader.has("model") {
-        // Before the model is missed: it may be there, misspelt.
+        // Checked before a missing model is reported: the key may be misspelt.
         let all: Vec<_> = MODELS.iter().flat_map(Model::all_keys).collect();
         reader.allow(&all)?;
     }
@@ -110,7 +110,7 @@ pub(crate) fn read(reader: &Reader<'_>, flows: &FlowNames, files: &Files) -> Res
     (model.read)(&Given { reader, flows, files })
 }
 
-/// A key that another model knows is not a slip of the pen: say which model it is that does not know it.
+/// Explains a key that only another model has, which is unlikely to be a typo.
 fn explain_unknown(error: Error, model: &'static Model) -> Error {
     let known_elsewhere = |key: &str| {
         let name = key.rsplit('.').next().unwrap_or_default().to_owned();
@@ -126,7 +126,7 @@ fn explain_unknown(error: Error, model: &'static Model) -> Error {
     }
 }
 
-/// The table of an error model, and what it may name.
+/// Table of an error model, and the names that it may refer to.
 struct Given<'a> {
     reader: &'a Reader<'a>,
     flows: &'a FlowNames,
@@ -146,7 +146,7 @@ impl Given<'_> {
         self.reader.required::<Positive<Duration>>(key).map(|Positive(span)| span)
     }
 
-    /// `mean_bytes`, or `mean_bits` in its place; the ledger gets bytes either way.
+    /// Reads `mean_bytes`, or `mean_bits` instead; the ledger gets bytes in both cases.
     fn mean_bytes(&self) -> Result<f64, Error> {
         let reader = self.reader;
         if !reader.has("mean_bits") {
@@ -178,7 +178,7 @@ impl Value for MeanBits {
             Data::Float(bits) => *bits,
             _ => return Err(String::new()),
         };
-        // Eight times the smallest normal number, so that the bytes are a number above zero too.
+        // Eight times the smallest normal number, so that the number of bytes is above zero too.
         if bits.is_finite() && bits >= 1e-300 {
             Ok(Self(bits))
         } else {
@@ -190,7 +190,7 @@ impl Value for MeanBits {
     }
 }
 
-/// Most entries of a list: each is compared with each frame.
+/// Maximum number of entries in a list: each is compared with each frame.
 const LONGEST_LIST: usize = 10_000;
 
 fn list(reader: &Reader<'_>, flows: &FlowNames) -> Result<Vec<Drop>, Error> {
@@ -240,7 +240,7 @@ fn show(drop: &Drop, flows: &FlowNames) -> String {
     }
 }
 
-/// The loss trace that `file` names.
+/// Returns the loss trace of `file`.
 fn replay(reader: &Reader<'_>, files: &Files) -> Result<Arc<Vec<bool>>, Error> {
     if reader.has("runs") {
         if reader.has("file") {
@@ -253,7 +253,7 @@ fn replay(reader: &Reader<'_>, files: &Files) -> Result<Arc<Vec<bool>>, Error> {
     files.trace(&name).map_err(|BadTrace { expected, reason }| reader.refuse("file", expected, reason))
 }
 
-/// The loss trace that `runs` tells: so many packets arrive, so many are lost, and so on in turn.
+/// Returns the loss trace of `runs`: alternating numbers of packets that arrive and that are lost.
 fn runs(reader: &Reader<'_>) -> Result<Arc<Vec<bool>>, Error> {
     let List(runs) = reader.required::<List<Whole<0, { MOST_FRAMES as u32 }>>>("runs")?;
     let total: u64 = runs.iter().map(|Whole(run)| u64::from(*run)).sum();

@@ -1,4 +1,4 @@
-//! What the settings of any daemon can hold: its sockets, who may ask it, how much it says.
+//! Settings common to all daemons: sockets, access, and the log level.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -33,9 +33,9 @@ impl Value for AbsolutePath {
 /// A group of users.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Group {
-    /// By its name in `/etc/group`.
+    /// Name in `/etc/group`.
     Named(String),
-    /// By its number.
+    /// Number.
     Numbered(u32),
 }
 
@@ -59,7 +59,7 @@ impl Value for Group {
                 let named = (1..=32).contains(&name.len()) && name.chars().all(plain) && !name.starts_with('-');
                 if named { Ok(Self::Named(name.clone())) } else { Err("no group is called that".to_owned()) }
             }
-            // The last number stands for none.
+            // The highest number means no group.
             Data::Integer(number) => match u32::try_from(*number) {
                 Ok(number) if number < u32::MAX => Ok(Self::Numbered(number)),
                 _ => Err("no group has that number".to_owned()),
@@ -96,7 +96,7 @@ impl Value for Address {
     }
 }
 
-/// The severity from which on messages are logged.
+/// Minimum severity of logged messages.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LogLevel(pub String);
 

@@ -1,11 +1,11 @@
-//! What a scheme decides of endpoints and base station, in lines for `explain`.
+//! Decisions of a scheme about endpoints and base station, in lines for `explain`.
 
 use lasthop_sim::network::Network;
 
 use crate::elements::endpoint;
 use crate::spec::Spec;
 
-/// A line for each host with a flow, and for each element.
+/// Returns a line for each host with a flow, and for each element.
 pub(crate) fn lines(spec: &Spec, network: &Network) -> Vec<String> {
     let hosts = spec.nodes.hosts.iter().enumerate().filter_map(|(index, host)| {
         let ends = network.flows.iter().flat_map(|flow| [(flow.from.0, &flow.tcp[0]), (flow.to.0, &flow.tcp[1])]);

@@ -1,4 +1,4 @@
-//! The text of a scenario as a tree of values, each of which knows its place; and values set from outside.
+//! The text of a scenario as a tree of values with their places, and values set from outside.
 
 use std::fmt::Write as _;
 
@@ -11,28 +11,28 @@ use crate::one_line::steers;
 /// A value.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Data {
-    /// A text.
+    /// A string.
     String(String),
     /// A whole number.
     Integer(i128),
-    /// Another number.
+    /// A floating-point number.
     Float(f64),
     /// True or false.
     Boolean(bool),
-    /// A date, or a number beyond all bounds: what no key takes.
+    /// A date, or a number out of range, which no key accepts.
     Other(String),
-    /// Values in a row.
+    /// An array.
     Array(Vec<Item>),
-    /// Values by key.
+    /// A table.
     Table(Table),
 }
 
 /// A value and its place.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Item {
-    /// The value.
+    /// Value.
     pub data: Data,
-    /// Its place.
+    /// Place.
     pub spot: Spot,
 }
 
@@ -49,7 +49,7 @@ impl Table {
         self.0.iter().map(|(name, item)| (name.as_str(), item))
     }
 
-    /// Whether there is a value at this dotted path.
+    /// Returns whether there is a value at this dotted path.
     pub(crate) fn has(&self, path: &str) -> bool {
         match path.split_once('.') {
             None => self.get(path).is_some(),
@@ -60,12 +60,12 @@ impl Table {
         }
     }
 
-    /// Adds a value, which must not be there yet.
+    /// Adds a value, which must not exist yet.
     pub(crate) fn push(&mut self, key: &str, item: Item) {
         self.0.push((key.to_owned(), item));
     }
 
-    /// Sets a value, whether it is there or not.
+    /// Sets a value, whether it exists or not.
     pub(crate) fn set(&mut self, key: &str, item: Item) {
         match self.get_mut(key) {
             Some(slot) => *slot = item,
@@ -73,17 +73,17 @@ impl Table {
         }
     }
 
-    /// Takes a value out, if it is there.
+    /// Removes a value, if it exists.
     pub(crate) fn remove(&mut self, key: &str) {
         self.0.retain(|(name, _)| name != key);
     }
 
-    /// Leaves only the values of which `keep` says so.
+    /// Removes the values for which `keep` returns false.
     pub(crate) fn retain(&mut self, keep: impl Fn(&str, &Item) -> bool) {
         self.0.retain(|(name, item)| keep(name, item));
     }
 
-    /// The table of that name, if there is one.
+    /// Returns the table of that name, if there is one.
     pub(crate) fn table_mut(&mut self, key: &str) -> Option<&mut Table> {
         match self.get_mut(key) {
             Some(Item { data: Data::Table(table), .. }) => Some(table),
@@ -105,7 +105,7 @@ impl Table {
 }
 
 impl Data {
-    /// As it would stand in TOML, cut short where it is long: for messages.
+    /// Formats the value as in TOML, shortened if it is long, for messages.
     pub fn describe(&self) -> String {
         match self {
             Self::String(text) => quote(&shorten(text)),
@@ -119,7 +119,7 @@ impl Data {
     }
 }
 
-/// `text` as a TOML string.
+/// Formats `text` as a TOML string.
 pub fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -139,7 +139,7 @@ pub fn quote(text: &str) -> String {
     quoted
 }
 
-/// `key` as it stands in a dotted path.
+/// Formats `key` as in a dotted path.
 pub(crate) fn key_text(key: &str) -> String {
     let bare = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     if bare { key.to_owned() } else { quote(&shorten(key)) }
@@ -153,7 +153,7 @@ fn shorten(text: &str) -> String {
     }
 }
 
-/// Turns `text` into a tree.
+/// Parses `text` into a tree.
 pub(crate) fn parse(file: &str, text: &str) -> Result<Table, Error> {
     let starts: Vec<usize> =
         std::iter::once(0).chain(text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at + 1)).collect();
@@ -174,7 +174,7 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Table, Error> {
     }
 }
 
-/// The usual slip: `rate = 1.5 Mbps` without quotes.
+/// Returns a hint for a frequent mistake: `rate = 1.5 Mbps` without quotes.
 fn units_hint(line: &str) -> Option<String> {
     let (key, value) = line.split_once('=')?;
     let value = value.split('#').next().unwrap_or_default().trim();
@@ -211,8 +211,8 @@ fn data(source: &DeValue<'_>, spot_at: &dyn Fn(usize) -> Spot) -> Data {
     }
 }
 
-/// What a value set from outside means: a TOML value if it is one, otherwise a string, so that `1.5 Mbps` and `E2E` need
-/// no quotes.
+/// Parses a value set from outside: a TOML value if it is one, otherwise a string, so that `1.5 Mbps` and `E2E` need no
+/// quotes.
 pub(crate) fn infer(text: &str) -> Data {
     match DeValue::parse(text) {
         Ok(value) => data(value.get_ref(), &|_| Spot::Override),
@@ -220,11 +220,11 @@ pub(crate) fn infer(text: &str) -> Data {
     }
 }
 
-/// Tables whose keys are names given by the scenario: setting a value must not create one of them.
+/// Tables whose keys are names of the scenario: setting a value must not create one of them.
 const NAMED: [(&str, &str); 5] =
     [("hosts", "host"), ("routers", "router"), ("links", "link"), ("flows", "flow"), ("elements", "element")];
 
-/// Sets the value at `path`, a dotted key, to what `value` says.
+/// Sets the value at `path`, a dotted key, to `value`.
 pub(crate) fn set(file: &str, root: &mut Table, path: &str, value: &str) -> Result<(), Error> {
     let place = || Place { file: file.to_owned(), spot: Spot::Override };
     let fail = |problem| Error::new(place(), Some(path.to_owned()), problem);

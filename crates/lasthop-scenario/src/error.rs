@@ -1,33 +1,33 @@
-//! What can be wrong with a scenario, as one message that says where, what was given, and what would be right.
+//! Errors in a scenario, as messages that state the place, the given value, and the correct form.
 
 use std::fmt;
 use std::io;
 
 use crate::one_line::one_line;
 
-/// What is wrong with a scenario, and where. Displays as one line: `FILE:LINE: KEY: problem`.
+/// An error in a scenario, with its place. Displays as one line: `FILE:LINE: KEY: problem`.
 #[derive(Debug)]
 pub struct Error(Box<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     place: Place,
-    /// The option that set what was set from outside.
+    /// Option by which an outside value was set.
     set_by: Option<&'static str>,
     key: Option<String>,
     problem: Problem,
 }
 
-/// Where a value comes from.
+/// Origin of a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// The file's name.
+    /// Name of the file.
     pub file: String,
-    /// The part of it.
+    /// Part of the file.
     pub spot: Spot,
 }
 
-/// Which part of a scenario.
+/// Part of a scenario.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Spot {
     /// All of it.
@@ -48,7 +48,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// The kinds of problem.
+/// Kind of a problem.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
@@ -58,50 +58,50 @@ pub enum Problem {
     /// The text is not TOML.
     #[error("not valid TOML: {message}{}{}", optional(": `", .line, "`"), optional("; ", .hint, ""))]
     Syntax {
-        /// What the parser says.
+        /// Message of the parser.
         message: String,
-        /// The line in question.
+        /// Line with the error.
         line: Option<String>,
-        /// The cure, where a frequent mistake is recognised.
+        /// Correction of a frequent mistake.
         hint: Option<String>,
     },
-    /// A key that has no meaning here.
+    /// A key is unknown here.
     #[error("unknown key{}", choices(.near, .known, "known here"))]
     UnknownKey {
-        /// The known key that looks most like it.
+        /// Known key that is most similar.
         near: Option<String>,
-        /// The keys that have a meaning here.
+        /// Known keys.
         known: Vec<String>,
     },
-    /// A name that nothing bears.
+    /// A name does not exist.
     #[error("there is no {what} \"{given}\"{}", choices(.near, .known, "there is"))]
     UnknownName {
-        /// What was to be named.
+        /// Kind of object that it should name.
         what: &'static str,
-        /// The name given.
+        /// The given name.
         given: String,
-        /// The existing name that looks most like it.
+        /// Existing name that is most similar.
         near: Option<String>,
-        /// The names that exist.
+        /// Existing names.
         known: Vec<String>,
     },
-    /// A key that must be given is not.
+    /// A required key is missing.
     #[error("missing; give {expected}")]
     Missing {
-        /// What to give.
+        /// Value to give.
         expected: String,
     },
-    /// A value that cannot be understood, or is out of range.
+    /// A value cannot be parsed, or is out of range.
     #[error("cannot be {given}{}; give {expected}", optional(" (", .reason, ")"))]
     Value {
-        /// The value given, as TOML.
+        /// The given value, as TOML.
         given: String,
-        /// What would be right.
+        /// Correct form.
         expected: String,
-        /// Why it is not.
+        /// Reason.
         reason: Option<String>,
     },
-    /// Values that do not go together, or a network that cannot be.
+    /// Values contradict each other, or the network is impossible.
     #[error("{0}")]
     Conflict(String),
 }
@@ -110,7 +110,7 @@ fn optional(before: &str, text: &Option<String>, after: &str) -> String {
     text.as_ref().map(|text| format!("{before}{text}{after}")).unwrap_or_default()
 }
 
-/// `; did you mean "x"?`, or what there is to choose from.
+/// Returns `; did you mean "x"?`, or the list of choices.
 fn choices(near: &Option<String>, known: &[String], intro: &str) -> String {
     match (near, known) {
         (Some(near), _) => format!("; did you mean \"{near}\"?"),
@@ -124,35 +124,35 @@ impl Error {
         Self(Box::new(Inner { place, set_by: None, key, problem }))
     }
 
-    /// Another problem at the same place.
+    /// Returns the error with another problem at the same place.
     pub(crate) fn with(mut self, problem: Problem) -> Self {
         self.0.problem = problem;
         self
     }
 
-    /// The file's name, as it was given.
+    /// Returns the file's name, as it was given.
     pub fn file(&self) -> &str {
         &self.0.place.file
     }
 
-    /// Names the option by which a value was set from outside, unless one is named already.
+    /// Names the option by which a value was set from outside, unless one is already named.
     #[must_use]
     pub fn set_by(mut self, option: &'static str) -> Self {
         self.0.set_by.get_or_insert(option);
         self
     }
 
-    /// Where in the file.
+    /// Returns the place in the file.
     pub fn spot(&self) -> Spot {
         self.0.place.spot
     }
 
-    /// The dotted path of the key in question, if the problem is one of a key.
+    /// Returns the dotted path of the key, if the problem concerns one.
     pub fn key(&self) -> Option<&str> {
         self.0.key.as_deref()
     }
 
-    /// What is wrong.
+    /// Returns the problem.
     pub fn problem(&self) -> &Problem {
         &self.0.problem
     }
@@ -166,7 +166,7 @@ impl fmt::Display for Error {
             _ => place.to_string(),
         };
         let key = key.as_ref().map(|key| format!("{key}: ")).unwrap_or_default();
-        // Names of files and keys, and what the file says, may hold anything.
+        // Names of files and keys, and contents of the file, may contain any characters.
         f.write_str(&one_line(&format!("{place}: {key}{problem}")))
     }
 }
@@ -180,9 +180,9 @@ impl std::error::Error for Error {
     }
 }
 
-/// The candidate that `given` is most likely a slip of.
+/// Returns the candidate of which `given` is most likely a misspelling.
 pub fn did_you_mean<'c>(given: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
-    // Edit distance is quadratic; nothing that long is a slip.
+    // Edit distance is quadratic, and longer texts are not misspellings.
     const LONGEST: usize = 64;
     if given.len() > LONGEST {
         return None;
@@ -190,13 +190,13 @@ pub fn did_you_mean<'c>(given: &str, candidates: impl IntoIterator<Item = &'c st
     let plain = |text: &str| text.to_lowercase().replace(['_', ' '], "-");
     let wanted = plain(given);
     let distance = |candidate: &str| {
-        // A slip in the case or the separator only is the nearest of all.
+        // A difference only in case or separators is the closest.
         if plain(candidate) == wanted { 0 } else { strsim::damerau_levenshtein(&plain(candidate), &wanted).max(1) }
     };
     let candidates = candidates.into_iter().filter(|candidate| candidate.len() <= LONGEST);
     let (near, distance) =
         candidates.map(|candidate| (candidate, distance(candidate))).min_by_key(|(_, distance)| *distance)?;
     let tolerated = (wanted.chars().count().max(near.chars().count()) / 3).max(1);
-    // Of a word of two letters, a changed one leaves no likeness.
+    // A two-letter word has no similarity after a change of one letter.
     (distance == 0 || (distance <= tolerated && wanted.chars().count().min(near.chars().count()) > 1)).then_some(near)
 }

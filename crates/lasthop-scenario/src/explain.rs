@@ -1,4 +1,4 @@
-//! A scenario written out in full: every value, and where it comes from.
+//! A scenario written out in full: every value, and its origin.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use crate::document::quote;
 use crate::reader::{Entry, Standing};
 
-/// Comments stand in this column, or one space after what is longer.
+/// Column of comments; one space after longer values.
 const COLUMN: usize = 40;
 
-/// The ledger as TOML, under lines that say what it is: of two, one is made.
+/// Formats the ledger as TOML, under the header `lines`; two lines are joined into one.
 pub(crate) fn write(lines: &[String], ledger: &[Entry]) -> String {
     let head = match lines {
         [what, after] => format!("# {}. {after}\n", one_line(what)),
@@ -25,7 +25,7 @@ pub(crate) fn write(lines: &[String], ledger: &[Entry]) -> String {
     })
 }
 
-/// The ledger as TOML: nothing but keys and values.
+/// Formats the ledger as TOML with only keys and values.
 pub(crate) fn write_values(ledger: &[Entry]) -> String {
     tables(String::new(), ledger, |text, key, entry| {
         if let Standing::Value = entry.standing {
@@ -34,10 +34,10 @@ pub(crate) fn write_values(ledger: &[Entry]) -> String {
     })
 }
 
-/// Writes each entry with `line`, behind `text`, table by table.
+/// Appends each entry with `line` to `text`, table by table.
 fn tables(mut text: String, ledger: &[Entry], line: impl Fn(&mut String, &str, &Entry)) -> String {
     let mut tables: Vec<&str> = ledger.iter().map(|entry| entry.table.as_str()).collect();
-    // In order of first mention: values of one table need not have been read in one go.
+    // In order of first mention: values of one table may have been read at different times.
     let mut seen = BTreeSet::new();
     tables.retain(|table| seen.insert(*table));
     let mut by_table = BTreeMap::<&str, Vec<&Entry>>::new();
@@ -56,7 +56,7 @@ fn tables(mut text: String, ledger: &[Entry], line: impl Fn(&mut String, &str, &
     text
 }
 
-/// `text` without anything that would end a comment.
+/// Returns `text` without characters that would end a comment.
 fn one_line(text: &str) -> String {
     let plain = quote(text);
     plain[1..plain.len() - 1].replace("\\\"", "\"").replace("\\\\", "\\")

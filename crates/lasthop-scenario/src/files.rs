@@ -1,4 +1,4 @@
-//! The files that scenarios and gateway configurations are read from. No other module of this crate opens any.
+//! The files that scenarios and gateway configurations are read from. No other module of this crate opens files.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use lasthop_proto::rate::{self, RateTrace, read_rates};
 
 use crate::units::ByteSize;
 
-/// What was read, by path.
+/// Contents of files, by path.
 #[derive(Default, Debug)]
 pub(crate) struct Traces {
     losses: BTreeMap<PathBuf, Arc<Vec<bool>>>,
@@ -21,44 +21,45 @@ pub(crate) struct Traces {
     rates: BTreeMap<PathBuf, Arc<RateTrace>>,
 }
 
-/// Most bytes of a loss trace's file: all frames that it may have with a line break each, and remarks.
+/// Maximum size of a loss trace's file: the maximum number of frames with a line break each, and comments.
 const LARGEST_TRACE: u64 = 4 * MOST_FRAMES as u64;
 
-/// The same of a course of a delay: 64 bytes a line.
+/// Maximum size of a delay trace's file: 64 bytes per line.
 const LARGEST_COURSE: u64 = 64 * MOST_STEPS as u64;
 
-/// The same of a series of rates, which may have other columns: 256 bytes a line.
+/// Maximum size of a rate trace's file, which may have other columns: 256 bytes per line.
 const LARGEST_RATES: u64 = 256 * rate::MOST_STEPS as u64;
 
-/// Why a file is no loss trace, or no course of a delay.
+/// Error of reading a trace.
 pub(crate) struct BadTrace {
-    /// What would be right.
+    /// Correct form.
     pub expected: &'static str,
-    /// What is wrong with this one.
+    /// Problem with this file.
     pub reason: String,
 }
 
-/// The files that a scenario names, and whether it may open any.
+/// Files that a scenario names, and the permission to open them.
 #[derive(Debug)]
 pub(crate) struct Files {
     directory: PathBuf,
-    /// The traces of a sealed scenario; `None` where files may be opened.
+    /// Traces of a sealed scenario; `None` if files may be opened.
     sealed: Option<Arc<Traces>>,
     used: RefCell<Traces>,
 }
 
 impl Files {
-    /// Relative paths are relative to `directory`. With `sealed` no file is opened, and no other traces are known.
+    /// Creates the access to files; relative paths are relative to `directory`. With `sealed` no file is opened, and
+    /// only its traces are known.
     pub(crate) fn new(directory: &Path, sealed: Option<Arc<Traces>>) -> Self {
         Self { directory: directory.to_owned(), sealed, used: RefCell::default() }
     }
 
-    /// The traces that [`trace`](Self::trace) was asked for.
+    /// Returns the traces that [`trace`](Self::trace), [`delays`](Self::delays) and [`rates`](Self::rates) returned.
     pub(crate) fn into_used(self) -> Traces {
         self.used.into_inner()
     }
 
-    /// The loss trace `name`.
+    /// Returns the loss trace `name`.
     pub(crate) fn trace(&self, name: &str) -> Result<Arc<Vec<bool>>, BadTrace> {
         let path = self.directory.join(name);
         let trace = match &self.sealed {
@@ -72,7 +73,7 @@ impl Files {
         Ok(trace)
     }
 
-    /// The course of a delay `name`.
+    /// Returns the delay trace `name`.
     pub(crate) fn delays(&self, name: &str) -> Result<Arc<Vec<DelayStep>>, BadTrace> {
         let path = self.directory.join(name);
         let steps = match &self.sealed {
@@ -86,7 +87,7 @@ impl Files {
         Ok(steps)
     }
 
-    /// The series of rates `name`.
+    /// Returns the rate trace `name`.
     pub(crate) fn rates(&self, name: &str) -> Result<Arc<RateTrace>, BadTrace> {
         let path = self.directory.join(name);
         let trace = match &self.sealed {
@@ -134,10 +135,11 @@ fn read_course(path: &Path) -> Result<Vec<DelayStep>, BadTrace> {
     })
 }
 
-/// The bytes of a regular file; an error when there are more than `limit`, or when it is a pipe, a device or a socket: those
-/// could have no end, or keep the reader waiting.
+/// Reads a regular file. Returns an error if it has more than `limit` bytes, or is a pipe, a device or a socket, since
+/// reading those might never end.
 pub fn read_limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    // Before it is opened, because opening a device can do something; and after, because it may be another file by then.
+    // Checked before opening, since opening a device can have effects, and after it, since the file may have been
+    // replaced.
     regular(&std::fs::metadata(path)?)?;
     let file = open(path)?;
     regular(&file.metadata()?)?;
@@ -158,7 +160,7 @@ fn regular(metadata: &Metadata) -> io::Result<()> {
     }
 }
 
-/// Opens without waiting for a writer, should it be a pipe.
+/// Opens without waiting for a writer, in case of a pipe.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);

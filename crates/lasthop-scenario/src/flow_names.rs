@@ -1,4 +1,4 @@
-//! The names of flows: links refer to flows by them, and come first.
+//! Names of flows, which links refer to although they are read first.
 
 use lasthop_proto::packet::FlowId;
 
@@ -6,18 +6,18 @@ use crate::error::{Error, Problem};
 use crate::reader::Reader;
 use crate::values::{Text, Whole};
 
-/// Most flows of a scenario, copies included.
+/// Maximum number of flows in a scenario, including copies.
 pub(crate) const MOST_FLOWS: u32 = 100_000;
 
-/// How many copies of a flow.
+/// Number of copies of a flow.
 pub(crate) type Copies = Whole<1, MOST_FLOWS>;
 
-/// The names of all flows, copies included: `bulk`, or `bulk#1` to `bulk#N`. A flow's position is its [`FlowId`].
+/// Names of all flows, including copies: `bulk`, or `bulk#1` to `bulk#N`. A flow's position is its [`FlowId`].
 #[derive(Clone, Default, Debug)]
 pub(crate) struct FlowNames(Vec<(String, u32)>);
 
 impl FlowNames {
-    /// Reads only names and counts: links refer to flows, and come before them.
+    /// Reads only names and counts, since links refer to flows and are read before them.
     pub(crate) fn read(root: &Reader<'_>) -> Result<Self, Error> {
         let mut names = Vec::new();
         let mut total = 0;
@@ -33,12 +33,12 @@ impl FlowNames {
         Ok(Self(names))
     }
 
-    /// The name of copy `copy` (from 0) of the flow `name`, which has `count`.
+    /// Returns the name of copy `copy` (from 0) of the flow `name`, which has `count`.
     pub(crate) fn copy_name(name: &str, copy: u32, count: u32) -> String {
         if count == 1 { name.to_owned() } else { format!("{name}#{}", copy + 1) }
     }
 
-    /// The flow of that name.
+    /// Returns the flow of that name.
     pub(crate) fn find(&self, wanted: &str) -> Option<FlowId> {
         let (base, copy) = match wanted.split_once('#') {
             Some((base, copy)) => (base, Some(copy)),
@@ -60,7 +60,7 @@ impl FlowNames {
         None
     }
 
-    /// The flow that `entry` names, if it names one.
+    /// Returns the flow in `entry`, if it names one.
     pub(crate) fn read_flow(&self, entry: &Reader<'_>) -> Result<Option<FlowId>, Error> {
         let Some(Text(name)) = entry.peek("flow")? else { return Ok(None) };
         let names = self.examples();
@@ -68,7 +68,7 @@ impl FlowNames {
         self.find(&name).map(Some).ok_or_else(unknown)
     }
 
-    /// The name of a flow.
+    /// Returns the name of a flow.
     pub(crate) fn name(&self, flow: FlowId) -> Option<String> {
         let mut copy = flow.0;
         for (name, count) in &self.0 {
@@ -80,12 +80,12 @@ impl FlowNames {
         None
     }
 
-    /// How many flows there are.
+    /// Returns the number of flows.
     pub(crate) fn total(&self) -> u32 {
         self.0.iter().map(|(_, count)| count).sum()
     }
 
-    /// One name of each flow: what a message can offer.
+    /// Returns one name of each flow, for messages.
     pub(crate) fn examples(&self) -> Vec<String> {
         self.0.iter().map(|(name, count)| Self::copy_name(name, 0, *count)).collect()
     }

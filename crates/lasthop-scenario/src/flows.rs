@@ -1,4 +1,4 @@
-//! Flows, and the copies that a flow can have.
+//! Flows and their copies.
 
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
@@ -20,16 +20,16 @@ pub(crate) struct Flow {
     pub name: String,
     /// Index of the host that opens it.
     pub from: usize,
-    /// Index of the host that accepts it; for datagrams it can be a router.
+    /// Index of the host that accepts it; a router is also possible for datagrams.
     pub to: usize,
     pub app: App,
     pub start: Instant,
     pub count: u32,
-    /// Between the starts of one copy and the next.
+    /// Interval between the starts of copies.
     pub spacing: Duration,
 }
 
-/// Reads all flows; sessions do as well.
+/// Reads all flows. A scenario may have sessions instead.
 pub(crate) fn read(root: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Result<Vec<Flow>, Error> {
     let flows: Vec<_> =
         root.named("flows")?.iter().map(|(name, reader)| flow(name, reader, nodes, limit)).collect::<Result<_, _>>()?;
@@ -92,7 +92,7 @@ fn flow(name: &str, reader: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Resul
 
 const ON_OFF_KEYS: [&str; 4] = ["on", "off", "rate", "packet"];
 
-/// The keys of a source that is on and off in turn.
+/// Reads the keys of an on-off source.
 fn on_off(reader: &Reader<'_>) -> Result<OnOffConfig, Error> {
     let Positive(on) = reader.required("on")?;
     let off = reader.required("off")?;
@@ -114,13 +114,13 @@ fn on_off(reader: &Reader<'_>) -> Result<OnOffConfig, Error> {
     Ok(OnOffConfig { start: Instant::ZERO, on, off, bytes, rate })
 }
 
-/// The host or router that `key` names: datagrams may end at either.
+/// Returns the host or router in `key`: datagrams may end at either.
 fn node(reader: &Reader<'_>, key: &'static str, nodes: &Nodes) -> Result<usize, Error> {
     let Text(name) = reader.required(key)?;
     nodes.find(&name).ok_or_else(|| reader.unknown_name(key, "host or router", &name, nodes.names()))
 }
 
-/// The host that `key` names.
+/// Returns the host in `key`.
 pub(crate) fn host(reader: &Reader<'_>, key: &'static str, nodes: &Nodes) -> Result<usize, Error> {
     let Text(host) = reader.required(key)?;
     nodes.host(&host).ok_or_else(|| match nodes.find(&host) {
@@ -129,7 +129,7 @@ pub(crate) fn host(reader: &Reader<'_>, key: &'static str, nodes: &Nodes) -> Res
     })
 }
 
-/// When the first copy starts, how many there are, and the time between one and the next.
+/// Reads the start of the first copy, the number of copies, and the interval between them.
 pub(crate) fn copies(reader: &Reader<'_>, limit: Instant) -> Result<(Instant, u32, Duration), Error> {
     let start: Instant = reader.or("start", Instant::ZERO, "default")?;
     let Whole(count): Copies = reader.or("count", Whole(1), "default")?;

@@ -1,4 +1,5 @@
-//! What a link does to frames besides losing and delaying them: policers, shapers, a rate that varies, slots, aggregates, duplicates.
+//! Effects of a link on frames other than loss and delay: policers, shapers, varying rates, slots, aggregation,
+//! duplicates.
 
 use lasthop_proto::bucket::BucketSpec;
 use lasthop_proto::delay::SlotsSpec;
@@ -14,7 +15,7 @@ use crate::reader::Reader;
 use crate::units::{ByteSize, Fraction};
 use crate::values::{Positive, Whole};
 
-/// The keys of a link that are read here.
+/// Keys of a link that are read here.
 pub(crate) const KEYS: [&str; 18] = [
     "policer",
     "policer_down",
@@ -39,7 +40,7 @@ pub(crate) const KEYS: [&str; 18] = [
 /// A key for both directions, and those for one.
 struct Keys {
     both: &'static str,
-    /// Down, up.
+    /// Keys for one direction: down, up.
     own: [&'static str; 2],
 }
 
@@ -50,24 +51,24 @@ const SLOTS: Keys = Keys { both: "slots", own: ["slots_down", "slots_up"] };
 const AGGREGATION: Keys = Keys { both: "aggregation", own: ["aggregation_down", "aggregation_up"] };
 const DUPLICATES: Keys = Keys { both: "duplicates", own: ["duplicates_down", "duplicates_up"] };
 
-/// What the rest of a link says.
+/// Other settings of a link.
 pub(crate) struct Around<'a> {
     pub files: &'a Files,
     pub medium: Medium,
-    /// Down, up.
+    /// Rates: down, up.
     pub rates: [Rate; 2],
-    /// Bytes of the largest packet that some host sends.
+    /// Bytes of the largest packet that any host sends.
     pub largest: u64,
 }
 
-/// One direction's.
+/// Impairments of one direction.
 #[derive(Default)]
 pub(crate) struct Direction {
     pub impairments: Impairments,
     pub slots: Option<SlotsSpec>,
 }
 
-/// Reads those of both directions of a link.
+/// Reads the impairments of both directions of a link.
 pub(crate) fn both(link: &Reader<'_>, around: &Around<'_>) -> Result<[Direction; 2], Error> {
     check_medium(link, around.medium)?;
     let bucket = |key| bucket(link, key, around.largest);
@@ -91,7 +92,7 @@ pub(crate) fn both(link: &Reader<'_>, around: &Around<'_>) -> Result<[Direction;
 }
 
 impl Keys {
-    /// What `read` makes of the key of each direction, that for both standing for those that are not given.
+    /// Reads the key of each direction with `read`; the key for both directions replaces missing ones.
     fn read<T: Clone>(
         &self,
         link: &Reader<'_>,
@@ -108,13 +109,13 @@ impl Keys {
         Ok([given(down)?.or_else(|| common.clone()), given(up)?.or(common)])
     }
 
-    /// Which of them is given.
+    /// Returns a key that is given, if any.
     fn given(&self, link: &Reader<'_>) -> Option<&'static str> {
         [self.both, self.own[0], self.own[1]].into_iter().find(|key| link.has(key))
     }
 }
 
-/// Refuses what a medium cannot have.
+/// Rejects impairments that the medium does not support.
 fn check_medium(link: &Reader<'_>, medium: Medium) -> Result<(), Error> {
     let refuse = |key, message: &str| Err(link.fail(key, Problem::Conflict(message.to_owned())));
     if let (Some(key), false) = (SHAPER.given(link), medium == Medium::Duplex) {
@@ -134,7 +135,8 @@ fn check_medium(link: &Reader<'_>, medium: Medium) -> Result<(), Error> {
     }
 }
 
-/// The varying rates. One table for both directions is of `rate`; the way up is that times `rate_up / rate`.
+/// Reads the varying rates. A table for both directions refers to `rate`; the up direction is scaled by `rate_up /
+/// rate`.
 fn rates(link: &Reader<'_>, around: &Around<'_>) -> Result<[RateSpec; 2], Error> {
     let [down, up] = RATE.read(link, |key| rate_variation::read(&link.section(key)?, around.files))?;
     let [rate, rate_up] = around.rates;
@@ -147,7 +149,7 @@ fn rates(link: &Reader<'_>, around: &Around<'_>) -> Result<[RateSpec; 2], Error>
     Ok([down.unwrap_or_default(), up.unwrap_or_default()])
 }
 
-/// Largest bucket.
+/// Maximum size of a bucket.
 const MOST_BURST: u64 = 1 << 30;
 
 fn bucket(link: &Reader<'_>, key: &'static str, largest: u64) -> Result<BucketSpec, Error> {
@@ -165,7 +167,7 @@ fn bucket(link: &Reader<'_>, key: &'static str, largest: u64) -> Result<BucketSp
     Ok(BucketSpec { rate, burst })
 }
 
-/// Shortest interval of slots, and the longest of them and of what an aggregate takes.
+/// Minimum interval of slots, and maximum interval of slots and duration of an aggregate.
 const SHORTEST: Duration = Duration::from_micros(1);
 const LONGEST: Duration = Duration::from_secs(3600);
 
@@ -188,7 +190,7 @@ fn slots(link: &Reader<'_>, key: &'static str) -> Result<SlotsSpec, Error> {
     })
 }
 
-/// The longest PPDU of IEEE 802.11n and later.
+/// Maximum duration of a PPDU in IEEE 802.11n and later.
 const PPDU: Duration = Duration::from_micros(5484);
 
 fn aggregation(reader: &Reader<'_>) -> Result<AggregationSpec, Error> {

@@ -1,10 +1,10 @@
 //! Names of network interfaces.
 
-/// Whether the kernel takes `name` as that of one network interface, and firewall rules as no pattern.
+/// Checks that `name` is a valid name of a network interface for the kernel, and not a pattern in firewall rules.
 ///
 /// # Errors
 ///
-/// What is wrong with it.
+/// Returns the reason why it is invalid.
 pub fn check_interface_name(name: &str) -> Result<(), &'static str> {
     if !(1..=15).contains(&name.len()) {
         return Err("it is not 1 to 15 characters long");

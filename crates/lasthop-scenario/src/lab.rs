@@ -1,4 +1,4 @@
-//! What holds only where real packets run: in the lab.
+//! Settings that only the lab uses, with real packets.
 
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::Duration;
@@ -8,23 +8,23 @@ use crate::nodes::Nodes;
 use crate::reader::{Reader, Value};
 use crate::values::{ByScheme, Choice, Or, Positive, Text, choices};
 
-/// Whose TCP a host of the lab runs.
+/// TCP implementation of a host in the lab.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Endpoints {
-    /// The kernel's where a kernel has what the scheme asks of the host, otherwise that of the simulator.
+    /// The kernel's if a kernel supports the scheme at this host, otherwise the simulator's.
     Auto,
     /// The kernel's.
     Kernel,
-    /// That of the simulator.
+    /// The simulator's.
     Own,
 }
 
-/// What the kernel's TCP is set to, where the scenario's TCP and the kernel's differ.
+/// Settings of the kernel's TCP, if they differ from the scenario's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KernelSettings {
-    /// What comes nearest to the scenario's.
+    /// Values closest to the scenario's.
     Scenario,
-    /// What the kernel comes with.
+    /// Defaults of the kernel.
     Kernel,
 }
 
@@ -33,20 +33,20 @@ choices! {
     KernelSettings { "scenario" = Scenario, "kernel" = Kernel }
 }
 
-/// How the lab runs a scenario.
+/// Settings of the lab.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LabSpec {
-    /// Whose TCP, host by host, in the order in which the scenario names them.
+    /// TCP implementation per host, in the scenario's order.
     pub endpoints: Vec<Endpoints>,
-    /// Whose TCP the relays of split connections run.
+    /// TCP implementation of the relays of split connections.
     pub relays: Endpoints,
-    /// Name of the kernel's congestion control; `None` leaves it to the scheme and the scenario's TCP.
+    /// Name of the kernel's congestion control; `None` means that of the scheme and the scenario's TCP.
     pub congestion: Option<String>,
-    /// Selective acknowledgments; `None` leaves it to the scheme.
+    /// Selective acknowledgments; `None` means that of the scheme.
     pub sack: Option<Switch>,
     /// Timers, initial window and options of the kernel's TCP.
     pub settings: KernelSettings,
-    /// A run is void when the 99th percentile of how late frames left the emulated links is above this.
+    /// Maximum 99th percentile of frames' delays after their due time on the emulated links. Above it, a run is void.
     pub lateness: Duration,
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn read(root: &Reader<'_>, nodes: &Nodes) -> Result<LabSpec, Error> {
     Ok(LabSpec { endpoints, relays: common, congestion, sack, settings, lateness })
 }
 
-/// A name that a kernel may know.
+/// Name that may be a congestion control of a kernel.
 struct Congestion(String);
 
 impl Value for Congestion {
@@ -83,7 +83,7 @@ impl Value for Congestion {
         "the name of a kernel's congestion control, as \"reno\", \"cubic\" or \"bbr\"".to_owned()
     }
     fn read(data: &crate::document::Data) -> Result<Self, String> {
-        // TCP_CA_NAME_MAX is 16, with the zero at the end.
+        // TCP_CA_NAME_MAX is 16, including the terminating zero.
         const LONGEST: usize = 15;
         let Text(name) = Text::read(data)?;
         let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');

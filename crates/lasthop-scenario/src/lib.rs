@@ -1,4 +1,5 @@
-//! Scenario files: TOML with units, turned into checked types, and with a scheme into the networks that `lasthop-sim` runs.
+//! Scenario files: TOML with units, parsed into checked types, and together with a scheme into the networks that
+//! `lasthop-sim` runs.
 //!
 //! ```
 //! use lasthop_proto::scheme::Scheme;
@@ -11,12 +12,14 @@
 //! # Ok::<(), lasthop_scenario::Error>(())
 //! ```
 //!
-//! Every key is described in `docs/scenarios.md`. Whatever is wrong with a scenario is an [`Error`], one line that names the
-//! file, the line, the key, what was given, and what would be right.
+//! `docs/scenarios.md` describes every key. An invalid scenario results in an [`Error`], one line with the file, the
+//! line, the key, the given value, and the correct form.
 //!
-//! Inside: the text becomes a tree of values with their places (`document`), which a `reader` looks up by key, entering each
-//! value and each default into a ledger; `tcp`, `nodes`, `flows`, `channel`, `stations` and `snoop` read one part of the scenario
-//! each; `today` lays Linux of today under what the scenario says of its endpoints; `files` opens what they name; `resolve` lays a scheme over the result, and `explain` prints the ledger.
+//! Internally, the text becomes a tree of values with their places (`document`). A `reader` accesses it by key, and
+//! enters each value and each default into a ledger. `tcp`, `nodes`, `flows`, `channel`, `stations` and `snoop` read
+//! one part of the scenario each. `today` combines the defaults of modern Linux with the scenario's settings of its
+//! endpoints. `files` opens the files that a scenario names. `resolve` applies a scheme to the result, and `explain`
+//! prints the ledger.
 #![forbid(unsafe_code)]
 
 mod builtin;

@@ -1,42 +1,42 @@
-//! What a scenario that was made from a measurement does not say of it: `[measurement]`.
+//! Notes about the measurement from which a scenario was created: `[measurement]`.
 //!
-//! `lasthop fit` writes the table and `lasthop advise` heeds it. No run reads it.
+//! `lasthop fit` writes the table and `lasthop advise` uses it. Runs ignore it.
 
 use crate::document::{Data, key_text, quote};
 use crate::error::{Error, Problem};
 use crate::reader::{Reader, Standing};
 use crate::values::{Line, List};
 
-/// Most entries of each list.
+/// Maximum number of entries in each list.
 const MOST: usize = 32;
 
-/// What a scenario made from a measurement does not say of it.
+/// Notes about the measurement from which a scenario was created.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Measurement {
-    /// What was measured and is not in the scenario, a clause each.
+    /// Measured properties that are not in the scenario, a clause each.
     pub not_modelled: Vec<String>,
-    /// What was not measured, a clause each.
+    /// Properties that were not measured, a clause each.
     pub unknown: Vec<String>,
-    /// Values that nothing was known of, a clause each.
+    /// Assumed values, a clause each.
     pub assumed: Vec<String>,
-    /// Why no cure may be advised, whatever runs come to; a clause.
+    /// Reason why no cure may be advised regardless of the results; a clause.
     pub no_cure: Option<String>,
-    /// Other values that the measurement allows as well.
+    /// Other values that the measurement allows.
     pub alternatives: Vec<Alternative>,
 }
 
 /// Another value that a measurement allows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Alternative {
-    /// What it is.
+    /// Description of the value.
     pub name: String,
-    /// The dotted key.
+    /// Dotted key.
     pub key: String,
-    /// The value, as TOML.
+    /// Value, as TOML.
     pub value: String,
 }
 
-/// How an entry of `alternatives` is written.
+/// Form of an entry of `alternatives`.
 const ALTERNATIVES: &str = r#"an array of tables, as [{ name = "long bad times", key = "links.hop.errors_down", value = { model = "none" } }]"#;
 
 /// Reads `[measurement]`, which may be absent.
@@ -88,7 +88,7 @@ fn alternative(entry: &Reader<'_>) -> Result<Alternative, Error> {
     }
 }
 
-/// A value as TOML, on one line.
+/// Formats a value as TOML, on one line.
 fn toml(data: &Data) -> String {
     match data {
         Data::String(text) => quote(text),

@@ -17,12 +17,12 @@ choices! {
     LinkSession { "anew" = Anew, "moved" = Moved }
 }
 
-/// The host that moves.
+/// The moving host.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Mobility {
     /// Index of the host.
     host: usize,
-    /// The stations' ports to it, in order.
+    /// Ports of the stations to it, in order.
     pub ports: Vec<Port>,
     moves: network::Moves,
     kind: HandoffKind,
@@ -49,14 +49,14 @@ const KEYS: [&str; 11] = [
     "state_setup",
 ];
 
-/// Most stations.
+/// Maximum number of stations.
 const MOST_STATIONS: usize = 256;
-/// Most moves of a timetable.
+/// Maximum number of moves in a timetable.
 const LONGEST_TIMETABLE: usize = 10_000;
-/// The least distance of moves that repeat.
+/// Minimum interval of periodic moves.
 const LEAST_DISTANCE: Duration = Duration::from_millis(1);
 
-/// What `[mobility]` says of the links that lead to later stations.
+/// Returns the links to later stations in `[mobility]`.
 pub(crate) fn later_links(root: &Reader<'_>, nodes: &Nodes) -> Result<LaterLinks, Error> {
     let reader = root.section("mobility")?;
     let host = match reader.peek("host")? {
@@ -127,7 +127,7 @@ pub(crate) fn read(
     }))
 }
 
-/// The routers' ports to the host, in the order of the stations.
+/// Returns the routers' ports to the host, in the order of the stations.
 fn ports(reader: &Reader<'_>, nodes: &Nodes, links: &[Link], host: usize, names: &[Text]) -> Result<Vec<Port>, Error> {
     let host_name = nodes.name(host);
     let expected = || format!("links between \"{host_name}\" and a router each, as [\"cell-1\", \"cell-2\"]");
@@ -187,7 +187,7 @@ fn moves(reader: &Reader<'_>) -> Result<network::Moves, Error> {
 }
 
 impl Mobility {
-    /// What the simulator runs.
+    /// Returns the simulator's configuration.
     pub(crate) fn network(&self) -> network::Mobility {
         network::Mobility {
             host: NodeId(self.host),

@@ -1,4 +1,5 @@
-//! netem's words (tc-netem(8)): where a key of a link or of an error model does the same, that key; elsewhere the nearest one, in a message.
+//! Terms of netem (tc-netem(8)). If a key of a link or of an error model has the same effect, that key is supported;
+//! otherwise a message names the closest one.
 //!
 //! `docs/models/channel.md` has the table.
 
@@ -8,7 +9,7 @@ use crate::error::{Error, Problem};
 use crate::reader::Reader;
 use crate::units::Fraction;
 
-/// netem's words that are no keys of a link, and what to write instead.
+/// netem's terms that are not keys of a link, with the alternative.
 const LINK_WORDS: [(&str, &str); 8] = [
     (
         "loss",
@@ -37,7 +38,7 @@ const LINK_WORDS: [(&str, &str); 8] = [
     ("limit", "write queue = \"1000 packets\""),
 ];
 
-/// Refuses netem's words among the keys of a link, and says what to write instead.
+/// Rejects netem's terms among the keys of a link, with the alternative.
 pub(crate) fn refuse_words(link: &Reader<'_>) -> Result<(), Error> {
     match LINK_WORDS.iter().find(|(word, _)| link.has(word)) {
         Some((word, instead)) => {
@@ -54,7 +55,8 @@ pub(crate) const STATE_KEYS: &[&str] = &["p13", "p31", "p32", "p23", "p14"];
 /// Keys of `model = "random"`.
 pub(crate) const RANDOM_KEYS: &[&str] = &["loss", "correlation"];
 
-/// `loss gemodel P R 1-H 1-K`: Gilbert and Elliott's model, in which loss is decided before the state changes, as here.
+/// Reads `loss gemodel P R 1-H 1-K`: the model of Gilbert and Elliott. In netem as here, loss is decided before the
+/// state changes.
 pub(crate) fn gemodel(reader: &Reader<'_>) -> Result<ErrorSpec, Error> {
     Ok(ErrorSpec::TwoStatePacket {
         good_to_bad: reader.required::<Fraction>("p")?.get(),
@@ -65,7 +67,7 @@ pub(crate) fn gemodel(reader: &Reader<'_>) -> Result<ErrorSpec, Error> {
     })
 }
 
-/// `loss state P13 P31 P32 P23 P14`: with its first two parameters it is a chain of two states.
+/// Reads `loss state P13 P31 P32 P23 P14`: with its first two parameters it is a chain of two states.
 pub(crate) fn state(reader: &Reader<'_>) -> Result<ErrorSpec, Error> {
     let good_to_bad = reader.required::<Fraction>("p13")?.get();
     let bad_to_good = reader.required::<Fraction>("p31")?.get();
@@ -82,7 +84,7 @@ pub(crate) fn state(reader: &Reader<'_>) -> Result<ErrorSpec, Error> {
     Ok(ErrorSpec::TwoStatePacket { good_to_bad, bad_to_good, good_loss: 0.0, bad_loss: 1.0, frames: Frames::All })
 }
 
-/// `loss random P`: each packet with one probability. What netem calls correlation has no equivalent.
+/// Reads `loss random P`: each packet with one probability. netem's correlation has no equivalent.
 pub(crate) fn random(reader: &Reader<'_>) -> Result<ErrorSpec, Error> {
     let loss = reader.required::<Fraction>("loss")?.get();
     let correlation = reader.or("correlation", Fraction::ZERO, "default")?.get();
@@ -129,12 +131,12 @@ mod tests {
         ] {
             let [netem, own] = [netem, own].map(|errors| with(&format!("errors_down = {errors}")).unwrap());
             assert!(netem == own, "{}", netem.explain());
-            // What is explained can be read again.
+            // The explained text can be parsed again.
             assert!(Scenario::parse("y.toml", &netem.to_toml()).unwrap() == netem);
         }
     }
 
-    /// What arrives and what is lost, in turn.
+    /// Numbers of packets that arrive and that are lost, alternating.
     #[test]
     fn a_replay_may_be_told_in_the_scenario() {
         use lasthop_proto::channel::ErrorSpec;

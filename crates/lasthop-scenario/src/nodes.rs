@@ -1,4 +1,4 @@
-//! Hosts, routers and links, and that they form a tree.
+//! Hosts, routers and links, and the check that they form a tree.
 
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::delay::VariationSpec;
@@ -18,17 +18,17 @@ use crate::tcp::{self, Base, TcpSpec};
 use crate::values::{Auto, Line, MediumName, Or, Pair};
 use crate::variation;
 
-/// Most hosts and routers of a scenario.
+/// Maximum number of hosts and routers in a scenario.
 const MOST_NODES: usize = 4096;
 
 /// A host.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Host {
     pub name: String,
-    /// First sequence number of its endpoints.
+    /// Initial sequence number of its endpoints.
     pub iss: u32,
     pub tcp: TcpSpec,
-    /// What it is to the queue in front of its link: what the scenario's preset says, whatever scheme runs.
+    /// Kind of sender for the default queue of its link, determined by the scenario's preset under any scheme.
     sender: Sender,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    /// Reads all hosts and routers; `common` holds where a host has no TCP keys of its own.
+    /// Reads all hosts and routers; `common` applies to hosts without TCP keys of their own.
     pub(crate) fn read(root: &Reader<'_>, common: &TcpSpec) -> Result<Self, Error> {
         let mut nodes = Self { hosts: Vec::new(), routers: Vec::new() };
         let common_preset = root.section("tcp")?.peek::<Preset>("preset")?;
@@ -79,7 +79,7 @@ impl Nodes {
         self.hosts.len() + self.routers.len()
     }
 
-    /// All names, in the order of their indices.
+    /// Returns all names, in the order of their indices.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.hosts.iter().map(|host| host.name.as_str()).chain(self.routers.iter().map(String::as_str))
     }
@@ -125,9 +125,9 @@ pub(crate) struct Link {
     pub between: [usize; 2],
     pub medium: Medium,
     pub delay: Duration,
-    /// Down, up.
+    /// Directions: down, up.
     pub directions: [Direction; 2],
-    /// None leaves it to the scheme.
+    /// Handling of damaged frames; `None` means that of the scheme.
     pub damaged: Option<DamagedFrames>,
 }
 
@@ -141,16 +141,16 @@ pub(crate) struct Direction {
     pub impairments: Impairments,
 }
 
-/// The links of stations other than the first: only one of all joins the host to the tree.
+/// Links of stations other than the first: only one of all joins the host to the tree.
 pub(crate) struct LaterLinks {
-    /// Index of the host that moves.
+    /// Index of the moving host.
     pub host: Option<usize>,
-    /// Their names.
+    /// Names of the links.
     pub names: Vec<String>,
 }
 
 impl LaterLinks {
-    /// Whether a link is one of them.
+    /// Returns whether a link is one of them.
     fn has(&self, link: &Link) -> bool {
         self.host.is_some_and(|host| link.between.contains(&host)) && self.names.contains(&link.name)
     }
@@ -176,7 +176,8 @@ const KEYS: [&str; 17] = [
     "errors_up",
 ];
 
-/// Reads all links and checks that they join the nodes to a tree, without those of the `later` stations of a host that moves.
+/// Reads all links and checks that they join the nodes to a tree, without those of the `later` stations of a moving
+/// host.
 pub(crate) fn links(
     root: &Reader<'_>,
     nodes: &Nodes,
@@ -185,7 +186,7 @@ pub(crate) fn links(
     files: &Files,
 ) -> Result<Vec<Link>, Error> {
     let (mut links, mut channels) = (Vec::new(), Vec::new());
-    // Which tree each node is in, while links join trees to larger ones.
+    // Tree of each node, while links join trees to larger ones.
     let mut tree: Vec<usize> = (0..nodes.len()).collect();
     for (name, reader) in root.named("links")? {
         netem::refuse_words(&reader)?;
@@ -213,7 +214,7 @@ pub(crate) fn links(
     Ok(links)
 }
 
-/// A host has one link: only routers forward.
+/// Checks that a host has one link: only routers forward.
 fn check_place(
     reader: &Reader<'_>,
     nodes: &Nodes,
@@ -276,7 +277,7 @@ fn link(
     Ok(Link { name, between, medium, delay, directions, damaged })
 }
 
-/// Who may send when; `channels` are the names of those that links share, in the order of their numbers.
+/// Reads the medium. `channels` lists the names of shared channels, in the order of their numbers.
 fn medium(reader: &Reader<'_>, channels: &mut Vec<String>) -> Result<Medium, Error> {
     let only_with = |key: &str, media: &str| {
         let message = || format!("has a meaning only with medium = {media}");
@@ -304,13 +305,13 @@ fn medium(reader: &Reader<'_>, channels: &mut Vec<String>) -> Result<Medium, Err
         channels.push(channel);
         channels.len() - 1
     });
-    // No more channels than links.
+    // There are no more channels than links.
     Ok(Medium::Shared { frame_overhead, channel: number as u32 })
 }
 
 const DAMAGED: &str = "default: deliver where the scheme makes ELN at the receiver, otherwise drop";
 
-/// The error models of the two directions: `errors` for both, unless `errors_down` or `errors_up` says otherwise.
+/// Reads the error models of the two directions: `errors` for both, unless `errors_down` or `errors_up` is given.
 fn errors(reader: &Reader<'_>, flows: &FlowNames, files: &Files) -> Result<[ErrorSpec; 2], Error> {
     let own = |key: &str| {
         let section = reader.section(key)?;
@@ -326,7 +327,7 @@ fn errors(reader: &Reader<'_>, flows: &FlowNames, files: &Files) -> Result<[Erro
     Ok([own("errors_down")?.unwrap_or_else(|| common.clone()), own("errors_up")?.unwrap_or(common)])
 }
 
-/// The largest packet that some host sends, in bytes, without options.
+/// Returns the size of the largest packet that any host sends, in bytes, without options.
 fn largest_packet(nodes: &Nodes) -> u64 {
     // IPv4 and TCP headers.
     let headers = |config: &TcpConfig| if config.headers == HeaderAccounting::Full { 40 } else { 0 };

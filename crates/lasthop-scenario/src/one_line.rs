@@ -1,9 +1,9 @@
-//! Text from strangers as one line that a terminal shows as it is.
+//! Untrusted text as one line that is safe for a terminal.
 
 use std::fmt::Write as _;
 
-/// `text` on one line, without anything that steers a terminal: control characters, line ends of all kinds and marks that turn the
-/// direction of writing are written as in a TOML string (`\n`, `\u001B`).
+/// Returns `text` on one line, without terminal control: control characters, line ends of all kinds and bidirectional
+/// formatting characters are written as in a TOML string (`\n`, `\u001B`).
 pub fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
@@ -20,7 +20,7 @@ pub fn one_line(text: &str) -> String {
     line
 }
 
-/// Whether a character does something else than to be seen.
+/// Returns whether a character has an effect other than its display.
 pub(crate) fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')

@@ -1,4 +1,4 @@
-//! Where a device in front of the lossy link may stand, in a scenario without `[base_station]`.
+//! Possible places of a device in front of the lossy link, for scenarios without `[base_station]`.
 
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::scheme::Scheme;
@@ -9,7 +9,7 @@ use crate::error::{Error, Place, Problem, Spot};
 use crate::scenario::Scenario;
 use crate::traffic::Traffic;
 
-/// A router, and the link that leads from it to the receiver.
+/// A router, and the link from it towards the receiver.
 struct Port {
     router: String,
     link: String,
@@ -17,12 +17,13 @@ struct Port {
 }
 
 impl Scenario {
-    /// The scenario with a base station where a device may stand, and in a clause where that is: the router in front of the only lossy link
-    /// between the ends of the first transfer, or, without losses, the only router. The scenario as it is and nothing where it has a base station.
+    /// Returns the scenario with a base station at the place of a device, and a clause that describes it: the router in
+    /// front of the only lossy link between the ends of the first transfer, or, without losses, the only router. If the
+    /// scenario has a base station, returns it unchanged and `None`.
     ///
     /// # Errors
     ///
-    /// When there is no such place or more than one; the message says what to add.
+    /// Returns an error if there is no such place or more than one; the message states the missing keys.
     pub fn with_place(&self) -> Result<(Self, Option<String>), Error> {
         if self.has_base_station() {
             return Ok((self.clone(), None));
@@ -66,7 +67,7 @@ fn is_lossy(link: &lasthop_sim::network::LinkSpec) -> bool {
     link.directions.iter().any(|direction| !matches!(direction.errors, ErrorSpec::None))
 }
 
-/// Each router on the way of the first transfer with the link behind it, in order.
+/// Returns each router on the path of the first transfer with the link behind it, in order.
 fn ports(network: &Network) -> Vec<Port> {
     let Some(flow) = network.flows.iter().find(|flow| flow.app.is_transfer()) else { return Vec::new() };
     let mut ports = Vec::new();

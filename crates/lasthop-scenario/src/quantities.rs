@@ -1,21 +1,21 @@
-//! Values of a key as numbers: what a table or a plot makes of `"30 ms"`.
+//! Values of a key as numbers, for tables and plots: `"30 ms"` becomes 30.
 
 use std::collections::BTreeSet;
 
 use crate::document::{Data, infer};
 use crate::units::{Kind, Measure};
 
-/// The numbers among the values of a key, or of a key in the tables that are its values.
+/// Numbers among the values of a key, or of a key in tables that are its values.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Numbers {
-    /// Where they stand in the value: empty for the value itself, otherwise a dotted path as `mean_bytes`.
+    /// Place in the value: empty for the value itself, otherwise a dotted path as `mean_bytes`.
     pub path: String,
-    /// What one of them is, as `ms`, `Mbps`, `KiB`, `packets` or `percent`; `None` for plain numbers. The first value that
-    /// has a unit decides.
+    /// Unit, as `ms`, `Mbps`, `KiB`, `packets` or `percent`; `None` for plain numbers. The first value with a unit
+    /// determines it.
     pub unit: Option<&'static str>,
-    /// Whether they are written as whole numbers of no unit.
+    /// Indicates whether they are whole numbers without a unit.
     pub whole: bool,
-    /// The number of each value, in order; `None` where there is none, as for `"unlimited"`.
+    /// Number of each value, in order; `None` if it has none, as `"unlimited"`.
     pub values: Vec<Option<f64>>,
 }
 
@@ -33,9 +33,9 @@ enum Number {
 }
 
 impl Numbers {
-    /// The numbers in `values`, texts as [`with_overrides`](crate::Scenario::with_overrides) takes them. Numbers of different
-    /// kinds at one place, as queues in packets and in bytes, are apart. Numbers without a unit beside others that have one are
-    /// bytes or probabilities, as in a scenario.
+    /// Returns the numbers in `values`, texts as accepted by [`with_overrides`](crate::Scenario::with_overrides).
+    /// Numbers of different kinds at one place, as queues in packets and in bytes, are separated. Numbers without a
+    /// unit among others with one are bytes or probabilities, as in a scenario.
     pub fn of<T: AsRef<str>>(values: &[T]) -> Vec<Self> {
         let mut found = Vec::new();
         for (at, value) in values.iter().enumerate() {
@@ -53,7 +53,7 @@ impl Numbers {
 }
 
 fn collect(data: &Data, path: &str, value: usize, found: &mut Vec<Found>) {
-    // Up to here whole numbers are exact in a `f64`.
+    // Whole numbers up to this are exact in a `f64`.
     const EXACT: i128 = 1 << 53;
     let number = match data {
         Data::Integer(number) if (-EXACT..=EXACT).contains(number) => Number::Whole(*number as f64),
@@ -81,13 +81,13 @@ fn at_one_path(path: &str, found: &[&Found], values: usize) -> Vec<Numbers> {
             Number::Whole(_) | Number::Plain(_) => None,
         })
     };
-    // What a number without a unit is beside others that have one.
+    // Meaning of numbers without a unit among others with one.
     let bare = [Kind::Bytes, Kind::Share].into_iter().find(|kind| measures().any(|measure| measure.kind == *kind));
     let kind = |found: &Found| match &found.number {
         Number::Measured(measure) => Some(measure.kind),
         Number::Whole(_) | Number::Plain(_) => bare,
     };
-    // In the order in which they come.
+    // In the order of their first occurrence.
     let mut seen = BTreeSet::new();
     let kinds = found.iter().map(|found| kind(found)).filter(|kind| seen.insert(*kind)).collect::<Vec<_>>();
     let of = |wanted: Option<Kind>| {

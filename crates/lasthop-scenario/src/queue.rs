@@ -9,24 +9,24 @@ use crate::reader::{Reader, Standing, Value};
 use crate::units::ByteSize;
 use crate::values::{Count, Positive, QueueKind, Whole, Window};
 
-/// ns-2's default, and that of the second study.
+/// Default of ns-2 and of the second study.
 pub(crate) const FIFO: QueueLimit = QueueLimit::Packets(50);
-/// What a Linux host keeps in front of its own link (`DEFAULT_TX_QUEUE_LEN`).
+/// Queue of a Linux host in front of its own link (`DEFAULT_TX_QUEUE_LEN`).
 const MODERN_HOST: QueueLimit = QueueLimit::Packets(1000);
-/// Linux's default for a line under CoDel.
+/// Default of Linux for CoDel.
 const CODEL: QueueLimit = QueueLimit::Packets(1000);
 
-/// Who sends in one direction of a link: decides the queue's default.
+/// Sender in one direction of a link, which determines the queue's default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sender {
     /// A host with a modern TCP.
     ModernHost,
-    /// A router, or a host of earlier years.
+    /// A router, or a host with an older TCP.
     Other,
 }
 
 impl Sender {
-    /// The default queue, and why.
+    /// Returns the default queue, and its source.
     fn default(self) -> (QueueLimit, &'static str) {
         match self {
             Self::ModernHost => (MODERN_HOST, "default: what a modern host keeps in front of its own link"),
@@ -35,8 +35,8 @@ impl Sender {
     }
 }
 
-/// Reads the queues of the two directions of a link: `queue`, and `queue_up` where it is given. `senders` has who sends down and who
-/// sends up.
+/// Reads the queues of the two directions of a link: `queue`, and `queue_up` if given. `senders` are the senders of the
+/// down and the up direction.
 pub(crate) fn both(reader: &Reader<'_>, senders: [Sender; 2]) -> Result<[QueueSpec; 2], Error> {
     let given = one(reader, "queue")?;
     let queue = match given {
@@ -60,7 +60,7 @@ pub(crate) fn both(reader: &Reader<'_>, senders: [Sender; 2]) -> Result<[QueueSp
     Ok([queue, queue_up])
 }
 
-/// The queue that `key` holds, as a size or as a table.
+/// Reads the queue in `key`, a size or a table.
 fn one(reader: &Reader<'_>, key: &'static str) -> Result<Option<QueueSpec>, Error> {
     if reader.is_table(key) {
         return table(&reader.section(key)?).map(Some);
@@ -68,7 +68,7 @@ fn one(reader: &Reader<'_>, key: &'static str) -> Result<Option<QueueSpec>, Erro
     Ok(reader.get::<QueueLimit>(key)?.map(QueueSpec::Fifo))
 }
 
-/// The kinds, the last of which has keys that no other has.
+/// All kinds.
 const KINDS: [QueueKind; 4] = [QueueKind::Fifo, QueueKind::CoDel, QueueKind::FqCoDel, QueueKind::AckAware];
 
 fn keys(kind: QueueKind) -> &'static [&'static str] {
@@ -83,7 +83,7 @@ fn keys(kind: QueueKind) -> &'static [&'static str] {
 }
 
 fn table(reader: &Reader<'_>) -> Result<QueueSpec, Error> {
-    // Before the kind is missed: it may be there, misspelt.
+    // Checked before a missing kind is reported: the key may be misspelt.
     reader.allow(&KINDS.into_iter().flat_map(keys).copied().collect::<Vec<_>>())?;
     let kind = reader.required("kind")?;
     let other = |key: &&&str| !keys(kind).contains(*key) && reader.has(key);
@@ -122,7 +122,7 @@ fn table(reader: &Reader<'_>) -> Result<QueueSpec, Error> {
     })
 }
 
-/// Beyond it Linux's 32 bits of time could be taken for the past.
+/// Longer times could be taken for the past in Linux's 32 bits of time.
 const LONGEST: Duration = Duration::from_secs(60);
 
 fn codel(reader: &Reader<'_>, base: CoDelConfig) -> Result<CoDelConfig, Error> {
@@ -147,7 +147,7 @@ fn codel(reader: &Reader<'_>, base: CoDelConfig) -> Result<CoDelConfig, Error> {
     Ok(config)
 }
 
-/// The queue as TOML.
+/// Formats the queue as TOML.
 fn show(queue: &QueueSpec) -> String {
     let codel = |config: &CoDelConfig| {
         let CoDelConfig { target, interval, ecn } = config;
@@ -178,7 +178,7 @@ fn show(queue: &QueueSpec) -> String {
     }
 }
 
-/// Refuses a queue that cannot hold a packet of `largest` bytes: it would drop all of them.
+/// Rejects a queue that cannot hold a packet of `largest` bytes: it would drop all of them.
 pub(crate) fn check(reader: &Reader<'_>, key: &'static str, queue: &QueueSpec, largest: u64) -> Result<(), Error> {
     let (inner, bytes) = match queue {
         QueueSpec::Fifo(QueueLimit::Bytes(bytes)) | QueueSpec::CoDel(QueueLimit::Bytes(bytes), _) => ("limit", *bytes),

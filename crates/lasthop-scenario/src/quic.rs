@@ -1,4 +1,4 @@
-//! The keys of a flow over QUIC.
+//! Keys of a flow over QUIC.
 
 use lasthop_proto::tcp::config::TcpConfig;
 use lasthop_proto::time::Duration;
@@ -13,23 +13,23 @@ use crate::reader::{Reader, Value};
 use crate::units::ByteSize;
 use crate::values::{Positive, Transferred, Whole};
 
-/// The keys that only such a flow has.
+/// Keys that only such a flow has.
 pub(crate) const KEYS: [&str; 8] =
     ["request", "response", "requests", "parallel", "congestion", "udp_payload", "stream_window", "idle_timeout"];
 
-/// Those that ask for requests and responses.
+/// Keys that select requests and responses.
 const EXCHANGE_KEYS: [&str; 4] = ["request", "response", "requests", "parallel"];
 
-/// Most streams that may be under way at once: quinn's default for what a peer may open.
+/// Maximum number of concurrent streams: quinn's default limit for a peer.
 const MOST_PARALLEL: u32 = 100;
 
-/// Most requests on one connection.
+/// Maximum number of requests on one connection.
 const MOST_REQUESTS: u32 = 1_000_000;
 
 /// Bytes of IPv4 and TCP header.
 const TCP_HEADERS: u32 = 40;
 
-/// Bytes of a segment's timestamps, where it has them (RFC 7323).
+/// Bytes of a segment's timestamps, if it has them (RFC 7323).
 const TIMESTAMPS: u32 = 12;
 
 const QUINN: &str = "default: quinn's";
@@ -71,7 +71,7 @@ fn task(reader: &Reader<'_>) -> Result<Task, Error> {
     Ok(Task::Exchange(Exchange { request, response, requests, parallel }))
 }
 
-/// Bytes of a full datagram: by default the IP packet is as large as one of TCP's between the same hosts.
+/// Reads the bytes of a full datagram. By default the IP packet has the size of a TCP packet between the same hosts.
 fn udp_payload(reader: &Reader<'_>, hosts: [&Host; 2]) -> Result<u16, Error> {
     let packet = |tcp: &TcpConfig| tcp.mss + TCP_HEADERS + if tcp.timestamps.is_on() { TIMESTAMPS } else { 0 };
     let largest = hosts.iter().map(|host| packet(&host.tcp.config)).min().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! How the rate of a link varies: `rate_variation = { model = "steps", steps = [{ at = "0 s", rate = "20 Mbps" }, ...] }`.
+//! Variation of a link's rate: `rate_variation = { model = "steps", steps = [{ at = "0 s", rate = "20 Mbps" }, ...] }`.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use crate::reader::{Reader, Standing, Value};
 use crate::units::BitRate;
 use crate::values::{Choice, Drawn, Or, Positive, Text, choices, named_models};
 
-/// A model, as a scenario names it.
+/// A model with its name in scenarios.
 #[derive(Debug)]
 struct Model {
     name: &'static str,
-    /// Its keys, beside [`COMMON`].
+    /// Keys, besides [`COMMON`].
     keys: &'static [&'static str],
     read: fn(&Reader<'_>, &Files) -> Result<Given, Error>,
 }
@@ -33,22 +33,22 @@ static MODELS: [Model; 4] = [
     Model { name: "replay", keys: &["file", "format"], read: replay },
 ];
 
-/// What a model says of the series.
+/// Series of rates from a model.
 enum Given {
     Constant,
     Steps {
         steps: Vec<RateStep>,
-        /// When they end, where something says so.
+        /// End of the steps, if determined.
         length: Option<Duration>,
         wrap: Wrap,
-        /// The key that holds the steps.
+        /// Key that contains the steps.
         key: &'static str,
     },
 }
 
 named_models!(Model, MODELS);
 
-/// Layouts of files with rates.
+/// Format of a file with rates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Format {
     /// Lines of a time and a rate.
@@ -60,7 +60,7 @@ choices! {
     Format { "csv" = Csv }
 }
 
-/// A rate in a series: zero is an outage.
+/// A rate in a series. Zero is an outage.
 struct StepRate(u64);
 
 impl Value for StepRate {
@@ -83,7 +83,7 @@ impl Value for StepRate {
 
 /// Reads `rate_variation`; an absent table means a constant rate.
 pub(crate) fn read(reader: &Reader<'_>, files: &Files) -> Result<RateSpec, Error> {
-    // Before the model is missed: it may be there, misspelt.
+    // Checked before a missing model is reported: the key may be misspelt.
     let all: Vec<_> = COMMON.into_iter().chain(MODELS.iter().flat_map(|model| model.keys).copied()).collect();
     reader.allow(&all)?;
     let model: &Model = reader.required("model")?;
@@ -141,7 +141,7 @@ fn steps(reader: &Reader<'_>, _: &Files) -> Result<Given, Error> {
     Ok(Given::Steps { steps, length, wrap: Wrap::Hold, key: "steps" })
 }
 
-/// Shortest step of a ramp.
+/// Minimum step of a ramp.
 const LEAST_GRID: Duration = Duration::from_micros(100);
 
 fn ramp(reader: &Reader<'_>, _: &Files) -> Result<Given, Error> {
@@ -159,10 +159,10 @@ fn ramp(reader: &Reader<'_>, _: &Files) -> Result<Given, Error> {
     Ok(Given::Steps { steps, length: Some(length), wrap: Wrap::Hold, key: "points" })
 }
 
-/// Most entries of a list in a scenario; longer ones belong into a file.
+/// Maximum number of entries of a list in a scenario; longer ones need a file.
 const LONGEST_LIST: usize = 10_000;
 
-/// The array at `key`: times that grow, each with a rate.
+/// Reads the array at `key`: increasing times, each with a rate.
 fn points(reader: &Reader<'_>, key: &'static str) -> Result<Vec<RateStep>, Error> {
     let example = "[{ at = \"0 s\", rate = \"20 Mbps\" }, { at = \"5 s\", rate = \"2 Mbps\" }]";
     let entries = reader.array(key, &format!("an array of tables, as {example}"))?;

@@ -1,5 +1,5 @@
-//! Reading values from the tree by key: every value that is read, or that a default stands in for, goes into the ledger,
-//! from which [`explain`](crate::explain) writes the scenario out in full.
+//! Access to values in the tree by key. Every value that is read, and every default, is entered into the ledger, from
+//! which [`explain`](crate::explain) writes the scenario out in full.
 
 use std::cell::RefCell;
 
@@ -8,58 +8,58 @@ use lasthop_proto::scheme::Congestion;
 use crate::document::{Data, Item, Table, key_text, quote};
 use crate::error::{Error, Place, Problem, Spot, did_you_mean};
 
-/// What a key can hold.
+/// A value of a key.
 pub trait Value: Sized {
-    /// What is right, for messages: "a rate, as \"1.5 Mbps\"".
+    /// Returns the correct form, for messages: "a rate, as \"1.5 Mbps\"".
     fn expected() -> String;
-    /// The value, or why `data` is none (an empty reason where [`Value::expected`] says all).
+    /// Parses the value, or returns the reason why `data` is invalid (empty if [`Value::expected`] suffices).
     fn read(data: &Data) -> Result<Self, String>;
-    /// The value as TOML; [`Value::read`] gives the same value back.
+    /// Formats the value as TOML; [`Value::read`] returns the same value.
     fn show(&self) -> String;
 }
 
-/// Whether a line of the ledger stands in the explained scenario as a value or as a remark.
+/// Kind of a ledger entry in the explained scenario.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Standing {
     /// A value.
     Value,
-    /// A remark: the value follows from another key, and would no longer do so if it were written out.
+    /// A remark: the value is derived from another key, and would not be if it were written out.
     Remark,
 }
 
-/// One value, and where it comes from.
+/// A value, and its origin.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     /// Dotted path of the table.
     pub table: String,
-    /// The key; none for the table itself.
+    /// Key; `None` for the table itself.
     pub key: Option<&'static str>,
-    /// The value as TOML.
+    /// Value as TOML.
     pub value: String,
-    /// Where it comes from.
+    /// Origin of the value.
     pub source: String,
     pub standing: Standing,
 }
 
-/// What all readers of a scenario share.
+/// State shared by all readers of a scenario.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub file: String,
     pub ledger: RefCell<Vec<Entry>>,
-    /// The scheme of today whose endpoints are read; none for those of the scenario.
+    /// Modern scheme whose endpoints are read; `None` for those of the scenario.
     pub today: Option<Today>,
 }
 
-/// A scheme of today, as far as it decides what endpoints are.
+/// A modern scheme, as far as it determines endpoints.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Today {
-    /// Its name.
+    /// Name of the scheme.
     pub scheme: &'static str,
-    /// The congestion control that it is named after.
+    /// Congestion control that it is named after.
     pub congestion: Option<Congestion>,
 }
 
-/// One table of the scenario; it may be absent.
+/// A table of the scenario, which may be absent.
 #[derive(Clone, Debug)]
 pub struct Reader<'d> {
     context: &'d Context,
@@ -73,32 +73,32 @@ impl<'d> Reader<'d> {
         Self { context, path: String::new(), table: Some(table), spot: Spot::Whole }
     }
 
-    /// The scheme of today whose endpoints are read.
+    /// Returns the modern scheme whose endpoints are read.
     pub(crate) fn today(&self) -> Option<Today> {
         self.context.today
     }
 
-    /// Another table in the place of this one.
+    /// Returns a reader of another table at the same place.
     pub(crate) fn with<'e>(&self, context: &'e Context, table: &'e Table) -> Reader<'e> {
         Reader { context, path: self.path.clone(), table: Some(table), spot: self.spot }
     }
 
-    /// The same table with the ledger of another context.
+    /// Returns a reader of the same table with the ledger of another context.
     pub(crate) fn beside<'e>(&'e self, context: &'e Context) -> Reader<'e> {
         Reader { context, path: self.path.clone(), table: self.table, spot: self.spot }
     }
 
-    /// What is shared with all readers.
+    /// Returns the shared state.
     pub(crate) fn context(&self) -> &'d Context {
         self.context
     }
 
-    /// Its keys and their values.
+    /// Iterates over its keys and their values.
     pub(crate) fn items(&self) -> impl Iterator<Item = (&'d str, &'d Item)> {
         self.table.into_iter().flat_map(Table::iter)
     }
 
-    /// Whether the scenario has this table.
+    /// Returns whether the scenario has this table.
     pub fn is_present(&self) -> bool {
         self.table.is_some()
     }
@@ -107,12 +107,12 @@ impl<'d> Reader<'d> {
         self.table.and_then(|table| table.get(key))
     }
 
-    /// Whether the scenario has this key.
+    /// Returns whether the scenario has this key.
     pub fn has(&self, key: &str) -> bool {
         self.item(key).is_some()
     }
 
-    /// Whether the scenario has this key, and a table there.
+    /// Returns whether the scenario has this key with a table as its value.
     pub(crate) fn is_table(&self, key: &str) -> bool {
         matches!(self.item(key), Some(Item { data: Data::Table(_), .. }))
     }
@@ -121,26 +121,26 @@ impl<'d> Reader<'d> {
         if self.path.is_empty() { key_text(key) } else { format!("{}.{}", self.path, key_text(key)) }
     }
 
-    /// The problem as an error at `key`.
+    /// Returns the problem as an error at `key`.
     pub fn fail(&self, key: &str, problem: Problem) -> Error {
         let spot = self.item(key).map_or(self.spot, |item| item.spot);
         Error::new(Place { file: self.context.file.clone(), spot }, Some(self.path_of(key)), problem)
     }
 
-    /// The problem as an error of this table as a whole.
+    /// Returns the problem as an error of this table as a whole.
     pub fn fail_here(&self, problem: Problem) -> Error {
         let key = (!self.path.is_empty()).then(|| self.path.clone());
         Error::new(Place { file: self.context.file.clone(), spot: self.spot }, key, problem)
     }
 
-    /// `key` holds something that is not `expected`.
+    /// Returns the error that the value of `key` is not `expected`.
     pub fn refuse(&self, key: &str, expected: impl Into<String>, reason: impl Into<String>) -> Error {
         let given = self.item(key).map_or_else(|| "this".to_owned(), |item| item.data.describe());
         let reason = Some(reason.into()).filter(|reason| !reason.is_empty());
         self.fail(key, Problem::Value { given, expected: expected.into(), reason })
     }
 
-    /// `key` names something that does not exist.
+    /// Returns the error that the name in `key` does not exist.
     pub(crate) fn unknown_name<'n>(
         &self,
         key: &str,
@@ -153,7 +153,7 @@ impl<'d> Reader<'d> {
         self.fail(key, Problem::UnknownName { what, given: given.to_owned(), near, known })
     }
 
-    /// Refuses keys other than `known`.
+    /// Rejects keys other than `known`.
     pub fn allow(&self, known: &[&str]) -> Result<(), Error> {
         for (key, _) in self.table.into_iter().flat_map(Table::iter) {
             if !known.contains(&key) {
@@ -165,7 +165,7 @@ impl<'d> Reader<'d> {
         Ok(())
     }
 
-    /// The table at `key`, present or not.
+    /// Returns the table at `key`, present or not.
     pub fn section(&self, key: &str) -> Result<Self, Error> {
         let path = self.path_of(key);
         match self.item(key) {
@@ -177,7 +177,7 @@ impl<'d> Reader<'d> {
         }
     }
 
-    /// The tables in the table at `key`, with their names.
+    /// Returns the tables in the table at `key`, with their names.
     pub(crate) fn named(&self, key: &str) -> Result<Vec<(String, Self)>, Error> {
         let group = self.section(key)?;
         let mut sections = Vec::new();
@@ -195,7 +195,8 @@ impl<'d> Reader<'d> {
         Ok(sections)
     }
 
-    /// The elements of the array at `key` as tables, or none. `expected` says how such an array is written.
+    /// Returns the elements of the array at `key` as tables; empty if it is absent. `expected` is the correct form of
+    /// such an array.
     pub fn array(&self, key: &str, expected: &str) -> Result<Vec<Self>, Error> {
         let Some(item) = self.item(key) else { return Ok(Vec::new()) };
         let Data::Array(items) = &item.data else { return Err(self.refuse(key, expected, "")) };
@@ -208,7 +209,7 @@ impl<'d> Reader<'d> {
         Ok(readers)
     }
 
-    /// Enters this table into the ledger, so that it stands there even when it has no keys.
+    /// Enters this table into the ledger, so that it appears even without keys.
     pub(crate) fn note_table(&self) {
         let (value, source) = (String::new(), String::new());
         let entry = Entry { table: self.path.clone(), key: None, value, source, standing: Standing::Value };
@@ -221,7 +222,8 @@ impl<'d> Reader<'d> {
         self.context.ledger.borrow_mut().push(entry);
     }
 
-    /// Where the value of `key`, which is present, comes from; with its wording, where its unit differs from `shown`.
+    /// Returns the origin of the value of `key`, which must be present; includes its text if its unit differs from
+    /// `shown`.
     pub(crate) fn source(&self, key: &str, shown: &str) -> String {
         let Some(item) = self.item(key) else { return String::new() };
         let written = match &item.data {
@@ -234,18 +236,18 @@ impl<'d> Reader<'d> {
         }
     }
 
-    /// The value of `key` without a note in the ledger.
+    /// Returns the value of `key` without an entry in the ledger.
     pub(crate) fn peek<T: Value>(&self, key: &str) -> Result<Option<T>, Error> {
         let Some(item) = self.item(key) else { return Ok(None) };
         T::read(&item.data).map(Some).map_err(|reason| self.refuse(key, T::expected(), reason))
     }
 
-    /// The value of `key`, which must be there, without a note in the ledger.
+    /// Returns the value of `key`, which is required, without an entry in the ledger.
     pub(crate) fn demand<T: Value>(&self, key: &str) -> Result<T, Error> {
         self.peek(key)?.ok_or_else(|| self.fail(key, Problem::Missing { expected: T::expected() }))
     }
 
-    /// The value of `key`, if it is there.
+    /// Returns the value of `key`, if present.
     pub fn get<T: Value>(&self, key: &'static str) -> Result<Option<T>, Error> {
         let value = self.peek::<T>(key)?;
         if let Some(value) = &value {
@@ -256,12 +258,12 @@ impl<'d> Reader<'d> {
         Ok(value)
     }
 
-    /// The value of `key`, which must be there.
+    /// Returns the value of `key`, which is required.
     pub fn required<T: Value>(&self, key: &'static str) -> Result<T, Error> {
         self.get(key)?.ok_or_else(|| self.fail(key, Problem::Missing { expected: T::expected() }))
     }
 
-    /// The value of `key`, or `default`, which comes from `source`.
+    /// Returns the value of `key`, or `default`, which comes from `source`.
     pub fn or<T: Value>(&self, key: &'static str, default: T, source: &str) -> Result<T, Error> {
         match self.get(key)? {
             Some(value) => Ok(value),
@@ -272,7 +274,7 @@ impl<'d> Reader<'d> {
         }
     }
 
-    /// The value of `key`, or `derived`, which follows from other keys as `source` says.
+    /// Returns the value of `key`, or `derived`, which follows from other keys as described by `source`.
     pub(crate) fn or_derived<T: Value>(&self, key: &'static str, derived: T, source: &str) -> Result<T, Error> {
         match self.get(key)? {
             Some(value) => Ok(value),

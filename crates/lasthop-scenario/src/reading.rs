@@ -1,4 +1,4 @@
-//! Other files of settings, read as scenarios are and with the same messages.
+//! Other configuration files, read as scenarios are and with the same messages.
 //!
 //! ```
 //! use lasthop_proto::time::Duration;
@@ -32,23 +32,23 @@ pub use crate::snoop::{of_gateway as snoop, to_gateway as snoop_text};
 pub use crate::units::ByteSize;
 pub use crate::values::{Choice, List, Off, Or, Positive, Text, Whole, Word};
 
-/// What `read` makes of a text; messages call it `name`.
+/// Parses a text with `read`; messages call it `name`.
 ///
 /// # Errors
 ///
-/// Where it is no TOML, or `read` finds something wrong.
+/// Returns an error if it is not TOML, or if `read` fails.
 pub fn parse<T>(name: &str, text: &str, read: impl FnOnce(&Reader<'_>) -> Result<T, Error>) -> Result<T, Error> {
     let root = document::parse(name, text)?;
     let context = Context { file: name.to_owned(), ledger: RefCell::default(), today: None };
     read(&Reader::root(&context, &root))
 }
 
-/// What `read` makes of the regular file at `path`, which has at most `limit` bytes; and its text, of which [`parse`] makes
-/// the same.
+/// Reads the regular file at `path`, of at most `limit` bytes, with `read`. Returns the result, and the text, for which
+/// [`parse`] returns the same.
 ///
 /// # Errors
 ///
-/// Where it cannot be read, is larger, or [`parse`] fails.
+/// Returns an error if the file cannot be read or is larger, or if [`parse`] fails.
 pub fn load<T>(
     path: &Path,
     limit: u64,

@@ -1,4 +1,4 @@
-//! From a scenario and a scheme to the network that the simulator runs.
+//! Conversion of a scenario and a scheme to the network that the simulator runs.
 
 use std::sync::Arc;
 
@@ -24,16 +24,16 @@ use crate::spec::Spec;
 use crate::stations::{GatewaySplit, Port};
 use crate::values::ElnSource;
 
-/// The scheme has a part at the base station, but the scenario has none.
+/// Error: the scheme has a part at the base station, but the scenario has none.
 pub(crate) struct NoBaseStation;
 
-/// What sits on a port under the scheme.
+/// An element on a port under the scheme.
 struct Placed<'s> {
     port: &'s Port,
     element: AnyElement,
 }
 
-/// The network under `scheme`.
+/// Returns the network under `scheme`.
 pub(crate) fn network<'s>(spec: &'s Spec, scheme: &Scheme) -> Result<Network, NoBaseStation> {
     let mut duties = vec![Duty::of(scheme.recovery); spec.nodes.hosts.len()];
     let mut placed = Vec::new();
@@ -58,7 +58,7 @@ pub(crate) fn network<'s>(spec: &'s Spec, scheme: &Scheme) -> Result<Network, No
         (BaseStation::TwoEnded(repair), Some(station)) => {
             placed.push(Placed::new(scheme, &mut duties, &station.port, &station.two_ended.with(repair)));
         }
-        // It reads selective acknowledgments; no endpoint has to say more.
+        // It reads selective acknowledgments, which need no change of endpoints.
         (BaseStation::GatewaySnoop, Some(station)) => {
             placed.push(Placed { port: &station.port, element: AnyElement::new(Snoop(station.gateway_snoop.clone())) });
         }
@@ -73,7 +73,7 @@ pub(crate) fn network<'s>(spec: &'s Spec, scheme: &Scheme) -> Result<Network, No
             }
         }
     }
-    // The scheme's part is at each station of a host that moves.
+    // The scheme's part is at each station of a moving host.
     let stations =
         |port: &Port| spec.mobility.as_ref().filter(|mobility| mobility.ports.iter().any(|own| own.link == port.link));
     let everywhere = |placed: Placed<'s>| match stations(placed.port) {
@@ -87,7 +87,8 @@ pub(crate) fn network<'s>(spec: &'s Spec, scheme: &Scheme) -> Result<Network, No
     let endpoint = |(host, duty): (&Host, Duty)| {
         let mut tcp = duty.apply(&host.tcp);
         if scheme.ends != scheme::Ends::Scenario && tcp.recovery != Recovery::Rack {
-            // Other recoveries have windows of their own: schemes named after a congestion control are then the same run.
+            // Other recoveries have windows of their own: schemes named after a congestion control are then the same
+            // run.
             tcp.congestion = ControlRule::Reno;
         }
         Arc::new(tcp)
@@ -102,7 +103,7 @@ pub(crate) fn network<'s>(spec: &'s Spec, scheme: &Scheme) -> Result<Network, No
     };
     if let Some(marker) = marker.filter(|_| heeds_eln && scheme.base_station == BaseStation::Forward) {
         let station = spec.base_station.as_ref().ok_or(NoBaseStation)?;
-        // As the base station's part it is nearest the router.
+        // As the base station's part it is nearest to the router.
         let marker = Placed { port: &station.port, element: AnyElement::new(marker) };
         placed.splice(0..0, everywhere(marker));
     }
@@ -123,21 +124,21 @@ pub(crate) fn network<'s>(spec: &'s Spec, scheme: &Scheme) -> Result<Network, No
     })
 }
 
-/// Where a scenario fixes what the name of a scheme says.
+/// Place where a scenario contradicts the name of a scheme.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FixedAt {
-    /// At the host of that index: the loss recovery.
+    /// Loss recovery at the host of this index.
     Recovery(usize),
-    /// At the host of that index: the congestion control.
+    /// Congestion control at the host of this index.
     Congestion(usize),
-    /// At the relay, on the lossy link: the loss recovery.
+    /// Loss recovery of the relay on the lossy link.
     RelayRecovery,
-    /// At the gateway's relay, on the lossy link: the congestion control.
+    /// Congestion control of the gateway's relay on the lossy link.
     RelayCongestion,
 }
 
-/// Where the scenario gives a sender of data something else than the name of `scheme` says. Of `spec`, endpoints were read for that
-/// scheme. Schemes named after what the base station does say nothing of the hosts.
+/// Returns the place where the scenario gives a sender of data something other than the name of `scheme`. Endpoints of
+/// `spec` were read for that scheme. The names of schemes at the base station imply nothing about hosts.
 pub(crate) fn fixed(spec: &Spec, scheme: &Scheme) -> Option<FixedAt> {
     let differs = |given: Option<Recovery>, said: Recovery| given.is_some_and(|given| given != said);
     let tcp = |host: usize| Some(&spec.nodes.hosts.get(host)?.tcp);
@@ -169,14 +170,14 @@ pub(crate) fn fixed(spec: &Spec, scheme: &Scheme) -> Option<FixedAt> {
     }
 }
 
-/// The hosts that send data: their indices, some more than once.
+/// Returns the indices of the hosts that send data, some more than once.
 pub(crate) fn senders(spec: &Spec) -> impl Iterator<Item = usize> + '_ {
     let transfers = spec.flows.iter().filter(|flow| matches!(flow.app, App::Transfer { .. }));
     let sessions = spec.sessions.iter().flat_map(|session| [session.server, session.client]);
     transfers.map(|flow| flow.from).chain(sessions)
 }
 
-/// Whether the endpoint acts on ELN.
+/// Returns whether the endpoint uses ELN.
 fn heeds_eln(config: &TcpConfig) -> bool {
     match config.recovery {
         Recovery::Eln | Recovery::ElnRxmt => true,
@@ -194,7 +195,7 @@ impl<'s> Placed<'s> {
         self.element.endpoints().is_some_and(|ends| ends.into_iter().any(|end| heeds_eln(end)))
     }
 
-    /// One, or one at each end of the link.
+    /// Returns one element, or one for each end of the link.
     fn specs(self, spec: &Spec) -> Vec<ElementSpec> {
         let Port { router, link, .. } = *self.port;
         let at = |node: usize| ElementSpec { node: NodeId(node), link: LinkId(link), element: self.element.clone() };
@@ -244,7 +245,7 @@ fn copies<'s>(spec: &'s Spec, flow: &'s Flow, hosts: &'s [Arc<TcpConfig>]) -> im
         start: flow.start + flow.spacing * u64::from(copy),
         app: flow.app,
         tcp: match flow.app {
-            // QUIC has no use for what a scheme decides of TCP.
+            // QUIC ignores the scheme's settings of TCP.
             App::Quic(_) => [flow.from, flow.to].map(|end| Arc::new(spec.nodes.hosts[end].tcp.config.clone())),
             // Datagrams can end at a router, which has no keys of its own.
             _ => [flow.from, flow.to].map(|end| Arc::clone(hosts.get(end).unwrap_or(&hosts[flow.from]))),
@@ -253,7 +254,7 @@ fn copies<'s>(spec: &'s Spec, flow: &'s Flow, hosts: &'s [Arc<TcpConfig>]) -> im
     })
 }
 
-/// The copies of a session; their flows are added to `flows`.
+/// Returns the copies of a session, and adds their flows to `flows`.
 fn web_sessions(
     spec: &Spec,
     session: &Session,

@@ -1,4 +1,4 @@
-//! A scenario as others use it.
+//! Public interface of a scenario.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -26,15 +26,15 @@ use crate::spec::{self, Spec};
 use crate::tcp_effect::{self, Given, Idle};
 use crate::traffic::{self, Traffic};
 
-/// The last line above an explained scenario.
+/// Last header line of an explained scenario.
 const AFTER: &str = "After each value: where it comes from.";
 
-/// Most bytes of a scenario file.
+/// Maximum size of a scenario file, in bytes.
 const LARGEST_FILE: u64 = 4 << 20;
 
-/// A scenario: who talks to whom over which links, with which TCP. A scheme makes it a network.
+/// A scenario: hosts, links, flows and TCP settings. A scheme turns it into a network.
 ///
-/// Two scenarios are equal when they say the same, whatever file and words they say it in.
+/// Two scenarios are equal if they have the same meaning, regardless of file and wording.
 #[derive(Clone)]
 pub struct Scenario {
     source: Source,
@@ -44,18 +44,18 @@ pub struct Scenario {
     sealed: bool,
 }
 
-/// What a scenario was made from: enough to make it again with other values, or in another process.
+/// Source of a scenario, sufficient to create it again with other values, or in another process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Source {
-    /// As messages name the file.
+    /// Name of the file in messages.
     pub file: String,
-    /// What is in it.
+    /// Text of the file.
     pub text: String,
-    /// What relative paths in it are relative to.
+    /// Base of relative paths in it.
     pub directory: PathBuf,
-    /// Dotted keys and what they were set to, in that order.
+    /// Dotted keys and the values that they were set to, in that order.
     pub overrides: Vec<(String, String)>,
-    /// What is done in place of its own transfers.
+    /// Traffic that replaces its own transfers.
     pub traffic: Option<Traffic>,
 }
 
@@ -76,7 +76,7 @@ impl Scenario {
         Source { file, text, directory, overrides: Vec::new(), traffic: None }.read(None)
     }
 
-    /// Reads a scenario from its text; messages call it `name`. Paths in it are relative to the current directory.
+    /// Parses a scenario from its text; messages call it `name`. Paths in it are relative to the current directory.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         let source = Source {
             file: name.to_owned(),
@@ -88,7 +88,7 @@ impl Scenario {
         source.read(None)
     }
 
-    /// As [`parse`](Self::parse), and [`sealed`](Self::sealed): of a text from somebody who must not make this machine open files. None is
+    /// Parses an untrusted text as [`parse`](Self::parse) does, with the effect of [`sealed`](Self::sealed): no file is
     /// opened, so no trace can be replayed.
     pub fn parse_sealed(name: &str, text: &str) -> Result<Self, Error> {
         let (file, text) = (name.to_owned(), text.to_owned());
@@ -96,7 +96,7 @@ impl Scenario {
         source.read(Some(Arc::default()))
     }
 
-    /// The ready-made scenario of that name (see [`builtin_names`]).
+    /// Returns the built-in scenario of that name (see [`builtin_names`]).
     pub fn builtin(name: &str) -> Result<Self, Error> {
         match BUILTINS.iter().find(|(known, _)| *known == name) {
             Some((name, text)) => Self::parse(name, text),
@@ -109,14 +109,14 @@ impl Scenario {
         }
     }
 
-    /// The text of the ready-made scenario of that name: a start for one's own.
+    /// Returns the text of the built-in scenario of that name, as a template.
     pub fn builtin_text(name: &str) -> Option<&'static str> {
         BUILTINS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
     }
 
-    /// Opens what a user means by `name`: a file if the name has an extension or a path separator; otherwise the ready-made scenario
-    /// of that name, and a file only if there is no such scenario. So a file in the current directory never replaces a ready-made
-    /// scenario ([`shadowed_file`](Self::shadowed_file)).
+    /// Opens the scenario that a user calls `name`: a file if the name has an extension or a path separator; otherwise
+    /// the built-in scenario of that name, and a file only if there is no such scenario. So a file in the current
+    /// directory never replaces a built-in scenario ([`shadowed_file`](Self::shadowed_file)).
     pub fn open(name: &str) -> Result<Self, Error> {
         let path = Path::new(name);
         let looks_like_file = path.extension().is_some() || name.contains(['/', '\\']);
@@ -124,78 +124,79 @@ impl Scenario {
         if looks_like_file || !is_builtin && path.is_file() { Self::load(path) } else { Self::builtin(name) }
     }
 
-    /// The file in the current directory that `name` would mean if there were no ready-made scenario of that name: it is not opened.
+    /// Returns the file in the current directory that `name` would refer to without the built-in scenario of that name.
+    /// The file is not opened.
     pub fn shadowed_file(name: &str) -> Option<String> {
         let shadowed = Self::builtin_text(name).is_some() && Path::new(name).is_file();
         shadowed.then(|| format!("./{name}"))
     }
 
-    /// The same scenario with other values, each a dotted key and what to set it to: `("links.wireless.rate", "1 Mbps")`.
+    /// Returns the scenario with other values, each a dotted key and its value: `("links.wireless.rate", "1 Mbps")`.
     ///
-    /// What is a TOML value (`8`, `0.02`, `true`, `{ model = "none" }`) is taken as such, everything else as a string.
-    /// Keys that the file does not have are added; hosts, routers, links, flows and elements that it does not have are not.
+    /// TOML values (`8`, `0.02`, `true`, `{ model = "none" }`) are parsed; all others are strings. Keys that are not in
+    /// the file are added, but not new hosts, routers, links, flows and elements.
     pub fn with_overrides<K: AsRef<str>, V: AsRef<str>>(&self, values: &[(K, V)]) -> Result<Self, Error> {
         let mut source = self.source.clone();
         source.overrides.extend(values.iter().map(|(key, value)| (key.as_ref().to_owned(), value.as_ref().to_owned())));
         source.read(self.sealed.then(|| Arc::clone(&self.traces)))
     }
 
-    /// The same scenario with `traffic` in place of its transfers and web sessions, between the hosts of the first of them.
-    /// Sources that are on and off stay.
+    /// Returns the scenario with `traffic` in place of its transfers and web sessions, between the hosts of the first
+    /// of them. On-off sources remain.
     pub fn with_traffic(&self, traffic: Traffic) -> Result<Self, Error> {
         let source = Source { traffic: Some(traffic), ..self.source.clone() };
         source.read(self.sealed.then(|| Arc::clone(&self.traces)))
     }
 
-    /// The same scenario, for values from somebody who must not make this machine open files: whatever
-    /// [`with_overrides`](Self::with_overrides) sets, only the loss traces that were read already can be replayed, and no file
-    /// is opened.
+    /// Returns the scenario for use with untrusted values: [`with_overrides`](Self::with_overrides) then opens no file,
+    /// and can replay only traces that were already read.
     #[must_use]
     pub fn sealed(mut self) -> Self {
         self.sealed = true;
         self
     }
 
-    /// Whether the scenario says something at this dotted path, in its file or from outside, rather than leave it to a default.
+    /// Returns whether the scenario has a value at this dotted path, in its file or set from outside, instead of a
+    /// default.
     pub fn gives(&self, path: &str) -> bool {
         let set = self.source.overrides.iter().any(|(key, _)| key == path);
         set || document::parse(&self.source.file, &self.source.text).is_ok_and(|root| root.has(path))
     }
 
-    /// Whether the scenario has a base station.
+    /// Returns whether the scenario has a base station.
     pub(crate) fn has_base_station(&self) -> bool {
         self.spec.base_station.is_some()
     }
 
-    /// The network that this scenario is under `scheme`. Fails when the scheme has a part at the base station, and the
+    /// Returns the network of this scenario under `scheme`. Fails if the scheme has a part at the base station, and the
     /// scenario has no `[base_station]`.
     ///
-    /// Under a scheme of today the endpoints are of today: the scenario's where they are, otherwise Linux's under what the scenario
-    /// says of its own. That may fail too, where the two do not go together.
+    /// Under a modern scheme the endpoints are modern: the scenario's if they are, otherwise Linux's, combined with the
+    /// scenario's own settings. This may fail if the two are incompatible.
     pub fn network(&self, scheme: &Scheme) -> Result<Network, Error> {
         let (spec, _) = self.under(scheme)?;
         resolve::network(&spec, scheme).map_err(|_| self.source.no_base_station(scheme))
     }
 
-    /// The scenario as `scheme` has its endpoints, and what is in it.
+    /// Returns the scenario with endpoints for `scheme`, and its ledger.
     fn under(&self, scheme: &Scheme) -> Result<(Cow<'_, Spec>, Cow<'_, [Entry]>), Error> {
         let Ends::Today(congestion) = scheme.ends else {
             return Ok((Cow::Borrowed(&self.spec), Cow::Borrowed(&self.ledger)));
         };
-        // What was read once needs no file again.
+        // Traces were already read, so no file is needed.
         let files = Files::new(&self.source.directory, Some(Arc::clone(&self.traces)));
         let (spec, ledger) = self.source.spec(&files, Some(Today { scheme: scheme.name, congestion }))?;
         Ok((Cow::Owned(spec), Cow::Owned(ledger)))
     }
 
-    /// The key by which the scenario fixes what the name of `scheme` speaks of, loss recovery or congestion control, to something
-    /// else; `None` when the scheme means what its name says.
+    /// Returns the key by which the scenario contradicts the name of `scheme`, about loss recovery or congestion
+    /// control; `None` if the scheme agrees with its name.
     pub fn fixes(&self, scheme: &Scheme) -> Option<String> {
         let (spec, _) = self.under(scheme).ok()?;
         self.fixed_in(&spec, scheme)
     }
 
-    /// The same; endpoints in `spec` are as `scheme` has them.
+    /// Implements [`Self::fixes`] for a `spec` with endpoints for `scheme`.
     fn fixed_in(&self, spec: &Spec, scheme: &Scheme) -> Option<String> {
         let at = resolve::fixed(spec, scheme)?;
         let of_host = |host: usize, key: &str| format!("hosts.{}.tcp.{key}", spec.nodes.hosts[host].name);
@@ -215,13 +216,13 @@ impl Scenario {
         })
     }
 
-    /// Returns the TCP keys that are given although no endpoint reads them under any of `schemes`, each with its message. What a preset
-    /// brings does not count. A key in the file counts as read if the file as it stands has a reader for it, under `schemes` or under
-    /// its own scheme: options may set aside what the file says.
+    /// Returns the TCP keys that are given although no endpoint reads them under any of `schemes`, each with its
+    /// message. Values of a preset do not count. A key in the file counts as read if the unmodified file has a reader
+    /// for it, under `schemes` or under its own scheme, since options may override the file.
     ///
     /// # Errors
     ///
-    /// When the scenario is no network under one of `schemes`.
+    /// Returns an error if the scenario is not a valid network under one of `schemes`.
     pub fn idle_keys(&self, schemes: &[&'static Scheme]) -> Result<Vec<Idle>, Error> {
         let root = self.source.root()?;
         let given = tcp_effect::given(&root);
@@ -253,24 +254,24 @@ impl Scenario {
         Ok(found)
     }
 
-    /// Refuses TCP keys without effect: the first of [`idle_keys`](Self::idle_keys).
+    /// Rejects TCP keys without effect: the first of [`idle_keys`](Self::idle_keys).
     ///
     /// # Errors
     ///
-    /// Names the key, what was given, what it needs, and what there is instead.
+    /// Returns an error with the key, the given value, its requirement, and alternatives.
     pub fn check_effects(&self, schemes: &[&'static Scheme]) -> Result<(), Error> {
         self.idle_keys(schemes)?.into_iter().next().map_or(Ok(()), |idle| Err(idle.error))
     }
 
-    /// Whether all who send data run endpoints of today, whatever the scheme.
+    /// Returns whether all senders of data have modern endpoints under any scheme.
     pub fn is_of_today(&self) -> bool {
         let mut senders = resolve::senders(&self.spec).peekable();
         let today = |host: usize| self.spec.nodes.hosts[host].tcp.recovery == Some(Recovery::Rack);
         senders.peek().is_some() && senders.all(today)
     }
 
-    /// The schemes that are compared where none are asked for: between endpoints of today those of today, as far as the scenario
-    /// has a base station for them, and the scenario's own if it does something there; otherwise those of the studies.
+    /// Returns the schemes to compare by default: with modern endpoints the modern ones, if the scenario has a base
+    /// station for them, and the scenario's own if it has a part at the base station; otherwise those of the studies.
     pub fn usual_schemes(&self) -> Vec<&'static Scheme> {
         let of_today = |scheme: &&Scheme| scheme.family == Family::Today;
         if !of_today(&self.scheme()) && !self.is_of_today() {
@@ -279,13 +280,13 @@ impl Scenario {
             return SCHEMES.iter().filter(of_studies).collect();
         }
         let fits = |scheme: &&Scheme| scheme.base_station == BaseStation::Forward || self.spec.base_station.is_some();
-        // Of the end-to-end schemes of the studies, endpoints of today make what their preset is.
+        // With modern endpoints, the end-to-end schemes of the studies run the endpoints' preset.
         let own = Some(self.scheme()).filter(|own| !of_today(own) && own.base_station != BaseStation::Forward);
         own.into_iter().chain(SCHEMES.iter().filter(of_today).filter(fits)).collect()
     }
 
-    /// The scenario written out as TOML, with every default, each value with a remark on where it comes from. This text
-    /// is a scenario too, equal to this one.
+    /// Returns the scenario as TOML with every default, each value with a remark on its origin. The text is a scenario
+    /// equal to this one.
     pub fn explain(&self) -> String {
         let head = format!("{}, with every default", self.source.file);
         let ledger = match self.network(self.spec.scheme) {
@@ -295,8 +296,8 @@ impl Scenario {
         explain::write(&[head, AFTER.to_owned()], &ledger)
     }
 
-    /// [`explain`](Self::explain) under `scheme`: the endpoints are those that run then, and the first lines say what the scheme
-    /// decides of them and of the base station.
+    /// Returns the text of [`explain`](Self::explain) under `scheme`: with the endpoints of that run, and header lines
+    /// with the scheme's decisions about them and the base station.
     pub fn explain_under(&self, scheme: &Scheme) -> Result<String, Error> {
         let (spec, ledger) = self.under(scheme)?;
         let network = resolve::network(&spec, scheme).map_err(|_| self.source.no_base_station(scheme))?;
@@ -309,80 +310,81 @@ impl Scenario {
         Ok(explain::write(&lines, &with_effects(&ledger, &spec, &network)))
     }
 
-    /// The scenario as TOML with every default, and nothing but keys and values: what [`explain`](Self::explain) prints,
-    /// without the remarks. This text is a scenario too, equal to this one.
+    /// Returns the scenario as TOML with every default: keys and values of [`explain`](Self::explain), without remarks.
+    /// The text is a scenario equal to this one.
     pub fn to_toml(&self) -> String {
         explain::write_values(&self.ledger)
     }
 
-    /// What it was made from.
+    /// Returns its source.
     pub const fn source(&self) -> &Source {
         &self.source
     }
 
-    /// Makes a scenario again.
+    /// Creates a scenario again.
     pub fn from_source(source: Source) -> Result<Self, Error> {
         source.read(None)
     }
 
-    /// The file's name, as it was given; or the name of a ready-made scenario.
+    /// Returns the file's name, as it was given, or the name of a built-in scenario.
     pub fn file(&self) -> &str {
         &self.source.file
     }
 
-    /// One line that says what it is.
+    /// Returns its title, a line.
     pub fn title(&self) -> &str {
         &self.spec.title
     }
 
-    /// What else there is to say about it.
+    /// Returns its description.
     pub fn description(&self) -> Option<&str> {
         self.spec.description.as_deref()
     }
 
-    /// The scheme to run where none is asked for.
+    /// Returns the default scheme.
     pub fn scheme(&self) -> &'static Scheme {
         self.spec.scheme
     }
 
-    /// How many runs, where no number is asked for.
+    /// Returns the default number of runs.
     pub fn runs(&self) -> u32 {
         self.spec.runs
     }
 
-    /// The root seed, where none is asked for.
+    /// Returns the default root seed.
     pub fn seed(&self) -> u64 {
         self.spec.seed
     }
 
-    /// What the measurement from which it was made says besides.
+    /// Returns the notes about the measurement from which it was created.
     pub fn measurement(&self) -> Option<&Measurement> {
         self.spec.measurement.as_ref()
     }
 
-    /// The scenario with each other value that its measurement allows, one at a time, and what that value is called.
+    /// Returns the scenario with each other value that its measurement allows, one at a time, with the name of the
+    /// value.
     ///
     /// # Errors
     ///
-    /// When such a value is wrong.
+    /// Returns an error if such a value is invalid.
     pub fn alternatives(&self) -> Result<Vec<(String, Self)>, Error> {
         let alternatives = self.measurement().map(|it| it.alternatives.as_slice()).unwrap_or_default();
         let with = |it: &Alternative| Ok((it.name.clone(), self.with_overrides(&[(&it.key, &it.value)])?));
         alternatives.iter().map(with).collect()
     }
 
-    /// How the lab runs it, on real packets.
+    /// Returns the settings of the lab.
     pub fn lab(&self) -> &LabSpec {
         &self.spec.lab
     }
 
-    /// When a run ends at the latest.
+    /// Returns the latest end of a run.
     pub fn limit(&self) -> Instant {
         self.spec.limit
     }
 }
 
-/// The ledger, with a remark at each TCP key that no endpoint in `network` reads.
+/// Returns the ledger with a remark at each TCP key that no endpoint in `network` reads.
 fn with_effects(ledger: &[Entry], spec: &Spec, network: &Network) -> Vec<Entry> {
     let remarked = |entry: &Entry| {
         let mut entry = entry.clone();
@@ -411,19 +413,19 @@ impl fmt::Debug for Scenario {
 }
 
 impl Source {
-    /// With `sealed`, no file is opened, and these are the only loss traces.
+    /// Reads the scenario. With `sealed`, no file is opened, and only these traces are known.
     fn read(self, sealed: Option<Arc<Traces>>) -> Result<Scenario, Error> {
         let is_sealed = sealed.is_some();
         let files = Files::new(&self.directory, sealed.clone());
         let (spec, ledger) = self.spec(&files, None)?;
-        // A sealed one keeps those that it does not use at the moment.
+        // A sealed scenario keeps traces that it does not use at the moment.
         let traces = sealed.unwrap_or_else(|| Arc::new(files.into_used()));
         let scenario = Scenario { source: self, spec, ledger, traces, sealed: is_sealed };
         scenario.network(scenario.spec.scheme)?;
         Ok(scenario)
     }
 
-    /// The tree of its values, with those that are set from outside.
+    /// Returns the tree of its values, including those set from outside.
     fn root(&self) -> Result<document::Table, Error> {
         let mut root = document::parse(&self.file, &self.text)?;
         for (key, value) in &self.overrides {
@@ -435,7 +437,7 @@ impl Source {
         Ok(root)
     }
 
-    /// What it says, and what is in it: of itself, or as a scheme of today has its endpoints.
+    /// Returns its specification and ledger: its own, or with endpoints for a modern scheme.
     fn spec(&self, files: &Files, today: Option<Today>) -> Result<(Spec, Vec<Entry>), Error> {
         let root = self.root()?;
         let context = Context { file: self.file.clone(), ledger: RefCell::default(), today };

@@ -9,17 +9,17 @@ use crate::flow_names::FlowNames;
 use crate::reader::{Reader, Standing, Value};
 use crate::values::{Choice, Count, Positive, Whole, choices};
 
-/// The keys beside `model`.
+/// Keys besides `model`.
 pub(crate) const KEYS: &[&str] = &["lose", "late", "mark"];
 
-/// Most lines of each kind.
+/// Maximum number of lines of each kind.
 const LONGEST: usize = 10_000;
 
 choices! {
     Behind { "overtake" = Overtake, "wait" = Wait }
 }
 
-/// Reads the lists of a script, at least one of which must be there.
+/// Reads the lists of a script, at least one of which is required.
 pub(crate) fn read(reader: &Reader<'_>, flows: &FlowNames) -> Result<Vec<ScriptLine>, Error> {
     if !["lose", "late", "mark"].iter().any(|key| reader.has(key)) {
         let expected =

@@ -1,4 +1,4 @@
-//! Web sessions, and the copies that one can have.
+//! Web sessions and their copies.
 
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
@@ -24,14 +24,14 @@ pub(crate) struct Session {
     pub syn_loss_memory: Switch,
     pub start: Instant,
     pub count: u32,
-    /// Between the starts of one copy and the next.
+    /// Interval between the starts of copies.
     pub spacing: Duration,
 }
 
-/// Most connections that a browser opens at once.
+/// Maximum number of concurrent connections of a browser.
 const MOST_PARALLEL: u32 = 64;
 
-/// Reads all sessions; `flows` are taken already.
+/// Reads all sessions. `flows` is the number of flows already used.
 pub(crate) fn read(root: &Reader<'_>, nodes: &Nodes, limit: Instant, flows: u32) -> Result<Vec<Session>, Error> {
     let mut sessions = Vec::new();
     let mut total = flows;

@@ -1,4 +1,5 @@
-//! The two connections of a split: the gateway's settings of each, and what the simulator makes of the same keys.
+//! The two connections of a split: the gateway's settings of each, and the simulator's configuration from the same
+//! keys.
 
 use lasthop_proto::tcp::config::{ControlRule, Nagle, Preset, ReceiveAutotune, SendAutotune, Switch, TcpConfig};
 use lasthop_proto::time::Duration;
@@ -11,60 +12,60 @@ use crate::values::{Auto, CongestionName, KernelCongestion, Or, Window};
 /// Parameters of split connections.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SplitSettings {
-    /// Of the connection over the lossy hop.
+    /// Settings of the connection over the lossy hop.
     pub wireless: SideSettings,
-    /// Of the connection to the other side.
+    /// Settings of the connection to the other side.
     pub wired: SideSettings,
-    /// Whether snoop repairs the losses of the connection over the hop, beneath the kernel's TCP.
+    /// Indicates whether snoop repairs the losses of the connection over the hop, beneath the kernel's TCP.
     pub repair: Switch,
 }
 
-/// Whether snoop repairs beneath the connection over the hop where nothing is said. On: a burst that takes all that is under way leaves the kernel's TCP nothing but a timer, which
-/// doubles.
+/// Default of `repair`. It is on because after a burst that destroys all data in flight, the kernel's TCP has only a
+/// timer, which doubles.
 const REPAIR: Switch = Switch::On;
 
 /// Parameters of one of the two connections.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SideSettings {
-    /// The kernel's congestion control.
+    /// Congestion control of the kernel.
     pub congestion: String,
-    /// Bytes of each socket buffer; the kernel's tuning where none is given.
+    /// Size of each socket buffer in bytes; `None` means the kernel's tuning.
     pub buffer: Option<u32>,
-    /// The kernel's least retransmission timeout beyond the round trip; the kernel's own where none is given.
+    /// Minimum retransmission timeout of the kernel beyond the round-trip time; `None` means the kernel's default.
     pub rto_min: Option<Duration>,
-    /// The kernel's longest retransmission timeout, however often it doubles; the kernel's own where none is given.
+    /// Maximum retransmission timeout of the kernel, which limits its doubling; `None` means the kernel's default.
     pub rto_max: Option<Duration>,
 }
 
 impl SideSettings {
-    /// The default towards the wire: CUBIC, everything else as the kernel has it.
+    /// Returns the default towards the wire: CUBIC, and the kernel's defaults for everything else.
     pub fn wired() -> Self {
         Self { congestion: "cubic".to_owned(), buffer: None, rto_min: None, rto_max: None }
     }
 
-    /// The default over the lossy hop: BBR, and a least timeout of 50 ms. Over a hop of milliseconds the kernel's 200 ms, doubled with
-    /// each loss of the same segment, are what a burst of losses costs; a receiver may delay an acknowledgment by 40 ms (Linux), and
-    /// only that of a lone segment. Nor do they double beyond 3 s, longer than any hop's round trip: a hop that was dark for a minute is
-    /// tried again at once.
+    /// Returns the default over the lossy hop: BBR, and a minimum timeout of 50 ms. Over a hop of milliseconds, the
+    /// kernel's 200 ms, doubled with each loss of the same segment, dominate the cost of a burst of losses. A receiver
+    /// may delay an acknowledgment by 40 ms (Linux), but only that of a single segment. Timeouts do not double beyond 3
+    /// s, longer than any hop's round-trip time, so that a hop is retried soon after an outage of a minute.
     pub fn wireless() -> Self {
         let (rto_min, rto_max) = (Some(Duration::from_millis(50)), Some(Duration::from_secs(3)));
         Self { congestion: "bbr".to_owned(), buffer: None, rto_min, rto_max }
     }
 }
 
-/// What Linux takes: two of its slowest clock's ticks, and its own default.
+/// Linux's lower limit, two ticks of its slowest clock, and its default.
 const RTO_MIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
-/// What Linux takes for the longest timeout; the last is its own default.
+/// Linux's lower limit of the maximum timeout, and its default.
 const RTO_MAX: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(120));
-/// How long Linux goes on without an answer before it gives a connection up (`tcp_retries2` = 15), with its own timeouts; the gateway
-/// asks for the same where timeouts are shorter (`TCP_USER_TIMEOUT`).
+/// Time without an answer after which Linux aborts a connection (`tcp_retries2` = 15), with its own timeouts. The
+/// gateway sets the same time for shorter timeouts (`TCP_USER_TIMEOUT`).
 pub const PATIENCE: Duration = Duration::from_millis(924_600);
-/// The least buffer, in bytes.
+/// Minimum buffer, in bytes.
 const LEAST_BUFFER: u32 = 4096;
 
 const KEYS: [&str; 4] = ["congestion", "buffer", "rto_min", "rto_max"];
 
-/// The sides of a gateway's split.
+/// Reads the sides of a gateway's split.
 pub fn of_gateway(reader: &Reader<'_>) -> Result<SplitSettings, Error> {
     reader.allow(&["wireless", "wired", "repair"])?;
     let side = |key: &str, default: SideSettings| {
@@ -84,8 +85,8 @@ pub fn of_gateway(reader: &Reader<'_>) -> Result<SplitSettings, Error> {
     })
 }
 
-/// The lines of a table of which [`of_gateway`] makes the same. What is left to the kernel is written as the kernel has it
-/// where the default is another.
+/// Formats a table that [`of_gateway`] reads as the same settings. A value left to the kernel is written explicitly if
+/// the default differs.
 pub fn to_gateway(settings: &SplitSettings) -> String {
     let side = |name: &str, side: &SideSettings, default: SideSettings| {
         let buffer: Or<Auto, Window> = side.buffer.map(Window).into();
@@ -103,7 +104,7 @@ pub fn to_gateway(settings: &SplitSettings) -> String {
         + &side("wired", &settings.wired, SideSettings::wired())
 }
 
-/// An endpoint of the simulator's relay that does what one of the gateway's sockets does.
+/// An endpoint of the simulator's relay, equivalent to one of the gateway's sockets.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct SimulatedSide {
     congestion: ControlRule,
@@ -112,7 +113,7 @@ pub(crate) struct SimulatedSide {
     rto_max: Duration,
 }
 
-/// The sides, as the simulator has them: wired, wireless; and whether snoop repairs beneath the latter.
+/// Reads the sides for the simulator: wired, wireless; and whether snoop repairs beneath the latter.
 pub(crate) fn of_simulator(reader: &Reader<'_>) -> Result<([SimulatedSide; 2], Switch), Error> {
     reader.allow(&["wired", "wireless", "repair"])?;
     let side = |key: &str, default: SideSettings| {
@@ -155,7 +156,8 @@ fn rto_max(side: &Reader<'_>, default: Duration) -> Result<Duration, Error> {
 }
 
 impl SimulatedSide {
-    /// The endpoint: Linux's, with segments of at most `mss` bytes. It sends at once, since the ends decide when to send.
+    /// Returns the endpoint's configuration: Linux's, with segments of at most `mss` bytes. It sends at once, since the
+    /// ends decide when to send.
     pub(crate) fn config(&self, mss: u32) -> TcpConfig {
         let kernel = TcpConfig::preset(Preset::Linux618);
         let kernel = match self.buffer {
@@ -166,7 +168,7 @@ impl SimulatedSide {
             }
         };
         let (congestion, rto_min, nagle) = (self.congestion, self.rto_min, Nagle::Off);
-        // It gives up after as long a time, not after as many timeouts.
+        // It gives up after the same time, not after the same number of timeouts.
         let (rto_max, sooner) = (self.rto_max, self.rto_max < RTO_MAX.1);
         let most = PATIENCE.as_nanos().div_ceil(rto_max.as_nanos().max(1)) as u32;
         let max_retries = if sooner { most.max(kernel.max_retries) } else { kernel.max_retries };
@@ -193,7 +195,7 @@ mod tests {
         assert_eq!((own.rto_max, own.max_retries), (Duration::from_secs(120), 15));
     }
 
-    /// What the name of a scheme says is what the gateway does by default.
+    /// The names of schemes agree with the gateway's defaults.
     #[test]
     fn the_scheme_says_what_the_gateway_does() {
         let said = SCHEMES.iter().find_map(|scheme| match scheme.base_station {

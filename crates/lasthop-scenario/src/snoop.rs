@@ -1,4 +1,4 @@
-//! The keys of local repair, as the base station, elements and the gateway's rules have them.
+//! Keys of local repair, for the base station, elements and the gateway's rules.
 
 use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
 use lasthop_proto::scheme::TcpAwareness;
@@ -9,20 +9,20 @@ use crate::reader::{Reader, Value};
 use crate::units::TimeSpan;
 use crate::values::{Count, FlowControlName, Positive, Whole, Window};
 
-/// What [`kind`] reads: what a scheme says where one is at work.
+/// Keys read by [`kind`], which a scheme determines if it is active.
 pub(crate) const KIND_KEYS: [&str; 2] = ["detection", "awareness"];
 
-/// What [`repair`] reads.
+/// Keys read by [`repair`].
 pub(crate) const REPAIR_KEYS: [&str; 7] =
     ["dupack_threshold", "timer_min", "timer_max", "max_local_retries", "flow_control", "backlog", "held"];
 
-/// What the gateway does by these keys.
+/// Reads the gateway's configuration.
 pub fn of_gateway(reader: &Reader<'_>) -> Result<SnoopConfig, Error> {
     reader.allow(&[&KIND_KEYS[..], &REPAIR_KEYS[..]].concat())?;
     repair(reader, kind(reader, SnoopConfig::gateway())?)
 }
 
-/// The lines of a table of which [`of_gateway`] makes the same.
+/// Formats a table that [`of_gateway`] reads as the same configuration.
 pub fn to_gateway(config: &SnoopConfig) -> String {
     let mut lines = vec![
         ("detection", config.detection.show()),
@@ -43,14 +43,14 @@ pub fn to_gateway(config: &SnoopConfig) -> String {
     lines.into_iter().map(|(key, value)| format!("{key} = {value}\n")).collect()
 }
 
-/// How losses are found and what the sender hears of them; `default` where the keys say nothing.
+/// Reads the detection of losses and the awareness of TCP, with defaults from `default`.
 pub(crate) fn kind(reader: &Reader<'_>, default: SnoopConfig) -> Result<SnoopConfig, Error> {
     let detection = reader.or("detection", default.detection, "default")?;
     let awareness = reader.or("awareness", default.awareness, "default")?;
     Ok(SnoopConfig { detection, awareness, ..default })
 }
 
-/// How losses are repaired; `default` where the keys say nothing.
+/// Reads the repair of losses, with defaults from `default`.
 pub(crate) fn repair(reader: &Reader<'_>, default: SnoopConfig) -> Result<SnoopConfig, Error> {
     let span =
         |key, default| reader.or(key, Positive(default), "default").map(|Positive(span): Positive<Duration>| span);

@@ -18,7 +18,7 @@ use crate::stations::{self, Element, Station};
 use crate::tcp::{self, Base};
 use crate::values::{ElnSource, Line, Positive, Text, Whole};
 
-/// Everything that a scenario says, in full.
+/// All settings of a scenario.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Spec {
     pub title: String,
@@ -60,11 +60,11 @@ const KEYS: [&str; 18] = [
     "measurement",
 ];
 
-/// Most runs of one scenario in one call.
+/// Maximum number of runs of a scenario in one call.
 const MOST_RUNS: u32 = 1_000_000;
 
-/// The scheme that a scenario without one runs: end to end, named after the congestion control of its preset if that is a modern one and
-/// holds for all hosts.
+/// Returns the default scheme: end to end, named after the congestion control of its preset if that is a modern one and
+/// applies to all hosts.
 fn default_scheme(root: &Reader<'_>) -> Result<(&'static Scheme, &'static str), Error> {
     let mut common = root.section("tcp")?.peek("preset")?;
     for (_, host) in root.named("hosts")? {
@@ -80,7 +80,7 @@ fn default_scheme(root: &Reader<'_>) -> Result<(&'static Scheme, &'static str), 
     Ok(modern.map_or((&SCHEMES[0], "default"), |scheme| (scheme, "default: the preset's congestion control")))
 }
 
-/// Reads a scenario. `name` stands in for a missing title; loss traces are among `files`.
+/// Reads a scenario. `name` is the default title; `files` contains loss traces.
 pub(crate) fn read(root: &Reader<'_>, name: &str, files: &Files) -> Result<Spec, Error> {
     root.allow(&KEYS)?;
     let Line(title) = root.or("title", Line(name.replace(char::is_control, " ")), "default: the scenario's name")?;

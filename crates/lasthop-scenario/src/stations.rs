@@ -1,4 +1,4 @@
-//! What sits on routers' ports: the scheme's part at the base station, and elements of the scenario's own.
+//! Elements on routers' ports: the scheme's part at the base station, and the scenario's own elements.
 
 use lasthop_proto::link::arq::ArqConfig;
 use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
@@ -30,44 +30,44 @@ pub(crate) struct Port {
     pub beyond: Vec<usize>,
 }
 
-/// The base station: where it is, and with which parameters it plays whichever part the scheme gives it.
+/// The base station: its place, and parameters for each part that a scheme may assign to it.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Station {
     pub port: Port,
-    /// Detection and awareness are the scheme's.
+    /// Parameters of snoop; detection and awareness are the scheme's.
     pub snoop: SnoopConfig,
     pub relay: Relay,
-    /// Both ends of the link.
+    /// Link protocol, for both ends of the link.
     pub arq: ArqConfig,
-    /// Both ends of the link, under a split connection whose wireless half is selective repeat.
+    /// Selective repeat for both ends of the link, under a split connection.
     pub srp: SrpKeys,
-    /// Both ends of the link, in a scheme of the two-ended family.
+    /// Two-ended link, for both ends of the link.
     pub two_ended: TwoEndedKeys,
-    /// What the gateway's snoop does there.
+    /// Parameters of the gateway's snoop.
     pub gateway_snoop: SnoopConfig,
-    /// What the gateway's split does there.
+    /// Parameters of the gateway's split.
     pub gateway_split: GatewaySplit,
 }
 
-/// What the gateway's split does.
+/// Parameters of the gateway's split.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct GatewaySplit {
-    /// The endpoint that faces the router.
+    /// Endpoint that faces the router.
     pub wired: TcpConfig,
-    /// The endpoint that faces the link.
+    /// Endpoint that faces the link.
     pub wireless: TcpConfig,
-    /// Whether snoop repairs beneath the latter.
+    /// Indicates whether snoop repairs beneath the latter.
     pub repair: Switch,
 }
 
-/// What is on a port whatever the scheme.
+/// An element that is present under any scheme.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Element {
     pub port: Port,
     pub part: AnyPart,
 }
 
-/// Most link protocols of the scenario's own on one link, one inside the other; the scheme may bring another.
+/// Maximum number of the scenario's own link protocols on one link, nested; the scheme may add another.
 const MOST_PROTOCOLS: usize = 2;
 
 /// Reads `[base_station]`, which may be absent.
@@ -104,8 +104,8 @@ pub(crate) fn base_station(
     }))
 }
 
-/// The cache of the studies' schemes. Their windows fitted into the base station's queue; senders of today, known by their RACK, would
-/// fill any that hides all losses from them, and are held back.
+/// Returns the cache of the studies' schemes. Their windows fit into the base station's queue. Modern senders,
+/// identified by RACK, would fill any queue if all losses are hidden from them, so they are limited by flow control.
 fn studies_snoop(ends: &TcpSpec) -> SnoopConfig {
     let hop = (ends.recovery == Some(Recovery::Rack)).then_some(HopControl::DEFAULT);
     SnoopConfig { hop, ..SnoopConfig::new(LocalDetection::DuplicateAcks, TcpAwareness::Aware) }
@@ -208,13 +208,13 @@ fn port(reader: &Reader<'_>, nodes: &Nodes, links: &[Link]) -> Result<Port, Erro
     Ok(Port { router, link, beyond: hosts_beyond(nodes, links, router, link) })
 }
 
-/// The hosts that are reached from `router` over `link`.
+/// Returns the hosts that are reached from `router` over `link`.
 fn hosts_beyond(nodes: &Nodes, links: &[Link], router: usize, link: usize) -> Vec<usize> {
     let mut reached = vec![false; nodes.len()];
     let mut open: Vec<usize> = links[link].between.into_iter().filter(|end| *end != router).collect();
     while let Some(node) = open.pop() {
         reached[node] = true;
-        // A host that moves has links to several stations, and forwards between none.
+        // A moving host has links to several stations, and does not forward.
         if nodes.is_host(node) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The keys of a TCP endpoint.
+//! Keys of a TCP endpoint.
 
 use lasthop_proto::tcp::config::{
     AckCongestion, Clock, ControlRule, DelayedAck, Preset, ReceiveAutotune, Recovery, SackCompression, Switch,
@@ -16,30 +16,30 @@ use crate::values::{
     Whole, Window, Word,
 };
 
-/// An endpoint as the scenario has it: the scheme fills in what the scenario leaves to it.
+/// An endpoint of a scenario. The scheme supplies the values that the scenario leaves to it.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct TcpSpec {
-    /// Everything but [`TcpConfig::recovery`] and [`TcpConfig::smart_acks`].
+    /// All settings except [`TcpConfig::recovery`] and [`TcpConfig::smart_acks`].
     pub config: TcpConfig,
-    /// Overrides the scheme's.
+    /// Override of the scheme's recovery.
     pub recovery: Option<Recovery>,
-    /// Overrides what follows from the recovery in use.
+    /// Override of the default for the recovery in use.
     pub smart_acks: Option<Switch>,
 }
 
-/// What a table of TCP keys is laid over.
+/// Base of a table of TCP keys.
 #[derive(Clone, Copy)]
 pub(crate) enum Base<'b> {
-    /// The preset that the table names, otherwise this one.
+    /// The preset in the table, otherwise this one.
     Preset(Preset),
-    /// Another table, whose values hold where this one has none; unless this one names a preset.
+    /// Another table, which supplies missing values unless this one has a preset.
     Table(&'b TcpSpec),
     /// [`Base::Table`] for an end of a relay, whose buffers are the relay's.
     RelayEnd(&'b TcpSpec, u32),
 }
 
 impl Base<'_> {
-    /// The relay's buffer, for an end of one.
+    /// Returns the relay's buffer, for an end of one.
     pub(crate) fn relay_buffer(&self) -> Option<u32> {
         match self {
             Self::RelayEnd(_, buffer) => Some(*buffer),
@@ -49,34 +49,35 @@ impl Base<'_> {
 }
 
 impl TcpSpec {
-    /// What `preset` says, and nothing else.
+    /// Returns the values of `preset`.
     pub(crate) fn of(preset: Preset) -> Self {
         Self { config: TcpConfig::preset(preset), recovery: preset.recovery(), smart_acks: None }
     }
 }
 
-/// IPv4 and TCP headers take 40 of 65,535 bytes.
+/// Maximum segment size: IPv4 and TCP headers take 40 of 65,535 bytes.
 const LARGEST_MSS: u32 = 65_495;
-/// In segments: the product with the largest mss still fits into 32 bits.
+/// Maximum window in segments: the product with the maximum mss fits into 32 bits.
 const LARGEST_WINDOW: u32 = 65_535;
-/// Far beyond any use, and far from overflow.
+/// Maximum of other numbers: beyond any use, and far from overflow.
 const LARGEST_NUMBER: u32 = 1_000_000;
 
-/// 4.4BSD's ticks, for a clock that is set to ticks over a base without.
+/// Ticks of 4.4BSD, for `clock` set to ticks over a base without.
 const BSD_TICKS: (Duration, Duration) = (Duration::from_millis(500), Duration::from_millis(200));
-/// Linux at 250 Hz, for a clock that is set to jiffies over a base without.
+/// Jiffy of Linux at 250 Hz, for `clock` set to jiffies over a base without.
 const JIFFY: Duration = Duration::from_millis(4);
-/// For delayed acknowledgments that are switched on over a base without: 4.4BSD's longest, and the usual value since.
+/// Timeout of delayed acknowledgments that are enabled over a base without: 4.4BSD's maximum, and the usual value
+/// since.
 const DELAYED_ACK_TIMEOUT: Duration = Duration::from_millis(200);
 
 const SMART_ACKS: &str = "default: on where recovery is smart, and beyond a base station that reads SMART numbers";
 
-/// One table of TCP keys over what it is laid on.
+/// A table of TCP keys over its base.
 struct Layer<'r, 'd> {
     reader: &'r Reader<'d>,
-    /// Where the values come from that this table does not have; none when another table of the scenario has them.
+    /// Source of the values that this table lacks; `None` if another table of the scenario has them.
     base: Option<String>,
-    /// The scheme whose name says which congestion control it is.
+    /// Scheme whose name determines the congestion control.
     named_after: Option<&'static str>,
 }
 
@@ -104,25 +105,25 @@ impl Layer<'_, '_> {
         self.value(key, Or::<W, T>::from(base)).map(|value| value.0)
     }
 
-    /// A value that the scheme decides unless it is given.
+    /// Reads a value that the scheme determines unless it is given.
     fn by_scheme<T: Value>(&self, key: &'static str, base: Option<T>, source: &str) -> Result<Option<T>, Error> {
         let over = self.base.as_ref().map(|_| source.to_owned());
         Layer { base: over, ..*self }.optional::<ByScheme, T>(key, base)
     }
 
-    /// A number of which the largest `u32` stands for no limit.
+    /// Reads a number; the maximum `u32` means no limit.
     fn limited_count(&self, key: &'static str, base: u32) -> Result<u32, Error> {
         let base = (base != u32::MAX).then_some(Whole(base));
         Ok(self.optional::<Unlimited, Count>(key, base)?.map_or(u32::MAX, |Whole(count)| count))
     }
 
-    /// Bytes of which the largest `u32` stands for no limit.
+    /// Reads a number of bytes; the maximum `u32` means no limit.
     fn limited_bytes(&self, key: &'static str, base: u32) -> Result<u32, Error> {
         let base = (base != u32::MAX).then_some(Window(base));
         Ok(self.optional::<Unlimited, Window>(key, base)?.map_or(u32::MAX, |Window(bytes)| bytes))
     }
 
-    /// Which of the keys here are the scenario's own words: a text that `explain` writes has all keys.
+    /// Reads `given`, the keys that the scenario sets explicitly: a text written by `explain` has all keys.
     fn given(&self) -> Result<(), Error> {
         let standing: Vec<KeyName> = KeyName::all_in(self.reader).collect();
         let all = List(standing.clone());
@@ -233,7 +234,7 @@ impl Layer<'_, '_> {
         })
     }
 
-    /// This layer, if what it lies on `has` the value in question; otherwise the value is a default of its own.
+    /// Returns this layer if its base `has` the value; otherwise the source of the value is a default of its own.
     fn default_unless(&self, has: bool) -> Self {
         Self { base: if has { self.base.clone() } else { Some("default".to_owned()) }, ..*self }
     }
@@ -246,7 +247,7 @@ impl Layer<'_, '_> {
     }
 }
 
-/// Reads a table of TCP keys: as it is, or as the scheme of today has it whose endpoints are read.
+/// Reads a table of TCP keys: unmodified, or for the modern scheme whose endpoints are read.
 pub(crate) fn read(reader: &Reader<'_>, base: Base<'_>) -> Result<TcpSpec, Error> {
     match reader.today() {
         Some(scheme) => today::read(reader, base, scheme),
@@ -254,7 +255,7 @@ pub(crate) fn read(reader: &Reader<'_>, base: Base<'_>) -> Result<TcpSpec, Error
     }
 }
 
-/// Reads a table of TCP keys as it is.
+/// Reads a table of TCP keys, unmodified.
 pub(crate) fn read_table(reader: &Reader<'_>, base: Base<'_>) -> Result<TcpSpec, Error> {
     reader.allow(&KEYS)?;
     let preset = match base {
@@ -269,19 +270,19 @@ pub(crate) fn read_table(reader: &Reader<'_>, base: Base<'_>) -> Result<TcpSpec,
     lay(reader, under)
 }
 
-/// What a table of TCP keys is laid over, found out.
+/// Resolved base of a table of TCP keys.
 pub(crate) struct Under {
-    /// Its values.
+    /// Values.
     pub spec: TcpSpec,
-    /// The preset that they are, unless they are another table's.
+    /// Preset with these values, unless they are another table's.
     pub preset: Option<Preset>,
-    /// The relay's buffer, for an end of one.
+    /// Relay's buffer, for an end of one.
     pub relay_buffer: Option<u32>,
-    /// The scheme whose name says which congestion control it is.
+    /// Scheme whose name determines the congestion control.
     pub named_after: Option<&'static str>,
 }
 
-/// Reads all keys but `preset` over what lies under them.
+/// Reads all keys except `preset` over their base.
 pub(crate) fn lay(reader: &Reader<'_>, under: Under) -> Result<TcpSpec, Error> {
     let Under { mut spec, preset, relay_buffer, named_after } = under;
     let source = preset.map(|preset| format!("preset {}", preset.show().trim_matches('"')));
@@ -323,7 +324,7 @@ pub(crate) fn lay(reader: &Reader<'_>, under: Under) -> Result<TcpSpec, Error> {
     c.max_retries = layer.limited_count("max_retries", c.max_retries)?;
     c.delayed_ack = layer.delayed_ack(c.delayed_ack)?;
     if c.delayed_ack != DelayedAck::Linux {
-        // Parts of that receiver, which go with it unless they are asked for.
+        // Parts of that receiver are disabled with it unless they are given.
         (c.sack_compression, c.receive_autotune) = (SackCompression::Off, ReceiveAutotune::Off);
     }
     c.sack_compression = layer.value("sack_compression", c.sack_compression)?;
@@ -366,7 +367,7 @@ pub(crate) fn lay(reader: &Reader<'_>, under: Under) -> Result<TcpSpec, Error> {
     Ok(spec)
 }
 
-/// `None` takes the send buffer; the largest `u32` stands for no limit.
+/// Reads `initial_ssthresh`. `None` means the send buffer; the maximum `u32` means no limit.
 fn initial_ssthresh(layer: &Layer<'_, '_>, base: Option<u32>) -> Result<Option<u32>, Error> {
     type Threshold = Or<SendBuffer, Or<Unlimited, Window>>;
     let base = base.map(|bytes| Or::from((bytes != u32::MAX).then_some(Window(bytes))));
@@ -374,9 +375,9 @@ fn initial_ssthresh(layer: &Layer<'_, '_>, base: Option<u32>) -> Result<Option<u
     Ok(value.0.map(|limit| limit.0.map_or(u32::MAX, |Window(bytes)| bytes)))
 }
 
-/// Values that must go together.
+/// Checks values that depend on each other.
 fn check(reader: &Reader<'_>, config: &TcpConfig) -> Result<(), Error> {
-    // The message goes to the first of the keys that this table has: one of them is what is wrong here.
+    // The message refers to the first of the keys in this table, where the mistake must be.
     let conflict = |keys: &[&str], message: String| match keys.iter().find(|key| reader.has(key)) {
         Some(key) => reader.fail(key, Problem::Conflict(message)),
         None => reader.fail_here(Problem::Conflict(message)),
@@ -416,7 +417,7 @@ fn check(reader: &Reader<'_>, config: &TcpConfig) -> Result<(), Error> {
     check_linux(reader, config)
 }
 
-/// What Linux's acknowledgments carry with them, or cannot stand.
+/// Checks the features that need Linux's acknowledgments, or exclude them.
 fn check_linux(reader: &Reader<'_>, config: &TcpConfig) -> Result<(), Error> {
     let linux = config.delayed_ack == DelayedAck::Linux;
     let needs = [

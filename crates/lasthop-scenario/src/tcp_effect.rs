@@ -11,21 +11,21 @@ use crate::spec::Spec;
 use crate::tcp_keys::KEYS;
 use crate::values::{ClockName, CongestionName, DelayedAckName};
 
-/// When a key has an effect.
+/// Condition for the effect of a key.
 enum Effect {
-    /// With every endpoint.
+    /// Effective with every endpoint.
     Always,
-    /// With some endpoints only.
+    /// Effective with some endpoints only.
     Needs(Need),
 }
 
-/// What an endpoint must have so that it reads a key.
+/// Requirement of a key for an endpoint.
 #[derive(Clone, Copy)]
 struct Need {
     holds: fn(&TcpConfig) -> bool,
-    /// The condition in words, behind "needs".
+    /// Description of the condition, after "needs".
     words: &'static str,
-    /// The keys that it depends on, which the message shows with their values.
+    /// Keys that it depends on, which the message shows with their values.
     on: &'static [Shown],
 }
 
@@ -56,24 +56,26 @@ impl Shown {
     }
 }
 
-/// Only the sender of RFC 8985, with the congestion controls behind it.
+/// Requires the sender of RFC 8985, with its congestion controls.
 const RACK: Need =
     Need { holds: |c| c.recovery == Recovery::Rack, words: "recovery = \"rack\"", on: &[Shown::Recovery] };
-/// Only the recoveries of the 1990s, which have windows of their own.
+/// Requires a recovery of the 1990s, with a window of its own.
 const CLASSIC: Need =
     Need { holds: |c| c.recovery != Recovery::Rack, words: "a recovery other than \"rack\"", on: &[Shown::Recovery] };
-/// Only recoveries that ask the peer for selective acknowledgments.
+/// Requires a recovery that uses selective acknowledgments from the peer.
 const SELECTIVE: Need =
     Need { holds: |c| c.recovery.uses_sack(), words: "recovery = \"sack\" or \"rack\"", on: &[Shown::Recovery] };
 const SACK: Need =
     Need { holds: |c| c.recovery == Recovery::Sack, words: "recovery = \"sack\"", on: &[Shown::Recovery] };
-/// NewReno and the recoveries that hand unmarked losses to it. SMART does so too, with a peer that does not speak it.
+/// Requires NewReno or a recovery that leaves unmarked losses to it, including SMART with a peer that does not support
+/// it.
 const PARTIAL: Need = Need {
     holds: |c| matches!(c.recovery, Recovery::NewReno | Recovery::Eln | Recovery::ElnRxmt | Recovery::Smart),
     words: "recovery = \"new-reno\", \"smart\", \"eln\" or \"eln-rxmt\"",
     on: &[Shown::Recovery],
 };
-/// All that inflate the window, or leave it as if they had: every classic recovery but that of RFC 6675.
+/// Requires a recovery that inflates the window, or leaves it in the same state: every classic recovery except RFC
+/// 6675's.
 const INFLATING: Need = Need {
     holds: |c| c.recovery != Recovery::Rack && !is_rfc6675(c),
     words: "a recovery other than \"rack\", and other than \"sack\" with sack_algorithm = \"rfc6675\"",
@@ -89,8 +91,8 @@ fn is_rfc6675(config: &TcpConfig) -> bool {
     config.recovery == Recovery::Sack && config.sack_algorithm == SackAlgorithm::Rfc6675
 }
 
-/// The keys that not every endpoint reads. Values that must go together whatever the scheme (`slow_tick` and `clock`, `hystart` and
-/// `congestion`) are checked as they are read.
+/// Keys that not every endpoint reads. Values that depend on each other under any scheme (`slow_tick` and `clock`,
+/// `hystart` and `congestion`) are checked when they are read.
 const NEEDS: [(&str, Need); 32] = [
     ("paws", Need { holds: |c| c.timestamps.is_on(), words: "timestamps = \"on\"", on: &[Shown::Timestamps] }),
     ("sack_algorithm", SACK),
@@ -175,12 +177,12 @@ const NEEDS: [(&str, Need); 32] = [
     ("push", RACK),
 ];
 
-/// When the key of that name has an effect.
+/// Returns the condition for the effect of a key.
 fn effect(key: &str) -> Effect {
     NEEDS.iter().find(|(name, _)| *name == key).map_or(Effect::Always, |(_, need)| Effect::Needs(*need))
 }
 
-/// What stands behind the value of `key` in an explained scenario, where none of these endpoints reads it.
+/// Returns the remark for the value of `key` in an explained scenario if none of these endpoints reads it.
 pub(crate) fn remark(key: &str, endpoints: &[&TcpConfig]) -> Option<String> {
     match effect(key) {
         Effect::Needs(need) if !endpoints.is_empty() && !endpoints.iter().any(|config| (need.holds)(config)) => {
@@ -190,16 +192,16 @@ pub(crate) fn remark(key: &str, endpoints: &[&TcpConfig]) -> Option<String> {
     }
 }
 
-/// A TCP key that is given, and that no endpoint reads.
+/// A TCP key that is given although no endpoint reads it.
 #[derive(Debug)]
 pub struct Idle {
-    /// Its dotted path.
+    /// Dotted path.
     pub key: String,
-    /// The message for it.
+    /// Message.
     pub error: Error,
 }
 
-/// A key as it is given.
+/// A key that is given.
 pub(crate) struct Given<'t> {
     /// Dotted path of its table.
     table: String,
@@ -208,17 +210,17 @@ pub(crate) struct Given<'t> {
 }
 
 impl Given<'_> {
-    /// Its dotted path.
+    /// Returns its dotted path.
     pub(crate) fn path(&self) -> String {
         format!("{}.{}", self.table, self.key)
     }
 
-    /// Whether the file gives it, and not an option.
+    /// Returns whether it is in the file, and not in an option.
     pub(crate) fn is_in_file(&self) -> bool {
         matches!(self.item.spot, Spot::Line(_))
     }
 
-    /// The error, if no endpoint of these networks reads it. Each network comes with its scheme.
+    /// Returns the error if no endpoint of these networks reads it. Each network comes with its scheme.
     pub(crate) fn idle_in(&self, file: &str, spec: &Spec, networks: &[(&Scheme, &Network)]) -> Option<Idle> {
         let Effect::Needs(need) = effect(self.key) else { return None };
         let endpoints: Vec<&TcpConfig> =
@@ -247,7 +249,8 @@ impl Given<'_> {
     }
 }
 
-/// The TCP keys that a scenario gives itself. A text that `explain` wrote has every key, and says in `given` which of them those are.
+/// Returns the TCP keys that a scenario sets explicitly. A text written by `explain` has every key; its `given` lists
+/// the explicit ones.
 pub(crate) fn given(root: &Table) -> Vec<Given<'_>> {
     let mut found = Vec::new();
     for (path, table) in tables(root) {
@@ -273,7 +276,7 @@ fn text(data: &Data) -> Option<&str> {
     }
 }
 
-/// Each table of TCP keys, with its path.
+/// Returns each table of TCP keys, with its path.
 fn tables(root: &Table) -> Vec<(String, &Table)> {
     let mut found = Vec::new();
     found.extend(inner(root, "tcp").map(|table| ("tcp".to_owned(), table)));
@@ -291,7 +294,7 @@ fn tables(root: &Table) -> Vec<(String, &Table)> {
     found
 }
 
-/// The tables of a relay's two endpoints, in the order of [`endpoints`](lasthop_sim::element::Element::endpoints).
+/// Tables of a relay's two endpoints, in the order of [`endpoints`](lasthop_sim::element::Element::endpoints).
 const RELAY_ENDS: [&str; 2] = ["wired_tcp", "wireless_tcp"];
 
 fn inner<'t>(table: &'t Table, key: &str) -> Option<&'t Table> {
@@ -301,7 +304,7 @@ fn inner<'t>(table: &'t Table, key: &str) -> Option<&'t Table> {
     }
 }
 
-/// The endpoints in `network` whose keys a table holds; none where it is about endpoints that the network does not have.
+/// Returns the endpoints in `network` that a table applies to; empty if the network has none of them.
 pub(crate) fn endpoints<'n>(table: &str, spec: &Spec, network: &'n Network) -> Vec<&'n TcpConfig> {
     let relays = network.elements.iter().filter_map(|element| element.element.endpoints());
     if table == "tcp" {

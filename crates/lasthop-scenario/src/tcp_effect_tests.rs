@@ -1,4 +1,4 @@
-//! Keys are refused exactly where they change nothing.
+//! Tests that keys are rejected exactly if they have no effect.
 
 use lasthop_proto::scheme::Scheme;
 use lasthop_sim::trace::{Record, What};
@@ -7,7 +7,7 @@ use lasthop_sim::{Recording, run};
 use super::*;
 use crate::Scenario;
 
-/// Keys that every endpoint reads. A new key has to be put here, or into `NEEDS`.
+/// Keys that every endpoint reads. A new key must be added here, or to `NEEDS`.
 const ALWAYS: [&str; 33] = [
     "mss",
     "socket_buffer",
@@ -53,7 +53,7 @@ fn each_key_is_declared() {
     assert_eq!(declared, known);
 }
 
-/// Another value for each key of `NEEDS`.
+/// Alternative values for each key of `NEEDS`.
 const OTHERS: [(&str, &[&str]); 32] = [
     ("paws", &["rfc7323", "linux"]),
     ("sack_algorithm", &["sack1", "rfc6675"]),
@@ -103,7 +103,7 @@ const ENDPOINTS: [&[(&str, &str)]; 10] = [
     &[("tcp.preset", "rfc-2026")],
 ];
 
-/// Losses in both directions, and little enough of it to run often.
+/// A link with losses in both directions, small enough to run often.
 const LINK: &str = r#"
 limit = "60 s"
 [tcp]
@@ -122,7 +122,8 @@ to = "b"
 size = "400 KiB"
 "#;
 
-/// Frame loss and queue: many losses end slow start at once, few let it last, and a short queue drops several segments of a window.
+/// Frame loss and queue. Many losses end slow start at once, few let it continue, and a short queue drops several
+/// segments of a window.
 const HOPS: [(&str, &str); 6] = [
     ("8 %", "20 packets"),
     ("2 %", "20 packets"),
@@ -132,11 +133,11 @@ const HOPS: [(&str, &str); 6] = [
     ("3 %", "100 packets"),
 ];
 
-/// `sack_eln` adds an option to acknowledgments, whoever sends: it changes bytes, though no sender acts on it.
+/// Keys that change packets although no sender reacts: `sack_eln` adds an option to acknowledgments of any receiver.
 const SEEN_ON_THE_WIRE: [&str; 1] = ["sack_eln"];
 
-/// What packets a run has with this value of the key; `None` if values must not go together. What a window is said to be before the
-/// first data is no packet.
+/// Returns the packets of a run with this value of the key; `None` if values exclude each other. Events, such as the
+/// window before the first data, are omitted.
 fn runs(endpoints: &[(&str, &str)], key: &str, value: &str, (frame_loss, queue): (&str, &str)) -> Option<String> {
     let key = format!("tcp.{key}");
     let link = [("links.hop.errors.frame_loss", frame_loss), ("links.hop.queue", queue), (key.as_str(), value)];
@@ -173,10 +174,9 @@ fn a_key_that_is_refused_changes_nothing() {
     assert!(compared > 100, "{compared}");
 }
 
-/// Each key that needs something changes what happens with some endpoint that it is not refused with. The others take more than
-/// losses to show: copies of long ago, marks, receive windows, delays that jump, a window that outgrows its buffer
-/// or
-/// is not in use, several losses of one large window.
+/// Each key with a requirement changes the result with some endpoint with which it is not rejected. The others need
+/// more than losses to show an effect: copies of old segments, marks, receive windows, delay spikes, a window larger
+/// than its buffer or partly unused, several losses in one large window.
 #[test]
 fn a_key_that_is_taken_changes_something() {
     const RARE: [&str; 14] = [
@@ -233,7 +233,7 @@ fn the_message_says_what_it_needs_and_what_there_is() {
         let set = radio.with_overrides(&[(format!("tcp.{key}"), value)]).unwrap();
         assert!(error(&set, "E2E").is_some_and(|message| message.contains(key)), "{key}");
     }
-    // And the other way round.
+    // And vice versa.
     let studied = Scenario::builtin("wavelan-lan").unwrap();
     for (key, value) in
         [("tlp", "off"), ("congestion", "bbr"), ("window_reduction", "linux"), ("send_autotune", "linux")]
@@ -252,7 +252,7 @@ fn a_key_counts_where_any_of_the_schemes_reads_it() {
     assert!(set.check_effects(&schemes[..1]).is_err());
 }
 
-/// Options may set aside what a file says; the file may be meant for another scheme.
+/// Options may override a file, and the file may be intended for another scheme.
 #[test]
 fn ready_made_scenarios_are_taken_under_every_scheme() {
     for name in crate::builtin_names() {
@@ -262,7 +262,7 @@ fn ready_made_scenarios_are_taken_under_every_scheme() {
         }
         let today = scenario.with_overrides(&[("tcp.preset", "linux-6.18")]);
         assert_eq!(today.ok().and_then(|today| error(&today, today.scheme().name)), None, "{name}");
-        // A text that `explain` wrote has every key, and gives no more of them.
+        // A text written by `explain` has every key, but `given` does not list more of them.
         let again = Scenario::parse("again", &scenario.explain()).unwrap();
         assert_eq!(error(&again, again.scheme().name), None, "{name}, explained");
     }

@@ -1,4 +1,4 @@
-//! The names of a TCP endpoint's keys.
+//! Names of a TCP endpoint's keys.
 
 use crate::document::{Data, quote};
 use crate::reader::{Reader, Value};
@@ -74,12 +74,12 @@ pub(crate) const KEYS: [&str; 67] = [
     "time_wait",
 ];
 
-/// The name of a key that endpoints have, `preset` and `given` apart.
+/// Name of a key of endpoints, except `preset` and `given`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct KeyName(pub &'static str);
 
 impl KeyName {
-    /// Those that stand in a table.
+    /// Returns the keys in a table.
     pub(crate) fn all_in(table: &Reader<'_>) -> impl Iterator<Item = Self> {
         table.items().filter_map(|(key, _)| Self::find(key))
     }

@@ -1,8 +1,8 @@
-//! What the endpoints of a scenario are under a scheme of today.
+//! Endpoints of a scenario under a modern scheme.
 //!
-//! A preset of today stays. Under one of earlier years lies Linux instead: what the table says itself holds, what it leaves to its
-//! preset becomes Linux's. A scheme that is named after a congestion control replaces the preset's, but not one that the scenario
-//! gives.
+//! A modern preset remains. An older one is replaced by Linux's: explicit values of the table apply, and values of the
+//! preset become Linux's. A scheme named after a congestion control replaces the preset's, but not one that the
+//! scenario sets explicitly.
 
 use std::cell::RefCell;
 
@@ -15,10 +15,10 @@ use crate::tcp::{self, Base, TcpSpec, Under};
 use crate::tcp_keys::KeyName;
 use crate::values::List;
 
-/// What lies under the keys of a table whose preset is of earlier years.
+/// Base of a table with an older preset.
 const PRESET: Preset = Preset::Linux618;
 
-/// Keys that mean something only beside another one, which goes with them where they stand; some with one value only.
+/// Keys that have a meaning only with another one, which is kept with them; some with one value only.
 const COMPANIONS: [(&str, Option<&str>, &str); 8] = [
     ("slow_tick", None, "clock"),
     ("fast_tick", None, "clock"),
@@ -30,13 +30,13 @@ const COMPANIONS: [(&str, Option<&str>, &str); 8] = [
     ("sack_blocks", Some("4"), "timestamps"),
 ];
 
-/// Reads a table of TCP keys as `scheme` has it; of `base`, a table has been read so too.
+/// Reads a table of TCP keys for `scheme`. A table in `base` was read in the same way.
 pub(crate) fn read(reader: &Reader<'_>, base: Base<'_>, scheme: Today) -> Result<TcpSpec, Error> {
     let preset = match base {
         Base::Preset(preset) => reader.peek("preset")?.unwrap_or(preset),
         Base::Table(_) | Base::RelayEnd(..) => match reader.peek("preset")? {
             Some(preset) => preset,
-            // All its keys are its own, over a table of today.
+            // All its keys are explicit, over a modern table.
             None => return tcp::read_table(reader, base),
         },
     };
@@ -46,7 +46,7 @@ pub(crate) fn read(reader: &Reader<'_>, base: Base<'_>, scheme: Today) -> Result
     let shown = scratch.ledger.take();
     let kept = match reader.peek::<List<KeyName>>("given")? {
         None => KeyName::all_in(reader).collect(),
-        // A text that was written by `explain`, and perhaps changed since.
+        // A text written by `explain`, possibly modified since.
         Some(List(given)) => {
             tcp::lay(&reader.with(&scratch, &empty), Under::of(preset, base))?;
             let usual = scratch.ledger.take();
@@ -78,18 +78,18 @@ pub(crate) fn read(reader: &Reader<'_>, base: Base<'_>, scheme: Today) -> Result
 }
 
 impl Under {
-    /// A preset and nothing else.
+    /// Returns the values of a preset.
     fn of(preset: Preset, base: Base<'_>) -> Self {
         Self { spec: TcpSpec::of(preset), preset: Some(preset), relay_buffer: base.relay_buffer(), named_after: None }
     }
 }
 
-/// The keys that hold, and those that they need beside them, which have the values that they have in the scenario.
+/// Returns the keys that apply, and those that they need, with their values in the scenario.
 fn laid_over(reader: &Reader<'_>, kept: &[KeyName], shown: &[Entry], congestion: ControlRule) -> Table {
     let stays = |name: &str| kept.iter().any(|key| key.0 == name);
     let mut table = Table::default();
     for (key, item) in reader.items() {
-        // Without slow start to leave early, the key has no meaning.
+        // The key has no meaning without a slow start that can end early.
         let void = key == "hystart" && congestion.hystart().is_none() && !stays("congestion");
         if stays(key) && !void {
             table.push(key, item.clone());
@@ -104,7 +104,7 @@ fn laid_over(reader: &Reader<'_>, kept: &[KeyName], shown: &[Entry], congestion:
     table
 }
 
-/// The value of a key as `explain` writes it.
+/// Returns the value of a key as written by `explain`.
 fn value_of<'e>(ledger: &'e [Entry], key: &str) -> Option<&'e str> {
     ledger.iter().find(|entry| entry.key == Some(key)).map(|entry| entry.value.as_str())
 }

@@ -1,4 +1,4 @@
-//! What somebody does over a scenario's links, in place of its own transfers: a download, web pages, a call.
+//! Traffic over a scenario's links that replaces its own transfers: a download, web pages, a call.
 
 use lasthop_proto::time::Duration;
 
@@ -6,36 +6,36 @@ use crate::document::{Data, Item, Table};
 use crate::error::{Error, Place, Problem, Spot};
 use crate::units::TimeSpan;
 
-/// Objects of a page that a browser fetches at once, over HTTP/1.1, from one server.
+/// Number of objects that a browser fetches concurrently from one server over HTTP/1.1.
 const AT_ONCE: i128 = 6;
 
-/// A download that no run ends.
+/// Size of a download that no run completes.
 const ENDLESS: &str = "1024 GiB";
 
-/// What goes between the hosts of a scenario's first transfer, for a time.
+/// Traffic between the hosts of a scenario's first transfer, for a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Traffic {
-    /// One transfer, for as long as the run takes.
+    /// One transfer for the duration of the run.
     Bulk(Duration),
-    /// One web page after another, for as long as the run takes.
+    /// Web pages, one after another, for the duration of the run.
     Pages(Duration),
-    /// A call, both ways, in G.711 with concealed losses.
+    /// A call in both directions, in G.711 with loss concealment.
     Call {
-        /// For so long.
+        /// Duration.
         time: Duration,
-        /// What arrives so long after it was sent is still played.
+        /// Maximum delay of a packet that is still played.
         deadline: Duration,
     },
 }
 
-/// Who sends and who receives, and what that flow or session is called.
+/// Sender and receiver of a flow or session, and its name.
 struct Ends {
     name: String,
     server: Item,
     client: Item,
 }
 
-/// Puts `traffic` in place of all transfers and web sessions in `root`. What comes and goes as it likes (`on-off`) stays.
+/// Replaces all transfers and web sessions in `root` by `traffic`. On-off sources (`on-off`) remain.
 pub(crate) fn replace(file: &str, root: &mut Table, traffic: Traffic) -> Result<(), Error> {
     let Ends { name, server, client } = ends(root).ok_or_else(|| {
         let expected = "a transfer, as [flows.download] with from, to and size: it says who sends to whom".to_owned();
@@ -71,7 +71,7 @@ pub(crate) fn replace(file: &str, root: &mut Table, traffic: Traffic) -> Result<
     Ok(())
 }
 
-/// Those of the first transfer; without one, those of the first web session.
+/// Returns the ends of the first transfer, or without one, of the first web session.
 fn ends(root: &Table) -> Option<Ends> {
     let named = |group: &str, server: &str, client: &str| {
         let Some(Item { data: Data::Table(table), .. }) = root.get(group) else { return None };
@@ -89,7 +89,7 @@ fn is_on_off(flow: &Item) -> bool {
     matches!(keys.get("app"), Some(Item { data: Data::String(app), .. }) if app == "on-off")
 }
 
-/// Puts `what` under its name into `group`, which may not be there yet.
+/// Inserts `what` under its name into `group`, which may not exist yet.
 fn put(root: &mut Table, group: &str, name: &str, what: Item) {
     match root.table_mut(group) {
         Some(table) => table.set(name, what),

@@ -1,4 +1,4 @@
-//! The configuration of the tunnel: TOML turned into checked types, with the same messages as scenarios.
+//! Configuration of the tunnel: TOML parsed into checked types, with the same messages as scenarios.
 //!
 //! ```
 //! use lasthop_scenario::tunnel::{Security, Tunnel};
@@ -12,7 +12,7 @@
 //! # Ok::<(), lasthop_scenario::Error>(())
 //! ```
 //!
-//! Every key is described in `docs/tunnel.md`. Files of keys are named here, and read by whoever uses them.
+//! `docs/tunnel.md` describes every key. Key files are only named here; their users read them.
 
 mod values;
 
@@ -36,65 +36,65 @@ use crate::values::{Auto, Choice, List, Off, Or, Positive, Whole};
 
 pub use self::values::Endpoint;
 
-/// Most bytes of a configuration.
+/// Maximum size of a configuration, in bytes.
 const LARGEST_FILE: u64 = 128 << 10;
-/// Most peers, and most prefixes of one.
+/// Maximum number of peers, and of prefixes of a peer.
 const MOST_PEERS: usize = 256;
 const MOST_PREFIXES: usize = 256;
-/// Between these lie intervals of keep-alives.
+/// Range of keep-alive intervals.
 const KEEPALIVES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3_600)];
 
-/// Between these lies the silence after which the other end of a bridge counts as gone.
+/// Range of the silence after which the other end of a bridge counts as disconnected.
 const SILENCES: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
 const SILENCE: Duration = Duration::from_millis(30);
 
-/// The control socket where a configuration names none.
+/// Default path of the control socket.
 pub const DEFAULT_CONTROL: &str = "/run/lasthop/tunnel.sock";
-/// The device where it names none.
+/// Default name of the device.
 const DEVICE: &str = "lasthop0";
-/// Most own addresses.
+/// Maximum number of own addresses.
 const MOST_ADDRESSES: usize = 16;
-/// Largest share of the flows that may go unrepaired.
+/// Maximum share of the flows that may remain unrepaired.
 const MOST_UNREPAIRED: Fraction = Fraction::HALF;
-/// Slowest and fastest that an end sends.
+/// Range of an end's sending rate.
 const RATES: [Rate; 2] = [Rate(8_000), Rate(100_000_000_000)];
 
-/// The whole configuration of one end.
+/// Configuration of one end.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tunnel {
-    /// Where packets come from, and how they cross the hop.
+    /// Source of packets, and their transport over the hop.
     pub mode: Mode,
-    /// How packets are protected.
+    /// Protection of packets.
     pub security: Security,
-    /// The TUN or TAP device that is made.
+    /// Name of the TUN or TAP device to create.
     pub device: String,
-    /// The Unix socket on which the daemon answers.
+    /// Unix socket on which the daemon answers.
     pub control: PathBuf,
-    /// The group whose users may ask it there; without one, the group that the daemon runs with.
+    /// Group whose users may access the socket; by default, the group that the daemon runs with.
     pub control_group: Option<Group>,
-    /// Where it serves metrics, a loopback address.
+    /// Loopback address that serves metrics.
     pub metrics: Option<SocketAddr>,
-    /// The least severe messages that are logged: "error", "warn", "info", "debug" or "trace".
+    /// Minimum severity of logged messages: "error", "warn", "info", "debug" or "trace".
     pub log: String,
-    /// The other ends, in the order of the file.
+    /// Other ends, in the order of the file.
     pub peers: Vec<Peer>,
 }
 
-/// Where packets come from, and how they cross the hop.
+/// Source of packets, and their transport over the hop.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Mode {
-    /// From a TUN device, as UDP datagrams.
+    /// Packets of a TUN device, as UDP datagrams.
     Tun {
-        /// The UDP address that datagrams come to and go from.
+        /// Local UDP address.
         listen: SocketAddr,
-        /// This end's own addresses in the inner network, with the networks that they are in.
+        /// This end's own addresses in the inner network, with their networks.
         address: Vec<IpNet>,
-        /// Who leads packets to the peers' addresses into the device.
+        /// Responsibility for routes to the peers' addresses into the device.
         routes: Routes,
     },
-    /// Frames that leave by an interface of Ethernet, as frames of the link's own.
+    /// Frames that leave through an Ethernet interface, in frames of the link's own type.
     Bridge {
-        /// The interface towards the hop.
+        /// Interface towards the hop.
         interface: String,
     },
 }
@@ -109,29 +109,29 @@ impl Choice for ModeName {
     const CHOICES: &'static [(&'static str, Self)] = &[("tun", Self::Tun), ("bridge", Self::Bridge)];
 }
 
-/// How packets are protected.
+/// Protection of packets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Security {
-    /// Noise IKpsk2: sealed and authenticated.
+    /// Noise IKpsk2: encrypted and authenticated.
     Noise {
-        /// The file that holds this end's private key in base64.
+        /// File with this end's private key in base64.
         private_key_file: PathBuf,
     },
-    /// Not at all, on an interface that is named as trusted.
+    /// No protection, on an interface that is declared trusted.
     None {
-        /// The only interface that datagrams are taken from.
+        /// Only interface from which datagrams are accepted.
         trusted_interface: String,
-        /// The name that peers know this end by.
+        /// Name by which peers identify this end.
         name: String,
     },
 }
 
-/// Who leads packets to the peers' addresses into the device.
+/// Responsibility for routes to the peers' addresses into the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Routes {
-    /// The daemon: each allowed network has a route.
+    /// The daemon: it adds a route for each allowed network.
     Allowed,
-    /// Somebody else.
+    /// Other software.
     Off,
 }
 
@@ -139,12 +139,12 @@ impl Choice for Routes {
     const CHOICES: &'static [(&'static str, Self)] = &[("allowed", Self::Allowed), ("off", Self::Off)];
 }
 
-/// What is done against losses.
+/// Repair of losses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Repair {
-    /// Packets are sent again; copies and a code help where that comes too late.
+    /// Retransmission, with copies and a code for losses that retransmission would repair too late.
     Hybrid,
-    /// Packets are sent again.
+    /// Retransmission.
     Arq,
 }
 
@@ -152,12 +152,12 @@ impl Choice for Repair {
     const CHOICES: &'static [(&'static str, Self)] = &[("hybrid", Self::Hybrid), ("arq", Self::Arq)];
 }
 
-/// What a hop's frames are sent on.
+/// Medium of a hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Medium {
-    /// Each direction has one of its own.
+    /// A separate one for each direction.
     Own,
-    /// Both ends take turns, as on Wi-Fi.
+    /// A common one, with both ends taking turns, as on Wi-Fi.
     Shared,
 }
 
@@ -168,30 +168,30 @@ impl Choice for Medium {
 /// Another end.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Peer {
-    /// A word of its own; figures bear it. Without security it is what identifies the peer.
+    /// Unique name, shown with statistics. Without security it identifies the peer.
     pub name: String,
-    /// Its public key, X25519; none without security.
+    /// Public key, X25519; `None` without security.
     pub public_key: Option<[u8; 32]>,
-    /// The file that holds the key that both ends share besides, in base64.
+    /// File with the additional key shared by both ends, in base64.
     pub preshared_key_file: Option<PathBuf>,
-    /// Where it is called; none for a peer that calls, and on a bridge.
+    /// Endpoint of the peer; `None` if the peer initiates, and on a bridge.
     pub endpoint: Option<Endpoint>,
-    /// Inner addresses that are its own; none on a bridge.
+    /// Inner addresses of the peer; empty on a bridge.
     pub allowed: Vec<IpNet>,
-    /// A sign of life after so long without traffic.
+    /// Interval of keep-alives without other traffic.
     pub keepalive: Option<Duration>,
-    /// On a bridge: it counts as gone when nothing was heard of it for so long.
+    /// On a bridge: time without packets from it after which it counts as disconnected.
     pub silence: Duration,
-    /// How fast this end sends to it, in bits per second with all headers from IP on, on a bridge from Ethernet on; none: as fast as the hop is
-    /// found to be.
+    /// Sending rate of this end to it, in bits per second with all headers from IP on, or on a bridge from Ethernet on;
+    /// `None` means the estimated rate of the hop.
     pub rate: Option<u64>,
-    /// What is done against losses on the way there.
+    /// Repair of losses in its direction.
     pub repair: Repair,
-    /// Whether both directions of the hop share a medium.
+    /// Indicates whether both directions of the hop share a medium.
     pub medium: Medium,
-    /// Most packets that wait to be sent to it.
+    /// Maximum number of packets queued for it.
     pub queue: u32,
-    /// The share of the flows that goes unrepaired, for comparison: at most half.
+    /// Share of the flows that remain unrepaired, for comparison: at most half.
     pub ab: Fraction,
 }
 
@@ -209,15 +209,15 @@ impl Tunnel {
     /// Reads the configuration file at `path`.
     ///
     /// # Errors
-    /// If it cannot be read, or something in it is wrong.
+    /// Returns an error if it cannot be read, or is invalid.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
         reading::load(path.as_ref(), LARGEST_FILE, read).map(|(tunnel, _)| tunnel)
     }
 
-    /// Reads a configuration from its text; messages call it `name`.
+    /// Parses a configuration from its text; messages call it `name`.
     ///
     /// # Errors
-    /// If something in it is wrong.
+    /// Returns an error if it is invalid.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         reading::parse(name, text, read)
     }
@@ -294,7 +294,7 @@ fn read(root: &Reader<'_>) -> Result<Tunnel, Error> {
     })
 }
 
-/// Refuses keys that have no meaning in this mode.
+/// Rejects keys without a meaning in this mode.
 fn refuse_keys(reader: &Reader<'_>, keys: &[&str], meaning: &str) -> Result<(), Error> {
     match keys.iter().find(|key| reader.has(key)) {
         Some(key) => Err(reader.fail(key, Problem::Conflict(meaning.to_owned()))),
@@ -350,7 +350,7 @@ fn peers(root: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Vec<Peer
         if peer.public_key.is_some() && peers.iter().any(|other| other.public_key == peer.public_key) {
             return Err(reader.refuse("public_key", "a key of its own", "another peer has it"));
         }
-        // Overlaps are fine: the longest prefix decides. The same prefix twice is a mistake.
+        // Overlaps are permitted: the longest prefix is selected. A repeated prefix is a mistake.
         for prefix in &peer.allowed {
             if let Some(other) = peers.iter().find(|other| other.allowed.contains(prefix)) {
                 let reason = format!("{prefix} is allowed to peer \"{}\"", other.name);
@@ -362,7 +362,7 @@ fn peers(root: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Vec<Peer
     Ok(peers)
 }
 
-/// Refuses a secret in the place of its file, without showing it.
+/// Rejects a secret in place of its file, without showing it.
 fn refuse_key(reader: &Reader<'_>, key: &str) -> Result<(), Error> {
     if reader.items().any(|(name, item)| name == key && values::is_key(&item.data)) {
         let message = "is a key itself; put it into a file that only root can read, and name that here".to_owned();

@@ -1,7 +1,8 @@
 //! Quantities with their units as text: `"1.5 Mbps"`, `"135 ms"`, `"8 MiB"`, `"50 packets"`, `"2.25 %"`.
 //!
-//! Numbers are read as exact decimals, never through floating point: `"1.1 ms"` is 1,100,000 ns, and `"0.3 ns"` is refused
-//! rather than rounded. [`Display`](fmt::Display) writes the shortest exact form, which reads back as the same quantity.
+//! Numbers are parsed as exact decimals, never through floating point: `"1.1 ms"` is 1,100,000 ns, and `"0.3 ns"` is
+//! rejected instead of rounded. [`Display`](fmt::Display) writes the shortest exact form, which parses to the same
+//! quantity.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,50 +12,50 @@ use lasthop_sim::network::{QueueLimit, Rate};
 
 use crate::error::did_you_mean;
 
-/// Why a text is not a quantity.
+/// Error of parsing a quantity.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum UnitError {
-    /// It does not begin with a number.
+    /// The text does not begin with a number.
     #[error("it does not begin with a number")]
     NoNumber,
-    /// It is below zero.
+    /// The quantity is negative.
     #[error("it is negative")]
     Negative,
-    /// There is a number, but no unit.
+    /// The unit is missing.
     #[error("the unit is missing")]
     NoUnit,
-    /// The unit is not one of those known here.
+    /// The unit is unknown.
     #[error("there is no unit \"{unit}\"{}", suggestion(.near))]
     UnknownUnit {
-        /// As given.
+        /// The given unit.
         unit: String,
-        /// The known unit that looks most like it.
+        /// Known unit that is most similar.
         near: Option<&'static str>,
     },
-    /// A rate in bytes.
+    /// The rate is in bytes.
     #[error("\"{unit}\" counts bytes, and a rate is in bits: 1 {unit} is {bits}")]
     BytesPerSecond {
-        /// As given.
+        /// The given unit.
         unit: String,
         /// One of it, in bits.
         bits: String,
     },
-    /// A comma in the number.
+    /// The number has a comma.
     #[error("it has a comma; a decimal point is a point, as in 1.5, and thousands are not set apart")]
     Comma,
-    /// A number such as `2e1`.
+    /// The number has an exponent, as `2e1`.
     #[error("it has an exponent; write the number out, as 20 or 0.002")]
     Exponent,
-    /// It is not a whole number of the smallest unit.
+    /// The quantity is not a whole number of the smallest unit.
     #[error("it is not a whole number of {smallest}")]
     Fraction {
         /// The smallest unit, in plural.
         smallest: &'static str,
     },
-    /// It is too large to be represented.
+    /// The quantity is too large to be represented.
     #[error("it is too large")]
     TooLarge,
-    /// It is not in the range that the quantity has.
+    /// The quantity is out of range.
     #[error("it is not in 0 to 1 (0 % to 100 %)")]
     OutOfRange,
 }
@@ -63,10 +64,10 @@ fn suggestion(near: &Option<&'static str>) -> String {
     near.map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default()
 }
 
-/// A unit: its name and how many of the smallest unit it stands for.
+/// Name of a unit, and its size in the smallest unit.
 type Unit = (&'static str, u64);
 
-/// `text` as number and unit: `"1.5 Mbps"` gives `("1.5", "Mbps")`.
+/// Splits `text` into number and unit: `"1.5 Mbps"` gives `("1.5", "Mbps")`.
 fn split(text: &str) -> Result<(&str, &str), UnitError> {
     let text = text.trim();
     if text.starts_with('-') {
@@ -87,7 +88,7 @@ fn split(text: &str) -> Result<(&str, &str), UnitError> {
     if well_formed { Ok((number, unit.trim_start())) } else { Err(UnitError::NoNumber) }
 }
 
-/// `number * factor`, if that is a whole number.
+/// Returns `number * factor`, if that is a whole number.
 fn scale(number: &str, factor: u64, smallest: &'static str) -> Result<u64, UnitError> {
     let digits = number.replace('_', "");
     let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
@@ -131,7 +132,7 @@ fn write_decimal(f: &mut fmt::Formatter<'_>, value: u64, units: &[Unit]) -> fmt:
     write!(f, "{whole}{} {name}", fraction.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// What a quantity is of.
+/// Kind of a quantity.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Kind {
     Rate,
@@ -141,19 +142,19 @@ pub(crate) enum Kind {
     Share,
 }
 
-/// A quantity of any kind, in the unit it was written in.
+/// A quantity of any kind, in the unit in which it was written.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Measure {
     pub kind: Kind,
     /// The unit's usual name.
     pub unit: &'static str,
     number: f64,
-    /// How many of the smallest unit (a share: of 1) the unit is.
+    /// Size of the unit in the smallest unit (for a share: in 1).
     factor: f64,
 }
 
 impl Measure {
-    /// `text` as a quantity; `None` where it is none.
+    /// Parses `text` as a quantity; `None` if it is not one.
     pub(crate) fn read(text: &str) -> Option<Self> {
         const PACKETS: [Unit; 2] = [("packets", 1), ("packet", 1)];
         const KINDS: [(Kind, &[Unit]); 4] = [
@@ -169,18 +170,18 @@ impl Measure {
         }
         KINDS.into_iter().find_map(|(kind, names)| {
             let (_, factor) = names.iter().find(|(name, _)| *name == given)?;
-            // Of names of the same unit, the first is the usual one.
+            // The first of several names of a unit is the usual one.
             let (unit, _) = names.iter().find(|(_, of)| of == factor)?;
             Some(Self { kind, unit, number, factor: *factor as f64 })
         })
     }
 
-    /// The number of `unit`'s units that it is.
+    /// Returns the quantity in units of `unit`.
     pub(crate) fn in_unit_of(&self, unit: &Self) -> f64 {
         if self.unit == unit.unit { self.number } else { self.number * self.factor / unit.factor }
     }
 
-    /// The number of this one's units that `base` smallest units (a share: a probability) are.
+    /// Returns `base`, in the smallest units (for a share: a probability), in units of this quantity.
     pub(crate) fn of_base(&self, base: f64) -> f64 {
         match self.kind {
             Kind::Share => base * 100.0,
@@ -227,11 +228,11 @@ impl FromStr for BitRate {
     }
 }
 
-/// Bits per second that one of a unit such as `MBps`, `MB/s` or `MiB/s` stands for.
+/// Returns the bits per second in a unit such as `MBps`, `MB/s` or `MiB/s`.
 fn bytes_per_second(unit: &str) -> Option<u64> {
     let bytes = unit.strip_suffix("ps").or_else(|| unit.strip_suffix("/s"))?;
     let (_, size) = ByteSize::READ.iter().find(|(name, _)| *name == bytes)?;
-    // Of rates, MB is a million bytes.
+    // In rates, MB is a million bytes.
     let size = if bytes.contains('i') { *size } else { 1000_u64.pow(size.ilog2().div_ceil(10)) };
     Some(size * 8)
 }
@@ -257,7 +258,7 @@ impl From<Rate> for BitRate {
 /// A number of bytes.
 ///
 /// `kB` is 1000 bytes; `KiB`, `MiB` and `GiB` are powers of 1024. `KB`, `MB` and `GB` with capitals are powers of 1024
-/// too, as in the 1997 paper ("32 KB socket buffers" are 32,768 bytes); they are read but never written.
+/// too, as in the 1997 paper ("32 KB socket buffers" are 32,768 bytes); they are parsed but never written.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ByteSize(pub u64);
 
@@ -338,12 +339,12 @@ impl From<Duration> for TimeSpan {
     }
 }
 
-/// The limit of a queue, in packets or in bytes.
+/// Limit of a queue, in packets or in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueueSize {
-    /// So many packets wait at most.
+    /// Maximum number of packets.
     Packets(u32),
-    /// So many bytes wait at most.
+    /// Maximum number of bytes.
     Bytes(ByteSize),
 }
 
@@ -396,25 +397,25 @@ impl From<QueueLimit> for QueueSize {
     }
 }
 
-/// A probability or a share, 0 to 1: `0.0225` or `2.25 %`. Written as the plain number.
+/// A probability or a share, from 0 to 1: `0.0225` or `2.25 %`. Written as the plain number.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
 pub struct Fraction(f64);
 
 impl Fraction {
-    /// Never.
+    /// Zero.
     pub const ZERO: Self = Self(0.0);
-    /// Half of all.
+    /// One half.
     pub const HALF: Self = Self(0.5);
-    /// Always.
+    /// One.
     pub const ONE: Self = Self(1.0);
 
-    /// `value`, if it is in 0 to 1.
+    /// Returns `value` as a fraction, if it is from 0 to 1.
     pub fn new(value: f64) -> Result<Self, UnitError> {
         // `+ 0.0` turns a negative zero into zero, which is written without a sign.
         if (0.0..=1.0).contains(&value) { Ok(Self(value + 0.0)) } else { Err(UnitError::OutOfRange) }
     }
 
-    /// The number, 0 to 1.
+    /// Returns the number, from 0 to 1.
     pub const fn get(self) -> f64 {
         self.0
     }
@@ -447,7 +448,7 @@ impl FromStr for Fraction {
 
 impl fmt::Display for Fraction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Debug always shows that it is a float (`0.0`, `1e-6`), as TOML wants it.
+        // Debug always writes a float (`0.0`, `1e-6`), as TOML requires.
         fmt::Debug::fmt(&self.0, f)
     }
 }

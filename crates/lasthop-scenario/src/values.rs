@@ -1,4 +1,4 @@
-//! What keys can hold, read from TOML and written back: quantities, numbers, names and choices.
+//! Values of keys, parsed from TOML and formatted: quantities, numbers, names and choices.
 
 mod amounts;
 
@@ -27,7 +27,7 @@ use crate::reader::Value;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Or<W, T>(pub Option<T>, pub W);
 
-/// A word that stands for something special; a type of its own for each, so that messages can name it.
+/// A word with a special meaning. Each has a type of its own, so that messages can name it.
 pub trait Word: Default {
     /// The word.
     const WORD: &'static str;
@@ -94,7 +94,7 @@ impl Value for Text {
     }
 }
 
-/// [`Text`] on one line, which a terminal shows as it is.
+/// [`Text`] on one line, without terminal control.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Line(pub String);
 
@@ -114,7 +114,7 @@ impl Value for Line {
     }
 }
 
-/// Items of a list that are all of one kind; one alone needs no brackets.
+/// A list of items of one kind; a single item needs no brackets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct List<T>(pub Vec<T>);
 
@@ -138,7 +138,7 @@ impl<T: Value> Value for List<T> {
     }
 }
 
-/// The name of a congestion control of the kernel.
+/// Name of a congestion control of the kernel.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct KernelCongestion(pub String);
 
@@ -200,13 +200,13 @@ impl Value for &'static Scheme {
     }
 }
 
-/// One of a few names.
+/// One of several names.
 pub trait Choice: Copy + PartialEq + 'static {
-    /// Each name and what it stands for.
+    /// Each name with its value.
     const CHOICES: &'static [(&'static str, Self)];
 }
 
-/// What messages say is expected where one of these names is.
+/// Returns the correct form for messages about one of these names.
 pub(crate) fn one_of(names: impl Iterator<Item = &'static str>) -> String {
     let names: Vec<_> = names.map(quote).collect();
     match &names[..] {
@@ -216,7 +216,7 @@ pub(crate) fn one_of(names: impl Iterator<Item = &'static str>) -> String {
     }
 }
 
-/// The one of `all` that has the name `given`, or a hint to the name that was meant.
+/// Returns the element of `all` with the name `given`, or a hint to a similar name.
 pub(crate) fn named<T>(
     given: &str,
     all: impl Iterator<Item = T> + Clone,
@@ -234,7 +234,7 @@ impl<T: Choice> Value for T {
     fn read(data: &Data) -> Result<Self, String> {
         let given = match data {
             Data::String(given) => given.as_str(),
-            // `true` for a switch is what most would try first.
+            // `true` for a switch is what most users would try first.
             Data::Boolean(true) => "on",
             Data::Boolean(false) => "off",
             _ => return Err(String::new()),
@@ -257,7 +257,7 @@ macro_rules! choices {
 
 pub(crate) use choices;
 
-/// Makes a value of a reference into a table of models, by the model's `name`.
+/// Implements a value that refers to an entry in a table of models, by the model's `name`.
 macro_rules! named_models {
     ($model:ident, $models:ident) => {
         impl $crate::reader::Value for &'static $model {
@@ -279,14 +279,14 @@ macro_rules! named_models {
 
 pub(crate) use named_models;
 
-/// How ELN comes about.
+/// Source of ELN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ElnSource {
-    /// The receiver sees corrupted frames whose headers survived.
+    /// The receiver detects corrupted frames with intact headers.
     Receiver,
-    /// The base station watches duplicate acknowledgments.
+    /// The base station observes duplicate acknowledgments.
     BaseStation,
-    /// The base station is told by radios on the way.
+    /// The base station is informed by radios on the path.
     Radios,
 }
 
@@ -339,7 +339,7 @@ pub(crate) enum CongestionName {
 }
 
 impl CongestionName {
-    /// The name of a congestion control.
+    /// Returns the name of a congestion control.
     pub(crate) const fn of(rule: ControlRule) -> Self {
         match rule {
             ControlRule::Reno => Self::Reno,
@@ -351,7 +351,7 @@ impl CongestionName {
         }
     }
 
-    /// The congestion control of that name, where nothing is said of HyStart.
+    /// Returns the congestion control of that name, with the default HyStart.
     pub(crate) const fn rule(self) -> ControlRule {
         match self {
             Self::Reno => ControlRule::Reno,
@@ -457,7 +457,7 @@ choices! {
 mod tests {
     use super::*;
 
-    /// A congestion control without a name in `choices!` could run, and `explain` could not write it.
+    /// A congestion control without a name in `choices!` could run, but `explain` could not write it.
     #[test]
     fn every_congestion_control_has_a_name() {
         for rule in ControlRule::ALL {

@@ -1,4 +1,4 @@
-//! How the delay of a link varies: `delay_variation = { model = "spikes", every = "30 s", length = "2 s" }`.
+//! Variation of a link's delay: `delay_variation = { model = "spikes", every = "30 s", length = "2 s" }`.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::reader::Reader;
 use crate::units::Fraction;
 use crate::values::{Choice, Positive, Text, Whole, choices, named_models};
 
-/// A model, as a scenario names it.
+/// A model with its name in scenarios.
 #[derive(Debug)]
 struct Model {
     name: &'static str,
-    /// Its keys, beside `model` and `order`.
+    /// Keys, besides `model` and `order`.
     keys: &'static [&'static str],
     read: fn(&Reader<'_>, &Files) -> Result<DelaySpec, Error>,
 }
@@ -39,8 +39,8 @@ choices! {
     Order { "kept" = Kept, "free" = Free }
 }
 
-/// The variations of the two directions of a link: `delay_variation` for both, unless `delay_variation_down` or
-/// `delay_variation_up` says otherwise.
+/// Reads the variations of the two directions of a link: `delay_variation` for both, unless `delay_variation_down` or
+/// `delay_variation_up` is given.
 pub(crate) fn both(link: &Reader<'_>, files: &Files) -> Result<[VariationSpec; 2], Error> {
     let own = |key: &str| {
         let section = link.section(key)?;
@@ -58,7 +58,7 @@ pub(crate) fn both(link: &Reader<'_>, files: &Files) -> Result<[VariationSpec; 2
 
 fn read(reader: &Reader<'_>, files: &Files) -> Result<VariationSpec, Error> {
     const COMMON: [&str; 2] = ["model", "order"];
-    // Before the model is missed: it may be there, misspelt.
+    // Checked before a missing model is reported: the key may be misspelt.
     let all: Vec<_> = COMMON.into_iter().chain(MODELS.iter().flat_map(|model| model.keys).copied()).collect();
     reader.allow(&all)?;
     let model: &Model = reader.required("model")?;
@@ -71,9 +71,9 @@ fn read(reader: &Reader<'_>, files: &Files) -> Result<VariationSpec, Error> {
     Ok(VariationSpec::of(model, reader.or("order", Order::Kept, "default")?))
 }
 
-/// Beyond it a delay is a slip of the pen.
+/// Maximum delay; a longer one is a mistake.
 const LONGEST: Duration = Duration::from_secs(3600);
-/// Of what happens again and again: a run can have no more than so many.
+/// Minimum period of repeated events, which limits their number in a run.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(1);
 
 fn at_most(reader: &Reader<'_>, key: &'static str, span: Duration) -> Result<Duration, Error> {

@@ -1,4 +1,4 @@
-//! Calls: what their keys mean, and what they cannot be.
+//! Tests of calls: the meaning of their keys, and their limits.
 
 use lasthop_proto::time::Duration;
 use lasthop_scenario::Scenario;

@@ -1,4 +1,4 @@
-//! Packet radios in a chain: one channel, marks from queue lengths, and what is said against it.
+//! Tests of packet radios in a chain: one channel, marks from queue lengths, and rejected settings.
 
 use lasthop_proto::link::radio::End;
 use lasthop_proto::pep::eln::ElnKnowledge;
@@ -33,7 +33,7 @@ fn hops_share_a_channel_and_radios_sit_at_both_ends() {
     assert_eq!(radios.len(), 10);
     assert!(radios.chunks(2).all(|ends| ends[0].0.end == End::Near && ends[1].0.end == End::Far));
     assert_eq!(network.elements[0].element.get::<ElnMarker>(), Some(&ElnMarker(ElnKnowledge::Told)));
-    // Who does not heed marks is given none.
+    // Endpoints that ignore marks get none.
     assert!(chain(&[], "E2E").elements.iter().all(|spec| spec.element.get::<ElnMarker>().is_none()));
 }
 
@@ -51,7 +51,8 @@ fn keys_of_shared_media_are_refused_elsewhere() {
     }
 }
 
-/// Three hops and more carry about a third of what one does: of three adjacent hops one sends. Five carry more than in turn.
+/// Three and more hops carry about a third of the traffic of one: of three adjacent hops one sends. Five carry more
+/// than if they took turns.
 #[test]
 fn a_longer_chain_has_a_third() {
     let clean = |host: &str| {
@@ -68,7 +69,8 @@ fn a_longer_chain_has_a_third() {
     assert!((0.65..1.1).contains(&(five / three)), "{three} {five}");
 }
 
-/// Without errors nothing is held for corrupted wrongly but by stale news, and without a queue that overflows nothing for congestion.
+/// Without errors, only stale information causes a wrong verdict of corruption; without a queue that overflows, none
+/// causes a wrong verdict of congestion.
 #[test]
 fn judgements_are_held_against_the_truth() {
     let judged = |values: &[(&str, &str)], scheme: &str| {
@@ -78,22 +80,22 @@ fn judgements_are_held_against_the_truth() {
             flows.iter().map(|flow| flow.judged_right).sum::<u64>(),
         )
     };
-    // A window of eight never fills a queue of twelve: all losses are the channel's, and found so.
+    // A window of eight never fills a queue of twelve: all losses are the channel's, and are judged as such.
     let small = [("tcp.socket_buffer", "4 KiB"), ("flows.bursts.start", "1999 s"), ("flows.bulk.size", "1 MiB")];
     let (all, right) = judged(&small, "E2E-ELN");
-    // But where two hops lost segments that follow each other, which the later hop takes for one hole of its own.
+    // Except if two hops lost consecutive segments, which the later hop takes for one hole of its own.
     assert!(all > 20 && right + 2 >= all, "{right} of {all}");
-    // In the scenario as it is some are the queues'.
+    // In the unmodified scenario some are the queues'.
     let (all, right) = judged(&[("flows.bulk.size", "1 MiB")], "E2E-ELN");
     assert!(all > 20 && right <= all && 10 * right > 6 * all, "{right} of {all}");
-    // A threshold of nothing holds everything for congestion: not one of the channel's is right.
+    // A threshold of zero attributes everything to congestion: no verdict about the channel's losses is correct.
     let blind: Vec<_> = (1..=5).map(|hop| format!("elements.radio-{hop}.threshold")).collect();
     let mut values = small.to_vec();
     values.extend(blind.iter().map(|key| (key.as_str(), "0")));
     assert_eq!(judged(&values, "E2E-ELN").1, 0);
 }
 
-/// Marks from queue lengths keep the window open: a transfer is faster than the same without marks.
+/// Marks from queue lengths keep the window open: a transfer is faster than without marks.
 #[test]
 fn marks_from_queue_lengths_help() {
     let rate = |scheme: &str| {
@@ -104,7 +106,7 @@ fn marks_from_queue_lengths_help() {
     assert!(marked > unmarked, "{marked} {unmarked}");
 }
 
-/// A capture of a run over SRP and one over the chain says what its frames are.
+/// SRP delivers everything in both directions, with local repair only.
 #[test]
 fn srp_brings_everything_both_ways() {
     let scenario = Scenario::builtin("wavelan-lan").unwrap();

@@ -1,4 +1,4 @@
-//! One clear message for everything that can be wrong: where it is, what was given, what would be right.
+//! Tests that each error has one clear message: the place, the given value, and the correct form.
 
 use lasthop_scenario::{Error, Scenario, Spot, builtin_names};
 

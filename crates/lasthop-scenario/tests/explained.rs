@@ -1,4 +1,4 @@
-//! `explain`: everything spelt out, and the same scenario again.
+//! Tests of `explain`: the text is complete, and parses to the same scenario.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ fn explained_scenarios_are_the_same_scenarios() {
 #[test]
 fn a_scenario_with_every_key_survives_too() {
     let scenario = everything();
-    // Beside the original: the loss trace that it names is there.
+    // In the folder of the original, which contains the loss trace.
     let path = format!("{DATA}/explained-{}.toml", std::process::id());
     std::fs::write(&path, scenario.explain()).unwrap();
     let again = Scenario::load(&path);
@@ -57,7 +57,7 @@ fn a_scenario_is_made_again_from_its_source() {
     assert_eq!((again.seed(), &again), (77, &scenario));
 }
 
-/// The line of `key` in the table `table`.
+/// Returns the line of `key` in the table `table`.
 #[track_caller]
 fn line<'t>(text: &'t str, table: &str, key: &str) -> &'t str {
     let (_, rest) = text.split_once(&format!("\n[{table}]\n")).expect("the table");
@@ -80,7 +80,7 @@ fn each_value_says_where_it_comes_from() {
     says("flows.bulk", "start", "\"0 s\"", "default");
     says("links.wired", "rate", "\"1 Mbps\"", "set from outside, written \"1000 kbps\"");
     assert!(line(&text, "flows.bulk", "size").contains("# line "));
-    // What follows from another key is shown, but is no value: changing the other key must still change both.
+    // A derived value is shown, but as a remark: changing the other key must still change both.
     assert!(line(&text, "links.wired", "rate_up").starts_with("# rate_up = \"1 Mbps\""));
     assert!(line(&text, "tcp", "send_buffer").starts_with("# send_buffer = \"32 KiB\""));
 }

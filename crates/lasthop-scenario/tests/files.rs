@@ -1,4 +1,4 @@
-//! Which files are opened, and which are not.
+//! Tests which files are opened.
 #![cfg(unix)]
 
 use std::os::unix::net::UnixListener;
@@ -49,14 +49,14 @@ fn a_sealed_scenario_opens_no_file_whatever_is_set() {
             ],
         ];
         for set in sets {
-            // Of one that was derived from it, too.
+            // Also for a scenario that was derived from it.
             for scenario in [&sealed, &sealed.with_overrides(&[("seed", "7")]).unwrap()] {
                 let error = scenario.with_overrides(&set).expect_err("a file that the scenario does not name");
                 answers.push(error.to_string().replace(&path.display().to_string(), "PATH"));
             }
         }
     }
-    // What is there and what is not are refused in the same words.
+    // Existing and missing files are rejected with the same message.
     let told = answers.iter().filter(|answer| answer.contains("no other file is opened here")).count();
     assert!(told >= 4 * 2 * 4, "{told} of {answers:?}");
     let of_each_path: Vec<_> = answers.chunks(answers.len() / 4).collect();
@@ -74,7 +74,7 @@ fn a_sealed_scenario_replays_the_trace_that_its_file_names() {
     });
     std::fs::write(&file, lossy.collect::<Vec<_>>().join("\n")).unwrap();
     let sealed = Scenario::load(&file).unwrap().sealed();
-    // It is in memory.
+    // The trace is in memory.
     std::fs::remove_file(&trace).unwrap();
     let other = sealed.with_overrides(&[("links.wireless.delay", "3 ms")]).unwrap();
     assert_ne!(sealed, other);

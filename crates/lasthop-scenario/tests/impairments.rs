@@ -1,4 +1,5 @@
-//! Policers, shapers, varying rates, slots, aggregates and duplicates: as scenarios say them, and as runs meet them.
+//! Tests of policers, shapers, varying rates, slots, aggregation and duplicates: their keys in scenarios, and their
+//! effects in runs.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,7 @@ use lasthop_sim::network::{Impairments, Network};
 use lasthop_sim::trace::{DropReason, What};
 use lasthop_sim::{Recording, run};
 
-/// Two hosts of today and one link of 8 Mbps, a byte a microsecond.
+/// Returns a scenario of two modern hosts and one link of 8 Mbps, a byte per microsecond.
 fn text(size: &str, keys: &str) -> String {
     format!(
         "limit = \"100 s\"\ntcp = {{ preset = \"linux-6.18\" }}\nhosts = {{ a = {{}}, b = {{}} }}\n[flows.f]\nfrom = \"a\"\n\
@@ -115,7 +116,7 @@ fn rates_vary_by_steps_and_ramps() {
         (&[step(0, 8_000_000), step(2000, 0)][..], &[step(0, 2_000_000), step(2000, 0)][..])
     );
     assert_eq!((down.length(), down.wrap()), (ms(3000), Wrap::Repeat));
-    // For one direction alone rates are as they are given.
+    // For a single direction, rates are used as given.
     let [none, up] =
         impairments(&format!("rate_up = \"2 Mbps\"\nrate_variation_up = {{ model = \"steps\", {steps} }}"));
     assert_eq!((none.rate, series(&up.rate).steps()[0].rate), (RateSpec::Constant, 8_000_000));
@@ -131,7 +132,7 @@ fn rates_vary_by_steps_and_ramps() {
     assert_eq!(Scenario::parse("explained.toml", &text).unwrap(), explained);
 }
 
-/// A folder of its own for a test, gone with it.
+/// A temporary folder of a test, removed when it is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -233,7 +234,7 @@ fn mistakes_are_told() {
     assert!(three.contains("drop one of the three"), "{three}");
 }
 
-/// When data came to the second host, and how many bytes each; and the report.
+/// Returns the times and bytes of data that arrived at the second host, and the report.
 fn arrivals(size: &str, keys: &str) -> (Vec<(Instant, u64)>, Report) {
     arrivals_of(&Scenario::parse("test.toml", &text(size, keys)).unwrap(), keys)
 }
@@ -252,8 +253,8 @@ fn arrivals_of(scenario: &Scenario, keys: &str) -> (Vec<(Instant, u64)>, Report)
     (records.filter_map(|record| Some((record.time, came(&record.what)?))).collect(), outcome.report)
 }
 
-/// Of a policer of 2 Mbps and 30,000 bytes, no span sees more than the rate and the burst, with what the link needs to send it. What
-/// it drops is counted as that, and as nothing else.
+/// A policer of 2 Mbps and 30,000 bytes bounds the traffic in any interval by the rate and the burst, apart from
+/// queueing on the link behind it. Its drops are counted as such only.
 #[test]
 fn a_policer_bounds_what_arrives() {
     let (came, report) = arrivals("4 MiB", "policer_down = { rate = \"2 Mbps\", burst = \"30000 B\" }");
@@ -261,7 +262,7 @@ fn a_policer_bounds_what_arrives() {
         let mut sent = 0.0;
         for (time, bytes) in &came[first..] {
             sent += *bytes as f64;
-            // Frames leave the policer up to a queue's time sooner than they arrive, but no queue is longer than its burst.
+            // Frames pass the policer up to a queueing time before they arrive, but no queue is longer than its burst.
             let span = time.since(came[first].0).as_secs_f64() + 0.0301;
             assert!(sent <= 250_000.0 * span + 30_000.0 + 1500.0, "{sent} in {span}");
         }
@@ -271,7 +272,7 @@ fn a_policer_bounds_what_arrives() {
     assert!(report.flows[0].throughput() < 2e6);
 }
 
-/// A shaper of 2 Mbps drops nothing, and the download gets all of it: 1448 of 1500 bytes.
+/// A shaper of 2 Mbps drops nothing, and the download gets its whole rate: 1448 of 1500 bytes.
 #[test]
 fn a_shaper_gives_its_rate() {
     let (_, report) = arrivals("4 MiB", "shaper_down = { rate = \"2 Mbps\", burst = \"3000 B\" }");
@@ -280,8 +281,8 @@ fn a_shaper_gives_its_rate() {
     assert!((0.97..1.0).contains(&(throughput / (2e6 * 1448.0 / 1500.0))), "{throughput}");
 }
 
-/// 8 and 2 Mbps, 1 s each, without losses: 4 MiB take what their bytes take of 5 Mbps on average. In each second that is full, what
-/// arrived is what the rate of that second carries.
+/// 8 and 2 Mbps, 1 s each, without losses: 4 MiB take their transmission time at 5 Mbps on average. In each fully used
+/// second, the arrivals match the rate.
 #[test]
 fn a_download_follows_the_rate() {
     let keys = "rate_variation = { model = \"steps\", steps = [{ at = \"0 s\", rate = \"8 Mbps\" }, { at = \"1 s\", rate = \"2 Mbps\" }], \
@@ -297,17 +298,17 @@ fn a_download_follows_the_rate() {
     }
 }
 
-/// Everything arrives 10 ms of propagation after a multiple of 20 ms.
+/// All frames arrive 10 ms of propagation after a multiple of 20 ms.
 #[test]
 fn slots_are_kept() {
     let (came, _) = arrivals("200 KB", "slots_down = \"20 ms\"");
     let times: std::collections::BTreeSet<u64> = came.iter().map(|(time, _)| time.as_nanos()).collect();
     assert!(times.len() > 5 && times.len() < came.len() / 2);
-    // What the link alone says is when a frame has arrived; that is what slots hold.
+    // Slots hold frames until after their arrival time over the link alone.
     assert!(times.iter().all(|time| (time - 10_000_000) % 20_000_000 == 0), "{times:?}");
 }
 
-/// Every tenth frame comes twice, in place; the sender is told by DSACK and loses nothing.
+/// Every tenth frame is duplicated, in place; the sender learns it from DSACK and loses nothing.
 #[test]
 fn duplicates_arrive_twice() {
     let (came, report) = arrivals("2 MiB", "duplicates_down = \"10 %\"");
@@ -318,8 +319,8 @@ fn duplicates_arrive_twice() {
     assert_eq!(report.links[0][0].duplicates, came.len() as u64 - segments);
 }
 
-/// Alone, a frame of 1500 bytes takes 1.5 ms and the access of 1 ms; in aggregates of eight, an eighth of that.
-/// Small queues would keep the host from having eight frames to send.
+/// Alone, a frame of 1500 bytes takes 1.5 ms and the access of 1 ms; in aggregates of eight, an eighth of that. Small
+/// queues would keep the host from queueing eight frames.
 #[test]
 fn aggregates_share_an_access() {
     let rate = |keys: &str| {
@@ -333,8 +334,8 @@ fn aggregates_share_an_access() {
     assert!((eight - 12.0 / 13.0).abs() < 0.03, "{eight}");
 }
 
-/// Three tries in ten fail, and seven more follow: the transport sees none of it, in order, on a medium that both ends share. Without
-/// retries three in ten are gone.
+/// Three of ten attempts fail, and retries follow: the transport sees no loss and no reordering, on a medium that both
+/// ends share. Without retries three of ten are lost.
 #[test]
 fn a_link_layer_hides_what_it_repairs() {
     let keys = |retries: u32| {
@@ -352,7 +353,7 @@ fn a_link_layer_hides_what_it_repairs() {
     assert!((0.2..0.4).contains(&share), "{share}");
 }
 
-/// A rate that stops keeps the run from ending before its limit, and nothing breaks.
+/// A rate that stops lets the run continue to its limit, without failures.
 #[test]
 fn a_rate_may_stop_for_good() {
     let keys = "rate_variation = { model = \"steps\", steps = [{ at = \"0 s\", rate = \"8 Mbps\" }], length = \"100 ms\", wrap = \"stop\" }";
@@ -361,7 +362,8 @@ fn a_rate_may_stop_for_good() {
     assert!(!report.flows[0].complete && report.flows[0].received < 100_000);
 }
 
-/// All of them together, in all kinds of queues: every frame ends somewhere, and the same seed gives the same run.
+/// All impairments together, with all kinds of queues: every frame is accounted for, and the same seed gives the same
+/// run.
 #[test]
 fn all_together_every_frame_is_accounted_for() {
     for queue in ["queue = \"20 packets\"", "queue = { kind = \"codel\" }", "queue = { kind = \"fq-codel\" }"] {
@@ -390,7 +392,7 @@ fn all_together_every_frame_is_accounted_for() {
                 let policed = at(index, &|what| matches!(what, What::Dropped(_, DropReason::Policer)));
                 assert_eq!((path.frames, path.policer_drops), (sent, policed));
                 assert_eq!(path.queue_drops + path.policer_drops + path.channel_drops, dropped);
-                // What is on the way when the run ends is little.
+                // Few frames are in flight at the end of the run.
                 let underway = sent + path.duplicates - came - dropped;
                 assert!(underway < 40, "{sent} {came} {dropped}");
             }

@@ -1,4 +1,5 @@
-//! A host that moves among base stations: which packets are lost, forwarded or kept, and that streams stay whole.
+//! Tests of a host that moves among base stations: packets that are lost, forwarded or kept, and the integrity of
+//! streams.
 
 use lasthop_proto::packet::Body;
 use lasthop_proto::scheme::{SCHEMES, Scheme};
@@ -9,9 +10,9 @@ use lasthop_sim::trace::{DropReason, What};
 use lasthop_sim::{Outcome, Recording, run};
 use proptest::prelude::*;
 
-/// A datagram every 2 ms, the nth at 2n ms, from the source over 5 ms to the core, over 1 ms to a base station, and in a transmission of
-/// 1 ms to the host. The other wires take 8 us for a datagram. The nth one is at the core at 2n + 5.008 ms, at the station at 2n + 6.016 ms,
-/// and at the host at 2n + 7.016 ms.
+/// Sends a datagram every 2 ms, the nth at 2n ms, from the source over 5 ms to the core, over 1 ms to a base station,
+/// and in a transmission of 1 ms to the host. The other wires take 8 us per datagram. The nth one is at the core at 2n
+/// + 5.008 ms, at the station at 2n + 6.016 ms, and at the host at 2n + 7.016 ms.
 const DATAGRAMS: &str = r#"
 limit = "200 ms"
 hosts = { source = {}, mobile = {} }
@@ -32,7 +33,7 @@ rate = "4 Mbps"
 packet = "1000 B"
 "#;
 
-/// It leaves the first station after 50 ms, and is at the second after 60.
+/// A move from the first station after 50 ms; the host attaches to the second after 60.
 const ONE_MOVE: &str = r#"
 [mobility]
 host = "mobile"
@@ -47,17 +48,17 @@ fn outcome(text: &str, scheme: &Scheme, seed: u64, recording: Recording) -> Outc
     run(&scenario.network(scheme).unwrap(), seed, recording)
 }
 
-/// The datagrams that reach the host, in order and counted from one, and what the moves came to.
+/// Returns the datagrams that reach the host, in order and counted from one, and the report.
 fn stream(mobility: &str) -> (Vec<u32>, Report) {
     stream_with(&format!("{ONE_MOVE}{mobility}"))
 }
 
-/// The same where the host moves otherwise.
+/// Returns the datagrams and the report for other moves.
 fn stream_with(mobility: &str) -> (Vec<u32>, Report) {
     stream_of(DATAGRAMS, mobility)
 }
 
-/// And in another network.
+/// Returns the datagrams and the report for another network.
 fn stream_of(network: &str, mobility: &str) -> (Vec<u32>, Report) {
     let text = format!("{network}{mobility}");
     let Outcome { report, trace } = outcome(&text, &SCHEMES[0], 1, Recording::On);
@@ -72,27 +73,27 @@ fn stream_of(network: &str, mobility: &str) -> (Vec<u32>, Report) {
     (arrived.collect(), report)
 }
 
-/// All up to the last that is there before the run ends: 2n + 7.016 <= 200.
+/// Number of the last datagram that arrives before the run ends: 2n + 7.016 <= 200.
 const LAST: u32 = 96;
 
 fn all_but(missing: std::ops::RangeInclusive<u32>) -> Vec<u32> {
     (1..=LAST).filter(|number| !missing.contains(number)).collect()
 }
 
-/// 21 is there at 49.016. Routes change at the source's router 6 ms, the links' delays from the new station to the source, after 60:
-/// what passes the core later goes to the new station. 30 passes at 65.008, 31 at 67.008.
+/// 21 arrives at 49.016. Routes change at the source's router at 60 ms plus 6 ms, the links' delays from the new
+/// station to the source: datagrams that pass the core later go to the new station. 30 passes at 65.008, 31 at 67.008.
 #[test]
 fn a_hard_handoff_loses_what_goes_to_the_old_station() {
     let (arrived, report) = stream("");
     assert_eq!(arrived, all_but(22..=30));
     let moves = report.mobility.unwrap();
     assert_eq!((moves.handoffs, moves.lost, moves.reordered, moves.repeated), (1, 9, 0, 0));
-    // From 49.016 to 2 * 31 + 7.016, but for what the wires' 8.224 us are more than 8.
+    // From 49.016 to 2 * 31 + 7.016, except for the excess of the wires' 8.224 us over 8.
     let gap = moves.mean_gap().unwrap();
     assert!(gap.as_nanos().abs_diff(20_000_000) < 10, "{gap}");
 }
 
-/// Of the links' delays from the new station only that to the core counts: 61 ms. 27 passes the core at 59.008, 28 at 61.008.
+/// Only the delay from the new station to the core counts: 61 ms. 27 passes the core at 59.008, 28 at 61.008.
 #[test]
 fn a_hierarchical_handoff_changes_routes_near_the_host() {
     let (arrived, report) = stream("kind = \"hierarchical\"");
@@ -100,32 +101,33 @@ fn a_hierarchical_handoff_changes_routes_near_the_host() {
     assert_eq!(report.mobility.unwrap().lost, 6);
 }
 
-/// The second station lies behind the first, 1 ms away: the nth datagram is at the first at 2n + 6.016 ms, and at the host in the second
-/// cell at 2n + 8.024. Routes change 7 ms after 60, near the host 1 ms after: 30 is at the first station at 66.016, 27 at 60.016. What comes
-/// later passes it. A forwarding one hears at 61 of the second, and sends what it kept ahead of all else the same way.
+/// The second station is behind the first, 1 ms away: the nth datagram is at the first at 2n + 6.016 ms, and at the
+/// host in the second cell at 2n + 8.024. Routes change 7 ms after 60, near the host 1 ms after: 30 is at the first
+/// station at 66.016, 27 at 60.016. Later datagrams pass it. With forwarding, it learns of the second at 61, and sends
+/// the datagrams that it kept before all others on the same path.
 #[test]
 fn a_station_may_be_on_the_way_to_another() {
     let text = DATAGRAMS.replace("[\"core\", \"base-2\"]", "[\"base-1\", \"base-2\"]");
     let until = |missing: std::ops::RangeInclusive<u32>| (1..LAST).filter(|n| !missing.contains(n)).collect::<Vec<_>>();
     for (kind, missing) in [("hard", 22..=30), ("hierarchical", 22..=27), ("forwarding", 0..=0), ("multicast", 0..=0)] {
         let (mut arrived, report) = stream_of(&text, &format!("{ONE_MOVE}kind = \"{kind}\""));
-        // The last are there about when the run ends.
+        // The last ones arrive around the end of the run.
         arrived.retain(|number| *number < LAST);
         let lost = u64::from(missing.end() - missing.start()) + u64::from(*missing.start() > 0);
         assert_eq!((arrived, report.mobility.unwrap().lost), (until(missing), lost), "{kind}");
     }
 }
 
-/// With routes that change at once, what is on the way from the core to the old station is still lost: 22 to 26 come there by 58.016, 27,
-/// which is at the core at 59.008, too.
+/// Datagrams in flight from the core to the old station are lost even if routes change at once: 22 to 26 arrive there
+/// by 58.016, and 27, at the core at 59.008, does later.
 #[test]
 fn a_route_update_may_take_no_time() {
     let (arrived, _) = stream("route_update = \"0 s\"");
     assert_eq!(arrived, all_but(22..=27));
 }
 
-/// The old station hears at 62 ms of the new one, 2 ms away, and has kept 22 to 27 by then. 28 to 30 it sends on as they come. 30 is at the
-/// new station at 68.032, when 31, for which routes had changed, is there since 68.016.
+/// The old station learns at 62 ms of the new one, 2 ms away, and has kept 22 to 27 by then. It forwards 28 to 30 as
+/// they arrive. 30 is at the new station at 68.032, after 31, which took the new route, at 68.016.
 #[test]
 fn a_forwarding_station_loses_nothing_and_changes_the_order() {
     let (arrived, report) = stream("kind = \"forwarding\"");
@@ -139,7 +141,7 @@ fn a_forwarding_station_loses_nothing_and_changes_the_order() {
     assert!(gap.as_nanos().abs_diff(65_016_000 - 49_016_000) < 500, "{gap}");
 }
 
-/// It has room for 22 and 23; 24 to 27 find it full.
+/// Its buffer holds 22 and 23; 24 to 27 are dropped.
 #[test]
 fn a_forwarding_station_keeps_no_more_than_it_may() {
     for buffer in ["2 packets", "2056 B", "2999 B"] {
@@ -150,7 +152,8 @@ fn a_forwarding_station_keeps_no_more_than_it_may() {
     }
 }
 
-/// The new station has 26 at 58.016, and 27 at 60.016 as it comes. Of what it kept, the host says that it had up to 21.
+/// The new station receives 26 at 58.016, and 27 at 60.016 after the host has attached. The host reports that it has
+/// received the kept packets up to 21.
 #[test]
 fn neighbours_that_keep_copies_send_what_is_missing_in_order() {
     let (arrived, report) = stream("kind = \"multicast\"");
@@ -162,7 +165,8 @@ fn neighbours_that_keep_copies_send_what_is_missing_in_order() {
     assert!(gap.as_nanos().abs_diff(61_000_000 - 49_016_000) < 500, "{gap}");
 }
 
-/// It keeps the latest two: 25 and 26 at 60 ms. So 22 to 24 are lost. The host's words are then of no use, and nothing comes twice.
+/// The neighbour keeps the latest two: 25 and 26 at 60 ms. So 22 to 24 are lost. The host's report then matches none,
+/// and nothing is duplicated.
 #[test]
 fn neighbours_keep_the_latest() {
     let (arrived, report) = stream("kind = \"multicast\"\nbuffer = \"2 packets\"");
@@ -170,8 +174,9 @@ fn neighbours_keep_the_latest() {
     assert_eq!(report.mobility.unwrap().lost, 3);
 }
 
-/// The cell takes 4 ms for a datagram, and one comes each 3.2 ms: the nth at 3.2n + 6.016 ms. It is through at 9.216 + 4n, the tenth at
-/// 49.216. At 49.9 the eleventh is on the air, and only neighbours have it besides; 12 and 13 wait.
+/// The cell takes 4 ms per datagram, and one arrives each 3.2 ms: the nth at 3.2n + 6.016 ms. Its transmission ends at
+/// 9.216 + 4n, that of the tenth at 49.216. At 49.9 the eleventh is on the air, and only neighbours have another copy;
+/// 12 and 13 are queued.
 #[test]
 fn what_waits_is_forwarded_and_what_is_on_the_air_is_not() {
     let slow = DATAGRAMS.replace("8224 kbps", "2056 kbps").replace("rate = \"4 Mbps\"", "rate = \"2500 kbps\"");
@@ -190,8 +195,8 @@ fn what_waits_is_forwarded_and_what_is_on_the_air_is_not() {
     }
 }
 
-/// A second move at 55 ms, before the first is over: the host is at the third station at 65 ms, and was never at the second. The old
-/// station hears of the third.
+/// A second move at 55 ms, before the first is complete: the host attaches to the third station at 65 ms, and never to
+/// the second. The old station learns of the third.
 #[test]
 fn a_move_in_the_middle_of_a_handoff_goes_on_from_there() {
     let more = "[links.wire-3]\nbetween = [\"core\", \"base-3\"]\nrate = \"1 Gbps\"\ndelay = \"1 ms\"\n\
@@ -208,12 +213,13 @@ fn a_move_in_the_middle_of_a_handoff_goes_on_from_there() {
         assert_eq!((moves.handoffs, moves.lost, moves.repeated), (1, 0, 0), "{kind}");
         assert_eq!(report.flows[0].received, 972 * u64::from(LAST), "{kind}");
     }
-    // Until 71 ms, when routes have changed: 22 to 32, of which the last is at the core at 69.008; 33 is there at 71.008.
+    // Until 71 ms, when routes have changed: 22 to 32, of which the last is at the core at 69.008; 33 is there at
+    // 71.008.
     let report = outcome(&text("hard"), &SCHEMES[0], 1, Recording::Off).report;
     assert_eq!(report.mobility.unwrap().lost, 11);
 }
 
-/// Back where it was before it was anywhere else: what was kept is sent there.
+/// The host returns to its station before it has attached to another: the kept packets are sent there.
 #[test]
 fn a_host_that_turns_back_finds_what_was_kept() {
     let moves = ONE_MOVE.replace("\"50 ms\"", "\"50 ms\", \"55 ms\"");
@@ -226,7 +232,7 @@ fn a_host_that_turns_back_finds_what_was_kept() {
     }
 }
 
-/// Transfers both ways, over cells that lose frames.
+/// Returns transfers in both directions, over lossy cells.
 fn transfers(mobility: &str) -> String {
     let errors = "errors = { model = \"uniform\", frame_loss = \"1 %\" }\n";
     let cell = |number: u32| {
@@ -252,8 +258,9 @@ fn transfers(mobility: &str) -> String {
 
 const KINDS: [&str; 4] = ["hard", "forwarding", "multicast", "hierarchical"];
 
-/// Every scheme delivers every byte, once and in order, through any handoffs; two runs are the same. With moves
-/// twice as often some connections give up, as they should: handoffs take one window after the other while timers double.
+/// Every scheme delivers every byte, once and in order, through any handoffs; two runs are equal. With moves twice as
+/// frequent some connections are aborted, as they should: handoffs interrupt one window after another while timers
+/// double.
 #[test]
 fn streams_stay_whole_under_every_scheme() {
     for (number, scheme) in SCHEMES.iter().enumerate() {
@@ -272,7 +279,7 @@ fn streams_stay_whole_under_every_scheme() {
     }
 }
 
-/// A timetable, and how long its handoffs take, of any kind, with little room or much at the stations.
+/// Generates a timetable with handoffs of any duration and kind, and buffers of any size at the stations.
 fn any_moves(times: std::ops::Range<u32>) -> impl Strategy<Value = (&'static str, String)> {
     let moves = proptest::collection::btree_set(times, 0..6);
     let spans = (0_u32..20, 0_u32..20, proptest::option::of(0_u32..10));
@@ -294,8 +301,8 @@ fn any_moves(times: std::ops::Range<u32>) -> impl Strategy<Value = (&'static str
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the timetable: no datagram comes more often than the moves are said to have repeated, none that was sent in time is missing
-    /// but those that they are said to have lost, and only where stations keep packets does the order change.
+    /// Tests any timetable: the number of duplicates equals that of the report, the only missing datagrams of those
+    /// sent in time are the ones reported lost, and datagrams are reordered only if stations keep packets.
     #[test]
     fn of_datagrams_nothing_is_unaccounted_for((kind, moves) in any_moves(1..150)) {
         let mobility = format!("[mobility]\nhost = \"mobile\"\nstations = [\"cell-1\", \"cell-2\"]\n{moves}");
@@ -310,11 +317,11 @@ proptest! {
         arrived.dedup();
         let once = arrived.len() as u64;
         prop_assert_eq!(all - once, counted.repeated, "{:?}", counted);
-        // What was sent in the last moments may still be on its way or wait for a handoff to end.
+        // The last datagrams may still be in flight or wait for the end of a handoff.
         prop_assert!(once + counted.lost <= 100 && once + counted.lost >= u64::from(LAST) - 40, "{} {:?}", once, counted);
     }
 
-    /// Streams arrive whole, once and in order, under any scheme and timetable.
+    /// Streams arrive complete, once and in order, under any scheme and timetable.
     #[test]
     fn streams_stay_whole_through_any_handoffs(
         (_, moves) in any_moves(1..3000),
@@ -327,7 +334,7 @@ proptest! {
     }
 }
 
-/// Copies reach the application once: of QUIC, where the endpoints are another's, too.
+/// Copies reach the application once, also with QUIC, whose endpoints are another implementation.
 #[test]
 fn quic_stays_whole() {
     for kind in KINDS {
@@ -338,7 +345,7 @@ fn quic_stays_whole() {
     }
 }
 
-/// A host that never moves is one with a single link: all that was measured and recorded is the same.
+/// A host that never moves behaves as with a single link: all measurements and records are equal.
 #[test]
 fn without_a_move_nothing_changes() {
     for kind in KINDS {
@@ -370,7 +377,8 @@ fn without_a_move_nothing_changes() {
     }
 }
 
-/// A split connection's state goes over the wire: at least the two sockets, at most they and the relay's buffer both ways.
+/// A split connection's state is sent over the wire: at least the two sockets, at most these and the relay's buffer in
+/// both directions.
 #[test]
 fn a_split_connection_waits_for_its_state() {
     let gap = |scheme: &str, setup: &str| {
@@ -390,7 +398,7 @@ fn a_split_connection_waits_for_its_state() {
     assert!(split >= bare + Duration::from_millis(190), "{split} {bare}");
 }
 
-/// Soft state that is mirrored goes on with what it knows.
+/// Mirrored soft state continues to be used.
 #[test]
 fn a_mirrored_cache_repairs_what_the_old_station_knew_of() {
     let snoop = Scheme::by_name("LL-TCP-AWARE").unwrap();
@@ -403,7 +411,7 @@ fn a_mirrored_cache_repairs_what_the_old_station_knew_of() {
     assert!(lost.flows.iter().chain(&mirrored.flows).all(|flow| flow.complete));
 }
 
-/// Useful bytes are booked with the cells that they crossed.
+/// Useful bytes are credited to the cells that they crossed.
 #[test]
 fn bytes_count_for_the_cell_that_carried_them() {
     let text = transfers("moves = { every = \"300 ms\" }\nkind = \"forwarding\"");
@@ -453,7 +461,7 @@ fn mistakes_are_named() {
     assert!(with("host = \"mobile\"", "host = \"source\"").contains("\"mobile\" has a link already"));
 }
 
-/// What `explain` writes means the same.
+/// The text of `explain` has the same meaning.
 #[test]
 fn explained_scenarios_are_the_same() {
     for moves in ["{ every = \"1 s\" }", "{ at = [\"1 s\", \"1500 ms\"] }", "{ mean = \"2 s\" }"] {

@@ -1,4 +1,4 @@
-//! Whatever the text: a scenario or a message, never a panic.
+//! Tests that any text yields a scenario or a message, never a panic.
 
 use lasthop_proto::scheme::SCHEMES;
 use lasthop_scenario::{Scenario, builtin_names};
@@ -7,7 +7,7 @@ use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
 
 const EVERYTHING: &str = include_str!("data/everything.toml");
 
-/// What a value or a key may be turned into.
+/// Replacements for a value or a key.
 const PIECES: [&str; 46] = [
     "0",
     "1",
@@ -57,22 +57,22 @@ const PIECES: [&str; 46] = [
     "[tcp]",
 ];
 
-/// One change of a text.
+/// A change of a text.
 #[derive(Clone, Debug)]
 enum Change {
     /// Swaps two lines.
     Swap(usize, usize),
-    /// Leaves out a line.
+    /// Deletes a line.
     Delete(usize),
     /// Repeats a line.
     Repeat(usize),
-    /// Gives the key in a line another value.
+    /// Replaces the value in a line.
     Value(usize, usize),
-    /// Gives the value in a line another key's name.
+    /// Replaces the key in a line by that of another.
     Key(usize, usize),
-    /// Puts any character anywhere.
+    /// Inserts any character anywhere.
     Insert(usize, char),
-    /// Cuts the text.
+    /// Truncates the text.
     Cut(usize),
 }
 
@@ -120,7 +120,7 @@ fn apply(text: &str, change: &Change) -> String {
     lines.join("\n")
 }
 
-/// Reads the text; what can be read must also become networks, and be explainable.
+/// Parses the text. A valid scenario must have networks without a panic, and its explained text must be equal to it.
 fn check(text: &str) -> Result<bool, TestCaseError> {
     let scenario = match Scenario::parse("mutant.toml", text) {
         Ok(scenario) => scenario,
@@ -141,7 +141,7 @@ fn check(text: &str) -> Result<bool, TestCaseError> {
 }
 
 fn texts() -> impl Strategy<Value = String> {
-    // Without the loss trace, which is not beside a text that comes from no file.
+    // Without the loss trace, which is not available to a text without a file.
     let everything = EVERYTHING.replace("{ model = \"replay\", file = \"loss.txt\" }", "{ model = \"none\" }");
     let mut texts: Vec<String> = builtin_names().filter_map(Scenario::builtin_text).map(str::to_owned).collect();
     texts.retain(|text| !text.contains("count = 10000"));
@@ -155,7 +155,7 @@ fn the_unchanged_texts_are_read() {
     assert!(check(&everything).unwrap());
 }
 
-/// Seeds of failures are printed and kept beside this file, to be run first from then on.
+/// Seeds of failures are printed and stored next to this file, to be run first in the future.
 fn kept() -> Option<Box<dyn FailurePersistence>> {
     Some(Box::new(FileFailurePersistence::WithSource("proptest-regressions")))
 }

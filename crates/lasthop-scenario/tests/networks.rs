@@ -1,4 +1,4 @@
-//! What scenarios and schemes turn into.
+//! Tests of the networks that result from scenarios and schemes.
 
 use lasthop_proto::channel::{Act, Behind, Drop, DropFrame, ErrorSpec, Frames, ScriptFrame, ScriptLine};
 use lasthop_proto::link::arq::{ArqConfig, Delivery, Protocol, Timer};
@@ -22,12 +22,12 @@ fn network(scenario: &str, scheme_name: &str) -> Network {
     Scenario::builtin(scenario).unwrap().network(scheme(scheme_name)).unwrap()
 }
 
-/// The builtin LAN scenario with values set.
+/// Returns the network of the built-in LAN scenario with values set.
 fn lan_with(values: &[(&str, &str)], scheme_name: &str) -> Network {
     Scenario::builtin("wavelan-lan").unwrap().with_overrides(values).unwrap().network(scheme(scheme_name)).unwrap()
 }
 
-/// How long a frame occupies the link.
+/// Returns the time that a frame occupies the link.
 fn airtime(link: &LinkSpec, direction: usize, bytes: u32) -> Duration {
     let overhead = match link.medium {
         Medium::Duplex => Duration::ZERO,
@@ -36,13 +36,13 @@ fn airtime(link: &LinkSpec, direction: usize, bytes: u32) -> Duration {
     link.directions[direction].rate.time_for(bytes) + overhead
 }
 
-/// Three seconds of each: a tree, over which every scheme brings something to somebody.
+/// Three seconds of each: a tree, over which every scheme delivers something.
 #[test]
 fn every_ready_made_scenario_runs_under_every_scheme() {
     let runs = |name: &str, scheme: &Scheme| {
         let scenario = Scenario::builtin(name).unwrap().with_overrides(&[("limit", "3 s")]).unwrap();
         let network = scenario.network(scheme).unwrap();
-        // Of the links of a host that moves, one is in use.
+        // One of the moving host's links is in use.
         let idle = network.mobility.as_ref().map_or(0, |mobility| mobility.stations.len() - 1);
         assert_eq!(network.links.len() - idle + 1, network.nodes.len(), "{name}: a tree");
         let report = lasthop_sim::run(&network, 1, lasthop_sim::Recording::Off).report;
@@ -50,7 +50,7 @@ fn every_ready_made_scenario_runs_under_every_scheme() {
         let browsed = report.sessions.iter().any(|session| session.web.reply_bytes > 0);
         assert!(arrived > 0 || browsed, "{name} under {}: nothing arrives", scheme.name);
     };
-    // A minute and a half on one core: as many threads as the machine has.
+    // A minute and a half on one core, so it uses all threads of the machine.
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for first in 0..threads {
@@ -72,8 +72,8 @@ fn the_testbeds_have_the_round_trips_that_the_study_states() {
     }
 }
 
-/// Published are 1.5 Mbps in the LAN, with an acknowledgment for every second segment, and 1.35 in the WAN, with one for each:
-/// to the digits printed.
+/// The published rates are 1.5 Mbps in the LAN, with an acknowledgment for every second segment, and 1.35 in the WAN,
+/// with one for each: equal to the printed digits.
 #[test]
 fn the_testbeds_have_the_bulk_rates_that_the_study_states() {
     let bulk_rate = |scenario, segments: u64| {
@@ -154,7 +154,7 @@ fn schemes_decide_what_the_base_station_does() {
     for scheme in &SCHEMES {
         let network = network("wavelan-lan", scheme.name);
         if scheme.family == Family::Today {
-            // What they do there is the gateway's: tests/today.rs.
+            // Their parts there are the gateway's: tests/today.rs.
             let expected = match scheme.base_station {
                 BaseStation::GatewaySnoop => 1,
                 // The relay, and snoop beneath it.
@@ -169,7 +169,7 @@ fn schemes_decide_what_the_base_station_does() {
             assert_eq!(ends, ["base", "mobile"]);
             let expected = match repair {
                 LinkRepair::Repeat => Repair::Repeat,
-                // Whose ends differ.
+                // AIRMAIL's ends differ.
                 LinkRepair::Adaptive | LinkRepair::Airmail => Repair::Adaptive,
                 LinkRepair::Share => Repair::Share(Share { data: 20, coded: 3, wait: Duration::from_millis(8) }),
             };
@@ -203,7 +203,7 @@ fn schemes_decide_what_the_base_station_does() {
             let [base, mobile] = [0, 1].map(|end| network.elements[end].element.get::<Srp>().expect("an end"));
             assert_eq!(base.config, mobile.config);
             assert_eq!((base.config.window, base.config.header, base.config.buffer), (32, 40, 65_536));
-            // Nothing lies between the mobile host's end and its TCP.
+            // There is no network between the mobile host's end and its TCP.
             assert_eq!((base.tcp.initial_window, mobile.tcp.initial_window), (1, 65_536 / 1400));
             continue;
         }
@@ -238,7 +238,7 @@ fn eln_comes_from_the_receiver_or_from_the_base_station() {
         assert_eq!(damaged(&at_base), [DamagedFrames::Drop; 2], "{name}");
         assert!(at_base.elements[0].element.get::<ElnMarker>().is_some());
     }
-    // Nobody else would know what to do with a damaged frame, or with a mark.
+    // Other schemes cannot use damaged frames or marks.
     for scheme in SCHEMES.iter().filter(|scheme| !scheme.name.contains("ELN")) {
         let network = lan_with(&[("eln_source", "base-station")], scheme.name);
         assert_eq!(damaged(&network), [DamagedFrames::Drop; 2], "{}", scheme.name);
@@ -248,7 +248,7 @@ fn eln_comes_from_the_receiver_or_from_the_base_station() {
     let coupled = [("tcp.sack_eln", "on")];
     assert_eq!(damaged(&lan_with(&coupled, "E2E-IETF-SACK")), [DamagedFrames::Deliver; 2]);
     assert_eq!(damaged(&lan_with(&coupled, "E2E")), [DamagedFrames::Drop; 2]);
-    // What the scenario says comes first.
+    // Explicit values of the scenario take precedence.
     let kept = lan_with(&[("links.wireless.damaged", "drop")], "E2E-ELN");
     assert_eq!(damaged(&kept), [DamagedFrames::Drop; 2]);
 }
@@ -343,7 +343,7 @@ fn a_host_inherits_what_it_does_not_say_itself() {
     assert_eq!(zulu.clock, Clock::Ticks { slow: Duration::from_millis(250), fast: Duration::from_millis(100) });
     assert_eq!(zulu.delayed_ack, DelayedAck::EverySecond { timeout: Duration::from_millis(40) });
     assert_eq!((zulu.initial_ssthresh, zulu.smart_rtt), (Some(65_536), Some(Duration::from_millis(30))));
-    // A preset of its own starts afresh.
+    // Its own preset replaces the common settings.
     let (alpha, _) = node(&network, 0, 1);
     assert_eq!((alpha.mss, alpha.send_buffer, alpha.window_scale), (1400, 16_384, None));
     assert_eq!((alpha.recovery, alpha.smart_acks), (Recovery::ElnRxmt, Switch::On));
@@ -365,7 +365,7 @@ fn error_models_are_read_per_direction() {
         bad_ber: 0.01,
     };
     assert_eq!(errors(0, 1), fades);
-    // Given in bits, meant per direction.
+    // Given in bits, and per direction.
     assert_eq!(errors(1, 0), ErrorSpec::Exponential { mean_bytes: 65536.0, frames: Frames::Acks });
     assert_eq!(errors(1, 1), ErrorSpec::Burst { mean_bytes: 1000.5, packets: 3, frames: Frames::All });
     let gilbert = ErrorSpec::TwoStatePacket {
@@ -407,7 +407,7 @@ fn links_can_be_asymmetric() {
     assert_eq!(queues, [QueueLimit::Bytes(65_536).into(), QueueLimit::Packets(1).into()]);
 }
 
-/// One word for what digital cellular links do; a key beside it comes first, and `explain` says where each value is from.
+/// A preset of digital cellular links: explicit keys take precedence, and `explain` states the origin of each value.
 #[test]
 fn a_link_protocol_has_presets() {
     let with = |keys: &[(&str, &str)]| {
@@ -442,7 +442,7 @@ fn a_link_protocol_has_presets() {
     );
 }
 
-/// A link protocol of the scenario's own sits at both ends of its link, with its keys.
+/// The scenario's own link protocol is at both ends of its link, with its keys.
 #[test]
 fn a_link_protocol_has_two_ends() {
     let text = r#"
@@ -480,7 +480,7 @@ fn a_link_protocol_has_two_ends() {
     }
 }
 
-/// Each end sends at the rate of its own direction, unless one is given; keys that are wrong say so.
+/// Each end sends at the rate of its own direction, unless one is given; invalid keys are reported.
 #[test]
 fn the_keys_of_a_two_ended_link() {
     let with = |keys: &str| {
@@ -554,8 +554,8 @@ fn elements_sit_where_they_are_put() {
     assert!(node(&network, 1, 1).0.smart_acks.is_on(), "mike is beyond a cache that reads SMART numbers");
 }
 
-/// Of several on a port the base station's part is nearest the router, then those of the scenario in the order of the file; a link
-/// protocol sits at the link's other end too.
+/// The base station's part is nearest to the router if a port has several elements, followed by those of the scenario
+/// in the order of the file; a link protocol is at the link's other end too.
 #[test]
 fn elements_on_one_port_keep_their_order() {
     let element = |name: &str, kind: &str| {
@@ -580,7 +580,7 @@ fn elements_on_one_port_keep_their_order() {
     );
     let eln = format!("eln_source = \"base-station\"\n{}", text(&[("link", "arq")]));
     assert_eq!(places(&eln, "E2E-ELN")[..2], [place("base", "eln-marker"), place("base", "arq")]);
-    // Two link protocols one inside the other, and no more.
+    // Two nested link protocols, but not three.
     Scenario::parse("chain", &text(&[("a", "arq"), ("b", "arq")])).unwrap();
     let error = Scenario::parse("chain", &text(&[("a", "arq"), ("b", "arq"), ("c", "arq")])).unwrap_err().to_string();
     assert!(error.contains("elements.c.link: wireless has 2 link protocols already; more do not fit"), "{error}");

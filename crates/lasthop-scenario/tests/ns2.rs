@@ -1,4 +1,5 @@
-//! The preset `ns2` against what ns-2.35 sent under the same losses, as `benches/peers/compare.py --record` wrote it down.
+//! Compares the preset `ns2` with ns-2.35's packets under the same losses, as recorded by `benches/peers/compare.py
+//! --record`.
 
 use lasthop_proto::packet::{Body, Flags, Packet, Side};
 use lasthop_proto::scheme::Scheme;
@@ -8,10 +9,10 @@ use lasthop_sim::{Recording, run};
 
 const CASES: &str = include_str!("data/ns2.txt");
 const SEGMENT: u32 = 1400;
-/// Microseconds.
+/// Tolerance in microseconds.
 const TOLERANCE: f64 = 100.0;
 
-/// Number of a packet of the initiator as ns-2 counts: 0 is the SYN, 1 the first data.
+/// Returns the number of a packet of the initiator as in ns-2: 0 is the SYN, 1 the first data.
 fn number(packet: &Packet, iss: u32) -> Option<u32> {
     let Body::Tcp(segment) = packet.body else { return None };
     match (packet.from, packet.len) {

@@ -1,4 +1,4 @@
-//! Queues in front of links: as a size, or as a table that says who manages them.
+//! Tests of queues in front of links: a size, or a table with their management.
 
 use lasthop_proto::queue::{AckAwareConfig, CoDelConfig, FqCoDelConfig, QueueLimit, QueueSpec};
 use lasthop_proto::tcp::config::Switch;
@@ -23,7 +23,7 @@ delay = "10 ms"
 fn queues(queue: &str) -> [QueueSpec; 2] {
     let scenario = Scenario::parse("test.toml", &text(queue)).unwrap();
     let network = scenario.network(scenario.scheme()).unwrap();
-    // What `explain` writes means the same.
+    // The text of `explain` has the same meaning.
     let again = Scenario::parse("explained.toml", &scenario.explain()).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(again, scenario);
     network.links[0].directions.each_ref().map(|direction| direction.queue)
@@ -62,7 +62,7 @@ fn managed_queues_have_the_values_of_linux() {
         CoDelConfig { target: Duration::from_millis(20), interval: Duration::from_millis(200), ecn: Switch::Off };
     let fq = FqCoDelConfig { codel, flows: 8, quantum: 300, limit: 600, memory_limit: 1 << 20, drop_batch: 1 };
     assert_eq!(queues(given), [QueueSpec::FqCoDel(fq), QueueSpec::Fifo(QueueLimit::Packets(9))]);
-    // One direction by itself.
+    // A single direction.
     let [down, up] = queues("queue_up = { kind = \"codel\", limit = \"30 KiB\", ecn = true }");
     assert_eq!(down, QueueSpec::Fifo(QueueLimit::Packets(50)));
     assert!(matches!(up, QueueSpec::CoDel(QueueLimit::Bytes(30_720), CoDelConfig { ecn: Switch::On, .. })));

@@ -1,4 +1,4 @@
-//! Flows over QUIC: what their keys mean, and what they cannot be.
+//! Tests of flows over QUIC: the meaning of their keys, and their limits.
 
 use lasthop_proto::scheme::{SCHEMES, Scheme};
 use lasthop_proto::time::Duration;
@@ -18,7 +18,7 @@ to = "mobile"
 app = "quic"
 "#;
 
-/// The sample network with these lines for its flow.
+/// Returns the QUIC configuration of the sample network with these lines for its flow.
 #[track_caller]
 fn quic(lines: &str) -> QuicConfig {
     let scenario = Scenario::parse("test.toml", &format!("{NETWORK}{lines}")).unwrap_or_else(|error| panic!("{error}"));
@@ -43,7 +43,7 @@ fn a_bulk_has_quinns_defaults() {
         idle_timeout: Duration::from_secs(30),
     };
     assert_eq!(quic("size = 1000000"), expected);
-    // Both hosts' packets count.
+    // The packets of both hosts count.
     let linux = "size = 1000000\n[hosts.mobile.tcp]\npreset = \"linux-6.18\"";
     assert_eq!(quic(linux), QuicConfig { udp_payload: 1472, ..expected });
 }
@@ -62,7 +62,7 @@ fn every_key_is_heeded() {
     assert_eq!(quic(lines), expected);
 }
 
-/// What explains a scenario makes the same one, and a size that follows from others stays one that follows.
+/// The explained text yields the same scenario, and a derived size remains derived.
 #[test]
 fn explained_it_is_the_same() {
     let scenario = Scenario::parse("test.toml", &format!("{NETWORK}size = \"1 MB\"")).unwrap();
@@ -78,7 +78,7 @@ fn explained_it_is_the_same() {
     assert_eq!(config.udp_payload, 1424);
 }
 
-/// Loss recovery is QUIC's own, so that schemes which differ in TCP's only are the same run.
+/// Loss recovery is QUIC's own, so schemes that differ only in TCP are the same run.
 #[test]
 fn schemes_of_the_ends_are_one() {
     let scenario = Scenario::parse("test.toml", &format!("{NETWORK}size = \"1 MB\"")).unwrap();

@@ -1,10 +1,11 @@
-//! Every key of `[tcp]` reaches the endpoints.
+//! Tests that every key of `[tcp]` reaches the endpoints.
 
 use lasthop_proto::scheme::SCHEMES;
 use lasthop_proto::tcp::config::{DelayedAck, EcnMode, ReceiveAutotune, SackCompression, Switch, TcpConfig};
 use lasthop_scenario::Scenario;
 
-/// One value for each field of `TcpConfig` that no preset has; a new field does not compile until it is here.
+/// Defines a value for each field of `TcpConfig` that no preset has. A new field does not compile until it is added
+/// here.
 macro_rules! keys {
     ($($field:ident: $key:literal = $value:literal),* $(,)?) => {
         const KEYS: &[(&str, &str, &str)] = &[$((stringify!($field), $key, $value)),*];
@@ -84,11 +85,11 @@ fn config(values: &[(String, &str)]) -> TcpConfig {
 
 #[test]
 fn each_key_changes_its_own_value_and_no_other() {
-    // Send and receive buffer of the scenario come as one key, which leaves no room for a key for each.
+    // The scenario's send and receive buffer are one key, which excludes a key for each.
     let separate = ("tcp".to_owned(), "{ preset = \"bsd-lite\" }");
-    // Parts of a receiver as Linux's cannot be without it.
+    // Parts of Linux's receiver need it.
     let linux = ("tcp".to_owned(), "{ preset = \"bsd-lite\", delayed_ack = \"linux\", ack_before_read = \"off\" }");
-    // Nor acknowledgment congestion control without the receiver that it steers.
+    // Acknowledgment congestion control needs the receiver that it controls.
     let every_second = ("tcp".to_owned(), "{ preset = \"bsd-lite\", delayed_ack = \"every-second\" }");
     for (field, key, value) in KEYS {
         let tcp = match *key {
@@ -125,7 +126,7 @@ fn both_forms_of_a_switch_are_read() {
     }
 }
 
-/// A receiver as Linux's is one choice with parts that go together.
+/// A Linux receiver is one choice with dependent parts.
 #[test]
 fn parts_of_a_linux_receiver_need_it() {
     let of = |tcp: &str| {
@@ -138,7 +139,7 @@ fn parts_of_a_linux_receiver_need_it() {
     let tcp = &network.flows[0].tcp[1];
     assert_eq!((tcp.delayed_ack, tcp.sack_compression), (DelayedAck::Linux, SackCompression::Linux));
     assert_eq!((tcp.receive_autotune, tcp.ecn, tcp.dsack), (ReceiveAutotune::Linux, EcnMode::On, Switch::On));
-    // Who names another receiver over a preset need not take its parts away one by one.
+    // Another receiver over a preset disables its parts automatically.
     let network = of("{ preset = \"linux-6.18\", delayed_ack = \"off\" }").unwrap();
     let tcp = &network.flows[0].tcp[1];
     assert_eq!((tcp.sack_compression, tcp.receive_autotune), (SackCompression::Off, ReceiveAutotune::Off));

@@ -1,4 +1,4 @@
-//! Schemes of today: whose endpoints run, what the base station does, and what a scenario fixes.
+//! Tests of modern schemes: their endpoints, the base station's part, and values that a scenario fixes.
 
 use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
 use lasthop_proto::scheme::{Family, SCHEMES, Scheme};
@@ -21,7 +21,7 @@ fn today() -> impl Iterator<Item = &'static Scheme> {
     SCHEMES.iter().filter(|scheme| scheme.family == Family::Today)
 }
 
-/// A download through a base station; `tcp` are the lines of `[tcp]`, `more` what follows at the end.
+/// Returns a download through a base station; `tcp` are the lines of `[tcp]`, `more` is appended.
 fn text(tcp: &str, more: &str) -> String {
     format!(
         r#"
@@ -58,7 +58,7 @@ fn network(scenario: &Scenario, name: &str) -> Network {
     scenario.network(scheme(name)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The sender's endpoint.
+/// Returns the sender's endpoint.
 fn sender(scenario: &Scenario, name: &str) -> TcpConfig {
     TcpConfig::clone(&network(scenario, name).flows[0].tcp[0])
 }
@@ -67,7 +67,8 @@ fn sender(scenario: &Scenario, name: &str) -> TcpConfig {
 fn a_preset_of_today_stays_and_the_name_decides_the_congestion_control() {
     let rfc9438 = ControlRule::Cubic9438(HystartRule::Rfc9406);
     let bbr = ControlRule::Bbr;
-    // The scheme's name, then what runs over linux-6.18, linux-6.18-bbr, rfc-2026, and the three presets of earlier years.
+    // Name of the scheme, then the congestion controls over linux-6.18, linux-6.18-bbr, rfc-2026, and the three older
+    // presets.
     let expected = [
         ("E2E-CUBIC", [CUBIC, CUBIC, rfc9438, CUBIC]),
         ("E2E-BBR", [bbr, bbr, bbr, bbr]),
@@ -89,7 +90,7 @@ fn a_preset_of_today_stays_and_the_name_decides_the_congestion_control() {
             assert_eq!(tcp, TcpConfig { congestion: rules[3], ..linux }, "{name} over {preset}");
         }
     }
-    // The variant of the scenario is as good as Linux's.
+    // The scenario's variant is as valid as Linux's.
     let google = parse("preset = 'linux-6.18'\ncongestion = 'bbr3-google'", "");
     assert_eq!(sender(&google, "E2E-BBR3").congestion, ControlRule::Bbr3(Bbr3Rule::Google));
     assert_eq!(google.fixes(scheme("E2E-BBR3")), None);
@@ -103,7 +104,7 @@ fn what_the_scenario_says_itself_lies_over_linux() {
     assert_eq!((tcp.rto_min, tcp.delayed_ack), (Duration::from_secs(5), DelayedAck::Off));
     assert_eq!((tcp.recovery, tcp.congestion), (Recovery::Rack, ControlRule::Bbr));
     assert!(matches!(tcp.clock, Clock::Jiffies { .. }) && tcp.timestamps.is_on() && tcp.initial_window == 10);
-    // A host's own keys hold over those, and a preset of its own is replaced as the common one is.
+    // A host's own keys take precedence over those, and its own older preset is replaced like the common one.
     let hosts = [
         ("hosts.source.tcp", "{ mss = 1000 }"),
         ("hosts.mobile.tcp", "{ preset = \"bsd-lite\", nagle = \"off\", mss = 536 }"),
@@ -115,8 +116,8 @@ fn what_the_scenario_says_itself_lies_over_linux() {
     assert_eq!(mobile.receive_autotune, ReceiveAutotune::Linux);
 }
 
-/// A key that says what the preset says anyway is one that the scenario says, also when `explain` has written it out among all
-/// others; and what is changed in such a text holds.
+/// An explicit key with the preset's value remains explicit, also after `explain` has written it out with all others;
+/// and changes to such a text apply.
 #[test]
 fn explained_scenarios_remember_what_was_said() {
     let scenario = parse("socket_buffer = '256 KiB'\ndelayed_ack_timeout = '200 ms'", "");
@@ -128,7 +129,7 @@ fn explained_scenarios_remember_what_was_said() {
     for name in today().map(|scheme| scheme.name) {
         let tcp = sender(&scenario, name);
         assert_eq!((tcp.send_buffer, tcp.rto_min), (256 << 10, Duration::from_millis(200)), "{name}");
-        // The time goes with what it is a time of.
+        // The timeout is kept with its kind of delayed acknowledgment.
         let timeout = Duration::from_millis(200);
         assert_eq!(tcp.delayed_ack, DelayedAck::EverySecond { timeout }, "{name}");
         for other in [&again, &values] {
@@ -137,14 +138,14 @@ fn explained_scenarios_remember_what_was_said() {
         let changed = again.with_overrides(&[("tcp.mss", "512")]).unwrap();
         assert_eq!(sender(&changed, name), TcpConfig { mss: 512, ..tcp }, "{name}");
     }
-    // Under its scheme a text is explained with the endpoints that run then, and is the same under it.
+    // Under its scheme a text is explained with the endpoints of that run, and is equal under it.
     let under = scenario.explain_under(scheme("E2E-BBR3")).unwrap();
     let under = Scenario::parse("under.toml", &under).unwrap();
     assert_eq!(network(&under, "E2E-BBR3"), network(&scenario, "E2E-BBR3"));
     assert_eq!(sender(&under, "E2E-BBR3"), sender(&under, "LL"));
 }
 
-/// Congestion control for acknowledgments needs an acknowledgment for every second segment, which Linux's endpoints do not give.
+/// Acknowledgment congestion control needs an acknowledgment for every second segment, unlike Linux's endpoints.
 #[test]
 fn congestion_control_for_acknowledgments_brings_the_acknowledgments_that_it_controls() {
     let scenario = parse("ack_congestion = 'rfc5690'", "");
@@ -157,7 +158,7 @@ fn congestion_control_for_acknowledgments_brings_the_acknowledgments_that_it_con
         same(sender(&Scenario::parse("values.toml", &scenario.to_toml()).unwrap(), name), name);
     }
     assert!(matches!(plain.delayed_ack, DelayedAck::EverySecond { .. }));
-    // Switched off it asks for nothing, and Linux's stay.
+    // Disabled, it needs nothing, and Linux's acknowledgments remain.
     let off = sender(&parse("ack_congestion = 'off'", ""), "SNOOP");
     assert_eq!(off.delayed_ack, sender(&parse("", ""), "SNOOP").delayed_ack);
     assert_ne!(off.delayed_ack, plain.delayed_ack);
@@ -178,13 +179,14 @@ fn what_a_scenario_fixes_is_named() {
     let reno = parse("congestion = 'reno'", "");
     assert_eq!(fixes(&reno, "E2E-CUBIC"), "tcp.congestion");
     assert_eq!(sender(&reno, "E2E-CUBIC").congestion, ControlRule::Reno);
-    // The base station's schemes say nothing of the hosts; the old ones know no congestion control.
+    // The names of the base station's schemes imply nothing about hosts, and the older ones nothing about congestion
+    // control.
     assert_eq!([fixes(&reno, "SNOOP"), fixes(&reno, "SPLIT-BBR"), fixes(&reno, "E2E")], ["", "", ""]);
 
     let cubic = parse("preset = 'linux-6.18'\ncongestion = 'cubic'", "");
     let named = ["E2E-CUBIC", "E2E-BBR", "E2E-BBR3"].map(|name| fixes(&cubic, name));
     assert_eq!(named, ["", "tcp.congestion", "tcp.congestion"]);
-    // Written out by `explain`, a preset's value is none that the scenario gives.
+    // A preset's value written out by `explain` is not an explicit one.
     let explained = parse("preset = 'linux-6.18'", "").explain();
     assert_eq!(fixes(&Scenario::parse("explained.toml", &explained).unwrap(), "E2E-BBR"), "");
 
@@ -192,13 +194,13 @@ fn what_a_scenario_fixes_is_named() {
     assert_eq!([fixes(&sack, "E2E-BBR"), fixes(&sack, "SNOOP")], ["tcp.recovery", ""]);
     let host = sack.with_overrides(&[("hosts.server.tcp.recovery", "reno")]).unwrap();
     assert_eq!(fixes(&host, "E2E-BBR"), "hosts.server.tcp.recovery");
-    // Who only acknowledges is what it is.
+    // The configuration of a pure receiver does not matter.
     let receiver = parse("", "").with_overrides(&[("hosts.phone.tcp.congestion", "reno")]).unwrap();
     assert_eq!(fixes(&receiver, "E2E-BBR"), "");
     let relay = parse("", "[base_station.split.wireless]\ncongestion = 'reno'");
     let key = "base_station.split.wireless.congestion";
     assert_eq!([fixes(&relay, "SPLIT-BBR"), fixes(&relay, "SNOOP")], [key, ""]);
-    // Endpoints of today find losses by RACK whatever a scheme of the studies says.
+    // Modern endpoints detect losses by RACK under any scheme of the studies.
     assert_eq!(fixes(&parse("preset = 'linux-6.18'", ""), "E2E-NEWRENO"), "tcp.preset");
 }
 
@@ -219,7 +221,7 @@ rto_min = '20 ms'";
     let element = |scheme| network(&scenario, scheme).elements[0].element.clone();
     let Snoop(snoop) = element("SNOOP").get().cloned().expect("snoop");
     assert_eq!((snoop.timer_max, snoop.hop), (Duration::from_secs(3), None));
-    // Those of the studies' schemes are others.
+    // Those of the studies' schemes differ.
     let Snoop(studied) = element("LL-SMART-TCP-AWARE").get().cloned().expect("snoop");
     assert_eq!(studied.timer_min, Duration::from_millis(200));
     let Split { wired, wireless, .. } = element("SPLIT-BBR").get().cloned().expect("a relay");
@@ -227,7 +229,7 @@ rto_min = '20 ms'";
     assert_eq!((wireless.send_buffer, wireless.receive_buffer), (512 << 10, 512 << 10));
     assert!(!wireless.tunes_itself() && wired.tunes_itself());
     assert_eq!(wireless.rto_min, Duration::from_millis(20));
-    // Snoop sits beneath the relay, unless it is off.
+    // Snoop is beneath the relay, unless it is disabled.
     assert_eq!(network(&scenario, "SPLIT-BBR").elements[1].element.get(), Some(&Snoop(SnoopConfig::beneath_relay())));
     let alone = scenario.with_overrides(&[("base_station.split.repair", "off")]).unwrap();
     assert_eq!(network(&alone, "SPLIT-BBR").elements.len(), 1);
@@ -251,7 +253,7 @@ fn what_cannot_be_is_refused_in_one_line() {
     assert!(unknown.contains("base_station.split.wired.congestion: cannot be \"vegas\""), "{unknown}");
     assert!(refused("", "[base_station.snoop]\ncache = '1 MiB'").contains("base_station.snoop.cache: unknown key"));
 
-    // A scenario that no scheme of today can run is one of the studies' all the same.
+    // A scenario that no modern scheme can run is still valid for those of the studies.
     let small = parse("preset = 'bsd-lite'\nsocket_buffer = 1410", "");
     assert!(small.network(scheme("E2E")).is_ok());
     for scheme in today() {
@@ -278,17 +280,17 @@ fn the_usual_schemes_fit_the_endpoints() {
         assert!(scenario.is_of_today());
         assert_eq!(names(&scenario), all, "{name}");
     }
-    // The scenario's own scheme is among them; without a base station there is nothing to be done there.
+    // The scenario's own scheme is among them; without a base station, schemes with a part there are not.
     let own = parse("preset = 'rfc-2026'", "").with_overrides(&[("scheme", "LL")]).unwrap();
     assert_eq!(names(&own)[..2], ["LL", "E2E-CUBIC"]);
     let bare = text("preset = 'linux-6.18'", "").replace("[base_station]\nrouter = \"tower\"\nlink = \"radio\"", "");
     assert_eq!(names(&Scenario::parse("bare.toml", &bare).unwrap()), ["E2E-CUBIC", "E2E-BBR", "E2E-BBR3"]);
-    // One old sender, and the studies' schemes have something to compare.
+    // With one older sender, the studies' schemes can be compared.
     let mixed = parse("preset = 'linux-6.18'", "").with_overrides(&[("hosts.server.tcp.preset", "rfc")]).unwrap();
     assert_eq!(names(&mixed), studies);
 }
 
-/// A preset says which end-to-end scheme it is, where all hosts have it.
+/// A preset selects the end-to-end scheme, if all hosts have it.
 #[test]
 fn a_modern_preset_names_the_scheme() {
     let scheme = |preset: &str| parse(&format!("preset = '{preset}'"), "").scheme().name;
@@ -297,7 +299,7 @@ fn a_modern_preset_names_the_scheme() {
     let mixed = parse("preset = 'linux-6.18'", "").with_overrides(&[("hosts.server.tcp.preset", "rfc")]).unwrap();
     assert_eq!(mixed.scheme().name, "E2E");
 }
-/// docs/example.md has the ready-made scenario in full.
+/// docs/example.md contains the whole built-in scenario.
 #[test]
 fn the_documented_farm_is_the_ready_made_one() {
     let document = include_str!("../../../docs/example.md");
@@ -337,7 +339,7 @@ fn a_scheme_is_explained() {
     let text = scenario.explain_under(scheme("E2E-BBR")).unwrap();
     let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap_or_default().to_owned();
     assert!(line("preset").ends_with("# E2E-BBR, in place of \"rfc\" (the default)"), "{}", line("preset"));
-    // The recovery that is set has no use for it.
+    // The explicit recovery does not use it.
     let congestion = line("congestion");
     assert!(congestion.ends_with("# E2E-BBR; no effect: needs recovery = \"rack\""), "{congestion}");
     assert!(line("rtt_rule").ends_with("# preset linux-6.18"), "{}", line("rtt_rule"));

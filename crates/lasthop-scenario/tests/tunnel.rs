@@ -1,4 +1,4 @@
-//! The tunnel's configuration, and what is said about a bad one.
+//! Tests of the tunnel's configuration, and of messages about invalid ones.
 
 use lasthop_proto::time::Duration;
 use lasthop_scenario::tunnel::{Mode, Repair, Routes, Security, Tunnel};

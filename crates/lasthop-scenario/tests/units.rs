@@ -1,4 +1,4 @@
-//! Quantities: what can be written, what it means, and that it reads back as what it was.
+//! Tests of quantities: valid forms, their meaning, and that they parse back to the same quantity.
 
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
@@ -111,7 +111,7 @@ fn the_shortest_exact_form_is_written() {
     }
 }
 
-/// A few digits and many, in every order of magnitude.
+/// Generates numbers with few digits and many, in every order of magnitude.
 fn magnitudes() -> impl Strategy<Value = u64> {
     prop_oneof![
         any::<u64>(),

@@ -1,4 +1,4 @@
-//! How the delay of links varies, as scenarios say it.
+//! Tests of the variation of links' delays in scenarios.
 
 use lasthop_proto::delay::{DelaySpec, DelayStep, HandoverSpec, Order, RepeatsSpec, SpikesSpec, Spread, VariationSpec};
 use lasthop_proto::scheme::SCHEMES;
@@ -58,7 +58,7 @@ fn every_model_is_read() {
     ] {
         let keys = format!("delay_variation = {{ {given} }}");
         assert_eq!(variations(&keys), [kept(model.clone()), kept(model)], "{given}");
-        // What is explained is the same scenario.
+        // The explained text is the same scenario.
         let explained = scenario(&keys).unwrap();
         assert_eq!(Scenario::parse("explained.toml", &explained.explain()).unwrap(), explained);
     }

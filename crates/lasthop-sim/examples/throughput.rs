@@ -1,10 +1,12 @@
-//! What a simulated frame costs, an idle connection, and a large topology: `cargo run --release -p lasthop-sim --example throughput`.
+//! Measures the cost of a simulated frame, an idle connection, and a large topology: `cargo run --release -p
+//! lasthop-sim --example throughput`.
 //!
-//! Two hosts, a router and a lossy last hop carry 64 MiB in all, or 64 KiB a flow if that is more, over 1, 100 and 10,000
-//! concurrent flows, by RFCs and as Linux does. A frame counts once per link that it crosses; making the network is not counted. Times are those of
-//! the fastest of five runs on an otherwise idle machine. Memory is the growth of the resident set per connection, both
-//! ends together, over 100,000 idle connections (Linux only). Routes are found for 4,096 nodes, every one of which is the end of a
-//! flow: a tree, and a chain, in which nearly every node forwards.
+//! Two hosts, a router and a lossy last hop carry 64 MiB in total, or 64 KiB per flow if that is more, over 1, 100 and
+//! 10,000 concurrent flows, with the `rfc` and Linux presets. A frame counts once per link that it crosses; building
+//! the network is not counted. Times are those of the fastest of five runs on an otherwise idle machine. Memory is the
+//! growth of the resident set per connection, both ends together, over 100,000 idle connections (Linux only). Routes
+//! are computed for 4,096 nodes, each of which is the end of a flow: a tree, and a chain, in which nearly every node
+//! forwards.
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "it times the simulator")]
 
@@ -47,7 +49,7 @@ fn main() {
             let best = (0..5).map(nanos_per_frame).fold(f64::INFINITY, f64::min);
             println!("{name:<11} {flows:>6} flows: {best:.1} ns per frame");
         }
-        // In a process of its own: what runs before would leave memory for it.
+        // In a process of its own: earlier runs would leave memory for it to reuse.
         let mut alone = Command::new(std::env::current_exe().expect("a program has a path"));
         let said = alone.args(["idle", name]).output().expect("this program starts");
         print!("{}", String::from_utf8_lossy(&said.stdout));
@@ -62,12 +64,13 @@ fn main() {
     }
 }
 
-/// Says what an idle connection takes under the preset of that name: one that is open, and over which nothing was sent.
+/// Prints the memory of an idle connection under the preset of that name: one that is open, and over which nothing was
+/// sent.
 fn measure_idle(name: &str) {
     let flows = 100_000;
     let Some((_, preset)) = PRESETS.into_iter().find(|(preset, _)| *preset == name) else { return };
     let mut network = network(preset, flows, App::Idle);
-    // One after the other: the packets of so many handshakes are no part of what is idle.
+    // One after another: the packets of concurrent handshakes would count as idle memory.
     for (flow, millis) in network.flows.iter_mut().zip(0..) {
         flow.start = Instant::ZERO + Duration::from_millis(millis);
     }
@@ -107,8 +110,8 @@ fn flow(index: u64, [from, to]: [usize; 2], app: App, tcp: &Arc<TcpConfig>) -> F
     }
 }
 
-/// Sockets of 32 KiB, and links with 1.5 Mbps and room in the queue for every flow, so that a flow does the same however many
-/// there are.
+/// Returns a network with sockets of 32 KiB, and links with 1.5 Mbps and queue capacity for every flow, so that a flow
+/// behaves the same regardless of their number.
 fn network(preset: Preset, flows: u64, app: App) -> Network {
     let tcp = TcpConfig { send_buffer: 32 << 10, receive_buffer: 32 << 10, ..TcpConfig::preset(preset) };
     let tcp = Arc::new(tcp);
@@ -134,7 +137,8 @@ fn network(preset: Preset, flows: u64, app: App) -> Network {
     }
 }
 
-/// `nodes` nodes, each the parent of `children`; whoever is one is a router. Between each node and the last one a flow.
+/// Returns a tree of `nodes` nodes; each has up to `children` children, and those with children are routers. There is a
+/// flow between each node and the last one.
 fn tree(nodes: usize, children: usize) -> Network {
     let kind = |index: usize| if index * children + 1 < nodes { NodeKind::Router } else { NodeKind::Host };
     let link = |child: usize| LinkSpec {
@@ -156,7 +160,7 @@ fn tree(nodes: usize, children: usize) -> Network {
     }
 }
 
-/// Bytes of this process in memory.
+/// Returns the bytes of this process in memory.
 fn resident() -> Option<u64> {
     let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
     Some(pages.split(' ').nth(1)?.parse::<u64>().ok()? * 4096)

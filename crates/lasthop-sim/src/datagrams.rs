@@ -1,4 +1,4 @@
-//! Sources of datagrams, and what they come to where others never see them arrive.
+//! Sources of datagrams, and the accounting of datagrams whose arrival causes no event.
 
 use std::collections::VecDeque;
 
@@ -14,16 +14,16 @@ use crate::measure::{DelayHistogram, PathReport};
 use crate::overflow::MOST_FRAMES;
 use crate::pool::Handle;
 
-/// What sends without a connection.
+/// A source without a connection.
 pub enum Source {
-    /// Datagrams now and then.
+    /// Datagrams of an on-off source.
     OnOff(Box<DatagramSource>),
     /// A call.
     Call(CallSource),
 }
 
 impl Source {
-    /// When the next packet is due.
+    /// Returns the time at which the next packet is due.
     pub fn next_at(&self) -> Instant {
         match self {
             Self::OnOff(source) => source.next_at(),
@@ -31,7 +31,7 @@ impl Source {
         }
     }
 
-    /// Index of the endpoint that sends it.
+    /// Returns the index of the sending endpoint.
     pub fn endpoint(&self) -> usize {
         match self {
             Self::OnOff(source) => source.endpoint(),
@@ -39,7 +39,7 @@ impl Source {
         }
     }
 
-    /// The packet that is due.
+    /// Returns the packet that is due.
     pub fn take(&mut self) -> Packet {
         match self {
             Self::OnOff(source) => source.take(),
@@ -48,17 +48,17 @@ impl Source {
     }
 }
 
-/// What sends datagrams, and how a datagram looks.
+/// A source of datagrams and their format.
 pub struct DatagramSource {
     on_off: OnOff,
     flow: FlowId,
-    /// Bytes of payload and of headers, together what the source calls a packet.
+    /// Bytes of payload and of headers; their sum is the source's packet size.
     len: u32,
     header_len: u16,
 }
 
 impl DatagramSource {
-    /// The source of `flow` that `config` describes, whose headers count as TCP's do on the same flow.
+    /// Creates the source of `flow` that `config` describes. Its headers count as TCP's do on the same flow.
     pub fn new(config: OnOffConfig, flow: FlowId, headers: HeaderAccounting, stream: Stream) -> Self {
         // IPv4 and UDP; ns-2 counts neither.
         let header_len = if headers == HeaderAccounting::Full { 28 } else { 0 };
@@ -66,18 +66,18 @@ impl DatagramSource {
         Self { on_off: OnOff::new(config, stream), flow, len, header_len }
     }
 
-    /// When the next datagram is due.
+    /// Returns the time at which the next datagram is due.
     #[inline]
     pub fn next_at(&self) -> Instant {
         self.on_off.next_at()
     }
 
-    /// Index of the endpoint that sends them.
+    /// Returns the index of the sending endpoint.
     pub fn endpoint(&self) -> usize {
         endpoint(self.flow, Side::Initiator)
     }
 
-    /// The datagram that is due.
+    /// Returns the datagram that is due.
     pub fn take(&mut self) -> Packet {
         Packet { body: Body::Datagram { number: self.on_off.take() }, ..self.datagram() }
     }
@@ -95,80 +95,80 @@ impl DatagramSource {
     }
 }
 
-/// What arrived of a source's datagrams.
+/// Datagrams of a source that arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrived {
-    /// Whose they were.
+    /// Flow of the source.
     pub flow: FlowId,
-    /// How many.
+    /// Number of datagrams.
     pub datagrams: u64,
-    /// Their payload.
+    /// Bytes of payload.
     pub bytes: u64,
-    /// When the last one did; `None` if none did.
+    /// Arrival of the last one; `None` if none arrived.
     pub last: Option<Instant>,
-    /// Number that found the queue full.
+    /// Number of datagrams dropped by a full queue.
     pub dropped: u64,
 }
 
-/// One direction of a duplex link that loses nothing, shared with datagrams that go to its far end and no further.
+/// One direction of a lossless duplex link, shared with datagrams that end at its far end.
 ///
-/// All that anyone notices of such cross traffic is that the queue is fuller. So it causes no events: it is caught up with
-/// whenever another frame comes, at a tenth of the cost.
+/// Such cross traffic affects others only through the length of the queue. So it causes no events: its datagrams are
+/// sent when another frame comes, at a tenth of the cost.
 pub struct CrossedDirection {
     wire: DuplexDirection,
     source: DatagramSource,
-    /// What each datagram is on the wire.
+    /// Frame of each datagram.
     frame: Frame,
-    /// Frames of others that are under way.
+    /// Number of other frames queued or in flight.
     others: usize,
     sent: u64,
     dropped: u64,
     arrived: u64,
     last: Instant,
-    /// How long the datagrams take, where that is measured.
+    /// Delays of the datagrams, if measured.
     took: Option<Box<Took>>,
 }
 
-/// How long datagrams take that nobody sees.
+/// Delays of datagrams that cause no events.
 #[derive(Default)]
 struct Took {
-    /// When each of them was sent that is under way.
+    /// Send times of the datagrams queued or in flight.
     sent_at: VecDeque<Instant>,
     waits: DelayHistogram,
     one_way: DelayHistogram,
 }
 
-/// Where no packet is: a datagram that nobody will look at takes up none of the pool.
+/// Handle of datagrams that occupy no place in the pool, because no node receives them.
 const NO_PACKET: Handle = Handle(u32::MAX);
 
 impl CrossedDirection {
-    /// `wire`, on which `source` sends besides.
+    /// Creates a direction over `wire`, shared with the datagrams of `source`.
     pub fn new(wire: DuplexDirection, source: DatagramSource) -> Self {
         let frame = Frame::new(NO_PACKET, &source.datagram(), source.endpoint() ^ 1);
         Self { wire, source, frame, others: 0, sent: 0, dropped: 0, arrived: 0, last: Instant::ZERO, took: None }
     }
 
-    /// From now on measures how long the datagrams wait and take.
+    /// Starts to measure the delays of the datagrams.
     pub fn measure(&mut self) {
         self.took = Some(Box::default());
     }
 
-    /// How long the datagrams that arrived waited, and took; `None` where that was not measured.
+    /// Returns the queueing and one-way delays of the datagrams that arrived; `None` if not measured.
     pub fn took(&self) -> Option<(&DelayHistogram, &DelayHistogram)> {
         self.took.as_ref().map(|took| (&took.waits, &took.one_way))
     }
 
-    /// Bytes that have arrived, if the source is that of `flow`.
+    /// Returns the bytes that have arrived, if the source is that of `flow`.
     pub fn arrived_of(&self, flow: FlowId) -> Option<u64> {
         (self.source.flow == flow).then(|| self.arrived * u64::from(self.frame.payload()))
     }
 
-    /// Time for which the wire has transmitted until `now`.
+    /// Returns the time for which the wire has transmitted until `now`.
     pub fn busy(&self, now: Instant) -> Duration {
         self.wire.busy(now)
     }
 
-    /// Takes another's packet to send.
+    /// Queues a frame of another source.
     pub fn enqueue(&mut self, now: Instant, frame: Frame) -> Accepted {
         let accepted = self.wire.enqueue(now, frame);
         if accepted == Accepted::Dropped {
@@ -178,14 +178,15 @@ impl CrossedDirection {
         if self.others == 1 { self.next().map_or(accepted, Accepted::Next) } else { Accepted::Queued }
     }
 
-    /// The other's frame that arrives at `now`, and when the next one does.
+    /// Returns the frame of another source that arrives at `now`, and the arrival time of the next one.
     pub fn arrive(&mut self, now: Instant) -> (Option<InFlight>, Option<Instant>) {
         self.retire(now);
         self.others = self.others.saturating_sub(1);
         (self.wire.arrive(now).0, self.next())
     }
 
-    /// Ends the run at `end`: what arrived of the datagrams by then, and what this direction has to report of them.
+    /// Ends the run at `end`. Returns the datagrams that had arrived by then, and the report of this direction for all
+    /// datagrams.
     pub fn settle(&mut self, end: Instant) -> (Arrived, PathReport) {
         while self.source.next_at() <= end && self.held() <= MOST_FRAMES {
             self.send_datagram();
@@ -209,11 +210,11 @@ impl CrossedDirection {
         (arrived, report)
     }
 
-    /// Sends the datagrams that were due before `now`: of all that happens at one time, they come last. Returns how many; to be
-    /// called before [`Self::enqueue`] and [`Self::arrive`].
+    /// Sends the datagrams that were due before `now`; those due at `now` come after all other events. Returns their
+    /// number. Must be called before [`Self::enqueue`] and [`Self::arrive`].
     pub fn catch_up(&mut self, now: Instant) -> u64 {
         let mut sent = 0;
-        // Beyond that the run is given up.
+        // A run with more frames is abandoned.
         while self.source.next_at() < now && self.held() <= MOST_FRAMES {
             self.send_datagram();
             sent += 1;
@@ -221,23 +222,23 @@ impl CrossedDirection {
         sent
     }
 
-    /// When the next datagram is due.
+    /// Returns the time at which the next datagram is due.
     pub fn next_at(&self) -> Instant {
         self.source.next_at()
     }
 
-    /// When the frame that was queued last begins transmission, if that is to come.
+    /// Returns the time at which the frame queued last begins transmission, if it is still to come.
     pub fn last_start(&self) -> Option<Instant> {
         self.wire.last_start()
     }
 
-    /// Returns how many frames wait, are on the wire or propagate.
+    /// Returns the number of frames queued, on the wire or propagating.
     #[inline]
     pub fn held(&self) -> usize {
         self.wire.held()
     }
 
-    /// Frames that wait at `now`; [`Self::catch_up`] comes first.
+    /// Returns the number of frames queued at `now`. [`Self::catch_up`] must be called first.
     pub fn waiting(&self, now: Instant) -> usize {
         self.wire.waiting(now)
     }
@@ -258,7 +259,7 @@ impl CrossedDirection {
         }
     }
 
-    /// Lets the datagrams go that have arrived by `now` and are not behind another's frame.
+    /// Removes the datagrams that have arrived by `now` and are not behind another frame.
     #[inline]
     fn retire(&mut self, now: Instant) {
         while let Some((sent, at)) = self.wire.first()
@@ -277,7 +278,7 @@ impl CrossedDirection {
         }
     }
 
-    /// When the next of the others' frames arrives.
+    /// Returns the arrival time of the next frame of others.
     fn next(&self) -> Option<Instant> {
         if self.others == 0 { None } else { self.wire.find(|frame| frame.handle() != NO_PACKET) }
     }

@@ -1,5 +1,5 @@
-//! What may sit between a node and one of its links: the contract that every kind of element meets. The kinds are in
-//! `lasthop-scenario`, each with what a scenario says of it.
+//! Elements between a node and one of its links: the interface of every kind of element. The kinds are in
+//! `lasthop-scenario`, with their keys in scenarios.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -13,82 +13,82 @@ use lasthop_proto::tcp::config::{Switch, TcpConfig};
 
 use crate::link_spec::{Medium, Rate};
 
-/// What an element does with what passes, as far as others must know.
+/// Effect of an element on traffic, as far as other parts depend on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// Ends each connection and opens another: a second sender.
+    /// Terminates each connection and opens another: a second sender.
     Relay,
-    /// Repeats what senders have sent.
+    /// Retransmits the data of senders.
     Repair,
-    /// Writes into what passes, and sends nothing but what concerns its like.
+    /// Modifies packets, and sends nothing except to its peers.
     Marker,
-    /// Makes acknowledgments, and spaces them.
+    /// Creates acknowledgments and paces them.
     Pacer,
-    /// An end of a link protocol: the other end of the link has one too.
+    /// Is an end of a link protocol: the other end of the link has one too.
     LinkEnd,
 }
 
-/// At which ends of its link an element sits.
+/// Ends of a link at which an element is present.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ends {
-    /// At the one where it is put.
+    /// The one where it is placed.
     One,
-    /// At both.
+    /// Both ends.
     Both,
 }
 
-/// What becomes of an element's state when the host beyond its link moves to another station.
+/// Handling of an element's state when the host beyond its link moves to another station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StateAtHandoff {
-    /// None of it is of use elsewhere: the new station begins anew.
+    /// Useless elsewhere: the new station starts without it.
     Anew,
-    /// It makes work faster, and nothing breaks without it: lost, or mirrored at the new station.
+    /// Only speeds up work: discarded, or mirrored at the new station.
     Soft,
-    /// The host depends on it: it goes over the wire to the new station while the host waits.
+    /// Essential to the host: transferred over the wire to the new station while the host waits.
     Hard,
-    /// Both ends of the link have it: they begin anew, or go on at the new station.
+    /// Shared by both ends of the link: they start afresh, or continue at the new station.
     Session,
 }
 
-/// Where an element is built.
+/// Place where an element is built.
 #[derive(Clone, Copy, Debug)]
 pub struct Site<'n> {
-    /// The name of the node whose link it is.
+    /// Name of the node that has the link.
     pub node: &'n str,
-    /// What the link carries from there.
+    /// Rate of the link from that node.
     pub rate: Rate,
-    /// Who sends on it when.
+    /// Medium access of the link.
     pub medium: Medium,
-    /// The run's randomness.
+    /// Root of the run's randomness.
     pub root: Root,
-    /// Whether changes of congestion windows are reported.
+    /// Indicates whether changes of congestion windows are reported.
     pub watch: Switch,
 }
 
-/// A kind of element with its parameters.
+/// Kind of element with its parameters.
 pub trait Element: Any + Debug + Send + Sync + SameElement {
-    /// Its kind, as scenarios name it.
+    /// Returns the name of its kind in scenarios.
     fn kind(&self) -> &'static str;
 
-    /// What it does.
+    /// Returns its role.
     fn role(&self) -> Role;
 
-    /// Where it sits.
+    /// Returns the ends of the link at which it is present.
     fn ends(&self) -> Ends {
         if self.role() == Role::LinkEnd { Ends::Both } else { Ends::One }
     }
 
-    /// Whether it marks congestion.
+    /// Returns whether it marks congestion.
     fn marks(&self) -> bool {
         false
     }
 
-    /// Whether it makes acknowledgments that a return link took.
+    /// Returns whether it recreates acknowledgments that a return link removed.
     fn reconstructs(&self) -> bool {
         false
     }
 
-    /// What becomes of its state when the host beyond its link moves on.
+    /// Returns the handling of its state when the host beyond its link moves to another station.
     fn at_handoff(&self) -> StateAtHandoff {
         match self.role() {
             Role::Relay => StateAtHandoff::Hard,
@@ -97,41 +97,42 @@ pub trait Element: Any + Debug + Send + Sync + SameElement {
         }
     }
 
-    /// Whether it asks how many frames wait in front of its link ([`Node::see_queue`]).
+    /// Returns whether it needs the number of frames queued in front of its link ([`Node::see_queue`]).
     fn asks_for_queue(&self) -> bool {
         false
     }
 
-    /// Whether it says of lost segments what took them.
+    /// Returns whether it reports the causes of losses.
     fn judges_losses(&self) -> bool {
         false
     }
 
-    /// What sits at the other end of the link in its place, where the two ends differ.
+    /// Returns the element at the other end of the link, if the two ends differ.
     fn at_other_end(&self) -> Option<AnyElement> {
         None
     }
 
-    /// The state machine at `site`.
+    /// Builds the state machine for `site`.
     fn build(&self, site: &Site<'_>) -> Box<dyn Node<()>>;
 
-    /// The same for packets with bytes in them, if it can handle such: those of the lab. Ends of links can.
+    /// Builds the state machine for packets with bytes, as in the lab; `None` if it does not support them. Ends of
+    /// links do.
     fn build_on_bytes(&self, _site: &Site<'_>) -> Option<Box<dyn Node<Bytes> + Send>> {
         None
     }
 
-    /// What it does, in a line for people.
+    /// Describes its function in one line.
     fn describe(&self) -> String;
 
-    /// The TCP endpoints that it has, if it has any: the one that faces the node, and the one that faces the link.
+    /// Returns its TCP endpoints, if any: the one that faces the node, and the one that faces the link.
     fn endpoints(&self) -> Option<[&Arc<TcpConfig>; 2]> {
         None
     }
 }
 
-/// Comparison of elements whose kinds are not known. Every kind that can be compared has it.
+/// Comparison of elements of unknown kinds. Implemented for every comparable kind.
 pub trait SameElement {
-    /// Whether `other` is of the same kind and has the same parameters.
+    /// Returns whether `other` is of the same kind and has the same parameters.
     fn is_same(&self, other: &dyn Any) -> bool;
 }
 
@@ -146,12 +147,12 @@ impl<T: Any + PartialEq> SameElement for T {
 pub struct AnyElement(Arc<dyn Element>);
 
 impl AnyElement {
-    /// Any element.
+    /// Wraps an element.
     pub fn new(element: impl Element) -> Self {
         Self(Arc::new(element))
     }
 
-    /// The element, if it is of that kind.
+    /// Returns the element if it is of type `T`.
     pub fn get<T: Element>(&self) -> Option<&T> {
         let any: &dyn Any = &*self.0;
         any.downcast_ref()

@@ -1,4 +1,4 @@
-//! One end of a flow: a TCP or QUIC connection and the application on top of it, or a sink of datagrams.
+//! One end of a flow: a TCP or QUIC connection and its application, or a sink of datagrams.
 
 use bytes::Bytes;
 use lasthop_proto::node::{Node, Port};
@@ -11,59 +11,60 @@ use lasthop_quic::QuicEnd;
 use crate::apps::CallLog;
 use crate::network::App;
 
-/// Index of an endpoint: two per flow.
+/// Returns the index of an endpoint; each flow has two.
 #[inline]
 pub fn index(flow: FlowId, side: Side) -> usize {
     flow.0 as usize * 2 + side.index()
 }
 
-/// What the application does, as far as an end has to know: [`App`] says more, and an idle connection is to stay small.
+/// Activity of the application, as far as the endpoint needs it. Smaller than [`App`], to keep idle connections small.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Work {
-    /// The initiator sends so many bytes, and may close the connection behind them.
+    /// Transfers `bytes` from the initiator, and closes the connection afterwards if `close` is on.
     Transfer { bytes: u64, close: Switch },
-    /// Transfers over one connection after the other.
+    /// Transfers over one connection after another.
     Web,
-    /// What its connection knows.
+    /// Runs the task of its QUIC connection.
     Quic,
-    /// Nothing, or datagrams.
+    /// Does nothing, or exchanges datagrams.
     Endless,
 }
 
-/// What an end waits for.
+/// Condition for the end of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Goal {
-    /// That so many bytes are acknowledged, where they are sent, or have arrived, where they go.
+    /// This number of bytes is acknowledged (at the sender) or has arrived (at the receiver).
     Bytes(u64),
-    /// The end of a transfer that closes its connection, which is behind ESTABLISHED: that the FIN is acknowledged, or has come.
+    /// The connection has been closed: the FIN is acknowledged or has arrived. The state is then beyond ESTABLISHED.
     Close,
-    /// That the peer's stream has ended.
+    /// The peer's stream has ended.
     PeerClosed,
 }
 
-/// An endpoint at work.
+/// An endpoint and its state.
 pub struct Endpoint {
-    /// The connection; where QUIC runs it stays closed.
+    /// The TCP connection; it stays closed if the endpoint runs QUIC.
     pub connection: Connection,
-    /// The end of a QUIC connection that this is instead.
+    /// The end of a QUIC connection, if the endpoint runs QUIC.
     pub quic: Option<Box<QuicEnd>>,
-    /// What arrived of the call that this end listens to.
+    /// Log of the call, at its receiver.
     pub call: Option<Box<CallLog>>,
     side: Side,
     work: Work,
     start: Instant,
     started: bool,
-    /// Bytes that arrived over earlier connections, or in datagrams.
+    /// Bytes that arrived over earlier connections or in datagrams.
     earlier: u64,
     goal: Goal,
-    /// Whether [`Endpoint::finishes`] has said so.
+    /// Indicates whether [`Endpoint::finishes`] has returned true.
     done: bool,
-    /// When the last byte so far was delivered to the application here.
+    /// Time of the last delivery to the application.
     pub last_delivery: Instant,
 }
 
 impl Endpoint {
-    /// The endpoint that `setup` describes, running `app` from `start` on; over `quic`, where that is what `app` says.
+    /// Creates the endpoint that `setup` describes, running `app` from `start` on; `quic` is given if `app` runs over
+    /// QUIC.
     pub fn new(setup: Setup, app: App, start: Instant, quic: Option<Box<QuicEnd>>) -> Self {
         let side = setup.side;
         let mut connection = Connection::new(setup);
@@ -78,7 +79,7 @@ impl Endpoint {
             App::Transfer { bytes, close } => {
                 (Work::Transfer { bytes, close }, if close.is_on() { Goal::Close } else { Goal::Bytes(bytes) })
             }
-            // A session asks for its transfers one by one.
+            // A session requests its transfers one by one.
             App::Web => (Work::Web, Goal::Bytes(0)),
             App::Quic(_) => (Work::Quic, Goal::PeerClosed),
             App::Idle | App::OnOff(_) | App::Call(_) => (Work::Endless, Goal::PeerClosed),
@@ -98,7 +99,7 @@ impl Endpoint {
         }
     }
 
-    /// A web session transfers `bytes` over a fresh connection, which `setup` describes: the initiator opens it.
+    /// Transfers `bytes` of a web session over a new connection, which `setup` describes and the initiator opens.
     pub fn begin(&mut self, setup: Setup, bytes: u64) {
         self.earlier += self.connection.received();
         self.connection = Connection::new(setup);
@@ -113,19 +114,19 @@ impl Endpoint {
         }
     }
 
-    /// Application bytes that arrived here.
+    /// Returns the number of application bytes that arrived here.
     pub fn received(&self) -> u64 {
         let quic = self.quic.as_ref().map_or(0, |quic| quic.received());
         self.earlier + self.connection.received() + quic
     }
 
-    /// Takes datagrams with `bytes` of payload in all, the last of which arrived at `now`.
+    /// Takes datagrams with `bytes` of payload in total, the last of which arrived at `now`.
     pub fn take_datagrams(&mut self, now: Instant, bytes: u64) {
         self.earlier += bytes;
         self.last_delivery = now;
     }
 
-    /// Takes one that arrived as a packet.
+    /// Takes a datagram that arrived as a packet.
     pub fn take_datagram(&mut self, now: Instant, packet: &Packet) {
         if let (Body::Media { number }, Some(call)) = (packet.body, &mut self.call) {
             call.take(now, number);
@@ -133,7 +134,7 @@ impl Endpoint {
         self.take_datagrams(now, u64::from(packet.len));
     }
 
-    /// Takes a segment of the connection's, and lets the application read and answer.
+    /// Takes a TCP segment and lets the application read and reply.
     #[inline(always)]
     pub fn take_segment(&mut self, now: Instant, packet: &Packet) {
         self.connection.take_packet(now, packet);
@@ -147,7 +148,7 @@ impl Endpoint {
         }
     }
 
-    /// Wakes the QUIC connection that this is an end of, and opens it when it is time.
+    /// Handles the timeout of the QUIC connection, and opens it at the start time.
     pub fn handle_quic_timeout(&mut self, now: Instant) {
         let opens = !self.started && now >= self.start;
         self.started |= opens;
@@ -158,7 +159,7 @@ impl Endpoint {
         quic.handle_timeout(now);
     }
 
-    /// Takes a datagram of the QUIC connection that this is an end of.
+    /// Takes a datagram of the QUIC connection.
     pub fn take_quic(&mut self, now: Instant, packet: Packet<Bytes>) {
         let Some(quic) = &mut self.quic else { return };
         let before = quic.received();
@@ -168,7 +169,7 @@ impl Endpoint {
         }
     }
 
-    /// Wakes the connection, and starts the application when it is time.
+    /// Handles the timeout of the connection, and starts the application at its start time.
     pub fn handle_timeout(&mut self, now: Instant) {
         if !self.started && now >= self.start {
             self.started = true;
@@ -183,19 +184,19 @@ impl Endpoint {
         self.connection.handle_timeout(now);
     }
 
-    /// When the flow starts.
+    /// Returns the start time of the flow.
     pub fn start(&self) -> Instant {
         self.start
     }
 
-    /// When to be woken to start; `None` once it has.
+    /// Returns the start time until the application has started, `None` afterwards.
     #[inline]
     pub fn poll_start(&self) -> Option<Instant> {
         (!self.started).then_some(self.start)
     }
 
-    /// Whether this end has nothing left to do: all that it sends is acknowledged and all that it expects has arrived, or
-    /// the connection is gone.
+    /// Returns whether this end has nothing left to do: all that it sends is acknowledged and all that it expects has
+    /// arrived, or the connection is closed.
     pub fn finished(&self) -> bool {
         let through = match self.work {
             Work::Endless => true,
@@ -205,7 +206,7 @@ impl Endpoint {
         self.started && through
     }
 
-    /// Whether it has finished since this was last asked.
+    /// Returns whether it has finished since the last call.
     #[inline]
     pub fn finishes(&mut self) -> bool {
         let under_way = self.connection.state() == State::Established && (self.goal == Goal::Close || !self.through());
@@ -216,17 +217,17 @@ impl Endpoint {
         self.done
     }
 
-    /// Whether it had finished when [`Endpoint::finishes`] was last asked.
+    /// Returns whether it had finished at the last call of [`Endpoint::finishes`].
     pub const fn has_finished(&self) -> bool {
         self.done
     }
 
-    /// Whether it is an end of a web session's connections.
+    /// Returns whether it is an end of a web session's connections.
     pub const fn browses(&self) -> bool {
         matches!(self.work, Work::Web)
     }
 
-    /// Whether a transfer is over for this end, and not just the connection.
+    /// Returns whether the transfer has completed for this end, unlike a connection that merely closed.
     pub fn through(&self) -> bool {
         if let Some(quic) = &self.quic {
             return quic.through();

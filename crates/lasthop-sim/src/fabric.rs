@@ -1,4 +1,4 @@
-//! Everything between the nodes: links, routes, what hangs where, and the taps that see each packet.
+//! Everything between the nodes: links, routes, elements, and the taps that record packets.
 
 mod books;
 mod carriers;
@@ -38,29 +38,30 @@ use crate::routes::{Destination, Hop, Routes, Table};
 use crate::scheduler::{NEVER, Tournament};
 use crate::trace::{DropReason, Trace, What};
 
-/// Where a leg ends.
+/// Far end of a leg.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Far {
-    /// At a host: the packet's flow says which endpoint.
+    /// A host: the packet's flow determines the endpoint.
     Host,
-    /// At a host that moves, or has a flow with one.
+    /// A host that moves, or has a flow with one that does.
     Watched,
-    /// At a router without an element on this link.
+    /// A router without an element on this link.
     Router(Table),
-    /// At an element's wireless port.
+    /// An element's wireless port.
     Element(usize),
 }
 
-/// What carries a leg's frames.
+/// Carrier of a leg's frames.
 enum Carrier {
     Own(DuplexDirection),
     Managed(Box<ManagedDirection>),
     Crossed(Box<CrossedDirection>),
-    /// One of the fabric's media, shared with the opposite leg. Its events are filed under the leg that points down.
+    /// One of the fabric's media, shared with the opposite leg. Its events are filed under the leg in the down
+    /// direction.
     Shared(usize, Direction),
     /// A station of one of the fabric's channels. Its events are filed under the channel's first leg.
     Channel(usize, StationId),
-    /// Nothing, for the host that moves is not here; what carries when it is.
+    /// None, while the moving host is elsewhere. Contains the carrier for its return.
     Cut(Box<Carrier>),
 }
 
@@ -70,18 +71,18 @@ struct ChannelLegs {
     legs: Vec<LegId>,
 }
 
-/// One direction of one link, and all that is known of it.
+/// One direction of a link, with its state and counters.
 struct Leg {
     carrier: Carrier,
     far: Far,
     report: PathReport,
     errors: Errors,
-    /// Where its frames go on, if they need no event to do so ([`onward`]).
+    /// Next leg of its frames, if they need no event to continue ([`onward`]).
     onward: Option<Onward>,
 }
 
 impl Leg {
-    /// What the channel does with a frame; writes into its packet what it does to that.
+    /// Applies the channel to a frame, and writes its effects into the packet.
     #[inline(always)]
     fn cross(&mut self, sent: &InFlight, pool: &mut PacketPool) -> Crossing {
         if self.errors.strike() {
@@ -92,14 +93,14 @@ impl Leg {
     }
 }
 
-/// Who gets a packet next.
+/// Next recipient of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Receiver {
-    /// The endpoint of that index: two per flow.
+    /// The endpoint of this index; each flow has two.
     Endpoint(usize),
-    /// The element of that index.
+    /// The element of this index.
     Element(usize, Port),
-    /// The endpoint of that index, of whose payload so many bytes left its host's queue; there is no packet.
+    /// Notification without a packet: this number of payload bytes of the endpoint of this index left its host's queue.
     Departure(usize, u32),
 }
 
@@ -107,60 +108,60 @@ pub enum Receiver {
 struct ElementPlace {
     table: Table,
     leg: LegId,
-    /// The element between it and the node, if there is one.
+    /// Element between it and the node, if any.
     inner: Option<usize>,
-    /// The element between it and the link.
+    /// Element between it and the link, if any.
     outer: Option<usize>,
 }
 
 /// Links, routes and taps.
 pub struct Fabric {
     legs: Vec<Leg>,
-    /// When something happens next on each leg.
+    /// Time of the next event on each leg.
     pub agenda: Tournament,
     media: Vec<SharedMedium>,
     channels: Vec<ChannelLegs>,
-    /// Frames that arrive late, and the leg that each was on. Its events are filed behind those of all legs.
+    /// Delayed frames, each with its leg. Their events are filed after those of all legs.
     held: Held<(LegId, Frame)>,
-    /// The legs of which it is in charge of a source ([`Fabric::take_charge`]).
+    /// Legs with a source of datagrams that the fabric operates ([`Fabric::take_charge`]).
     crossed: Vec<LegId>,
-    /// Datagrams so far of those sources.
+    /// Number of datagrams sent by those sources.
     pub datagrams: u64,
     routes: Routes,
-    /// The host of each endpoint: two per flow.
+    /// Host of each endpoint; each flow has two.
     hosts: Vec<NodeId>,
-    /// The same, as routes know them.
+    /// Destinations of the endpoints in the routes.
     destinations: Vec<Destination>,
-    /// What each endpoint sends into.
+    /// First hop of each endpoint.
     first_hops: Vec<Hop>,
-    /// Of each endpoint, whether it keeps its share of its host's queue short.
+    /// Indicates for each endpoint whether it limits its backlog in the host's queue.
     asks: Vec<bool>,
     elements: Vec<ElementPlace>,
     pub pool: PacketPool,
-    /// What is in QUIC's datagrams.
+    /// Contents of QUIC's datagrams.
     pub letters: Letters,
     pub handoffs: VecDeque<(Receiver, Handle)>,
     pub flows: Vec<FlowReport>,
     pub ledger: LossLedger,
-    /// Whether timeouts are judged by what is lost.
+    /// Indicates whether timeouts are checked against actual losses.
     judges_timeouts: Switch,
-    /// Where each segment was lost last, where an element judges that.
+    /// Place of each segment's last loss, if an element reports causes of losses.
     truth: Option<LossTruth>,
     pub frames: u64,
     pub trace: Option<Trace>,
-    /// How long packets take and wait, where that is measured.
+    /// Delays and waiting times, if measured.
     pub meter: Option<Box<Meter>>,
-    /// Whether packets are recorded or measured: asked for each of them.
+    /// Indicates whether packets are recorded or measured. Checked for every packet.
     watch: Switch,
-    /// The host that moves, if one does.
+    /// The moving host, if any.
     pub roaming: Option<Box<Roaming>>,
-    /// The flow that is recorded, if not all are.
+    /// Flow to record; all flows if `None`.
     pub only: Option<FlowId>,
 }
 
 impl Fabric {
     pub fn new(network: &Network, root: Root, trace: Option<Trace>, meter: Option<Box<Meter>>) -> Self {
-        // Of each leg's chain: what is nearest the node, and what is nearest the link.
+        // The elements of each leg nearest to the node and nearest to the link.
         let mut through = vec![None; network.links.len() * 2];
         let mut outermost = vec![None; network.links.len() * 2];
         let mut neighbours = vec![[None; 2]; network.elements.len()];
@@ -205,7 +206,7 @@ impl Fabric {
             }
         }
         let ends = || network.flows.iter().flat_map(|flow| [flow.from, flow.to]);
-        // Behind the endpoints, the ends of tunnels.
+        // The ends of tunnels follow the endpoints.
         let stations = network.mobility.iter().flat_map(|mobility| mobility.routers(network));
         let mut fabric = Self {
             agenda: Tournament::new(legs.len() + usize::from(legs.iter().any(|leg| leg.errors.delay()))),
@@ -245,7 +246,7 @@ impl Fabric {
         fabric
     }
 
-    /// The endpoint of that index sends what is in the pool's next place. Returns the bytes of its payload.
+    /// Sends the packet in the pool's next place from the endpoint of that index. Returns its payload in bytes.
     #[inline(always)]
     pub fn send_from_endpoint(&mut self, now: Instant, endpoint: usize) -> u32 {
         let hop = self.first_hops[endpoint];
@@ -267,11 +268,11 @@ impl Fabric {
         frame.payload()
     }
 
-    /// An element sends what is in the pool's next place out of `port`.
+    /// Sends the packet in the pool's next place from an element, out of `port`.
     pub fn send_from_element(&mut self, now: Instant, element: usize, port: Port, why: Why) {
         let ElementPlace { table, leg, inner, outer } = self.elements[element];
         let packet = self.pool.place();
-        // What a connection of the element's own resends is resent here; what only passes is its sender's.
+        // Retransmissions of the element's own connections count as local. Forwarded ones count at their sender.
         let resent = match why {
             Why::Repair(_) => true,
             Why::Own => packet.cause.is_source_retransmission(),
@@ -284,7 +285,7 @@ impl Fabric {
                 self.ledger.send_again(packet);
             }
         }
-        // A control frame goes to the other end of its link and no further.
+        // A control frame ends at the other end of its link.
         let to = if packet.flow == FlowId::NONE { 0 } else { endpoint(packet.flow, packet.from.peer()) };
         let frame = self.pool.commit(to);
         if let Some(meter) = &mut self.meter {
@@ -301,13 +302,13 @@ impl Fabric {
         }
     }
 
-    /// Sends a frame on its next hop; `from` is the leg that it came over.
+    /// Sends a frame on its next hop. `from` is the leg over which it arrived.
     #[inline(always)]
     fn send(&mut self, now: Instant, hop: Hop, frame: Frame, from: Option<LegId>) {
         if let Hop::Leg(leg) = hop { self.transmit(now, leg, frame) } else { self.hand_over(now, hop, frame, from) }
     }
 
-    /// [`Self::send`] where the next hop is no link.
+    /// Implements [`Self::send`] if the next hop is not a link.
     #[inline(never)]
     fn hand_over(&mut self, now: Instant, hop: Hop, frame: Frame, from: Option<LegId>) {
         match hop {
@@ -343,7 +344,7 @@ impl Fabric {
         }
     }
 
-    /// Lets the leg that is first on the agenda act; returns who gets what arrived, if it is for a node.
+    /// Processes the first leg on the agenda. Returns the packet that arrived and its recipient, if that is a node.
     #[inline(always)]
     pub fn advance(&mut self, now: Instant, id: LegId) -> Option<(Receiver, Handle)> {
         let Some(leg) = self.legs.get_mut(id.0 as usize) else { return self.release(now) };
@@ -360,7 +361,7 @@ impl Fabric {
         self.get_across(now, id, sent.frame, crossing, far)
     }
 
-    /// A frame has left its leg, and the channel has done with it what it does.
+    /// Processes a frame that has left its leg with the result `crossing` from the channel.
     #[inline(always)]
     fn get_across(
         &mut self,
@@ -388,14 +389,14 @@ impl Fabric {
         }
     }
 
-    /// A frame arrives late.
+    /// Holds a frame until its delayed arrival.
     #[cold]
     fn hold(&mut self, until: Instant, id: LegId, frame: Frame) {
         self.held.hold(until, (id, frame));
         self.agenda.wake_by(self.legs.len() as u32, until);
     }
 
-    /// A frame arrives, and a copy of it behind it.
+    /// Holds a frame, and a copy of it behind it.
     #[cold]
     fn duplicate(&mut self, until: Instant, id: LegId, frame: Frame) {
         let copy = *self.pool.get(frame.handle());
@@ -406,7 +407,7 @@ impl Fabric {
         self.hold(until, id, copy);
     }
 
-    /// The first of the frames that are late is there.
+    /// Delivers the first of the delayed frames.
     #[cold]
     fn release(&mut self, now: Instant) -> Option<(Receiver, Handle)> {
         let (id, frame) = self.held.release(now)?;
@@ -418,13 +419,14 @@ impl Fabric {
         self.arrive(now, id, frame, self.legs[id.0 as usize].far)
     }
 
-    /// A frame has come to the far end of its leg.
+    /// Processes the arrival of a frame at the far end of its leg.
     #[inline(always)]
     fn arrive(&mut self, now: Instant, id: LegId, frame: Frame, far: Far) -> Option<(Receiver, Handle)> {
         if self.watch.is_on() && self.trace.is_some() {
             self.record_packet(now, id.far(), frame.handle(), What::Received);
         }
-        // Nearly all frames come to one of these two. A match of all four becomes a jump through a table, which the processor foretells badly.
+        // Nearly all frames go to one of these two. A match of all four compiles to a jump table, which the processor
+        // predicts poorly.
         if let Far::Router(router) = far {
             self.send(now, self.routes.next(router, self.destinations[frame.to()]), frame, Some(id));
             return None;
@@ -435,7 +437,7 @@ impl Fabric {
         self.arrive_elsewhere(now, frame, far)
     }
 
-    /// [`Self::arrive`] where somebody has to look at the frame.
+    /// Implements [`Self::arrive`] for ends that process the frame.
     #[inline(never)]
     fn arrive_elsewhere(&mut self, now: Instant, frame: Frame, far: Far) -> Option<(Receiver, Handle)> {
         if let Far::Element(element) = far {
@@ -446,7 +448,7 @@ impl Fabric {
     }
 }
 
-/// The leg that an element stands in front of: its link, away from its node.
+/// Returns the leg in front of which an element stands: its link, away from its node.
 pub(crate) fn leg_of(network: &Network, spec: &ElementSpec) -> LegId {
     let away = if network.links[spec.link.0].ends[0] == spec.node { Direction::Down } else { Direction::Up };
     LegId::new(spec.link, away)

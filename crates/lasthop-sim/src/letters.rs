@@ -1,5 +1,5 @@
-//! The bytes in QUIC's datagrams. Links, queues and elements handle packets without payload; what is in a datagram waits here
-//! until it arrives.
+//! Contents of QUIC's datagrams. Links, queues and elements handle packets without payload; the bytes stay here until
+//! the datagram arrives.
 
 use std::collections::BTreeMap;
 
@@ -9,27 +9,27 @@ use lasthop_proto::packet::{Body, Packet, Side};
 use crate::element::Role;
 use crate::network::Network;
 
-/// The bytes of the datagrams that are under way.
+/// Contents of the datagrams in flight.
 pub struct Letters {
-    /// By flow, sender and number.
+    /// Contents by flow, sender and number.
     under_way: BTreeMap<(u32, Side, u32), Bytes>,
-    /// Whether what is lost on a link can still arrive.
+    /// Handling of datagrams that a link lost.
     lost: Lost,
 }
 
-/// What becomes of a datagram that a link lost.
+/// Handling of a datagram that a link lost.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lost {
-    /// It is gone.
+    /// Discarded.
     Forgotten,
-    /// A link protocol may send it again.
+    /// Kept: a link protocol may retransmit it, or a copy may arrive.
     Kept,
 }
 
 impl Letters {
-    /// None yet.
+    /// Creates an empty store.
     pub fn new(network: &Network) -> Self {
-        // Of a host that moves, several stations may have copies.
+        // Several stations of a moving host may have copies.
         let copies = network.mobility.is_some() || network.duplicates();
         let repeats = copies || network.elements.iter().any(|spec| spec.element.role() == Role::LinkEnd);
         Self { under_way: BTreeMap::new(), lost: if repeats { Lost::Kept } else { Lost::Forgotten } }
@@ -47,19 +47,19 @@ impl Letters {
         }
     }
 
-    /// Sends `packet`, which has `bytes` in it.
+    /// Stores the contents of `packet`, which is being sent.
     pub fn post(&mut self, packet: &Packet, bytes: Bytes) {
         if let Some(key) = Self::key(packet) {
             self.under_way.insert(key, bytes);
         }
     }
 
-    /// What is in `packet`, which has arrived; nothing when it arrives a second time.
+    /// Returns the contents of `packet`, which has arrived; `None` for a duplicate.
     pub fn open(&mut self, packet: &Packet) -> Option<Bytes> {
         self.under_way.remove(&Self::key(packet)?)
     }
 
-    /// A link lost `packet`.
+    /// Notes that a link lost `packet`.
     pub fn lose(&mut self, packet: &Packet) {
         if self.lost == Lost::Forgotten
             && let Some(key) = Self::key(packet)

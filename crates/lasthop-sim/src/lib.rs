@@ -1,6 +1,6 @@
-//! The deterministic simulator: it owns time and randomness, wires nodes to links and to each other, and measures.
+//! The deterministic simulator: it owns time and randomness, connects nodes and links, and measures.
 //!
-//! A [`network::Network`] says what there is; [`run`] runs it once for a seed.
+//! A [`network::Network`] describes the topology; [`run`] runs it once for a seed.
 #![forbid(unsafe_code)]
 
 pub mod apps;

@@ -1,7 +1,7 @@
-//! Links: queues, transmission, propagation, and what the channel does to frames.
+//! Links: queues, transmission, propagation, and the channel's effects on frames.
 //!
-//! A duplex direction needs one event per frame, its arrival: since frames leave in order, the time at which a frame will
-//! be on the wire is known when it is queued. A half-duplex medium decides frame by frame who sends next.
+//! A duplex direction needs one event per frame, its arrival: frames leave in order, so the transmission time is known
+//! when a frame is queued. A half-duplex medium chooses the next sender frame by frame.
 
 mod channel;
 mod feed;
@@ -29,7 +29,7 @@ pub use managed::{FrameQueue, ManagedDirection};
 pub use ring::Ring;
 pub use shared::SharedMedium;
 
-/// "Down" is from a link's first end to its second.
+/// Direction of a link. "Down" is from its first end to its second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// First end to second.
@@ -39,13 +39,13 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// 0 for down, 1 for up.
+    /// Returns 0 for down, 1 for up.
     #[inline]
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// In the names of streams of randomness.
+    /// Returns its name in random streams.
     const fn name(self) -> &'static str {
         match self {
             Self::Down => "down",
@@ -53,7 +53,7 @@ impl Direction {
         }
     }
 
-    /// The other way.
+    /// Returns the opposite direction.
     pub const fn other(self) -> Self {
         match self {
             Self::Down => Self::Up,
@@ -62,14 +62,14 @@ impl Direction {
     }
 }
 
-/// What became of a packet given to a link.
+/// Result of handing a packet to a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accepted {
-    /// It waits or is on its way, behind others.
+    /// Queued or in flight, behind others.
     Queued,
-    /// It is what happens next on this link, at that time.
+    /// Cause of the next event on this link, at this time.
     Next(Instant),
-    /// The queue was full.
+    /// Dropped by a full queue.
     Dropped,
 }
 
@@ -77,28 +77,28 @@ pub enum Accepted {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Handle(pub u32);
 
-/// What links and routers need to know of a packet, so that they need not look at it: it may have left the processor's
-/// caches. Two words, which travel in registers.
+/// The properties of a packet that links and routers need, to avoid access to the packet, which may have left the
+/// processor's caches. Two words, passed in registers.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Frame {
-    /// The packet's place in the pool, and above it the index of the endpoint that it goes to.
+    /// Place of the packet in the pool (low half) and index of the destination endpoint (high half).
     place: u64,
-    /// Bytes of payload, above them the properties below, and above these the bytes with headers.
+    /// Payload in bytes, the flags below, and the size with headers in bytes, from the lowest bits up.
     size: u64,
 }
 
 const URGENT: u64 = 1 << 31;
 const RESENT: u64 = 1 << 30;
-/// Queues may mark it (RFC 3168).
+/// Flag of a packet that queues may mark (RFC 3168).
 const MARKABLE: u64 = 1 << 29;
-/// A queue did.
+/// Flag of a packet that a queue has marked.
 const MARKED: u64 = 1 << 28;
-/// It belongs to no flow that can be seen.
+/// Flag of a packet that belongs to no visible flow.
 const FOREIGN: u64 = 1 << 27;
 const PAYLOAD: u64 = FOREIGN - 1;
 
 impl Frame {
-    /// The frame that carries `packet` to the endpoint of index `to`; the packet is in the pool under `handle`.
+    /// Creates the frame of `packet`, which is in the pool under `handle`, to the endpoint of index `to`.
     #[inline]
     pub fn new(handle: Handle, packet: &Packet, to: usize) -> Self {
         let urgent = if packet.priority == Priority::Urgent { URGENT } else { 0 };
@@ -107,7 +107,7 @@ impl Frame {
         let markable = if packet.ecn.is_capable() { MARKABLE } else { 0 };
         let bytes = u64::from(packet.wire_len()) << 32;
         debug_assert!(u64::from(packet.len) <= PAYLOAD, "more than a frame holds");
-        // What a two-ended link carries is in datagrams between its ends: one flow to whoever stands below.
+        // A two-ended link sends its packets in datagrams between its ends: a single flow to the queues below.
         let foreign = packet.flow == FlowId::NONE || packet.link.read(LinkProtocol::TWO_ENDED).is_some();
         let foreign = if foreign { FOREIGN } else { 0 };
         Self {
@@ -116,7 +116,8 @@ impl Frame {
         }
     }
 
-    /// The same for a packet that an end of its flow sends: it is urgent to nobody, and no link protocol has had it yet.
+    /// Creates the frame of a packet from an end of its flow. It is not urgent and has no header of a link protocol
+    /// yet.
     #[inline(always)]
     pub fn from_end(handle: Handle, packet: &Packet, to: usize) -> Self {
         debug_assert!(packet.priority == Priority::Normal && packet.flow != FlowId::NONE && packet.link.is_empty());
@@ -128,42 +129,42 @@ impl Frame {
         Self { place: (to as u64) << 32 | u64::from(handle.0), size: resent | markable | bytes | u64::from(packet.len) }
     }
 
-    /// The packet's place in the pool.
+    /// Returns the packet's place in the pool.
     #[inline]
     pub fn handle(self) -> Handle {
         Handle(self.place as u32)
     }
 
-    /// The endpoint that the packet goes to.
+    /// Returns the index of the destination endpoint.
     #[inline]
     pub fn to(self) -> usize {
         (self.place >> 32) as usize
     }
 
-    /// Bytes of payload.
+    /// Returns the payload in bytes.
     #[inline]
     pub fn payload(self) -> u32 {
         (self.size & PAYLOAD) as u32
     }
 
-    /// Bytes on the wire.
+    /// Returns the size on the wire in bytes.
     #[inline]
     pub fn bytes(self) -> u32 {
         (self.size >> 32) as u32
     }
 
-    /// The same frame on its way to the endpoint of index `to`.
+    /// Returns the same frame with the endpoint of index `to` as its destination.
     pub fn redirected(self, to: usize) -> Self {
         Self { place: (to as u64) << 32 | u64::from(self.handle().0), ..self }
     }
 
-    /// The same frame as one of the flow `line`, to whatever stands below: for a driver that finds its way by other means, and whose packets
-    /// belong to no flow of the network.
+    /// Returns the same frame as one of flow `line` to the queues below. For a driver with its own forwarding, whose
+    /// packets belong to no flow of the network.
     pub fn of_line(self, line: u32) -> Self {
         Self { place: u64::from(line) << 32 | u64::from(self.handle().0), size: self.size & !FOREIGN }
     }
 
-    /// A frame with a copy of its packet, which is in the pool under `handle`.
+    /// Returns a frame for a copy of its packet, which is in the pool under `handle`.
     pub fn copied(self, handle: Handle) -> Self {
         Self { place: (self.to() as u64) << 32 | u64::from(handle.0), ..self }
     }
@@ -173,19 +174,19 @@ impl Frame {
         self.size & URGENT != 0
     }
 
-    /// Tells its flow and direction from others: frames of no flow count as one.
+    /// Returns the identity of its flow and direction. Frames without a flow share one.
     #[inline]
     fn line(self) -> u32 {
         if self.size & FOREIGN != 0 { u32::MAX } else { (self.place >> 32) as u32 }
     }
 
-    /// Whether a queue marked it on a link so far.
+    /// Returns whether a queue has marked it on a link so far.
     #[inline]
     pub fn is_marked(self) -> bool {
         self.size & MARKED != 0
     }
 
-    /// Marks it, if its ends take marks; whether it is marked now.
+    /// Marks it, if its ends support ECN. Returns whether it is marked now.
     fn set_marked(&mut self) -> bool {
         if self.size & MARKABLE != 0 {
             self.size |= MARKED;
@@ -193,48 +194,49 @@ impl Frame {
         self.is_marked()
     }
 
-    /// Whether its data was sent before, by the source or by a base station.
+    /// Returns whether its data was sent before, by the source or by a base station.
     #[inline]
     pub fn is_resent(self) -> bool {
         self.size & RESENT != 0
     }
 }
 
-/// What the channel does with a frame.
+/// Effect of the channel on a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Crossing {
-    /// It arrives, maybe damaged.
+    /// Arrives, possibly damaged.
     Arrives,
-    /// It arrives, and bears a mark of congestion now.
+    /// Arrives with a congestion mark.
     Marked,
-    /// It arrives so much later than the link alone would have it.
+    /// Arrives with this additional delay.
     Late(Duration),
-    /// It and a copy of it arrive so much later.
+    /// Arrives twice with this additional delay.
     Twice(Duration),
-    /// It is lost.
+    /// Is lost.
     Lost,
 }
 
-/// Makes copies of frames that arrive.
+/// Random duplication of frames that arrive.
 struct Copies {
     share: f64,
     stream: Stream,
 }
 
-/// What happens to frames on the way, in one direction of a link: its error process, and how its delay varies.
+/// Effects on frames in one direction of a link: error process, variation of delay, duplication.
 pub struct Errors {
     channel: Channel,
     damaged: DamagedFrames,
     variation: Variation,
     copies: Option<Copies>,
-    /// Whether anything happens to frames: asked for each of them.
+    /// Indicates whether anything affects frames. Checked for every frame.
     strike: Switch,
 }
 
 impl Errors {
-    /// Draws from `links/NAME/down/errors` or `links/NAME/up/errors`, and for the delay from `links/NAME/delay` where it varies in
-    /// time, the same for both directions, otherwise from `links/NAME/down/delay` or `links/NAME/up/delay`; for copies from
-    /// `links/NAME/down/duplicates` or `links/NAME/up/duplicates`.
+    /// Creates the processes of one direction. Errors draw from `links/NAME/down/errors` or `links/NAME/up/errors`,
+    /// duplicates from `links/NAME/down/duplicates` or `links/NAME/up/duplicates`. The delay draws from
+    /// `links/NAME/delay` if it varies in time, equally for both directions, otherwise from `links/NAME/down/delay` or
+    /// `links/NAME/up/delay`.
     pub fn new(spec: &LinkSpec, direction: Direction, root: Root) -> Self {
         let name = direction.name();
         let stream = root.stream(&format!("links/{}/{name}/errors", spec.name));
@@ -254,22 +256,22 @@ impl Errors {
         Self { channel, damaged: spec.damaged, variation, copies, strike }
     }
 
-    /// Whether anything happens to frames.
+    /// Returns whether anything affects frames.
     #[inline]
     pub fn strike(&self) -> bool {
         self.strike.is_on()
     }
 
-    /// Whether frames may arrive late.
+    /// Returns whether frames may arrive late.
     pub fn delay(&self) -> bool {
         self.channel.delays() || self.variation.varies() || self.copies.is_some()
     }
 
-    /// What becomes of the packet, which was on the air as `sent`; writes into it that its payload is damaged, or that it is
-    /// marked.
+    /// Returns the channel's effect on the packet, whose transmission was `sent`. Writes damage of the payload, or a
+    /// mark, into the packet.
     #[inline]
     pub fn judge(&mut self, sent: &InFlight, packet: &mut Packet) -> Crossing {
-        // Asked for every frame, so that losses change nothing of it.
+        // Drawn for every frame, so that losses do not affect the delays of others.
         let late = if self.variation.varies() { self.variation.of(sent.end) } else { None };
         let crossing = match (self.cross(sent, packet), late) {
             (Crossing::Arrives | Crossing::Marked, Some(by)) => Crossing::Late(by),
@@ -279,7 +281,7 @@ impl Errors {
         if self.copies.is_some() { self.duplicate(crossing) } else { crossing }
     }
 
-    /// Adds a copy to what becomes of a frame. Asked for every frame, as the delay is.
+    /// Adds a duplicate at random. Drawn for every frame, as the delay is.
     #[cold]
     fn duplicate(&mut self, crossing: Crossing) -> Crossing {
         let twice = self.copies.as_mut().is_some_and(|copies| copies.stream.chance(copies.share));
@@ -309,16 +311,17 @@ impl Errors {
     }
 }
 
-/// What was on a link when it was cut.
+/// Frames that were on a link when it was cut.
 #[derive(Debug, Default)]
 pub struct Cut {
-    /// Frames that had begun to be sent.
+    /// Frames whose transmission had begun.
     pub sent: Vec<Frame>,
-    /// Frames that waited, in the order in which they would have been sent.
+    /// Frames in the queue, in their order of transmission.
     pub waiting: Vec<Frame>,
 }
 
-/// What waits, against its limit. Urgent frames have room of their own, as much as the others: a queue full of data would drop what they were sent for.
+/// Backlog of a queue and its limit. Urgent frames have a limit of their own, of the same size: otherwise a queue full
+/// of data would defeat their purpose.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting {
     backlog: Backlog,
@@ -326,30 +329,30 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Nothing.
+    /// Creates an empty backlog.
     pub fn new(limit: QueueLimit) -> Self {
         Self { backlog: Backlog::default(), limit }
     }
 
-    /// Whether `bytes` more fit.
+    /// Returns whether `bytes` more fit.
     #[inline]
     pub fn has_room(&self, bytes: u32) -> bool {
         self.limit.has_room(self.backlog, bytes)
     }
 
-    /// A packet of `bytes` comes.
+    /// Adds a packet of `bytes`.
     #[inline]
     pub fn add(&mut self, bytes: u32) {
         self.backlog.add(bytes);
     }
 
-    /// A packet of `bytes` goes.
+    /// Removes a packet of `bytes`.
     #[inline]
     pub fn remove(&mut self, bytes: u32) {
         self.backlog.remove(bytes);
     }
 
-    /// Whether a frame fits, beside the urgent ones that wait: these are not in the count.
+    /// Returns whether a frame fits. `urgent` lists the urgent frames in the queue, which the backlog does not include.
     fn takes(&self, frame: Frame, urgent: impl Iterator<Item = Frame>) -> bool {
         if !frame.is_urgent() {
             return self.has_room(frame.bytes());
@@ -359,7 +362,7 @@ impl Waiting {
         self.limit.has_room(backlog, frame.bytes())
     }
 
-    /// A frame comes.
+    /// Adds a frame, unless it is urgent.
     #[inline]
     fn enter(&mut self, frame: Frame) {
         if !frame.is_urgent() {
@@ -367,7 +370,7 @@ impl Waiting {
         }
     }
 
-    /// A frame goes.
+    /// Removes a frame, unless it is urgent.
     #[inline]
     fn leave(&mut self, frame: Frame) {
         if !frame.is_urgent() {
@@ -376,7 +379,7 @@ impl Waiting {
     }
 }
 
-/// Transmission times of the two frame sizes that a flow mostly uses.
+/// Transmission times, with a cache for the two frame sizes that a flow mostly uses.
 #[derive(Clone, Copy, Debug)]
 struct TransmissionTime {
     rate: Rate,
@@ -408,7 +411,7 @@ impl TransmissionTime {
     }
 }
 
-/// A frame and when it is on the air.
+/// A frame and its transmission time.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct InFlight {
     start: Instant,
@@ -418,40 +421,40 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    /// When its transmission begins.
+    /// Returns the start of its transmission.
     #[inline]
     pub fn start(&self) -> Instant {
         self.start
     }
 
-    /// How much of its transmission lies after `now`.
+    /// Returns the part of its transmission after `now`.
     fn after(&self, now: Instant) -> Duration {
         self.end.since(self.start.max(now))
     }
 }
 
-/// One direction of a duplex link whose queue drops what finds it full.
+/// One direction of a duplex link with a drop-tail queue.
 pub struct DuplexDirection {
-    /// Frames queued, on the wire or propagating, in order, with the times at which they are on the wire.
+    /// Frames queued, on the wire or propagating, in order, with their transmission times.
     frames: Ring<InFlight>,
-    /// How many of `frames` had begun transmission when last looked at.
+    /// Number of `frames` whose transmission had begun at the last check.
     started: usize,
-    /// Frames behind these whose turn is not fixed yet: used from the first urgent frame on that had to wait until nothing
-    /// waits any more.
+    /// Frames behind these without a scheduled transmission. Used from the first urgent frame that has to wait until
+    /// the queue is empty.
     deferred: Deferred,
-    /// When what has its time is sent.
+    /// End of the scheduled transmissions.
     busy_until: Instant,
     delay: Duration,
     time: TransmissionTime,
-    /// What had not begun when last looked at.
+    /// Frames whose transmission had not begun at the last check.
     waiting: Waiting,
-    /// Time of all transmissions that have a place in the schedule.
+    /// Total time of all scheduled transmissions.
     busy: Duration,
-    /// When the last frame is on the wire that was sent without waiting among `frames`.
+    /// End of the last transmission of a frame that was sent without being added to `frames`.
     sent_until: Instant,
 }
 
-/// Frames that wait for their turn: urgent ones first, each kind in order.
+/// Frames without a scheduled transmission: urgent ones first, each kind in order.
 #[derive(Default)]
 struct Deferred {
     urgent: VecDeque<Frame>,
@@ -474,8 +477,8 @@ impl Deferred {
 }
 
 impl DuplexDirection {
-    /// A direction without frames; `None` when its queue needs management, or it does not send at once whatever is next, at a constant
-    /// rate ([`ManagedDirection`]).
+    /// Creates a direction without frames. Returns `None` if its queue needs management, or if frames are not sent one
+    /// after another at a constant rate ([`ManagedDirection`]).
     pub fn new(spec: &DirectionSpec, delay: Duration) -> Option<Self> {
         let QueueSpec::Fifo(limit) = spec.queue else { return None };
         if spec.impairments.pace() {
@@ -494,25 +497,26 @@ impl DuplexDirection {
         })
     }
 
-    /// Time for which it has transmitted until `now`.
+    /// Returns the time for which it has transmitted until `now`.
     pub fn busy(&self, now: Instant) -> Duration {
         let later = self.frames.iter().fold(self.sent_until.since(now), |later, sent| later + sent.after(now));
         self.busy.saturating_sub(later)
     }
 
-    /// Whether a frame that comes at `now` is sent at once, and has no other before it.
+    /// Returns whether a frame handed over at `now` is sent at once, and no other arrives before it.
     #[inline(always)]
     pub fn is_free(&self, now: Instant) -> bool {
         self.busy_until <= now && self.frames.is_empty() && self.deferred.is_empty()
     }
 
-    /// When the frame that was queued last begins transmission; `None` where it has begun, or where urgent frames may still go first.
+    /// Returns the start of transmission of the frame queued last; `None` if it has begun, or if urgent frames may
+    /// still precede it.
     pub fn last_start(&self) -> Option<Instant> {
         self.frames.iter().next_back().filter(|_| self.deferred.is_empty()).map(|last| last.start)
     }
 
-    /// Sends a frame into a direction that is free, and says when it arrives. Whoever is told so sees to it that it does; if that is to be
-    /// as with any other frame, by [`Self::arrives_later`].
+    /// Sends a frame into a free direction. Returns its transmission and its arrival time. The caller must deliver the
+    /// frame then, or call [`Self::arrives_later`] to let it arrive as any other.
     #[inline(always)]
     pub fn send(&mut self, now: Instant, frame: Frame) -> (InFlight, Instant) {
         let time = self.time.of(frame.bytes());
@@ -522,14 +526,14 @@ impl DuplexDirection {
         (InFlight { start: now, end, frame }, end + self.delay)
     }
 
-    /// The frame that was just sent arrives as any other.
+    /// Lets the frame that was just sent arrive as any other.
     pub fn arrives_later(&mut self, sent: InFlight) {
         self.waiting.enter(sent.frame);
         self.frames.push_back(sent);
         self.sent_until = Instant::ZERO;
     }
 
-    /// Takes a packet to send.
+    /// Queues a frame.
     #[inline(always)]
     pub fn enqueue(&mut self, now: Instant, frame: Frame) -> Accepted {
         let idle = self.busy_until <= now;
@@ -553,7 +557,7 @@ impl DuplexDirection {
         if first { Accepted::Next(end + self.delay) } else { Accepted::Queued }
     }
 
-    /// The same where it matters which frames have left the queue by now.
+    /// Implements [`Self::enqueue`] for queues in which the frames that have left by now matter.
     #[inline(never)]
     fn enqueue_carefully(&mut self, now: Instant, frame: Frame) -> Accepted {
         while let Some(sent) = self.frames.get(self.started)
@@ -573,7 +577,7 @@ impl DuplexDirection {
             if !frame.is_urgent() {
                 return self.append(self.busy_until, frame);
             }
-            // What waits loses its place.
+            // Queued frames lose their place in the schedule.
             for waits in self.frames.iter().skip(self.started) {
                 self.busy_until = self.busy_until.min(waits.start);
                 self.busy = self.busy.saturating_sub(waits.end.since(waits.start));
@@ -586,7 +590,7 @@ impl DuplexDirection {
         Accepted::Queued
     }
 
-    /// Gives those deferred frames their time that begin by `now`.
+    /// Schedules the deferred frames that begin by `now`.
     fn start_deferred(&mut self, now: Instant) {
         while self.busy_until <= now
             && let Some(frame) = self.deferred.pop()
@@ -600,25 +604,25 @@ impl DuplexDirection {
         }
     }
 
-    /// Frames that wait at `now`: those that have not begun.
+    /// Returns the number of frames whose transmission has not begun at `now`.
     pub fn waiting(&self, now: Instant) -> usize {
         let fixed = self.frames.iter().rev().take_while(|sent| sent.start > now).count();
         fixed + self.deferred.urgent.len() + self.deferred.normal.len()
     }
 
-    /// Returns how many frames wait, are on the wire or propagate.
+    /// Returns the number of frames queued, on the wire or propagating.
     #[inline]
     pub fn held(&self) -> usize {
         self.frames.len() + self.deferred.urgent.len() + self.deferred.normal.len()
     }
 
-    /// The frame that arrives next, and when.
+    /// Returns the frame that arrives next, and its arrival time.
     #[inline]
     pub fn first(&self) -> Option<(InFlight, Instant)> {
         self.frames.front().map(|sent| (sent, sent.end + self.delay))
     }
 
-    /// Takes out all frames.
+    /// Removes all frames.
     pub fn cut(&mut self, now: Instant) -> Cut {
         let mut cut = Cut::default();
         (self.busy, self.sent_until) = (self.busy(now), Instant::ZERO);
@@ -632,12 +636,12 @@ impl DuplexDirection {
         cut
     }
 
-    /// When the first frame of those that `wanted` tells arrives.
+    /// Returns the arrival time of the first frame that satisfies `wanted`.
     pub fn find(&self, wanted: impl Fn(Frame) -> bool) -> Option<Instant> {
         self.frames.iter().find(|sent| wanted(sent.frame)).map(|sent| sent.end + self.delay)
     }
 
-    /// The frame that arrives at `now`, and when the next one does.
+    /// Returns the frame that arrives at `now`, and the arrival time of the next one.
     #[inline(always)]
     pub fn arrive(&mut self, now: Instant) -> (Option<InFlight>, Option<Instant>) {
         let arrived = self.frames.pop_front();

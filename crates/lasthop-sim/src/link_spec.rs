@@ -1,4 +1,4 @@
-//! A link between two nodes, as plain data.
+//! Configuration of a link between two nodes.
 
 use lasthop_proto::bucket::BucketSpec;
 use lasthop_proto::channel::ErrorSpec;
@@ -16,12 +16,12 @@ pub struct NodeId(pub usize);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LinkId(pub usize);
 
-/// Bits per second.
+/// Rate in bits per second.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Rate(pub u64);
 
 impl Rate {
-    /// How long `bytes` take, rounded up to a nanosecond.
+    /// Returns the transmission time of `bytes`, rounded up to a nanosecond.
     #[inline]
     pub const fn time_for(self, bytes: u32) -> Duration {
         Duration::from_nanos((bytes as u64 * 8_000_000_000).div_ceil(self.0))
@@ -31,38 +31,37 @@ impl Rate {
 /// A link between two nodes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LinkSpec {
-    /// Its name in the scenario.
+    /// Name in the scenario.
     pub name: String,
     /// The two ends. "Down" is from the first to the second.
     pub ends: [NodeId; 2],
-    /// Who may send when.
+    /// Medium access.
     pub medium: Medium,
     /// Propagation delay.
     pub delay: Duration,
-    /// Per direction: down, up.
+    /// The two directions: down, up.
     pub directions: [DirectionSpec; 2],
 }
 
-/// Who may send when.
+/// Medium access of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Medium {
-    /// Both ends at once.
+    /// Both ends send at the same time.
     Duplex,
-    /// One frame at a time, the two ends alternating while both have frames; each frame occupies the medium for
-    /// `frame_overhead` besides its bytes (preamble, interframe space, backoff).
+    /// One frame at a time; the two ends alternate while both have frames. Each frame occupies the medium for
+    /// `frame_overhead` in addition to its bytes (preamble, interframe space, backoff).
     HalfDuplex {
         /// Added to the transmission time of each frame.
         frame_overhead: Duration,
-        /// How long the radios take to turn from one direction to the other: it goes before a frame that does not follow one of
-        /// its own direction.
+        /// Time for the radios to change direction, before a frame that does not follow one of its own direction.
         turnaround: Duration,
     },
-    /// As [`Medium::HalfDuplex`], and on a channel with other links: of those that have an end in common, or a link of the channel
-    /// between them, one sends at a time.
+    /// As [`Medium::HalfDuplex`], on a channel with other links. Of those that have an end in common, or a link of the
+    /// channel between them, one sends at a time.
     Shared {
         /// Added to the transmission time of each frame.
         frame_overhead: Duration,
-        /// Which channel.
+        /// Number of the channel.
         channel: u32,
     },
 }
@@ -72,57 +71,58 @@ pub enum Medium {
 pub struct DirectionSpec {
     /// Transmission rate.
     pub rate: Rate,
-    /// The queue in front of it; the frame in transmission does not count.
+    /// Queue in front of it. The frame in transmission does not count.
     pub queue: QueueSpec,
-    /// When a frame is lost.
+    /// Error model.
     pub errors: ErrorSpec,
-    /// What becomes of a frame whose payload only was hit.
+    /// Handling of a frame with errors only in its payload.
     pub damaged: DamagedFrames,
-    /// How its delay varies.
+    /// Variation of the delay.
     pub variation: VariationSpec,
-    /// What else happens to frames.
+    /// Other effects on frames.
     pub impairments: Impairments,
 }
 
-/// What an ideal direction of a link has not: limits in front of it, a rate that varies, aggregates, duplicates.
+/// Impairments of a direction: limits in front of it, a varying rate, aggregates, duplicates.
 ///
-/// A frame meets them in this order: policer, queue, shaper, transmission (alone or in an aggregate, at the rate of the time), error
-/// model, duplication, delay.
+/// They apply to a frame in this order: policer, queue, shaper, transmission (alone or in an aggregate, at the current
+/// rate), error model, duplication, delay.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Impairments {
-    /// Drops what exceeds it, before the queue.
+    /// Drops excess frames before the queue.
     pub policer: Option<BucketSpec>,
-    /// Holds back what exceeds it, in the queue. Duplex links only.
+    /// Delays excess frames in the queue. Duplex links only.
     pub shaper: Option<BucketSpec>,
-    /// How the rate varies; [`DirectionSpec::rate`] then is nominal.
+    /// Variation of the rate; [`DirectionSpec::rate`] then is nominal.
     pub rate: RateSpec,
-    /// Frames that share an access to the medium. Not on a channel that links share.
+    /// Aggregation of frames into one access to the medium. Not on a channel that links share.
     pub aggregation: Option<AggregationSpec>,
-    /// Probability with which a frame that arrives does so twice, 0 to 1.
+    /// Probability that a frame that arrives is duplicated, from 0 to 1.
     pub duplicates: f64,
 }
 
 impl Impairments {
-    /// None.
+    /// No impairments.
     pub const NONE: Self =
         Self { policer: None, shaper: None, rate: RateSpec::Constant, aggregation: None, duplicates: 0.0 };
 
-    /// Whether frames wait for other reasons than those before them at a constant rate, or are dropped for others than a full queue.
+    /// Returns whether frames wait for other reasons than frames before them at a constant rate, or are dropped for
+    /// other reasons than a full queue.
     pub const fn pace(&self) -> bool {
         self.policer.is_some() || self.shaper.is_some() || self.rate.varies() || self.aggregation.is_some()
     }
 
-    /// Whether they make the time that a frame takes vary.
+    /// Returns whether they make transmission times vary.
     pub const fn vary(&self) -> bool {
         self.rate.varies() || self.aggregation.is_some()
     }
 }
 
-/// What a link does with a frame that arrives corrupted with its header intact.
+/// Handling of a frame that arrives corrupted with its header intact.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DamagedFrames {
     /// Drops it, as links do.
     Drop,
-    /// Hands it on, marked, so that a receiver can tell corruption from congestion.
+    /// Delivers it, marked as damaged, so that a receiver can distinguish corruption from congestion.
     Deliver,
 }

@@ -1,4 +1,4 @@
-//! Links against models of them that are slow and plain.
+//! Tests of links against slow and simple models.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::network::{Impairments, Medium, NodeId, Rate};
 
-/// 8 bits a microsecond: a byte takes a microsecond.
+/// 8 bits per microsecond: a byte takes a microsecond.
 const RATE: Rate = Rate(8_000_000);
 
 fn spec(queue: QueueLimit) -> DirectionSpec {
@@ -27,7 +27,7 @@ fn spec(queue: QueueLimit) -> DirectionSpec {
     }
 }
 
-/// A link with that direction both ways.
+/// Returns a link with that specification in both directions.
 fn link(spec: DirectionSpec, delay: Duration) -> LinkSpec {
     LinkSpec {
         name: "x".to_owned(),
@@ -38,7 +38,7 @@ fn link(spec: DirectionSpec, delay: Duration) -> LinkSpec {
     }
 }
 
-/// A half-duplex medium whose queues take 100 packets.
+/// Returns a half-duplex medium with queues of 100 packets.
 fn medium(delay: Duration, overhead: Duration, turnaround: Duration) -> SharedMedium {
     SharedMedium::new(&link(spec(QueueLimit::Packets(100)), delay), overhead, turnaround, Root(1))
 }
@@ -47,15 +47,15 @@ fn at(micros: u64) -> Instant {
     Instant::ZERO + Duration::from_micros(micros)
 }
 
-/// The frame of number `number`: it is found in `handle`.
+/// Returns frame `number`; its handle is the same number.
 fn frame(number: u32, bytes: u32, priority: Priority) -> Frame {
     Frame::new(Handle(number), &Packet { len: bytes, priority, ..Packet::default() }, 0)
 }
 
-/// Something handed to a link.
+/// A frame handed to a link.
 #[derive(Clone, Copy, Debug)]
 struct Offer {
-    /// Microseconds after the one before.
+    /// Microseconds after the previous one.
     after: u64,
     bytes: u32,
     priority: Priority,
@@ -76,10 +76,10 @@ fn limits() -> impl Strategy<Value = QueueLimit> {
     ]
 }
 
-/// What happened to each frame: when it arrived, or that it was dropped.
+/// Arrival time of each frame; `None` if it was dropped.
 type Fates = Vec<Option<Instant>>;
 
-/// A wire that sends one frame after the other, as one would act it out with paper and pencil.
+/// Simulates, in the simplest way, a wire that sends one frame after another.
 fn reference(offers: &[Offer], limit: QueueLimit, delay: Duration) -> Fates {
     let mut fates = vec![None; offers.len()];
     let (mut waiting, mut free_at, mut now) = (VecDeque::<usize>::new(), Instant::ZERO, Instant::ZERO);
@@ -95,7 +95,7 @@ fn reference(offers: &[Offer], limit: QueueLimit, delay: Duration) -> Fates {
         {
             free_at = start(next, free_at, &mut fates);
         }
-        // Urgent frames and others have room each.
+        // Urgent frames and others have separate limits.
         let alike: Vec<&Offer> =
             waiting.iter().map(|&other| &offers[other]).filter(|other| other.priority == offer.priority).collect();
         let held: u64 = alike.iter().map(|other| u64::from(other.bytes)).sum();
@@ -121,7 +121,7 @@ fn reference(offers: &[Offer], limit: QueueLimit, delay: Duration) -> Fates {
     fates
 }
 
-/// The same, done by the link under test and an event loop around it.
+/// Runs the link under test in an event loop.
 fn observed(offers: &[Offer], limit: QueueLimit, delay: Duration) -> Fates {
     let mut wire = DuplexDirection::new(&spec(limit), delay).unwrap();
     let mut fates = vec![None; offers.len()];
@@ -152,8 +152,8 @@ fn observed(offers: &[Offer], limit: QueueLimit, delay: Duration) -> Fates {
 }
 
 proptest! {
-    /// Every frame arrives at the very time of the model, or is dropped where the model drops it: any sizes, any gaps,
-    /// urgent frames among them, any limit, with a wire shorter or longer than a frame.
+    /// Every frame arrives at the exact time of the model, or is dropped if the model drops it: for any sizes, gaps,
+    /// limits and urgent frames, and wires shorter or longer than a frame.
     #[test]
     fn a_duplex_direction_is_a_queue_and_a_wire(offers in offers(), limit in limits(), delay in 0u64..500) {
         let delay = Duration::from_micros(delay);
@@ -161,7 +161,7 @@ proptest! {
     }
 }
 
-/// Radios that take 5 µs to turn: before each frame that follows one of the other direction, and before no other.
+/// Radios take 5 µs to turn, before each frame that follows one of the other direction, and before no other.
 #[test]
 fn radios_turn_before_a_frame_of_the_other_direction() {
     let [none, turn] = [Duration::ZERO, Duration::from_micros(5)];
@@ -174,12 +174,12 @@ fn radios_turn_before_a_frame_of_the_other_direction() {
         arrived.extend(medium.advance(now).map(|(_, sent)| (now, sent.frame.handle().0)));
     }
     assert_eq!(arrived, [(at(10), 0), (at(25), 2), (at(40), 1)]);
-    // It stays turned.
+    // The radio remains turned in this direction.
     medium.enqueue(at(100), Direction::Down, frame(3, 10, Priority::Normal), Sight::default);
     assert_eq!(medium.next_event(), Some(at(110)));
 }
 
-/// Sends `down` and `up` frames of those sizes at time 0 and lists what arrives: when, in which direction, and its number.
+/// Sends `down` and `up` frames of those sizes at time 0. Returns time, direction and number of those that arrive.
 fn share(overhead: u64, down: &[u32], up: &[u32]) -> Vec<(Instant, Direction, u32)> {
     let mut medium = medium(Duration::from_micros(3), Duration::from_micros(overhead), Duration::ZERO);
     for (direction, sizes) in [(Direction::Down, down), (Direction::Up, up)] {
@@ -196,7 +196,8 @@ fn share(overhead: u64, down: &[u32], up: &[u32]) -> Vec<(Instant, Direction, u3
     arrived
 }
 
-/// Two stations take turns while both have frames; each frame takes its bytes and the overhead, and arrives a delay later.
+/// Two stations alternate while both have frames. Each frame takes its bytes and the overhead, and arrives a delay
+/// later.
 #[test]
 fn a_shared_medium_alternates() {
     use Direction::{Down, Up};
@@ -205,7 +206,7 @@ fn a_shared_medium_alternates() {
     assert_eq!(arrived, expected.map(|(micros, direction, number)| (at(micros), direction, number)));
 }
 
-/// Without anything to send the other way, a station goes on.
+/// A station keeps sending if the other one has no frames.
 #[test]
 fn a_shared_medium_does_not_wait_for_the_silent() {
     let arrived = share(0, &[30, 30, 30], &[]);
@@ -213,7 +214,7 @@ fn a_shared_medium_does_not_wait_for_the_silent() {
     assert_eq!(arrived.iter().map(|&(time, ..)| time).collect::<Vec<_>>(), expected);
 }
 
-/// An urgent frame goes ahead of what waits at its station, not of what is on the air.
+/// An urgent frame precedes those queued at its station, but not the one on the air.
 #[test]
 fn urgent_frames_overtake_on_a_shared_medium() {
     let mut medium = medium(Duration::ZERO, Duration::ZERO, Duration::ZERO);
@@ -229,7 +230,7 @@ fn urgent_frames_overtake_on_a_shared_medium() {
     assert_eq!(order, [0, 2, 3, 1]);
 }
 
-/// A frame says again all that it was made of, at the bounds of its fields.
+/// A frame returns all values that it was created with, at the bounds of its fields.
 #[test]
 fn frames_keep_what_they_are_told() {
     let packet = Packet {
@@ -247,7 +248,7 @@ fn frames_keep_what_they_are_told() {
     assert!(!plain.is_urgent() && !plain.is_resent() && plain.bytes() == 0);
 }
 
-/// A queue under CoDel that is never slow is a FIFO: each frame arrives when the reference says, with a limit in packets and
+/// A CoDel queue without delay is a FIFO: each frame arrives at the reference's time, with a limit in packets and
 /// urgent frames ahead of the others.
 #[test]
 fn a_managed_direction_sends_like_any_other_while_nothing_waits_long() {
@@ -277,8 +278,8 @@ fn a_managed_direction_sends_like_any_other_while_nothing_waits_long() {
     assert_eq!(fates, reference(&offers, QueueLimit::Packets(1000), delay));
 }
 
-/// A shared medium hands frames to the same management; what both stations drop is told with its direction, and nothing stays
-/// behind when all that waited is dropped.
+/// A shared medium uses the same queue management. Drops of both stations are reported with their direction, and the
+/// medium does not stall when all queued frames are dropped.
 #[test]
 fn a_shared_medium_manages_its_queues() {
     let config =

@@ -1,4 +1,4 @@
-//! What a run measures, as the 1997 paper defines it.
+//! Measurements of a run, as the 1997 paper defines them.
 
 use std::collections::BTreeMap;
 
@@ -19,166 +19,167 @@ mod drops;
 pub use delays::{DelayHistogram, DelayStats, Delays};
 pub use drops::Drops;
 
-/// The result of one run.
+/// Result of one run.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Report {
-    /// Per flow, in the network's order.
+    /// Results per flow, in the network's order.
     pub flows: Vec<FlowReport>,
-    /// Per web session, in the network's order.
+    /// Results per web session, in the network's order.
     pub sessions: Vec<SessionReport>,
-    /// Per link, in the network's order: down, up.
+    /// Results per link, in the network's order: down, up.
     pub links: Vec<[PathReport; 2]>,
-    /// Of the host that moves, if one does.
+    /// Results of the moving host, if any.
     pub mobility: Option<MobilityReport>,
-    /// When the last byte was delivered that any flow delivered.
+    /// Time of the last delivery of any flow.
     pub end: Instant,
-    /// When the run ended: at its last event, or at the limit.
+    /// End of the run: its last event, or the limit.
     pub ended: Instant,
-    /// Frames that links carried.
+    /// Number of frames that links carried.
     pub frames: u64,
-    /// Delays of all flows together; `None` where they were not measured ([`Simulation::metered`](crate::Simulation::metered)).
+    /// Delays of all flows together; `None` if not measured ([`Simulation::metered`](crate::Simulation::metered)).
     pub delays: Option<Delays>,
-    /// Set if the run was given up because it would have held too many frames: then nothing else here counts.
+    /// Set if the run was abandoned because of too many frames. Then the other fields are meaningless.
     pub overflow: Option<Box<Overflow>>,
 }
 
-/// What became of a flow.
+/// Result of a flow.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct FlowReport {
-    /// Application bytes that the acceptor received in order; with QUIC's requests and responses, those that the initiator did.
+    /// Application bytes that the acceptor received in order; for QUIC's requests and responses, those that the
+    /// initiator received.
     pub received: u64,
-    /// When the flow started.
+    /// Start of the flow.
     pub start: Instant,
-    /// When it got the last of them.
+    /// Time when the last of these bytes arrived.
     pub end: Instant,
-    /// Whether everything was delivered and acknowledged.
+    /// Indicates whether everything was delivered and acknowledged.
     pub complete: bool,
-    /// Whether the connection was reset or given up at either end.
+    /// Indicates whether the connection was reset or aborted at either end.
     pub aborted: bool,
-    /// The initiator's, and in a split connection also the relay's.
+    /// Counters of the initiator, and of the relay of a split connection.
     pub sender: SenderReport,
-    /// Data segments that the channel destroyed at least once, each counted once however often it happened. The number of
-    /// frames is [`Drops::channel`].
+    /// Number of data segments that the channel destroyed at least once, each counted once. The number of frames is
+    /// [`Drops::channel`].
     pub losses: u64,
-    /// Of those, repaired by the base station.
+    /// Number of these repaired by the base station.
     pub repaired_locally: u64,
-    /// Of those, resent both by the base station and by the source.
+    /// Number of these retransmitted both by the base station and by the source.
     pub repaired_twice: u64,
     /// Duplicate acknowledgments that the base station suppressed.
     pub dupacks_suppressed: u64,
-    /// Acknowledgments that were made in the place of those that a return link took.
+    /// Acknowledgments created in place of those that a return link removed.
     pub acks_reconstructed: u64,
-    /// Lost segments of which an element on the way said what took them, corruption or congestion.
+    /// Lost segments for which an element on the path reported the cause, corruption or congestion.
     pub losses_judged: u64,
-    /// Of those, told rightly.
+    /// Number of these with the correct cause.
     pub judged_right: u64,
-    /// Payload bytes that the end that sends the flow's data handed to the network, retransmissions included; `None` where nobody
-    /// counts them.
+    /// Payload bytes that the sender of the flow's data handed to the network, including retransmissions; `None` if not
+    /// counted.
     pub sent: Option<u64>,
-    /// Delays of this flow; `None` where they were not measured.
+    /// Delays of this flow; `None` if not measured.
     pub delays: Option<Box<Delays>>,
-    /// Packets of this flow that were dropped on any link, in both directions; `None` where nobody counts them.
+    /// Packets of this flow dropped on any link, in both directions; `None` if not counted.
     pub drops: Option<Drops>,
-    /// Of a call.
+    /// Result of a call.
     pub call: Option<Box<CallReport>>,
 }
 
-/// What the moves of a host came to.
+/// Results of a host's handoffs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MobilityReport {
-    /// Times that it was taken on by another station than the last, or by the same one after it had left it.
+    /// Number of times that the host attached to another station, or again to the same one after leaving it.
     pub handoffs: u64,
-    /// Silences of receivers that fell together with a handoff, of which data ended each.
+    /// Number of gaps at receivers that coincided with a handoff and were ended by data.
     pub gaps: u64,
-    /// How long they were, all together.
+    /// Total duration of these gaps.
     pub silent: Duration,
-    /// Packets that were lost because the host was not where they were sent; of copies, the packet when none came to be sent.
+    /// Packets lost because the host was not at the station. With multicast, a packet counts if no copy was sent.
     pub lost: u64,
-    /// Data packets that came behind what was sent after them, and were no copies.
+    /// Data packets that arrived after ones sent later, without duplicates.
     pub reordered: u64,
-    /// Data packets of which all had arrived before.
+    /// Data packets that contained no new data.
     pub repeated: u64,
 }
 
 impl MobilityReport {
-    /// The mean silence; `None` where there was none.
+    /// Returns the mean gap; `None` if there was none.
     pub fn mean_gap(&self) -> Option<Duration> {
         (self.gaps > 0).then(|| Duration::from_nanos(self.silent.as_nanos() / self.gaps))
     }
 }
 
-/// What became of a web session.
+/// Result of a web session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionReport {
-    /// When it started.
+    /// Start of the session.
     pub start: Instant,
     /// Pages, reply bytes and the end of the last page.
     pub web: WebReport,
 }
 
 impl SessionReport {
-    /// Reply bits per second up to the end of the last page; 0 without one.
+    /// Returns the reply bits per second up to the end of the last page; 0 without one.
     pub fn throughput(&self) -> f64 {
         let seconds = self.web.end.since(self.start).as_secs_f64();
         if seconds > 0.0 { self.web.reply_bytes as f64 * 8.0 / seconds } else { 0.0 }
     }
 }
 
-/// What senders did.
+/// Counters of senders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SenderReport {
     /// Retransmission timer expiries ("coarse timeouts") at the source.
     pub timeouts: u64,
-    /// Of those, timeouts when nothing was lost of the byte that they were for: it had arrived, or was on its way. Counted where
-    /// delays vary and everything is seen.
+    /// Number of these for a byte that was not lost, but had arrived or was in flight. Counted if delays vary and all
+    /// losses are observed.
     pub spurious_timeouts: Option<u64>,
     /// Retransmission timer expiries at a relay.
     pub relay_timeouts: u64,
-    /// Times that loss recovery began without a timeout.
+    /// Number of loss recoveries that began without a timeout.
     pub recoveries: u64,
-    /// Data segments that the source resent.
+    /// Data segments that the source retransmitted.
     pub source_retransmissions: u64,
-    /// Data segments that the base station resent, the relay of a split connection included.
+    /// Data segments that the base station retransmitted, including the relay of a split connection.
     pub local_retransmissions: u64,
-    /// Bytes of QUIC streams that either end sent again.
+    /// Bytes of QUIC streams that either end retransmitted.
     pub quic_resent_bytes: u64,
 }
 
-/// What one direction of a link carried.
+/// Traffic in one direction of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PathReport {
-    /// Frames handed to the link, queue drops included.
+    /// Frames handed to the link, including queue drops.
     pub frames: u64,
-    /// Payload bytes of frames that it sent.
+    /// Payload bytes of the frames sent.
     pub payload: u64,
-    /// Bytes of frames that it sent, headers included.
+    /// Bytes of the frames sent, including headers.
     pub bytes: u64,
     /// Application bytes that reached their receivers over this path.
     pub useful: u64,
-    /// Frames that found the queue full, or that its management dropped.
+    /// Frames dropped by the queue, because it was full or by its management.
     pub queue_drops: u64,
-    /// Of those, frames that the queue's management dropped.
+    /// Number of these dropped by the queue's management.
     pub aqm_drops: u64,
     /// Frames that a policer in front of the queue dropped.
     pub policer_drops: u64,
-    /// Frames that the channel destroyed, or that the link gave up.
+    /// Frames that the channel destroyed or the link gave up on.
     pub channel_drops: u64,
     /// Frames that arrived twice.
     pub duplicates: u64,
-    /// Frames that were on the way, or waited, when the host that moves left this link, or came while it was not there.
+    /// Frames that were in flight or queued when the moving host left this link, or that came while it was absent.
     pub handoff_drops: u64,
-    /// Frames that its queue marked (RFC 3168) where it would have dropped others; each is sent.
+    /// Frames that the queue marked (RFC 3168) instead of dropping them.
     pub marks: u64,
-    /// Acknowledgments that its queue took out because later ones said all that they say.
+    /// Acknowledgments that the queue removed because later ones replace them.
     pub filtered: u64,
-    /// Time for which it transmitted, the overhead of frames included; `None` where nobody measures it.
+    /// Transmission time, including the overhead of frames; `None` if not measured.
     pub busy: Option<Duration>,
-    /// Time that frames that arrived had waited in its queue; `None` where nobody measures it.
+    /// Time in the queue, of frames that arrived; `None` if not measured.
     pub queueing: Option<DelayStats>,
 }
 
 impl FlowReport {
-    /// Application bits per second at the receiver (throughput of \[a\]); 0 when nothing arrived.
+    /// Returns the application bits per second at the receiver (throughput of \[a\]); 0 if nothing arrived.
     pub fn throughput(&self) -> f64 {
         let seconds = self.end.since(self.start).as_secs_f64();
         if seconds > 0.0 { self.received as f64 * 8.0 / seconds } else { 0.0 }
@@ -186,12 +187,13 @@ impl FlowReport {
 }
 
 impl PathReport {
-    /// Useful bytes over all payload bytes that the path carried, 0 to 1 (goodput of \[a\]); `None` when it carried none.
+    /// Returns useful bytes over all payload bytes on the path, from 0 to 1 (goodput of \[a\]); `None` if it carried
+    /// none.
     pub fn goodput(&self) -> Option<f64> {
         (self.payload > 0).then(|| self.useful as f64 / self.payload as f64)
     }
 
-    /// Frames dropped in this direction, by cause.
+    /// Returns the frames dropped in this direction, by cause.
     pub const fn drops(&self) -> Drops {
         Drops {
             queue_full: self.queue_drops - self.aqm_drops,
@@ -202,7 +204,8 @@ impl PathReport {
         }
     }
 
-    /// Frames that the channel destroyed over the frames that were transmitted, 0 to 1; `None` when none were transmitted.
+    /// Returns the share of transmitted frames that the channel destroyed, from 0 to 1; `None` if none were
+    /// transmitted.
     pub fn loss(&self) -> Option<f64> {
         let kept_back = self.queue_drops + self.policer_drops + self.filtered;
         let transmitted = self.frames.saturating_sub(kept_back);
@@ -210,23 +213,23 @@ impl PathReport {
     }
 }
 
-/// Which repairs a lost segment has seen.
+/// Repairs of a lost segment so far.
 #[derive(Clone, Copy, Default)]
 struct Repairs {
     local: bool,
     source: bool,
 }
 
-/// Follows every data segment that the channel destroyed until the run's end.
+/// Follows every data segment that the channel destroyed until the end of the run.
 #[derive(Default)]
 pub struct LossLedger {
     lost: BTreeMap<(u32, Side, u32), Repairs>,
-    /// What is lost at the moment, of each end of each flow: from the first byte up to that after the last, in no order.
+    /// Currently lost ranges of sequence numbers of each end of each flow, in no order. The end is exclusive.
     missing: BTreeMap<(u32, Side), Vec<(Seq, Seq)>>,
 }
 
 impl LossLedger {
-    /// The channel destroyed a data segment.
+    /// Notes that the channel destroyed a data segment.
     #[cold]
     pub fn lose(&mut self, packet: &Packet) {
         if let Some(key) = Self::key(packet) {
@@ -234,7 +237,7 @@ impl LossLedger {
         }
     }
 
-    /// A data segment was sent again.
+    /// Notes the retransmission of a data segment.
     #[cold]
     pub fn resend(&mut self, packet: &Packet) {
         if let Some(key) = Self::key(packet)
@@ -245,7 +248,7 @@ impl LossLedger {
         }
     }
 
-    /// Something of a stream was lost, wherever.
+    /// Notes the loss of a segment at any place.
     #[cold]
     pub fn miss(&mut self, packet: &Packet) {
         if let Some(segment) = packet.tcp()
@@ -256,7 +259,7 @@ impl LossLedger {
         }
     }
 
-    /// Something of a stream is on its way again.
+    /// Notes that a segment is in flight again.
     #[cold]
     pub fn send_again(&mut self, packet: &Packet) {
         let Some(segment) = packet.tcp() else { return };
@@ -272,13 +275,13 @@ impl LossLedger {
         }
     }
 
-    /// Whether the byte is lost at the moment.
+    /// Returns whether the byte is currently lost.
     pub fn is_missing(&self, flow: FlowId, from: Side, seq: Seq) -> bool {
         let missing = self.missing.get(&(flow.0, from));
         missing.is_some_and(|missing| missing.iter().any(|(left, right)| left.le(seq) && right.gt(seq)))
     }
 
-    /// What is sent again has the same key; only a link protocol sends a datagram of QUIC again.
+    /// Returns the key of a segment, which its retransmissions share. Only a link protocol retransmits a QUIC datagram.
     fn key(packet: &Packet) -> Option<(u32, Side, u32)> {
         let number = match packet.body {
             Body::Tcp(segment) => segment.seq.0,
@@ -301,38 +304,38 @@ impl LossLedger {
     }
 }
 
-/// Where each data segment was lost last, and to what: what an element's judgement is held against.
+/// Place and cause of each data segment's last loss, to check the judgements of elements.
 #[derive(Default)]
 pub struct LossTruth {
     lost: BTreeMap<(u32, Side, u32), (LegId, LossCause)>,
 }
 
 impl LossTruth {
-    /// `packet` was lost on `leg`, or in front of it.
+    /// Notes that `packet` was lost on `leg` or in its queue.
     pub fn lose(&mut self, leg: LegId, packet: &Packet, reason: DropReason) {
         if let Some(key) = LossLedger::key(packet) {
             let cause = match reason {
                 DropReason::Channel => LossCause::Corruption,
                 DropReason::Queue | DropReason::Aqm | DropReason::Policer => LossCause::Congestion,
-                // Neither; who judges it is wrong.
+                // Neither cause: any judgement is wrong.
                 DropReason::Filtered | DropReason::Handoff => return,
             };
             self.lost.insert(key, (leg, cause));
         }
     }
 
-    /// Whether the segment that begins there was lost on that leg, to that cause.
+    /// Returns whether the segment that starts at `seq` was last lost on that leg for that cause.
     pub fn says(&self, leg: LegId, flow: FlowId, (from, seq): (Side, Seq), cause: LossCause) -> bool {
         self.lost.get(&(flow.0, from, seq.0)) == Some(&(leg, cause))
     }
 }
 
-/// Who reported an event.
+/// Source of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reporter {
     /// An endpoint of the flow.
     Endpoint,
-    /// Something on the path.
+    /// An element on the path.
     Element,
 }
 
@@ -352,7 +355,7 @@ impl FlowReport {
 }
 
 impl PathReport {
-    /// Counts a packet that the link took.
+    /// Counts a packet that the link accepted.
     #[inline]
     pub fn carry(&mut self, frame: Frame) {
         self.frames += 1;
@@ -360,19 +363,19 @@ impl PathReport {
         self.bytes += u64::from(frame.bytes());
     }
 
-    /// A packet that the link took was dropped before it was sent. What it is dropped for is counted by [`Self::lose`].
+    /// Subtracts an accepted packet that was dropped before transmission. [`Self::lose`] counts the reason.
     pub fn withdraw(&mut self, frame: Frame) {
         self.payload -= u64::from(frame.payload());
         self.bytes -= u64::from(frame.bytes());
     }
 
-    /// A packet was counted that the link has not come to take.
+    /// Subtracts a packet that the link has not received after all.
     pub fn forget(&mut self, frame: Frame) {
         self.frames -= 1;
         self.withdraw(frame);
     }
 
-    /// Counts what another counted besides.
+    /// Adds the counts of another report.
     pub fn add(&mut self, other: &Self) {
         self.frames += other.frames;
         self.payload += other.payload;
@@ -388,7 +391,7 @@ impl PathReport {
         self.filtered += other.filtered;
     }
 
-    /// Counts a packet that was dropped. One that a full queue dropped was never [carried](Self::carry).
+    /// Counts a dropped packet. One dropped by a full queue was never [carried](Self::carry).
     pub fn lose(&mut self, reason: DropReason) {
         match reason {
             DropReason::Queue => {

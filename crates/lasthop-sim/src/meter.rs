@@ -1,8 +1,9 @@
-//! Measures how long packets take and wait: beside a run, where that is asked for, and without any effect on it.
+//! Measurement of delays and waiting times during a run, if requested. It does not affect the run.
 //!
-//! Each place of the packet pool has a stamp: when an end sent the packet, when it came to the queue that it is in, and how long it
-//! waited in queues before. Elements take packets out of the pool; a table of fixed size for each element keeps the stamps of those
-//! that it holds. A packet whose stamp was overwritten there is left out of the distributions.
+//! Each place of the packet pool has a stamp: the time when an end sent the packet, the time when it entered its
+//! current queue, and its waiting time in earlier queues. Elements take packets out of the pool; a table of fixed size
+//! for each element keeps the stamps of the packets that it holds. A packet whose stamp was overwritten there is
+//! omitted from the distributions.
 
 use lasthop_proto::node::Why;
 use lasthop_proto::packet::{Body, Packet, Side};
@@ -13,23 +14,23 @@ use crate::link::{Frame, Handle};
 use crate::measure::{DelayHistogram, DelayStats, Delays};
 use crate::network::{FlowSpec, Network};
 
-/// Stamps that are kept of the packets that an element holds.
+/// Number of stamps kept for the packets that an element holds.
 const HELD: usize = 8192;
 
-/// What is known of a packet that is under way.
+/// Times of a packet in flight.
 #[derive(Clone, Copy, Default)]
 struct Stamp {
-    /// When an end sent it.
+    /// Time when an end sent it.
     sent: Instant,
-    /// When it came to the link that it is on.
+    /// Time when it reached its current link.
     queued: Instant,
-    /// How long it waited at earlier links.
+    /// Waiting time at earlier links.
     waited: Duration,
-    /// Whether this is known of it.
+    /// Indicates whether these times are known.
     known: bool,
 }
 
-/// Tells a data packet of an end from others: flow and side, and where in its stream it begins, or its number.
+/// Identity of a data packet: flow and side, and the start in its stream, or its number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Key(u64);
 
@@ -47,12 +48,12 @@ impl Key {
     }
 
     const fn slot(self) -> usize {
-        // Fibonacci hashing: streams begin and go on at multiples of the segment size.
+        // Fibonacci hashing, since segments start at multiples of the segment size.
         (self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % HELD
     }
 }
 
-/// Sum and number of what was measured since it was last asked for.
+/// Sum and number of measurements since the last query.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Recent {
     sum: u128,
@@ -65,37 +66,37 @@ impl Recent {
         self.count += 1;
     }
 
-    /// The mean; `None` of nothing.
+    /// Returns the mean; `None` without measurements.
     pub fn mean(self) -> Option<Duration> {
         let mean = self.sum.checked_div(self.count.into())?;
         Some(Duration::from_nanos(mean.try_into().unwrap_or(u64::MAX)))
     }
 }
 
-/// What is measured of a flow.
+/// Measurements of a flow.
 struct FlowMeter {
-    /// Which end sends its data.
+    /// End that sends the flow's data.
     sender: Side,
     rtt: DelayHistogram,
     queueing: DelayHistogram,
     one_way: DelayHistogram,
-    /// Payload that this end sent.
+    /// Payload bytes that this end sent.
     sent: u64,
-    /// Round trips, of datagrams one-way delays, since [`Meter::take_recent`].
+    /// Round-trip times, or one-way delays of datagrams, since [`Meter::take_recent`].
     recent: Recent,
 }
 
-/// What is measured of a run.
+/// Measurements of a run.
 pub struct Meter {
     stamps: Vec<Stamp>,
     legs: Vec<DelayHistogram>,
     flows: Vec<FlowMeter>,
-    /// Of each element, stamps of packets that came to it.
+    /// Stamps of the packets that entered each element.
     held: Vec<Vec<(Key, Stamp)>>,
 }
 
 impl Meter {
-    /// Nothing yet of a run of `network`.
+    /// Creates a meter for a run of `network`.
     pub fn new(network: &Network) -> Self {
         let flow = |flow: &FlowSpec| FlowMeter {
             sender: flow.app.counted_at().peer(),
@@ -122,7 +123,7 @@ impl Meter {
         &mut self.stamps[place]
     }
 
-    /// An endpoint sends a packet.
+    /// Notes that an endpoint sends a packet.
     pub fn originate(&mut self, now: Instant, index: usize, frame: Frame) {
         *self.stamp(frame.handle()) = Stamp { sent: now, queued: now, waited: Duration::ZERO, known: true };
         let flow = &mut self.flows[index / 2];
@@ -131,13 +132,13 @@ impl Meter {
         }
     }
 
-    /// A packet comes to a link at `at`.
+    /// Notes that a packet reaches a link at `at`.
     #[inline]
     pub fn queue(&mut self, at: Instant, handle: Handle) {
         self.stamp(handle).queued = at;
     }
 
-    /// A packet has come over a link, whose transmission of it began at `start`.
+    /// Notes that a packet has crossed a link. Its transmission began at `start`.
     #[inline]
     pub fn cross(&mut self, leg: LegId, handle: Handle, start: Instant) {
         let stamp = self.stamp(handle);
@@ -146,12 +147,12 @@ impl Meter {
         self.legs[leg.0 as usize].add(wait);
     }
 
-    /// The packet at `to` is a copy of the one at `from`.
+    /// Notes that the packet at `to` is a copy of the one at `from`.
     pub fn copy(&mut self, from: Handle, to: Handle) {
         *self.stamp(to) = *self.stamp(from);
     }
 
-    /// A packet comes to an element, which takes it out of the pool.
+    /// Notes that a packet enters an element, which takes it out of the pool.
     pub fn enter(&mut self, element: usize, handle: Handle, packet: &Packet) {
         let stamp = *self.stamp(handle);
         let held = &mut self.held[element];
@@ -163,7 +164,7 @@ impl Meter {
         }
     }
 
-    /// An element sends a packet.
+    /// Notes that an element sends a packet.
     pub fn leave(&mut self, now: Instant, element: usize, why: Why, handle: Handle, packet: &Packet) {
         let of_its_own = Stamp { sent: now, queued: now, waited: Duration::ZERO, known: true };
         let found = || {
@@ -175,7 +176,7 @@ impl Meter {
         *self.stamp(handle) = stamp;
     }
 
-    /// A packet has come to the endpoint of that index.
+    /// Notes that a packet has arrived at the endpoint of that index.
     pub fn deliver(&mut self, now: Instant, index: usize, handle: Handle, packet: &Packet) {
         let Stamp { sent, waited, known, .. } = *self.stamp(handle);
         let flow = &mut self.flows[index / 2];
@@ -189,19 +190,19 @@ impl Meter {
         }
     }
 
-    /// Whether round trips of the endpoint of that index are measured: it sends its flow's data.
+    /// Returns whether round-trip times of the endpoint of that index are measured: it sends its flow's data.
     pub fn samples(&self, index: usize) -> bool {
         self.flows[index / 2].sender.index() == index % 2
     }
 
-    /// The sender of the flow with that index has sampled a round trip.
+    /// Adds a round-trip time sampled by the sender of the flow of that index.
     pub fn sample(&mut self, flow: usize, rtt: Duration) {
         let flow = &mut self.flows[flow];
         flow.rtt.add(rtt);
         flow.recent.add(rtt);
     }
 
-    /// What was measured elsewhere of a flow's datagrams, which wait at one link only.
+    /// Adds delays of a flow's datagrams that were measured elsewhere. They wait at a single link.
     pub fn add(&mut self, flow: usize, leg: LegId, (waits, one_way): (&DelayHistogram, &DelayHistogram), sent: u64) {
         self.legs[leg.0 as usize].merge(waits);
         let flow = &mut self.flows[flow];
@@ -210,23 +211,23 @@ impl Meter {
         flow.sent += sent;
     }
 
-    /// Round trips, of datagrams one-way delays, that were measured of a flow since this was last asked for.
+    /// Returns the round-trip times, or one-way delays of datagrams, of a flow since the last call.
     pub fn take_recent(&mut self, flow: usize) -> Recent {
         std::mem::take(&mut self.flows[flow].recent)
     }
 
-    /// Payload that the end sent that sends the data of the flow with that index.
+    /// Returns the payload bytes sent by the sender of the data of the flow of that index.
     pub fn sent(&self, flow: usize) -> u64 {
         self.flows[flow].sent
     }
 
-    /// Delays of the flow with that index.
+    /// Returns the delays of the flow of that index.
     pub fn of_flow(&self, flow: usize) -> Delays {
         let FlowMeter { rtt, queueing, one_way, .. } = &self.flows[flow];
         Delays { rtt: rtt.stats(), queueing: queueing.stats(), one_way: one_way.stats() }
     }
 
-    /// Delays of all flows together.
+    /// Returns the delays of all flows together.
     pub fn of_all(&self) -> Delays {
         let all = |of: fn(&FlowMeter) -> &DelayHistogram| {
             let mut all = DelayHistogram::default();
@@ -236,7 +237,7 @@ impl Meter {
         Delays { rtt: all(|flow| &flow.rtt), queueing: all(|flow| &flow.queueing), one_way: all(|flow| &flow.one_way) }
     }
 
-    /// Time that frames waited in the queue of a leg.
+    /// Returns the times that frames waited in the queue of a leg; `None` without frames.
     pub fn of_leg(&self, leg: usize) -> Option<DelayStats> {
         self.legs[leg].stats()
     }

@@ -1,4 +1,4 @@
-//! What there is to simulate, as plain data: hosts, routers, links, elements and flows.
+//! Configuration of the network to simulate: hosts, routers, links, elements and flows.
 
 use std::sync::Arc;
 
@@ -17,43 +17,43 @@ use crate::element::AnyElement;
 pub use crate::handoff::{HandoffKind, LinkSession, Mobility, Moves, SoftState};
 pub use crate::link_spec::{DamagedFrames, DirectionSpec, Impairments, LinkId, LinkSpec, Medium, NodeId, Rate};
 
-/// Everything that a run simulates. Hosts, routers and links form a tree.
+/// A network to simulate. Hosts, routers and links form a tree.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Network {
     /// Hosts and routers.
     pub nodes: Vec<NodeSpec>,
-    /// What joins them.
+    /// Links between nodes.
     pub links: Vec<LinkSpec>,
-    /// What sits on nodes' ports. Of several on the same port, the first is nearest the node.
+    /// Elements on ports of nodes. Of several on the same port, the first is nearest to the node.
     pub elements: Vec<ElementSpec>,
-    /// Who talks to whom.
+    /// Flows between hosts.
     pub flows: Vec<FlowSpec>,
-    /// Who browses the web, over which of the flows.
+    /// Web sessions over some of the flows.
     pub sessions: Vec<SessionSpec>,
-    /// The host that moves among base stations, if one does. Without its links but one, the links form a tree.
+    /// The host that moves among base stations, if any. With only one of its links, the links form a tree.
     pub mobility: Option<Mobility>,
-    /// The run ends here at the latest; earlier when every flow has finished.
+    /// End of the run at the latest. It ends earlier if every flow has finished.
     pub limit: Instant,
 }
 
 impl Network {
-    /// What a link carries away from one of its ends.
+    /// Returns the rate of a link in the direction away from one of its ends.
     pub fn rate_from(&self, node: NodeId, link: LinkId) -> Rate {
         let link = &self.links[link.0];
         link.directions[usize::from(link.ends[0] != node)].rate
     }
 
-    /// Whether a queue takes out acknowledgments that later ones make superfluous.
+    /// Returns whether a queue removes acknowledgments that later ones replace.
     pub fn filters(&self) -> bool {
         self.links.iter().flat_map(|link| &link.directions).any(|direction| direction.queue.filters())
     }
 
-    /// Whether an element makes acknowledgments that a return link took.
+    /// Returns whether an element recreates acknowledgments that a return link removed.
     pub fn reconstructs(&self) -> bool {
         self.elements.iter().any(|spec| spec.element.reconstructs())
     }
 
-    /// Whether the delay of a link varies: by a process, with its rate, by aggregation, or by turning a radio round.
+    /// Returns whether the delay of a link varies: by a process, its rate, aggregation, or the turnaround of a radio.
     pub fn varies(&self) -> bool {
         let turns = |link: &LinkSpec| matches!(link.medium, Medium::HalfDuplex { turnaround, .. } if turnaround > Duration::ZERO);
         let varies = |link: &LinkSpec| {
@@ -62,8 +62,8 @@ impl Network {
         self.links.iter().any(|link| turns(link) || varies(link))
     }
 
-    /// Links on the way from one node to another, in order, each with the direction in which it is crossed (0: down, 1: up); none where no
-    /// way leads there.
+    /// Returns the links on the path from one node to another, in order, each with its direction (0: down, 1: up);
+    /// empty if there is no path.
     pub fn way(&self, from: NodeId, to: NodeId) -> Vec<(LinkId, usize)> {
         let mut came_by: Vec<Option<LinkId>> = vec![None; self.nodes.len()];
         let mut open = vec![from];
@@ -86,24 +86,24 @@ impl Network {
         way
     }
 
-    /// Whether a link on the way between two nodes loses or damages frames of itself, in either direction.
+    /// Returns whether a link on the path between two nodes has an error model, in either direction.
     pub fn is_lossy_between(&self, from: NodeId, to: NodeId) -> bool {
         let is_lossy = |link: &LinkSpec| link.directions.iter().any(|direction| direction.errors != ErrorSpec::None);
         self.way(from, to).into_iter().any(|(link, _)| is_lossy(&self.links[link.0]))
     }
 
-    /// Whether a link may deliver a frame twice.
+    /// Returns whether a link may deliver a frame twice.
     pub fn duplicates(&self) -> bool {
         self.links.iter().flat_map(|link| &link.directions).any(|direction| direction.impairments.duplicates > 0.0)
     }
 
-    /// Whether an element says of lost segments what took them.
+    /// Returns whether an element reports the causes of losses.
     pub fn judges_losses(&self) -> bool {
         self.elements.iter().any(|spec| spec.element.judges_losses())
     }
 
-    /// Whether a packet may be marked (RFC 3168): a queue marks, and the host that opens a flow, or the relay of a split
-    /// connection, offers ECN.
+    /// Returns whether packets may be marked (RFC 3168): a queue or element marks, and the initiator of a flow or the
+    /// relay of a split connection offers ECN.
     pub fn may_mark(&self) -> bool {
         let marks = |link: &LinkSpec| link.directions.iter().any(|direction| direction.queue.marks());
         let offers = |config: &TcpConfig| config.ecn == EcnMode::On;
@@ -118,80 +118,81 @@ impl Network {
 /// A host or a router.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NodeSpec {
-    /// Its name in the scenario.
+    /// Name in the scenario.
     pub name: String,
-    /// What it is.
+    /// Kind of node.
     pub kind: NodeKind,
 }
 
-/// What a node does with packets.
+/// Handling of packets by a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeKind {
     /// Ends flows.
     Host,
-    /// Forwards them.
+    /// Forwards packets.
     Router,
 }
 
-/// Something that sits between a node and one of its links.
+/// An element between a node and one of its links.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ElementSpec {
-    /// The node: a router, or for one end of a link protocol also a host.
+    /// The node: a router, or also a host for an end of a link protocol.
     pub node: NodeId,
-    /// The link: the element's wireless side. Its wired side is the node.
+    /// The link, on the element's wireless side. The node is on its wired side.
     pub link: LinkId,
-    /// What it is.
+    /// Kind and parameters.
     pub element: AnyElement,
 }
 
 /// A flow between two hosts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowSpec {
-    /// Its name in the scenario.
+    /// Name in the scenario.
     pub name: String,
-    /// The host that opens it.
+    /// Host that opens the flow.
     pub from: NodeId,
-    /// The host that accepts it.
+    /// Host that accepts it.
     pub to: NodeId,
-    /// When it starts.
+    /// Start time.
     pub start: Instant,
-    /// What it does.
+    /// Application.
     pub app: App,
-    /// The two endpoints: `from`'s, `to`'s.
+    /// Configurations of the two endpoints: `from`'s, `to`'s.
     pub tcp: [Arc<TcpConfig>; 2],
-    /// First sequence numbers of the two endpoints.
+    /// Initial sequence numbers of the two endpoints.
     pub iss: [u32; 2],
 }
 
-/// What a flow's application does.
+/// Application of a flow.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum App {
-    /// The initiator sends so many bytes.
+    /// Sends data from the initiator.
     Transfer {
         /// Payload bytes.
         bytes: u64,
-        /// Whether it closes the connection behind them; without, the transfer is over when all bytes are acknowledged.
+        /// Indicates whether it closes the connection afterwards. If not, the transfer ends when all bytes are
+        /// acknowledged.
         close: Switch,
     },
     /// Opens a connection and sends nothing.
     Idle,
-    /// The initiator sends datagrams while it is on and nothing while it is off. Never over; keeps no run alive.
+    /// Sends datagrams from the initiator during on periods. Never finishes, and does not keep a run going.
     OnOff(OnOffConfig),
-    /// The initiator sends a call's packets. Never over; keeps no run alive.
+    /// Sends a call's packets from the initiator. Never finishes, and does not keep a run going.
     Call(CallConfig),
-    /// One direction of a pair of connections of a web session, opened anew for each transfer.
+    /// Serves as one direction of a pair of connections of a web session, opened anew for each transfer.
     Web,
-    /// A QUIC connection. The endpoints' TCP configuration says no more than whether headers count.
+    /// Runs over a QUIC connection. The endpoints' TCP configuration only determines whether headers count.
     Quic(QuicConfig),
 }
 
 impl App {
-    /// Whether it has a beginning and an end that measures count: a transfer, or what QUIC transfers.
+    /// Returns whether it has a beginning and an end: a TCP or QUIC transfer.
     pub const fn is_transfer(&self) -> bool {
         matches!(self, Self::Transfer { .. } | Self::Quic(_))
     }
 
-    /// Its QUIC connection, if it has one.
+    /// Returns its QUIC configuration, if it uses QUIC.
     pub const fn quic(&self) -> Option<&QuicConfig> {
         match self {
             Self::Quic(config) => Some(config),
@@ -199,13 +200,13 @@ impl App {
         }
     }
 
-    /// Whether it goes on to the end of the run, and keeps none going.
+    /// Returns whether it continues to the end of the run, without keeping the run going.
     pub const fn is_endless(&self) -> bool {
         matches!(self, Self::OnOff(_) | Self::Call(_) | Self::Web)
     }
 
-    /// The side at which what the flow delivers is counted: the initiator gets the responses to its requests, in all else the
-    /// acceptor gets what the initiator sends.
+    /// Returns the side at which delivered bytes are counted: the initiator for responses to its requests, otherwise
+    /// the acceptor.
     pub const fn counted_at(&self) -> Side {
         match self {
             Self::Quic(QuicConfig { task: Task::Exchange(_), .. }) => Side::Initiator,
@@ -214,18 +215,18 @@ impl App {
     }
 }
 
-/// A user who browses the web: flows with [`App::Web`], told what to transfer.
+/// A user who browses the web over flows with [`App::Web`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct SessionSpec {
-    /// Its name in the scenario.
+    /// Name in the scenario.
     pub name: String,
-    /// When the user begins. A session never ends: its run does at the limit.
+    /// Start of the session. It never finishes; the run ends at its limit.
     pub start: Instant,
-    /// How the pages are fetched.
+    /// Parameters of fetching pages.
     pub web: WebConfig,
-    /// Whether a flow on which a SYN was lost once begins all later transfers with a window of one segment, as ns-2's
+    /// Indicates whether a flow that has lost a SYN starts all later transfers with a window of one segment, as ns-2's
     /// agents do.
     pub syn_loss_memory: Switch,
-    /// Per pair of connections: the flow of the requests, and that of the replies.
+    /// Flows of each pair of connections: requests, replies.
     pub pairs: Vec<[FlowId; 2]>,
 }

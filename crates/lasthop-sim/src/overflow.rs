@@ -1,19 +1,19 @@
-//! The most frames that a run may hold, and a run that would hold more.
+//! Maximum number of frames in a run, and the error for exceeding it.
 
 use std::fmt;
 
 use lasthop_proto::time::Instant;
 
-/// Most frames that a run may hold in queues and in flight: 10 Gbps of full Ethernet frames over 1.2 s. A run that holds so many takes
-/// some 300 MB.
+/// Maximum number of frames in queues and in flight in a run: 10 Gbps of full Ethernet frames for 1.2 s. A run with so
+/// many uses about 300 MB.
 pub const MOST_FRAMES: usize = 1 << 20;
 
-/// A run that was given up because it would have held more than [`MOST_FRAMES`].
+/// A run that was abandoned because it exceeded [`MOST_FRAMES`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Overflow {
-    /// The name of the link that most of them were on.
+    /// Name of the link with the most frames.
     pub link: String,
-    /// When that was.
+    /// Time of the overflow.
     pub at: Instant,
 }
 

@@ -1,11 +1,12 @@
-//! Packets under way are kept in one place and go from link to link by number: moving them would cost more than all else.
+//! Pool of packets in flight. Packets stay in place and pass from link to link by number, because moving them would
+//! cost more than all other work.
 
 use lasthop_proto::packet::Packet;
 
 use crate::link::Frame;
 pub use crate::link::Handle;
 
-/// The packets that are under way, and a place for the next one.
+/// Packets in flight, and a place for the next one.
 pub struct PacketPool {
     packets: Vec<Packet>,
     free: Vec<Handle>,
@@ -19,27 +20,27 @@ impl Default for PacketPool {
 }
 
 impl PacketPool {
-    /// Where the next packet is to be put.
+    /// Returns the place for the next packet.
     #[inline(always)]
     pub fn place(&mut self) -> &mut Packet {
         &mut self.packets[self.next.0 as usize]
     }
 
-    /// The packet in the next place is under way to the endpoint of index `to`.
+    /// Sends the packet in the next place to the endpoint of index `to`. Returns its frame.
     #[inline(always)]
     pub fn commit(&mut self, to: usize) -> Frame {
         let handle = self.advance();
         Frame::new(handle, &self.packets[handle.0 as usize], to)
     }
 
-    /// The same for a packet that an end of its flow sends.
+    /// Sends the packet in the next place, which comes from an end of its flow.
     #[inline(always)]
     pub fn commit_from_end(&mut self, to: usize) -> Frame {
         let handle = self.advance();
         Frame::from_end(handle, &self.packets[handle.0 as usize], to)
     }
 
-    /// Turns to another place; returns the one before.
+    /// Selects another place. Returns the previous one.
     #[inline(always)]
     fn advance(&mut self) -> Handle {
         let next = self.free.pop().unwrap_or_else(|| self.grow());
@@ -52,32 +53,32 @@ impl PacketPool {
         Handle(self.packets.len() as u32 - 1)
     }
 
-    /// Returns how many packets it has ever held at once.
+    /// Returns the maximum number of packets held at once so far.
     #[inline]
     pub fn places(&self) -> usize {
         self.packets.len()
     }
 
-    /// The packet of that number.
+    /// Returns the packet `handle`.
     #[inline]
     pub fn get(&self, handle: Handle) -> &Packet {
         &self.packets[handle.0 as usize]
     }
 
-    /// The packet of that number, to change.
+    /// Returns the packet `handle` for modification.
     #[inline]
     pub fn get_mut(&mut self, handle: Handle) -> &mut Packet {
         &mut self.packets[handle.0 as usize]
     }
 
-    /// Gives the packet out; its number may be used again.
+    /// Removes and returns the packet. Its number may be reused.
     #[inline(always)]
     pub fn take(&mut self, handle: Handle) -> Packet {
         self.free.push(handle);
         self.packets[handle.0 as usize]
     }
 
-    /// Forgets the packet.
+    /// Removes the packet.
     #[inline]
     pub fn discard(&mut self, handle: Handle) {
         self.free.push(handle);

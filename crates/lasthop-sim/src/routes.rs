@@ -1,7 +1,7 @@
-//! Which way a packet goes: from each node, the first hop of a shortest path to each host that a flow ends at.
+//! Routing: from each node, the first hop of a shortest path to each host at the end of a flow.
 //!
-//! A node with a single link and nothing on it has no table: all but itself lies behind that link. So a tree's leaves, which
-//! are most of a large topology, cost a few bytes each.
+//! A node with a single link and no element has no table: all other nodes are behind that link. So the leaves of a
+//! tree, most nodes of a large topology, use a few bytes each.
 
 use std::collections::VecDeque;
 
@@ -9,46 +9,46 @@ use crate::leg::LegId;
 use crate::link::Direction;
 use crate::network::{LinkId, Network, NodeId, NodeKind};
 
-/// Where a node sends a packet.
+/// Next hop of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hop {
-    /// Onto a link.
+    /// A link.
     Leg(LegId),
-    /// To the element in front of a link.
+    /// The element in front of a link.
     Element(u32),
-    /// To an endpoint on the node itself.
+    /// An endpoint on the node itself.
     Here,
-    /// Nowhere: the destination cannot be reached.
+    /// None: the destination is unreachable.
     Nowhere,
-    /// Where the way to a host that moves is not that of a packet to any other.
+    /// Special handling of packets for a moving host.
     Roaming(Spot),
 }
 
-/// A place on the way to a host that moves.
+/// Place with special routing to a moving host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Spot {
-    /// At the station of that number, which the host is not at.
+    /// The station of this number, where the host is absent.
     Station(u16),
-    /// At a router from which copies go several ways: its number among such.
+    /// The router of this number among those that send copies several ways.
     Fork(u16),
-    /// At the end of the tunnel to the station of that number.
+    /// The end of the tunnel to the station of this number.
     Exit(u16),
-    /// At the host.
+    /// The host.
     Home,
 }
 
-/// A node that has a table: where its row begins.
+/// Start of the row of a node with a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Table(usize);
 
-/// A host that a flow ends at: its place in each row.
+/// Place in each row of a host at the end of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Destination(usize);
 
 #[derive(Clone, Copy)]
 enum Row {
     Table(Table),
-    /// All but the node itself lies behind this hop, as far as it can be reached.
+    /// All other nodes, if reachable, are behind this hop.
     Leaf(Hop),
 }
 
@@ -57,25 +57,25 @@ enum Row {
 pub struct Routes {
     hops: Vec<Hop>,
     rows: Vec<Row>,
-    /// By node; `None` where no flow ends.
+    /// Destinations by node; `None` if no flow ends there.
     destinations: Vec<Option<Destination>>,
-    /// Nodes with the same number can reach each other.
+    /// Component of each node. Nodes with the same number can reach each other.
     islands: Vec<usize>,
 }
 
 impl Routes {
-    /// `through` tells, for each leg, which element stands in front of it.
+    /// Computes the routes of `network`. `through` lists the element in front of each leg.
     pub fn new(network: &Network, through: &[Option<usize>]) -> Self {
         Self::without(network, through, &[])
     }
 
-    /// The same while the links `idle` join nothing: those of a host that moves, but the one at whose end it is.
+    /// Computes the routes without the links `idle`: those of a moving host, except to its current station.
     pub fn without(network: &Network, through: &[Option<usize>], idle: &[LinkId]) -> Self {
         let nodes = network.nodes.len();
         let mut destinations = vec![None; nodes];
         let mut width = 0;
         let ends = network.flows.iter().flat_map(|flow| [flow.from, flow.to]);
-        // Tunnels end at the stations of a host that moves.
+        // Tunnels end at the stations of a moving host.
         let stations = network.mobility.iter().flat_map(|mobility| mobility.routers(network));
         for end in ends.chain(stations) {
             destinations[end.0].get_or_insert_with(|| {
@@ -112,7 +112,7 @@ impl Routes {
         routes
     }
 
-    /// The table of a node that forwards or has an element.
+    /// Returns the table of a node that forwards or has an element.
     pub fn table(&self, node: NodeId) -> Option<Table> {
         match self.rows[node.0] {
             Row::Table(table) => Some(table),
@@ -120,29 +120,29 @@ impl Routes {
         }
     }
 
-    /// The host as a destination, if a flow ends there.
+    /// Returns the host as a destination, if a flow ends there.
     pub fn destination(&self, host: NodeId) -> Option<Destination> {
         self.destinations[host.0]
     }
 
-    /// The next hop, where packets pass.
+    /// Returns the next hop of forwarded packets.
     #[inline]
     pub fn next(&self, from: Table, to: Destination) -> Hop {
         self.hops[from.0 + to.0]
     }
 
-    /// Sends what is for `to` another way from `from` on.
+    /// Changes the next hop from `from` to `to`.
     pub fn set(&mut self, from: Table, to: Destination, hop: Hop) {
         self.hops[from.0 + to.0] = hop;
     }
 
-    /// The same routes as `other`, in the room of these.
+    /// Copies the hops of `other`, reusing memory.
     pub fn copy_from(&mut self, other: &Self) {
         self.hops.clone_from(&other.hops);
         self.rows.clone_from(&other.rows);
     }
 
-    /// The next hop from any node to a host that a flow ends at.
+    /// Returns the next hop from any node to a host at the end of a flow.
     pub fn first(&self, from: NodeId, to: NodeId) -> Hop {
         match (self.rows[from.0], self.destinations[to.0]) {
             (_, None) => Hop::Nowhere,
@@ -154,17 +154,17 @@ impl Routes {
     }
 }
 
-/// A link as seen from one of its ends.
+/// A link, seen from one of its ends.
 #[derive(Clone, Copy)]
 struct Way {
     to: usize,
     hop: Hop,
 }
 
-/// The links at each node, in the network's order.
+/// Links of each node, in the network's order.
 struct Map {
     ways: Vec<Way>,
-    /// Where each node's begin; one more than there are nodes.
+    /// Start of each node's links, with a final end.
     begin: Vec<usize>,
 }
 
@@ -200,7 +200,7 @@ impl Map {
         &self.ways[self.begin[node]..self.begin[node + 1]]
     }
 
-    /// Numbers of the parts that hang together, by node.
+    /// Returns the component of each node.
     fn islands(&self) -> Vec<usize> {
         let nodes = self.begin.len() - 1;
         let mut islands = vec![usize::MAX; nodes];
@@ -217,9 +217,9 @@ impl Map {
     }
 }
 
-/// A breadth-first search, with room that is used again.
+/// A breadth-first search that reuses its memory.
 struct Search {
-    /// The search that reached each node last.
+    /// Number of the last search that reached each node.
     reached: Vec<usize>,
     searches: usize,
     frontier: VecDeque<(usize, Hop)>,
@@ -230,7 +230,7 @@ impl Search {
         Self { reached: vec![0; nodes], searches: 0, frontier: VecDeque::new() }
     }
 
-    /// Tells each node that can be reached from `node`, nearest first, and the first hop to it.
+    /// Calls `tell` with each node that is reachable from `node`, nearest first, and the first hop to it.
     fn from(&mut self, map: &Map, node: usize, mut tell: impl FnMut(usize, Hop)) {
         self.searches += 1;
         self.reached[node] = self.searches;

@@ -13,7 +13,7 @@ use crate::network::{
     App, DamagedFrames, DirectionSpec, ElementSpec, FlowSpec, Impairments, LinkSpec, Medium, NodeSpec, QueueLimit, Rate,
 };
 
-/// An element of which nothing counts but where it stands.
+/// An element of which only the place matters.
 #[derive(PartialEq, Debug)]
 struct Nothing;
 
@@ -35,12 +35,12 @@ impl Element for Nothing {
     }
 }
 
-/// A network as a graph: who is joined to whom, who forwards, who stands where, who talks to whom.
+/// A network as a graph: links, forwarding nodes, elements and flows.
 #[derive(Clone, Debug)]
 struct Shape {
     routers: Vec<bool>,
     links: Vec<[usize; 2]>,
-    /// Link, and at which of its ends.
+    /// Link, and index of its end.
     elements: Vec<(usize, usize)>,
     flows: Vec<[usize; 2]>,
 }
@@ -105,8 +105,8 @@ fn through(shape: &Shape) -> Vec<Option<usize>> {
     through
 }
 
-/// The first hop of a shortest path, looked for without any table or map: of paths of the same length, the one that a
-/// breadth-first search over the links in their order finds first.
+/// Returns the first hops of shortest paths, found without tables. Of paths of equal length, it takes the one that a
+/// breadth-first search over the links in order finds first.
 fn first_hops(shape: &Shape, node: usize, through: &[Option<usize>]) -> Vec<Hop> {
     let mut hops = vec![Hop::Nowhere; shape.routers.len()];
     hops[node] = Hop::Here;
@@ -128,7 +128,7 @@ fn first_hops(shape: &Shape, node: usize, through: &[Option<usize>]) -> Vec<Hop>
     hops
 }
 
-/// Trees and forests, and graphs with circles and double links as well: routes do not ask which.
+/// Generates trees, forests, and graphs with cycles and parallel links. Routes support all of them.
 fn shape() -> impl Strategy<Value = Shape> {
     (2..24_usize).prop_flat_map(|nodes| {
         let tree = (proptest::collection::vec(any::<proptest::sample::Index>(), nodes - 1), any::<bool>()).prop_map(

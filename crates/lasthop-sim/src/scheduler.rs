@@ -1,46 +1,45 @@
-//! The event queue: one entry per source of events (a leg, a node), not one per event.
+//! The event queue: one entry per source of events (a leg, a node), instead of one per event.
 //!
-//! Links deliver in order and nodes have one deadline each, so the next event of each source is all there is to sort: the
-//! queue is as small as the topology, whatever is in flight. Timers are lazy: moving a deadline to later costs nothing; the
-//! source is woken early, does nothing, and is filed again.
+//! Links deliver in order and nodes have one deadline each, so only the next event of each source must be sorted: the
+//! queue is as small as the topology, regardless of packets in flight. Timers are lazy: moving a deadline later costs
+//! nothing; the source wakes early, does nothing, and is filed again.
 
 use lasthop_proto::time::Instant;
 
-/// When no event comes.
+/// Time of a source without an event.
 pub const NEVER: Instant = Instant::FAR_FUTURE;
 
-/// What happens next in a [`Tournament`].
+/// Next event of a [`Tournament`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Due {
-    /// When; [`NEVER`] if nothing does.
+    /// Time; [`NEVER`] if there is no event.
     pub at: Instant,
-    /// Where.
+    /// Source of the event.
     pub source: u32,
 }
 
-/// A tournament over sources, four to a match: the earliest event wins, ties go to the smaller number.
+/// Tournament tree over sources, with four per match: the earliest event wins; ties go to the smaller number.
 ///
-/// Every source has its place in the first round for good, so that filing it anew takes one walk to the final and needs no
-/// search.
+/// Each source has a fixed place in the first round, so filing it takes one walk to the final and no search.
 #[derive(Debug)]
 pub struct Tournament {
     first: Due,
-    /// The final, then the round before it, and so on: the winner of match n goes on to match (n - 1) / 4.
+    /// The final, then the round before it, and so on. The winner of match n advances to match (n - 1) / 4.
     matches: Vec<Match>,
-    /// Where the first round begins.
+    /// Index of the first match of the first round.
     first_round: usize,
 }
 
-/// Four players.
+/// A match of four players.
 #[derive(Clone, Copy, Debug)]
 struct Match {
     at: [Instant; 4],
-    /// Which sources have come this far; of no meaning in the first round, where the seats tell.
+    /// Sources of the players. Unused in the first round, where the place determines the source.
     source: [u32; 4],
 }
 
 impl Match {
-    /// When the winner's event is, and its seat.
+    /// Returns the time of the winner's event, and its seat.
     #[inline(always)]
     fn winner(&self) -> (Instant, usize) {
         let [a, b, c, d] = self.at;
@@ -51,26 +50,26 @@ impl Match {
 }
 
 impl Tournament {
-    /// Sources `0..count`, none of which expects anything.
+    /// Creates a tournament of sources `0..count` without events.
     pub fn new(count: usize) -> Self {
         let (mut first_round, mut size) = (0, 1);
         while 4 * size < count {
             first_round += size;
             size *= 4;
         }
-        // The last matches of the first round have nobody to play.
+        // The last matches of the first round are omitted if they have no players.
         let matches = first_round + count.div_ceil(4).max(1);
         let nobody = Match { at: [NEVER; 4], source: [0; 4] };
         Self { first: Due { at: NEVER, source: 0 }, matches: vec![nobody; matches], first_round }
     }
 
-    /// What happens next.
+    /// Returns the next event.
     #[inline]
     pub fn first(&self) -> Due {
         self.first
     }
 
-    /// Files `source` anew.
+    /// Files the next event of `source`.
     #[inline(always)]
     pub fn set(&mut self, source: u32, at: Instant) {
         let mut index = self.first_round + source as usize / 4;
@@ -87,7 +86,7 @@ impl Tournament {
         }
     }
 
-    /// Sees to it that `source` is woken at `at` or earlier.
+    /// Ensures that `source` wakes at `at` or earlier.
     #[inline(always)]
     pub fn wake_by(&mut self, source: u32, at: Instant) {
         if at < self.matches[self.first_round + source as usize / 4].at[source as usize % 4] {

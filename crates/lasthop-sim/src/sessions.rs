@@ -1,4 +1,4 @@
-//! Web sessions at work: which transfer goes over which flow, and the fresh connection that each one gets.
+//! Web sessions: the flow of each transfer, and its new connection.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use crate::apps::{Leg, Transfer, WebSession};
 use crate::measure::SessionReport;
 use crate::network::{Network, SessionSpec};
 
-/// A transfer to start: the flow, fresh set-ups for its two ends, and its size.
+/// A transfer to start.
 pub struct Fresh {
-    /// The flow.
+    /// Flow of the transfer.
     pub flow: FlowId,
-    /// Initiator, acceptor.
+    /// New setups of its ends: initiator, acceptor.
     pub setups: [Setup; 2],
     /// Bytes that the initiator sends.
     pub bytes: u64,
 }
 
-/// All sessions of a network.
+/// All web sessions of a network.
 pub struct Sessions {
     sessions: Vec<Session>,
-    /// For each flow, the session that it belongs to, and what it does there.
+    /// Session of each flow, and the flow's place in it.
     places: Vec<Option<Place>>,
 }
 
@@ -41,14 +41,14 @@ struct Session {
     spec: SessionSpec,
     web: WebSession,
     begun: bool,
-    /// Initial sequence numbers: a new connection must not take old segments for its own.
+    /// Stream of initial sequence numbers, so that a new connection does not accept old segments.
     iss: Stream,
-    /// Per pair: the set-ups of requests and of replies.
+    /// Setups of requests and of replies, per pair.
     setups: Vec<[[Setup; 2]; 2]>,
 }
 
 impl Sessions {
-    /// The sessions of `network`; `setup` makes the set-up of an end of a flow.
+    /// Creates the sessions of `network`. `setup` returns the setup of an end of a flow.
     pub fn new(network: &Network, root: Root, setup: impl Fn(FlowId, Side) -> Setup) -> Self {
         let mut places = vec![None; network.flows.len()];
         let ends = |flow| [setup(flow, Side::Initiator), setup(flow, Side::Acceptor)];
@@ -70,17 +70,17 @@ impl Sessions {
         Self { sessions, places }
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no sessions.
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()
     }
 
-    /// When each session starts, and the flow that its first transfer goes over.
+    /// Returns the start of each session, and the flow of its first transfer.
     pub fn starts(&self) -> impl Iterator<Item = (Instant, FlowId)> {
         self.sessions.iter().map(|session| (session.spec.start, session.spec.pairs[0][0]))
     }
 
-    /// The first transfer of the session whose requests begin on `flow`, when its time has come and it has not begun.
+    /// Returns the first transfer of the session whose requests start on `flow`, if it is due and has not begun.
     pub fn begin(&mut self, flow: FlowId, now: Instant) -> Option<Fresh> {
         let place = self.places[flow.0 as usize]?;
         let session = &mut self.sessions[place.session];
@@ -92,14 +92,15 @@ impl Sessions {
         Some(session.fresh(transfer))
     }
 
-    /// A SYN on `flow` had to be sent again.
+    /// Notes that a SYN on `flow` was retransmitted.
     pub fn syn_lost(&mut self, flow: FlowId) {
         if let Some(place) = self.places[flow.0 as usize] {
             self.sessions[place.session].remember(place);
         }
     }
 
-    /// The transfer over `flow` is over at `now`: what starts next, at the same instant. `None` for a flow of no session.
+    /// Notes that the transfer over `flow` ended at `now`. Returns the transfers that start at the same instant; `None`
+    /// for a flow without a session.
     pub fn next(&mut self, now: Instant, flow: FlowId) -> Option<Vec<Fresh>> {
         let place = self.places[flow.0 as usize]?;
         let session = &mut self.sessions[place.session];
@@ -107,7 +108,7 @@ impl Sessions {
         Some(transfers.into_iter().map(|transfer| session.fresh(transfer)).collect())
     }
 
-    /// What became of each session.
+    /// Returns the result of each session.
     pub fn reports(&self) -> Vec<SessionReport> {
         let report = |session: &Session| SessionReport { start: session.spec.start, web: session.web.done() };
         self.sessions.iter().map(report).collect()

@@ -1,4 +1,4 @@
-//! One run of a network: the event loop.
+//! The event loop of a run.
 
 mod handoffs;
 mod measuring;
@@ -30,48 +30,48 @@ use crate::scheduler::{NEVER, Tournament};
 use crate::sessions::{Fresh, Sessions};
 use crate::trace::{FlowInfo, Record, Trace, What};
 
-/// Whether a run keeps a record of every packet and event.
+/// Extent of the record of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recording {
     /// Counts only.
     Off,
-    /// Everything.
+    /// All packets and events.
     On,
-    /// The packets and events of one flow, and the control frames of link protocols, which belong to none.
+    /// Packets and events of one flow, and control frames of link protocols, which belong to no flow.
     Flow(FlowId),
 }
 
-/// The outcome of a run.
+/// Outcome of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What was measured.
+    /// Measurements.
     pub report: Report,
-    /// What was recorded; empty with [`Recording::Off`].
+    /// Recorded packets and events; empty with [`Recording::Off`].
     pub trace: Trace,
 }
 
-/// A network at work.
+/// A run in progress.
 pub struct Simulation {
     fabric: Fabric,
-    /// When to wake each endpoint, after them each element, and after those each source.
+    /// Wake-up times of endpoints, elements and sources, in this order.
     alarms: Tournament,
     endpoints: Vec<Endpoint>,
     elements: Vec<Box<dyn Node<()>>>,
-    /// Of each element, whether it asks for the length of its queue.
+    /// Indicates for each element whether it needs the length of its queue.
     asking: Vec<bool>,
     sources: Vec<Source>,
     sessions: Sessions,
-    /// The host that moves, if one does. Its alarm is the last.
+    /// The moving host, if any. Its alarm is the last.
     mover: Option<Box<handoffs::Mover>>,
     limit: Instant,
-    /// From here on nothing happens: behind the limit, and everywhere once every flow has finished.
+    /// Time from which no event is processed: just after the limit, or zero once every flow has finished.
     stop: Instant,
     unfinished: usize,
-    /// When the last event was, and the limit when there are no more.
+    /// Time of the last event, or the limit if there are no more.
     now: Instant,
-    /// The leg that it was on; one behind all when it was none.
+    /// Leg of the last event; greater than any leg if it was on none.
     last: LegId,
-    /// The leg that held most frames when the run was given up, and when that was.
+    /// Leg with the most frames when the run was abandoned, and the time.
     overflow: Option<(LegId, Instant)>,
 }
 
@@ -82,19 +82,19 @@ pub fn run(network: &Network, seed: u64, recording: Recording) -> Outcome {
     simulation.finish(network)
 }
 
-/// Events between two questions whether to go on: well under a millisecond.
+/// Number of events processed between cancellation checks (well under 1 ms).
 pub const EVENTS_BETWEEN_QUESTIONS: u32 = 4096;
 
-/// Events between two looks at how many frames there are: one can bring a window of 65,535.
+/// Number of events between checks of the number of frames. An event can add a window of 65,535 frames.
 const EVENTS_BETWEEN_LOOKS: u32 = 8;
 
-/// Datagrams that cause no events and take as long as one event.
+/// Number of datagrams without events that take as long as one event.
 const DATAGRAMS_AN_EVENT: u64 = 8;
 
-/// How far datagrams that cause no events are caught up with at once.
+/// Maximum interval for which datagrams without events are sent at once.
 const AHEAD: Duration = Duration::from_micros(100);
 
-/// As [`run`], but asks now and then whether to go on; `None` when it was told not to.
+/// Runs as [`run`], but checks `go_on` regularly. Returns `None` if it was cancelled.
 pub fn run_while(network: &Network, seed: u64, recording: Recording, go_on: impl Fn() -> bool) -> Option<Outcome> {
     let mut simulation = Simulation::new(network, seed, recording);
     while go_on() {
@@ -106,12 +106,12 @@ pub fn run_while(network: &Network, seed: u64, recording: Recording, go_on: impl
 }
 
 impl Simulation {
-    /// A run that has not begun.
+    /// Creates a run.
     pub fn new(network: &Network, seed: u64, recording: Recording) -> Self {
         Self::with_meter(network, seed, recording, None)
     }
 
-    /// The same run, and how long packets take and wait is measured beside it ([`Report::delays`], [`FlowReport::delays`],
+    /// Creates a run that also measures delays and waiting times ([`Report::delays`], [`FlowReport::delays`],
     /// [`PathReport::queueing`]).
     ///
     /// [`FlowReport::delays`]: crate::measure::FlowReport::delays
@@ -188,7 +188,7 @@ impl Simulation {
         for (at, flow) in sessions.starts() {
             alarms.set(endpoint(flow, Side::Initiator) as u32, at);
         }
-        // A session is never over, and what only runs beside others does not count unless there is nothing else.
+        // Sessions never finish. Flows that only accompany others do not count, unless there are no others.
         let counts = |flow: &FlowSpec| !flow.app.is_endless();
         let counted = 2 * network.flows.iter().filter(|flow| counts(flow)).count();
         let endless = !sessions.is_empty() || counted == 0 && !network.flows.is_empty();
@@ -211,12 +211,13 @@ impl Simulation {
         }
     }
 
-    /// Acts on the next events, at most `most`; false when there are no more, the limit is reached, or every flow has finished.
+    /// Processes up to `most` events. Returns false if there are no more, the limit is reached, or every flow has
+    /// finished.
     pub fn advance(&mut self, most: u32) -> bool {
         if self.fabric.is_crossed() {
             return self.advance_crossed(most);
         }
-        // No iterator with a closure: this is the loop in which a run spends its time, and the closure stays a call.
+        // No iterator with a closure: in this loop, which dominates the run time, the closure would not be inlined.
         let mut left = most;
         while left > 0 {
             let events = left.min(EVENTS_BETWEEN_LOOKS);
@@ -233,7 +234,7 @@ impl Simulation {
         true
     }
 
-    /// Ends a run that holds too many frames: false.
+    /// Abandons a run with too many frames. Returns false.
     #[cold]
     fn give_up(&mut self) -> bool {
         self.overflow.get_or_insert((self.fabric.fullest(), self.now));
@@ -241,14 +242,14 @@ impl Simulation {
         false
     }
 
-    /// Returns why the run of `network` was given up, if it was.
+    /// Returns the reason why the run of `network` was abandoned, if it was.
     pub fn overflow(&self, network: &Network) -> Option<Overflow> {
         let (leg, at) = self.overflow?;
         Some(Overflow { link: network.links[leg.0 as usize / 2].name.clone(), at })
     }
 
-    /// As [`Self::advance`], where datagrams that cause no events are work too: a fast source can send a billion of them between
-    /// two events, or in a run that has no events at all.
+    /// Implements [`Self::advance`] with datagrams that cause no events, which count as work too: a fast source can
+    /// send a billion of them between two events, or in a run without events.
     fn advance_crossed(&mut self, most: u32) -> bool {
         let most = u64::from(most);
         let (mut events, before) = (0, self.fabric.datagrams);
@@ -297,7 +298,7 @@ impl Simulation {
         true
     }
 
-    /// Nothing happens any more: false.
+    /// Ends the run. Returns false.
     #[cold]
     fn ends(&mut self) -> bool {
         if self.unfinished > 0 {
@@ -308,7 +309,7 @@ impl Simulation {
 
     fn wake(&mut self, now: Instant, source: u32) {
         let index = source as usize;
-        // Filed far away first: pumping may only move it closer.
+        // Reset first: pumping can only make the alarm earlier.
         self.alarms.set(source, NEVER);
         match index.checked_sub(self.endpoints.len()) {
             None => {
@@ -359,7 +360,7 @@ impl Simulation {
         }
     }
 
-    /// Bytes of an endpoint left its host's queue.
+    /// Notes that bytes of an endpoint left its host's queue.
     #[inline(never)]
     fn depart(&mut self, now: Instant, index: usize, bytes: u32) {
         let endpoint = &mut self.endpoints[index];
@@ -396,7 +397,7 @@ impl Simulation {
         }
     }
 
-    /// An endpoint has nothing left to do.
+    /// Handles an endpoint that has finished.
     #[cold]
     fn finished(&mut self, now: Instant, index: usize) {
         if self.sessions.is_empty() {
@@ -422,14 +423,14 @@ impl Simulation {
         }
     }
 
-    /// Whether a web session's transfer over `flow` is over: acknowledged, and arrived as well, for a relay acknowledges what it still has
-    /// to bring; or given up.
+    /// Returns whether a web session's transfer over `flow` has ended: it is acknowledged and has also arrived, since a
+    /// relay acknowledges data before it delivers it; or it was aborted.
     fn has_arrived(&self, flow: FlowId) -> bool {
         let [initiator, acceptor] = [Side::Initiator, Side::Acceptor].map(|side| &self.endpoints[endpoint(flow, side)]);
         initiator.has_finished() && (acceptor.has_finished() || !initiator.through())
     }
 
-    /// Starts the session whose first transfer goes over the flow of that endpoint, if it has not begun.
+    /// Starts the session whose first transfer uses the flow of that endpoint, if it has not begun.
     fn begin_session(&mut self, now: Instant, index: usize) {
         if let Some(transfer) = self.sessions.begin(FlowId(index as u32 / 2), now) {
             self.begin_transfers(now, vec![transfer]);
@@ -447,7 +448,7 @@ impl Simulation {
         }
     }
 
-    /// A source sends the datagram that is due.
+    /// Sends the datagram of a source that is due.
     fn send_datagram(&mut self, now: Instant, index: usize) {
         let source = &mut self.sources[index];
         *self.fabric.pool.place() = source.take();
@@ -463,22 +464,22 @@ impl Simulation {
         }
     }
 
-    /// The endpoint of a flow, to look at between steps.
+    /// Returns an endpoint of a flow, for inspection between steps.
     pub fn endpoint(&self, flow: FlowId, side: Side) -> &Endpoint {
         &self.endpoints[endpoint(flow, side)]
     }
 
-    /// How far it has come.
+    /// Returns the current simulated time.
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// How many records it has so far.
+    /// Returns the current number of records.
     pub fn recorded(&self) -> usize {
         self.fabric.trace.as_ref().map_or(0, |trace| trace.records.len())
     }
 
-    /// What a recorded run has recorded since this was last asked for: in `records`, whose content goes.
+    /// Moves the records since the last call into `records`, replacing its contents.
     pub fn take_records(&mut self, records: &mut Vec<Record>) {
         records.clear();
         if let Some(trace) = &mut self.fabric.trace {
@@ -486,14 +487,14 @@ impl Simulation {
         }
     }
 
-    /// The capture points and flows of a recorded run, without records.
+    /// Returns the capture points and flows of a recorded run, without records.
     pub fn trace_head(&self) -> Trace {
         let head =
             |trace: &Trace| Trace { points: trace.points.clone(), flows: trace.flows.clone(), records: Vec::new() };
         self.fabric.trace.as_ref().map(head).unwrap_or_default()
     }
 
-    /// What the run of `network` came to.
+    /// Ends the run of `network` and returns its outcome.
     pub fn finish(mut self, network: &Network) -> Outcome {
         let overflow = self.overflow(network).map(Box::new);
         self.measure_last_round_trips();
@@ -536,12 +537,12 @@ impl Simulation {
     }
 }
 
-/// Where an endpoint's output goes.
+/// Sink for an endpoint's output.
 struct FromEndpoint<'a> {
     fabric: &'a mut Fabric,
     now: Instant,
     index: usize,
-    /// Whether it asks when its packets leave the host's queue.
+    /// Indicates whether it tracks when its packets leave the host's queue.
     asks: bool,
 }
 
@@ -567,7 +568,7 @@ impl Sink<()> for FromEndpoint<'_> {
     }
 }
 
-/// Where an element's output goes.
+/// Sink for an element's output.
 struct FromElement<'a> {
     fabric: &'a mut Fabric,
     now: Instant,
@@ -608,7 +609,7 @@ fn flow_info(index: usize, flow: &FlowSpec) -> FlowInfo {
         ports: [
             port,
             match flow.app {
-                // HTTP/3's port, and RTP's.
+                // Ports of HTTP/3 and RTP.
                 App::Quic(_) => 443,
                 App::Call(_) => 5004,
                 _ => 5001,
@@ -618,7 +619,8 @@ fn flow_info(index: usize, flow: &FlowSpec) -> FlowInfo {
     }
 }
 
-/// Where the ticks of the node of that name start under `root`: at a random phase, the same for all of its connections.
+/// Returns the start of the ticks of the node of that name: a random phase under `root`, the same for all of its
+/// connections.
 pub fn tick_phase(root: Root, name: &str, config: &TcpConfig) -> TickPhase {
     let draw = |which: &str, period: Duration| {
         let phase = root.stream(&format!("hosts/{name}/ticks/{which}")).below(period.as_nanos());
@@ -627,7 +629,7 @@ pub fn tick_phase(root: Root, name: &str, config: &TcpConfig) -> TickPhase {
     let (slow, fast) = match config.clock {
         Clock::Ticks { slow, fast } => (slow, fast),
         Clock::Fine => (config.rtt_granularity, config.rtt_granularity),
-        // The outer levels of the timer wheel count from when the host was started.
+        // The outer levels of the timer wheel count from the start of the host.
         Clock::Jiffies { jiffy, .. } => (jiffy * 4096, jiffy),
     };
     match config.tick_phase {

@@ -1,7 +1,7 @@
 //! Cross traffic: datagrams that share a link with a transfer and end behind it.
 //!
-//! A run that keeps no record follows them without events (`datagrams.rs`); one that does records each of them. Both must
-//! come to the same.
+//! A run without a record processes them without events (`datagrams.rs`); a run with one records each of them. Both
+//! must have the same results.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Links whose delay varies: when frames arrive, in which order, and which timeouts are for nothing.
+//! Tests of links with varying delay: arrival times, order, and spurious timeouts.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ use lasthop_sim::{Recording, run};
 
 const BYTES: u64 = 300_000;
 
-/// Two hosts and one link of 1 Mbps and 10 ms; from the first to the second host errors and delay are as given.
+/// Returns a network of two hosts and one link of 1 Mbps and 10 ms, with the given errors and delay from the first to
+/// the second host.
 fn network(errors: ErrorSpec, variation: VariationSpec) -> Network {
     let tcp = Arc::new(TcpConfig { recovery: Recovery::NewReno, ..TcpConfig::preset(Preset::Rfc) });
     let direction = |errors, variation| DirectionSpec {
@@ -68,13 +69,14 @@ fn course(steps: &[(u64, u64)]) -> VariationSpec {
     VariationSpec::of(DelaySpec::Replay(Arc::new(steps.iter().map(step).collect())), Order::Kept)
 }
 
-/// The last segment is lost: the timer is right.
+/// Returns a script that loses the last segment: the timeout is genuine.
 fn lost_tail() -> ErrorSpec {
     let frame = ScriptFrame::Byte { byte: BYTES - 1, transmission: 1 };
     ErrorSpec::Script(Arc::new(vec![ScriptLine { frame, act: Act::Lose, flow: None }]))
 }
 
-/// For a tenth of a second frames take 1.9 s longer, and those behind wait: the timer of a second expires, for nothing.
+/// A spike of 1.9 s for a tenth of a second delays frames and those behind them: the timer of a second expires
+/// spuriously.
 #[test]
 fn a_spike_makes_a_spurious_timeout_and_a_loss_a_true_one() {
     let spike = report(&network(ErrorSpec::None, course(&[(1000, 1900), (1100, 0)])));
@@ -83,12 +85,12 @@ fn a_spike_makes_a_spurious_timeout_and_a_loss_a_true_one() {
     assert_eq!((sender.spurious_timeouts, spike.flows[0].losses), (Some(sender.timeouts), 0));
     let loss = report(&network(lost_tail(), course(&[(0, 1)])));
     assert_eq!((loss.flows[0].sender.timeouts, loss.flows[0].sender.spurious_timeouts), (1, Some(0)));
-    // Where delays are constant nobody judges.
+    // Timeouts are not judged if delays are constant.
     let constant = report(&network(lost_tail(), VariationSpec::NONE));
     assert_eq!((constant.flows[0].sender.timeouts, constant.flows[0].sender.spurious_timeouts), (1, None));
 }
 
-/// The numbers of the first host's segments as they come in.
+/// Returns the numbers of the first host's segments in the order of arrival.
 fn arrivals(order: Order) -> Vec<u32> {
     let jitter = VariationSpec::of(DelaySpec::Jitter(Spread::Uniform(Duration::from_millis(60))), order);
     let outcome = run(&network(ErrorSpec::None, jitter), 1, Recording::On);
@@ -100,7 +102,7 @@ fn arrivals(order: Order) -> Vec<u32> {
     outcome.trace.records.iter().filter(|record| record.point == 1).filter_map(|record| number(&record.what)).collect()
 }
 
-/// Jitter of five transmission times: with its order kept the stream comes as it was sent, nothing twice; without, not.
+/// A stream with jitter of five transmission times arrives in order if order is kept, and is reordered otherwise.
 #[test]
 fn order_is_kept_or_not() {
     let kept = arrivals(Order::Kept);
@@ -108,8 +110,8 @@ fn order_is_kept_or_not() {
     assert!(!arrivals(Order::Free).is_sorted());
 }
 
-/// A hundredth of the rate for acknowledgments: the filter takes most of them out, every one of its kind that is sent is carried or
-/// taken out, and the download gains.
+/// The acknowledgments have a hundredth of the rate. The filter removes most of them, each acknowledgment is either
+/// carried or removed, and the download is faster.
 #[test]
 fn a_filter_lets_a_thin_return_path_carry_a_download() {
     let thin = |filter: Switch| {

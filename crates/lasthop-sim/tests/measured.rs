@@ -1,4 +1,4 @@
-//! What a metered run measures, against values from queueing theory and from the record of the same run.
+//! Tests of a metered run's measurements against queueing theory and the record of the same run.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use lasthop_sim::{Recording, Simulation, run};
 
 const DELAY: Duration = Duration::from_millis(10);
 
-/// A source, a router and a sink; the second link is the slow one, of `rate`, with `queue`.
+/// Returns a network of a source, a router and a sink. The second link is the bottleneck, with `rate` and `queue`.
 fn network(rate: u64, queue: QueueLimit, medium: Medium, flows: Vec<(App, TcpConfig)>, seconds: u64) -> Network {
     let node = |name: &str, kind| NodeSpec { name: name.to_owned(), kind };
     let link = |name: &str, ends: [usize; 2], rate, queue: QueueLimit, medium| LinkSpec {
@@ -60,7 +60,7 @@ fn network(rate: u64, queue: QueueLimit, medium: Medium, flows: Vec<(App, TcpCon
 }
 
 fn datagrams(rate: u64, off: Duration) -> (App, TcpConfig) {
-    // ns-2's accounting: 1,000 bytes are 1,000 bytes on the wire. An on period of no time is one packet.
+    // ns-2's accounting: 1,000 bytes are 1,000 bytes on the wire. An on period of zero is one packet.
     let on = if off == Duration::ZERO { Duration::from_secs(1000) } else { Duration::ZERO };
     let config = OnOffConfig { start: Instant::ZERO, on, off, bytes: 1000, rate: Rate(rate) };
     (App::OnOff(config), TcpConfig::preset(Preset::Ns2))
@@ -76,7 +76,7 @@ fn seconds(delay: Duration) -> f64 {
     delay.as_secs_f64()
 }
 
-/// P(wait <= t) in an M/D/1 queue of load `rho`, with times in services (Erlang 1909).
+/// Returns P(wait <= t) in an M/D/1 queue of load `rho`, with times in units of the service time (Erlang 1909).
 fn md1(rho: f64, t: f64) -> f64 {
     let term = |k: u32| {
         let x = rho * (t - f64::from(k));
@@ -104,18 +104,18 @@ fn waits_are_those_of_an_md1_queue() {
             let before = md1(rho, (1e3 * seconds(quantile) * 0.992 - 0.01).max(0.0));
             assert!(before < share + 0.01 || quantile == Duration::ZERO, "{rho}: {quantile:?} for {share}: {before}");
         }
-        // On the way are both links' delays, and the transmission.
+        // The one-way delay adds both links' delays and the transmission.
         let one_way = report.flows[0].delays.as_ref().unwrap().one_way.unwrap();
         let added = seconds(one_way.mean) - seconds(waits.mean);
         assert!((added - 0.021).abs() < 1e-5, "{added}");
         assert_eq!(report.links[1][0].queueing.unwrap().count, one_way.count);
-        // The link works for as long as the load says.
+        // The link is busy for a share equal to the load.
         let busy = seconds(report.links[1][0].busy.unwrap()) / 300.0;
         assert!((busy / rho - 1.0).abs() < 0.02, "{busy}");
     }
 }
 
-/// Twice as much comes as the link carries: all that gets in finds 49 packets waiting and one on the wire.
+/// The source sends at twice the link's rate: each accepted packet finds 49 packets queued and one on the wire.
 #[test]
 fn a_full_fifo_delays_by_its_size_over_its_rate() {
     let full =
@@ -128,15 +128,15 @@ fn a_full_fifo_delays_by_its_size_over_its_rate() {
     let one_way = report.flows[0].delays.as_ref().unwrap().one_way.unwrap();
     assert!((seconds(one_way.p50) / (0.396 + 0.008 + 0.020) - 1.0).abs() < 0.02, "{one_way:?}");
     let path = report.links[1][0];
-    // It has worked from the first packet's arrival on.
+    // The link is busy from the arrival of the first packet.
     assert!(seconds(path.busy.unwrap()) > 59.98 && seconds(path.busy.unwrap()) <= 60.0, "{path:?}");
-    // Half of what comes is dropped there, and it is this flow's.
+    // Half of the packets are dropped there, all from this flow.
     let drops = report.flows[0].drops.unwrap();
     assert_eq!((drops.queue_full, drops.channel), (path.queue_drops, 0));
     assert!((path.queue_drops as f64 / path.frames as f64 - 0.5).abs() < 0.01, "{path:?}");
 }
 
-/// A constant rate below the link's: it is busy for its share of the time, and nothing waits.
+/// A constant rate below the link's: the link is busy for its share of the time, and no packet waits.
 #[test]
 fn a_constant_rate_uses_its_share() {
     let cbr = || vec![datagrams(400_000, Duration::ZERO)];
@@ -145,7 +145,7 @@ fn a_constant_rate_uses_its_share() {
     assert!((busy - 0.4).abs() < 0.001, "{busy}");
     assert_eq!(duplex.flows[0].delays.as_ref().unwrap().queueing.unwrap().longest, Duration::ZERO);
     assert_eq!(duplex.links[1][1].busy, Some(Duration::ZERO));
-    // A frame every 20 ms, each with 8 ms for its bytes and 2 ms besides.
+    // A frame every 20 ms, each with 8 ms for its bytes and 2 ms of overhead.
     let medium = Medium::HalfDuplex { frame_overhead: Duration::from_millis(2), turnaround: Duration::ZERO };
     let shared = metered(&network(1_000_000, QueueLimit::Packets(50), medium, cbr(), 100));
     let busy = seconds(shared.links[1][0].busy.unwrap()) / 100.0;
@@ -165,16 +165,17 @@ fn a_full_window_takes_its_size_over_the_rate() {
     let expected = in_window * segment * 8.0 / 1e6;
     let delays = flow.delays.as_ref().unwrap();
     let rtt = delays.rtt.unwrap();
-    // Two segments to an acknowledgment: one or two fewer are under way.
+    // Two segments per acknowledgment: one or two fewer are in flight.
     assert!((seconds(rtt.p50) / expected - 1.0).abs() < 0.1, "{rtt:?} instead of {expected}");
-    // All but the path's own 40 ms and a segment's transmission is spent in the queue.
+    // Except for the path's 40 ms and a segment's transmission, the round trip is spent in the queue.
     let queueing = delays.queueing.unwrap();
     let path = 0.040 + segment * 8.0 / 1e6;
     assert!((seconds(queueing.p50) + path - seconds(rtt.p50)).abs() < 0.03, "{queueing:?} {rtt:?}");
     assert_eq!(flow.sent, Some(4 << 20));
 }
 
-/// The record of the same run says of each frame when it was handed over and when it came: what is left is its wait.
+/// The record of the same run has the times when each frame was handed over and when it arrived; the remainder is its
+/// wait.
 #[test]
 fn waits_are_those_of_the_record() {
     let tcp = TcpConfig::preset(Preset::Linux618);
@@ -204,7 +205,8 @@ fn waits_are_those_of_the_record() {
     assert_eq!((count, mean.as_nanos()), (waits.len() as u64, waits.iter().sum::<u64>() / waits.len() as u64));
 }
 
-/// A call's packets take what its own log says, and datagrams that cause no events what they take with events.
+/// Delays of a call's packets agree with its own log, and delays of datagrams without events with those of datagrams
+/// with events.
 #[test]
 fn one_way_delays_of_calls_and_of_datagrams_nobody_sees() {
     let call = CallConfig {
@@ -224,7 +226,7 @@ fn one_way_delays_of_calls_and_of_datagrams_nobody_sees() {
     assert!((seconds(one_way.p95) / p95 - 1.0).abs() < 0.015, "{one_way:?} {p95}");
 }
 
-/// A lossy link destroys its share of frames, counted as frames: not fewer because some carry the same segment again.
+/// A lossy link destroys its share of frames, counted as frames: retransmissions of the same segment count again.
 #[test]
 fn loss_is_counted_in_frames() {
     let tcp = TcpConfig::preset(Preset::Linux618);
@@ -240,7 +242,7 @@ fn loss_is_counted_in_frames() {
     assert_eq!(flow.drops.unwrap().channel, path.channel_drops);
 }
 
-/// Queues, deliveries and round trips at any time.
+/// Queues, deliveries and round-trip times at any time.
 #[test]
 fn a_run_can_be_looked_at_while_it_goes() {
     let network =
@@ -258,7 +260,8 @@ fn a_run_can_be_looked_at_while_it_goes() {
             break;
         }
     }
-    // It fills by a packet every 8 ms, and stays full; 12 or 13 packets of 1,000 bytes arrive in each tenth of a second.
+    // It fills by a packet every 8 ms, and stays full; 12 or 13 packets of 1,000 bytes arrive in each tenth of a
+    // second.
     assert!((9..=13).contains(&rows[0].0) && rows[20..99].iter().all(|row| (49..=50).contains(&row.0)), "{rows:?}");
     assert!(rows[20..90].windows(2).all(|pair| (12_000..=13_000).contains(&(pair[1].1 - pair[0].1))), "{rows:?}");
     assert!((seconds(rows[50].2.unwrap()) - 0.424).abs() < 0.01, "{rows:?}");

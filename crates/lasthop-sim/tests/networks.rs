@@ -1,4 +1,4 @@
-//! Whole networks: what arrives, when, and that it is the same every time.
+//! Tests of whole networks: deliveries, their times, and reproducibility.
 
 use crate::elements;
 
@@ -51,7 +51,7 @@ fn transfer(from: usize, to: usize, bytes: u64, tcp: &Arc<TcpConfig>) -> FlowSpe
     }
 }
 
-/// Two hosts and one link of 1 Mbps and 10 ms.
+/// Returns a network of two hosts and one link of 1 Mbps and 10 ms.
 fn pair(tcp: TcpConfig, bytes: u64, queue: QueueLimit) -> Network {
     let wire = || direction(1_000_000, queue, ErrorSpec::None);
     Network {
@@ -71,7 +71,7 @@ fn pair(tcp: TcpConfig, bytes: u64, queue: QueueLimit) -> Network {
     }
 }
 
-/// Each frame is received after its bytes' time on the wire and the delay, counted from when the wire was free for it.
+/// Each frame arrives after the transmission time of its bytes and the delay, counted from when the wire was free.
 #[test]
 fn frames_take_their_bytes_and_the_delay() {
     let outcome = run(&pair(TcpConfig::preset(Preset::Rfc), 50_000, QueueLimit::Packets(100)), 1, Recording::On);
@@ -93,8 +93,7 @@ fn frames_take_their_bytes_and_the_delay() {
     }
 }
 
-/// Of an initial window of ten, a queue of four holds four besides the one on the wire; the rest is dropped at once.
-/// What a queue marks is counted where it is marked, once, and arrives.
+/// Each mark of a queue is counted once, at that queue, and the packet arrives.
 #[test]
 fn marks_are_counted() {
     let tcp = TcpConfig { ecn: EcnMode::On, ..TcpConfig::preset(Preset::Linux618) };
@@ -113,13 +112,14 @@ fn marks_are_counted() {
     };
     let (may, marks, drops) = marked(&tcp, Switch::On);
     assert!(may && marks > 0 && drops == 0, "{marks} marks, {drops} drops");
-    // Without an offer, or without a queue that marks, packets are dropped.
+    // Without an offer of ECN, or without a queue that marks, packets are dropped.
     for (ecn, switch) in [(EcnMode::Passive, Switch::On), (EcnMode::On, Switch::Off)] {
         let (may, marks, drops) = marked(&TcpConfig { ecn, ..tcp.clone() }, switch);
         assert!(!may && marks == 0 && drops > 0, "{ecn:?} {switch:?}: {marks} marks, {drops} drops");
     }
 }
 
+/// A queue of four holds four of an initial window of ten, in addition to the one on the wire; the rest is dropped.
 #[test]
 fn a_full_queue_drops_the_tail() {
     let tcp = TcpConfig { initial_window: 10, ..TcpConfig::preset(Preset::Rfc) };
@@ -136,14 +136,14 @@ fn a_full_queue_drops_the_tail() {
             })
             .take(15)
             .collect();
-        // Sent, and dropped at the same place if there was no room.
+        // Sent, and dropped at the same place if the queue is full.
         let expected = [vec![true; 5], [true, false].repeat(5)].concat();
         assert_eq!(first_window, expected, "{queue:?}");
         assert!(outcome.report.flows[0].complete);
     }
 }
 
-/// Without loss, a transfer's throughput is that of the link, headers counted.
+/// Without loss, a transfer's throughput is that of the link, including headers.
 #[test]
 fn a_long_transfer_fills_the_link() {
     let tcp = TcpConfig { timestamps: Switch::Off, ..TcpConfig::preset(Preset::Rfc) };
@@ -154,9 +154,9 @@ fn a_long_transfer_fills_the_link() {
     assert!(throughput < most && throughput > 0.99 * most, "{throughput} of {most}");
 }
 
-/// BBR's window grows beyond what the send buffer holds, and losses keep room from coming free. That limits the sender, but it is no limit
-/// of the application's, which has more to write: the rate counts, and startup ends. Kernels sent 1 to 8 % again on such a path; who never
-/// leaves startup sends 70 % again.
+/// BBR's window grows beyond the send buffer, and losses keep the buffer full. This limits the sender, but the
+/// application has more to write: the rate samples count, and startup ends. Kernels retransmitted 1 to 8 % on such a
+/// path; a sender that never leaves startup retransmits 70 %.
 #[test]
 fn a_full_send_buffer_is_no_limit_of_the_applications() {
     let lossy = || {
@@ -175,7 +175,7 @@ fn a_full_send_buffer_is_no_limit_of_the_applications() {
     }
 }
 
-/// A segment for nobody: a run ends at its limit, and says that the flow did not finish.
+/// No segment arrives: the run ends at its limit, and reports that the flow did not finish.
 #[test]
 fn a_dead_link_ends_at_the_limit() {
     let mut network = pair(TcpConfig::preset(Preset::Rfc), 1000, QueueLimit::Packets(10));
@@ -194,7 +194,7 @@ fn a_dead_link_ends_at_the_limit() {
     assert_eq!(sent, [0, 1, 3, 7, 15].map(|seconds| Instant::ZERO + Duration::from_secs(seconds)));
 }
 
-/// A record of one flow is what the record of all says of it, and the run is the same.
+/// A record of one flow equals that flow's part of the full record, and the run is the same.
 #[test]
 fn one_flow_is_recorded_alone() {
     let mut network = pair(TcpConfig::preset(Preset::Rfc), 100_000, QueueLimit::Packets(6));
@@ -218,8 +218,8 @@ fn arq() -> ArqConfig {
         protocol: Protocol::SelectiveRepeat,
         window: 32,
         header: 4,
-        // Longer than a full queue takes at 2 Mbps (60 frames of 1.5 kB: 360 ms): with a fixed timer that is shorter, copies of
-        // the whole window fill the queue for ever.
+        // Longer than a full queue takes at 2 Mbps (60 frames of 1.5 kB: 360 ms). With a shorter fixed timer,
+        // retransmissions of the whole window would fill the queue forever.
         timer: Timer::Fixed(Duration::from_secs(1)),
         nack_again: None,
         max_retransmissions: None,
@@ -228,8 +228,8 @@ fn arq() -> ArqConfig {
     }
 }
 
-/// Datagrams at 2 Mbps half of the time, over a link that loses a tenth of its frames: without a link protocol a tenth is
-/// missing, with one nothing.
+/// Datagrams at 2 Mbps half of the time, over a link that loses a tenth of its frames: without a link protocol a tenth
+/// is missing, with one none.
 #[test]
 fn a_link_protocol_hides_the_losses_of_its_link() {
     let rate = Rate(2_000_000);
@@ -263,16 +263,16 @@ fn a_link_protocol_hides_the_losses_of_its_link() {
     };
     let (received, offered) = delivered(&network);
     assert!((0.88..0.92).contains(&(received as f64 / offered as f64)), "{received} of {offered}");
-    // Half of the time at 2 Mbps: 12.5 MB in 100 s, give or take the length of some fifty periods.
+    // Half of the time at 2 Mbps: 12.5 MB in 100 s, within the length of some fifty periods.
     assert!((9_000_000..16_000_000).contains(&offered), "{offered}");
     let end = |node| ElementSpec { node: NodeId(node), link: LinkId(0), element: Element::Arq(arq()).into() };
     network.elements = vec![end(0), end(1)];
     let (received, offered) = delivered(&network);
-    // What is under way at the end has not arrived.
+    // Data in flight at the end has not arrived.
     assert!(received <= offered && offered - received < 100_000, "{received} of {offered}");
 }
 
-/// A user gets page after page; every transfer has a handshake of its own, and the requests come from the client.
+/// A user fetches page after page. Each transfer has a handshake of its own, and the requests come from the client.
 #[test]
 fn a_user_browses_page_after_page() {
     let mut network = pair(TcpConfig::preset(Preset::Ns2), 0, QueueLimit::Packets(50));
@@ -297,7 +297,7 @@ fn a_user_browses_page_after_page() {
             |what: &What| matches!(what, What::Sent(packet) if packet.tcp().is_some_and(|tcp| tcp.flags == Flags::SYN));
         outcome.trace.records.iter().filter(|record| record.flow == FlowId(flow) && syn(&record.what)).count()
     };
-    // As many replies as requests, give or take the one under way, on either pair.
+    // As many replies as requests, except for one in progress, on either pair.
     assert!(syns(0) - syns(1) <= 1 && syns(2) - syns(3) <= 1 && syns(0) > 50);
     assert_eq!(
         outcome.trace.records.iter().find(|record| matches!(record.what, What::Sent(_))).unwrap().flow,
@@ -314,11 +314,12 @@ enum Kind {
     Arq,
 }
 
-/// A chain of routers with hosts on them, and who talks to whom.
+/// A chain of routers with hosts, and flows between these.
 #[derive(Clone, Debug)]
 struct Plan {
     routers: usize,
-    /// For each host: its router, whether its link points away from it, what sits on the link, its loss, and its medium.
+    /// Properties of each host: its router, whether its link points away from it, the element on the link, the link's
+    /// loss, and its medium.
     hosts: Vec<(usize, bool, Kind, f64, bool)>,
     flows: Vec<(usize, usize, u64)>,
     recovery: Recovery,
@@ -419,8 +420,8 @@ fn build(plan: &Plan) -> Network {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
-    /// Any tree, flows in all directions at once, any element on any router's port, loss on every edge: each stream arrives
-    /// whole, each link's books agree with what was seen on it, and the same seed gives the same run.
+    /// Any tree with flows in all directions, elements on any router's port, and loss on every edge: each stream
+    /// arrives complete, each link's counts agree with its record, and the same seed gives the same run.
     #[test]
     fn every_stream_arrives_through_any_tree(plan in plans()) {
         let network = build(&plan);
@@ -454,7 +455,7 @@ proptest! {
             prop_assert_eq!(counted, dropped);
         }
         prop_assert_eq!(run(&network, plan.seed, Recording::Off).report, outcome.report.clone());
-        // To measure changes nothing of what is measured.
+        // Measurement does not change the run.
         let mut simulation = Simulation::metered(&network, plan.seed, Recording::Off);
         while simulation.advance(u32::MAX) {}
         let mut metered = simulation.finish(&network).report;
@@ -468,7 +469,8 @@ proptest! {
     }
 }
 
-/// A script delays one frame, stalls the link, and loses one: frames come when it says, a stall's in their order.
+/// A script delays one frame, stalls the link, and loses one frame. Frames arrive at the scripted times, those of a
+/// stall in order.
 #[test]
 fn a_script_delays_and_stalls() {
     let tcp = TcpConfig { timestamps: Switch::Off, ..TcpConfig::preset(Preset::Rfc) };
@@ -493,7 +495,8 @@ fn a_script_delays_and_stalls() {
     });
     let arrivals: Vec<_> = arrivals.collect();
     let order: Vec<u64> = arrivals.iter().map(|(segment, _)| *segment).collect();
-    // 12 ms a segment: the second comes 15 ms later, between the third and the fourth; the fifth holds all behind it.
+    // 12 ms per segment: the second arrives 15 ms later, between the third and the fourth; the fifth delays all behind
+    // it.
     assert_eq!(order, [0, 2, 1, 3, 4, 5, 7, 8, 9, 6]);
     let frame = Duration::from_micros((mss + 40) * 8);
     let at = |segment| arrivals.iter().find(|(number, _)| *number == segment).unwrap().1;
@@ -501,8 +504,8 @@ fn a_script_delays_and_stalls() {
     assert_eq!([at(1), at(4), at(5), at(9)], [at(0) + frame + Duration::from_millis(15), fourth, fourth, fourth]);
 }
 
-/// Snoop with a link protocol below it: what the protocol cannot bring over the link snoop repairs, the source nothing. Two protocols
-/// one inside the other bring everything as well.
+/// Snoop above a link protocol: snoop repairs the losses that the protocol cannot, and the source retransmits nothing.
+/// Two nested protocols deliver everything as well.
 #[test]
 fn elements_stand_in_a_chain() {
     let mut network = pair(TcpConfig::preset(Preset::Rfc), 200_000, QueueLimit::Packets(100));

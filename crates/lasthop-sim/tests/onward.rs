@@ -1,4 +1,5 @@
-//! A run that is recorded has an event for each frame and link. One that is not may do with fewer, and comes to the same.
+//! Tests that a recorded run, with an event for each frame and link, and an unrecorded run, which may use fewer, have
+//! the same results.
 
 use std::sync::Arc;
 
@@ -16,19 +17,19 @@ use proptest::prelude::*;
 
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    /// bit/s, towards the last host and back.
+    /// Rates in bit/s, towards the last host and back.
     rates: [u64; 2],
     delay: Duration,
-    /// Packets.
+    /// Queue limit in packets.
     queue: u32,
     loss: f64,
 }
 
-/// A chain of hosts at its ends and routers between them, and what is sent over it.
+/// A chain of routers with a host at each end, and its traffic.
 #[derive(Clone, Debug)]
 struct Plan {
     links: Vec<Link>,
-    /// When each starts, how many bytes it has, and whether it goes towards the last host.
+    /// Start and bytes of each flow, and whether it goes towards the last host.
     flows: Vec<(Duration, u64, bool)>,
     preset: Preset,
     limit: Duration,
@@ -36,7 +37,7 @@ struct Plan {
 }
 
 fn links() -> impl Strategy<Value = Link> {
-    // Rates with a common measure, so that frames come at the same time.
+    // Rates with a common multiple, so that frames arrive at the same time.
     let rate = || prop::sample::select(vec![1_000_000, 2_000_000, 8_000_000, 1_000_000_000]);
     let delay = prop::sample::select(vec![0, 1, 1_000, 480_000, 1_000_000, 40_000_000]).prop_map(Duration::from_nanos);
     let loss = prop_oneof![3 => Just(0.0), 1 => 0.0..0.05f64];
@@ -100,8 +101,8 @@ fn build(plan: &Plan) -> Network {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
-    /// Chains of links, short queues, flows both ways that meet at the same times, and limits in the midst of it: all that is counted is
-    /// the same.
+    /// Chains of links with short queues, flows in both directions that meet at the same times, and limits in the
+    /// middle of the transfers: all counts are equal.
     #[test]
     fn a_run_counts_the_same_whether_or_not_it_is_recorded(plan in plans()) {
         let network = build(&plan);
@@ -110,8 +111,9 @@ proptest! {
     }
 }
 
-/// Datagrams cross a router of two links every 70 us while a transfer ends, and begin at any of the 700 times that frames can come at:
-/// of those that come to the router just as the run ends, one is counted if its link's turn is before that of the last event.
+/// Datagrams cross a router of two links every 70 us while a transfer ends, starting at each of the 700 possible
+/// phases. Of those that reach the router just as the run ends, one is counted if its link's turn precedes that of the
+/// last event.
 #[test]
 fn what_comes_to_a_router_as_the_run_ends_is_counted_in_its_turn() {
     let micros = Duration::from_micros;

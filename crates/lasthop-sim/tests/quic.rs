@@ -1,4 +1,4 @@
-//! QUIC over whole networks: what arrives, how fast, and what others on the way make of it.
+//! Tests of QUIC over whole networks: deliveries, throughput, and the effects of elements on the path.
 
 use crate::elements;
 
@@ -50,7 +50,8 @@ fn flow(name: &str, app: App) -> FlowSpec {
     }
 }
 
-/// source, 100 Mbps and 5 ms, base, 10 Mbps and 20 ms with those losses down, mobile.
+/// Returns a network of a source, 100 Mbps and 5 ms, a base station, 10 Mbps and 20 ms with those losses down, and a
+/// mobile host.
 fn network(errors: ErrorSpec, flows: Vec<FlowSpec>) -> Network {
     let node = |name: &str, kind| NodeSpec { name: name.to_owned(), kind };
     let link = |name: &str, ends: [usize; 2], rate: u64, millis: u64, errors: ErrorSpec| {
@@ -101,7 +102,7 @@ fn with(network: &Network, elements: &[(usize, Element)]) -> Network {
 fn arq() -> Element {
     Element::Arq(ArqConfig {
         protocol: Protocol::SelectiveRepeat,
-        // Of the link's queue, some room is left.
+        // Smaller than the link's queue.
         window: 64,
         header: 4,
         timer: Timer::Fixed(Duration::from_millis(500)),
@@ -112,8 +113,8 @@ fn arq() -> Element {
     })
 }
 
-/// Without loss a transfer goes at the rate of the link less headers: 1472 bytes of payload in 1500, of which QUIC's header of 11
-/// to 13 bytes, a STREAM frame's of 4 to 8, and the tag of 16 are not data.
+/// Without loss, a transfer reaches the rate of the link minus headers: 1472 bytes of payload in 1500, minus QUIC's
+/// header of 11 to 13 bytes, a STREAM frame's of 4 to 8, and the tag of 16.
 #[test]
 fn a_long_transfer_fills_the_link() {
     for congestion in [CongestionControl::Cubic, CongestionControl::NewReno] {
@@ -149,20 +150,20 @@ fn caches_markers_and_relays_change_nothing() {
     }
 }
 
-/// A link protocol knows nothing of what it carries, so it helps QUIC as it helps TCP.
+/// A link protocol is independent of its payload, so it helps QUIC as it helps TCP.
 #[test]
 fn a_link_protocol_repairs_what_it_carries() {
     let plain = network(uniform(0.03), vec![flow("bulk", bulk(3_000_000))]);
     let repaired = run(&with(&plain, &[(1, arq()), (2, arq())]), 5, Recording::Off).report.flows.remove(0);
     let lossy = run(&plain, 5, Recording::Off).report.flows.remove(0);
     assert!(repaired.complete && lossy.complete);
-    // What QUIC has sent again by itself meanwhile is not needed any more when the run ends.
+    // Data that QUIC retransmitted in the meantime is no longer needed when the run ends.
     assert!(repaired.losses > 20 && repaired.repaired_locally * 10 > repaired.losses * 9, "{repaired:?}");
     assert!(lossy.losses > 20 && lossy.repaired_locally == 0, "{lossy:?}");
     assert!(repaired.throughput() > 1.5 * lossy.throughput(), "{repaired:?} {lossy:?}");
 }
 
-/// Every datagram that the channel destroyed has its data sent again, and little else is.
+/// The data of every datagram that the channel destroyed is retransmitted, and little else.
 #[test]
 fn what_is_lost_is_sent_again() {
     for (loss, least) in [(0.01, 20), (0.1, 200)] {
@@ -177,7 +178,7 @@ fn what_is_lost_is_sent_again() {
         let resent: Vec<_> = resent.collect();
         assert_eq!(resent.len() as u64, flow.sender.source_retransmissions);
         assert!(resent.iter().all(|packet| packet.cause == Cause::SackHole));
-        // 1430 bytes each, or a few less; a full queue loses some too.
+        // 1430 bytes each, or a few less; a full queue drops some too.
         let lost = (flow.losses + outcome.report.links[1][0].queue_drops) as f64 * 1430.0;
         let repeated = flow.sender.quic_resent_bytes as f64;
         assert!(repeated > 0.9 * lost && repeated < 1.1 * lost, "{repeated} for {lost}: {flow:?}");
@@ -198,7 +199,8 @@ fn the_same_seed_gives_the_same_run() {
     assert_eq!(once.report, run(&network, 11, Recording::Off).report);
 }
 
-/// Responses go up the tree of the flow: they are counted where they arrive, and credited to the links that brought them.
+/// Responses travel towards the initiator: they are counted where they arrive, and credited to the links that they
+/// crossed.
 #[test]
 fn requests_and_responses_count_at_the_one_who_asks() {
     let exchange = Exchange { request: 200, response: 50_000, requests: 40, parallel: 2 };
@@ -210,12 +212,12 @@ fn requests_and_responses_count_at_the_one_who_asks() {
     let [down, up] = &report.links[1];
     assert_eq!((down.useful, up.useful), (2_000_000, 0));
     assert!(down.goodput().is_some_and(|goodput| goodput > 0.9), "{down:?}");
-    // 40 responses, two at a time: 20 round trips of 50 ms and the time that they take on the wire.
+    // 40 responses, two at a time: 20 round trips of 50 ms and their transmission time.
     let seconds = report.flows[0].end.as_secs_f64();
     assert!(seconds > 1.0 + 1.6 && seconds < 4.0, "{seconds}");
 }
 
-/// A queue that marks instead of dropping: QUIC's packets are ECN-capable, and it slows down without resending.
+/// A queue that marks instead of dropping: QUIC's packets are ECN-capable, and it slows down without retransmitting.
 #[test]
 fn marks_take_the_place_of_losses() {
     let mut network = network(ErrorSpec::None, vec![flow("bulk", bulk(10_000_000))]);
@@ -241,7 +243,7 @@ fn quic_and_tcp_go_side_by_side() {
     assert!(report.flows.iter().all(|flow| flow.throughput() > 2e6), "{:?}", report.flows);
 }
 
-/// A link that is dead after some packets: the connection is given up after its idle timeout, and the run ends.
+/// A link that fails after some packets: the connection is aborted after its idle timeout, and the run ends.
 #[test]
 fn a_dead_link_ends_the_connection() {
     let trace = [vec![false; 300], vec![true; 5_000]].concat();
@@ -255,7 +257,7 @@ fn a_dead_link_ends_the_connection() {
     assert!((30.0..35.0).contains(&at), "{at}");
 }
 
-/// What a trace shows of a datagram: its size on the wire, its number, and how much of it is data.
+/// A trace contains a datagram's size on the wire, its number, and the amount of its data.
 #[test]
 fn a_trace_shows_datagrams() {
     let outcome = run(&network(ErrorSpec::None, vec![flow("bulk", bulk(100_000))]), 1, Recording::Flow(FlowId(0)));

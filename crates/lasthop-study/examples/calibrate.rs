@@ -1,11 +1,12 @@
-//! The 1997 study with other values than its calibration: how far each cell is off, and which claims hold.
+//! Runs the 1997 study with values other than its calibration, and prints the deviation of each cell and the claims
+//! that hold.
 //!
 //! ```sh
 //! cargo run --release -p lasthop-study --example calibrate -- --runs 30 lan:tcp.rto_min="2 s" wan:tcp.delayed_ack=off
 //! ```
 //!
-//! A setting is `WHERE:KEY=VALUE` with `lan-8`, `lan-32`, `lan`, `wan` or `all` for WHERE. `--tables` leaves out what only the
-//! claims need, `--seed N` takes another seed.
+//! A setting is `WHERE:KEY=VALUE` with `lan-8`, `lan-32`, `lan`, `wan` or `all` for WHERE. `--tables` omits cells that
+//! only the claims need, `--seed N` sets another seed.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -19,7 +20,7 @@ use lasthop_study::study::{Cell, Options, Selection};
 const STUDY: &str = "balakrishnan1997";
 const TESTBEDS: [&str; 3] = ["LAN/8", "LAN/32", "WAN/32"];
 
-/// A value to change, and where.
+/// A value to change, with its testbeds.
 struct Setting {
     testbeds: &'static [&'static str],
     key: String,

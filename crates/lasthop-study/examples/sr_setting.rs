@@ -1,5 +1,5 @@
-//! Which window and timer of selective repeat the second study used: it does not say. This sweeps both over every published
-//! cell with SR and prints, per setting, how far each table is off, as a Markdown table.
+//! Searches for the window and timer of selective repeat in the second study, which does not state them. Sweeps both
+//! over every published cell with SR and prints, per setting, the deviation of each table, as a Markdown table.
 //!
 //! ```sh
 //! cargo run --release -p lasthop-study --example sr_setting
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Deviation of each cell's mean throughput from the published one, in percent.
+/// Returns the deviation of each cell's mean throughput from the published one, in percent.
 fn deviations(cells: &[Cell], window: u16, timer: Duration) -> Result<Vec<f64>, Box<dyn Error>> {
     let mut tasks = Vec::new();
     for cell in cells {

@@ -1,51 +1,52 @@
-//! What each scheme does and what comes of it, in two sentences, and who on the path takes part: for whoever has not read the papers.
+//! Explanations of each scheme for readers who do not know the papers: its mechanism and effect in two sentences, and
+//! its participants on the path.
 
 use lasthop_proto::scheme::{BaseStation, Congestion, Ends, LinkRepair, LocalDetection, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::Recovery;
 use serde::Serialize;
 
-/// A scheme, explained.
+/// Explanation of a scheme.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 pub struct About {
-    /// What it does: a sentence.
+    /// Sentence about its mechanism.
     pub does: &'static str,
-    /// What comes of it: a sentence.
+    /// Sentence about its effect.
     pub effect: &'static str,
-    /// What the sender does besides sending, in at most three words.
+    /// The sender's loss recovery, in at most three words.
     pub sender: &'static str,
-    /// What the base station does; nothing where it forwards.
+    /// Function of the base station; `None` if it only forwards.
     pub base_station: Option<&'static str>,
-    /// What the receiver does besides acknowledging bytes in order.
+    /// Function of the receiver besides acknowledging bytes in order.
     pub receiver: Option<&'static str>,
-    /// Where lost data is sent again from.
+    /// Source of retransmissions.
     pub resends: Resends,
-    /// What becomes of duplicate acknowledgments on their way to the sender.
+    /// Handling of duplicate acknowledgments on their way to the sender.
     pub duplicates: Duplicates,
 }
 
-/// Where lost data is sent again from.
+/// Source of retransmissions.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resends {
     /// The sender, over the whole path.
     Sender,
-    /// The base station over the lossy link; the sender may send it as well.
+    /// The base station over the lossy link; the sender may retransmit as well.
     Both,
     /// The base station over the lossy link.
     BaseStation,
 }
 
-/// What becomes of duplicate acknowledgments on their way to the sender.
+/// Handling of duplicate acknowledgments on their way to the sender.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Duplicates {
-    /// They reach it.
+    /// Forwarded to the sender.
     Pass,
-    /// The base station keeps back those of losses that it repairs.
+    /// Suppressed by the base station for losses that it repairs.
     KeptBack,
-    /// They reach the base station, which is the sender on the lossy link.
+    /// Terminated at the base station, which is the sender on the lossy link.
     EndAtBaseStation,
-    /// The link puts frames in order, so that there are none.
+    /// Avoided: the link delivers in order.
     None,
 }
 
@@ -128,7 +129,7 @@ pub const fn about(scheme: &Scheme) -> About {
                 }
             },
             base_station: Some("repairs with the other end"),
-            // What its coded frames do not restore is left to TCP.
+            // TCP recovers losses that coded frames do not restore.
             resends: match repair {
                 LinkRepair::Share => Resends::Sender,
                 LinkRepair::Repeat | LinkRepair::Adaptive | LinkRepair::Airmail => Resends::BaseStation,
@@ -164,7 +165,7 @@ pub const fn about(scheme: &Scheme) -> About {
     }
 }
 
-/// What sender and receiver do for a recovery.
+/// Describes sender and receiver of a recovery.
 const fn ends(recovery: Recovery) -> (&'static str, Option<&'static str>) {
     match recovery {
         Recovery::Reno => ("resends, halves its window", None),
@@ -177,7 +178,7 @@ const fn ends(recovery: Recovery) -> (&'static str, Option<&'static str>) {
     }
 }
 
-/// What a sender of today does.
+/// Describes a modern sender.
 const fn today_sender(congestion: Option<Congestion>) -> &'static str {
     match congestion {
         Some(Congestion::Bbr | Congestion::Bbr3) => "resends, keeps its rate",
@@ -327,7 +328,7 @@ mod tests {
             }
             seen.insert((does, effect));
         }
-        // Under another study's name, end-to-end Reno and SACK are what they were.
+        // End-to-end Reno and SACK are equal under another study's name.
         assert_eq!(seen.len(), SCHEMES.len() - 2);
     }
 

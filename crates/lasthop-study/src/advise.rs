@@ -1,8 +1,9 @@
-//! Which of the cures that one can have helps on a link, how much, and with what.
+//! Selection of a cure for a link from those that the user can install, with its gain and requirements.
 //!
-//! Each cure is simulated with today's endpoints, for what people do: a download, web pages. Under one seed all cures meet the
-//! same errors. A cure is advised when it gains more than it may lose, and when no cure that asks less comes near to it. Where a
-//! measurement allows several models, the cures are simulated under each of them, and one is advised only if it helps under all.
+//! Each cure is simulated with modern endpoints, for typical uses: a download, web pages, a call. Under one seed all
+//! cures meet the same errors. A cure is advised if it gains more than it may lose, and if no cure with smaller
+//! requirements has nearly the same gain. If a measurement allows several models, the cures are simulated under each of
+//! them, and a cure is advised only if it helps under all.
 
 mod effect;
 mod plan;
@@ -19,46 +20,46 @@ pub use self::effect::{Effect, Factor};
 pub use self::plan::{HopRates, Plan};
 pub use self::words::times;
 
-/// A gain below this is none.
+/// Minimum gain; a smaller one does not count.
 const LEAST_GAIN: f64 = 0.03;
 
-/// Cures that lie no further apart are as good as each other. It is half of what counts as a gain: the simulator may be off by the other half, and what is advised is to be within that
-/// gain of the best where it is installed.
+/// Cures whose gains differ by no more than this are equally good. It is half of the minimum gain: the simulator's
+/// error may account for the other half, so that the advised cure is within that gain of the best after installation.
 const AS_GOOD: f64 = 0.015;
 
-/// What a call plays arrives within this, or within the path's delay and a buffer against jitter.
+/// Minimum playout deadline of a call; otherwise it is the path's delay plus a jitter buffer.
 const LEAST_DEADLINE: Duration = Duration::from_millis(150);
 const JITTER: Duration = Duration::from_millis(60);
 
-/// What has to be changed for a cure, from little to much.
+/// Changes that a cure requires, in increasing order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Needs {
-    /// Nothing.
+    /// None.
     Nothing,
-    /// A setting of the machines that send.
+    /// A setting of the sending machines.
     Sender,
-    /// A box in front of the lossy hop.
+    /// A device in front of the lossy hop.
     Box,
-    /// A box at each end of the lossy hop.
+    /// A device at each end of the lossy hop.
     Boxes,
 }
 
 impl Needs {
-    /// The names by which it is asked for; nothing need not be.
+    /// Names of the requirements in options; [`Self::Nothing`] has none.
     pub const NAMES: [(&'static str, Self); 3] = [("sender", Self::Sender), ("box", Self::Box), ("boxes", Self::Boxes)];
 
-    /// What is asked for by that name.
+    /// Returns the requirement of that name.
     ///
     /// # Errors
     ///
-    /// Which names there are.
+    /// Returns a message with the known names.
     pub fn by_name(name: &str) -> Result<Self, String> {
         let known = Self::NAMES.iter().find(|(known, _)| *known == name);
         let names = || Self::NAMES.map(|(name, _)| name).join(", ");
         known.map(|(_, needs)| *needs).ok_or_else(|| format!("give one or more of {}", names()))
     }
 
-    /// In words.
+    /// Returns a description for people.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
@@ -69,18 +70,18 @@ impl Needs {
     }
 }
 
-/// A cure that one can have.
+/// A cure that can be installed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cure {
-    /// Its scheme's name.
+    /// Name of its scheme.
     pub scheme: &'static str,
-    /// What has to be changed for it.
+    /// Required changes.
     pub needs: Needs,
-    /// What it does to a loss, in a sentence.
+    /// Its handling of a loss, in a sentence.
     pub does: &'static str,
 }
 
-/// All cures; the first one is to leave everything as it is.
+/// All cures. The first one leaves everything as it is.
 pub const CURES: [Cure; 5] = [
     Cure {
         scheme: "E2E-CUBIC",
@@ -109,22 +110,22 @@ pub const CURES: [Cure; 5] = [
     },
 ];
 
-/// What people do over the link.
+/// Use of the link.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Use {
-    /// One download.
+    /// A download.
     Bulk,
-    /// One web page after another.
+    /// Web pages, one after another.
     Pages,
     /// A call.
     Call,
 }
 
 impl Use {
-    /// All, in the order in which they are shown.
+    /// All uses, in the order of output.
     pub const ALL: [Self; 3] = [Self::Bulk, Self::Pages, Self::Call];
 
-    /// The name by which it is asked for.
+    /// Returns its name in options.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bulk => "bulk",
@@ -133,17 +134,17 @@ impl Use {
         }
     }
 
-    /// The use of that name.
+    /// Returns the use of that name.
     ///
     /// # Errors
     ///
-    /// Which names there are.
+    /// Returns a message with the known names.
     pub fn by_name(name: &str) -> Result<Self, String> {
         let known = Self::ALL.into_iter().find(|usage| usage.name() == name);
         known.ok_or_else(|| format!("give one or more of {}", Self::ALL.map(Self::name).join(", ")))
     }
 
-    /// The unit of what comes of it: more is better.
+    /// Returns the unit of its result; more is better.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Bulk => "Mbps",
@@ -152,7 +153,7 @@ impl Use {
         }
     }
 
-    /// How it is done over paths that take `delay` one way.
+    /// Returns its traffic for paths with a one-way `delay`.
     fn traffic(self, delay: Duration) -> Traffic {
         match self {
             Self::Bulk => Traffic::Bulk(Duration::from_secs(30)),
@@ -161,7 +162,7 @@ impl Use {
         }
     }
 
-    /// What came of it in one run, in [`Self::unit`]: more is better.
+    /// Returns its result in one run, in [`Self::unit`]; more is better.
     fn value(self, network: &Network, report: &Report) -> f64 {
         match self {
             Self::Bulk => throughput(network, report),
@@ -181,14 +182,14 @@ impl Use {
     }
 }
 
-/// A cure and what came of it.
+/// A cure and its results.
 #[derive(Clone, Debug)]
 pub struct Cured {
     /// The cure.
     pub cure: Cure,
-    /// By use, in the order asked for.
+    /// Results by use, in the requested order.
     pub results: Vec<Effect>,
-    /// What it multiplies by, over all uses (geometric mean); infinite where without it nothing comes of one.
+    /// Factor of improvement over all uses (geometric mean); infinite if a use has no result without the cure.
     pub gain: f64,
 }
 
@@ -203,20 +204,20 @@ impl Cured {
         Self { cure, results, gain }
     }
 
-    /// The uses that are worse off with it than without: certainly, or by more than what counts as a gain.
+    /// Returns the uses that are worse with it than without: significantly, or by more than the minimum gain.
     pub fn harmed(&self) -> Vec<Use> {
         let worse =
             |result: &&Effect| result.factor.is_some_and(|it| it.interval.1 < 1.0 || it.mean < 1.0 - LEAST_GAIN);
         self.results.iter().filter(worse).map(|result| result.usage).collect()
     }
 
-    /// Whether it gains something that counts, without doubt for one use at least, and harms none.
+    /// Returns whether it has at least the minimum gain, is significantly better for at least one use, and harms none.
     pub fn helps(&self) -> bool {
         let sure = |result: &Effect| result.factor.is_none_or(|it| it.interval.0 > 1.0) && result.value.mean > 0.0;
         self.gain >= 1.0 + LEAST_GAIN && self.results.iter().any(sure) && self.harmed().is_empty()
     }
 
-    /// What happened under it, in a sentence with figures of one run on average.
+    /// Describes the events under it in a sentence, with averages per run.
     pub fn happened(&self) -> String {
         let Some(result) = self.results.first() else { return String::new() };
         if result.usage == Use::Call {
@@ -239,9 +240,9 @@ impl Cured {
 /// The cures under another value that the measurement allows.
 #[derive(Clone, Debug)]
 pub struct Variant {
-    /// What the value is.
+    /// Description of the value.
     pub name: String,
-    /// The cures, in the advice's order.
+    /// Cures, in the advice's order.
     pub cured: Vec<Cured>,
 }
 
@@ -251,44 +252,46 @@ impl Variant {
     }
 }
 
-/// The cures, judged.
+/// Results of all cures, with the advice.
 #[derive(Clone, Debug, Default)]
 pub struct Advice {
-    /// Runs of each.
+    /// Number of runs of each.
     pub runs: usize,
-    /// All cures that were asked for; the first one is none.
+    /// All requested cures; the first one is none.
     pub cured: Vec<Cured>,
-    /// The same under each other value that the measurement allows.
+    /// Results under each other value that the measurement allows.
     pub variants: Vec<Variant>,
-    /// Why no cure may be advised, whatever runs come to; a clause.
+    /// Reason why no cure may be advised regardless of the results; a clause.
     pub no_cure: Option<String>,
-    /// What has to hold for the advice to hold, a clause each.
+    /// Conditions for the validity of the advice, a clause each.
     pub conditions: Vec<String>,
 }
 
 impl Advice {
-    /// The cure to have: of those that come near to the best one, the one that asks least. `None` when none helps.
+    /// Returns the advised cure: of those nearly as good as the best, the one with the smallest requirements. `None` if
+    /// none helps.
     pub fn best(&self) -> Option<&Cured> {
         self.best_of(|_| true)
     }
 
-    /// The same among those cures that need this.
+    /// Returns the advised cure among those with this requirement.
     pub fn best_with(&self, needs: Needs) -> Option<&Cured> {
         self.best_of(|cured| cured.cure.needs == needs)
     }
 
-    /// Whether more runs may say otherwise: some cure gains more than the best one does, or would if it were not for chance.
+    /// Returns whether more runs may change the advice: some cure gains more than the best one without being
+    /// significant.
     pub fn may_be_chance(&self) -> bool {
         let best = self.best().map_or(1.0 + LEAST_GAIN, |best| best.gain * (1.0 + AS_GOOD));
         self.cured.iter().any(|cured| !cured.helps() && cured.harmed().is_empty() && cured.gain >= best)
     }
 
-    /// The other values under which a cure does not help.
+    /// Returns the other values under which a cure does not help.
     pub fn fails(&self, cured: &Cured) -> Vec<&Variant> {
         self.variants.iter().filter(|variant| variant.of(&cured.cure).is_none_or(|cured| !cured.helps())).collect()
     }
 
-    /// Cures that help under the chosen value, and not under another one that the measurement allows.
+    /// Returns the cures that help under the chosen value, but not under another one that the measurement allows.
     pub fn doubtful(&self) -> Vec<&Cured> {
         self.cured.iter().filter(|cured| cured.helps() && !self.fails(cured).is_empty()).collect()
     }
@@ -301,7 +304,7 @@ impl Advice {
             || self.cured.iter().filter(|cured| which(cured) && cured.helps() && self.fails(cured).is_empty());
         let most = helping().map(|cured| cured.gain).fold(0.0, f64::max);
         let near = |cured: &&Cured| cured.gain >= most * (1.0 - AS_GOOD) || cured.gain == most;
-        // The first of those that ask as little.
+        // The first of those with the smallest requirements.
         helping().filter(near).min_by_key(|cured| cured.cure.needs)
     }
 }

@@ -21,7 +21,7 @@ fn a_lossy_link_gets_the_cure_that_asks_least_of_those_that_are_as_good() {
     let best = advice.best().unwrap();
     assert!(best.gain > 1.5, "{}", best.gain);
     for cured in &advice.cured {
-        // Nothing that asks less comes as near, and nothing that asks more is clearly better.
+        // No cure with smaller requirements is as good, and none with larger ones is clearly better.
         assert!(cured.cure.needs >= best.cure.needs || !cured.helps() || cured.gain < 0.985 * best.gain);
         assert!(cured.gain * 0.985 <= best.gain);
     }
@@ -40,7 +40,7 @@ fn only_what_can_be_changed_is_advised() {
     assert!(advice.best_with(Needs::Box).is_none());
 }
 
-/// A cure without which nothing gets through is no error of arithmetic, and one that harms a use is not advised.
+/// A cure without which nothing gets through causes no arithmetic error, and one that harms a use is not advised.
 #[test]
 fn harm_outweighs_gain() {
     let cured = |values: &[(f64, f64)]| {
@@ -61,7 +61,7 @@ fn harm_outweighs_gain() {
     assert!(!cured(&[(0.0, 0.0)]).helps());
 }
 
-/// A gain that counts and may be chance asks for more runs; one that could not change the advice does not.
+/// A gain that counts but is not significant asks for more runs; one that could not change the advice does not.
 #[test]
 fn more_runs_are_asked_for_where_chance_decides() {
     let cured = |cure: usize, gain: f64, half: f64| {
@@ -74,7 +74,7 @@ fn more_runs_are_asked_for_where_chance_decides() {
     assert!(may_be_chance(vec![none(), cured(2, 1.1, 0.2)]));
     assert!(!may_be_chance(vec![none(), cured(2, 1.1, 0.05)]));
     assert!(!may_be_chance(vec![none(), cured(2, 1.02, 0.2)]));
-    // A harm, and a gain beside a greater one that is sure.
+    // A harmful cure, and an uncertain gain next to a larger significant one.
     assert!(!may_be_chance(vec![none(), cured(2, 0.9, 0.2)]));
     assert!(!may_be_chance(vec![none(), cured(2, 1.1, 0.2), cured(3, 1.3, 0.1)]));
     assert!(may_be_chance(vec![none(), cured(2, 1.1, 0.05), cured(3, 1.3, 0.4)]));
@@ -105,7 +105,7 @@ fn an_advice_holds_under_all_values_that_the_measurement_allows() {
     );
 }
 
-/// Where the measurement says that no cure can be judged, none is advised, and the reason is said.
+/// Tests a measurement that rules out judging cures: none is advised, and the reason is given.
 #[test]
 fn no_cure_is_advised_where_the_link_is_unlike_any_model() {
     let no_cure = Some("a policer drops what exceeds 10 Mbps".to_owned());
@@ -114,7 +114,7 @@ fn no_cure_is_advised_where_the_link_is_unlike_any_model() {
     assert!(advice.words()[0].starts_with("No cure is advised: a policer"), "{:?}", advice.words());
 }
 
-/// A gain is told for each use.
+/// Gains are listed for each use.
 #[test]
 fn gains_are_told_by_use() {
     let effect = |usage, factor: f64| Effect {
@@ -128,7 +128,7 @@ fn gains_are_told_by_use() {
     assert!(advice.words()[0].contains("bulk 4.00 times, call 1.00 times"), "{:?}", advice.words());
 }
 
-/// The measurement's other values, its reason against cures and what was assumed reach the advice.
+/// The measurement's other values, its reason against cures and its assumptions reach the advice.
 #[test]
 fn a_scenario_brings_what_its_measurement_says() {
     let text = Scenario::builtin_text("farm-radio").unwrap().to_owned()
@@ -143,13 +143,13 @@ alternatives = [{ name = "none lost", key = "links.radio.errors", value = { mode
     assert_eq!(plan.tasks().len(), 6);
     let advice = plan.judge(&run_all(plan.tasks(), 2, &Silent).unwrap()).unwrap();
     assert_eq!((advice.variants.len(), advice.conditions.len()), (1, 2));
-    // Without losses nothing helps, and the measurement does not tell.
+    // Without losses nothing helps, and the measurement does not decide.
     assert!(advice.best().is_none() && !advice.doubtful().is_empty());
     let trip = advice.cured[0].results[0].round_trip_ms().expect("a download has round trips");
     assert!(trip[0] > 80.0 && trip[0] <= trip[1], "{trip:?}");
 }
 
-/// A scenario without a base station: the router in front of the lossy link.
+/// A scenario without a base station: the router in front of the lossy link is used.
 #[test]
 fn a_scenario_without_a_base_station_gets_one() {
     let text = Scenario::builtin_text("farm-radio").unwrap();
@@ -167,16 +167,16 @@ fn a_scenario_without_a_base_station_gets_one() {
     assert!(advice.conditions[0].contains("in front of link radio"), "{:?}", advice.conditions);
 }
 
-/// Values that rise and fall together tell their ratio better than each by itself.
+/// The ratio of correlated values is more precise than each of them.
 #[test]
 fn the_factor_of_pairs() {
     let factor = Factor::of(&[2.0, 4.0, 6.0], &[1.0, 2.0, 3.0]).unwrap();
     assert!((factor.mean - 2.0).abs() < 1e-9 && factor.interval.1 - factor.interval.0 < 1e-6);
-    // 2 and 8: the mean is 4; a run alone has no interval.
+    // 2 and 8: the mean is 4; a single run has no interval.
     assert!((Factor::of(&[2.0, 8.0], &[1.0, 1.0]).unwrap().mean - 4.0).abs() < 1e-9);
     assert_eq!(Factor::of(&[3.0], &[1.5]).map(|factor| factor.interval), Some((2.0, 2.0)));
     assert!(Factor::of(&[1.0], &[0.0]).is_none());
-    // What sometimes gets nothing through helps without doubt never.
+    // A cure that sometimes gets nothing through never helps significantly.
     let sometimes = Factor::of(&[0.0, 4.0], &[1.0, 1.0]).unwrap();
     assert_eq!((sometimes.mean, sometimes.interval.0), (2.0, 0.0));
 }
@@ -195,7 +195,8 @@ fn pages_and_downloads_take_the_place_of_the_scenarios_own_traffic() {
     }
 }
 
-/// A call over a hop that loses much is understood again where the hop is repaired for all traffic; a box that reads TCP is no help.
+/// A call over a hop with high loss becomes intelligible if the hop repairs all traffic; a device for TCP does not
+/// help.
 #[test]
 fn a_call_is_helped_by_repair_of_all_traffic() {
     let loss = [("links.radio.errors", r#"{ model = "uniform", frame_loss = "8 %" }"#)];
@@ -209,8 +210,8 @@ fn a_call_is_helped_by_repair_of_all_traffic() {
     assert!(score(repaired) > 4.2 && score(0) < 4.0, "{} {}", score(repaired), score(0));
 }
 
-/// A relay acknowledges a request that it still has to bring: the reply must not be there before. Without losses a page takes as many
-/// round trips as without a relay, but for the last acknowledgment's way.
+/// A relay acknowledges a request before it has delivered it: the reply must not arrive earlier. Without losses a page
+/// takes as many round trips as without a relay, except for the last acknowledgment.
 #[test]
 fn a_relay_brings_no_reply_before_its_request() {
     let none = ("links.radio.errors", r#"{ model = "none" }"#);

@@ -1,19 +1,19 @@
-//! What studies conclude, as checks with 95 % intervals.
+//! Conclusions of studies, checked with 95 % intervals.
 
 use lasthop_report::study::{Claim, Comparison, Holds};
 
 use crate::stats::Estimate;
 use crate::study::Results;
 
-/// Collects the comparisons behind one claim; a missing cell leaves the claim out.
+/// Collector of the comparisons behind one claim. A missing cell omits the claim.
 pub struct Claimant<'a> {
-    /// What was measured.
+    /// Results of the study.
     pub results: &'a Results,
-    /// The comparisons so far.
+    /// Comparisons so far.
     pub comparisons: Vec<Comparison>,
 }
 
-/// An estimate in words.
+/// Formats an estimate.
 pub fn show(estimate: &Estimate) -> String {
     match estimate.ci95 {
         Some(ci95) => format!("{:.3} ± {ci95:.3}", estimate.mean),
@@ -22,7 +22,7 @@ pub fn show(estimate: &Estimate) -> String {
 }
 
 impl Claimant<'_> {
-    /// The throughput of a cell.
+    /// Returns the throughput of a cell.
     pub fn get(&self, cell: &str) -> Option<Estimate> {
         self.results.throughput(cell).copied()
     }
@@ -33,7 +33,8 @@ impl Claimant<'_> {
         self.comparisons.push(Comparison { holds, text });
     }
 
-    /// `upper` exceeds `factor` times `lower`: the 95 % interval of the difference, run by run, lies above zero.
+    /// Checks that `upper` exceeds `factor` times `lower`: the 95 % interval of the difference, run by run, lies above
+    /// zero.
     pub fn above(&mut self, upper: &str, factor: f64, lower: &str) -> Option<()> {
         let (a, b) = (self.get(upper)?, self.get(lower)?);
         let difference = self.results.by_run([upper, lower], |[a, b]| a - factor * b)?;
@@ -43,7 +44,7 @@ impl Claimant<'_> {
         Some(())
     }
 
-    /// `upper` is not below `lower`: the interval of the difference, run by run, does not lie below zero.
+    /// Checks that `upper` is not below `lower`: the interval of the difference, run by run, does not lie below zero.
     pub fn not_below(&mut self, upper: &str, lower: &str) -> Option<()> {
         let (a, b) = (self.get(upper)?, self.get(lower)?);
         let difference = self.results.by_run([upper, lower], |[a, b]| a - b)?;
@@ -52,7 +53,7 @@ impl Claimant<'_> {
         Some(())
     }
 
-    /// The ratio of two cells lies in a range.
+    /// Checks that the ratio of two cells lies in a range.
     pub fn ratio_within(&mut self, a: &str, b: &str, (low, high): (f64, f64)) -> Option<()> {
         let ratio = self.get(a)?.over(&self.get(b)?);
         let holds = (low..=high).contains(&ratio.mean);
@@ -61,7 +62,7 @@ impl Claimant<'_> {
     }
 }
 
-/// Gathers the comparisons behind a claim; `None` when a cell is missing.
+/// Gathers the comparisons behind a claim; `None` if a cell is missing.
 pub fn claim(results: &Results, id: &str, text: &str, gather: &dyn Fn(&mut Claimant) -> Option<()>) -> Option<Claim> {
     let mut claimant = Claimant { results, comparisons: Vec::new() };
     gather(&mut claimant)?;

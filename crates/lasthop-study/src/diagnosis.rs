@@ -1,4 +1,4 @@
-//! What a capture says of its flows, wherever its file is.
+//! Diagnosis of the flows in a capture, on disk or in memory.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -17,16 +17,16 @@ use crate::link::{Access, LinkError};
 ///
 /// # Errors
 ///
-/// When there is none, or it has no interface of the name that is asked for.
+/// Returns an error if it is not a capture, or has no interface of the requested name.
 pub fn diagnosed(access: &Access<'_>, path: &Path, options: &Options) -> Result<Report, LinkError> {
     diagnosed_files(access, &[path], options)
 }
 
-/// Reads files of which each continues the one before as one capture.
+/// Reads files that continue each other as one capture.
 ///
 /// # Errors
 ///
-/// When one cannot be read, or none has an interface of the name that is asked for.
+/// Returns an error if one cannot be read, or none has an interface of the requested name.
 pub fn diagnosed_files(access: &Access<'_>, paths: &[&Path], options: &Options) -> Result<Report, LinkError> {
     let path = paths.first().copied().unwrap_or(Path::new(""));
     let capture = opened(access, paths)?;
@@ -37,11 +37,11 @@ pub fn diagnosed_files(access: &Access<'_>, paths: &[&Path], options: &Options) 
     checked(path, options, report)
 }
 
-/// A capture from a stream that cannot be read twice, by the name that messages give it.
+/// Reads a capture from a stream that cannot be read twice. Messages use `name`.
 ///
 /// # Errors
 ///
-/// When it is no capture, or it has no interface of the name that is asked for.
+/// Returns an error if it is not a capture, or has no interface of the requested name.
 pub fn diagnosed_stream(name: &Path, source: impl Read, options: &Options) -> Result<Report, LinkError> {
     checked(name, options, Capture::open(source).and_then(|capture| diagnose_capture(capture, options)))
 }
@@ -57,15 +57,15 @@ fn checked(path: &Path, options: &Options, report: Result<Report, CaptureError>)
     Ok(report)
 }
 
-/// Opens files of which each continues the one before.
+/// Opens files that continue each other.
 ///
 /// # Errors
 ///
-/// When one cannot be opened, or the first is no capture.
+/// Returns an error if one cannot be opened, or the first is not a capture.
 pub fn opened<'a>(access: &Access<'a>, paths: &[&Path]) -> Result<Capture<impl Read + use<'a>>, LinkError> {
     let mut sources = VecDeque::new();
     for path in paths {
-        // Long series of files would take more descriptors than a process has: each is opened when it is read.
+        // Each file is opened when it is read: a long series could exceed the process's limit of descriptors.
         access.open(path).map_err(|error| LinkError::File { path: path.to_path_buf(), error })?;
         let (access, path) = (*access, path.to_path_buf());
         sources.push_back(Later { open: Some(move || access.open(&path)), source: None });
@@ -89,11 +89,12 @@ impl<R: Read, O: FnOnce() -> io::Result<R>> Read for Later<O, R> {
     }
 }
 
-/// Groups captures of which some continue others ([`lasthop_diagnose::rotated`]): indices into `paths`, each group in order of time.
+/// Groups captures that continue each other ([`lasthop_diagnose::rotated`]). Returns indices into `paths`, each group
+/// in order of time.
 ///
 /// # Errors
 ///
-/// When one cannot be read, or is no capture.
+/// Returns an error if one cannot be read, or is not a capture.
 pub fn continued(access: &Access<'_>, paths: &[&Path]) -> Result<Vec<Vec<usize>>, LinkError> {
     if paths.len() < 2 {
         return Ok((0..paths.len()).map(|index| vec![index]).collect());
@@ -111,7 +112,7 @@ pub fn continued(access: &Access<'_>, paths: &[&Path]) -> Result<Vec<Vec<usize>>
 ///
 /// # Errors
 ///
-/// When one cannot be read, or no packet with data is in both.
+/// Returns an error if one cannot be read, or if no packet with data is in both.
 pub fn matched(access: &Access<'_>, paths: [&Path; 2]) -> Result<Between, LinkError> {
     let file = |path: &Path| access.open(path).map_err(|error| LinkError::File { path: path.to_path_buf(), error });
     let found = between([file(paths[0])?, file(paths[1])?]);
@@ -127,12 +128,12 @@ pub fn matched(access: &Access<'_>, paths: [&Path; 2]) -> Result<Between, LinkEr
     Ok(found)
 }
 
-/// As `lasthop diagnose --between --json` has it.
+/// Returns the output of `lasthop diagnose --between --json`.
 pub fn matched_to_json(paths: [&Path; 2], found: &Between) -> Value {
     json!({ "files": paths.map(|path| one_line(&path.display().to_string())), "between": found })
 }
 
-/// No flow in a capture sends data, and what it lacks.
+/// Returns the error of a capture in which no flow sends data, with the reason.
 pub fn no_flow(path: &Path, report: &Report) -> LinkError {
     if report.packets == 0 {
         let damage = report.damage.as_ref().map_or(String::new(), |damage| format!("; the capture {damage}"));
@@ -141,8 +142,8 @@ pub fn no_flow(path: &Path, report: &Report) -> LinkError {
     LinkError::NoFlow { path: path.to_path_buf(), why: report.missing().join("; ") }
 }
 
-/// A capture as `lasthop diagnose --json` has it, of all its flows or of the one of that number. `names` are those of its files, at least
-/// one, in order of time.
+/// Returns the output of `lasthop diagnose --json`, of all flows or of the one of that number. `names` are those of its
+/// files, at least one, in order of time.
 pub fn to_json(names: &[String], report: &Report, flow: Option<usize>) -> Value {
     let mut value = json!(report);
     if let (Some(number), Some(flows)) = (flow, value["flows"].as_array_mut()) {

@@ -1,21 +1,22 @@
-//! The E-model of ITU-T G.107: what delay and losses make of a conversation.
+//! The E-model of ITU-T G.107: the effect of delay and losses on a conversation.
 
-/// What of a connection differs from G.107's default values (Table 2): those of its delay, and of its packets.
+/// Parameters of a connection that differ from G.107's default values (Table 2): those of its delay, and of its
+/// packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Speech {
-    /// From mouth to ear, in milliseconds: T and Ta; Tr is twice that.
+    /// Mouth-to-ear delay in milliseconds: T and Ta; Tr is twice that.
     pub delay: f64,
     /// Equipment impairment factor of the codec, Ie.
     pub ie: f64,
     /// Packet-loss robustness factor of the codec, Bpl.
     pub bpl: f64,
-    /// Share of packets that were not there in time, 0 to 1: Ppl, in percent there.
+    /// Share of packets that did not arrive in time, from 0 to 1. G.107's Ppl is in percent.
     pub loss: f64,
-    /// How much longer the runs of losses are than those of independent ones, BurstR.
+    /// Mean length of loss bursts relative to independent losses, BurstR.
     pub burst_ratio: f64,
 }
 
-// G.107, Table 2, in dB unless said otherwise.
+// G.107, Table 2, in dB unless stated otherwise.
 const SEND_LOUDNESS: f64 = 8.0;
 const RECEIVE_LOUDNESS: f64 = 2.0;
 const SIDETONE: f64 = 15.0;
@@ -23,27 +24,27 @@ const D_SENDER: f64 = 3.0;
 const D_RECEIVER: f64 = 3.0;
 const TALKER_ECHO: f64 = 65.0;
 const ECHO_PATH: f64 = 110.0;
-/// Quantizing distortion units.
+/// Distortion in quantizing distortion units.
 const QUANTIZING: f64 = 1.0;
-/// dBm0p.
+/// Noise in dBm0p.
 const CIRCUIT_NOISE: f64 = -70.0;
-/// dBmp.
+/// Noise in dBmp.
 const NOISE_FLOOR: f64 = -64.0;
-/// dB(A), of both rooms.
+/// Noise in dB(A), for both rooms.
 const ROOM_NOISE: f64 = 35.0;
 
 fn power(decibel: f64) -> f64 {
     10_f64.powf(decibel / 10.0)
 }
 
-/// `(1 + x^n)^(1/n)`.
+/// Returns `(1 + x^n)^(1/n)`.
 fn soft_max(x: f64, n: f64) -> f64 {
     (1.0 + x.powf(n)).powf(1.0 / n)
 }
 
 impl Speech {
-    /// The rating factor R (G.107 §7.1): 93.2 of a connection with nothing but default values, lower for a worse one, and below 0 for
-    /// one that is of no use.
+    /// Returns the rating factor R (G.107 §7.1): 93.2 for a connection with default values only, lower for a worse one,
+    /// and below 0 for an unusable one.
     pub fn rating(&self) -> f64 {
         let overall = SEND_LOUDNESS + RECEIVE_LOUDNESS;
         // §7.2: the basic signal-to-noise ratio.
@@ -57,7 +58,7 @@ impl Speech {
         ratio - self.simultaneous(ratio, noise) - self.delayed(ratio, noise) - self.equipment()
     }
 
-    /// §7.3: what happens together with speech.
+    /// Returns the simultaneous impairments (§7.3).
     fn simultaneous(&self, ratio: f64, noise: f64) -> f64 {
         let x = SEND_LOUDNESS + RECEIVE_LOUDNESS + 0.2 * (64.0 + noise - RECEIVE_LOUDNESS);
         let loudness = 20.0 * (soft_max(x / 8.0, 8.0) - x / 8.0);
@@ -72,7 +73,7 @@ impl Speech {
         loudness + sidetone + 15.0 * (1.0 + 10_f64.powf(y) + 10_f64.powf(z)).log10()
     }
 
-    /// §7.4: what comes after speech: echo of the talker and of the listener, and the delay itself.
+    /// Returns the delay impairments (§7.4): talker echo, listener echo, and the delay itself.
     fn delayed(&self, ratio: f64, noise: f64) -> f64 {
         let delay = self.delay;
         let talker = if delay < 1.0 {
@@ -94,19 +95,19 @@ impl Speech {
         talker + listener + absolute
     }
 
-    /// §7.5: what codec and losses do, Ie,eff.
+    /// Returns the impairments of codec and losses, Ie,eff (§7.5).
     fn equipment(&self) -> f64 {
         let percent = 100.0 * self.loss;
         self.ie + (95.0 - self.ie) * percent / (percent / self.burst_ratio + self.bpl)
     }
 }
 
-/// The mean opinion score that a rating stands for (G.107 Annex B), 1 to 4.5.
+/// Returns the mean opinion score of a rating (G.107 Annex B), from 1 to 4.5.
 pub fn opinion_score(rating: f64) -> f64 {
     match rating {
         ..=0.0 => 1.0,
         100.0.. => 4.5,
-        // The cubic falls below 1 for ratings between 0 and 6.5; the scale of opinions does not.
+        // The cubic falls below 1 for ratings between 0 and 6.5, outside of the scale of opinions.
         r => (1.0 + 0.035 * r + r * (r - 60.0) * (100.0 - r) * 7e-6).max(1.0),
     }
 }
@@ -124,7 +125,7 @@ mod tests {
         assert!((opinion_score(found) - score).abs() < 1e-6, "MOS {}, not {score}", opinion_score(found));
     }
 
-    /// G.107 §7.7: "the default values ... R = 93.2", and Annex B's MOS of that.
+    /// G.107 §7.7: "the default values ... R = 93.2", and its MOS by Annex B.
     #[test]
     fn default_values_are_as_published() {
         assert_eq!(format!("{:.1}", DEFAULT.rating()), "93.2");
@@ -142,7 +143,8 @@ mod tests {
         assert_eq!([-1.0, 0.0, 100.0, 120.0].map(opinion_score), [1.0, 1.0, 4.5, 4.5]);
     }
 
-    /// P.800's scale begins at 1: no rating, however low, has a lower score, and a higher rating never has a lower one.
+    /// P.800's scale begins at 1: no rating has a lower score, and a higher rating never has a lower score than a lower
+    /// one.
     #[test]
     fn no_score_is_below_one() {
         let scores: Vec<f64> = (0..=1000).map(|tenth| opinion_score(f64::from(tenth) / 10.0)).collect();
@@ -150,7 +152,7 @@ mod tests {
         assert!(scores.windows(2).all(|pair| pair[0] <= pair[1]));
     }
 
-    /// From an implementation of the same formulas in Python that shares nothing with this one.
+    /// Results of an independent implementation of the same formulas in Python.
     #[test]
     fn vectors_of_another_implementation() {
         is(DEFAULT, 93.206_207_723, 4.409_405_954);

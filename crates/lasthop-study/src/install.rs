@@ -1,4 +1,4 @@
-//! What an advice installs: the configuration of the cure, and what to do with it.
+//! Installation of an advice: the configuration of the cure, and the commands that install it.
 
 pub mod tunnel;
 
@@ -8,51 +8,53 @@ use lasthop_scenario::tunnel::Tunnel;
 use self::tunnel::{End, configurations};
 use crate::advise::{CURES, Cure, HopRates, Needs};
 
-/// Where each end of the two-ended link keeps its private key, unless somebody says otherwise.
+/// Default private key file of each end of the two-ended link.
 pub const KEY_FILE: &str = "/etc/lasthop/tunnel.key";
-/// Keys in the place of those that are not made yet.
+/// Placeholders for keys that do not exist yet.
 const ANY_KEYS: [&str; 2] =
     ["AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyA=", "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8="];
-/// The other end's file.
+/// File of the other end.
 const FAR_FILE: &str = "tunnel-far.toml";
 
-/// What is known of where a cure is to be installed.
+/// Properties of the place where a cure is to be installed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Site {
-    /// The gateway's interface towards the hop.
+    /// Gateway's interface towards the hop.
     pub interface: Option<String>,
-    /// The end of the two-ended link in front of the hop, and the other one; a key that is empty is missing.
+    /// End of the two-ended link in front of the hop. An empty key is missing.
     pub near: End,
-    /// The other one.
+    /// Other end of the two-ended link.
     pub far: End,
-    /// The hop's rates.
+    /// Rates of the hop.
     pub rates: Option<HopRates>,
 }
 
-/// What a cure installs.
+/// Installation of a cure.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Installed {
     /// Names and texts of the files.
     pub files: Vec<(&'static str, String)>,
-    /// What to do with them, a command each.
+    /// Commands that use the files.
     pub steps: Vec<String>,
 }
 
-/// Why nothing can be installed.
+/// Error that prevents an installation.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Unfit {
-    /// What is missing or wrong: `cure`, `interface`, `near`, `far`, `near-key`, `far-key`, `behind-near`, `behind-far`.
+    /// Invalid or missing input: `cure`, `interface`, `near`, `far`, `near-key`, `far-key`, `behind-near`,
+    /// `behind-far`.
     pub what: &'static str,
-    /// What would be right.
+    /// Message with the correct form.
     pub message: String,
 }
 
-/// The files of the cure of that name at a site. Private keys are made there: the files name where they are.
+/// Returns the files of the cure of that name at a site. Private keys are generated there: the files contain their
+/// paths.
 ///
 /// # Errors
 ///
-/// What is missing or wrong, and what would be right.
+/// Returns the missing or invalid input, and the correct form.
 pub fn installed(cure: &str, site: &Site) -> Result<Installed, Unfit> {
     let known = CURES.iter().filter_map(|cure| Some((cure, file_name(cure.needs)?)));
     let Some((cure, file)) = known.clone().find(|(known, _)| known.scheme == cure) else {
@@ -70,14 +72,14 @@ pub fn installed(cure: &str, site: &Site) -> Result<Installed, Unfit> {
     }
 }
 
-/// What an interface is wanted for, as a message ends.
+/// End of messages about an interface.
 const INTERFACE: &str = "give the gateway's interface towards the hop, as wlan0";
 
-/// Whether a gateway's interface can be called that.
+/// Checks the name of a gateway's interface.
 ///
 /// # Errors
 ///
-/// Why not.
+/// Returns the reason why it is invalid.
 pub fn check_interface(name: &str) -> Result<(), Unfit> {
     let unfit = |why| Unfit { what: "interface", message: format!("\"{name}\": {why}; {INTERFACE}") };
     check_interface_name(name).map_err(unfit)
@@ -110,10 +112,10 @@ fn both_ends(site: &Site, file: &'static str) -> Result<Installed, Unfit> {
     Ok(Installed { files: vec![(file, near), (FAR_FILE, far)], steps })
 }
 
-/// Both ends' configurations, such as the tunnel takes.
+/// Returns both ends' configurations after the tunnel's parser has accepted them.
 fn checked(near: &End, far: &End, rates: Option<HopRates>) -> Result<[String; 2], Unfit> {
     let texts = configurations(near, far, rates);
-    // Each file has what was said of the other end.
+    // Each file contains the input about the other end.
     let said = [["far", "far-key", "behind-far"], ["near", "near-key", "behind-near"]];
     for (text, [host, key, behind]) in texts.iter().zip(said) {
         Tunnel::parse("", text).map_err(|error| {
@@ -128,11 +130,11 @@ fn checked(near: &End, far: &End, rates: Option<HopRates>) -> Result<[String; 2]
     Ok(texts)
 }
 
-/// Whether a tunnel takes these hosts, and the networks behind them: near and far, before there are keys.
+/// Checks that a tunnel accepts these hosts, and the networks behind them: near and far, before keys exist.
 ///
 /// # Errors
 ///
-/// What is wrong (`near`, `far`, `behind-near`, `behind-far`), and what would be right.
+/// Returns the invalid input (`near`, `far`, `behind-near`, `behind-far`), and the correct form.
 pub fn check_ends(ends: [(Option<&str>, &[String]); 2]) -> Result<(), Unfit> {
     let [near, far] = [0, 1].map(|at| {
         let (host, behind) = ends[at];
@@ -146,7 +148,7 @@ pub fn check_ends(ends: [(Option<&str>, &[String]); 2]) -> Result<(), Unfit> {
     checked(&near, &far, None).map(|_| ())
 }
 
-/// The name of the file that a cure takes: of its first file, where it takes one for each end.
+/// Returns the name of a cure's file, or of the first one if each end has a file.
 pub const fn file_name(needs: Needs) -> Option<&'static str> {
     match needs {
         Needs::Nothing => None,
@@ -156,7 +158,7 @@ pub const fn file_name(needs: Needs) -> Option<&'static str> {
     }
 }
 
-/// The kernel's settings on the machines that send, and the command that installs them from `file`.
+/// Returns the kernel's settings for the sending machines, and the command that installs them from `file`.
 pub fn sender(file: &str) -> (String, String) {
     let text = "# BBR on the machines that send, as `lasthop advise` found it best.\n\
                 net.core.default_qdisc = fq\n\
@@ -165,7 +167,8 @@ pub fn sender(file: &str) -> (String, String) {
     (text.to_owned(), next)
 }
 
-/// The gateway's configuration for `cure` on its `interface` towards the lossy hop, and the commands that start it from `file`.
+/// Returns the gateway's configuration for `cure` on its `interface` towards the lossy hop, and the commands that start
+/// it from `file`.
 pub fn gateway(cure: &str, interface: &str, file: &str) -> (String, String) {
     let (mode, interface) = (if cure == "SNOOP" { "snoop" } else { "split" }, interface.escape_default());
     let text = format!(

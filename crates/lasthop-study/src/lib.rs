@@ -1,24 +1,24 @@
-//! From single runs to answers: replications with confidence intervals, sweeps, and the published studies.
+//! Replications with confidence intervals, sweeps, and the published studies.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
 //! | [`stats`] | means and Student-t intervals |
-//! | [`replicate`] | many runs on many cores, in an order that does not depend on them |
-//! | [`progressive`] | the same for someone who watches: an answer soon, better ones later, an end at any moment |
-//! | [`meaning`] | which schemes are the same run in a scenario, or not what their names say |
-//! | [`measures`] | what a run is judged by |
+//! | [`replicate`] | many runs on many cores, with results in a fixed order |
+//! | [`progressive`] | runs for interactive use: early results, later refined, can be stopped at any time |
+//! | [`meaning`] | schemes that are the same run in a scenario, or differ from their names |
+//! | [`measures`] | metrics of a run |
 //! | [`sweep`], [`parts`] | cartesian parameter sweeps, and their folders of Parquet files |
-//! | [`advise`] | which cure helps on a link, and with what |
-//! | [`install`] | what an advice installs: configurations of the gateway, the two-ended link, the senders |
-//! | [`promise`] | what such an advice promises, and whether it is kept |
-//! | [`link`] | from a measurement to the link that a scenario describes |
-//! | [`diagnosis`] | what a capture says of its flows |
+//! | [`advise`] | selection of a cure for a link |
+//! | [`install`] | installation of an advice: configurations of the gateway, the two-ended link, the senders |
+//! | [`promise`] | promise of an advice, and its verification |
+//! | [`link`] | from a measurement to the link of a scenario |
+//! | [`diagnosis`] | diagnosis of the flows in a capture |
 //! | [`about`] | each scheme in two sentences |
-//! | [`reproduce`] | the published studies by name, and what reproducing one takes |
-//! | [`study`] | what they have in common: cells, and what was measured in them |
+//! | [`reproduce`] | reproduction of the published studies |
+//! | [`study`] | common parts of studies: cells and their results |
 //! | [`balakrishnan1997`] | the 1997 study: cells, tables, claims, figures |
 //! | [`xylomenos_kokkinakis`] | the study of error control at several layers |
-//! | [`discussion1997`] | what the 1997 study discusses and leaves to others |
+//! | [`discussion1997`] | topics that the 1997 study discusses without measurements |
 #![forbid(unsafe_code)]
 
 pub mod about;

@@ -1,6 +1,7 @@
-//! From a measurement to the link that a scenario describes: what a probe wrote, a packet capture, lists of losses.
+//! Conversion of a measurement to the link of a scenario: results of a probe, a packet capture, lists of losses.
 //!
-//! A channel model is fitted to the losses; rate, delay and queue come from the measurement, from whoever asks, or are assumed, and the scenario says which.
+//! A channel model is fitted to the losses. Rate, delay and queue come from the measurement, from the user, or are
+//! assumed; the scenario states the origin.
 
 mod access;
 mod captured;
@@ -31,29 +32,29 @@ use self::probed::probed;
 pub use self::traces::Fitted;
 use self::values::{ASSUMED, assumed, link_of};
 
-/// What whoever asks knows of the link; it goes before what was measured.
+/// Properties of the link given by the user. They take precedence over the measurement.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Given {
-    /// Its rate.
+    /// Rate.
     pub rate: Option<BitRate>,
-    /// Its delay, one way.
+    /// One-way delay.
     pub delay: Option<TimeSpan>,
-    /// The delay of the path behind the base station, one way.
+    /// One-way delay of the path behind the base station.
     pub wire_delay: Option<TimeSpan>,
-    /// The queue before it.
+    /// Queue in front of it.
     pub queue: Option<QueueSize>,
-    /// The time between packets, where a list of losses has no times.
+    /// Interval between packets, for a list of losses without times.
     pub interval: Option<TimeSpan>,
-    /// Where a capture was taken.
+    /// Place of a capture.
     pub at: Option<Vantage>,
 }
 
 impl Given {
-    /// Sets what is called `key` (`rate`, `delay`, `wire-delay`, `queue`, `interval`, `at`).
+    /// Sets the property `key` (`rate`, `delay`, `wire-delay`, `queue`, `interval`, `at`).
     ///
     /// # Errors
     ///
-    /// What is wrong with `text`, and what would be right.
+    /// Returns the problem with `text`, and the correct form.
     pub fn set(&mut self, key: &str, text: &str) -> Result<(), String> {
         match key {
             "rate" => self.rate = Some(bit_rate(text)?),
@@ -72,11 +73,11 @@ impl Given {
     }
 }
 
-/// A rate, as `10 Mbps`.
+/// Parses a rate, as `10 Mbps`.
 ///
 /// # Errors
 ///
-/// What is wrong with `text`, and what would be right.
+/// Returns the problem with `text`, and the correct form.
 pub fn bit_rate(text: &str) -> Result<BitRate, String> {
     match text.parse() {
         Ok(BitRate(0)) => Err("a rate above zero, as \"10 Mbps\"".to_owned()),
@@ -85,20 +86,20 @@ pub fn bit_rate(text: &str) -> Result<BitRate, String> {
     }
 }
 
-/// A span of time, as `1.5 s`.
+/// Parses a span of time, as `1.5 s`.
 ///
 /// # Errors
 ///
-/// What is wrong with `text`, and what would be right.
+/// Returns the problem with `text`, and the correct form.
 pub fn time_span(text: &str) -> Result<TimeSpan, String> {
     text.parse().map_err(|error| format!("{error}; give a time with its unit, as \"1.5 s\" or \"20 ms\""))
 }
 
-/// Where a capture was taken, seen from the sender of the data.
+/// Parses the place of a capture, relative to the sender of the data.
 ///
 /// # Errors
 ///
-/// Which places there are.
+/// Returns a message with the known places.
 pub fn place(text: &str) -> Result<Vantage, String> {
     match text {
         "sender" => Ok(Vantage::Sender),
@@ -110,7 +111,7 @@ pub fn place(text: &str) -> Result<Vantage, String> {
     }
 }
 
-/// What a link was measured by.
+/// Source of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
     /// `lasthop probe`.
@@ -121,38 +122,38 @@ pub enum Source {
     Trace,
 }
 
-/// A link as it was measured.
+/// A measured link.
 #[derive(Clone, Debug)]
 pub struct MeasuredLink {
-    /// The measurement's name.
+    /// Name of the measurement.
     pub name: String,
-    /// What it was measured by.
+    /// Source of the measurement.
     pub source: Source,
-    /// Losses on the way to the client.
+    /// Losses in the direction of the client.
     pub down: Fitted,
-    /// Losses on the way from it.
+    /// Losses in the direction from the client.
     pub up: Option<Fitted>,
-    /// What to mind, in a sentence: what of a larger measurement was taken, or that its rate is a lower bound.
+    /// Remark in a sentence: the part of a larger measurement that was used, or that its rate is a lower bound.
     pub remark: Option<String>,
-    /// What a capture says of its flows, and the number of the one that was taken.
+    /// Diagnosis of a capture, and the number of the flow that was used.
     pub diagnosis: Option<(lasthop_diagnose::Report, usize)>,
     link: Link,
-    /// Ways of which the rate may be greater: `down`, `up`.
+    /// Directions whose rate may be higher: `down`, `up`.
     at_least: Vec<&'static str>,
     lacking: Vec<&'static str>,
-    /// Reasons why something is lacking, in parentheses.
+    /// Reasons why a value is missing, in parentheses.
     why_lacking: String,
-    /// What the scenario does not say of the measurement, beside the statements of its ways.
+    /// Notes about the measurement that the scenario does not contain, except for the statements of its directions.
     notes: Notes,
 }
 
-/// Whether a path is a measurement, and not a scenario: what [`tells_of_link`], or a list of losses.
+/// Returns whether a path is a measurement instead of a scenario: a list of losses, or see [`tells_of_link`].
 pub fn is_measurement(path: &Path) -> bool {
     const LISTS: [&str; 4] = ["csv", "txt", "log", "out"];
     path.extension().is_some_and(|extension| LISTS.iter().any(|list| extension == *list)) || tells_of_link(path)
 }
 
-/// Whether a path is a measurement of more than losses: a probe's folder or report, or a capture.
+/// Returns whether a path is a measurement of more than losses: a probe's folder or report, or a capture.
 pub fn tells_of_link(path: &Path) -> bool {
     if path.extension().is_some_and(|extension| extension == "json") || path.join(REPORT).is_file() {
         return true;
@@ -161,30 +162,30 @@ pub fn tells_of_link(path: &Path) -> bool {
         return true;
     }
     let mut begin = [0; 4];
-    // What cannot be read is somebody else's to say.
+    // Files that cannot be read are reported elsewhere.
     path.is_file() && File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok() && is_capture(&begin)
 }
 
-/// Whether there is something at `path`, and in a folder a probe's report.
+/// Checks that `path` exists, and that a folder contains a probe's report.
 ///
 /// # Errors
 ///
-/// What is missing.
+/// Returns an error that names the missing file.
 pub fn present(path: &Path) -> Result<(), LinkError> {
     let about = std::fs::metadata(path).map_err(failed(path))?;
     if about.is_dir() && !path.join(REPORT).is_file() { Err(no_report(path)) } else { Ok(()) }
 }
 
-/// The report in a probe's folder.
+/// Name of the report in a probe's folder.
 const REPORT: &str = "probe.json";
 
-/// A folder without it, as a probe leaves behind that was stopped before it had anything.
+/// Returns the error of a folder without a report, such as one from a probe that was stopped early.
 fn no_report(path: &Path) -> LinkError {
     let what = format!("no {REPORT} in it; give a folder that `lasthop probe --out` has finished");
     failed(path)(io::Error::new(io::ErrorKind::NotFound, what))
 }
 
-/// A file of that name is to be a capture, even if it is empty.
+/// Returns whether the name of a file, which may be empty, is that of a capture.
 fn is_named_as_capture(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "pcap" || extension == "pcapng")
 }
@@ -193,16 +194,16 @@ fn is_named_as_capture(path: &Path) -> bool {
 ///
 /// # Errors
 ///
-/// [`LinkError`], which names the file.
+/// Returns a [`LinkError`] that names the file.
 pub fn measured(down: &Path, up: Option<&Path>, given: &Given) -> Result<MeasuredLink, LinkError> {
     measured_from(&Access::DISK, down, up, given)
 }
 
-/// As [`measured`], of files that are wherever `access` says.
+/// Reads a measurement as [`measured`], from the files of `access`.
 ///
 /// # Errors
 ///
-/// [`LinkError`], which names the file.
+/// Returns a [`LinkError`] that names the file.
 pub fn measured_from(
     access: &Access<'_>,
     down: &Path,
@@ -229,7 +230,7 @@ pub fn measured_from(
             .push("the way on which packets were lost: down, for all of them; echoes are lost on either".to_owned());
     }
     if form.is_round_trip() && fitted.clock == Clock::Unknown && fitted.report.lost > 0 {
-        // Echoes go far apart: two lost in a row may be two packets of a transfer, or a hundred.
+        // Echoes are far apart: two consecutive losses may be two packets of a transfer, or a hundred.
         notes.no_cure = Some(
             "the echoes have no times, so that it is not known for how long losses go on, and every cure depends on that; give --interval, the \
              time between them"
@@ -255,11 +256,11 @@ pub fn measured_from(
 }
 
 impl MeasuredLink {
-    /// The link as a scenario, each value with its origin.
+    /// Returns the link as a scenario, each value with its origin.
     ///
     /// # Errors
     ///
-    /// When its rate or its delay is neither measured nor given.
+    /// Returns an error if its rate or its delay is neither measured nor given.
     pub fn scenario(&self) -> Result<String, LinkError> {
         if !self.lacking.is_empty() {
             let (name, lacking, why) = (self.name.clone(), self.lacking.clone(), self.why_lacking.clone());
@@ -271,7 +272,7 @@ impl MeasuredLink {
         Ok(scenario(&self.link, direction(&self.down), self.up.as_ref().map(direction), &self.notes()))
     }
 
-    /// What the scenario does not say of the measurement.
+    /// Returns the notes about the measurement that the scenario does not contain.
     pub fn notes(&self) -> Notes {
         let mut notes = self.notes.clone();
         for (way, fitted) in self.ways() {
@@ -292,17 +293,17 @@ impl MeasuredLink {
         notes
     }
 
-    /// The ways that were measured, by name.
+    /// Returns the measured directions by name.
     fn ways(&self) -> impl Iterator<Item = (&'static str, &Fitted)> {
         [Some(("down", &self.down)), self.up.as_ref().map(|up| ("up", up))].into_iter().flatten()
     }
 
-    /// What a scenario needs and is neither measured nor given: `rate`, `delay`.
+    /// Returns the values that a scenario needs and that are neither measured nor given: `rate`, `delay`.
     pub fn lacking(&self) -> &[&'static str] {
         &self.lacking
     }
 
-    /// As `lasthop fit --json` has it.
+    /// Returns the output of `lasthop fit --json`.
     pub fn to_json(&self) -> Value {
         let notes = self.notes();
         let alternatives =
@@ -317,7 +318,7 @@ impl MeasuredLink {
 
 fn begins_as_capture(access: &Access<'_>, path: &Path) -> Result<bool, LinkError> {
     if !access.is_file(path) {
-        // A folder without a report, a pipe: the reader of traces has the words for it.
+        // The reader of traces reports a folder without a report, or a pipe.
         return Ok(false);
     }
     if is_named_as_capture(path) {

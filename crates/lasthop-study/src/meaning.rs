@@ -1,24 +1,25 @@
-//! Schemes that are the same run in a scenario, because it fixes what tells them apart, or because they differ in name only.
+//! Schemes that are the same run in a scenario, because it fixes the differences between them, or because they differ
+//! in name only.
 
 use lasthop_proto::scheme::Scheme;
 use lasthop_scenario::Scenario;
 use lasthop_sim::network::Network;
 
-/// What a scheme comes to in a scenario, beside others.
+/// Meaning of a scheme in a scenario, compared with others.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Meaning {
     /// The scheme.
     pub scheme: &'static Scheme,
-    /// Index, in the list of schemes, of the scheme whose runs it shares; its own when it has runs of its own.
+    /// Index, in the list of schemes, of the scheme whose runs it shares; its own index if it has runs of its own.
     pub runs_of: usize,
-    /// The scheme whose runs it shares.
+    /// Scheme whose runs it shares, if another.
     pub same_as: Option<&'static Scheme>,
-    /// The key of the scenario that makes the scheme something else than its name says.
+    /// Key of the scenario that makes the scheme differ from its name.
     pub fixed_by: Option<String>,
 }
 
 impl Meaning {
-    /// What there is to say about it: `same as E2E-IETF-SACK: tcp.recovery is set`.
+    /// Returns a remark about it: `same as E2E-IETF-SACK: tcp.recovery is set`.
     pub fn remark(&self) -> Option<String> {
         match (self.same_as, &self.fixed_by) {
             (Some(other), Some(key)) => Some(format!("same as {}: {key} is set", other.name)),
@@ -29,8 +30,9 @@ impl Meaning {
     }
 }
 
-/// What each of `schemes` comes to in `scenario`; `networks` are those under the schemes, in the same order. Of schemes that are the
-/// same run, the first one that means what its name says stands for all; without such a one, the first.
+/// Returns the meaning of each of `schemes` in `scenario`; `networks` are those under the schemes, in the same order.
+/// Of schemes that are the same run, the first one that agrees with its name represents all; without such a one, the
+/// first.
 pub fn meanings(scenario: &Scenario, schemes: &[&'static Scheme], networks: &[&Network]) -> Vec<Meaning> {
     let fixed: Vec<Option<String>> = schemes.iter().map(|scheme| scenario.fixes(scheme)).collect();
     let of = |at: usize| {
@@ -79,7 +81,7 @@ mod tests {
             raw("Reno/Raw"),
             ("SACK/Raw", "same as E2E-IETF-SACK".to_owned()),
             ("Reno/SR", "same as SACK/SR: tcp.recovery is set".to_owned()),
-            // No congestion control of today goes with that recovery.
+            // Modern congestion controls do not support that recovery.
             ("E2E-CUBIC", "not what its name says: tcp.recovery is set".to_owned()),
             ("E2E-BBR", "same as E2E-CUBIC: tcp.recovery is set".to_owned()),
             ("E2E-BBR3", "same as E2E-CUBIC: tcp.recovery is set".to_owned()),
@@ -97,7 +99,7 @@ mod tests {
         let source = [("hosts.source.tcp.recovery", "new-reno")];
         let expected = [("E2E", "not what its name says: hosts.source.tcp.recovery is set".to_owned())];
         assert_eq!(remarks(&source, &[scheme("E2E"), scheme("LL")]), expected);
-        // The receiver's recovery sends no data.
+        // The receiver sends no data, so its recovery does not matter.
         assert_eq!(remarks(&[("hosts.mobile.tcp.recovery", "new-reno")], &[scheme("E2E")]), []);
     }
 }

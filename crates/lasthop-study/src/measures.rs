@@ -17,34 +17,34 @@ use serde_json::{Map, Value, json};
 use crate::emodel::{Speech, opinion_score};
 use crate::stats::Estimate;
 
-/// One measure of one run.
+/// A metric of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measure {
-    /// Its name: `throughput`, `wired_goodput`, ...
+    /// Name: `throughput`, `wired_goodput`, ...
     pub name: String,
-    /// Its unit.
+    /// Unit.
     pub unit: &'static str,
-    /// Its value.
+    /// Value.
     pub value: f64,
 }
 
 /// A count that only some networks have.
 pub(crate) struct Occasional {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// Whether runs of a network have it.
+    /// Returns whether runs of a network have it.
     pub applies: fn(&Network) -> bool,
-    /// What it is; `None` where nobody could count it.
+    /// Returns the count; `None` if it could not be counted.
     of: fn(&Report) -> Option<u64>,
 }
 
-/// The unit of all of them.
+/// Unit of all of them.
 pub(crate) const OCCASIONAL_UNIT: &str = "count";
 
-/// How many there are.
+/// Number of these counts.
 pub(crate) const OCCASIONS: usize = 4;
 
-/// All of them, in the order in which they are told.
+/// All of these counts, in the order of output.
 pub(crate) static OCCASIONAL: [Occasional; OCCASIONS] = [
     Occasional {
         name: "marks",
@@ -68,7 +68,8 @@ pub(crate) static OCCASIONAL: [Occasional; OCCASIONS] = [
     },
 ];
 
-/// What a transfer carried, in bits a second: up to the last byte, or up to the limit where that cut it. A silence that lasted until then is the transfer's.
+/// Returns the rate of a transfer in bits per second: up to its last byte, or up to the limit if that ended it. So a
+/// stall until the limit counts.
 fn carried(network: &Network, flow: &FlowReport) -> f64 {
     if flow.complete || flow.aborted {
         return flow.throughput();
@@ -77,39 +78,40 @@ fn carried(network: &Network, flow: &FlowReport) -> f64 {
     if seconds > 0.0 { flow.received as f64 * 8.0 / seconds } else { 0.0 }
 }
 
-/// The mean throughput, in Mbps, of the transfers that brought something and of the web sessions.
+/// Returns the mean throughput, in Mbps, of the transfers that delivered data and of the web sessions.
 pub fn throughput(network: &Network, report: &Report) -> f64 {
     let transfers = network.flows.iter().zip(&report.flows);
     let transfers = transfers.filter(|(spec, flow)| spec.app.is_transfer() && flow.received > 0);
     let transfers = transfers.map(|(_, flow)| carried(network, flow));
     let each: Vec<f64> = transfers.chain(report.sessions.iter().map(SessionReport::throughput)).collect();
-    // The sum of nothing is -0.
+    // The sum of an empty list is -0.
     (each.iter().sum::<f64>() + 0.0) / each.len().max(1) as f64 / 1e6
 }
 
-/// When the first flow or session of a run starts.
+/// Returns the start of the first flow or session of a run.
 fn first_start(report: &Report) -> Instant {
     let sessions = report.sessions.iter().map(|session| session.start);
     report.flows.iter().map(|flow| flow.start).chain(sessions).min().unwrap_or_default()
 }
 
-/// What all flows together delivered, in Mbps, from the first start to the last delivery.
+/// Returns the throughput of all flows together, in Mbps, from the first start to the last delivery.
 fn total_throughput(report: &Report) -> f64 {
     let bytes = report.flows.iter().map(|flow| flow.received).sum::<u64>();
     let seconds = report.end.since(first_start(report)).as_secs_f64();
     if seconds > 0.0 { bytes as f64 * 8.0 / seconds / 1e6 } else { 0.0 }
 }
 
-/// Whether a channel of the link destroys frames.
+/// Returns whether a channel of the link destroys frames.
 fn loses(link: &LinkSpec) -> bool {
     link.directions.iter().any(|direction| direction.errors != ErrorSpec::None)
 }
 
-/// The measures of a run, always in the same order for the same network.
+/// Returns the metrics of a run, in the same order for the same network.
 ///
-/// `throughput` is the mean over the transfers that brought something and the web sessions; `LINK_goodput` is useful bytes over all payload bytes
-/// that the link carried in the direction that carries more payload; counts are sums over all flows. `starved` counts the transfers
-/// that `throughput` leaves out, where others are left. Behind them are those counts that only some networks have.
+/// `throughput` is the mean over the transfers that delivered data and the web sessions; `LINK_goodput` is useful bytes
+/// over all payload bytes that the link carried in the direction with more payload; counts are sums over all flows.
+/// `starved` counts the transfers that `throughput` omits, if others remain. The counts that only some networks have
+/// follow.
 pub fn measures(network: &Network, report: &Report) -> Vec<Measure> {
     let mut measures =
         vec![Measure { name: "throughput".to_owned(), unit: "Mbps", value: throughput(network, report) }];
@@ -185,7 +187,7 @@ pub fn measures(network: &Network, report: &Report) -> Vec<Measure> {
     measures
 }
 
-/// What the moves of a host came to.
+/// Adds the results of a host's handoffs.
 fn mobility_measures(moves: &MobilityReport, measures: &mut Vec<Measure>) {
     let mut push = |name: &str, unit, value| measures.push(Measure { name: name.to_owned(), unit, value });
     push("handoffs", "count", moves.handoffs as f64);
@@ -197,8 +199,8 @@ fn mobility_measures(moves: &MobilityReport, measures: &mut Vec<Measure>) {
     push("repeated", "count", moves.repeated as f64);
 }
 
-/// Jain's index over all transfers where there are several; the mean throughput of those that cross a lossy link and of those that
-/// cross none, where there are both.
+/// Adds Jain's index over all transfers if there are several, and the mean throughput of those that cross a lossy link
+/// and of those that do not, if there are both.
 fn fairness_measures(network: &Network, report: &Report, measures: &mut Vec<Measure>) {
     let transfers = || network.flows.iter().zip(&report.flows).filter(|(spec, _)| spec.app.is_transfer());
     if transfers().count() < 2 {
@@ -219,14 +221,14 @@ fn fairness_measures(network: &Network, report: &Report, measures: &mut Vec<Meas
     }
 }
 
-/// Jain's index of fairness: 1 where all have the same, one over their number where one has all (Jain, Chiu, Hawe 1984); none where all
-/// have nothing.
+/// Returns Jain's index of fairness: 1 if all values are equal, one over their number if only one is not zero (Jain,
+/// Chiu, Hawe 1984); `None` if all are zero.
 fn jain(each: &[f64]) -> Option<f64> {
     let (sum, squares) = (each.iter().sum::<f64>(), each.iter().map(|one| one * one).sum::<f64>());
     (squares > 0.0).then(|| sum * sum / (each.len() as f64 * squares))
 }
 
-/// What became of calls; nothing where there are none.
+/// Adds the results of calls, if there are any.
 fn call_measures(network: &Network, report: &Report, measures: &mut Vec<Measure>) {
     let calls: Vec<(CallConfig, &CallReport)> = network
         .flows
@@ -255,7 +257,7 @@ fn call_measures(network: &Network, report: &Report, measures: &mut Vec<Measure>
     if delays.count() > 0 {
         push("call_delay_max", "ms", 1e3 * delays.longest().as_secs_f64());
     }
-    // Pictures: speech has no frames of several packets.
+    // Video: speech has no frames of several packets.
     if calls.iter().any(|(config, _)| config.codec.is_none()) {
         let frames = |of: fn(&CallReport) -> u64| {
             calls.iter().filter(|(config, _)| config.codec.is_none()).map(|(_, call)| of(call)).sum::<u64>() as f64
@@ -272,8 +274,8 @@ fn call_measures(network: &Network, report: &Report, measures: &mut Vec<Measure>
     }
 }
 
-/// What the E-model is told of a call; `None` where nobody speaks. A frame is complete when it has been spoken, and is played when its
-/// deadline comes.
+/// Returns the E-model's parameters of a call; `None` without a codec. A frame is complete when it has been spoken, and
+/// is played at its deadline.
 fn speech(config: &CallConfig, call: &CallReport) -> Option<Speech> {
     let codec = config.codec?;
     let delay = 1e3 * (config.interval + config.deadline).as_secs_f64();
@@ -281,8 +283,8 @@ fn speech(config: &CallConfig, call: &CallReport) -> Option<Speech> {
     Some(Speech { delay, ie: codec.ie, bpl: codec.bpl, loss, burst_ratio })
 }
 
-/// All measures that runs of `network` can have, with any values: a run has no goodput of a link that carried no payload. Those of
-/// delays only where they are `metered`.
+/// Returns all metrics that runs of `network` can have, with arbitrary values; a run without payload on a link lacks
+/// its goodput. Delays are included only if `metered`.
 fn every(network: &Network, metered: Switch) -> Vec<Measure> {
     let carried = PathReport { frames: 1, payload: 1, ..PathReport::default() };
     let mut delays = Delays::default();
@@ -307,12 +309,14 @@ fn every(network: &Network, metered: Switch) -> Vec<Measure> {
     measures(network, &report)
 }
 
-/// Names and units of all measures that runs of `network` can have without [metering](crate::replicate::Task::metered), in order.
+/// Returns names and units of all metrics that runs of `network` can have without
+/// [metering](crate::replicate::Task::metered), in order.
 pub fn columns(network: &Network) -> Vec<(String, &'static str)> {
     named(every(network, Switch::Off))
 }
 
-/// Names and units of all measures that [metered](crate::replicate::Task::metered) runs of `network` can have, in order.
+/// Returns names and units of all metrics that [metered](crate::replicate::Task::metered) runs of `network` can have,
+/// in order.
 pub fn metered_columns(network: &Network) -> Vec<(String, &'static str)> {
     named(every(network, Switch::On))
 }
@@ -321,26 +325,27 @@ fn named(measures: Vec<Measure>) -> Vec<(String, &'static str)> {
     measures.into_iter().map(|measure| (measure.name, measure.unit)).collect()
 }
 
-/// Whether one of these measures needs metered runs.
+/// Returns whether one of these metrics needs metered runs.
 pub fn need_metering<'n>(mut names: impl Iterator<Item = &'n str>) -> bool {
     names.any(delays::is_delay)
 }
 
-/// The measures of several runs: a row a run, a column a measure.
+/// Metrics of several runs: a row per run, a column per metric.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Samples {
     columns: Vec<(String, &'static str)>,
-    /// Row by row; NaN where a run has no such measure.
+    /// Values row by row; NaN if a run lacks the metric.
     values: Vec<f64>,
 }
 
 impl Samples {
-    /// No rows yet. A measure that is not among `columns`, which are names and units, will be left out.
+    /// Creates an empty table. Metrics other than those in `columns`, which has names and units, are omitted.
     pub const fn new(columns: Vec<(String, &'static str)>) -> Self {
         Self { columns, values: Vec::new() }
     }
 
-    /// The rows that [`values`](Self::values) of others with the same columns gave; a row that is not whole is left out.
+    /// Creates a table from the rows that [`values`](Self::values) of others with the same columns returned. Omits an
+    /// incomplete row.
     pub fn from_values(columns: Vec<(String, &'static str)>, mut values: Vec<f64>) -> Self {
         values.truncate(values.len() - values.len() % columns.len().max(1));
         Self { columns, values }
@@ -353,33 +358,33 @@ impl Samples {
         self.values.extend(self.columns.iter().map(|(name, _)| value(name).unwrap_or(f64::NAN)));
     }
 
-    /// How many runs.
+    /// Returns the number of runs.
     pub fn runs(&self) -> usize {
         self.values.len() / self.columns.len().max(1)
     }
 
-    /// Names and units of the measures.
+    /// Returns names and units of the metrics.
     pub fn columns(&self) -> &[(String, &'static str)] {
         &self.columns
     }
 
-    /// All values, row by row; NaN where a run has no such measure.
+    /// Returns all values, row by row; NaN if a run lacks the metric.
     pub fn values(&self) -> &[f64] {
         &self.values
     }
 
-    /// As [`values`](Self::values), without copying.
+    /// Returns the same as [`values`](Self::values), without copying.
     pub fn into_values(self) -> Vec<f64> {
         self.values
     }
 
-    /// The values of one column.
+    /// Returns the values of one column.
     pub fn column(&self, at: usize) -> impl Iterator<Item = Option<f64>> {
         let values = self.values.iter().skip(at).step_by(self.columns.len().max(1));
         values.map(|value| (!value.is_nan()).then_some(*value))
     }
 
-    /// Mean and interval of each measure; without those that no run has.
+    /// Returns mean and interval of each metric; omits those that no run has.
     pub fn summaries(&self) -> Vec<Summary> {
         let of = |(at, (name, unit)): (usize, &(String, &'static str))| {
             let values: Vec<f64> = self.column(at).flatten().collect();
@@ -389,25 +394,25 @@ impl Samples {
     }
 }
 
-/// A measure over several runs.
+/// A metric over several runs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Summary {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its unit.
+    /// Unit.
     pub unit: &'static str,
     /// Mean and interval.
     pub estimate: Estimate,
 }
 
-/// Each measure over all `reports` of a network; without those that no run has.
+/// Returns each metric over all `reports` of a network; omits those that no run has.
 pub fn summarise(network: &Network, reports: &[Report]) -> Vec<Summary> {
     let mut samples = Samples::new(metered_columns(network));
     reports.iter().for_each(|report| samples.push(network, report));
     samples.summaries()
 }
 
-/// Mean and interval of each metric that `of` finds in the reports, in the order in which they are first found.
+/// Returns mean and interval of each metric that `of` finds in the reports, in the order in which they are first found.
 pub(crate) fn summarise_each(reports: &[Report], of: impl Fn(&Report) -> Vec<Measure>) -> Vec<Summary> {
     let mut columns: Vec<(String, &'static str, Vec<f64>)> = Vec::new();
     for Measure { name, unit, value } in reports.iter().flat_map(of) {
@@ -421,12 +426,12 @@ pub(crate) fn summarise_each(reports: &[Report], of: impl Fn(&Report) -> Vec<Mea
     columns.into_iter().filter_map(summary).collect()
 }
 
-/// The summary of that name.
+/// Returns the estimate of the metric of that name.
 pub fn find<'a>(summaries: &'a [Summary], name: &str) -> Option<&'a Estimate> {
     summaries.iter().find(|summary| summary.name == name).map(|summary| &summary.estimate)
 }
 
-/// Means and intervals as a JSON object by name of the measure: of `unit`, `mean`, `ci95`, `runs`.
+/// Returns means and intervals as a JSON object by metric, with `unit`, `mean`, `ci95`, `runs`.
 pub fn summaries_json(summaries: &[Summary]) -> Value {
     let entry = |summary: &Summary| {
         let estimate = &summary.estimate;

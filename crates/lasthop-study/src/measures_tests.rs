@@ -17,17 +17,18 @@ fn transfers_that_the_mean_leaves_out_are_counted() {
         let of = |name: &str| measures.iter().find(|measure| measure.name == name).map(|measure| measure.value);
         (of("throughput"), of("starved"), of("incomplete"))
     };
-    // The second copy starts when the run is as good as over.
+    // The second copy starts just before the end of the run.
     let two = task(&[("limit", "1 s"), ("flows.bulk.count", "2"), ("flows.bulk.spacing", "999999 us")]);
     let (throughput, starved, incomplete) = measured(&two);
     assert_eq!((starved, incomplete), (Some(1.0), Some(2.0)));
     assert_eq!(throughput, measured(&task(&[("limit", "1 s")])).0);
-    // Of a single transfer nothing is left out; where nothing arrived, its throughput is no negative zero.
+    // A single transfer is never omitted; if nothing arrived, its throughput is not negative zero.
     let (throughput, starved, _) = measured(&task(&[("limit", "1 ms")]));
     assert_eq!((throughput.map(f64::to_bits), starved), (Some(0), None));
 }
 
-/// Half a megabyte by the second second, and nothing more: with eight seconds left to the limit that is 0.4 Mbps, not 2.
+/// Half a megabyte by the second second, and nothing more: with eight seconds left to the limit, the rate is 0.4 Mbps
+/// instead of 2.
 #[test]
 fn a_silence_until_the_limit_counts() {
     let scenario = Scenario::builtin("wavelan-lan").unwrap().with_overrides(&[("limit", "10 s")]).unwrap();
@@ -48,8 +49,8 @@ fn jains_index_is_one_for_equals_and_falls_to_one_over_their_number() {
     assert_eq!(jain(&[0.0, 0.0]), None);
 }
 
-/// Jain's index is there with several transfers, the throughputs by kind where some cross a lossy link and others do not;
-/// judgements where radios judge.
+/// Jain's index exists for several transfers, the throughputs by kind if some transfers cross a lossy link and others
+/// do not, and judgements if radios judge.
 #[test]
 fn fairness_needs_several_transfers() {
     let names = |scenario: &str| {
@@ -69,7 +70,7 @@ fn fairness_needs_several_transfers() {
     assert_eq!(of("packet-radio-chain"), ours[3..]);
 }
 
-/// Marks are a measure where a queue can mark, and only there.
+/// Marks are a metric only if a queue can mark.
 #[test]
 fn marks_are_counted_where_there_can_be_any() {
     let scenario = Scenario::builtin("wavelan-lan").unwrap();
@@ -89,7 +90,7 @@ fn marks_are_counted_where_there_can_be_any() {
 #[test]
 fn values_carry_samples_from_one_process_to_another() {
     let scenario = Scenario::builtin("wavelan-lan").unwrap();
-    // Within a millisecond nothing is delivered: no goodput.
+    // Nothing is delivered within a millisecond: no goodput.
     for limit in ["1 ms", "2 s"] {
         let scenario = scenario.with_overrides(&[("limit", limit)]).unwrap();
         let task = Task::new(&scenario, scenario.scheme(), 1, 3).unwrap();
@@ -103,7 +104,7 @@ fn values_carry_samples_from_one_process_to_another() {
     }
 }
 
-/// A link that loses 15 % of its frames reads as 15 %; segments, each counted once, are fewer.
+/// A link that loses 15 % of its frames is reported with 15 %; lost segments, each counted once, are fewer.
 #[test]
 fn losses_are_counted_as_frames() {
     let scenario = Scenario::builtin("farm-radio").unwrap();
@@ -120,7 +121,7 @@ fn losses_are_counted_as_frames() {
     assert!(!measures.iter().any(|measure| measure.name == "internet_loss"), "this link has no error model");
 }
 
-/// Metered runs have the same counts as others, and the columns that they say.
+/// Metered runs have the same counts as others, and the announced columns.
 #[test]
 fn metered_runs_have_more_columns_and_the_same_values() {
     let scenario = Scenario::builtin("call-radio").unwrap().with_overrides(&[("limit", "10 s")]).unwrap();

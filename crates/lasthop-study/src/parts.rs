@@ -1,7 +1,7 @@
 //! A sweep as a folder of Parquet files, each with the rows of some consecutive points.
 //!
-//! Which points are in which file follows from the sweep alone, so the folder is the same whoever computes it, in whatever
-//! order. A file appears when it is whole, so what is there need not be computed again.
+//! The sweep alone determines the points in each file, so the folder does not depend on the machines or the order of
+//! computation. A file appears when it is complete, so existing files need not be computed again.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -20,44 +20,44 @@ use crate::measures::Samples;
 use crate::replicate::Progress;
 use crate::sweep::{Sweep, SweepError};
 
-/// Says which sweep the folder holds. Readers of Parquet folders skip names that begin so.
+/// File that identifies the folder's sweep. Readers of Parquet folders skip names that begin with an underscore.
 const MANIFEST: &str = "_sweep.toml";
 
-/// Runs whose loss does not hurt: what a part has at least.
+/// Minimum number of runs per part: their loss is acceptable.
 const LEAST_RUNS: usize = 128;
 
-/// Files that a folder has at most.
+/// Maximum number of files in a folder.
 const MOST_PARTS: usize = 4096;
 
-/// Parts that wait to be written, at most.
+/// Maximum number of parts that wait to be written.
 const PARTS_WAITING: usize = 8;
 
-/// Why a folder cannot hold a sweep.
+/// Error of a folder for a sweep.
 #[derive(Debug, thiserror::Error)]
 pub enum PartsError {
-    /// It holds another one.
+    /// The folder contains another sweep.
     #[error("{}: holds another sweep ({difference}); give another folder, or remove this one", folder.display())]
     Other {
-        /// The folder.
+        /// Path of the folder.
         folder: PathBuf,
-        /// The first line in which the two differ.
+        /// First line that differs.
         difference: String,
     },
-    /// Something else is in it.
+    /// The folder contains other files.
     #[error("{}: is not empty, and holds no sweep; give another folder", folder.display())]
     Foreign {
-        /// The folder.
+        /// Path of the folder.
         folder: PathBuf,
     },
     /// A file could not be read or written.
     #[error("{}: {error}", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         error: io::Error,
     },
-    /// A part could not be made.
+    /// A part could not be created.
     #[error(transparent)]
     Report(#[from] ReportError),
     /// A point could not be run.
@@ -70,7 +70,7 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> PartsError {
     move |error| PartsError::File { path, error }
 }
 
-/// A folder that holds a sweep, whole or in part.
+/// A folder that contains a sweep, complete or in part.
 #[derive(Clone, Debug)]
 pub struct Parts {
     folder: PathBuf,
@@ -79,11 +79,11 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Opens the folder that holds `sweep`, or begins it.
+    /// Opens the folder of `sweep`, or creates it.
     ///
     /// # Errors
     ///
-    /// When it holds another sweep or something else, or cannot be read or written.
+    /// Returns an error if it contains another sweep or other files, or cannot be read or written.
     pub fn open(folder: impl Into<PathBuf>, sweep: &Sweep) -> Result<Self, PartsError> {
         let folder = folder.into();
         fs::create_dir_all(&folder).map_err(at(&folder))?;
@@ -96,7 +96,7 @@ impl Parts {
                 return Err(PartsError::Other { folder, difference });
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // Names with a dot may be what a process that was killed left.
+                // Names with a dot may be left from a killed process.
                 let mut files = fs::read_dir(&folder).map_err(at(&folder))?.flatten();
                 if files.any(|file| !file.file_name().to_string_lossy().starts_with('.')) {
                     return Err(PartsError::Foreign { folder });
@@ -110,40 +110,40 @@ impl Parts {
         Ok(Self { folder, points, points_per_part: for_runs.max(points.div_ceil(MOST_PARTS)) })
     }
 
-    /// How many parts there will be.
+    /// Returns the number of parts.
     pub fn count(&self) -> usize {
         self.points.div_ceil(self.points_per_part)
     }
 
-    /// The points of a part.
+    /// Returns the points of a part.
     pub fn points(&self, part: usize) -> Range<usize> {
         let first = part * self.points_per_part;
         first..(first + self.points_per_part).min(self.points)
     }
 
-    /// The part that holds a point.
+    /// Returns the part that contains a point.
     pub const fn part_of(&self, point: usize) -> usize {
         point / self.points_per_part
     }
 
-    /// The file of a part.
+    /// Returns the file of a part.
     pub fn path(&self, part: usize) -> PathBuf {
         self.folder.join(format!("part-{part:05}.parquet"))
     }
 
-    /// The parts that are not there.
+    /// Returns the parts that are missing.
     pub fn missing(&self) -> Vec<usize> {
         (0..self.count()).filter(|&part| !self.path(part).exists()).collect()
     }
 
-    /// Computes on `jobs` threads (0: one per core) what is missing, until `progress` stops it.
+    /// Computes the missing parts on `jobs` threads (0: one per core), until `progress` stops it.
     ///
     /// # Errors
     ///
-    /// When a part cannot be written; those before it are.
+    /// Returns an error if a part cannot be written; earlier parts have been written.
     pub fn fill(&self, sweep: &Sweep, jobs: usize, progress: &dyn Progress) -> Result<(), PartsError> {
         let points: Vec<usize> = self.missing().into_iter().flat_map(|part| self.points(part)).collect();
-        // Until a part is safe on the disk takes as long as many runs: the threads that run do not wait for that.
+        // Writing a part to the disk takes as long as many runs: the threads that run do not wait for it.
         let (whole, parts) = sync_channel::<(usize, Vec<Samples>)>(PARTS_WAITING);
         thread::scope(|scope| {
             let write = move || parts.iter().try_for_each(|(part, samples)| self.write(part, sweep, &samples));
@@ -153,7 +153,7 @@ impl Parts {
                 all.push(samples);
                 let part = self.part_of(point);
                 if point + 1 == self.points(part).end {
-                    // Nobody listens any more when a part could not be written.
+                    // The writer has ended if a part could not be written.
                     whole.send((part, std::mem::take(&mut all))).map_err(|_| Stop::Unwritten)?;
                 }
                 Ok(())
@@ -167,11 +167,11 @@ impl Parts {
         })
     }
 
-    /// Writes a part, from what the runs of each of its points measured.
+    /// Writes a part from the results of the runs of each of its points.
     ///
     /// # Errors
     ///
-    /// When it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn write(&self, part: usize, sweep: &Sweep, samples: &[Samples]) -> Result<(), PartsError> {
         let mut rows = Rows::new(sweep.columns().to_vec());
         for (point, samples) in self.points(part).zip(samples) {
@@ -181,9 +181,9 @@ impl Parts {
     }
 }
 
-/// Why runs ended before the last.
+/// Reason why runs ended before the last.
 enum Stop {
-    /// The writer, which knows why, is gone.
+    /// The writer has ended, and has the error.
     Unwritten,
     Sweep(SweepError),
 }
@@ -194,7 +194,7 @@ impl From<SweepError> for Stop {
     }
 }
 
-/// Everything that the rows depend on.
+/// Returns everything that the rows depend on.
 fn manifest(sweep: &Sweep) -> String {
     let mut text = String::from("# A sweep by lasthop. Everything that its rows depend on:\n");
     let _ = writeln!(text, "build = {:?}", lasthop_identity::BUILD);
@@ -217,7 +217,7 @@ fn manifest(sweep: &Sweep) -> String {
     text
 }
 
-/// The first line in which two manifests differ.
+/// Returns the first line that differs between two manifests.
 fn difference(found: &str, wanted: &str) -> String {
     let mut lines = wanted.lines();
     for found in found.lines() {
@@ -230,21 +230,21 @@ fn difference(found: &str, wanted: &str) -> String {
     format!("`{}` here only", lines.next().unwrap_or_default())
 }
 
-/// Writes a file beside its place, and puts it there when it is whole.
+/// Writes a temporary file, and renames it when it is complete.
 fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> Result<(), PartsError>) -> Result<(), PartsError> {
-    // Of this process only: another one that computes the same must not write into it. Readers skip names with a dot.
+    // The name contains the process, since another one may compute the same part. Readers skip names with a dot.
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let beside = path.with_file_name(format!(".{name}.{}", std::process::id()));
     let mut file = BufWriter::new(File::create(&beside).map_err(at(&beside))?);
     let written = write(&mut file).and_then(|()| {
         let file = file.into_inner().map_err(|error| at(&beside)(error.into_error()))?;
-        // The name must not outlive a crash of the machine without what it names.
+        // The name must not survive a crash of the machine without the contents.
         file.sync_all().map_err(at(&beside))
     });
     match written {
         Ok(()) => fs::rename(&beside, path).map_err(at(path)),
         Err(error) => {
-            // The reason is told; that a remainder may stay is not another one.
+            // The first error is reported; a leftover file does no harm.
             let _ = fs::remove_file(&beside);
             Err(error)
         }
@@ -327,7 +327,7 @@ mod tests {
         );
         let error = Parts::open(&folder, &sweep(1, 3)).unwrap_err().to_string();
         assert!(error.contains("`vary.\"tcp.mss\" = [\"500\", \"501\"]` there"), "{error}");
-        // What another build of the same version has begun may have other numbers in it.
+        // Files from another build of the same version may contain other numbers.
         let manifest = fs::read_to_string(folder.join(MANIFEST)).unwrap();
         let other = manifest.replace(lasthop_identity::SOURCES, "0123456789abcdef");
         assert_ne!(other, manifest);

@@ -1,7 +1,7 @@
-//! Runs for someone who watches: an answer after a few runs of each task, a better one after more, and an end at any moment.
+//! Runs for interactive use: a result after a few runs of each task, refined by more runs, and stopped at any time.
 //!
-//! The numbers are those of [`replicate`](crate::replicate): run *n* of a task is the same run, and a task's summary after *n* runs
-//! is what [`run_all`](crate::replicate::run_all) with *n* runs comes to.
+//! The numbers are those of [`replicate`](crate::replicate): run *n* of a task is the same run, and a task's summary
+//! after *n* runs equals that of [`run_all`](crate::replicate::run_all) with *n* runs.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -14,28 +14,28 @@ use lasthop_sim::{EVENTS_BETWEEN_QUESTIONS, Outcome, Overflow, Recording, Simula
 use crate::measures::{Summary, summarise};
 use crate::replicate::{Task, threads};
 
-/// Simulated events between two questions whether to stop while all is recorded: some hundred microseconds.
+/// Number of simulated events between cancellation checks in a recorded run: a few hundred microseconds.
 const STEPS: u32 = 2048;
 
-/// What a run that may be cut short came to.
+/// Result of a run that may be cut short.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// What was measured and recorded up to its end.
+    /// Outcome up to its end.
     pub outcome: Outcome,
-    /// Whether it ended because enough was recorded, or enough happened.
+    /// Indicates whether it reached the limit of records or events.
     pub cut: bool,
 }
 
-/// How far a recorded run goes.
+/// Limits of a recorded run.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
-    /// Most records that are kept.
+    /// Maximum number of records.
     pub records: usize,
-    /// Most simulated events, those that leave no record included.
+    /// Maximum number of simulated events, including those without records.
     pub events: u64,
 }
 
-/// Runs `network` once and records it as far as `extent` goes; `None` when `stop` said so before the end.
+/// Runs `network` once and records it within the limits of `extent`. Returns `None` if `stop` returned true first.
 pub fn record_unless(
     network: &Network,
     seed: u64,
@@ -60,25 +60,25 @@ pub fn record_unless(
         }
     };
     let mut outcome = simulation.finish(network);
-    // A run that was given up has not ended either.
+    // An abandoned run is incomplete as well.
     let cut = cut || outcome.report.overflow.is_some();
     // One step can record many packets.
     outcome.trace.records.truncate(extent.records);
     Some(Recorded { outcome, cut })
 }
 
-/// What a task has come to so far.
+/// Intermediate result of a task.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SoFar {
     /// Index of the task.
     pub task: usize,
-    /// Runs that it rests on.
+    /// Number of runs.
     pub runs: u32,
-    /// Its measures over these runs.
+    /// Metrics over these runs.
     pub measures: Vec<Summary>,
 }
 
-/// The runs of a task after each round: `first`, then about twice as many each time, up to `all`.
+/// Returns the number of runs of a task after each round: `first`, then about twice as many each time, up to `all`.
 pub fn rounds(first: u32, all: u32) -> Vec<u32> {
     let mut rounds = vec![first.clamp(1, all.max(1))];
     while let Some(&last) = rounds.last()
@@ -89,14 +89,15 @@ pub fn rounds(first: u32, all: u32) -> Vec<u32> {
     rounds
 }
 
-/// Runs every task on `jobs` threads (0: one per core), in rounds: all tasks to the first number of runs, then all to the second.
-/// What each task has come to goes to `sink` as soon as its round is complete.
+/// Runs every task on `jobs` threads (0: one per core), in rounds: all tasks to the first number of runs, then all to
+/// the second. Passes the result of each task to `sink` as soon as its round is complete.
 ///
-/// [`Task::runs`] is not heeded; `rounds` must grow. `false` when `stop` ended it, which it is asked every few hundred microseconds.
+/// Ignores [`Task::runs`]; `rounds` must increase. Returns `false` if `stop`, which is called every few hundred
+/// microseconds, returned true.
 ///
 /// # Errors
 ///
-/// When a run holds too many frames: the others end too.
+/// Returns an error if a run holds too many frames. The others end too.
 pub fn refine(
     tasks: &[Task],
     rounds: &[u32],
@@ -131,7 +132,7 @@ pub fn refine(
                 while !stop()
                     && let Some(done) = work()
                 {
-                    // Somebody listens until the last worker has ended.
+                    // The receiver exists until the last worker has ended.
                     let _ = finished.send(done);
                 }
             };
@@ -155,7 +156,7 @@ pub fn refine(
             reports[task][run as usize] = Some(report);
             complete += 1;
             while let Some(&round) = rounds.get(done[task]) {
-                // Runs end in any order; a summary rests on the first so many.
+                // Runs end in any order; a summary uses the first `round` runs.
                 let first = &reports[task][..round as usize];
                 if first.iter().any(Option::is_none) {
                     break;
@@ -208,7 +209,7 @@ mod tests {
     #[test]
     fn a_stop_ends_it_within_a_run() {
         let scenario = Scenario::builtin("wavelan-lan").unwrap();
-        // Far longer than anybody would wait: only a stop within the run ends it.
+        // Far longer than a test: only a stop within the run ends it.
         let endless = scenario.with_overrides(&[("flows.bulk.size", "1024 GiB"), ("limit", "10000 h")]).unwrap();
         let task = Task::new(&endless, Scheme::by_name("E2E").unwrap(), 1, 1).unwrap();
         let stop = AtomicBool::new(false);

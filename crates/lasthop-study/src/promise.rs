@@ -1,4 +1,5 @@
-//! What an advice promises of each cure, in a form that is kept beside its configuration, and whether what was measured later keeps it.
+//! The promise of an advice for each cure, in a format that is stored with its configuration, and the verification of
+//! the promise by later measurements.
 
 mod beside;
 
@@ -8,80 +9,80 @@ use crate::advise::{Advice, Factor};
 
 pub use self::beside::{Beside, digits, put_into};
 
-/// The form that is written and read.
+/// Version of the format.
 const VERSION: u32 = 1;
 
-/// What was promised.
+/// Promise of an advice.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Promise {
-    /// The form's version.
+    /// Version of the format.
     pub lasthop_promise: u32,
-    /// The link's title.
+    /// Title of the link.
     pub link: String,
-    /// The seed of the runs.
+    /// Seed of the runs.
     pub seed: u64,
-    /// Runs of each cure and use.
+    /// Number of runs per cure and use.
     pub runs: usize,
-    /// The cure that was advised; none where none helps.
+    /// Cure that was advised; `None` if none helps.
     pub advised: Option<String>,
-    /// What has to hold for the promise to hold, a clause each; promises of earlier versions have none.
+    /// Conditions of the promise, a clause each; promises of earlier versions have none.
     #[serde(default)]
     pub conditions: Vec<String>,
-    /// All cures that were looked at; the first one is none.
+    /// All cures that were compared; the first one is none.
     pub cures: Vec<PromisedCure>,
 }
 
-/// What was promised of a cure.
+/// Promise for a cure.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PromisedCure {
-    /// Its scheme's name.
+    /// Name of its scheme.
     pub cure: String,
-    /// What has to be changed for it.
+    /// Changes that it requires.
     pub needs: String,
-    /// By use.
+    /// Promises by use.
     pub uses: Vec<PromisedUse>,
 }
 
-/// What was promised of a cure for one use.
+/// Promise for one use of a cure.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PromisedUse {
-    /// The use: `bulk`, `pages`, `call`.
+    /// Use: `bulk`, `pages`, `call`.
     #[serde(rename = "use")]
     pub usage: String,
-    /// The unit of `value`.
+    /// Unit of `value`.
     pub unit: String,
-    /// What comes of it, the mean of the runs.
+    /// Result, as the mean of the runs.
     pub value: f64,
-    /// The 95 % interval of that; none with one run.
+    /// 95 % interval of the result; `None` for one run.
     pub interval: Option<[f64; 2]>,
-    /// The same over what comes of it without a cure; none where that is nothing.
+    /// Result relative to that without a cure; `None` if that is zero.
     pub factor: Option<PromisedFactor>,
 }
 
-/// By how much.
+/// Promised improvement.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PromisedFactor {
-    /// The geometric mean of the runs.
+    /// Geometric mean of the runs.
     pub mean: f64,
-    /// Its 95 % interval; none where some runs got nothing through.
+    /// 95 % interval; `None` if some runs had a result of zero.
     pub interval: Option<[f64; 2]>,
 }
 
-/// Why a text is no promise.
+/// Error of reading a promise.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PromiseError {
-    /// Not the JSON that is written.
+    /// The JSON has another structure.
     #[error("expected a promise as `lasthop advise --out` writes it: {0}")]
     Form(String),
-    /// Of another version of lasthop.
+    /// The promise was written by another version of lasthop.
     #[error("lasthop_promise = {0}: expected {VERSION}; ask `lasthop advise` again")]
     Version(u64),
-    /// A number that no factor is.
+    /// A factor has an invalid number.
     #[error("{cure}, {usage}: factor {what}: expected numbers above zero, the lower end of an interval first")]
     Value {
-        /// The cure.
+        /// Name of the cure.
         cure: String,
-        /// The use.
+        /// Name of the use.
         usage: String,
         /// The number.
         what: String,
@@ -96,7 +97,7 @@ impl From<Factor> for PromisedFactor {
 }
 
 impl Promise {
-    /// What `advice` promises of the link of that title.
+    /// Creates the promise of `advice` for the link of that title.
     pub fn new(link: &str, seed: u64, advice: &Advice) -> Self {
         let cures = advice.cured.iter().map(|cured| {
             let uses = cured.results.iter().map(|result| PromisedUse {
@@ -120,11 +121,11 @@ impl Promise {
         }
     }
 
-    /// Reads a promise.
+    /// Parses a promise.
     ///
     /// # Errors
     ///
-    /// [`PromiseError`], which says what would be right.
+    /// Returns a [`PromiseError`] with the correct form.
     pub fn read(text: &str) -> Result<Self, PromiseError> {
         let form = |error: serde_json::Error| PromiseError::Form(error.to_string());
         let value: serde_json::Value = serde_json::from_str(text).map_err(form)?;
@@ -146,36 +147,36 @@ impl Promise {
         Ok(promise)
     }
 
-    /// What was promised of a cure for one use.
+    /// Returns the promise of a cure for one use.
     pub fn of(&self, cure: &str, usage: &str) -> Option<PromisedFactor> {
         let cure = self.cures.iter().find(|promised| promised.cure == cure)?;
         cure.uses.iter().find(|promised| promised.usage == usage)?.factor
     }
 }
 
-/// What was measured: how many times as fast, and the ends of the 95 % interval.
+/// Measured improvement, with its 95 % interval.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Measured {
-    /// The ratio.
+    /// Ratio to the result without the cure.
     pub ratio: f64,
-    /// Its interval, lower end first.
+    /// Interval, lower end first.
     pub interval: [f64; 2],
 }
 
-/// Whether a promise is kept.
+/// Verdict on a promise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kept {
-    /// What was measured reaches it, and is no chance.
+    /// The measurement reaches the promise and is significant.
     Kept,
-    /// What was measured lies below it, with the whole interval.
+    /// The measurement's whole interval lies below the promise.
     FellShort,
-    /// Too few connections: what was measured may be the promise as well as nothing at all.
+    /// There are too few connections: the measurement is compatible with the promise and with no improvement.
     TooFew,
 }
 
 impl Kept {
-    /// In a few words.
+    /// Returns the verdict in a few words.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Kept => "kept",
@@ -185,8 +186,8 @@ impl Kept {
     }
 }
 
-/// Sets what was measured beside what was promised. Intervals that meet are as good as each other, unless the measured one holds
-/// both no gain at all and the promise: then it says nothing.
+/// Compares a measurement with a promise. Overlapping intervals count as equal, unless the measured one includes both
+/// no improvement and the promise: then it is undecided.
 pub fn judge(promised: PromisedFactor, measured: Option<Measured>) -> Kept {
     let Some(Measured { interval: [low, high], .. }) = measured else { return Kept::TooFew };
     let least = promised.interval.map_or(promised.mean, |[least, _]| least.min(promised.mean));
@@ -231,7 +232,7 @@ mod tests {
         let measured = |ratio, low, high| Some(Measured { ratio, interval: [low, high] });
         for (measured, wanted) in [
             (None, Kept::TooFew),
-            // It may be the promise, and it may be nothing.
+            // It includes the promise and no improvement.
             (measured(1.5, 0.9, 2.5), Kept::TooFew),
             (measured(1.9, 1.5, 2.4), Kept::Kept),
             (measured(3.0, 2.5, 3.6), Kept::Kept),

@@ -1,5 +1,5 @@
-//! Many runs on many cores. Results come back in the order of the tasks, and each run's randomness depends on the root seed
-//! and its number only: neither on the number of threads nor on the scheme, so that schemes meet the same errors.
+//! Many runs on many cores. Reports are in the order of the tasks. Each run's randomness depends only on the root seed
+//! and its number, so the number of threads does not matter, and schemes meet the same errors.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -18,7 +18,7 @@ use lasthop_sim::measure::Report;
 use lasthop_sim::network::Network;
 use lasthop_sim::{EVENTS_BETWEEN_QUESTIONS, Overflow, Recording, Simulation};
 
-/// What to run how often.
+/// Runs of a network.
 #[derive(Clone, Debug)]
 pub struct Task {
     /// The network.
@@ -27,23 +27,24 @@ pub struct Task {
     pub seed: u64,
     /// Numbers of the runs; a whole task begins with 0.
     pub runs: Range<u32>,
-    /// Whether delays are measured as well ([`Simulation::metered`]), which takes some time and changes nothing else.
+    /// Indicates whether delays are measured as well ([`Simulation::metered`]), which takes some time and changes
+    /// nothing else.
     pub metered: Switch,
 }
 
 impl Task {
-    /// `scenario` under `scheme`.
+    /// Creates the task of `scenario` under `scheme`.
     pub fn new(scenario: &Scenario, scheme: &Scheme, seed: u64, runs: u32) -> Result<Self, lasthop_scenario::Error> {
         Ok(Self { network: scenario.network(scheme)?, seed, runs: 0..runs, metered: Switch::Off })
     }
 
-    /// The same task with delays measured.
+    /// Returns the task with delays measured.
     #[must_use]
     pub fn metered(self) -> Self {
         Self { metered: Switch::On, ..self }
     }
 
-    /// Run number `run`, not begun.
+    /// Creates the simulation of run number `run`.
     pub fn simulation(&self, run: u32) -> Simulation {
         let seed = run_seed(self.seed, run);
         match self.metered {
@@ -53,52 +54,52 @@ impl Task {
     }
 }
 
-/// The seed of one run.
+/// Returns the seed of a run.
 pub fn run_seed(seed: u64, number: u32) -> u64 {
     Root(seed).stream(&format!("runs/{number}")).below(u64::MAX)
 }
 
-/// Told about each finished run, from any thread.
+/// Observer of runs, called from any thread.
 pub trait Progress: Sync {
-    /// One more run is done.
+    /// Notes that a run has ended.
     fn run_done(&self);
 
-    /// Whether to stop: runs that have not begun are left out.
+    /// Returns whether to stop before further runs start.
     fn stopped(&self) -> bool {
         false
     }
 
-    /// Whether to give up in the middle of runs, too. Asked often, from every thread.
+    /// Returns whether to abandon runs in progress, too. Called often, from every thread.
     fn abandoned(&self) -> bool {
         false
     }
 
-    /// How far a run has come in simulated time. Told as often as [`Self::abandoned`] is asked.
+    /// Reports the simulated time of a run, as often as [`Self::abandoned`] is called.
     fn run_at(&self, _now: Instant) {}
 
-    /// A run of the task of that index was abandoned, and had come to this.
+    /// Reports the state of an abandoned run of the task of that index.
     fn run_cut(&self, _task: usize, _cut: Cut) {}
 }
 
-/// What a run had come to when it was abandoned.
+/// State of an abandoned run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cut {
-    /// Its number.
+    /// Number of the run.
     pub run: u32,
-    /// How far it had come.
+    /// Simulated time.
     pub at: Instant,
-    /// What was measured up to there.
+    /// Metrics up to that time.
     pub report: Report,
 }
 
-/// Nobody watches.
+/// An observer that does nothing.
 pub struct Silent;
 
 impl Progress for Silent {
     fn run_done(&self) {}
 }
 
-/// Counts nothing, but stops when the flag is set.
+/// Stops when the flag is set.
 impl Progress for AtomicBool {
     fn run_done(&self) {}
 
@@ -107,12 +108,12 @@ impl Progress for AtomicBool {
     }
 }
 
-/// Runs every task on `jobs` threads (0: one per core). Per task, the reports in order of run number; a task that was
-/// stopped before its last run has fewer.
+/// Runs every task on `jobs` threads (0: one per core). Returns the reports of each task in order of run number; fewer
+/// if the task was stopped before its last run.
 ///
 /// # Errors
 ///
-/// When a run holds too many frames.
+/// Returns an error if a run holds too many frames.
 pub fn run_all(tasks: &[Task], jobs: usize, progress: &dyn Progress) -> Result<Vec<Vec<Report>>, Overflow> {
     let mut reports = vec![Vec::new(); tasks.len()];
     run_each(tasks, jobs, progress, |task, report| {
@@ -122,12 +123,12 @@ pub fn run_all(tasks: &[Task], jobs: usize, progress: &dyn Progress) -> Result<V
     Ok(reports)
 }
 
-/// As [`run_all`], but in rounds: run 0 of every task, then run 1 of every task. When it was stopped, tasks differ by one run at
-/// most.
+/// Runs tasks as [`run_all`], but in rounds: run 0 of every task, then run 1 of every task. If stopped, tasks differ by
+/// at most one run.
 ///
 /// # Errors
 ///
-/// When a run holds too many frames.
+/// Returns an error if a run holds too many frames.
 pub fn run_in_rounds(tasks: &[Task], jobs: usize, progress: &dyn Progress) -> Result<Vec<Vec<Report>>, Overflow> {
     let rounds = tasks.iter().map(|task| task.runs.len()).max().unwrap_or(0);
     let place = |round: usize, task: usize| (round < tasks[task].runs.len()).then_some(Place { task, round });
@@ -148,18 +149,18 @@ pub fn run_in_rounds(tasks: &[Task], jobs: usize, progress: &dyn Progress) -> Re
     Ok(reports)
 }
 
-/// Runs every task on `jobs` threads (0: one per core) and hands each report to `sink`, with the index of its task: task
-/// after task, run after run, as soon as all before it are there.
+/// Runs every task on `jobs` threads (0: one per core) and passes each report with the index of its task to `sink`:
+/// task after task, run after run, as soon as all earlier ones are available.
 ///
-/// When `progress` stops it, what has begun is still finished and handed out, unless it is abandoned; an error of `sink` ends it, and so
-/// does a run that holds too many frames.
+/// If `progress` stops it, runs in progress are finished and passed on, unless they are abandoned. An error of `sink`
+/// ends it, and so does a run that holds too many frames.
 pub fn run_each<E: From<Overflow>>(
     tasks: &[Task],
     jobs: usize,
     progress: &dyn Progress,
     sink: impl FnMut(usize, Report) -> Result<(), E>,
 ) -> Result<(), E> {
-    // Runs are numbered through all tasks; where each task's end.
+    // Runs are numbered through all tasks; these are the ends of each task.
     let mut total = 0;
     let ends: Vec<usize> = tasks
         .iter()
@@ -175,14 +176,14 @@ pub fn run_each<E: From<Overflow>>(
     run_in_order(tasks, total, place, jobs, progress, sink)
 }
 
-/// A run: of which task, and the how many-th of its runs.
+/// A run: index of the task, and position among its runs.
 #[derive(Clone, Copy)]
 struct Place {
     task: usize,
     round: usize,
 }
 
-/// Runs the `total` runs that `place` names, and hands out their reports in this order.
+/// Runs the `total` runs that `place` returns, and passes on their reports in this order.
 fn run_in_order<E: From<Overflow>>(
     tasks: &[Task],
     total: usize,
@@ -193,7 +194,7 @@ fn run_in_order<E: From<Overflow>>(
 ) -> Result<(), E> {
     let next = AtomicUsize::new(0);
     let refused = AtomicBool::new(false);
-    // The next run that nobody has begun; they are begun in order, so that what is finished has no gaps.
+    // Runs start in order, so that the finished ones have no gaps.
     let claim = || {
         let stop = progress.stopped() || refused.load(Ordering::Relaxed);
         if stop { None } else { Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&at| at < total) }
@@ -213,7 +214,7 @@ fn run_in_order<E: From<Overflow>>(
                 while let Some(at) = claim()
                     && let Some(report) = execute(at)
                 {
-                    // Nobody listens any more when the sink refused.
+                    // The receiver may have ended after an error of the sink.
                     let _ = finished.send((at, report));
                 }
             };
@@ -222,7 +223,7 @@ fn run_in_order<E: From<Overflow>>(
                 break;
             }
         }
-        // This thread works too, and hands out what is next in order.
+        // This thread works too, and passes on reports in order.
         let (mut waiting, mut handed) = (BTreeMap::new(), 0);
         let mut hand_out = |(at, report)| {
             waiting.insert(at, report);
@@ -257,7 +258,7 @@ fn run_in_order<E: From<Overflow>>(
     })
 }
 
-/// The run of `task` that is number `round` of its runs.
+/// Executes run number `round` among the runs of `task`.
 fn one_run(task: &Task, round: u32, progress: &dyn Progress) -> Result<Report, Box<Cut>> {
     let run = task.runs.start + round;
     let mut simulation = task.simulation(run);
@@ -273,12 +274,13 @@ fn one_run(task: &Task, round: u32, progress: &dyn Progress) -> Result<Report, B
     }
 }
 
-/// The number of threads that `jobs` means.
+/// Returns the number of threads for `jobs`.
 pub(crate) fn threads(jobs: usize) -> usize {
     if jobs == 0 { available_parallelism().map_or(1, NonZeroUsize::get) } else { jobs }
 }
 
-/// `of` each of `items`, on `jobs` threads (0: one per core), in their order; the error of the first that has one.
+/// Applies `of` to each of `items`, on `jobs` threads (0: one per core). Returns the results in order, or the first
+/// error.
 pub(crate) fn map_all<I: Sync, T: Send, E: Send>(
     items: &[I],
     jobs: usize,
@@ -294,14 +296,14 @@ pub(crate) fn map_all<I: Sync, T: Send, E: Send>(
         let shares: Vec<_> = items.chunks(share).map(|share| scope.spawn(move || each(share))).collect();
         let mut all = Vec::with_capacity(items.len());
         for share in shares {
-            // A panic goes on in this thread.
+            // Propagates a panic to this thread.
             all.extend(share.join().unwrap_or_else(|panic| resume_unwind(panic))?);
         }
         Ok(all)
     })
 }
 
-/// Fewer items than these are not worth a thread.
+/// Minimum number of items per thread.
 const LEAST_SHARE: usize = 16;
 
 #[cfg(test)]
@@ -318,7 +320,7 @@ mod tests {
     fn reports_come_in_order_at_any_number_of_threads() {
         let one = run_all(&tasks(), 1, &Silent).unwrap();
         assert_eq!(one.iter().map(Vec::len).collect::<Vec<_>>(), [3, 0, 2]);
-        // Both tasks have the same seed: run for run they are the same, and no two runs are.
+        // Both tasks have the same seed: runs of the same number are equal, and other runs differ.
         assert_eq!(one[0][..2], one[2]);
         assert_ne!(one[0][0], one[0][1]);
         for jobs in [0, 2, 50] {
@@ -357,7 +359,7 @@ mod tests {
 
     #[test]
     fn an_abandoned_run_is_left_out() {
-        /// Lets two runs finish, and gives up in the middle of the next.
+        /// Abandons the third run in the middle.
         struct Amid(AtomicUsize);
         impl Progress for Amid {
             fn run_done(&self) {
@@ -373,7 +375,7 @@ mod tests {
 
     #[test]
     fn rounds_give_every_task_its_first_run_before_any_has_a_second() {
-        /// Stops after four runs; keeps what was cut.
+        /// Stops after four runs, and keeps abandoned ones.
         #[derive(Default)]
         struct Four(AtomicUsize, std::sync::Mutex<Vec<(usize, Cut)>>);
         impl Progress for Four {
@@ -389,7 +391,7 @@ mod tests {
         }
         let four = Four::default();
         let reports = run_in_rounds(&tasks(), 1, &four).unwrap();
-        // Runs 0 of the first and the third task, runs 1 of both, and no time for run 2 of the first.
+        // Runs 0 of the first and the third task, runs 1 of both, and no run 2 of the first.
         assert_eq!(reports.iter().map(Vec::len).collect::<Vec<_>>(), [2, 0, 2]);
         let cut = four.1.into_inner().unwrap();
         assert_eq!(cut.len(), 1);
@@ -420,7 +422,7 @@ mod tests {
         assert_eq!((outcome, seen), (Err(enough), 2));
     }
 
-    /// A source that fills a queue without end: its memory is bounded, and the error names the key.
+    /// A source that fills a queue without limit: memory is bounded, and the error names the key.
     #[test]
     fn a_run_that_holds_too_many_frames_ends_with_an_error() {
         const FLOOD: &str = r#"
@@ -445,7 +447,7 @@ mod tests {
             rate = "100 Gbps"
             packet = 1000
         "#;
-        // Sent for by the link without events, and, where frames can be lost, one by one.
+        // Sent by the link without events, and one by one if frames can be lost.
         for errors in ["{ model = \"none\" }", "{ model = \"uniform\", frame_loss = \"0.1 %\" }"] {
             let scenario = Scenario::parse("flood", FLOOD).unwrap().with_overrides(&[("links.hop.errors", errors)]);
             let task = Task::new(&scenario.unwrap(), Scheme::by_name("E2E").unwrap(), 1, 2).unwrap();

@@ -1,4 +1,4 @@
-//! The published studies by name, and what reproducing one takes.
+//! Reproduction of the published studies.
 
 use lasthop_report::study as report;
 use lasthop_scenario::Scenario;
@@ -8,16 +8,16 @@ use crate::replicate::{Progress, Task, run_each};
 use crate::study::{Cell, Options, Results, Selection, Study, StudyError};
 use crate::{balakrishnan1997, discussion1997, xylomenos_kokkinakis};
 
-/// The studies.
+/// The published studies.
 pub static STUDIES: [&dyn Study; 3] =
     [&balakrishnan1997::Balakrishnan1997, &xylomenos_kokkinakis::XylomenosKokkinakis, &discussion1997::Discussion1997];
 
-/// The names that select them.
+/// Returns the names that select them.
 pub fn names() -> [&'static str; STUDIES.len()] {
     STUDIES.map(Study::name)
 }
 
-/// What reproducing a study takes: cells to run, wherever that is done.
+/// Cells to run for the reproduction of a study, on any machine.
 #[derive(Clone)]
 pub struct Plan {
     study: &'static dyn Study,
@@ -27,18 +27,18 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The cells of a study, or of the part selected.
+    /// Plans the cells of a study, or of the selected part.
     ///
     /// # Errors
     ///
-    /// When there is no such study, or it has no such table or figure.
+    /// Returns an error if the study does not exist, or has no such table or figure.
     pub fn new(study: &str, options: &Options) -> Result<Self, StudyError> {
         let found = STUDIES.into_iter().find(|known| known.name() == study);
         let study =
             found.ok_or_else(|| StudyError::NoSuchStudy { given: study.to_owned(), known: names().join(", ") })?;
         let cells = study.cells(&options.selection)?;
         let mut plan = Self { study, options: options.clone(), cells, measures: Vec::new() };
-        // Cells differ in what they have: only web sessions have pages.
+        // Cells differ in their metrics: only web sessions have pages.
         for task in plan.tasks()? {
             for column in columns(&task.network) {
                 if !plan.measures.contains(&column) {
@@ -49,11 +49,11 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The same cells over other scenarios: what `change` makes of each cell's.
+    /// Returns the plan with the scenario of each cell replaced by the result of `change`.
     ///
     /// # Errors
     ///
-    /// When `change` does not make a scenario that holds.
+    /// Returns an error if `change` does not return a valid scenario.
     pub fn vary(
         mut self,
         change: impl Fn(&Cell) -> Result<Scenario, lasthop_scenario::Error>,
@@ -64,24 +64,24 @@ impl Plan {
         Ok(self)
     }
 
-    /// Only the cells that `keep` lets through, as if no more had been selected.
+    /// Returns the plan with only the cells that satisfy `keep`, as if no others had been selected.
     #[must_use]
     pub fn retain(mut self, keep: impl Fn(&Cell) -> bool) -> Self {
         self.cells.retain(keep);
         self
     }
 
-    /// The cells.
+    /// Returns the cells.
     pub fn cells(&self) -> &[Cell] {
         &self.cells
     }
 
-    /// Names and units of what is measured in each run.
+    /// Returns names and units of the metrics of each run.
     pub fn measures(&self) -> &[(String, &'static str)] {
         &self.measures
     }
 
-    /// Runs in all.
+    /// Returns the total number of runs.
     pub fn total_runs(&self) -> u64 {
         self.cells.len() as u64 * u64::from(self.options.runs)
     }
@@ -91,11 +91,11 @@ impl Plan {
         self.cells.iter().map(|cell| Task::new(&cell.scenario, cell.scheme, seed, runs)).collect()
     }
 
-    /// Runs all cells here. Of each, what its runs measured.
+    /// Runs all cells on this machine. Returns the metrics of each cell's runs.
     ///
     /// # Errors
     ///
-    /// When `progress` stops it.
+    /// Returns an error if `progress` stops it.
     pub fn run(&self, progress: &dyn Progress) -> Result<Vec<Samples>, StudyError> {
         let tasks = self.tasks()?;
         let mut samples = vec![Samples::new(self.measures.clone()); tasks.len()];
@@ -106,12 +106,12 @@ impl Plan {
         if progress.stopped() { Err(StudyError::Stopped) } else { Ok(samples) }
     }
 
-    /// The study with its tables, claims and figures, from what the runs of each cell measured. Claims that need cells
-    /// outside the selection are left out.
+    /// Returns the study with its tables, claims and figures, from the metrics of each cell's runs. Omits claims that
+    /// need cells outside of the selection.
     ///
     /// # Errors
     ///
-    /// When a scenario that is followed for a figure does not hold, and when a table or claim names a cell that the study does
+    /// Returns an error if a scenario for a figure is invalid, or if a table or claim names a cell that the study does
     /// not have.
     pub fn finish(&self, samples: &[Samples]) -> Result<report::Study, StudyError> {
         let known = self.study.cells(&Selection::All)?;
@@ -127,11 +127,11 @@ impl Plan {
     }
 }
 
-/// Runs a study, or the part selected, and returns it with its tables, claims and figures.
+/// Runs a study, or the selected part, and returns it with its tables, claims and figures.
 ///
 /// # Errors
 ///
-/// When there is no such study, or it has no such table or figure, and when `progress` stops it.
+/// Returns an error if the study does not exist, or has no such table or figure, or if `progress` stops it.
 pub fn reproduce(study: &str, options: &Options, progress: &dyn Progress) -> Result<report::Study, StudyError> {
     let plan = Plan::new(study, options)?;
     plan.finish(&plan.run(progress)?)

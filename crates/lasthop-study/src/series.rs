@@ -9,52 +9,52 @@ use lasthop_sim::Simulation;
 use lasthop_sim::link::Direction;
 use lasthop_sim::network::{App, FlowSpec, LinkId, Network};
 
-/// Most values that a series holds: 160 MB.
+/// Maximum number of values in a series: 160 MB.
 const MOST_VALUES: usize = 20_000_000;
 
-/// Longest simulated time between two questions whether to stop.
+/// Maximum simulated time between cancellation checks.
 const PIECE: Duration = Duration::from_millis(20);
 
-/// Why there is no series.
+/// Error of creating a series.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SeriesError {
-    /// There is no time between two rows.
+    /// The interval is zero.
     #[error("the interval of a series cannot be 0; give one such as 100 ms")]
     NoInterval,
-    /// It would not fit into memory.
+    /// The series would not fit into memory.
     #[error("the series has more than {MOST_VALUES} values; give a longer interval")]
     TooLong,
 }
 
-/// The state of a run at one time.
+/// State of a run at one time.
 #[derive(Clone, PartialEq, Debug)]
 struct Row {
     at: Instant,
-    /// Of each flow, in Mbps, since the row before.
+    /// Throughput of each flow since the previous row, in Mbps.
     throughput: Vec<f64>,
-    /// Of each flow, in milliseconds, the mean since the row before.
+    /// Mean delay of each flow since the previous row, in milliseconds.
     delay: Vec<Option<f64>>,
-    /// Packets that wait, of each link down and up.
+    /// Number of queued packets of each link, down and up.
     waiting: Vec<usize>,
 }
 
 /// A run over time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Series {
-    /// Name of each flow, and whether its delay is one-way.
+    /// Name of each flow, with the kind of its delay: true for one-way.
     flows: Vec<(String, bool)>,
     links: Vec<String>,
     rows: Vec<Row>,
-    /// Whether it ends before its run, because it was stopped.
+    /// Indicates whether it was stopped before the end of its run.
     pub cut: bool,
 }
 
 impl Series {
-    /// Runs `network` once and looks at it every `interval`, and at its end, until `stop` says so.
+    /// Runs `network` once and samples it every `interval`, and at its end, until `stop` returns true.
     ///
     /// # Errors
     ///
-    /// When the interval is zero, or so short that the series would not fit into memory.
+    /// Returns an error if the interval is zero, or so short that the series would not fit into memory.
     pub fn of(network: &Network, seed: u64, interval: Duration, stop: impl Fn() -> bool) -> Result<Self, SeriesError> {
         if interval == Duration::ZERO {
             return Err(SeriesError::NoInterval);
@@ -88,8 +88,9 @@ impl Series {
         Ok(series)
     }
 
-    /// The columns of [`rows`](Self::rows): `time` in seconds; of each flow `FLOW_throughput` in Mbps and `FLOW_rtt` (of datagrams
-    /// and calls `FLOW_one_way_delay`) in milliseconds; of each link `LINK_down_queue` and `LINK_up_queue` in packets.
+    /// Returns the columns of [`rows`](Self::rows): `time` in seconds; for each flow `FLOW_throughput` in Mbps and
+    /// `FLOW_rtt` (for datagrams and calls `FLOW_one_way_delay`) in milliseconds; for each link `LINK_down_queue` and
+    /// `LINK_up_queue` in packets.
     pub fn columns(&self) -> Vec<(String, Kind)> {
         let delay = |one_way: &bool| if *one_way { "one_way_delay" } else { "rtt" };
         let flows = self.flows.iter().flat_map(|(flow, one_way)| {
@@ -100,18 +101,18 @@ impl Series {
         std::iter::once(("time".to_owned(), Kind::Float)).chain(flows).chain(links).collect()
     }
 
-    /// A row for each time.
+    /// Returns a row per time.
     ///
     /// # Errors
     ///
-    /// Never, unless a row lacks a column.
+    /// Returns an error only if a row lacks a column.
     pub fn rows(&self) -> Result<Rows, ReportError> {
         let mut rows = Rows::new(self.columns());
         self.cells().try_for_each(|row| rows.push(row))?;
         Ok(rows)
     }
 
-    /// The cells of each row.
+    /// Iterates over the cells of each row.
     pub fn cells(&self) -> impl Iterator<Item = Vec<Value>> {
         self.rows.iter().map(|row| {
             let flows = row.throughput.iter().zip(&row.delay).flat_map(|(throughput, delay)| {
@@ -122,24 +123,24 @@ impl Series {
         })
     }
 
-    /// The throughput of a flow.
+    /// Returns the throughput of a flow.
     pub fn throughput(&self, flow: FlowId, name: &str) -> StepSeries {
-        // A value is that of the time before it: a step begins where that does.
+        // A value applies to the interval before its time: a step begins with that interval.
         self.steps(name, |row| row.throughput.get(flow.0 as usize).copied())
     }
 
-    /// The delay of a flow: round trip, or one-way.
+    /// Returns the delay of a flow: round-trip time, or one-way delay.
     pub fn delay(&self, flow: FlowId, name: &str) -> StepSeries {
         self.steps(name, |row| row.delay.get(flow.0 as usize).copied().flatten())
     }
 
-    /// The length of a queue: twice the link's number, plus one for up.
+    /// Returns the length of a queue: twice the link's number, plus one for up.
     pub fn queue(&self, leg: usize, name: &str) -> StepSeries {
         let points = self.rows.iter().filter_map(|row| Some((row.at.as_secs_f64(), *row.waiting.get(leg)? as f64)));
         StepSeries { name: name.to_owned(), points: points.collect() }
     }
 
-    /// The most packets that waited at once in each queue.
+    /// Returns the maximum length of each queue, in packets.
     fn longest(&self) -> Vec<usize> {
         let most = |leg: usize| self.rows.iter().map(|row| row.waiting[leg]).max().unwrap_or(0);
         (0..2 * self.links.len()).map(most).collect()
@@ -159,7 +160,7 @@ impl Series {
     }
 }
 
-/// The state of a run now; `before` are the bytes that each flow had delivered at the time of the row before.
+/// Returns the current state of a run. `before` contains the bytes that each flow had delivered by the previous row.
 fn look(simulation: &mut Simulation, network: &Network, last: Instant, before: &mut [u64]) -> Row {
     let at = simulation.now();
     let seconds = at.since(last).as_secs_f64();
@@ -179,7 +180,8 @@ fn look(simulation: &mut Simulation, network: &Network, last: Instant, before: &
     row
 }
 
-/// Plots of several runs of one flow together, with file names: throughput, delay, and the queue that was the longest in any run.
+/// Returns plots of several runs of one flow, with file names: throughput, delay, and the queue that was the longest in
+/// any run.
 pub fn plots(title: &str, flow: FlowId, runs: &[(String, Series)]) -> [(&'static str, WindowPlot); 3] {
     let first = runs.first().map(|(_, series)| series);
     let one_way = first.and_then(|series| series.flows.get(flow.0 as usize)).is_some_and(|(_, one_way)| *one_way);
@@ -224,7 +226,7 @@ mod tests {
             last = row.at;
         }
         assert!((bits / 8.0 - (4 << 20) as f64).abs() < 1.0, "{bits}");
-        // The path's round trip is 80 ms.
+        // The path's round-trip time is 80 ms.
         let delays: Vec<f64> = series.rows.iter().filter_map(|row| row.delay[0]).collect();
         assert!(delays.len() > 10 && delays.iter().all(|delay| *delay > 80.0), "{delays:?}");
         assert!(series.rows.iter().any(|row| row.waiting[2] > 10), "the radio's queue holds what the wire brings");

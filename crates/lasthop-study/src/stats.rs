@@ -2,19 +2,19 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// A sample's mean and the half width of its 95 % Student-t interval.
+/// Mean of a sample, and half width of its 95 % Student-t interval.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Estimate {
-    /// The mean.
+    /// Mean.
     pub mean: f64,
     /// Half width of the interval; `None` for fewer than two values.
     pub ci95: Option<f64>,
-    /// How many values.
+    /// Number of values.
     pub n: u32,
 }
 
 impl Estimate {
-    /// The estimate from `values`; `None` when there is none.
+    /// Returns the estimate from `values`; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
         let n = values.len();
         if n == 0 {
@@ -28,24 +28,24 @@ impl Estimate {
         Some(Self { mean, ci95, n: n as u32 })
     }
 
-    /// The interval; a point for a single value.
+    /// Returns the interval; a point for a single value.
     pub fn interval(&self) -> (f64, f64) {
         let half = self.ci95.unwrap_or(0.0);
         (self.mean - half, self.mean + half)
     }
 
-    /// The estimate of `factor` times the quantity.
+    /// Returns the estimate of `factor` times the quantity.
     pub fn scaled(&self, factor: f64) -> Self {
         Self { mean: self.mean * factor, ci95: self.ci95.map(|half| half * factor.abs()), n: self.n }
     }
 
-    /// The estimate of the difference to an independent quantity.
+    /// Returns the estimate of the difference to an independent quantity.
     pub fn minus(&self, other: &Self) -> Self {
         let half = self.ci95.unwrap_or(0.0).hypot(other.ci95.unwrap_or(0.0));
         Self { mean: self.mean - other.mean, ci95: Some(half), n: self.n.min(other.n) }
     }
 
-    /// The estimate of the ratio to an independent quantity, to first order in the errors.
+    /// Returns the estimate of the ratio to an independent quantity, to first order in the errors.
     pub fn over(&self, other: &Self) -> Self {
         let relative = |estimate: &Self| estimate.ci95.unwrap_or(0.0) / estimate.mean;
         let mean = self.mean / other.mean;
@@ -53,13 +53,13 @@ impl Estimate {
         Self { mean, ci95: Some(half), n: self.n.min(other.n) }
     }
 
-    /// Whether the whole interval lies above the whole of `other`'s.
+    /// Returns whether the whole interval lies above the whole interval of `other`.
     pub fn above(&self, other: &Self) -> bool {
         self.interval().0 > other.interval().1
     }
 }
 
-/// The 97.5 % quantile of Student's t.
+/// Returns the 97.5 % quantile of Student's t.
 fn t975(degrees: usize) -> f64 {
     StudentsT::new(0.0, 1.0, degrees as f64).map_or(f64::NAN, |t| t.inverse_cdf(0.975))
 }
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn matches_published_quantiles() {
-        // Any table of Student's t.
+        // From a table of Student's t.
         for (degrees, t) in [(1, 12.706), (9, 2.262), (29, 2.045)] {
             assert!((t975(degrees) - t).abs() < 1e-3);
         }

@@ -1,4 +1,4 @@
-//! What published studies have in common: cells to run, and what was measured in them.
+//! Common parts of published studies: cells to run, and their results.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,10 +10,10 @@ use lasthop_scenario::Scenario;
 use crate::measures::{Samples, Summary};
 use crate::stats::Estimate;
 
-/// Why a study could not be reproduced.
+/// Error of reproducing a study.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyError {
-    /// A scenario did not hold.
+    /// A scenario is invalid.
     #[error(transparent)]
     Scenario(#[from] lasthop_scenario::Error),
     /// A run holds too many frames.
@@ -22,31 +22,31 @@ pub enum StudyError {
     /// The study has no such table or figure.
     #[error("{study} has no {what} {given}; it has {known}")]
     Unknown {
-        /// The study.
+        /// Name of the study.
         study: &'static str,
         /// `table` or `figure`.
         what: &'static str,
-        /// What was asked for.
+        /// The requested part.
         given: String,
-        /// What there is.
+        /// Parts of the study.
         known: String,
     },
-    /// What makes up the study asks for a cell, or a scheme, that it does not have.
+    /// The study refers to a cell or scheme that it does not have.
     #[error("{study} has no {what} {given:?}")]
     Inconsistent {
-        /// The study.
+        /// Name of the study.
         study: &'static str,
         /// `cell` or `scheme`.
         what: &'static str,
-        /// What was asked for.
+        /// The requested name.
         given: String,
     },
-    /// There is no such study.
+    /// The study does not exist.
     #[error("no study {given}; there are {known}")]
     NoSuchStudy {
-        /// What was asked for.
+        /// The requested name.
         given: String,
-        /// What there is.
+        /// Names of the studies.
         known: String,
     },
     /// The user stopped it.
@@ -54,10 +54,10 @@ pub enum StudyError {
     Stopped,
 }
 
-/// Which part of the study.
+/// Selected part of a study.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Selection {
-    /// Everything.
+    /// The whole study.
     All,
     /// One table, by number.
     Table(String),
@@ -66,7 +66,7 @@ pub enum Selection {
 }
 
 impl Selection {
-    /// How a title and a command name it.
+    /// Returns its form in a title and in a command.
     pub(crate) fn words(&self) -> (String, String) {
         match self {
             Self::All => (String::new(), String::new()),
@@ -76,67 +76,67 @@ impl Selection {
     }
 }
 
-/// How to reproduce.
+/// Options of a reproduction.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Only this table or figure.
+    /// Table or figure to reproduce.
     pub selection: Selection,
-    /// Runs a cell.
+    /// Number of runs per cell.
     pub runs: u32,
     /// Root seed.
     pub seed: u64,
-    /// Threads; 0 for one per core.
+    /// Number of threads; 0 for one per core.
     pub jobs: usize,
 }
 
-/// The program and its version, as pages name it.
+/// Program and version, as shown on pages.
 const COMPUTED_BY: &str = concat!("lasthop ", env!("CARGO_PKG_VERSION"));
 
-/// A published study: what has to be run for it, and what that is compared with.
+/// A published study: cells to run, and published values to compare with.
 pub trait Study: Sync {
-    /// The name that selects it.
+    /// Returns the name that selects it.
     fn name(&self) -> &'static str;
 
-    /// What it is called.
+    /// Returns its title.
     fn title(&self) -> &'static str;
 
-    /// The publication that its published numbers come from.
+    /// Returns the publication with its published values.
     fn citation(&self) -> &'static str;
 
-    /// Digital object identifier of that publication, if it has one that is known.
+    /// Returns the digital object identifier of that publication, if known.
     fn doi(&self) -> Option<&'static str> {
         None
     }
 
-    /// What was studied, and how: a paragraph each.
+    /// Returns the introduction of the topic and method: paragraphs.
     fn introduction(&self) -> &'static [&'static str];
 
-    /// The names of the cells of `selection` for people, by their own: parts, the most important one first.
+    /// Returns the names of the cells of `selection` for people, by cell: parts, the most important one first.
     ///
     /// # Errors
     ///
-    /// When the study has no such table or figure.
+    /// Returns an error if the study has no such table or figure.
     fn names(&self, selection: &Selection) -> Result<BTreeMap<String, Vec<String>>, StudyError>;
 
-    /// What has to be run for `selection`.
+    /// Returns the cells to run for `selection`.
     ///
     /// # Errors
     ///
-    /// When the study has no such table or figure, or a scenario does not hold.
+    /// Returns an error if the study has no such table or figure, or if a scenario is invalid.
     fn cells(&self, selection: &Selection) -> Result<Vec<Cell>, StudyError>;
 
-    /// What stands in the study, or in the part selected, from what was measured.
+    /// Returns the contents of the study, or of the selected part, from its results.
     ///
     /// # Errors
     ///
-    /// When a scenario that is followed for a figure does not hold.
+    /// Returns an error if a scenario for a figure is invalid.
     fn contents(&self, options: &Options, results: &Results) -> Result<Contents, StudyError>;
 
-    /// The study, or the part selected, from what was measured.
+    /// Assembles the study, or the selected part, from its results.
     ///
     /// # Errors
     ///
-    /// When a scenario that is followed for a figure does not hold.
+    /// Returns an error if a scenario for a figure is invalid.
     fn assemble(&self, options: &Options, results: &Results) -> Result<report::Study, StudyError> {
         let Contents { tables, claims, notes, figures } = self.contents(options, results)?;
         let (part, flags) = options.selection.words();
@@ -163,36 +163,36 @@ pub trait Study: Sync {
     }
 }
 
-/// What stands in a study.
+/// Contents of a study.
 #[derive(Clone, Debug)]
 pub struct Contents {
-    /// Its tables, published numbers beside measured ones.
+    /// Tables of published and measured values.
     pub tables: Vec<report::Table>,
-    /// What it concludes, where its cells were run.
+    /// Conclusions whose cells were run.
     pub claims: Vec<report::Claim>,
-    /// What a reader has to know besides.
+    /// Further information for readers.
     pub notes: Vec<String>,
-    /// Its figures.
+    /// Figures.
     pub figures: Vec<report::NamedFigure>,
 }
 
-/// A cell of a study: a scenario under a scheme, to be run a number of times.
+/// A cell of a study: a scenario under a scheme, with a number of runs.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Its name, as `LL-SMART/LAN/32`.
+    /// Name, as `LL-SMART/LAN/32`.
     pub name: String,
-    /// The scenario.
+    /// Scenario.
     pub scenario: Scenario,
-    /// The scheme.
+    /// Scheme.
     pub scheme: &'static Scheme,
 }
 
-/// The scheme of that name.
+/// Returns the scheme of that name.
 pub(crate) fn scheme(study: &'static str, name: &str) -> Result<&'static Scheme, StudyError> {
     Scheme::by_name(name).ok_or_else(|| StudyError::Inconsistent { study, what: "scheme", given: name.to_owned() })
 }
 
-/// The cells of a plan, each with its scenario and scheme, which it knows how to make.
+/// Returns the cells of a plan. `name` and `scenario` return their names, scenarios and schemes.
 pub(crate) fn cells<C>(
     plan: Vec<C>,
     name: impl Fn(&C) -> String,
@@ -205,26 +205,26 @@ pub(crate) fn cells<C>(
     plan.iter().map(cell).collect()
 }
 
-/// What was measured in each cell.
+/// Results of each cell.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
-    /// Every cell of the study, whether it was run or not.
+    /// All cells of the study, whether they were run or not.
     known: BTreeSet<String>,
-    /// The first cell asked for that the study does not have.
+    /// First requested cell that the study does not have.
     unknown: RefCell<Option<String>>,
     cells: BTreeMap<String, Vec<Summary>>,
-    /// The runs of a cell.
+    /// Runs of each cell.
     runs: BTreeMap<String, Samples>,
 }
 
 impl Results {
-    /// Nothing yet, of a study with these cells.
+    /// Creates empty results of a study with these cells.
     pub(crate) fn of(known: impl IntoIterator<Item = String>) -> Self {
         Self { known: known.into_iter().collect(), ..Self::default() }
     }
 
-    /// The first cell asked for that the study does not have: a claim or a table is wrong, and must not pass for one whose
-    /// cells were not selected.
+    /// Returns the first requested cell that the study does not have. It reveals an error in a claim or table, in
+    /// contrast to cells that were not selected.
     pub(crate) fn unknown(&self) -> Option<String> {
         self.unknown.borrow().clone()
     }
@@ -235,25 +235,25 @@ impl Results {
         }
     }
 
-    /// Adds what the runs of a cell measured.
+    /// Adds the results of a cell's runs.
     pub(crate) fn insert(&mut self, cell: &str, samples: &Samples) {
         self.runs.insert(cell.to_owned(), samples.clone());
         self.cells.insert(cell.to_owned(), samples.summaries());
     }
 
-    /// A measure of a cell with its unit, such as `throughput` of `E2E/LAN/32`.
+    /// Returns a metric of a cell with its unit, such as `throughput` of `E2E/LAN/32`.
     pub(crate) fn summary(&self, cell: &str, measure: &str) -> Option<&Summary> {
         self.expect(cell);
         self.cells.get(cell)?.iter().find(|summary| summary.name == measure)
     }
 
-    /// The same without its unit.
+    /// Returns the estimate of a metric of a cell.
     pub(crate) fn get(&self, cell: &str, measure: &str) -> Option<&Estimate> {
         self.summary(cell, measure).map(|summary| &summary.estimate)
     }
 
-    /// A quantity made of the throughputs of several cells, run by run: runs of the same number meet the same errors and the
-    /// same traffic, so that what they have in common drops out of a difference or a ratio.
+    /// Returns the estimate of a quantity derived from the throughputs of several cells, run by run: runs of the same
+    /// number meet the same errors and traffic, so their common variation cancels in a difference or a ratio.
     pub(crate) fn by_run<const N: usize>(
         &self,
         cells: [&str; N],
@@ -262,7 +262,7 @@ impl Results {
         self.measure_by_run("throughput", cells, quantity)
     }
 
-    /// The same of another measure.
+    /// Returns the estimate of a quantity derived from another metric of several cells, run by run.
     pub(crate) fn measure_by_run<const N: usize>(
         &self,
         measure: &str,
@@ -281,7 +281,7 @@ impl Results {
         Estimate::of(&values.collect::<Vec<f64>>())
     }
 
-    /// The ratio of two cells' throughputs, run by run.
+    /// Returns the estimate of the ratio of two cells' throughputs, run by run.
     pub(crate) fn paired_ratio(&self, a: &str, b: &str) -> Option<Estimate> {
         self.by_run([a, b], |[a, b]| a / b)
     }

@@ -1,7 +1,7 @@
 //! Cartesian sweeps: every combination of the values of some keys, under some schemes.
 //!
-//! A sweep is a list of points in a fixed order. Rows are written as points finish, in that order, so a sweep that was
-//! interrupted goes on where it stopped and ends with the same bytes.
+//! A sweep is a list of points in a fixed order. Rows are written in that order as points finish, so an interrupted
+//! sweep continues at that point, and the final bytes are the same.
 
 use std::collections::BTreeMap;
 
@@ -16,16 +16,16 @@ use crate::meaning::{Meaning, meanings};
 use crate::measures::{self, OCCASIONAL, OCCASIONAL_UNIT, OCCASIONS, Samples, find};
 use crate::replicate::{Progress, Task, map_all, run_each};
 
-/// One key and the values that it takes.
+/// A key and its values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Axis {
     /// Dotted path of a scenario key.
     pub key: String,
-    /// Its values, as written in TOML or bare.
+    /// Values, as written in TOML or bare.
     pub values: Vec<String>,
 }
 
-/// What is wrong with an axis.
+/// Error of parsing an axis.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("expected KEY=VALUE,VALUE,..., such as tcp.socket_buffer=\"8 KiB\",\"32 KiB\"")]
 pub struct AxisError;
@@ -33,7 +33,7 @@ pub struct AxisError;
 impl std::str::FromStr for Axis {
     type Err = AxisError;
 
-    /// `KEY=VALUE,VALUE,...`; a value in quotes, brackets or braces may hold commas.
+    /// Parses `KEY=VALUE,VALUE,...`. A value in quotes, brackets or braces may contain commas.
     fn from_str(text: &str) -> Result<Self, AxisError> {
         let (key, list) = text.split_once('=').ok_or(AxisError)?;
         let values: Vec<String> = split_values(list).into_iter().map(|value| value.trim().to_owned()).collect();
@@ -62,78 +62,78 @@ fn split_values(list: &str) -> Vec<&str> {
     values
 }
 
-/// Why a sweep cannot be.
+/// Error of a sweep.
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
-    /// A point is no scenario.
+    /// A point is not a valid scenario.
     #[error(transparent)]
     Scenario(#[from] lasthop_scenario::Error),
     /// A run holds too many frames.
     #[error(transparent)]
     Overflow(#[from] Overflow),
-    /// A row could not be made or written.
+    /// A row could not be created or written.
     #[error(transparent)]
     Report(#[from] ReportError),
-    /// A key that is chosen in another way.
+    /// A key has an option of its own.
     #[error("--vary {key}: cannot be varied; give {instead}")]
     Reserved {
         /// The key.
         key: String,
-        /// What to do instead.
+        /// Alternative.
         instead: &'static str,
     },
-    /// A key that stands in two axes.
+    /// A key has two axes.
     #[error("--vary {key}: given twice; give all values together, as {key}=1,2")]
     Twice {
         /// The key.
         key: String,
     },
-    /// More points than a sweep can have.
+    /// The sweep has too many points.
     #[error("--vary: too many combinations; give values for at most {MAX_POINTS} in all")]
     TooMany,
 }
 
-/// Most points of a sweep.
+/// Maximum number of points in a sweep.
 pub const MAX_POINTS: usize = 1_000_000;
 
-/// One point of a sweep.
+/// A point of a sweep.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Point {
-    /// The value of each axis.
+    /// Value of each axis.
     pub values: Vec<String>,
-    /// The scheme.
+    /// Scheme.
     pub scheme: &'static Scheme,
-    /// The scheme whose runs these are with the same values, because the scenario fixes what tells them apart.
+    /// Scheme whose runs it shares with the same values, because the scenario fixes the difference between them.
     pub same_as: Option<&'static Scheme>,
 }
 
 impl Point {
-    /// The scheme whose runs it has.
+    /// Returns the name of the scheme whose runs it has.
     fn runs_of(&self) -> &'static str {
         self.same_as.unwrap_or(self.scheme).name
     }
 }
 
-/// Columns of the rows.
+/// Names of columns.
 const SCHEME: &str = "scheme";
 const SAME_AS: &str = "same_as";
 
-/// A sweep that is ready to run: every scenario in it has been checked.
+/// A sweep whose scenarios have all been checked.
 #[derive(Clone, Debug)]
 pub struct Sweep {
     scenario: Scenario,
     axes: Vec<Axis>,
     points: Vec<Point>,
-    /// Names and units of what is measured.
+    /// Names and units of the metrics.
     measures: Vec<(String, &'static str)>,
     columns: Vec<(String, Kind)>,
     seed: u64,
     runs: u32,
 }
 
-/// Why runs ended before the last.
+/// Reason why runs ended before the last.
 enum Ended<E> {
-    /// The rows have nowhere to go.
+    /// The sink returned an error.
     Sink(E),
     Overflow(Overflow),
 }
@@ -144,11 +144,12 @@ impl<E> From<Overflow> for Ended<E> {
     }
 }
 
-/// Runs whose points are made ready together.
+/// Number of runs whose points are prepared together.
 const BATCH_RUNS: usize = 1024;
 
 impl Sweep {
-    /// All combinations of `axes`, the last one changing fastest, each under every one of `schemes`.
+    /// Creates the sweep over all combinations of `axes`, the last one changing fastest, each under every one of
+    /// `schemes`.
     pub fn new(
         scenario: &Scenario,
         axes: Vec<Axis>,
@@ -193,7 +194,7 @@ impl Sweep {
         if let Some(point) = sweep.points.first() {
             sweep.measures = measures::metered_columns(&sweep.task(point)?.network);
         }
-        // The first point may be one without what others have.
+        // The first point may lack counts that others have.
         sweep.measures.retain(|(name, _)| !OCCASIONAL.iter().any(|count| count.name == name));
         sweep.measures.extend(occasional.iter().map(|(count, _)| (count.name.to_owned(), OCCASIONAL_UNIT)));
         sweep.columns = sweep.axes.iter().map(|axis| (axis.key.clone(), Kind::Text)).collect();
@@ -209,14 +210,14 @@ impl Sweep {
         Ok(sweep)
     }
 
-    /// The scenario with these values of the axes.
+    /// Returns the scenario with these values of the axes.
     fn scenario_at(&self, values: &[String]) -> Result<Scenario, lasthop_scenario::Error> {
         let values: Vec<_> = self.axes.iter().map(|axis| &axis.key).zip(values).collect();
-        // What else was set from outside was right before.
+        // Other values from the command line have been checked before.
         self.scenario.with_overrides(&values).map_err(|error| error.set_by("--vary"))
     }
 
-    /// Refuses TCP keys that no endpoint of any point reads.
+    /// Rejects TCP keys that no endpoint of any point reads.
     fn check_effects(
         &self,
         combinations: &[Vec<String>],
@@ -238,7 +239,7 @@ impl Sweep {
         Err(if self.axes.iter().any(|axis| axis.key == key) { error.set_by("--vary") } else { error })
     }
 
-    /// The points with these values, each checked, and which of the occasional counts one of them has.
+    /// Returns the points with these values, after a check, and for each occasional count whether a point has it.
     fn points_of(
         &self,
         values: &[String],
@@ -255,21 +256,22 @@ impl Sweep {
         ))
     }
 
-    /// The runs of a point, metered.
+    /// Returns the metered runs of a point.
     ///
     /// # Errors
     ///
-    /// When its scenario does not hold, which is found out when the sweep is made.
+    /// Returns an error if its scenario is invalid, which is already checked when the sweep is created.
     pub fn task(&self, point: &Point) -> Result<Task, lasthop_scenario::Error> {
         Ok(Task::new(&self.scenario_at(&point.values)?, point.scheme, self.seed, self.runs)?.metered())
     }
 
-    /// Whether some points are the same runs as others.
+    /// Returns whether some points are the same runs as others.
     fn has_same(&self) -> bool {
         self.points.iter().any(|point| point.same_as.is_some())
     }
 
-    /// Returns a number that tells sweeps apart: by scenario, keys, values, schemes, seed, runs, and the sources of this build.
+    /// Returns a number that identifies the sweep: its scenario, keys, values, schemes, seed, runs, and the sources of
+    /// this build.
     pub fn fingerprint(&self) -> u64 {
         let mut all = Fingerprint::new().text(self.scenario.explain()).number(self.seed).number(self.runs.into());
         for axis in &self.axes {
@@ -281,44 +283,45 @@ impl Sweep {
         all.finish()
     }
 
-    /// The scenario that is varied.
+    /// Returns the base scenario.
     pub const fn scenario(&self) -> &Scenario {
         &self.scenario
     }
 
-    /// What is varied.
+    /// Returns the axes.
     pub fn axes(&self) -> &[Axis] {
         &self.axes
     }
 
-    /// Runs of each point.
+    /// Returns the number of runs per point.
     pub const fn runs(&self) -> u32 {
         self.runs
     }
 
-    /// Root seed.
+    /// Returns the root seed.
     pub const fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// Names and units of what is measured in each run.
+    /// Returns names and units of the metrics of each run.
     pub fn measures(&self) -> &[(String, &'static str)] {
         &self.measures
     }
 
-    /// The points, in order.
+    /// Returns the points, in order.
     pub fn points(&self) -> &[Point] {
         &self.points
     }
 
-    /// The columns of its rows: the axes, the scheme, `same_as` where some points are the same runs as others, the number of runs,
-    /// and mean and interval of each measure.
+    /// Returns the columns of its rows: the axes, the scheme, `same_as` if some points are the same runs as others, the
+    /// number of runs, and mean and interval of each metric.
     pub fn columns(&self) -> &[(String, Kind)] {
         &self.columns
     }
 
-    /// Runs from point `first` on and hands the row of each point to `sink`, in order, as soon as it is finished. Returns
-    /// how many points are done in all; fewer than there are when `progress` stopped it.
+    /// Runs from point `first` on and passes the row of each point to `sink`, in order, as soon as it is finished.
+    /// Returns the total number of finished points, including those before `first`; it is lower if `progress` stopped
+    /// it.
     pub fn run<E: From<SweepError>>(
         &self,
         first: usize,
@@ -336,8 +339,8 @@ impl Sweep {
         Ok(first + done)
     }
 
-    /// Runs some points, by their numbers, and hands each with the measures of its runs to `sink`, in the order of
-    /// `points`, as soon as it is finished. Returns how many of them are done; fewer than there are when `progress` stopped it.
+    /// Runs some points, by number, and passes each with the metrics of its runs to `sink`, in the order of `points`,
+    /// as soon as it is finished. Returns the number of finished points; it is lower if `progress` stopped it.
     pub fn run_points<E: From<SweepError>>(
         &self,
         points: &[usize],
@@ -350,12 +353,12 @@ impl Sweep {
             if progress.stopped() {
                 break;
             }
-            // What is the same run is run once: for the first in the batch of those that are.
+            // Equal runs are executed once: for the first such point in the batch.
             let shares = |a: &Point, b: &Point| a.runs_of() == b.runs_of() && a.values == b.values;
             let first: Vec<usize> = (0..batch.len())
                 .map(|at| {
                     let of = |at: usize| &self.points[batch[at]];
-                    // They stand together.
+                    // Equal points are adjacent.
                     let near = (0..at).rev().take_while(|&before| of(before).values == of(at).values);
                     near.filter(|&before| shares(of(before), of(at))).last().unwrap_or(at)
                 })
@@ -363,7 +366,7 @@ impl Sweep {
             let own: Vec<usize> = (0..batch.len()).filter(|&at| first[at] == at).collect();
             let tasks = map_all(&own, jobs, |&at| self.task(&self.points[batch[at]])).map_err(SweepError::from)?;
             let mut samples = Samples::new(self.measures.clone());
-            // What was measured at the points of `own` that others share.
+            // Metrics of the points of `own` that others share.
             let mut kept: BTreeMap<usize, Samples> = BTreeMap::new();
             run_each(&tasks, jobs, progress, |task, report| {
                 samples.push(&tasks[task].network, &report);
@@ -377,7 +380,7 @@ impl Sweep {
                 }
                 done += 1;
                 sink(batch[at], samples).map_err(Ended::Sink)?;
-                // Those that follow and have their runs already.
+                // The following points that share runs which have ended.
                 for same in (at + 1..batch.len()).take_while(|&same| first[same] != same) {
                     (0..self.runs).for_each(|_| progress.run_done());
                     done += 1;
@@ -393,7 +396,7 @@ impl Sweep {
         Ok(done)
     }
 
-    /// The row of a point, whose runs measured `samples`.
+    /// Returns the row of a point whose runs have the metrics `samples`.
     pub fn row(&self, point: usize, samples: &Samples) -> Vec<Value> {
         let Point { values, scheme, same_as } = &self.points[point];
         let summaries = samples.summaries();
@@ -439,7 +442,7 @@ mod tests {
         assert_eq!(values, ["1 packets/500", "1 packets/1000", "2 packets/500", "2 packets/1000"]);
     }
 
-    /// Where a later point may have marks, all rows have the column.
+    /// All rows have the column of marks if any point may have marks.
     #[test]
     fn marks_have_a_column_where_any_point_may_have_them() {
         let scenario = Scenario::builtin("wavelan-lan").unwrap();
@@ -502,7 +505,7 @@ mod tests {
         // E2E, SACK and NewReno, in this order in the rows.
         assert_eq!((&rows[4][measures..], &rows[7][measures..]), (&rows[6][measures..], &rows[6][measures..]));
         assert_ne!(rows[0][measures..], rows[2][measures..]);
-        // A part of them has the same numbers, and one that is alone is run.
+        // A part of them has the same numbers, and a single one is run.
         let mut part = Vec::new();
         let done = sweep.run_points(&[7, 4], 1, &crate::replicate::Silent, |point, samples| {
             part.push(sweep.row(point, &samples));
@@ -518,7 +521,7 @@ mod tests {
         );
     }
 
-    /// What a point delivers decides which measures it has, but not which columns.
+    /// Deliveries at a point determine which metrics have values, but not the columns.
     #[test]
     fn all_points_have_the_same_columns() {
         let scenario = Scenario::builtin("wavelan-lan").unwrap();

@@ -1,16 +1,16 @@
-//! Flows whose data crosses the lossy hop towards the base station: a base station that repairs from copies (snoop) has none of them.
+//! Flows whose data crosses the lossy hop towards the base station, which then has no copies for repairs (snoop).
 
 use lasthop_sim::element::Role;
 use lasthop_sim::network::{App, ElementSpec, FlowSpec, Network};
 
-/// Names of the TCP flows that repair at the base station does not help, copies under the name of their flow, in the network's order.
-/// Empty where nothing repairs, and where a relay ends connections.
+/// Returns the names of the TCP flows that repair at the base station does not help, in the network's order. Copies
+/// have the name of their flow. Empty without repair, and if a relay terminates connections.
 pub fn beyond_repair(network: &Network) -> Vec<&str> {
     let with = |role: Role| network.elements.iter().filter(move |spec| spec.element.role() == role);
     if with(Role::Relay).next().is_some() {
         return Vec::new();
     }
-    // Data that comes over the link of a repairing element, towards its node.
+    // Data that arrives over the link of a repairing element, in the direction of its node.
     let is_upload = |flow: &&FlowSpec| {
         let way = network.way(flow.from, flow.to);
         let comes_to = |spec: &ElementSpec| {
@@ -38,7 +38,7 @@ mod tests {
         beyond_repair(&network).into_iter().map(str::to_owned).collect()
     }
 
-    /// Of a busy Wi-Fi, snoop at the access point repairs the downloads and not the upload.
+    /// Snoop at the access point of a busy Wi-Fi repairs the downloads but not the upload.
     #[test]
     fn uploads_are_named_under_schemes_that_repair_from_copies() {
         let uploads = of("full-wifi", "SNOOP");

@@ -1,4 +1,4 @@
-//! What a two-ended link makes of a hop whose rate it finds, alone and among plain flows.
+//! Tests of a two-ended link over a hop whose rate it estimates, alone and with competing flows.
 
 use crate::common;
 
@@ -6,7 +6,8 @@ use common::{jain, run};
 use lasthop_scenario::Scenario;
 use lasthop_sim::measure::Report;
 
-/// A hop of 10 Mbps: a wired part, and a lossy part that is repaired, of so many milliseconds each way.
+/// Returns a hop of 10 Mbps: a wired part, and a lossy part that is repaired, with these delays in milliseconds each
+/// way.
 fn hop(wired: u32, lossy: u32) -> Scenario {
     let text = format!(
         r#"
@@ -47,8 +48,8 @@ fn mean(reports: &[Report]) -> f64 {
         / reports.len() as f64
 }
 
-/// Hops A and B of the documentation, at no loss, at 2.3 % and at 10 %, both ways: a rate that is found carries as much as the true
-/// one, less one twentieth, and at 10 % less one tenth at most.
+/// Tests hops A and B of the documentation, at losses of 0 %, 2.3 % and 10 %, in both directions: an estimated rate
+/// yields at least 95 % of the throughput with the true one, and 90 % at a loss of 10 %.
 #[test]
 fn a_found_rate_is_as_good_as_the_true_one() {
     let mut wrong = Vec::new();
@@ -69,8 +70,8 @@ fn a_found_rate_is_as_good_as_the_true_one() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The same with losses in runs of four, with several flows, with one that begins after a pause, behind headers of IPv6, and in the
-/// other direction.
+/// Tests the estimate with loss bursts of four, with several flows, with one that starts after a pause, with IPv6
+/// headers, and in the other direction.
 #[test]
 fn a_found_rate_is_as_good_in_other_cases() {
     let bursts = "{ model = \"two-state-packet\", good_to_bad = 0.0059, bad_to_good = 0.25 }";
@@ -92,7 +93,7 @@ fn a_found_rate_is_as_good_in_other_cases() {
         };
         let (given, found) = (with("link"), with("auto"));
         println!("A, {name}: given {given:.3}, found {found:.3} Mbps");
-        // The pause leaves it 23 s, of which the beginning takes one.
+        // After the pause 23 s remain, of which the start takes one.
         let least = if name == "after a pause" { 0.92 } else { 0.95 };
         if found < least * given {
             wrong.push(format!("{name}: given {given}, found {found}"));
@@ -101,8 +102,8 @@ fn a_found_rate_is_as_good_in_other_cases() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// A bottleneck of 10 Mbps and 30 ms each way that a CUBIC flow crosses, in the tunnel or not, beside a plain CUBIC flow, or a plain
-/// BBR flow, or both, and a call that tells what all of them have to wait.
+/// Returns a bottleneck of 10 Mbps and 30 ms each way, crossed by a CUBIC flow, in the tunnel or not, with a competing
+/// CUBIC flow, a BBR flow, or both, and a call that measures the queueing delay of all.
 fn shared(queue: &str, beside: &[&str]) -> Scenario {
     let mut text = format!(
         r#"
@@ -150,7 +151,7 @@ to = "client"
 /// Three runs of a shared bottleneck differ by 0.05 in the index.
 const RUNS: u32 = 24;
 
-/// What came of one way to share: Jain's index, Mbps of each flow, and the median delay that others have.
+/// Result of sharing: Jain's index, throughput of each flow in Mbps, and the median delay of others.
 struct Outcome {
     index: f64,
     rates: Vec<f64>,
@@ -174,9 +175,9 @@ fn outcome(scenario: &Scenario, scheme: &str) -> Outcome {
     Outcome { index: jain(&rates), rates, delay }
 }
 
-/// A bottleneck shared with plain flows. Others wait no longer than beside the same flow without the tunnel. Under FQ-CoDel shares are
-/// equal; under tail drop beside CUBIC nearly so; BBR takes more from the tunnel than from a plain flow
-/// (docs/models/two-ended-link.md).
+/// A bottleneck shared with plain flows. Others wait no longer than with the same flow outside of the tunnel. Under
+/// FQ-CoDel shares are equal; under tail drop with CUBIC nearly so; BBR takes more from the tunnel than from a plain
+/// flow (docs/models/two-ended-link.md).
 #[test]
 fn plain_flows_get_their_share() {
     for (name, queue) in

@@ -1,4 +1,4 @@
-//! Snoop on hops without losses, where it has nothing to repair.
+//! Tests of snoop on hops without losses, where it has nothing to repair.
 
 use crate::common;
 
@@ -6,15 +6,15 @@ use lasthop_proto::time::Instant;
 use lasthop_scenario::Scenario;
 use lasthop_sim::measure::FlowReport;
 
-/// Downloads over a hop that loses nothing.
+/// Downloads over a hop without losses.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Download {
     mbps: u32,
-    /// One way, in milliseconds.
+    /// One-way delay, in milliseconds.
     delay: u32,
-    /// In packets.
+    /// Queue limit, in packets.
     queue: u32,
-    /// So many begin at once.
+    /// Number of downloads that start at once.
     count: u32,
     size: &'static str,
     limit: &'static str,
@@ -54,20 +54,21 @@ link = "hop"
     common::run_metered(&scenario, scheme, 1).remove(0).flows
 }
 
-/// Their Mbps on average, and the copies that the base station sent.
+/// Returns their mean throughput in Mbps, and the number of retransmissions by the base station.
 fn rate(flows: &[FlowReport]) -> (f64, u64) {
     let mbps = flows.iter().map(|flow| flow.throughput() / 1e6).sum::<f64>() / flows.len() as f64;
     (mbps, flows.iter().map(|flow| flow.sender.local_retransmissions).sum())
 }
 
-/// Seconds until so many of a hundred are over.
+/// Returns the seconds until `percent` of a hundred have finished.
 fn over(flows: &[FlowReport], percent: usize) -> f64 {
     let mut ends: Vec<_> = flows.iter().map(|flow| flow.end).collect();
     ends.sort();
     ends[ends.len() * percent / 100].since(Instant::ZERO).as_secs_f64()
 }
 
-/// Those that have less than 95 % of what they have without snoop, or more than so many copies.
+/// Returns the downloads with less than 95 % of their throughput without snoop, or with more than `most_copies`
+/// retransmissions.
 fn slower(downloads: &[Download], most_copies: u64) -> Vec<(Download, f64, f64, u64)> {
     let beside = downloads.iter().map(|&download| {
         let [(plain, _), (snoop, copies)] = ["E2E-CUBIC", "SNOOP"].map(|scheme| rate(&run(scheme, download)));
@@ -77,7 +78,7 @@ fn slower(downloads: &[Download], most_copies: u64) -> Vec<(Download, f64, f64, 
     beside.filter(|&(_, plain, snoop, copies)| snoop < 0.95 * plain || copies > most_copies).collect()
 }
 
-/// From the start on: no copies for want of patience, nor for want of room in the queue.
+/// Tests transfers from their start on: no retransmissions by premature timeouts, or for lack of space in the queue.
 #[test]
 fn a_long_hop_without_losses_is_no_slower_with_snoop() {
     let downloads = [(10, 100), (20, 60), (50, 30)].map(|(mbps, delay)| {
@@ -86,7 +87,7 @@ fn a_long_hop_without_losses_is_no_slower_with_snoop() {
     assert_eq!(slower(downloads.as_flattened(), 50), []);
 }
 
-/// A queue shorter than the backlog overflows; that may cost copies, but nothing else.
+/// A queue shorter than the backlog overflows, which may cause retransmissions, but has no other cost.
 #[test]
 fn a_short_queue_is_no_slower_with_snoop() {
     let downloads = [(10, 100, 5), (10, 30, 10), (50, 30, 20), (100, 10, 20)].map(|(mbps, delay, queue)| Download {
@@ -109,8 +110,9 @@ fn a_short_transfer_is_no_slower_with_snoop() {
     assert_eq!(slower(downloads.as_flattened(), 100), []);
 }
 
-/// Many that begin at once fill the queue faster than any of them measures: what one hears of the hop, the others know. When nine of ten are over says whether the hop
-/// was busy with what was needed: the mean of their rates would say as well whether some had to wait for others.
+/// Many transfers that start at once fill the queue faster than any of them can measure: measurements of one are shared
+/// by the others. The time until nine of ten have finished shows whether the hop was used efficiently; the mean of
+/// their rates would also depend on their order.
 #[test]
 fn many_transfers_at_once_are_over_as_soon_with_snoop() {
     for (count, size) in [(30, "40 kB"), (60, "40 kB"), (100, "40 kB"), (30, "160 kB"), (60, "160 kB"), (30, "1 MB")] {
@@ -121,14 +123,14 @@ fn many_transfers_at_once_are_over_as_soon_with_snoop() {
     }
 }
 
-/// Median round trip of the downloads, in milliseconds.
+/// Returns the median round-trip time of the downloads, in milliseconds.
 fn round_trip(flows: &[FlowReport]) -> f64 {
     let medians = flows.iter().map(|flow| flow.delays.as_ref().unwrap().rtt.as_ref().unwrap().p50.as_secs_f64());
     1e3 * medians.sum::<f64>() / flows.len() as f64
 }
 
-/// Flow control keeps a short queue in front of the hop and holds little more at the base station, for one download and for several
-/// together (RFC 8289 §3.2: a standing queue is delay without use).
+/// Flow control keeps a short queue in front of the hop and holds little more at the base station, for one download and
+/// for several together (RFC 8289 §3.2: a standing queue is delay without use).
 #[test]
 fn the_round_trip_is_short_however_many_downloads_share_the_hop() {
     for (mbps, delay, count) in [(20, 10, 1), (50, 30, 1), (20, 10, 4), (50, 5, 8)] {

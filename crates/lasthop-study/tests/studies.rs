@@ -1,5 +1,5 @@
-//! The published studies come out as they should: the verdict of each claim, how far each table is off, and what is asked for
-//! that is not there. With few runs, from a fixed seed: what changes a result on purpose changes numbers here.
+//! Tests of the published studies: the verdict of each claim, the deviation of each table, and errors for missing
+//! parts. With few runs and a fixed seed: intentional changes of results change numbers here.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ fn options(selection: Selection, runs: u32) -> Options {
     Options { selection, runs, seed: 1, jobs: 0 }
 }
 
-/// The claims that do not hold, with what decides against them.
+/// Returns the claims that do not hold, with the comparisons that decide.
 fn missed(study: &Study) -> Vec<(&str, Vec<&str>)> {
     let claims = study.claims.iter().filter(|claim| claim.holds == Holds::No);
     claims
@@ -28,7 +28,8 @@ fn verdicts(study: &Study) -> String {
     study.claims.iter().map(|claim| format!("{}{}", mark(claim), claim.id)).collect::<Vec<_>>().join(" ")
 }
 
-/// Mean absolute deviation of the throughputs of a table with published numbers in percent, and its worst cell's.
+/// Returns the mean absolute deviation of a table's throughputs with published numbers in percent, and that of its
+/// worst cell.
 fn deviations(study: &Study, table: &str) -> (f64, f64) {
     let table = study.tables.iter().find(|known| known.id == table).unwrap_or_else(|| panic!("table {table}"));
     let rows = table.rows.iter().filter(|row| row.metric == "throughput");
@@ -55,7 +56,7 @@ fn the_1997_study() {
     assert!(study.notes.iter().any(|note| note.starts_with("Fitted to the published throughputs")));
 }
 
-/// How many of each claim's comparisons hold.
+/// Returns the number of each claim's comparisons that hold.
 fn comparisons(study: &Study) -> String {
     let held = |claim: &lasthop_report::study::Claim| {
         claim.comparisons.iter().filter(|comparison| comparison.holds == Holds::Yes).count()
@@ -64,8 +65,8 @@ fn comparisons(study: &Study) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// The half that has published numbers: its claims need no other. With four runs intervals are wide, so that not every
-/// comparison is decided; how many are tells a change.
+/// The half with published numbers, which suffices for the claims. With four runs intervals are wide, so not every
+/// comparison is decided; their number reveals changes.
 #[test]
 fn the_study_of_several_layers() {
     let plan = Plan::new("xylomenos-kokkinakis", &options(Selection::All, 4)).unwrap();
@@ -80,8 +81,8 @@ fn the_study_of_several_layers() {
     few_runs_agree_with_the_document(&study);
 }
 
-/// docs/multiple-layers.md is written from what 30 runs a cell gave, which takes minutes. The first four of them, run here, cannot be
-/// far from it; scripts/layers-table.py says how the file is made anew.
+/// The numbers in docs/multiple-layers.md are from 30 runs per cell, which take minutes. The first four of them, run
+/// here, cannot deviate far; scripts/layers-table.py describes how to recreate the file.
 fn few_runs_agree_with_the_document(study: &Study) {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/data/multiple-layers.csv");
     let text = std::fs::read_to_string(path).unwrap();
@@ -98,7 +99,7 @@ fn few_runs_agree_with_the_document(study: &Study) {
         // The file has nine decimals.
         assert!(row.published.is_some_and(|known| (known - published).abs() < 1e-8), "{cell}: {:?}", row.published);
         let off = (row.measured / kept - 1.0).abs();
-        // Sessions of web browsing differ more from run to run than transfers.
+        // Web sessions vary more between runs than transfers.
         let bound = if cell.starts_with("web") { 0.12 } else { 0.025 };
         assert!(off <= bound, "{cell}: {} in four runs, {kept} in the file", row.measured);
         all.push(off);
@@ -107,13 +108,13 @@ fn few_runs_agree_with_the_document(study: &Study) {
     assert!(all.len() >= 100 && mean <= 0.025, "{} cells, {mean:.4} off on average", all.len());
 }
 
-/// Each subject has a table with every cell, a figure, and claims; with eight runs those that hold are told from those that do not.
+/// Each topic has a table with every cell, a figure, and claims; eight runs decide which of them hold.
 #[test]
 fn the_discussion() {
     let plan = Plan::new("discussion1997", &options(Selection::All, 8)).unwrap();
     let study = plan.finish(&plan.run(&Silent).unwrap()).unwrap();
-    // ELN from queue lengths misses by a little what it is measured against over four and five hops.
-    // A window that a handoff breaks off takes longer than the handoff, with random moves, and a split connection's much longer.
+    // ELN from queue lengths narrowly misses its reference over four and five hops. With random moves, a window
+    // interrupted by a handoff takes longer than the handoff, and much longer for a split connection.
     let expected = "!handoffs-fast !handoffs-state handoffs-loss handoffs-order !hops-eln asymmetry asymmetry-cures \
                     asymmetry-two-way varying-delay-handover varying-delay-spikes varying-delay-snoop congestion-order \
                     srp-few-losses srp-many-losses small-windows";
@@ -121,7 +122,7 @@ fn the_discussion() {
     let rows = study.tables.iter().flat_map(|table| &table.rows);
     let cells: BTreeSet<&str> = rows.clone().map(|row| &*row.cell).collect();
     assert_eq!(cells.len(), plan.cells().len());
-    // A transfer that has nobody beside it is not fair to anybody.
+    // A single transfer has no fairness.
     let fairness: Vec<&str> = rows.filter(|row| row.metric == "fairness").map(|row| &*row.cell).collect();
     assert!(fairness.len() == 12 && fairness.iter().all(|cell| cell.ends_with("/with-cross-traffic")), "{fairness:?}");
     assert_eq!(study.figures.len(), study.tables.len());
@@ -145,7 +146,7 @@ fn what_is_not_there_is_named() {
     }
 }
 
-/// A reader of the page finds each study introduced, and each of its cells named in words: no path of a cell stands there.
+/// The page of each study has an introduction, and names for its cells instead of paths.
 #[test]
 fn pages_introduce_a_study_and_name_its_cells_in_words() {
     let parts = [

@@ -1,4 +1,4 @@
-//! What TCP makes of a hop that both its ends repair.
+//! Tests of TCP over a hop that both its ends repair.
 
 use crate::common;
 
@@ -6,7 +6,7 @@ use common::{jain, run};
 use lasthop_scenario::Scenario;
 use lasthop_sim::measure::Report;
 
-/// A radio of 10 Mbps and 30 ms each way, with these losses and so many downloads.
+/// Returns a radio of 10 Mbps and 30 ms each way, with these losses and this number of downloads.
 fn scenario(loss: &str, flows: u32, limit: &str) -> Scenario {
     let text = format!(
         r#"
@@ -44,7 +44,8 @@ fn once(scenario: &Scenario, scheme: &str) -> Report {
     run(scenario, scheme, 1).remove(0)
 }
 
-/// Where the ends take marks nothing is dropped at the entrance, and the source has nothing to send again: the hop repairs everything.
+/// Tests ends that support ECN: no packet is dropped at the ingress, and the source retransmits nothing, since the hop
+/// repairs all losses.
 #[test]
 fn a_source_that_takes_marks_sends_nothing_again() {
     for (loss, least) in [("2.3 %", 8.5e6), ("10 %", 7.4e6)] {
@@ -56,7 +57,7 @@ fn a_source_that_takes_marks_sends_nothing_again() {
     }
 }
 
-/// One that takes none is told of congestion by the window that it is offered: it sends at most one segment in 10,000 again.
+/// A source without ECN is signalled by receive-window clamping: it retransmits at most one segment in 10,000.
 #[test]
 fn a_source_that_takes_no_marks_is_told_by_its_window() {
     for (loss, least) in [("0 %", 9.1e6), ("2.3 %", 8.75e6), ("10 %", 8.0e6)] {
@@ -71,7 +72,7 @@ fn a_source_that_takes_no_marks_is_told_by_its_window() {
     }
 }
 
-/// Several flows get nearly the same.
+/// Several flows get nearly equal shares.
 #[test]
 fn flows_share_the_hop() {
     for loss in ["0 %", "5 %"] {
@@ -83,7 +84,8 @@ fn flows_share_the_hop() {
     }
 }
 
-/// The preset after AIRMAIL repairs what plain TCP collapses under; its code spares the source's window, and costs capacity.
+/// The preset after AIRMAIL repairs losses under which plain TCP collapses. Its code protects the source's window at
+/// the cost of capacity.
 #[test]
 fn airmail_repairs() {
     let scenario = scenario("5 %", 1, "20 s");

@@ -1,4 +1,4 @@
-//! What carries the frames of an emulated link: the simulator's own state machines.
+//! Carriers of an emulated link's frames: the simulator's state machines.
 
 use lasthop_proto::queue::Sight;
 use lasthop_proto::random::Root;
@@ -63,7 +63,7 @@ impl OneWay {
 }
 
 impl Carrier {
-    /// A link without frames.
+    /// Creates a link without frames.
     pub(super) fn new(spec: &LinkSpec, root: Root) -> Self {
         let shared = |frame_overhead, turnaround| {
             Carrier::Shared(Box::new(SharedMedium::new(spec, frame_overhead, turnaround, root)))
@@ -74,7 +74,7 @@ impl Carrier {
                 Carrier::Duplex(Box::new([Direction::Down, Direction::Up].map(one_way)))
             }
             Medium::HalfDuplex { frame_overhead, turnaround } => shared(frame_overhead, turnaround),
-            // The plan lets no channel pass that several links share.
+            // Plans with channels shared by several links are rejected.
             Medium::Shared { frame_overhead, .. } => shared(frame_overhead, Duration::ZERO),
         }
     }
@@ -92,7 +92,7 @@ impl Carrier {
         }
     }
 
-    /// Takes out all frames of a direction.
+    /// Removes all frames of a direction.
     pub(super) fn cut(&mut self, now: Instant, direction: Direction) -> Cut {
         match self {
             Self::Duplex(directions) => directions[direction.index()].cut(now),
@@ -100,7 +100,7 @@ impl Carrier {
         }
     }
 
-    /// Frames that wait at `now` to be sent that way.
+    /// Returns the number of frames queued in a direction at `now`.
     pub(super) fn waiting(&self, now: Instant, direction: Direction) -> usize {
         match self {
             Self::Duplex(directions) => match &directions[direction.index()] {
@@ -111,7 +111,7 @@ impl Carrier {
         }
     }
 
-    /// A frame that a managed queue dropped, which way it was to go, and why it was dropped.
+    /// Returns a frame that a managed queue dropped, its direction, and the reason.
     pub(super) fn take_dropped(&mut self) -> Option<(Direction, Frame, DropReason)> {
         match self {
             Self::Duplex(directions) => [Direction::Down, Direction::Up].into_iter().find_map(|direction| {
@@ -129,7 +129,7 @@ impl Carrier {
         }
     }
 
-    /// Acts on what is due at `at`, which is what [`Carrier::next_event`] said.
+    /// Processes the event due at `at`, the time that [`Carrier::next_event`] returned.
     pub(super) fn advance(&mut self, at: Instant) -> Option<(Direction, InFlight)> {
         match self {
             Self::Duplex(directions) => {

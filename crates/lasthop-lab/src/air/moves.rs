@@ -1,5 +1,6 @@
-//! A host that moves, on the emulated links: which cell carries frames, what stations' agents do with packets for the host, and which way
-//! the nodes' kernels send these. What happens when, and to what, the simulator's own code decides ([`lasthop_sim::handoff`]).
+//! A moving host on the emulated links: the cell that carries frames, the stations' agents that handle packets for the
+//! host, and the routes of the nodes' kernels. The simulator's code decides on events and packets
+//! ([`lasthop_sim::handoff`]).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,66 +27,66 @@ use crate::routes::{Change, Out};
 /// Changes a route of a node's kernel.
 pub type SetRoute = Box<dyn FnMut(&Change) -> io::Result<()> + Send>;
 
-/// What the moves came to.
+/// Results of the handoffs.
 pub struct Moves {
-    /// What receivers noticed, and what was lost.
+    /// Effects at receivers, and losses.
     pub report: MobilityReport,
-    /// What crossed the cell of each station.
+    /// Data that crossed the cell of each station.
     pub crossed: Vec<Crossed>,
 }
 
-/// What the end of a flow got while the host was at one of its stations.
+/// Data that arrived at an end of a flow while the host was at one of its stations.
 pub struct Crossed {
-    /// The end: two for each flow.
+    /// Index of the endpoint; each flow has two.
     pub end: usize,
-    /// The points through which it came.
+    /// Points on the path of the data.
     pub path: Vec<Point>,
-    /// How much that was: bytes of data, or datagrams.
+    /// Amount in bytes of data, or in datagrams.
     pub units: u64,
 }
 
-/// A station's part in handoffs, played here: the router's kernel hands it what it has no way for.
+/// A station's role in handoffs, implemented here. The router's kernel sends it packets without a direct route.
 struct Agent {
     node: NodeId,
-    /// The station of the host that is here.
+    /// Station at this node, if any.
     station: Option<usize>,
-    /// With multicast, the points through which copies go.
+    /// Points for copies with multicast.
     ways: Vec<Point>,
-    /// The point towards each other node.
+    /// Next point towards each other node.
     towards: BTreeMap<usize, Point>,
 }
 
-/// The host that moves, and its stations.
+/// The moving host and its stations.
 pub(super) struct Roaming {
-    /// Away while it acts.
+    /// Schedule of the moves; `None` while it runs.
     itinerary: Option<Itinerary>,
     plan: Mobility,
     stations: Stations,
     ways: Ways,
-    /// The addresses of the host, and those of all other nodes.
+    /// Addresses of the host, and those of all other nodes.
     own: Vec<Ipv4Addr>,
     others: Vec<Ipv4Addr>,
     routers: Vec<NodeId>,
-    /// Of each station, its end of the cell.
+    /// Each station's end of its cell.
     cells: Vec<Point>,
     agents: Vec<Agent>,
-    /// How many points there are: agents' ports come behind them.
+    /// Number of points. The agents' ports follow.
     points: usize,
-    /// The node of each point.
+    /// Node of each point.
     nodes: Vec<NodeId>,
-    /// The ends of the host's flows, and where these are.
+    /// Ends of the host's flows, with their nodes.
     ends: BTreeMap<usize, NodeId>,
     blueprints: BTreeMap<Point, Blueprint>,
-    /// Which way nodes send packets now.
+    /// Current routes of the nodes.
     routes: BTreeMap<(usize, Ipv4Addr), Out>,
     set_route: SetRoute,
     failure: Option<io::Error>,
-    /// By end and station.
+    /// Amount of data by end and station.
     crossed: BTreeMap<(usize, usize), u64>,
 }
 
 impl Roaming {
-    /// The host that moves, at its first station.
+    /// Creates the moving host at its first station; `None` if no host moves.
     pub(super) fn new(plan: &Plan<'_>, root: Root, blueprints: Vec<(Point, Blueprint)>) -> Option<Box<Self>> {
         let network = plan.network;
         let mobility = network.mobility.clone()?;
@@ -125,7 +126,7 @@ impl Roaming {
         }))
     }
 
-    /// When the next step is due.
+    /// Returns the time of the next step.
     pub(super) fn next(&self) -> Option<Instant> {
         self.itinerary.as_ref()?.next()
     }
@@ -141,13 +142,13 @@ impl Roaming {
         Moves { report: self.stations.report(), crossed: crossed.collect() }
     }
 
-    /// The station whose cell a point is at, and which way frames go from there.
+    /// Returns the station whose cell a point belongs to, and the direction of frames from there.
     fn cell_at(&self, point: Point) -> Option<(usize, Towards)> {
         let station = self.cells.iter().position(|cell| cell / 2 == point / 2)?;
         Some((station, if self.cells[station] == point { Towards::Host } else { Towards::Station }))
     }
 
-    /// Which way packets for the host go from a router; none where no way leads there.
+    /// Returns the next hop from a router to the host; `None` if there is no route.
     fn way(&self, router: NodeId) -> Option<Out> {
         let agent = self.agents.iter().find(|agent| agent.node == router);
         match agent.map(|agent| agent.station) {
@@ -165,7 +166,7 @@ impl Roaming {
         }
     }
 
-    /// Makes the kernels' routes lead where they lead now.
+    /// Updates the routes in the kernels.
     fn lead(&mut self) {
         let down = self.routers.iter().filter_map(|router| Some((*router, &self.own, self.way(*router)?)));
         let up = Out::Link(self.cells[self.stations.served()] ^ 1);
@@ -182,30 +183,30 @@ impl Roaming {
         }
     }
 
-    /// The host's address where a packet on its way through a tunnel has the station's.
+    /// Returns the host's address for a station's address used in a tunnel.
     pub(super) fn home_of(&self, address: Ipv4Addr) -> Option<Ipv4Addr> {
         let stations = 0..self.cells.len();
         let homes = stations.flat_map(|station| self.own.iter().map(move |own| (Plan::care_of(station, *own), *own)));
         homes.into_iter().find(|(care_of, _)| *care_of == address).map(|(_, own)| own)
     }
 
-    /// The error of a step, if it had one.
+    /// Returns the error of the last step, if any.
     fn outcome(&mut self) -> io::Result<()> {
         self.failure.take().map_or(Ok(()), Err)
     }
 }
 
-/// Where a packet in an Ethernet frame goes.
+/// Returns the destination address of an Ethernet frame's packet.
 fn destination(frame: &[u8]) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::from(<[u8; 4]>::try_from(frame.get(ETHERNET + 16..ETHERNET + 20)?).ok()?))
 }
 
 impl Air {
-    /// The same, where `set_route` changes the routes of the nodes' kernels; those of the beginning are set at once.
+    /// Sets the function that changes routes of the nodes' kernels, and sets the initial routes.
     ///
     /// # Errors
     ///
-    /// Those of `set_route`.
+    /// Returns errors of `set_route`.
     pub fn with_routes(mut self, set_route: SetRoute) -> io::Result<Self> {
         if let Some(roaming) = &mut self.roaming {
             roaming.set_route = set_route;
@@ -216,7 +217,7 @@ impl Air {
         Ok(self)
     }
 
-    /// Takes the steps that are due.
+    /// Carries out the steps that are due.
     pub(super) fn move_host(&mut self, now: Instant) -> io::Result<()> {
         let itinerary = self.roaming.as_mut().and_then(|roaming| roaming.itinerary.take());
         let Some(mut itinerary) = itinerary else { return Ok(()) };
@@ -226,7 +227,7 @@ impl Air {
         roaming.outcome()
     }
 
-    /// The packet as it is outside of tunnels.
+    /// Returns the inner form of a packet in a tunnel; `None` outside of tunnels.
     pub(super) fn unwrapped(&self, packet: &[u8]) -> Option<Vec<u8>> {
         let roaming = self.roaming.as_ref()?;
         let address = <[u8; 4]>::try_from(packet.get(16..20)?).ok()?;
@@ -236,7 +237,7 @@ impl Air {
         Some(packet)
     }
 
-    /// Takes a frame that a router's kernel handed to its agent, if `port` is one.
+    /// Takes a frame that a router's kernel handed to its agent. Returns false if `port` is not an agent's.
     pub(super) fn take_at_agent(&mut self, now: Instant, port: usize, bytes: &[u8]) -> bool {
         let Some(roaming) = &self.roaming else { return false };
         let Some(number) = port.checked_sub(roaming.points) else { return false };
@@ -265,7 +266,7 @@ impl Air {
         true
     }
 
-    /// A packet for the host is at a station where it is not.
+    /// Handles a packet for the host at a station where it is absent.
     fn take_away(&mut self, now: Instant, station: usize, frame: Frame) {
         let Some(roaming) = &mut self.roaming else { return };
         match roaming.stations.take(station, frame) {
@@ -279,7 +280,7 @@ impl Air {
         }
     }
 
-    /// Sends copies of a frame from a router towards all stations, but not back to where it came from.
+    /// Sends copies of a frame from a router to all stations, except towards its source.
     fn multiply(&mut self, now: Instant, agent: usize, bytes: &[u8]) {
         let Some(Agent { ways, towards, .. }) = self.roaming.as_ref().and_then(|roaming| roaming.agents.get(agent))
         else {
@@ -293,7 +294,7 @@ impl Air {
             let mut bytes = bytes.to_vec();
             address(&mut bytes, way ^ 1);
             let mut packet = self.read(&bytes[ETHERNET..]);
-            // All of them are one packet that goes on.
+            // The copies count as one forwarded packet.
             if index == 0 {
                 self.counts.sent(way, &mut packet);
             }
@@ -313,7 +314,7 @@ impl Air {
         self.give(now, node, frame.handle());
     }
 
-    /// Gives a stored frame to the kernel of a router, as from its agent.
+    /// Delivers a stored frame to the kernel of a router, as if from its agent.
     fn give(&mut self, now: Instant, node: NodeId, handle: Handle) {
         let Some(roaming) = &self.roaming else { return };
         let port = roaming.agents.iter().position(|agent| agent.node == node).map(|agent| roaming.points + agent);
@@ -325,13 +326,13 @@ impl Air {
         }
     }
 
-    /// A frame comes to a cell at whose other end the host, or the station, is not.
+    /// Handles a frame for a cell whose other end, the host or the station, is absent.
     pub(super) fn miss(&mut self, now: Instant, point: Point, frame: Frame) {
         let cell = self.roaming.as_ref().and_then(|roaming| roaming.cell_at(point));
-        // A gateway goes on with its repairs for a while, since nobody tells it; they are for nobody.
+        // A gateway continues its repairs for a while, since it is not informed of the move. They have no recipient.
         let is_repair = self.pool.get(frame.handle()).cause.is_local_retransmission();
         match cell {
-            // It was on its way here when the kernel's route was changed.
+            // It was already on its way when the kernel's route changed.
             Some((station, Towards::Host)) if self.elements[point].is_none() && !is_repair => {
                 self.take_away(now, station, frame);
             }
@@ -342,7 +343,8 @@ impl Air {
         }
     }
 
-    /// A frame that the node at `point` sent is lost since the host has moved. A hop's repairs count as lost on the link only: they are copies.
+    /// Drops a frame from the node at `point` that is lost because the host has moved. A hop's repairs count as lost on
+    /// the link only, since they are copies.
     pub(super) fn lose_at_handoff(&mut self, point: Point, handle: Handle) {
         let packet = self.pool.take(handle);
         if let Some(roaming) = self.roaming.as_mut().filter(|_| !packet.cause.is_local_retransmission())
@@ -355,7 +357,7 @@ impl Air {
         self.mark(recorded, DropReason::Handoff);
     }
 
-    /// A packet has come to the node at `point`.
+    /// Notes the arrival of a packet at the node at `point`.
     pub(super) fn notice(&mut self, now: Instant, point: Point, packet: &Packet) {
         let Some(roaming) = self.roaming.as_mut().filter(|_| packet.flow != FlowId::NONE) else { return };
         let end = endpoint_index(packet.flow, packet.from.peer());
@@ -367,12 +369,12 @@ impl Air {
         *roaming.crossed.entry((end, roaming.stations.served())).or_default() += fresh;
     }
 
-    /// Nothing is on a station's cell any more.
+    /// Removes all frames from a station's cell.
     fn cut(&mut self, now: Instant, station: usize) {
         let Some(cell) = self.roaming.as_ref().map(|roaming| roaming.cells[station]) else { return };
         let index = cell / 2;
         for direction in [Direction::Down, Direction::Up] {
-            // As in the simulator, the way to the host goes first.
+            // As in the simulator, the direction towards the host is first.
             let direction = if cell.is_multiple_of(2) { direction } else { direction.other() };
             let point = 2 * index + direction.index();
             let cut = self.links[index].carrier.cut(now, direction);
@@ -388,7 +390,7 @@ impl Air {
         self.links[index].gate = Gate::Closed;
     }
 
-    /// The host has left while a frame waited in front of the cell.
+    /// Handles a frame that was queued for the cell when the host left.
     fn put_aside(&mut self, station: usize, point: Point, frame: Frame) {
         let packet = *self.pool.get(frame.handle());
         let Some(roaming) = &mut self.roaming else { return };

@@ -1,5 +1,5 @@
-//! Handoffs on the emulated links without kernels: nodes that forward at once, by the routes that they are told. Times and what arrives are
-//! those of the simulator's tests (`lasthop-scenario/tests/mobility.rs`), derived there.
+//! Tests of handoffs on the emulated links without kernels: nodes forward at once by the current routes. Times and
+//! deliveries are those of the simulator's tests (`lasthop-scenario/tests/mobility.rs`), derived there.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -12,9 +12,10 @@ use lasthop_wire::{Checksum, Checksums, Route, checksums, parse};
 
 use super::*;
 
-/// A packet of 1028 bytes every 2 ms, the nth at 2n ms, from the source over 5 ms to the core, over 1 ms to a base station, and in a
-/// transmission of 1 ms to the host. The other wires take 8 us for one. The nth is at the core at 2n + 5.008 ms, at the station at
-/// 2n + 6.016 ms, and at the host at 2n + 7.016 ms. The host leaves the first station after 50 ms, and is at the second after 60.
+/// Sends a packet of 1028 bytes every 2 ms, the nth at 2n ms, from the source over 5 ms to the core, over 1 ms to a
+/// base station, and in a transmission of 1 ms to the host. The other wires take 8 us per packet. The nth is at the
+/// core at 2n + 5.008 ms, at the station at 2n + 6.016 ms, and at the host at 2n + 7.016 ms. The host leaves the first
+/// station after 50 ms, and attaches to the second after 60.
 const TEXT: &str = r#"
 hosts = { source = {}, mobile = {} }
 routers = { core = {}, base-1 = {}, base-2 = {} }
@@ -35,12 +36,12 @@ moves = { at = ["50 ms"] }
 detection = "4 ms"
 registration = "6 ms"
 "#;
-/// All up to the last that is there by 200 ms.
+/// Number of the last packet that arrives within 200 ms.
 const LAST: u32 = 96;
 const PAYLOAD: u32 = 988;
 const SOURCE: Point = 0;
 
-/// The numbers of the packets that reach the host, in order, and what the moves came to.
+/// Returns the numbers of the packets that reach the host, in order, and the results of the handoffs.
 fn stream(text: &str) -> (Vec<u32>, MobilityReport) {
     let scenario = Scenario::parse("test.toml", text).unwrap_or_else(|error| panic!("{error}"));
     let network = scenario.network(&SCHEMES[0]).unwrap();
@@ -82,7 +83,7 @@ fn stream(text: &str) -> (Vec<u32>, MobilityReport) {
                         plan.points() + plan.agents().iter().position(|at| *at == node).unwrap()
                     }
                     (Some(end), _) => next(end).unwrap(),
-                    // What an agent gives back goes onto the cell.
+                    // Frames that an agent returns go into the cell.
                     (None, Some(_)) => *plan.cells().iter().find(|cell| plan.node(**cell) == node).unwrap(),
                     (None, None) => match routes.lock().unwrap()[&(node.0, to)] {
                         Out::Link(point) => point,
@@ -136,8 +137,8 @@ fn a_station_keeps_no_more_than_it_may() {
     assert_eq!((arrived, report.lost), (all_but(24..=27), 4));
 }
 
-/// The cell takes 2.667 ms for a packet, the nth of which is there at 2n + 6.016. At 49.9 the 16th is on the air, and 17 to 21 wait: they are
-/// forwarded, or at the neighbour as well.
+/// The cell takes 2.667 ms per packet, of which the nth arrives there at 2n + 6.016. At 49.9 ms the 16th is on the air,
+/// and 17 to 21 are queued: they are forwarded, or the other station has copies.
 #[test]
 fn what_waits_is_forwarded_and_what_is_on_the_air_is_not() {
     let slow = TEXT.replace("8224 kbps", "3084 kbps");

@@ -1,20 +1,21 @@
-//! Packets as the mechanisms see them: those of the scenario's flows, and what queues ask of other programs'.
+//! Packets as the mechanisms see them: those of the scenario's flows, and for queues those of other programs.
 
 use lasthop_proto::packet::{Body, Cause, Ecn, FlowId, Packet};
 
 use super::Air;
 use crate::quic::datagram;
 
-/// TCP, UDP, and others with ports in the same place.
+/// TCP, UDP, and other protocols with ports in the same place.
 const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
-/// Where IPv4's protocol, addresses and options are.
+/// Offsets of IPv4's protocol and addresses.
 const PROTOCOL: usize = 9;
 const ADDRESSES: std::ops::Range<usize> = 12..20;
-/// A fragment behind the first has no ports.
+/// Mask of the fragment offset. Only the first fragment has ports.
 const OFFSET: u16 = 0x1fff;
 
 impl Air {
-    /// The mechanisms' form of an IPv4 packet, whose length is all that counts on a link.
+    /// Parses an IPv4 packet into the mechanisms' form. If it belongs to no flow, only its length and ECN field are
+    /// set.
     pub(super) fn read(&self, bytes: &[u8]) -> Packet {
         let unwrapped = self.unwrapped(bytes);
         let bytes = unwrapped.as_deref().unwrap_or(bytes);
@@ -39,7 +40,7 @@ impl Air {
         }
     }
 
-    /// The same of a datagram of a QUIC flow; what of it is encrypted, its ends have told.
+    /// Parses a datagram of a QUIC flow. The ends have registered its encrypted contents.
     fn read_quic(&self, bytes: &[u8]) -> Option<Packet> {
         let view = datagram::read(bytes)?;
         let (flow, from) = *self.flows.get(&view.route)?;
@@ -58,8 +59,8 @@ impl Air {
     }
 }
 
-/// Tells the flow and direction of an IPv4 packet from others, by addresses, protocol and ports; above all numbers of the scenario's
-/// own. `None` where it is no IPv4 packet.
+/// Returns an identity of the flow and direction of an IPv4 packet, from addresses, protocol and ports. It exceeds all
+/// numbers of the scenario's own flows. `None` if it is not an IPv4 packet.
 pub(super) fn line(packet: &[u8]) -> Option<u32> {
     let first = *packet.first()?;
     if first >> 4 != 4 {
@@ -73,11 +74,11 @@ pub(super) fn line(packet: &[u8]) -> Option<u32> {
     let bytes = packet.get(ADDRESSES)?.iter().chain([&protocol]).chain(ports);
     // FNV-1a.
     let hash = bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
-    // The last number of all is that of no flow.
+    // The highest number is reserved for packets without a flow.
     Some((hash | 1 << 31).min(u32::MAX - 1))
 }
 
-/// What the packet says of congestion (RFC 3168).
+/// Returns the ECN field of a packet (RFC 3168).
 pub(super) fn ecn(packet: &[u8]) -> Ecn {
     packet.get(1).map_or(Ecn::NotEct, |byte| Ecn::from_bits(*byte))
 }
@@ -98,12 +99,12 @@ mod tests {
         assert_eq!(line(&packet(6, [1, 2, 3, 4], 0)), Some(tcp));
         assert_ne!(line(&packet(6, [1, 2, 3, 5], 0)), Some(tcp));
         assert_ne!(line(&packet(17, [1, 2, 3, 4], 0)), Some(tcp));
-        // Neither a later fragment nor a ping has ports.
+        // Later fragments and pings have no ports.
         assert_eq!(line(&packet(17, [1, 2, 3, 4], 7)), line(&packet(17, [9; 4], 7)));
         assert_eq!(line(&packet(1, [8, 0, 1, 1], 0)), line(&packet(1, [8, 0, 9, 9], 0)));
         assert!(tcp >= 1 << 31);
         assert_eq!((line(&[]), line(&[0x60; 40])), (None, None));
-        // Cut off anywhere, nothing breaks.
+        // Truncation anywhere is safe.
         let whole = packet(6, [1, 2, 3, 4], 0);
         (0..whole.len()).for_each(|len| assert!(line(&whole[..len]).is_none() || len >= 20));
     }

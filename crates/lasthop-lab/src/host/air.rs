@@ -1,4 +1,4 @@
-//! A lossy link between a host and its device: frames are lost and damaged as the simulator's channels say.
+//! A lossy link between a host and its device: frames are lost and damaged by the simulator's channels.
 
 use lasthop_proto::channel::{Channel, ErrorSpec, Fate};
 use lasthop_proto::packet::{Body, Packet};
@@ -6,18 +6,18 @@ use lasthop_proto::random::Root;
 use lasthop_proto::time::Instant;
 use lasthop_wire::parse;
 
-/// What becomes of the packets of one direction.
+/// Channel of one direction.
 pub(super) struct Air {
     channel: Channel,
 }
 
 impl Air {
-    /// The direction called `name`.
+    /// Creates the direction `name`.
     pub fn new(errors: &ErrorSpec, seed: u64, name: &str) -> Self {
         Self { channel: Channel::new(errors, Root(seed).stream(&format!("host/air/{name}"))) }
     }
 
-    /// Whether the packet gets through; its payload may be damaged then. What is not TCP always does.
+    /// Returns whether the packet is delivered; its payload may be damaged. Packets other than TCP always are.
     pub fn carry(&mut self, now: Instant, bytes: &mut [u8]) -> bool {
         if self.channel.is_clean() {
             return true;
@@ -30,11 +30,11 @@ impl Air {
             ..Packet::default()
         };
         match self.channel.judge(&packet, now, now) {
-            // Nothing is held or marked here: the lab's links do that.
+            // Packets are not delayed or marked here: the lab's links do that.
             Fate::Delivered | Fate::Late(_) | Fate::Marked => true,
             Fate::Lost => false,
             Fate::Damaged => {
-                // The checksum is wrong from now on: kernels drop it, and a host that speaks ELN can tell.
+                // The checksum becomes wrong: kernels drop the packet, and a host that supports ELN can detect it.
                 if let Some(first) = bytes.get_mut(view.header_len) {
                     *first ^= 0xff;
                 }

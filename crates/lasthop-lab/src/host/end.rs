@@ -1,4 +1,4 @@
-//! One end of a connection on the wire: the state machine, the application on top of it, and what is measured.
+//! One end of a connection on the wire: the state machine, its application, and measurements.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,45 +15,45 @@ use lasthop_wire::{Route, View};
 use super::outcome::{Ending, Outcome};
 use super::pattern;
 
-/// How long an end is kept that has nothing to report any more: in TIME-WAIT, or until the peer closes too.
+/// Time for which an end without anything left to report is kept: in TIME-WAIT, or until the peer closes too.
 const LINGER: Duration = Duration::from_secs(60);
 
-/// What the application at an end does.
+/// Application at an end.
 #[derive(Clone, Debug)]
 pub(super) enum App {
-    /// Sends the pattern, and closes afterwards if told to.
+    /// Sends the pattern, and closes afterwards if `close` is on.
     Send { bytes: u64, close: Switch },
-    /// Receives `bytes`, or until the peer closes, and closes then; what has come is added to the meter.
+    /// Receives `bytes`, or until the peer closes, and then closes. Adds the bytes received to the meter.
     Receive { bytes: Option<u64>, payload: Payload, meter: Option<Arc<AtomicU64>> },
 }
 
-/// What a receiver expects to get.
+/// Data that a receiver expects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Payload {
-    /// The bytes of [`pattern`](super::pattern), which are checked.
+    /// Bytes of [`pattern`](super::pattern), which are checked.
     Pattern,
     /// Any bytes.
     Any,
 }
 
-/// Who asked for the end, and is told what became of it.
+/// Identity of the caller that requested the end and receives its outcome.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Ticket(pub u64);
 
-/// What an end needs to know at birth.
+/// Parameters of a new end.
 pub(super) struct Birth {
-    /// From the end to its peer.
+    /// Route from the end to its peer.
     pub route: Route,
     pub app: App,
     pub config: Arc<TcpConfig>,
     pub iss: Seq,
     pub phase: TickPhase,
-    /// Bytes of options and payload that the interface takes.
+    /// Maximum bytes of options and payload for the interface.
     pub mss: u32,
     pub watch: Switch,
 }
 
-/// What moved the connection last.
+/// Cause of the last change of the connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mover {
     Packet,
@@ -61,20 +61,20 @@ enum Mover {
     User(Ending),
 }
 
-/// An end at work.
+/// An end and its state.
 pub(super) struct End {
     connection: Connection,
     route: Route,
     app: App,
     iss: Seq,
-    /// The peer's initial sequence number, once its SYN arrived.
+    /// Initial sequence number of the peer, once its SYN has arrived.
     irs: Option<Seq>,
     config: Arc<TcpConfig>,
-    /// `None` while nobody has taken up the connection, and once its outcome is told.
+    /// `None` until a receiver takes the connection, and after its outcome is reported.
     pub ticket: Option<Ticket>,
-    /// When the transfer is aborted.
+    /// Time when the transfer is aborted.
     pub limit: Option<Instant>,
-    /// When the end is forgotten whatever its state.
+    /// Time when the end is removed in any state.
     forget_at: Option<Instant>,
     deadline: Option<Instant>,
     mover: Mover,
@@ -84,7 +84,7 @@ pub(super) struct End {
 }
 
 impl End {
-    /// An end that opens the connection.
+    /// Creates an end that opens the connection.
     pub fn active(now: Instant, birth: Birth) -> Self {
         let mut end = Self::new(now, birth, Side::Initiator);
         end.connection.connect();
@@ -97,7 +97,7 @@ impl End {
         end
     }
 
-    /// An end that waits for the SYN it is about to get.
+    /// Creates an end that waits for the SYN that it is about to receive.
     pub fn passive(now: Instant, birth: Birth) -> Self {
         let mut end = Self::new(now, birth, Side::Acceptor);
         end.connection.listen();
@@ -127,12 +127,12 @@ impl End {
         }
     }
 
-    /// Whether the handshake is done.
+    /// Returns whether the handshake is complete.
     pub fn is_established(&self) -> bool {
         self.established
     }
 
-    /// Takes up a connection that came in.
+    /// Assigns an incoming connection to a receiver.
     pub fn adopt(&mut self, ticket: Ticket, app: App, limit: Instant) {
         self.ticket = Some(ticket);
         self.app = app;
@@ -185,11 +185,11 @@ impl End {
         }
     }
 
-    /// Compares what arrived in the window with the pattern.
+    /// Compares the data that arrived in the window with the pattern.
     fn check(&mut self, received: u64, seq: Seq, payload: &[u8]) {
         let App::Receive { payload: Payload::Pattern, .. } = self.app else { return };
         let offset = i64::from(seq.0.wrapping_sub(self.rcv_nxt().0) as i32);
-        // What lies before the window was checked when it came; what lies beyond is not taken.
+        // Data before the window was checked when it first arrived; data beyond it is not accepted.
         let skip = usize::try_from(-offset).unwrap_or(0).min(payload.len());
         let fresh = &payload[skip..];
         if fresh.is_empty() || offset + skip as i64 > i64::from(self.config.receive_buffer) {
@@ -201,30 +201,30 @@ impl End {
         }
     }
 
-    /// Whether the connection waits for nothing but strays.
+    /// Returns whether the connection only waits for stray segments.
     pub fn is_spent(&self) -> bool {
         self.ticket.is_none() && self.connection.state() == State::TimeWait
     }
 
-    /// Whether `segment` opens the connection anew that lies in TIME-WAIT here: a SYN beyond all that the old one brought (RFC
-    /// 9293 §3.10.7.4, after RFC 1122 §4.2.2.13).
+    /// Returns whether `segment` reopens the connection, which is in TIME-WAIT: a SYN beyond all data of the old one
+    /// (RFC 9293 §3.10.7.4, after RFC 1122 §4.2.2.13).
     pub fn gives_way_to(&self, segment: &Segment) -> bool {
         let flags = segment.flags;
         let opens = flags.has(Flags::SYN) && !flags.has(Flags::ACK) && !flags.has(Flags::RST);
         opens && self.is_spent() && segment.seq.gt(self.rcv_nxt())
     }
 
-    /// Behind the peer's SYN and stream.
+    /// Returns the sequence number after the peer's SYN and data.
     fn rcv_nxt(&self) -> Seq {
         self.irs.unwrap_or_default() + 1 + self.connection.received() as u32
     }
 
-    /// The path takes no more than `mss` bytes of options and payload.
+    /// Limits segments to `mss` bytes of options and payload, as the path requires.
     pub fn fit_path(&mut self, now: Instant, mss: u32) {
         self.connection.fit_path(now, mss);
     }
 
-    /// Whether `seq` may be one that was sent and not acknowledged: what an ICMP message must quote to be believed (RFC 5927
+    /// Returns whether `seq` may be outstanding: an ICMP message must quote such a number to be accepted (RFC 5927
     /// §4.1).
     pub fn is_outstanding(&self, seq: Seq) -> bool {
         let una = self.iss.0.wrapping_add(1).wrapping_add(self.connection.acked() as u32);
@@ -232,7 +232,7 @@ impl End {
         u64::from(seq.0.wrapping_sub(una)) < under_way
     }
 
-    /// Acts on whatever deadline has come.
+    /// Handles deadlines that have passed.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.mover = Mover::Timer;
         self.connection.handle_timeout(now);
@@ -241,14 +241,14 @@ impl End {
         }
     }
 
-    /// Tears the connection down.
+    /// Aborts the connection.
     pub fn abort(&mut self, ending: Ending) {
         self.mover = Mover::User(ending);
         self.connection.abort();
         self.aborted.get_or_insert(ending);
     }
 
-    /// Drains the connection: hands each packet to `send`, with its payload.
+    /// Drains the connection: passes each packet with its payload to `send`.
     pub fn pump(&mut self, now: Instant, scratch: &mut Vec<u8>, mut send: impl FnMut(&Packet, &[u8])) {
         let Self { connection, outcome, iss, app, established, aborted, mover, .. } = self;
         let acked = connection.acked();
@@ -283,7 +283,7 @@ impl End {
         }
     }
 
-    /// How the transfer ended, if it has.
+    /// Returns the end of the transfer, if it has ended.
     fn ending(&self) -> Option<Ending> {
         let connection = &self.connection;
         let through = match self.app {
@@ -298,7 +298,7 @@ impl End {
         self.aborted.or_else(|| (connection.state() == State::Closed).then_some(Ending::Reset))
     }
 
-    /// The outcome, once there is one and somebody to tell it to.
+    /// Returns the outcome once, after the transfer has ended, if a caller waits for it.
     pub fn poll_outcome(&mut self, now: Instant) -> Option<(Ticket, Outcome)> {
         let ticket = self.ticket?;
         let ending = self.ending()?;
@@ -308,7 +308,7 @@ impl End {
         Some((ticket, self.report(ending)))
     }
 
-    /// The outcome as it stands.
+    /// Returns the outcome so far, with the given ending.
     pub fn report(&mut self, ending: Ending) -> Outcome {
         let fresh = Outcome::new(self.route.source, self.route.destination, self.outcome.start);
         let outcome = std::mem::replace(&mut self.outcome, fresh);
@@ -316,13 +316,13 @@ impl End {
         Outcome { ending, received, acked, ..outcome }
     }
 
-    /// Whether nothing is left to do here, and segments that still come find no connection.
+    /// Returns whether the end can be removed. Later segments then find no connection.
     pub fn is_over(&self, now: Instant) -> bool {
         let lingered = self.forget_at.is_some_and(|at| at <= now);
         self.ticket.is_none() && (lingered || self.connection.state() == State::Closed)
     }
 
-    /// When to be woken next.
+    /// Returns the next deadline.
     pub fn poll_deadline(&self) -> Option<Instant> {
         [self.deadline, self.limit, self.forget_at].into_iter().flatten().min()
     }

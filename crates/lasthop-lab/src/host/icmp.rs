@@ -1,4 +1,4 @@
-//! The ICMP messages that tell a sender of a smaller path MTU (RFC 1191, RFC 8201).
+//! ICMP messages that report a smaller path MTU (RFC 1191, RFC 8201).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -6,22 +6,21 @@ use etherparse::checksum::Sum16BitWords;
 use lasthop_proto::seq::Seq;
 use lasthop_wire::Route;
 
-/// No path is believed to take less, in bytes: what Linux believes over IPv4 (`net.ipv4.route.min_pmtu`), and the least that
-/// IPv6 allows.
+/// Minimum path MTU that is accepted, in bytes: Linux's for IPv4 (`net.ipv4.route.min_pmtu`), and the minimum of IPv6.
 const LEAST_MTU: [u16; 2] = [552, 1280];
 
-/// A packet was too big for a link on its path.
+/// Report that a packet was too big for a link on its path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TooBig {
-    /// Between whom the packet was.
+    /// Route of the packet.
     pub route: Route,
-    /// Its first sequence number.
+    /// First sequence number of the packet.
     pub seq: Seq,
-    /// Bytes that the link takes in one packet.
+    /// Maximum bytes per packet on the link.
     pub mtu: u16,
 }
 
-/// Reads a packet that begins with its IP header. `None` for anything else, and for what is malformed.
+/// Parses a packet that begins with its IP header. `None` for other packets, and for malformed ones.
 pub(super) fn parse(bytes: &[u8]) -> Option<TooBig> {
     match bytes.first()? >> 4 {
         4 => parse_v4(bytes),
@@ -30,7 +29,7 @@ pub(super) fn parse(bytes: &[u8]) -> Option<TooBig> {
     }
 }
 
-/// Destination unreachable, fragmentation needed and DF set: type 3, code 4.
+/// Parses destination unreachable, fragmentation needed and DF set: type 3, code 4.
 fn parse_v4(bytes: &[u8]) -> Option<TooBig> {
     let header_len = usize::from(bytes[0] & 0xf) * 4;
     let message = bytes.get(header_len..usize::from(short(bytes, 2)?))?;
@@ -50,7 +49,7 @@ fn parse_v4(bytes: &[u8]) -> Option<TooBig> {
     too_big([address(12)?, address(16)?], transport, short(message, 6)?.max(LEAST_MTU[0]))
 }
 
-/// Packet too big: type 2.
+/// Parses packet too big: type 2.
 fn parse_v6(bytes: &[u8]) -> Option<TooBig> {
     let message = bytes.get(40..)?.get(..usize::from(short(bytes, 4)?))?;
     let next_header = 58;
@@ -71,7 +70,7 @@ fn parse_v6(bytes: &[u8]) -> Option<TooBig> {
     too_big([address(8)?, address(24)?], packet.get(40..)?, mtu)
 }
 
-/// Whether the checksum of a message is right (RFC 1071), `pseudo` being what counts besides.
+/// Returns whether the checksum of a message is correct (RFC 1071); `pseudo` is the pseudo-header.
 fn checksum_holds(pseudo: &[u8], message: &[u8]) -> bool {
     Sum16BitWords::new().add_slice(pseudo).add_slice(message).ones_complement() == 0
 }

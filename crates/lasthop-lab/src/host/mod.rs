@@ -1,16 +1,16 @@
-//! lasthop's own TCP on real packets: [`Connection`](lasthop_proto::tcp::Connection) behind a TUN device, for the schemes
-//! that no kernel has, and for our own Reno, NewReno and SACK.
+//! lasthop's own TCP on real packets: [`Connection`](lasthop_proto::tcp::Connection) behind a TUN device, for the
+//! schemes that no kernel implements, and for our own Reno, NewReno and SACK.
 //!
-//! A [`Host`] has addresses of its own in the network behind the device; the kernel of the namespace in which it was opened
-//! is the other end of that network, or forwards to it. SMART and ELN travel as experimental options (RFC 6994).
+//! A [`Host`] has its own addresses in the network behind the device. The kernel of the namespace in which it was
+//! opened is the other end of that network, or forwards to it. SMART and ELN use experimental options (RFC 6994).
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
 //! | `stack` | the host without its device: packets in, packets out |
-//! | `end` | one end of a connection, and the application on top of it |
+//! | `end` | one end of a connection, and its application |
 //! | [`pattern`] | the bytes that are transferred |
 //! | `air` | a lossy link in front of the device |
-//! | `icmp` | what tells of a smaller path MTU |
+//! | `icmp` | messages that report a smaller path MTU |
 
 mod air;
 mod end;
@@ -45,34 +45,34 @@ use self::stack::{Out, Stack};
 pub use self::end::Payload;
 pub use self::outcome::{Ending, Outcome};
 
-/// Most packets taken from the device before timers and requests get their turn.
+/// Maximum number of packets read from the device before timers and requests are handled.
 const BATCH: usize = 64;
 
-/// Where a host is, and what lies between it and its device.
+/// Addresses of a host, and the link between it and its device.
 #[derive(Clone, Debug)]
 pub struct HostConfig {
-    /// The host's name: with the same name and seed its ticks have the phases that they have in the simulator.
+    /// Name of the host. With the same name and seed, its ticks have the same phases as in the simulator.
     pub name: String,
-    /// Name of the TUN device, which is made in the calling thread's network namespace.
+    /// Name of the TUN device, which is created in the calling thread's network namespace.
     pub device: String,
-    /// The kernel's IPv4 address on the device, with the length of its prefix: the kernel reaches those of the host's
-    /// addresses that lie in this network. For others somebody has to add routes.
+    /// IPv4 address of the kernel on the device, with its prefix length. The kernel reaches those of the host's
+    /// addresses that are in this network; others need routes.
     pub kernel_v4: Option<(Ipv4Addr, u8)>,
-    /// The same for IPv6.
+    /// IPv6 address of the kernel on the device, with its prefix length.
     pub kernel_v6: Option<(Ipv6Addr, u8)>,
-    /// The host's own addresses.
+    /// Addresses of the host.
     pub addresses: Vec<IpAddr>,
-    /// Largest packet, in bytes.
+    /// Maximum packet size, in bytes.
     pub mtu: u16,
-    /// Of initial sequence numbers, tick phases and losses.
+    /// Seed of initial sequence numbers, tick phases and losses.
     pub seed: u64,
-    /// What is lost of what comes from the device, and of what goes to it.
+    /// Error models for packets from the device and to the device.
     pub errors: [ErrorSpec; 2],
-    /// Whether changes of the congestion window are reported among the events.
+    /// Indicates whether changes of the congestion window are reported as events.
     pub watch: Switch,
 }
 
-/// What a host cannot do.
+/// Error of a host.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum HostError {
@@ -92,65 +92,66 @@ pub enum HostError {
     Gone,
 }
 
-/// A transfer from here.
+/// Parameters of a transfer from this host.
 #[derive(Clone, Debug)]
 pub struct Sending {
-    /// Every detail of this end's TCP.
+    /// TCP configuration of this end.
     pub config: Arc<TcpConfig>,
-    /// This end: an address of the host, and a port.
+    /// Local end: an address of the host, and a port.
     pub local: SocketAddr,
-    /// The other end, which accepts connections.
+    /// Remote end, which accepts connections.
     pub remote: SocketAddr,
-    /// Bytes to send: the first so many of [`pattern`].
+    /// Number of bytes to send, from the start of [`pattern`].
     pub bytes: u64,
-    /// Whether the connection is closed afterwards; the transfer is complete when that is acknowledged too. Otherwise the
-    /// connection stays until the host is dropped.
+    /// Indicates whether the connection is closed afterwards; the transfer then ends when that is acknowledged too.
+    /// Otherwise the connection stays open until the host is dropped.
     pub close: Switch,
-    /// How long the transfer may take before it is aborted.
+    /// Time after which the transfer is aborted.
     pub limit: Duration,
 }
 
-/// A transfer to here: one connection is accepted.
+/// Parameters of a transfer to this host: one connection is accepted.
 #[derive(Clone, Debug)]
 pub struct Receiving {
-    /// Every detail of this end's TCP.
+    /// TCP configuration of this end.
     pub config: Arc<TcpConfig>,
-    /// This end: an address of the host, and a port. Several may wait at the same; connections are theirs first come, first
-    /// served, and have the configuration of the one that was first when their SYN came.
+    /// Local end: an address of the host, and a port. Several receivers may wait at the same; they get connections
+    /// first come, first served. A connection has the configuration of the receiver that was first when its SYN
+    /// arrived.
     pub local: SocketAddr,
-    /// The only other end that will do; `None`: any.
+    /// Remote end to accept; `None` accepts any.
     pub remote: Option<SocketAddr>,
-    /// After how many bytes the transfer is complete; `None`: when the peer closes.
+    /// Number of bytes that complete the transfer; `None`: complete when the peer closes.
     pub bytes: Option<u64>,
-    /// What is expected to arrive.
+    /// Data to expect.
     pub payload: Payload,
-    /// Where bytes that arrive in order are added up while the transfer goes on.
+    /// Counter of the bytes that arrive in order, updated during the transfer.
     pub meter: Option<Arc<AtomicU64>>,
-    /// How long the transfer may take, the wait for it included, before it is aborted.
+    /// Time after which the transfer is aborted, including the wait for a connection.
     pub limit: Duration,
 }
 
-/// What callers ask of the thread.
+/// Request to the thread.
 enum Request {
     Begin(Ticket, Job, Answers),
     Abort(Ticket),
 }
 
-/// A transfer to begin.
+/// A transfer to start.
 enum Job {
     Send(Sending),
     Receive(Receiving),
 }
 
-/// Who waits for an answer.
+/// Channels for the answers to a request.
 struct Answers {
-    /// Whether the transfer has begun.
+    /// Reports whether the transfer has started.
     begun: mpsc::Sender<Result<(), HostError>>,
-    /// What became of it.
+    /// Reports the outcome.
     outcome: mpsc::Sender<Outcome>,
 }
 
-/// How callers reach the thread; when the last is gone the thread ends.
+/// Connection from callers to the thread, which ends when the last one is dropped.
 struct Line {
     requests: mpsc::Sender<Request>,
     wake: OwnedFd,
@@ -159,13 +160,13 @@ struct Line {
 
 impl Line {
     fn ask(&self, request: Request) {
-        // When the thread has ended, whoever waits for an answer finds out there.
+        // If the thread has ended, the caller detects this when it waits for the answer.
         let _ = self.requests.send(request);
         self.wake();
     }
 
     fn wake(&self) {
-        // Can only fail when the counter is full, and then the thread is about to wake anyway.
+        // This can only fail if the counter is full, and then the thread is about to wake anyway.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
@@ -174,14 +175,14 @@ impl Line {
     }
 }
 
-/// A host's TUN device, which is there and carries nothing yet: what arrives on it waits for [`Host::start`].
+/// TUN device of a host that has not started. Packets that arrive on it wait for [`Host::start`].
 pub struct Device {
     config: HostConfig,
     device: SyncDevice,
 }
 
 impl Device {
-    /// Makes the device in the calling thread's network namespace and sets it up.
+    /// Creates the device in the calling thread's network namespace and configures it.
     pub fn open(config: HostConfig) -> Result<Self, HostError> {
         let device =
             open_device(&config).map_err(|source| HostError::Device { name: config.device.clone(), source })?;
@@ -189,14 +190,14 @@ impl Device {
     }
 }
 
-/// A host with lasthop's TCP, at work in a thread of its own until it is dropped; connections open then are reset.
+/// A host with lasthop's TCP, which runs in its own thread until it is dropped. Open connections are then reset.
 pub struct Host {
     line: Arc<Line>,
     stop: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A transfer under way.
+/// A transfer in progress.
 pub struct Transfer {
     line: Arc<Line>,
     ticket: Ticket,
@@ -204,8 +205,8 @@ pub struct Transfer {
 }
 
 impl Host {
-    /// Makes the device in the calling thread's network namespace and starts the host. `clock` is the one that outcomes are
-    /// timed by; hosts whose outcomes are compared share one.
+    /// Creates the device in the calling thread's network namespace and starts the host. Outcomes have times of
+    /// `clock`; hosts whose outcomes are compared share a clock.
     pub fn open(config: HostConfig, clock: Clock) -> Result<Self, HostError> {
         Self::start(Device::open(config)?, clock)
     }
@@ -231,22 +232,22 @@ impl Host {
         Ok(Self { line, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Sends, and waits until that is over.
+    /// Sends, and waits for the outcome.
     pub fn send(&self, sending: Sending) -> Result<Outcome, HostError> {
         self.start_sending(sending)?.wait()
     }
 
-    /// Accepts a connection and receives, and waits until that is over.
+    /// Accepts a connection and receives, and waits for the outcome.
     pub fn receive(&self, receiving: Receiving) -> Result<Outcome, HostError> {
         self.start_receiving(receiving)?.wait()
     }
 
-    /// Begins to send: the SYN is sent.
+    /// Starts to send: the SYN is sent.
     pub fn start_sending(&self, sending: Sending) -> Result<Transfer, HostError> {
         self.begin(Job::Send(sending))
     }
 
-    /// Begins to wait for a connection: a SYN that arrives from now on is answered.
+    /// Starts to wait for a connection: a SYN that arrives from now on is answered.
     pub fn start_receiving(&self, receiving: Receiving) -> Result<Transfer, HostError> {
         self.begin(Job::Receive(receiving))
     }
@@ -266,19 +267,19 @@ impl Drop for Host {
         self.stop = None;
         self.line.wake();
         if let Some(thread) = self.thread.take() {
-            // It would have panicked, which its message has told.
+            // A panic of the thread has already printed its message.
             let _ = thread.join();
         }
     }
 }
 
 impl Transfer {
-    /// Waits until the transfer is over, at the latest at its limit.
+    /// Waits until the transfer has ended, at its limit at the latest.
     pub fn wait(self) -> Result<Outcome, HostError> {
         self.outcome.recv().map_err(|_| HostError::Gone)
     }
 
-    /// The outcome if the transfer is over within `patience`.
+    /// Waits up to `patience` for the outcome. `None` if the transfer has not ended.
     pub fn wait_for(&self, patience: std::time::Duration) -> Result<Option<Outcome>, HostError> {
         match self.outcome.recv_timeout(patience) {
             Ok(outcome) => Ok(Some(outcome)),
@@ -287,7 +288,7 @@ impl Transfer {
         }
     }
 
-    /// Resets the connection; the outcome is what became of the transfer until then.
+    /// Resets the connection. The outcome describes the transfer until then.
     pub fn abort(&self) {
         self.line.ask(Request::Abort(self.ticket));
     }
@@ -306,12 +307,12 @@ fn open_device(config: &HostConfig) -> io::Result<SyncDevice> {
     Ok(device)
 }
 
-/// What runs in the host's thread.
+/// State of the host's thread.
 struct Driver {
     stack: Stack,
-    /// From the device, and to it.
+    /// Links from the device, and to it.
     air: [Air; 2],
-    /// Who waits for an outcome.
+    /// Channels of the callers that wait for an outcome.
     waiting: BTreeMap<Ticket, mpsc::Sender<Outcome>>,
     out: Out,
     device: SyncDevice,
@@ -320,7 +321,7 @@ struct Driver {
 
 impl Driver {
     fn run(mut self, queue: &mpsc::Receiver<Request>, stopped: &mpsc::Receiver<()>, wake: &OwnedFd) {
-        // Timers are to fire when they say; without it the kernel adds 50 µs, and nothing else is lost.
+        // For precise timers; by default the kernel adds 50 µs.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let mut buffer = vec![0; 65536];
         while let Err(mpsc::TryRecvError::Empty) = stopped.try_recv() {
@@ -364,11 +365,11 @@ impl Driver {
         if begun.is_ok() {
             self.waiting.insert(ticket, answers.outcome);
         }
-        // Whoever asked may have lost interest.
+        // The caller may have stopped waiting.
         let _ = answers.begun.send(begun);
     }
 
-    /// Writes what the stack has to send. What the device does not take is lost, as in a full queue.
+    /// Writes the stack's packets to the device. Packets that it does not accept are lost, as in a full queue.
     fn flush(&mut self) {
         for mut packet in self.out.drain(..) {
             if self.air[1].carry(self.clock.now(), &mut packet)
@@ -392,7 +393,7 @@ impl Driver {
         let deadline = self.stack.poll_deadline();
         let timeout = deadline.and_then(|at| Timespec::try_from(self.clock.until(at)).ok());
         let mut fds = [PollFd::new(&self.device, PollFlags::IN), PollFd::new(wake, PollFlags::IN)];
-        // A signal ends it early, which is harmless.
+        // A signal ends the wait early, which is harmless.
         let _ = poll(&mut fds, timeout.as_ref());
         let mut counter = [0; 8];
         let _ = rustix::io::read(wake, &mut counter);

@@ -1,4 +1,4 @@
-//! What became of a transfer, as one end saw it.
+//! Outcome of a transfer at one end.
 
 use std::net::SocketAddr;
 
@@ -7,59 +7,59 @@ use lasthop_proto::packet::{Cause, Packet};
 use lasthop_proto::time::Instant;
 use lasthop_sim::measure::{FlowReport, Reporter, SenderReport};
 
-/// Most events kept of a connection; what comes beyond is counted only.
+/// Maximum number of events kept per connection; later ones are only counted.
 const MAX_EVENTS: usize = 1 << 18;
 
-/// How a transfer ended.
+/// End of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// All that was to be sent is acknowledged, or all that was to be received has arrived.
+    /// All data to send is acknowledged, or all data to receive has arrived.
     Complete,
     /// The peer reset the connection.
     Reset,
-    /// The peer did not answer, for as many timeouts in a row as the configuration has patience for.
+    /// The peer did not answer for the configured number of consecutive timeouts.
     GaveUp,
-    /// It was aborted at this end, or this end's host came down.
+    /// Aborted at this end, or this end's host was dropped.
     Aborted,
-    /// It was not over at its time limit, and aborted.
+    /// Aborted at its time limit.
     OutOfTime,
 }
 
-/// What became of a transfer, as one end saw it. Times are those of the host's clock.
+/// Outcome of a transfer at one end. Times are those of the host's clock.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// This end.
+    /// Local end.
     pub local: SocketAddr,
-    /// The other end; of a connection that never came, whatever address and port 0.
+    /// Remote end; an arbitrary address and port 0 if no connection was made.
     pub remote: SocketAddr,
-    /// How it ended.
+    /// End of the transfer.
     pub ending: Ending,
-    /// When it was begun: the first SYN was sent, or arrived.
+    /// Start: the first SYN was sent, or arrived.
     pub start: Instant,
-    /// When the last byte so far was received in order, or acknowledged at the end that sends.
+    /// Time of the last byte received in order, or acknowledged at the sender.
     pub end: Instant,
     /// Stream bytes received in order.
     pub received: u64,
     /// Stream bytes that the peer acknowledged.
     pub acked: u64,
-    /// Position of the first byte received that is not the pattern's, where the pattern was expected.
+    /// Position of the first received byte that differs from the pattern, if the pattern was expected.
     pub mismatch: Option<u64>,
     /// Timeouts, recoveries and retransmissions of this end.
     pub sender: SenderReport,
-    /// Data segments sent, retransmissions included.
+    /// Number of data segments sent, including retransmissions.
     pub segments: u64,
-    /// Payload bytes sent, retransmissions included.
+    /// Payload bytes sent, including retransmissions.
     pub payload: u64,
     /// Segments that arrived with a wrong checksum.
     pub damaged: u64,
-    /// What happened at this end, and when; the first quarter of a million.
+    /// Events at this end with their times; at most 2^18.
     pub events: Vec<(Instant, Event)>,
-    /// Events beyond those.
+    /// Number of further events.
     pub more_events: u64,
 }
 
 impl Outcome {
-    /// Nothing has happened yet.
+    /// Creates the outcome of a transfer that has just started.
     pub(super) fn new(local: SocketAddr, remote: SocketAddr, start: Instant) -> Self {
         Self {
             local,
@@ -79,12 +79,12 @@ impl Outcome {
         }
     }
 
-    /// Whether it is complete, and no wrong byte arrived.
+    /// Returns whether the transfer is complete and all bytes are correct.
     pub fn is_intact(&self) -> bool {
         self.ending == Ending::Complete && self.mismatch.is_none()
     }
 
-    /// The flow between two ends whose hosts share a clock, in the form in which the simulator measures one.
+    /// Returns the simulator's report of a flow between two ends whose hosts share a clock.
     pub fn flow_report(sender: &Self, receiver: &Self) -> FlowReport {
         let gone = |outcome: &Self| matches!(outcome.ending, Ending::Reset | Ending::GaveUp);
         FlowReport {
@@ -98,7 +98,7 @@ impl Outcome {
         }
     }
 
-    /// Counts what is being sent.
+    /// Counts a packet that is being sent.
     pub(super) fn count_packet(&mut self, packet: &Packet, cause: Cause) {
         if packet.len == 0 {
             return;
@@ -108,7 +108,7 @@ impl Outcome {
         self.sender.source_retransmissions += u64::from(cause.is_source_retransmission());
     }
 
-    /// Counts and keeps what happened.
+    /// Counts an event, and keeps it if there is space.
     pub(super) fn count_event(&mut self, now: Instant, event: Event) {
         let mut report = FlowReport { sender: self.sender, ..FlowReport::default() };
         report.count(Reporter::Endpoint, &event);

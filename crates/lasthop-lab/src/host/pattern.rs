@@ -1,7 +1,7 @@
-//! The bytes of a transfer: each follows from its position in the stream, so that whoever receives them can tell whether
-//! they are the right ones, in the right place.
+//! Bytes of a transfer. Each follows from its position in the stream, so that the receiver can check that it is correct
+//! and in the right place.
 
-/// The eight bytes at `8 * word` (splitmix64, so that no two places of a stream look alike).
+/// Returns the eight bytes at `8 * word` (splitmix64, so that positions in the stream have different bytes).
 fn word(word: u64) -> [u8; 8] {
     let mut z = word.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -19,7 +19,7 @@ pub fn fill(position: u64, bytes: &mut [u8]) {
     }
 }
 
-/// The position of the first byte that is not the stream's, if there is one.
+/// Returns the position of the first byte that differs from the stream, if any.
 pub fn mismatch(position: u64, bytes: &[u8]) -> Option<u64> {
     let mut expected = [0; 2048];
     for (chunk, at) in bytes.chunks(expected.len()).zip((position..).step_by(expected.len())) {

@@ -17,17 +17,18 @@ use super::icmp;
 use super::outcome::{Ending, Outcome};
 use super::{HostConfig, HostError};
 
-/// Most connections at once, those in TIME-WAIT included.
+/// Maximum number of connections, including those in TIME-WAIT.
 pub(super) const MAX_ENDS: usize = 1024;
-/// Most connections that came in and have not finished their handshake, unless more are waited for; the oldest gives way.
+/// Maximum number of incoming connections with an incomplete handshake, unless more receivers wait. The oldest is
+/// dropped.
 pub(super) const MAX_HALF_OPEN: usize = 128;
-/// Most receivers that wait for a connection.
+/// Maximum number of receivers that wait for a connection.
 const MAX_WAITING: usize = 1024;
 
-/// A receiver that waits for a connection to take up.
+/// A receiver that waits for a connection.
 struct Waiting {
     ticket: Ticket,
-    /// The only peer that will do, if there is one.
+    /// Peer to accept; any if `None`.
     remote: Option<SocketAddr>,
     app: App,
     config: Arc<TcpConfig>,
@@ -36,13 +37,13 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Whether a connection with this route is one that it waits for.
+    /// Returns whether it accepts a connection with this route.
     fn suits(&self, route: Route) -> bool {
         self.remote.is_none_or(|remote| remote == route.destination)
     }
 }
 
-/// What the stack sends: a whole packet at a time.
+/// Packets that the stack sends.
 pub(super) type Out = Vec<Vec<u8>>;
 
 /// All connections of a host.
@@ -53,18 +54,18 @@ pub(super) struct Stack {
     root: Root,
     random: Stream,
     watch: Switch,
-    /// By the route from the end to its peer.
+    /// Ends by the route to their peer.
     ends: BTreeMap<Route, End>,
-    /// By local address and port, first come, first served.
+    /// Receivers by local address and port, first come, first served.
     waiting: BTreeMap<SocketAddr, VecDeque<Waiting>>,
-    /// Connections that nobody has taken up yet, oldest first.
+    /// Connections without a receiver, oldest first.
     half_open: VecDeque<Route>,
     outcomes: Vec<(Ticket, Outcome)>,
     scratch: Vec<u8>,
 }
 
 impl Stack {
-    /// A host without connections.
+    /// Creates a host without connections.
     pub fn new(config: &HostConfig) -> Self {
         let root = Root(config.seed);
         Self {
@@ -82,7 +83,7 @@ impl Stack {
         }
     }
 
-    /// Connections and receivers that wait for one.
+    /// Returns the number of connections, and of waiting receivers.
     #[cfg(test)]
     pub fn sizes(&self) -> (usize, usize) {
         (self.ends.len(), self.waiting.values().map(VecDeque::len).sum())
@@ -114,7 +115,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Waits at `local` for a connection, from `remote` if that says which, on which `app` runs.
+    /// Waits at `local` for a connection, only from `remote` if given, on which `app` runs.
     pub fn listen(
         &mut self,
         now: Instant,
@@ -140,7 +141,7 @@ impl Stack {
         }
     }
 
-    /// Resets every connection: the host goes down.
+    /// Resets every connection when the host is dropped.
     pub fn abort_all(&mut self, now: Instant, out: &mut Out) {
         self.stop_waiting(now, |_| true, Ending::Aborted);
         for route in self.ends.keys().copied().collect::<Vec<_>>() {
@@ -148,8 +149,8 @@ impl Stack {
         }
     }
 
-    /// Takes a packet that arrived; what is not TCP for one of the host's addresses does nothing, but for the ICMP messages
-    /// that tell of a smaller path MTU.
+    /// Takes a packet that arrived. Ignores packets other than TCP for the host's addresses and ICMP messages that
+    /// report a smaller path MTU.
     pub fn handle_packet(&mut self, now: Instant, bytes: &[u8], out: &mut Out) {
         let Some(view) = parse(bytes) else {
             if let Some(too_big) = icmp::parse(bytes) {
@@ -179,7 +180,7 @@ impl Stack {
         }
     }
 
-    /// Acts on whatever deadlines have come.
+    /// Handles deadlines that have passed.
     pub fn handle_timeout(&mut self, now: Instant, out: &mut Out) {
         self.stop_waiting(now, |waiting| waiting.limit <= now, Ending::OutOfTime);
         let due = |end: &End| end.poll_deadline().is_some_and(|at| at <= now);
@@ -192,14 +193,14 @@ impl Stack {
         }
     }
 
-    /// When to call [`Stack::handle_timeout`] next.
+    /// Returns the time for the next call of [`Stack::handle_timeout`].
     pub fn poll_deadline(&self) -> Option<Instant> {
         let ends = self.ends.values().filter_map(End::poll_deadline);
         let waiting = self.waiting.values().flatten().map(|waiting| waiting.limit);
         ends.chain(waiting).min()
     }
 
-    /// What became of the transfers that are over.
+    /// Returns the outcomes of the transfers that have ended.
     pub fn take_outcomes(&mut self) -> Vec<(Ticket, Outcome)> {
         std::mem::take(&mut self.outcomes)
     }
@@ -216,7 +217,7 @@ impl Stack {
         Birth { route, app, config, iss, phase, mss, watch: self.watch }
     }
 
-    /// A segment for which there is no connection: opens one, or is answered with a reset (RFC 9293 §3.10.7.1).
+    /// Handles a segment without a connection: opens one, or replies with a reset (RFC 9293 §3.10.7.1).
     fn take_stray(&mut self, now: Instant, route: Route, view: &View, payload: &[u8], out: &mut Out) {
         let flags = view.segment.flags;
         let opens = flags.has(Flags::SYN) && !flags.has(Flags::ACK) && !flags.has(Flags::RST);
@@ -235,9 +236,9 @@ impl Stack {
         }
     }
 
-    /// Whether there is room for one more connection that comes in.
+    /// Makes space for an incoming connection. Returns whether there is space.
     fn make_room(&mut self) -> bool {
-        // As many as are waited for may come at once.
+        // All connections that receivers wait for may arrive at once.
         let waiting: usize = self.waiting.values().map(VecDeque::len).sum();
         while self.half_open.len() >= MAX_HALF_OPEN.max(waiting) {
             if let Some(oldest) = self.half_open.pop_front() {
@@ -247,7 +248,7 @@ impl Stack {
         self.ends.len() < MAX_ENDS
     }
 
-    /// Sends what an end has to send, and sees what has become of it.
+    /// Sends the packets of an end, and processes its state.
     fn pump(&mut self, now: Instant, route: Route, out: &mut Out) {
         let Some(end) = self.ends.get_mut(&route) else { return };
         end.pump(now, &mut self.scratch, |packet, payload| {
@@ -258,7 +259,7 @@ impl Stack {
         if adopts {
             self.half_open.retain(|&half_open| half_open != route);
             let Some(waiting) = self.next_waiting(route) else {
-                // Another was faster, and nobody waits for this one.
+                // The receiver took another connection in the meantime.
                 return self.abort_end(now, route, Ending::Aborted, out);
             };
             let Some(end) = self.ends.get_mut(&route) else { return };
@@ -277,7 +278,7 @@ impl Stack {
         first
     }
 
-    /// Takes the outcome of an end that has one, and forgets the end when it is over.
+    /// Takes the outcome of an end if it has one, and removes the end when it is over.
     fn settle(&mut self, now: Instant, route: Route) {
         let Some(end) = self.ends.get_mut(&route) else { return };
         self.outcomes.extend(end.poll_outcome(now));
@@ -323,7 +324,7 @@ impl Stack {
     }
 }
 
-/// The reset that answers a segment which belongs to no connection.
+/// Returns the reset for a segment that belongs to no connection.
 fn reset(route: Route, segment: &Segment, payload_len: usize) -> Option<Vec<u8>> {
     let flags = segment.flags;
     let answer = if flags.has(Flags::ACK) {

@@ -1,4 +1,4 @@
-//! Hosts without a device: packet by packet in virtual time, and bytes from anybody.
+//! Tests of hosts without a device: packet by packet in virtual time, and with arbitrary input.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -52,7 +52,7 @@ fn receive() -> App {
     App::Receive { bytes: None, payload: Payload::Pattern, meter: None }
 }
 
-/// Two hosts, [`DELAY`] apart, the first of which sends to the second.
+/// Two hosts, [`DELAY`] apart; the first sends to the second.
 struct Pair {
     now: Instant,
     stacks: [Stack; 2],
@@ -61,7 +61,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// The second host waits for the transfer, the first has begun it.
+    /// Creates a pair in which the second host waits for the transfer and the first has started it.
     fn begin(config: &Arc<TcpConfig>, bytes: u64) -> Self {
         let mut pair =
             Self { now: Instant::ZERO, stacks: [stack(1), stack(2)], wire: VecDeque::new(), outcomes: [None, None] };
@@ -84,7 +84,7 @@ impl Pair {
         }
     }
 
-    /// Runs until both transfers are over; `pass` may drop packets on their way to a host, and change them.
+    /// Runs until both transfers have ended. `pass` may drop packets to a host, and modify them.
     fn run(&mut self, mut pass: impl FnMut(usize, &mut Vec<u8>) -> bool) -> [Outcome; 2] {
         for _ in 0..1_000_000 {
             if let [Some(first), Some(second)] = &self.outcomes {
@@ -117,13 +117,13 @@ fn view(packet: &[u8]) -> View {
     parse(packet).expect("a TCP packet")
 }
 
-/// Whether the packet is the nth with payload, counted by the caller.
+/// Returns whether the packet is the nth with payload; `count` is the counter.
 fn is_data(count: &mut u32, packet: &[u8], nth: u32) -> bool {
     *count += u32::from(view(packet).payload_len > 0);
     view(packet).payload_len > 0 && *count == nth
 }
 
-/// The tenth data segment is lost: SMART finds that out by the numbers in the acknowledgments, which are on the wire as an
+/// The tenth data segment is lost: SMART detects it by the numbers in the acknowledgments, which are on the wire as an
 /// experimental option.
 #[test]
 fn smart_on_the_wire() {
@@ -140,7 +140,8 @@ fn smart_on_the_wire() {
     assert_eq!((sender.source_retransmissions, sender.timeouts, sender.recoveries), (1, 0, 1));
 }
 
-/// The tenth data segment arrives damaged: the receiver can tell by its checksum, says so, and the sender keeps its window.
+/// The tenth data segment arrives damaged: the receiver detects it by the checksum and signals it, and the sender keeps
+/// its window.
 #[test]
 fn eln_on_the_wire() {
     for recovery in [Recovery::Eln, Recovery::ElnRxmt] {
@@ -164,7 +165,7 @@ fn eln_on_the_wire() {
     }
 }
 
-/// A connection in TIME-WAIT does not keep either end from opening it again; an old SYN does not open it.
+/// A connection in TIME-WAIT can be reopened by either end, but not by an old SYN.
 #[test]
 fn a_connection_anew() {
     let config = rfc(Recovery::Sack);
@@ -210,7 +211,7 @@ fn a_connection_anew() {
     }
 }
 
-/// What has a right checksum and wrong bytes is noticed, and where.
+/// Wrong bytes with a correct checksum are detected, with their position.
 #[test]
 fn wrong_bytes_are_noticed() {
     let mut pair = Pair::begin(&rfc(Recovery::NewReno), 50_000);
@@ -227,7 +228,7 @@ fn wrong_bytes_are_noticed() {
     assert!(!outcomes[1].is_intact());
 }
 
-/// No segment is longer than the interface takes, options counted, in either direction, whatever is offered.
+/// No segment exceeds the interface's maximum size with options, in either direction, regardless of the offered MSS.
 #[test]
 fn segments_fit() {
     for recovery in [Recovery::Sack, Recovery::Smart, Recovery::Eln] {
@@ -257,7 +258,8 @@ fn router_says(quoted: &[u8], mtu: u16) -> Vec<u8> {
     packet
 }
 
-/// A path that takes 1000 bytes: what did not fit is sent again at once, smaller. What quotes no segment of ours is no router.
+/// The path takes 1000 bytes: larger segments are retransmitted at once in smaller ones. A message that quotes no
+/// outstanding segment is ignored.
 #[test]
 fn a_smaller_path() {
     let mut pair = Pair::begin(&rfc(Recovery::Sack), 100_000);
@@ -299,7 +301,7 @@ fn syn(port: u16) -> Vec<u8> {
     build(route, &segment, &[]).expect("a packet")
 }
 
-/// SYNs without end take a bounded number of places, and the connection that finishes its handshake is served.
+/// A flood of SYNs uses a bounded number of connections, and the connection that completes its handshake is served.
 #[test]
 fn a_flood_of_syns() {
     let mut pair = Pair::begin(&rfc(Recovery::Sack), 10_000);
@@ -315,7 +317,7 @@ fn a_flood_of_syns() {
         assert!(host.sizes().0 <= MAX_HALF_OPEN);
     }
     assert_eq!((out.len(), host.sizes()), (10_000, (MAX_HALF_OPEN, 1)));
-    // The youngest is not among those that gave way.
+    // The youngest is not among those that were dropped.
     let answer = view(out.last().expect("an answer"));
     let acks = Segment {
         seq: answer.segment.ack,
@@ -327,11 +329,11 @@ fn a_flood_of_syns() {
     let packet = build(answer.route.reversed(), &acks, &[]).expect("a packet");
     host.handle_packet(Instant::ZERO, &packet, &mut out);
     assert_eq!(host.sizes(), (MAX_HALF_OPEN, 0));
-    // Nobody waits any more: a reset, and no place.
+    // No receiver waits any more: a reset, and no connection.
     out.clear();
     host.handle_packet(Instant::ZERO, &syn(60_000), &mut out);
     assert!(out.len() == 1 && view(&out[0]).segment.flags == Flags::RST.with(Flags::ACK));
-    // When all have given up, and the transfer's time is over, nothing is left.
+    // When all connections have given up and the transfer's time is over, none is left.
     let mut now = Instant::ZERO;
     while let Some(at) = host.poll_deadline() {
         assert!(at > now);
@@ -358,7 +360,8 @@ fn connections_are_bounded() {
     assert_eq!((host.sizes(), host.take_outcomes().len()), ((0, 0), MAX_ENDS));
 }
 
-/// Strays: a reset answers what is none itself (RFC 9293 §3.10.7.1), and nothing answers what is not for us or damaged.
+/// A stray segment is answered by a reset unless it is one (RFC 9293 §3.10.7.1). Segments for other hosts and damaged
+/// ones are not answered.
 #[test]
 fn strays() {
     let mut host = stack(1);
@@ -384,7 +387,7 @@ fn strays() {
     assert_eq!(answer(Flags::ACK, 1, 1), None);
 }
 
-/// What somebody on the path may send, between a host that sends and one that receives.
+/// Actions of an attacker on the path between a sender and a receiver.
 #[derive(Clone, Debug)]
 enum Garbage {
     Bytes(Vec<u8>),
@@ -401,7 +404,7 @@ fn garbage() -> impl Strategy<Value = Garbage> {
     prop_oneof![
         1 => bytes.prop_map(Garbage::Bytes),
         1 => segment.prop_map(|(to, from_port, seq, ack, flags, window, payload)| {
-            // Near the numbers in use, as often as not.
+            // Often near the numbers in use.
             let (seq, ack) = if from_port { (seq % 4000, ack % 4000) } else { (seq, ack) };
             Garbage::Segment { to, from_port, seq, ack, flags, window, payload }
         }),
@@ -415,8 +418,8 @@ fn garbage() -> impl Strategy<Value = Garbage> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// Whatever arrives, and whatever becomes of what is under way: no panic, deadlines lie ahead, places stay few, and no
-    /// packet leaves that a network would not take.
+    /// Tests any input, and any treatment of packets in flight: no panic, deadlines lie in the future, the number of
+    /// connections stays bounded, and all packets sent are valid.
     #[test]
     fn bytes_from_anybody(items in proptest::collection::vec(garbage(), 0..150)) {
         let mut pair = Pair::begin(&rfc(Recovery::Sack), 100_000);
@@ -491,7 +494,7 @@ fn addresses_are_ours() {
     assert!(matches!(host.listen(Instant::ZERO, Ticket(0), listening, limit), Err(HostError::NotOurs(_))));
 }
 
-/// Two wait at the same address, each for one peer: each gets its own, and its meter what came.
+/// Two receivers wait at the same address for one peer each: each gets its own, and its meter the bytes received.
 #[test]
 fn a_receiver_may_wait_for_one_peer() {
     let mut host = stack(2);

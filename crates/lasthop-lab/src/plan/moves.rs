@@ -1,5 +1,5 @@
-//! What a host that moves adds to a lab: a device at each of its stations where the emulated links do a station's part, addresses for the
-//! tunnels between stations, and what the lab cannot do for it.
+//! Parts of a lab for a moving host: a device at each of its stations whose role the emulated links implement,
+//! addresses for the tunnels between stations, and unsupported features.
 
 use std::net::Ipv4Addr;
 
@@ -11,19 +11,19 @@ use lasthop_sim::network::{HandoffKind, LinkId, Mobility, NodeId, NodeKind, Soft
 use super::{Plan, Point};
 use crate::error::LabError;
 
-/// The table of routes for what comes from a station's agent, and the rule that leads there.
+/// Number of the routing table for packets from a station's agent, and of the rule that selects it.
 const TABLE: u32 = 100;
 
 impl<'n> Plan<'n> {
-    /// The device of an agent, inside the router's namespace.
+    /// Device of an agent, inside the router's namespace.
     pub const AGENT_DEVICE: &'static str = "handoff";
 
-    /// The moves of a host, if one moves.
+    /// Returns the moves of a host, if one moves.
     pub fn mobility(&self) -> Option<&'n Mobility> {
         self.network.mobility.as_ref()
     }
 
-    /// The links that join nothing at the beginning.
+    /// Returns the links that are unused before the first handoff.
     pub(super) fn idle(&self) -> Vec<LinkId> {
         self.mobility().map(|mobility| mobility.others(0)).unwrap_or_default()
     }
@@ -46,7 +46,7 @@ impl<'n> Plan<'n> {
         Ok(())
     }
 
-    /// Of each station, its end of the link to the host.
+    /// Returns each station's end of its link to the host.
     pub fn cells(&self) -> Vec<Point> {
         let mobility = self.mobility().into_iter();
         let cell = |mobility: &'n Mobility, link| self.point_at(mobility.routers(self.network), link);
@@ -58,7 +58,8 @@ impl<'n> Plan<'n> {
         if routers.any(|router| router == self.node(first)) { first } else { first + 1 }
     }
 
-    /// The routers with an agent: the stations', in their order, and with multicast those from which copies go several ways.
+    /// Returns the routers with an agent: those of the stations, in their order, and with multicast those that send
+    /// copies several ways.
     pub fn agents(&self) -> Vec<NodeId> {
         let Some(mobility) = self.mobility() else { return Vec::new() };
         let mut agents: Vec<NodeId> = mobility.routers(self.network).collect();
@@ -69,43 +70,44 @@ impl<'n> Plan<'n> {
         agents
     }
 
-    /// How many devices the emulated links have: one for each end of a link, and behind these one for each agent.
+    /// Returns the number of devices of the emulated links: one for each end of a link, followed by one for each agent.
     pub fn ports(&self) -> usize {
         self.points() + self.agents().len()
     }
 
-    /// The port of the agent at a router.
+    /// Returns the port of the agent at a router.
     pub(super) fn agent_port(&self, node: NodeId) -> Option<usize> {
         let agent = self.agents().into_iter().position(|agent| agent == node)?;
         Some(self.points() + agent)
     }
 
-    /// All devices of a node on which the emulated links have the other end.
+    /// Returns all devices of a node that are connected to the emulated links.
     pub fn devices_of(&self, node: NodeId) -> Vec<String> {
         let agent = self.agent_port(node).map(|_| Self::AGENT_DEVICE.to_owned());
         self.points_of(node).map(Self::device).chain(agent).collect()
     }
 
-    /// The addresses of the host that moves.
+    /// Returns the addresses of the moving host.
     pub fn moving_addresses(&self) -> Vec<Ipv4Addr> {
         let host = self.mobility().map(|mobility| mobility.host);
         host.into_iter().flat_map(|host| self.addresses_of(host)).collect()
     }
 
-    /// The addresses of a node.
+    /// Returns the addresses of a node.
     pub fn addresses_of(&self, node: NodeId) -> Vec<Ipv4Addr> {
         [Some(Self::address(node)), self.second_address(node)].into_iter().flatten().collect()
     }
 
-    /// What stands in packets on their way through a tunnel to a station in place of the host's address: 10.2.0.1 for 10.0.0.N at the first.
-    /// So tunnels are routes like others, and add no header.
+    /// Returns the address that replaces the host's in packets in a tunnel to a station: 10.2.0.1 for 10.0.0.N at the
+    /// first. So tunnels are ordinary routes, and add no header.
     pub fn care_of(station: usize, address: Ipv4Addr) -> Ipv4Addr {
         let [ten, kind, ..] = address.octets();
         let [high, low] = (station as u16 + 1).to_be_bytes();
         Ipv4Addr::new(ten, kind + 2, high, low)
     }
 
-    /// `ip` commands that make the agents' devices, in the links' namespace; `namespaces` has the names of the nodes'.
+    /// Returns `ip` commands that create the agents' devices, for the links' namespace. `namespaces` lists the names of
+    /// the nodes' namespaces.
     pub(super) fn agent_devices(&self, namespaces: &[&str]) -> Vec<String> {
         let mtu = self.mtu();
         let make = |(index, node): (usize, NodeId)| {
@@ -119,8 +121,8 @@ impl<'n> Plan<'n> {
         self.agents().into_iter().enumerate().flat_map(make).collect()
     }
 
-    /// `ip` commands for tunnels through a node, and for an agent at it. What comes from a station's agent, or from the router itself, goes
-    /// onto the cell, whatever routes say.
+    /// Returns `ip` commands for tunnels through a node, and for an agent at it. Packets from a station's agent, or
+    /// from the router itself, go into the cell regardless of routes.
     pub(super) fn agent_lines(&self, node: NodeId) -> Vec<String> {
         let Some(mobility) = self.mobility().filter(|_| self.network.nodes[node.0].kind == NodeKind::Router) else {
             return Vec::new();
@@ -128,7 +130,7 @@ impl<'n> Plan<'n> {
         let device = Self::AGENT_DEVICE;
         let mut lines = Vec::new();
         let neighbour = |address: Ipv4Addr| {
-            // Whoever listens at the other end takes all frames.
+            // The other end accepts all frames.
             format!("neigh add {address} lladdr {} dev {device} nud permanent", Self::hardware_address(self.ports()))
         };
         if self.agent_port(node).is_some() {
@@ -151,14 +153,14 @@ impl<'n> Plan<'n> {
                 }
             }
             if router == node {
-                // What the gateway sends of its own is for the cell as well, and for no other station.
+                // Packets that the gateway originates belong in this cell as well.
                 lines.extend([device, "lo"].map(|from| format!("rule add iif {from} lookup {TABLE} pref {TABLE}")));
             }
         }
         lines
     }
 
-    /// Kernel parameters of a node: what comes by one cell may be answered by another.
+    /// Returns kernel parameters of a node: replies may leave through another cell than that of the request.
     pub(super) fn moving_sysctls(&self) -> Vec<(&'static str, String)> {
         let keys =
             ["net/ipv4/conf/all/rp_filter", "net/ipv4/conf/default/rp_filter", "net/ipv4/conf/default/send_redirects"];

@@ -7,18 +7,18 @@ use etherparse::{IpNumber, Ipv4HeaderSlice, UdpHeaderSlice};
 use lasthop_proto::packet::Ecn;
 use lasthop_wire::Route;
 
-/// What a datagram says of itself.
+/// Parsed headers of a datagram.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Datagram {
-    /// Between whom it is.
+    /// Source and destination.
     pub route: Route,
-    /// Its ECN field.
+    /// ECN field.
     pub ecn: Ecn,
-    /// Where its payload is.
+    /// Position of its payload.
     pub payload: Range<usize>,
 }
 
-/// Reads a packet that begins with its IP header; `None` where it is no whole UDP datagram over IPv4.
+/// Parses a packet that begins with its IP header; `None` if it is not a whole UDP datagram over IPv4.
 pub fn read(bytes: &[u8]) -> Option<Datagram> {
     let ip = Ipv4HeaderSlice::from_slice(bytes).ok()?;
     if ip.protocol() != IpNumber::UDP || ip.is_fragmenting_payload() {

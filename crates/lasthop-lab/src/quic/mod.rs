@@ -1,11 +1,12 @@
-//! Flows over QUIC: real endpoints of [quinn](https://github.com/quinn-rs/quinn), TLS included, on UDP sockets of the hosts' namespaces.
+//! Flows over QUIC: real endpoints of [quinn](https://github.com/quinn-rs/quinn), including TLS, on UDP sockets in the
+//! hosts' namespaces.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | `work` | what the applications at both ends do |
+//! | `work` | applications at both ends |
 //! | `tls` | certificate and configurations |
-//! | `tally` | what each end sealed into its packets, and how often its window was reduced |
-//! | `register` | the tallies of all flows |
+//! | `tally` | contents of each end's packets, and number of window reductions |
+//! | `register` | tallies of all flows |
 //! | `datagram` | UDP datagrams as the links see them |
 
 pub mod datagram;
@@ -38,25 +39,25 @@ use crate::namespace::Namespace;
 use crate::plan::Plan;
 use crate::transfer::{Accepted, Acceptor, Initiator, Received, Run, STEP, Sent, Transfer};
 
-/// Bytes of each socket's buffers: what arrives while an end's thread waits for a processor must find room.
+/// Size of each socket's buffers in bytes: data that arrives while an end's thread waits for a processor must fit.
 const BUFFER: usize = 8 << 20;
-/// The largest datagram that quinn takes where nobody asks for larger ones.
+/// Maximum UDP payload that quinn accepts by default.
 const USUAL_UDP_PAYLOAD: u16 = 1472;
 
-/// The ends of QUIC flows at one host.
+/// Ends of QUIC flows at one host.
 pub struct HostEnds {
-    /// Each with its flow.
+    /// Initiators with their flows.
     pub initiators: Vec<(usize, Box<dyn Initiator>)>,
-    /// With the flows that come to it.
+    /// Acceptor with the flows to it.
     pub acceptor: Option<(Box<dyn Acceptor>, Vec<usize>)>,
 }
 
 impl HostEnds {
-    /// Makes the sockets of `node` in its namespace; their ends begin later.
+    /// Creates the sockets of `node` in its namespace. Their ends start later.
     ///
     /// # Errors
     ///
-    /// When the kernel refuses a socket.
+    /// Returns an error if the kernel refuses a socket.
     pub fn open(node: NodeId, namespace: &Namespace, plan: &Plan<'_>, register: &Register) -> Result<Self, LabError> {
         let flow = |(flow, spec): (usize, &FlowSpec)| {
             Some(Flow { flow, quic: *spec.app.quic()?, tally: register.tally(flow)?, tls: register.tls()? })
@@ -96,7 +97,7 @@ fn udp_socket(address: SocketAddrV4) -> Result<UdpSocket, LabError> {
     let fail = |what: &str| LabError::system(format!("cannot {what} at {address} for QUIC"));
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP)).map_err(fail("make a UDP socket"))?;
     socket.set_nonblocking(true).map_err(fail("make the socket non-blocking"))?;
-    // Past the limits of an ordinary user's sockets.
+    // Beyond the limits of unprivileged sockets.
     rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, BUFFER)
         .map_err(LabError::errno(format!("cannot set the receive buffer at {address} for QUIC")))?;
     rustix::net::sockopt::set_socket_send_buffer_size(&socket, BUFFER)
@@ -105,18 +106,18 @@ fn udp_socket(address: SocketAddrV4) -> Result<UdpSocket, LabError> {
     Ok(socket.into())
 }
 
-/// Datagrams that full sockets of the calling thread's namespace refused.
+/// Returns the number of datagrams that full sockets of the calling thread's namespace refused.
 ///
 /// # Errors
 ///
-/// When the kernel does not show its counters.
+/// Returns an error if the counters cannot be read.
 pub fn refused() -> Result<u64, LabError> {
     let path = "/proc/thread-self/net/snmp";
     let text = fs::read_to_string(path).map_err(|error| LabError::File { path: path.into(), error })?;
     Ok(refused_in(&text))
 }
 
-/// The same, in a file of name lines, each before its line of values.
+/// Returns the number of refused datagrams from a file of name lines, each followed by its line of values.
 fn refused_in(text: &str) -> u64 {
     let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("Udp:")).collect();
     let pairs = lines.chunks_exact(2).flat_map(|pair| pair[0].split_whitespace().zip(pair[1].split_whitespace()));
@@ -124,16 +125,16 @@ fn refused_in(text: &str) -> u64 {
     full.filter_map(|(_, value)| value.parse::<u64>().ok()).sum()
 }
 
-/// Does `work` on a runtime of the calling thread; `None` when the run is over first.
+/// Runs `work` on a runtime of the calling thread; `None` if the run ends first.
 fn on_runtime<T>(run: &Run, work: impl Future<Output = io::Result<T>>) -> io::Result<Option<T>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(unless_over(run, work));
-    // Tasks of other connections need not end before this does.
+    // Tasks of other connections need not end first.
     runtime.shutdown_background();
     done.transpose()
 }
 
-/// Does `work`, in steps after which the run may be over.
+/// Runs `work`, and checks in intervals whether the run has ended.
 async fn unless_over<T>(run: &Run, work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     loop {
@@ -145,7 +146,7 @@ async fn unless_over<T>(run: &Run, work: impl Future<Output = T>) -> Option<T> {
     }
 }
 
-/// Whether a connection ended because one of its ends was through.
+/// Returns whether one of the ends closed the connection after it had finished.
 fn is_orderly(reason: &ConnectionError) -> bool {
     matches!(reason, ConnectionError::LocallyClosed | ConnectionError::ApplicationClosed(_))
 }
@@ -157,7 +158,7 @@ struct QuicInitiator {
     flow: Flow,
 }
 
-/// What became of a connection at the end that opened it.
+/// End of a connection at its initiator.
 enum Ended {
     Complete,
     Broken,
@@ -174,7 +175,7 @@ impl QuicInitiator {
             Ok(connection) => self.transfer(connection, meter).await,
             Err(_) => Ended::Broken,
         };
-        // What it has to say at the end goes out before it goes.
+        // Sends the final packets before the endpoint is dropped.
         endpoint.wait_idle().await;
         Ok(ended)
     }
@@ -207,7 +208,7 @@ impl Initiator for QuicInitiator {
         let received = Received { complete, ..meter.received() };
         Sent {
             start,
-            // What both ends resent and reduced is in the flow's tally.
+            // The flow's tally has the retransmissions and reductions of both ends.
             retransmissions: 0,
             timeouts: Some(0),
             recoveries: Some(0),
@@ -218,7 +219,7 @@ impl Initiator for QuicInitiator {
     }
 }
 
-/// The server of all QUIC flows that come to a host.
+/// The server of all QUIC flows to a host.
 struct QuicAcceptor {
     socket: UdpSocket,
     flows: Vec<Flow>,
@@ -238,7 +239,7 @@ impl QuicAcceptor {
         let mut under_way = tokio::task::JoinSet::new();
         while !left.is_empty() {
             let Some(incoming) = endpoint.accept().await else { break };
-            // One flow is one connection.
+            // Each flow has one connection.
             let Some(expected) = left.remove(&incoming.remote_address().port()) else {
                 incoming.refuse();
                 continue;
@@ -260,14 +261,14 @@ impl QuicAcceptor {
     }
 }
 
-/// A connection that is to come.
+/// An expected connection.
 struct Expected {
     flow: usize,
     port: u16,
     task: Task,
     meter: Arc<Meter>,
     tally: Arc<Tally>,
-    /// Bytes that it is to bring.
+    /// Bytes that it is to deliver.
     bytes: u64,
 }
 
@@ -291,7 +292,7 @@ impl Acceptor for QuicAcceptor {
     }
 }
 
-/// What the side that the flow is counted at received.
+/// Returns the data received at the side where the flow is counted.
 pub fn counted(spec: &FlowSpec, sent: &Sent, received: &Received) -> Received {
     match spec.app.counted_at() {
         Side::Acceptor => *received,

@@ -1,4 +1,4 @@
-//! What the QUIC flows of a lab share.
+//! State shared by the QUIC flows of a lab.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::tally::Tally;
 use super::tls::Tls;
 use crate::plan::Plan;
 
-/// The tallies of all QUIC flows of a lab, by flow, and what these flows share.
+/// The tallies of all QUIC flows of a lab, by flow, and their TLS configuration.
 #[derive(Default)]
 pub struct Register {
     tallies: BTreeMap<usize, Arc<Tally>>,
@@ -15,7 +15,7 @@ pub struct Register {
 }
 
 impl Register {
-    /// One for `plan`.
+    /// Creates the register for `plan`.
     pub fn new(plan: &Plan<'_>) -> Self {
         let flows = plan.network.flows.iter().enumerate().filter(|(_, spec)| spec.app.quic().is_some());
         let tallies: BTreeMap<_, _> = flows.map(|(flow, _)| (flow, Arc::default())).collect();
@@ -23,12 +23,12 @@ impl Register {
         Self { tallies, tls }
     }
 
-    /// A flow's; `None` for those that are not QUIC.
+    /// Returns the tally of a flow; `None` if it is not QUIC.
     pub fn tally(&self, flow: usize) -> Option<Arc<Tally>> {
         self.tallies.get(&flow).cloned()
     }
 
-    /// Certificate and configurations, where there are QUIC flows.
+    /// Returns certificate and configurations, if there are QUIC flows.
     pub fn tls(&self) -> Option<Arc<Tls>> {
         self.tls.clone()
     }

@@ -1,7 +1,7 @@
-//! What the ends of a QUIC connection do that cannot be read from their packets on the way, since these are encrypted: told where
-//! a packet is sealed, and where the window is reduced.
+//! Actions of a QUIC connection's ends that packets in the network do not reveal, since they are encrypted. They are
+//! recorded when a packet is sealed, and when the window is reduced.
 //!
-//! A datagram is known again on the links by its last bytes, which are the tag of the packet that it ends with.
+//! The links recognize a datagram by its last bytes, the tag of its last packet.
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
@@ -23,23 +23,23 @@ use quinn_proto::{RttEstimator, TransportError};
 
 /// Bytes of a packet's tag under each of TLS 1.3's ciphers (RFC 9001 §5.3).
 const TAG_LEN: usize = 16;
-/// Packets of one end that are remembered: beyond any window of the lab.
+/// Maximum number of packets tracked per end: more than any window of the lab.
 const MOST_PACKETS: usize = 1 << 17;
 
 type Tag = [u8; TAG_LEN];
 
-/// What a datagram is.
+/// Contents of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Letter {
-    /// Its number among its sender's.
+    /// Number among the datagrams of its sender.
     pub number: u32,
-    /// Bytes of streams in it.
+    /// Bytes of stream data.
     pub data: u32,
-    /// Whether some of them were sent before.
+    /// Indicates whether some of them are retransmitted.
     pub resent: bool,
 }
 
-/// What both ends of a connection did.
+/// Record of both ends of a connection.
 #[derive(Default)]
 pub struct Tally {
     ends: [Mutex<End>; 2],
@@ -48,32 +48,32 @@ pub struct Tally {
 #[derive(Default)]
 struct End {
     sent: SentSoFar,
-    /// By tag, what is in the packet, and its datagram's number once a link has seen it.
+    /// Contents of packets by tag, with their datagram's number once a link has seen it.
     packets: BTreeMap<Tag, (Carried, Option<u32>)>,
-    /// Their tags, the oldest first.
+    /// Their tags, oldest first.
     order: VecDeque<Tag>,
     datagrams: u32,
     totals: Totals,
 }
 
-/// What an end did, or both.
+/// Totals of one end, or of both.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Totals {
-    /// Packets with bytes of streams that were sent before.
+    /// Number of packets with retransmitted stream data.
     pub retransmissions: u64,
-    /// Those bytes.
+    /// Number of retransmitted bytes.
     pub resent_bytes: u64,
-    /// How often losses or marks made the window smaller.
+    /// Number of window reductions by losses or marks.
     pub reductions: u64,
 }
 
 impl Tally {
     fn end(&self, side: Side) -> MutexGuard<'_, End> {
-        // Counters stay counters when a thread panics.
+        // The counters remain valid if a thread panics.
         self.ends[side.index()].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `side` sealed a packet with those frames in it, which got that tag.
+    /// Records that `side` sealed a packet with these contents and this tag.
     fn sealed(&self, side: Side, carried: impl FnOnce(&mut SentSoFar) -> Carried, tag: Tag) {
         let mut end = self.end(side);
         let carried = carried(&mut end.sent);
@@ -88,7 +88,7 @@ impl Tally {
         end.order.push_back(tag);
     }
 
-    /// The datagram of `side` with that payload.
+    /// Returns the contents of the datagram of `side` with that payload; `None` if it is unknown.
     pub fn letter(&self, side: Side, payload: &[u8]) -> Option<Letter> {
         let tag: Tag = *payload.last_chunk()?;
         let mut end = self.end(side);
@@ -101,12 +101,12 @@ impl Tally {
         Some(Letter { number, data, resent: carried.resent > 0 })
     }
 
-    /// The peer of `side` has all of a stream.
+    /// Notes that the peer of `side` has received all of a stream.
     pub fn forget(&self, side: Side, stream: u64) {
         self.end(side).sent.forget(stream);
     }
 
-    /// What both ends did so far.
+    /// Returns the totals of both ends so far.
     pub fn totals(&self) -> Totals {
         let [a, b] = [Side::Initiator, Side::Acceptor].map(|side| self.end(side).totals);
         Totals {
@@ -117,7 +117,7 @@ impl Tally {
     }
 }
 
-/// One end's side of a tally.
+/// Access of one end to a tally.
 #[derive(Clone)]
 struct Ledger {
     tally: Arc<Tally>,
@@ -139,14 +139,14 @@ impl Ledger {
     }
 }
 
-/// A client's TLS, watched.
+/// A client's TLS configuration that records sealed packets.
 pub struct Client {
     inner: Arc<QuicClientConfig>,
     ledger: Ledger,
 }
 
 impl Client {
-    /// Watches `inner`.
+    /// Wraps `inner`.
     pub fn new(inner: QuicClientConfig, tally: Arc<Tally>) -> Self {
         Self { inner: Arc::new(inner), ledger: Ledger { tally, side: Side::Initiator } }
     }
@@ -163,14 +163,14 @@ impl ClientConfig for Client {
     }
 }
 
-/// A server's TLS, watched.
+/// A server's TLS configuration that records sealed packets.
 pub struct Server {
     inner: Arc<QuicServerConfig>,
     ledger: Ledger,
 }
 
 impl Server {
-    /// Watches `inner`.
+    /// Wraps `inner`.
     pub fn new(inner: QuicServerConfig, tally: Arc<Tally>) -> Self {
         Self { inner: Arc::new(inner), ledger: Ledger { tally, side: Side::Acceptor } }
     }
@@ -190,7 +190,7 @@ impl ServerConfig for Server {
     }
 }
 
-/// A session of TLS whose keys are watched; all else is the session's own.
+/// A TLS session that wraps the keys and delegates everything else.
 struct Watched {
     inner: Box<dyn Session>,
     ledger: Ledger,
@@ -251,7 +251,7 @@ impl Session for Watched {
     }
 }
 
-/// A key that tells what it seals.
+/// A key that records the packets that it seals.
 struct Seal {
     inner: Box<dyn PacketKey>,
     ledger: Ledger,
@@ -285,14 +285,14 @@ impl PacketKey for Seal {
     }
 }
 
-/// Makes congestion controls that tell when their window is reduced.
+/// A factory of congestion controls that record window reductions.
 pub struct Reductions {
     inner: Arc<dyn ControllerFactory + Send + Sync>,
     ledger: Ledger,
 }
 
 impl Reductions {
-    /// Watches what `inner` makes for `side`.
+    /// Wraps the congestion controls that `inner` creates for `side`.
     pub fn new(inner: Arc<dyn ControllerFactory + Send + Sync>, side: Side, tally: Arc<Tally>) -> Self {
         Self { inner, ledger: Ledger { tally, side } }
     }

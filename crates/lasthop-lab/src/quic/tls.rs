@@ -1,4 +1,4 @@
-//! TLS and QUIC configurations: those of the simulator, with TLS 1.3 by rustls around the packets.
+//! TLS and QUIC configurations: those of the simulator, with TLS 1.3 by rustls for the packets.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use quinn::{ClientConfig, EndpointConfig, ServerConfig, TransportConfig, Validat
 use super::tally::{Client, Reductions, Server, Tally};
 use crate::error::LabError;
 
-/// The name that the servers' certificate is for.
+/// Name in the servers' certificate.
 pub const SERVER: &str = "lasthop";
 
-/// The servers' certificate and its key, which are no secret: they stand for themselves, in namespaces that nobody else reaches.
-/// (ECDSA over P-256, self-signed, as long as the one that the simulator's flights have in them.)
+/// Certificate of the servers and its key. They are not secret: the servers are in namespaces that cannot be reached
+/// from outside. (ECDSA over P-256, self-signed, of the same length as in the simulator's flights.)
 const CERTIFICATE: &[u8] = include_bytes!("certificate.der");
 const KEY: &[u8] = include_bytes!("key.der");
 
-/// What all QUIC connections of a lab share.
+/// State shared by all QUIC connections of a lab.
 pub struct Tls {
     provider: Arc<CryptoProvider>,
 }
@@ -33,19 +33,19 @@ impl Default for Tls {
 }
 
 impl Tls {
-    /// What an end takes: datagrams up to `udp_payload` bytes.
+    /// Returns the configuration of an end that accepts datagrams of up to `udp_payload` bytes.
     pub fn endpoint(&self, udp_payload: u16) -> EndpointConfig {
         let mut endpoint = EndpointConfig::default();
-        // Refused only outside of UDP's sizes, in which case it takes what it does by default.
+        // Values outside of UDP's sizes are rejected, and the default remains.
         let _ = endpoint.max_udp_payload_size(udp_payload);
         endpoint
     }
 
-    /// A connection of a client, which `tally` counts.
+    /// Returns the configuration of a client's connection, which `tally` records.
     ///
     /// # Errors
     ///
-    /// When rustls refuses what was made for it.
+    /// Returns an error if rustls rejects the configuration.
     pub fn client(&self, quic: &QuicConfig, tally: &Arc<Tally>) -> Result<ClientConfig, LabError> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_slice(CERTIFICATE)).map_err(refused)?;
@@ -60,11 +60,11 @@ impl Tls {
         Ok(client)
     }
 
-    /// The same for a server's.
+    /// Returns the configuration of a server's connection, which `tally` records.
     ///
     /// # Errors
     ///
-    /// When rustls refuses what was made for it.
+    /// Returns an error if rustls rejects the configuration.
     pub fn server(&self, quic: &QuicConfig, tally: &Arc<Tally>) -> Result<ServerConfig, LabError> {
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(KEY));
         let tls = rustls::ServerConfig::builder_with_provider(self.provider.clone())
@@ -75,7 +75,7 @@ impl Tls {
             .map_err(refused)?;
         let tls = QuicServerConfig::try_from(tls).map_err(refused)?;
         let mut server = ServerConfig::with_crypto(Arc::new(Server::new(tls, tally.clone())));
-        // Nobody comes back with one.
+        // No client returns with a token.
         let mut tokens = ValidationTokenConfig::default();
         tokens.sent(0);
         server
@@ -90,11 +90,11 @@ fn refused(error: impl ToString) -> LabError {
     LabError::Quic(error.to_string())
 }
 
-/// The simulator's, with a congestion control that is watched.
+/// Returns the simulator's configuration, with a congestion control that is recorded.
 fn transport(quic: &QuicConfig, side: Side, tally: &Arc<Tally>) -> Arc<TransportConfig> {
     let mut transport = quic.transport();
     let reductions = Reductions::new(quic.congestion.factory(), side, tally.clone());
-    // Each datagram is sent by itself, as the devices have no offloads.
+    // Each datagram is sent individually, since the devices have no offloads.
     transport.congestion_controller_factory(Arc::new(reductions)).enable_segmentation_offload(false);
     Arc::new(transport)
 }

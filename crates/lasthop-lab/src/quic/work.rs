@@ -1,4 +1,4 @@
-//! What the applications at both ends of a QUIC connection do: the simulator's, with bytes that can be checked.
+//! Applications at both ends of a QUIC connection: those of the simulator, with bytes that can be checked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -14,25 +14,25 @@ use crate::host::pattern;
 use crate::transfer::Received;
 use lasthop_sys::clock::Clock;
 
-/// What is written at once.
+/// Number of bytes written at once.
 const CHUNK: usize = 64 * 1024;
-/// No byte has arrived altered.
+/// Marks that all bytes were correct.
 const NONE: u64 = u64::MAX;
 
-/// What one end has received so far.
+/// Data that one end has received so far.
 pub struct Meter {
     clock: Clock,
-    /// The whole run's count of bytes, where this end's belong to it.
+    /// Byte count of the whole run, if this end's bytes belong to it.
     run: Option<Arc<AtomicU64>>,
     bytes: AtomicU64,
-    /// When the last of them came, in nanoseconds.
+    /// Time of the last byte, in nanoseconds.
     end: AtomicU64,
     altered: AtomicU64,
     aborted: AtomicBool,
 }
 
 impl Meter {
-    /// Nothing yet, at an end that counts from `start` on.
+    /// Creates a meter of an end that counts from `start` on.
     pub fn new(clock: Clock, run: Option<Arc<AtomicU64>>, start: Instant) -> Self {
         Self {
             clock,
@@ -44,12 +44,12 @@ impl Meter {
         }
     }
 
-    /// Takes bytes of a stream that begin at `offset`.
+    /// Takes bytes of a stream from `offset` on.
     fn take(&self, offset: u64, bytes: &[u8]) {
         if let Some(at) = pattern::mismatch(offset, bytes) {
             self.altered.fetch_min(at, Ordering::Relaxed);
         }
-        // Those of requests are no part of what the flow is to bring.
+        // Bytes of requests do not count as delivered data of the flow.
         if let Some(run) = &self.run {
             run.fetch_add(bytes.len() as u64, Ordering::Relaxed);
             self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
@@ -57,12 +57,12 @@ impl Meter {
         }
     }
 
-    /// The connection is over.
+    /// Notes the end of the connection.
     pub fn end(&self, orderly: bool) {
         self.aborted.store(!orderly, Ordering::Relaxed);
     }
 
-    /// What there is; whether it is all, the caller knows.
+    /// Returns the data received so far. The caller determines whether it is complete.
     pub fn received(&self) -> Received {
         let altered = self.altered.load(Ordering::Relaxed);
         Received {
@@ -75,7 +75,7 @@ impl Meter {
     }
 }
 
-/// Why an end could not do all that it had to.
+/// Error of an end that could not complete its task.
 #[derive(Debug)]
 pub struct Unfinished;
 
@@ -97,14 +97,14 @@ impl From<ReadError> for Unfinished {
     }
 }
 
-/// Sends `bytes` on a stream of their own; comes back when all are acknowledged.
+/// Sends `bytes` on a stream of their own. Returns when all are acknowledged.
 pub async fn send_bulk(connection: &Connection, bytes: u64, tally: &Tally) -> Result<(), Unfinished> {
     let mut stream = connection.open_uni().await?;
     write(&mut stream, bytes).await?;
     acknowledged(stream, Side::Initiator, tally).await
 }
 
-/// Writes so many bytes, and the stream's end.
+/// Writes `bytes` bytes and the stream's end.
 async fn write(stream: &mut SendStream, bytes: u64) -> Result<(), Unfinished> {
     let mut chunk = vec![0; CHUNK];
     let mut sent = 0;
@@ -117,7 +117,7 @@ async fn write(stream: &mut SendStream, bytes: u64) -> Result<(), Unfinished> {
     stream.finish().map_err(|_| Unfinished)
 }
 
-/// Waits until the peer has all of the stream that `side` sent.
+/// Waits until the peer has received all of the stream that `side` sent.
 async fn acknowledged(stream: SendStream, side: Side, tally: &Tally) -> Result<(), Unfinished> {
     let acknowledged = match stream.stopped().await {
         Ok(None) => Ok(()),
@@ -127,7 +127,7 @@ async fn acknowledged(stream: SendStream, side: Side, tally: &Tally) -> Result<(
     acknowledged
 }
 
-/// Reads a stream to its end.
+/// Reads a stream to its end. Returns its length.
 async fn read(mut stream: RecvStream, meter: &Meter) -> Result<u64, Unfinished> {
     let mut offset = 0;
     while let Some(chunk) = stream.read_chunk(usize::MAX, true).await? {
@@ -167,12 +167,12 @@ pub async fn ask(
     Ok(())
 }
 
-/// The server's part; comes back with the reason for which the connection ended.
+/// Runs the server's part. Returns the reason for the end of the connection.
 pub async fn serve(connection: &Connection, task: Task, meter: &Arc<Meter>, tally: &Arc<Tally>) -> ConnectionError {
     match task {
         Task::Bulk { .. } => {
             if let Ok(stream) = connection.accept_uni().await {
-                // What is missing shows in the meter.
+                // The meter shows missing data.
                 let _ = read(stream, meter).await;
             }
         }
@@ -180,7 +180,7 @@ pub async fn serve(connection: &Connection, task: Task, meter: &Arc<Meter>, tall
             let mut answers = JoinSet::new();
             while let Ok((response, request)) = connection.accept_bi().await {
                 answers.spawn(answer(request, response, exchange, meter.clone(), tally.clone()));
-                // Those that are done need no place any more.
+                // Frees the state of completed tasks.
                 while answers.try_join_next().is_some() {}
             }
         }
@@ -198,7 +198,7 @@ async fn answer(
     if matches!(read(request, &meter).await, Ok(bytes) if bytes == exchange.request)
         && write(&mut response, exchange.response).await.is_ok()
     {
-        // Nobody waits for this end's part.
+        // The result is not needed.
         let _ = acknowledged(response, Side::Acceptor, &tally).await;
     }
 }

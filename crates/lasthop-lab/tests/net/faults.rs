@@ -1,4 +1,4 @@
-//! What peers, kernels and paths do beside transferring.
+//! Tests of faults and unusual behaviour of peers, kernels and paths.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -16,14 +16,14 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::*;
 
-/// More than any buffer on the way.
+/// More than any buffer on the path.
 const ENDLESS: u64 = 1 << 40;
 
 fn pause(millis: u64) {
     thread::sleep(std::time::Duration::from_millis(millis));
 }
 
-/// Its own TCP with timeouts so short that giving up takes a second or two.
+/// Returns our TCP with timeouts so short that giving up takes a second or two.
 fn impatient() -> TcpConfig {
     let short = Duration::from_millis(50);
     TcpConfig { rto_initial: short, rto_min: short, rto_max: Duration::from_millis(200), max_retries: 5, ..rfc() }
@@ -49,9 +49,9 @@ fn a_kernel_resets_what_we_send() {
     let outcome = host.send(Sending { bytes: ENDLESS, ..sending(rfc(), 4000, 5000) }).expect("host");
     kernel.join().expect("kernel");
     assert_eq!(outcome.ending, Ending::Reset);
-    // What the kernel had taken and not acknowledged yet is unknown here.
+    // Data that the kernel received and had not acknowledged is unknown here.
     assert!(outcome.end > outcome.start && outcome.acked > 0, "{}", outcome.acked);
-    // Nobody listens any more: the SYN is refused.
+    // The port is closed: the SYN is refused.
     let outcome = host.send(sending(rfc(), 4001, 5000)).expect("host");
     assert_eq!((outcome.ending, outcome.acked), (Ending::Reset, 0));
 }
@@ -104,7 +104,7 @@ fn we_reset_what_we_receive() {
     assert_eq!(ours.wait().expect("host").ending, Ending::Aborted);
     let error = stream.read(&mut [0; 10]).expect_err("a reset");
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
-    // Dropping the host resets the rest, and answers those who wait.
+    // Dropping the host resets the other connections, and answers waiting callers.
     let ours = host.start_receiving(receiving(rfc(), 4000)).expect("host");
     let waits = host.start_receiving(receiving(rfc(), 4001)).expect("host");
     let mut stream = TcpStream::connect((OURS, 4000)).expect("connection");
@@ -133,10 +133,10 @@ fn a_kernel_that_dies() {
     assert!(outcome.sender.timeouts >= 5, "{}", outcome.sender.timeouts);
     assert!(outcome.acked > 0 && outcome.acked < 1_000_000, "{}", outcome.acked);
     assert!(outcome.events.iter().any(|(_, event)| *event == Event::Aborted));
-    // There is nobody any more.
+    // The peer is unreachable.
     let outcome = host.send(sending(impatient(), 4001, 5000)).expect("host");
     assert_eq!((outcome.ending, outcome.acked), (Ending::GaveUp, 0));
-    // A receiver hears nothing, and has no reason to give up before its limit.
+    // A receiver gets nothing, and does not give up before its limit.
     let waiting = Receiving { limit: Duration::from_millis(200), ..receiving(impatient(), 4000) };
     assert_eq!(host.receive(waiting).expect("host").ending, Ending::OutOfTime);
 }
@@ -165,8 +165,8 @@ fn what_finds_no_connection_is_refused() {
     ));
 }
 
-/// Accepts a connection with a receive buffer of `buffer` bytes (the kernel doubles it), and reads it slowly, after a pause in
-/// which it fills.
+/// Accepts a connection with a receive buffer of `buffer` bytes (the kernel doubles it), and reads it slowly, after a
+/// pause in which it fills.
 fn read_slowly(port: u16, buffer: usize) -> thread::JoinHandle<u64> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).expect("socket");
     socket.set_recv_buffer_size(buffer).expect("SO_RCVBUF");
@@ -191,7 +191,7 @@ fn read_slowly(port: u16, buffer: usize) -> thread::JoinHandle<u64> {
     })
 }
 
-/// A kernel's receive buffer at its least, where the window stays open a crack, and a somewhat larger one, where it closes.
+/// Tests a kernel's minimum receive buffer, where the window never quite closes, and a larger one, where it does.
 #[test]
 fn a_kernel_with_a_tiny_window() {
     if namespace().is_none() {
@@ -200,7 +200,7 @@ fn a_kernel_with_a_tiny_window() {
     let host = open(&lossy(0.0), 1);
     let mut transfers = Vec::new();
     for preset in [Preset::Rfc, Preset::Ns2, Preset::BsdLite] {
-        // Probes come after 4.4BSD's 5 s otherwise, and after more and more time when they are refused.
+        // Otherwise probes would be sent after 4.4BSD's 5 s, and after increasing intervals if they are refused.
         let config = TcpConfig {
             clock: Clock::Fine,
             rto_min: Duration::from_millis(100),
@@ -223,7 +223,7 @@ fn a_kernel_with_a_tiny_window() {
     }
 }
 
-/// Our buffer smaller than two segments: the kernel has to make do with it.
+/// Tests a receive buffer of ours that is smaller than two segments.
 #[test]
 fn a_tiny_window_of_ours() {
     if namespace().is_none() {
@@ -237,7 +237,7 @@ fn a_tiny_window_of_ours() {
     assert!(outcome.is_intact() && outcome.received == 20_000, "{outcome:?}");
 }
 
-/// A kernel that offers less: no window scaling, small segments; and one that asks for more: ECN.
+/// Tests a kernel that offers less (no window scaling, small segments) and one that requests more (ECN).
 #[test]
 fn a_kernel_that_offers_less_or_more() {
     if namespace().is_none() {
@@ -255,7 +255,7 @@ fn a_kernel_that_offers_less_or_more() {
         let kernel = thread::spawn(move || receive(&listener));
         let outcome = host.send(sending(rfc(), port, port)).expect("host");
         assert_eq!(kernel.join().expect("kernel"), Ok(100_000));
-        // The kernel's maximum counts the timestamps in (RFC 6691).
+        // The kernel's maximum includes timestamps (RFC 6691).
         assert!(outcome.is_intact() && outcome.segments >= 100_000_u64.div_ceil(u64::from(mss) - 12), "{outcome:?}");
         let ours = host.start_receiving(receiving(rfc(), port)).expect("host");
         assert_eq!(send((OURS, port), 300_000), Ok(300_000));
@@ -263,7 +263,7 @@ fn a_kernel_that_offers_less_or_more() {
     }
 }
 
-/// Both ends open at once, and one of the two SYNs gets lost.
+/// Both ends open at the same time, and one of the two SYNs is lost.
 #[test]
 fn both_open_at_once() {
     if namespace().is_none() {
@@ -298,7 +298,7 @@ fn ipv6() {
     let [kernel, ours] = [1, 2].map(|last| Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, last));
     let config = HostConfig { kernel_v6: Some((kernel, 64)), addresses: vec![ours.into()], ..config(&lossy(0.02), 1) };
     let host = Host::open(config, Timepiece::start()).expect("host");
-    // An IPv6 address is of use a moment after it was given.
+    // An IPv6 address can be used a moment after it was added.
     let bound = (0..100).find_map(|_| TcpListener::bind((kernel, 5000)).map_err(|_| pause(20)).ok());
     let listener = bound.expect("port");
     let peer = thread::spawn(move || receive(&listener));
@@ -316,7 +316,7 @@ fn impatient_but_steady() -> TcpConfig {
     TcpConfig { max_retries: 30, ..impatient() }
 }
 
-/// Two hosts of ours, behind a device each, and the kernel as the router between them.
+/// Returns two hosts of ours, each behind a device, with the kernel as the router between them.
 fn two_hosts(errors: &[ErrorSpec; 2], watch: Switch) -> [Host; 2] {
     sysctl("ip_forward", "1");
     let clock = Timepiece::start();
@@ -340,7 +340,7 @@ fn across(hosts: &[Host; 2], config: &TcpConfig, bytes: u64) -> [Outcome; 2] {
     [from, to.wait().expect("host")]
 }
 
-/// The schemes that no kernel has, between two hosts that have them, over errors that damage payloads.
+/// Tests the schemes that no kernel has between two hosts of ours, over errors that damage payloads.
 #[test]
 fn our_schemes_between_hosts_of_ours() {
     if namespace().is_none() {
@@ -364,7 +364,7 @@ fn our_schemes_between_hosts_of_ours() {
     }
 }
 
-/// The far device takes smaller packets than anybody said: the router tells, and the transfer goes on.
+/// The far device has a smaller MTU than announced: the router reports it, and the transfer continues.
 #[test]
 fn a_path_that_takes_less() {
     if namespace().is_none() {
@@ -375,6 +375,6 @@ fn a_path_that_takes_less() {
     assert!(set.success());
     let [from, to] = across(&hosts, &rfc(), 200_000);
     assert!(from.is_intact() && to.is_intact() && to.received == 200_000, "{from:?} {to:?}");
-    // 948 bytes each, and no timeout: what did not fit was sent again at once.
+    // 948 bytes each, without timeouts: segments that were too large were retransmitted at once.
     assert!(from.segments >= 211 && from.sender.timeouts == 0, "{from:?}");
 }

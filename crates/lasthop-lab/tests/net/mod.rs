@@ -1,4 +1,4 @@
-//! A host and the kernel in a namespace of their own.
+//! A host and the kernel in a separate namespace.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -15,13 +15,13 @@ use lasthop_proto::time::Duration;
 use lasthop_sys::clock::Clock;
 use skipping::skip;
 
-/// The kernel's address on the device.
+/// Address of the kernel on the device.
 pub const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
-/// The host's address.
+/// Address of the host.
 pub const OURS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 
-/// Moves the thread, and those that it starts, to a network namespace of their own; it vanishes with the last of them.
-/// Without the right to do so says that the test is skipped.
+/// Moves the calling thread, and threads that it starts later, to a new network namespace, which is removed with the
+/// last of them. Returns `None` without permission, and prints that the test is skipped.
 pub fn namespace() -> Option<()> {
     let entered = lasthop_sys::namespace::enter_new();
     if entered.is_err() || !std::path::Path::new("/dev/net/tun").exists() {
@@ -37,7 +37,7 @@ pub fn sysctl(name: &str, value: &str) {
     std::fs::write(&path, value).unwrap_or_else(|error| panic!("{path}: {error}"));
 }
 
-/// Loses frames with this probability in both directions.
+/// Returns errors that lose frames with this probability in both directions.
 pub fn lossy(frame_loss: f64) -> [ErrorSpec; 2] {
     let errors = match frame_loss {
         0.0 => ErrorSpec::None,
@@ -46,7 +46,7 @@ pub fn lossy(frame_loss: f64) -> [ErrorSpec; 2] {
     [errors.clone(), errors]
 }
 
-/// A host at [`OURS`], the kernel at [`KERNEL`].
+/// Returns the configuration of a host at [`OURS`], with the kernel at [`KERNEL`].
 pub fn config(errors: &[ErrorSpec; 2], seed: u64) -> HostConfig {
     HostConfig {
         name: "host".to_owned(),
@@ -61,17 +61,17 @@ pub fn config(errors: &[ErrorSpec; 2], seed: u64) -> HostConfig {
     }
 }
 
-/// [`config`]'s host.
+/// Opens the host of [`config`].
 pub fn open(errors: &[ErrorSpec; 2], seed: u64) -> Host {
     Host::open(config(errors, seed), Clock::start()).expect("host")
 }
 
-/// Today's TCP.
+/// Returns the TCP of current RFCs.
 pub fn rfc() -> TcpConfig {
     TcpConfig::preset(Preset::Rfc)
 }
 
-/// A transfer from the host's port to the kernel's.
+/// Returns a transfer from the host's port to the kernel's.
 pub fn sending(config: TcpConfig, local: u16, remote: u16) -> Sending {
     Sending {
         config: Arc::new(config),
@@ -83,7 +83,7 @@ pub fn sending(config: TcpConfig, local: u16, remote: u16) -> Sending {
     }
 }
 
-/// A transfer to the host's port.
+/// Returns a transfer to the host's port.
 pub fn receiving(config: TcpConfig, local: u16) -> Receiving {
     Receiving {
         config: Arc::new(config),
@@ -96,7 +96,7 @@ pub fn receiving(config: TcpConfig, local: u16) -> Receiving {
     }
 }
 
-/// Accepts a connection, reads the pattern to its end, and says how much it was, or where it was wrong.
+/// Accepts a connection and reads the pattern to its end. Returns its length, or the position of a wrong byte.
 pub fn receive(listener: &TcpListener) -> Result<u64, String> {
     let (mut stream, _) = listener.accept().map_err(|error| error.to_string())?;
     let mut buffer = vec![0; 65536];

@@ -16,7 +16,7 @@ pub fn turn(tests: &str) -> Option<MutexGuard<'static, ()>> {
     Some(TURN.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Prints why a run is void, and nothing else.
+/// Prints the reasons of void runs, and nothing else.
 pub struct Quiet;
 
 impl Watch for Quiet {

@@ -1,4 +1,4 @@
-//! `kind = "ack-reconstructor"`: makes acknowledgments again that the link behind it took.
+//! `kind = "ack-reconstructor"`: recreates acknowledgments that the link behind it removed.
 
 use lasthop_proto::node::Node;
 use lasthop_proto::pep::reconstruct::{Reconstructor, ReconstructorConfig};
@@ -15,7 +15,7 @@ use crate::values::{Count, Off, Or, Whole};
 pub(super) static KIND: Kind =
     Kind { name: "ack-reconstructor", keys: &[&["spacing", "connections"]], ends: Ends::One, read };
 
-/// Makes acknowledgments in the place of those that are missing.
+/// An element that recreates missing acknowledgments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckReconstructor(pub ReconstructorConfig);
 

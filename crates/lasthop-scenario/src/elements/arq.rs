@@ -61,7 +61,7 @@ pub(crate) const ARQ_KEYS: [&str; 10] = [
     "queue",
 ];
 
-/// What holds where a scenario says nothing: what fits the second study best (docs/models/arq.md).
+/// Defaults: the values that fit the second study best (docs/models/arq.md).
 const DEFAULT: ArqConfig = ArqConfig {
     protocol: Protocol::SelectiveRepeat,
     window: 16,
@@ -73,12 +73,12 @@ const DEFAULT: ArqConfig = ArqConfig {
     queue: 50,
 };
 
-/// What links of digital cellular systems do, as the values of the other keys (docs/models/arq.md).
+/// Link protocols of digital cellular systems, as values of the other keys (docs/models/arq.md).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkPreset {
-    /// Repeats on request, three at most: IS-99 and IS-707.
+    /// Retransmission on request, at most three times: IS-99 and IS-707.
     Cdma,
-    /// Repeats until a frame has arrived, and order: GSM 04.22, IS-130.
+    /// Retransmission until a frame has arrived, and in-order delivery: GSM 04.22, IS-130.
     Tdma,
 }
 
@@ -87,10 +87,11 @@ choices! {
 }
 
 impl LinkPreset {
-    /// Its values.
+    /// Returns its values.
     pub const fn config(self) -> ArqConfig {
         match self {
-            // The receiver asks as soon as it sees a gap, and twice more; the sender keeps what it sent until then, and forgets it.
+            // The receiver requests a frame as soon as it detects a gap, and twice more; the sender keeps it until
+            // then.
             Self::Cdma => ArqConfig {
                 window: 128,
                 timer: Timer::Estimated { min: Duration::from_millis(200) },
@@ -98,7 +99,7 @@ impl LinkPreset {
                 max_retransmissions: Some(3),
                 ..DEFAULT
             },
-            // GSM's T1 is for frames of 20 ms; packets take longer where the link is slow, and a window of them much longer.
+            // GSM's T1 is for frames of 20 ms; packets take longer on a slow link, and a window of them much longer.
             Self::Tdma => {
                 let timer = Timer::Estimated { min: Duration::from_millis(480) };
                 ArqConfig { window: 61, timer, ..DEFAULT }
@@ -140,7 +141,7 @@ pub(crate) fn read(reader: &Reader<'_>) -> Result<ArqConfig, Error> {
     })
 }
 
-/// `timer` is a time, or "estimated" with `timer_min`; where nothing is said, `default`, which comes from `source`.
+/// Reads `timer`, a time, or "estimated" with `timer_min`. The default is `default`, which comes from `source`.
 pub(super) fn timer(reader: &Reader<'_>, default: Timer, source: &str) -> Result<Timer, Error> {
     let (fixed, least) = match default {
         Timer::Fixed(span) => (Or(Some(Positive(span)), Estimated), Duration::from_millis(200)),

@@ -12,7 +12,7 @@ use crate::tcp::TcpSpec;
 
 pub(super) static KIND: Kind = Kind { name: "eln-marker", keys: &[&["knowledge"]], ends: Ends::One, read };
 
-/// Marks acknowledgments with ELN, knowing what was corrupted so.
+/// An element that marks acknowledgments with ELN, with this source of knowledge about corruption.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ElnMarker(pub ElnKnowledge);
 
@@ -21,7 +21,7 @@ fn read(reader: &Reader<'_>, _: &TcpSpec) -> Result<AnyPart, Error> {
 }
 
 impl ElnMarker {
-    /// What the marker is built with.
+    /// Returns the configuration of the marker.
     pub fn config(self) -> ElnMarkerConfig {
         ElnMarkerConfig { knowledge: self.0, ..ElnMarkerConfig::default() }
     }

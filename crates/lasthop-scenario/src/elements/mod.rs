@@ -1,5 +1,5 @@
-//! The kinds of elements, each in a file of its own: its name, the keys that a scenario gives it and their reader, what it asks of
-//! endpoints, and the state machine that it is. A new kind is a file here and a line in `KINDS`.
+//! Kinds of elements, each in a file of its own: its name, its keys and their reader, its requirements for endpoints,
+//! and its state machine. A new kind is a file here and a line in `KINDS`.
 
 mod ack_reconstructor;
 mod arq;
@@ -30,7 +30,7 @@ use crate::document::{Data, quote};
 use crate::reader::Value;
 use crate::values::{named, one_of};
 
-/// All kinds, as messages list them.
+/// All kinds, in the order of messages.
 static KINDS: [&Kind; 8] = [
     &snoop::KIND,
     &eln_marker::KIND,
@@ -43,7 +43,7 @@ static KINDS: [&Kind; 8] = [
 ];
 
 impl Kind {
-    /// The keys of all kinds.
+    /// Returns the keys of all kinds.
     pub(crate) fn all_keys() -> Vec<&'static str> {
         let mut all = Vec::new();
         for key in KINDS.iter().flat_map(|kind| kind.keys()) {

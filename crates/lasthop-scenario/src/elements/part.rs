@@ -1,4 +1,4 @@
-//! What all kinds of elements have in common: a name with keys, and the part that is read from them.
+//! Common parts of all kinds of elements: a name with keys, and the part that is read from them.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -12,16 +12,16 @@ use crate::error::Error;
 use crate::reader::Reader;
 use crate::tcp::TcpSpec;
 
-/// What a scenario can say of a kind of element.
+/// A kind of element in a scenario.
 #[derive(Debug)]
 pub(crate) struct Kind {
-    /// `kind = "NAME"`.
+    /// Name in `kind = "NAME"`.
     pub name: &'static str,
-    /// Its keys, besides those of its place.
+    /// Keys, besides those of its place.
     pub keys: &'static [&'static [&'static str]],
-    /// Where it sits.
+    /// Ends of the link at which it is present.
     pub ends: Ends,
-    /// Reads its keys; `common` is what all endpoints have in common.
+    /// Reads its keys; `common` contains the settings of all endpoints.
     pub read: fn(reader: &Reader<'_>, common: &TcpSpec) -> Result<AnyPart, Error>,
 }
 
@@ -32,15 +32,15 @@ impl PartialEq for Kind {
 }
 
 impl Kind {
-    /// All its keys.
+    /// Returns all its keys.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &'static str> {
         self.keys.iter().flat_map(|keys| keys.iter().copied())
     }
 }
 
-/// What a scenario says of an element, before a scheme is laid over it.
+/// An element of a scenario, before a scheme is applied.
 pub(crate) trait Part: Any + Debug + Send + Sync + SameElement {
-    /// The element under `scheme`; tells the hosts beyond the link what it asks of them.
+    /// Returns the element under `scheme`, and sets its requirements for the hosts beyond the link.
     fn place(&self, scheme: &Scheme, beyond: &mut Beyond<'_>) -> AnyElement;
 }
 
@@ -65,11 +65,11 @@ impl PartialEq for AnyPart {
     }
 }
 
-/// What a scheme leaves an endpoint to do, where the scenario does not say otherwise.
+/// Role of an endpoint under a scheme, unless the scenario sets it.
 #[derive(Clone, Copy)]
 pub(crate) struct Duty {
     recovery: Recovery,
-    /// Whether someone on the way reads the SMART number, besides a peer with [`Recovery::Smart`].
+    /// Indicates whether an element on the path reads the SMART number, besides a peer with [`Recovery::Smart`].
     smart_acks: Switch,
 }
 
@@ -86,21 +86,21 @@ impl Duty {
     }
 }
 
-/// The hosts that are reached over an element's link.
+/// Hosts that are reached over an element's link.
 pub(crate) struct Beyond<'d> {
-    /// Of all hosts.
+    /// Duties of all hosts.
     pub duties: &'d mut [Duty],
-    /// Indices of those beyond.
+    /// Indices of the hosts beyond.
     pub hosts: &'d [usize],
 }
 
 impl Beyond<'_> {
-    /// They send SMART numbers.
+    /// Makes them send SMART numbers.
     pub(super) fn send_smart_acks(&mut self) {
         self.hosts.iter().for_each(|host| self.duties[*host].smart_acks = Switch::On);
     }
 
-    /// They recover losses so.
+    /// Sets their loss recovery.
     pub(super) fn recover(&mut self, recovery: Recovery) {
         self.hosts.iter().for_each(|host| self.duties[*host].recovery = recovery);
     }

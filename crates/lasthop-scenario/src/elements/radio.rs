@@ -1,4 +1,5 @@
-//! `kind = "radio"`: radios that tell each other of their queues, and corruption from congestion by them, at both ends of a hop.
+//! `kind = "radio"`: radios at both ends of a hop that exchange their queue lengths, and use them to distinguish
+//! corruption from congestion.
 
 use lasthop_proto::link::radio::{End, Radio, RadioConfig};
 use lasthop_proto::node::Node;
@@ -22,11 +23,11 @@ pub(super) static KIND: Kind = Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HopRadio(pub RadioConfig);
 
-/// That of the near end, which is the router's.
+/// Reads the configuration of the near end, the router's.
 fn read(reader: &Reader<'_>) -> Result<RadioConfig, Error> {
     let Positive(exchange) = reader.or("exchange", Positive(Duration::from_millis(200)), "default")?;
     let Whole(threshold) = reader.or::<Whole<0, 65_535>>("threshold", Whole(5), "default")?;
-    // A kind, the number, and what aligns them.
+    // A kind, the number, and padding.
     let Whole(header) = reader.or::<Whole<0, 64>>("header", Whole(4), "default")?;
     let Whole(message) = reader.or::<Whole<0, 64>>("message", Whole(20), "default")?;
     let Whole(connections) = reader.or::<Count>("connections", Whole(16_384), "default")?;

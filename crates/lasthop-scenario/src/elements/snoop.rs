@@ -19,7 +19,7 @@ pub(super) static KIND: Kind =
 /// Keys of the cache.
 pub(crate) const CACHE_KEYS: [&str; 3] = ["cache", "connections", "priority"];
 
-/// Local retransmission: the four link-layer schemes of the first study, and what the gateway does.
+/// Local retransmission: the four link-layer schemes of the first study, and the gateway's.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Snoop(pub SnoopConfig);
 
@@ -28,7 +28,7 @@ fn read(reader: &Reader<'_>, _: &TcpSpec) -> Result<AnyPart, Error> {
     Ok(AnyPart::new(Snoop(cache(reader, kind(reader, default)?)?)))
 }
 
-/// A cache and what it is for, detection and awareness as `default` has them.
+/// Reads a cache with its parameters; detection and awareness are those of `default`.
 pub(crate) fn cache(reader: &Reader<'_>, default: SnoopConfig) -> Result<SnoopConfig, Error> {
     let ByteSize(cache_bytes) = reader.or("cache", ByteSize(default.cache_bytes), "default")?;
     if cache_bytes == 0 {

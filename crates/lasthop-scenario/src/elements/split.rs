@@ -1,4 +1,4 @@
-//! `kind = "split"`: ends each connection and opens another over the link.
+//! `kind = "split"`: terminates each connection and opens another over the link.
 
 use std::sync::Arc;
 
@@ -21,26 +21,26 @@ pub(super) static KIND: Kind = Kind { name: "split", keys: &[&["recovery"], &REL
 /// Keys of a relay.
 pub(crate) const RELAY_KEYS: [&str; 3] = ["split_buffer", "wired_tcp", "wireless_tcp"];
 
-/// A split connection's relay.
+/// Relay of a split connection.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Split {
-    /// How bytes get from one connection to the other, and how many may wait.
+    /// Transfer of bytes from one connection to the other, and the maximum that may wait.
     pub handover: Handover,
-    /// The endpoint that faces the router.
+    /// Endpoint that faces the router.
     pub wired: Arc<TcpConfig>,
-    /// The endpoint that faces the link.
+    /// Endpoint that faces the link.
     pub wireless: Arc<TcpConfig>,
-    /// Whether the element behind it is the snoop that repairs what it sends, as the gateway does.
+    /// Indicates whether the element behind it is a snoop that repairs its packets, as in the gateway.
     pub repair: Switch,
 }
 
-/// What a scenario says of a relay.
+/// Settings of a relay in a scenario.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Relay {
     pub buffer: u32,
-    /// The endpoint that faces the router.
+    /// Endpoint that faces the router.
     pub wired: TcpSpec,
-    /// The endpoint that faces the link.
+    /// Endpoint that faces the link.
     pub wireless: TcpSpec,
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn relay_end(reader: &Reader<'_>, common: &TcpSpec) -> Result<(u32, T
 }
 
 impl Part for RelayPart {
-    /// Endpoints beyond it are the peers of its wireless endpoint.
+    /// Returns the element. Endpoints beyond it are the peers of its wireless endpoint.
     fn place(&self, scheme: &Scheme, beyond: &mut Beyond<'_>) -> AnyElement {
         let Self { relay, recovery } = self;
         beyond.recover(*recovery);
@@ -118,7 +118,7 @@ impl Element for Split {
     }
 }
 
-/// The loss recovery, and the congestion control where the recovery has one to choose.
+/// Returns the loss recovery, and the congestion control if the recovery supports a choice.
 pub(crate) fn endpoint(tcp: &TcpConfig) -> String {
     let recovery = format!("recovery {}", plain(&tcp.recovery.show()));
     match tcp.recovery {

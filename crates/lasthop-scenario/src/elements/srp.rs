@@ -36,13 +36,13 @@ pub(crate) const SRP_KEYS: [&str; 5] = ["window", "header", "timer", "timer_min"
 /// One end of the wireless half.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Srp {
-    /// Of the protocol on the link.
+    /// Configuration of the protocol on the link.
     pub config: SrpConfig,
-    /// The endpoint that faces this end's own side.
+    /// Endpoint that faces this end's own side.
     pub tcp: Arc<TcpConfig>,
 }
 
-/// What a scenario says of the protocol.
+/// Settings of the protocol in a scenario.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct SrpKeys {
     window: u16,
@@ -60,7 +60,7 @@ pub(crate) struct SrpPart {
 }
 
 impl SrpPart {
-    /// With what the base station has for all split connections.
+    /// Creates the part, with the base station's settings for all split connections.
     pub(crate) fn new(keys: &SrpKeys, relay: &Relay) -> Self {
         Self { keys: keys.clone(), buffer: relay.buffer, wired: relay.wired.clone() }
     }
@@ -69,7 +69,8 @@ impl SrpPart {
 /// Reads the keys from a table, which may be absent.
 pub(crate) fn read(reader: &Reader<'_>) -> Result<SrpKeys, Error> {
     let Whole(window) = reader.or::<Whole<1, 32_768>>("window", Whole(32), "default")?;
-    // IPv4, UDP, the number of selective repeat, the session and what a datagram says, to a multiple of four.
+    // IPv4, UDP, the number of selective repeat, the session and the datagram's fields, rounded up to a multiple of
+    // four.
     let Whole(header) = reader.or::<Whole<0, 64>>("header", Whole(40), "default")?;
     let timer = timer(reader, Timer::Estimated { min: Duration::from_millis(200) }, "default")?;
     let again = Some(Positive(Duration::from_millis(100)));
@@ -101,7 +102,7 @@ impl Element for Srp {
         Ends::Both
     }
 
-    /// The mobile host's end: between it and the host's TCP there is no network, so that what has arrived goes on at once.
+    /// Returns the mobile host's end. There is no network between it and the host's TCP, so data is passed on at once.
     fn at_other_end(&self) -> Option<AnyElement> {
         let initial_window = (self.config.buffer / self.tcp.mss.max(1)).max(1);
         let tcp = TcpConfig { initial_window, nagle: Nagle::Off, ..TcpConfig::clone(&self.tcp) };

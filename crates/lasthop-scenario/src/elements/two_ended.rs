@@ -31,35 +31,35 @@ pub(super) static KIND: Kind = Kind {
 /// One end of a two-ended link.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TwoEnded {
-    /// How fast an end sends.
+    /// Sending rate of an end.
     pub rate: SendingRate,
-    /// What it does against losses.
+    /// Repair of losses.
     pub repair: Repair,
-    /// Bytes that it adds to each packet.
+    /// Bytes added to each packet.
     pub header: u16,
-    /// Packets that wait at its entrance.
+    /// Maximum number of packets in its ingress queue.
     pub queue: u32,
-    /// How long they may wait, for how long.
+    /// Maximum queueing delay that may persist for `interval`.
     pub target: Duration,
-    /// See `target`.
+    /// Interval for `target`.
     pub interval: Duration,
-    /// Flows that go past it.
+    /// Flows that bypass it.
     pub past: Vec<FlowId>,
 }
 
-/// How fast an end sends.
+/// Sending rate of an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendingRate {
-    /// As the link in its direction.
+    /// Rate of the link in its direction.
     SameAsLink,
-    /// So many bits per second.
+    /// This number of bits per second.
     Given(u64),
-    /// As fast as the hop is found to be.
+    /// Estimated rate of the hop.
     Auto,
 }
 
 impl TwoEnded {
-    /// What an end does where the link carries `link` on that medium.
+    /// Returns the configuration of an end for a link of rate `link` on that medium.
     pub fn config(&self, link: Rate, medium: network::Medium) -> HopConfig {
         let medium = match medium {
             network::Medium::Duplex => Medium::Own,
@@ -104,7 +104,7 @@ impl Element for TwoEnded {
         true
     }
 
-    /// The base station reports time after time, the other end when something happens.
+    /// Returns the other end for AIRMAIL: the base station reports periodically, the other end on events.
     fn at_other_end(&self) -> Option<AnyElement> {
         let repair = match self.repair {
             Repair::Airmail(Reports::Periodic) => Repair::Airmail(Reports::OnEvent),
@@ -141,22 +141,22 @@ impl Element for TwoEnded {
 pub(crate) const TWO_ENDED_KEYS: [&str; 8] =
     ["rate", "header", "queue", "target", "interval", "share_data", "share_coded", "share_wait"];
 
-/// What a scenario says of a two-ended link, whatever it does against losses.
+/// Settings of a two-ended link in a scenario, independent of the repair.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct TwoEndedKeys {
-    /// With the keys of [`Repair::Share`].
+    /// Settings of an end, without the keys of [`Repair::Share`].
     end: TwoEnded,
     share: Share,
 }
 
 impl TwoEndedKeys {
-    /// Those flows go past it.
+    /// Sets the flows that bypass it.
     pub fn passing(mut self, past: Vec<FlowId>) -> Self {
         self.end.past = past;
         self
     }
 
-    /// An end that does that against losses.
+    /// Returns an end with this repair.
     pub fn with(&self, repair: LinkRepair) -> TwoEnded {
         let repair = match repair {
             LinkRepair::Repeat => Repair::Repeat,
@@ -176,12 +176,12 @@ pub(crate) fn read(reader: &Reader<'_>) -> Result<TwoEndedKeys, Error> {
         Or(Some(Or(None, SameAsLink)), Auto) => SendingRate::SameAsLink,
         Or(Some(Or(Some(Rate(rate)), SameAsLink)), Auto) => SendingRate::Given(rate),
     };
-    // IPv4, UDP, the number, the tag, and what a data frame says (docs/models/two-ended-link.md).
+    // IPv4, UDP, the number, the tag, and the fields of a data frame (docs/models/two-ended-link.md).
     let Whole(header) = reader.or::<Whole<0, 256>>("header", Whole(58), "default")?;
     let Whole(queue) = reader.or::<Whole<1, 100_000>>("queue", Whole(1000), "default")?;
     let Positive(target) = reader.or("target", Positive(Duration::from_millis(40)), "default")?;
     let Positive(interval) = reader.or("interval", Positive(Duration::from_millis(100)), "default")?;
-    // What kcptun and UDPspeeder are often run with.
+    // Common settings of kcptun and UDPspeeder.
     let Whole(data) = reader.or::<Whole<1, 128>>("share_data", Whole(20), "default")?;
     let Whole(coded) = reader.or::<Whole<1, 128>>("share_coded", Whole(3), "default")?;
     let Positive(wait) = reader.or("share_wait", Positive(Duration::from_millis(8)), "default")?;

@@ -1,4 +1,4 @@
-//! What keys of the tunnel's configuration can hold.
+//! Values of keys in the tunnel's configuration.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -11,7 +11,7 @@ use crate::daemon::{AbsolutePath, Address};
 use crate::document::{Data, quote};
 use crate::reader::Value;
 
-/// The text in `data`.
+/// Returns the text in `data`.
 fn text(data: &Data) -> Result<&str, String> {
     match data {
         Data::String(text) => Ok(text),
@@ -19,7 +19,7 @@ fn text(data: &Data) -> Result<&str, String> {
     }
 }
 
-/// Inner addresses with a common beginning, or a single one.
+/// A prefix of inner addresses, or a single one.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Prefix(pub IpNet);
 
@@ -43,7 +43,7 @@ impl Value for Prefix {
     }
 }
 
-/// An own address, with the network that it is in.
+/// An own address, with its network.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Own(pub IpNet);
 
@@ -71,7 +71,7 @@ impl Value for Own {
     }
 }
 
-/// The name of a device that is made: what the kernel takes for no pattern, and programs for no option.
+/// Name of a device to create: not a pattern for the kernel, nor an option for programs.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct DeviceName(pub String);
 
@@ -91,7 +91,7 @@ impl Value for DeviceName {
     }
 }
 
-/// Where the control socket is.
+/// Path of the control socket.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Control(pub PathBuf);
 
@@ -107,7 +107,7 @@ impl Value for Control {
     }
 }
 
-/// Where metrics are served.
+/// Address that serves metrics.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Metrics(pub SocketAddr);
 
@@ -153,12 +153,12 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// The host: a name, or an address without brackets.
+    /// Returns the host: a name, or an address without brackets.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The address, unless the host is given by name.
+    /// Returns the address, unless the host is given by name.
     pub const fn address(&self) -> Option<SocketAddr> {
         self.address
     }
@@ -235,12 +235,12 @@ impl Value for KeyText {
     }
 }
 
-/// Whether it is the text of a key.
+/// Returns whether it is the text of a key.
 pub(super) fn is_key(data: &Data) -> bool {
     matches!(data, Data::String(text) if Base64::decode(text.trim(), &mut [0; 32]).is_ok_and(|key| key.len() == 32))
 }
 
-/// The file of a secret.
+/// Path of a file with a secret.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct KeyFile(pub PathBuf);
 
@@ -261,7 +261,7 @@ impl Value for KeyFile {
     }
 }
 
-/// A word.
+/// A name.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Name(pub String);
 
@@ -280,7 +280,7 @@ impl Value for Name {
     }
 }
 
-/// The name of the interface towards the hop.
+/// Name of the interface towards the hop.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct HopInterface(pub String);
 
@@ -296,7 +296,7 @@ impl Value for HopInterface {
     }
 }
 
-/// The name of a network interface, as the kernel takes it.
+/// Name of a network interface that is valid for the kernel.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Interface(pub String);
 

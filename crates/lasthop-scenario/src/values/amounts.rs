@@ -7,7 +7,7 @@ use crate::document::{Data, quote};
 use crate::reader::Value;
 use crate::units::{BitRate, ByteSize, Fraction, QueueSize, TimeSpan, UnitError};
 
-/// A quantity that is written as a string with a unit.
+/// Parses a quantity that is written as a string with a unit.
 fn read_unit<T: std::str::FromStr<Err = UnitError>>(data: &Data) -> Result<T, String> {
     match data {
         Data::String(text) => text.parse().map_err(|error: UnitError| error.to_string()),
@@ -35,7 +35,7 @@ impl Value for Rate {
     }
 }
 
-/// The longest span that a scenario takes: far beyond any run, and sums of several still fit into nanoseconds.
+/// Maximum span in a scenario: beyond any run, and sums of several fit into nanoseconds.
 const LONGEST: Duration = Duration::from_secs(1_000_000_000);
 
 impl Value for Duration {
@@ -97,11 +97,11 @@ impl Value for ByteSize {
     }
 }
 
-/// The [`ByteSize`] of what is transferred: 1 byte to 1024 GiB.
+/// [`ByteSize`] of a transfer: 1 byte to 1024 GiB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Transferred(pub u64);
 
-/// Most bytes of a transfer: far beyond any run.
+/// Maximum bytes of a transfer: beyond any run.
 const LARGEST_TRANSFER: u64 = 1 << 40;
 
 impl Value for Transferred {
@@ -119,7 +119,7 @@ impl Value for Transferred {
     }
 }
 
-/// A [`ByteSize`] that fits a window: 1 byte to 1 GiB, the largest window that TCP can scale to (RFC 7323 §2.3).
+/// [`ByteSize`] of a window: 1 byte to 1 GiB, the maximum window of TCP with scaling (RFC 7323 §2.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Window(pub u32);
 
@@ -139,7 +139,7 @@ impl Value for Window {
     }
 }
 
-/// A mean distance in bytes, which need not be whole.
+/// A mean distance in bytes, not necessarily whole.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct MeanBytes(pub f64);
 

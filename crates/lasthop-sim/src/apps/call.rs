@@ -1,4 +1,4 @@
-//! Calls: sound or pictures at a constant rate, each packet of use until its deadline.
+//! Calls: audio or video at a constant rate. Each packet has a deadline.
 
 use lasthop_proto::packet::{Body, Cause, FlowId, Packet, Side};
 use lasthop_proto::tcp::config::HeaderAccounting;
@@ -9,22 +9,22 @@ use crate::endpoint::index as endpoint;
 /// Bytes of IPv4, UDP and RTP header (RFC 3550).
 const HEADERS: u16 = 40;
 
-/// What a call sends, and until when it is of use.
+/// Traffic of a call, and the deadline of its packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CallConfig {
-    /// Between one frame and the next.
+    /// Interval between frames.
     pub interval: Duration,
     /// Bytes of a frame, at least 1.
     pub frame: u32,
-    /// Most bytes of a frame in one packet, at least 1. The packets of a frame leave together.
+    /// Maximum number of bytes of a frame in one packet, at least 1. The packets of a frame are sent together.
     pub packet: u32,
-    /// The receiver plays a packet so long after it was sent; later it is of no use.
+    /// Time from sending to playout. A packet that arrives later is useless.
     pub deadline: Duration,
-    /// Of speech, how its codec does.
+    /// Codec parameters, for speech only.
     pub codec: Option<Codec>,
 }
 
-/// How a codec for speech does (ITU-T G.113).
+/// Loss behaviour of a speech codec (ITU-T G.113).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Codec {
     /// Equipment impairment factor, Ie.
@@ -34,23 +34,24 @@ pub struct Codec {
 }
 
 impl CallConfig {
-    /// Packets of a frame.
+    /// Returns the number of packets per frame.
     pub const fn packets(&self) -> u32 {
         self.frame.div_ceil(self.packet)
     }
 
-    /// When a call that begins at `start` sends the packet of that number.
+    /// Returns the time at which a call that begins at `start` sends packet `number`.
     pub fn sent_at(&self, start: Instant, number: u32) -> Instant {
         start + self.interval * u64::from(number / self.packets())
     }
 
-    /// Payload of the packet of that number.
+    /// Returns the payload of packet `number`, in bytes.
     const fn payload(&self, number: u32) -> u32 {
         let packets = self.packets();
         if number % packets + 1 < packets { self.packet } else { self.frame - (packets - 1) * self.packet }
     }
 
-    /// Packets of a call from `start` on of which the deadline lies before `end`, and frames.
+    /// Returns the number of packets, and of frames, whose deadline is not after `end`, for a call that begins at
+    /// `start`.
     fn due(&self, start: Instant, end: Instant) -> (u32, u32) {
         if end < start + self.deadline {
             return (0, 0);
@@ -61,7 +62,7 @@ impl CallConfig {
     }
 }
 
-/// The end that speaks.
+/// Sending end of a call.
 #[derive(Clone, Debug)]
 pub struct CallSource {
     config: CallConfig,
@@ -72,23 +73,23 @@ pub struct CallSource {
 }
 
 impl CallSource {
-    /// The source of `flow`, whose headers count as TCP's do on the same flow.
+    /// Creates the source of `flow`. Its headers count as TCP's do on the same flow.
     pub fn new(config: CallConfig, flow: FlowId, start: Instant, headers: HeaderAccounting) -> Self {
         let header_len = if headers == HeaderAccounting::Full { HEADERS } else { 0 };
         Self { config, flow, header_len, start, number: 0 }
     }
 
-    /// When the next packet is due.
+    /// Returns the time at which the next packet is due.
     pub fn next_at(&self) -> Instant {
         self.config.sent_at(self.start, self.number)
     }
 
-    /// Index of the endpoint that sends it.
+    /// Returns the index of the sending endpoint.
     pub fn endpoint(&self) -> usize {
         endpoint(self.flow, Side::Initiator)
     }
 
-    /// The packet that is due.
+    /// Returns the packet that is due.
     pub fn take(&mut self) -> Packet {
         let number = self.number;
         self.number = number.saturating_add(1);
@@ -104,12 +105,12 @@ impl CallSource {
     }
 }
 
-/// A set of small numbers.
+/// Set of small numbers.
 #[derive(Clone, Debug, Default)]
 struct Numbers(Vec<u64>);
 
 impl Numbers {
-    /// Whether it is new.
+    /// Adds a number. Returns whether it is new.
     fn insert(&mut self, number: u32) -> bool {
         let (place, bit) = (number as usize / 64, 1 << (number % 64));
         if self.0.len() <= place {
@@ -125,7 +126,7 @@ impl Numbers {
     }
 }
 
-/// The end that listens.
+/// Receiving end of a call.
 #[derive(Clone, Debug)]
 pub struct CallLog {
     config: CallConfig,
@@ -136,13 +137,13 @@ pub struct CallLog {
 }
 
 impl CallLog {
-    /// Of a call that begins at `start`.
+    /// Creates the log of a call that begins at `start`.
     pub fn new(config: CallConfig, start: Instant) -> Self {
         let (arrived, on_time) = (Numbers::default(), Numbers::default());
         Self { config, start, arrived, on_time, delays: Delays::default() }
     }
 
-    /// The packet of that number is here; a second time it counts no more.
+    /// Records the arrival of packet `number`. Ignores duplicates.
     pub fn take(&mut self, now: Instant, number: u32) {
         if !self.arrived.insert(number) {
             return;
@@ -154,7 +155,7 @@ impl CallLog {
         }
     }
 
-    /// What became of it in a run that ended at `end`.
+    /// Returns the report of the call for a run that ended at `end`.
     pub fn report(&self, end: Instant) -> CallReport {
         let (sent, frames) = self.config.due(self.start, end);
         let mut report = CallReport {
@@ -179,40 +180,40 @@ impl CallLog {
     }
 }
 
-/// What became of a call. Packets and frames count whose deadlines were over when the run ended.
+/// Result of a call. Counts packets and frames whose deadlines had passed when the run ended.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct CallReport {
     /// Packets sent.
     pub sent: u64,
-    /// Of those, packets that did not arrive.
+    /// Number of packets that did not arrive.
     pub lost: u64,
-    /// And those that did after their deadline.
+    /// Number of packets that arrived after their deadline.
     pub late: u64,
-    /// Runs of packets that were lost or late.
+    /// Number of bursts of consecutive lost or late packets.
     pub gaps: u64,
     /// Frames sent.
     pub frames: u64,
-    /// Of those, frames of which a packet was lost or late.
+    /// Number of frames with at least one lost or late packet.
     pub frames_missed: u64,
-    /// From sending to arrival, of all packets that arrived.
+    /// Delays from sending to arrival, of all packets that arrived.
     pub delays: Delays,
 }
 
 impl CallReport {
-    /// The share of packets that were lost or late.
+    /// Returns the share of packets that were lost or late, from 0 to 1.
     pub fn missed(&self) -> f64 {
         (self.lost + self.late) as f64 / self.sent.max(1) as f64
     }
 
-    /// How much longer runs of lost and late packets are than they would be were these independent (BurstR of ITU-T G.107), at
-    /// least 1.
+    /// Returns the mean length of bursts of lost and late packets relative to independent losses (BurstR of ITU-T
+    /// G.107), at least 1.
     pub fn burst_ratio(&self) -> f64 {
         let mean = (self.lost + self.late) as f64 / self.gaps.max(1) as f64;
         (mean * (1.0 - self.missed())).max(1.0)
     }
 }
 
-/// Delays, counted in classes that are at most 0.4 % wide, or 1 µs.
+/// Histogram of delays. A class is at most 0.4 % or 1 µs wide.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Delays {
     counts: Vec<u32>,
@@ -220,11 +221,11 @@ pub struct Delays {
     longest: Duration,
 }
 
-/// Up to so many microseconds each has a class of its own; from there on each doubling has half as many.
+/// Number of microseconds below which each has a class of its own. Above, each doubling has half as many classes.
 const EXACT: u64 = 512;
 
 impl Delays {
-    /// Adds one.
+    /// Adds a delay.
     pub fn add(&mut self, delay: Duration) {
         let micros = delay.as_nanos() / 1000;
         let place = match micros {
@@ -243,7 +244,7 @@ impl Delays {
         self.longest = self.longest.max(delay);
     }
 
-    /// Adds those of another.
+    /// Adds the delays of another histogram.
     pub fn merge(&mut self, other: &Self) {
         if self.counts.len() < other.counts.len() {
             self.counts.resize(other.counts.len(), 0);
@@ -255,17 +256,17 @@ impl Delays {
         self.longest = self.longest.max(other.longest);
     }
 
-    /// How many.
+    /// Returns the number of delays.
     pub const fn count(&self) -> u64 {
         self.total
     }
 
-    /// The longest; zero without any.
+    /// Returns the maximum delay; zero if there is none.
     pub const fn longest(&self) -> Duration {
         self.longest
     }
 
-    /// What so many of a thousand do not exceed: the middle of its class; `None` without any.
+    /// Returns the quantile at `permille` thousandths, as the middle of its class; `None` if there are no delays.
     pub fn quantile(&self, permille: u32) -> Option<Duration> {
         if self.total == 0 {
             return None;

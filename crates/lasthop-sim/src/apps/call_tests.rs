@@ -35,12 +35,12 @@ fn frames_leave_in_packets() {
 #[test]
 fn lost_late_and_not_yet_due() {
     let mut log = CallLog::new(SPEECH, START);
-    // Of ten packets 3 and 4 are lost, 6 is late by a nanosecond, 7 comes twice.
+    // Packets 3 and 4 of ten are lost, 6 is late by a nanosecond, 7 arrives twice.
     for number in [0, 1, 2, 5, 7, 7, 8, 9] {
         log.take(at(1030 + 20 * u64::from(number)), number);
     }
     log.take(at(1220) + Duration::from_nanos(1), 6);
-    // At 1280 ms the deadlines of packets 0 to 9 are over; of the one after that they are not.
+    // The deadlines of packets 0 to 9 have passed at 1280 ms; that of packet 10 has not.
     let report = log.report(at(1299));
     assert_eq!((report.sent, report.lost, report.late, report.gaps), (10, 2, 1, 2));
     assert_eq!((report.frames, report.frames_missed), (10, 3));
@@ -64,7 +64,7 @@ fn a_frame_needs_all_its_packets_in_time() {
 #[test]
 fn bursts_are_longer_than_chance_makes_them() {
     let mut log = CallLog::new(SPEECH, START);
-    // Four in a row of twenty: runs of independent losses of a fifth last 1.25.
+    // A burst of four among twenty packets. Independent losses of a fifth have bursts of 1.25 in the mean.
     for number in (0..20).filter(|number| !(8..12).contains(number)) {
         log.take(at(1030 + 20 * u64::from(number)), number);
     }
@@ -80,7 +80,7 @@ fn quantiles_are_those_of_the_sorted_delays() {
     let mut all = Vec::new();
     let (mut one, mut other) = (Delays::default(), Delays::default());
     for round in 0..20_000 {
-        // A generator of Knuth's; delays from 1 us to 20 s.
+        // Linear congruential generator with Knuth's multiplier; delays from 1 us to 20 s.
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let nanos = 1000 + (state >> 33) % (1000 << (round % 25));
         all.push(nanos);

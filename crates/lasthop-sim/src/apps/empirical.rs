@@ -1,30 +1,30 @@
-//! Distributions measured elsewhere: those of web traffic, after Mah (INFOCOM 1997), from ns-2's files.
+//! Measured distributions: those of web traffic, after Mah (INFOCOM 1997), from ns-2's files.
 
 use std::fmt;
 use std::sync::LazyLock;
 
 use lasthop_proto::random::Stream;
 
-/// A distribution measured elsewhere, drawn without interpolation: only values that were observed come up.
+/// A measured distribution. Draws are not interpolated: only observed values occur.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Empirical {
-    /// Both rise; the last probability is 1.
+    /// Both fields increase; the last probability is 1.
     points: Vec<Point>,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Point {
     value: u32,
-    /// That a draw is at most `value`.
+    /// Probability that a draw is at most `value`.
     cumulative: f64,
 }
 
 impl Empirical {
-    /// Reads ns-2's format: lines of a value, a count (not heeded) and the cumulative probability, values and
-    /// probabilities rising, the last one 1.
+    /// Parses ns-2's format: lines of a value, a count (ignored) and the cumulative probability. Values and
+    /// probabilities increase, and the last probability is 1.
     ///
     /// # Errors
-    /// When a line breaks this rule.
+    /// Returns the number of the first line that breaks these rules.
     pub fn parse(text: &str) -> Result<Self, InvalidCdf> {
         let mut points: Vec<Point> = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -40,18 +40,18 @@ impl Empirical {
         }
     }
 
-    /// A value at random.
+    /// Returns a random value.
     pub fn draw(&self, stream: &mut Stream) -> u32 {
         self.quantile(stream.uniform())
     }
 
-    /// The least value whose cumulative probability is at least `p`; the greatest of all from 1 on.
+    /// Returns the least value whose cumulative probability is at least `p`; the greatest value if `p` exceeds 1.
     pub fn quantile(&self, p: f64) -> u32 {
         let rank = self.points.partition_point(|point| point.cumulative < p);
         self.points[rank.min(self.points.len() - 1)].value
     }
 
-    /// The mean of the draws.
+    /// Returns the mean.
     pub fn mean(&self) -> f64 {
         let mut below = 0.0;
         let mut mean = 0.0;
@@ -73,10 +73,10 @@ impl Point {
     }
 }
 
-/// A text that is no cumulative distribution.
+/// Error of [`Empirical::parse`]: the text is not a cumulative distribution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InvalidCdf {
-    /// The offending line, from 1; 0 when there is none at all.
+    /// Number of the offending line, from 1; 0 if the text is empty.
     pub line: usize,
 }
 
@@ -88,21 +88,21 @@ impl fmt::Display for InvalidCdf {
 
 impl std::error::Error for InvalidCdf {}
 
-/// Bytes of a request: ns-2's `HttpRequestLength.cdf`, mean 337.
+/// Returns the distribution of request sizes in bytes: ns-2's `HttpRequestLength.cdf`, mean 337.
 pub fn request_bytes() -> &'static Empirical {
     static SHIPPED: LazyLock<Empirical> =
         LazyLock::new(|| shipped(include_str!("../../data/http/HttpRequestLength.cdf")));
     &SHIPPED
 }
 
-/// Bytes of a reply, be it a page or one of its objects: ns-2's `HttpReplyLength.cdf`, mean 7231.
+/// Returns the distribution of reply sizes in bytes, for pages and objects: ns-2's `HttpReplyLength.cdf`, mean 7231.
 pub fn reply_bytes() -> &'static Empirical {
     static SHIPPED: LazyLock<Empirical> =
         LazyLock::new(|| shipped(include_str!("../../data/http/HttpReplyLength.cdf")));
     &SHIPPED
 }
 
-/// Objects that a page consists of besides itself, at least 1: ns-2's `HttpConnections.cdf`, mean 2.84.
+/// Returns the distribution of the number of objects on a page, at least 1: ns-2's `HttpConnections.cdf`, mean 2.84.
 pub fn objects_per_page() -> &'static Empirical {
     static SHIPPED: LazyLock<Empirical> =
         LazyLock::new(|| shipped(include_str!("../../data/http/HttpConnections.cdf")));
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn draws_have_the_frequencies_of_the_measurements() {
-        // Values and counts of 1444: the whole table that a page's objects are drawn from, its tail in one.
+        // Values and counts of 1444 observations: the whole table of the number of objects, except its tail.
         let table = [(1, 739), (2, 302), (3, 108), (4, 53), (5, 72), (6, 36), (7, 24), (8, 22), (9, 16), (10, 17)];
         let mut stream = Root(1).stream("objects");
         let draws: Vec<u32> = (0..100_000).map(|_| objects_per_page().draw(&mut stream)).collect();

@@ -1,5 +1,5 @@
-//! Applications as pure state machines: told what happened and when, they say what to send. Whoever drives them owns
-//! the connections and the clock.
+//! Applications as pure state machines: they receive events with times and return what to send. Their driver owns the
+//! connections and the clock.
 
 mod call;
 mod empirical;

@@ -1,46 +1,47 @@
-//! A source that is on and off in turn, as ns-2's `Application/Traffic/Exponential`.
+//! On-off source, as ns-2's `Application/Traffic/Exponential`.
 
 use lasthop_proto::random::Stream;
 use lasthop_proto::time::{Duration, Instant};
 
 use crate::network::Rate;
 
-/// What an on-off source sends.
+/// Traffic of an on-off source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OnOffConfig {
-    /// When it begins, with an off period.
+    /// Start of the first off period.
     pub start: Instant,
-    /// Mean of the on periods.
+    /// Mean on period.
     pub on: Duration,
-    /// Mean of the off periods.
+    /// Mean off period.
     pub off: Duration,
-    /// Bytes of a packet, at least 1.
+    /// Bytes per packet, at least 1.
     pub bytes: u32,
-    /// Rate while on.
+    /// Rate during on periods.
     pub rate: Rate,
 }
 
-/// Sends packets of one size at one rate while on, nothing while off; both periods are exponentially distributed.
+/// Sends packets of one size at one rate during on periods and nothing during off periods. Both are exponentially
+/// distributed.
 ///
-/// On periods are whole packets: the drawn duration over the interval of the packets, rounded, at least 1. Each packet
-/// ends the interval it is sent in, so the first one after an off period comes an interval after that.
+/// An on period is a whole number of packets: the drawn duration divided by the packet interval, rounded, at least 1. A
+/// packet is sent at the end of its interval, so the first one after an off period follows an interval later.
 #[derive(Clone, Debug)]
 pub struct OnOff {
     stream: Stream,
-    /// Between two packets of a burst.
+    /// Interval between two packets of a burst.
     interval: Duration,
     /// Mean on period, in packets.
     burst: f64,
     /// Mean off period, in nanoseconds.
     off: f64,
     next: Instant,
-    /// Packets of the burst that are still to leave, `next` included.
+    /// Number of packets of the burst still to send, including `next`.
     left: u64,
     number: u32,
 }
 
 impl OnOff {
-    /// The source that `config` describes.
+    /// Creates the source that `config` describes.
     pub fn new(config: OnOffConfig, stream: Stream) -> Self {
         let interval = config.rate.time_for(config.bytes);
         let mut source = Self {
@@ -56,13 +57,13 @@ impl OnOff {
         source
     }
 
-    /// When the next packet leaves.
+    /// Returns the time of the next packet.
     #[inline]
     pub fn next_at(&self) -> Instant {
         self.next
     }
 
-    /// Lets it leave: its number, from 0 on.
+    /// Sends the next packet. Returns its number, counted from 0.
     #[inline]
     pub fn take(&mut self) -> u32 {
         let number = self.number;
@@ -72,7 +73,7 @@ impl OnOff {
         number
     }
 
-    /// Moves `next` to the next packet, behind an off period when the burst is over.
+    /// Advances `next` to the next packet, past an off period at the end of a burst.
     #[inline]
     fn schedule(&mut self) {
         if self.left == 0 {
@@ -95,7 +96,7 @@ mod tests {
     use super::{OnOff, OnOffConfig};
     use crate::network::Rate;
 
-    /// 250 bytes every 0.2 ms: the study's source, by and large.
+    /// 250 bytes every 0.2 ms, approximately the study's source.
     const STUDY: OnOffConfig = OnOffConfig {
         start: Instant::from_nanos(7_000_000_000),
         on: Duration::from_secs(1),
@@ -104,14 +105,15 @@ mod tests {
         rate: Rate(10_000_000),
     };
 
-    /// A burst, as seen from outside.
+    /// An observed burst.
     struct Burst {
-        /// From the last packet of the one before (or the start) to its first packet.
+        /// Time from the last packet of the previous burst (or the start) to the first packet.
         gap: Duration,
         packets: u64,
     }
 
-    /// The first bursts, told apart by gaps longer than `interval`; packets within them are exactly `interval` apart.
+    /// Returns the first bursts. Gaps longer than `interval` separate them; packets of a burst are exactly `interval`
+    /// apart.
     fn bursts(config: OnOffConfig, interval: Duration, count: usize) -> Vec<Burst> {
         let mut source = OnOff::new(config, Root(3).stream("on-off"));
         let mut bursts: Vec<Burst> = Vec::new();
@@ -144,7 +146,7 @@ mod tests {
 
     #[test]
     fn periods_and_rate_are_those_asked_for() {
-        // Bursts of 5000 and of 0.5 packets in the mean; for the latter rounding and the least burst of 1 matter.
+        // Bursts of 5000 and of 0.5 packets in the mean. For the latter, rounding and the minimum of 1 matter.
         for on in [Duration::from_secs(1), Duration::from_micros(100)] {
             const BURSTS: f64 = 5000.0;
             let interval = Duration::from_micros(200);
@@ -152,13 +154,13 @@ mod tests {
             let packets = mean(bursts.iter().map(|burst| burst.packets as f64));
             let off = mean(bursts.iter().map(|burst| (burst.gap - interval).as_secs_f64()));
 
-            // P(N >= k) is 1 for k = 1 and that of an exponential of at least k - 1/2 beyond.
+            // P(N >= k) is 1 for k = 1; for larger k it is that of an exponential at k - 1/2.
             let m = on.as_secs_f64() / interval.as_secs_f64();
             let expected = 1.0 + (-1.5 / m).exp() / (1.0 - (-1.0 / m).exp());
             near(packets, expected, m / BURSTS.sqrt());
             near(off, 1.35, 1.35 / BURSTS.sqrt());
 
-            // Over whole cycles; to first order the deviations of the two periods add up, weighted by the share of off.
+            // Over whole cycles. To first order the deviations of the two periods add up, weighted by the share of off.
             let bits = 8.0 * 250.0 * packets / (packets * interval.as_secs_f64() + off);
             let cycle = expected * interval.as_secs_f64() + 1.35;
             let deviation = (1.35 / cycle) * (2.0 / BURSTS).sqrt();

@@ -5,60 +5,59 @@ use lasthop_proto::time::Instant;
 
 use super::{objects_per_page, reply_bytes, request_bytes};
 
-/// What ns-2 sends for a size of 0.
+/// Bytes that ns-2 sends for a size of 0.
 const SIZE_OF_NOTHING: u32 = 1000;
 
-/// How a user browses.
+/// Parameters of web browsing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WebConfig {
-    /// Objects of a page under way at once, at least 1; ns-2's default and the study's choice is 4.
+    /// Number of objects of a page fetched in parallel, at least 1; 4 by default in ns-2 and in the study.
     pub parallel: usize,
-    /// Bytes of a packet, at least 1: every transfer is rounded up to a multiple. 250 in the study.
+    /// Bytes per packet, at least 1; 250 in the study. Transfers are rounded up to a multiple.
     pub packet: u32,
 }
 
-/// The direction of a transfer.
+/// Direction of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Leg {
-    /// From the client to the server.
+    /// Request: client to server.
     Request,
-    /// From the server to the client.
+    /// Reply: server to client.
     Reply,
 }
 
-/// Bytes to carry, on a connection of their own.
+/// A transfer, on a connection of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transfer {
-    /// Which of the parallel exchanges it belongs to, below [`WebConfig::parallel`].
+    /// Index of the parallel exchange, below [`WebConfig::parallel`].
     pub pair: usize,
-    /// Its direction.
+    /// Direction.
     pub leg: Leg,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
 }
 
-/// What came of a session. Its throughput is `reply_bytes` over the time to `end`.
+/// Result of a session. Its throughput is `reply_bytes` over the time to `end`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct WebReport {
-    /// Pages completed, with all their objects.
+    /// Number of pages completed with all their objects.
     pub pages: u64,
-    /// Bytes of the replies that they consist of.
+    /// Bytes of the replies of these pages.
     pub reply_bytes: u64,
-    /// When the last of them was complete.
+    /// Completion time of the last of them.
     pub end: Instant,
 }
 
-/// What a web user does: requests a page, gets it, fetches its objects, several at once, and goes on to the next page,
-/// without a pause anywhere.
+/// A web user: requests a page, receives it, fetches its objects, several in parallel, and continues with the next
+/// page, without pauses.
 ///
-/// All sizes of a page are drawn when it begins, so that under one seed the same pages are browsed, however transfers
-/// interleave.
+/// All sizes of a page are drawn at its start. So a seed determines the pages, however transfers interleave.
 #[derive(Clone, Debug)]
 pub struct WebSession {
     packet: u32,
     stream: Stream,
     phase: Phase,
-    /// Objects of the page that are still to be requested.
+    /// Objects of the page still to be requested.
     waiting: Vec<Exchange>,
     pairs: Vec<Pair>,
     /// Reply bytes of the page so far.
@@ -68,20 +67,20 @@ pub struct WebSession {
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// The page itself is under way.
+    /// Fetching the page itself.
     Page,
-    /// Its objects are.
+    /// Fetching its objects.
     Objects,
 }
 
-/// A request and its reply, in bytes.
+/// Sizes of a request and its reply, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Exchange {
     request: u64,
     reply: u64,
 }
 
-/// What is under way on a pair of connections.
+/// State of a pair of connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Pair {
     Idle,
@@ -90,7 +89,7 @@ enum Pair {
 }
 
 impl WebSession {
-    /// A user who has not begun yet.
+    /// Creates a session that has not started.
     pub fn new(config: WebConfig, stream: Stream) -> Self {
         Self {
             packet: config.packet.max(1),
@@ -103,7 +102,7 @@ impl WebSession {
         }
     }
 
-    /// Begins a page, the first one, with its request. What was under way is forgotten.
+    /// Starts a page (initially the first) and returns its request. Abandons transfers in progress.
     pub fn start(&mut self) -> Transfer {
         let page = self.exchange();
         let objects = objects_per_page().draw(&mut self.stream);
@@ -118,8 +117,8 @@ impl WebSession {
         self.request(0, page)
     }
 
-    /// The last byte of a transfer is acknowledged at its sender: the transfers that start now, none to several. What
-    /// is not under way is ignored.
+    /// Notes that a transfer's sender has received the acknowledgment of its last byte. Returns the transfers that
+    /// start now. Ignores transfers that are not in progress.
     pub fn on_complete(&mut self, now: Instant, pair: usize, leg: Leg) -> Vec<Transfer> {
         match (leg, self.pairs.get(pair)) {
             (Leg::Request, Some(&Pair::Requesting { reply })) => {
@@ -135,12 +134,13 @@ impl WebSession {
         }
     }
 
-    /// What has been completed so far.
+    /// Returns the totals so far.
     pub fn done(&self) -> WebReport {
         self.report
     }
 
-    /// A reply is in and `pair` idle: requests the next objects, or the next page when this one is complete.
+    /// Continues after a reply that left `pair` idle: requests the next objects, or the next page if this one is
+    /// complete.
     fn go_on(&mut self, now: Instant, pair: usize) -> Vec<Transfer> {
         let idle = match self.phase {
             Phase::Page => 0..self.pairs.len(),
@@ -173,7 +173,7 @@ impl WebSession {
     }
 }
 
-/// What is sent for `size` bytes, in packets of `packet`.
+/// Returns the bytes sent for `size` bytes, in whole packets of `packet` bytes.
 fn whole_packets(size: u32, packet: u32) -> u64 {
     let size = if size == 0 { SIZE_OF_NOTHING } else { size };
     u64::from(size).next_multiple_of(u64::from(packet))
@@ -194,18 +194,18 @@ mod tests {
         WebSession::new(config, Root(seed).stream("web"))
     }
 
-    /// A page as it went over the network: request and reply of each exchange, in the order of the requests.
+    /// A page on the network: sizes of request and reply of each exchange, in the order of the requests.
     type Page = Vec<(u64, u64)>;
 
-    /// Browses `count` pages, completing transfers in the order that `choose` picks among those under way, a
-    /// millisecond apart. On the way it holds the session to its rules.
+    /// Browses `count` pages and checks the session's rules. Transfers complete a millisecond apart; `choose` picks the
+    /// next among those in progress.
     fn browse(config: WebConfig, seed: u64, count: usize, mut choose: impl FnMut(usize) -> usize) -> Vec<Page> {
         let mut session = session(config, seed);
         let mut expected = WebReport::default();
         let mut now = Instant::ZERO;
         let mut pages = Vec::new();
         let mut page: Page = Vec::new();
-        // Which exchange of the page each transfer belongs to.
+        // Transfers in progress, with the index of their exchange on the page.
         let mut under_way: Vec<(Transfer, usize)> = Vec::new();
         let mut replies = 0;
         let mut starts = vec![session.start()];
@@ -237,13 +237,13 @@ mod tests {
                     replies += 1;
                     let pairs: Vec<usize> = starts.iter().map(|start| start.pair).collect();
                     if replies == 1 {
-                        // The page is in: as many of its objects as go at once, at least one.
+                        // The page is complete: it starts as many objects as go in parallel, at least one.
                         assert!(!pairs.is_empty() && pairs == (0..pairs.len()).collect::<Vec<_>>());
                     } else if !under_way.is_empty() {
                         // Before the last reply: another object on the same pair, or none are left.
                         assert!(pairs.is_empty() || pairs == [transfer.pair]);
                     } else if page.len() == replies && pairs == [0] && session.done() != expected {
-                        // All that was requested is in: the next page.
+                        // All requested objects have arrived: the next page starts.
                         expected.pages += 1;
                         expected.reply_bytes += page.iter().map(|(_, reply)| reply).sum::<u64>();
                         expected.end = now;
@@ -254,7 +254,7 @@ mod tests {
                             return pages;
                         }
                     } else {
-                        // With nothing else under way there is always something to do.
+                        // With no other transfer in progress, another must start.
                         assert_eq!(pairs, [transfer.pair]);
                     }
                 }
@@ -276,7 +276,7 @@ mod tests {
             for (request, reply) in pages.iter().flatten() {
                 prop_assert_eq!((request % u64::from(packet), reply % u64::from(packet)), (0, 0));
             }
-            // Neither the order nor the number of parallel exchanges changes what is browsed.
+            // Neither the order nor the number of parallel exchanges changes the pages.
             let one_by_one = browse(WebConfig { parallel: 1, packet }, seed, 20, |_| 0);
             prop_assert_eq!(pages, one_by_one);
         }
@@ -304,13 +304,13 @@ mod tests {
         assert!((objects - objects_per_page().mean()).abs() < 4.0 * (variance / PAGES).sqrt(), "{objects}");
 
         let bytes = exchanges.iter().map(|(_, reply)| *reply as f64).sum::<f64>() / exchanges.len() as f64;
-        // 8 observations of 4100 are empty and count 1000 bytes.
+        // 8 of 4100 observations are empty and count as 1000 bytes.
         let expected = reply_bytes().mean() + 1000.0 * 8.0 / 4100.0;
         let variance = moment(reply_bytes(), 2) - reply_bytes().mean().powi(2);
         assert!((bytes - expected).abs() < 4.0 * (variance / exchanges.len() as f64).sqrt(), "{bytes}, not {expected}");
     }
 
-    /// The n-th moment, from the quantiles at 100 000 equally probable points.
+    /// Returns the n-th moment, from the quantiles at 100 000 equally probable points.
     fn moment(distribution: &crate::apps::Empirical, n: i32) -> f64 {
         (0..100_000).map(|i| f64::from(distribution.quantile((f64::from(i) + 0.5) / 1e5)).powi(n)).sum::<f64>() / 1e5
     }
@@ -333,7 +333,7 @@ mod tests {
         }
         let first = WebReport { pages: 1, reply_bytes: bytes, end: now };
         assert_eq!(session.done(), first);
-        // The second page itself is in, but not its objects.
+        // The second page itself is complete, but not its objects.
         session.on_complete(now + Duration::from_secs(1), 0, Leg::Request);
         session.on_complete(now + Duration::from_secs(2), 0, Leg::Reply);
         assert_eq!(session.done(), first);

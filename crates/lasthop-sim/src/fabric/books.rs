@@ -1,4 +1,4 @@
-//! What the fabric counts and records, and where.
+//! Counters and records of the fabric, and the places that they refer to.
 
 use lasthop_proto::event::{Event, LossCause};
 use lasthop_proto::packet::{FlowId, Packet, Side};
@@ -37,7 +37,7 @@ impl Fabric {
         }
     }
 
-    /// Counts a timeout of an endpoint as spurious that was for a byte of which nothing is lost.
+    /// Counts an endpoint's timeout as spurious if nothing of the data that it was for is lost.
     pub fn judge_timeout(&mut self, flow: FlowId, side: Side, event: &Event) {
         if self.judges_timeouts.is_on()
             && let Event::Timeout { seq } = event
@@ -47,7 +47,8 @@ impl Fabric {
         }
     }
 
-    /// An element says why a packet did not come over its link: counts it, and whether it is so.
+    /// Counts the cause that an element reports for the loss of a segment on its link, and whether the cause is
+    /// correct.
     pub fn judged(&mut self, element: usize, flow: FlowId, lost: (Side, Seq), cause: LossCause) {
         let came_over = self.elements[element].leg.opposite();
         let right = self.truth.as_ref().is_some_and(|truth| truth.says(came_over, flow, lost, cause));
@@ -57,7 +58,8 @@ impl Fabric {
         }
     }
 
-    /// Ends the run at `end`, with what the leg `last` did: what arrived of the datagrams of sources in its charge.
+    /// Ends the run at `end`, after the event of the leg `last`. Returns the datagrams that had arrived from sources
+    /// that the fabric operates.
     pub fn settle(&mut self, end: Instant, last: LegId) -> Vec<Arrived> {
         self.take_back(end, last);
         self.ledger.settle(&mut self.flows);
@@ -79,7 +81,7 @@ impl Fabric {
         all
     }
 
-    /// Books `bytes` that a flow delivered to that side with every link that they crossed.
+    /// Credits `bytes` that a flow delivered to that side to every link that they crossed.
     pub fn credit(&mut self, flow: FlowId, to: Side, network: &Network, bytes: u64) {
         let (mut at, to) = (self.host(flow, to.peer()), self.host(flow, to));
         while let Some(leg) = self.leg_of_hop(self.settled().first(at, to)) {
@@ -88,7 +90,7 @@ impl Fabric {
         }
     }
 
-    /// What each link carried until `now`: down, up.
+    /// Returns the traffic of each link until `now`: down, up.
     pub fn paths(&self, now: Instant) -> Vec<[PathReport; 2]> {
         let path = |(at, leg): (usize, &Leg)| PathReport {
             busy: Some(self.busy(now, LegId(at as u32))),
@@ -99,7 +101,7 @@ impl Fabric {
         paths.chunks_exact(2).map(|paths| [paths[0], paths[1]]).collect()
     }
 
-    /// A frame is handed to a link: records it, and notes when.
+    /// Records that a frame is handed to a link, and when.
     #[inline(never)]
     pub(super) fn watch_sent(&mut self, now: Instant, id: LegId, frame: Frame) {
         if let Some(meter) = &mut self.meter {
@@ -116,7 +118,7 @@ impl Fabric {
         self.record(time, point, packet.flow, what(packet));
     }
 
-    /// Keeps a record, if this run keeps any.
+    /// Stores a record, if this run records the flow.
     pub fn record(&mut self, time: Instant, point: u16, flow: FlowId, what: What) {
         let wanted = |only| flow == only || flow == FlowId::NONE;
         if let Some(trace) = &mut self.trace
@@ -126,13 +128,13 @@ impl Fabric {
         }
     }
 
-    /// Capture point of an endpoint: its host's first link.
+    /// Returns the capture point of an endpoint: its host's first link.
     pub fn endpoint_point(&self, flow: FlowId, side: Side) -> u16 {
         self.leg_of_hop(self.settled().first(self.host(flow, side), self.host(flow, side.peer())))
             .map_or(0, LegId::near)
     }
 
-    /// Capture point of an element: its router's end of the link.
+    /// Returns the capture point of an element: its router's end of the link.
     pub fn element_point(&self, element: usize) -> u16 {
         self.elements[element].leg.near()
     }
@@ -141,7 +143,7 @@ impl Fabric {
         self.hosts[endpoint(flow, side)]
     }
 
-    /// The leg that a hop leads onto.
+    /// Returns the leg of a hop.
     pub(super) fn leg_of_hop(&self, hop: Hop) -> Option<LegId> {
         match hop {
             Hop::Leg(leg) => Some(leg),
@@ -150,19 +152,19 @@ impl Fabric {
         }
     }
 
-    /// Routes as they are for good, or were when the host that moves had a station last.
+    /// Returns the final routes: with a moving host, those to its last station.
     pub(super) fn settled(&self) -> &Routes {
         self.roaming.as_ref().map_or(&self.routes, |roaming| roaming.settled())
     }
 }
 
-/// What is known of a flow before it begins.
+/// Returns the initial report of a flow.
 pub(super) fn unjudged(network: &Network) -> FlowReport {
     let sender = SenderReport { spurious_timeouts: network.varies().then_some(0), ..SenderReport::default() };
     FlowReport { sender, drops: Some(Drops::default()), ..FlowReport::default() }
 }
 
-/// Capture points of a network, in the order that [`LegId`] numbers them.
+/// Returns the capture points of a network, in the order of [`LegId`].
 pub fn capture_points(network: &Network) -> Vec<CapturePoint> {
     let degree = |node: NodeId| network.links.iter().flat_map(|link| link.ends).filter(|&end| end == node).count();
     let name = |node: NodeId, link: &str| {

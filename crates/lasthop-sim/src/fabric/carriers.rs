@@ -1,5 +1,5 @@
-//! What carries the frames of each link: wires of its own, a medium that both its directions share, or a channel that it shares with other
-//! links.
+//! Carriers of each link's frames: a wire per direction, a medium that both directions share, or a channel shared with
+//! other links.
 
 use lasthop_proto::random::Root;
 use lasthop_proto::time::Duration;
@@ -8,18 +8,18 @@ use super::{Carrier, ChannelLegs, LegId};
 use crate::link::{Direction, DuplexDirection, ManagedDirection, SharedChannel, SharedMedium, StationId};
 use crate::network::{LinkId, LinkSpec, Medium, Network};
 
-/// The directions of a link, as legs are numbered.
+/// Directions of a link, in the order of its legs.
 const DIRECTIONS: [Direction; 2] = [Direction::Down, Direction::Up];
 
 /// All carriers of a network.
 pub(super) struct Carriers {
-    /// Of each link, down and up.
+    /// Carriers of each link, down and up.
     pub of_links: Vec<[Carrier; 2]>,
     pub media: Vec<SharedMedium>,
     pub channels: Vec<ChannelLegs>,
 }
 
-/// A channel, by its number in the network, and its hops: the index of the link, and what each frame takes besides its bytes.
+/// A channel with its number in the network and its hops: index of the link, and the overhead of each frame.
 struct Members {
     number: u32,
     hops: Vec<(usize, Duration)>,

@@ -1,4 +1,4 @@
-//! Sources whose datagrams make no difference but to the queue that they cross: the fabric sends for them, without events.
+//! Sources whose datagrams affect only the queue that they cross. The fabric sends for them, without events.
 
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::time::Instant;
@@ -11,8 +11,8 @@ use crate::routes::Hop;
 use crate::scheduler::NEVER;
 
 impl Fabric {
-    /// Takes charge of a source whose datagrams make no difference but to the queue of the one leg that they cross; gives it
-    /// back if they do, or if every packet is recorded.
+    /// Takes charge of a source whose datagrams affect only the queue of a single leg. Returns the source if they
+    /// affect more, or if every packet is recorded.
     pub fn take_charge(&mut self, network: &Network, source: DatagramSource) -> Option<DatagramSource> {
         let Hop::Leg(id) = self.first_hops[source.endpoint()] else { return Some(source) };
         let (link, direction) = (&network.links[id.0 as usize / 2], id.0 as usize % 2);
@@ -48,22 +48,22 @@ impl Fabric {
         })
     }
 
-    /// Bytes of the flow's datagrams that are known to have arrived, where its source is in charge of the fabric.
+    /// Returns the bytes known to have arrived of the flow's datagrams, if the fabric operates its source.
     pub fn arrived_of(&self, flow: FlowId) -> u64 {
         self.crossings().filter_map(|wire| wire.arrived_of(flow)).sum()
     }
 
-    /// Whether sources are in its charge.
+    /// Returns whether the fabric operates any source.
     pub fn is_crossed(&self) -> bool {
         !self.crossed.is_empty()
     }
 
-    /// When the next datagram of a source in its charge is due.
+    /// Returns the time of the next datagram of a source that the fabric operates.
     pub fn next_datagram(&self) -> Instant {
         self.crossings().map(CrossedDirection::next_at).min().unwrap_or(NEVER)
     }
 
-    /// Lets the sources in its charge send what was due before `now`.
+    /// Sends the datagrams that were due before `now` at sources that the fabric operates.
     pub fn catch_up(&mut self, now: Instant) {
         for leg in &self.crossed {
             if let Carrier::Crossed(wire) = &mut self.legs[leg.0 as usize].carrier {

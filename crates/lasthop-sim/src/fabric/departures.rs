@@ -1,6 +1,7 @@
-//! When what a host's sockets sent leaves the host's own queue, for those that keep their share of it short.
+//! Departures from a host's queue, reported to sockets that limit their backlog in it.
 //!
-//! A wire without queue management knows at once when a frame begins transmission. Other carriers say so when it does.
+//! A wire without queue management knows at once when a frame will begin transmission. Other carriers report it when it
+//! happens.
 
 use lasthop_proto::host_queue::{Departure, Queued};
 use lasthop_proto::packet::FlowId;
@@ -13,7 +14,7 @@ use crate::link::Frame;
 use crate::network::{App, FlowSpec, Network, NodeId, NodeKind};
 use crate::routes::Hop;
 
-/// Whether each end of a flow keeps its share of its host's queue short.
+/// Returns whether each end of a flow limits its backlog in its host's queue.
 pub(super) fn asks(flow: &FlowSpec) -> [bool; 2] {
     match flow.app {
         App::Quic(_) => [true; 2],
@@ -23,7 +24,7 @@ pub(super) fn asks(flow: &FlowSpec) -> [bool; 2] {
 }
 
 impl Fabric {
-    /// Has the carriers of hosts whose sockets ask for it report departures.
+    /// Makes the carriers of hosts with such sockets report departures.
     pub(super) fn watch_departures(&mut self, network: &Network) {
         let asks = |node: NodeId| self.hosts.iter().zip(&self.asks).any(|(host, asks)| *asks && *host == node);
         let watched = |id: &LegId| {
@@ -47,7 +48,8 @@ impl Fabric {
         }
     }
 
-    /// When what an endpoint sent just now, `bytes` of payload, begins transmission. What an element takes does not wait in the host's queue.
+    /// Returns when the packet that an endpoint has just sent, with `bytes` of payload, begins transmission. A packet
+    /// that goes to an element does not wait in the host's queue.
     pub fn queued(&mut self, now: Instant, endpoint: usize, bytes: u32) -> Queued {
         let Hop::Leg(id) = self.first_hops[endpoint] else { return Queued::NOT };
         let known = |start: Option<Instant>| start.filter(|start| *start > now).map_or(Departure::Now, Departure::At);
@@ -60,7 +62,8 @@ impl Fabric {
         Queued { departure, bytes }
     }
 
-    /// Reports the frames that began transmission on the carrier of a leg, including those of other legs that share the carrier.
+    /// Reports the frames that began transmission on the carrier of a leg, including those of other legs that share the
+    /// carrier.
     pub(super) fn report_begun(&mut self, id: LegId) {
         loop {
             let begun = match &mut self.legs[id.0 as usize].carrier {
@@ -80,7 +83,7 @@ impl Fabric {
         }
     }
 
-    /// Reports that a frame left the queue of the host that its sender is on, if it waited there.
+    /// Reports that a frame left its sender's queue at the host, if it waited there.
     pub(super) fn report_departure(&mut self, id: LegId, frame: Frame) {
         if frame.payload() == 0 || matches!(self.legs[id.0 as usize].carrier, Carrier::Own(_) | Carrier::Crossed(_)) {
             return;

@@ -1,4 +1,4 @@
-//! A host's sockets keep their share of its queue short, whatever carries its frames.
+//! Tests that a host's sockets limit their backlog in its queue on every carrier.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::network::{
 use crate::trace::What;
 use crate::{Outcome, Recording, run};
 
-/// Bits per second of the host's own link.
+/// Rate of the host's own link, in bits per second.
 const RATE: u64 = 10_000_000;
 
 fn linux() -> TcpConfig {
@@ -44,7 +44,8 @@ fn link(name: &str, ends: [usize; 2], medium: Medium, rate: u64, queue: QueueSpe
     }
 }
 
-/// An upload from a host whose own link, with `queue` in front of it, is the bottleneck; a router and a server follow.
+/// Returns an upload over the host's own link, the bottleneck, with `queue` in front of it; a router and a server
+/// follow.
 fn upload(medium: Medium, queue: QueueSpec, app: App, tcp: TcpConfig, flows: usize) -> Network {
     let tcp = Arc::new(tcp);
     let node = |name: &str, kind| NodeSpec { name: name.to_owned(), kind };
@@ -85,7 +86,7 @@ fn media() -> [(Medium, QueueSpec); 5] {
 
 const TRANSFER: App = App::Transfer { bytes: 5_000_000, close: Switch::On };
 
-/// The longest time that a data segment of the host takes from socket to router.
+/// Returns the maximum time of the host's data segments from socket to router.
 fn longest(outcome: &Outcome) -> Duration {
     let mut sent = std::collections::BTreeMap::new();
     let mut longest = Duration::ZERO;
@@ -105,9 +106,9 @@ fn longest(outcome: &Outcome) -> Duration {
     longest
 }
 
-/// Linux lets a burst of segments wait for each of two completions at this rate (`tcp_small_queue_check`: two packets of two segments), and
-/// adds one more packet below that limit; the bound here allows for 20 of the 833 segments that make a second. Without small queues a window of
-/// hundreds waits.
+/// Linux allows a burst of segments for each of two completions at this rate (`tcp_small_queue_check`: two packets of
+/// two segments), and adds one more packet below that limit. The bound here is 20 of the 833 segments per second.
+/// Without small queues, a window of hundreds of segments would wait.
 #[test]
 fn tcp_keeps_its_hosts_queue_short_on_every_medium() {
     for congestion in [linux().congestion, ControlRule::Bbr] {
@@ -116,13 +117,15 @@ fn tcp_keeps_its_hosts_queue_short_on_every_medium() {
                 |small_queues| upload(medium, queue, TRANSFER, TcpConfig { small_queues, congestion, ..linux() }, 1);
             let outcome = run(&network(Switch::On), 1, Recording::On);
             let report = &outcome.report;
-            // Two bursts take 4.8 ms at this rate: CoDel, whose target is 5 ms, drops what waits behind them, as a kernel's does.
+            // Two bursts take 4.8 ms at this rate. CoDel, with a target of 5 ms, drops packets behind them, as in the
+            // kernel.
             if matches!(queue, QueueSpec::Fifo(_)) {
                 assert_eq!(report.links[0][0].queue_drops, 0, "{congestion:?} {medium:?} {queue:?}");
             }
             let flow = &report.flows[0];
             let finished = flow.complete.then(|| flow.end.since(flow.start).as_secs_f64());
-            // 5 MB of payload with headers of 52 bytes take 4.14 s; overhead of 100 us a frame, acknowledgments on the same air, 5.2 s.
+            // 5 MB of payload with headers of 52 bytes take 4.14 s; 5.2 s with 100 us of overhead per frame and
+            // acknowledgments on the same medium.
             assert!(finished.is_some_and(|seconds| seconds < 6.0), "{congestion:?} {medium:?} {queue:?}: {finished:?}");
             let frame = Rate(RATE).time_for(1500) + Duration::from_micros(100);
             let bound = Duration::from_millis(10) + frame * 20;
@@ -134,7 +137,7 @@ fn tcp_keeps_its_hosts_queue_short_on_every_medium() {
     assert!(control.report.links[0][0].queue_drops > 0, "a window larger than the queue overflows it");
 }
 
-/// Each socket has a share of its own.
+/// Each socket has a limit of its own.
 #[test]
 fn several_connections_share_their_hosts_queue() {
     for (medium, _) in media() {
@@ -149,7 +152,7 @@ fn several_connections_share_their_hosts_queue() {
     }
 }
 
-/// A UDP socket has 212,992 bytes of memory by default, 92 datagrams; a queue of 100 holds them.
+/// A UDP socket buffers 212,992 bytes by default, 92 datagrams, which fit into a queue of 100.
 #[test]
 fn quic_waits_for_its_sockets_buffer() {
     for (medium, _) in media() {
@@ -167,8 +170,8 @@ fn quic_waits_for_its_sockets_buffer() {
     }
 }
 
-/// Either end of the host's own link, beside a download: what begins transmission is reported to the socket that it left, whichever
-/// direction the medium serves when it is asked.
+/// Tests both ends of the host's own link with a concurrent download. A departure is reported to the socket that sent
+/// the packet, in whichever direction the medium transmits.
 #[test]
 fn an_upload_beside_a_download_waits_for_nothing() {
     for (medium, queue) in media() {
@@ -188,14 +191,15 @@ fn an_upload_beside_a_download_waits_for_nothing() {
             let report = run(&network, 1, Recording::Off).report;
             for flow in &report.flows {
                 let took = flow.end.since(flow.start).as_secs_f64();
-                // Twice 2 MB take 3.4 s of a half-duplex medium, without what frames take besides; a segment each round trip takes 30 s.
+                // Twice 2 MB take 3.4 s on a half-duplex medium, without overhead of frames. At one segment per round
+                // trip they would take 30 s.
                 assert!(flow.complete && took < 8.0, "{medium:?} {queue:?} swapped: {swapped}: {took} {flow:?}");
             }
         }
     }
 }
 
-/// The same kind of queue with room for so many packets.
+/// Returns the same kind of queue with a capacity of `packets`.
 fn queue_of(queue: QueueSpec, packets: u32) -> QueueSpec {
     match queue {
         QueueSpec::Fifo(_) => QueueLimit::Packets(packets).into(),

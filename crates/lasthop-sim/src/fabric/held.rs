@@ -1,4 +1,4 @@
-//! How many frames links hold, against what a run may hold.
+//! Number of frames that links hold, for the limit of a run.
 
 use super::{Carrier, Fabric};
 use crate::datagrams::CrossedDirection;
@@ -6,18 +6,18 @@ use crate::leg::LegId;
 use crate::overflow::MOST_FRAMES;
 
 impl Fabric {
-    /// Whether there are, or were, more frames in queues and in flight than a run may hold.
+    /// Returns whether frames in queues and in flight exceed, or have exceeded, the limit of a run.
     #[inline]
     pub fn overflows(&self) -> bool {
         self.pool.places() > MOST_FRAMES || self.is_crossed() && self.with_datagrams() > MOST_FRAMES
     }
 
-    /// The same with the datagrams that take up none of the pool.
+    /// Returns the number of frames, including datagrams that occupy no place in the pool.
     fn with_datagrams(&self) -> usize {
         self.pool.places() + self.crossings().map(CrossedDirection::held).sum::<usize>()
     }
 
-    /// The leg that holds most frames.
+    /// Returns the leg that holds the most frames.
     pub fn fullest(&self) -> LegId {
         let held = |leg: &LegId| self.held(&self.legs[leg.0 as usize].carrier);
         (0..self.legs.len() as u32).map(LegId).max_by_key(held).unwrap_or(LegId(0))

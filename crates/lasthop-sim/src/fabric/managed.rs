@@ -1,5 +1,5 @@
-//! Legs that have not just a queue of their own that drops what finds it full. Apart from the others, whose frames are most, so that their
-//! way stays short.
+//! Legs other than those with a drop-tail queue of their own. Separate, so that the code path of those, which carry
+//! most frames, stays short.
 
 use lasthop_proto::packet::Ecn;
 use lasthop_proto::queue::Sight;
@@ -13,7 +13,7 @@ use crate::scheduler::NEVER;
 use crate::trace::DropReason;
 
 impl Fabric {
-    /// [`Self::transmit`] where a leg has not just a queue of its own that drops what finds it full.
+    /// Implements [`Self::transmit`] for legs other than those with a drop-tail queue of their own.
     #[inline(never)]
     pub(super) fn transmit_managed(&mut self, now: Instant, id: LegId, frame: Frame) {
         let leg = &mut self.legs[id.0 as usize];
@@ -49,7 +49,7 @@ impl Fabric {
         self.report_begun(id);
     }
 
-    /// Books what a managed queue dropped.
+    /// Counts the drops of a managed queue.
     #[inline(never)]
     pub(super) fn drop_managed(&mut self, now: Instant, id: LegId) {
         loop {
@@ -66,7 +66,7 @@ impl Fabric {
                 Carrier::Own(_) | Carrier::Crossed(_) | Carrier::Cut(_) => None,
             };
             let Some((id, frame, why)) = dropped else { return };
-            // What the link gave up has used it, and has left the queue.
+            // Frames that the link gave up on have used it and have left the queue.
             if why != DropReason::Channel {
                 self.legs[id.0 as usize].report.withdraw(frame);
                 self.report_departure(id, frame);
@@ -75,7 +75,7 @@ impl Fabric {
         }
     }
 
-    /// [`Self::advance`] where a leg has not just a queue of its own that drops what finds it full.
+    /// Implements [`Self::advance`] for legs other than those with a drop-tail queue of their own.
     #[inline(never)]
     pub(super) fn advance_managed(&mut self, now: Instant, id: LegId) -> Option<(Receiver, Handle)> {
         let arrived = self.take_arrival(now, id);
@@ -89,7 +89,7 @@ impl Fabric {
         self.get_across(now, id, sent.frame, crossing, far)
     }
 
-    /// Lets a carrier act; returns what arrives, and over which leg.
+    /// Processes the next event of a carrier. Returns the frame that arrives, and its leg.
     fn take_arrival(&mut self, now: Instant, id: LegId) -> Option<(LegId, InFlight)> {
         Some(match &mut self.legs[id.0 as usize].carrier {
             Carrier::Own(wire) => {
@@ -134,7 +134,7 @@ impl Fabric {
         })
     }
 
-    /// Writes a queue's mark into the packet, and gives back what was sent.
+    /// Writes a queue's mark into the packet. Returns `sent`.
     fn mark(&mut self, id: LegId, sent: InFlight) -> InFlight {
         if sent.frame.is_marked() {
             self.legs[id.0 as usize].report.marks += 1;
@@ -143,12 +143,12 @@ impl Fabric {
         sent
     }
 
-    /// Frames that wait in front of the link of an element, to go where the element sends them.
+    /// Returns the number of frames queued in front of an element's link.
     pub fn waiting(&mut self, now: Instant, element: usize) -> usize {
         self.waiting_on(now, self.elements[element].leg)
     }
 
-    /// Frames that wait to be sent on a leg.
+    /// Returns the number of frames queued on a leg.
     pub fn waiting_on(&mut self, now: Instant, leg: LegId) -> usize {
         match &mut self.legs[leg.0 as usize].carrier {
             Carrier::Own(wire) => wire.waiting(now),
@@ -163,7 +163,7 @@ impl Fabric {
         }
     }
 
-    /// Time for which a leg has transmitted until `now`.
+    /// Returns the time for which a leg has transmitted until `now`.
     pub fn busy(&self, now: Instant, leg: LegId) -> Duration {
         self.busy_of(now, &self.legs[leg.0 as usize].carrier)
     }

@@ -1,11 +1,12 @@
 //! Frames that pass a router without an event of their own.
 //!
-//! What leaves a router of two links over one of them has come over the other, in order. Once such a frame is sent and nothing is before
-//! it, it is known when it comes to the router and what it finds there: what was sent before it, and no more. So it is queued on the next
-//! link as soon as it is sent, as of the time when it gets there, and has one event, when it comes to the end of that link.
+//! A frame that leaves a router of two links over one of them arrived over the other, in order. If a frame is sent into
+//! a free link, its arrival at the router and the state of the next queue at that time are known: only frames sent
+//! before it can be there. So the frame is queued on the next link at once, as of its arrival time, and has one event,
+//! its arrival at the end of that link.
 //!
-//! Nobody may see that it is there too early: not where packets are recorded, nor where an element or a host that moves has a say. What the
-//! run's end finds on its way to the router is taken back from what was counted.
+//! The early queueing must not be observable. It is disabled if packets are recorded, and if there are elements or a
+//! moving host. Frames still on their way to the router at the end of the run are subtracted from the counts.
 
 use lasthop_proto::time::{Duration, Instant};
 
@@ -15,15 +16,16 @@ use crate::link::{Accepted, Frame, Ring};
 use crate::network::{Network, NodeId};
 use crate::routes::Hop;
 
-/// Where the frames of a leg go on.
+/// Next leg of the frames of a leg.
 pub(super) struct Onward {
     to: LegId,
-    /// Those that were handed on, and when they come to the router, but those that were there when the last one was sent.
+    /// Frames handed on, with their arrival times at the router; without those that had arrived when the last one was
+    /// sent.
     handed_on: Ring<(Instant, Frame)>,
 }
 
 impl Onward {
-    /// Notes at `now` that a frame was handed on which comes to the router at `arrival`.
+    /// Notes at `now` that a frame was handed on that arrives at the router at `arrival`.
     fn note(&mut self, now: Instant, arrival: Instant, frame: Frame) {
         while self.handed_on.front().is_some_and(|(arrived, _)| arrived <= now) {
             self.handed_on.pop_front();
@@ -42,7 +44,7 @@ impl Fabric {
         for id in 0..self.legs.len() {
             away[near_end(network, id).0].push(id);
         }
-        // What a flow's end sends from a router comes over no link.
+        // Packets of a flow that starts at a router arrive over no link.
         for flow in &network.flows {
             away[flow.from.0].clear();
             away[flow.to.0].clear();
@@ -57,24 +59,25 @@ impl Fabric {
         }
     }
 
-    /// From now on each frame has an event at each router, so that queues hold at any time what is in them.
+    /// Disables handing on: from now on each frame has an event at each router, and queues contain only frames that
+    /// have arrived.
     pub fn look_at_each_link(&mut self) {
         self.legs.iter_mut().for_each(|leg| leg.onward = None);
     }
 
-    /// Whether all frames of a leg come to a router, when that is known as soon as they are sent.
+    /// Returns whether all frames of a leg go to a router and their arrival is known when they are sent.
     fn is_foreseen(&self, network: &Network, id: usize) -> bool {
         let leg = &self.legs[id];
         matches!(leg.far, Far::Router(_)) && !leg.errors.strike() && self.takes_ahead(network, id)
     }
 
-    /// Whether frames can be queued on a leg before they come to it. Where that takes no time, they could be at its end as soon as another
-    /// frame that comes first.
+    /// Returns whether frames can be queued on a leg before they reach it. Excludes links without delay: a frame on
+    /// them could reach the end at the same time as another that comes first.
     fn takes_ahead(&self, network: &Network, id: usize) -> bool {
         matches!(self.legs[id].carrier, Carrier::Own(_)) && network.links[id / 2].delay > Duration::ZERO
     }
 
-    /// Sends a frame into a leg that is free, and on into the next one.
+    /// Sends a frame into a free leg, and on into the next one.
     #[inline(never)]
     pub(super) fn send_through(&mut self, now: Instant, id: LegId, frame: Frame) {
         let Some(Onward { to, .. }) = self.legs[id.0 as usize].onward else { return };
@@ -88,7 +91,7 @@ impl Fabric {
             _ => Accepted::Dropped,
         };
         if accepted == Accepted::Dropped {
-            // That is to happen when it comes there.
+            // The drop is to occur when the frame arrives there.
             wire.arrives_later(sent);
             return self.agenda.set(id.0, arrival);
         }
@@ -104,13 +107,14 @@ impl Fabric {
         }
     }
 
-    /// Whether the router at the end of `id` sends the frame over `to`.
+    /// Returns whether the router at the end of `id` sends the frame over `to`.
     fn leads(&self, id: LegId, to: LegId, frame: Frame) -> bool {
         let Far::Router(router) = self.legs[id.0 as usize].far else { return false };
         self.routes.next(router, self.destinations[frame.to()]) == Hop::Leg(to)
     }
 
-    /// Takes back what was counted of frames that had not come to the router when the run ended: at `end`, with what the leg `last` did.
+    /// Subtracts the counts of frames that had not reached the router when the run ended at `end`, after the event of
+    /// the leg `last`.
     pub(super) fn take_back(&mut self, end: Instant, last: LegId) {
         for id in (0..self.legs.len() as u32).map(LegId) {
             let Some(Onward { to, handed_on }) = self.legs[id.0 as usize].onward.take() else { continue };
@@ -122,7 +126,7 @@ impl Fabric {
     }
 }
 
-/// Where a leg begins.
+/// Returns the near end of a leg.
 fn near_end(network: &Network, id: usize) -> NodeId {
     network.links[id / 2].ends[id % 2]
 }

@@ -1,4 +1,4 @@
-//! What a host that moves asks of routes and links: they lead to one of its stations at a time.
+//! Routes and links of a moving host: they lead to one of its stations at a time.
 
 mod moves;
 
@@ -17,30 +17,31 @@ use crate::trace::{DropReason, What};
 /// A base station of the host.
 struct Post {
     table: Table,
-    /// The router, as routes know it.
+    /// Destination of the router in the routes.
     destination: Destination,
-    /// The direction of its link towards the host.
+    /// Its link in the direction of the host.
     down: LegId,
-    /// Where the way to the host begins when it is here.
+    /// First hop to the host while attached here.
     direct: Hop,
-    /// The endpoint index of a tunnel that ends here.
+    /// Endpoint index of the tunnels that end here.
     address: usize,
 }
 
-/// The host that moves, and its stations.
+/// The moving host and its stations.
 pub struct Roaming {
     stations: Stations,
     ways: Ways,
     posts: Vec<Post>,
-    /// With multicast, the routers that send packets several ways, and their tables.
+    /// Routers that send packets several ways with multicast, and their tables.
     forks: Vec<(Fork, Table)>,
-    /// The host, as routes know it, and its own table, if it has one.
+    /// Destination of the host in the routes, and its own table, if it has one.
     host: Destination,
     own_table: Option<Table>,
 }
 
 impl Roaming {
-    /// The host of `network` that moves, at its first station. `through` tells, for each leg, which element stands in front of it.
+    /// Creates the state of the moving host of `network`, at its first station. `through` lists the element in front of
+    /// each leg. Returns `None` if no host moves.
     pub fn new(network: &Network, through: &[Option<usize>]) -> Option<Box<Self>> {
         let plan = network.mobility.as_ref()?;
         let ways = Ways::new(network, through)?;
@@ -72,12 +73,12 @@ impl Roaming {
         }))
     }
 
-    /// Routes at the beginning.
+    /// Returns the routes at the start of the run.
     pub fn first(&self) -> Routes {
         self.ways.set(0).clone()
     }
 
-    /// Routes as they are when the host stays where it was last.
+    /// Returns the routes to the host's current or last station.
     pub fn settled(&self) -> &Routes {
         self.ways.set(self.stations.served())
     }
@@ -93,7 +94,7 @@ impl Roaming {
         }
     }
 
-    /// Makes `routes` lead where they lead now.
+    /// Writes the current routes into `routes`.
     fn lead(&self, routes: &mut Routes) {
         routes.copy_from(self.ways.set(self.stations.routed()));
         for (index, post) in self.posts.iter().enumerate() {
@@ -109,7 +110,7 @@ impl Roaming {
     }
 }
 
-/// Whether arrivals at the host are looked at: it moves, or has a flow with the one that does.
+/// Returns whether arrivals at `host` are tracked: it moves, or has a flow with the host that does.
 pub(super) fn watches(network: &Network, host: NodeId) -> bool {
     network.mobility.as_ref().is_some_and(|mobility| {
         let pairs = network.flows.iter().map(|flow| [flow.from, flow.to]);
@@ -118,7 +119,7 @@ pub(super) fn watches(network: &Network, host: NodeId) -> bool {
 }
 
 impl Fabric {
-    /// The host that moves is at its first station.
+    /// Places the moving host at its first station.
     pub(super) fn settle_down(&mut self, network: &Network) {
         let Some(roaming) = self.roaming.take() else { return };
         for &link in &network.mobility.as_ref().map(|mobility| mobility.others(0)).unwrap_or_default() {
@@ -130,7 +131,7 @@ impl Fabric {
         self.roaming = Some(roaming);
     }
 
-    /// A frame for the host that moves is at a place of its own kind.
+    /// Forwards a frame for the moving host at one of the places with special routing.
     #[cold]
     pub(super) fn roam(&mut self, now: Instant, spot: Spot, frame: Frame, from: Option<LegId>) {
         let Some(roaming) = &mut self.roaming else { return };
@@ -169,7 +170,7 @@ impl Fabric {
         self.send(now, hop, frame, None);
     }
 
-    /// Sends a frame from a router towards all stations, but not back.
+    /// Copies a frame from a router to all stations except where it came from.
     fn multiply(&mut self, now: Instant, fork: usize, frame: Frame, from: Option<LegId>) {
         let Some(roaming) = &self.roaming else { return };
         let back = from.map(LegId::opposite);
@@ -191,7 +192,7 @@ impl Fabric {
         }
     }
 
-    /// A copy of a packet for the host is at a station.
+    /// Processes a copy of a packet for the host at a station.
     fn receive_copy(&mut self, now: Instant, station: usize, frame: Frame) {
         let Some(roaming) = &mut self.roaming else { return };
         if roaming.stations.take_copy(station, frame, &mut self.pool) == Copied::Sent {
@@ -200,7 +201,7 @@ impl Fabric {
         }
     }
 
-    /// A frame comes to a link at whose end the host is not.
+    /// Counts a frame on a link whose far end the host has left, and drops it.
     #[cold]
     pub(super) fn miss(&mut self, now: Instant, id: LegId, frame: Frame) {
         self.legs[id.0 as usize].report.frames += 1;
@@ -216,7 +217,7 @@ impl Fabric {
         self.miss(now, down, frame);
     }
 
-    /// A frame is lost since the host has moved.
+    /// Drops a frame that is lost because the host has moved.
     pub(super) fn lose_at_handoff(&mut self, now: Instant, id: LegId, frame: Frame) {
         if let Some(roaming) = &mut self.roaming {
             let down = roaming.posts.iter().any(|post| post.down == id);
@@ -226,25 +227,25 @@ impl Fabric {
         self.drop(now, id, frame.handle(), DropReason::Handoff);
     }
 
-    /// A packet has come to the host that moves, or to one that has a flow with it.
+    /// Notes the arrival of a packet at the moving host, or at a host that has a flow with it.
     #[inline(never)]
     pub(super) fn notice(&mut self, now: Instant, frame: Frame) {
         let Some(roaming) = &mut self.roaming else { return };
         roaming.stations.arrive(now, frame.to(), self.pool.get(frame.handle()));
     }
 
-    /// What the moves came to; `None` without a host that moves.
+    /// Returns the results of the handoffs; `None` without a moving host.
     pub fn roaming_report(&self) -> Option<MobilityReport> {
         Some(self.roaming.as_ref()?.stations.report())
     }
 
-    /// The flows of which the host is an end.
+    /// Returns the flows of which the moving host is an end.
     pub fn roaming_flows(&self) -> Vec<FlowId> {
         let Some(roaming) = &self.roaming else { return Vec::new() };
         roaming.stations.own_ends().iter().map(|end| FlowId(*end as u32 / 2)).collect()
     }
 
-    /// Books `bytes` that a flow delivered to that side with every link between its ends.
+    /// Credits `bytes` that a flow delivered to that side to every link between its ends.
     pub fn credit_path(&mut self, flow: FlowId, to: Side, bytes: u64) {
         let ends = [self.host(flow, to.peer()), self.host(flow, to)];
         let Some(roaming) = &self.roaming else { return };

@@ -1,4 +1,4 @@
-//! What receivers notice of handoffs: silences, data out of order, data that came before.
+//! Effects of handoffs at receivers: gaps, reordered data, duplicate data.
 
 use std::collections::BTreeMap;
 
@@ -7,32 +7,32 @@ use lasthop_proto::time::{Duration, Instant};
 
 use crate::measure::MobilityReport;
 
-/// Arrivals of data at endpoints, each by its index.
+/// Arrivals of data at endpoints, by endpoint index.
 pub(super) struct Arrivals {
     ends: BTreeMap<usize, Arrived>,
 }
 
 #[derive(Default)]
 struct Arrived {
-    /// When data came last.
+    /// Time of the last arrival of data.
     last: Option<Instant>,
     silence: Option<Silence>,
-    /// What has come, in bytes of the stream or numbers of datagrams: begin and end of each range.
+    /// Ranges that have arrived, from start to end, in bytes of the stream or numbers of datagrams.
     ranges: BTreeMap<u64, u64>,
-    /// The end of what was sent furthest.
+    /// Highest end of the data so far.
     furthest: u64,
-    /// The sequence number of the first byte that came, and the place that it has.
+    /// Sequence number of the first byte that arrived, at position `FIRST`.
     base: Option<u32>,
 }
 
-/// A silence around a handoff.
+/// Gap around a handoff.
 struct Silence {
     longest: Duration,
-    /// When the host was taken on and what it sends can be here; none during the handoff.
+    /// Earliest arrival of data that the host sends after it has attached; `None` during the handoff.
     until: Option<Instant>,
 }
 
-/// Where the first data has its place: what was sent before it may come behind it.
+/// Position of the first data. Data sent before it may arrive later.
 const FIRST: u64 = 1 << 32;
 
 impl Arrivals {
@@ -40,14 +40,14 @@ impl Arrivals {
         Self { ends: ends.map(|end| (end, Arrived::default())).collect() }
     }
 
-    /// A handoff begins.
+    /// Notes the start of a handoff.
     pub(super) fn leave(&mut self) {
         for end in self.ends.values_mut().filter(|end| end.last.is_some()) {
             end.silence.get_or_insert(Silence { longest: Duration::ZERO, until: None }).until = None;
         }
     }
 
-    /// It is over; what the host sends from now on is so long on the way to each end.
+    /// Notes the end of the handoff. `lags` lists the delay from the host to each end.
     pub(super) fn attach(&mut self, now: Instant, lags: Vec<(usize, Duration)>) {
         for (index, lag) in lags {
             if let Some(silence) = self.ends.get_mut(&index).and_then(|end| end.silence.as_mut()) {
@@ -56,7 +56,7 @@ impl Arrivals {
         }
     }
 
-    /// A packet has come to the endpoint of that index; bytes of data, or datagrams, that had not come before.
+    /// Notes the arrival of a packet at the endpoint of that index. Returns the number of new bytes, or new datagrams.
     pub(super) fn take(&mut self, now: Instant, index: usize, packet: &Packet, report: &mut MobilityReport) -> u64 {
         let Some(end) = self.ends.get_mut(&index).filter(|_| packet.len > 0) else { return 0 };
         if let (Some(last), Some(silence)) = (end.last, &mut end.silence) {
@@ -87,7 +87,7 @@ impl Arrivals {
 }
 
 impl Arrived {
-    /// The place of a number that goes round after 32 bits: the one nearest to what was sent furthest.
+    /// Returns the position of a number that wraps at 32 bits: the one nearest to the highest so far.
     fn place_of(&mut self, number: u32) -> u64 {
         let base = *self.base.get_or_insert_with(|| {
             self.furthest = FIRST;
@@ -102,7 +102,7 @@ impl Arrived {
         range.is_some_and(|(_, &until)| until >= end)
     }
 
-    /// Adds a range; how much of it is new.
+    /// Adds a range. Returns the length of its new part.
     fn add(&mut self, mut begin: u64, mut end: u64) -> u64 {
         let mut known = 0;
         if let Some((&first, &until)) = self.ranges.range(..=begin).next_back()
@@ -136,7 +136,7 @@ mod tests {
         Packet { len, body: Body::Tcp(Segment { seq: Seq(seq), ..Segment::default() }), ..Packet::default() }
     }
 
-    /// Numbers go round between the second segment and the third.
+    /// The numbers wrap between the second segment and the third.
     #[test]
     fn order_is_told_across_the_end_of_the_numbers() {
         let (mut arrivals, mut report) = (Arrivals::new([0].into_iter()), MobilityReport::default());
@@ -161,7 +161,8 @@ mod tests {
         assert_eq!((report.reordered, report.repeated), (0, 0));
     }
 
-    /// Data that was under way ends no silence: the longest that began in time counts, and two handoffs within it are one.
+    /// Data in flight does not end a gap. The longest gap that began in time counts, and two handoffs within it count
+    /// as one.
     #[test]
     fn a_silence_is_the_longest_that_began_before_the_handoff_was_over() {
         let (mut arrivals, mut report) = (Arrivals::new([0, 1].into_iter()), MobilityReport::default());
@@ -182,7 +183,7 @@ mod tests {
         arrivals.take(at(36), 0, &next(), &mut report);
         assert_eq!((report.gaps, report.mean_gap()), (1, Some(Duration::from_millis(30))));
         arrivals.take(at(99), 0, &next(), &mut report);
-        // The other end had no data at all.
+        // The other end received no data before.
         arrivals.take(at(99), 1, &segment(0, 1), &mut report);
         assert_eq!(report.gaps, 1);
     }

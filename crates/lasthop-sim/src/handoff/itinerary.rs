@@ -1,4 +1,4 @@
-//! When each step of a handoff is due, and what follows it.
+//! Schedule of the steps of a handoff.
 
 use std::collections::BTreeMap;
 
@@ -7,90 +7,91 @@ use lasthop_proto::time::{Duration, Instant};
 
 use super::{HandoffKind, Mobility, Moves};
 
-/// From one station of a host to another.
+/// A move from one station of a host to another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Course {
-    /// The station that it begins at.
+    /// Station that the host leaves.
     pub from: usize,
-    /// The one that it leads to.
+    /// Station that it goes to.
     pub to: usize,
 }
 
 impl Course {
-    /// The way back.
+    /// Returns the opposite direction.
     pub const fn back(self) -> Self {
         Self { from: self.to, to: self.from }
     }
 }
 
-/// What a host moves on: carries out the steps of its handoffs.
+/// Environment of a moving host: carries out the steps of its handoffs.
 pub trait Ground {
-    /// The host leaves its station, or turns elsewhere on its way; it goes to the station `heading`.
+    /// Makes the host leave its station for `heading`, or change its destination on the way.
     fn leave(&mut self, now: Instant, heading: usize);
 
-    /// The station where the host is, or was last.
+    /// Returns the station where the host is or was last.
     fn served(&self) -> usize;
 
-    /// How often the host has left a station.
+    /// Returns the number of times that the host has left a station.
     fn times_left(&self, station: usize) -> u64;
 
-    /// Bytes of state at a station that the host depends on.
+    /// Returns the bytes of state at a station that the host depends on.
     fn hard_state(&self, station: usize) -> u64;
 
-    /// How long `bytes` take from one station to another over the wire; none take the links' delays.
+    /// Returns the time that `bytes` take from one station to another over the wire. With 0 bytes, it is the sum of the
+    /// links' delays.
     fn wire_time(&self, course: Course, bytes: u64) -> Duration;
 
-    /// How long after the host's arrival routes have changed.
+    /// Returns the time from the host's arrival to the change of routes.
     fn route_update(&self, course: Course) -> Duration;
 
-    /// The host is at the station that it went to.
+    /// Attaches the host to the station that it went to.
     fn attach(&mut self, now: Instant);
 
-    /// What elements of the old station know is at the new one now, or nowhere.
+    /// Moves the state of elements from the old station to the new one, or discards it.
     fn move_state(&mut self, now: Instant, course: Course);
 
-    /// The station where the host is sends what it kept for it.
+    /// Sends the packets that the host's station kept for it.
     fn send_kept(&mut self, now: Instant);
 
-    /// The old station, which the host left for the `left`th time, hears where it is now.
+    /// Informs the old station, which the host left for the `left`th time, of the new one.
     fn tell(&mut self, now: Instant, course: Course, left: u64);
 
-    /// Routes lead to the station `to` from now on.
+    /// Changes the routes to lead to the station `to`.
     fn reroute(&mut self, now: Instant, to: usize);
 }
 
-/// What is due.
+/// A step of a handoff.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
-    /// The host leaves its station, or turns elsewhere.
+    /// The host leaves its station, or changes its destination.
     Leave,
-    /// The new station has taken it on, unless it has turned elsewhere since.
+    /// The new station has registered the host, unless it has changed its destination since.
     Register { turn: u64 },
-    /// The state that it depends on is there, unless it has turned elsewhere since.
+    /// The state that the host depends on has arrived, unless the host has changed its destination since.
     Attach { turn: u64 },
-    /// The old station hears of the new one.
+    /// The old station learns of the new one.
     Tell { course: Course, left: u64 },
-    /// Routes have changed.
+    /// Routes change.
     Reroute { to: usize },
 }
 
-/// What is to come of the moves of a host.
+/// Future steps of a host's handoffs.
 pub struct Itinerary {
     plan: Mobility,
-    /// By time, and in the order in which it was entered.
+    /// Steps by time; at equal times, in the order in which they were entered.
     agenda: BTreeMap<(Instant, u64), Step>,
     entered: u64,
     draws: Stream,
-    /// How many of a timetable's moves have been.
+    /// Number of moves of a timetable that have been entered.
     moved: usize,
-    /// Where the host is or goes.
+    /// Current or next station.
     heading: usize,
-    /// How often it has turned to another station.
+    /// Number of times that the host has changed its destination.
     turn: u64,
 }
 
 impl Itinerary {
-    /// One that begins at time zero, with the first station. Random moves are drawn from `mobility/moves`.
+    /// Creates an itinerary that begins at time zero at the first station. Draws random moves from `mobility/moves`.
     pub fn new(plan: Mobility, root: Root) -> Self {
         let mut itinerary = Self {
             draws: root.stream("mobility/moves"),
@@ -105,12 +106,12 @@ impl Itinerary {
         itinerary
     }
 
-    /// When the next step is due; none when the host stays where it is.
+    /// Returns the time of the next step; `None` if the host stays where it is.
     pub fn next(&self) -> Option<Instant> {
         self.agenda.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// Has `ground` take the steps that are due by `now`.
+    /// Makes `ground` carry out the steps that are due by `now`.
     pub fn act(&mut self, now: Instant, ground: &mut impl Ground) {
         while let Some(first) = self.agenda.first_entry().filter(|first| first.key().0 <= now) {
             let step = first.remove();
@@ -154,7 +155,7 @@ impl Itinerary {
         }
     }
 
-    /// Enters when others hear that the host has gone that way.
+    /// Enters the steps that inform others of the move.
     fn spread(&mut self, now: Instant, ground: &impl Ground, course: Course, left: u64) {
         match self.plan.kind {
             HandoffKind::Multicast => return,
@@ -187,7 +188,7 @@ impl Itinerary {
         }
     }
 
-    /// Where the host goes next.
+    /// Chooses the host's next station.
     fn choose(&mut self) -> usize {
         let stations = self.plan.stations.len();
         let ahead = match self.plan.moves {

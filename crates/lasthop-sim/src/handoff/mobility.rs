@@ -1,4 +1,4 @@
-//! A host that moves among base stations, as plain data.
+//! Configuration of a host that moves among base stations.
 
 use lasthop_proto::queue::QueueLimit;
 use lasthop_proto::time::{Duration, Instant};
@@ -6,82 +6,86 @@ use lasthop_proto::time::{Duration, Instant};
 use crate::element::StateAtHandoff;
 use crate::network::{LinkId, Network, NodeId};
 
-/// A host that moves among base stations: where, when, and what is done for it.
+/// A host that moves among base stations: the stations, the times of its moves, and the handling of its packets.
 ///
-/// A handoff takes `detection`, `registration` and `route_update`, one after the other. The host hears the station that it left no more from
-/// the first instant on, is at the new one after registration, and packets from afar are sent there when routes have changed.
+/// A handoff takes `detection`, `registration` and `route_update`, one after another. The host receives nothing from
+/// the old station from the start. It is attached to the new one after registration, and remote packets are routed
+/// there after the update.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Mobility {
-    /// The host.
+    /// The moving host.
     pub host: NodeId,
-    /// Its links, each to another router: its base stations. It begins at the first.
+    /// Links of the host, each to another router, its base stations. It starts at the first.
     pub stations: Vec<LinkId>,
-    /// When it moves.
+    /// Times of its moves.
     pub moves: Moves,
-    /// What happens to packets meanwhile.
+    /// Handling of packets during a handoff.
     pub kind: HandoffKind,
-    /// Until the host notices that it must have another station.
+    /// Time until the host detects that it needs another station.
     pub detection: Duration,
-    /// Until the new station has taken it on.
+    /// Time from detection until the new station has registered it.
     pub registration: Duration,
-    /// From then on until routes have changed; none: the links' delays on the way from the new station to where they change.
+    /// Time from registration until routes change. If `None`, it is the sum of the links' delays from the new station
+    /// to the place of the change.
     pub route_update: Option<Duration>,
-    /// Most that a station keeps for the host while it is not there.
+    /// Maximum backlog that a station keeps for the host while it is away.
     pub buffer: QueueLimit,
-    /// What becomes of [soft state](crate::element::StateAtHandoff::Soft).
+    /// Handling of [soft state](crate::element::StateAtHandoff::Soft).
     pub soft_state: SoftState,
-    /// What becomes of a [session](crate::element::StateAtHandoff::Session).
+    /// Handling of a [session](crate::element::StateAtHandoff::Session).
     pub link_session: LinkSession,
-    /// What moving [hard state](crate::element::StateAtHandoff::Hard) takes besides the time that its bytes are on the wire.
+    /// Time to move [hard state](crate::element::StateAtHandoff::Hard), in addition to the transmission of its bytes.
     pub state_setup: Duration,
 }
 
-/// When a host moves. By a timetable or periodically it goes to the next station, and from the last to the first.
+/// Times of a host's moves. With a timetable or periodic moves, it goes to the next station, and from the last to the
+/// first.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Moves {
-    /// At these times, which rise.
+    /// Timetable: these times, in increasing order.
     At(Vec<Instant>),
-    /// Again and again, so far apart.
+    /// Periodically.
     Every(Duration),
-    /// At exponentially distributed distances with this mean, to one of the other stations, each as likely as another. Drawn from
-    /// `mobility/moves`.
+    /// Exponentially distributed intervals with this mean, to one of the other stations with equal probability. Drawn
+    /// from `mobility/moves`.
     Mean(Duration),
 }
 
-/// What becomes of packets for a host that moves.
+/// Handling of packets for a moving host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HandoffKind {
-    /// What is in the old station's queue, and what comes there until routes have changed, is lost. Routes change at the host's peers.
+    /// Packets in the old station's queue, and those that arrive there until routes change, are lost. Routes change at
+    /// the host's peers.
     Hard,
-    /// The old station keeps it, and forwards it when it hears of the new one.
+    /// The old station keeps these packets, and forwards them when it learns of the new station.
     Forwarding,
-    /// All stations get what is for the host, and those where it is not keep the latest. The new one sends what the host has not got. No
-    /// route changes.
+    /// All stations receive the packets for the host; those where it is absent keep the latest. The new one sends those
+    /// that the host lacks. Routes do not change.
     Multicast,
-    /// As [`Self::Hard`], but routes change at the router where the ways to the two stations part.
+    /// As [`Self::Hard`], but routes change at the router where the paths to the two stations diverge.
     Hierarchical,
 }
 
-/// What becomes of soft state.
+/// Handling of soft state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SoftState {
-    /// The new station begins without it.
+    /// The new station starts without it.
     Lost,
-    /// The new station has it when the host comes.
+    /// The new station has it when the host arrives.
     Mirrored,
 }
 
-/// What becomes of the session between the two ends of a link.
+/// Handling of the session between the two ends of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkSession {
-    /// Both ends begin anew.
+    /// Both ends start afresh.
     Anew,
-    /// It goes on between the host and the new station.
+    /// The session continues between the host and the new station.
     Moved,
 }
 
 impl Mobility {
-    /// The routers at which the stations are.
+    /// Returns the routers of the stations.
     pub fn routers<'n>(&'n self, network: &'n Network) -> impl Iterator<Item = NodeId> + 'n {
         self.stations.iter().map(|link| {
             let [first, second] = network.links[link.0].ends;
@@ -89,7 +93,7 @@ impl Mobility {
         })
     }
 
-    /// Whether an element's state goes along to the new station.
+    /// Returns whether an element's state moves to the new station.
     pub fn moves_state(&self, state: StateAtHandoff) -> bool {
         match state {
             StateAtHandoff::Hard => true,
@@ -99,7 +103,7 @@ impl Mobility {
         }
     }
 
-    /// All its links but that of the station `at`.
+    /// Returns all links of the host except that of the station `at`.
     pub fn others(&self, at: usize) -> Vec<LinkId> {
         self.stations.iter().enumerate().filter(|(index, _)| *index != at).map(|(_, link)| *link).collect()
     }

@@ -1,6 +1,6 @@
-//! A host that moves among base stations, without what carries its packets: what is planned, when each step of a handoff is due, how far it
-//! is between stations, what these keep for the host, and what receivers notice. The simulator's links and the lab's are moved by the same
-//! rules.
+//! A host that moves among base stations: configuration, schedule of handoffs, distances between stations, packets that
+//! stations keep for the host, and effects at receivers. The simulator and the lab apply these rules to their own
+//! links.
 
 mod arrivals;
 mod itinerary;

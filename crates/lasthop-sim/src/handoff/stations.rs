@@ -1,4 +1,4 @@
-//! Where a host that moves is, and what its stations keep, forward or lose while it is elsewhere.
+//! Location of a moving host, and the packets that its stations keep, forward or lose while it is elsewhere.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -14,82 +14,84 @@ use crate::measure::MobilityReport;
 use crate::network::Network;
 use crate::pool::PacketPool;
 
-/// As many of the packets that came last the host tells the new station, which sends what follows them.
+/// Number of most recently received packets that the host reports to the new station, which sends those that follow.
 const TOLD: usize = 3;
 
-/// Tells packets of a flow from each other, but for copies.
+/// Identity of a packet in its flow; copies have the same.
 type Key = (u32, Side, u32, u32, u32);
 
-/// What becomes of a packet for the host that comes to a station where it is not.
+/// Handling of a packet for the host at a station where it is absent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Away {
-    /// The station keeps it.
+    /// Kept by the station.
     Kept,
-    /// It goes through a tunnel to that station.
+    /// Sent through a tunnel to this station.
     To(usize),
-    /// It is lost.
+    /// Lost.
     Lost,
 }
 
-/// What becomes of a copy of a packet that all stations get.
+/// Handling of a copy of a packet that all stations receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Copied {
-    /// The host is here: it is sent.
+    /// Sent: the host is here.
     Sent,
-    /// The host is elsewhere: it is kept, or dropped.
+    /// Kept or dropped: the host is elsewhere.
     Kept,
 }
 
-/// Which way a packet goes on a cell.
+/// Direction of a packet in a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Towards {
-    /// To the host.
+    /// Towards the host.
     Host,
-    /// To the station.
+    /// Towards the station.
     Station,
 }
 
 /// A base station of the host.
 struct Post {
-    /// What is kept for the host while it is not here.
+    /// Frames kept for the host while it is elsewhere.
     kept: VecDeque<Frame>,
     room: Waiting,
-    /// Where the host went from here, once this station knows.
+    /// Station to which the host went from here, if this station knows it.
     successor: Option<usize>,
-    /// How often the host has left.
+    /// Number of times that the host has left.
     left: u64,
-    /// Whether what waits in front of the link is as it came, so that another station can send it.
+    /// Indicates whether frames queued in front of the link are unmodified, so that another station can send them.
     plain: bool,
-    /// Whether a relay here is who gets what is for the host.
+    /// Indicates whether a relay here receives the packets for the host.
     relays: bool,
 }
 
-/// Where the host is, what its stations keep for it, and what was measured.
+/// Location of the host, packets that its stations keep for it, and measurements.
 pub struct Stations {
     plan: Mobility,
     posts: Vec<Post>,
     /// The host's own ends of flows.
     own: Vec<usize>,
-    /// Where the host is; nowhere during a handoff.
+    /// Current station; `None` during a handoff.
     attached: Option<usize>,
-    /// Where it was last.
+    /// Current or last station.
     served: usize,
-    /// Where it is going, during a handoff.
+    /// Destination during a handoff.
     heading: usize,
-    /// Where routes lead.
+    /// Station to which routes lead.
     routed: usize,
-    /// The packets that it got last.
+    /// The most recent packets that the host received.
     heard: VecDeque<Key>,
-    /// What was lost during this handoff, unless the new station has a copy.
+    /// Packets lost during this handoff, unless the new station has a copy.
     gone: BTreeSet<Key>,
-    /// What the station that the host goes to has had to drop during this handoff, since the last that the host has.
+    /// Packets that the destination has dropped from its buffer during this handoff, after the last one that the host
+    /// has.
     evicted: Vec<Key>,
     arrivals: Arrivals,
     report: MobilityReport,
 }
 
 impl Stations {
-    /// The host of `network` that moves is at its first station, and has the ends of flows that `ways` tells.
+    /// Places the moving host of `network` at its first station. `ways` lists its ends of flows. Returns `None` if no
+    /// host moves.
     pub fn new(network: &Network, ways: &Ways) -> Option<Self> {
         let plan = network.mobility.clone()?;
         let post = |(link, router)| {
@@ -123,33 +125,35 @@ impl Stations {
         })
     }
 
-    /// The station where the host is, or was last.
+    /// Returns the station where the host is or was last.
     pub fn served(&self) -> usize {
         self.served
     }
 
-    /// The station to which routes lead.
+    /// Returns the station to which routes lead.
     pub fn routed(&self) -> usize {
         self.routed
     }
 
-    /// The host's own ends of flows.
+    /// Returns the host's own ends of flows.
     pub fn own_ends(&self) -> &[usize] {
         &self.own
     }
 
-    /// How often the host has left a station.
+    /// Returns the number of times that the host has left a station.
     pub fn times_left(&self, station: usize) -> u64 {
         self.posts[station].left
     }
 
-    /// Whether what comes to a station for the host goes onto its cell: the host is here, or has gone and nobody has told the station.
+    /// Returns whether a station sends packets for the host into its cell: the host is there, or has left without the
+    /// station being informed.
     pub fn is_direct(&self, station: usize) -> bool {
         let unaware = matches!(self.plan.kind, HandoffKind::Hard | HandoffKind::Hierarchical);
         self.attached == Some(station) || self.attached.is_none() && self.served == station && unaware
     }
 
-    /// The host leaves its station, or turns elsewhere on its way; the station that it was at, if it was at one.
+    /// Makes the host leave its station for `heading`, or change its destination. Returns the station that it leaves,
+    /// if it is at one.
     pub fn leave(&mut self, heading: usize) -> Option<usize> {
         self.heading = heading;
         self.evicted.clear();
@@ -162,7 +166,8 @@ impl Stations {
         left
     }
 
-    /// The host is at the station that it went to, from which what it sends takes so long to each end of its flows.
+    /// Attaches the host to its destination and returns that station. `lags` returns the delays from a station to each
+    /// end of the host's flows.
     pub fn attach(&mut self, now: Instant, lags: impl FnOnce(usize) -> Vec<(usize, Duration)>) -> usize {
         let station = self.heading;
         self.attached = Some(station);
@@ -173,28 +178,28 @@ impl Stations {
         station
     }
 
-    /// Routes lead to the station `to` from now on.
+    /// Changes the routes to lead to the station `to`.
     pub fn reroute(&mut self, to: usize) {
         self.routed = to;
     }
 
-    /// What waits in front of the cell of a station when the host leaves it; whether the station keeps it.
+    /// Handles a frame that is queued for a station's cell when the host leaves. Returns whether the station keeps it.
     pub fn keep_waiting(&mut self, station: usize, frame: Frame, packet: &Packet) -> bool {
         let keeps = self.posts[station].plain && self.plan.kind == HandoffKind::Forwarding;
         keeps && key(packet).is_some() && self.keep(station, frame)
     }
 
-    /// A packet for the host comes to a station where it is not.
+    /// Handles a packet for the host at a station where it is absent.
     pub fn take(&mut self, station: usize, frame: Frame) -> Away {
         if let Some(next) = self.posts[station].successor {
             return Away::To(next);
         }
-        // Until it hears of the new one, a station keeps what comes.
+        // Until it learns of the new station, a station keeps the packets that arrive.
         let keeps = self.plan.kind == HandoffKind::Forwarding && self.posts[station].left > 0;
         if keeps && self.keep(station, frame) { Away::Kept } else { Away::Lost }
     }
 
-    /// A copy of a packet for the host is at a station; what is dropped is discarded from `pool`.
+    /// Handles a copy of a packet for the host at a station. Discards dropped packets from `pool`.
     pub fn take_copy(&mut self, station: usize, frame: Frame, pool: &mut PacketPool) -> Copied {
         if self.attached == Some(station) {
             if self.posts[station].relays {
@@ -205,13 +210,13 @@ impl Stations {
         let mut kept = self.keep(station, frame);
         while !kept {
             let oldest = self.take_kept(station);
-            // A frame that does not fit alone goes itself.
+            // If the frame exceeds an empty buffer, it is dropped itself.
             let evicted = oldest.unwrap_or(frame);
             if self.attached.is_none()
                 && self.heading == station
                 && let Some(key) = key(pool.get(evicted.handle()))
             {
-                // What came before a packet that the host has, it has as well, or never will.
+                // Packets before one that the host has have been received as well, or never will be.
                 if self.heard.contains(&key) {
                     self.evicted.clear();
                 } else {
@@ -224,7 +229,7 @@ impl Stations {
         Copied::Kept
     }
 
-    /// What the station where the host is kept for it and the host has not got; the rest is discarded from `pool`.
+    /// Returns the kept packets at the host's station that it has not received. Discards the others from `pool`.
     pub fn take_fresh(&mut self, pool: &mut PacketPool) -> Vec<Frame> {
         let station = self.served;
         let relays = self.posts[station].relays;
@@ -258,7 +263,8 @@ impl Stations {
         fresh
     }
 
-    /// The station that the host left for the `left`th time hears where it is now; what it kept goes there.
+    /// Informs the station that the host left for the `left`th time where it is now. Returns the kept packets, to be
+    /// forwarded there.
     pub fn tell(&mut self, course: Course, left: u64) -> Vec<Frame> {
         if self.posts[course.from].left != left || self.attached == Some(course.from) {
             return Vec::new();
@@ -267,19 +273,20 @@ impl Stations {
         std::iter::from_fn(|| self.take_kept(course.from)).collect()
     }
 
-    /// A packet is lost since the host has moved.
+    /// Counts a packet that is lost because the host has moved.
     pub fn lose(&mut self, packet: &Packet, towards: Towards) {
         match key(packet) {
             Some(key) if towards == Towards::Host && self.plan.kind == HandoffKind::Multicast => {
                 self.gone.insert(key);
             }
-            // What link protocols say to each other is no loss to anybody else.
+            // Control frames of link protocols do not count as losses.
             Some(_) => self.report.lost += 1,
             None => {}
         }
     }
 
-    /// A packet has come to one of the ends of the host's flows; bytes of data, or datagrams, that had not come there before.
+    /// Notes the arrival of a packet at an end of the host's flows. Returns the number of new bytes of data, or of new
+    /// datagrams.
     pub fn arrive(&mut self, now: Instant, end: usize, packet: &Packet) -> u64 {
         if self.own.contains(&end) && !self.posts[self.served].relays {
             self.hear(packet);
@@ -287,13 +294,13 @@ impl Stations {
         self.arrivals.take(now, end, packet, &mut self.report)
     }
 
-    /// What the moves came to.
+    /// Returns the results of the handoffs.
     pub fn report(&self) -> MobilityReport {
         let lost = self.report.lost + (self.gone.len() + self.evicted.len()) as u64;
         MobilityReport { lost, ..self.report }
     }
 
-    /// Keeps `frame` at a station, if there is room.
+    /// Keeps `frame` at a station, if it fits in the buffer. Returns whether it does.
     fn keep(&mut self, station: usize, frame: Frame) -> bool {
         let post = &mut self.posts[station];
         let room = post.room.has_room(frame.bytes());

@@ -1,4 +1,4 @@
-//! Which way packets go while a host is at each of its stations, and how far it is between these and its peers.
+//! Paths of packets while a host is at each of its stations, and distances between these and its peers.
 
 use lasthop_proto::time::Duration;
 
@@ -8,43 +8,44 @@ use crate::leg::LegId;
 use crate::network::{Network, NodeId, Rate};
 use crate::routes::{Hop, Routes};
 
-/// An end of a flow that a host has a part in.
+/// An end of a flow of the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct End {
-    /// Its index: two for each flow.
+    /// Index of the endpoint; each flow has two.
     pub index: usize,
-    /// Where it is.
+    /// Node of this end.
     pub node: NodeId,
-    /// Where the other end is.
+    /// Node of the other end.
     pub peer: NodeId,
 }
 
-/// A router from which ways lead to several stations, or at which one is.
+/// A router from which paths lead to several stations, or which is a station.
 pub struct Fork {
     /// The router.
     pub node: NodeId,
-    /// The legs, and the hops onto them.
+    /// Legs towards stations, and the hops onto them.
     pub ways: Vec<(LegId, Hop)>,
-    /// The station that is here.
+    /// Station at this router, if any.
     pub station: Option<usize>,
 }
 
-/// Routes for each station of a host that moves.
+/// Routes for each station of a moving host.
 pub struct Ways {
     plan: Mobility,
     /// Routes while the host is at each station.
     sets: Vec<Routes>,
-    /// The routers at which the stations are.
+    /// Routers of the stations.
     routers: Vec<NodeId>,
-    /// The leg that each element stands in front of.
+    /// Leg in front of which each element stands.
     elements: Vec<LegId>,
-    /// Of each leg: delay, rate, and the node at its far end.
+    /// Delay, rate and far node of each leg.
     wires: Vec<(Duration, Rate, NodeId)>,
     ends: Vec<End>,
 }
 
 impl Ways {
-    /// Those of the host of `network` that moves. `through` tells, for each leg, which element stands in front of it.
+    /// Returns the paths of the moving host of `network`; `None` if no host moves. `through` lists the element in front
+    /// of each leg.
     pub(crate) fn new(network: &Network, through: &[Option<usize>]) -> Option<Self> {
         let plan = network.mobility.clone()?;
         let sets = (0..plan.stations.len()).map(|at| Routes::without(network, through, &plan.others(at))).collect();
@@ -68,22 +69,22 @@ impl Ways {
         })
     }
 
-    /// Those of the host of `network` that moves, for whoever knows of legs alone.
+    /// Returns the paths of the moving host of `network`, for a caller without elements.
     pub fn of_legs(network: &Network) -> Option<Self> {
         Self::new(network, &vec![None; 2 * network.links.len()])
     }
 
-    /// The host that moves.
+    /// Returns the moving host.
     pub(crate) fn host(&self) -> NodeId {
         self.plan.host
     }
 
-    /// The routers at which the stations are.
+    /// Returns the routers of the stations.
     pub fn routers(&self) -> &[NodeId] {
         &self.routers
     }
 
-    /// The ends of the host's flows: its own, and their peers.
+    /// Returns the ends of the host's flows: its own, and those of its peers.
     pub fn ends(&self) -> &[End] {
         &self.ends
     }
@@ -92,7 +93,7 @@ impl Ways {
         &self.sets[station]
     }
 
-    /// The leg that leads from a node towards a host or station while the host is at `station`.
+    /// Returns the next leg from a node to a host or station while the host is at `station`.
     pub fn next(&self, station: usize, from: NodeId, to: NodeId) -> Option<LegId> {
         match self.sets[station].first(from, to) {
             Hop::Leg(leg) => Some(leg),
@@ -101,7 +102,7 @@ impl Ways {
         }
     }
 
-    /// The legs on the way from `from` to a host or station.
+    /// Returns the legs from `from` to a host or station.
     pub fn between(&self, station: usize, from: NodeId, to: NodeId) -> Vec<LegId> {
         let (mut legs, mut at) = (Vec::new(), from);
         while let Some(leg) = self.next(station, at, to) {
@@ -111,8 +112,8 @@ impl Ways {
         legs
     }
 
-    /// The leg that leads on from a station to the one that routes lead to, where one of the host's peers has it on its way there: what comes is
-    /// not for a host that was here.
+    /// Returns the leg from a station towards the station that routes lead to, if it is on the path of one of the
+    /// host's peers to that station. Packets that take the leg are only forwarded, even if the host was here before.
     pub fn onward(&self, station: usize, routed: usize) -> Option<LegId> {
         let (router, host) = (self.routers[station], self.plan.host);
         let mut peers = self.ends.iter().map(|end| end.node).filter(|node| *node != host);
@@ -120,7 +121,7 @@ impl Ways {
         self.next(routed, router, host).filter(|_| passes)
     }
 
-    /// For each end, how long what the host sends from `station` is on the way to it.
+    /// Returns the delay from the host at `station` to each end.
     pub fn lags(&self, station: usize) -> Vec<(usize, Duration)> {
         let lag = |end: &End| {
             let own = end.node == self.plan.host;
@@ -129,7 +130,7 @@ impl Ways {
         self.ends.iter().map(lag).collect()
     }
 
-    /// How long after the host's arrival at another station routes have changed.
+    /// Returns the time from the host's arrival at another station to the change of routes.
     pub fn route_update(&self, course: Course) -> Duration {
         if let Some(given) = self.plan.route_update {
             return given;
@@ -147,7 +148,8 @@ impl Ways {
         peers.map(|end| far(end.node)).max().unwrap_or_default()
     }
 
-    /// How long `bytes` take from one station to another over the wire; none take the links' delays.
+    /// Returns the time that `bytes` take from one station to another over the wire. With 0 bytes, it is the sum of the
+    /// links' delays.
     pub fn wire_time(&self, course: Course, bytes: u64) -> Duration {
         let legs = self.between(course.from, self.routers[course.from], self.routers[course.to]);
         let slowest = legs.iter().map(|leg| self.wires[leg.0 as usize].1.0).min();
@@ -155,7 +157,7 @@ impl Ways {
         self.delay_of(&legs) + Duration::from_nanos(nanos as u64)
     }
 
-    /// The routers from which ways lead to stations in several directions, or at which one is.
+    /// Returns the routers from which paths lead to stations in several directions, or which are stations.
     pub fn forks(&self, network: &Network) -> Vec<Fork> {
         let fork = |node: usize| {
             let node = NodeId(node);

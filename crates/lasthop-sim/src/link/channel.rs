@@ -1,4 +1,5 @@
-//! A channel that several half-duplex hops share, as packet radios in a chain do: who is on the air keeps its neighbours from sending.
+//! A channel shared by several half-duplex hops, as packet radios in a chain do: a station on the air keeps its
+//! neighbours from sending.
 
 use lasthop_proto::queue::Sight;
 use lasthop_proto::random::Root;
@@ -17,18 +18,18 @@ const DIRECTIONS: [Direction; 2] = [Direction::Down, Direction::Up];
 struct Hop {
     delay: Duration,
     frame_overhead: Duration,
-    /// Which of its two stations sends, and what.
+    /// Direction and frame of the transmission in progress.
     on_air: Option<(Direction, InFlight)>,
-    /// The hops of which none sends while this one does, itself among them.
+    /// Hops that may not send while this one does, including itself.
     excludes: Vec<usize>,
 }
 
-/// Who sends over a hop, in which direction.
+/// Sending end of a hop's direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StationId(pub usize);
 
 impl StationId {
-    /// The station at the sending end of a hop's direction; hops count from 0 within their channel.
+    /// Returns the station at the sending end of a hop's direction. Hops count from 0 within their channel.
     pub const fn new(hop: usize, direction: Direction) -> Self {
         Self(2 * hop + direction.index())
     }
@@ -42,22 +43,22 @@ impl StationId {
     }
 }
 
-/// Hops that share a channel. Two exclude each other when they have an end in common, or when a hop of the channel joins an end of
-/// one to an end of the other: of three adjacent hops in a chain at most one sends.
+/// Hops that share a channel. Two hops exclude each other if they have an end in common, or if a hop of the channel
+/// joins an end of one to an end of the other: of three adjacent hops in a chain, at most one sends.
 ///
-/// Stations send in the order of their claims. A station claims the channel when a frame comes to its empty queue, and anew, behind all
-/// others, when it has sent one. An older claim that has to wait keeps the channel from younger ones that exclude it, so that each
-/// station has its turn.
+/// Stations send in the order of their claims. A station claims the channel when a frame enters its empty queue, and
+/// again, behind all others, after each frame. A waiting claim keeps younger ones that exclude it from the channel, so
+/// that each station gets its turn.
 pub struct SharedChannel {
     hops: Vec<Hop>,
-    /// Of each hop, the one that sends down and the one that sends up.
+    /// Stations of each hop: the one that sends down and the one that sends up.
     stations: Vec<Station>,
-    /// Stations that have something to send, the oldest claim first.
+    /// Stations with frames to send, oldest claim first.
     claims: Vec<StationId>,
 }
 
 impl SharedChannel {
-    /// A channel without frames; `links` with the time that each frame takes besides its bytes.
+    /// Creates a channel without frames. `links` lists the links with the overhead of each frame.
     pub fn new(links: &[(&LinkSpec, Duration)], root: Root) -> Self {
         let meet = |a: &LinkSpec, b: &LinkSpec| a.ends.iter().any(|end| b.ends.contains(end));
         let excludes = |a: &LinkSpec, b: &LinkSpec| {
@@ -79,9 +80,9 @@ impl SharedChannel {
         }
     }
 
-    /// Takes a packet to send, which shows what `look` sees.
+    /// Queues a frame. `look` returns the properties of its packet.
     pub fn enqueue(&mut self, now: Instant, id: StationId, frame: Frame, look: impl FnOnce() -> Sight) -> Accepted {
-        // Whether it begins at once: then it never waits, and needs no room.
+        // A frame that begins at once never waits, and needs no space in the queue.
         let claims = self.claims.contains(&id);
         let waits = claims || self.is_kept_back(id.hop(), &self.claims);
         let at_once = if waits { Switch::Off } else { Switch::On };
@@ -98,28 +99,28 @@ impl SharedChannel {
         }
     }
 
-    /// Keeps the frames that begin transmission at a station for [`Self::take_begun`] from now on.
+    /// Starts to keep the frames that begin transmission at a station for [`Self::take_begun`].
     pub fn keep_begun(&mut self, id: StationId) {
         self.stations[id.0].feed.keep_begun();
     }
 
-    /// A frame that began transmission, and at which station.
+    /// Returns a frame that began transmission, and its station.
     pub fn take_begun(&mut self) -> Option<(StationId, Frame)> {
         (0..self.stations.len())
             .find_map(|station| Some((StationId(station), self.stations[station].feed.take_begun()?)))
     }
 
-    /// Frames that wait at a station.
+    /// Returns the number of frames queued at a station.
     pub fn waiting(&self, id: StationId) -> usize {
         self.stations[id.0].feed.len()
     }
 
-    /// Time for which a station has been on the air until `now`.
+    /// Returns the time for which a station has been on the air until `now`.
     pub fn busy(&self, now: Instant, id: StationId) -> Duration {
         self.stations[id.0].feed.busy(now)
     }
 
-    /// A frame that a managed queue dropped, who was to send it, and why it was dropped.
+    /// Returns a frame that a managed queue dropped, its station, and the reason.
     pub fn take_dropped(&mut self) -> Option<(StationId, Frame, DropReason)> {
         self.stations.iter_mut().enumerate().find_map(|(index, station)| {
             let (frame, why) = station.feed.take_dropped()?;
@@ -127,13 +128,13 @@ impl SharedChannel {
         })
     }
 
-    /// Whether a hop may not send now: one that it excludes is on the air, or has one of the `older` claims.
+    /// Returns whether a hop may not send now: one that it excludes is on the air, or has one of the `older` claims.
     fn is_kept_back(&self, hop: usize, older: &[StationId]) -> bool {
         let busy = |&other: &usize| self.hops[other].on_air.is_some() || older.iter().any(|id| id.hop() == other);
         self.hops[hop].excludes.iter().any(busy)
     }
 
-    /// Lets those begin whose turn it is.
+    /// Starts the transmissions of the stations whose turn it is.
     fn start(&mut self, now: Instant) {
         let mut older = 0;
         while let Some(&id) = self.claims.get(older) {
@@ -156,7 +157,7 @@ impl SharedChannel {
         }
     }
 
-    /// When something happens next.
+    /// Returns the time of the next event.
     pub fn next_event(&self) -> Option<Instant> {
         let arrival = |(index, station): (usize, &Station)| {
             station.propagating.front().map(|sent| sent.end + self.hops[index / 2].delay)
@@ -166,7 +167,7 @@ impl SharedChannel {
         arrivals.chain(ends).min()
     }
 
-    /// Acts on what is due at `now`; `None` when nothing arrived by it.
+    /// Processes the events due at `now`. Returns a frame that arrives; `None` if there is none.
     pub fn advance(&mut self, now: Instant) -> Option<(StationId, InFlight)> {
         let mut ended = false;
         for index in 0..self.hops.len() {

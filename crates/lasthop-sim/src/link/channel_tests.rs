@@ -6,7 +6,7 @@ use super::*;
 use crate::link::Handle;
 use crate::network::{DamagedFrames, DirectionSpec, Impairments, Medium, NodeId, QueueLimit, Rate};
 
-/// Hops of 1 Mbps between nodes in a row, of 1 us: a frame of 125 bytes takes 1 ms, 2 ms with the overhead.
+/// Returns a chain of hops of 1 Mbps and 1 us. A frame of 125 bytes takes 1 ms, 2 ms with the overhead.
 fn chain(hops: usize) -> SharedChannel {
     let direction = || DirectionSpec {
         rate: Rate(1_000_000),
@@ -36,7 +36,8 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-/// Everything that arrives: when it had left the air, in milliseconds, over which hop, and its number.
+/// Runs the channel. Returns the end of transmission in milliseconds, the hop, and the number of each frame that
+/// arrives.
 fn run(channel: &mut SharedChannel) -> Vec<(u64, usize, u32)> {
     let mut arrived = Vec::new();
     while let Some(now) = channel.next_event() {
@@ -47,8 +48,9 @@ fn run(channel: &mut SharedChannel) -> Vec<(u64, usize, u32)> {
     arrived
 }
 
-/// One frame on each of five hops, handed over in the order 0, 1, 2, 3, 4. Hop 0 begins; 1 and 2 exclude it. 3 does not, but excludes 1,
-/// which claimed before it. So each waits for those before it within two hops: 1 after 0; 2 after 1; 3 after 2, and so on.
+/// One frame on each of five hops, queued in the order 0, 1, 2, 3, 4. Hop 0 begins; 1 and 2 exclude it. 3 does not, but
+/// excludes 1, which has an older claim. So each waits for those before it within two hops: 1 for 0, 2 for 1, 3 for 2,
+/// and so on.
 #[test]
 fn an_older_claim_keeps_younger_neighbours_back() {
     let mut channel = chain(5);
@@ -58,7 +60,7 @@ fn an_older_claim_keeps_younger_neighbours_back() {
     assert_eq!(run(&mut channel), [(2, 0, 0), (4, 1, 1), (6, 2, 2), (8, 3, 3), (10, 4, 4)]);
 }
 
-/// Of three adjacent hops one sends at a time: hops 0 and 3 go together, 1 and 4 after them, then 2.
+/// One of three adjacent hops sends at a time: hops 0 and 3 send together, 1 and 4 after them, then 2.
 #[test]
 fn hops_far_enough_apart_send_together() {
     let mut channel = chain(5);
@@ -83,7 +85,7 @@ fn stations_take_turns() {
     assert_eq!(order, [0, 1, 2, 3, 10, 11, 12, 13]);
 }
 
-/// Behind the frame on the air three find room; what goes at once needs none.
+/// Three frames fit in the queue behind the one on the air, which needs no space.
 #[test]
 fn a_queue_has_its_limit() {
     let mut channel = chain(1);
@@ -96,8 +98,8 @@ fn a_queue_has_its_limit() {
     assert_eq!(run(&mut channel).len(), 4);
 }
 
-/// Whatever is handed in when, in this test by a fixed rule: all of it arrives once, in the order of its station, and never are two hops
-/// on the air that exclude each other.
+/// Tests with pseudo-random arrivals: each frame arrives once, in the order of its station, and two hops that exclude
+/// each other are never on the air together.
 #[test]
 fn at_most_one_of_three_adjacent_hops_sends() {
     for hops in 1..7 {

@@ -1,4 +1,4 @@
-//! What one direction sends next, and when: a policer, a queue, a shaper, aggregation, and the rate of the time.
+//! Next transmission of one direction: policer, queue, shaper, aggregation, and the current rate.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use super::{Accepted, Direction, Frame, FrameQueue, InFlight, TransmissionTime, 
 use crate::network::{DirectionSpec, LinkSpec};
 use crate::trace::DropReason;
 
-/// Where the randomness of a link's directions comes from.
+/// Sources of randomness of a link's directions.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeds<'a> {
     root: Root,
@@ -22,12 +22,12 @@ pub struct Seeds<'a> {
 }
 
 impl<'a> Seeds<'a> {
-    /// Of `link`, in the run whose randomness has `root`.
+    /// Creates the seeds of `link` in a run with the given root.
     pub fn new(link: &'a LinkSpec, root: Root) -> Self {
         Self { root, link: &link.name }
     }
 
-    /// The rate's, the same for both directions: they move together.
+    /// Returns the rate's stream, the same for both directions: their rates vary together.
     fn rate(self) -> Stream {
         self.root.stream(&format!("links/{}/rate", self.link))
     }
@@ -37,34 +37,34 @@ impl<'a> Seeds<'a> {
     }
 }
 
-/// What each access to a medium takes besides the bytes.
+/// Overhead of an access to a medium.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Access {
-    /// Before the transmission: until the radio has turned to this direction.
+    /// Time before the transmission for the radio to turn to this direction.
     pub turn: Duration,
-    /// Of the transmission.
+    /// Overhead of the transmission.
     pub overhead: Duration,
 }
 
-/// One direction's frames up to the air.
+/// Frames of one direction before their transmission.
 pub(super) struct Feed {
     policer: Option<TokenBucket>,
     queue: StationQueue,
     shaper: Option<TokenBucket>,
     pace: Pace,
     aggregator: Option<Box<Aggregator<Frame>>>,
-    /// Frames that the policer dropped, or the aggregator gave up, and nobody asked for yet.
+    /// Frames that the policer dropped or the aggregator gave up on, not yet taken.
     dropped: Vec<(Frame, DropReason)>,
-    /// Time on the air of all transmissions that have begun, with what each takes besides its bytes.
+    /// Total time on the air of all transmissions that have begun, including overhead.
     busy: Duration,
-    /// The last transmission: when it began, and when it ends.
+    /// Start and end of the last transmission.
     last: (Instant, Instant),
-    /// Frames that left the queue to be sent and were not asked for yet, where somebody asks.
+    /// Frames that left the queue to be sent and were not yet taken; `None` if they are not tracked.
     begun: Option<Vec<Frame>>,
 }
 
 impl Feed {
-    /// One that has nothing to send.
+    /// Creates a direction without frames.
     pub fn new(spec: &DirectionSpec, direction: Direction, seeds: Seeds<'_>) -> Self {
         let impairments = &spec.impairments;
         let aggregator = |spec| Box::new(Aggregator::new(spec, seeds.aggregation(direction)));
@@ -84,42 +84,42 @@ impl Feed {
         }
     }
 
-    /// Time on the air until `now`.
+    /// Returns the time on the air until `now`.
     pub fn busy(&self, now: Instant) -> Duration {
         let (start, end) = self.last;
         self.busy.saturating_sub(end.since(start.max(now)))
     }
 
-    /// Takes note of a transmission.
+    /// Records a transmission.
     #[inline]
     fn transmit(&mut self, start: Instant, end: Instant) {
         self.busy = self.busy + end.since(start);
         self.last = (start, end);
     }
 
-    /// Keeps the frames that leave the queue to be sent for [`Self::take_begun`] from now on.
+    /// Starts to keep the frames that leave the queue to be sent for [`Self::take_begun`].
     pub fn keep_begun(&mut self) {
         self.begun.get_or_insert_default();
     }
 
-    /// A frame that left the queue to be sent.
+    /// Returns a frame that left the queue to be sent.
     pub fn take_begun(&mut self) -> Option<Frame> {
         self.begun.as_mut()?.pop()
     }
 
-    /// Whether nothing waits.
+    /// Returns whether no frame is queued.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty() && self.aggregator.as_ref().is_none_or(|aggregator| aggregator.waiting() == 0)
     }
 
-    /// Frames that wait.
+    /// Returns the number of frames queued.
     pub fn len(&self) -> usize {
         self.queue.len() + self.aggregator.as_ref().map_or(0, |aggregator| aggregator.waiting())
     }
 
-    /// Takes a frame in, which shows what `look` sees, if there is room for it or it goes at once. What the policer or a managed queue
-    /// drops is in [`Self::take_dropped`].
+    /// Queues a frame if it fits or is sent at once. `look` returns the properties of its packet.
+    /// [`Self::take_dropped`] returns drops of the policer or of a managed queue.
     pub fn push(&mut self, now: Instant, frame: Frame, look: impl FnOnce() -> Sight, at_once: Switch) -> Accepted {
         if let Some(policer) = &mut self.policer
             && !policer.take(now, frame.bytes())
@@ -130,8 +130,8 @@ impl Feed {
         self.queue.push(now, frame, look, at_once)
     }
 
-    /// Sends what is next at `now`, if anything waits, as soon as the shaper lets it pass. Gives `on_air` each frame that arrives at its
-    /// end, and says when the medium is free.
+    /// Sends the next frame at `now`, if any is queued, as soon as the shaper allows. Calls `on_air` for each frame
+    /// that arrives at its end. Returns the time when the medium becomes free.
     #[inline]
     pub fn send(&mut self, now: Instant, access: Access, mut on_air: impl FnMut(InFlight)) -> Option<Instant> {
         if self.aggregator.is_some() {
@@ -172,13 +172,13 @@ impl Feed {
         Some(end)
     }
 
-    /// A frame that was dropped, and why.
+    /// Returns a frame that was dropped, and the reason.
     #[inline]
     pub fn take_dropped(&mut self) -> Option<(Frame, DropReason)> {
         self.dropped.pop().or_else(|| self.queue.take_dropped())
     }
 
-    /// Takes out all that wait, but for those that a managed queue drops.
+    /// Removes all queued frames, except those that a managed queue drops.
     pub fn drain(&mut self, now: Instant) -> Vec<Frame> {
         (self.busy, self.last) = (self.busy(now), (now, now));
         let mut frames = self.aggregator.as_mut().map(|aggregator| aggregator.drain()).unwrap_or_default();
@@ -187,14 +187,15 @@ impl Feed {
     }
 }
 
-/// How long frames take, at a constant rate or at that of the time.
+/// Transmission times of frames, at a constant or a varying rate.
 struct Pace {
     time: TransmissionTime,
     varying: Option<Box<RateProcess>>,
 }
 
 impl Pace {
-    /// When `bytes` are sent that take the medium from `start` on, for `overhead` before them.
+    /// Returns the end of the transmission of `bytes` that occupies the medium from `start` on, with an `overhead`
+    /// before the bytes.
     #[inline]
     fn end(&mut self, start: Instant, bytes: u32, overhead: Duration) -> Instant {
         match &mut self.varying {
@@ -204,7 +205,7 @@ impl Pace {
     }
 }
 
-/// What waits in front of one direction.
+/// Queue in front of one direction.
 enum StationQueue {
     Fifo { frames: VecDeque<Frame>, waiting: Waiting },
     Managed(FrameQueue),
@@ -228,7 +229,7 @@ impl StationQueue {
         }
     }
 
-    /// A frame that a managed queue dropped.
+    /// Returns a frame that a managed queue dropped.
     fn take_dropped(&mut self) -> Option<(Frame, DropReason)> {
         match self {
             Self::Fifo { .. } => None,
@@ -236,7 +237,7 @@ impl StationQueue {
         }
     }
 
-    /// Takes a frame in, if there is room for it or it goes at once.
+    /// Queues a frame if it fits or is sent at once.
     fn push(&mut self, now: Instant, frame: Frame, look: impl FnOnce() -> Sight, at_once: Switch) -> Accepted {
         match self {
             Self::Fifo { frames, waiting } => {

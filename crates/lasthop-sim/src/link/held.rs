@@ -1,14 +1,14 @@
-//! Frames that arrive later than their link alone would have it.
+//! Frames that arrive later than their link's delay.
 
 use std::collections::BTreeMap;
 
 use lasthop_proto::time::Instant;
 
-/// What is late, in the order of when it arrives; what arrives at one time does so in the order in which it was held.
+/// Delayed items, in the order of arrival; at equal times, in the order in which they were held.
 #[derive(Debug)]
 pub struct Held<T> {
     waiting: BTreeMap<(Instant, u64), T>,
-    /// How many were held so far.
+    /// Number of items held so far.
     count: u64,
 }
 
@@ -25,12 +25,12 @@ impl<T> Held<T> {
         self.count += 1;
     }
 
-    /// When the first arrives.
+    /// Returns the time of the first arrival.
     pub fn next(&self) -> Option<Instant> {
         self.waiting.first_key_value().map(|((until, _), _)| *until)
     }
 
-    /// The first of those that arrive by `now`.
+    /// Removes and returns the first item that arrives by `now`.
     pub fn release(&mut self, now: Instant) -> Option<T> {
         let first = self.waiting.first_entry()?;
         (first.key().0 <= now).then(|| first.remove())

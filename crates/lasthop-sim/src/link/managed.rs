@@ -1,5 +1,5 @@
-//! Directions that decide about a frame when its turn comes: by a managed queue (CoDel, FQ-CoDel), by one that takes out others for it
-//! (ACK filtering), by a policer or shaper, at a rate that varies, or in aggregates.
+//! Directions that choose frames at the time of transmission: managed queues (CoDel, FQ-CoDel), ACK filtering,
+//! policers, shapers, varying rates, aggregation.
 
 use std::collections::VecDeque;
 
@@ -27,24 +27,24 @@ impl Queued for Frame {
     }
 }
 
-/// What waits under management: urgent frames, which nothing manages, and behind them the rest.
+/// A managed queue: urgent frames, which bypass management, precede the others.
 pub struct FrameQueue {
-    /// Local retransmissions and control frames, in order. The limit of a queue without a limit in packets is
-    /// [`MOST_URGENT`].
+    /// Local retransmissions and control frames, in order. At most [`MOST_URGENT`] if the queue has no limit in
+    /// packets.
     urgent: VecDeque<Frame>,
     managed: ManagedQueue<Frame>,
     most_urgent: u32,
-    /// Frames that were dropped and not asked for yet.
+    /// Dropped frames, not yet taken.
     dropped: Vec<Frame>,
-    /// The same of acknowledgments that others made superfluous.
+    /// Acknowledgments removed because later ones replace them, not yet taken.
     filtered: Vec<Frame>,
 }
 
-/// Most urgent frames that wait where the queue has no limit in packets: what bounds memory, not what shapes traffic.
+/// Maximum number of urgent frames if the queue has no limit in packets. Bounds memory; not meant to shape traffic.
 const MOST_URGENT: u32 = 10_240;
 
 impl FrameQueue {
-    /// The queue that `spec` describes; `None` for one without management.
+    /// Creates the queue that `spec` describes; `None` if it is not managed.
     pub fn new(spec: &QueueSpec) -> Option<Self> {
         let most_urgent = match spec {
             QueueSpec::FqCoDel(config) => config.limit,
@@ -56,24 +56,24 @@ impl FrameQueue {
         Some(Self { urgent: VecDeque::new(), managed, most_urgent, dropped: Vec::new(), filtered: Vec::new() })
     }
 
-    /// Whether nothing waits.
+    /// Returns whether the queue is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.urgent.is_empty() && self.managed.backlog().packets == 0
     }
 
-    /// Frames that wait.
+    /// Returns the number of frames queued.
     pub fn len(&self) -> usize {
         self.urgent.len() + self.managed.backlog().packets as usize
     }
 
-    /// Takes a frame in, which shows what `look` sees.
+    /// Queues a frame. `look` returns the properties of its packet.
     pub fn push(&mut self, now: Instant, frame: Frame, look: impl FnOnce() -> Sight) {
         if !frame.is_urgent() {
             let before = self.dropped.len();
             self.managed.push_seen(now, frame, look, &mut self.dropped);
             if let ManagedQueue::AckAware(_) = self.managed {
-                // It drops what comes, or what that makes superfluous.
+                // This queue drops the new frame, or frames that the new one replaces.
                 let came = self.dropped.last().is_some_and(|last| last.handle() == frame.handle());
                 let end = self.dropped.len() - usize::from(came);
                 self.filtered.extend(self.dropped.drain(before.min(end)..end));
@@ -85,12 +85,12 @@ impl FrameQueue {
         }
     }
 
-    /// The frame to send at `now`.
+    /// Returns the frame to send at `now`.
     pub fn pop(&mut self, now: Instant) -> Option<Frame> {
         self.urgent.pop_front().or_else(|| self.managed.pop(now, &mut self.dropped))
     }
 
-    /// A frame that was dropped, and why.
+    /// Returns a frame that was dropped, and the reason.
     #[inline]
     pub fn take_dropped(&mut self) -> Option<(Frame, DropReason)> {
         if let Some(frame) = self.dropped.pop() {
@@ -100,17 +100,18 @@ impl FrameQueue {
     }
 }
 
-/// One direction of a duplex link that decides about each frame when its turn comes. It needs an event when a frame has left.
+/// One direction of a duplex link that chooses each frame at the time of its transmission. Needs an event when a frame
+/// has left.
 pub struct ManagedDirection {
     feed: Feed,
-    /// On the wire or propagating, in order.
+    /// Frames on the wire or propagating, in order.
     frames: VecDeque<InFlight>,
     busy_until: Instant,
     delay: Duration,
 }
 
 impl ManagedDirection {
-    /// A direction of a link without frames.
+    /// Creates a direction of a link without frames.
     pub fn new(link: &LinkSpec, direction: Direction, root: Root) -> Self {
         Self {
             feed: Feed::new(&link.directions[direction.index()], direction, Seeds::new(link, root)),
@@ -120,35 +121,36 @@ impl ManagedDirection {
         }
     }
 
-    /// Keeps the frames that begin transmission for [`Self::take_begun`] from now on.
+    /// Starts to keep the frames that begin transmission for [`Self::take_begun`].
     pub fn keep_begun(&mut self) {
         self.feed.keep_begun();
     }
 
-    /// A frame that began transmission.
+    /// Returns a frame that began transmission.
     pub fn take_begun(&mut self) -> Option<Frame> {
         self.feed.take_begun()
     }
 
-    /// Time for which it has transmitted until `now`.
+    /// Returns the time for which it has transmitted until `now`.
     pub fn busy(&self, now: Instant) -> Duration {
         self.feed.busy(now)
     }
 
-    /// Takes a frame to send, which shows what `look` sees. What is dropped for it, itself perhaps, is in [`Self::take_dropped`].
+    /// Queues a frame. `look` returns the properties of its packet. [`Self::take_dropped`] returns the frames dropped
+    /// for it, possibly itself.
     pub fn enqueue(&mut self, now: Instant, frame: Frame, look: impl FnOnce() -> Sight) -> Accepted {
         self.start(now);
         let at_once = if self.busy_until <= now { Switch::On } else { Switch::Off };
         if self.feed.push(now, frame, look, at_once) == Accepted::Dropped {
             return Accepted::Dropped;
         }
-        // If it was idle, what came goes at once.
+        // An idle direction sends the frame at once.
         self.busy_until = self.busy_until.max(now);
         self.start(now);
         self.next_event().map_or(Accepted::Queued, Accepted::Next)
     }
 
-    /// Lets those frames begin whose turn comes by `now`.
+    /// Starts the transmissions due by `now`.
     fn start(&mut self, now: Instant) {
         let Self { feed, frames, busy_until, .. } = self;
         while *busy_until <= now
@@ -158,30 +160,30 @@ impl ManagedDirection {
         }
     }
 
-    /// Takes out all frames, but for those that the queue drops.
+    /// Removes all frames, except those that the queue drops.
     pub fn cut(&mut self, now: Instant) -> Cut {
         let sent = self.frames.drain(..).map(|sent| sent.frame).collect();
         self.busy_until = now;
         Cut { sent, waiting: self.feed.drain(now) }
     }
 
-    /// A frame that was dropped, and why.
+    /// Returns a frame that was dropped, and the reason.
     #[inline]
     pub fn take_dropped(&mut self) -> Option<(Frame, DropReason)> {
         self.feed.take_dropped()
     }
 
-    /// Frames that wait.
+    /// Returns the number of frames queued.
     pub fn waiting(&self) -> usize {
         self.feed.len()
     }
 
-    /// Returns how many frames wait, are on the wire or propagate.
+    /// Returns the number of frames queued, on the wire or propagating.
     pub fn held(&self) -> usize {
         self.feed.len() + self.frames.len()
     }
 
-    /// When something happens next: a frame has left and another waits, or one arrives.
+    /// Returns the time of the next event: a frame has left and another is queued, or one arrives.
     pub fn next_event(&self) -> Option<Instant> {
         let arrival = self.frames.front().map(|sent| sent.end + self.delay);
         let turn = (!self.feed.is_empty()).then_some(self.busy_until);
@@ -191,7 +193,7 @@ impl ManagedDirection {
         }
     }
 
-    /// Acts on what is due at `now`; the frame that arrives, if one does.
+    /// Processes the events due at `now`. Returns the frame that arrives, if any.
     pub fn advance(&mut self, now: Instant) -> Option<InFlight> {
         self.start(now);
         let arrives = self.frames.front().is_some_and(|sent| sent.end + self.delay <= now);

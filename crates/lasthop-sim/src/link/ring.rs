@@ -1,12 +1,12 @@
-//! A queue in a ring of slots that are written where they are.
+//! A queue in a ring of slots that are written in place.
 //!
-//! `VecDeque` takes what is pushed from memory, as wide words; when it was put there field by field a moment ago the processor
-//! stalls, for each frame of each link.
+//! `VecDeque` reads a pushed value from memory as wide words. If the value was just written field by field, this stalls
+//! the processor, for each frame of each link.
 
-/// A first-in-first-out queue.
+/// First-in-first-out queue.
 #[derive(Debug)]
 pub struct Ring<T> {
-    /// None, or a power of two.
+    /// Slots; their number is 0 or a power of two.
     slots: Vec<T>,
     first: usize,
     len: usize,
@@ -19,13 +19,13 @@ impl<T> Default for Ring<T> {
 }
 
 impl<T: Copy + Default> Ring<T> {
-    /// Whether there are none.
+    /// Returns whether the queue is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Returns how many there are.
+    /// Returns the number of values.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
@@ -36,24 +36,24 @@ impl<T: Copy + Default> Ring<T> {
         (self.first + index) & (self.slots.len() - 1)
     }
 
-    /// The one of that number, from the front.
+    /// Returns the value at `index`, counted from the front.
     #[inline(always)]
     pub fn get(&self, index: usize) -> Option<T> {
         (index < self.len).then(|| self.slots[self.slot(index)])
     }
 
-    /// The one that was pushed first.
+    /// Returns the value at the front.
     #[inline(always)]
     pub fn front(&self) -> Option<T> {
         (self.len > 0).then(|| self.slots[self.first])
     }
 
-    /// All, from the front.
+    /// Iterates over all values, from the front.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = T> {
         (0..self.len).map(|index| self.slots[self.slot(index)])
     }
 
-    /// Puts one in behind the others.
+    /// Appends a value at the back.
     #[inline(always)]
     pub fn push_back(&mut self, value: T) {
         if self.len == self.slots.len() {
@@ -64,7 +64,7 @@ impl<T: Copy + Default> Ring<T> {
         self.len += 1;
     }
 
-    /// Takes out the one that was pushed first.
+    /// Removes the value at the front.
     #[inline(always)]
     pub fn pop_front(&mut self) -> Option<T> {
         let front = self.front()?;
@@ -73,7 +73,7 @@ impl<T: Copy + Default> Ring<T> {
         Some(front)
     }
 
-    /// Forgets those from number `len` on.
+    /// Removes the values from `len` on.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
@@ -95,7 +95,7 @@ mod tests {
     use super::Ring;
 
     proptest! {
-        /// As the standard library's queue.
+        /// Compares with the standard library's queue.
         #[test]
         fn it_is_a_queue(steps in proptest::collection::vec((0u8..6, 0usize..12), 0..300)) {
             let (mut ring, mut model) = (Ring::default(), VecDeque::new());

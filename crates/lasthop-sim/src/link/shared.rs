@@ -15,39 +15,39 @@ use crate::trace::DropReason;
 /// One direction of a shared medium.
 pub(super) struct Station {
     pub feed: Feed,
-    /// What is on the air or has left it, in order.
+    /// Frames on the air or propagating, in order.
     pub propagating: VecDeque<InFlight>,
 }
 
 impl Station {
-    /// One that has nothing to send.
+    /// Creates a station without frames.
     pub fn new(link: &LinkSpec, direction: Direction, root: Root) -> Self {
         let feed = Feed::new(&link.directions[direction.index()], direction, Seeds::new(link, root));
         Self { feed, propagating: VecDeque::new() }
     }
 }
 
-/// A half-duplex medium: the two stations take turns while both have frames.
+/// A half-duplex medium. The two stations alternate while both have frames.
 pub struct SharedMedium {
     delay: Duration,
     frame_overhead: Duration,
     turnaround: Duration,
-    /// Which way the last frame went.
+    /// Direction of the last frame.
     last: Option<Direction>,
     stations: [Station; 2],
-    /// Which station has the medium, and until when.
+    /// Station on the air, and the end of its transmission.
     on_air: Option<(Direction, Instant)>,
 }
 
 impl SharedMedium {
-    /// The medium of a link, without frames, where each access takes `frame_overhead` besides the bytes and radios take `turnaround` to
-    /// turn from one direction to the other.
+    /// Creates the medium of a link, without frames. Each access takes `frame_overhead` in addition to the bytes;
+    /// radios take `turnaround` to change direction.
     pub fn new(link: &LinkSpec, frame_overhead: Duration, turnaround: Duration, root: Root) -> Self {
         let stations = [Direction::Down, Direction::Up].map(|direction| Station::new(link, direction, root));
         Self { delay: link.delay, frame_overhead, turnaround, last: None, stations, on_air: None }
     }
 
-    /// Takes a packet to send, which shows what `look` sees.
+    /// Queues a frame. `look` returns the properties of its packet.
     pub fn enqueue(
         &mut self,
         now: Instant,
@@ -69,7 +69,7 @@ impl SharedMedium {
         }
     }
 
-    /// A frame that a managed queue dropped, which way it was to go, and why it was dropped.
+    /// Returns a frame that a managed queue dropped, its direction, and the reason.
     pub fn take_dropped(&mut self) -> Option<(Direction, Frame, DropReason)> {
         [Direction::Down, Direction::Up].into_iter().find_map(|direction| {
             let (frame, why) = self.stations[direction.index()].feed.take_dropped()?;
@@ -77,30 +77,30 @@ impl SharedMedium {
         })
     }
 
-    /// Keeps the frames that begin transmission in a direction for [`Self::take_begun`] from now on.
+    /// Starts to keep the frames that begin transmission in a direction for [`Self::take_begun`].
     pub fn keep_begun(&mut self, direction: Direction) {
         self.stations[direction.index()].feed.keep_begun();
     }
 
-    /// A frame that began transmission, and in which direction.
+    /// Returns a frame that began transmission, and its direction.
     pub fn take_begun(&mut self) -> Option<(Direction, Frame)> {
         [Direction::Down, Direction::Up]
             .into_iter()
             .find_map(|direction| Some((direction, self.stations[direction.index()].feed.take_begun()?)))
     }
 
-    /// Frames that wait to go in a direction.
+    /// Returns the number of frames queued in a direction.
     pub fn waiting(&self, direction: Direction) -> usize {
         self.stations[direction.index()].feed.len()
     }
 
-    /// Time for which it has been on the air in a direction until `now`.
+    /// Returns the time on the air in a direction until `now`.
     pub fn busy(&self, now: Instant, direction: Direction) -> Duration {
         self.stations[direction.index()].feed.busy(now)
     }
 
-    /// Takes out all frames of a direction, but for those that a managed queue drops. Nothing moves before the other direction is empty
-    /// too.
+    /// Removes all frames of a direction, except those that a managed queue drops. Starts no transmission: the caller
+    /// cuts the other direction as well.
     pub fn cut(&mut self, now: Instant, direction: Direction) -> Cut {
         let station = &mut self.stations[direction.index()];
         let sent = station.propagating.drain(..).map(|sent| sent.frame).collect();
@@ -120,14 +120,14 @@ impl SharedMedium {
         }
     }
 
-    /// When something happens next.
+    /// Returns the time of the next event.
     pub fn next_event(&self) -> Option<Instant> {
         let arrivals = self.stations.iter().filter_map(|station| station.propagating.front());
         let arrivals = arrivals.map(|sent| sent.end + self.delay);
         arrivals.chain(self.on_air.iter().map(|(_, end)| *end)).min()
     }
 
-    /// Acts on what is due at `now`; `None` when nothing arrived by it.
+    /// Processes the events due at `now`. Returns a frame that arrives; `None` if there is none.
     pub fn advance(&mut self, now: Instant) -> Option<(Direction, InFlight)> {
         if let Some((direction, end)) = self.on_air
             && end <= now
@@ -137,7 +137,7 @@ impl SharedMedium {
             let first = if waits { direction.other() } else { direction };
             self.transmit(end, first);
             if self.on_air.is_none() {
-                // All that waited there was dropped.
+                // The queue dropped all frames of that station.
                 self.transmit(end, first.other());
             }
         }

@@ -2,14 +2,14 @@
 
 use lasthop_proto::time::Duration;
 
-/// Classes of an octave (a factor of two). A class is at most 1/64 of its lower bound wide.
+/// Classes per octave (a factor of two). A class is at most 1/64 of its lower bound wide.
 const CLASSES: usize = 64;
 const BITS: u32 = CLASSES.ilog2();
-/// The first octave has a class for each nanosecond below 64 ns; the others follow.
+/// Number of octaves. The first has a class for each nanosecond below 64 ns.
 const OCTAVES: usize = 65 - BITS as usize;
 
-/// A histogram of delays. Quantiles are exact to 0.8 % ([`DelayHistogram::quantile`]); count, mean and maximum are exact. It takes at
-/// most 31 KB, and allocates once for each octave in which it has seen a delay.
+/// A histogram of delays. Quantiles have an error of at most 0.8 % ([`DelayHistogram::quantile`]); count, mean and
+/// maximum are exact. Uses at most 31 KB; allocates once for each octave that contains a delay.
 #[derive(Clone, Debug)]
 pub struct DelayHistogram {
     octaves: [Option<Box<[u64; CLASSES]>>; OCTAVES],
@@ -25,7 +25,7 @@ impl Default for DelayHistogram {
 }
 
 impl DelayHistogram {
-    /// Adds one delay.
+    /// Adds a delay.
     #[inline]
     pub fn add(&mut self, delay: Duration) {
         let nanos = delay.as_nanos();
@@ -50,8 +50,8 @@ impl DelayHistogram {
         self.longest = self.longest.max(other.longest);
     }
 
-    /// Returns the delay that `permille` of a thousand delays do not exceed, to 0.8 %: the middle of its class, at most the longest
-    /// delay. `None` without delays.
+    /// Returns the quantile at `permille` thousandths, with an error of at most 0.8 %: the middle of its class, at most
+    /// the maximum delay. `None` without delays.
     pub fn quantile(&self, permille: u32) -> Option<Duration> {
         let rank = (u128::from(self.total) * u128::from(permille)).div_ceil(1000).max(1) as u64;
         let octaves =
@@ -81,7 +81,7 @@ impl DelayHistogram {
     }
 }
 
-/// The middle of a class, in nanoseconds.
+/// Returns the middle of a class, in nanoseconds.
 const fn middle(octave: u32, class: u64) -> u64 {
     match octave.checked_sub(1) {
         None => class,
@@ -89,20 +89,20 @@ const fn middle(octave: u32, class: u64) -> u64 {
     }
 }
 
-/// What a [`DelayHistogram`] amounts to.
+/// Summary of a [`DelayHistogram`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DelayStats {
     /// Number of delays.
     pub count: u64,
-    /// Their mean.
+    /// Mean.
     pub mean: Duration,
-    /// Median, to 0.8 %.
+    /// Median, with an error of at most 0.8 %.
     pub p50: Duration,
-    /// 95th percentile, to 0.8 %.
+    /// 95th percentile, with an error of at most 0.8 %.
     pub p95: Duration,
-    /// 99th percentile, to 0.8 %.
+    /// 99th percentile, with an error of at most 0.8 %.
     pub p99: Duration,
-    /// The longest delay.
+    /// Maximum delay.
     pub longest: Duration,
 }
 
@@ -111,7 +111,7 @@ pub struct DelayStats {
 pub struct Delays {
     /// Round-trip times, as the sender of the data samples them; smoothed (RFC 9002) for QUIC.
     pub rtt: Option<DelayStats>,
-    /// Time that a packet with data waited in the queues of all links together, until it arrived.
+    /// Total time in the queues of all links, of data packets that arrived.
     pub queueing: Option<DelayStats>,
     /// Time from sending to arrival, of datagrams and of calls.
     pub one_way: Option<DelayStats>,
@@ -121,7 +121,7 @@ pub struct Delays {
 mod tests {
     use super::*;
 
-    /// Against sorting, over nine orders of magnitude.
+    /// Compares with sorting, over nine orders of magnitude.
     #[test]
     fn quantiles_are_those_of_a_sorted_list_to_the_stated_error() {
         let mut delays: Vec<u64> = (0..20_000_u64).map(|n| (n * 7919 % 20_000).pow(3) / 100).collect();

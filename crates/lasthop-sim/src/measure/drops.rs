@@ -2,18 +2,18 @@
 
 use crate::trace::DropReason;
 
-/// Packets dropped, by cause. Acknowledgments that an ACK-aware queue filtered are not among them: later ones replace them.
+/// Packets dropped, by cause. Excludes acknowledgments that an ACK-aware queue filtered, since later ones replace them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Drops {
-    /// Found the queue full.
+    /// Packets dropped by a full queue.
     pub queue_full: u64,
-    /// Dropped by the queue's management, such as CoDel.
+    /// Packets dropped by the queue's management, such as CoDel.
     pub managed_queue: u64,
-    /// Dropped by a policer.
+    /// Packets dropped by a policer.
     pub policer: u64,
-    /// Destroyed by the channel.
+    /// Packets destroyed by the channel.
     pub channel: u64,
-    /// Lost because the mobile host was not at this link.
+    /// Packets lost because the moving host was not at this link.
     pub handoff: u64,
 }
 
@@ -30,7 +30,7 @@ impl Drops {
         }
     }
 
-    /// The counts of `self` and `other` together.
+    /// Returns the sum of the counts of `self` and `other`.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self {
@@ -42,12 +42,12 @@ impl Drops {
         }
     }
 
-    /// Packets dropped by queues, whether full or managed.
+    /// Returns the packets dropped by queues, whether full or managed.
     pub const fn queues(&self) -> u64 {
         self.queue_full + self.managed_queue
     }
 
-    /// Each count with its stable name, in a fixed order.
+    /// Returns each count with its stable name, in a fixed order.
     pub const fn by_cause(&self) -> [(&'static str, u64); 5] {
         [
             ("queue_full_drops", self.queue_full),

@@ -1,4 +1,4 @@
-//! The moves of a host: what they do to links and routes is the fabric's, what becomes of the state of elements is told here.
+//! Moves of a host. The fabric changes links and routes; this module moves the state of elements.
 
 use lasthop_proto::packet::{FlowId, Side};
 use lasthop_proto::random::Root;
@@ -12,7 +12,7 @@ use crate::handoff::{Course, Ground, Itinerary};
 use crate::network::{Medium, Mobility, Network, NodeId, Rate};
 use crate::scheduler::NEVER;
 
-/// An element beside one of the host's links, and what it takes to build it anew.
+/// An element on one of the host's links, with the parameters to rebuild it.
 struct Kept {
     index: usize,
     element: AnyElement,
@@ -21,20 +21,20 @@ struct Kept {
     medium: Medium,
 }
 
-/// The host that moves.
+/// The moving host.
 pub(super) struct Mover {
     itinerary: Itinerary,
     baggage: Baggage,
 }
 
-/// What goes with it from station to station.
+/// State that accompanies the host from station to station.
 struct Baggage {
     plan: Mobility,
-    /// By station, the elements of its link: those at the station, and those at the host, nearest their node first.
+    /// Elements of each station's link: those at the station, and those at the host, nearest to their node first.
     elements: Vec<[Vec<Kept>; 2]>,
     root: Root,
     watch: Switch,
-    /// Per flow, the bytes that are booked with the links which they crossed.
+    /// Bytes of each flow already credited to the links that they crossed.
     credited: Vec<(FlowId, Side, u64)>,
 }
 
@@ -69,13 +69,13 @@ impl Mover {
         }))
     }
 
-    /// When the next step is due.
+    /// Returns the time of the next step.
     pub(super) fn next(&self) -> Instant {
         self.itinerary.next().unwrap_or(NEVER)
     }
 }
 
-/// The simulation under the host's feet.
+/// The simulation as environment of the host.
 struct Here<'s> {
     simulation: &'s mut Simulation,
     baggage: &'s mut Baggage,
@@ -131,7 +131,7 @@ impl Ground for Here<'_> {
 }
 
 impl Simulation {
-    /// Acts on the steps that are due.
+    /// Carries out the steps that are due.
     #[cold]
     pub(super) fn move_host(&mut self, now: Instant) {
         let Some(mut mover) = self.mover.take() else { return };
@@ -141,12 +141,12 @@ impl Simulation {
         self.mover = Some(mover);
     }
 
-    /// The alarm of the host that moves, behind those of sources.
+    /// Returns the alarm of the moving host, which follows those of sources.
     pub(super) fn last_alarm(&self) -> u32 {
         (self.endpoints.len() + self.elements.len() + self.sources.len()) as u32
     }
 
-    /// What the elements of the old station know is at the new one now, or nowhere.
+    /// Moves the state of elements from the old station to the new one, or discards it.
     fn move_state(&mut self, now: Instant, baggage: &Baggage, course: Course) {
         let anew = |kept: &Kept| {
             let Kept { node, rate, medium, .. } = kept;
@@ -175,7 +175,7 @@ impl Simulation {
         }
     }
 
-    /// Books what the host's flows delivered so far with the links to the station that it is at.
+    /// Credits the bytes that the host's flows have delivered so far to the links to its current station.
     fn book(&mut self, baggage: &mut Baggage) {
         for (flow, side, booked) in &mut baggage.credited {
             let received = self.endpoints[endpoint(*flow, *side)].received();
@@ -184,7 +184,7 @@ impl Simulation {
         }
     }
 
-    /// Bytes of a flow that are booked already.
+    /// Returns the bytes of a flow that are already credited.
     pub(super) fn booked(&self, flow: FlowId) -> u64 {
         let booked = self.mover.iter().flat_map(|mover| &mover.baggage.credited);
         booked.filter(|(of, ..)| *of == flow).map(|(.., bytes)| *bytes).next().unwrap_or(0)

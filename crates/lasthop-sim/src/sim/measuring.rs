@@ -1,4 +1,4 @@
-//! What is measured of a run beside its counts: delays, and its state at any time.
+//! Measurements of a run other than counts: delays, and its state at any time.
 
 use lasthop_proto::packet::FlowId;
 use lasthop_proto::time::{Duration, Instant};
@@ -12,14 +12,15 @@ use crate::pool::Handle;
 use crate::sim::Recording;
 
 impl Simulation {
-    /// A metered run whose queues can be looked at between steps ([`Self::waiting`]); it has an event for each frame on each link.
+    /// Creates a metered run whose queues can be inspected between steps ([`Self::waiting`]). It has an event for each
+    /// frame on each link.
     pub fn observed(network: &Network, seed: u64) -> Self {
         let mut simulation = Self::metered(network, seed, Recording::Off);
         simulation.fabric.look_at_each_link();
         simulation
     }
 
-    /// Acts on all that happens before or at `until`; false when nothing happens any more.
+    /// Processes all events up to and including `until`. Returns false if there are no more events.
     pub fn advance_until(&mut self, until: Instant) -> bool {
         while self.fabric.agenda.first().at.min(self.alarms.first().at) <= until {
             if !self.step() {
@@ -33,25 +34,25 @@ impl Simulation {
         true
     }
 
-    /// Frames that wait at this moment in the queue of a link.
+    /// Returns the number of frames currently in the queue of a link.
     pub fn waiting(&mut self, link: LinkId, direction: Direction) -> usize {
         self.fabric.waiting_on(self.now, LegId::new(link, direction))
     }
 
-    /// Application bytes that a flow of `network` has delivered so far. Those of datagrams that cause no events count when their
-    /// queue is next looked at.
+    /// Returns the application bytes that a flow of `network` has delivered so far. Datagrams that cause no events
+    /// count after the next access to their queue.
     pub fn delivered(&self, network: &Network, flow: FlowId) -> u64 {
         let side = network.flows[flow.0 as usize].app.counted_at();
         self.endpoint(flow, side).received() + self.fabric.arrived_of(flow)
     }
 
-    /// The mean round trip that the sender of a flow has sampled since this was last asked for; of datagrams, the mean one-way delay.
-    /// `None` where there was none, or the run is not metered.
+    /// Returns the mean round-trip time that the sender of a flow has sampled since the last call; for datagrams, the
+    /// mean one-way delay. `None` without samples, or if the run is not metered.
     pub fn recent_delay(&mut self, flow: FlowId) -> Option<Duration> {
         self.fabric.meter.as_mut()?.take_recent(flow.0 as usize).mean()
     }
 
-    /// A packet of a metered run comes to a node.
+    /// Measures the arrival of a packet at a node in a metered run.
     #[inline(never)]
     pub(super) fn measure_delivery(&mut self, now: Instant, receiver: Receiver, handle: Handle) {
         let packet = self.fabric.pool.get(handle);
@@ -79,7 +80,7 @@ impl Simulation {
         }
     }
 
-    /// Takes those samples that no later packet made anybody take.
+    /// Takes the remaining samples, after which no packet arrived.
     pub(super) fn measure_last_round_trips(&mut self) {
         (0..self.endpoints.len()).for_each(|index| self.measure_round_trip(index));
     }

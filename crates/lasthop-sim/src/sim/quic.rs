@@ -1,4 +1,4 @@
-//! QUIC's part in a run: its ends are nodes whose packets have bytes in them.
+//! QUIC in a run: its ends are nodes whose packets contain bytes.
 
 use bytes::Bytes;
 use lasthop_proto::event::Event;
@@ -15,7 +15,7 @@ use crate::network::{App, FlowSpec};
 use crate::pool::Handle;
 
 impl Simulation {
-    /// A datagram of QUIC arrives.
+    /// Delivers a datagram of QUIC.
     #[inline(never)]
     pub(super) fn deliver_quic(&mut self, now: Instant, index: usize, handle: Handle) {
         let packet = self.fabric.pool.take(handle);
@@ -40,7 +40,7 @@ impl Simulation {
     }
 }
 
-/// Where a QUIC endpoint's output goes: what is in a datagram is posted, and the packet sent.
+/// Sink for a QUIC endpoint's output: stores the contents of a datagram, and sends the packet.
 struct FromQuic<'a> {
     sink: FromEndpoint<'a>,
     place: Packet<Bytes>,
@@ -64,7 +64,7 @@ impl Sink<Bytes> for FromQuic<'_> {
     }
 }
 
-/// That end of a flow, if it is one of QUIC.
+/// Creates that end of a flow, if the flow uses QUIC.
 pub(super) fn quic_end(root: Root, flow: &FlowSpec, id: FlowId, side: Side, watch: Switch) -> Option<QuicEnd> {
     let App::Quic(config) = flow.app else { return None };
     let which = if side == Side::Initiator { "initiator" } else { "acceptor" };

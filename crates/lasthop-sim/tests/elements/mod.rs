@@ -1,4 +1,4 @@
-//! Elements of the mechanisms, with whatever parameters a test gives them.
+//! Elements of the mechanisms, with parameters chosen by the test.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What comes of a use under a cure, and by how much that is more than without one.
+//! Result of a use under a cure, and its improvement over no cure.
 
 use lasthop_sim::measure::Report;
 use lasthop_sim::network::Network;
@@ -7,21 +7,21 @@ use super::Use;
 use crate::measures::{Summary, find, summarise};
 use crate::stats::Estimate;
 
-/// What came of one use under one cure.
+/// Result of one use under one cure.
 #[derive(Clone, Debug)]
 pub struct Effect {
     /// The use.
     pub usage: Use,
-    /// What came of it, in the use's unit.
+    /// Result in the use's unit.
     pub value: Estimate,
-    /// The same over what comes of it without any cure; `None` where that is nothing.
+    /// Result relative to that without a cure; `None` if that is zero.
     pub factor: Option<Factor>,
-    /// Everything that was measured.
+    /// All metrics.
     pub summaries: Vec<Summary>,
 }
 
 impl Effect {
-    /// `None` without runs.
+    /// Compares the results of runs with and without a cure. Returns `None` without runs.
     pub(super) fn of(usage: Use, with: (&Network, &[Report]), without: (&Network, &[Report])) -> Option<Self> {
         let values = |(network, reports): (&Network, &[Report])| -> Vec<f64> {
             reports.iter().map(|report| usage.value(network, report)).collect()
@@ -31,31 +31,31 @@ impl Effect {
         Some(Self { usage, value, factor: Factor::of(&mine, &none), summaries: summarise(with.0, with.1) })
     }
 
-    /// The sender's round trip under this load in milliseconds, median and 95th percentile: means over the runs. `None` where nothing was
-    /// acknowledged.
+    /// Returns the sender's round-trip time under this load in milliseconds, median and 95th percentile: means over the
+    /// runs. `None` if nothing was acknowledged.
     pub fn round_trip_ms(&self) -> Option<[f64; 2]> {
         let of = |name: &str| find(&self.summaries, name).map(|estimate| estimate.mean);
         Some([of("rtt_p50")?, of("rtt_p95")?])
     }
 
-    /// The mean of the measure of that name; 0 where there is none.
+    /// Returns the mean of the metric of that name; 0 if there is none.
     pub fn mean(&self, name: &str) -> f64 {
         find(&self.summaries, name).map_or(0.0, |estimate| estimate.mean)
     }
 }
 
-/// By how much one thing is more than another.
+/// Ratio of two results.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Factor {
-    /// The factor.
+    /// The ratio.
     pub mean: f64,
-    /// Its 95 % interval; a point where there is one run.
+    /// Its 95 % interval; a point for a single run.
     pub interval: (f64, f64),
 }
 
 impl Factor {
-    /// The geometric mean of `these` over `those`, which belong together in pairs: what varies from run to run varies in both. `None` where
-    /// one of `those` is nothing.
+    /// Returns the geometric mean of `these` over `those`, taken in pairs, so that variation between runs cancels.
+    /// `None` if one of `those` is zero.
     pub(super) fn of(these: &[f64], those: &[f64]) -> Option<Self> {
         if those.iter().any(|that| *that <= 0.0) {
             return None;
@@ -66,7 +66,7 @@ impl Factor {
             let (low, high) = mean.interval();
             return Some(Self { mean: mean.mean.exp(), interval: (low.exp(), high.exp()) });
         }
-        // Some of these are nothing.
+        // Some of `these` are zero.
         let ratio = these.iter().sum::<f64>() / those.iter().sum::<f64>();
         Some(Self { mean: ratio, interval: (0.0, f64::INFINITY) })
     }

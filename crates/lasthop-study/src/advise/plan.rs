@@ -1,4 +1,4 @@
-//! What is simulated for an advice, and the advice that comes of it.
+//! Simulations for an advice, and the advice from their results.
 
 use std::ops::Range;
 
@@ -11,28 +11,29 @@ use lasthop_sim::network::{Medium, Network};
 use super::{Advice, CURES, Cure, Cured, Effect, Needs, Use, Variant};
 use crate::replicate::Task;
 
-/// What to simulate: the cures, the uses, and a task for each pair, cure by cure.
+/// Plan of simulations: the cures, the uses, and a task for each pair, cure by cure.
 #[derive(Clone, Debug)]
 pub struct Plan {
     cures: Vec<Cure>,
     uses: Vec<Use>,
-    /// Of the scenario itself, then of each other value that its measurement allows.
+    /// Tasks of the scenario, followed by those of each other value that its measurement allows.
     tasks: Vec<Task>,
-    /// What these values are.
+    /// Descriptions of these values.
     variants: Vec<String>,
     no_cure: Option<String>,
     conditions: Vec<String>,
 }
 
 impl Plan {
-    /// The cures that somebody can have who can change what `needs` say, and to leave everything as it is, on the links of
-    /// `scenario`, for `uses`, `runs` times each from `seed` on; the same for each other value that the scenario's measurement allows.
+    /// Plans the cures that need only changes in `needs`, and no cure, on the links of `scenario`, for `uses`, with
+    /// `runs` runs each from `seed` on; also for each other value that the scenario's measurement allows.
     ///
-    /// Where the scenario has no base station, its place is worked out.
+    /// If the scenario has no base station, determines its place.
     ///
     /// # Errors
     ///
-    /// When a device is asked for and its place does not show, or nothing says who sends to whom.
+    /// Returns an error if a device is requested whose place cannot be determined, or if the traffic's direction is
+    /// unknown.
     pub fn new(scenario: &Scenario, needs: &[Needs], uses: &[Use], seed: u64, runs: u32) -> Result<Self, Error> {
         let have = |cure: &&Cure| cure.needs == Needs::Nothing || needs.contains(&cure.needs);
         let cures: Vec<Cure> = CURES.iter().filter(have).copied().collect();
@@ -61,19 +62,19 @@ impl Plan {
         Ok(Self { cures, uses: uses.to_vec(), tasks, variants, no_cure, conditions })
     }
 
-    /// What is to be run: all uses of the first cure, of the second, and so on.
+    /// Returns the tasks: all uses of the first cure, of the second, and so on.
     pub fn tasks(&self) -> &[Task] {
         &self.tasks
     }
 
-    /// The same, the runs of these numbers.
+    /// Returns the tasks for the runs of these numbers.
     pub fn tasks_of(&self, runs: &Range<u32>) -> Vec<Task> {
         self.tasks.iter().map(|task| Task { runs: runs.clone(), ..task.clone() }).collect()
     }
 
-    /// The hop that a cure at the base station works on; `None` where none of those was asked for.
+    /// Returns the rates of the hop for a cure at the base station; `None` if no such cure was requested.
     pub fn hop_rates(&self) -> Option<HopRates> {
-        // The base station's part comes before elements of the scenario's own.
+        // The base station's element precedes the scenario's own elements.
         let on_path = self.cures.iter().position(|cure| cure.needs >= Needs::Box)?;
         let network = &self.tasks.get(on_path * self.uses.len())?.network;
         let hop = network.elements.first()?;
@@ -83,7 +84,7 @@ impl Plan {
         Some(HopRates { down, up, takes_turns: link.medium != Medium::Duplex })
     }
 
-    /// The advice from the reports of each task, of the first runs alone that all of them have; `None` when some have none.
+    /// Judges the reports of each task. Uses the first runs that all tasks have; returns `None` if a task has none.
     pub fn judge(&self, reports: &[Vec<Report>]) -> Option<Advice> {
         let runs = reports.iter().map(Vec::len).min().filter(|runs| *runs > 0)?;
         let each = self.cures.len() * self.uses.len();
@@ -94,7 +95,7 @@ impl Plan {
         Some(Advice { runs, cured: cured(0), variants, no_cure, conditions })
     }
 
-    /// The cures of the scenario, or of another value, whose first task is number `first`.
+    /// Returns the results of the cures whose first task has index `first`, for the scenario or for another value.
     fn cured(&self, first: usize, reports: &[Vec<Report>], runs: usize) -> Vec<Cured> {
         let at = |at: usize| (&self.tasks[first + at].network, &reports[first + at][..runs]);
         let effect = |cure: usize, (number, usage): (usize, &Use)| {
@@ -106,7 +107,7 @@ impl Plan {
     }
 }
 
-/// A task for each cure and use.
+/// Returns a task for each cure and use.
 fn tasks(scenario: &Scenario, cures: &[Cure], uses: &[Use], seed: u64, runs: u32) -> Result<Vec<Task>, Error> {
     let transfer = scenario.with_traffic(Use::Bulk.traffic(Duration::ZERO))?;
     let delay = delay(&transfer.network(transfer.scheme())?);
@@ -122,18 +123,18 @@ fn tasks(scenario: &Scenario, cures: &[Cure], uses: &[Use], seed: u64, runs: u32
     Ok(tasks)
 }
 
-/// How fast the lossy hop is.
+/// Rates of the lossy hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HopRates {
-    /// From the base station, in bits a second.
+    /// Rate from the base station, in bits per second.
     pub down: u64,
-    /// To it.
+    /// Rate to the base station, in bits per second.
     pub up: u64,
-    /// Whether one end sends at a time.
+    /// Indicates whether the ends take turns.
     pub takes_turns: bool,
 }
 
-/// The delay one way between the ends of the first transfer: links form a tree.
+/// Returns the one-way delay between the ends of the first transfer. Links form a tree.
 fn delay(network: &Network) -> Duration {
     let Some(flow) = network.flows.iter().find(|flow| flow.app.is_transfer()) else { return Duration::ZERO };
     let (mut seen, mut open) = (vec![false; network.nodes.len()], vec![(flow.from, Duration::ZERO)]);

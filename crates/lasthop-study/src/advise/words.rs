@@ -7,7 +7,7 @@ use crate::promise::Promise;
 use crate::stats::Estimate;
 
 impl Advice {
-    /// As `lasthop advise --json` has it; `promise` is what it promises.
+    /// Returns the output of `lasthop advise --json`. `promise` is the promise of this advice.
     pub fn to_json(&self, promise: &Promise) -> Value {
         let best = |cured: Option<&Cured>| cured.map(|cured| cured.cure.scheme);
         let by_needs = Needs::NAMES.map(|(name, needs)| (name.to_owned(), json!(best(self.best_with(needs)))));
@@ -28,7 +28,7 @@ impl Advice {
         })
     }
 
-    /// What to do, for somebody who can change everything that was asked about; and for somebody who can change less.
+    /// Returns the advice in sentences: with all requested changes allowed, and with fewer.
     pub fn words(&self) -> Vec<String> {
         let Some(best) = self.best() else {
             return vec![format!("No cure is advised: {}.", self.why_none())];
@@ -55,7 +55,7 @@ impl Advice {
         lines
     }
 
-    /// Why no cure is advised, as a clause.
+    /// Returns the reason why no cure is advised, as a clause.
     fn why_none(&self) -> String {
         if let Some(why) = &self.no_cure {
             return why.clone();
@@ -67,7 +67,7 @@ impl Advice {
         format!("{}; a longer or closer measurement may tell, as `lasthop probe` makes", doubts.join("; "))
     }
 
-    /// Under what a cure helps, and under what it does not.
+    /// Returns the values under which a cure helps, and those under which it does not.
     fn doubt(&self, cured: &Cured) -> String {
         let fails = self.fails(cured).into_iter().map(|variant| {
             let there = variant.cured.iter().find(|it| it.cure == cured.cure).map(Cured::gained);
@@ -104,7 +104,7 @@ impl Cured {
         })
     }
 
-    /// What it multiplies by, use by use.
+    /// Returns its factors of improvement, use by use.
     fn gained(&self) -> String {
         if !self.gain.is_finite() {
             return "without it, nothing gets through".to_owned();
@@ -114,7 +114,7 @@ impl Cured {
         format!("{} what there is without it", each.join(", "))
     }
 
-    /// The round trips under load, in a sentence; `None` where none were measured.
+    /// Returns the round-trip times under load, in a sentence; `None` if not measured.
     pub fn round_trips(&self) -> Option<String> {
         let result = self.results.iter().find(|result| result.usage != Use::Call)?;
         let [median, p95] = result.round_trip_ms()?;
@@ -126,13 +126,13 @@ impl Cured {
 }
 
 impl Effect {
-    /// What the use is multiplied by, for people.
+    /// Returns the factor of improvement for people.
     pub fn times(&self) -> String {
         self.factor.map_or("from 0".to_owned(), |factor| times(factor.mean))
     }
 }
 
-/// A gain for people.
+/// Formats a gain for people.
 pub fn times(gain: f64) -> String {
     if gain.is_finite() { format!("{gain:.2}") } else { "from 0".to_owned() }
 }

@@ -1,4 +1,4 @@
-//! The study's cells: what is run, what was published for it, and in which table it stands.
+//! Cells of the study: runs, published values, and tables.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use super::NAME;
 use crate::replicate::Task;
 use crate::study::{Results, Selection, StudyError, scheme};
 
-/// The published cells of Tables 2 and 3.
+/// Published cells of Tables 2 and 3.
 const PUBLISHED: &str = include_str!("../../data/balakrishnan1997.csv");
 
-/// The testbeds: LAN or WAN, and the socket buffer in KB.
+/// Testbeds: LAN or WAN, and the socket buffer in KB.
 pub const TESTBEDS: [(&str, u32); 3] = [("LAN", 8), ("LAN", 32), ("WAN", 32)];
 
 /// Burst lengths of Table 5, in packets.
@@ -30,34 +30,34 @@ pub const FIGURES: [&str; 10] = ["3", "4", "5", "6", "7", "8", "9", "10", "11", 
 
 const TABLES: [&str; 4] = ["2", "3", "4", "5"];
 
-/// What is varied besides scheme and testbed.
+/// Variation besides scheme and testbed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Experiment {
-    /// As the testbed is.
+    /// None.
     Standard,
-    /// Without errors: the link's maximum.
+    /// No errors: the link's maximum.
     NoErrors,
-    /// Bursts of so many packets, on average once per 64 KB.
+    /// Bursts of this number of packets, on average once per 64 KB.
     Burst(u32),
-    /// Errors once per so many KB on average.
+    /// Errors once per this number of KB on average.
     ErrorInterval(u32),
 }
 
-/// One cell.
+/// A cell of the study.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cell {
-    /// The scheme's name.
+    /// Name of the scheme.
     pub scheme: &'static str,
     /// `LAN` or `WAN`.
     pub testbed: &'static str,
     /// Socket buffer in KB.
     pub buffer_kb: u32,
-    /// What is varied.
+    /// Variation.
     pub experiment: Experiment,
 }
 
 impl Cell {
-    /// `SCHEME/TESTBED/BUFFER`, with what is varied behind it.
+    /// Returns `SCHEME/TESTBED/BUFFER`, followed by the variation.
     pub fn name(&self) -> String {
         let base = format!("{}/{}/{}", self.scheme, self.testbed, self.buffer_kb);
         match self.experiment {
@@ -68,7 +68,7 @@ impl Cell {
         }
     }
 
-    /// Its name for people, in parts.
+    /// Returns its name for people, in parts.
     pub fn words(&self) -> Vec<String> {
         let testbed = [self.scheme.to_owned(), self.testbed.to_owned(), format!("buffers of {} KB", self.buffer_kb)];
         let varied = match self.experiment {
@@ -80,13 +80,13 @@ impl Cell {
         testbed.into_iter().chain(varied).collect()
     }
 
-    /// What to run for it.
+    /// Returns its task.
     pub fn task(&self, seed: u64, runs: u32) -> Result<Task, StudyError> {
         let (scenario, scheme) = self.scenario()?;
         Ok(Task::new(&scenario, scheme, seed, runs)?)
     }
 
-    /// The scenario, and the scheme that it is run under.
+    /// Returns its scenario and scheme.
     pub fn scenario(&self) -> Result<(Scenario, &'static Scheme), StudyError> {
         let scenario = testbed_scenario(self.testbed, self.buffer_kb)?;
         let errors = match self.experiment {
@@ -104,7 +104,7 @@ impl Cell {
         Ok((scenario, scheme(NAME, self.scheme)?))
     }
 
-    /// The table that it stands in.
+    /// Returns the table that contains it.
     fn table(&self) -> Option<&'static str> {
         let family = Scheme::by_name(self.scheme)?.family;
         match (self.experiment, family) {
@@ -121,7 +121,7 @@ impl Cell {
     }
 }
 
-/// The scenario of a testbed.
+/// Returns the scenario of a testbed.
 pub fn testbed_scenario(testbed: &str, buffer_kb: u32) -> Result<Scenario, StudyError> {
     let name = match (testbed, buffer_kb) {
         ("LAN", 8) => "wavelan-lan-8k",
@@ -165,7 +165,7 @@ fn no_errors() -> Vec<Cell> {
     TESTBEDS.map(cell).to_vec()
 }
 
-/// What has to be run for `selection`.
+/// Returns the cells to run for `selection`.
 pub fn plan(selection: &Selection) -> Result<Vec<Cell>, StudyError> {
     let cells = match selection {
         Selection::All => [
@@ -200,7 +200,7 @@ fn unknown(what: &'static str, given: &str, known: &str) -> StudyError {
     StudyError::Unknown { study: NAME, what, given: given.to_owned(), known: known.to_owned() }
 }
 
-/// Published values by cell and metric.
+/// Returns the published values by cell and metric.
 pub fn published() -> BTreeMap<(String, &'static str), f64> {
     let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(PUBLISHED.as_bytes());
     let mut values = BTreeMap::new();
@@ -215,7 +215,7 @@ pub fn published() -> BTreeMap<(String, &'static str), f64> {
     values
 }
 
-/// The tables that `cells` make up.
+/// Returns the tables that contain `cells`.
 pub fn tables(cells: &[Cell], results: &Results) -> Vec<Table> {
     let titles = [
         ("2", "Link-layer schemes"),

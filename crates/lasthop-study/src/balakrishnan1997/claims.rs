@@ -1,4 +1,5 @@
-//! What the study concludes, as checks with 95 % intervals of differences taken run by run: schemes meet the same errors.
+//! Conclusions of the study, checked with 95 % intervals of differences taken run by run, since schemes meet the same
+//! errors.
 
 use lasthop_report::study::Claim;
 
@@ -6,7 +7,7 @@ use super::cells::{BURSTS, ERROR_INTERVALS, TESTBEDS};
 use crate::claims::{self, Claimant, show};
 use crate::study::Results;
 
-/// Every claim for which `results` has the cells.
+/// Checks every claim for which `results` has the cells.
 pub fn check(results: &Results) -> Vec<Claim> {
     let mut claims = Vec::new();
     let mut claim = |id: &str, text: &str, gather: &dyn Fn(&mut Claimant) -> Option<()>| {
@@ -89,7 +90,7 @@ fn eln_rxmt(c: &mut Claimant) -> Option<()> {
     };
     let (small, large) = (gain(c, 8)?, gain(c, 32)?);
     let cells = ["E2E-ELN-RXMT/LAN/8", "E2E-ELN/LAN/8", "E2E-ELN-RXMT/LAN/32", "E2E-ELN/LAN/32"];
-    // Logarithms, so that neither gain counts more for being in the numerator.
+    // Logarithms, so that the order of numerator and denominator does not matter.
     let more = c.results.by_run(cells, |[a8, b8, a32, b32]| (a8 / b8).ln() - (a32 / b32).ln())?;
     let evidence =
         format!("gain at 8 KB {} > at 32 KB {}: logarithms differ by {}", show(&small), show(&large), show(&more));
@@ -115,7 +116,7 @@ fn repairs(c: &mut Claimant) -> Option<()> {
             c.check(goodput.mean >= 99.95, format!("{cell} wired goodput {:.2} %", goodput.mean));
         }
     }
-    // Of the WAN the study's own goodputs say 73 %: (100 - 98.4) of (100 - 97.8).
+    // The study's own goodputs imply 73 % for the WAN: (100 - 98.4) of (100 - 97.8).
     for cell in ["LL/LAN/8", "LL/LAN/32"] {
         let twice = c.results.get(cell, "repaired_twice")?.over(c.results.get(cell, "segments_lost")?).scaled(100.0);
         let holds = (80.0..=100.0).contains(&twice.mean);

@@ -1,4 +1,5 @@
-//! The study's figures: bars of throughput, sequence and window traces of single transfers, throughput over error rates.
+//! Figures of the study: bars of throughput, sequence and window traces of single transfers, throughput over error
+//! rates.
 
 use lasthop_proto::packet::{FlowId, Side};
 use lasthop_proto::scheme::{Family, SCHEMES};
@@ -14,7 +15,7 @@ use super::cells::{ERROR_INTERVALS, FIGURE_13, FIGURES, TESTBEDS};
 use crate::replicate::run_seed;
 use crate::study::{Results, Selection, StudyError};
 
-/// Draws what `selection` asks for.
+/// Draws the figures of `selection`.
 pub fn draw(selection: &Selection, results: &Results, seed: u64) -> Result<Vec<NamedFigure>, StudyError> {
     let mut figures = Vec::new();
     for id in FIGURES {
@@ -86,7 +87,7 @@ fn bars(family: Family, results: &Results) -> Figure {
 
 const FLOW: FlowId = FlowId(0);
 
-/// The capture point of that name; the first one where there is none.
+/// Returns the capture point of that name; the first one if there is none.
 fn point(trace: &Trace, name: &str) -> u16 {
     trace.points.iter().position(|point| point.name == name).unwrap_or(0) as u16
 }

@@ -1,17 +1,17 @@
-//! What was fitted to the published numbers rather than known: docs/calibration.md says how.
+//! Values fitted to the published numbers; docs/calibration.md describes the method.
 
-/// A value of the testbeds that nothing but the published throughputs supports.
+/// A value of the testbeds that only the published throughputs support.
 #[derive(Clone, Copy, Debug)]
 pub struct Value {
-    /// The ready-made scenarios that have it.
+    /// Built-in scenarios that have it.
     pub scenarios: &'static [&'static str],
-    /// Its key.
+    /// Key of the scenario.
     pub key: &'static str,
-    /// As the scenarios have it.
+    /// Value in the scenarios.
     pub value: &'static str,
 }
 
-/// The fitted values. No cell has one of its own: each holds for every scheme of a testbed.
+/// The fitted values. None is specific to a cell: each holds for every scheme of a testbed.
 pub const VALUES: [Value; 3] = [
     Value { scenarios: &["wavelan-lan-8k", "wavelan-lan"], key: "tcp.rto_min", value: "3 s" },
     Value { scenarios: &["wavelan-wan"], key: "tcp.rto_min", value: "5 s" },
@@ -22,7 +22,7 @@ pub const VALUES: [Value; 3] = [
     },
 ];
 
-/// Where sources differ or the study is silent, and the fit decided between readings.
+/// Choices between readings by the fit, where sources differ or the study gives no details.
 pub const READINGS: [&str; 5] = [
     "one fast retransmit for each window of data",
     "a partial acknowledgment leaves the window at ssthresh",
@@ -31,7 +31,7 @@ pub const READINGS: [&str; 5] = [
     "local repairs go ahead of the queue under the TCP-aware schemes only",
 ];
 
-/// All of it in one paragraph.
+/// Returns all of these in one paragraph.
 pub fn note() -> String {
     let values = VALUES.map(|Value { scenarios, key, value }| format!("{key} = {value} ({})", scenarios.join(", ")));
     format!(

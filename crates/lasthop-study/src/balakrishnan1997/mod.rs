@@ -1,7 +1,8 @@
-//! H. Balakrishnan, V. N. Padmanabhan, S. Seshan, R. H. Katz: A Comparison of Mechanisms for Improving TCP Performance over
-//! Wireless Links. IEEE/ACM Transactions on Networking 5(6), December 1997.
+//! H. Balakrishnan, V. N. Padmanabhan, S. Seshan, R. H. Katz: A Comparison of Mechanisms for Improving TCP Performance
+//! over Wireless Links. IEEE/ACM Transactions on Networking 5(6), December 1997.
 //!
-//! [`plan`] lists what has to be run, [`reproduce`](crate::reproduce::reproduce) runs it and puts it beside the published numbers.
+//! [`plan`] lists the cells to run; [`reproduce`](crate::reproduce::reproduce) runs them and compares with the
+//! published numbers.
 
 mod cells;
 mod claims;
@@ -15,7 +16,7 @@ use self::cells::{tables, testbed_scenario};
 use crate::replicate::Task;
 use crate::study::{self, Contents, Options, Results, Selection, StudyError};
 
-/// The name that selects the study.
+/// Name that selects the study.
 pub const NAME: &str = "balakrishnan1997";
 
 /// The study.
@@ -71,7 +72,7 @@ impl study::Study for Balakrishnan1997 {
     }
 }
 
-/// The network of one of the study's testbeds under a scheme, for single traced runs.
+/// Returns the network of one of the study's testbeds under a scheme, for single traced runs.
 fn network(scheme: &str, testbed: &str, buffer_kb: u32) -> Result<lasthop_sim::network::Network, StudyError> {
     let scenario = testbed_scenario(testbed, buffer_kb)?;
     let scheme = study::scheme(NAME, scheme)?;

@@ -1,4 +1,4 @@
-//! Return paths thinner than acknowledgments need, and what cures them (RFC 3449).
+//! Return paths that are too slow for acknowledgments, and cures (RFC 3449).
 
 use lasthop_report::figures::Scale;
 use lasthop_report::study::Claim;
@@ -7,14 +7,14 @@ use super::subject::{Along, Axes, Point, Subject};
 use crate::claims;
 use crate::study::Results;
 
-/// The forward rate over that of the return path. Forward it is 10 Mbps.
+/// Ratios of the forward rate, 10 Mbps, to that of the return path.
 const RATIOS: [u32; 4] = [1, 50, 100, 200];
 
-/// A cure, or several, and where it is put.
+/// One or several cures, with their place.
 struct Cure {
-    /// Its name in cells.
+    /// Name in cells.
     name: &'static str,
-    /// What it is called in the figure.
+    /// Name in the figure.
     line: &'static str,
     /// Keys and their values.
     set: &'static [(&'static str, &'static str)],
@@ -28,7 +28,7 @@ const RATIO: (&str, &str) = ("tcp.ack_congestion", "\"rfc5690\"");
 const ECN: (&str, &str) = ("tcp.ecn", "\"on\"");
 const MARKS: (&str, &str) = ("links.cable.queue_up", r#"{ kind = "codel", limit = "50 packets", ecn = "on" }"#);
 
-/// Where the return path has nothing but acknowledgments.
+/// Cures for a return path with only acknowledgments.
 const ONE_WAY: [Cure; 6] = [
     Cure { name: "none", line: "none", set: &[] },
     Cure { name: "filter", line: "filter", set: &[FILTER] },
@@ -38,7 +38,7 @@ const ONE_WAY: [Cure; 6] = [
     Cure { name: "ratio-marks", line: "ack congestion control, marks", set: &[RATIO, BYTES, ECN, MARKS] },
 ];
 
-/// Where it has data besides.
+/// Cures for a return path that also carries data.
 const TWO_WAY: [Cure; 6] = [
     Cure { name: "none", line: "two-way: none", set: &[] },
     Cure { name: "filter", line: "two-way: filter", set: &[FILTER] },
@@ -48,7 +48,7 @@ const TWO_WAY: [Cure; 6] = [
     Cure { name: "ratio-marks", line: "two-way: ack congestion control, marks", set: &[RATIO, BYTES, ECN, MARKS] },
 ];
 
-/// The subject.
+/// The topic.
 pub(super) struct Asymmetry;
 
 impl Subject for Asymmetry {

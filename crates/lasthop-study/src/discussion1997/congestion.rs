@@ -1,4 +1,4 @@
-//! Corruption beside congestion: the schemes of the 1997 study behind a bottleneck that others share.
+//! Corruption and congestion together: the schemes of the 1997 study behind a bottleneck with cross traffic.
 
 use lasthop_proto::scheme::{Family, SCHEMES, Scheme};
 use lasthop_report::study::Claim;
@@ -8,10 +8,10 @@ use crate::claims;
 use crate::stats::Estimate;
 use crate::study::Results;
 
-/// Whether others share the bottleneck.
+/// Series with and without cross traffic at the bottleneck.
 const SERIES: [&str; 2] = ["with cross traffic", "without"];
 
-/// The subject.
+/// The topic.
 pub(super) struct Congestion;
 
 impl Subject for Congestion {
@@ -44,7 +44,7 @@ impl Subject for Congestion {
         &["throughput", "lossy_throughput", "lossless_throughput", "fairness"]
     }
 
-    /// Without cross traffic there is one transfer, and nothing that it could be fair to.
+    /// Without cross traffic there is one transfer, and fairness has no meaning.
     fn shows(&self, point: &Point, measure: &str) -> bool {
         let alone = point.place.is_some_and(|(line, _)| line == "without");
         !alone || measure == "lossy_throughput"
@@ -93,7 +93,7 @@ impl Subject for Congestion {
     }
 }
 
-/// The twelve of the 1997 study.
+/// Returns the twelve schemes of the 1997 study.
 fn schemes() -> impl Iterator<Item = &'static Scheme> {
     let families = [Family::EndToEnd, Family::LinkLayer, Family::SplitConnection];
     SCHEMES.iter().filter(move |scheme| families.contains(&scheme.family))

@@ -1,4 +1,4 @@
-//! A host that moves among base stations: what a handoff costs, by what is done for it.
+//! A host that moves among base stations: the cost of a handoff, by the method.
 
 use lasthop_report::figures::Scale;
 use lasthop_report::study::Claim;
@@ -8,10 +8,10 @@ use crate::claims::{self, Claimant, show};
 use crate::stats::Estimate;
 use crate::study::Results;
 
-/// Moves a second, on average.
+/// Average number of moves per second.
 const RATES: [f64; 4] = [0.2, 0.5, 1.0, 2.0];
 
-/// The kinds of handoffs, the schemes that they are run under, and their lines in the figure.
+/// Kinds of handoffs, with their schemes and their lines in the figure.
 const LINES: [(&str, &str, &str); 5] = [
     ("hard", "E2E", "hard"),
     ("hierarchical", "E2E", "hierarchical"),
@@ -20,7 +20,7 @@ const LINES: [(&str, &str, &str); 5] = [
     ("forwarding", "SPLIT", "SPLIT, forwarding"),
 ];
 
-/// The subject.
+/// The topic.
 pub(super) struct Handoffs;
 
 impl Subject for Handoffs {
@@ -117,7 +117,7 @@ fn name(scheme: &str, kind: &str, rate: f64) -> String {
     }
 }
 
-/// The 95 % interval of a measure lies in a range.
+/// Checks that the 95 % interval of a metric lies in a range.
 fn within(c: &mut Claimant<'_>, cell: &str, measure: &str, (low, high): (f64, f64)) -> Option<()> {
     let summary = c.results.summary(cell, measure)?;
     let (unit, estimate): (_, Estimate) = (summary.unit, summary.estimate);
@@ -126,7 +126,8 @@ fn within(c: &mut Claimant<'_>, cell: &str, measure: &str, (low, high): (f64, f6
     Some(())
 }
 
-/// `lower` is less than `factor` times `upper`: the 95 % interval of the difference, run by run, lies above zero.
+/// Checks that `lower` is less than `factor` times `upper`: the 95 % interval of the difference, run by run, lies above
+/// zero.
 fn less(c: &mut Claimant<'_>, measure: &str, lower: &str, factor: f64, upper: &str) -> Option<()> {
     let estimate = |cell: &str| c.results.get(cell, measure).copied();
     let (a, b) = (estimate(lower)?, estimate(upper)?);

@@ -1,4 +1,4 @@
-//! Several wireless hops, and Explicit Loss Notification made on the way from queue lengths.
+//! Several wireless hops, and Explicit Loss Notification derived on the path from queue lengths.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::subject::{Along, Axes, Point, Subject};
 use crate::claims;
 use crate::study::Results;
 
-/// The hosts behind one to five hops, and where the last hop begins.
+/// Hosts behind one to five hops, with the start of their last hop.
 const HOPS: [(&str, &str, &str); 5] = [
     ("one", "base", "hop-1"),
     ("two", "radio-1", "hop-2"),
@@ -18,7 +18,7 @@ const HOPS: [(&str, &str, &str); 5] = [
     ("five", "radio-4", "hop-5"),
 ];
 
-/// Links that repeat, by hop from the first: none, the last or all of those on the way.
+/// Hops with a link protocol: none, the last or all of those on the path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Repeats {
     None,
@@ -30,7 +30,7 @@ enum Repeats {
 struct Line {
     name: &'static str,
     scheme: &'static str,
-    /// Who says what was corrupted, where endpoints heed it.
+    /// Source of loss notifications, for endpoints that use them.
     eln_source: &'static str,
     repeats: Repeats,
 }
@@ -51,7 +51,7 @@ static LINES: [Line; 7] = [
 
 const SNOOP: &str = "snoop on the last hop";
 
-/// The subject.
+/// The topic.
 pub(super) struct Hops;
 
 impl Subject for Hops {
@@ -124,8 +124,8 @@ impl Subject for Hops {
     }
 }
 
-/// The scenario's radios, and a link protocol at both ends of the hops in `repeating`. Its window is shorter than a hop's queue: a longer
-/// one would lose there what it sends.
+/// Returns the scenario's radios, and a link protocol at both ends of the hops in `repeating`. Its window is shorter
+/// than a hop's queue: a longer one would overflow it.
 fn elements(repeating: Range<usize>) -> String {
     let mut elements = Vec::new();
     for (index, (_, router, link)) in HOPS.into_iter().enumerate() {

@@ -1,6 +1,6 @@
-//! What the 1997 study discusses and leaves to others, measured: one table, one figure and the claims of each subject.
+//! Topics that the 1997 study discusses without measurements: one table, one figure and the claims of each topic.
 //!
-//! A subject is a file here and a line in `SUBJECTS`.
+//! A topic is a file here and a line in `SUBJECTS`.
 
 mod asymmetry;
 mod congestion;
@@ -16,10 +16,10 @@ use std::collections::BTreeMap;
 use self::subject::{Point, Subject, figure, table, words};
 use crate::study::{self, Cell, Contents, Options, Results, Selection, StudyError};
 
-/// The name that selects the study.
+/// Name that selects the study.
 pub const NAME: &str = "discussion1997";
 
-/// All subjects, in the order of the page.
+/// All topics, in the order of the page.
 static SUBJECTS: [&dyn Subject; 7] = [
     &handoffs::Handoffs,
     &hops::Hops,
@@ -80,7 +80,7 @@ impl study::Study for Discussion1997 {
 
     fn contents(&self, options: &Options, results: &Results) -> Result<Contents, StudyError> {
         let subjects = selected(&options.selection)?;
-        // Who asks for a table alone wants no figure; a figure's numbers are in its table.
+        // Tables are selected without figures; a figure's numbers are in its table.
         let draws = !matches!(options.selection, Selection::Table(_));
         Ok(Contents {
             tables: subjects.iter().map(|subject| table(*subject, results)).collect(),
@@ -91,7 +91,7 @@ impl study::Study for Discussion1997 {
     }
 }
 
-/// The subjects of which `selection` is the table or the figure.
+/// Returns the topics whose table or figure is in `selection`.
 fn selected(selection: &Selection) -> Result<Vec<&'static dyn Subject>, StudyError> {
     let (what, given) = match selection {
         Selection::All => return Ok(SUBJECTS.to_vec()),

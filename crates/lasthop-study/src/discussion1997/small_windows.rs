@@ -1,4 +1,4 @@
-//! New segments on the first two duplicate acknowledgments: what they are worth where windows are small.
+//! New segments on the first two duplicate acknowledgments: the benefit for small windows.
 
 use lasthop_report::figures::Scale;
 use lasthop_report::study::Claim;
@@ -7,14 +7,15 @@ use super::subject::{Along, Axes, Point, Subject};
 use crate::claims;
 use crate::study::Results;
 
-/// Mean bytes between errors, in KB: the more errors, the smaller the windows.
+/// Mean bytes between errors, in KB. More errors mean smaller windows.
 const INTERVALS: [u32; 5] = [16, 32, 64, 128, 256];
 
-/// Schemes whose sender waits for three duplicate acknowledgments, and their lines in the figure: without and with new segments.
+/// Schemes whose sender waits for three duplicate acknowledgments, with their lines in the figure: without and with new
+/// segments.
 const SCHEMES: [(&str, [&str; 2]); 2] =
     [("E2E", ["E2E", "E2E, new segments"]), ("E2E-NEWRENO", ["E2E-NEWRENO", "E2E-NEWRENO, new segments"])];
 
-/// The subject.
+/// The topic.
 pub(super) struct SmallWindows;
 
 impl Subject for SmallWindows {

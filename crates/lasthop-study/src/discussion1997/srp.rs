@@ -10,10 +10,10 @@ use crate::study::Results;
 /// Mean bytes between errors, in KB.
 const INTERVALS: [u32; 6] = [16, 32, 64, 128, 256, 1024];
 
-/// What runs on the wireless half: Reno, SMART, selective repeat over datagrams.
+/// Schemes for the wireless half: Reno, SMART, selective repeat over datagrams.
 const SCHEMES: [&str; 3] = ["SPLIT", "SPLIT-SMART", "SPLIT-SRP"];
 
-/// The subject.
+/// The topic.
 pub(super) struct Srp;
 
 impl Subject for Srp {

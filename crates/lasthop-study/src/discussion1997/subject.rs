@@ -1,4 +1,4 @@
-//! What a subject of the discussion says of itself, and how its table and its figure are made of it.
+//! Definition of a topic of the discussion, and its table and figure.
 
 use lasthop_proto::scheme::Scheme;
 use lasthop_report::figures::{Bar, BarChart, BarSeries, Figure, LineChart, LinePoint, LineSeries, Scale};
@@ -8,63 +8,63 @@ use lasthop_scenario::Scenario;
 use super::NAME;
 use crate::study::{Results, StudyError, scheme};
 
-/// One subject.
+/// A topic.
 pub(super) trait Subject: Sync {
-    /// The word that selects its table and its figure.
+    /// Returns the word that selects its table and its figure.
     fn id(&self) -> &'static str;
 
-    /// What it is about, in a line.
+    /// Returns its title, in a line.
     fn title(&self) -> &'static str;
 
-    /// Its cells, in the order of the table.
+    /// Returns its cells, in the order of the table.
     fn points(&self) -> Vec<Point>;
 
-    /// What its table shows of each cell: names of measures.
+    /// Returns the names of the metrics in its table.
     fn measures(&self) -> &'static [&'static str] {
         &["throughput"]
     }
 
-    /// Whether its table shows that measure of a cell: not where it means nothing there.
+    /// Returns whether its table shows that metric of a cell; false if it has no meaning there.
     fn shows(&self, _point: &Point, _measure: &str) -> bool {
         true
     }
 
-    /// A part of a cell's name for people, where the part itself does not say it.
+    /// Returns a part of a cell's name for people, if it differs from the part itself.
     fn reads(&self, _part: &str) -> Option<String> {
         None
     }
 
-    /// What its figure shows.
+    /// Returns the axes of its figure.
     fn axes(&self) -> Axes;
 
-    /// What is claimed of it, as far as `results` has the cells.
+    /// Returns its claims, as far as `results` has the cells.
     fn claims(&self, results: &Results) -> Vec<Claim>;
 
-    /// What a reader has to know of it besides; its sources.
+    /// Returns further information for readers, such as its sources.
     fn note(&self) -> Option<&'static str> {
         None
     }
 }
 
-/// One cell: a ready-made scenario with some of its keys changed, under a scheme.
+/// A cell: a built-in scenario with some of its keys changed, under a scheme.
 #[derive(Clone, Debug)]
 pub(super) struct Point {
-    /// Its name, which begins with the subject's.
+    /// Name, which begins with the topic's.
     pub name: String,
-    /// The ready-made scenario.
+    /// Built-in scenario.
     pub scenario: &'static str,
     /// Keys and their values.
     pub set: Vec<(&'static str, String)>,
-    /// The scheme's name.
+    /// Name of the scheme.
     pub scheme: &'static str,
-    /// Where it stands in the figure: in which series, and at which place. A cell that is not drawn has none.
+    /// Series and position in the figure; `None` if the cell is not drawn.
     pub place: Option<(&'static str, f64)>,
-    /// Numbers that a public source gives for it, by measure.
+    /// Values from a public source, by metric.
     pub published: Vec<(&'static str, f64)>,
 }
 
 impl Point {
-    /// A cell that a figure shows in the series of that name, at `x` where numbers lie along it.
+    /// Creates a cell that a figure shows in the series of that name, at `x` on a numeric axis.
     pub(super) fn drawn(
         name: String,
         scenario: &'static str,
@@ -74,50 +74,50 @@ impl Point {
         Self { name, scenario, set: Vec::new(), scheme, place: Some((line, x)), published: Vec::new() }
     }
 
-    /// The same with a key changed.
+    /// Returns the cell with a key changed.
     pub(super) fn with(mut self, key: &'static str, value: impl Into<String>) -> Self {
         self.set.push((key, value.into()));
         self
     }
 
-    /// The scenario, and the scheme that it is run under.
+    /// Returns its scenario and scheme.
     pub(super) fn scenario(&self) -> Result<(Scenario, &'static Scheme), StudyError> {
         let scenario = Scenario::builtin(self.scenario)?.with_overrides(&self.set)?;
         Ok((scenario, scheme(NAME, self.scheme)?))
     }
 }
 
-/// What lies along a figure.
+/// Horizontal axis of a figure.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Along {
-    /// A number, called so, with its unit: a line of each series.
+    /// A number with this name and unit: a line per series.
     Number(&'static str, Scale),
-    /// The schemes, in the order of the cells: a bar of each series.
+    /// The schemes, in the order of the cells: a bar per series.
     Schemes,
 }
 
-/// What a figure shows: one measure of the cells, by series and place.
+/// Axes of a figure, which shows one metric of the cells, by series and position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Axes {
-    /// What lies along it.
+    /// Horizontal axis.
     pub along: Along,
-    /// The measure that is drawn.
+    /// Metric to draw.
     pub measure: &'static str,
-    /// What that is called, with its unit.
+    /// Name and unit of the metric.
     pub y: &'static str,
 }
 
-/// A cell's name for people, in parts: what follows the subject's own word.
+/// Returns a cell's name for people, in parts, without the topic's word.
 pub(super) fn words(subject: &dyn Subject, cell: &str) -> Vec<String> {
     let part = |part: &str| {
-        // A scheme keeps its name.
+        // Names of schemes are unchanged.
         let plain = || if Scheme::by_name(part).is_some() { part.to_owned() } else { part.replace('-', " ") };
         subject.reads(part).unwrap_or_else(plain)
     };
     cell.split('/').skip(1).map(part).collect()
 }
 
-/// The table of a subject.
+/// Returns the table of a topic.
 pub(super) fn table(subject: &dyn Subject, results: &Results) -> Table {
     let mut rows = Vec::new();
     for point in subject.points() {
@@ -137,7 +137,7 @@ pub(super) fn table(subject: &dyn Subject, results: &Results) -> Table {
     Table { id: subject.id().to_owned(), title: subject.title().to_owned(), rows }
 }
 
-/// The figure of a subject: its series in the order in which its cells name them.
+/// Returns the figure of a topic, with series in the order of its cells.
 pub(super) fn figure(subject: &dyn Subject, results: &Results) -> NamedFigure {
     let (id, title, axes) = (subject.id(), subject.title(), subject.axes());
     let (figure, over) = match axes.along {
@@ -195,7 +195,7 @@ fn bars(subject: &dyn Subject, results: &Results) -> Figure {
     Figure::Bars(BarChart { title: subject.title().to_owned(), value_label: axes.y.to_owned(), groups, series })
 }
 
-/// What was measured of a cell.
+/// Returns the results of a cell.
 fn drawn(point: &Point, results: &Results, measure: &str) -> Option<Bar> {
     let estimate = results.summary(&point.name, measure)?.estimate;
     let published = point.published.iter().find(|(known, _)| *known == measure).map(|(_, value)| *value);

@@ -1,4 +1,4 @@
-//! Links whose delay varies: timeouts for nothing, and what they cost.
+//! Links with varying delay: spurious timeouts, and their cost.
 
 use lasthop_report::figures::Scale;
 use lasthop_report::study::Claim;
@@ -7,10 +7,10 @@ use super::subject::{Along, Axes, Point, Subject};
 use crate::claims::{self, Claimant, show};
 use crate::study::Results;
 
-/// How long spikes last, in milliseconds.
+/// Durations of spikes, in milliseconds.
 const SPIKES: [u32; 4] = [500, 1000, 2000, 4000];
 
-/// Who sends, and what is at the base station: the name of cells and lines, the scheme, and the endpoints' preset.
+/// Senders and base stations: the name of cells and lines, the scheme, and the endpoints' preset.
 const ENDS: [(&str, &str, &str); 4] = [
     ("reno-era", "E2E", "bsd-lite"),
     ("reno-era-snoop", "LL-TCP-AWARE", "bsd-lite"),
@@ -18,7 +18,7 @@ const ENDS: [(&str, &str, &str); 4] = [
     ("linux-snoop", "SNOOP", "linux-6.18"),
 ];
 
-/// Other courses of the delay: name, and what is set.
+/// Other variations of the delay, with their keys.
 const COURSES: [(&str, &[(&str, &str)]); 5] = [
     ("constant", &[(VARIATION, "{ model = \"none\" }")]),
     ("handover", &[]),
@@ -36,7 +36,7 @@ const COURSES: [(&str, &[(&str, &str)]); 5] = [
 
 const VARIATION: &str = "links.satellite.delay_variation";
 
-/// The subject.
+/// The topic.
 pub(super) struct VaryingDelay;
 
 impl Subject for VaryingDelay {
@@ -127,7 +127,7 @@ impl Subject for VaryingDelay {
     }
 }
 
-/// Of `measure` one cell has more than another: their intervals do not meet.
+/// Checks that one cell has more of `measure` than another: their intervals do not overlap.
 fn more(c: &mut Claimant<'_>, measure: &str, one: &str, other: &str) -> Option<()> {
     let [a, b] = [one, other].map(|cell| c.results.summary(cell, measure));
     let (a, b) = (&a?.estimate, &b?.estimate);

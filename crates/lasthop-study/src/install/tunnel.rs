@@ -1,36 +1,36 @@
-//! Both ends' configurations of the two-ended link.
+//! Configurations of both ends of the two-ended link.
 
 use crate::advise::HopRates;
 
-/// The UDP port of both ends.
+/// UDP port of both ends.
 const PORT: u16 = 51_900;
-/// The ends' own addresses in the inner network.
+/// Addresses of the ends in the inner network.
 const INNER: [&str; 2] = ["10.98.76.1", "10.98.76.2"];
-/// The share of the hop's rate that an end sends at, so that packets wait there and not in the modem; on a medium on which one end
-/// sends at a time, less than half.
+/// Share of the hop's rate at which an end sends, so that packets queue there instead of in the modem; less than half
+/// if the ends take turns.
 const SHARE: f64 = 0.95;
 const SHARE_IN_TURNS: f64 = 0.45;
-/// Bits a second where the hop's rate is not known.
+/// Rate in bits per second if the hop's rate is unknown.
 const USUAL: u64 = 10_000_000;
-/// Bits a second at the least.
+/// Minimum rate in bits per second.
 const SLOWEST: u64 = 8_000;
-/// A host that nobody has (RFC 6761, section 6.4): `check` names it.
+/// Reserved host name (RFC 6761, section 6.4), which `check` reports.
 pub const NOBODY: &str = "far-end.invalid";
 
-/// One end, as it is there.
+/// Properties of one end.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct End {
-    /// The host at which the other end reaches it, with a port if it is not 51900; none where only this end calls.
+    /// Host at which the other end reaches it, with a port if it is not 51900; `None` if only this end initiates.
     pub host: Option<String>,
-    /// The file of its private key.
+    /// File of its private key.
     pub key_file: String,
-    /// Its public key in base64.
+    /// Public key in base64.
     pub public_key: String,
-    /// The networks behind it, whose packets take the tunnel.
+    /// Networks behind it, whose packets use the tunnel.
     pub behind: Vec<String>,
 }
 
-/// The configurations of the end in front of the hop, and of the other one. `rates` are the hop's.
+/// Returns the configurations of the end in front of the hop, and of the other one. `rates` are the hop's.
 pub fn configurations(near: &End, far: &End, rates: Option<HopRates>) -> [String; 2] {
     let takes_turns = rates.is_some_and(|rates| rates.takes_turns);
     let share = if takes_turns { SHARE_IN_TURNS } else { SHARE };
@@ -39,7 +39,7 @@ pub fn configurations(near: &End, far: &End, rates: Option<HopRates>) -> [String
         None => [USUAL; 2],
     };
     let endpoint = |end: &End| end.host.as_deref().map(with_port);
-    // One end is enough that calls.
+    // Only one of the two ends needs an endpoint.
     let far_endpoint = endpoint(far).or_else(|| near.host.is_none().then(|| with_port(NOBODY)));
     let near_endpoint = endpoint(near);
     let is_v6 = [&near_endpoint, &far_endpoint].into_iter().flatten().any(|endpoint| endpoint.starts_with('['));
@@ -52,7 +52,7 @@ pub fn configurations(near: &End, far: &End, rates: Option<HopRates>) -> [String
     ]
 }
 
-/// An end as the other one sees it.
+/// An end as a peer of the other one.
 struct Peer<'a> {
     name: &'a str,
     end: &'a End,
@@ -60,14 +60,14 @@ struct Peer<'a> {
     inner: &'a str,
 }
 
-/// An end as it is itself.
+/// The local end of a configuration.
 struct Own<'a> {
     peer: &'a Peer<'a>,
-    /// The address that it listens at.
+    /// Address for listening.
     listen: &'a str,
-    /// How fast it sends, bits a second.
+    /// Sending rate, in bits per second.
     rate: u64,
-    /// Whether one end of the hop sends at a time.
+    /// Indicates whether the ends of the hop take turns.
     takes_turns: bool,
 }
 
@@ -111,7 +111,7 @@ fn configuration(own: Own<'_>, peer: &Peer<'_>) -> String {
     )
 }
 
-/// A host with the port where it has none.
+/// Appends the port to a host without one.
 fn with_port(host: &str) -> String {
     let is_v6 = host.parse::<std::net::Ipv6Addr>().is_ok();
     match host.rsplit_once(':') {
@@ -127,7 +127,8 @@ mod tests {
 
     use super::*;
 
-    /// Both ends are told that they take turns, and each sends at less than half of the rate; where both send at once they are not.
+    /// Both configurations state a shared medium, and each end then sends at less than half of the rate. On a medium of
+    /// its own, each end sends at almost the full rate.
     #[test]
     fn a_hop_whose_ends_take_turns() {
         let end = || End {

@@ -1,4 +1,4 @@
-//! Where the files of a measurement are: on this machine, or in memory alone.
+//! Files of a measurement: on this machine, or in memory.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,49 +7,49 @@ use std::path::Path;
 use lasthop_fit::read::MOST_PACKETS;
 use lasthop_scenario::read_limited;
 
-/// Most bytes of a trace's file.
+/// Maximum size of a trace's file, in bytes.
 const LARGEST: u64 = 1 << 30;
-/// Most packets of a trace in memory, where several may be read at once.
+/// Maximum number of packets of a trace in memory, where several may be read concurrently.
 const MOST_PACKETS_IN_MEMORY: usize = 2 << 20;
 
 /// A file in memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NamedFile<'f> {
-    /// As measurements and messages name it.
+    /// Name in measurements and messages.
     pub name: String,
-    /// What is in it.
+    /// Contents.
     pub bytes: &'f [u8],
 }
 
-/// Where files are.
+/// Location of files.
 #[derive(Clone, Copy, Debug)]
 pub enum Files<'f> {
     /// On this machine.
     Disk,
-    /// Here. No other file is looked for, and fewer packets are taken than from files on disk.
+    /// Memory only. No other file is opened, and the maximum number of packets is lower than for files on disk.
     Memory(&'f [NamedFile<'f>]),
 }
 
-/// Which files may be read, and for how long.
+/// Access to files, with cancellation.
 #[derive(Clone, Copy)]
 pub struct Access<'a> {
-    /// Where the files are.
+    /// Location of the files.
     pub files: Files<'a>,
-    /// Says whether nobody waits any more. Asked often.
+    /// Returns whether to stop. Called often.
     pub stop: &'a dyn Fn() -> bool,
 }
 
 impl Access<'static> {
-    /// The files of this machine, to the end.
+    /// Access to the files of this machine, without cancellation.
     pub const DISK: Self = Self { files: Files::Disk, stop: &|| false };
 }
 
 impl<'a> Access<'a> {
-    /// Opens a file. Reading it ends with an error once whoever waited has gone.
+    /// Opens a file. Reading fails once `stop` returns true.
     ///
     /// # Errors
     ///
-    /// When there is none, or it cannot be opened.
+    /// Returns an error if it does not exist or cannot be opened.
     pub fn open(&self, path: &Path) -> io::Result<impl Read + use<'a>> {
         let source: Box<dyn Read + 'a> = match self.files {
             Files::Disk => Box::new(File::open(path)?),
@@ -69,7 +69,8 @@ impl<'a> Access<'a> {
         matches!(self.files, Files::Disk) && path.is_dir()
     }
 
-    /// A text, in UTF-8 or, with its mark, in UTF-16 as PowerShell writes files; bytes that are none are replaced.
+    /// Returns a text, in UTF-8 or, with a byte-order mark, in UTF-16 as written by PowerShell. Invalid bytes are
+    /// replaced.
     pub(super) fn text(&self, path: &Path) -> io::Result<String> {
         let text = |bytes: &[u8]| match bytes {
             [0xff, 0xfe, rest @ ..] => utf16(rest, u16::from_le_bytes),
@@ -82,7 +83,7 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// Most packets of a trace.
+    /// Returns the maximum number of packets of a trace.
     pub(super) fn most_packets(&self) -> usize {
         match self.files {
             Files::Disk => MOST_PACKETS,
@@ -108,7 +109,7 @@ fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> String {
     char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
 }
 
-/// What is read until somebody says stop.
+/// A reader that can be stopped.
 struct Until<'a> {
     source: Box<dyn Read + 'a>,
     stop: &'a dyn Fn() -> bool,

@@ -1,4 +1,4 @@
-//! What a packet capture says of the lossy link on its path.
+//! Properties of the lossy link on the path of a packet capture.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -21,71 +21,72 @@ use crate::diagnosis::{diagnosed, no_flow};
 
 /// Bytes of a segment's headers: IPv4, TCP, timestamps.
 const HEADERS: f64 = 52.0;
-/// Bytes of a SYN and its answer.
+/// Bytes of a SYN and its reply.
 const HANDSHAKE: f64 = 120.0;
-/// A queue that never overflowed is assumed to hold so many packets at the least.
+/// Minimum number of packets assumed for a queue that never overflowed.
 const QUEUE: f64 = 100.0;
 
-/// An end that answers no sooner than this is not where the capture was taken: milliseconds.
+/// Minimum response time, in milliseconds, of an end that is not where the capture was taken.
 const FAR_MS: f64 = 2.0;
 
-/// With less data a connection says nothing of its way: packets.
+/// Minimum number of packets in a connection that is used for its direction.
 const FEW: u64 = 200;
 
-/// What a capture says, as far as it tells.
+/// Properties derived from a capture.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Captured {
-    /// All of it.
+    /// The whole diagnosis.
     pub report: Report,
-    /// What crossed the link on its way to the client.
+    /// Traffic over the link in the direction of the client.
     pub down: Way,
-    /// What crossed it the other way, where a capture from a gateway has that too.
+    /// Traffic in the other direction, if a capture from a gateway contains it.
     pub up: Option<Way>,
-    /// Which flows these are, in a sentence.
+    /// Flows that were used, in a sentence.
     pub remark: String,
-    /// Milliseconds one way over the lossy link, and the other part of the path.
+    /// One-way delays over the lossy link, and over the rest of the path, in milliseconds.
     delays: Option<[f64; 2]>,
 }
 
-/// One way over the link.
+/// One direction over the link.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Way {
-    /// The flow's number.
+    /// Number of the flow.
     pub flow: usize,
     /// Its losses to corruption, as a table.
     pub losses: String,
-    /// Bits a second, where a queue showed it.
+    /// Rate in bits per second, if a queue revealed it.
     pub rate: Option<f64>,
-    /// What was seen of the flow besides its losses to corruption.
+    /// Observations of the flow other than its losses to corruption.
     shown: Shown,
-    /// The longest queue in milliseconds, and how many packets were lost to it.
+    /// Maximum queueing delay in milliseconds, and number of packets dropped by the queue.
     queue: (f64, u64),
     /// Bytes of a full packet.
     packet: f64,
 }
 
-/// What a flow shows besides its losses to corruption.
+/// Observations of a flow other than its losses to corruption.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Shown {
     packets: u64,
     reordered: u64,
     least_rtt_ms: Option<f64>,
     mean_rtt_ms: Option<f64>,
-    /// Losses of unknown cause, and all losses.
+    /// Number of losses of unknown cause, and of all losses.
     unknown: (u64, u64),
-    /// Rate of the policer that dropped packets, in bits a second, and how many those were.
+    /// Rate in bits per second of the policer that dropped packets, and number of these.
     policed: Option<(f64, u64)>,
 }
 
-/// A flow's direction that carries data.
+/// A direction of a flow that carries data.
 type Flowing<'r> = (&'r FlowReport, &'r Direction);
 
-/// Reads a capture, once more for each way. The flow with most data counts; seen from a gateway it goes down to the client, or comes up from it, and the largest one
-/// the other way, between the client and anybody, counts for that.
+/// Reads a capture, once more for each direction. Uses the flow with the most data. If a gateway captured it, that flow
+/// is a download or an upload of the client; the client's largest flow in the other direction, with any host, is used
+/// for that direction.
 ///
 /// # Errors
 ///
-/// When it is no capture, or no flow in it sends data.
+/// Returns an error if it is not a capture, or if no flow in it sends data.
 pub(super) fn captured(access: &Access<'_>, path: &Path, given: &Given) -> Result<Captured, LinkError> {
     let at = given.at.map_or(At::Found, At::Given);
     let report = diagnosed(access, path, &Options { at, ..Options::default() })?;
@@ -109,9 +110,10 @@ pub(super) fn captured(access: &Access<'_>, path: &Path, given: &Given) -> Resul
     Ok(Captured { down, up, remark, delays, report })
 }
 
-/// Where the capture is taken to have been made, on which evidence, and what contradicts what is given.
+/// Describes the assumed place of the capture, with evidence and contradictions to the given place.
 fn placed((flow, direction): Flowing<'_>, given: &Given) -> String {
-    // What was captured and sent again counts: at a receiver it was not lost, so that the place that is given explains it away.
+    // Segments that were captured and retransmitted count: at a receiver they were not lost, so the given place would
+    // explain them.
     let unexplained = |needless: Option<Needless>| matches!(needless, None | Some(Needless::Captured));
     let lost =
         |side: Side| direction.losses.iter().filter(|loss| unexplained(loss.needless) && loss.side == side).count();
@@ -156,12 +158,13 @@ fn placed((flow, direction): Flowing<'_>, given: &Given) -> String {
     said
 }
 
-/// Whether what is seen at a gateway has crossed the lossy link already.
+/// Returns whether packets seen at a gateway have already crossed the lossy link.
 fn is_upload(direction: &Direction) -> bool {
     direction.vantage == Vantage::Gateway && lossy_side(direction) == Side::Before
 }
 
-/// What goes the other way over the same link, seen from the same gateway: to the host that `most` comes from over the link, or from the one that it goes to.
+/// Returns the largest flow in the other direction over the same link, captured at the same gateway: a download to the
+/// client if `most` is its upload, and an upload if `most` is its download.
 fn other_way<'r>(report: &'r Report, (flow, most): Flowing<'r>) -> Option<Flowing<'r>> {
     let upload = is_upload(most);
     let client = if upload { most.from } else { most.to }.ip();
@@ -214,13 +217,13 @@ impl Way {
         })
     }
 
-    /// Its rate, where a queue showed it.
+    /// Returns its rate, if a queue revealed it.
     fn rate_told(&self) -> Option<Told> {
         let value = format!("{} kbps", (self.rate? / 1e3).round().max(1.0));
         Some(Told { value, origin: format!("lasthop diagnose, flow {}: the bottleneck's rate", self.flow) })
     }
 
-    /// Its queue at that rate in bits a second.
+    /// Returns its queue at that rate, in bits per second.
     fn queue_told(&self, rate: f64) -> Told {
         let (longest, overflowed) = self.queue;
         let packets = (longest * rate / 8e3 / self.packet).round();
@@ -235,10 +238,10 @@ impl Way {
     }
 }
 
-/// Bytes of a line of the table of losses, at most: time, size, fate.
+/// Maximum bytes of a line in the table of losses: time, size, fate.
 const LONGEST_LINE: usize = 32;
 
-/// A table of losses that does not grow beyond what can be fitted: a capture may tell of more packets than it has records.
+/// A table of losses with a size limit: a capture may imply more packets than it has records.
 struct Losses {
     text: Vec<u8>,
     room: usize,
@@ -257,7 +260,8 @@ impl Write for Losses {
     }
 }
 
-/// One way over the lossy link, and over the rest of the path, in milliseconds: half of the least round trips, without the time on the air.
+/// Returns the one-way delays over the lossy link, and over the rest of the path, in milliseconds: half of the minimum
+/// round-trip times, minus the transmission time.
 fn delays(flow: &FlowReport, direction: &Direction, rate: Option<f64>) -> Option<[f64; 2]> {
     let bytes = if flow.from_the_beginning { HANDSHAKE } else { f64::from(direction.segment_bytes) + 2.0 * HEADERS };
     let air = rate.map_or(0.0, |rate| bytes * 8e3 / rate);
@@ -267,18 +271,18 @@ fn delays(flow: &FlowReport, direction: &Direction, rate: Option<f64>) -> Option
     match (direction.vantage, lossy_side(direction)) {
         (Vantage::Gateway, Side::Beyond) => Some([half(receiver?, air), half(sender?, 0.0)]),
         (Vantage::Gateway, Side::Before) => Some([half(sender?, air), half(receiver?, 0.0)]),
-        // The whole path is one link, as far as the capture tells.
+        // As far as the capture shows, the whole path is one link.
         _ => Some([half(direction.rtt_ms.or(sender).or(receiver)?, air), 0.0]),
     }
 }
 
 impl Captured {
-    /// The link; what is given goes before what the capture says. The capture shows the round trip of the whole path: what is given of one
-    /// part of it leaves the rest to the other.
+    /// Returns the link. Given values take precedence over the capture. The capture shows the round-trip time of the
+    /// whole path: if the delay of one part is given, the rest belongs to the other.
     ///
     /// # Errors
     ///
-    /// When a part that is given is longer than the whole path.
+    /// Returns an error if a given part is longer than the whole path.
     fn link(&self, path: &Path, given: &Given) -> Result<Link, LinkError> {
         let mut link = assumed();
         if let Some(rate) = self.down.rate_told() {
@@ -322,7 +326,7 @@ impl Captured {
         Ok(link_of(given, link))
     }
 
-    /// What a scenario needs and is neither here nor given.
+    /// Returns the values that a scenario needs and that are neither in the capture nor given.
     fn lacking(&self, given: &Given) -> Vec<&'static str> {
         let rate = (self.down.rate.is_none() && given.rate.is_none()).then_some("rate");
         let delay = (self.delays.is_none() && given.delay.is_none()).then_some("delay");
@@ -331,7 +335,7 @@ impl Captured {
 }
 
 impl Way {
-    /// Fits models to its losses, and says what the scenario does of the rest.
+    /// Fits models to its losses, and states how the scenario reproduces the rest.
     fn fitted(&self, access: &Access<'_>, path: &Path, rate: Option<f64>) -> Result<Fitted, LinkError> {
         let Shown { packets, reordered, least_rtt_ms, mean_rtt_ms, unknown, .. } = self.shown;
         let reading = of_text(access, path, &self.losses, None)?;
@@ -380,7 +384,7 @@ fn why_no_cure(ways: [Option<&Way>; 2]) -> Option<String> {
     ways.into_iter().zip(["down", "up"]).find_map(policed)
 }
 
-/// The link that a capture shows. `up` goes before what it says of the way back.
+/// Returns the link of a capture. `up` takes precedence over the capture's other direction.
 pub(super) fn measured(
     access: &Access<'_>,
     path: &Path,

@@ -1,4 +1,4 @@
-//! Reasons why a file is not a measurement of a link.
+//! Errors of reading the measurement of a link.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,84 +7,84 @@ use lasthop_diagnose::capture::CaptureError;
 use lasthop_fit::probe::ProbeError;
 use lasthop_fit::read::ReadError;
 
-/// Why a file is no measurement of a link.
+/// Error of reading the measurement of a link.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// It cannot be read.
+    /// A file cannot be read.
     #[error("{}: {error}", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         error: io::Error,
     },
-    /// It is no list of losses.
+    /// The file is not a list of losses.
     #[error("{}: {error}", path.display())]
     Trace {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         error: ReadError,
     },
-    /// It is no report of a probe.
+    /// The file is not a report of a probe.
     #[error("{}: {error}", path.display())]
     Probe {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         error: ProbeError,
     },
-    /// It is no capture.
+    /// The file is not a capture.
     #[error("{}: {error}", path.display())]
     Capture {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         error: CaptureError,
     },
-    /// A capture without data in it.
+    /// The capture contains no data.
     #[error("{}: no TCP flow that sends data; {why}", path.display())]
     NoFlow {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is missing in the capture.
+        /// Description of the missing packets.
         why: String,
     },
-    /// A capture without what is asked for.
+    /// The capture does not contain the requested packets.
     #[error("{}: {what}", path.display())]
     Without {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is not in it.
+        /// Description of the missing packets.
         what: String,
     },
-    /// Something that a scenario needs is neither measured nor given.
+    /// A value that a scenario needs is neither measured nor given.
     #[error("{name}: the link's {}{why}; give {}", lacks(lacking), flags(lacking))]
     Lacking {
-        /// The measurement.
+        /// Name of the measurement.
         name: String,
-        /// `rate`, `delay`.
+        /// Missing values: `rate`, `delay`.
         lacking: Vec<&'static str>,
-        /// Reason in parentheses, or nothing.
+        /// Reason in parentheses, or empty.
         why: String,
     },
-    /// What is given contradicts the measurement.
+    /// A given value contradicts the measurement.
     #[error("{name}: {what}")]
     Contradiction {
-        /// The measurement.
+        /// Name of the measurement.
         name: String,
-        /// What contradicts what, and what would be right.
+        /// Description of the contradiction, with advice.
         what: String,
     },
-    /// Whoever waited has gone.
+    /// Reading was stopped.
     #[error("{}: stopped", path.display())]
     Stopped {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
 }
 
-/// What is lacking, as a sentence goes on: `rate and delay are not known from it`.
+/// Returns the missing values as the end of a sentence: `rate and delay are not known from it`.
 pub fn lacks(lacking: &[&str]) -> String {
     format!("{} {} not known from it", lacking.join(" and "), if lacking.len() == 1 { "is" } else { "are" })
 }

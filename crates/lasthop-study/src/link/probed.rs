@@ -1,4 +1,4 @@
-//! What `lasthop probe` measured, as a link.
+//! A link measured by `lasthop probe`.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use super::traces::{self, Fitted, on_air};
 use super::values::link_of;
 use super::{Access, Given, MeasuredLink, REPORT, Source, no_report};
 
-/// The folder of a probe's report and what it says, where `path` is that folder or the report.
+/// Returns the folder of a probe's report and its contents, if `path` is that folder or the report.
 fn report(access: &Access<'_>, path: &Path) -> Result<Option<(PathBuf, Measured)>, LinkError> {
     let file = if access.is_folder(path) { path.join(REPORT) } else { path.to_path_buf() };
     if file != path && !access.is_file(&file) {
@@ -31,7 +31,8 @@ fn report(access: &Access<'_>, path: &Path) -> Result<Option<(PathBuf, Measured)
     Ok(Some((file.parent().map(Path::to_path_buf).unwrap_or_default(), measured)))
 }
 
-/// The link that a probe measured; `None` where `path` is something else. `up` goes before the probe's own trace.
+/// Returns the link that a probe measured; `None` if `path` is something else. `up` takes precedence over the probe's
+/// own trace.
 pub(super) fn probed(
     access: &Access<'_>,
     path: &Path,
@@ -47,7 +48,7 @@ pub(super) fn probed(
     let up = Some(up.map_or_else(|| way(1, &found_up), Ok)?);
     let measured_delay = link.delay.value.clone();
     let link = link_of(given, link);
-    // What is given is no bound.
+    // A given rate is not a bound.
     at_least.retain(|_| given.rate.is_none());
     let mut remarks = Vec::new();
     if !at_least.is_empty() {
@@ -88,7 +89,7 @@ pub(super) fn probed(
     }))
 }
 
-/// The losses of one way, and what the probe says of it besides.
+/// Fits models to the losses of one direction, and adds the probe's other findings.
 fn stated(
     access: &Access<'_>,
     path: &Path,

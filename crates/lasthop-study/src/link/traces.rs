@@ -1,4 +1,4 @@
-//! Losses of one direction, what was fitted to them, and what that says of rate, delay, order, duplication and loss.
+//! Losses of one direction, the models fitted to them, and statements about rate, delay, order, duplication and loss.
 
 use std::path::Path;
 
@@ -13,32 +13,32 @@ use serde_json::{Value, json};
 use super::error::{LinkError, failed};
 use super::{Access, Given, begins_as_capture, captured};
 
-/// Spans of a measurement whose losses are shown.
+/// Number of intervals in which losses are shown.
 const SPANS: usize = 120;
 
-/// Losses of one direction, and what was fitted to them.
+/// Losses of one direction, and the models fitted to them.
 #[derive(Clone, Debug)]
 pub struct Fitted {
-    /// The trace's name.
+    /// Name of the trace.
     pub name: String,
-    /// In which form it was.
+    /// Form of the trace.
     pub form: Form,
-    /// Whether the packets' times are known.
+    /// Indicates whether the packets' times are known.
     pub clock: Clock,
-    /// The models.
+    /// Models.
     pub report: Report,
-    /// When packets were lost ([`lasthop_fit::LossTrace::loss_over_time`]).
+    /// Losses over time ([`lasthop_fit::LossTrace::loss_over_time`]).
     pub over_time: Vec<(f64, f64)>,
-    /// What was seen besides losses.
+    /// Observations other than losses.
     pub seen: Seen,
-    /// What of the measurement the scenario does.
+    /// Statement about how the scenario reproduces the measurement.
     pub statement: Statement,
-    /// The losses, packet by packet, where no model fits them.
+    /// Losses, packet by packet, if no model fits them.
     pub(super) losses: Vec<bool>,
 }
 
 impl Fitted {
-    /// As `lasthop fit --json` has it.
+    /// Returns the output of `lasthop fit --json`.
     pub fn to_json(&self) -> Value {
         let times_known = self.clock == Clock::Known;
         json!({
@@ -47,12 +47,12 @@ impl Fitted {
         })
     }
 
-    /// What is said of each aspect, a line each.
+    /// Returns the statement about each aspect, a line each.
     pub fn said(&self) -> Vec<String> {
         self.statement.lines()
     }
 
-    /// Fits models to one way of a reading.
+    /// Fits models to one direction of a reading.
     pub(super) fn of(
         access: &Access<'_>,
         path: &Path,
@@ -65,7 +65,7 @@ impl Fitted {
         let (report, clock, over_time, losses) = match way.losses {
             Losses::Packets(trace) => {
                 let trace = on_air(trace, rate);
-                // A trace that was read has packets.
+                // A trace that was read is not empty.
                 let report = fit_unless(&trace, access.stop).ok_or_else(stopped)?;
                 let fits = report.adequacy.fits();
                 let losses = trace.packets().iter().filter(|_| !fits).map(|packet| packet.lost).collect();
@@ -87,7 +87,7 @@ impl Fitted {
         Ok(Self { name, form, clock, report, over_time, seen, statement, losses })
     }
 
-    /// Says that losses are unknown, whatever fits them.
+    /// Marks losses as unknown, regardless of the fit.
     pub(super) fn with_unknown_losses(mut self, why: &str) -> Self {
         let fits = std::mem::take(&mut self.statement.loss.why);
         self.statement.loss = Said { verdict: Verdict::Unknown, why: format!("{why}; {fits}") };
@@ -95,7 +95,7 @@ impl Fitted {
     }
 }
 
-/// The packets of a trace on the air at `rate`, bits a second, where that is known.
+/// Returns the packets of a trace with their transmission at `rate` in bits per second, if that is known.
 pub(super) fn on_air(trace: LossTrace, rate: Option<f64>) -> LossTrace {
     match rate {
         Some(rate) => trace.at_rate(rate),
@@ -103,7 +103,7 @@ pub(super) fn on_air(trace: LossTrace, rate: Option<f64>) -> LossTrace {
     }
 }
 
-/// What a text has of losses, or a capture's flow with most data.
+/// Reads the losses in a text, or those of a capture's flow with the most data.
 pub(super) fn read(access: &Access<'_>, path: &Path, given: &Given) -> Result<Reading, LinkError> {
     if begins_as_capture(access, path)? {
         let captured = captured(access, path, &Given { at: given.at, ..Given::default() })?;
@@ -112,7 +112,7 @@ pub(super) fn read(access: &Access<'_>, path: &Path, given: &Given) -> Result<Re
     of_text(access, path, &access.text(path).map_err(failed(path))?, given.interval.map(|it| it.0))
 }
 
-/// The same of a text.
+/// Reads the losses in a text.
 pub(super) fn of_text(
     access: &Access<'_>,
     path: &Path,
@@ -122,7 +122,7 @@ pub(super) fn of_text(
     reading(text, access.most_packets(), interval).map_err(|error| LinkError::Trace { path: path.to_path_buf(), error })
 }
 
-/// The losses of one way in a file.
+/// Reads the losses of one direction in a file.
 pub(super) fn one_way(access: &Access<'_>, path: &Path, given: &Given, rate: Option<f64>) -> Result<Fitted, LinkError> {
     let Reading { form, down, up, .. } = read(access, path, given)?;
     Fitted::of(access, path, (down, form), rate, up.is_some())

@@ -1,14 +1,14 @@
-//! What is known of a link, in values with their origin and in words.
+//! Properties of a link: values with their origin, and a description.
 
 use lasthop_fit::scenario::{Link, Told};
 use lasthop_fit::statement::Verdict;
 
 use super::{Fitted, Given, MeasuredLink};
 
-/// How the origin of a value begins that nothing tells of.
+/// Start of the origin of an assumed value.
 pub(super) const ASSUMED: &str = "assumed";
 
-/// A link of which nothing but losses is known.
+/// Returns a link of which only losses are known.
 pub(super) fn assumed() -> Link {
     let told = |value: &str, flag: &str| Told { value: value.to_owned(), origin: format!("{ASSUMED}; {flag} sets it") };
     Link {
@@ -23,16 +23,16 @@ pub(super) fn assumed() -> Link {
     }
 }
 
-/// What is given, else what was measured.
+/// Returns the given values, and the measured ones for the rest.
 pub(super) fn link_of(given: &Given, measured: Link) -> Link {
     fn flag(value: Option<String>, flag: &str) -> Option<Told> {
         value.map(|value| Told { value, origin: flag.to_owned() })
     }
     Link {
         half_duplex: measured.half_duplex,
-        // A rate that is given goes before one that was measured over time.
+        // A given rate takes precedence over a rate measured over time.
         keys: measured.keys.into_iter().filter(|key| given.rate.is_none() || !of_rate(&key.key)).collect(),
-        // What is given is meant for both ways.
+        // Given values apply to both directions.
         rate_up: if given.rate.is_some() { None } else { measured.rate_up },
         queue_up: if given.queue.is_some() { None } else { measured.queue_up },
         rate: flag(given.rate.map(|it| it.to_string()), "--rate").unwrap_or(measured.rate),
@@ -42,13 +42,13 @@ pub(super) fn link_of(given: &Given, measured: Link) -> Link {
     }
 }
 
-/// Whether a key of the link says how its rate behaves.
+/// Returns whether a key of the link describes the behaviour of its rate.
 fn of_rate(key: &str) -> bool {
     ["rate_variation", "policer", "shaper", "aggregation"].iter().any(|name| key.starts_with(name))
 }
 
 impl MeasuredLink {
-    /// The link in a line: rate, delay, queue, as far as they are known, and what it loses.
+    /// Describes the link in a line: rate, delay, queue, as far as known, and losses.
     pub fn words(&self) -> String {
         let Link { half_duplex, rate, rate_up, delay, queue, .. } = &self.link;
         let more = |way: &str| if self.at_least.contains(&way) { " or more" } else { "" };

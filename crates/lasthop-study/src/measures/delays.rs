@@ -5,11 +5,11 @@ use lasthop_sim::network::{App, Network};
 
 use super::Measure;
 
-/// Names of the distributions, before `_p50`, `_p95`, `_p99`.
+/// Names of the distributions, without `_p50`, `_p95`, `_p99`.
 const NAMES: [&str; 3] = ["rtt", "queue_delay", "one_way_delay"];
 const QUANTILES: [&str; 3] = ["p50", "p95", "p99"];
 
-/// Adds the metrics of those delays that were measured.
+/// Adds the metrics of the measured delays.
 pub(super) fn push(delays: &Delays, measures: &mut Vec<Measure>) {
     for (name, stats) in NAMES.into_iter().zip([delays.rtt, delays.queueing, delays.one_way]) {
         push_stats(name, stats, measures);
@@ -24,13 +24,13 @@ pub(super) fn push_stats(name: &str, stats: Option<DelayStats>, measures: &mut V
     }
 }
 
-/// Whether a metric of that name is one of these.
+/// Returns whether `name` is one of these metrics.
 pub(super) fn is_delay(name: &str) -> bool {
     let of = |known: &str| name.strip_prefix(known).and_then(|rest| rest.strip_prefix('_'));
     NAMES.iter().any(|known| of(known).is_some_and(|quantile| QUANTILES.contains(&quantile)))
 }
 
-/// Those delays that a run of `network` can have, with any values.
+/// Returns the delays that a run of `network` can have, with arbitrary values.
 pub(super) fn possible(network: &Network) -> Delays {
     let zero = lasthop_proto::time::Duration::ZERO;
     let any = DelayStats { count: 1, mean: zero, p50: zero, p95: zero, p99: zero, longest: zero };

@@ -11,7 +11,7 @@ use super::{Measure, Summary, carried, delays, summaries_json, summarise_each};
 pub struct FlowRow {
     /// Name of the flow.
     pub flow: String,
-    /// What its application does: `transfer`, `quic`, `datagrams`, `call`, `web` or `idle`.
+    /// Kind of its application: `transfer`, `quic`, `datagrams`, `call`, `web` or `idle`.
     pub kind: &'static str,
     /// Name of the host that opens it.
     pub from: String,
@@ -21,7 +21,7 @@ pub struct FlowRow {
     pub measures: Vec<Summary>,
 }
 
-/// A stable name of what a flow's application does.
+/// Returns a stable name of a flow's kind of application.
 const fn kind(app: &App) -> &'static str {
     match app {
         App::Transfer { .. } => "transfer",
@@ -33,7 +33,7 @@ const fn kind(app: &App) -> &'static str {
     }
 }
 
-/// The metrics of the flow with that index.
+/// Returns the metrics of the flow of that index.
 pub fn flow_measures(network: &Network, report: &Report, index: usize) -> Vec<Measure> {
     let (Some(spec), Some(flow)) = (network.flows.get(index), report.flows.get(index)) else { return Vec::new() };
     let mut measures = Vec::new();
@@ -66,8 +66,8 @@ pub fn flow_measures(network: &Network, report: &Report, index: usize) -> Vec<Me
     measures
 }
 
-/// Throughput in Mbps, and the seconds that it is taken over; `None` of what is no flow with a beginning and an end: one direction of a
-/// web session's connections, which are opened again and again.
+/// Returns throughput in Mbps, and its time base in seconds; `None` for flows without a beginning and an end, such as
+/// one direction of a web session's connections, which are opened repeatedly.
 fn pace(network: &Network, report: &Report, spec: &FlowSpec, flow: &FlowReport) -> Option<(f64, f64)> {
     match spec.app {
         App::Web | App::Idle => None,
@@ -83,7 +83,7 @@ fn pace(network: &Network, report: &Report, spec: &FlowSpec, flow: &FlowReport) 
     }
 }
 
-/// Each flow of `network`, in its order.
+/// Returns each flow of `network`, in its order.
 pub fn flows(network: &Network, reports: &[Report]) -> Vec<FlowRow> {
     let row = |(at, spec): (usize, &FlowSpec)| FlowRow {
         flow: spec.name.clone(),
@@ -95,7 +95,7 @@ pub fn flows(network: &Network, reports: &[Report]) -> Vec<FlowRow> {
     network.flows.iter().enumerate().map(row).collect()
 }
 
-/// The rows as a JSON list of `flow`, `kind`, `from`, `to`, `measures`.
+/// Returns the rows as a JSON list of `flow`, `kind`, `from`, `to`, `measures`.
 pub fn flows_json(rows: &[FlowRow]) -> Value {
     let row = |row: &FlowRow| {
         let measures = summaries_json(&row.measures);

@@ -15,13 +15,13 @@ pub struct LinkRow {
     pub from: String,
     /// Name of the node that receives.
     pub to: String,
-    /// Whether the sending node is a host, whose drops here are drops of its own packets.
+    /// Indicates whether the sending node is a host, which then drops its own packets here.
     pub from_host: bool,
     /// Metrics over the runs, in a fixed order.
     pub measures: Vec<Summary>,
 }
 
-/// The metrics of one direction (0: down, 1: up) of the link with that index.
+/// Returns the metrics of one direction (0: down, 1: up) of the link of that index.
 pub fn link_measures(report: &Report, link: usize, direction: usize) -> Vec<Measure> {
     let Some(path) = report.links.get(link).map(|paths| &paths[direction]) else { return Vec::new() };
     let mut measures = Vec::new();
@@ -42,7 +42,7 @@ pub fn link_measures(report: &Report, link: usize, direction: usize) -> Vec<Meas
     measures
 }
 
-/// Both directions of each link of `network`, in its order, down before up.
+/// Returns both directions of each link of `network`, in its order, down before up.
 pub fn links(network: &Network, reports: &[Report]) -> Vec<LinkRow> {
     let node = |id: NodeId| &network.nodes[id.0];
     let row = |(at, direction): (usize, usize)| {
@@ -59,7 +59,7 @@ pub fn links(network: &Network, reports: &[Report]) -> Vec<LinkRow> {
     (0..network.links.len()).flat_map(|at| [(at, 0), (at, 1)]).map(row).collect()
 }
 
-/// The rows as a JSON list of `link`, `from`, `to`, `measures`.
+/// Returns the rows as a JSON list of `link`, `from`, `to`, `measures`.
 pub fn links_json(rows: &[LinkRow]) -> Value {
     let row = |row: &LinkRow| json!({ "link": row.link, "from": row.from, "to": row.to, "measures": summaries_json(&row.measures) });
     rows.iter().map(row).collect()

@@ -1,4 +1,4 @@
-//! Remarks on queues that decide a result: a host that drops its own packets, and a default queue that overflowed.
+//! Remarks on queues that determine a result: a host that drops its own packets, and a default queue that overflowed.
 
 use lasthop_proto::queue::{QueueLimit, QueueSpec};
 use lasthop_scenario::Scenario;
@@ -7,7 +7,7 @@ use lasthop_sim::network::Network;
 use super::find;
 use super::links::LinkRow;
 
-/// What was measured of the links under one scheme.
+/// Results of the links under one scheme.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured<'a> {
     /// Name of the scheme.
@@ -16,8 +16,8 @@ pub struct Measured<'a> {
     pub links: &'a [LinkRow],
 }
 
-/// The remarks, one for each direction of a link that has something to remark, in the network's order. `network` is that of any of the
-/// schemes: they have the same links.
+/// Returns a remark for each direction of a link that needs one, in the network's order. `network` is that of any of
+/// the schemes, which have the same links.
 pub fn remarks(scenario: &Scenario, network: &Network, schemes: &[Measured<'_>]) -> Vec<String> {
     let directions = (0..network.links.len()).flat_map(|link| [(link, 0), (link, 1)]);
     directions.filter_map(|(link, direction)| remark(scenario, network, schemes, (link, direction))).collect()
@@ -41,7 +41,7 @@ fn remark(
     let (spec, dropped) = (&network.links[link], dropped.join(", "));
     let key = format!("links.{}.queue", spec.name);
     let own_key = format!("{key}_up");
-    // `queue` holds for both directions unless `queue_up` is given.
+    // `queue` applies to both directions unless `queue_up` is given.
     let is_given = scenario.gives(&key) || direction == 1 && scenario.gives(&own_key);
     let key = if direction == 1 && scenario.gives(&own_key) { own_key } else { key };
     let queue = describe(&spec.directions[direction].queue);
@@ -109,7 +109,7 @@ size = "4 MB"
         remarks(&scenario, &task.network, &[Measured { scheme: scenario.scheme().name, links: &rows }])
     }
 
-    /// CUBIC fills a queue of 50 packets; that nobody chose it is worth a remark.
+    /// CUBIC fills a queue of 50 packets; a remark says that it is the default.
     #[test]
     fn a_default_queue_that_overflows_is_remarked() {
         let [remark] = &remarks_of(&[])[..] else { panic!("one remark") };
@@ -118,7 +118,8 @@ size = "4 MB"
         assert_eq!(remarks_of(&[("links.hop.queue", "50 packets")]), [""; 0]);
     }
 
-    /// Without small queues the initial window of ten segments overruns the host's own queue, given or not.
+    /// Without small queues the initial window of ten segments overflows the host's own queue, whether given or
+    /// default.
     #[test]
     fn a_host_that_drops_its_own_packets_is_remarked() {
         let hosts =

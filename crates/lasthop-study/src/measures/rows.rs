@@ -7,11 +7,11 @@ use super::flows::FlowRow;
 use super::links::LinkRow;
 use super::{Summary, find};
 
-/// A row a scheme and flow: `scheme`, `flow`, `kind`, `from`, `to`, then mean and `NAME_ci95` of each metric.
+/// Returns a row per scheme and flow: `scheme`, `flow`, `kind`, `from`, `to`, then mean and `NAME_ci95` of each metric.
 ///
 /// # Errors
 ///
-/// Never, unless a row lacks a column.
+/// Returns an error only if a row lacks a column.
 pub fn flow_rows(schemes: &[(&str, Vec<FlowRow>)]) -> Result<Rows, ReportError> {
     let rows = schemes.iter().flat_map(|(scheme, rows)| {
         rows.iter().map(move |row| (vec![*scheme, &row.flow, row.kind, &row.from, &row.to], row.measures.as_slice()))
@@ -19,11 +19,12 @@ pub fn flow_rows(schemes: &[(&str, Vec<FlowRow>)]) -> Result<Rows, ReportError> 
     table(&["scheme", "flow", "kind", "from", "to"], rows.collect())
 }
 
-/// A row a scheme, link and direction: `scheme`, `link`, `from`, `to`, then mean and `NAME_ci95` of each metric.
+/// Returns a row per scheme, link and direction: `scheme`, `link`, `from`, `to`, then mean and `NAME_ci95` of each
+/// metric.
 ///
 /// # Errors
 ///
-/// Never, unless a row lacks a column.
+/// Returns an error only if a row lacks a column.
 pub fn link_rows(schemes: &[(&str, Vec<LinkRow>)]) -> Result<Rows, ReportError> {
     let rows = schemes.iter().flat_map(|(scheme, rows)| {
         rows.iter().map(move |row| (vec![*scheme, &row.link, &row.from, &row.to], row.measures.as_slice()))

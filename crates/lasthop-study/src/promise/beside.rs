@@ -1,30 +1,30 @@
-//! What a gateway or an end of the two-ended link measured, beside what was promised.
+//! Measurements of a gateway or an end of the two-ended link, compared with the promise.
 
 use serde_json::{Value, json};
 
 use super::{Kept, Measured, Promise, PromisedFactor, judge};
 use crate::advise::Use;
 
-/// A promise, and whether it is kept.
+/// Comparison of a promise with a measurement.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Beside {
-    /// Nothing was promised of it, and why.
+    /// No comparison, with the reason.
     Nothing(String),
-    /// This was.
+    /// A comparison.
     Judged {
-        /// The cure's scheme.
+        /// Scheme of the cure.
         cure: &'static str,
-        /// How many times as fast.
+        /// Promised factor.
         promised: PromisedFactor,
-        /// The same as it was measured.
+        /// Measured factor.
         measured: Option<Measured>,
-        /// Whether they agree.
+        /// Verdict.
         kept: Kept,
     },
 }
 
 impl Beside {
-    /// What `promise` says of what a rule in a gateway's report does.
+    /// Compares a rule in a gateway's report with `promise`.
     pub fn of_rule(rule: &Value, promise: &Promise) -> Self {
         let cure = match rule["mode"].as_str().unwrap_or("?") {
             "snoop" => "SNOOP",
@@ -34,13 +34,13 @@ impl Beside {
         Self::of(cure, rule, promise)
     }
 
-    /// What `promise` says of a peer in the report of an end of the two-ended link.
+    /// Compares a peer in the report of an end of the two-ended link with `promise`.
     pub fn of_peer(peer: &Value, promise: &Promise) -> Self {
         Self::of("LINK-HYBRID", peer, promise)
     }
 
     fn of(cure: &'static str, of: &Value, promise: &Promise) -> Self {
-        // Both are how many times as much a transfer gets in the same time.
+        // Both are ratios of the amount transferred in the same time.
         let Some(promised) = promise.of(cure, Use::Bulk.name()) else {
             let why = format!("the promise has no factor of {cure} for downloads; ask `lasthop advise` with bulk");
             return Self::Nothing(why);
@@ -56,7 +56,7 @@ impl Beside {
         Self::Judged { cure, promised, measured, kept: judge(promised, measured) }
     }
 
-    /// In a line.
+    /// Describes it in a line.
     pub fn words(&self) -> String {
         let (promised, measured, kept) = match self {
             Self::Nothing(why) => return format!("promise: {why}"),
@@ -69,7 +69,7 @@ impl Beside {
         format!("promise: {mean} times as fast for downloads{interval}, measured {measured}: {}", kept.words())
     }
 
-    /// As `lasthop gateway report --promise --json` has it.
+    /// Returns the output of `lasthop gateway report --promise --json`.
     pub fn to_json(&self) -> Value {
         match self {
             Self::Nothing(why) => json!({ "why_none": why }),
@@ -83,7 +83,8 @@ impl Beside {
     }
 }
 
-/// Puts `promise` into a report: beside each rule of a gateway's, and each peer of an end's of the two-ended link.
+/// Adds the comparison with `promise` to a report: to each rule of a gateway, and to each peer of an end of the
+/// two-ended link.
 pub fn put_into(report: &mut Value, promise: &Promise) {
     type Judge = fn(&Value, &Promise) -> Beside;
     let parts: [(&str, Judge); 2] = [("rules", Beside::of_rule), ("peers", Beside::of_peer)];
@@ -96,7 +97,7 @@ pub fn put_into(report: &mut Value, promise: &Promise) {
     }
 }
 
-/// Two significant digits below 10, else whole numbers from 100 on.
+/// Formats with two significant digits below 10, and as whole numbers from 100 on.
 pub fn digits(value: f64) -> String {
     match value {
         value if value >= 99.95 => format!("{value:.0}"),

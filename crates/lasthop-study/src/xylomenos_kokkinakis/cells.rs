@@ -1,4 +1,4 @@
-//! The study's cells: what is run, what was published for it, and in which table it stands.
+//! Cells of the study: runs, published values, and tables.
 
 use std::collections::BTreeMap;
 
@@ -11,33 +11,33 @@ use crate::replicate::Task;
 use crate::stats::Estimate;
 use crate::study::{Results, Selection, StudyError, scheme};
 
-/// The published cells of Tables I to VIII.
+/// Published cells of Tables I to VIII.
 const PUBLISHED: &str = include_str!("../../data/xylomenos_kokkinakis.csv");
 
-/// Frame loss rates in percent, by which the tables name the two-state channel's bad periods too.
+/// Frame loss rates in percent. The tables also use them to name the two-state channel's bad periods.
 pub const FRAME_LOSS: [&str; 4] = ["1.5", "2.5", "5.4", "9.8"];
 
-/// Mean bad periods of the two-state channel that go with [`FRAME_LOSS`].
+/// Mean bad periods of the two-state channel that correspond to [`FRAME_LOSS`].
 const BAD_PERIODS: [&str; 4] = ["100 ms", "200 ms", "500 ms", "1 s"];
 
-/// TCP's recovery and what the link runs.
+/// TCP's recovery and the link protocol.
 pub const COMBINATIONS: [&str; 4] = ["Reno/Raw", "SACK/Raw", "Reno/SR", "SACK/SR"];
 
-/// The wired network.
+/// Wired network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Testbed {
     /// 10 Mbps, 1 ms.
     Lan,
-    /// 2 Mbps, 50 ms: the paper had no room to print its results.
+    /// 2 Mbps, 50 ms. The paper does not print its results for lack of space.
     Wan,
 }
 
-/// What stands in one table: all four combinations at all four loss rates.
+/// Setting of a table, with all four combinations at all four loss rates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setting {
-    /// Its number in the paper.
+    /// Number of the table in the paper.
     pub table: &'static str,
-    /// The figure that shows the same.
+    /// Figure with the same data.
     pub figure: &'static str,
     /// `file-transfer` or `web-browsing`.
     pub application: &'static str,
@@ -48,7 +48,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Application and cross traffic for people.
+    /// Returns application and cross traffic for people.
     fn words(&self) -> [&'static str; 2] {
         let application = if self.application == "web-browsing" { "web browsing" } else { "file transfer" };
         let congestion = if self.congestion == "udp-on-off" { "bursts of UDP" } else { "no cross traffic" };
@@ -63,7 +63,7 @@ const fn setting(
     Setting { table, figure, application, error_model, congestion }
 }
 
-/// The paper's eight tables.
+/// Settings of the paper's eight tables.
 pub const SETTINGS: [Setting; 8] = [
     setting(["I", "2"], ["file-transfer", "uniform", "none"]),
     setting(["II", "3"], ["file-transfer", "two-state", "none"]),
@@ -75,28 +75,28 @@ pub const SETTINGS: [Setting; 8] = [
     setting(["VIII", "9"], ["web-browsing", "two-state", "udp-on-off"]),
 ];
 
-/// One cell.
+/// A cell of the study.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cell {
-    /// The wired network.
+    /// Wired network.
     pub testbed: Testbed,
     /// Application, errors and congestion.
     pub setting: Setting,
-    /// Which of the four frame loss rates, from 0.
+    /// Index of the frame loss rate.
     pub loss: usize,
-    /// TCP's recovery and what the link runs, as `SACK/SR`.
+    /// TCP's recovery and the link protocol, as `SACK/SR`.
     pub combination: &'static str,
 }
 
 impl Cell {
-    /// `APPLICATION/ERROR_MODEL/CONGESTION/LOSS/COMBINATION`; with `wan/` in front in the WAN.
+    /// Returns `APPLICATION/ERROR_MODEL/CONGESTION/LOSS/COMBINATION`, with the prefix `wan/` for the WAN.
     pub fn name(&self) -> String {
         let Setting { application, error_model, congestion, .. } = self.setting;
         let wan = if self.testbed == Testbed::Wan { "wan/" } else { "" };
         format!("{wan}{application}/{error_model}/{congestion}/{}/{}", FRAME_LOSS[self.loss], self.combination)
     }
 
-    /// Its name for people, in parts.
+    /// Returns its name for people, in parts.
     pub fn words(&self) -> Vec<String> {
         let (tcp, link) = self.combination.split_once('/').unwrap_or((self.combination, "Raw"));
         let link = if link == "SR" { "selective repeat" } else { "bare link" };
@@ -110,13 +110,13 @@ impl Cell {
         [losses.as_str(), tcp, link, application, congestion, testbed].map(str::to_owned).to_vec()
     }
 
-    /// What to run for it.
+    /// Returns its task.
     pub fn task(&self, seed: u64, runs: u32) -> Result<Task, StudyError> {
         let (scenario, scheme) = self.scenario()?;
         Ok(Task::new(&scenario, scheme, seed, runs)?)
     }
 
-    /// The scenario, and the scheme that it is run under.
+    /// Returns its scenario and scheme.
     pub fn scenario(&self) -> Result<(Scenario, &'static Scheme), StudyError> {
         let web = if self.setting.application == "web-browsing" { "-web" } else { "" };
         let udp = if self.setting.congestion == "udp-on-off" { "-udp" } else { "" };
@@ -134,13 +134,13 @@ impl Cell {
     }
 }
 
-/// The cells of one table.
+/// Returns the cells of one table.
 pub fn cells_of(testbed: Testbed, setting: Setting) -> Vec<Cell> {
     let row = |loss| COMBINATIONS.map(|combination| Cell { testbed, setting, loss, combination });
     (0..FRAME_LOSS.len()).flat_map(row).collect()
 }
 
-/// The table's name: WAN tables have none in the paper.
+/// Returns the name of a table. WAN tables have none in the paper.
 fn table_id(testbed: Testbed, setting: &Setting) -> String {
     match testbed {
         Testbed::Lan => setting.table.to_owned(),
@@ -148,7 +148,7 @@ fn table_id(testbed: Testbed, setting: &Setting) -> String {
     }
 }
 
-/// What has to be run for `selection`.
+/// Returns the cells to run for `selection`.
 pub fn plan(selection: &Selection) -> Result<Vec<Cell>, StudyError> {
     let all = [Testbed::Lan, Testbed::Wan].into_iter().flat_map(|testbed| SETTINGS.map(|setting| (testbed, setting)));
     let chosen: Vec<_> = all
@@ -177,11 +177,11 @@ pub fn plan(selection: &Selection) -> Result<Vec<Cell>, StudyError> {
     }
 }
 
-/// Published values by cell and metric: throughputs in kbps, as the paper's gains over Reno/Raw give them, and the gains
-/// in percent.
+/// Published values by cell and metric: throughputs in kbps, derived from the paper's gains over Reno/Raw, and the
+/// gains in percent.
 pub type Published = BTreeMap<(String, &'static str), f64>;
 
-/// All published values.
+/// Returns all published values.
 pub fn published() -> Published {
     let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(PUBLISHED.as_bytes());
     let mut values = BTreeMap::new();
@@ -198,19 +198,19 @@ pub fn published() -> Published {
     values
 }
 
-/// Throughput of a cell in kbps.
+/// Returns the throughput of a cell in kbps.
 pub fn throughput(results: &Results, cell: &Cell) -> Option<Estimate> {
     results.throughput(&cell.name()).map(|estimate| estimate.scaled(1000.0))
 }
 
-/// Gain of a cell over Reno/Raw in percent.
+/// Returns the gain of a cell over Reno/Raw in percent.
 pub fn gain(results: &Results, cell: &Cell) -> Option<Estimate> {
     let base = Cell { combination: COMBINATIONS[0], ..*cell };
     let ratio = throughput(results, cell)?.over(&throughput(results, &base)?);
     Some(Estimate { mean: ratio.mean - 1.0, ..ratio }.scaled(100.0))
 }
 
-/// The tables that `cells` make up.
+/// Returns the tables that contain `cells`.
 pub fn tables(cells: &[Cell], results: &Results) -> Vec<Table> {
     let published = published();
     let mut tables: Vec<Table> = Vec::new();

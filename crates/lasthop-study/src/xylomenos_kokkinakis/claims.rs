@@ -1,5 +1,5 @@
-//! What the study concludes, as checks with disjoint 95 % intervals where it claims a difference and with a margin stated
-//! beforehand where it claims none. The paper's text is not at hand; what its tables answer is put into words here.
+//! Conclusions of the study, checked with disjoint 95 % intervals if they claim a difference, and with a predefined
+//! margin if they claim equality. The paper's text was not available; the claims are derived from its tables.
 
 use lasthop_report::study::Claim;
 
@@ -7,10 +7,10 @@ use super::cells::{Cell, FRAME_LOSS, SETTINGS, Testbed, gain, throughput};
 use crate::claims::{self, Claimant, show};
 use crate::study::Results;
 
-/// Two throughputs that differ by less than this share, their intervals included, count as the same.
+/// Maximum relative difference of two throughputs that count as equal, including their intervals.
 const MARGIN: f64 = 0.03;
 
-/// The study's three answers (A) and four findings (F), as far as `results` has the cells.
+/// Checks the study's three answers (A) and four findings (F), as far as `results` has the cells.
 pub fn check(results: &Results) -> Vec<Claim> {
     let claim =
         |id: &str, text: &str, gather: &dyn Fn(&mut Claimant) -> Option<()>| claims::claim(results, id, text, gather);
@@ -81,14 +81,14 @@ fn is_congested(cell: &Cell) -> bool {
     cell.setting.congestion != "none"
 }
 
-/// The LAN cells of one combination that `keep` lets through.
+/// Returns the LAN cells of one combination that satisfy `keep`.
 fn cells(combination: &'static str, keep: impl Fn(&Cell) -> bool) -> Vec<Cell> {
     let of =
         |setting| (0..FRAME_LOSS.len()).map(move |loss| Cell { testbed: Testbed::Lan, setting, loss, combination });
     SETTINGS.into_iter().flat_map(of).filter(keep).collect()
 }
 
-/// A cell of a table in the LAN; none, and the study is in error, if there is no such table.
+/// Returns a cell of a table in the LAN. If there is no such table, returns `None` and marks the study as inconsistent.
 fn cell(c: &Claimant, table: &str, loss: usize, combination: &'static str) -> Option<Cell> {
     let setting = SETTINGS.into_iter().find(|setting| setting.table == table);
     if setting.is_none() {
@@ -97,7 +97,7 @@ fn cell(c: &Claimant, table: &str, loss: usize, combination: &'static str) -> Op
     Some(Cell { testbed: Testbed::Lan, setting: setting?, loss, combination })
 }
 
-/// `upper` beats `lower` in each of the cells that `keep` lets through.
+/// Checks that `upper` exceeds `lower` in each cell that satisfies `keep`.
 fn all(c: &mut Claimant, keep: impl Fn(&Cell) -> bool, upper: &'static str, lower: &'static str) -> Option<()> {
     for cell in cells(upper, keep) {
         let (a, b) = (throughput(c.results, &cell)?, throughput(c.results, &Cell { combination: lower, ..cell })?);
@@ -106,7 +106,7 @@ fn all(c: &mut Claimant, keep: impl Fn(&Cell) -> bool, upper: &'static str, lowe
     Some(())
 }
 
-/// The whole interval of the ratio lies within the margin.
+/// Checks that the whole interval of the ratio lies within the margin.
 fn same(c: &mut Claimant, a: &Cell, b: &Cell) -> Option<()> {
     let ratio = c.results.paired_ratio(&a.name(), &b.name())?;
     let (low, high) = ratio.interval();
@@ -118,7 +118,7 @@ fn same(c: &mut Claimant, a: &Cell, b: &Cell) -> Option<()> {
     Some(())
 }
 
-/// The first cell's gain over Reno/Raw is smaller than the second's.
+/// Checks that the first cell's gain over Reno/Raw is smaller than the second's.
 fn smaller_gain(c: &mut Claimant, a: &Cell, b: &Cell) -> Option<()> {
     let (small, large) = (gain(c.results, a)?, gain(c.results, b)?);
     c.check(

@@ -1,4 +1,4 @@
-//! The study's figures: throughput of the four combinations over the frame loss rate.
+//! Figures of the study: throughput of the four combinations over the frame loss rate.
 
 use lasthop_report::figures::{Figure, LineChart, LinePoint, LineSeries, Scale};
 use lasthop_report::study::NamedFigure;
@@ -6,7 +6,7 @@ use lasthop_report::study::NamedFigure;
 use super::cells::{COMBINATIONS, Cell, FRAME_LOSS, Published, SETTINGS, Setting, Testbed, published, throughput};
 use crate::study::{Results, Selection};
 
-/// Draws what `selection` asks for.
+/// Draws the figures of `selection`.
 pub fn draw(selection: &Selection, results: &Results) -> Vec<NamedFigure> {
     let wanted = |setting: &&Setting| match selection {
         Selection::All => true,

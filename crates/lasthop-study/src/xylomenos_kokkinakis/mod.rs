@@ -1,7 +1,8 @@
 //! G. Xylomenos, M. Vasalas Kokkinakis: Multiple Layer Error Control over Wireless Links.
 //!
-//! Selective repeat on a slow lossy link under Reno and SACK, for file transfer and web browsing, with and without bursts of
-//! UDP on the wired link. [`plan`] lists what has to be run, [`reproduce`](crate::reproduce::reproduce) runs it and puts it beside the published numbers.
+//! Selective repeat on a slow lossy link under Reno and SACK, for file transfer and web browsing, with and without
+//! bursts of UDP on the wired link. [`plan`] lists the cells to run; [`reproduce`](crate::reproduce::reproduce) runs
+//! them and compares with the published numbers.
 
 mod cells;
 mod claims;
@@ -13,7 +14,7 @@ use self::cells::tables;
 pub use self::cells::{Cell, Setting, Testbed, plan, published};
 use crate::study::{self, Contents, Options, Results, Selection, StudyError};
 
-/// The name that selects the study.
+/// Name that selects the study.
 pub const NAME: &str = "xylomenos-kokkinakis";
 
 /// The study.

@@ -1,4 +1,4 @@
-//! A two-ended link whose packets have bytes: those of the lab.
+//! A two-ended link whose packets contain bytes, for the lab.
 
 use lasthop_proto::event::Event;
 use lasthop_proto::link::hybrid::{Carried, Coded, Gf, HopConfig, Image, Label, TcpSight, node};
@@ -43,14 +43,14 @@ impl Node<Bytes> for OnBytes {
     }
 }
 
-/// A packet's bytes.
+/// Bytes of a packet.
 #[derive(Clone, PartialEq, Default, Debug)]
 struct Octets(Bytes);
 
-/// Bytes of the length in front of a packet's bytes.
+/// Bytes of the length field in front of a packet's bytes.
 const LENGTH: usize = 4;
 
-/// A vector over GF(256): headers, and behind them the number of bytes and the bytes. Shorter ones have zeros at the end.
+/// A vector over GF(256): headers, followed by the number of bytes and the bytes. Shorter ones are padded with zeros.
 #[derive(Clone, PartialEq, Debug)]
 struct Combination {
     image: Image,
@@ -132,7 +132,7 @@ mod tests {
             for (coded, factor) in coded.iter().zip(factors) {
                 sum.add_scaled(factor, coded);
             }
-            // As a frame brings it.
+            // As received in a frame.
             let (image, payload) = Octets::part(sum);
             let mut left = Octets::join(image, payload);
             for (index, (coded, factor)) in coded.iter().zip(factors).enumerate() {

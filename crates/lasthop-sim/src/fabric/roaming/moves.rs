@@ -1,4 +1,4 @@
-//! The steps of a handoff: what each does to links, stations and routes.
+//! Steps of a handoff, and their effects on links, stations and routes.
 
 use lasthop_proto::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::scheduler::NEVER;
 use crate::trace::{DropReason, What};
 
 impl Fabric {
-    /// The host leaves its station, or turns elsewhere on its way.
+    /// Makes the host leave its station, or change direction on the way.
     pub fn leave(&mut self, now: Instant, heading: usize) {
         let Some(roaming) = &mut self.roaming else { return };
         if let Some(station) = roaming.stations.leave(heading) {
@@ -18,7 +18,7 @@ impl Fabric {
         }
     }
 
-    /// Nothing is on a station's link any more.
+    /// Removes all frames from a station's link.
     fn cut(&mut self, now: Instant, station: usize) {
         let Some(roaming) = &self.roaming else { return };
         let down = roaming.posts[station].down;
@@ -45,9 +45,9 @@ impl Fabric {
         }
     }
 
-    /// A leg, which is empty, takes nothing from now on.
+    /// Closes an empty leg: it accepts no frames until it is opened.
     pub(super) fn close(&mut self, id: LegId) {
-        // Something has to be in its place for a moment.
+        // Placeholder for the exchange.
         let carrier = &mut self.legs[id.0 as usize].carrier;
         let open = std::mem::replace(carrier, Carrier::Shared(usize::MAX, Direction::Down));
         *carrier = match open {
@@ -57,7 +57,7 @@ impl Fabric {
         self.agenda.set(id.0, NEVER);
     }
 
-    /// A leg carries frames again.
+    /// Opens a leg again.
     fn open(&mut self, id: LegId) {
         let carrier = &mut self.legs[id.0 as usize].carrier;
         let closed = std::mem::replace(carrier, Carrier::Shared(usize::MAX, Direction::Down));
@@ -75,17 +75,17 @@ impl Fabric {
                 let direction = *direction;
                 self.media[*medium].cut(now, direction)
             }
-            // Scenarios have no cells on a channel with other links.
+            // Scenarios with cells have no links on shared channels.
             Carrier::Crossed(_) | Carrier::Channel(..) | Carrier::Cut(_) => Cut::default(),
         };
         self.drop_managed(now, id);
         cut
     }
 
-    /// The host is at the station that it went to.
+    /// Attaches the host to the station that it went to.
     pub fn attach(&mut self, now: Instant) {
         let Some(mut roaming) = self.roaming.take() else { return };
-        // A packet from the host to one of its peers takes as long as the links' delays.
+        // A packet from the host to one of its peers takes the sum of the links' delays.
         let station = roaming.stations.attach(now, |station| roaming.ways.lags(station));
         roaming.lead(&mut self.routes);
         for end in roaming.ways.ends().iter().filter(|end| roaming.stations.own_ends().contains(&end.index)) {
@@ -97,7 +97,7 @@ impl Fabric {
         self.open(down.opposite());
     }
 
-    /// The station where the host is sends what it kept for it.
+    /// Sends the frames that the host's station kept for it.
     pub fn send_kept(&mut self, now: Instant) {
         let Some(roaming) = &mut self.roaming else { return };
         let hop = roaming.posts[roaming.stations.served()].direct;
@@ -106,7 +106,8 @@ impl Fabric {
         }
     }
 
-    /// The old station, which the host left for the `left`th time, forwards what it kept and what comes.
+    /// Makes the old station, which the host left for the `left`th time, forward the frames that it kept and those that
+    /// arrive.
     pub fn tell(&mut self, now: Instant, course: Course, left: u64) {
         let Some(roaming) = &mut self.roaming else { return };
         for frame in roaming.stations.tell(course, left) {
@@ -114,7 +115,7 @@ impl Fabric {
         }
     }
 
-    /// Routes lead to the station `to` from now on.
+    /// Changes the routes to lead to the station `to`.
     pub fn reroute(&mut self, to: usize) {
         if let Some(roaming) = &mut self.roaming {
             roaming.stations.reroute(to);
@@ -122,22 +123,23 @@ impl Fabric {
         }
     }
 
-    /// How often the host has left a station.
+    /// Returns the number of times that the host has left a station.
     pub fn times_left(&self, station: usize) -> u64 {
         self.roaming.as_ref().map_or(0, |roaming| roaming.stations.times_left(station))
     }
 
-    /// The station where the host is or was last.
+    /// Returns the station where the host is or was last.
     pub fn served(&self) -> usize {
         self.roaming.as_ref().map_or(0, |roaming| roaming.stations.served())
     }
 
-    /// How long `bytes` take from one station to another over the wire; none take the links' delays.
+    /// Returns the time that `bytes` take from one station to another over the wire. With 0 bytes, it is the sum of the
+    /// links' delays.
     pub fn wire_time(&self, course: Course, bytes: u64) -> Duration {
         self.roaming.as_ref().map_or(Duration::ZERO, |roaming| roaming.ways.wire_time(course, bytes))
     }
 
-    /// How long after the host's arrival routes have changed.
+    /// Returns the time from the host's arrival to the change of routes.
     pub fn route_update(&self, course: Course) -> Duration {
         self.roaming.as_ref().map_or(Duration::ZERO, |roaming| roaming.ways.route_update(course))
     }
