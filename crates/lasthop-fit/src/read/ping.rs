@@ -73,8 +73,8 @@ fn of_header(line: &str) -> (i64, u32) {
     (0, data.map_or(USUAL_BYTES, |data| data.saturating_add(HEADERS)))
 }
 
-/// Returns the number of echoes and the duration in seconds from a line like `989 packets transmitted, 920 received, 7%
-/// packet loss, time 98800ms`.
+/// Returns the number of echoes and the duration in seconds from a line like
+/// `989 packets transmitted, 920 received, 7% packet loss, time 98800ms`.
 fn summarised(line: &str) -> Option<(u64, Option<f64>)> {
     let (sent, _) = leading_number(line)?;
     if !line.contains('%') || line.matches(',').count() < 2 || number(line).is_some() {
