@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""The README's moving picture, drawn from what `lasthop trace` says: the same transfer, without and with a cure at the base station.
+"""Draws the README's animation from the output of `lasthop trace`: one transfer, without and with a cure at the base
+station.
 
     python3 scripts/animate.py target/debug/lasthop > docs/img/repair.svg
 
-Each dot is a packet on one of the two links, at its times; a test compares the file with what this prints.
+Each dot is a packet on one of the two links at its actual times; a test compares the file with the output.
 """
 import csv
 import io
@@ -12,17 +13,17 @@ import sys
 
 SCENARIO = ["wavelan-wan", "--set", 'tcp.socket_buffer="16 KiB"']
 ROWS = [("E2E", "plain TCP"), ("LL-TCP-AWARE", "with snoop at the base station")]
-# Seconds of the run that are shown, and how much slower.
+# Displayed seconds of the run, and slowdown.
 BEGIN, END, SLOWER = 1.10, 1.70, 16.0
 PAUSE = 1.5
 SOURCE, BASE, MOBILE = 70, 470, 690
 POINTS = {"source": SOURCE, "base:wired": BASE, "base:wireless": BASE, "mobile": MOBILE}
-# Who is at the other end of the point's link.
+# Capture point at the other end of a point's link.
 PEER = {"source": "base:wired", "base:wired": "source", "base:wireless": "mobile", "mobile": "base:wireless"}
-# A packet that waits in a queue does not crawl.
+# Maximum travel time, so that a queued packet does not crawl.
 LONGEST_HOP = {"source": 1.0, "base:wired": 1.0, "base:wireless": 0.03, "mobile": 0.03}
 WIDTH, ROW, TOP = 760, 118, 30
-# The colours by name, for light and dark pages.
+# Colours by name, for light and dark pages.
 PALETTE = (
     "svg{--ink:#24292f;--dim:#6e7781;--line:#afb8c1;--data:#0969da;--ack:#8c959f;--bad:#cf222e;--good:#1a7f37}"
     "@media(prefers-color-scheme:dark){svg{--ink:#e6edf3;--dim:#8d96a0;--line:#484f58;--data:#4493f8;--ack:#6e7681;--bad:#f85149;"
@@ -41,7 +42,7 @@ def trace(lasthop, scheme):
 
 
 def hops(rows):
-    """(kind, from x, to x, begin, end, lost) of each packet on each link."""
+    """Yields (kind, from x, to x, begin, end, lost) of each packet on each link."""
     under_way = {point: [] for point in PEER}
     for row in rows:
         point, event, time = row["point"], row["event"], float(row["time"])
@@ -62,7 +63,7 @@ def hops(rows):
 
 
 def received_in_order(rows):
-    """(time, bytes) whenever the mobile host acknowledges more."""
+    """Yields (time, bytes) for each new acknowledgment of the mobile host."""
     best = None
     for row in rows:
         if row["point"] == "mobile" and row["event"] == "sent" and row["ack"]:
@@ -92,7 +93,7 @@ def draw(out, index, title, rows, most):
         if ended <= BEGIN or begun >= END:
             continue
         y = acks if kind == "ack" else data
-        # What is under way when the picture begins or ends.
+        # Clip packets that are in flight when the animation begins or ends.
         share = lambda time: start + (stop - start) * (time - begun) / max(ended - begun, 1e-9)
         begun_at, ended_at = max(begun, BEGIN), min(ended, END)
         left, right = share(begun_at), share(ended_at)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The README's answers, on what is in standard input and in FILE.
+"""Prints the answers in the README, from standard input and FILE.
 
     lasthop compare farm-radio --json | python3 scripts/answer.py              # which cure helps?
     lasthop compare farm-radio --json | python3 scripts/answer.py --lab FILE   # is that true? FILE is what scripts/farm-lab.sh wrote

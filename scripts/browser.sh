@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The pages of lasthop in a real browser: Node.js, npm packages and Chromium, which scripts/tools.sh installs where it may.
+# Tests the pages of lasthop in a real browser: needs Node.js, npm packages and Chromium, which scripts/tools.sh installs if it
+# can.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 browser=crates/lasthop-serve/browser
@@ -14,6 +15,6 @@ if [ ! -x "$chromium" ]; then
     exec scripts/skipped.sh "pages in a browser: $chromium is not there (apt-get install chromium)"
 fi
 [ -n "${LASTHOP_BUILT:-}" ] || "${CARGO:-cargo}" build --locked --quiet --package lasthop
-# The packages bring no browser of their own.
+# The packages include no browser.
 npm ci --prefix "$browser" --no-audit --no-fund --loglevel=error
 exec npm --prefix "$browser" --silent test

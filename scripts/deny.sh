@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Licences, sources and bans of all dependencies; known vulnerabilities where the advisory database can be had.
+# Checks licences, sources and bans of all dependencies, and known vulnerabilities if the advisory database is reachable.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
 export PATH="${CARGO_TARGET_DIR:-$PWD/target}/tools/bin:$PATH"
 
-# All packages of the lock file, those of other systems too, so that the check works offline.
+# Fetches all packages of the lock file, including those for other systems, so that the check works offline.
 "$cargo" fetch --locked --quiet
 "$cargo" deny --offline check bans licenses sources
 if timeout 120 "$cargo" deny fetch db >/dev/null 2>&1; then

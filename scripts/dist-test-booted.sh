@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Inside a clean Debian that systemd has booted: the services of /test/earlier.deb do not start by themselves, start when asked, are
-# started anew by the upgrade to /test/lasthop.deb, and end with the package. Called by scripts/dist-test.sh.
+# Tests the services in a clean Debian that systemd has booted: those of /test/earlier.deb do not start automatically, start on
+# request, are restarted by the upgrade to /test/lasthop.deb, and stop when the package is removed. Called by scripts/dist-test.sh.
 set -euo pipefail
 exec </dev/null
 services=(lasthop-gateway lasthop-tunnel)
@@ -20,7 +20,7 @@ apt() {
 process() {
     systemctl show --property MainPID --value "$1"
 }
-# Whether the service answers, its worker is of user lasthop, and systemd takes it for healthy.
+# Fails unless the service answers, its worker belongs to user lasthop, and systemd reports it as active.
 is_well() {
     systemctl is-active --quiet "$1" || fail "$1 is not active"
     lasthop "${1#lasthop-}" status >/dev/null || fail "$1 does not answer"
@@ -54,7 +54,7 @@ for service in "${services[@]}"; do
 done
 iptables-save | grep -q LASTHOP || fail "the gateway set no rules"
 ip link show lasthop0 >/dev/null || fail "the tunnel has no device"
-# The tunnel is off by the administrator's will.
+# The administrator stops the tunnel.
 systemctl stop lasthop-tunnel
 before=$(process lasthop-gateway)
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Inside a clean Debian, where the package is installed and nothing else: from a link to its cure and to the proof, as docs/from-link-to-cure.md goes, between
-# namespaces. What was asked and answered is kept: that page shows it. Called by scripts/dist-test-debian.sh, with the scenario of the hop and the file to keep it in.
+# Follows docs/from-link-to-cure.md between namespaces, in a clean Debian that has only the package installed: from a link to its cure
+# and to the proof. Logs commands and answers, which that page shows. Called by scripts/dist-test-debian.sh with the scenario of the hop
+# and the log file.
 set -euo pipefail
 hop=$1
 log=$2
@@ -14,13 +15,13 @@ fail() {
     echo "dist-test: $*" >&2
     exit 1
 }
-# A command as a user gives it, and its answer; progress is left out.
+# Runs a command as a user would, and logs it with its output, without progress.
 ask() {
     echo "    $*" >>"$log"
     bash -c "$*" >answer 2>errors || { cat answer errors >>"$log"; fail "status $?: $*"; }
     { grep -v '^probe: measuring' errors || true; cat answer; } >>"$log"
 }
-# Waits until a file says so, ten seconds.
+# Waits for a text in a file, at most ten seconds.
 says() {
     for _ in $(seq 100); do
         grep -q "$2" "$1" && return
@@ -30,7 +31,7 @@ says() {
 }
 running=()
 finish() {
-    # The lab last: the others run in its namespaces.
+    # The lab ends last, because the others run in its namespaces.
     for ((at = ${#running[@]} - 1; at >= 0; at--)); do
         kill -TERM "${running[at]}" 2>/dev/null || continue
         wait "${running[at]}" 2>/dev/null || true
@@ -57,7 +58,7 @@ ask "ip netns exec \$PHONE lasthop probe $(node gateway 3) --key probe.key --sec
 ask 'lasthop fit found --wire-delay "10 ms" --out link.toml'
 ask 'lasthop advise link.toml --for bulk --control box --interface link1 --out gateway.toml'
 grep -Eq '^Advice: (SNOOP|SPLIT-BBR) ' answer || fail "no box is advised"
-# So that few connections are enough.
+# With this share, a few connections are enough.
 ask "sed -i 's/ab = \"10 %\"/ab = \"50 %\"/' gateway.toml"
 ask 'ip netns exec $GATEWAY lasthop gateway check gateway.toml'
 
@@ -82,7 +83,7 @@ download() {
     bytes=$(timeout 120 ip netns exec "$PHONE" bash -c "cat </dev/tcp/$(node server 3)/5001 | wc -c") || fail "a download: $(cat server)"
     [ "$bytes" = 5000000 ] || fail "a download of $bytes bytes"
 }
-# It takes two connections of each kind, which are drawn; more make the interval narrower.
+# A comparison needs two connections of each kind, and the kind is random; more connections make the interval narrower.
 for round in 12 6 6 6 6; do
     for _ in $(seq $round); do
         download
@@ -91,7 +92,7 @@ for round in 12 6 6 6 6; do
     grep -q 'measured [0-9.]* (.*): kept' proof && break
 done
 ask 'lasthop gateway report --promise gateway.promise.json'
-# How much it gains is the machine's as well, where it has much else to do; but it gains.
+# The gain also depends on the load of the machine, so any gain passes.
 awk '/ times as fast/ && /treated/ { for (at = 1; at < NF; at++) if ($(at + 1) == "times") good = $at > 1 } END { exit !good }' answer || fail "the cure gains nothing"
 ask 'lasthop gateway report --link watched.toml --rate "6 Mbps"'
 ask 'lasthop advise watched.toml --for bulk --control box'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Inside a clean Debian, in namespaces of its own: /test/earlier.deb is installed, used and upgraded to /test/lasthop.deb, which is used,
-# removed and purged. Called by scripts/dist-test.sh with the version.
+# Installs and uses /test/earlier.deb in a clean Debian with its own namespaces, upgrades it to /test/lasthop.deb, uses that, and removes
+# and purges it. Called by scripts/dist-test.sh with the version.
 set -euo pipefail
 version=$1
 exec </dev/null
@@ -12,7 +12,7 @@ fail() {
     echo "dist-test: $*" >&2
     exit 1
 }
-# Waits for a condition, ten seconds.
+# Waits for a condition, at most ten seconds.
 until_true() {
     for _ in $(seq 100); do
         "$@" >/dev/null 2>&1 && return
@@ -21,11 +21,12 @@ until_true() {
     fail "not within ten seconds: $*"
 }
 apt() {
-    # There is no network: what the package needs must be here.
+    # There is no network, so the dependencies of the package must be installed already.
     apt-get --quiet=2 --yes --option Dpkg::Options::=--force-confold "$@" >/tmp/apt.log 2>&1 ||
         { cat /tmp/apt.log >&2; fail "apt-get $*"; }
 }
-# All files with owner, mode and content, users and packages; but caches, logs and backup copies, which any package changes.
+# Prints all files with owner, mode and content, users and packages, except caches, logs and backup copies, which any package
+# changes.
 state() {
     local apart=('(' -path /test -o -path /var/cache -o -path /var/log -o -path /var/lib/apt -o -path /var/lib/dpkg -o -name .pwd.lock
         -o -regex '/etc/\(passwd\|group\|shadow\|gshadow\)-?' ')' -prune)
@@ -48,7 +49,7 @@ for unit in lasthop-gateway lasthop-tunnel; do
     [ "$(systemctl is-enabled "$unit" || true)" = disabled ] || fail "$unit is enabled"
 done
 [ ! -e /run/lasthop ] || fail "something was started"
-# What the units want is there.
+# The programs and users that the units name exist.
 systemd-analyze verify lasthop-gateway.service lasthop-tunnel.service 2>/tmp/verify || { cat /tmp/verify >&2; fail "systemd-analyze verify"; }
 ! grep lasthop /tmp/verify >&2 || fail "systemd-analyze verify"
 
@@ -100,7 +101,7 @@ lasthop probe 127.0.0.1 --key /tmp/probe.key --seconds 10 --max-rate "20 Mbps" -
 kill "$serve"
 iptables --flush INPUT
 lasthop fit /tmp/found --out /tmp/link.toml >/tmp/fit.log 2>&1 || { cat /tmp/fit.log >&2; fail "fit"; }
-# Loopback has no delay, and so nothing to cure; a radio has.
+# Loopback has no delay, so there is nothing to cure; a radio link has one.
 lasthop advise /tmp/link.toml --runs 1 >/tmp/advise.log 2>&1 || { cat /tmp/advise.log >&2; fail "advise"; }
 lasthop advise farm-radio --interface wlan0 --runs 2 --out /tmp/advice.toml >/tmp/advise.log 2>&1 || { cat /tmp/advise.log >&2; fail "advise"; }
 lasthop gateway check /tmp/advice.toml >/tmp/check || { cat /tmp/check >&2; fail "gateway check on what advise wrote"; }
@@ -127,7 +128,7 @@ cmp /etc/lasthop/gateway.toml /tmp/edited.toml || fail "the removal took the con
 [ ! -e /run/lasthop ] || fail "/run/lasthop is left: $(ls /run/lasthop)"
 
 step "purged: nothing stays"
-# The key is the administrator's, who made it.
+# The administrator created the key, so the package leaves it.
 rm /etc/lasthop/tunnel.key
 apt purge lasthop
 ip link delete wlan0

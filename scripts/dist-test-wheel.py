@@ -1,4 +1,5 @@
-"""Installs a wheel into the environment that runs this, over an earlier version, uses it and removes it: scripts/dist-test.sh.
+"""Installs a wheel into the current environment over an earlier version, uses it and removes it. Called by
+scripts/dist-test.sh.
 
     python dist-test-wheel.py WHEEL VERSION
 """
@@ -23,7 +24,7 @@ def pip(*arguments):
 
 
 def earlier(wheel, version, folder):
-    """The same wheel under an earlier version's name."""
+    """Returns the same wheel under an earlier version's name."""
     path = folder / wheel.name.replace(version, EARLIER, 1)
     with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(path, "w") as target:
         for item in source.infolist():
@@ -39,13 +40,13 @@ def earlier(wheel, version, folder):
 
 
 def state():
-    """All files of the environment but compiled Python, which interpreters add."""
+    """Returns all files of the environment except compiled Python, which interpreters add."""
     folder = Path(sys.prefix)
     return sorted(str(path) for path in folder.rglob("*") if "__pycache__" not in path.parts and path.suffix != ".whl")
 
 
 def used():
-    """The version that a program finds."""
+    """Returns the version that a program finds."""
     command = [sys.executable, "-B", "-c", USE]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
@@ -59,7 +60,7 @@ def installed():
 def main():
     wheel, version = Path(sys.argv[1]), sys.argv[2]
     clean = state()
-    # Whatever is missing of what it needs is an error: nothing is fetched.
+    # Nothing is downloaded: a missing dependency is an error.
     pip("install", "--no-index", str(earlier(wheel, version, Path.cwd())))
     assert installed() == [f"lasthop=={EARLIER}"], installed()
     pip("install", "--no-index", "--upgrade", str(wheel))

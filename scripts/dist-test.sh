@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What lies in dist/ is installed where nothing of it was, used, upgraded and removed without a trace: `make dist-test`, after `make dist`.
+# Installs the packages in dist/ on clean systems, uses, upgrades and removes them without a trace: `make dist-test`, after `make dist`.
 #   scripts/dist-test.sh [deb] [wheel] [source] [container]
-# The Debian package takes root and mmdebstrap (apt-get install mmdebstrap systemd-container), and a mirror of Debian for the first time: a
-# clean Debian 12 is kept in target/dist-test. Of the wheel, NumPy and PyArrow come from PyPI. What cannot be tested here is said loudly.
+# The Debian package needs root, mmdebstrap (apt-get install mmdebstrap systemd-container) and, the first time, a mirror of Debian: a clean
+# Debian 12 is kept in target/dist-test. NumPy and PyArrow for the wheel come from PyPI. Tests that cannot run here are reported as skipped.
 #   LASTHOP_DIST=FOLDER    another folder than dist/
 #   LASTHOP_SUITE=NAME     another release than bookworm
 set -euo pipefail
@@ -27,12 +27,12 @@ fail() {
 skipped() {
     scripts/skipped.sh "$@"
 }
-# The newest file of a kind.
+# Prints the newest file that matches a pattern.
 newest() {
     find "$dist" -maxdepth 1 -type f -name "$1" -printf '%T@ %p\n' 2>/dev/null | sort -n | tail -n 1 | cut -d ' ' -f 2-
 }
 
-# An earlier version of the same package, with another configuration, to upgrade from.
+# Makes an earlier version of the package, with a different configuration, to upgrade from.
 earlier_deb() {
     local stage=$work/earlier
     rm -rf "$stage"
@@ -59,7 +59,7 @@ deb() {
         skipped "installing the Debian package: it takes root and mmdebstrap (apt-get install mmdebstrap)"
         return
     fi
-    # Debian as small as it gets, and what the package says that it needs; where it says too little it will not run.
+    # A minimal Debian with the dependencies that the package declares: if it declares too few, it will not run.
     local needs archive
     needs=$(dpkg-deb --field "$deb" Depends Recommends | sed 's/^[A-Za-z]*: //' | tr ',' '\n' | sed 's/|.*//; s/(.*)//; s/ //g' | sort -u | paste -sd,)
     archive=$work/$suite-$(echo "$needs" | sha256sum | head -c 8).tar
@@ -83,7 +83,7 @@ deb() {
     cp "$work/earlier.deb" "$clean/test/earlier.deb"
     cp scripts/dist-test-debian.sh "$clean/test/inside.sh"
     cp scripts/dist-test-cure.sh "$clean/test/cure.sh"
-    # Namespaces of its own: what it mounts, starts and configures goes with it.
+    # In separate namespaces: its mounts, processes and configuration disappear with them.
     unshare --mount --pid --net --uts --ipc --fork --kill-child --propagation private bash -euc '
         root=$1
         mount --bind "$root" "$root"
@@ -95,14 +95,14 @@ deb() {
         exec chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 TERM=dumb \
             DEBIAN_FRONTEND=noninteractive bash -eu /test/inside.sh "$2"
     ' - "$clean" "$version" || fail "the Debian package failed"
-    # What docs/from-link-to-cure.md shows.
+    # The log that docs/from-link-to-cure.md shows.
     cp "$clean/test/cure.log" "$work/cure.log"
     rm -rf --one-file-system "$clean"
     say "$(basename "$deb"): installed, used, upgraded, removed and purged in a clean $suite"
     booted "$archive" "$deb"
 }
 
-# The services, under a systemd of their own.
+# Tests the services, under a separate systemd.
 booted() {
     if ! command -v systemd-nspawn >/dev/null; then
         skipped "the services of the Debian package under systemd: it takes systemd-nspawn (apt-get install systemd-container)"
@@ -116,7 +116,7 @@ booted() {
     cp "$2" "$clean/test/lasthop.deb"
     cp "$work/earlier.deb" "$clean/test/earlier.deb"
     cp scripts/dist-test-booted.sh "$clean/test/booted.sh"
-    # For ten minutes at most, whatever happens here.
+    # The container is killed after ten minutes, whatever happens to this script.
     timeout --signal=KILL 600 systemd-nspawn --quiet --directory="$clean" --register=no --keep-unit --private-network --console=pipe \
         /lib/systemd/systemd >"$work/booted.log" 2>&1 </dev/null &
     container=$!
@@ -138,7 +138,7 @@ booted() {
     else
         passed=no
     fi
-    # It ends with its first process.
+    # The container ends with its first process.
     [ -z "$leader" ] || kill -KILL "$leader" 2>/dev/null || true
     wait "$container" 2>/dev/null || true
     rm -rf --one-file-system "$clean"
@@ -157,7 +157,7 @@ wheel() {
     local environment=$work/environment
     rm -rf "$environment"
     "$python" -m venv "$environment"
-    # What the wheel needs comes first, so that what is left behind in the end is the wheel's.
+    # The dependencies are installed first, so that any files left behind are the wheel's.
     "$environment/bin/pip" install --quiet --disable-pip-version-check 'numpy>=1.26' 'pyarrow>=15' ||
         { skipped "the wheel: NumPy and PyArrow are not to be had"; return; }
     (cd "$environment" && bin/python -B "$root/scripts/dist-test-wheel.py" "$wheel" "$version") || fail "the wheel failed"
@@ -179,7 +179,7 @@ source_archive() {
             fail "the source archive is another one when it is made again"
     fi
     [ "$("$unpacked/scripts/version.sh" --package)" = "$version" ] || fail "the source archive has another version"
-    # The dependencies are those of this checkout, compiled already.
+    # Uses the dependencies of this checkout, which are compiled already.
     (cd "$unpacked" && "$cargo" metadata --locked --offline --format-version=1 >/dev/null &&
         CARGO_TARGET_DIR="$target" "$cargo" check --quiet --locked --offline --package lasthop) || fail "the source archive does not compile"
     rm -rf "$unpacked"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds what is given to others, into dist/: `make dist`, or some of it:
+# Builds the release packages in dist/: `make dist`, or some of them:
 #   scripts/dist.sh [source] [deb] [wheel]
-# What cannot be built here is said, and left out. The same commit, compiler and tools give the same bytes.
+# Packages that cannot be built here are reported as skipped. The same commit, compiler and tools give the same bytes.
 #   LASTHOP_PROFILE=dev    unoptimised, to try the packaging
 #   LASTHOP_BINARY=FILE    packs this binary into the Debian package, and compiles none
 #   LASTHOP_DIST=FOLDER    another folder than dist/
@@ -25,14 +25,14 @@ skipped() {
     scripts/skipped.sh "$@"
 }
 
-# Paths of this machine stay out of what is given to others.
+# Keeps paths of this machine out of the packages.
 if [ "$profile" = dist ]; then
     home=${CARGO_HOME:-$HOME/.cargo}
     export RUSTFLAGS="${RUSTFLAGS:+$RUSTFLAGS }--remap-path-prefix=$home=/cargo --remap-path-prefix=$root=/lasthop"
     export CFLAGS="${CFLAGS:+$CFLAGS }-ffile-prefix-map=$home=/cargo -ffile-prefix-map=$root=/lasthop"
 fi
 
-# What is in the commit, and nothing else.
+# Packs the files of the commit.
 source_archive() {
     if [ ! -e .git ]; then
         skipped "the source archive: it is made from a git checkout"
@@ -43,7 +43,7 @@ source_archive() {
     say "$out/$name.tar.gz"
 }
 
-# Debian's own tools pack what was compiled, with packaging/debian.
+# Packs the compiled binary with Debian's own tools and packaging/debian.
 deb() {
     if ! command -v dh >/dev/null || ! command -v dpkg-buildpackage >/dev/null; then
         skipped "the Debian package: it takes debhelper (apt-get install debhelper)"
@@ -76,7 +76,7 @@ lasthop ($version-1) unstable; urgency=medium
 
  -- $(sed -n 's/^Maintainer: //p' packaging/debian/control)  $(date --utc --rfc-email --date="@$SOURCE_DATE_EPOCH")
 END
-    # Whatever somebody's mask made of the files.
+    # Sets the modes independently of the umask of the checkout.
     chmod -R u=rwX,go=rX "$stage"
     (cd "$stage" && DEB_BUILD_OPTIONS="nocheck noautodbgsym" dpkg-buildpackage --build=binary --no-sign >../log 2>&1) ||
         { cat "$target/deb/log" >&2; exit 1; }
@@ -95,7 +95,7 @@ wheel() {
     "$tools/bin/pip" install --quiet --disable-pip-version-check 'maturin>=1.9,<2'
     trap 'rm -f "$root/LICENSE-THIRD-PARTY"' EXIT
     CARGO="$cargo" scripts/notices.py lasthop-py >LICENSE-THIRD-PARTY
-    # The name says which C library it needs: maturin looks at the symbols.
+    # maturin derives the required C library from the symbols, and puts it into the file name.
     "$tools/bin/maturin" build --profile "$profile" --locked --interpreter "$tools/bin/python" --out "$out"
     rm -f LICENSE-THIRD-PARTY
 }
@@ -111,6 +111,6 @@ for what in ${*:-source deb wheel}; do
         ;;
     esac
 done
-# All that lies there, of earlier versions too.
+# Lists all packages in the folder, including those of earlier versions.
 (cd "$out" && find . -maxdepth 1 -type f \( -name '*.deb' -o -name '*.whl' -o -name '*.tar.gz' \) -printf '%P\n' |
     sort | xargs --no-run-if-empty sha256sum >SHA256SUMS)

@@ -1,9 +1,10 @@
 #!/bin/sh
-# Measures in the lab what docs/example.md shows beside the simulator, and writes docs/data/farm-lab.json. Takes root and some minutes.
+# Measures the lab results that docs/example.md shows beside the simulator's, and writes docs/data/farm-lab.json. Needs root and some
+# minutes.
 #
 #     sudo scripts/farm-lab.sh [LASTHOP] [RUNS] [LATENESS]
 #
-# Runs of which one frame in a hundred is later than LATENESS do not count; what else the machine does makes frames late.
+# Runs with more than one frame in a hundred later than LATENESS do not count; other load on the machine delays frames.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 lasthop=${1:-lasthop}

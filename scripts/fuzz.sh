@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds every fuzz target and runs each for FUZZ_SECONDS (10), where a nightly Rust and cargo-fuzz are installed:
+# Builds every fuzz target and runs each for FUZZ_SECONDS (10), if a nightly Rust and cargo-fuzz are installed:
 #     rustup toolchain install nightly && cargo install --locked cargo-fuzz
-# With --build it only builds them. Elsewhere they are compiled all the same, by the stable compiler.
+# With --build it only builds them. Without these tools it checks them with the stable compiler.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="${CARGO_TARGET_DIR:-$PWD/target}/tools/bin:$PATH"
@@ -20,21 +20,21 @@ if ! cargo fuzz --version >/dev/null 2>&1; then
 fi
 target="${CARGO_TARGET_DIR:-$PWD/target}/fuzz"
 unset CARGO_TARGET_DIR
-# For seconds of fuzzing, optimisation takes longer than it saves.
+# For a short run, optimisation takes longer than it saves.
 if [ "${FUZZ_SECONDS:-10}" -le 60 ]; then
     export CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_DEBUG=line-tables-only
 fi
 cargo +nightly fuzz build --target-dir "$target"
 [ "${1:-}" = --build ] && exit 0
 
-# One target, by its name.
+# Runs one target, by name.
 one() {
     name=$1
     seeds="fuzz/seeds/$name"
     [ "$name" = hostile_bare ] && seeds="fuzz/seeds/hostile"
     [ "$name" = scenario ] && seeds="scenarios crates/lasthop-scenario/tests/data"
     [ "$name" = scenario ] || [ -d "$seeds" ] || seeds=""
-    # What is found goes into a folder of its own; the seeds stay as they are.
+    # Found inputs go into a separate folder; the seeds remain unchanged.
     corpus="$target/corpus/$name"
     mkdir -p "$corpus" "$target/artifacts"
     log="$target/$name.log"
@@ -50,5 +50,5 @@ one() {
 }
 export target
 export -f one
-# As many at once as there are processors; xargs fails when one of them does.
+# Runs one target per processor at a time; xargs fails if one of them does.
 cargo +nightly fuzz list | xargs -P "$(nproc)" -I '{}' bash -c 'set -euo pipefail; one "$1"' one '{}'

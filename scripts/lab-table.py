@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the simulator says of some schemes, from `lasthop compare ... --json` on standard input, beside what the lab measured on the
-same link (FILE, which scripts/farm-lab.sh writes), as a table in Markdown.
+"""Prints a Markdown table of the simulator's results for some schemes, from `lasthop compare ... --json` on standard
+input, beside the lab's measurements of the same link (FILE, which scripts/farm-lab.sh writes).
 
     lasthop compare farm.toml --json | python3 scripts/lab-table.py FILE
 """

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""How far the second study's throughputs are off, for docs/multiple-layers.md, from docs/data/multiple-layers.csv.
+"""Prints the deviations of the second study's throughputs, for docs/multiple-layers.md, from
+docs/data/multiple-layers.csv.
 
-The file is made anew, in some minutes, by
+These commands regenerate the file in some minutes:
 
     for table in I II III IV V VI VII VIII; do
         lasthop reproduce xylomenos-kokkinakis --table $table --runs 30 --seed 1 --out out/$table >/dev/null
@@ -18,7 +19,7 @@ CONGESTION = {"none": "", "udp-on-off": ", bursts"}
 
 
 def collect(paths):
-    """The published throughputs of several cells.csv, in the order of the tables."""
+    """Returns the published throughputs of several cells.csv as CSV, in the order of the tables."""
     rows = []
     for path in paths:
         with open(path, encoding="utf-8", newline="") as file:

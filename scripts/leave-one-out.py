@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How much the fit of the 1997 study's calibration is worth: what it says of cells that it has not seen.
+"""Cross-validates the calibration of the 1997 study: tests the fit on cells that it has not seen.
 
     cargo build --release -p lasthop-study --example calibrate
     scripts/leave-one-out.py [--runs N] [--seed N]
 
-Three values are fitted (docs/calibration.md): the minimum timeout of either testbed and the base station's threshold. Each is
-fitted anew, from the values below, to part of the published throughputs, and judged by the rest. Prints the tables of
-docs/calibration.md."""
+Three values are fitted (docs/calibration.md): the minimum timeout of either testbed and the base station's threshold.
+Each is fitted again, from the values below, to a part of the published throughputs, and tested on the rest. Prints the
+tables of docs/calibration.md."""
 
 import argparse
 import itertools
@@ -22,7 +22,7 @@ TESTBEDS = ["LAN/8", "LAN/32", "WAN/32"]
 
 
 def measured(program, arguments, settings):
-    """Deviations in percent, by scheme and testbed."""
+    """Returns deviations in percent, by scheme and testbed."""
     out = subprocess.run([program, "--tables", *arguments, *settings], check=True, capture_output=True, text=True).stdout
     cells = {}
     for line in out.splitlines():
@@ -42,8 +42,8 @@ def mean(values):
 
 
 class Grid:
-    """Every choice of the fitted values. A minimum timeout acts on its testbed alone, the threshold on the link layer's
-    schemes, which never time out: so that one run for each value gives all combinations."""
+    """All combinations of the fitted values. A minimum timeout affects its testbed only, the threshold only the
+    link-layer schemes, which never time out: one run for each value gives all combinations."""
 
     def __init__(self, program, arguments):
         self.by_timeout = {
@@ -93,7 +93,7 @@ def main():
     print(f"| as calibrated | {words(CALIBRATED)} | {grid.deviation(cells, CALIBRATED):.1f} % | |")
     best = grid.fit(cells)
     print(f"| all 29 cells | {words(best)} | {grid.deviation(cells, best):.1f} % | |")
-    # One timeout for both testbeds: the one seen decides for the other.
+    # One timeout for both testbeds: fitted to one, tested on the other.
     for seen, unseen in [("LAN", "WAN"), ("WAN", "LAN")]:
         inside = [cell for cell in cells if cell[1].startswith(seen)]
         outside = [cell for cell in cells if not cell[1].startswith(seen)]

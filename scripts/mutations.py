@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Deliberate faults that the tests must catch: `make mutations`. Each is put into a copy of the sources, one at a time, and the
-tests named beside it must fail. Prints a table; fails if a fault gets through.
+"""Injects deliberate faults that the tests must detect (`make mutations`). Each fault is put into a copy of the
+sources, one at a time, and the tests named beside it must fail. Prints a table; fails if a fault is not detected.
 
     scripts/mutations.py [NAME ...]     only the faults whose names contain one of these
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CARGO = os.environ.get("CARGO", "cargo").split()
-# Bounds what a fault that never ends costs; the study of several layers takes minutes.
+# Maximum duration of a test, for faults that loop forever; the study of several layers takes minutes.
 SECONDS = 1800
 
 TCP = "crates/lasthop-proto/src/tcp"
@@ -34,7 +34,7 @@ def inside(module):
 
 FIRST_STUDY = ["-p", "lasthop-study", "--test", "studies", "the_1997_study"]
 
-# Name, file, what stands there (once), what is put instead, arguments of `cargo test`.
+# Name, file, original text (which occurs once), replacement, arguments of `cargo test`.
 FAULTS = [
     ("a bucket holds more than its burst", "crates/lasthop-proto/src/bucket.rs", "(self.level + gained).min(self.size)",
      "self.level + gained", inside("bucket")),
@@ -108,7 +108,7 @@ FAULTS = [
 
 
 def copy(to):
-    """The sources as they are, what is not committed included."""
+    """Copies the sources, including uncommitted changes."""
     names = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True,
                            capture_output=True, text=True).stdout
     for name in filter(None, names.split("\0")):
@@ -118,7 +118,7 @@ def copy(to):
 
 
 def run(arguments, where):
-    """How `cargo test` ends: "passed", "failed", "does not compile", or "nothing ran"."""
+    """Returns the result of `cargo test`: "passed", "failed", "does not compile", or "nothing ran"."""
     environment = {**os.environ, "CARGO_TARGET_DIR": str(ROOT / "target/mutations")}
     command = [*CARGO, "test", "--locked", "--quiet", *arguments]
     try:
@@ -148,7 +148,7 @@ def main():
             tests = " ".join(arguments)
             path = where / file
             text = path.read_text()
-            # Without the fault the same tests pass, or their failing says nothing.
+            # The same tests must pass without the fault; otherwise their failure proves nothing.
             if tests not in sound:
                 sound[tests] = run(arguments, where)
             if text.count(old) != 1:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the mechanisms without `std` (see crates/lasthop-proto/no-std-proof/Cargo.toml), with the dependencies' versions that
-# everything else uses.
+# Builds the mechanisms without `std` (see crates/lasthop-proto/no-std-proof/Cargo.toml), with the dependency versions of the
+# workspace.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 proof=crates/lasthop-proto/no-std-proof
@@ -9,7 +9,7 @@ build() {
 }
 cp Cargo.lock "$proof/Cargo.lock"
 build
-# The control: the same with `std` must be refused.
+# Control: the same build with `std` must fail.
 if control=$(build --features control 2>&1) || ! grep -q 'duplicate lang item `panic_impl`' <<<"$control"; then
     echo "no-std: the proof is broken, std went unnoticed:" >&2
     echo "$control" >&2

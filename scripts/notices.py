@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Licences and notices of what is linked into a crate's program, as they must go with it.
+"""Prints licences and notices of all code that is linked into a crate's program, for distribution with it.
 
     scripts/notices.py CRATE >FILE     # CRATE: lasthop, or lasthop-py for the Python module
 
-Takes every dependency that is compiled in on this machine (no build scripts, no macros, no tests), and the assets of the workspace's
-own crates. Equal texts are printed once. Fails on a dependency of which neither a text nor a licence is known.
+Covers every dependency that is compiled in on this machine (no build scripts, macros or tests), and the assets of the
+workspace's own crates. Equal texts are printed once. Fails if a dependency has neither a text nor a known licence.
 """
 
 import json
@@ -24,7 +24,7 @@ def is_macro(package):
 
 
 def linked(metadata, crate):
-    """The packages that are linked into `crate`, itself included, by name."""
+    """Returns the packages that are linked into `crate`, including itself, by name."""
     packages = {package["id"]: package for package in metadata["packages"]}
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
     waiting = [key for key, package in packages.items() if package["name"] == crate and package["source"] is None]
@@ -43,7 +43,7 @@ def linked(metadata, crate):
 
 
 def texts(package):
-    """Each notice of a package, with trailing spaces off."""
+    """Yields each notice of a package, without trailing spaces."""
     folder = Path(package["manifest_path"]).parent
     is_ours = package["source"] is None
     files = (folder / "assets").rglob("*") if is_ours else [*folder.iterdir(), *(folder / "LICENSES").glob("*")]
@@ -68,7 +68,7 @@ def main():
         title = f"{package['name']} {package['version']}"
         found = list(texts(package))
         for name, text in found:
-            # The same paragraph may be broken into other lines.
+            # The same paragraph may have other line breaks.
             whose.setdefault(" ".join(text.split()), (text, []))[1].append(f"{title} ({name})")
         if package["source"] is None:
             continue

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compares every segment with ns-2, where it is installed (Debian and Ubuntu: apt-get install ns2).
+# Compares every segment with ns-2, if it is installed (Debian and Ubuntu: apt-get install ns2).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if ! command -v ns >/dev/null; then

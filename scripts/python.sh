@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Python package as users do (`pip install .`), into an environment below target/, and runs its tests. Arguments go to
-# pytest; with --build it only installs the package.
+# Installs the Python package as users do (`pip install .`), in an environment under target/, and runs its tests. Arguments are passed
+# to pytest; with --build it only installs the package.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-$PWD/target}
@@ -16,9 +16,9 @@ fi
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 environment="$target/python"
 [ -x "$environment/bin/python" ] || "$python" -m venv "$environment"
-# The command, to compare with; the tests of the workspace have built it, with other features of what it needs.
+# The tests compare with the command. The workspace tests have built it already, with other features of its dependencies.
 [ -n "${LASTHOP_BUILT:-}" ] || "${CARGO:-cargo}" build --locked --quiet --package lasthop
-# Unoptimised, as everything else that is tested.
+# Unoptimised, like everything else under test.
 "$environment/bin/pip" install --quiet --config-settings=build-args="--profile dev --locked" '.[test]'
 [ "${1:-}" = --build ] && exit 0
 exec "$environment/bin/python" -m pytest "$@"

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The tables of docs/results.md, from what `lasthop reproduce` writes.
+"""Prints the tables of docs/results.md, from the output of `lasthop reproduce`.
 
     lasthop reproduce balakrishnan1997 --out out --json > out/study.json
     python3 scripts/results-table.py out/cells.csv out/study.json
 
-Without the second file the claims are left out.
+Without the second file, claims are omitted.
 """
 import argparse
 import csv
@@ -16,7 +16,7 @@ TESTBEDS = ("LAN/8", "LAN/32", "WAN/32")
 
 
 def read_cells(path):
-    """Throughputs as {(table, scheme): {testbed: (published or None, measured, ci95)}}, in the file's order."""
+    """Returns throughputs as {(table, scheme): {testbed: (published or None, measured, ci95)}}, in the file's order."""
     cells = {}
     with open(path, encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
@@ -50,7 +50,7 @@ def throughputs(cells):
 
 
 def deviation(cells):
-    """How far the published cells are off, in one sentence."""
+    """Describes the deviations of the published cells in one sentence."""
     off = [
         (measured / published - 1, f"`{scheme}/{testbed}`")
         for (_, scheme), testbeds in cells.items()

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Says loudly that something was not tested, now and again at the end of `make test`.
+# Prints that something was not tested, and again at the end of `make test`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 echo "!!! SKIPPED: $*" >&2

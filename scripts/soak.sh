@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The tests of the crates that have property tests, SOAK_ROUNDS times, each with inputs that were not tried before.
+# Runs the tests of the crates that have property tests SOAK_ROUNDS (10) times, each time with new random inputs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 for ((round = 1; round <= ${SOAK_ROUNDS:-10}; round++)); do

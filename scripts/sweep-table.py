@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What `lasthop sweep --out FILE.csv` wrote, as a table in Markdown: a line a value of KEY, a column a scheme, throughput in Mbps.
+"""Prints the file of `lasthop sweep --out FILE.csv` as a Markdown table: a row per value of KEY, a column per scheme,
+throughput in Mbps.
 
     python3 scripts/sweep-table.py FILE.csv KEY NAME
 """

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Everything that must hold, step by step: `make test`. Each step is a target of the Makefile too.
+# Runs all tests and checks in steps: `make test`. Each step is also a target of the Makefile.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 LASTHOP_SKIPPED=$(mktemp)
 export LASTHOP_SKIPPED
-# Everything is built once: what the compiler keeps for the next time would be half of what is on the disk.
+# Everything is built once; incremental data for the next build would take half of the disk space.
 export CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
-# Of each step that something is built for ahead: the process that does.
+# Process that builds ahead for a step, by step.
 declare -A ahead=()
 trap 'rm -f "$LASTHOP_SKIPPED"; kill "${ahead[@]}" 2>/dev/null || true' EXIT
 build_ahead() {
@@ -18,7 +18,7 @@ times=()
 for step in tools format lint unit python no-std docs deny ns2 browser fuzz; do
     echo "=== $step"
     begun=$SECONDS
-    # Tests on real packets mostly wait: what later steps need is built meanwhile, behind all else. What goes wrong is said by those steps.
+    # Tests on real packets mostly wait, so later steps are built meanwhile at low priority. Those steps report any errors.
     if [ "$step" = unit ]; then
         build_ahead fuzz
         build_ahead python
@@ -27,7 +27,7 @@ for step in tools format lint unit python no-std docs deny ns2 browser fuzz; do
         unset "ahead[$step]"
     fi
     "${MAKE:-make}" --no-print-directory "$step" || { echo "=== $step FAILED" >&2; exit 1; }
-    # From then on target/debug/lasthop is what these sources make.
+    # From here on, target/debug/lasthop is built from these sources.
     [ "$step" = unit ] && export LASTHOP_BUILT=1
     times+=("$(printf '%5d s  %s' $((SECONDS - begun)) "$step")")
 done

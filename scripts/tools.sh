@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what the tests need beyond Rust and Python: a C linker (Debian, Ubuntu), iproute2 and iptables where root can test in network
-# namespaces, Chromium and Node.js for the pages, rustfmt and clippy (rustup), and cargo-deny, built from source into target/tools. What is
-# there already is used as it is.
+# Installs the tools that the tests need besides Rust and Python, except those already installed: a C linker (Debian, Ubuntu), iproute2
+# and iptables if root can test in network namespaces, Chromium and Node.js for the pages, rustfmt and clippy (rustup), and cargo-deny,
+# built from source in target/tools.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
@@ -18,7 +18,7 @@ if ! command -v cc >/dev/null; then
     apt-get update -qq
     apt-get install -y -qq gcc libc6-dev
 fi
-# Lab and gateway are tested in network namespaces, which only root can make.
+# Lab and gateway are tested in network namespaces, which only root can create.
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     packages=()
     command -v ip >/dev/null || packages+=(iproute2)
@@ -38,7 +38,7 @@ done
 tools="${CARGO_TARGET_DIR:-$PWD/target}/tools"
 if ! PATH="$tools/bin:$PATH" "$cargo" deny --version >/dev/null 2>&1; then
     echo "tools: building cargo-deny $deny_version, once"
-    # Unoptimised: built in half the time, and fast enough.
+    # An unoptimised build takes half the time, and is fast enough.
     CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR="$tools/build" \
         "$cargo" install --debug --locked --quiet --root "$tools" --version "$deny_version" cargo-deny
     rm -rf "$tools/build"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The version, which stands in Cargo.toml and nowhere else.
+# Prints the version, which is defined only in Cargo.toml.
 #   scripts/version.sh            as there: 0.1.0
 #   scripts/version.sh --package  that of packages made from this checkout: the same where its tag is (v0.1.0), else a version before it
 #   scripts/version.sh --epoch    seconds since 1970 of the commit, the only date in packages

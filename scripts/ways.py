@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""The README's figure of the three ways to a cure: where boxes stand, and what a download and a call beside it get, as `lasthop compare` says.
+"""Draws the README's figure of the three ways to a cure: places of the devices, and the results of a download and a
+concurrent call in `lasthop compare`.
 
     python3 scripts/ways.py target/debug/lasthop > docs/img/ways.svg
 
-A test compares the file with what this prints.
+A test compares the file with the output.
 """
 import io
 import json
@@ -13,7 +14,7 @@ import sys
 from animate import PALETTE
 
 SCENARIO = "call-radio"
-# What stands at which end of the hop, and the scheme that is simulated.
+# Device at each end of the hop, and the simulated scheme.
 ROWS = [
     ("nothing", "E2E-CUBIC", ()),
     ("BBR at the sender", "E2E-BBR", ("server",)),
@@ -22,7 +23,7 @@ ROWS = [
     ("two boxes: tunnel", "LINK-HYBRID", ("near", "far")),
 ]
 PLACES = {"server": 200, "near": 275, "far": 345, "office": 380}
-# What each column is called, where its bars begin and how long the longest is, the values at a bar's two ends, digits; of which comparison.
+# Heading of each column, start of its bars and maximum length, values at a bar's two ends, digits, comparison, metric.
 COLUMNS = [
     ("TCP, Mbps", 412, 78, (0.0, 10.0), 1, "tcp", "throughput"),
     ("QUIC, Mbps", 534, 78, (0.0, 10.0), 1, "quic", "throughput"),
@@ -34,7 +35,7 @@ WIDTH, TOP, ROW = 760, 52, 34
 
 
 def compare(lasthop, options, left_out):
-    """The measures of each scheme but those."""
+    """Returns the metrics of each scheme except those left out."""
     schemes = ",".join(scheme for _, scheme, _ in ROWS if scheme not in left_out)
     command = [lasthop, "compare", SCENARIO, "--schemes", schemes, *options, "--json"]
     compared = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)

@@ -1,13 +1,13 @@
-"""Calls of `lasthop` that are ended in order when this program is: a lab that is killed leaves its namespaces behind."""
+"""Runs `lasthop` so that it ends in order when this program does: a lab that is killed leaves its namespaces behind."""
 import shlex
 import subprocess
 
-# What a lab takes to clean up.
+# Maximum time in seconds for a lab to clean up.
 PATIENCE = 30
 
 
 def call(*command):
-    """Runs a command to its end and returns its output; an error has the last line that it said."""
+    """Runs a command to its end and returns its output; an error has the last line of its standard error."""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         out, said = process.communicate()

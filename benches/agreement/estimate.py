@@ -1,10 +1,11 @@
-"""Means, ratios and their intervals, with Python's own library."""
+"""Means, ratios and their intervals, with Python's standard library."""
 import math
 import statistics
 
 
 def t_quantile(share, freedom):
-    """Student's t, by the expansion of Cornish and Fisher (Abramowitz and Stegun 26.7.5): within 0.5 % from 3 degrees on."""
+    """Returns the quantile of Student's t, by the Cornish-Fisher expansion (Abramowitz and Stegun 26.7.5): within 0.5 %
+    from 3 degrees on."""
     z = statistics.NormalDist().inv_cdf(share)
     n = max(freedom, 1.0)
     terms = [
@@ -17,21 +18,22 @@ def t_quantile(share, freedom):
 
 
 def ratio(ours, theirs, share=0.90):
-    """The ratio of two means and its interval. Both are values by number; those of one number come from the same errors. What `ours` says of the numbers that
-    `theirs` has, against all of them, says how much of the measured mean is luck: it is taken off by regression (a control variate). Returns ratio, low and
-    high; no interval where there are too few values."""
+    """Returns the ratio of two means, and the ends of its interval; no interval if there are too few values. Both
+    arguments are values by number; those with the same number have the same errors. The difference between `ours` for
+    the numbers in `theirs` and for all numbers estimates the luck in the measured mean, which regression removes (a
+    control variate)."""
     one, values = statistics.fmean(ours.values()), list(theirs.values())
     if one <= 0 or statistics.fmean(values) <= 0:
         return None
     pairs = [(ours[number], value) for number, value in theirs.items() if number in ours]
     slope, left = 0.0, [value - statistics.fmean(values) for value in values]
     if len(pairs) == len(values) >= 4 and statistics.pvariance([x for x, _ in pairs]) > 0:
-        # Both vary alike, so that it is their correlation: a few pairs of which one is far off give any.
+        # Both vary alike, so the slope is their correlation: a few pairs with an outlier would give any slope.
         slope = min(max(statistics.linear_regression(*zip(*pairs)).slope, 0.0), 1.0)
         middle = statistics.fmean(x for x, _ in pairs)
         left = [y - statistics.fmean(values) - slope * (x - middle) for x, y in pairs]
         other = statistics.fmean(values) - slope * (middle - one)
-        # The slope is an estimate too, which costs so much.
+        # The slope is an estimate too, which costs a degree of freedom.
         left = [rest * math.sqrt((len(values) - 2) / (len(values) - 3)) for rest in left]
         freedom = len(values) - 2
     else:
@@ -48,15 +50,17 @@ def ratio(ours, theirs, share=0.90):
 
 
 def welch(parts):
-    """The variance of a sum of independent estimates, and its degrees of freedom (Welch 1947): each has a variance, and degrees of its own."""
+    """Returns the variance of a sum of independent estimates, and its degrees of freedom (Welch 1947). Each part has a
+    variance, and degrees of freedom."""
     total = sum(variance for variance, _ in parts)
     return total, total**2 / sum(variance**2 / freedom for variance, freedom in parts) if total > 0 else min(freedom for _, freedom in parts)
 
 
 def steadied(theirs, ours):
-    """The mean of what was measured, by number, without the luck of the few numbers that were: `ours` says of the same numbers, and of many more, what to expect (a control variate, whose slope
-    is 1: no degree of freedom is spent on it). Where that steadies nothing, it is the plain mean; values of one number vary at least as `ours` do, whose rare stalls a few do not show. Returns mean,
-    its variance and degrees of freedom; the last two are `None` where there are too few values."""
+    """Returns the mean of `theirs`, corrected for the luck of its few numbers, with its variance and degrees of
+    freedom; the last two are `None` if there are too few values. `ours` gives the expectation for these numbers and for
+    many more (a control variate with slope 1, which costs no degree of freedom). If that does not reduce the variance,
+    it is the plain mean. The variance is at least that of `ours`, whose rare stalls a few values do not show."""
     plain, left = list(theirs.values()), [value - ours[number] for number, value in theirs.items()]
     if len(left) < 2:
         return statistics.fmean(plain), None, None
@@ -69,7 +73,8 @@ def steadied(theirs, ours):
 
 
 def over(ours, measured, share=0.90):
-    """The mean of `ours` over one that [`steadied`] has, with its interval; no interval where that has no variance."""
+    """Returns the mean of `ours` relative to a result of `steadied`, with its interval; no interval if that has no
+    variance."""
     one, (other, variance, freedom) = statistics.fmean(ours), measured
     if variance is None:
         return one / other, None, None
@@ -79,7 +84,7 @@ def over(ours, measured, share=0.90):
 
 
 def mean_interval(values, share=0.90):
-    """A mean and half the width of its interval."""
+    """Returns a mean and half the width of its interval."""
     mean = statistics.fmean(values)
     if len(values) < 2:
         return mean, None

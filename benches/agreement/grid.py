@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
-"""Does the simulator predict this machine's kernel? A grid of links, each simulated and measured in the lab, and a page that says how well.
+"""Tests whether the simulator predicts this machine's kernel: simulates and measures a grid of links in the lab, and
+writes a page with the agreement.
 
-A cell is a link: Mbps, round trip in ms, loss in percent (independent, in both directions), packets in the queue; with /4 behind the loss, losses come in bursts of
-4 packets on average. For each cell and scheme the lab transfers for so many seconds between kernels, several times, and the simulator does the same many more
-times. 100 kB and 1 MB transfers are timed besides.
+A cell is a link: Mbps, round-trip time in ms, loss in percent (independent, in both directions), packets in the queue;
+with /4 after the loss, losses come in bursts of 4 packets on average. For each cell and scheme the lab runs a transfer
+between kernels for a fixed time, several times, and the simulator does the same many more times. 100 kB and 1 MB
+transfers are timed as well.
 
     sudo make agreement                                             # all cells: hours
     sudo python3 benches/agreement/grid.py --cells 20,50,1,100 20,50,3/4,100 --runs 8
     sudo python3 benches/agreement/grid.py --list                   # the cells there are
     python3 benches/agreement/grid.py --only-page                   # the page from what is there
 
-Each run is kept in a file (--measured, --simulated) as soon as it is done; whatever is there is not done again, so that Ctrl-C loses nothing and the next call goes on.
+Each run is saved in a file (--measured, --simulated) as soon as it finishes, and is not repeated: after Ctrl-C the next
+call continues.
 """
 import argparse
 import concurrent.futures
@@ -35,7 +38,7 @@ import page  # noqa: E402
 from call import call  # noqa: E402
 from links import Link  # noqa: E402
 
-# Name of a scheme here: lasthop's scheme, and the congestion control of the sender.
+# Name of a scheme in the grid: lasthop's scheme, and the congestion control of the sender.
 SCHEMES = {
     "CUBIC": ("E2E", "cubic"),
     "RENO": ("E2E", "reno"),
@@ -44,7 +47,7 @@ SCHEMES = {
     "SPLIT-BBR": ("SPLIT-BBR", "cubic"),
 }
 BASE_STATION = '[base_station]\nrouter = "gateway"\nlink = "lossy"'
-# What is transferred: for a time, or so many bytes.
+# Transfers: for a time, or a number of bytes.
 SHORT = {"100 kB": 100_000, "1 MB": 1_000_000}
 SUSTAINED = "sustained"
 # More than any link here carries in a run.
@@ -55,7 +58,7 @@ MEASURES = ("throughput", "timeouts", "source_retransmissions", "recoveries")
 
 @dataclass(frozen=True)
 class Cell:
-    """A link and its losses."""
+    """Link with its losses."""
 
     mbps: float
     rtt_ms: float
@@ -91,7 +94,7 @@ class Cell:
         return f'errors = {{ model = "two-state-packet", good_to_bad = {share * leave / (1 - share):.9f}, bad_to_good = {leave} }}'
 
 
-# Those that say most come first: an evening brings half of them.
+# The most informative cells come first: an evening suffices for half of them.
 CELLS = [Cell.read(text) for text in (
     "20,50,1,100", "20,50,3,100", "20,50,10,100", "5,50,10,100", "5,50,3,20", "20,50,0.1,100", "5,10,1,20", "5,10,10,20",
     "20,50,1,20", "20,50,10,20", "5,50,1,100", "5,150,3,100", "100,50,1,100", "100,10,10,100", "100,10,1,20", "100,50,3,20",
@@ -101,7 +104,8 @@ BURSTS = [Cell.read(text) for text in ("20,50,1/4,100", "20,50,3/4,100", "20,50,
 
 
 class Results:
-    """Runs in two files, a line each. What was measured stays true while the simulator changes; what was simulated holds for one program, whose digest each line has."""
+    """Runs in two files, one per line. Measurements remain valid when the simulator changes; simulations are valid for
+    one program, whose digest is in each line."""
 
     KEY = ("how", "cell", "scheme", "what", "limit")
     FIELDS = ("cell", "scheme", "what", "limit", "number", *MEASURES, "lateness_us", "void", "date", "kernel", "program")
@@ -122,24 +126,24 @@ class Results:
                 try:
                     run = {field: row[field] if field in self.TEXTS else float(row[field]) if row[field] else None for field in self.FIELDS}
                 except (TypeError, ValueError):
-                    # The last line of a run that was killed while it was written.
+                    # The last line of a run that was killed while writing.
                     common.note(f"{path}:{number}: not a whole line; left out")
                     continue
                 if how == "measured" or run["program"] == self.about["program"]:
                     self.keep({**run, "how": how})
 
     def keep(self, run):
-        """Puts a run where `of` finds it, with the time of a transfer besides."""
+        """Adds a run to the index for `of`, with the duration of a transfer."""
         if run["what"] != SUSTAINED:
             run = {**run, "seconds": SHORT[run["what"]] * 8 / 1e6 / run["throughput"]}
         self.index.setdefault(tuple(run.get(key) for key in self.KEY), []).append(run)
 
     def of(self, **wanted):
-        """The runs of one kind: `wanted` has a value for each of KEY."""
+        """Returns the runs of one kind: `wanted` has a value for each of KEY."""
         return self.index.get(tuple(wanted[key] for key in self.KEY), [])
 
     def measured(self):
-        """All measured runs."""
+        """Returns all measured runs."""
         return [run for runs in self.index.values() for run in runs if run["how"] == "measured"]
 
     def add(self, **run):
@@ -167,13 +171,13 @@ def ends_whole(path):
 
 
 def digest(program):
-    """Tells one build of lasthop from another."""
+    """Identifies a build of lasthop."""
     with open(program, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()[:12]
 
 
 def scenario(cell, name, what, seconds):
-    """TOML of a cell under a scheme."""
+    """Returns the TOML of a cell under a scheme."""
     scheme, congestion = SCHEMES[name]
     size, limit = (ENDLESS, seconds) if what == SUSTAINED else (SHORT[what], 600)
     station = "" if scheme == "E2E" else BASE_STATION
@@ -181,19 +185,20 @@ def scenario(cell, name, what, seconds):
 
 
 def ended(path, what, values):
-    """The measures of a run. In one of some seconds nothing may have come, where a run of losses takes all SYNs; a transfer comes to its end."""
+    """Returns the metrics of a run. In a sustained run nothing may arrive if all SYNs are lost; a transfer must
+    complete."""
     if not values.get("throughput") and what != SUSTAINED:
         raise RuntimeError(f"{path}: nothing arrived")
     return values
 
 
 def seed(args, number):
-    """Of a run's errors: simulator and lab draw the same."""
+    """Returns the seed of a run's errors, which are the same in simulator and lab."""
     return str(args.seed * MOST_RUNS + number)
 
 
 def simulate(args, results, cell, name, what, folder):
-    """The simulator's runs of a cell."""
+    """Simulates the missing runs of a cell."""
     key = {"how": "simulated", "cell": str(cell), "scheme": name, "what": what, "limit": args.seconds if what == SUSTAINED else None}
     there = len(results.of(**key))
     if there >= args.simulations:
@@ -207,14 +212,14 @@ def simulate(args, results, cell, name, what, folder):
         values = {measure: json.loads(out)["measures"][measure]["mean"] for measure in MEASURES}
         return {**ended(path, what, values), "number": number}
 
-    # A process each: whatever one run came to is told.
+    # One process per run, so that failures are reported individually.
     with concurrent.futures.ThreadPoolExecutor(args.jobs or os.cpu_count()) as pool:
         for run in pool.map(one, range(there, args.simulations)):
             results.add(**key, **run)
 
 
 def measure(args, results, cell, name, what, number, folder):
-    """One run in the lab."""
+    """Measures one run in the lab."""
     key = {"how": "measured", "cell": str(cell), "scheme": name, "what": what, "limit": args.seconds if what == SUSTAINED else None, "number": number}
     path = os.path.join(folder, f"measured-{threading.get_ident()}.toml")
     with open(path, "w", encoding="utf-8") as file:
@@ -226,7 +231,7 @@ def measure(args, results, cell, name, what, number, folder):
 
 
 def plan(args, results, cells, schemes):
-    """What is left to measure, the first run of everything in a cell before the second of anything."""
+    """Returns the remaining measurements: the first run of everything in a cell before the second of anything."""
     left = []
     for cell in cells:
         for number in range(max(args.runs, args.short_runs)):
@@ -242,7 +247,7 @@ def plan(args, results, cells, schemes):
 
 
 def seconds_of(args, results, cell, name, what):
-    """How long a run takes, by what was simulated."""
+    """Estimates the duration of a run from simulations."""
     if what == SUSTAINED:
         return args.seconds + 1.5
     runs = results.of(how="simulated", cell=str(cell), scheme=name, what=what, limit=None)
@@ -254,7 +259,7 @@ def rough(seconds):
 
 
 def work(args, results, cells, schemes):
-    """Simulates and measures what is not there yet."""
+    """Simulates and measures what is missing."""
     with tempfile.TemporaryDirectory(prefix="lasthop-agreement-") as folder:
         if args.only != "measured":
             kinds = [(cell, name, what) for cell in cells for what in (SUSTAINED, *SHORT) for name in schemes]
@@ -268,7 +273,8 @@ def work(args, results, cells, schemes):
 
 
 def measure_all(args, results, left, folder):
-    """Measures what is left, several labs at once; ends early after a failure too many, the time given, or Ctrl-C."""
+    """Measures what is left, in several labs at the same time; stops early after too many failures, the given time, or
+    Ctrl-C."""
     takes = [seconds_of(args, results, cell, name, what) / args.at_once for cell, name, what, _ in left]
     failures, ends = [], threading.Event()
 
@@ -357,7 +363,7 @@ def main():
         except KeyboardInterrupt:
             common.note("interrupted; the next call goes on from here")
             status = 130
-    # Whatever has been measured stays on the page.
+    # All measurements stay on the page.
     shown = dict.fromkeys([*map(str, CELLS + BURSTS), *map(str, cells), *(run["cell"] for run in results.measured())])
     passed = page.write(args.page, results, list(shown), schemes, args.seconds)
     return status or (0 if passed else 1)

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Hops drawn at random, each simulated and measured in the lab: does the simulator predict this machine's kernel on links that nobody chose?
+"""Tests whether the simulator predicts this machine's kernel on random hops: each is simulated, and measured in the
+lab.
 
-A hop has 1 to 200 Mbps, 1 to 300 ms one way, a queue of 10 to 200 packets, and loses 0 to 10 % of the frames in each direction, independently, in bursts or in bad times.
-Hosts have their default queues. Under each scheme the same download runs in the lab and in the simulator, with the same errors, so many times.
+A hop has 1 to 200 Mbps, 1 to 300 ms one way, a queue of 10 to 200 packets, and loses 0 to 10 % of the frames in each
+direction, independently, in bursts or in bad periods. Hosts have their default queues. Under each scheme the same
+download runs several times in the lab and in the simulator, with the same errors.
 
     sudo python3 benches/agreement/hops.py --hops 60 --at-once 2
     python3 benches/agreement/hops.py --only-table
 
-Each run is kept in a file (--results) as soon as it is done; whatever is there is not done again, so that Ctrl-C loses nothing and the next call goes on.
+Each run is saved in a file (--results) as soon as it finishes, and is not repeated: after Ctrl-C the next call
+continues.
 """
 import csv
 import json
@@ -28,20 +31,20 @@ from estimate import t_quantile  # noqa: E402
 
 SCHEMES = ("E2E-CUBIC", "E2E-BBR", "SNOOP", "SPLIT-BBR")
 FIELDS = ("seed", "hop", "run", "scheme", "seconds", "measured", "simulated", "host_drops", "void", "about")
-# The simulated mean is to be within this share of the measured one.
+# Maximum relative difference between the simulated and the measured mean.
 WITHIN = 0.10
 LOCK = threading.Lock()
 
 
 def hop(seed, number):
-    """The link of that number."""
+    """Returns the link with this number."""
     draw = random.Random(f"hops {seed} {number}")
     down, up = (drawn.direction(draw, fastest=2e8) for _ in range(2))
     return drawn.Link(down, up, drawn.between(draw, 1, 300), drawn.between(draw, 2, 20))
 
 
 def seconds(link):
-    """Time in which a download shows what it comes to: some tens of round trips."""
+    """Returns the duration for which a download is representative: some tens of round trips."""
     return round(min(40, 10 + 50 * 2e-3 * (link.delay + link.wire)), 1)
 
 
@@ -50,14 +53,14 @@ def throughputs(told):
 
 
 def host_drops(told):
-    """Packets that hosts dropped in front of their own links, by scheme."""
+    """Returns the packets that hosts dropped in front of their own links, by scheme."""
     hosts = ("server", "client")
     of = lambda row: row["measures"].get("queue_full_drops", {}).get("mean", 0)  # noqa: E731
     return {scheme["scheme"]: sum(of(row) for row in scheme.get("links", []) if row["from"] in hosts) for scheme in told["schemes"]}
 
 
 def one(args, done, number, stop):
-    """The runs of a hop that are not there yet."""
+    """Runs what is missing of a hop."""
     link = hop(args.seed, number)
     took = seconds(link)
     with tempfile.TemporaryDirectory(prefix="lasthop-hops-") as folder:
@@ -104,8 +107,8 @@ def read(path):
 
 
 def verdict(rows):
-    """Of a hop under a scheme: the ratio of the means, half of its 95 % interval, and whether it is within, open, or off. The runs share their errors: what is left to
-    chance is estimated from the differences of pairs."""
+    """Returns the ratio of the means for a hop under a scheme, half of its 95 % interval, and whether it is within,
+    open, or off. The runs share their errors: the remaining chance is estimated from the differences of pairs."""
     measured, simulated = ([float(row[name]) for row in rows] for name in ("measured", "simulated"))
     mean = statistics.fmean(measured)
     if mean == 0:
@@ -120,7 +123,7 @@ def verdict(rows):
 
 
 def table(rows):
-    """Markdown: a line a hop, and the counts."""
+    """Returns Markdown with a row per hop, and the counts."""
     cells = {}
     for row in rows:
         cells.setdefault((int(row["hop"]), row["scheme"]), []).append(row)

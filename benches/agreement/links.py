@@ -1,16 +1,17 @@
-"""The link that simulator and lab share, as a scenario: a clean wire in front of a lossy hop."""
+"""Link of simulator and lab as a scenario: a clean wire in front of a lossy hop."""
 from dataclasses import dataclass
 
 CONGESTION = ("cubic", "reno", "bbr")
 
-# How late frames leave the lab's links: 0.02 to 0.03 ms at the median, which is the mean of this. A simulator without it has the same story each time where one frame more or
-# less decides, as whether a queue still has room.
+# Delay with which frames leave the lab's links: 0.02 to 0.03 ms at the median, which is the mean here. Without it, the
+# simulator would have the same result every time in cases that one frame decides, such as whether a queue has space
+# left.
 LATE = '{ model = "jitter", up_to = "0.05 ms", order = "kept" }'
 
 
 @dataclass(frozen=True)
 class Link:
-    """A lossy hop and what surrounds it. The wire takes five sixths of the delay."""
+    """Lossy hop with its surroundings. The wire has five sixths of the delay."""
 
     mbps: float
     rtt_ms: float
@@ -18,11 +19,12 @@ class Link:
 
     @staticmethod
     def as_late():
-        """Options of a simulation whose links are as late as the lab's."""
+        """Returns options for a simulation whose links are as late as the lab's."""
         return [word for link in ("wired", "lossy") for word in ("--set", f"links.{link}.delay_variation={LATE}")]
 
     def scenario(self, congestion, size, errors="", limit=600, tcp="", scheme="E2E", base_station=""):
-        """TOML of a transfer of so many bytes whose ends run this kernel's TCP, in the simulator as in the lab."""
+        """Returns the TOML of a transfer of `size` bytes between endpoints with this kernel's TCP, in the simulator as
+        in the lab."""
         hop = self.rtt_ms / 12
         wire = "990 Mbps" if self.mbps > 90 else "99 Mbps"
         return f"""title = "{self.mbps:g} Mbps, {self.rtt_ms:g} ms, {self.queue} packets, {congestion}"

@@ -1,4 +1,4 @@
-"""Packets of a run at its ends: the lab's pcapng files and the simulator's trace, in one form."""
+"""Packets of a run at its ends, from the lab's pcapng files and the simulator's trace, in one format."""
 import csv
 import io
 import struct
@@ -10,7 +10,7 @@ FLAGS = {"FIN": FIN, "SYN": SYN, "RST": RST, "ACK": ACK}
 
 @dataclass(frozen=True)
 class Packet:
-    """A TCP packet that passes the end of a link. Numbers are those of the wire until `relative` has made offsets of them."""
+    """TCP packet at the end of a link. Numbers are those on the wire until `relative` converts them to offsets."""
 
     time: float
     point: str
@@ -29,7 +29,7 @@ class Packet:
 
 
 def blocks(data):
-    """Type and body of each block of a little-endian pcapng file."""
+    """Yields type and body of each block of a little-endian pcapng file."""
     at = 0
     while at + 12 <= len(data):
         kind, length = struct.unpack_from("<II", data, at)
@@ -51,7 +51,7 @@ def options(body, at):
 
 
 def from_pcapng(path):
-    """The TCP packets of a capture of `lasthop lab --pcapng`."""
+    """Returns the TCP packets of a capture of `lasthop lab --pcapng`."""
     with open(path, "rb") as file:
         data = file.read()
     points, packets = [], []
@@ -70,7 +70,7 @@ def from_pcapng(path):
 
 
 def read(frame, time, point, outbound, why):
-    """The packet in an Ethernet frame with IPv4 and TCP; None for any other."""
+    """Returns the packet in an Ethernet frame with IPv4 and TCP; None for any other frame."""
     if len(frame) < 54 or frame[12:14] != b"\x08\x00" or frame[14] >> 4 != 4 or frame[23] != 6:
         return None
     total = struct.unpack_from(">H", frame, 16)[0]
@@ -91,7 +91,7 @@ def read(frame, time, point, outbound, why):
 
 
 def from_trace(text):
-    """The TCP packets of `lasthop trace --csv`, and the names of all other events that ends reported, in order."""
+    """Returns the TCP packets of `lasthop trace --csv`, and the names of all other events of the ends, in order."""
     packets, events = [], []
     for row in csv.DictReader(io.StringIO(text)):
         outbound = {"sent": True, "retransmitted": True, "received": False}.get(row["event"])
@@ -107,7 +107,8 @@ def from_trace(text):
 
 
 def relative(packets):
-    """The same with numbers that count from the first byte behind each side's SYN, and times from the first packet on."""
+    """Converts numbers to offsets from the first byte after each side's SYN, and times to offsets from the first
+    packet."""
     starts, peers = {}, {}
     for packet in packets:
         if packet.flags & SYN:

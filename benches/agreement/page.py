@@ -1,4 +1,4 @@
-"""The tables of docs/agreement.md, between the marks that are there for them."""
+"""The tables of docs/agreement.md, between their marks."""
 import os
 import statistics
 from collections import Counter
@@ -9,7 +9,7 @@ BEGIN, END = "<!-- {}: written by benches/agreement -->", "<!-- end of {} -->"
 
 
 def replace(path, name, text):
-    """Puts `text` between the marks of that name; behind everything else where there are none."""
+    """Puts `text` between the marks with this name; appends it if there are none."""
     begin, end = BEGIN.format(name), END.format(name)
     old = ""
     if os.path.exists(path):
@@ -32,7 +32,7 @@ def loss_of(cell):
 
 
 def verdict(cell, estimate):
-    """Whether the interval of a ratio is in the band that the loss rate allows."""
+    """Classifies the interval of a ratio by the band for the loss rate."""
     if not estimate or estimate[1] is None:
         return "open"
     band = 1.10 if loss_of(cell) > 3 else 1.05
@@ -43,7 +43,7 @@ def verdict(cell, estimate):
 
 
 def near(ours, theirs, share, least):
-    """Whether two means are within a share of each other, or closer than `least`."""
+    """Returns whether two means are within a share of each other, or closer than `least`."""
     return abs(ours - theirs) <= max(share * theirs, least)
 
 
@@ -52,7 +52,7 @@ def number(value):
 
 
 class Row:
-    """A scheme in a cell."""
+    """Results of a scheme in a cell."""
 
     def __init__(self, results, cell, scheme, seconds):
         def values(how, what, measure):
@@ -72,7 +72,8 @@ class Row:
         for what in ("100 kB", "1 MB"):
             ours, theirs = values("simulated", what, "seconds"), values("measured", what, "seconds")
             if ours and theirs:
-                # Of the same numbers, and so the same errors: a median of ten runs by itself is mostly luck.
+                # Compare runs with the same numbers, and so the same errors: the median of ten runs alone is mostly
+                # luck.
                 alike = [ours[number] for number in theirs if number in ours] or list(ours.values())
                 one, other = statistics.median(alike), statistics.median(theirs.values())
                 self.short[what] = one, other, near(one, other, 0.10, 0.0), len(theirs)
@@ -102,7 +103,7 @@ class Row:
 
 
 def order(rows):
-    """Whether simulator and kernel put the schemes into the same order, and which pairs they do not."""
+    """Compares the order of the schemes in simulator and kernel; returns the pairs that differ."""
     swapped, tied = [], []
     for place, one in enumerate(rows):
         for other in rows[place + 1:]:
@@ -125,7 +126,7 @@ def name(cell):
 
 
 def write(path, results, cells, schemes, seconds):
-    """Writes the grid's tables; whether all that they hold has passed."""
+    """Writes the grid's tables; returns whether everything in them has passed."""
     lines, verdicts, missing, orders, checks = [], Counter(), [], Counter(), Counter()
     used = results.measured()
     if used:

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Do simulator, lasthop's own TCP on real packets, and this kernel's TCP send the same segments?
+"""Tests whether simulator, lasthop's own TCP on real packets, and this kernel's TCP send the same segments.
 
-Each script says which segments and acknowledgments of a transfer are lost, late or marked. The simulator, the lab with lasthop's TCP, and the lab with the
-kernel's are led through it. What the sender sends must be the same in the same order; each segment at the same time, 2 ms more or less, and where a timer sent
-it, or the acknowledgment that called for it, up to a tick of the kernel's clock more; clocks may drift by 1 %, which is what devices and programs take beside the
-links. Counters of probes, timeouts, recoveries and undoings must be equal.
+Each script defines which segments and acknowledgments of a transfer are lost, late or marked. It is applied to the
+simulator, to the lab with lasthop's TCP, and to the lab with the kernel's. The sender must send the same segments in
+the same order, each at the same time within 2 ms, plus a tick of the kernel's clock if a timer sent it or the
+acknowledgment that triggered it. Clocks may drift by 1 %, the time of devices and programs beside the links. Counters
+of probes, timeouts, recoveries and undone recoveries must be equal.
 
     sudo python3 benches/agreement/scripts.py
     sudo python3 benches/agreement/scripts.py --congestion cubic,reno,bbr --link 20,100,100
@@ -12,8 +13,8 @@ links. Counters of probes, timeouts, recoveries and undoings must be equal.
     sudo python3 benches/agreement/scripts.py --random 50 --seed 7
     sudo python3 benches/agreement/scripts.py --lose 40:1,40:2 --lose-acks 20 --late 60:1:10   # just this one
 
-In these, `N:K` is the Kth transmission of segment N, which begins at byte N * 1448 of the stream; acknowledgments count from 1. Takes root and some 3 s a script.
-Ends with status 1 when anything differs.
+In these options, `N:K` is the Kth transmission of segment N, which begins at byte N * 1448 of the stream;
+acknowledgments count from 1. Requires root and some 3 s per script. Exits with status 1 if anything differs.
 """
 import argparse
 import json
@@ -34,14 +35,15 @@ from links import CONGESTION, Link  # noqa: E402
 
 MSS = 1448
 TOLERANCE = 0.002
-# What real devices and programs add to each second under way, and to the first segment.
+# Time that real devices and programs add per elapsed second, and to the first segment.
 DRIFT = 0.01
 START = 0.005
 
 
 @dataclass(frozen=True)
 class Script:
-    """What happens to segments (number, transmission) and acknowledgments (number). Late ones: by so many milliseconds, and whether the rest waits."""
+    """Events of segments (number, transmission) and acknowledgments (number). Late ones have a delay in milliseconds,
+    and say whether later ones wait."""
 
     name: str
     lose: tuple = ()
@@ -54,7 +56,7 @@ class Script:
     segments: int = 150
 
     def errors(self):
-        """The keys of the lossy link."""
+        """Returns the keys of the lossy link."""
         def segment(number, transmission):
             return f"byte = {number * MSS}, transmission = {transmission}"
 
@@ -164,7 +166,7 @@ SCRIPTS = [
 
 
 def random_script(rng, number):
-    """Losses, late segments and lost acknowledgments by chance."""
+    """Returns a script with random losses, late segments and lost acknowledgments."""
     segments = rng.choice((20, 60, 150))
     lose = set()
     for _ in range(rng.randint(0, 6)):
@@ -180,7 +182,7 @@ def random_script(rng, number):
     return Script(f"random {number}", tuple(sorted(lose)), late, lose_acks=acks, segments=segments)
 
 
-# What the simulator's events and the kernel's counters have in common.
+# Common counters of the simulator's events and the kernel.
 COUNTERS = {
     "timeouts": (("timeout",), ("TCPTimeouts",)),
     "probes": (("tail-probe",), ("TCPLossProbes",)),
@@ -191,7 +193,7 @@ COUNTERS = {
 
 
 def simulate(args, path):
-    """Packets and counters of the simulator."""
+    """Returns packets and counters of the simulator."""
     text = call(args.lasthop, "trace", "--csv", path, "--seed", str(args.seed))
     packets, events = pkts.from_trace(text)
     names = [event for _, point, event in events if point == "sender"]
@@ -200,7 +202,7 @@ def simulate(args, path):
 
 
 def measure(args, path, endpoints, folder):
-    """Packets and counters of the lab; those of lasthop's own TCP that the lab counts."""
+    """Returns packets and counters of the lab; for lasthop's own TCP those that the lab counts."""
     os.makedirs(folder, exist_ok=True)
     out = call(args.lasthop, "lab", path, "--runs", "1", "--json", "--pcapng", folder, "--set", f"lab.endpoints={endpoints}",
                      "--set", f"lab.lateness={args.lateness}", "--seed", str(args.seed))
@@ -215,27 +217,29 @@ def measure(args, path, endpoints, folder):
 
 
 def sent(packets):
-    """What carries data or a SYN, as the sender hands it to its link."""
+    """Returns packets with data or a SYN, as the sender passes them to its link."""
     return [packet for packet in packets if packet.point == "sender" and packet.outbound and (packet.length or packet.flags & pkts.SYN)]
 
 
 def ticks(wait):
-    """How late a kernel's timer of so many seconds may be: a tick of 4 ms, from 63 ticks on eight, from 504 on sixty-four."""
+    """Returns the maximum delay of a kernel's timer after `wait` seconds: a tick of 4 ms, from 63 ticks eight, from 504
+    sixty-four."""
     return 0.004 if wait < 0.252 else 0.032 if wait < 2.016 else 0.256
 
 
 class Timers:
-    """Which of the simulated sender's segments a timer sent, or an acknowledgment that a timer of the receiver sent."""
+    """Timers in the simulation: segments that a timer of the sender triggered, or an acknowledgment that a timer of the
+    receiver triggered."""
 
     def __init__(self, packets):
         self.sender = [packet for packet in packets if packet.point == "sender"]
         self.receiver = [packet for packet in packets if packet.point == "receiver"]
 
     def slack(self, packet):
-        """By how much the clock's ticks may shift this segment; 0 where no timer has to do with it."""
+        """Returns by how much the clock's ticks may shift this segment; 0 if no timer is involved."""
         before = [other for other in self.sender if not other.outbound and other.time <= packet.time]
         if not before:
-            # The first SYN, or another.
+            # The first SYN, or a retransmitted one.
             return ticks(packet.time) if packet.time > 0 else 0.0
         last = before[-1]
         if packet.time - last.time > 1e-6:
@@ -243,13 +247,14 @@ class Timers:
         acks = [other for other in self.receiver if other.outbound and other.is_ack and (other.ack, other.sack) == (last.ack, last.sack) and other.time < last.time]
         arrived = [other for other in self.receiver if not other.outbound and acks and other.time <= acks[-1].time]
         if acks and arrived and acks[-1].time - arrived[-1].time > 1e-6:
-            # Delayed acknowledgments, and compressed ones, whose timer is fine.
+            # Delayed acknowledgments, and compressed ones, whose timer has a fine resolution.
             return ticks(acks[-1].time - arrived[-1].time)
         return 0.0
 
 
 def compare(simulated, measured):
-    """The first difference in order, or None; the worst difference in time beyond what ticks explain, and where."""
+    """Returns the first difference in order, or None; and the greatest difference in time that ticks do not explain,
+    with its place."""
     ours, theirs = sent(simulated), sent(measured)
     timers = Timers(simulated)
     offset, worst, before = 0.0, (0.0, None), 0.0
@@ -257,7 +262,8 @@ def compare(simulated, measured):
         if (one.seq, one.length) != (other.seq, other.length):
             return f"{show(one)} / {show(other)} as number {number + 1}", worst
         beyond = other.time - one.time - offset
-        # A tick moves all that follows. So does the time that an application takes from its connection to its first byte.
+        # A tick shifts everything after it. So does the time that an application takes from its connection to its first
+        # byte.
         slack = START if one.seq == 0 and before == 0.0 else timers.slack(one)
         slack += DRIFT * (one.time - before)
         moved = max(-slack, min(slack, beyond))
@@ -277,7 +283,7 @@ def show(packet):
 
 
 def judge(ours, theirs):
-    """What differs between two stories, in words; nothing when they are the same."""
+    """Describes the differences between two runs; empty if they are the same."""
     differs = []
     order, (beyond, place) = compare(ours[0], theirs[0])
     if order:
@@ -291,7 +297,7 @@ def judge(ours, theirs):
 
 
 def gravity(differs):
-    """Order weighs more than counters, these more than times."""
+    """Returns a sort key: order weighs more than counters, these more than times."""
     return [sum(text.startswith(what) for text in differs) for what in ("order:", *COUNTERS, "time:")]
 
 
@@ -305,7 +311,7 @@ def story(args, link, congestion, script, folder):
     if "own" in args.against:
         result["own"] = judge(simulated, measure(args, path, "own", os.path.join(folder, "own")))
     if "kernel" in args.against:
-        # A kernel does not do the same twice where a tick decides; one of its ways must be ours.
+        # A kernel's behaviour varies if a tick decides; one of its variants must equal ours.
         for attempt in range(args.attempts):
             differs = judge(simulated, measure(args, path, "kernel", os.path.join(folder, f"kernel-{attempt}")))
             if "kernel" not in result or gravity(differs) < gravity(result["kernel"]):
@@ -316,12 +322,12 @@ def story(args, link, congestion, script, folder):
 
 
 def places(text):
-    """`40:1,41` as ((40, 1), (41, 1))."""
+    """Parses `40:1,41` into ((40, 1), (41, 1))."""
     return tuple((int(part.split(":")[0]), int((part.split(":") + ["1"])[1])) for part in text.split(",") if part)
 
 
 def late(text):
-    """`60:1:10,70:1:300:wait`."""
+    """Parses `60:1:10,70:1:300:wait`."""
     entries = [part.split(":") for part in text.split(",") if part]
     return tuple((int(number), int(transmission), float(by), (rest + ["overtake"])[0]) for number, transmission, by, *rest in entries)
 
@@ -373,7 +379,7 @@ def main():
                 try:
                     result = story(args, link, name, script, folder)
                 except RuntimeError as error:
-                    # Most likely the links were late in each attempt: that says nothing of this script.
+                    # Most likely the links were late in each attempt, which is inconclusive for this script.
                     common.note(f"{name}, {script.name}: left out: {error}")
                     left_out.append(f"{name}, {script.name}")
                     continue

@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
-"""Is the advice right? Links drawn at random, unknown to the analysis, go the whole way: `lasthop probe` measures the hop, `lasthop fit` models it, `lasthop compare` simulates every
-cure on the model, `lasthop advise` chooses one; and `lasthop lab` runs every cure on the link itself, between kernels.
+"""Tests the advice on random links, which are unknown to the analysis: `lasthop probe` measures the hop, `lasthop fit`
+models it, `lasthop compare` simulates every cure on the model, `lasthop advise` chooses one, and `lasthop lab` runs
+every cure on the link itself, between kernels.
 
     sudo benches/live/advise.py [--links 10] [--seed 1] [--first 0] [--at-once 2]
     benches/live/advise.py --only-show                     # what has been measured so far
 
-The hop is drawn as for probe.py, but no faster than --fastest; the wire in front of it has 99 Mbps and 2 to 20 ms, and loses nothing. A run is one download, for --seconds.
-Everything is kept in a folder (--results), a file for each run, as soon as it is done; what is there is not done again, so that Ctrl-C loses nothing and the next call goes on.
+The hop is drawn as in probe.py, but no faster than --fastest; the wire in front of it has 99 Mbps and 2 to 20 ms, and
+no losses. A run is one download of --seconds. Results are saved in a folder (--results), one file per run, as soon as
+it finishes, and are not repeated: after Ctrl-C the next call continues.
 
-Four goals, each for 9 links of 10:
-  simulated  the mean throughput of every cure, simulated on the fit, is within 10 % of what the lab measures. What the measured runs' own errors did is taken off: the
-             simulator, on the link itself, meets the same ones, run by run, and many more (a control variate). Where a mean is not within 10 %, but the 95 % interval reaches
-             there, the table has `?`, and `!` where it does not
+Four goals, each for 9 of 10 links:
+  simulated  the mean throughput of every cure, simulated on the fit, is within 10 % of the lab's. The luck in the
+             measured runs' errors is removed: the simulator, on the link itself, has the same errors, run by run,
+             and many more (a control variate). If a mean is not within 10 %, the table has `?` if the 95 % interval
+             is, otherwise `!`
   winner     the cure that is fastest in the simulator measures within 3 % of the fastest
-  advice     what is advised (or to leave everything as it is) measures within 3 % of the fastest
-  no harm    it does not measure worse than no cure: on all links, beyond what may be chance
+  advice     the advised cure (or no cure) measures within 3 % of the fastest
+  no harm    it does not measure worse than no cure, beyond chance, on all links
 """
 import functools
 import json
@@ -35,10 +38,10 @@ NONE = "E2E-CUBIC"
 CURES = (NONE, "E2E-BBR", "SNOOP", "SPLIT-BBR", "LINK-HYBRID")
 GOALS = ("simulated", "winner", "advice", "no harm")
 WITHIN = 0.10
-# Of intervals.
+# Confidence level of intervals.
 SHARE = 0.95
 AS_GOOD = 0.03
-# A mean is simulated until its interval is so narrow.
+# Width of the interval at which the simulation of a mean stops.
 SIMULATED_TO = 0.03
 
 
@@ -47,7 +50,8 @@ def settings(values):
 
 
 def probed(args, kept, seed):
-    """The hop, measured from the client's side. The namespaces' congestion control is that of no program here; every kernel has Reno."""
+    """Measures the hop from the client's side. The namespaces' congestion control does not matter; every kernel has
+    Reno."""
     found, key = kept.path("found"), kept.path("probe.key")
     if not os.path.exists(key):
         call(args.lasthop, "probe", "keygen", key)
@@ -64,7 +68,8 @@ def probed(args, kept, seed):
 
 
 def simulated(args, path, seed, more):
-    """Throughput of each cure in Mbps, run by run: those of one number draw the same errors as the lab's."""
+    """Returns the throughput of each cure in Mbps, by run: runs with the same number have the same errors as the
+    lab's."""
     def one(cure, run):
         out = call(args.lasthop, "run", path, "--json", "--scheme", cure, "--runs", "1", "--seed", str(seed + run), *settings(more))
         return json.loads(out)["measures"]["throughput"]["mean"]
@@ -81,13 +86,13 @@ def simulated(args, path, seed, more):
 
 
 def advised(args, path):
-    """The cure that `advise` names for downloads, and by how much it is to help."""
+    """Returns the advised cure for downloads, and its promised gain."""
     out = json.loads(call(args.lasthop, "advise", path, "--for", "bulk", "--json", *settings(drawn.WIRE)))
     return {"advised": out["promise"]["advised"], "promise": out["promise"]}
 
 
 def measured(args, path, cure, seed):
-    """One run in the lab."""
+    """Measures one run in the lab."""
     out = call(args.lasthop, "lab", path, "--runs", "1", "--json", "--schemes", cure, "--seed", str(seed), "--set", f"lab.lateness={args.lateness}")
     row = json.loads(out)["schemes"][0]
     measures = {name: measure["mean"] for name, measure in row["measures"].items()}
@@ -97,18 +102,18 @@ def measured(args, path, cure, seed):
 
 
 def throughputs(args, kept, cure):
-    """What the lab measured of a cure, by number of run."""
+    """Returns the lab's measurements of a cure, by number of run."""
     runs = {run: kept.get(f"lab-{cure}-{run}.json") for run in range(1, max(args.runs, args.most_runs) + 1)}
     return {run: of["throughput"] for run, of in runs.items() if of}
 
 
 def luck_off(args, kept, cure):
-    """The measured mean of a cure, as `steadied` has it."""
+    """Returns the measured mean of a cure, corrected by `steadied`."""
     return steadied(throughputs(args, kept, cure), dict(enumerate(kept.get("on-link.json")[cure], 1)))
 
 
 def is_known(args, kept, cure):
-    """Whether the mean is known to as much as it is to be right by, and whether it is so."""
+    """Returns whether the mean is known to the precision that the goal needs, and whether it meets the goal."""
     mean, variance, freedom = luck_off(args, kept, cure)
     if variance is None or t_quantile((1 + SHARE) / 2, freedom) * math.sqrt(variance) > WITHIN * mean:
         return False
@@ -116,8 +121,8 @@ def is_known(args, kept, cure):
 
 
 def steps(args, number, link, kept):
-    """Of each step: the file that it leaves, and what does it."""
-    # The measurement meets other errors than the transfers.
+    """Returns for each step the file that it writes, and the function that runs it."""
+    # The measurement has other errors than the transfers.
     seed = drawn.seed(args.seed, number)
     original, fitted = kept.path("link.toml"), kept.path("fitted.toml")
     transfer = {**drawn.WIRE, "flows.download.size": drawn.ENDLESS, "flows.download.close": "off", "limit": f"{args.seconds:g} s"}
@@ -138,7 +143,7 @@ def kept_of(args, number):
 
 
 def work(args, number, stop):
-    """Does what is not there yet of a link."""
+    """Runs the missing steps of a link."""
     link, kept = drawn.Link.drawn(args.seed, number, args.fastest * 1e6), kept_of(args, number)
     with open(kept.path("link.toml"), "w", encoding="utf-8") as file:
         file.write(link.path(args.seconds))
@@ -159,7 +164,7 @@ def work(args, number, stop):
 
 
 def within(found):
-    """Whether it is within the goal; `None` where it is not, but by no more than may be chance."""
+    """Returns whether it meets the goal; `None` if it does not, but within chance."""
     value, low, high = found
     if abs(value - 1) <= WITHIN:
         return True
@@ -167,14 +172,15 @@ def within(found):
 
 
 def link_over_lab(simulated, measured, lab):
-    """The same link, simulated and measured, of the same errors: what they differ by is the only thing that varies."""
+    """Compares simulation and measurement of the same link with the same errors: only their difference varies."""
     differences = [value - simulated[run - 1] for run, value in measured.items()]
     mean, half = mean_interval(differences, SHARE)
     return (lab[0] - mean) / lab[0], *((None, None) if half is None else ((lab[0] - mean - half) / lab[0], (lab[0] - mean + half) / lab[0]))
 
 
 def beside(these, those, least):
-    """Whether runs are at least so many times as good as those of the same errors, on average; `None` where they are not, but by no more than may be chance."""
+    """Returns whether runs are on average at least `least` times as good as those with the same errors; `None` if they
+    are not, but within chance."""
     logs = [math.log(these[run] / those[run]) for run in these if run in those]
     mean, half = mean_interval(logs, SHARE) if logs else (0.0, None)
     if mean >= math.log(least):
@@ -183,7 +189,7 @@ def beside(these, those, least):
 
 
 def judge(args, number):
-    """What a link came to; `None` where something is missing."""
+    """Judges a link; `None` if something is missing."""
     link, kept = drawn.Link.drawn(args.seed, number, args.fastest * 1e6), kept_of(args, number)
     known = [kept.get(f"{name}.json") for name in ("on-fit", "on-link", "advice")]
     throughput = {cure: throughputs(args, kept, cure) for cure in CURES}
@@ -215,7 +221,7 @@ def judge(args, number):
 
 
 def verdict(parts):
-    """Of a link, whose parts are right, wrong, or not known."""
+    """Combines the verdicts on the parts of a link: right, wrong, or unknown."""
     return False if False in parts else None if None in parts else True
 
 
@@ -225,7 +231,7 @@ def with_half(value):
 
 
 def show(judged):
-    """A link for people."""
+    """Prints a link for people."""
     print(f"link {judged['link']}: {judged['words']}")
     rows = []
     for cure, row in judged["cures"].items():
@@ -240,7 +246,7 @@ def show(judged):
 
 
 def where(parser):
-    """The options that say which runs are meant, where they are kept, and how they are shown."""
+    """Adds the options for selecting, storing and displaying runs."""
     parser.add_argument("--fastest", type=float, default=30, help="Mbps of the fastest direction, at most 90 (default 30)")
     parser.add_argument("--seconds", type=float, default=30, help="duration of each download (default 30, as advise simulates it)")
     parser.add_argument("--probe-seconds", type=int, default=60, help="duration of the measurement, 10 to 300 (default 60)")

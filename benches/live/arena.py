@@ -1,4 +1,5 @@
-"""Sender, gateway and receiver in namespaces, with links between them that lose, damage, repeat and reorder frames (crates/lasthop-gateway/examples/hop.rs), over IPv4 and IPv6."""
+"""Sender, gateway and receiver in namespaces, with links between them that lose, damage, duplicate and reorder frames
+(crates/lasthop-gateway/examples/hop.rs), over IPv4 and IPv6."""
 import contextlib
 import os
 import sys
@@ -10,7 +11,7 @@ PAIRS = [("sender", "s0", "w0"), ("gateway", "wired", "w1"), ("gateway", "wirele
 MAC = {name: f"02:00:00:00:0a:{number:02x}" for number, name in enumerate(("s0", "wired", "wireless", "r0"))}
 NODES = ("sender", "gateway", "receiver", "air")
 OF_ENDS = {
-    # What an earlier run learnt of a path is nothing to the next.
+    # Metrics of a path from an earlier run must not affect the next.
     "net.ipv4.tcp_no_metrics_save": 1,
 }
 OF_GATEWAY = {"net.ipv4.ip_forward": 1, "net.ipv6.conf.all.forwarding": 1, "net.ipv4.conf.all.rp_filter": 0, "net.ipv4.conf.wired.rp_filter": 0,
@@ -18,26 +19,27 @@ OF_GATEWAY = {"net.ipv4.ip_forward": 1, "net.ipv6.conf.all.forwarding": 1, "net.
 
 
 class Arena:
-    """Stands as long as its `with` block. `path`: `routed` or `bridge`; `wire` and `lossy`: settings of the links as hop.rs takes them."""
+    """Namespaces and links that exist in its `with` block. `path`: `routed` or `bridge`; `wire` and `lossy`: settings
+    of the links for hop.rs."""
 
     NUMBER = 0
 
     def __init__(self, args, path, seed, wire, lossy):
         self.args, self.path, self.seed = args, path, seed
         self.links = [f"w0,w1,{wire}", f"l0,l1,{lossy}"]
-        # As a lab's, so that `lasthop lab clean` finds what a killed benchmark left.
+        # Named like a lab's, so that `lasthop lab clean` finds what a killed benchmark left.
         self.prefix = f"lh-{os.getpid()}-{Arena.NUMBER}-"
         Arena.NUMBER += 1
         self.hop = None
         self.any_port = False
-        # A disk for the gateway's recordings.
+        # Disk for the gateway's recordings.
         self.record = ""
 
     def namespace(self, node):
         return self.prefix + node
 
     def address(self, node, family):
-        """Of the sender or the receiver."""
+        """Returns the address of the sender or the receiver."""
         subnet, host = {"sender": (1, 2), "receiver": (1, 3) if self.path == "bridge" else (2, 2)}[node]
         return f"10.{subnet}.0.{host}" if family == 4 else f"fd0{subnet}::{host}"
 
@@ -65,7 +67,7 @@ class Arena:
     def build(self):
         for node in NODES:
             run("ip", "netns", "add", self.namespace(node))
-        # One call each: a batch for `ip`, and what has no word there.
+        # One call each: a batch for `ip`, and commands that it does not support.
         air = ["link set lo up"] + [f"link set {far} up" for _, _, far in PAIRS]
         for node, near, far in PAIRS:
             run("ip", "link", "add", near, "address", MAC[near], "type", "veth", "peer", "name", far, "netns", self.namespace("air"), namespace=self.namespace(node))
@@ -76,7 +78,7 @@ class Arena:
             if devices:
                 run(sys.executable, os.path.join(HERE, "transfers.py"), "plain", *devices, namespace=self.namespace(node))
         if self.args.offloads:
-            # What goes to the hop is whole; what comes in is joined to super-segments.
+            # Packets to the hop are not segmented by the device; arriving ones are joined to super-segments.
             run("ethtool", "-K", "wireless", "tx", "off", "tso", "off", "gso", "off", namespace=self.namespace("gateway"))
             run("ethtool", "-K", "wired", "tx", "off", "tso", "off", "gso", "off", "gro", "on", namespace=self.namespace("gateway"))
         for node in ("sender", "receiver"):
@@ -90,7 +92,7 @@ class Arena:
         run("sh", "-ec", "\n".join(commands), namespace=self.namespace(node))
 
     def end(self, node, device, peers, gateways=()):
-        """Addresses, neighbours that nobody has to ask for over a bad link, routes."""
+        """Sets addresses, static neighbours (which need no lookup over a bad link), and routes."""
         commands = ["link set lo up", f"link set {device} up"]
         for family in (4, 6):
             length = 24 if family == 4 else 64
@@ -110,7 +112,7 @@ class Arena:
         self.batch("gateway", commands)
 
     def bridge(self):
-        # Without the seconds in which it only listens.
+        # Skips the seconds of the listening state.
         self.batch("gateway", ["link set lo up", "link add br0 type bridge forward_delay 0", "link set wired master br0", "link set wireless master br0",
                                "link set wired up", "link set wireless up", "link set br0 up"])
         both = (("sender", "s0"), ("receiver", "r0"))
@@ -119,7 +121,7 @@ class Arena:
 
 
 def real_time():
-    """The links go before all else, where the kernel grants it."""
+    """Gives the links real-time priority if the kernel permits it."""
     try:
         os.sched_getscheduler(0)
         return ["chrt", "-f", "10"]

@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
-"""Attacks on connections over a lossy last hop, with lasthop's gateway and without: with it nothing may be worse.
+"""Attacks connections over a lossy last hop, with and without lasthop's gateway: nothing may be worse with it.
 
     sender -- wire -- gateway -- lossy hop -- receiver        each in a namespace of its own; forgers on either side of the gateway
 
-Each attack runs without the gateway and with each variant of it in turn, with the same seeds: bulk downloads for some seconds, or, with --transfers, so many small connections,
---at-once of them open. The receiver checks every byte, and that the stream ends where it should. A variant is worse when
+Each attack runs without the gateway and with each variant of it in turn, with the same seeds: bulk downloads for some
+seconds or, with --transfers, that many small connections, --at-once of them open. The receiver checks every byte, and
+the end of the stream. A variant is worse if
 
     bytes       are corrupt, forged or missing, and without the gateway they were not
-    connections were silenced or broke off, and without the gateway none did; where some did in this attack without it, too, more than chance explains (Fisher's exact test,
-                cell by cell and over all cells of a variant; all tests of an attack together cry without cause once in a hundred calls)
+    connections were silenced or broken, and without the gateway none were; if some were broken in this attack without
+                it as well, more than chance explains (Fisher's exact test, cell by cell and over all cells of a variant;
+                all tests of an attack together have a false alarm once in a hundred calls)
     silence     of a bulk download is 3 s longer than without the gateway
-    goodput     is below 95 % of that without the gateway (median of the pairs, one a seed)
+    goodput     is below 95 % of that without the gateway (median of the pairs, one per seed)
 
-or if the gateway treated less than half of the packets, so that nothing was tried; or if a forged segment that was to lie outside the receiver's window came inside it.
+or if the gateway treated less than half of the packets, so that nothing was tested; or if a forged segment that was
+meant to lie outside the receiver's window was inside it.
 
     sudo python3 benches/live/attacks.py                                          # all, quickly
     sudo python3 benches/live/attacks.py --list
@@ -35,17 +38,19 @@ from common import HERE, Gateway, Program, arguments, bare_forwarder, check_buil
 
 PORT = 5001
 MODES = ("snoop", "split", "bare")
-# What a run may take besides its seconds.
+# Maximum time of a run beyond its duration, in seconds.
 PATIENCE = 300
-# The caller's: so many that none is used twice in a run. A forger who is behind would break a connection that has only its ports from the one that he means.
+# Ports of the caller: enough that none is reused in a run. Otherwise a delayed forged packet could hit a new connection
+# with the ports of its target.
 PORTS = [10_000, 59_999]
 LEAST_GOODPUT = 0.95
 LONGER_SILENCE = 3.0
 LEAST_TREATED = 0.5
-# How often the comparisons of counts in one attack may cry without cause, all together.
+# Probability of a false alarm in the comparisons of counts for one attack, in total.
 FALSE_ALARMS = 0.01
-# Forged packets break one connection in thousands without a gateway, too, in the moment in which it opens or closes. So does a bit turned round in a SYN's hop limit, which no
-# checksum of IPv6 covers: any router says that it has expired, and the caller believes it (RFC 8200 §3, RFC 4443 §3.3). So many more in a cell are none too many.
+# Forged packets also break one in thousands of connections without a gateway, at the moment when it opens or closes. So
+# does a bit error in a SYN's hop limit, which no checksum of IPv6 covers: a router reports that it has expired, and the
+# caller believes it (RFC 8200 §3, RFC 4443 §3.3). This many more in a cell are acceptable.
 BROKEN_BY_CHANCE = 2
 FORGERY = os.path.join(HERE, "forge.py")
 TRANSFERS = os.path.join(HERE, "transfers.py")
@@ -53,8 +58,9 @@ TRANSFERS = os.path.join(HERE, "transfers.py")
 
 @dataclasses.dataclass
 class Attack:
-    """One way to harm connections. `forge` names attacks of forge.py that take turns, `pace` packets a second to each bulk download, from `begin` on for `seconds`; `wire` and `lossy` are settings of the
-    links besides loss; `plan` changes what transfers.py does; `prepare` and `during` act on the arena."""
+    """Attack on connections. `forge` names attacks of forge.py that alternate, with `pace` packets per second for each
+    bulk download, from `begin` on for `seconds`; `wire` and `lossy` are settings of the links besides loss; `plan`
+    modifies the plan of transfers.py; `prepare` and `during` modify the arena."""
     finding: str
     about: str
     forge: tuple = ()
@@ -69,18 +75,20 @@ class Attack:
     modes: tuple = MODES
     paths: tuple = ("routed", "bridge")
     families: tuple = (4, 6)
-    # Without a gateway it does harm, too: counts are compared, none is forbidden.
+    # The attack does harm without a gateway as well: counts are compared, rather than required to be zero.
     harmful: bool = False
-    # Runs beside the downloads, from the time when the server is ready: (arena, args, family) to a command, the node that it runs on first.
+    # Program beside the downloads, from the time when the server is ready: maps (arena, args, family) to a command,
+    # preceded by its node.
     beside: object = None
-    # The same connections without what this attack adds, of which at least 95 % of the goodput must be left with the gateway as well.
+    # Attack that has the same connections without this attack's addition; at least 95 % of its goodput must be left
+    # with the gateway as well.
     compared_with: str = ""
-    # Instead of downloads, what the ends do: (arena, args, family) to what `outcome` gives.
+    # Replacement for downloads at the ends: maps (arena, args, family) to the result of `outcome`.
     ends: object = None
 
     @property
     def damages(self):
-        """Whether links turn bits round."""
+        """Returns whether links cause bit errors."""
         return "damage=" in self.wire + self.lossy
 
 
@@ -94,7 +102,7 @@ def masquerade(arena, args, family):
 
 
 def forward(arena, args, family):
-    """Port 6001 of the gateway is port 5001 of the server."""
+    """Forwards port 6001 of the gateway to port 5001 of the server."""
     address = arena.address("sender", family)
     to = f"{address}:{PORT}" if family == 4 else f"[{address}]:{PORT}"
     run(iptables(family), "-w", "-t", "nat", "-A", "PREROUTING", "-i", "wireless", "-p", "tcp", "--dport", "6001", "-j", "DNAT", "--to-destination", to, namespace=arena.namespace("gateway"))
@@ -102,7 +110,7 @@ def forward(arena, args, family):
 
 
 def later(seconds, *commands):
-    """Shell commands at the gateway in the middle of it all."""
+    """Returns a function that runs shell commands at the gateway during the run."""
     def during(arena, args, family, gateway):
         del args, family
         if gateway:
@@ -113,7 +121,7 @@ def later(seconds, *commands):
 
 
 def freeze(arena, args, family, gateway):
-    """Supervisor and worker stand still."""
+    """Stops supervisor and worker."""
     del arena, args, family
     if gateway:
         time.sleep(2)
@@ -122,7 +130,7 @@ def freeze(arena, args, family, gateway):
 
 
 def of_ends(**values):
-    """Kernel parameters of both ends; `__` stands for a dot."""
+    """Sets kernel parameters of both ends; `__` stands for a dot."""
     def prepare(arena, args, family):
         del args, family
         for node in ("sender", "receiver"):
@@ -131,7 +139,7 @@ def of_ends(**values):
 
 
 def narrower(mtu):
-    """The sender sends packets of at most so many bytes: what the links add fits."""
+    """Limits the sender's packets to `mtu` bytes, so that additions by the links fit."""
     def prepare(arena, args, family):
         del args, family
         run("ip", "link", "set", "s0", "mtu", str(mtu), namespace=arena.namespace("sender"))
@@ -139,13 +147,13 @@ def narrower(mtu):
 
 
 def any_port(arena, args, family):
-    """Split takes connections to any port."""
+    """Makes split accept connections to any port."""
     del args, family
     arena.any_port = True
 
 
 def second_address(arena, args, family):
-    """The receiver has another address."""
+    """Gives the receiver a second address."""
     del args
     address, length = ("10.2.0.9", 24) if family == 4 else ("fd02::9", 64)
     run("ip", "addr", "add", f"{address}/{length}", "dev", "r0", *(["nodad"] if family == 6 else []), namespace=arena.namespace("receiver"))
@@ -154,7 +162,7 @@ def second_address(arena, args, family):
 
 
 def subflows(arena, args, family):
-    """Multipath TCP by two addresses of the receiver."""
+    """Sets up Multipath TCP with two addresses of the receiver."""
     address = second_address(arena, args, family)
     for node in ("sender", "receiver"):
         run("ip", "mptcp", "limits", "set", "subflow", "2", "add_addr_accepted", "2", namespace=arena.namespace(node))
@@ -181,7 +189,7 @@ def crossing(arena, args, family):
 
 
 def tagged(tags):
-    """Frames with VLAN tags across the bridge: the share that arrives, in place of goodput."""
+    """Sends frames with VLAN tags across the bridge; the share that arrives replaces goodput."""
     def ends(arena, args, family):
         del args, family
         script = os.path.join(HERE, "tagged.py")
@@ -196,7 +204,7 @@ def tagged(tags):
 
 
 def full_disk(arena, args, family):
-    """What the gateway records goes to a disk of 64 KiB."""
+    """Records to a disk of 64 KiB."""
     del args, family
     arena.record = f"/tmp/{arena.prefix}disk"
     os.mkdir(arena.record)
@@ -209,15 +217,15 @@ FLUSH = [f"{program} -w -t {name} -F" for program in ("iptables", "ip6tables") f
 RESTORE = [f"printf '{FOREIGN}' | {program}-restore -w" for program in ("iptables", "ip6tables")]
 NO_RULES = [f"ip {family} rule | sed -n 's/^\\([0-9]*\\):.*fwmark.*/\\1/p' | while read n; do ip {family} rule del pref $n; done" for family in ("-4", "-6")]
 ROUTED = ("routed",)
-# So that a stream runs into what lies ahead of it, and the window's edge is not there before the forgery: a window of a buffer that is set
-# does not grow, and moves on by no more than itself while a forged segment is under way.
+# The stream reaches the forged data ahead of it, and the window's edge is not there before the forgery: the window of a
+# fixed buffer does not grow, and moves by at most its size while a forged segment is in flight.
 LONGER = {"sizes": [200_000, 500_000], "buffer": 16_000}
 
 ATTACKS = {
     "calm": Attack("", "losses alone, 2 % both ways"),
     "damage-data": Attack("C1", "one bit turned round in 2 % of the packets before the gateway", wire="down.damage=0.02"),
     "damage-acks": Attack("C2", "one bit turned round in 2 % of the packets from the hop", lossy="up.damage=0.02"),
-    # Never both links of one direction: two bits of one packet can cancel out in its checksum.
+    # Never both links of one direction: two bit errors in a packet can cancel out in its checksum.
     "damage": Attack("C1, C2", "one bit turned round in 2 % of all packets before the gateway, both ways", wire="down.damage=0.02", lossy="up.damage=0.02"),
     "damage-behind": Attack("", "the same behind the gateway, both ways", wire="up.damage=0.02", lossy="down.damage=0.02"),
     "blind-data": Attack("C3", "data with random numbers from the wired side, 50/s for 3 s", ("blind-data",), seconds=3),
@@ -296,7 +304,7 @@ BROKEN = ("silenced", "reset", "failed")
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """A gateway, or none."""
+    """Gateway, or none."""
     name: str
     mode: str = ""
     flow_control: str = ""
@@ -325,7 +333,7 @@ class Attacked(Gateway):
     def frozen(self):
         processes = [self.worker(), self.program.pid]
         try:
-            # The supervisor first: it would end a worker that stands still.
+            # The supervisor is stopped first: it would kill a stopped worker.
             for process in processes[::-1]:
                 os.kill(process, signal.SIGSTOP)
             yield
@@ -336,7 +344,7 @@ class Attacked(Gateway):
 
 
 def link(args, *settings):
-    """Settings for hop.rs; later ones go before earlier ones there."""
+    """Returns settings for hop.rs, in which later ones take precedence."""
     return ",".join(filter(None, (*settings,)))
 
 
@@ -354,14 +362,15 @@ def plan_of(args, attack):
 
 
 def pace_of(args, attack):
-    """Packets a second: each of the bulk downloads gets its due, small connections have ten times as many."""
+    """Returns packets per second: proportional to the number of bulk downloads, ten times as many for small
+    connections."""
     if attack.plan.get("pause"):
         return attack.pace
     return max(attack.pace, min(attack.pace * (10 if args.transfers else args.bulk), 5000))
 
 
 def one(args, attack, variant, family, path, seed):
-    """One run: what the ends say, and what the gateway did."""
+    """Runs once; returns the results of the ends and of the gateway."""
     wire = link(args, f"rate={5 * args.rate:g},delay={args.wired_delay:g},queue=2000", attack.wire)
     lossy = link(args, f"rate={args.rate:g},delay={args.delay:g},queue={args.queue}", f"down.loss={args.loss / 100:g},up.loss={args.loss / 100:g}", attack.lossy)
     plan = plan_of(args, attack)
@@ -402,7 +411,7 @@ def one(args, attack, variant, family, path, seed):
 
 
 def treated(variant, status, links, ended):
-    """The share of the packets towards the hop, or under split of the connections, that the gateway had."""
+    """Returns the share of the packets towards the hop (with split, of the connections) that the gateway treated."""
     if not variant.mode:
         return None
     if variant.mode == "bare":
@@ -413,7 +422,7 @@ def treated(variant, status, links, ended):
 
 
 def outcome(plan, ended, served):
-    """Counts by connection: what either end found wrong, once."""
+    """Counts connections by the worst status at either end."""
     worst = {}
     details = []
     for place, results in (("caller", ended["results"]), ("server", served["results"])):
@@ -426,7 +435,7 @@ def outcome(plan, ended, served):
     counts = {status: sum(1 for one in worst.values() if one == status) for status in (*BAD, *BROKEN)}
     done = sorted((one["ended"], one["received"]) for one in ended["results"] if one["status"] == "ok")
     if plan["transfers"]:
-        # Until 95 % were through: the last ones wait for timeouts, with few others beside them.
+        # Until 95 % are complete: the last ones wait for timeouts, with few others beside them.
         done = done[:max(1, math.ceil(0.95 * len(ended["results"])))] if done else []
         seconds = done[-1][0] if done else ended["seconds"]
         received = sum(count for _, count in done)
@@ -441,18 +450,19 @@ def total(runs, statuses):
 
 
 def differs(harm, alarm):
-    """Whether more came to harm with the gateway than without by more than chance, or at all where chance has no part in it. `harm`: count and number of connections with the gateway, then
-    without; `alarm`: the probability that is too small for chance."""
+    """Returns whether more connections were harmed with the gateway than without, beyond chance. `harm`: count and
+    number of connections with the gateway, then without; `alarm`: probability below which chance is excluded."""
     return harm[0] > 0 and chance_of_more(*harm) < alarm
 
 
 def harms(with_runs, without_runs, statuses):
-    """What `differs` compares."""
+    """Returns the arguments of `differs`."""
     return [number for runs in (with_runs, without_runs) for number in (total(runs, statuses), sum(run["connections"] for run in runs))]
 
 
 def judge(args, attack, mode, with_runs, without_runs, breaks, alarm):
-    """What is worse, in words. `breaks`: the attack breaks connections without a gateway, too; `alarm`: as for `differs`."""
+    """Describes what is worse. `breaks`: the attack breaks connections without a gateway as well; `alarm`: as for
+    `differs`."""
     worse = []
     bad, _, bad_without, _ = harm = harms(with_runs, without_runs, BAD)
     if differs(harm, alarm) if attack.harmful else bad > bad_without:
@@ -461,12 +471,12 @@ def judge(args, attack, mode, with_runs, without_runs, breaks, alarm):
     by_chance = attack.forge and broken == total(with_runs, ("reset", "failed")) or attack.damages and broken == total(with_runs, ("failed",))
     if differs(harm, alarm) if breaks else broken > (BROKEN_BY_CHANCE if by_chance else 0):
         worse.append(f"{broken} connections broken, {broken_without} without")
-    # What is forged to lie outside the receiver's window has to: or the receiver itself takes it.
+    # A segment forged to lie outside the receiver's window must do so, or the receiver itself accepts it.
     inside, inside_without = (sum(run["inside"] for run in runs) for runs in (with_runs, without_runs))
     if inside or inside_without:
         worse.append(f"{inside} forged segments came inside the window, {inside_without} without")
     share = statistics.median(run["treated"] for run in with_runs)
-    # What the gateway leaves alone is as without it, but then nothing was tried.
+    # Untreated packets are as without the gateway, but then nothing was tested.
     if share < LEAST_TREATED and mode != "split" and not attack.during and not attack.ends:
         worse.append(f"only {100 * share:.0f} % treated")
     if args.ignore_speed:
@@ -475,7 +485,7 @@ def judge(args, attack, mode, with_runs, without_runs, breaks, alarm):
         gap, gap_without = (max(run["gap"] for run in runs) for runs in (with_runs, without_runs))
         if gap > gap_without + LONGER_SILENCE:
             worse.append(f"silent for {gap:.1f} s, {gap_without:.1f} without")
-    # Connections that carry nothing, or are opened by the clock, have no goodput.
+    # Connections without data, or opened by the clock, have no goodput.
     if not attack.plan.get("pause") and attack.plan.get("sizes") != [0, 0] and not (bad_without or broken_without):
         ratio = statistics.median(pair[0]["mbps"] / pair[1]["mbps"] if pair[1]["mbps"] else 1.0 for pair in zip(with_runs, without_runs))
         if ratio < LEAST_GOODPUT:
@@ -492,7 +502,7 @@ def variants(args, attack, path):
 
 
 def cell(args, name, family, path):
-    """All variants beside none, taking turns; not judged yet."""
+    """Runs all variants and none in turn; not judged yet."""
     attack, none = ATTACKS[name], Variant("none")
     candidates = list(variants(args, attack, path))
     runs = {variant: [] for variant in [none, *candidates]}
@@ -514,7 +524,7 @@ def cell(args, name, family, path):
 
 
 def usual(args, attack, variant, family, path):
-    """Runs of the attack that it is compared with, with the same gateway; none where there is no such."""
+    """Returns runs of the attack that it is compared with, with the same gateway; empty if there is none."""
     if not attack.compared_with or not variant.mode:
         return []
     return [one(args, ATTACKS[attack.compared_with], variant, family, path, seed) for seed in range(args.seed, args.seed + args.reps)]
@@ -529,7 +539,8 @@ def row(name, place, variant, runs):
 
 
 def judged(args, name, rows):
-    """All cells of an attack with what is worse in them, and behind them, for each variant that has several, all its cells as one: many small differences are one large one."""
+    """Judges all cells of an attack, then for each variant with several cells all of them together: many small
+    differences are one large one."""
     attack, gateways = ATTACKS[name], [row for row in rows if row["mode"]]
     breaks = attack.harmful or any(row["broken"] for row in rows if not row["mode"])
     several = [cells for _, found in itertools.groupby(sorted(gateways, key=lambda row: row["variant"]), lambda row: row["variant"]) if len(cells := list(found)) > 1]

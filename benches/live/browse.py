@@ -1,4 +1,5 @@
-"""Web pages and calls between two network namespaces, over the kernel's sockets, as the simulator has them (docs/models/applications.md). One process is at both ends, so that one clock times all.
+"""Web pages and calls between two network namespaces over the kernel's sockets, with the simulator's applications
+(docs/models/applications.md). One process runs both ends, so that one clock times everything.
 
     browse.py pages CLIENT SERVER SECONDS SEED CONTROL    pages that were complete, and when the last one was
     browse.py call CLIENT SERVER SECONDS DEADLINE         of each way: packets sent, lost, late, and the score; DEADLINE in seconds
@@ -20,21 +21,22 @@ import time
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "crates", "lasthop-sim", "data", "http")
-# Objects under way at once.
+# Maximum number of objects in flight.
 AT_ONCE = 6
-# What a size of 0 counts as.
+# Size that replaces a size of 0.
 NOTHING = 1000
-# G.711: payload and RTP header, seconds between packets, and what it makes of losses (ITU-T G.113, Appendix I, with concealment).
+# G.711: payload and RTP header, seconds between packets, and robustness to losses (ITU-T G.113, Appendix I, with
+# concealment).
 FRAME, INTERVAL, IE, BPL = 160 + 12, 0.02, 0.0, 25.1
 EXPEDITED = 0xB8
-# A port for each end's listener or call.
+# First port of the listeners and calls.
 PORT = 5000
-# What a transfer may hang for, in seconds.
+# Maximum time in seconds for which a transfer may hang.
 PATIENCE = 120
 
 
 class Place:
-    """A namespace and its host's address. Sockets stay in the namespace of the thread that made them."""
+    """Namespace with its host's address. Sockets stay in the namespace of the thread that created them."""
 
     def __init__(self, words):
         self.namespace, self.address = words.split("=")
@@ -46,14 +48,15 @@ class Place:
 
 
 def distribution(name):
-    """Values and how often each was observed."""
+    """Returns values and their observed frequencies."""
     with open(os.path.join(DATA, name), encoding="ascii") as file:
         rows = [line.split() for line in file if line.strip() and not line.startswith("#")]
     return [int(row[0]) for row in rows], [int(row[1]) for row in rows]
 
 
 class Pages:
-    """A user who asks for one page after another. The request of a page comes first, then the page, then its objects, some at once. A transfer is over when its last byte is acknowledged."""
+    """User who requests one page after another: first the request, then the page, then its objects, several at a time.
+    A transfer is complete when its last byte is acknowledged."""
 
     def __init__(self, client, server, seconds, seed, control):
         self.client, self.server, self.control = client, server, control.encode()
@@ -71,7 +74,7 @@ class Pages:
         return [self.draw(name) or NOTHING for name in ("RequestLength", "ReplyLength")]
 
     def take(self, place):
-        """Takes connections, reads each to its end and closes it."""
+        """Accepts connections, reads each to its end and closes it."""
         place.enter()
         listener = socket.create_server((place.address, PORT), backlog=64)
         self.ready.wait()
@@ -89,7 +92,7 @@ class Pages:
             threading.Thread(target=read, args=(connection,), daemon=True).start()
 
     def send(self, place, other, count):
-        """A transfer; what its other end closes behind the last byte is the acknowledgment."""
+        """Runs a transfer; the other end's close after the last byte is the acknowledgment."""
         with socket.socket() as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, self.control)
             connection.settimeout(PATIENCE)
@@ -101,7 +104,7 @@ class Pages:
                 raise OSError("the other end sent something")
 
     def pair(self, place, other, mine, next_of):
-        """One end of a pair: transfers, one after the other."""
+        """Runs one end of a pair: transfers, one after the other."""
         place.enter()
         while (sizes := mine.get()) is not None:
             try:
@@ -156,7 +159,7 @@ def speak(place, other, port, begun, seconds, sent):
             try:
                 out.send(struct.pack("!I", number) + bytes(FRAME - 4))
             except OSError:
-                # As lost as on the way.
+                # Lost, like on the path.
                 pass
 
 
@@ -175,7 +178,7 @@ def listen(place, port, ready, until, arrived):
 
 
 def call(client, server, seconds, deadline):
-    """Both ways at once. A packet that arrives behind the deadline is lost to the listener."""
+    """Runs both directions at the same time. A packet that arrives after the deadline is lost to the listener."""
     seconds, deadline = float(seconds), float(deadline)
     ways = {"in": (server, client, PORT + 1), "out": (client, server, PORT + 2)}
     ready, begun = threading.Barrier(len(ways) + 1), None
@@ -193,7 +196,7 @@ def call(client, server, seconds, deadline):
         thread.join(seconds + deadline + 30)
     found = {}
     for way in ways:
-        # Due are those that would have been played before the end.
+        # Packets are due that would have been played before the end.
         due = [number for number, at in enumerate(sent[way]) if at + deadline <= begun + seconds]
         lost = sum(number not in arrived[way] for number in due)
         missed = [arrived[way].get(number, math.inf) > sent[way][number] + deadline for number in due]
@@ -202,7 +205,8 @@ def call(client, server, seconds, deadline):
 
 
 def score(missed, deadline):
-    """The mean opinion score of speech whose packets were missed so, played `deadline` seconds after they left: the E-model of ITU-T G.107 with its default values."""
+    """Returns the mean opinion score of speech with these missed packets, played `deadline` seconds after they left:
+    the E-model of ITU-T G.107 with its default values."""
     share = sum(missed) / len(missed)
     runs = sum(lost and not before for lost, before in zip(missed, [False, *missed]))
     ratio = max(1.0, sum(missed) / runs * (1 - share)) if runs else 1.0
@@ -213,7 +217,7 @@ def score(missed, deadline):
 
 
 def unimpaired(delay):
-    """Ro - Is - Id of G.107 (06/2015), sections 7.2 to 7.4, for a mean delay in ms and default values."""
+    """Returns Ro - Is - Id of G.107 (06/2015), sections 7.2 to 7.4, for a mean delay in ms and default values."""
     slr, rlr, stmr, ds, dr, telr, wepl, qdu, nc, nfor, room = 8, 2, 15, 3, 3, 65, 110, 1, -70, -64, 35
     olr = slr + rlr
     power = lambda db: 10 ** (db / 10)
@@ -254,5 +258,5 @@ if __name__ == "__main__":
     except OSError as error:
         sys.exit(f"browse.py: {error}")
     print(json.dumps(found), flush=True)
-    # Threads that wait are not waited for.
+    # Do not wait for waiting threads.
     os._exit(0)

@@ -1,4 +1,4 @@
-"""What the benchmarks share: namespaces, programs in them, the gateway, tables."""
+"""Shared parts of the benchmarks: namespaces, programs in them, the gateway, tables."""
 import argparse
 import contextlib
 import ctypes
@@ -36,7 +36,7 @@ def die_with_parent():
 
 
 def arguments(about):
-    """A parser of arguments with what every benchmark takes."""
+    """Returns an argument parser with the options of every benchmark."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lasthop", default=os.environ.get("LASTHOP", os.path.join(ROOT, "target", "release", "lasthop")),
                         help="lasthop's command (default target/release/lasthop, or $LASTHOP)")
@@ -44,19 +44,19 @@ def arguments(about):
 
 
 def goal_arguments(parser):
-    """What every benchmark with goals takes."""
+    """Adds the options of every benchmark with goals."""
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--require", action="store_true", help="exit 1 when a goal is missed")
 
 
 def example_argument(parser, option, what):
-    """An option for a program among the examples of lasthop's crates, which has the option's name."""
+    """Adds an option for a program among the examples of lasthop's crates, with the program's name."""
     name = option.removeprefix("--").replace("-", "_")
     parser.add_argument(option, default=os.path.join(ROOT, "target", "release", "examples", name), help=f"{what} (default target/release/examples/{name})")
 
 
 def chosen(parser, given, known):
-    """What `given` names, separated by commas, or "all": all of it must be among `known`."""
+    """Returns the names in `given`, separated by commas, or all; each must be in `known`."""
     names = list(known) if given == "all" else given.split(",")
     if unknown := [name for name in names if name not in known]:
         parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
@@ -64,14 +64,14 @@ def chosen(parser, given, known):
 
 
 def check_built(*programs):
-    """Ends with a message when an example is missing."""
+    """Exits with a message if an example is missing."""
     for program in programs:
         if not os.access(program, os.X_OK):
             fail(f"{program} not found; build it with cargo build --release -p lasthop-gateway -p lasthop-tunneld --examples")
 
 
 def end_with(main):
-    """Ends the program with the status that `main` returns, and with a line where something failed."""
+    """Exits with the status that `main` returns, and with a line if something failed."""
     try:
         sys.exit(main())
     except RuntimeError as error:
@@ -81,7 +81,7 @@ def end_with(main):
 
 
 def check_machine(args):
-    """Ends with a message when this machine cannot run a benchmark."""
+    """Exits with a message if this machine cannot run a benchmark."""
     if sys.platform != "linux" or os.geteuid() != 0:
         fail("network namespaces take root on Linux; run it with sudo")
     if shutil.which(args.lasthop) is None:
@@ -89,12 +89,13 @@ def check_machine(args):
     for command in ("ip", "iptables"):
         if shutil.which(command) is None:
             fail(f"{command} not found; on Debian: apt-get install iproute2 iptables")
-    # Ends in `with` blocks, which take everything down.
+    # Exits through `with` blocks, which clean up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 def go_first():
-    """This process, and what it starts, before what else the machine does: gateway and ends that wait for the processor would be slow, and the lab does not see it (docs/lab.md)."""
+    """Raises the priority of this process and its children: a gateway or end that waits for the processor would be
+    slow, which the lab cannot detect (docs/lab.md)."""
     os.nice(-15)
 
 
@@ -108,7 +109,7 @@ def run(*command, namespace=None, text=None):
 
 
 class Program:
-    """A program in a namespace; ends with its `with` block."""
+    """Program in a namespace, which ends with its `with` block."""
 
     def __init__(self, namespace, *command, log=None):
         inside = ["ip", "netns", "exec", namespace] if namespace else []
@@ -128,12 +129,12 @@ class Program:
         return self.process.pid
 
     def said(self):
-        """What it wrote to standard error."""
+        """Returns its output on standard error."""
         self.log.seek(0)
         return self.log.read().strip()
 
     def until(self, text):
-        """Waits until it has said so on standard error."""
+        """Waits until it prints `text` on standard error."""
         for _ in range(200):
             if text in self.said():
                 return
@@ -143,7 +144,7 @@ class Program:
         raise RuntimeError(f"'{shlex.join(self.command)}' did not say '{text}': {self.said()}")
 
     def line(self):
-        """The next line of its output."""
+        """Returns the next line of its output."""
         line = self.process.stdout.readline()
         if not line:
             self.process.wait()
@@ -151,7 +152,7 @@ class Program:
         return line
 
     def result(self, timeout):
-        """All that is left of its output, once it has ended, as JSON."""
+        """Returns the rest of its output, once it has ended, as JSON."""
         try:
             out, _ = self.process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired as error:
@@ -161,7 +162,7 @@ class Program:
         return json.loads(out)
 
     def stop(self):
-        """Ends it in order; returns the rest of its output."""
+        """Stops it in order; returns the rest of its output."""
         if self.process.poll() is None:
             self.process.terminate()
         try:
@@ -175,7 +176,7 @@ class Program:
 
 
 def end(namespace, *arguments):
-    """One of the roles of ends.py."""
+    """Starts one of the roles of ends.py."""
     return Program(namespace, sys.executable, os.path.join(HERE, "ends.py"), *map(str, arguments))
 
 
@@ -211,7 +212,7 @@ class Gateway:
         return json.loads(run(self.args.lasthop, "gateway", "status", "--json", "--control", self.control))
 
     def worker(self):
-        """The process that handles the packets."""
+        """Returns the process that handles packets."""
         with open(f"/proc/{self.program.pid}/task/{self.program.pid}/children", encoding="ascii") as children:
             return int(children.read().split()[0])
 
@@ -221,7 +222,8 @@ BARE_QUEUE = "27000"
 
 @contextlib.contextmanager
 def bare_forwarder(accept_all, namespace, iptables):
-    """The least that a program behind a netfilter queue can do (crates/lasthop-gateway/examples/accept_all.rs), with all TCP packets that a namespace forwards."""
+    """Runs the minimal program behind a netfilter queue (crates/lasthop-gateway/examples/accept_all.rs) on all TCP
+    packets that a namespace forwards."""
     rule = ["FORWARD", "-p", "tcp", "-j", "NFQUEUE", "--queue-num", BARE_QUEUE, "--queue-bypass"]
     with Program(namespace, accept_all, BARE_QUEUE) as program:
         program.line()
@@ -233,13 +235,13 @@ def bare_forwarder(accept_all, namespace, iptables):
 
 
 def counters(namespace, protocol):
-    """What a namespace's kernel counts of a protocol, `Tcp` or `Udp`, by name (/proc/net/snmp)."""
+    """Returns a namespace's kernel counters of a protocol, `Tcp` or `Udp`, by name (/proc/net/snmp)."""
     names, values = (line.split() for line in run("cat", "/proc/net/snmp", namespace=namespace).splitlines() if line.startswith(f"{protocol}:"))
     return dict(zip(names[1:], map(int, values[1:])))
 
 
 class Kept:
-    """What a benchmark's steps came to, a file for each in a folder: what is there need not be done again."""
+    """Results of a benchmark's steps, one file each in a folder: existing ones need not be repeated."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -249,7 +251,7 @@ class Kept:
         return os.path.join(self.folder, name)
 
     def get(self, name):
-        """`None` where the step was not done."""
+        """Returns a result; `None` if the step was not run."""
         try:
             with open(self.path(name), encoding="utf-8") as file:
                 return json.load(file)
@@ -257,20 +259,20 @@ class Kept:
             return None
 
     def keep(self, name, value):
-        """A file is there whole, or not at all."""
+        """Saves a result atomically."""
         with open(self.path(name + ".part"), "w", encoding="utf-8") as file:
             json.dump(value, file)
         os.replace(self.path(name + ".part"), self.path(name))
 
 
 def percentile(values, percent):
-    """The smallest of `values` that `percent` of them do not exceed."""
+    """Returns the smallest of `values` that `percent` of them do not exceed."""
     ordered = sorted(values)
     return ordered[max(0, -(-len(ordered) * percent // 100) - 1)] if ordered else None
 
 
 def table(heads, rows):
-    """Prints columns; the first is to the left, the others to the right."""
+    """Prints columns; the first is aligned to the left, the others to the right."""
     rows = [[str(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(len(heads))]
     for row in [heads, *rows]:

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""One end of connections that both ends open at the same time (RFC 9293 §3.5): `crossing.py ADDRESS FIRST COUNT AT`.
+"""One end of connections that both ends open simultaneously (RFC 9293 §3.5): `crossing.py ADDRESS FIRST COUNT AT`.
 
-From second AT of the wall clock on, every 0.1 s, a socket bound to the next port from FIRST on calls ADDRESS at the same port, as its peer does. Each end sends 2,000 bytes and wants
-those of the other. Prints a line of JSON: how many connections were whole, and what became of the others.
+From second AT of the wall clock, every 0.1 s, a socket bound to the next port from FIRST connects to ADDRESS at the
+same port, as its peer does. Each end sends 2,000 bytes and expects those of the other. Prints a line of JSON: the
+number of complete connections, and the failures of the others.
 """
 import collections
 import json

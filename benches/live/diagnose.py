@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
-"""Does `lasthop diagnose` say rightly why packets were lost, and what limits a transfer? One download of this kernel's TCP over each of some links that are drawn at random as for
-probe.py, but every second of three loses at most 1 %, and every third nothing; in the lab; captures from the gateway and from the sender; the emulated link's own log is the truth.
+"""Tests the causes of losses and the limits of transfers that `lasthop diagnose` reports. One download with this
+kernel's TCP runs in the lab over each of several random links, drawn as in probe.py, except that one in three loses at
+most 1 % and another nothing. Captures come from the gateway and the sender; the emulated link's own log has the actual
+fates.
 
     sudo benches/live/diagnose.py [--links 40] [--seed 1] [--first 0] [--at-once 2]
     benches/live/diagnose.py --only-show                   # what has been measured so far
 
-Goals: from the gateway 95 % of the losses to corruption and 95 % of those to congestion are called so, from the sender 90 %; in 9 of 10 transfers the limit is right.
+Goals: at the gateway 95 % of the losses to corruption and 95 % of those to congestion are classified correctly, at the
+sender 90 %; the limit is correct in 9 of 10 transfers.
 
-The truth about the limit: the log says when the hop had something to send. A round trip in which it always had is the bottleneck's; any other is the congestion
-window's, after corruption or after congestion, whichever the last loss before it was; before any loss it is slow start's. What has most of the time is the limit; where
-the next has less than a tenth of the time less, that one is right as well.
+The actual limit: the log shows when the hop had something to send. A round trip in which it always had is limited by
+the bottleneck; any other by the congestion window, after corruption or congestion, depending on the last loss before;
+before any loss by slow start. The limit with most of the time counts; if the next one has less than a tenth of the time
+less, that is correct as well.
 
-Losses that the transfer's end left unrepaired cannot be seen, and are counted apart. Everything is kept in a folder (--results), a file for each link.
+Losses that were not repaired before the end cannot be seen, and are counted separately. Results are saved in a folder
+(--results), one file per link.
 """
 import collections
 import json
@@ -31,12 +36,12 @@ HOP, SENDER = "base:hop", "server"
 POINTS = {"gateway": (HOP, 0.95), "sender": (SENDER, 0.90)}
 RIGHT = {"channel": "corruption", "queue": "congestion"}
 EITHER = 0.1
-# Of one link after the other: where much is lost, queues seldom overflow.
+# Maximum loss of successive links: with heavy losses, queues seldom overflow.
 GREATEST_LOSS = (0.1, 0.01, 0.0)
 
 
 def limits(packets, rate, round_trip):
-    """The share of the time that each limit had, from what the hop was given: when it was idle, and what was lost last."""
+    """Returns the share of the time of each limit, from the hop's log: when it was idle, and what was lost last."""
     free, idle, lost = packets[0]["at"], [], []
     for packet in packets:
         if packet["fate"] == "queue":
@@ -60,7 +65,8 @@ def limits(packets, rate, round_trip):
 
 
 def measured(args, number, kept):
-    """One transfer: of each capture, what was said of each loss that happened, how many were needlessly found, and the limits."""
+    """Runs one transfer; returns for each capture the diagnosis of each actual loss, the number of false losses, and
+    the limits."""
     link = drawn.Link.drawn(args.seed, number, args.fastest * 1e6, GREATEST_LOSS[number % len(GREATEST_LOSS)])
     with open(kept.path("link.toml"), "w", encoding="utf-8") as file:
         file.write(link.path(args.seconds))
@@ -84,7 +90,7 @@ def measured(args, number, kept):
 
 
 def judged(report, mine, truth):
-    """Of a capture whose packets are `mine`: pairs of what became of a packet on the hop and what was said of it, with how many there were."""
+    """Judges a capture whose packets are `mine`: returns pairs of actual fate and diagnosis, with their counts."""
     sent = {packet["number"]: packet["sent"] for packet in mine}
     said, direction = {}, None
     for flow in report["captures"][0]["flows"]:
@@ -107,7 +113,7 @@ def right_limits(shares):
 
 
 def show(results):
-    """Tables; whether every goal is met."""
+    """Prints tables; returns whether every goal is met."""
     met = True
     for result in results:
         line = [f"link {result['link']}: {result['words']}; {result['throughput']:.2f} Mbps, {result['late_p99_us'] / 1e3:.1f} ms late (99 %)"]

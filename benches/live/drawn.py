@@ -1,4 +1,4 @@
-"""Links drawn at random, as scenarios, with what is so of each."""
+"""Random links as scenarios, with their true properties."""
 import concurrent.futures
 import random
 import threading
@@ -6,26 +6,28 @@ from dataclasses import dataclass
 
 import common
 
-# Models of losses, as scenarios and `lasthop fit` name them.
+# Loss models, by their names in scenarios and `lasthop fit`.
 FAMILIES = ("uniform", "two-state-packet", "two-state")
 # More than any link here carries in a run.
 ENDLESS = 1 << 40
-# What is in front of the hop, where it is not measured.
+# Link in front of the hop if it is not measured.
 WIRE = {"links.wire.rate": "990 Mbps"}
 
 
 def seed(seed, number):
-    """Of the errors of a link: links that drew the same ones would all have the same luck. The hundred behind it are free for runs."""
+    """Returns the seed of a link's errors: links with the same seed would have the same luck. The next hundred seeds
+    are free for runs."""
     return 1 + 100 * (1000 * seed + number)
 
 
 def between(draw, low, high):
-    """A number between two, evenly by its logarithm."""
+    """Draws a number from a log-uniform distribution."""
     return low * (high / low) ** draw.random()
 
 
 def direction(draw, fastest=1e8, greatest_loss=0.1):
-    """One direction of a link: what a scenario says of its losses, and what is so. Rates in bits a second, bad times in seconds."""
+    """Draws one direction of a link; returns a scenario's text for its losses, and the true values. Rates are in bits
+    per second, bad periods in seconds."""
     rate, queue, loss = between(draw, 1e6, fastest), round(between(draw, 10, 200)), greatest_loss * draw.random()
     family = draw.choice(FAMILIES) if loss > 0 else "none"
     truth = {"rate": round(rate / 1e3) * 1e3, "queue": queue, "loss": loss, "family": family, "burst": None}
@@ -45,22 +47,23 @@ def direction(draw, fastest=1e8, greatest_loss=0.1):
 
 @dataclass(frozen=True)
 class Link:
-    """A lossy hop, and the wire in front of it."""
+    """Lossy hop, and the wire in front of it."""
 
     down: dict
     up: dict
-    # One way, in ms.
+    # One-way delay in ms.
     delay: float
     wire: float
 
     @classmethod
     def drawn(cls, seed, number, fastest=1e8, greatest_loss=0.1):
-        """The link of that number, whose directions are no faster than so many bits a second, and lose no more than that share."""
+        """Draws the link with this number. Its directions are no faster than `fastest` bits per second, and lose at
+        most `greatest_loss`."""
         draw = random.Random(f"{seed} {number}")
         return cls(direction(draw, fastest, greatest_loss), direction(draw, fastest, greatest_loss), between(draw, 2, 150), between(draw, 2, 20))
 
     def hop(self, near, far):
-        """TOML of the hop between two nodes, the nearer to the server first."""
+        """Returns the TOML of the hop between two nodes, the one nearer to the server first."""
         return f"""[links.hop]
 between = ["{near}", "{far}"]
 rate = "{self.down["rate"] / 1e3:.0f} kbps"
@@ -73,7 +76,7 @@ errors_up = {self.up["errors"]}
 """
 
     def path(self, seconds):
-        """A scenario: one download over wire and hop, whose ends run this kernel's TCP."""
+        """Returns a scenario: one download over wire and hop, whose ends run this kernel's TCP."""
         return f"""title = "A link drawn at random"
 scheme = "E2E-CUBIC"
 limit = "{seconds:g} s"
@@ -110,7 +113,7 @@ link = "hop"
 
 
 def arguments(parser, links):
-    """The options of all that measures links drawn at random: which, `links` of them where nothing else is said, and how many at a time."""
+    """Adds the options of all benchmarks on random links: selection, default number `links`, and parallelism."""
     parser.add_argument("--links", type=int, default=links, help=f"how many (default {links})")
     parser.add_argument("--first", type=int, default=0, help="number of the first (default 0): to go on from there")
     parser.add_argument("--seed", type=int, default=1, help="what they are drawn from (default 1)")
@@ -119,7 +122,8 @@ def arguments(parser, links):
 
 
 def each(args, numbers, work):
-    """Calls `work(number, stop)` for each link, as many at a time as the options say; `stop` is set when that is interrupted. Returns the status to end with."""
+    """Calls `work(number, stop)` for each link, with the parallelism of the options; `stop` is set on interruption.
+    Returns the exit status."""
     stop = threading.Event()
     with concurrent.futures.ThreadPoolExecutor(args.at_once) as pool:
         done = [pool.submit(work, number, stop) for number in numbers]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The ends of the benchmarks' connections. Each role prints one line of JSON when it has done its part.
+"""Ends of the benchmarks' connections. Each role prints one line of JSON when it has finished.
 
     receive PORT SECONDS [BUFFER]   takes one connection and reads for so long; with a receive buffer of so many bytes
     send ADDRESS PORT CONTROL   connects under a congestion control, and sends until the other side has enough
@@ -23,7 +23,7 @@ import time
 
 # Bytes of a message.
 MESSAGE = 64
-# What a connection may take to open.
+# Maximum time for opening a connection, in seconds.
 PATIENCE = 15
 
 
@@ -54,7 +54,7 @@ def read(connection, seconds):
             if count == 0:
                 break
             total += count
-    # Data that nobody reads: closing resets, and the sender has enough.
+    # Closing with unread data resets the connection, so the sender stops.
     own, peer = connection.getsockname(), connection.getpeername()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
@@ -78,7 +78,7 @@ def give(port, control):
 def write(connection):
     addresses = {"own": connection.getsockname(), "peer": connection.getpeername()}
     data = os.urandom(1 << 20)
-    # Longer than the receiver reads: where nobody tells the sender, the benchmark ends it.
+    # Longer than the receiver reads: if the sender is not notified, the benchmark stops it.
     connection.settimeout(600)
     try:
         while True:
@@ -189,7 +189,7 @@ def ask(address, port, count, seconds):
                 times.append(1e6 * (now - begun[key.fileobj]))
                 begun[key.fileobj] = now
                 key.fileobj.sendall(message)
-    # Those under way count with what they took so far: who waits for ever shows.
+    # Pending messages count with their time so far, so that stalled ones show.
     now = time.monotonic()
     return {"us": times + [1e6 * (now - start) for start in begun.values()]}
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""The gateway beside other programs' rules: with any of them nothing may be worse than without it, and `gateway check` says beforehand what will be.
+"""Tests the gateway beside other programs' rules: nothing may be worse with it than without, and `gateway check` must
+predict the result.
 
     sender -- 100 Mbps, 10 ms -- gateway -- 20 Mbps, 5 ms, 2 % lost in both directions -- receiver
 
-A cell is a rule set on the gateway, a mode (snoop, split, bridge) and a version of IP: goodput of a download with the gateway as a share of that without it, under the same
-rules; whether the gateway treated it; and whether `check` said so before. The goal of each cell is a share of 95 %, and a check that is right.
+A cell is a rule set on the gateway, a mode (snoop, split, bridge) and an IP version. It has the goodput of a download
+with the gateway relative to that without it, under the same rules; whether the gateway treated it; and whether `check`
+predicted that. The goal of each cell is 95 %, and a correct prediction.
 
     sudo python3 benches/live/firewalls.py --require
     sudo python3 benches/live/firewalls.py --list
@@ -27,13 +29,14 @@ PATIENCE = 30
 SHARE = 0.95
 TRANSFERS = os.path.join(HERE, "transfers.py")
 
-# Lines for a shell on the gateway. IPT stands for both programs, iptables and ip6tables; NFT FAMILY TABLE { ... } is one nft file.
+# Lines for a shell on the gateway. IPT stands for both programs, iptables and ip6tables; NFT FAMILY TABLE { ... } is
+# one nft file.
 EST = "ct state established,related accept"
 BASICS = "iif lo accept; meta l4proto { icmp, icmpv6 } accept"
 
 
 def nft(text):
-    """Rules as `nft` reads them: each in a line of its own."""
+    """Returns rules for `nft`, one per line."""
     text = re.sub(r"^(\s*(?:chain|flowtable) \S+ \{)(.*)\}\s*$", lambda line: line[1] + "\n" + line[2].strip().rstrip(";").replace("; ", "\n") + "\n}", text, flags=re.MULTILINE)
     return f"nft -f - <<'END'\n{text}\nEND"
 
@@ -174,13 +177,13 @@ MODES = {
     "split": ("routed", f'mode = "split"\ninterface = "wireless"\nports = [{PORT}]\n'),
     "bridge": ("bridge", 'mode = "snoop"\ninterface = "wireless"\n'),
 }
-# Rule sets that the bridge meets: it takes TCP past all chains but those of the bridge.
+# Rule sets that affect the bridge: it takes TCP past all chains except those of the bridge.
 BRIDGED = ("empty", "nft-input-drop", "nft-output-drop", "nft-all-drop", "ufw", "bridge-forward")
 TOP = {"bridge": 'bridge.wired = "wired"\n'}
 
 
 def predicted(args, arena, mode):
-    """Whether `check` says that treatment works, and its lines."""
+    """Returns whether `check` predicts treatment, and its findings."""
     with tempfile.TemporaryDirectory(prefix="lasthop-bench-") as folder:
         file = os.path.join(folder, "gateway.toml")
         with open(file, "w", encoding="utf-8") as out:
@@ -191,15 +194,16 @@ def predicted(args, arena, mode):
 
 
 def of_family(findings, family):
-    """Findings of the rehearsals over a version of IP: whether all is well, and what is said."""
+    """Selects findings of the rehearsals for an IP version: whether all are ok, and their details."""
     word = f"over IPv{family}"
     told = [one for one in findings if one["subject"].startswith("firewall") and word in one["subject"]]
     return all(one["outcome"] == "ok" for one in told) and bool(told), " ".join(one["detail"] for one in told)
 
 
 def meet(args, arena, family):
-    """Has the hosts find their neighbours, so that no lost request for a hardware address delays a download by a second."""
-    # Refused (ICMP) once it has arrived.
+    """Makes the hosts resolve their neighbours, so that no lost request for a hardware address delays a download by a
+    second."""
+    # Refused by ICMP once it has arrived.
     code = ("import socket, sys\ns = socket.socket(socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET, socket.SOCK_DGRAM)\ns.settimeout(0.5)\ns.connect((sys.argv[1], 5999))\n"
             "for _ in range(6):\n try:\n  s.send(b'x')\n  s.recv(1)\n except ConnectionRefusedError: break\n except OSError: pass\n")
     run(sys.executable, "-c", code, arena.address("sender", family), namespace=arena.namespace("receiver"))
@@ -222,7 +226,7 @@ def download(args, arena, family, gateway):
 
 
 def one(args, rules, mode, family, seed, with_gateway):
-    """Goodput of one download, what broke, and the gateway's status."""
+    """Returns the goodput of one download, its failures, and the gateway's status."""
     path = MODES[mode][0]
     wire = "rate=100,delay=10,queue=2000"
     lossy = f"rate=20,delay=5,queue=200,down.loss={args.loss / 100:g},up.loss={args.loss / 100:g}"
@@ -246,7 +250,7 @@ def is_treated(mode, status, family):
 
 
 def possible(args, name, mode):
-    """Whether the kernel takes a rule set at all."""
+    """Returns whether the kernel accepts a rule set at all."""
     try:
         with Arena(args, MODES[mode][0], 1, "rate=100", "rate=20") as arena:
             run("sh", "-ec", SETS[name], namespace=arena.namespace("gateway"))
@@ -256,7 +260,7 @@ def possible(args, name, mode):
 
 
 def page(args, cells):
-    """The campaign's table, for docs/notes/gateway-firewalls.md."""
+    """Returns the campaign's table, for docs/notes/gateway-firewalls.md."""
     done = [cell for cell in cells if "mode" in cell]
     low = [cell for cell in done if cell["share"] < SHARE]
     wrong = [cell for cell in done if cell["check"] != cell["treated"]]
@@ -281,7 +285,7 @@ def page(args, cells):
 
 
 def joined(cells, files):
-    """The cells, and those of earlier runs that are not among them, in the order of the rule sets."""
+    """Merges the cells with those of earlier runs, in the order of the rule sets."""
     def key(cell):
         return list(SETS).index(cell["set"]), list(MODES).index(cell.get("mode", "snoop")), cell.get("family", 4)
 
@@ -294,7 +298,7 @@ def joined(cells, files):
 
 
 def repeated(args):
-    """The cells to repeat, and what `check` said of them."""
+    """Returns the cells to repeat, with the findings of `check`."""
     part, parts = (int(text) for text in args.repeat.split("/"))
     low = [cell for cell in joined([], args.cells) if "mode" in cell and cell["share"] < SHARE]
     return {(cell["set"], cell["mode"], cell["family"]): cell for cell in low[part - 1::parts]}

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""What one client can do to others at the gateway: message exchanges of twelve connections beside a flood of selective acknowledgments.
+"""Measures what one client can do to others at the gateway: message exchanges of twelve connections beside a flood of
+selective acknowledgments.
 
-The attacker holds a connection of which the gateway has 8,000 segments of a byte each in its cache, and acknowledges nothing but four blocks of them, others each time, 15,000 times
-a second (10 Mbit/s); it plays both ends. Meanwhile twelve connections of somebody else exchange messages of 64 bytes. Without the gateway and with it, without the flood and under
-it: the times of an exchange, and CPU seconds of the gateway's worker for each second.
+The attacker, which plays both ends, holds a connection of which the gateway caches 8,000 segments of one byte each. It
+acknowledges only four blocks of them, different ones each time, 15,000 times per second (10 Mbit/s). Meanwhile another
+host's twelve connections exchange messages of 64 bytes. The times of an exchange, and CPU seconds of the gateway's
+worker per second, are measured with and without the gateway, with and without the flood.
 
     sudo python3 benches/live/flood.py
     sudo python3 benches/live/flood.py --modes none,snoop --pace 15000 --segments 8000 --require
@@ -28,7 +30,7 @@ from speed import cpu
 
 PORT = 5001
 CONNECTIONS = 12
-# Both ends of the attacker's connection: addresses that no host has.
+# Both ends of the attacker's connection, with addresses of no host.
 WIRED, HOP = ("10.1.0.99", 443), ("10.2.0.99", 40_000)
 NOBODY = "02:00:00:00:0a:99"
 MOST = 1.5
@@ -36,7 +38,7 @@ MODES = {"none": Variant("none"), "snoop": Variant("snoop", "snoop", "fast"), "s
 
 
 def attacker(seed, pace, segments):
-    """Runs where the links are: opens its connection, fills the cache, floods until SIGTERM."""
+    """Runs at the links: opens its connection, fills the cache, floods until SIGTERM."""
     dice, over = random.Random(seed), []
     signal.signal(signal.SIGTERM, lambda *_: over.append(True))
     outlets = {}
@@ -61,7 +63,8 @@ def attacker(seed, pace, segments):
             time.sleep(0.005)
 
     def blocks():
-        # Each nearly all, and no left edge as before: whoever looks at all that a block covers looks at most.
+        # Each covers nearly all segments, with new left edges: processing all covered segments is as expensive as
+        # possible.
         return blocks_option([(start, 1000 + segments) for start in dice.sample(range(1001, 1001 + segments // 4), 4)])
 
     frames = [flow.segment("up", 1000, 1000, ACK, options=blocks()) for _ in range(4000)]
@@ -78,7 +81,7 @@ def attacker(seed, pace, segments):
 
 
 def measure(args, mode, flooded, seed):
-    """The times of all exchanges in microseconds, and the worker's share of a processor."""
+    """Returns the times of all exchanges in microseconds, and the worker's share of a processor."""
     with contextlib.ExitStack() as stack:
         arena = stack.enter_context(Arena(args, "routed", seed, "rate=100,delay=1,queue=1000", "rate=50,delay=1,queue=1000"))
         for address, device in ((WIRED[0], "wired"), (HOP[0], "wireless")):

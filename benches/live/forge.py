@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""Somebody who forges packets: `forge.py SEED PLAN`, until SIGTERM.
+"""Forges packets: `forge.py SEED PLAN`, until SIGTERM.
 
-PLAN is JSON: `wired` and `hop`, the devices by which frames reach the gateway from either side; `sender` and `receiver`, those at which the true ends are heard; `pace`, packets a second; `begin` and `seconds`, when and for how long; `attacks`, names
-from ATTACKS below, which take turns; `port`, the server's; `ahead`: how many bytes behind the receiver's window to poison, with how many segments. It hears every frame of the receiver and a part of the sender's (one frame in eight, and every SYN), and
-so knows who speaks with whom and where they are; what it makes of that is the attack's choice. Where an attack depends on what the receiver's window is, it forges only what was heard to the end: so the window is the one that the receiver
-advertised last. Prints one line of JSON: `forged`, its counts, and `inside`, how many of the forged segments that should lie outside the receiver's window reached it inside.
+PLAN is JSON: `wired` and `hop`, the devices by which frames reach the gateway from either side; `sender` and
+`receiver`, those at which the real ends are observed; `pace`, packets per second; `begin` and `seconds`, start and
+duration; `attacks`, names from ATTACKS below, which alternate; `port`, the server's; `ahead`: distance in bytes beyond
+the receiver's window to poison, and number of segments. The forger observes every frame of the receiver and a part of
+the sender's (one frame in eight, and every SYN), and so knows the connections and their sequence numbers; the attack
+determines how it uses them. If an attack depends on the receiver's window, it forges only after reading all pending
+frames, so that the window is the last one advertised. Prints one line of JSON: `forged`, its counts, and `inside`, the
+number of forged segments meant to lie outside the receiver's window that reached it inside.
 """
 import collections
 import ctypes
@@ -20,9 +24,9 @@ import time
 FIN, SYN, RST, PSH, ACK, URG = 1, 2, 4, 8, 16, 32
 FORGED = b"EVIL"
 WRAP = 1 << 32
-# As given: see above.
+# As given, see above.
 PLAN = {}
-# A flow of which nothing was heard for so long is over.
+# Time in seconds without a packet after which a flow counts as over.
 SILENT = 3.0
 # Attacks whose segments only the window keeps from the receiver.
 BEYOND = ("poison", "outside")
@@ -37,7 +41,7 @@ def checksum(data):
 
 
 def internet(family, source, destination, protocol, payload):
-    """An IP packet."""
+    """Returns an IP packet."""
     if family == 4:
         head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(payload), random.getrandbits(16), 0x4000, 64, protocol, 0, source, destination)
         return head[:10] + struct.pack("!H", checksum(head)) + head[12:] + payload
@@ -49,20 +53,20 @@ def pseudo(family, source, destination, protocol, length):
 
 
 def blocks_option(blocks):
-    """SACK blocks, padded."""
+    """Returns SACK blocks with padding."""
     return b"\x01\x01" + struct.pack("!BB", 5, 2 + 8 * len(blocks)) + b"".join(struct.pack("!II", start % WRAP, end % WRAP) for start, end in blocks)
 
 
 class Way:
-    """One direction of a flow, as far as it was heard."""
+    """One direction of a flow, as observed."""
 
     def __init__(self):
         self.source = self.destination = self.frame = b""
         self.ports = (0, 0)
-        # Of the newest packet: the number behind it, its acknowledgment, its window as in the header, its stamps.
+        # Properties of the newest packet: the number after it, its acknowledgment, its raw window, its timestamp.
         self.next = self.ack = self.window = self.val = 0
         self.scale = 0
-        # Something other than a SYN was heard, and a SYN before, which tells the scale.
+        # Set once a packet other than a SYN was seen, and once a SYN was seen, which has the window scale.
         self.is_open = self.has_begun = False
         # Some of its packets.
         self.kept = collections.deque(maxlen=200)
@@ -70,25 +74,26 @@ class Way:
 
 
 class Flow:
-    """A connection under way: `down` towards the hop, `up` from it."""
+    """Open connection: `down` towards the hop, `up` from it."""
 
     def __init__(self, family):
         self.family = family
         self.down, self.up = Way(), Way()
         self.heard = 0.0
-        # Forged segments that should lie beyond the receiver's window, until they reach it: by number, how many bytes they have.
+        # Forged segments meant to lie beyond the receiver's window, until they reach it: number to length in bytes.
         self.beyond = {}
 
     def is_known(self):
-        # Of both ends after their handshake: a half-open connection is easier to break, and not what is asked here.
+        # Both ends are known after their handshake: half-open connections are easier to break, which is not tested
+        # here.
         return self.down.is_open and self.up.is_open and self.down.has_begun and self.up.has_begun
 
     def room(self):
-        """The bytes that the hop's end has room for, behind its acknowledgment."""
+        """Returns the receive window of the hop's end, in bytes after its acknowledgment."""
         return self.up.window << self.up.scale
 
     def segment(self, towards, seq, ack, flags, payload=b"", window=None, stamps="current", options=b""):
-        """A forged frame. `stamps`: None, a pair, or `current`: as the true one's."""
+        """Returns a forged frame. `stamps`: None, a pair, or `current` for the real ones."""
         way, other = (self.down, self.up) if towards == "down" else (self.up, self.down)
         if stamps == "current":
             stamps = (way.val, other.val) if way.val else None
@@ -103,16 +108,17 @@ class Flow:
 
 
 class Heard:
-    """What the true ends send."""
+    """Packets of the real ends."""
 
-    # One in eight, and each SYN: `ld #rand; and #7; jeq #0` and the flags where they are without IPv6 extension headers.
+    # One in eight, and each SYN: `ld #rand; and #7; jeq #0`, with the flags' offset for packets without IPv6 extension
+    # headers.
     SAMPLE = [
         (0x20, 0, 0, 0xFFFFF038), (0x54, 0, 0, 7), (0x15, 6, 0, 0),
         (0x28, 0, 0, 12), (0x15, 0, 2, 0x0800), (0x30, 0, 0, 14 + 20 + 13), (0x05, 0, 0, 1), (0x30, 0, 0, 14 + 40 + 13),
         (0x45, 0, 1, SYN), (0x06, 0, 0, 2048), (0x06, 0, 0, 0),
     ]
     EVERYTHING = [(0x06, 0, 0, 2048)]
-    # What is forged, behind a TCP header of 32 bytes as segments with timestamps have.
+    # Forged packets, recognised after a TCP header of 32 bytes, that of segments with timestamps.
     OWN = [
         (0x28, 0, 0, 12), (0x15, 0, 2, 0x0800), (0x20, 0, 0, 14 + 20 + 32), (0x05, 0, 0, 1), (0x20, 0, 0, 14 + 40 + 32),
         (0x15, 0, 1, int.from_bytes(FORGED, "big")), (0x06, 0, 0, 128), (0x06, 0, 0, 0),
@@ -135,15 +141,16 @@ class Heard:
             heard.setblocking(False)
 
     def listen(self, most=64):
-        """Takes what has come. Whether that was all that the receiver said."""
+        """Processes received frames. Returns whether that was all the receiver has sent."""
         self.read("down", most)
         arriving = []
         self.read("arriving", most, lambda _, frame: arriving.append(frame))
-        # Behind what arrived meanwhile: the window that is known then is that of its arrival, or a later one.
+        # The frames that arrived are evaluated afterwards: the window known then is that at their arrival, or a later
+        # one.
         everything = self.read("up", 8 * most)
         for frame in arriving:
             self.arrive(frame)
-        # PACKET_STATISTICS: what is missing tells of a window that nobody knows.
+        # PACKET_STATISTICS: if frames are missing, the window is unknown.
         if struct.unpack("II", self.sockets["up"].getsockopt(263, 6, 8))[1]:
             self.flows.clear()
         return everything
@@ -154,13 +161,13 @@ class Heard:
                 frame, _, _, address = self.sockets[name].recvmsg(2048)
             except OSError:
                 return True
-            # "arriving" also hears what the receiver sends.
+            # "arriving" also sees the frames that the receiver sends.
             if name != "arriving" or address[2] == socket.PACKET_OUTGOING:
                 (take or self.take)(name, frame)
         return False
 
     def arrive(self, frame):
-        """A forged segment leaves for the receiver: the window is the last that it has advertised."""
+        """Checks a forged segment at the receiver against the last window that it has advertised."""
         start = 34 if frame[12:14] == b"\x08\x00" else 54
         destination = frame[30:34] if start == 34 else frame[38:54]
         source_port, port, seq = struct.unpack_from("!HHI", frame, start)
@@ -229,8 +236,8 @@ class Heard:
         return [flow for flow in self.flows.values() if flow.is_known()]
 
 
-# Each attack is given a flow and randomness, and gives the frames that it sends: pairs of the side they come from and the frame.
-# Towards the hop they come from the wired side, and the other way round.
+# Each attack takes a flow and a random generator, and yields the frames to send, as pairs of the side they come from
+# and the frame. Frames towards the hop come from the wired side, and vice versa.
 
 def either(dice):
     return dice.choice(("down", "up"))
@@ -241,7 +248,7 @@ def side(towards):
 
 
 def blind(towards, flags, payload=0, **fields):
-    """Addresses and ports are known, nothing else."""
+    """Only addresses and ports are known."""
     def forge(flow, dice):
         to = towards or either(dice)
         bits = dice.getrandbits
@@ -252,21 +259,21 @@ def blind(towards, flags, payload=0, **fields):
 
 
 def blind_pairs(flow, dice):
-    """Two segments of the same numbers, one below the other."""
+    """Two segments with the same acknowledgment, one below the other."""
     seq, ack, val = dice.getrandbits(32), dice.getrandbits(32), dice.getrandbits(32)
     for step in (2000, 0):
         yield "wired", flow.segment("down", seq + step, ack, ACK | PSH, FORGED * 250, stamps=(val, flow.up.val))
 
 
 def blind_opaque(flow, dice):
-    """Options that nobody knows."""
+    """Unknown options."""
     to = either(dice)
     yield side(to), flow.segment(to, dice.getrandbits(32), dice.getrandbits(32), ACK, options=struct.pack("!BB6s", 0xFD, 8, b"unknwn"))
 
 
 def poison(old):
     def forge(flow, dice):
-        """Ahead of the stream, outside the receiver's window, side by side, for the stream to run into."""
+        """Segments ahead of the stream, outside the receiver's window, contiguous, which the stream will reach."""
         del dice
         ahead, count = PLAN["ahead"]
         start, done = getattr(flow, "poisoned", (0, count))
@@ -274,8 +281,8 @@ def poison(old):
         if (edge - start) % WRAP < WRAP // 2 or not start:
             start, done = (edge + ahead) % WRAP, 0
         if (start + 1400 * done - edge - max(ahead // 2, 4 * flow.room())) % WRAP > WRAP // 2:
-            # The window has come too near: the receiver might take it. What arrives before the segment was sent into this window, and
-            # moves it on by no more than a window, or twice that where the kernel enlarges the buffer.
+            # The window has come too near: the receiver might accept the segment. Data that arrives before it was sent
+            # into this window, and moves it by at most a window, or twice that if the kernel enlarges the buffer.
             done = count
         if done < count:
             flow.beyond[(start + 1400 * done) % WRAP] = 1400
@@ -287,13 +294,13 @@ def poison(old):
 
 
 def poison_near(flow, dice):
-    """Near the window's edge, with an acknowledgment of what was never sent."""
+    """Data near the window's edge, with an acknowledgment of data that was never sent."""
     seq = flow.down.next + flow.room() // 2 + dice.randrange(flow.room() + 1)
     yield "wired", flow.segment("down", seq, flow.up.next + dice.randrange(1 << 20, 1 << 30), ACK, FORGED * 300)
 
 
 def outside(flow, dice):
-    """Data just outside the window: below what was acknowledged, above what there is room for."""
+    """Data just outside the window: below the acknowledgment, or above the right edge."""
     edge = flow.up.ack + flow.room()
     seq = flow.up.ack - dice.randrange(3000, 200_000) if dice.random() < 0.5 else edge + dice.randrange(200_000, 1_000_000)
     flow.beyond[seq % WRAP] = 1200
@@ -301,7 +308,7 @@ def outside(flow, dice):
 
 
 def overlap(flow, dice):
-    """Other bytes under the numbers of what just passed: who sees both must not mix them up."""
+    """Other bytes with the numbers of recent data: a device that sees both must not mix them up."""
     seq, payload = flow.down.payload
     if not payload:
         return
@@ -310,22 +317,22 @@ def overlap(flow, dice):
 
 
 def future_stamps(flow, dice):
-    """Stamps from the future on segments without data, ahead in the window, and on data that is old."""
+    """Timestamps from the future on segments without data, ahead in the window, and on old data."""
     val = flow.down.val + dice.randrange(1 << 20, 1 << 30)
     if dice.random() < 0.5:
-        # The receiver takes its acknowledgment: of what is only sent it would hide losses, for good.
+        # The receiver accepts the acknowledgment: one for data in flight would hide losses permanently.
         yield "wired", flow.segment("down", flow.up.ack + dice.randrange(2, max(3, flow.room())), flow.down.ack, ACK, stamps=(val, flow.up.val))
     else:
         yield "wired", flow.segment("down", flow.up.ack - dice.randrange(20_000, 400_000), flow.up.next, ACK, FORGED * 100, stamps=(val, flow.up.val))
 
 
 def future_echoes(flow, dice):
-    """From the hop: old acknowledgments that echo stamps nobody has sent yet."""
+    """Old acknowledgments from the hop that echo timestamps which have not been sent yet."""
     yield "hop", flow.segment("up", flow.up.next, flow.up.ack - dice.randrange(1 << 16), ACK, stamps=(flow.up.val - 5000, flow.down.val + dice.randrange(1 << 28)))
 
 
 def fin_near(flow, dice):
-    """The end of the stream where it cannot be: below the acknowledgment, above the window."""
+    """FIN at impossible numbers: below the acknowledgment, or above the window."""
     far = flow.room() + dice.randrange(1 << 17, 1 << 20)
     for to, way, other in (("down", flow.down, flow.up), ("up", flow.up, flow.down)):
         seq = way.next + far if dice.random() < 0.5 else other.ack - dice.randrange(1 << 16, 1 << 20)
@@ -333,14 +340,14 @@ def fin_near(flow, dice):
 
 
 def fin_under_way(flow, dice):
-    """The end of the stream in the midst of what is on its way: the receiver takes it, until the data come that lie there."""
+    """FIN within the data in flight: the receiver accepts it, until the data at that number arrives."""
     sent = (flow.down.next - flow.up.ack) % WRAP
     if 0 < sent < WRAP // 2:
         yield "wired", flow.segment("down", flow.up.ack + dice.randrange(1, sent + 1), flow.up.next, ACK | FIN)
 
 
 def reset_near(flow, dice):
-    """In the window but not at the next number: RFC 5961 wants a challenge, no more."""
+    """RST in the window but not at the next number: RFC 5961 requires a challenge, nothing more."""
     to = either(dice)
     other = flow.up if to == "down" else flow.down
     yield side(to), flow.segment(to, other.ack + dice.randrange(2, max(3, (other.window << other.scale) // 2)), 0, RST)
@@ -354,7 +361,7 @@ def syn_near(flow, dice):
 
 
 def sweep(flags):
-    """All the numbers there are, 2^16 apart."""
+    """Covers the whole sequence space in steps of 2^16."""
     def forge(flow, dice):
         del dice
         flow.swept = getattr(flow, "swept", 0) + 1
@@ -364,28 +371,28 @@ def sweep(flags):
 
 
 def zero_window(flow, dice):
-    """No room, with acknowledgments of long ago, or of what was never sent."""
+    """Zero window, with very old acknowledgments, or for data that was never sent."""
     ack = flow.up.ack - dice.randrange(1 << 17, 1 << 22) if dice.random() < 0.5 else flow.down.next + dice.randrange(1 << 20, 1 << 24)
     yield "hop", flow.segment("up", flow.up.next, ack, ACK, window=0)
 
 
 def zero_window_now(flow, dice):
-    """No room, with the acknowledgment as it is, or a little old."""
+    """Zero window, with the current acknowledgment, or a slightly old one."""
     yield "hop", flow.segment("up", flow.up.next, flow.up.ack - dice.choice((0, 0, 1448, 14_480)), ACK, window=0)
 
 
 def wide_window(flow, dice):
-    """Room that there is not, from outside the window."""
+    """Excessive window from outside the window."""
     yield "hop", flow.segment("up", flow.up.next - dice.randrange(1 << 17, 1 << 22), flow.up.ack - dice.randrange(1 << 20), ACK, window=65_535)
 
 
 def ack_ahead(flow, dice):
-    """Acknowledgments of what was never sent."""
+    """Acknowledgments of data that was never sent."""
     yield "hop", flow.segment("up", flow.up.next, flow.down.next + dice.choice((1 << 20, 5_000_000, 1 << 28)) + dice.randrange(1 << 20), ACK)
 
 
 def forged_blocks(flow, dice):
-    """Blocks of what was never sent, and of what is acknowledged long since."""
+    """SACK blocks for data that was never sent, or acknowledged long ago."""
     high = flow.down.next + dice.randrange(1 << 20, 1 << 26)
     low = flow.up.ack - dice.randrange(1 << 20, 1 << 26)
     start = dice.getrandbits(32)
@@ -393,7 +400,7 @@ def forged_blocks(flow, dice):
 
 
 def blocks_under_way(flow, dice):
-    """Blocks of what is under way: the sender believes them, too."""
+    """SACK blocks for data in flight, which the sender believes as well."""
     ahead = (flow.down.next - flow.up.ack) % WRAP
     if 5000 < ahead < WRAP // 2:
         start = flow.up.ack + dice.randrange(1448, ahead - 1448)
@@ -401,32 +408,32 @@ def blocks_under_way(flow, dice):
 
 
 def duplicates_now(flow, dice):
-    """The acknowledgment as it is, once more, four times."""
+    """The current acknowledgment four times."""
     del dice
     for _ in range(4):
         yield "hop", flow.segment("up", flow.up.next, flow.up.ack, ACK)
 
 
 def replay(flow, dice):
-    """True packets again, some time later."""
+    """Replays real packets some time later."""
     for towards, way in (("down", flow.down), ("up", flow.up)):
         if way.kept:
             yield side(towards), dice.choice(way.kept)
 
 
 def duplicates(flow, dice):
-    """Acknowledgments once more, from behind the hop; old ones, which the sender has no use for."""
+    """Duplicate acknowledgments from behind the hop; they are old, so the sender ignores them."""
     for _ in range(4):
         yield "hop", flow.segment("up", flow.up.next, flow.up.ack - dice.randrange(1 << 17, 1 << 20), ACK)
 
 
 def wired_acks(flow, dice):
-    """From the wired side, as if from the server: acknowledgments of what the hop's end has not sent."""
+    """Acknowledgments that seem to come from the server, for data that the hop's end has not sent."""
     yield "wired", flow.segment("down", flow.down.next - dice.randrange(1 << 18, 1 << 22), flow.up.next + dice.randrange(1 << 20, 1 << 30), ACK, window=0)
 
 
 def icmp(flow, dice):
-    """Unreachable, packets too large; the number of the segment that they quote is made up."""
+    """ICMP unreachable and packet too big; the quoted sequence number is made up."""
     to = either(dice)
     way, other = (flow.down, flow.up) if to == "up" else (flow.up, flow.down)
     quoted = struct.pack("!HHI", *way.ports, dice.getrandbits(32))
@@ -444,7 +451,7 @@ def icmp(flow, dice):
 
 
 def garbage(flow, dice):
-    """Headers with bits turned round, their checksums right or not, outside of any window."""
+    """Headers with bit errors, with right or wrong checksums, outside of any window."""
     to = either(dice)
     frame = bytearray(flow.segment(to, dice.getrandbits(32), dice.getrandbits(32), dice.getrandbits(8), bytes(dice.randrange(200)), stamps=(dice.getrandbits(32),) * 2,
                                    options=dice.randbytes(4 * dice.randrange(6))))
@@ -454,7 +461,7 @@ def garbage(flow, dice):
 
 
 def fragments(flow, dice):
-    """A segment with made-up numbers in two fragments that overlap (RFC 5722); over IPv6 with fragment headers."""
+    """Segment with made-up numbers in two overlapping fragments (RFC 5722); over IPv6 with fragment headers."""
     to = either(dice)
     frame = flow.segment(to, dice.getrandbits(32), dice.getrandbits(32), ACK | PSH, FORGED * 100)
     start = 34 if flow.family == 4 else 54
@@ -471,7 +478,7 @@ def fragments(flow, dice):
 
 
 class Strangers:
-    """SYNs from addresses and ports that nobody has."""
+    """SYNs from unused addresses and ports."""
 
     def __call__(self, flow, dice):
         yield "hop", self.opening(flow, dice)
@@ -523,7 +530,7 @@ def main(seed, plan):
         flows = heard.alive() if sent < due else ()
         if flows:
             known = flows
-        # Strangers need no connection that is open now.
+        # This attack needs no open connection.
         for _ in range(min(due - sent, 200)):
             name = plan["attacks"][turn % len(plan["attacks"])]
             turn += 1

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""What a flood of false handshakes costs an end of the tunnel: CPU and memory of its worker.
+"""Measures what a flood of false handshakes costs an end of the tunnel: CPU and memory of its worker.
 
-The attacker is a namespace beside the tunnel's end. It sends initiations of the right length, so many a second, from one address or from many: with a wrong mac1, as one who does
-not know the end's public key, or with a right one and random keys behind it. Meanwhile the end answers a ping through a session with an honest peer.
+The attacker is a namespace beside the tunnel's end. It sends initiations of the right length at a given rate, from one
+address or from many: with a wrong mac1, as without knowledge of the end's public key, or with a right one and random
+keys after it. Meanwhile the end answers pings in a session with a legitimate peer.
 
     cargo build --release
     sudo python3 benches/live/handshakes.py
@@ -27,16 +28,16 @@ from speed import cpu
 
 PORT = 51900
 INITIATION, MAC = 164, 16
-# Of linux/udp.h, linux/sockios.h, linux/ethtool.h.
+# From linux/udp.h, linux/sockios.h, linux/ethtool.h.
 UDP_SEGMENT, SIOCETHTOOL, ETHTOOL_SGSO = 103, 0x8946, 0x24
 BATCH = 50
 KINDS = {"wrong mac1": (False, 1), "right mac1": (True, 1), "right mac1, 200 addresses": (True, 200)}
-# Of a core, at a hundred thousand a second.
+# Maximum share of a core at a hundred thousand per second.
 MOST = 0.2
 
 
 def initiations(public, right, count):
-    """False ones: those that know the public key have a right mac1 (crates/lasthop-tunnel/src/mac.rs)."""
+    """Yields false initiations; those made with the public key have a right mac1 (crates/lasthop-tunnel/src/mac.rs)."""
     key = hashlib.blake2s(b"lasthop1" + base64.b64decode(public)).digest()
     for _ in range(count):
         body = bytes([1]) + os.urandom(INITIATION - 2 * MAC - 1)
@@ -45,7 +46,7 @@ def initiations(public, right, count):
 
 
 def each_by_itself(device):
-    """Super-segments leave the device as the packets that they stand for (ethtool -K DEVICE gso off)."""
+    """Makes super-segments leave the device as individual packets (ethtool -K DEVICE gso off)."""
     value = ctypes.create_string_buffer(struct.pack("II", ETHTOOL_SGSO, 0))
     request = struct.pack("16sP24x", device.encode(), ctypes.addressof(value))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
@@ -53,7 +54,7 @@ def each_by_itself(device):
 
 
 def flood(public, right, addresses, rate, seconds):
-    """Runs in the attacker's namespace; prints how many went out."""
+    """Runs in the attacker's namespace; prints the number of packets sent."""
     sockets = []
     for number in range(addresses):
         sockets.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
@@ -61,7 +62,7 @@ def flood(public, right, addresses, rate, seconds):
         sockets[-1].connect(("10.77.0.1", PORT))
         sockets[-1].setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, INITIATION)
     each_by_itself("eth")
-    # Many for one system call of the attacker's; his kernel makes single packets of them.
+    # One system call of the attacker sends many; its kernel splits them into single packets.
     together = [b"".join(initiations(public, right, BATCH)) for _ in range(50)]
     begun, sent = time.monotonic(), 0
     while (now := time.monotonic() - begun) < seconds:
@@ -76,18 +77,18 @@ def flood(public, right, addresses, rate, seconds):
 
 
 def memory(pid):
-    """Resident KiB of a process."""
+    """Returns the resident memory of a process in KiB."""
     with open(f"/proc/{pid}/status", encoding="ascii") as status:
         return int(re.search(r"VmRSS:\s+(\d+)", status.read())[1])
 
 
 def overflowed(namespace):
-    """Datagrams that found no room in a socket."""
+    """Returns the number of datagrams dropped because a socket's buffer was full."""
     return counters(namespace, "Udp")["RcvbufErrors"]
 
 
 class Ends:
-    """An end under attack, an honest peer, and the attacker: three namespaces around a bridge of the end's."""
+    """An end under attack, a legitimate peer, and the attacker: three namespaces around a bridge of the end's."""
 
     def __init__(self, args):
         self.args, self.prefix = args, f"lh-{os.getpid()}-"
@@ -142,7 +143,7 @@ class Ends:
     def measure(self, kind):
         right, addresses = KINDS[kind]
         pid = self.status()["worker"]["pid"]
-        # What it costs to be there.
+        # Cost while idle.
         idle = cpu(pid)
         time.sleep(1)
         idle = cpu(pid) - idle

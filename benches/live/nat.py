@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Goodput behind address translation on the gateway: the same download over the same lossy hop without it, masqueraded, behind a port forward, both at once,
-and in a conntrack zone, behind a firewall that drops what connection tracking finds invalid.
+"""Measures goodput behind address translation on the gateway: the same download over the same lossy hop without it,
+masqueraded, behind a port forward, both at once, and in a conntrack zone, behind a firewall that drops packets that
+connection tracking finds invalid.
 
     sender -- 99 Mbps, 25 ms -- gateway -- 20 Mbps, 5 ms, lossy in both directions -- receiver
 
-A cell is the median over the seeds of what the receiver reads in some seconds. The goal is 97 % of the same system's goodput without translation.
+A cell is the median over the seeds of what the receiver reads in some seconds. The goal is 97 % of the same system's
+goodput without translation.
 
     sudo python3 benches/live/nat.py
     sudo python3 benches/live/nat.py --systems snoop --cases direct,masquerade --seeds 1
@@ -23,7 +25,7 @@ SHARE = 0.97
 STRICT = ["-A FORWARD -m conntrack --ctstate INVALID -j DROP", "-P OUTPUT DROP", "-A OUTPUT -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT"]
 MASQUERADE = "-t nat -A POSTROUTING -o {wired} -j MASQUERADE"
 FORWARD = "-t nat -A PREROUTING -i {wired} -p tcp --dport {forwarded} -j DNAT --to-destination {receiver}:{port}"
-# Who opens the connection, and the rules on the gateway.
+# End that opens the connection, and the rules on the gateway.
 CASES = {
     "direct": ("receiver", []),
     "tracked": ("receiver", STRICT),

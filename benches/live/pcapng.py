@@ -1,4 +1,4 @@
-"""What the lab's captures say: packets with data, and what the emulated links did to them."""
+"""Contents of the lab's captures: packets with data, and their fate on the emulated links."""
 import struct
 
 SECTION, INTERFACE, PACKET = 0x0A0D0D0A, 1, 6
@@ -7,7 +7,7 @@ OUTBOUND = 2
 
 
 def blocks(data):
-    """Type and body of each block; the lab writes little-endian files."""
+    """Yields type and body of each block; the lab writes little-endian files."""
     at = 0
     while at + 12 <= len(data):
         kind, length = struct.unpack_from("<II", data, at)
@@ -16,7 +16,7 @@ def blocks(data):
 
 
 def options(body, at):
-    """Code and value of each option."""
+    """Yields code and value of each option."""
     while at + 4 <= len(body):
         code, length = struct.unpack_from("<HH", body, at)
         if code == 0:
@@ -26,8 +26,9 @@ def options(body, at):
 
 
 def data_packets(path, interface):
-    """The packets with TCP data that left at an interface, in order: `number` in the file (from 1), `at` (s), `bytes` of the IP packet, `sent` (ports, sequence number, which
-    transmission of it), and `fate`: "channel", "queue", or `None` where it arrived."""
+    """Returns the packets with TCP data that left at an interface, in order: `number` in the file (from 1), `at` (s),
+    `bytes` of the IP packet, `sent` (ports, sequence number, count of the transmission), and `fate`: "channel",
+    "queue", or `None` if it arrived."""
     with open(path, "rb") as file:
         data = file.read()
     names, ticks, number, often, found = [], [], 0, {}, []
@@ -48,7 +49,7 @@ def data_packets(path, interface):
                 comments.append(value.decode())
             elif code == FLAGS:
                 flags = struct.unpack("<I", value)[0]
-        # Ethernet's header is in front of the IP packet.
+        # Ethernet's header precedes the IP packet.
         packet = body[34:20 + captured]
         if flags & 3 != OUTBOUND or packet[0] >> 4 != 4 or packet[9] != 6:
             continue

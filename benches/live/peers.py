@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
-"""Goodput of one bulk transfer over a lossy last hop, and the ping over that hop meanwhile: nothing in between, lasthop's gateway, and what else one could install.
+"""Measures goodput of one bulk transfer over a lossy last hop, and a concurrent ping over that hop: without a device in
+between, with lasthop's gateway, and with alternatives that one could install.
 
-Sender and receiver are this machine's own kernel, unmodified, with SACK. Between them, held open by `lasthop lab hold` with a seed of its own for each run:
+Sender and receiver use this machine's unmodified kernel, with SACK. `lasthop lab hold` keeps the links between them
+open, with a seed of its own for each run:
 
     sender -- 99 Mbps -- gateway -- 10 Mbps, lossy in both directions, queue of 100 packets -- receiver
     A: 0 ms + 30 ms one way        B: 25 ms + 5 ms
 
-With --burst the losses come in runs of so many frames on average (two states by frame, the same share lost). With --nat the gateway masquerades the receiver, which then opens the
-connection and downloads, or forwards a port to it.
+With --burst the losses come in runs with this mean number of frames (two states by frame, the same loss). With --nat
+the gateway masquerades the receiver, which then opens the connection and downloads, or forwards a port to it.
 
-A cell is the median over the seeds of what the receiver reads in 10 s from the connection on; the ping's percentiles are over all echoes of all seeds. Runs in which the
-emulated links were late, or the gateway's worker was restarted, are repeated. kcptun (two-ended) and PEPsal are measured where they are installed.
+A cell is the median over the seeds of what the receiver reads in 10 s from the connection on; the ping's percentiles
+are over all echoes of all seeds. Runs in which the emulated links were late, or the gateway's worker was restarted, are
+repeated. kcptun (two-ended) and PEPsal are measured if they are installed.
 
     sudo python3 benches/live/peers.py                                    # everything: 25 minutes
     sudo python3 benches/live/peers.py --topologies B --systems snoop,split
@@ -29,15 +32,15 @@ import time
 from common import HERE, Gateway, Program, arguments, check_machine, chosen, counters, end, end_with, fail, goal_arguments, note, percentile, run, skipped, table
 
 PORT = 5001
-# Of the gateway, with --nat forward.
+# Port of the gateway, with --nat forward.
 FORWARDED = 6001
-# What the transfer may take besides its seconds.
+# Maximum time of a transfer beyond its duration, in seconds.
 PATIENCE = 40
 ATTEMPTS = 3
 LOSSES = ["0", "2.3", "10"]
 
-# Mbps at 2.3 and 10 % loss. For split they are what PEPsal 2.0.2 with BBR came to in these topologies, nine seeds a cell (B at 2.3 %: three); where PEPsal is
-# installed, what it comes to in the same call.
+# Mbps at 2.3 and 10 % loss. For split, these are the results of PEPsal 2.0.2 with BBR in these topologies, nine seeds
+# per cell (B at 2.3 %: three); if PEPsal is installed, its results in the same call.
 GOALS = {
     ("snoop", "A"): {"2.3": 9.0, "10": 7.8},
     ("snoop", "B"): {"2.3": 9.1, "10": 8.2},
@@ -47,30 +50,30 @@ GOALS = {
 
 
 def errors(loss, burst):
-    """An error model that loses this share of the frames, `burst` in a row on average: in the bad state all are lost."""
+    """Returns an error model with this loss and mean burst length, whose bad state loses all frames."""
     if burst <= 1 or loss <= 0:
         return f'{{ model = "uniform", frame_loss = {loss:.6f} }}'
     return f'{{ model = "two-state-packet", good_to_bad = {loss / (burst * (1 - loss)):.6f}, bad_to_good = {1 / burst:.6f} }}'
 
 
 def masquerade(lab):
-    """The wired side sees the gateway's address for the receiver's."""
+    """Replaces the receiver's address by the gateway's on the wired side."""
     run("iptables", "-w", "-t", "nat", "-A", "POSTROUTING", "-o", lab.device("wired"), "-j", "MASQUERADE", namespace=lab.namespace("gateway"))
 
 
 def forward(lab):
-    """A port of the gateway leads to the receiver."""
+    """Forwards a port of the gateway to the receiver."""
     run("iptables", "-w", "-t", "nat", "-A", "PREROUTING", "-i", lab.device("wired"), "-p", "tcp", "--dport", str(FORWARDED), "-j", "DNAT",
         "--to-destination", f"{lab.address('receiver')}:{PORT}", namespace=lab.namespace("gateway"))
 
 
 NATS = {"none": lambda lab: None, "masquerade": masquerade, "forward": forward}
-# Of what a system comes to without bursts, and without NAT.
+# Minimum ratio to the result without bursts, and without NAT.
 LEAST = {"burst": 0.95, "nat": 0.97}
 
 
 class Lab:
-    """Namespaces and links, open as long as the `with` block."""
+    """Namespaces and links, open in the `with` block."""
 
     def __init__(self, args, topology, loss, burst, seed):
         command = [args.lasthop, "lab", "hold", os.path.join(HERE, f"{topology.lower()}.toml"), "--scheme", "E2E", "--json",
@@ -96,12 +99,12 @@ class Lab:
         return self.nodes["gateway"]["devices"][link]
 
     def close(self):
-        """What the links did, in the end."""
+        """Closes the lab; returns the links' results."""
         return json.loads(self.program.stop().strip().splitlines()[-1])
 
 
 class Direct:
-    """Nothing in between."""
+    """No device in between."""
 
     def __init__(self, control):
         self.control = control
@@ -110,18 +113,18 @@ class Direct:
         return None
 
     def pinged(self, lab):
-        """Whom the gateway pings meanwhile."""
+        """Returns the target of the gateway's ping."""
         return lab.address("receiver")
 
     @contextlib.contextmanager
     def installed(self, args, lab):
-        """Where and to what address and port the sender connects, and who can be asked for details."""
+        """Yields the address and port that the sender connects to, and the object to ask for details."""
         del args
         yield lab.address("receiver"), PORT, None
 
 
 class Lasthop(Direct):
-    """The gateway with a rule for the receiver."""
+    """Gateway with a rule for the receiver."""
 
     def __init__(self, mode, settings=""):
         super().__init__("cubic")
@@ -135,7 +138,7 @@ class Lasthop(Direct):
 
 
 class Pepsal(Direct):
-    """PEPsal at the gateway, as its own scripts set it up."""
+    """PEPsal at the gateway, set up like in its own scripts."""
 
     def __init__(self, control):
         super().__init__("cubic")
@@ -208,7 +211,7 @@ SYSTEMS = {
 
 @contextlib.contextmanager
 def ends(args, system, lab, nat, address, port):
-    """Who sends, and who reads."""
+    """Yields the sending and the reading program."""
     sender, receiver = map(lab.namespace, ("sender", "receiver"))
     if nat == "masquerade":
         with end(sender, "give", PORT, system.control) as sending:
@@ -225,7 +228,8 @@ def ends(args, system, lab, nat, address, port):
 
 
 def transfer(args, system, lab, nat):
-    """One transfer: Mbps at the receiver, pings in ms, whether both ends saw each other."""
+    """Runs one transfer; returns Mbps at the receiver, pings in ms, and whether both ends saw each other's
+    addresses."""
     sender, gateway = map(lab.namespace, ("sender", "gateway"))
     NATS[nat](lab)
     with system.installed(args, lab) as (address, port, asked):
@@ -238,7 +242,7 @@ def transfer(args, system, lab, nat):
             read = reading.result(args.seconds + PATIENCE)
             counts = counters(sender, "Tcp")
             pings = echoes.result(args.seconds + PATIENCE)
-            # A tunnel does not tell its end that the other has enough.
+            # A tunnel does not notify its end that the other one has stopped.
             sent = None
             with contextlib.suppress(RuntimeError):
                 sent = sending.result(5)
@@ -249,7 +253,7 @@ def transfer(args, system, lab, nat):
             if args.details:
                 with open(os.path.join(args.details, "gateway.json"), "w", encoding="utf-8") as out:
                     json.dump(status, out, indent=2)
-    # A sender that is still waiting for what lies between has not said what it sees.
+    # A sender that still waits for the device in between has not reported its peer.
     seen = None if sent is None else sent["own"] == read["peer"] and sent["peer"] == read["own"]
     return {"mbps": read["bytes"] * 8e-6 / read["seconds"], "ping_ms": pings["ms"], "pings_lost": pings["sent"] - len(pings["ms"]), "addresses_kept": seen,
             "segments": counts["OutSegs"], "resent": counts["RetransSegs"],
@@ -257,12 +261,12 @@ def transfer(args, system, lab, nat):
 
 
 def kept(answers):
-    """Whether all runs kept the addresses; `None` where none says no and not all say yes."""
+    """Combines the answers of runs on whether addresses were kept; `None` if unknown."""
     return False if False in answers else True if all(answers) else None
 
 
 def one(args, name, topology, loss, burst, nat, seed):
-    """A run that counts."""
+    """Returns a valid run."""
     details = args.details
     for _ in range(ATTEMPTS):
         if details:
@@ -282,7 +286,7 @@ def one(args, name, topology, loss, burst, nat, seed):
 
 
 def verdict(cell, cells):
-    """Whether a cell is as good as it should be."""
+    """Judges a cell against its goal."""
     name, topology, loss, burst, nat = key = cell["key"]
     if name in ("snoop", "split") and (burst > 1 or nat != "none"):
         beside, least = cells.get((name, topology, loss, 1, nat)) if burst > 1 else None, LEAST["burst"]
@@ -298,7 +302,7 @@ def verdict(cell, cells):
     if name == "split":
         if beside := cells.get(("pepsal", topology, loss, burst, nat)):
             goal = beside["mbps"]
-        # Two kernels' BBR: to the digit that the seeds agree on.
+        # BBR of two kernels is compared to the digit that the seeds agree on.
         goal, mbps = goal and round(goal, 1), round(mbps, 1)
     if goal is None:
         return ""
@@ -306,7 +310,7 @@ def verdict(cell, cells):
 
 
 def cell_arguments(parser, systems, seeds, seconds):
-    """What cells there are, and how each is measured."""
+    """Adds options for the selection of cells, and for their measurement."""
     parser.add_argument("--systems", default=",".join(systems), help=f"which, separated by commas (default {','.join(systems)})")
     parser.add_argument("--topologies", default="A,B", help="A, B or both (default A,B)")
     parser.add_argument("--losses", default=",".join(LOSSES), help=f"percent of the frames, separated by commas (default {','.join(LOSSES)})")
@@ -314,12 +318,12 @@ def cell_arguments(parser, systems, seeds, seconds):
     parser.add_argument("--seeds", type=int, default=seeds, help=f"runs a cell (default {seeds})")
     parser.add_argument("--seconds", type=float, default=seconds, help=f"of each transfer (default {seconds})")
     parser.add_argument("--lateness", default="1 ms", help="bound for the links' lateness, 99th percentile (default 1 ms)")
-    # A tunnel may send each of the ping's packets three times: more of them would take a part of the hop.
+    # A tunnel may send each ping packet three times: more pings would take a share of the hop.
     parser.add_argument("--pings", type=float, default=10, help="echoes a second beside the transfer (default 10)")
 
 
 def numbers(parser, option, given, least, most, example):
-    """The numbers that an option names, as they were written."""
+    """Returns the numbers of an option, as written."""
     try:
         if all(least <= float(one) <= most for one in given.split(",")):
             return given.split(",")
@@ -329,7 +333,7 @@ def numbers(parser, option, given, least, most, example):
 
 
 def chosen_cells(parser, args):
-    """Names of systems that are installed, topologies, losses as they were written, bursts."""
+    """Returns names of installed systems, topologies, losses as written, bursts."""
     names, topologies = chosen(parser, args.systems, SYSTEMS), chosen(parser, args.topologies, "AB")
     losses = numbers(parser, "--losses", args.losses, 0, 100, "0,2.3,10")
     bursts = [float(burst) for burst in numbers(parser, "--burst", args.burst, 1, 1000, "1,4,12")]

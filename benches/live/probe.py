@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Links drawn at random, emulated by `lasthop lab hold`, measured by `lasthop probe` in their namespaces, fitted by `lasthop fit`: what was
-found beside what is so. Each link takes about a minute.
+"""Compares results of `lasthop probe` and `lasthop fit` with the true values: random links are emulated by
+`lasthop lab hold`, and measured in their namespaces. Each link takes about a minute.
 
     sudo benches/live/probe.py [--links 40] [--seed 1] [--first 0] [--at-once 2]
 """
@@ -32,7 +32,7 @@ size = 1
 
 
 def measure(args, folder, text):
-    """The probe's report and the fit of a link."""
+    """Returns the probe's report and the fit of a link."""
     link, key, out = (os.path.join(folder, name) for name in ("link.toml", "key", "found"))
     with open(link, "w", encoding="utf-8") as file:
         file.write(text)
@@ -51,7 +51,7 @@ def measure(args, folder, text):
 
 
 def lost(truth, trace):
-    """The share of the trace's packets that a link loses on average: a bad time may begin while a packet is on the air."""
+    """Returns the mean loss of a link for the trace's packets: a bad period may begin while a packet is on the air."""
     if truth["family"] != "two-state":
         return truth["loss"]
     with open(trace, encoding="utf-8") as file:
@@ -60,9 +60,9 @@ def lost(truth, trace):
 
 
 def judge(truth, delay, report, fit, way, folder):
-    """What was found of a direction, goal by goal; and a line that says it."""
+    """Judges the results of a direction, goal by goal; returns a line of text as well."""
     found, chosen = report[way], fit[way]["fit"]["fits"][0]
-    # What the report says is unknown misses its goal.
+    # A quantity that is reported as unknown misses its goal.
     rate, queue = (found["rate_bps"] or {"value": 0})["value"], found["queue"] or {"packets": 0, "filled": False}
     share = found["loss"]["share"] or {"value": 0, "interval": [1, 0]}
     one_way = report["one_way_delay_ms"] if report["one_way_delay_ms"] is not None else math.inf
@@ -76,7 +76,7 @@ def judge(truth, delay, report, fit, way, folder):
     goals = [near(rate, truth["rate"], 0.05), abs(one_way - delay) <= 1,
              queue["filled"] and near(queue["packets"], truth["queue"], 0.2), share["interval"][0] <= loss <= share["interval"][1],
              None if burst is None else near(burst, truth["burst"], 0.2),
-             # The mean of fewer runs is not known to 20 %: it varies by 10 % or more by itself.
+             # The mean of fewer runs cannot be known to 20 %, since it varies by 10 % or more.
              None if burst is None or found["runs"]["runs"] < 100 else near(burst, truth["burst"], 0.2),
              truth["family"] in [chosen["family"], *fit[way]["fit"]["alike"]], (found["used_share"] or 1) <= 0.2, report["seconds"] <= 60.5]
     missed = [goal for goal, held in zip(GOALS, goals) if held is False]
@@ -87,7 +87,7 @@ def judge(truth, delay, report, fit, way, folder):
 
 
 def link_of(args, number, kept):
-    """What came of a link: goals and a line of each direction, and what the lab said of itself."""
+    """Returns the results of a link: goals and a line for each direction, and the lab's own report."""
     link = drawn.Link.drawn(args.seed, number)
     with tempfile.TemporaryDirectory(prefix="lasthop-probe-") as folder:
         try:

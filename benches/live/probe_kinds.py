@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Links of many kinds, drawn at random, emulated by `lasthop lab hold` and measured by `lasthop probe` in their namespaces: each quantity that the
-report states is right, unknown (the report says so) or false. Each link takes about a minute.
+"""Compares results of `lasthop probe` with the true values on random links of many kinds, emulated by
+`lasthop lab hold`: each reported quantity is right, unknown (the report says so) or false. Each link takes about a
+minute.
 
     sudo benches/live/probe_kinds.py [--kinds all] [--links 5] [--seed 1] [--at-once 2] [--lab LASTHOP]
 """
@@ -16,13 +17,13 @@ from drawn import between, each
 KINDS = ("plain", "jitter", "jitter-free", "jitter-exponential", "duplicates", "policer", "shaper", "steps", "ramp", "slots", "wifi",
          "wifi-duplex", "asymmetric", "far", "others")
 RIGHT, UNKNOWN, FALSE = range(3)
-# Between a host and its own link, its socket's buffer would be measured: a host holds its own packets back.
+# A host limits the packets in front of its own link, so that its socket's buffer would be measured there.
 WIRES = [line for router, host in (("behind", "far"), ("before", "near")) for line in (
     f"[routers.{router}]", f"[links.{host}]", f'between = ["{host}", "{router}"]', 'rate = "1 Gbps"', 'delay = "10 us"', 'queue = "1000 packets"')]
 
 
 def drawn(kind, seed, number):
-    """A link of a kind as TOML, and what is so of each direction: down, up."""
+    """Returns a link of a kind as TOML, and the true values of each direction: down, up."""
     draw = random.Random(f"{kind} {seed} {number}")
     fastest = between(draw, 1e6, 5e7)
     delay = between(draw, 250, 350) if kind == "far" else between(draw, 5, 80)
@@ -96,7 +97,7 @@ def drawn(kind, seed, number):
 
 
 def others(lab, args, nodes, draw, rate):
-    """Datagrams that come and go on the way down, until the lab ends."""
+    """Sends intermittent datagrams on the downlink, until the lab ends."""
     script = ("import random, socket, sys, time\n"
               "seed, rate, host = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]\n"
               "draw, out = random.Random(seed), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
@@ -109,7 +110,7 @@ def others(lab, args, nodes, draw, rate):
 
 
 def measure(args, folder, kind, text, truths, draw):
-    """The probe's report; `None` where it gave none."""
+    """Returns the probe's report; `None` if there is none."""
     link, key, out = (os.path.join(folder, name) for name in ("link.toml", "key", "found"))
     with open(link, "w", encoding="utf-8") as file:
         file.write(text)
@@ -131,7 +132,7 @@ def measure(args, folder, kind, text, truths, draw):
 
 
 def judge(report, way, truth):
-    """What is said of a direction: each quantity with its verdict and words."""
+    """Judges the report on a direction: each quantity with its verdict and a description."""
     found = report[way]
     behaviour = found["behaviour"]
     unknown = [one["quantity"] for one in behaviour["unknown"]]

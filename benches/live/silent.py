@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Connections whose end falls silent: `silent.py ADDRESS PORT SEED COUNT [SOURCE DEVICE]`, until SIGTERM.
 
-Opens COUNT connections that ask for endless downloads (transfers.py), from ports that it has for itself, and then drops all their packets, as a host does whose program stands still behind a
-firewall. With SOURCE, an address of DEVICE, they come from there, and the address is taken away: the host has left.
+Opens COUNT connections that request endless downloads (transfers.py) from reserved ports, and then drops all their
+packets, like a host whose program is stopped behind a firewall. With SOURCE, an address of DEVICE, they use that
+address, which is then removed: the host has left.
 """
 import signal
 import socket
@@ -34,7 +35,7 @@ def main(address, port, seed, count, source="", device=""):
         sockets.append(sock)
     for number, sock in enumerate(sockets):
         sock.send(HEADER.pack(MAGIC, 1_000_000 + number, 0, ENDLESS))
-    # Some of what they asked for has arrived by then.
+    # Some of the requested data has arrived by then.
     time.sleep(0.05)
     ports = f"{FIRST}:{FIRST + int(count) - 1}"
     tables = "ip6tables" if six else "iptables"

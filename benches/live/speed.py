@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What a gateway costs: plain kernel forwarding, the least that a program behind a netfilter queue can do, and lasthop's gateway, on the same path in one call.
+"""Measures what a gateway costs: plain kernel forwarding, the minimal program behind a netfilter queue, and lasthop's
+gateway, on the same path in one call.
 
     sender -- veth -- gateway -- veth -- receiver          network namespaces of this machine
 
@@ -13,8 +14,9 @@
                CPU time of the forwarding program for each. A relay has no packets to forward
     us         a message of 64 bytes to the receiver and back over TCP: median and 99th percentile, and what of it is added to the kernel's forwarding
 
-CPU time is that of the program, system calls included; the kernel's work on arriving packets counts for whoever it interrupts. Modes take turns; medians of all repetitions, with
-the lowest and the highest. A measurement in which packets passed the program by, or it was restarted, is repeated.
+CPU time is that of the program, system calls included; the kernel's work on arriving packets counts for the interrupted
+process. Modes alternate; results are medians of all repetitions, with minimum and maximum. A measurement in which
+packets bypassed the program, or it was restarted, is repeated.
 
     cargo build --release && cargo build --release -p lasthop-gateway --examples
     sudo python3 benches/live/speed.py                        # 5 minutes
@@ -32,31 +34,32 @@ from common import Gateway, Program, arguments, bare_forwarder, check_built, che
 PORT = 5001
 ATTEMPTS = 3
 RATES = [1, 1000]
-# Behind 54 bytes of headers.
+# Bytes after 54 bytes of headers.
 PAYLOAD = 6
 MEASURES = ["throughput", "rate", "latency"]
 SENDER, RECEIVER = "10.0.0.1", "10.1.0.1"
 
 
 def parameter(namespace, name):
-    """Switches a kernel parameter of a namespace on."""
+    """Enables a kernel parameter of a namespace."""
     run("sh", "-c", f"! [ -e /proc/sys/net/{name} ] || echo 1 > /proc/sys/net/{name}", namespace=namespace)
 
 
 class Void(Exception):
-    """A measurement that does not count."""
+    """Measurement that does not count."""
 
 
 class Path:
-    """Sender, gateway and receiver. For raw frames the two ends are one namespace without addresses, whose kernel keeps out of it."""
+    """Sender, gateway and receiver. For raw frames the two ends are one namespace without addresses, whose kernel does
+    not interfere."""
 
     NUMBER = 0
-    # Of the gateway's configuration.
+    # Settings of the gateway's configuration.
     SETTINGS = ""
 
     def __init__(self, frames=False):
         self.frames = frames
-        # As a lab's, so that `lasthop lab clean` finds what a killed benchmark left.
+        # Named like a lab's, so that `lasthop lab clean` finds what a killed benchmark left.
         prefix = f"lh-{os.getpid()}-{Path.NUMBER}-"
         Path.NUMBER += 1
         self.gateway = prefix + "gateway"
@@ -86,7 +89,7 @@ class Path:
             run("ip", "addr", "add", near + "/16", "dev", name, namespace=self.gateway)
             run("ip", "neigh", "add", address, "lladdr", f"02:00:00:00:01:0{side}", "dev", name, namespace=self.gateway)
             if self.frames:
-                # Every client is the same device.
+                # All clients are the same device.
                 run("ip", "neigh", "add", f"10.{side}.255.253", "lladdr", f"02:00:00:00:01:0{side}", "dev", name, namespace=self.gateway)
                 run("ip", "route", "add", f"10.{side}.0.0/17", "via", f"10.{side}.255.253", "dev", name, namespace=self.gateway)
             else:
@@ -104,12 +107,12 @@ class Path:
 
 
 class BridgedPath(Path):
-    """The gateway is a bridge."""
+    """Path whose gateway is a bridge."""
 
     SETTINGS = 'bridge.wired = "wired"\n'
 
     def build(self):
-        # Without the seconds in which it only listens.
+        # Skips the seconds of the listening state.
         run("ip", "link", "add", "bridge", "up", "type", "bridge", "forward_delay", "0", namespace=self.gateway)
         for name, namespace, address in zip(("wired", "wireless"), self.ends, (SENDER, RECEIVER)):
             run("ip", "link", "add", name, "type", "veth", "peer", "name", f"far-{name}", "netns", namespace, namespace=self.gateway)
@@ -158,7 +161,7 @@ ON_A_BRIDGE = ["kernel", "observe", "snoop", "snoop-fc"]
 
 
 def cpu(pid):
-    """Seconds that all threads of a process ran."""
+    """Returns the CPU seconds of all threads of a process."""
     if pid is None:
         return 0.0
     total = 0
@@ -190,7 +193,7 @@ def rate(args, path, flows, pid):
     with Program(path.ends[0], args.packet_rate, *ends, str(flows), str(PAYLOAD), str(args.seconds)) as program:
         program.line()
         begun = cpu(pid)
-        # As long as its pipe is open it has not ended.
+        # The process has not ended while its pipe is open.
         line = program.line()
         used = cpu(pid) - begun
         counts = json.loads(line)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Frames with VLAN tags: `tagged.py send DEVICE COUNT TAGS` sends them, `tagged.py count DEVICE` counts what comes of them until SIGTERM.
+"""Frames with VLAN tags: `tagged.py send DEVICE COUNT TAGS` sends them, `tagged.py count DEVICE` counts arriving ones
+until SIGTERM.
 
-Each frame holds a TCP segment behind TAGS tags (IEEE 802.1Q; the outer of two as 802.1ad has it), 2 ms apart.
+Each frame contains a TCP segment after TAGS tags (IEEE 802.1Q; the outer of two is of 802.1ad), 2 ms apart.
 """
 import json
 import signal

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Many connections at once, of which every byte is checked. Each role prints one line of JSON in the end.
+"""Many concurrent connections, of which every byte is checked. Each role prints one line of JSON at the end.
 
     serve PORT SEED PLAN            takes connections until SIGTERM
     call ADDRESS PORT SEED PLAN     opens connections as PLAN says
@@ -19,8 +19,9 @@ PLAN is JSON with
     buffer      of the caller's socket, for what it receives, in bytes; absent: the kernel's tuning
     begin       seconds before the first one
 
-The streams are pseudo-random and known to both ends: block K of connection N in a direction comes from the seed, N, the direction and K. What is repeated, moved, forged, damaged or
-missing is found at the byte where it happens. A connection opens with a header of its own: number and lengths.
+The streams are pseudo-random and known to both ends: block K of connection N in a direction derives from the seed, N,
+the direction and K. Repeated, moved, forged, damaged or missing data is detected at the byte where it occurs. A
+connection opens with a header: number and lengths.
 """
 import collections
 import ctypes
@@ -41,20 +42,20 @@ CHUNK = 1 << 18
 HEADER = struct.Struct("!8sIQQ")
 MAGIC = b"lasthop1"
 ENDLESS = 1 << 50
-# What forged payloads are made of (forge.py).
+# Contents of forged payloads (forge.py).
 FORGED = b"EVIL"
 NO_LINGER = struct.pack("ii", 1, 0)
 
 
 class Source:
-    """The bytes of one direction of a connection."""
+    """Bytes of one direction of a connection."""
 
     def __init__(self, seed, number, direction):
         self.name = f"{seed}/{number}/{direction}"
         self.index, self.block = -1, b""
 
     def at(self, position, most):
-        """Some bytes from `position` on, at most `most`."""
+        """Returns some bytes from `position` on, at most `most`."""
         index, offset = divmod(position, BLOCK)
         if index != self.index:
             self.index, self.block = index, random.Random(f"{self.name}/{index}").randbytes(BLOCK)
@@ -62,7 +63,7 @@ class Source:
 
 
 class Ending(Exception):
-    """How a connection ended, and why."""
+    """End of a connection, with its reason."""
 
     def __init__(self, status, detail=""):
         super().__init__(detail)
@@ -70,7 +71,7 @@ class Ending(Exception):
 
 
 class Incoming:
-    """Checks what arrives."""
+    """Checker of received data."""
 
     def __init__(self, source, length):
         self.source, self.length = source, length
@@ -99,7 +100,7 @@ class Incoming:
 
 
 class Connection:
-    """What both ends have in common: a socket, what comes, what goes."""
+    """Common parts of both ends: socket, incoming and outgoing data."""
 
     def __init__(self, sock, seed, plan, now):
         self.sock, self.seed, self.plan = sock, seed, plan
@@ -120,13 +121,13 @@ class Connection:
         return self.incoming is not None and ENDLESS in (self.incoming.length, self.length)
 
     def write(self):
-        """Sends what the socket takes; says whether something is left."""
+        """Sends what the socket accepts; returns whether something is left."""
         urgent = self.length // 2 if self.plan["kind"] == "urgent" and self.source.name.endswith("up") else None
         while not self.shut:
             if not self.waiting:
                 if self.sent == self.length:
                     if self.plan["kind"] == "reset":
-                        # It waits to be told.
+                        # It waits for the server's reset.
                         return False
                     self.sock.shutdown(socket.SHUT_WR)
                     self.shut = True
@@ -146,7 +147,7 @@ class Connection:
         return False
 
     def read(self):
-        """Takes what there is."""
+        """Reads the available data."""
         while True:
             try:
                 data = self.sock.recv(CHUNK)
@@ -175,7 +176,7 @@ class Connection:
 
 
 class Called(Connection):
-    """The server's end."""
+    """End of the server."""
 
     def __init__(self, sock, seed, plan, now):
         super().__init__(sock, seed, plan, now)
@@ -206,7 +207,7 @@ class Called(Connection):
 
 
 class Caller(Connection):
-    """The other end."""
+    """End of the caller."""
 
     def __init__(self, sock, seed, plan, now, number, up, down):
         super().__init__(sock, seed, plan, now)
@@ -225,7 +226,7 @@ def tune(sock, plan):
         if sock.family == socket.AF_INET or sock.getsockname()[0].startswith("::ffff:"):
             sock.setsockopt(socket.IPPROTO_IP, 4, b"\x01\x01\x01\x00")
         elif sock.getsockname()[0] == "::":
-            # IPV6_DSTOPTS: padding alone; the caller's, whose packets are short
+            # IPV6_DSTOPTS: padding only; for the caller, whose packets are short
             sock.setsockopt(socket.IPPROTO_IPV6, 59, bytes([0, 0, 1, 4, 0, 0, 0, 0]))
 
 
@@ -235,7 +236,7 @@ def protocol(plan):
 
 
 def sign(sock, address):
-    """TCP_MD5SIG: segments from and to an address bear a signature."""
+    """TCP_MD5SIG: signs segments from and to an address."""
     six = sock.family == socket.AF_INET6
     packed = socket.inet_pton(socket.AF_INET6, address if ":" in address else "::ffff:" + address) if six else socket.inet_aton(address)
     peer = struct.pack("=HHI16sI", socket.AF_INET6, 0, 0, packed, 0) if six else struct.pack("=HH4s", socket.AF_INET, 0, packed)
@@ -243,7 +244,7 @@ def sign(sock, address):
 
 
 class Loop:
-    """Connections of one end, and what became of them."""
+    """Connections of one end, and their results."""
 
     def __init__(self, seed, plan):
         self.seed, self.plan = seed, plan
@@ -288,13 +289,14 @@ class Loop:
             self.failed(connection, error)
 
     def failed(self, connection, error):
-        # A download that has no end is reset by its caller; who is told of the server's reset has what it waited for.
+        # A download without an end is reset by its caller; a caller that receives the server's reset has what it waited
+        # for.
         told = isinstance(error, (ConnectionResetError, BrokenPipeError))
         fine = told and (connection.is_endless() and isinstance(connection, Called) or self.plan["kind"] == "reset")
         self.remove(connection, "ok" if fine else "reset" if told else "failed", "" if fine else errno.errorcode.get(error.errno, str(error)), reset=True)
 
     def look_after(self):
-        """Ends what was silent for too long."""
+        """Ends connections that were silent for too long."""
         now = time.monotonic()
         if now - self.looked > 0.5:
             self.looked = now
@@ -333,7 +335,7 @@ class Server(Loop):
                     tune(sock, self.plan)
                     self.add(Called(sock, self.seed, self.plan, time.monotonic()), selectors.EVENT_READ)
             self.look_after()
-        # A connection whose caller gave up is the caller's to report.
+        # The caller reports a connection that it gave up.
         return {"results": [one for one in self.results if one["status"] in ("corrupt", "forged", "short")], "connections": len(self.results),
                 "received": sum(one["received"] for one in self.results)}
 
@@ -394,7 +396,7 @@ class Client(Loop):
             self.look_after()
         elapsed = time.monotonic() - begun
         for connection in list(self.open):
-            # What was under way for a given time has done its part.
+            # A connection that ran for the given time is complete.
             self.remove(connection, "ok", reset=True)
         for one in self.results:
             one["begun"] -= begun
@@ -403,7 +405,7 @@ class Client(Loop):
 
 
 def plain(*devices):
-    """ETHTOOL_STXCSUM, ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO: off."""
+    """Disables ETHTOOL_STXCSUM, ETHTOOL_STSO, ETHTOOL_SGSO and ETHTOOL_SGRO."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         for device in devices:
             for command in (0x17, 0x1F, 0x24, 0x2C):

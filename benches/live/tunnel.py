@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
-"""One transfer over a lossy hop, with `lasthop tunnel` at both ends of the hop, and with its peers.
+"""Measures one transfer over a lossy hop with `lasthop tunnel` at both ends of the hop, and with alternatives.
 
-Topologies as in peers.py: a kernel's CUBIC sender, 10 Mbps, a queue of 100 packets, frames lost in both directions, a ping beside the transfer.
+Topologies are those of peers.py: a kernel's CUBIC sender, 10 Mbps, a queue of 100 packets, frames lost in both
+directions, and a concurrent ping.
 
     sender -- gateway ~~~~~ receiver     A: 30 ms each way on the lossy hop     B: 25 ms wired, 5 ms on the hop
 
-The tunnel's ends are gateway and receiver; `tunnel-auto` finds its rate; with `tunnel-snoop` the gateway's snoop stands in front of it, for its flow control. Its ping goes through it, as the transfer does; the others' goes the way of theirs.
-`tinyfecvpn` is tinyfecVPN (`tinyvpn` in the path) with 10 coded frames for 20 packets, the share of its own examples.
+The tunnel's ends are gateway and receiver; `tunnel-auto` finds its rate; with `tunnel-snoop` the gateway's snoop
+precedes it, for its flow control. Its ping goes through it, like the transfer; the others' takes the same path as their
+transfer. `tinyfecvpn` is tinyfecVPN (`tinyvpn` in the path) with 10 coded frames for 20 packets, the share in its own
+examples.
 
     sudo python3 benches/live/tunnel.py --at-once 4                       # everything: 50 minutes on two cores
     sudo python3 benches/live/tunnel.py --topologies A --losses 2.3 --seeds 1 --systems cubic,tunnel
     sudo python3 benches/live/tunnel.py --burst 1,4,12 --losses 2.3,10 --systems tunnel
 
-A cell is the median over the seeds; the ping's percentiles are over all echoes of all seeds. What is not installed is skipped.
+A cell is the median over the seeds; the ping's percentiles are over all echoes of all seeds. Systems that are not
+installed are skipped.
 """
 import concurrent.futures
 import contextlib
@@ -27,12 +31,12 @@ import time
 import peers
 from common import Gateway, Program, arguments, check_machine, end_with, fail, goal_arguments, note, percentile, run, table
 
-# Mbps, and the ping's median in ms, at most; by topology and loss.
+# Minimum Mbps, and maximum median of the ping in ms, by topology and loss.
 MBPS = {"A": {"0": 9.0, "2.3": 8.75, "10": 8.0}, "B": {"2.3": 8.75, "10": 8.0}}
 P50 = {"A": {"0": 66, "2.3": 70, "10": 70}, "B": {"0": 16, "2.3": 16, "10": 16}}
-# The ping's base and the hop's round trip in ms: the 99th percentile may take both and 15.
+# Base round-trip time of the ping and of the hop in ms: the limit of the 99th percentile is their sum plus 15.
 P99 = {"A": 60 + 60 + 15, "B": 10 + 10 + 15}
-# Of what a cell comes to without bursts.
+# Minimum ratio to a cell's result without bursts.
 BURST = 0.95
 
 
@@ -51,7 +55,7 @@ class Tunnel(peers.Direct):
 
     def file(self, folder, node, other, key, lab):
         calls = f'endpoint = "{lab.address(other)}:{self.PORT}"\n' if node == "receiver" else ""
-        # Behind the gateway is the sender.
+        # The sender is behind the gateway.
         behind = f', "{lab.address("sender")}"' if other == "gateway" else ""
         path = os.path.join(folder, f"{node}.toml")
         with open(path, "w", encoding="utf-8") as out:
@@ -67,7 +71,7 @@ class Tunnel(peers.Direct):
             keys = {node: run(args.lasthop, "tunnel", "keygen", os.path.join(folder, f"{node}.key")).strip() for node in nodes}
             for node, other in nodes.items():
                 if node == "receiver":
-                    # The way to the sender is the tunnel's from now on.
+                    # From now on the route to the sender is the tunnel.
                     run("sh", "-c", f"ip route del {lab.address('sender')} 2>/dev/null || true", namespace=lab.namespace(node))
                 file = self.file(folder, node, other, keys[other], lab)
                 stack.enter_context(Program(lab.namespace(node), args.lasthop, "tunnel", "run", file))
@@ -83,7 +87,7 @@ class Tunnel(peers.Direct):
 class TinyFecVpn(peers.Direct):
     """tinyfecVPN on gateway and receiver: UDPspeeder's code with a device, redundancy at a fixed share."""
 
-    # Server's and client's, in the network that is theirs by default.
+    # Address, port and device of its default network.
     RECEIVER, PORT, DEVICE = "10.22.22.1", "4096", "tiny0"
 
     def __init__(self, *options):
@@ -111,7 +115,7 @@ class TinyFecVpn(peers.Direct):
                 yield self.RECEIVER, peers.PORT, None
 
     def wait(self, gateway, client):
-        """Until the two ends know each other."""
+        """Waits until the two ends are connected."""
         for _ in range(10):
             with peers.end(gateway, "ping", self.RECEIVER, 0.5, 10) as echoes:
                 if echoes.result(5)["ms"]:
@@ -120,13 +124,13 @@ class TinyFecVpn(peers.Direct):
 
 
 def way(lab):
-    """To the receiver, as the sender knows it."""
+    """Returns the route to the receiver, as the sender knows it."""
     words = run("ip", "route", "get", lab.address("receiver"), namespace=lab.namespace("sender")).split()
     return ["via", words[words.index("via") + 1], "dev", words[words.index("dev") + 1], "onlink"]
 
 
 class Asked:
-    """A running tunnel."""
+    """Running tunnel."""
 
     def __init__(self, args, control):
         self.args, self.control = args, control
@@ -153,7 +157,7 @@ SYSTEMS = ["cubic", "bbr", "snoop", "pepsal", "kcptun-fast", "kcptun-fast2-nofec
 
 
 def verdict(cell, cells):
-    """What of the goals is missed."""
+    """Describes the missed goals."""
     name, topology, loss, burst = cell["system"], cell["topology"], cell["loss"], cell["burst"]
     if name != "tunnel":
         return ""
@@ -169,7 +173,7 @@ def verdict(cell, cells):
 
 
 def measured(args, cells):
-    """What each cell came to. Its runs, and those of others, may be under way at once; Ctrl-C ends those that are."""
+    """Returns the results of each cell. Its runs, and those of others, may run at the same time; Ctrl-C stops them."""
     seeds = range(1, args.seeds + 1)
     with concurrent.futures.ThreadPoolExecutor(args.at_once) as pool:
         runs = {cell: [pool.submit(peers.one, args, *cell, "none", seed) for seed in seeds] for cell in cells}

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What a tunnel costs: `lasthop tunnel` beside the least that a program between a TUN device and a socket can do, and WireGuard, on the same path in one call.
+"""Measures what a tunnel costs: `lasthop tunnel`, the minimal program between a TUN device and a socket, and WireGuard,
+on the same path in one call.
 
     near -- veth, MTU 1500, offloads on -- far          network namespaces of this machine: connections begin and end at the tunnel's ends
 
@@ -18,8 +19,9 @@
     sudo python3 benches/live/tunnel_speed.py                        # 2 minutes
     sudo python3 benches/live/tunnel_speed.py --modes bare,tunnel --only throughput --reps 5
 
-Modes take turns; medians of all repetitions, with the lowest and the highest. Both ends, their kernels and the tunnel share this machine's processors: compare modes, not machines. CPU time
-is that of the program; WireGuard works in the kernel, where it is not counted.
+Modes alternate; results are medians of all repetitions, with minimum and maximum. Both ends, their kernels and the
+tunnel share this machine's processors: compare modes, not machines. CPU time is that of the program; WireGuard works in
+the kernel, where it is not counted.
 """
 import contextlib
 import json
@@ -37,22 +39,25 @@ PORT, TUNNEL = 5001, 51900
 OUTER = {"near": "10.0.0.1", "far": "10.0.0.2"}
 INNER = {"near": "10.99.0.1", "far": "10.99.0.2"}
 MEASURES = ["throughput", "rate", "latency", "lossy"]
-# Of the tunnel over a path of 1500 bytes.
+# MTU of the tunnel over a path of 1500 bytes.
 MTU = 1442
-# Bytes of a segment in `rate`: what a super-segment of 64 KiB may be cut to, and the program has room for. And of the receiver's buffer, so that some hundreds are under way.
+# Bytes of a segment in `rate`: a super-segment of 64 KiB may be cut to these, and the program has space for them. Then
+# the receiver's buffer, which permits some hundreds in flight.
 SMALL, BUFFER = 300, 1 << 18
 HOP = "delay=1,loss=0.05"
 FAST, LOSSY = "10 Gbps", "345 Mbps"
-# Of the tunnel: CPU us of the busier end, for 150,000 packets a second and 1.5 Gbit/s on one core; Mbit/s with losses.
+# Goals of the tunnel: CPU us of the busier end, for 150,000 packets per second and 1.5 Gbit/s on one core; Mbit/s with
+# losses.
 MOST_US, LEAST_LOSSY = 1e6 / 150_000, 300
 
 
 class Path:
-    """Two namespaces that a cable joins, or an emulated hop of those settings (crates/lasthop-gateway/examples/hop.rs)."""
+    """Two namespaces joined by a cable, or by an emulated hop with these settings
+    (crates/lasthop-gateway/examples/hop.rs)."""
 
     def __init__(self, args, hop=None):
         self.args, self.hop = args, hop
-        # As a lab's, so that `lasthop lab clean` finds what a killed benchmark left.
+        # Named like a lab's, so that `lasthop lab clean` finds what a killed benchmark left.
         self.names = {node: f"lh-{os.getpid()}-{node}" for node in OUTER}
         self.air = f"lh-{os.getpid()}-air"
         self.stack = contextlib.ExitStack()
@@ -92,7 +97,7 @@ class Path:
 
 
 class Tunnel:
-    """What runs in both namespaces: where the ends are reached, and the processes whose time counts."""
+    """Programs in both namespaces: addresses of the ends, and processes whose CPU time counts."""
 
     def __init__(self, addresses, pids=(), status=None):
         self.near, self.far, self.pids, self.status = addresses["near"], addresses["far"], pids, status
@@ -158,11 +163,11 @@ def lasthop(security):
 
 
 def up(status, node):
-    """What an end tells once there is a session over a path of 1500 bytes."""
+    """Returns the status of an end once there is a session over a path of 1500 bytes."""
     for _ in range(200):
         with contextlib.suppress(RuntimeError):
             answer = status(node)
-            # None before the worker has told of itself.
+            # The list is empty until the worker has reported.
             if any(peer["up"] and peer["mtu"] == MTU for peer in answer["peers"]):
                 return answer
         time.sleep(0.05)
@@ -173,16 +178,16 @@ MODES = {"kernel": kernel, "bare": bare, "wireguard": wireguard, "tunnel": lasth
 
 
 def counted(path):
-    """Segments that near's kernel sent, and those of them that it sent again."""
+    """Returns the segments that the kernel of `near` sent, and the retransmitted ones."""
     counts = counters(path.names["near"], "Tcp")
     return counts["OutSegs"], counts["RetransSegs"]
 
 
 def transfer(args, path, tunnel, segment):
-    """One connection from near to far, in segments of so many bytes if it is to be in such."""
+    """Runs one connection from near to far, with this segment size if one is given."""
     names = path.names
     if segment:
-        # What far says that it takes.
+        # MSS that `far` announces.
         run("ip", "route", "replace", tunnel.near, *way(path, tunnel), "advmss", str(segment), namespace=names["far"])
     with end(names["far"], "receive", PORT, args.seconds, *([BUFFER] if segment else [])) as reading:
         reading.line()
@@ -196,7 +201,7 @@ def transfer(args, path, tunnel, segment):
     found = {"gbps": 8e-9 * read["bytes"] / read["seconds"], "kpps": 1e-3 * sent / took, "again": now[1] - again}
     found |= {f"{node}_us": 1e6 * spent / sent for node, spent in zip(OUTER, used)}
     if tunnel.status:
-        # The worker tells four times a second.
+        # The worker reports four times per second.
         time.sleep(0.5)
         near = tunnel.status("near")
         found |= {"unsent": near["unsent"]} | {key: near["peers"][0][key] for key in ("dropped", "loss", "given_up", "resent", "redundant")}

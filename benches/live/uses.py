@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Is the advice right for web pages and a call, too? Goes on where advise.py has been: on the same links, kept in the same folder (--results), `lasthop advise` chooses a cure for all uses, and
-`lasthop lab hold` has the links and the cure, over which pages and calls go between kernels (browse.py).
+"""Tests the advice for web pages and calls as well. It continues the work of advise.py: on the same links, in the same
+folder (--results), `lasthop advise` chooses a cure for all uses, and `lasthop lab hold` opens the links with the cure,
+over which pages and calls run between kernels (browse.py).
 
     sudo benches/live/uses.py [--links 10] [--seed 1] [--first 0] [--at-once 2]
     benches/live/uses.py --only-show                     # what has been measured so far
 
-Downloads are those that advise.py measured. All cures have the same pages to fetch in the run of one number, and meet the same errors. Each table has, of each use, what a cure
-multiplies by: promised, from the fit, and measured.
+Downloads are those that advise.py measured. All cures have the same pages to fetch in the run with the same number, and
+the same errors. Each table has for each use the factor of a cure: promised, from the fit, and measured.
 
-Goals, each for 9 links of 10:
+Goals, each for 9 of 10 links:
   advice     what is advised for all uses measures within 3 % of the best cure (gain over all uses, as advise has it) of those that harm none
   no harm    no use measures worse with it than without, beyond what may be chance: on all links
 """
@@ -33,17 +34,17 @@ SECONDS = 60
 
 
 def deadline(link):
-    """When a call plays what was sent, in seconds: as advise has it."""
+    """Returns the playout delay of a call in seconds, like in advise."""
     return max(150.0, link.delay + link.wire + 60) / 1e3
 
 
 def advised(args, path):
-    """The cure for all uses, and what each was simulated to do."""
+    """Returns the advised cure for all uses, and each one's simulated results."""
     return json.loads(call(args.lasthop, "advise", path, "--json", *advise.settings(drawn.WIRE)))["promise"]
 
 
 def measured(args, link, kept, cure, run):
-    """Pages and a call over the link, one after the other."""
+    """Runs pages and a call over the link, one after the other."""
     control = "bbr" if cure == "E2E-BBR" else "cubic"
     seed = drawn.seed(args.seed, link_number(kept)) + run
     found = {}
@@ -85,7 +86,7 @@ def work(args, number, stop):
 
 
 def values(args, kept, cure, use):
-    """What was measured of a use, by number of run."""
+    """Returns the measurements of a use, by number of run."""
     if use == "bulk":
         return advise.throughputs(args, kept, cure)
     runs = {run: kept.get(f"uses-{cure}-{run}.json") for run in range(1, args.runs + 1)}
@@ -93,14 +94,15 @@ def values(args, kept, cure, use):
 
 
 def factor(these, none):
-    """The geometric mean of `these` over those of the same errors without a cure, and the ends of its interval."""
+    """Returns the geometric mean of `these` relative to runs with the same errors without a cure, and the ends of its
+    interval."""
     logs = [math.log(these[run] / none[run]) for run in these if run in none and these[run] > 0 and none[run] > 0]
     mean, half = mean_interval(logs, SHARE)
     return math.exp(mean), None if half is None else math.exp(mean - half), None if half is None else math.exp(mean + half)
 
 
 def judge(args, number):
-    """What a link came to; `None` where something is missing."""
+    """Judges a link; `None` if something is missing."""
     link, kept = drawn.Link.drawn(args.seed, number, args.fastest * 1e6), advise.kept_of(args, number)
     promise = kept.get("advice-all.json")
     found = {cure: {use: values(args, kept, cure, use) for use in USES} for cure in CURES}

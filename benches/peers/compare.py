@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Does lasthop's preset ns2 send the same segments as ns-2.35, at the same times?
+"""Tests whether lasthop's preset ns2 sends the same segments as ns-2.35, at the same times.
 
-Every drop list below runs in both programs, for Reno, NewReno and SACK, with and without delayed acknowledgments and limited transmit, over
-source --10 Mbps, 0.2 ms-- base --1.5 Mbps, 1 ms-- mobile or another of the paths below. Every segment that the source sends must be the same packet, in the same
-order, within 0.1 ms.
+Every drop list below runs in both programs, for Reno, NewReno and SACK, with and without delayed acknowledgments and
+limited transmit, over source --10 Mbps, 0.2 ms-- base --1.5 Mbps, 1 ms-- mobile or another of the paths below. Every
+segment of the source must be the same packet, in the same order, within 0.1 ms.
 
     python3 benches/peers/compare.py                          # the fixed lists
     python3 benches/peers/compare.py --random 200 --seed 7    # and 200 random ones
@@ -11,8 +11,9 @@ order, within 0.1 ms.
     python3 benches/peers/compare.py --data 5:1,6:1,5:2 --acks 9   # just this one
     python3 benches/peers/compare.py --only Reno/1/0 --keep out/  # one variant/delack/limited transmit; scenarios and both outputs are kept
 
-In a drop list, `N:K` is the K-th transmission of data segment N, counted from 1, or of the SYN, which is segment 0. An ACK is known by its number; 0 is the
-SYN's. A lost frame has used the link: it is lost at the far end of the last hop. Ends with status 1 when anything differs.
+In a drop list, `N:K` is the K-th transmission of data segment N, counted from 1, or of the SYN, which is segment 0. An
+ACK is identified by its number; 0 is the SYN's. A lost frame has occupied the link: it is lost at the far end of the
+last hop. Exits with status 1 if anything differs.
 """
 import argparse
 import concurrent.futures
@@ -39,8 +40,9 @@ VARIANTS = {"Reno": "E2E", "Newreno": "E2E-NEWRENO", "Sack1": "E2E-IETF-SACK"}
 SETTINGS = list(itertools.product(VARIANTS, (0, 1), (0, 1)))
 
 
-# Rate and delay of the wired link, rate and delay of the last hop. On a slow one, whole windows are resent needlessly. The wired link brings a packet within a
-# transmission time of the last hop: otherwise an arrival at a full queue that coincides with a departure comes first in ns-2, second in lasthop.
+# Rate and delay of the wired link, rate and delay of the last hop. On a slow one, whole windows are retransmitted
+# spuriously. The wired link delivers a packet within a transmission time of the last hop: otherwise an arrival at a
+# full queue that coincides with a departure comes first in ns-2, second in lasthop.
 PATHS = {
     "lan": ("10 Mbps", "0.2 ms", "1.5 Mbps", "1 ms"),
     "wan": ("10 Mbps", "1 ms", "1.35 Mbps", "66 ms"),
@@ -51,7 +53,8 @@ PATHS = {
 
 @dataclass(frozen=True)
 class DropList:
-    """What is lost: data as (segment, transmission), acknowledgments by number. Segment 0 is the SYN, acknowledgment 0 its first answer."""
+    """Losses: data as (segment, transmission), acknowledgments by number. Segment 0 is the SYN, acknowledgment 0 its
+    first answer."""
 
     name: str
     data: tuple = ()
@@ -135,7 +138,8 @@ FIXED = [
 
 
 def random_list(number, seed, windows, queues, paths):
-    """Drop list `number` of `seed`: clustered in one window, spread over the transfer, or with repeated losses."""
+    """Returns drop list `number` of `seed`: clustered in one window, spread over the transfer, or with repeated
+    losses."""
     rng = random.Random(f"{seed}/{number}")
     packets = rng.choice([30, 60, 100, 200, 300])
     window = rng.choice(windows)
@@ -157,7 +161,7 @@ def random_list(number, seed, windows, queues, paths):
     if rng.random() < 0.4:
         rate = rng.choice([0.03, 0.1, 0.3])
         acks = tuple(k for k in range(1, 2 * packets) if rng.random() < rate)
-    # A lost SYN or a lost answer, not both: lasthop's acceptor repeats its answer on its own, ns-2's does not.
+    # A lost SYN or a lost answer, not both: lasthop's acceptor retransmits its answer on its own, ns-2's does not.
     handshake = rng.random()
     if handshake < 0.06:
         data.update((0, k) for k in range(1, rng.choice([1, 1, 2, 3]) + 1))
@@ -167,7 +171,7 @@ def random_list(number, seed, windows, queues, paths):
 
 
 class Failure(Exception):
-    """A program did not do its part."""
+    """Failure of a program."""
 
 
 def run(command):
@@ -191,14 +195,15 @@ def ns_command(args, drops, setting):
         os.path.join(HERE, "ns2_trace.tcl"), f"variant={variant}", f"delack={delack}", f"lt={limited}", f"packets={drops.packets}",
         f"window={drops.window}", f"queue={drops.queue}", f"rate={rate}", f"delay={delay}", f"rate2={rate2}", f"delay2={delay2}",
         "drop=" + (",".join(f"{n}:{k}" for n, k in drops.data) or "-"),
-        # The script counts the SYN's ACKs too; a lost one makes one more of them.
+        # The script counts the SYN's ACKs too; a lost one adds one.
         "ackdrop=" + (",".join(str(k + 1 + (0 in drops.acks and k > 0)) for k in drops.acks) or "-"), "verbose=1",
     ]
 
 
 def ns_trace(args, drops, setting, keep):
-    """The segments that ns-2 sends as (seconds, packet), the phase of its RTT clock in seconds, and the data packets in the order in which they first reach the
-    last hop's end: usually ascending, but a queue that overflows changes it, and lasthop numbers segments in this order."""
+    """Returns the segments of ns-2 as (seconds, packet), the phase of its RTT clock in seconds, and the data packets in
+    the order in which they first reach the last hop's end: usually ascending, but an overflowing queue changes it, and
+    lasthop numbers segments in this order."""
     text = run(ns_command(args, drops, setting))
     if keep:
         with open(keep + ".ns", "w", encoding="utf-8") as out:
@@ -224,7 +229,7 @@ def ns_trace(args, drops, setting, keep):
 # ---------------------------------------------------------------- lasthop: what depends on its command line, scenario files and CSV
 
 def lasthop_scenario(drops, setting, phase, order):
-    """The scenario file. `phase` is where between two 10 ms ticks ns-2's RTT clock starts, in seconds."""
+    """Returns the scenario file. `phase` is the start of ns-2's RTT clock between two 10 ms ticks, in seconds."""
     _, delack, limited = setting
     down = [f"{{ syn = {k} }}" if n == 0 else f"{{ data = {order[n]}, transmission = {k} }}" for n, k in drops.data if n == 0 or n in order]
     up = [f"{{ ack = {k} }}" if k > 0 else "{ syn = 1 }" for k in drops.acks]
@@ -277,9 +282,9 @@ def lasthop_command(args, path, setting):
 
 
 def lasthop_segments(text):
-    """The segments that the source sends as (seconds, packet), out of `lasthop trace --csv`; packet 0 is the SYN.
+    """Returns the segments that the source sends as (seconds, packet), from `lasthop trace --csv`; packet 0 is the SYN.
 
-    Acknowledgments without data are left out: ns-2's one-way agents send none.
+    Acknowledgments without data are omitted: ns-2's one-way agents send none.
     """
     segments, first = [], None
     for row in csv.DictReader(io.StringIO(text)):
@@ -300,7 +305,7 @@ def lasthop_segments(text):
 
 
 def lasthop_trace(args, drops, setting, phase, order, path, keep):
-    """The segments that lasthop sends as (seconds, packet). The scenario goes to `path`."""
+    """Returns the segments of lasthop as (seconds, packet). Writes the scenario to `path`."""
     with open(path, "w", encoding="utf-8") as out:
         out.write(lasthop_scenario(drops, setting, phase, order))
     text = run(lasthop_command(args, path, setting))
@@ -313,7 +318,7 @@ def lasthop_trace(args, drops, setting, phase, order, path, keep):
 # ---------------------------------------------------------------- comparison
 
 def difference(ours, theirs):
-    """Index of the first segment that differs, and why; None if all agree."""
+    """Returns the index of the first segment that differs, and the reason; None if all agree."""
     for index, (a, b) in enumerate(zip(ours, theirs)):
         if a[1] != b[1]:
             return index, "another packet"
@@ -336,7 +341,8 @@ def side_by_side(ours, theirs, index):
 
 
 def record(args, lists, settings):
-    """Writes what ns-2 sends for each list in one setting, in turn, and the scenario for lasthop: the cases of crates/lasthop-scenario/tests/ns2.rs."""
+    """Writes the segments of ns-2 for each list in one setting, in turn, and the scenario for lasthop: the cases of
+    crates/lasthop-scenario/tests/ns2.rs."""
     with open(args.record, "w", encoding="utf-8") as out:
         out.write("# Written by benches/peers/compare.py --record. After each scenario: microseconds and number of each packet that ns-2.35 sends.\n")
         for number, drops in enumerate(lists):
@@ -349,7 +355,8 @@ def record(args, lists, settings):
 
 
 def check(job):
-    """One drop list in one setting: (cell of the table, report of a difference or None, segments, largest time difference)."""
+    """Checks one drop list in one setting; returns (cell of the table, report of a difference or None, segments,
+    largest time difference)."""
     args, drops, setting, number, directory = job
     name = f"{number:04d}-{setting[0]}-{setting[1]}-{setting[2]}"
     path = os.path.join(directory, name + ".toml")

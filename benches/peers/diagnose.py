@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `lasthop diagnose` counts in captures, beside tshark and tcptrace, where they are defined alike.
+"""Compares counts of `lasthop diagnose` in captures with tshark and tcptrace, where they have the same definition.
 
     python3 benches/peers/diagnose.py                        # captures of simulated links: at the sender, a gateway, the receiver
     python3 benches/peers/diagnose.py --require all          # exit 1 as well when a peer is not installed
@@ -11,8 +11,9 @@
 | repeated | has no such field: it tells retransmissions from disorder by time | rexmt data packets | retransmissions |
 | least RTT at the sender, ms | the least tcp.analysis.ack_rtt | RTT min (0.1 ms fine) | rtt_ms |
 
-Packets are counted by direction, for flows of at least 100 packets with data. They agree when they differ by at most 1 % and by at most one packet in a hundred that are not in order,
-round trips when they differ by 1 % or 0.1 ms. The exit status is 1 when they do not.
+Packets are counted by direction, for flows of at least 100 packets with data. Counts agree if they differ by at most 1
+% and by at most one in a hundred packets that are not in order, round-trip times if they differ by 1 % or 0.1 ms. The
+exit status is 1 if they do not.
 """
 import argparse
 import json
@@ -68,7 +69,7 @@ def output(command):
 
 
 def made(args, folder):
-    """Captures of simulated links."""
+    """Yields captures of simulated links."""
     for name, link in LINKS.items():
         scenario = os.path.join(folder, f"{name}.toml")
         with open(scenario, "w", encoding="utf-8") as out:
@@ -80,7 +81,7 @@ def made(args, folder):
 
 
 def of_lasthop(args, capture):
-    """By direction, the address and port of both ends."""
+    """Returns the results by direction, with address and port of both ends."""
     report = json.loads(output([args.lasthop, "diagnose", "--json", capture]))["captures"][0]
     found = {}
     for flow in report["flows"]:
@@ -117,7 +118,7 @@ def of_tshark(tool, capture):
         flags = fields[7:11]
         one["not in order"] += int(row["tcp.len"] not in ("", "0") and any(row[flag] for flag in flags))
         if row["tcp.analysis.ack_rtt"]:
-            # The acknowledgment dates data of the other direction.
+            # The acknowledgment times data of the other direction.
             other = found.setdefault(key[::-1], {"not in order": 0, "repeated": None, "least RTT": None})
             trip = 1e3 * float(row["tcp.analysis.ack_rtt"])
             other["least RTT"] = trip if other["least RTT"] is None else min(other["least RTT"], trip)

@@ -1,4 +1,5 @@
-# K consecutive transfers of 8 MiB (5992 packets of 1400 bytes) over a lossy last hop in one ns-2 process. speed.py measures its CPU time.
+# Runs K consecutive transfers of 8 MiB (5992 packets of 1400 bytes) over a lossy last hop in one ns-2 process. speed.py measures its
+# CPU time.
 #
 #     ns ns2_speed.tcl [key=value ...]
 #
@@ -14,7 +15,8 @@
 #   packets, size, window, loss, seed       (5992 1400 23 0.0225 1)
 #   quiet     1: print nothing              (0)
 #
-# source --10 Mbps, 0.2 ms-- base --1.5 Mbps, 1 ms-- mobile; queues never overflow; losses strike data at the far end of the last hop, after the transmission.
+# source --10 Mbps, 0.2 ms-- base --1.5 Mbps, 1 ms-- mobile; queues never overflow; data is lost at the far end of the last hop, after
+# transmission.
 # The default modes are ns-2's fastest: mode pairs takes about a fifth longer.
 
 array set opt {variant Reno transfers 1 mode auto agents 0 packets 5992 size 1400 window 23 loss 0.0225 seed 1 quiet 0}
@@ -63,7 +65,7 @@ for {set i 0} {$i < $opt(agents)} {incr i} {
     $tcp($i) proc done {} { finished }
 }
 
-# $finished transfers are over, agent $at has the present one.
+# $finished transfers are complete, agent $at has the current one.
 set finished 0
 set at 0
 set sent 0
@@ -77,8 +79,8 @@ proc finished {} {
     incr finished
     incr sent [expr {[$tcp($at) set ndatapack_] - $before}]
     if {$finished == $opt(transfers)} { report }
-    # The pause lets the ACKs of needless retransmissions drain: an agent just reset would take them for the end of its new transfer. A finished agent of
-    # mode pairs is reset because its retransmission timer would go on firing.
+    # The pause lets the ACKs of spurious retransmissions drain: a newly reset agent would take them for the end of its new transfer. A
+    # finished agent of mode pairs is reset because its retransmission timer would keep firing.
     set later [expr {[$ns now] + 1}]
     switch $opt(mode) {
         reset { $ns at $later "$tcp($at) reset; $sink($at) reset; begin" }

@@ -20,7 +20,7 @@
 # Output: first "# phase SECONDS" (ns-2's boot_time_), then one line per segment sent, "time packet", time in seconds with 9 decimals, and
 # at the end "# done TIME" (everything acknowledged) or "# unfinished TIME".
 #
-# Everything else is ns-2.35's default. A lost packet has used the queue, the link and the delay: losses happen at the far end of the hop.
+# All other settings are ns-2.35's defaults. Losses happen at the far end of the hop, so a lost packet has used queue, link and delay.
 
 array set opt {
     variant Reno delack 0 lt 1 packets 100 size 1400 window 23 queue 10000 drop - ackdrop -
@@ -50,8 +50,8 @@ if {$opt(ackdrop) ne "-"} {
 
 set ns [new Simulator]
 
-# An agent's clock phase is a uniform times the tick, drawn at its creation and again when `$ns run` resets it. Look at the second one, then rewind the
-# generator.
+# An agent's clock phase is a uniform random number times the tick, drawn at its creation and again when `$ns run` resets it. Reads the
+# second one, then rewinds the generator.
 $defaultRNG seed $opt(seed)
 $defaultRNG uniform 0 1
 set phase [expr {[$defaultRNG uniform 0 1] * [Agent/TCP set tcpTick_]}]
@@ -81,7 +81,7 @@ $ns attach-agent $source $tcp
 $ns attach-agent $mobile $sink
 $ns connect $tcp $sink
 
-# A tap that shows every segment leaving the source.
+# Tap that prints every segment leaving the source.
 set tap [$ns create-trace Enque {} $source $base]
 $tap set callback_ 1
 $tap proc handle line {

@@ -1,4 +1,4 @@
-# A user who browses the web over a lossy last hop, in ns-2: its own HTTP model with the distributions that lasthop has too.
+# Simulates a user who browses the web over a lossy last hop in ns-2, with its own HTTP model and the distributions of lasthop.
 #
 #     ns ns2_web.tcl [key=value ...]
 #
@@ -11,7 +11,8 @@
 #   runs      sessions one after the other in one process, with other random numbers   (1)
 #   quiet     1: print nothing                                 (0)
 #
-# server --10 Mbps, 1 ms-- base --64 kbps, 50 ms-- mobile, queues of 50. Prints the reply bytes of finished pages over the time of the last one, in kbps.
+# server --10 Mbps, 1 ms-- base --64 kbps, 50 ms-- mobile, queues of 50. Prints the
+# reply bytes of finished pages divided by the time of the last one, in kbps.
 set here [file dirname [info script]]
 array set opt [list variant Reno loss 0.025 until 2000 seed 1 data $here/../../crates/lasthop-sim/data/http exact 0 runs 1 quiet 0]
 foreach a $argv {
@@ -46,7 +47,7 @@ foreach rv {Request Reply Connections} file {HttpRequestLength HttpReplyLength H
     $cdf($rv) loadCDF $opt(data)/$file.cdf
 }
 
-# The pairs of agents: request(i) from the mobile host, reply(i) from the server.
+# Pairs of agents: request(i) from the mobile host, reply(i) from the server.
 set sink Agent/TCPSink
 if {$opt(variant) eq "Sack1"} { append sink /Sack1 }
 for {set i 0} {$i < 4} {incr i} {

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""CPU time of one 8 MiB transfer over a lossy last hop, and of 2000 s of web browsing, in ns-2 and in lasthop, measured in the same call.
+"""Measures the CPU time of one 8 MiB transfer over a lossy last hop, and of 2000 s of web browsing, in ns-2 and in
+lasthop, in the same call.
 
-Each program runs K transfers in one process for a small and for a large K, the programs taking turns; the slope of user + system time over K is the
-time of a transfer, so that start-up and the reading of scripts do not count. The median over the repetitions is reported. That both do the same work shows in
-the packets that they send for a transfer, 5992 and what losses cost, and in the pages that a user gets.
+Each program runs K transfers in one process for a small and for a large K, in turns; the slope of user + system time
+over K is the time of a transfer, without start-up and the reading of scripts. The median over the repetitions is
+reported. Equal work shows in the number of packets per transfer, 5992 plus the cost of losses, and in the number of
+pages per user.
 
     python3 benches/peers/speed.py                       # both schemes, both programs
     python3 benches/peers/speed.py --only ns --reps 3
@@ -50,7 +52,7 @@ def lasthop_command(args, name, scheme, transfers):
 
 
 def cpu_seconds(command):
-    """User plus system time of one child process, its output thrown away."""
+    """Returns user plus system time of one child process, whose output is discarded."""
     null = os.open(os.devnull, os.O_RDWR)
     with tempfile.TemporaryFile() as errors:
         try:
@@ -71,7 +73,8 @@ def cpu_seconds(command):
 
 
 def packets_sent(args, program, case, transfers):
-    """Packets that a program sends for a transfer, on average; all transfers must come to their end. For a web session its pages."""
+    """Returns the mean number of packets that a program sends for a transfer; all transfers must complete. For a web
+    session, returns its pages."""
     name, variant, scheme = case
     if program == "ns":
         command = ns_command(args, name, variant, transfers, quiet=0)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How fast a sweep of many short runs is: on one core, on two, and on two workers of a Dask cluster.
+"""Measures the speed of a sweep of many short runs: on one core, on two, and on two workers of a Dask cluster.
 
     pip install '.[cluster]'
     python benches/python/sweep.py
 
-Prints runs per second of wall-clock time, the best of some rounds, for rounds are disturbed by whatever else a machine does; one core
-and two take turns, so that they are disturbed alike. Goals: two cores 1.8 times as fast as one, Dask 85 % of that.
+Prints runs per second of wall-clock time, the best of several rounds, since other load disturbs them; one core and two
+alternate, so that they are disturbed alike. Goals: two cores are 1.8 times as fast as one, Dask reaches 85 % of that.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main() -> None:
     seconds: dict[str, list[float]] = {}
 
     def measure(way: str, number: int, **options: Any) -> None:
-        # One core is one: the thread that writes files shares it. What this thread starts stays there, too.
+        # One core is one: the thread that writes files shares it. Threads started by this one stay there as well.
         os.sched_setaffinity(0, {min(cores)} if way == "one core" else cores)
         with tempfile.TemporaryDirectory() as folder:
             begun = time.perf_counter()
@@ -51,7 +51,7 @@ def main() -> None:
             seconds.setdefault(way, []).append(time.perf_counter() - begun)
         print(f"round {number + 1}: {way:<16} {total / seconds[way][-1]:8.0f} runs/s", flush=True)
 
-    # Without a cluster: its processes are busy even when they have nothing to do.
+    # Without a cluster, whose processes are busy even when idle.
     for number in range(arguments.rounds):
         measure("one core", number, jobs=1)
         measure("two cores", number, jobs=2)

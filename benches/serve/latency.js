@@ -1,11 +1,12 @@
 #!/usr/bin/env node
-// How long after a slider moves are the new numbers of all twelve schemes on the screen? Scenario wavelan-lan, real Chromium, release build:
+// Measures the time from a move of a slider until the new numbers of all twelve schemes are on the screen. Scenario
+// wavelan-lan, real Chromium, release build:
 //
 //     cargo build --release && node benches/serve/latency.js [MOVES]
 //
-// needs `npm ci` in crates/lasthop-serve/browser. Measured in the page, from the slider's event to the frame after the table and the
-// bars have numbers of every scheme. LASTHOP names another binary, CHROMIUM another browser. Ends with status 1 when the median is over
-// LIMIT_MS (300).
+// needs `npm ci` in crates/lasthop-serve/browser. The page measures from the slider's event to the frame after table
+// and bars have numbers of every scheme. LASTHOP names another binary, CHROMIUM another browser. Exits with status 1 if
+// the median exceeds LIMIT_MS (300).
 
 import { fileURLToPath } from 'node:url';
 
@@ -16,7 +17,7 @@ const moves = Number(process.argv[2] ?? 20);
 const limit = Number(process.env.LIMIT_MS ?? 300);
 const [chromium, server] = await Promise.all([browser(), serve()]);
 
-/** Milliseconds from a move of the loss slider to the frame that shows what came of it. */
+/** Returns the milliseconds from a move of the loss slider to the frame with the results. */
 const move = (page, position) => page.evaluate((position) => new Promise((resolve) => {
   const section = document.getElementById('throughput');
   const slider = document.getElementById('range-loss');
@@ -48,7 +49,7 @@ try {
     apart.push(await move(page, 6 + (count % 6)));
     await done();
   }
-  // As a hand drags: the next move comes while the last one's runs are still being refined.
+  // Like dragging: the next move comes while the last one's runs are still being refined.
   for (let count = 0; count < moves; count++) dragged.push(await move(page, 6 + (count % 6)));
   median = line('12 schemes, one move at a time', apart);
   line('12 schemes, dragging', dragged);

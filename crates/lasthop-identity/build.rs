@@ -1,6 +1,6 @@
-//! Computes the digest of all sources that results depend on, and hands it to the crate as `LASTHOP_SOURCES`.
+//! Computes the digest of all sources that results depend on, and passes it to the crate as `LASTHOP_SOURCES`.
 //!
-//! Cargo runs this again when one of these sources changes, which rebuilds their crates and all their dependants anyway.
+//! Cargo reruns the script if one of these sources changes, which rebuilds their crates and all dependants anyway.
 
 use std::path::Path;
 

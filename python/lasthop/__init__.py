@@ -1,4 +1,4 @@
-"""What a lossy last hop does to TCP, and what cures it.
+"""The effects of a lossy last hop on TCP, and their cures.
 
 >>> import lasthop
 >>> farm = lasthop.Scenario.builtin("wavelan-lan").set({"links.wireless.delay": "30 ms"})
@@ -6,7 +6,7 @@
 >>> result["LL-TCP-AWARE"]["throughput"].mean > result["E2E"]["throughput"].mean
 True
 
-The same scenario, scheme, seed and number of runs give the same numbers as the command ``lasthop``, on any number of
+The same scenario, scheme, seed and number of runs give the same numbers as the command ``lasthop``, with any number of
 threads, processes and machines.
 """
 

@@ -1,22 +1,22 @@
-"""The exceptions of lasthop."""
+"""Exceptions of lasthop."""
 
 from __future__ import annotations
 
 
 class ScenarioError(ValueError):
-    """A scenario that cannot be: its message is one line that says where, what was given, and what would be right.
+    """Error in a scenario. Its message is one line with the location, the given value, and what is expected.
 
     Attributes:
-        message: the line, as ``lasthop explain`` prints it.
-        file: the file, or the name of a ready-made scenario.
-        key: the dotted path of the key in question, as ``links.radio.rate``; ``None`` where it is not about a key.
-        line: its line in the file, from 1; ``None`` where there is none, as for a value that was set from outside.
+        message: line of text, as ``lasthop explain`` prints it.
+        file: path of the file, or name of a ready-made scenario.
+        key: dotted path of the key, as ``links.radio.rate``; ``None`` if the error is not about a key.
+        line: line number in the file, from 1; ``None`` if there is none, as for a value that was set from outside.
     """
 
     def __init__(
         self, message: str, file: str | None = None, key: str | None = None, line: int | None = None
     ) -> None:
-        # All of them in `args`, so that the exception survives pickling.
+        # All arguments are in `args`, so that the exception survives pickling.
         super().__init__(message, file, key, line)
         self.message = message
         self.file = file
@@ -28,4 +28,4 @@ class ScenarioError(ValueError):
 
 
 class SweepError(ValueError):
-    """A folder that cannot hold a sweep: another one, or something else, is in it."""
+    """Error for a folder that contains another sweep, or other files."""

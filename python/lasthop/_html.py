@@ -1,4 +1,4 @@
-"""Results as tables of HTML, for notebooks."""
+"""Results as HTML tables for notebooks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from .studies import Study
     from .sweeps import SweepResult
 
-#: Rows of a table at most; a line says how many more there are.
+#: Maximum number of rows in a table; a line states how many more there are.
 MOST = 40
 
-#: What a comparison shows of each scheme: measure and heading; the last ones only where they are above zero.
+#: Metrics of a comparison, with headings; the last ones are shown only if they are above zero.
 _SHOWN = {
     "timeouts": "timeouts",
     "relay_timeouts": "relay timeouts",
@@ -33,7 +33,7 @@ _SHORT = {
 
 
 def number(value: object) -> str:
-    """As people read it: three decimals, fewer for what is large, none for what is whole."""
+    """Formats a value for people: three decimals, fewer for large numbers, none for integers."""
     if value is None:
         return ""
     if not isinstance(value, float):
@@ -44,7 +44,7 @@ def number(value: object) -> str:
 
 
 def _table(caption: Sequence[str], head: Sequence[str], rows: Iterable[Sequence[object]], more: int = 0) -> str:
-    """A table; what is a text stands at the left, numbers at the right."""
+    """Returns a table; texts are aligned to the left, numbers to the right."""
 
     def cell(value: object) -> str:
         if isinstance(value, str):
@@ -65,14 +65,14 @@ def _interval(value: float | None) -> str:
 
 
 def run(result: RunResult) -> str:
-    """A row a measure."""
+    """Returns a table with a row per metric."""
     rows = [(name, of.mean, _interval(of.ci95), of.unit) for name, of in result.measures.items()]
     caption = [result.scenario.title, f"{result.scheme}, {result.runs} runs from seed {result.seed}"]
     return _table(caption, ["measure", "mean", "95 % interval", "unit"], rows)
 
 
 def comparison(result: Comparison) -> str:
-    """A row a scheme, with the columns of ``lasthop compare``."""
+    """Returns a table with a row per scheme, with the columns of ``lasthop compare``."""
 
     def mean(measures: dict[str, Estimate], name: str) -> float | None:
         return measures[name].mean if name in measures else None
@@ -93,7 +93,7 @@ def comparison(result: Comparison) -> str:
 
 
 def sweep(result: SweepResult) -> str:
-    """A row a point: what is varied, and the throughput."""
+    """Returns a table with a row per point: varied keys, and throughput."""
     keys = list(result.grid.vary)
     shown = result.table.slice(0, MOST)
     names = [*keys, "scheme", "throughput", "throughput_ci95"]
@@ -106,7 +106,7 @@ def sweep(result: SweepResult) -> str:
 
 
 def study(result: Study) -> str:
-    """A row a number, and what became of the claims."""
+    """Returns a table with a row per number, and the verdicts on the claims."""
     names = ["table", "cell", "metric", "unit", "published", "measured", "ci95"]
     shown = result.table.slice(0, MOST).select(names)
     rows = [[*list(row.values())[:-1], _interval(row["ci95"])] for row in shown.to_pylist()]
@@ -118,7 +118,7 @@ def study(result: Study) -> str:
 
 
 def trace(result: Trace) -> str:
-    """Its first records."""
+    """Returns a table of the first records."""
     rows = result.table.slice(0, MOST)
     used = [name for name in rows.column_names if rows[name].null_count < len(rows)]
 
@@ -131,7 +131,7 @@ def trace(result: Trace) -> str:
 
 
 def diagnosis(result: Diagnosis) -> str:
-    """A row a direction: what limits it, and what it lost."""
+    """Returns a table with a row per direction: its limit, and its losses."""
     names = ["flow", "from", "to", "packets", "goodput_bps", "rtt_ms", "limit", "corruption", "congestion", "unknown"]
     shown = result.flows.slice(0, MOST)
     rows = [list(row.values()) for row in shown.select(names).to_pylist()]
@@ -139,14 +139,14 @@ def diagnosis(result: Diagnosis) -> str:
 
 
 def fit(result: Fit) -> str:
-    """A row a model of each direction."""
+    """Returns a table with a row per model of each direction."""
     names = ["direction", "model", "rank", "free", "aic"]
     rows = [list(row.values()) for row in result.models.select(names).to_pylist()]
     return _table(str(result).split("\n"), names, rows)
 
 
 def advice(result: Advice) -> str:
-    """A row a cure and use, and the verdict."""
+    """Returns a table with a row per cure and use, and the verdict."""
     rows = [
         [row["cure"], row["needs"], row["use"], row["value"], _interval(row["ci95"]), row["unit"], row["ratio"]]
         for row in result.table.to_pylist()

@@ -1,4 +1,4 @@
-"""The compiled part of lasthop. What users call is in the modules beside it."""
+"""Compiled part of lasthop. The public functions are in the other modules of the package."""
 
 from collections.abc import Sequence
 from os import PathLike

@@ -1,4 +1,4 @@
-"""Columns from the compiled part as Arrow tables: the buffers stay where Rust put them."""
+"""Columns of the compiled part as Arrow tables, without copying."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _NUMBERS = {"float64": pa.float64(), "uint64": pa.uint64(), "uint32": pa.uint32(
 
 
 def metadata(**values: object) -> dict[str, str]:
-    """What a table says of itself: ``values``, and version and build of lasthop, under keys that begin with ``lasthop.``."""
+    """Returns a table's metadata: ``values``, and version and build of lasthop, under keys that begin with
+    ``lasthop.``."""
     known = {"version": _lasthop.__version__, "build": _lasthop.__build__, **values}
     return {f"lasthop.{name}": str(value) for name, value in known.items()}
 
@@ -22,7 +23,7 @@ def metadata(**values: object) -> dict[str, str]:
 def table(
     columns: Sequence[Column], about: Mapping[str, str], units: Mapping[str, str] | None = None
 ) -> pa.Table:
-    """A table of ``columns``; ``about`` becomes its metadata, ``units`` that of the fields with these names."""
+    """Returns a table of ``columns``; ``about`` becomes its metadata, ``units`` that of the fields with these names."""
     fields, arrays = [], []
     for name, kind, length, buffers in columns:
         array = _array(kind, length, buffers)

@@ -1,4 +1,4 @@
-"""Types that the compiled part and the modules beside it share."""
+"""Types shared by the compiled part and the modules beside it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from . import _lasthop
 
-#: Numbers, as NumPy has them.
+#: Array of numbers.
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-#: Times in seconds, and numbers.
+#: Times in seconds, and values.
 Points: TypeAlias = tuple[Floats, Floats]
 
-#: A column: name, kind, number of values, and its buffers: validity or ``None``, then those of the kind.
+#: Column: name, kind, number of values, and its buffers: validity or ``None``, then those of the kind.
 Column: TypeAlias = tuple[str, str, int, list[npt.NDArray[Any] | None]]
 
-#: Called with the numbers of runs done and to do, in the thread that waits, some twenty times a second at most.
+#: Called in the waiting thread with the numbers of finished and total runs, at most about twenty times per second.
 Progress: TypeAlias = Callable[[int, int], object]
 
-#: Runs of a cell: scenario, what is set in it, scheme, the first run, and the one behind the last.
+#: Runs of a cell: scenario, overrides, scheme, first run, and the run after the last.
 Job: TypeAlias = "tuple[_lasthop.Scenario, list[tuple[str, str]], str, int, int]"

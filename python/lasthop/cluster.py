@@ -1,8 +1,8 @@
 """Runs on the workers of a Dask cluster.
 
-What is computed is a list of *runs*, counted through all cells; a *unit* is a range of them that its user wants together, such as
-the rows of one file. A task is a range of runs, too, as long as suits the cluster: neither what a unit holds nor any number
-depends on it.
+The work is a list of *runs*, counted through all cells. A *unit* is a range of runs that the caller needs together,
+such as the rows of one file. A task is a range of runs as well, with a size that suits the cluster: neither the
+contents of a unit nor any number depends on it.
 """
 
 from __future__ import annotations
@@ -21,28 +21,30 @@ from ._types import Floats, Job, Progress
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-#: Seconds that a task should take: long against Dask's overhead of some milliseconds, short against what a dying worker loses.
+#: Target duration of a task in seconds: long against Dask's overhead of some milliseconds, short against the loss when
+#: a worker dies.
 TASK_SECONDS = 0.5
-#: Tasks for each thread of the cluster: one at work, and those that wait on its worker while results travel.
+#: Number of tasks per thread of the cluster: one that runs, and those that wait on its worker while results are
+#: transferred.
 TASKS_PER_THREAD = 3
-#: Runs of the first tasks, when nobody knows how long one takes.
+#: Number of runs in the first tasks, while the duration of a run is unknown.
 FIRST_RUNS = 4
-#: Factor by which tasks grow at most, from one to the next.
+#: Maximum factor by which tasks grow from one to the next.
 GROWTH = 4
-#: Factor by which they shrink at most, at the end.
+#: Maximum factor by which they shrink at the end.
 SHRINK = 8
-#: Seconds between two looks at the size of the cluster.
+#: Interval in seconds at which the size of the cluster is checked.
 LOOK_EVERY = 1.0
 
 
 @dataclass(frozen=True)
 class Work:
-    """What to compute.
+    """Work to compute.
 
     Attributes:
-        jobs: the jobs for the runs from the first up to, not including, the second number.
-        measures: the names of what is measured: the columns of the values.
-        seed: the root seed.
+        jobs: function that returns the jobs for the runs from the first up to, not including, the second number.
+        measures: names of the metrics, which are the columns of the values.
+        seed: root seed.
     """
 
     jobs: Callable[[int, int], list[Job]]
@@ -51,16 +53,16 @@ class Work:
 
 
 def measure(packed: bytes, measures: tuple[str, ...], seed: int, build: str) -> tuple[Floats, float]:
-    """On a worker: the values of all runs of the jobs that ``packed`` holds, row by row, and the seconds that it took.
+    """Runs the jobs in ``packed`` on a worker; returns the values of all runs, row by row, and the duration in seconds.
 
     Raises:
         RuntimeError: the worker has another build of lasthop, which may give other numbers.
-        ScenarioError: a scenario does not hold here: a file that it names is not there.
+        ScenarioError: a scenario is invalid here because a file that it names is missing.
     """
     if build != _lasthop.__build__:
         raise RuntimeError(f"a worker has lasthop {_lasthop.__build__}, the client {build}; install the same build on both")
     begun = time.perf_counter()
-    # Here, not where Dask unpacks the task: its scheduler has neither the files nor, maybe, lasthop.
+    # Unpacked here rather than by Dask, whose scheduler has neither the files nor, possibly, lasthop.
     jobs: list[Job] = pickle.loads(packed)
     values = _lasthop.measure(jobs, measures, seed, 1)
     return values, time.perf_counter() - begun
@@ -68,7 +70,7 @@ def measure(packed: bytes, measures: tuple[str, ...], seed: int, build: str) -> 
 
 @dataclass
 class _Unit:
-    """A unit whose values are coming in."""
+    """Unit whose values are arriving."""
 
     runs: range
     width: int
@@ -88,20 +90,21 @@ class _Unit:
 
 @dataclass
 class _Pace:
-    """How many runs a task should have."""
+    """Suitable number of runs in a task."""
 
     size: int = FIRST_RUNS
     runs: int = 0
     seconds: float = 0.0
 
     def learn(self, runs: int, seconds: float) -> None:
-        # What was long ago counts less: runs of other cells may take longer.
+        # Older durations count less: runs of other cells may take longer.
         self.runs, self.seconds = self.runs // 2 + runs, self.seconds / 2 + seconds
         wanted = TASK_SECONDS * self.runs / max(self.seconds, 1e-6)
         self.size = max(1, min(int(wanted), self.size * GROWTH))
 
     def of(self, left: int, threads: int) -> int:
-        # Towards the end smaller ones, so that all threads end at about the same time; not so small that Dask's overhead shows.
+        # Towards the end tasks are smaller, so that all threads finish at about the same time, but not so small that
+        # Dask's overhead matters.
         least = self.size // SHRINK
         return max(1, least, min(self.size, left // (2 * threads)))
 
@@ -109,12 +112,12 @@ class _Pace:
 def compute(
     client: Client, work: Work, units: Sequence[range], progress: Progress | None = None
 ) -> Iterator[tuple[int, Floats]]:
-    """Computes ``units`` and yields each with its number as soon as it is whole: its values, row by row, a run a row.
+    """Computes ``units`` and yields each with its number as soon as it is complete: its values, with a row per run.
 
-    Dask computes again what a dying worker had. When this ends early, what has not been computed is cancelled.
+    Dask recomputes the tasks of a dying worker. If the generator is closed early, pending tasks are cancelled.
 
     Raises:
-        TypeError: ``client`` is none of dask.distributed, or an asynchronous one.
+        TypeError: ``client`` is not a client of dask.distributed, or is asynchronous.
     """
     from distributed import Client, as_completed
 
@@ -128,7 +131,7 @@ def compute(
         for future in running:
             values, seconds = future.result()
             pieces = todo.take(future, seconds)
-            # Before its values are dealt with, so that the cluster does not wait for that.
+            # Submit before the values are processed, so that the cluster does not wait.
             todo.submit(running)
             at = 0
             for unit, runs in pieces:
@@ -146,7 +149,7 @@ def compute(
 
 
 class _Todo:
-    """What has not been computed, and what is being computed."""
+    """Runs that are neither computed nor being computed, and tasks in progress."""
 
     def __init__(self, client: Client, work: Work, units: list[_Unit]) -> None:
         self.client = client
@@ -155,20 +158,20 @@ class _Todo:
         self.left = sum(len(unit.runs) for unit in units)
         self.running: dict[Future[Any], list[tuple[int, range]]] = {}
         self._pace = _Pace()
-        #: The next run that nobody computes: its unit and number.
+        #: Next run to submit: its unit and number.
         self._next = (0, units[0].runs.start if units else 0)
         self._looked = -LOOK_EVERY
         self._threads = 1
 
     def threads(self) -> int:
-        """Of all workers; they may come and go."""
+        """Returns the number of threads of all workers, which may come and go."""
         if time.monotonic() - self._looked >= LOOK_EVERY:
             self._threads = max(1, sum(self.client.nthreads().values()))
             self._looked = time.monotonic()
         return self._threads
 
     def submit(self, running: Any) -> None:
-        """Keeps all threads busy."""
+        """Submits tasks to keep all threads busy."""
         threads = self.threads()
         while self.left > 0 and len(self.running) < TASKS_PER_THREAD * threads:
             pieces = self._claim(self._pace.of(self.left, threads))
@@ -180,7 +183,7 @@ class _Todo:
             running.add(future)
 
     def take(self, future: Future[Any], seconds: float) -> list[tuple[int, range]]:
-        """What a finished task had: ranges of runs, each of one unit."""
+        """Returns the contents of a finished task: ranges of runs, each of one unit."""
         pieces = self.running.pop(future)
         self._pace.learn(sum(len(runs) for _, runs in pieces), seconds)
         return pieces
@@ -202,7 +205,7 @@ class _Todo:
 
 
 def _joined(pieces: list[tuple[int, range]]) -> list[tuple[int, int]]:
-    """The ranges, those that follow each other as one."""
+    """Joins adjacent ranges."""
     joined: list[tuple[int, int]] = []
     for _, runs in pieces:
         if joined and joined[-1][1] == runs.start:

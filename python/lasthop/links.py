@@ -1,4 +1,4 @@
-"""From a measurement to a cure: what a capture says, which model a link's losses follow, and what helps on it."""
+"""From a measurement to a cure: diagnosis of captures, models of losses, and advice."""
 
 from __future__ import annotations
 
@@ -16,58 +16,62 @@ from ._tables import metadata, table
 from ._types import Progress
 from .scenario import JOBS, RUNS, SEEDS, Scenario, ScenarioLike, count
 
-#: What stands for a file.
+#: Path of a file.
 PathLike = str | os.PathLike[str]
 
 
 class Diagnosis:
-    """What a packet capture says of its flows (docs/models/diagnose.md)."""
+    """Diagnosis of the flows in a packet capture (docs/models/diagnose.md)."""
 
     def __init__(self, core: _lasthop.Diagnosis, name: str) -> None:
-        """Not for users: call :func:`diagnose`."""
+        """Internal; use :func:`diagnose`."""
         self._core = core
         self._name = name
 
     @cached_property
     def flows(self) -> pa.Table:
-        """A row a direction that carries data: ``flow``, ``from``, ``to``, ``vantage``, what it carried, its round trips and its longest
-        queue; ``limit``, what limited it for most of the time, and the share of the time of each limit (``limit_bottleneck``, from 0 to
-        1); ``lost``, the packets lost, and of these ``corruption``, ``congestion`` and ``unknown`` (all others; ``policed`` and ``path_mtu`` of them)."""
+        """Table with a row per direction that carries data.
+
+        Columns: ``flow``, ``from``, ``to``, ``vantage``, volume, round-trip times, longest queue; ``limit``, the limit
+        for most of the time, and the share of the time of each limit (``limit_bottleneck``, from 0 to 1); ``lost``, the
+        number of packets lost, and of these ``corruption``, ``congestion`` and ``unknown`` (all others, including
+        ``policed`` and ``path_mtu``)."""
         return table(self._core.flows(), metadata(capture=self._name))
 
     @cached_property
     def losses(self) -> pa.Table:
-        """A row a loss, and a retransmission that needed none (``needless`` says why): ``flow``, the ``packet`` by its number in the capture,
-        ``time_s``, ``cause`` (``corruption``, ``congestion``, ``policed``, ``path-mtu``, ``unknown``), ``confidence`` from 0.5 to 1, and
-        what the verdict rests on."""
+        """Table with a row per loss, and per spurious retransmission (``needless`` has the reason).
+
+        Columns: ``flow``, ``packet`` (its number in the capture), ``time_s``, ``cause`` (``corruption``,
+        ``congestion``, ``policed``, ``path-mtu``, ``unknown``), ``confidence`` from 0.5 to 1, and the evidence."""
         return table(self._core.losses(), metadata(capture=self._name))
 
     @cached_property
     def report(self) -> dict[str, Any]:
-        """What ``lasthop diagnose --json`` has under ``captures``."""
+        """Contents of ``captures`` in the output of ``lasthop diagnose --json``."""
         report: dict[str, Any] = json.loads(self._core.json())
         return report
 
     @property
     def missing(self) -> list[str]:
-        """What the capture lacks, each a clause."""
+        """Deficiencies of the capture, each a clause."""
         return self._core.missing
 
     def annotate(self, path: PathLike) -> None:
-        """Writes the capture as pcapng with the verdicts as comments, for Wireshark. A file that is there is replaced.
+        """Writes the capture as pcapng with the verdicts as comments, for Wireshark. An existing file is replaced.
 
         Raises:
             OSError: the file cannot be written.
-            ValueError: it is the capture itself, or the capture cannot be read any more.
+            ValueError: the file is the capture itself, or the capture cannot be read any more.
         """
         self._core.annotate(path)
 
     def loss_trace(self, path: PathLike, *, flow: int | None = None) -> None:
-        """Writes what the link lost to corruption, packet by packet, for :func:`fit`. A file that is there is replaced.
+        """Writes the losses to corruption, packet by packet, for :func:`fit`. An existing file is replaced.
 
         Args:
-            path: the file, a CSV.
-            flow: its number; the flow with most data unless given.
+            path: CSV file.
+            flow: number of the flow; default: the flow with most data.
 
         Raises:
             OSError: the file cannot be written.
@@ -86,17 +90,18 @@ class Diagnosis:
 
 
 def diagnose(capture: PathLike, *, at: str | None = None, interface: str | None = None) -> Diagnosis:
-    """Reads a packet capture and says of each TCP flow what limits it, and of each lost packet why it was lost: what ``lasthop diagnose``
-    does.
+    """Determines what limits each TCP flow of a packet capture, and why each lost packet was lost, like
+    ``lasthop diagnose``.
 
     Args:
-        capture: a pcap or pcapng file.
-        at: where it was taken, seen from whoever sends data: ``sender``, ``receiver``, ``gateway``; found from the capture unless given.
-        interface: only what this interface saw, by its name in a pcapng file.
+        capture: pcap or pcapng file.
+        at: place of the capture, seen from the sender of data: ``sender``, ``receiver``, ``gateway``; default: found
+            from the capture.
+        interface: name of an interface in a pcapng file; only its packets are read.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is no capture, has no interface of that name, or ``at`` is none of these.
+        ValueError: the file is not a capture, has no interface of that name, or ``at`` is invalid.
     """
     return Diagnosis(_lasthop.Diagnosis(capture, at, interface), os.fspath(capture))
 
@@ -116,27 +121,32 @@ _LOST = pa.schema(
 
 
 class Between:
-    """What two captures of the same connections say together (docs/models/diagnose.md)."""
+    """Joint diagnosis of two captures of the same connections (docs/models/diagnose.md)."""
 
     def __init__(self, report: dict[str, Any]) -> None:
-        """Not for users: call :func:`diagnose_between`."""
+        """Internal; use :func:`diagnose_between`."""
         self._report = report
 
     @property
     def report(self) -> dict[str, Any]:
-        """What ``lasthop diagnose --between --json`` prints."""
+        """Output of ``lasthop diagnose --between --json``."""
         return self._report
 
     @cached_property
     def flows(self) -> pa.Table:
-        """A row a direction that is in both captures: ``from``, ``to``, ``near``, the capture nearer to the sender (1 or 2), the ``packets`` with
-        data that passed there, those lost between the two places by cause, the longest queue and the bottleneck's rate between them."""
+        """Table with a row per direction that is in both captures.
+
+        Columns: ``from``, ``to``, ``near`` (the capture nearer to the sender, 1 or 2), ``packets`` with data that
+        passed there, those lost between the two places by cause, the longest queue and the bottleneck's rate between
+        them."""
         return pa.Table.from_pylist(self._report["between"]["flows"], schema=_CROSSINGS)
 
     @cached_property
     def losses(self) -> pa.Table:
-        """A row a packet that was lost between the two places: ``from``, ``to``, the ``packet`` by its number in the capture nearer to the sender,
-        ``time_s``, ``cause`` (``corruption``, ``congestion``, ``unknown``), ``confidence`` from 0.5 to 1, and what the verdict rests on."""
+        """Table with a row per packet that was lost between the two places.
+
+        Columns: ``from``, ``to``, ``packet`` (its number in the capture nearer to the sender), ``time_s``, ``cause``
+        (``corruption``, ``congestion``, ``unknown``), ``confidence`` from 0.5 to 1, and the evidence."""
         flows = self._report["between"]["flows"]
         rows = [{**loss, "from": flow["from"], "to": flow["to"]} for flow in flows for loss in flow["losses"]]
         return pa.Table.from_pylist(rows, schema=_LOST)
@@ -147,60 +157,68 @@ class Between:
 
 
 def diagnose_between(one: PathLike, other: PathLike) -> Between:
-    """Matches the packets of two captures of the same connections, taken at two places, and says of each that was lost between them why:
-    what ``lasthop diagnose --between`` does. Which place is nearer to a sender shows in the captures.
+    """Matches the packets of two captures of the same connections, and determines why packets between the two places
+    were lost, like ``lasthop diagnose --between``. The captures show which place is nearer to a sender.
 
     Args:
-        one: a pcap or pcapng file.
-        other: another.
+        one: pcap or pcapng file.
+        other: second file.
 
     Raises:
         OSError: a file cannot be read.
-        ValueError: it is no capture, or no packet with data is in both.
+        ValueError: a file is not a capture, or no packet with data is in both.
     """
     return Between(json.loads(_lasthop.diagnose_between(one, other)))
 
 
 class Fit:
-    """The models that a link's losses follow (docs/models/fit.md), and the link."""
+    """Models fitted to a link's losses (docs/models/fit.md), and the link."""
 
     def __init__(self, core: _lasthop.Fit) -> None:
-        """Not for users: call :func:`fit`."""
+        """Internal; use :func:`fit`."""
         self._core = core
 
     @cached_property
     def models(self) -> pa.Table:
-        """A row a model: ``direction`` (``down``, ``up``), ``model``, ``rank`` (the one with 1 is chosen), ``free``, how many parameters were
-        fitted, ``log_likelihood``, ``aic``."""
+        """Table with a row per model.
+
+        Columns: ``direction`` (``down``, ``up``), ``model``, ``rank`` (1 for the chosen one), ``free`` (number of
+        fitted parameters), ``log_likelihood``, ``aic``."""
         return table(self._core.models(), metadata(measurement=self._core.name))
 
     @cached_property
     def parameters(self) -> pa.Table:
-        """A row a parameter of a model: ``direction``, ``model``, ``parameter`` as scenarios call it, its ``unit`` (``share``, ``seconds``,
-        ``bytes``, ``packets``), ``value``, and the 95 % interval ``low`` to ``high``, null where it was not fitted."""
+        """Table with a row per parameter of a model.
+
+        Columns: ``direction``, ``model``, ``parameter`` (the scenario's key), ``unit`` (``share``, ``seconds``,
+        ``bytes``, ``packets``), ``value``, and the 95 % interval ``low`` to ``high``, null if it was not fitted."""
         return table(self._core.parameters(), metadata(measurement=self._core.name))
 
     @cached_property
     def beside(self) -> pa.Table:
-        """The chosen model beside the data, a row a number: ``direction``, ``what`` (``runs``, ``autocorrelation``), ``at``, a length in
-        packets, ``seen``, ``model``."""
+        """Table that compares the chosen model with the data, with a row per number.
+
+        Columns: ``direction``, ``what`` (``runs``, ``autocorrelation``), ``at`` (a length in packets), ``seen``,
+        ``model``."""
         return table(self._core.beside(), metadata(measurement=self._core.name))
 
     @cached_property
     def over_time(self) -> pa.Table:
-        """Losses over time: ``direction``, ``at``, in seconds, or in packets where times are not known, and the share ``lost`` in the span
-        that begins there."""
+        """Table of losses over time.
+
+        Columns: ``direction``, ``at`` (in seconds, or in packets if times are unknown), and ``lost``, the loss from 0
+        to 1 in the span that begins there."""
         return table(self._core.over_time(), metadata(measurement=self._core.name))
 
     @cached_property
     def report(self) -> dict[str, Any]:
-        """What ``lasthop fit --json`` prints."""
+        """Output of ``lasthop fit --json``."""
         report: dict[str, Any] = json.loads(self._core.json())
         return report
 
     @cached_property
     def scenario(self) -> Scenario:
-        """The link as a scenario, for :func:`compare` and :func:`advise`.
+        """Link as a scenario, for :func:`compare` and :func:`advise`.
 
         Raises:
             ValueError: its rate or its delay is neither measured nor given.
@@ -209,7 +227,7 @@ class Fit:
 
     @cached_property
     def toml(self) -> str:
-        """The same as a text, each value with its origin: what ``lasthop fit --out`` writes.
+        """Link as the text of a scenario, each value with its origin, as ``lasthop fit --out`` writes it.
 
         Raises:
             ValueError: its rate or its delay is neither measured nor given.
@@ -218,20 +236,22 @@ class Fit:
 
     @property
     def words(self) -> str:
-        """The link in a line: rate, delay, queue, and what it loses."""
+        """Description of the link in a line: rate, delay, queue, losses."""
         return self._core.words
 
     @cached_property
     def statement(self) -> pa.Table:
-        """What the scenario does of the measurement, a row an aspect: ``direction``, ``aspect`` (``rate``, ``delay``, ``order``,
-        ``duplication``, ``loss``), ``verdict`` (``fits``, ``does-not-fit``, ``unknown``), and ``why``."""
+        """Table of what the scenario reproduces of the measurement, with a row per aspect.
+
+        Columns: ``direction``, ``aspect`` (``rate``, ``delay``, ``order``, ``duplication``, ``loss``), ``verdict``
+        (``fits``, ``does-not-fit``, ``unknown``), and ``why``."""
         names = ("direction", "aspect", "verdict", "why")
         rows = [dict(zip(names, row, strict=True)) for row in self._core.statements]
         return pa.Table.from_pylist(rows, schema=pa.schema([(name, pa.string()) for name in names]))
 
     @property
     def remark(self) -> str | None:
-        """What to mind: what of a larger measurement was taken, or that its rate is a lower bound."""
+        """Remark: which part of a larger measurement was used, or that its rate is a lower bound."""
         return self._core.remark
 
     def __str__(self) -> str:
@@ -258,23 +278,24 @@ def fit(
     interval: str | None = None,
     at: str | None = None,
 ) -> Fit:
-    """Fits channel models to a link's losses: what ``lasthop fit`` does.
+    """Fits channel models to a link's losses, like ``lasthop fit``.
 
     Args:
-        trace: losses on the way to the client: 0 (arrives) and 1 (lost), a CSV with the columns ``sent_s`` and ``lost``, the output of
-            ping (best ``ping -D -O``) or fping, the JSON of irtt or of ``iperf3 -u``, a packet capture, or the folder (or its
-            ``probe.json``) that ``lasthop probe --out`` wrote.
-        up: losses on the way from the client.
-        rate: the link's rate, as ``"10 Mbps"``; a probe has measured it, a capture may have.
-        delay: its delay one way, as ``"20 ms"``; as ``rate``.
-        wire_delay: the delay one way of the path behind the base station; 20 ms where nothing tells.
-        queue: the queue before the link, as ``"100 packets"``.
-        interval: the time between packets, as ``"1 s"``, where a list of losses or the output of ping has no times.
-        at: where a capture was taken, seen from the sender of the data: ``sender``, ``gateway``, ``receiver``; found unless given.
+        trace: losses of the downlink: 0 (arrives) and 1 (lost), a CSV with the columns ``sent_s`` and ``lost``, the
+            output of ping (best ``ping -D -O``) or fping, the JSON of irtt or of ``iperf3 -u``, a packet capture, or
+            the folder (or its ``probe.json``) that ``lasthop probe --out`` wrote.
+        up: losses of the uplink.
+        rate: rate of the link, as ``"10 Mbps"``; a probe has measured it, a capture may have.
+        delay: one-way delay of the link, as ``"20 ms"``; a probe has measured it, a capture may have.
+        wire_delay: one-way delay of the path behind the base station; default: measured, else 20 ms.
+        queue: queue in front of the link, as ``"100 packets"``.
+        interval: time between packets, as ``"1 s"``, if a list of losses or the output of ping has no times.
+        at: place of a capture, seen from the sender of the data: ``sender``, ``gateway``, ``receiver``; default: found
+            from the capture.
 
     Raises:
         OSError: a file cannot be read.
-        ValueError: it is no measurement, or a value is wrong.
+        ValueError: the file is not a measurement, or a value is invalid.
     """
     given = {"rate": rate, "delay": delay, "wire-delay": wire_delay, "queue": queue, "interval": interval, "at": at}
     return Fit(_lasthop.Fit(trace, up, _given(given)))
@@ -286,13 +307,14 @@ def _given(values: dict[str, str | None]) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class TunnelEnd:
-    """An end of the two-ended link, for :meth:`Advice.files`.
+    """End of the two-ended link, for :meth:`Advice.files`.
 
     Attributes:
-        public_key: its public key in base64, which ``lasthop tunnel keygen FILE`` prints there.
-        host: where the other end reaches it, with the port if it is not 51900. One of the ends is enough.
-        key_file: the file of its private key, there.
-        behind: the networks behind it, whose packets take the tunnel, as ``10.20.0.0/16``.
+        public_key: public key in base64, which ``lasthop tunnel keygen FILE`` prints there.
+        host: address at which the other end reaches it, with the port if it is not 51900. Only one of the ends needs
+            one.
+        key_file: path of its private key on that machine.
+        behind: networks behind it, whose packets take the tunnel, as ``10.20.0.0/16``.
     """
 
     public_key: str
@@ -302,15 +324,15 @@ class TunnelEnd:
 
 
 class Advice:
-    """Which cures help on a link, and how much (docs/advise.md).
+    """Cures that help on a link, with their gains (docs/advise.md).
 
     Attributes:
-        scenario, seed: what was simulated.
-        fit: the models, where a measurement was given.
+        scenario, seed: simulated scenario, and root seed.
+        fit: models, if a measurement was given.
     """
 
     def __init__(self, core: _lasthop.Advice, scenario: Scenario, seed: int, fit: Fit | None) -> None:
-        """Not for users: call :func:`advise`."""
+        """Internal; use :func:`advise`."""
         self._core = core
         self.scenario = scenario
         self.seed = seed
@@ -318,8 +340,10 @@ class Advice:
 
     @cached_property
     def table(self) -> pa.Table:
-        """A row a cure and use: ``cure``, ``needs``, ``use``, ``unit``, ``value``, the mean of the runs, with half of its 95 % interval
-        (``ci95``), and ``ratio``, how many times what there is without a cure, with its interval ``ratio_low`` to ``ratio_high``."""
+        """Table with a row per cure and use.
+
+        Columns: ``cure``, ``needs``, ``use``, ``unit``, ``value`` (mean of the runs) with half of its 95 % interval
+        (``ci95``), and ``ratio`` to the value without a cure, with its interval ``ratio_low`` to ``ratio_high``."""
         about = metadata(
             scenario=self.scenario.title, file=self.scenario.file, seed=self.seed, toml=self.scenario.to_toml()
         )
@@ -327,25 +351,27 @@ class Advice:
 
     @cached_property
     def report(self) -> dict[str, Any]:
-        """What ``lasthop advise --json`` prints: for each of ``cures`` also ``gain``, ``helps``, ``harms``, what it ``does``, what ``happened``."""
+        """Output of ``lasthop advise --json``: each of ``cures`` also has ``gain``, ``helps``, ``harms``, ``does`` and
+        ``happened``."""
         report: dict[str, Any] = json.loads(self._core.json())
         return report
 
     @property
     def winner(self) -> str | None:
-        """The cure to have; ``None`` where none helps."""
+        """Advised cure; ``None`` if none helps."""
         winner: str | None = self.report["advice"]
         return winner
 
     @property
     def best_with(self) -> dict[str, str | None]:
-        """The same for whoever can change less: by ``sender``, ``box``, ``boxes``."""
+        """Best cure by what can be changed: ``sender``, ``box``, ``boxes``."""
         best: dict[str, str | None] = self.report["best_with"]
         return best
 
     @property
     def promise(self) -> dict[str, Any]:
-        """What is promised: as JSON in a file, ``lasthop gateway report --promise`` sets it beside what the gateway measures."""
+        """Promised gain, as JSON for a file that ``lasthop gateway report --promise`` compares with the gateway's
+        measurement."""
         promise: dict[str, Any] = self.report["promise"]
         return promise
 
@@ -357,16 +383,16 @@ class Advice:
         near: TunnelEnd | None = None,
         far: TunnelEnd | None = None,
     ) -> dict[str, str]:
-        """The texts of the files that a cure takes, by their names, and of its promise: what ``lasthop advise --out FOLDER/`` writes, but for
-        private keys, which are made where they stay.
+        """Returns the files of a cure and its promise by name, as ``lasthop advise --out FOLDER/`` writes them, but
+        without private keys, which are generated where they stay.
 
         Args:
-            cure: its name; the winner unless given.
-            interface: the gateway's interface towards the hop, as ``"wlan0"``, where the cure is a box.
-            near, far: the ends of the two-ended link, in front of the hop and behind it, where the cure is one.
+            cure: name of the cure; default: the winner.
+            interface: interface of the gateway towards the hop, as ``"wlan0"``, if the cure is a gateway.
+            near, far: ends of the two-ended link, in front of the hop and behind it, if the cure is one.
 
         Raises:
-            ValueError: nothing helps, or something is missing or wrong.
+            ValueError: no cure helps, or an argument is missing or invalid.
         """
         files, _ = self._installed(cure, interface, near, far)
         name = files[0][0].rpartition(".")[0]
@@ -409,23 +435,23 @@ def advise(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Advice:
-    """Simulates the cures that one can have on a link, and says which one helps: what ``lasthop advise`` does.
+    """Simulates the cures for a link, and determines which one helps, like ``lasthop advise``.
 
     Args:
-        source: a measurement, as :func:`fit` takes it (a CSV, a capture, a probe's folder or report) or has fitted it, or a scenario: one,
-            the path of a file, or the name of a ready-made one.
-        control: what can be changed: ``sender``, ``box``, ``boxes``; all of them unless given.
-        uses: what the link is for: ``bulk``, ``pages``, ``call``; all of them unless given.
-        rate, delay, wire_delay, queue, interval, at: of a measurement, as :func:`fit` takes them.
-        runs: runs of each cure and use.
-        seed: the scenario's unless given.
-        jobs: threads; one per core unless given.
-        progress: called now and then with the numbers of runs done and to do; what it raises ends the runs.
+        source: measurement as for :func:`fit` (a CSV, a capture, a probe's folder or report) or its result, or a
+            scenario: an object, the path of a file, or the name of a ready-made one.
+        control: what can be changed: ``sender``, ``box``, ``boxes``; default: all.
+        uses: uses of the link: ``bulk``, ``pages``, ``call``; default: all.
+        rate, delay, wire_delay, queue, interval, at: properties of a measurement, as for :func:`fit`.
+        runs: number of runs of each cure and use.
+        seed: root seed; default: the scenario's.
+        jobs: number of threads; default: one per core.
+        progress: called from time to time with the numbers of finished and total runs; an exception stops the runs.
 
     Raises:
         OSError: a file cannot be read.
-        ScenarioError: the scenario is wrong, or lacks the base station.
-        ValueError: the measurement is none or says too little, or a value is wrong.
+        ScenarioError: the scenario is invalid, or lacks the base station.
+        ValueError: the file is not a measurement or shows too little, or a value is invalid.
     """
     known = {"rate": rate, "delay": delay, "wire-delay": wire_delay, "queue": queue, "interval": interval, "at": at}
     given = _given(known)

@@ -1,4 +1,4 @@
-"""Plots with matplotlib. Colours are those of Okabe and Ito, which colour-blind people can tell apart."""
+"""Plots with matplotlib. Colours are those of Okabe and Ito, which are distinguishable with colour vision deficiency."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442")
 _AGAIN = "#D55E00"
 _RETRANSMITTED = ", retransmitted"
 _MARKERS = "osD^vP"
-#: Values spread over more than this factor are drawn on a logarithmic axis.
+#: Ratio of values beyond which an axis is logarithmic.
 _WIDE = 20
 
 
@@ -33,8 +33,8 @@ def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
 
 
 def _places(ax: Axes, names: Iterable[str]) -> dict[str, int]:
-    """The place of each name among all that were drawn here, and of those that another plot of the same run shows: so a name
-    has one colour in all plots of the same runs."""
+    """Returns the index of each name among all names in these axes, and in other plots of the same run, so that a name
+    has one colour in all of them."""
     known: list[str] = getattr(ax, "_lasthop_names", [])
     known.extend(name for name in dict.fromkeys(names) if name not in known)
     ax._lasthop_names = known  # type: ignore[attr-defined]
@@ -42,24 +42,25 @@ def _places(ax: Axes, names: Iterable[str]) -> dict[str, int]:
 
 
 def sequence(series: list[tuple[str, Points, Points]], title: str, ax: Axes | None, names: Iterable[str] = ()) -> Axes:
-    """A dot a packet, a cross for each sent again. ``names`` are those of all series of the run, in the order of their colours."""
+    """Draws a dot for each packet, and a cross for each retransmission. ``names`` are those of all series of the run,
+    in the order of their colours."""
     ax = _axes(ax, (8.0, 4.5))
     places = _places(ax, [*names, *(name for name, *_ in series)])
     for name, sent, again in series:
         number = places[name]
         colour = _COLOURS[number % len(_COLOURS)]
-        # A base station may only repeat what others sent.
+        # A base station may only retransmit packets of others.
         if len(sent[0]) > 0:
             ax.plot(*sent, ".", markersize=2.5, color=colour, label=name, rasterized=len(sent[0]) > 5000)
         if len(again[0]) > 0:
-            # The first series' crosses stand out; others keep their colour, so that one can tell whose they are.
+            # The first series' crosses stand out; others keep their colour, so that they can be attributed.
             crosses = _AGAIN if number == 0 else colour
             ax.plot(*again, "x", markersize=5, markeredgewidth=1.2, color=crosses, label=name + _RETRANSMITTED, zorder=3)
     return _finish(ax, title, "sequence number (KB)")
 
 
 def window(series: list[tuple[str, Points]], title: str, ax: Axes | None, names: Iterable[str] = ()) -> Axes:
-    """A step for each change. ``names`` are those of all series of the run, in the order of their colours."""
+    """Draws a step for each change. ``names`` are those of all series of the run, in the order of their colours."""
     ax = _axes(ax, (8.0, 4.5))
     places = _places(ax, [*names, *(name for name, _ in series)])
     for name, points in series:
@@ -70,7 +71,7 @@ def window(series: list[tuple[str, Points]], title: str, ax: Axes | None, names:
 
 def _finish(ax: Axes, title: str, y_label: str) -> Axes:
     ax.set(xlabel="time (s)", ylabel=y_label, title=title)
-    # Setting one limit fixes the other, and an earlier call may have: make room for what is new.
+    # Setting one limit fixes the other, as an earlier call may have: rescale for the new series.
     ax.autoscale()
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=0)
@@ -80,7 +81,7 @@ def _finish(ax: Axes, title: str, y_label: str) -> Axes:
 
 
 def comparison(result: Comparison, measure: str, ax: Axes | None) -> Axes:
-    """A bar a scheme, in the order in which they were given, from the top."""
+    """Draws a bar per scheme, in the given order, from the top."""
     known = {name for measures in result.measures.values() for name in measures}
     if measure not in known:
         raise ValueError(f"no measure {measure!r}; there are {', '.join(sorted(known))}")
@@ -103,7 +104,7 @@ def comparison(result: Comparison, measure: str, ax: Axes | None) -> Axes:
 
 
 def sweep(result: SweepResult, measure: str, x: str | None, ax: Axes | None) -> Axes:
-    """A line for each scheme and combination of what is varied besides ``x``."""
+    """Draws a line for each scheme and combination of varied keys besides ``x``."""
     from .sweeps import number_columns
 
     vary = result.grid.vary
@@ -113,7 +114,7 @@ def sweep(result: SweepResult, measure: str, x: str | None, ax: Axes | None) -> 
     if measure not in units:
         raise ValueError(f"no measure {measure!r}; there are {', '.join(sorted(units))}")
     numbers = {key: number_columns(key, values) for key, values in vary.items()}
-    # Columns that tell all values apart.
+    # Columns that distinguish all values.
     axes = {
         key: [name for name, (column, _) in columns.items() if len(column.drop_null().unique()) == len(set(vary[key]))]
         for key, columns in numbers.items()
@@ -164,6 +165,6 @@ def sweep(result: SweepResult, measure: str, x: str | None, ax: Axes | None) -> 
 
 
 def _short(keys: list[str]) -> dict[str, str]:
-    """The last part of each dotted key, where that tells them apart."""
+    """Returns the last part of each dotted key if it is unique."""
     last = [key.rpartition(".")[2] for key in keys]
     return {key: short if last.count(short) == 1 else key for key, short in zip(keys, last, strict=True)}

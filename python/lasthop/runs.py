@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over runs with its 95 % Student-t interval.
+    """Mean over runs with its 95 % Student-t interval.
 
     Attributes:
-        mean: in ``unit``.
+        mean: mean value in ``unit``.
         ci95: half the width of the interval; ``None`` for a single run.
-        runs: how many runs have this measure.
+        runs: number of runs with this metric.
         unit: ``Mbps``, ``ms``, ``percent``, ``count`` and the like (docs/output.md).
     """
 
@@ -38,12 +38,12 @@ class Estimate:
 
     @property
     def low(self) -> float:
-        """The lower end of the interval; the mean for a single run."""
+        """Lower end of the interval; the mean for a single run."""
         return self.mean - (self.ci95 or 0.0)
 
     @property
     def high(self) -> float:
-        """The upper end of the interval; the mean for a single run."""
+        """Upper end of the interval; the mean for a single run."""
         return self.mean + (self.ci95 or 0.0)
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class _Measured:
-    """What several schemes measured over the same runs."""
+    """Measurements of several schemes over the same runs."""
 
     scenario: Scenario
     seed: int
@@ -65,13 +65,17 @@ class _Measured:
 
     @cached_property
     def flows(self) -> pa.Table:
-        """A row a scheme and flow: ``scheme``, ``flow``, ``kind``, ``from``, ``to``, then for each metric its mean over the runs,
-        and under ``NAME_ci95`` half the width of its 95 % interval (docs/output.md)."""
+        """Table with a row per scheme and flow.
+
+        Columns: ``scheme``, ``flow``, ``kind``, ``from``, ``to``, then each metric's mean over the runs, and under
+        ``NAME_ci95`` half the width of its 95 % interval (docs/output.md)."""
         return table(self._flows, self._about())
 
     @cached_property
     def links(self) -> pa.Table:
-        """A row a scheme, link and direction: ``scheme``, ``link``, ``from``, ``to``, then means and intervals as in :attr:`flows`."""
+        """Table with a row per scheme, link and direction.
+
+        Columns: ``scheme``, ``link``, ``from``, ``to``, then means and intervals as in :attr:`flows`."""
         return table(self._links, self._about())
 
     def _estimates(self, point: int) -> dict[str, Estimate]:
@@ -83,29 +87,32 @@ class _Measured:
 
     @cached_property
     def table(self) -> pa.Table:
-        """A row a scheme: ``scheme``, ``runs``, then for each measure its mean, and under ``NAME_ci95`` half the width of its
-        95 % interval: the columns of ``lasthop sweep`` (docs/output.md). Where schemes are the same run, ``same_as`` says which."""
+        """Table with a row per scheme, with the columns of ``lasthop sweep`` (docs/output.md).
+
+        Columns: ``scheme``, ``runs``, then each metric's mean, and under ``NAME_ci95`` half the width of its 95 %
+        interval. If schemes are the same run, ``same_as`` names the other one."""
         return table(self._core.rows(0, self._values), self._about(), dict(self._core.measures))
 
     @cached_property
     def samples(self) -> pa.Table:
-        """A row a run: ``scheme``, ``run`` (from 0), and each measure. Runs of the same number met the same errors."""
+        """Table with a row per run: ``scheme``, ``run`` (from 0), and each metric. Runs with the same number have the
+        same errors."""
         return table(self._core.run_rows(self._values), self._about(), dict(self._core.measures))
 
 
 @dataclass(frozen=True)
 class RunResult(_Measured):
-    """What runs of one scheme measured. ``result["throughput"]`` is an :class:`Estimate`.
+    """Measurements of one scheme. ``result["throughput"]`` is an :class:`Estimate`.
 
     Attributes:
-        scenario, scheme, seed, runs: what was run.
+        scenario, scheme, seed, runs: arguments of the runs.
     """
 
     scheme: str
 
     @cached_property
     def measures(self) -> dict[str, Estimate]:
-        """The measures by name, in the order of docs/output.md."""
+        """Metrics by name, in the order of docs/output.md."""
         return self._estimates(0)
 
     def __getitem__(self, measure: str) -> Estimate:
@@ -121,28 +128,29 @@ class RunResult(_Measured):
 
 @dataclass(frozen=True)
 class Comparison(_Measured):
-    """What several schemes measured over the same errors. ``result["LL"]["throughput"]`` is an :class:`Estimate`.
+    """Measurements of several schemes with the same errors. ``result["LL"]["throughput"]`` is an :class:`Estimate`.
 
     Attributes:
-        scenario, schemes, seed, runs: what was run.
+        scenario, schemes, seed, runs: arguments of the runs.
     """
 
     schemes: tuple[str, ...]
 
     @cached_property
     def measures(self) -> dict[str, dict[str, Estimate]]:
-        """The measures by scheme and name."""
+        """Metrics by scheme and name."""
         return {scheme: self._estimates(point) for point, scheme in enumerate(self.schemes)}
 
     @cached_property
     def same_as(self) -> dict[str, str]:
-        """Of schemes that are the same run, because the scenario sets what tells them apart: the one that each is the same as."""
+        """Schemes that are the same run as another one, since the scenario sets what distinguishes them, with the other
+        one's name."""
         remarks = zip(self.schemes, self.scenario._core.remarks(self.schemes), strict=True)
         return {scheme: same_as for scheme, (same_as, _) in remarks if same_as is not None}
 
     @cached_property
     def remarks(self) -> dict[str, str]:
-        """What the numbers do not say, by scheme: ``same as E2E-IETF-SACK: tcp.recovery is set``."""
+        """Remarks on the numbers by scheme: ``same as E2E-IETF-SACK: tcp.recovery is set``."""
         remarks = zip(self.schemes, self.scenario._core.remarks(self.schemes), strict=True)
         return {scheme: remark for scheme, (_, remark) in remarks if remark is not None}
 
@@ -150,14 +158,14 @@ class Comparison(_Measured):
         return self.measures[scheme]
 
     def plot_comparison(self, measure: str = "throughput", *, ax: Axes | None = None) -> Axes:
-        """Bars of a measure, a scheme each, with 95 % intervals. Needs matplotlib.
+        """Draws bars of a metric by scheme, with 95 % intervals. Requires matplotlib.
 
         Args:
-            measure: its name (docs/output.md).
-            ax: where to draw; by default a new figure.
+            measure: name of the metric (docs/output.md).
+            ax: axes to draw in; default: a new figure.
 
         Raises:
-            ValueError: there is no such measure.
+            ValueError: there is no such metric.
         """
         from . import plots
 
@@ -176,7 +184,7 @@ class Comparison(_Measured):
 
 
 def about(scenario: Scenario, seed: int, runs: int) -> dict[str, str]:
-    """The metadata of tables: enough to make them again."""
+    """Returns the metadata of tables, with which they can be reproduced."""
     return metadata(scenario=scenario.title, file=scenario.file, seed=seed, runs=runs, toml=scenario.to_toml())
 
 
@@ -189,16 +197,16 @@ def run(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> RunResult:
-    """Runs a scenario under one scheme: what ``lasthop run`` does.
+    """Runs a scenario under one scheme, like ``lasthop run``.
 
     Args:
-        scenario: a scenario, the path of a file, or the name of a ready-made one.
-        scheme, runs, seed: the scenario's unless given.
-        jobs: threads; one per core unless given.
-        progress: called now and then with the numbers of runs done and to do; what it raises ends the runs.
+        scenario: scenario object, path of a file, or name of a ready-made one.
+        scheme, runs, seed: default: the scenario's.
+        jobs: number of threads; default: one per core.
+        progress: called from time to time with the numbers of finished and total runs; an exception stops the runs.
 
     Raises:
-        ScenarioError: the scenario is wrong, or lacks the base station that the scheme needs.
+        ScenarioError: the scenario is invalid, or lacks the base station that the scheme needs.
         ValueError: there is no such scheme.
     """
     scenario = Scenario.open(scenario)
@@ -216,17 +224,17 @@ def compare(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Runs a scenario under several schemes that meet the same errors: what ``lasthop compare`` does.
+    """Runs a scenario under several schemes with the same errors, like ``lasthop compare``.
 
     Args:
-        scenario: a scenario, the path of a file, or the name of a ready-made one.
-        schemes: those that ``lasthop compare`` takes unless given: of the studies, or of today where the endpoints are.
-        runs, seed: the scenario's unless given.
-        jobs: threads; one per core unless given.
-        progress: called now and then with the numbers of runs done and to do; what it raises ends the runs.
+        scenario: scenario object, path of a file, or name of a ready-made one.
+        schemes: default: those of ``lasthop compare``, which depend on whether the endpoints are modern.
+        runs, seed: default: the scenario's.
+        jobs: number of threads; default: one per core.
+        progress: called from time to time with the numbers of finished and total runs; an exception stops the runs.
 
     Raises:
-        ScenarioError: the scenario is wrong, or lacks the base station that a scheme needs.
+        ScenarioError: the scenario is invalid, or lacks the base station that a scheme needs.
         ValueError: there is no such scheme.
     """
     scenario = Scenario.open(scenario)
@@ -245,24 +253,24 @@ def _measure(
 ) -> tuple[int, int, _lasthop.Sweep, list[Floats], list[Column], list[Column]]:
     runs = count("runs", runs, scenario.runs, RUNS)
     seed = count("seed", seed, scenario.seed, SEEDS)
-    # A sweep in which nothing is varied.
+    # A sweep without varied keys.
     sweep = _lasthop.Sweep(scenario._core, [], names, seed, runs)
     values, flows, links = sweep.details(count("jobs", jobs, 0, JOBS), progress)
     return seed, runs, sweep, values, flows, links
 
 
 class Trace:
-    """A run with every packet at every capture point, and every event.
+    """Run with every packet at every capture point, and every event.
 
     Attributes:
-        scenario, scheme, seed, run: what was run.
+        scenario, scheme, seed, run: arguments of the run.
     """
 
-    #: Events that have a packet (docs/trace-format.md).
+    #: Events with a packet (docs/trace-format.md).
     PACKET_EVENTS = ("sent", "retransmitted", "received", "dropped")
 
     def __init__(self, core: _lasthop.Trace, scenario: Scenario, scheme: str, seed: int, run: int) -> None:
-        """Not for users: call :func:`trace`."""
+        """Internal; use :func:`trace`."""
         self._core = core
         self.scenario = scenario
         self.scheme = scheme
@@ -271,8 +279,10 @@ class Trace:
 
     @cached_property
     def table(self) -> pa.Table:
-        """A row a record, in order of time, with the columns of docs/trace-format.md: ``time`` in seconds, ``seq``, ``len``,
-        ``ack``, ``window``, ``cwnd`` and ``ssthresh`` as numbers, all others as texts. What does not apply is null."""
+        """Table with a row per record, in order of time, with the columns of docs/trace-format.md.
+
+        ``time`` is in seconds; ``seq``, ``len``, ``ack``, ``window``, ``cwnd`` and ``ssthresh`` are numbers, all others
+        texts. Values that do not apply are null."""
         return table(self._core.columns(), self._metadata(), {"time": "s", "len": "bytes", "cwnd": "bytes", "ssthresh": "bytes"})
 
     def _metadata(self) -> dict[str, str]:
@@ -287,13 +297,15 @@ class Trace:
 
     @cached_property
     def packets(self) -> pa.Table:
-        """The records that have a packet, with all columns but ``cwnd`` and ``ssthresh``."""
+        """Table of the records with a packet, with all columns but ``cwnd`` and ``ssthresh``."""
         return self.table.filter(self._has_packet()).drop_columns(["cwnd", "ssthresh"])
 
     @cached_property
     def events(self) -> pa.Table:
-        """The other records: what endpoints and base stations report. ``time``, ``point``, ``flow``, ``event``, ``seq``,
-        ``ack``, ``cwnd``, ``ssthresh`` (docs/trace-format.md)."""
+        """Table of the other records: events of endpoints and base stations.
+
+        Columns: ``time``, ``point``, ``flow``, ``event``, ``seq``, ``ack``, ``cwnd``, ``ssthresh``
+        (docs/trace-format.md)."""
         columns = ["time", "point", "flow", "event", "seq", "ack", "cwnd", "ssthresh"]
         return self.table.filter(pc.invert(self._has_packet())).select(columns)
 
@@ -302,23 +314,25 @@ class Trace:
 
     @property
     def points(self) -> list[str]:
-        """The names of the capture points."""
+        """Names of the capture points."""
         return self._core.points
 
     @property
     def flows(self) -> list[str]:
-        """The names of the flows."""
+        """Names of the flows."""
         return self._core.flows
 
     @cached_property
     def measures(self) -> Mapping[str, float]:
-        """What the run measured, by name (docs/output.md)."""
+        """Metrics of the run by name (docs/output.md)."""
         return {name: value for name, _, value in self._core.measures}
 
     def series(self, interval: float = 0.1) -> pa.Table:
-        """The run over time: ``time`` in seconds; of each flow its throughput in Mbps (``FLOW_throughput``) and mean round trip in
-        ms (``FLOW_rtt``; of datagrams and calls ``FLOW_one_way_delay``) since the row before; of each link the packets that wait
-        (``LINK_down_queue``, ``LINK_up_queue``). The same columns as ``lasthop run --series`` writes.
+        """Returns the run over time, with the columns of ``lasthop run --series``.
+
+        Columns: ``time`` in seconds; for each flow its throughput in Mbps (``FLOW_throughput``) and mean round-trip
+        time in ms (``FLOW_rtt``; for datagrams and calls ``FLOW_one_way_delay``) since the previous row; for each link
+        the number of queued packets (``LINK_down_queue``, ``LINK_up_queue``).
 
         Args:
             interval: seconds between two rows.
@@ -334,12 +348,12 @@ class Trace:
         return table(columns, self._metadata(), {name: units[name.rpartition("_")[2]] for name, *_ in columns})
 
     def plot_sequence(self, *, flow: str | None = None, ax: Axes | None = None) -> Axes:
-        """The packets of a flow over time, at each sender of its data: a dot each, and a cross for those sent again.
-        Needs matplotlib.
+        """Draws the packets of a flow over time, at each sender of its data: dots, and crosses for retransmissions.
+        Requires matplotlib.
 
         Args:
-            flow: its name; the first one unless given.
-            ax: where to draw; by default a new figure.
+            flow: name of the flow; default: the first one.
+            ax: axes to draw in; default: a new figure.
 
         Raises:
             ValueError: there is no such flow.
@@ -350,11 +364,11 @@ class Trace:
         return plots.sequence(series, self.scenario.title, ax, [name for name, *_ in series])
 
     def plot_window(self, *, flow: str | None = None, ax: Axes | None = None) -> Axes:
-        """The congestion window of a flow over time, at each sender of its data. Needs matplotlib.
+        """Draws the congestion window of a flow over time, at each sender of its data. Requires matplotlib.
 
         Args:
-            flow: its name; the first one unless given.
-            ax: where to draw; by default a new figure.
+            flow: name of the flow; default: the first one.
+            ax: axes to draw in; default: a new figure.
 
         Raises:
             ValueError: there is no such flow.
@@ -369,8 +383,8 @@ class Trace:
         """Writes a capture for Wireshark.
 
         Args:
-            path: the file.
-            point: the only capture point in it; all unless given. Tools that follow connections need one.
+            path: output file.
+            point: only capture point in the file, which tools that follow connections need; default: all.
 
         Raises:
             ValueError: there is no such capture point.
@@ -382,7 +396,7 @@ class Trace:
         return len(self._core)
 
     def __str__(self) -> str:
-        """A line a record, in the manner of tcpdump."""
+        """Returns a line per record, similar to tcpdump."""
         return self._core.text()
 
     def _repr_html_(self) -> str:
@@ -395,15 +409,15 @@ class Trace:
 def trace(
     scenario: ScenarioLike, scheme: SchemeLike | None = None, *, run: int = 0, seed: int | None = None
 ) -> Trace:
-    """Follows one run packet by packet: what ``lasthop trace`` does.
+    """Follows one run packet by packet, like ``lasthop trace``.
 
     Args:
-        scenario: a scenario, the path of a file, or the name of a ready-made one.
-        scheme, seed: the scenario's unless given.
-        run: its number, from 0.
+        scenario: scenario object, path of a file, or name of a ready-made one.
+        scheme, seed: default: the scenario's.
+        run: number of the run, from 0.
 
     Raises:
-        ScenarioError: the scenario is wrong, or lacks the base station that the scheme needs.
+        ScenarioError: the scenario is invalid, or lacks the base station that the scheme needs.
         ValueError: there is no such scheme.
     """
     scenario = Scenario.open(scenario)

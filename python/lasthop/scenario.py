@@ -11,21 +11,21 @@ from typing import NamedTuple, Union
 from . import _lasthop
 from ._errors import ScenarioError
 
-#: What stands for a scenario: one, or as for the command the path of a file or the name of a ready-made one.
+#: Scenario object or, as for the command, the path of a file or the name of a ready-made one.
 ScenarioLike = Union["Scenario", str, os.PathLike[str]]
 
-#: What stands for a scheme: its name, or what :func:`schemes` has.
+#: Name of a scheme, or an element of :func:`schemes`.
 SchemeLike = Union["Scheme", str]
 
 
 class Scheme(NamedTuple):
-    """A scheme.
+    """Scheme.
 
     Attributes:
-        name: the name that selects it, as ``LL-TCP-AWARE``.
+        name: name that selects it, as ``LL-TCP-AWARE``.
         family: ``end-to-end``, ``link-layer``, ``split-connection``, ``multiple-layers``, ``today``,
             ``two-ended`` or ``discussed``.
-        summary: one line on what it does.
+        summary: description of one line.
     """
 
     name: str
@@ -34,25 +34,25 @@ class Scheme(NamedTuple):
 
 
 def schemes() -> list[Scheme]:
-    """All schemes: those of the studies in their order, then today's."""
+    """Returns all schemes: those of the studies in their order, then those with modern endpoints."""
     return [Scheme(*scheme) for scheme in _lasthop.schemes()]
 
 
 def builtin_names() -> list[str]:
-    """The names of the ready-made scenarios, for :meth:`Scenario.builtin`."""
+    """Returns the names of the ready-made scenarios, for :meth:`Scenario.builtin`."""
     return _lasthop.builtin_names()
 
 
 class Scenario:
-    """Who talks to whom over which links, with which TCP (docs/scenarios.md). It never changes: :meth:`set` makes another one.
+    """Immutable scenario: hosts, links, flows and their TCP (docs/scenarios.md). :meth:`set` returns a modified one.
 
-    Two scenarios are equal when they say the same, whatever file and words they say it in.
+    Two scenarios are equal if they have the same meaning, whatever their files and wording.
     """
 
     __slots__ = ("_core",)
 
     def __init__(self, core: _lasthop.Scenario) -> None:
-        """Not for users: call :meth:`load`, :meth:`builtin` or :meth:`parse`."""
+        """Internal; use :meth:`load`, :meth:`builtin` or :meth:`parse`."""
         self._core = core
 
     @classmethod
@@ -60,34 +60,36 @@ class Scenario:
         """Reads a scenario file.
 
         Raises:
-            ScenarioError: it cannot be read, or something in it is wrong.
+            ScenarioError: the file cannot be read, or is invalid.
         """
         return cls(_lasthop.Scenario.load(path))
 
     @classmethod
     def builtin(cls, name: str) -> Scenario:
-        """The ready-made scenario of that name.
+        """Returns the ready-made scenario with this name.
 
         Raises:
-            ScenarioError: there is none.
+            ScenarioError: there is no such scenario.
         """
         return cls(_lasthop.Scenario.builtin(name))
 
     @classmethod
     def parse(cls, text: str, name: str = "scenario") -> Scenario:
-        """Reads a scenario from its text, which messages call ``name``. Paths in it are relative to the current folder.
+        """Parses a scenario from its text, which messages call ``name``. Paths in it are relative to the current
+        folder.
 
         Raises:
-            ScenarioError: something in it is wrong.
+            ScenarioError: the text is invalid.
         """
         return cls(_lasthop.Scenario.parse(text, name))
 
     @classmethod
     def open(cls, scenario: ScenarioLike) -> Scenario:
-        """What a user means: a scenario; a file if there is one or if it looks like one; otherwise a ready-made one.
+        """Returns a scenario object as it is; otherwise opens a file if there is one or if the name looks like one, or
+        else a ready-made scenario.
 
         Raises:
-            ScenarioError: there is none, or something in it is wrong.
+            ScenarioError: there is no such scenario, or it is invalid.
         """
         if isinstance(scenario, Scenario):
             return scenario
@@ -96,28 +98,28 @@ class Scenario:
         return cls.load(scenario)
 
     def set(self, values: Mapping[str, object] | None = None, /, **more: object) -> Scenario:
-        """The same scenario with other values; this one stays as it is.
+        """Returns the scenario with other values; this one does not change.
 
         Args:
-            values: by dotted key, as ``{"links.wireless.delay": "30 ms", "tcp.mss": 1000}``. Texts mean what they mean to
-                ``lasthop run --set``; a mapping is a table: ``{"links.wireless.errors": {"model": "none"}}``.
-            more: the same for keys at the top, as ``limit="60 s"``.
+            values: values by dotted key, as ``{"links.wireless.delay": "30 ms", "tcp.mss": 1000}``. Texts are parsed as
+                by ``lasthop run --set``; a mapping is a table: ``{"links.wireless.errors": {"model": "none"}}``.
+            more: values of top-level keys, as ``limit="60 s"``.
 
         Raises:
-            ScenarioError: a key or value is wrong.
+            ScenarioError: a key or value is invalid.
         """
         pairs = [(key, value_text(value)) for key, value in {**(values or {}), **more}.items()]
         return Scenario(self._core.with_overrides(pairs))
 
     def to_toml(self) -> str:
-        """This scenario as TOML, with every default: a scenario file."""
+        """Returns the scenario as TOML with every default, which is a scenario file."""
         return self._core.to_toml()
 
     def explain(self, scheme: SchemeLike | None = None) -> str:
-        """As :meth:`to_toml`, with a remark behind each value on where it comes from.
+        """Returns the text of :meth:`to_toml` with a comment on the origin of each value.
 
         Args:
-            scheme: with one, the endpoints are those that run under it, and the first lines say what it decides.
+            scheme: scheme whose endpoints are shown; the first lines then describe what it determines.
 
         Raises:
             ScenarioError: the scenario lacks the base station that the scheme needs.
@@ -126,37 +128,37 @@ class Scenario:
         return self._core.explain(None if scheme is None else scheme_name(scheme))
 
     def usual_schemes(self) -> list[str]:
-        """The schemes that are compared where none are asked for: those of the studies, or of today where the endpoints are."""
+        """Returns the schemes that are compared by default, which depend on whether the endpoints are modern."""
         return self._core.usual_schemes()
 
     @property
     def title(self) -> str:
-        """One line that says what it is."""
+        """Title, a line."""
         return self._core.title
 
     @property
     def description(self) -> str | None:
-        """What else there is to say about it."""
+        """Description."""
         return self._core.description
 
     @property
     def file(self) -> str:
-        """The file, the name of a ready-made scenario, or the name given to :meth:`parse`."""
+        """Path of the file, name of a ready-made scenario, or name given to :meth:`parse`."""
         return self._core.file
 
     @property
     def scheme(self) -> str:
-        """The scheme that runs where none is asked for."""
+        """Default scheme."""
         return self._core.scheme
 
     @property
     def runs(self) -> int:
-        """How many runs there are where no number is asked for."""
+        """Default number of runs."""
         return self._core.runs
 
     @property
     def seed(self) -> int:
-        """The root seed where none is asked for."""
+        """Default root seed."""
         return self._core.seed
 
     def __eq__(self, other: object) -> bool:
@@ -173,7 +175,7 @@ class Scenario:
 
 
 def value_text(value: object) -> str:
-    """A value as ``lasthop run --set`` takes it: texts as they are, everything else as TOML.
+    """Returns a value as ``lasthop run --set`` takes it: texts unchanged, everything else as TOML.
 
     Raises:
         TypeError: TOML has no such value.
@@ -182,7 +184,7 @@ def value_text(value: object) -> str:
 
 
 def _toml(value: object) -> str:
-    # NumPy's numbers.
+    # Scalars of NumPy.
     if hasattr(value, "item") and not isinstance(value, (bool, int, float, str)):
         value = value.item()
     match value:
@@ -202,12 +204,12 @@ def _toml(value: object) -> str:
 
 
 def scheme_name(scheme: SchemeLike) -> str:
-    """The name of a scheme."""
+    """Returns the name of a scheme."""
     return scheme.name if isinstance(scheme, Scheme) else scheme
 
 
 def scheme_names(given: Iterable[SchemeLike] | SchemeLike | None, default: list[str]) -> list[str]:
-    """The names of schemes; ``default`` where none are given."""
+    """Returns the names of schemes; ``default`` if none are given."""
     if given is None:
         return default
     if isinstance(given, (str, Scheme)):
@@ -219,7 +221,7 @@ def scheme_names(given: Iterable[SchemeLike] | SchemeLike | None, default: list[
 
 
 def count(name: str, value: int | None, default: int, bounds: tuple[int, int]) -> int:
-    """A whole number within bounds; ``default`` where none is given."""
+    """Returns a whole number within bounds; ``default`` if none is given."""
     if value is None:
         return default
     if isinstance(value, bool) or not hasattr(value, "__index__"):

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class Claim(NamedTuple):
-    """Something that a study concludes.
+    """Claim of a study.
 
     Attributes:
-        id: its letter or number.
-        text: what it says.
-        holds: whether it came out, by 95 % intervals.
-        evidence: the numbers that decide it.
+        id: letter or number.
+        text: wording of the claim.
+        holds: whether it holds, according to 95 % intervals.
+        evidence: numbers that decide it.
     """
 
     id: str
@@ -35,12 +35,12 @@ class Claim(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """A figure of a study. Notebooks show it.
+    """Figure of a study, which notebooks display.
 
     Attributes:
-        id: its name, as ``figure-13``.
-        caption: what stands under it.
-        svg: the picture.
+        id: name, as ``figure-13``.
+        caption: text below the figure.
+        svg: image.
     """
 
     id: str
@@ -52,51 +52,54 @@ class Figure(NamedTuple):
 
 
 class Study:
-    """A study, reproduced."""
+    """Reproduced study."""
 
     def __init__(self, core: _lasthop.Study, seed: int) -> None:
-        """Not for users: call :func:`reproduce`."""
+        """Internal; use :func:`reproduce`."""
         self._core = core
         self._seed = seed
 
     @property
     def id(self) -> str:
-        """The name that selects it."""
+        """Name that selects it."""
         return self._core.id
 
     @property
     def title(self) -> str:
-        """What it is called."""
+        """Title."""
         return self._core.title
 
     @property
     def citation(self) -> str:
-        """Where the published numbers come from."""
+        """Source of the published numbers."""
         return self._core.citation
 
     @property
     def command(self) -> str:
-        """The command that makes all of this again."""
+        """Command that repeats the study."""
         return self._core.command
 
     @cached_property
     def table(self) -> pa.Table:
-        """A row a number: ``paper``, ``table``, ``cell``, ``metric``, ``unit``, ``published`` (null where it did not
-        survive), ``measured``, ``ci95``, ``runs``: the columns of ``cells.csv`` (docs/output.md), not rounded."""
+        """Table with a row per number, with the columns of ``cells.csv`` (docs/output.md), not rounded.
+
+        Columns: ``paper``, ``table``, ``cell``, ``metric``, ``unit``, ``published`` (null if it is not known),
+        ``measured``, ``ci95``, ``runs``."""
         return table(self._core.columns(), metadata(study=self.id, command=self.command, seed=self._seed))
 
     @cached_property
     def claims(self) -> list[Claim]:
-        """What the study concludes, where its cells were run."""
+        """Claims of the study whose cells were run."""
         return [Claim(*claim) for claim in self._core.claims]
 
     @cached_property
     def figures(self) -> list[Figure]:
-        """The figures."""
+        """Figures."""
         return [Figure(*figure) for figure in self._core.figures()]
 
     def write(self, folder: str | os.PathLike[str]) -> list[Path]:
-        """Writes what ``lasthop reproduce`` writes: ``cells.csv``, ``index.html`` and ``figures/``. Their paths.
+        """Writes the files of ``lasthop reproduce``: ``cells.csv``, ``index.html`` and ``figures/``. Returns their
+        paths.
 
         Raises:
             OSError: a file cannot be written.
@@ -121,16 +124,17 @@ def reproduce(
     client: Client | None = None,
     progress: Progress | None = None,
 ) -> Study:
-    """Runs a study beside its published numbers: what ``lasthop reproduce`` does, here or on a cluster.
+    """Runs a study and compares it with its published numbers, like ``lasthop reproduce``, in this process or on a
+    cluster.
 
     Args:
         study: ``balakrishnan1997``, ``xylomenos-kokkinakis`` or ``discussion1997``.
-        table, figure: only this one, by its number in the paper.
-        runs: runs a cell.
+        table, figure: number in the paper of the only table or figure to run.
+        runs: number of runs per cell.
         seed: root seed.
-        jobs: threads; one per core unless given. Not together with ``client``.
-        client: a client of ``dask.distributed`` whose workers compute. Without one, this process does.
-        progress: called now and then with the numbers of runs done and to do; what it raises ends the runs.
+        jobs: number of threads; default: one per core. Not together with ``client``.
+        client: client of ``dask.distributed`` whose workers compute; default: this process computes.
+        progress: called from time to time with the numbers of finished and total runs; an exception stops the runs.
 
     Raises:
         ValueError: there is no such study, table or figure.

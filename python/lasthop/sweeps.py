@@ -1,4 +1,4 @@
-"""Sweeps: all combinations of the values of some keys, here or on a cluster."""
+"""Sweeps: all combinations of the values of some keys, in this process or on a cluster."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Vary = Mapping[str, Iterable[object]]
 
 
 class Grid:
-    """What a sweep computes: every combination of the values of some keys, under each of some schemes.
+    """Points of a sweep: every combination of the values of some keys, under each of some schemes.
 
     Attributes:
-        scenario: the scenario that is varied.
-        vary: the values of each key, as they appear in the rows. The last key changes fastest, after it the scheme.
-        schemes, runs, seed: what is run.
+        scenario: base scenario.
+        vary: values of each key, as they appear in the rows. The last key changes fastest, after it the scheme.
+        schemes, runs, seed: arguments of the runs.
     """
 
     def __init__(
@@ -48,12 +48,12 @@ class Grid:
         """Checks every combination.
 
         Args:
-            scenario: a scenario, the path of a file, or the name of a ready-made one.
-            vary: values by dotted key; what a value can be says :meth:`Scenario.set`.
-            schemes, runs, seed: the scenario's unless given.
+            scenario: scenario object, path of a file, or name of a ready-made one.
+            vary: values by dotted key, as in :meth:`Scenario.set`.
+            schemes, runs, seed: default: the scenario's.
 
         Raises:
-            ScenarioError: a combination is no scenario.
+            ScenarioError: a combination is not a valid scenario.
             ValueError: there is no such scheme, a key has no values, or ``scheme``, ``runs`` or ``seed`` is varied.
         """
         self.scenario = Scenario.open(scenario)
@@ -72,7 +72,7 @@ class Grid:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Grid:
-        """Reads a grid from a TOML file::
+        """Parses a grid from a TOML file::
 
             scenario = "farm.toml"                  # relative to this file, or the name of a ready-made one
             schemes = ["E2E", "LL-TCP-AWARE"]       # as runs and seed: the scenario's unless given
@@ -81,8 +81,8 @@ class Grid:
             "links.radio.errors.frame_loss" = ["0.1 %", "1 %"]
 
         Raises:
-            OSError: it cannot be read.
-            ValueError: it is no grid; the message begins with the file.
+            OSError: the file cannot be read.
+            ValueError: the file is not a grid; the message begins with its path.
         """
         path = Path(path)
         try:
@@ -104,7 +104,7 @@ class Grid:
             raise ValueError(f"{path}: {error}") from None
 
     def __len__(self) -> int:
-        """How many points: rows of the result."""
+        """Returns the number of points, which are the rows of the result."""
         return self._core.points
 
     def __repr__(self) -> str:
@@ -112,7 +112,7 @@ class Grid:
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    """Dotted keys, whether they stand in quotes or not."""
+    """Yields dotted keys with their values, whether quoted or not."""
     for key, value in table.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{key}.")
@@ -122,15 +122,16 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any
 
 @dataclass(frozen=True)
 class SweepResult:
-    """The rows of a sweep.
+    """Rows of a sweep.
 
     Attributes:
-        grid: what was computed.
-        table: a row a point: a column for each key varied; ``scheme``; ``runs``; then for each measure its mean, and under
-            ``NAME_ci95`` half the width of its 95 % interval (docs/output.md). Where schemes are the same run, ``same_as`` says
-            which. What is varied is a number where all its values are numbers; values with units are texts as given, and
-            beside them is a column of numbers with the unit in its name: ``links.radio.delay`` and ``links.radio.delay_ms``.
-        files: the Parquet files that hold the rows, where a folder was given: the values as given, and the measures.
+        grid: grid that was computed.
+        table: table with a row per point: a column for each varied key; ``scheme``; ``runs``; then each metric's mean,
+            and under ``NAME_ci95`` half the width of its 95 % interval (docs/output.md). If schemes are the same run,
+            ``same_as`` names the other one. A varied key is a number if all its values are numbers; values with units
+            are texts as given, with an additional column of numbers that has the unit in its name:
+            ``links.radio.delay`` and ``links.radio.delay_ms``.
+        files: Parquet files with the rows (values as given, and metrics), if a folder was given.
     """
 
     grid: Grid
@@ -138,16 +139,16 @@ class SweepResult:
     files: tuple[Path, ...] = ()
 
     def plot(self, measure: str = "throughput", *, x: str | None = None, ax: Axes | None = None) -> Axes:
-        """A measure over the values of a key, with 95 % intervals: a line a scheme, and for each combination of the other
-        keys' values. Needs matplotlib.
+        """Draws a metric over the values of a key, with 95 % intervals: a line for each scheme and combination of the
+        other keys' values. Requires matplotlib.
 
         Args:
-            measure: its name (docs/output.md).
-            x: the key, or a column of numbers of it; unless given, the first key whose values are numbers, or the first.
-            ax: where to draw; by default a new figure.
+            measure: name of the metric (docs/output.md).
+            x: key, or a column with its numbers; default: the first key whose values are numbers, or else the first.
+            ax: axes to draw in; default: a new figure.
 
         Raises:
-            ValueError: there is no such measure or key, or nothing was varied.
+            ValueError: there is no such metric or key, or nothing was varied.
         """
         from . import plots
 
@@ -161,14 +162,14 @@ class SweepResult:
 
 
 def number_columns(key: str, values: list[str]) -> dict[str, tuple[pa.Array, str | None]]:
-    """The columns of numbers of a key's ``values``, by name, with their unit."""
+    """Returns the columns of numbers of a key's ``values``, by name, with their unit."""
     columns = {}
     for path, unit, whole, numbers in _lasthop.numbers(values):
         name = f"{key}.{path}" if path else key
         if unit is not None:
             name = f"{name}_{unit}"
         elif not path and None in numbers:
-            # A word is among them, and the column of the texts stays.
+            # One value is a word, so the column of texts stays.
             name = f"{name}_number"
         kind = pa.int64() if whole else pa.float64()
         columns[name] = (pa.array([None if n is None else int(n) if whole else n for n in numbers], kind), unit)
@@ -176,7 +177,7 @@ def number_columns(key: str, values: list[str]) -> dict[str, tuple[pa.Array, str
 
 
 def _with_numbers(rows: pa.Table, grid: Grid) -> pa.Table:
-    """``rows`` with what is varied as numbers, too."""
+    """Returns ``rows`` with additional columns of numbers for varied keys."""
     for key, values in grid.vary.items():
         given = pa.array(values, pa.string())
         at = rows.column_names.index(key)
@@ -204,23 +205,23 @@ def sweep(
     out: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> SweepResult:
-    """Runs all combinations of some keys' values: what ``lasthop sweep`` does, here or on a cluster.
+    """Runs all combinations of some keys' values, like ``lasthop sweep``, in this process or on a cluster.
 
-    The rows are the same, to the last bit, on any number of threads, workers and machines.
+    The rows are the same, to the last bit, with any number of threads, workers and machines.
 
     Args:
-        grid: a grid or the path of its file; with ``vary``, a scenario as for :class:`Grid`.
+        grid: grid or path of its file; with ``vary``, a scenario as for :class:`Grid`.
         vary, schemes, runs, seed: as for :class:`Grid`.
-        jobs: threads; one per core unless given. Not together with ``client``.
-        client: a client of ``dask.distributed`` whose workers compute. Without one, this process does.
-        out: a folder for the rows as Parquet files, each written when its rows are there. The same call again computes only
-            what is missing.
-        progress: called now and then with the numbers of runs done and to do; what it raises ends the sweep.
+        jobs: number of threads; default: one per core. Not together with ``client``.
+        client: client of ``dask.distributed`` whose workers compute; default: this process computes.
+        out: folder for the rows as Parquet files, each written when its rows are complete. Repeating the call computes
+            only what is missing.
+        progress: called from time to time with the numbers of finished and total runs; an exception stops the sweep.
 
     Raises:
-        ScenarioError: a combination is no scenario.
-        SweepError: ``out`` holds another sweep, or something else.
-        ValueError: the grid is wrong otherwise.
+        ScenarioError: a combination is not a valid scenario.
+        SweepError: ``out`` contains another sweep, or other files.
+        ValueError: the grid is invalid otherwise.
         OSError: ``out`` cannot be written.
     """
     grid = _grid(grid, vary, schemes, runs, seed)
@@ -269,7 +270,8 @@ def _grid(
 def _on_cluster(
     grid: Grid, client: Client, parts: _lasthop.Parts | None, progress: Progress | None
 ) -> list[Floats]:
-    """Computes on a cluster what is missing in ``parts``, or everything: then the values of each point's runs."""
+    """Computes on a cluster what is missing in ``parts``, or everything; without ``parts``, returns the values of each
+    point's runs."""
     from . import cluster
 
     core, runs, width = grid._core, grid.runs, len(grid._core.measures)

@@ -1,4 +1,4 @@
-"""What the tests share: the command, to compare with, and a small scenario."""
+"""Shared fixtures of the tests: the command, to compare with, and a small scenario."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ link = "radio"
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a folder of its own, so that nothing but the installed package is found."""
+    """Changes to an empty folder, so that only the installed package is found."""
     monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
 def small() -> lasthop.Scenario:
-    """A transfer that takes well under a millisecond to simulate."""
+    """Returns a transfer that takes well under a millisecond to simulate."""
     return lasthop.Scenario.parse(SMALL, "small")
 
 
 class Command:
-    """The command ``lasthop``, as it was built beside the package."""
+    """Command ``lasthop``, built beside the package."""
 
     def __init__(self, folder: Path) -> None:
         target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
@@ -77,10 +77,10 @@ class Command:
 
 @pytest.fixture
 def command(tmp_path: Path) -> Command:
-    """The command, in a folder with the small scenario as ``small.toml``."""
+    """Returns the command, in a folder with the small scenario as ``small.toml``."""
     return Command(tmp_path)
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Every file in a folder, by name."""
+    """Returns the digests of all files in a folder, by name."""
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}

@@ -36,7 +36,7 @@ def grid_of(size: str, points: int, runs: int) -> lasthop.Grid:
 
 @pytest.mark.parametrize(("points", "runs"), [(90, 3), (3, 200), (1, 1)])
 def test_rows_are_those_of_one_process(client: Client, tmp_path: Path, points: int, runs: int) -> None:
-    """Many points in a task, or many tasks in a point: not a byte differs."""
+    """With many points in a task, or many tasks in a point, the bytes are the same."""
     grid = grid_of("20 KiB", points, runs)
     told: list[tuple[int, int]] = []
     there = lasthop.sweep(grid, client=client, out="there", progress=lambda done, total: told.append((done, total)))
@@ -44,7 +44,7 @@ def test_rows_are_those_of_one_process(client: Client, tmp_path: Path, points: i
     assert digests(Path("here")) == digests(Path("there"))
     assert there.table.equals(here.table)
     assert told[-1] == (len(grid) * runs,) * 2 and told == sorted(told)
-    # And without a folder.
+    # The same without a folder.
     assert lasthop.sweep(grid, client=client).table.equals(lasthop.sweep(grid).table)
 
 
@@ -62,7 +62,7 @@ def test_a_worker_killed_in_the_middle_loses_nothing(tmp_path: Path) -> None:
                 killed.append(done)
 
         lasthop.sweep(grid, client=client, out="there", progress=kill_one)
-        # It is dead, and what it had was done by others.
+        # The worker is dead, and others did its work.
         assert pids[0] not in client.run(os.getpid).values()
     assert killed
     assert digests(Path("here")) == digests(Path("there"))
@@ -93,7 +93,7 @@ def test_what_is_there_is_not_computed_again(client: Client, tmp_path: Path) -> 
 
 
 def test_a_client_that_was_killed_loses_nothing(tmp_path: Path) -> None:
-    """The process that plans dies; the next one finishes its folder, here without a cluster."""
+    """The planning process dies; the next one completes its folder, here without a cluster."""
     (tmp_path / "grid.toml").write_text(
         'scenario = "small.toml"\nruns = 2\n[vary]\n"tcp.mss" = [' + ", ".join(map(str, range(600, 1000))) + "]\n"
     )
@@ -120,7 +120,7 @@ if __name__ == "__main__":
 
 
 def test_studies(client: Client) -> None:
-    """Cells of several scenarios, and claims and figures from them."""
+    """Studies have cells of several scenarios, and claims and figures based on them."""
     there = lasthop.reproduce("balakrishnan1997", table=3, runs=2, client=client)
     here = lasthop.reproduce("balakrishnan1997", table=3, runs=2)
     assert there.table.equals(here.table) and there.claims == here.claims
@@ -135,7 +135,7 @@ def test_errors_of_workers_come_back(client: Client, monkeypatch: pytest.MonkeyP
     message = re.escape(f"a worker has lasthop {_lasthop.__build__}, the client {other}")
     with pytest.raises(RuntimeError, match=message):
         future.result()
-    # A file that is gone when the workers look for it.
+    # A file that is missing when the workers look for it.
     Path("losses.txt").write_text("0 0 1 0")
     scenario = lasthop.Scenario.parse(SMALL, "small").set(
         {"links.radio.errors": {"model": "replay", "file": "losses.txt"}}
@@ -158,7 +158,7 @@ def test_tasks_grow_and_shrink() -> None:
         pace.learn(pace.size, pace.size * 0.001)
         sizes.append(pace.of(10**9, 4))
     assert sizes[0] == 16 and sizes[-1] == pytest.approx(500, abs=2)
-    # Towards the end, and when runs get long.
+    # Smaller tasks towards the end, and when runs become long.
     assert pace.of(800, 4) == 100 and pace.of(3, 4) <= 100
     for _ in range(20):
         pace.learn(pace.size, pace.size * 2.0)

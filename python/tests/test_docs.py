@@ -1,4 +1,4 @@
-"""The examples in docs/python.md do what they say; the scripts for Slurm and PBS are made without either."""
+"""The examples in docs/python.md work; the scripts for Slurm and PBS are generated without either."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_examples_run(tmp_path: Path) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
     assert len(blocks) == 7
     program = tmp_path / "examples.py"
-    # Dask starts the program again in each worker: everything is behind the guard.
+    # Dask starts the program again in each worker, so everything is behind the guard.
     guarded = "\n".join(blocks).replace('if __name__ == "__main__":', "if True:")
     body = "\n".join(f"    {line}" for line in guarded.splitlines())
     program.write_text(f'if __name__ == "__main__":\n{body}\n    cluster.close()\n')

@@ -1,4 +1,4 @@
-"""What notebooks show of results."""
+"""Display of results in notebooks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Shown(Protocol):
 
 
 def rows(result: Shown) -> list[list[str]]:
-    """The cells of all tables, headings included; what is not well-formed fails."""
+    """Returns the cells of all tables, headings included; fails if the HTML is not well-formed."""
     html = result._repr_html_()
     tables = ElementTree.fromstring(f"<div>{html}</div>")
     return [["".join(cell.itertext()) for cell in row] for row in tables.iter("tr")]

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-# One run takes many times as long as the test has patience for: the interrupt must reach its middle.
+# One run takes many times as long as the test waits: the interrupt must reach it in the middle.
 ONE_LONG_RUN = """
 big = lasthop.Scenario.builtin("wavelan-lan").set({"flows.bulk.size": "1024 GiB", "limit": "100000 h"})
 long = "long.txt"
@@ -24,7 +24,7 @@ CALLS = {
     "sweep": 'lasthop.sweep(big, {"tcp.mss": [500, 1000]}, out="rows")',
     "trace": "lasthop.trace(big)",
     "advise": 'lasthop.advise("farm-radio", runs=100_000)',
-    # Hidden states fitted to a million packets take minutes.
+    # Fitting hidden states to a million packets takes minutes.
     "fit": "lasthop.fit(long)",
 }
 
@@ -50,12 +50,12 @@ except KeyboardInterrupt:
         assert process.poll() is None
         pressed = time.monotonic()
         process.send_signal(signal.SIGINT)
-        # Whoever does not hear it must not keep the test waiting.
+        # A process that ignores the signal must not block the test.
         patience = threading.Timer(30, process.kill)
         patience.start()
         try:
             assert process.stdout.readline() == "interrupted\n"
-            # A fraction of a second, as a rule; this machine may be busy.
+            # Usually a fraction of a second, but this machine may be busy.
             assert time.monotonic() - pressed < 5
             assert process.wait(timeout=10) == 0
         finally:

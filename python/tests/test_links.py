@@ -1,4 +1,4 @@
-"""From a measurement to a cure: the same as the command's, from the same file."""
+"""From a measurement to a cure: the results equal those of the command for the same file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conftest import Command
 import lasthop
 
 _DRAW = random.Random(7)
-#: Losses of 4,000 packets a millisecond apart, 1 in 50.
+#: Losses of 4,000 packets with a spacing of 1 ms, 1 in 50.
 TRACE = "sent_s,bytes,lost\n" + "".join(
     f"{number / 1e3:.3f},1000,{int(_DRAW.random() < 0.02)}\n" for number in range(4000)
 )
@@ -23,7 +23,7 @@ OPTIONS = ["--rate", "6Mbps", "--delay", "10ms"]
 
 @pytest.fixture
 def capture(small: lasthop.Scenario, tmp_path: Path) -> Path:
-    """What a gateway captures of a download over a lossy radio."""
+    """Returns a gateway's capture of a download over a lossy radio."""
     path = tmp_path / "hop.pcapng"
     scenario = small.set({"flows.download.size": "2 MiB", "tcp.preset": "linux-6.18"})
     lasthop.trace(scenario, "E2E-CUBIC").to_pcapng(path, point="tower:radio")
@@ -48,7 +48,7 @@ def test_diagnosis_is_the_commands(capture: Path, command: Command) -> None:
         assert flow[name] == direction[name], name
     shares = {limit["factor"]: limit["share"] for limit in direction["limits"]}
     assert shares and all(flow[f"limit_{factor.replace('-', '_')}"] == share for factor, share in shares.items())
-    # Each loss, with its cause: the radio destroyed them.
+    # Each loss is listed with its cause: the radio destroyed the packets.
     losses = said.losses
     assert losses.num_rows == sum(len(one["losses"]) for flow in said.report["flows"] for one in flow["directions"])
     assert losses["cause"].to_pylist().count("corruption") > 5
@@ -88,7 +88,7 @@ def test_fit_is_the_commands(trace: Path, command: Command, tmp_path: Path) -> N
     fitted = lasthop.fit("losses.csv", **LINK)
     assert fitted.report == command.json("fit", "losses.csv", *OPTIONS)
     command.text("fit", "losses.csv", *OPTIONS, "--out", "link.toml")
-    # Where a value comes from is called by its option there as well.
+    # The origin of a value is the option's name there as well.
     assert fitted.toml == (tmp_path / "link.toml").read_text()
     report = fitted.report["down"]["fit"]
     assert fitted.models["model"].to_pylist() == [fit["family"] for fit in report["fits"]]
@@ -106,7 +106,7 @@ def test_fit_is_the_commands(trace: Path, command: Command, tmp_path: Path) -> N
     assert [row["aspect"] for row in statement[:5]] == ["rate", "delay", "order", "duplication", "loss"]
     told = fitted.report["down"]["statement"]
     assert all(told[row["aspect"]] == {"verdict": row["verdict"], "why": row["why"]} for row in statement[:5])
-    # What was fitted is a scenario like any other.
+    # The fitted scenario is usable like any other.
     result = lasthop.compare(fitted.scenario.set({"flows.download.size": "200 KiB"}), ["E2E-CUBIC", "SNOOP"], runs=2)
     assert result["SNOOP"]["throughput"].mean > 0
     assert "<table>" in fitted._repr_html_() and "down: " in str(fitted)
@@ -131,13 +131,13 @@ def test_advice_is_the_commands(trace: Path, command: Command, tmp_path: Path) -
     assert [row["cure"] for row in table] == ["E2E-CUBIC", "SNOOP", "SPLIT-BBR"]
     assert table[0]["ratio"] == 1.0 and table[1]["ratio_low"] <= table[1]["ratio"] <= table[1]["ratio_high"]
     assert advice.winner in {"SNOOP", "SPLIT-BBR", None} and set(advice.best_with) == {"sender", "box", "boxes"}
-    # What was fitted already is not fitted again.
+    # A given fit is not repeated.
     again = lasthop.advise(lasthop.fit(trace, **LINK), control="box", uses="bulk", runs=2, jobs=1)
     assert again.report == advice.report
-    # And the file that the scenario is in.
+    # The same with the scenario's file.
     (tmp_path / "link.toml").write_text(advice.fit.toml)
     assert lasthop.advise("link.toml", control="box", uses="bulk", runs=2).table.equals(advice.table)
-    # The gateway's file is the command's, byte for byte.
+    # The gateway's file equals the command's, byte for byte.
     if advice.winner:
         command.text(*arguments, "--interface", "wlan0", "--out", "gateway.toml")
         files = advice.files(interface="wlan0")

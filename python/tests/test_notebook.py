@@ -1,4 +1,4 @@
-"""The notebook runs, and shows what it shows when it runs again."""
+"""The notebook runs, and shows the same results again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nbclient import NotebookClient
 
 
 def texts(notebook: nbformat.NotebookNode) -> list[str]:
-    """What its cells print and return, pictures apart."""
+    """Returns the printed and returned texts of its cells, without images."""
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     return [output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs]
 
@@ -23,7 +23,7 @@ def test_lossy_link() -> None:
     stored = texts(notebook)
     NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
     assert pictures(notebook) == 3
-    # Figures' sizes in words depend on matplotlib.
+    # The sizes of figures in texts depend on matplotlib.
     plain = [[text for text in some if not text.startswith("<Figure")] for some in (texts(notebook), stored)]
     assert plain[0] == plain[1]
     assert any("LL-TCP-AWARE" in text for text in plain[0])

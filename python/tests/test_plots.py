@@ -8,7 +8,7 @@ import pytest
 
 import lasthop
 
-# Without a screen.
+# Without a display.
 matplotlib.use("Agg")
 
 
@@ -32,7 +32,7 @@ def test_sequence(small: lasthop.Scenario) -> None:
     repairs = [row for row in table if row["point"] != "server" and row["event"] == "retransmitted" and row["len"]]
     assert len(local) == len(repairs) > 0
     assert sent[-1][1] == pytest.approx(200, abs=2)
-    # Another scheme into the same picture, in another colour.
+    # Another scheme in the same axes has another colour.
     lasthop.trace(small, "SPLIT").plot_sequence(ax=ax)
     assert ax.get_legend_handles_labels()[1][3:5] == ["SPLIT", "SPLIT, base station"]
     colours = [line.get_color() for line in ax.lines]
@@ -61,7 +61,7 @@ def test_comparison(small: lasthop.Scenario) -> None:
     assert result.plot_comparison("local_retransmissions").get_xlabel() == "local retransmissions (count)"
     with pytest.raises(ValueError, match="no measure 'speed'; there are "):
         result.plot_comparison("speed")
-    # A single run has no interval, and can be drawn all the same.
+    # A single run has no interval, but can be drawn.
     lasthop.compare(small, ["E2E"], runs=1).plot_comparison()
 
 
@@ -75,7 +75,7 @@ def test_sweep(small: lasthop.Scenario) -> None:
     rows = [row for row in result.table.to_pylist() if row["scheme"] == "E2E"]
     drawn = ax.lines[0].get_xydata().tolist()
     assert drawn == [[row[f"{loss}_percent"], row["throughput"]] for row in reversed(rows)]
-    # Words have places beside each other; what else is varied has lines of its own.
+    # Words are categories on the axis; other varied keys have lines of their own.
     two = lasthop.sweep(small, {"tcp.recovery": ["reno", "sack"], "tcp.mss": [700, 1000]}, runs=1)
     given = plt.subplots()[1]
     ax = two.plot("timeouts", x="tcp.recovery", ax=given)

@@ -1,4 +1,4 @@
-"""Runs, comparisons and traces; and that their numbers are the command's."""
+"""Runs, comparisons and traces, whose numbers equal those of the command."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_run_has_the_numbers_of_the_command(command: Command, small: lasthop.Sce
     result = lasthop.run(small, "LL", runs=9, seed=3)
     assert as_json(result.measures) == told["measures"]
     assert (result.scheme, result.seed, result.runs) == (told["scheme"], told["seed"], told["runs"])
-    # Another number of threads, and a file in place of a scenario.
+    # The same with another number of threads, and a file instead of a scenario object.
     assert lasthop.run("small.toml", "LL", runs=9, seed=3, jobs=1).samples.equals(result.samples)
 
 
@@ -110,7 +110,7 @@ def test_tables_say_what_they_are(small: lasthop.Scenario) -> None:
 
 
 def test_numbers_are_not_copied(small: lasthop.Scenario) -> None:
-    """From Rust's memory to NumPy to Arrow and back the buffers stay where they are."""
+    """Buffers stay in Rust's memory on the way to NumPy, Arrow and back."""
     core = lasthop.compare(small, ["E2E", "LL"], runs=5)
     columns = core._core.run_rows(core._values)
     from lasthop._tables import table
@@ -135,7 +135,7 @@ def test_numbers_are_not_copied(small: lasthop.Scenario) -> None:
         values = by_name[name][1]
         assert values is not None
         assert arrow[name].chunk(0).buffers()[1].address == values.ctypes.data
-    # Texts neither: their bytes, and for those that come again the places.
+    # The same holds for texts: their bytes, and the indices of repeated ones.
     texts = arrow["point"].chunk(0)
     assert texts.indices.buffers()[1].address == by_name["point"][1].ctypes.data  # type: ignore[union-attr]
     assert texts.dictionary.buffers()[2].address == by_name["point"][3].ctypes.data  # type: ignore[union-attr]
@@ -217,7 +217,7 @@ def test_progress_is_told_and_its_exceptions_end_the_runs(small: lasthop.Scenari
 
 
 def test_other_threads_go_on_meanwhile(small: lasthop.Scenario) -> None:
-    """The interpreter lock is released: another thread gets on while this one simulates, on as many cores as there are."""
+    """The interpreter lock is released: another thread proceeds while this one simulates on all cores."""
     ticks, stop = 0, threading.Event()
 
     def tick() -> None:

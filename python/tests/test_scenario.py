@@ -46,7 +46,7 @@ def test_setting_makes_another_scenario(small: lasthop.Scenario) -> None:
 
 
 def test_scenarios_travel_to_other_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the folder that relative paths in them are relative to."""
+    """Pickled scenarios include the folder that relative paths refer to."""
     (tmp_path / "losses.txt").write_text("0 0 1 0 0 0 0 0 0 0")
     replay = SMALL.replace('{ model = "uniform", frame_loss = "1 %" }', '{ model = "replay", file = "losses.txt" }')
     (tmp_path / "replay.toml").write_text(replay)

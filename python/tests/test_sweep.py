@@ -27,7 +27,7 @@ def test_rows_are_those_of_the_command(command: Command, small: lasthop.Scenario
     sweep += ["--schemes", "E2E,LL"]
     result = lasthop.sweep(small, VARY, schemes=["E2E", "LL"])
     told = list(csv.reader(io.StringIO(command.text(*sweep, "--csv"))))
-    # Beside them, numbers.
+    # Additional columns of numbers.
     assert result.table.column_names[:3] == ["links.radio.rate", "links.radio.rate_Mbps", "tcp.mss"]
     same = result.table.drop_columns(["links.radio.rate_Mbps"])
     assert same.column_names == told[0]
@@ -44,7 +44,7 @@ def test_rows_are_those_of_the_command(command: Command, small: lasthop.Scenario
     written = pq.read_table("rows.parquet")
     mss = written["tcp.mss"].cast(pa.int64())
     assert written.set_column(1, "tcp.mss", mss).equals(same)
-    # And a folder of parts has the same rows, in the same order.
+    # A folder of parts has the same rows, in the same order.
     parts = lasthop.sweep(small, VARY, schemes=["E2E", "LL"], out="rows")
     assert parts.table.equals(result.table) and parts.table.schema.equals(result.table.schema)
     assert pq.read_table("rows").num_rows == len(result) == 8
@@ -73,7 +73,7 @@ def test_what_is_varied_is_numbers(small: lasthop.Scenario) -> None:
         assert table[name].type == kind and set(table[name].to_pylist()) == values, name
         assert (table.schema.field(name).metadata or {}).get(b"unit") == unit, name
     assert set(table["tcp.timestamps"].to_pylist()) == {"true"}
-    # Each beside what was given, in the same row.
+    # The numbers are beside the given values, in the same row.
     rows = {(row["links.radio.queue"], row["links.radio.queue_packets"]) for row in table.to_pylist()}
     assert rows == {("10 packets", 10.0), ("64 KiB", None)}
     # Everything but names and words is a number.
@@ -91,7 +91,7 @@ def test_number_of_threads_does_not_matter(small: lasthop.Scenario, tmp_path: Pa
 
 
 def test_a_second_call_computes_only_what_is_missing(small: lasthop.Scenario, tmp_path: Path) -> None:
-    # Long enough that there is a look at its progress in the middle.
+    # Long enough for a progress call in the middle.
     slow = small.set({"flows.download.size": "4 MiB"})
     grid = lasthop.Grid(slow, {"tcp.mss": range(500, 900)}, runs=2)
     whole = lasthop.sweep(grid, out="whole")
@@ -113,7 +113,7 @@ def test_a_second_call_computes_only_what_is_missing(small: lasthop.Scenario, tm
     assert set(totals) == {sum(2 * pq.read_metadata(file).num_rows for file in whole.files if not_in(file, there))}
     assert all(path.stat().st_mtime_ns == time for path, time in there.items())
     assert digests(Path("rows")) == digests(Path("whole")) and again.table.equals(whole.table)
-    # All is there: nothing is run.
+    # Everything is present, so nothing is run.
     totals.clear()
     lasthop.sweep(grid, out="rows", progress=lambda done, total: totals.append(total))
     assert sum(totals) == 0
@@ -137,7 +137,7 @@ lasthop.sweep(grid, out=sys.argv[1])
         process.wait()
     some = len(list(Path("rows").glob("part-*")))
     assert 0 < some < 7
-    # What it was writing may have stayed; readers skip it.
+    # An incomplete temporary file may remain; readers skip it.
     (tmp_path / "rows" / f".part-00006.parquet.{os.getpid() + 1}").write_bytes(b"half")
     for out in ("rows", "whole"):
         subprocess.run([sys.executable, "-c", program, out], check=True)

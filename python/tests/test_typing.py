@@ -1,4 +1,4 @@
-"""The types that the package declares are those that it has."""
+"""The declared types of the package match its actual types."""
 
 from __future__ import annotations
 

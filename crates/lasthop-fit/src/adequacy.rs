@@ -1,4 +1,5 @@
-//! Does the model lose what the link lost? It is run over the same packets, many times, and what it loses is set beside what was lost.
+//! Check of a model against its trace: the model is run many times over the same packets, and its losses are compared
+//! with the observed ones.
 
 use lasthop_proto::channel::{Channel, ErrorSpec, Fate};
 use lasthop_proto::packet::{Body, Packet};
@@ -7,59 +8,60 @@ use lasthop_proto::time::{Duration, Instant};
 
 use crate::trace::{LossTrace, Sizes, runs};
 
-/// How often the model is run.
+/// Number of runs of the model.
 const RUNS: u32 = 100;
 
-/// What lies farther from the model's mean than this many of its standard deviations, and outside of all its runs, is a departure.
+/// Minimum distance from the model's mean, in its standard deviations, for a departure; the value must also lie outside
+/// all runs.
 const FAR: f64 = 4.0;
 
-/// Blocks of packets whose losses are counted. A trace has to have at least [`FEWEST_BLOCKS`] of them.
+/// Sizes of blocks in which losses are counted. A trace must have at least [`FEWEST_BLOCKS`] of them.
 const BLOCKS: [usize; 3] = [10, 100, 1000];
 const FEWEST_BLOCKS: usize = 20;
 
-/// Lags of the autocorrelation that are shown.
+/// Lags of the autocorrelation, in packets.
 const LAGS: [usize; 10] = [1, 2, 3, 5, 10, 20, 50, 100, 200, 500];
 
-/// Runs of this many losses and more are shown together.
+/// Maximum run length that is shown separately; longer runs are counted with it.
 const LONGEST_RUN: usize = 30;
 
-/// A number of the trace beside the same of the model.
+/// Value of the trace beside that of the model.
 #[derive(Clone, Copy, PartialEq, Debug, serde::Serialize)]
 pub struct Beside {
-    /// What it is a function of: a length in packets.
+    /// Argument of the value: a length in packets.
     pub at: u32,
-    /// In the trace.
+    /// Value in the trace.
     pub seen: f64,
     /// Mean over the model's runs.
     pub model: f64,
 }
 
-/// Where the trace departs from the model.
+/// Departure of the trace from the model.
 #[derive(Clone, Copy, PartialEq, Debug, serde::Serialize)]
 pub struct Departure {
-    /// What of it.
+    /// Name of the metric.
     pub what: &'static str,
-    /// In the trace.
+    /// Value in the trace.
     pub seen: f64,
     /// Mean over the model's runs.
     pub model: f64,
-    /// How many of the model's standard deviations lie between the two.
+    /// Distance between the two, in the model's standard deviations.
     pub deviations: f64,
 }
 
-/// Trace and model beside each other.
+/// Comparison of trace and model.
 #[derive(Clone, PartialEq, Debug, serde::Serialize)]
 pub struct Adequacy {
-    /// What the model does not do; empty where it fits.
+    /// Departures; empty if the model fits.
     pub departures: Vec<Departure>,
-    /// How many runs of each length there were; the last stands for longer ones as well.
+    /// Number of runs by length; the last entry includes longer runs.
     pub run_lengths: Vec<Beside>,
-    /// How losses go together with losses so many packets later, -1 to 1.
+    /// Autocorrelation of losses by lag, -1 to 1.
     pub autocorrelation: Vec<Beside>,
 }
 
 impl Adequacy {
-    /// Of losses that are not known packet by packet: nothing could be compared.
+    /// Returns an empty comparison, for losses that are not known packet by packet.
     pub(crate) fn unchecked() -> Self {
         Self { departures: Vec::new(), run_lengths: Vec::new(), autocorrelation: Vec::new() }
     }
@@ -70,7 +72,7 @@ impl Adequacy {
     }
 }
 
-/// What comes of it once `stop` has said so is of no use.
+/// Compares a trace with a model. The result is incomplete once `stop` has returned true.
 pub(crate) fn of(trace: &LossTrace, spec: &ErrorSpec, stop: &dyn Fn() -> bool) -> Adequacy {
     let seen: Vec<bool> = trace.packets().iter().map(|packet| packet.lost).collect();
     let of_trace = Portrait::of(trace, &seen);
@@ -111,10 +113,10 @@ fn depart(what: &'static str, seen: f64, values: &[f64]) -> Option<Departure> {
     (outside && deviations.abs() > FAR).then_some(Departure { what, seen, model: mean, deviations })
 }
 
-/// What the model loses of the trace's packets.
+/// Returns the losses of the model for the trace's packets.
 fn simulate(trace: &LossTrace, spec: &ErrorSpec, run: u32) -> Vec<bool> {
-    // Channels begin in the good state; a trace begins in the middle of a link's life. A channel of time forgets its beginning in idle time, one of packets
-    // over packets.
+    // Channels begin in the good state, but a trace begins at a random point of a link's life. A channel with states in
+    // time forgets its initial state in idle time, one with states in packets over packets.
     const LONG_BEFORE: Duration = Duration::from_secs(1_000_000);
     const PACKETS_BEFORE: u32 = 2000;
     let mut channel = Channel::new(spec, Root(u64::from(run)).stream("fit"));
@@ -139,7 +141,7 @@ fn simulate(trace: &LossTrace, spec: &ErrorSpec, run: u32) -> Vec<bool> {
         .collect()
 }
 
-/// What of a trace is compared, beside run lengths and autocorrelation.
+/// Metrics that are compared, beside run lengths and autocorrelation.
 const NAMES: [&str; 8] = [
     "losses",
     "runs of losses",
@@ -182,7 +184,7 @@ impl Portrait {
     }
 }
 
-/// The standard deviation of the losses in blocks of so many packets; `None` where the trace has too few blocks.
+/// Returns the standard deviation of the losses in blocks of `block` packets; `None` if the trace has too few blocks.
 fn variation(losses: &[bool], block: usize) -> Option<f64> {
     let counts: Vec<f64> =
         losses.chunks_exact(block).map(|block| block.iter().filter(|lost| **lost).count() as f64).collect();

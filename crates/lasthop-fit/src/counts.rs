@@ -1,8 +1,8 @@
-//! Losses that are known per interval only: how many, and how unevenly.
+//! Losses that are known per interval only: their number, and their dispersion.
 //!
-//! Independent losses make the counts of equal intervals vary as a binomial distribution. Losses in runs make them vary more, by the factor
-//! (1 + r) / (1 - r) for states that change with packets, where r is the correlation of neighbours. The counts bound that factor, and with it
-//! how long runs can be.
+//! With independent losses, the counts of equal intervals follow a binomial distribution. Losses in runs increase their
+//! variance: by the factor (1 + r) / (1 - r) for states that change with packets, where r is the correlation of
+//! neighbours. The counts thus bound that factor, and with it the length of runs.
 
 use lasthop_proto::channel::{ErrorSpec, Frames};
 
@@ -12,13 +12,13 @@ use crate::kept::{Kept, Why};
 use crate::seen::Counts;
 use crate::{Detail, Report};
 
-/// With fewer intervals their variance says nothing.
+/// Minimum number of intervals for estimating the variance.
 const FEWEST: usize = 5;
-/// Quantiles of the normal distribution: 97.5 and 99.5 %.
+/// 97.5 % and 99.5 % quantiles of the normal distribution.
 const SURE: f64 = 1.959_963_984_540_054;
 const VERY_SURE: f64 = 2.575_829_303_548_901;
 
-/// How much more the counts vary than those of independent losses: the factor, its 97.5 % bound, and whether chance may make it.
+/// Variance of the counts relative to independent losses, its 97.5 % bound, and whether it may be chance.
 struct Dispersion {
     factor: f64,
     most: f64,
@@ -66,7 +66,7 @@ pub fn fit_counts(counts: &Counts) -> Option<Report> {
     })
 }
 
-/// `None` where there are too few intervals, or too few losses to tell.
+/// Returns the dispersion; `None` if there are too few intervals or losses.
 fn dispersion(counts: &Counts) -> Option<Dispersion> {
     let share = counts.lost() as f64 / counts.packets() as f64;
     if counts.intervals.len() < FEWEST || counts.lost() < FEWEST as u64 {
@@ -85,14 +85,16 @@ fn dispersion(counts: &Counts) -> Option<Dispersion> {
     })
 }
 
-/// The quantile of the chi-squared distribution that belongs to the quantile `z` of the normal one (Wilson and Hilferty 1931).
+/// Returns the quantile of the chi-squared distribution for the quantile `z` of the normal one (Wilson and Hilferty
+/// 1931).
 fn chi_squared(free: f64, z: f64) -> f64 {
     let part = 2.0 / (9.0 * free);
     let root = (1.0 - part + z * libm::sqrt(part)).max(0.05);
     free * root * root * root
 }
 
-/// States that change with packets, of which the bad one loses all: counts vary `factor` times as much as those of independent losses.
+/// Returns the model whose states change with packets and whose bad state loses all, with `factor` times the variance
+/// of independent losses.
 fn runs(loss: f64, factor: f64) -> Fit {
     let correlation = (factor - 1.0) / (factor + 1.0);
     let bad_to_good = ((1.0 - correlation) * (1.0 - loss)).clamp(1e-6, 1.0);
@@ -118,14 +120,14 @@ mod tests {
         Counts { intervals: lost.into_iter().map(count).collect(), bytes: 1228 }
     }
 
-    /// The 2.5 and 97.5 % quantiles of 20 degrees of freedom are 9.591 and 34.170.
+    /// The 2.5 % and 97.5 % quantiles for 20 degrees of freedom are 9.591 and 34.170.
     #[test]
     fn quantiles_of_chi_squared() {
         assert!((chi_squared(20.0, -SURE) - 9.591).abs() < 0.02, "{}", chi_squared(20.0, -SURE));
         assert!((chi_squared(20.0, SURE) - 34.170).abs() < 0.02);
     }
 
-    /// Counts that vary as independent losses do allow short runs only; counts that vary ten times as much are no independent losses.
+    /// A binomial variance of counts permits short runs only; ten times that variance excludes independent losses.
     #[test]
     fn the_variance_of_counts_bounds_the_runs() {
         let binomial = counts([20, 24, 16, 21, 19, 15, 25, 20, 23, 17, 22, 18, 20, 24, 16, 21, 19, 15, 25, 20]);
@@ -140,7 +142,7 @@ mod tests {
         assert!(1.0 / report.chosen().parameter("bad_to_good").unwrap().value > 10.0);
     }
 
-    /// One sum says nothing of runs, and no loss is no loss.
+    /// A single count says nothing about runs; without losses there is nothing to add.
     #[test]
     fn too_few_counts_say_so() {
         let report = fit_counts(&counts([20])).unwrap();

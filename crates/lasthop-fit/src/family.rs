@@ -1,4 +1,4 @@
-//! The families of models, each fitted by maximum likelihood.
+//! Families of models, each fitted by maximum likelihood.
 
 use lasthop_proto::channel::{ErrorSpec, Frames};
 use lasthop_proto::time::Duration;
@@ -11,22 +11,22 @@ use crate::trace::{Clock, LossTrace, Sent, Sizes};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
-    /// Nothing is lost.
+    /// No losses.
     None,
-    /// Each packet with one probability.
+    /// Independent losses with the same probability for each packet.
     Uniform,
-    /// Errors at exponential distances in bytes: longer packets are lost more often.
+    /// Errors at exponentially distributed distances in bytes: longer packets are lost more often.
     Exponential,
     /// Two states that may change with every packet.
     TwoStatePacket,
-    /// Two states that pass in time.
+    /// Two states with durations in time.
     TwoState,
-    /// Errors that each destroy a number of packets in a row.
+    /// Errors that each destroy a number of consecutive packets.
     Burst,
 }
 
 impl Family {
-    /// As `model = "..."` of a scenario.
+    /// Returns the name as in `model = "..."` of a scenario.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -39,11 +39,11 @@ impl Family {
     }
 }
 
-/// What a parameter counts.
+/// Unit of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
-    /// A probability, 0 to 1.
+    /// Probability, 0 to 1.
     Share,
     /// Seconds.
     Seconds,
@@ -53,34 +53,34 @@ pub enum Unit {
     Packets,
 }
 
-/// A parameter of a fitted model, named as the scenario's key.
+/// Parameter of a fitted model, named as the scenario's key.
 #[derive(Clone, Copy, PartialEq, Debug, serde::Serialize)]
 pub struct Parameter {
-    /// The key.
+    /// Key of the scenario.
     pub key: &'static str,
-    /// What it counts.
+    /// Unit.
     pub unit: Unit,
-    /// Its most likely value.
+    /// Maximum-likelihood value.
     pub value: f64,
-    /// Its 95 % interval; `None` where it was not fitted, or the trace says nothing of it.
+    /// 95 % interval; `None` if the parameter was not fitted or the trace does not determine it.
     pub interval: Option<[f64; 2]>,
 }
 
-/// A family's most likely model.
+/// Most likely model of a family.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Fit {
-    /// Which family.
+    /// Family.
     pub family: Family,
-    /// The model, as the simulator takes it.
+    /// Model, as the simulator takes it.
     #[serde(skip)]
     pub spec: ErrorSpec,
-    /// Its parameters.
+    /// Parameters of the model.
     pub parameters: Vec<Parameter>,
-    /// How many of them were fitted.
+    /// Number of fitted parameters.
     pub free: u32,
-    /// The logarithm of the likelihood.
+    /// Logarithm of the likelihood.
     pub log_likelihood: f64,
-    /// Akaike's criterion, `2 free - 2 log_likelihood`.
+    /// Akaike's information criterion, `2 free - 2 log_likelihood`.
     pub aic: f64,
 }
 
@@ -89,34 +89,34 @@ impl Fit {
         Self { family, spec, parameters, free, log_likelihood, aic: 2.0 * f64::from(free) - 2.0 * log_likelihood }
     }
 
-    /// The model of a link that loses nothing.
+    /// Returns the model of a link without losses.
     pub(crate) fn none() -> Self {
         Self::new(Family::None, ErrorSpec::None, Vec::new(), 0, 0.0)
     }
 
-    /// A model that was not compared by likelihood.
+    /// Returns a model that was not compared by likelihood.
     pub(crate) fn untested(family: Family, spec: ErrorSpec, parameters: Vec<Parameter>) -> Self {
         Self { family, spec, parameters, free: 0, log_likelihood: 0.0, aic: 0.0 }
     }
 
-    /// The parameter `key`.
+    /// Returns the parameter `key`.
     pub fn parameter(&self, key: &str) -> Option<&Parameter> {
         self.parameters.iter().find(|parameter| parameter.key == key)
     }
 }
 
-/// Says whether whoever waits has gone.
+/// Function that returns true once the result is no longer wanted.
 type Stop<'a> = &'a dyn Fn() -> bool;
 
-/// `likelihood`, while anybody waits for it.
+/// Wraps `likelihood` so that it returns NaN once `stop` returns true.
 fn wanted(stop: Stop<'_>, likelihood: impl Fn(&[f64]) -> f64) -> impl Fn(&[f64]) -> f64 {
     move |at| if stop() { f64::NAN } else { likelihood(at) }
 }
 
-/// The 97.5 % quantile of the normal distribution.
+/// 97.5 % quantile of the normal distribution.
 const Z: f64 = 1.959_963_984_540_054;
 
-/// Each family's best. A likelihood that is asked for once `stop` has said so is no number, so that every search ends.
+/// Fits all families. Once `stop` returns true, likelihoods are NaN, which ends every search.
 pub(crate) fn fits(trace: &LossTrace, stop: Stop<'_>) -> Vec<Fit> {
     if trace.lost() == 0 {
         return vec![Fit::none()];
@@ -133,7 +133,7 @@ pub(crate) fn fits(trace: &LossTrace, stop: Stop<'_>) -> Vec<Fit> {
     fits
 }
 
-/// Wilson's 95 % interval of a share of `hits` in `of`.
+/// Returns Wilson's 95 % interval for `hits` in `of`.
 fn wilson(hits: f64, of: f64) -> [f64; 2] {
     let p = hits / of;
     let z2 = Z * Z;
@@ -142,7 +142,7 @@ fn wilson(hits: f64, of: f64) -> [f64; 2] {
     [(middle - half).max(0.0), (middle + half).min(1.0)]
 }
 
-/// `hits ln p + misses ln (1 - p)`, where nothing times the logarithm of zero is nothing.
+/// Returns `hits ln p + misses ln (1 - p)`, with 0 ln 0 = 0.
 fn binomial(p: f64, hits: f64, misses: f64) -> f64 {
     let part = |count: f64, log: f64| if count == 0.0 { 0.0 } else { count * log };
     part(hits, libm::log(p)) + part(misses, libm::log1p(-p))
@@ -156,7 +156,7 @@ fn uniform(trace: &LossTrace) -> Fit {
     uniform_of(trace.lost() as f64, trace.packets().len() as f64)
 }
 
-/// The same, of `lost` packets in `all`.
+/// Fits the uniform model to `lost` packets in `all`.
 pub(crate) fn uniform_of(lost: f64, all: f64) -> Fit {
     let p = lost / all;
     let spec = ErrorSpec::Uniform { frame_loss: p, frames: Frames::All };
@@ -169,7 +169,7 @@ pub(crate) fn uniform_of(lost: f64, all: f64) -> Fit {
     )
 }
 
-/// Told from the uniform one by packets of several sizes only.
+/// Fits the exponential model, which differs from the uniform one only if packets have several sizes.
 fn exponential(trace: &LossTrace, stop: Stop<'_>) -> Option<Fit> {
     if trace.sizes() == Sizes::One {
         return None;
@@ -179,7 +179,8 @@ fn exponential(trace: &LossTrace, stop: Stop<'_>) -> Option<Fit> {
     Some(Fit::new(Family::Exponential, spec, vec![parameter], 1, log_likelihood))
 }
 
-/// The mean distance in bytes between errors that hit the lost ones among `packets`, and its log-likelihood.
+/// Returns the mean distance in bytes between the errors that destroyed the lost ones of `packets`, and its
+/// log-likelihood.
 fn distance(packets: &[Sent], stop: Stop<'_>) -> (Parameter, f64) {
     let likelihood = wanted(stop, |at| packets.iter().map(|packet| per_byte(packet, libm::exp(at[0]))).sum());
     let bytes: f64 = packets.iter().map(|packet| f64::from(packet.bytes)).sum();
@@ -195,10 +196,11 @@ fn per_byte(packet: &Sent, mean: f64) -> f64 {
     if packet.lost { libm::log(-libm::expm1(-errors)) } else { -errors }
 }
 
-/// An interval that reaches by this factor to either side (or from one in a thousand to all but one) says nothing.
+/// Minimum extent of an interval, as a factor to either side, that carries no information; for probabilities, odds.
 const NOTHING: f64 = 1e3;
 
-/// 95 % intervals in the coordinates of the search, which are logarithms and logits; `None` where the trace says nothing of a parameter.
+/// Returns 95 % intervals in the coordinates of the search, which are logarithms and logits; `None` for parameters that
+/// the trace does not determine.
 fn intervals(likelihood: impl Fn(&[f64]) -> f64, at: &[f64]) -> Vec<Option<[f64; 2]>> {
     let errors = standard_errors(likelihood, at);
     at.iter()
@@ -218,7 +220,7 @@ fn logit(p: f64) -> f64 {
     libm::log(p / (1.0 - p))
 }
 
-/// Transitions of a trace in which the state shows: lost is bad.
+/// Number of state transitions if the state is observed: a lost packet means bad.
 #[derive(Clone, Copy, Default)]
 struct Transitions {
     from_good: f64,
@@ -246,7 +248,7 @@ impl Transitions {
     }
 }
 
-/// Gilbert's and Elliott's, with two, three and four parameters; the best by AIC.
+/// Fits Gilbert's and Elliott's models with two, three and four parameters; returns the best by AIC.
 fn two_state_packet(trace: &LossTrace, stop: Stop<'_>) -> Option<Fit> {
     let packets = trace.packets();
     let counts = Transitions::of(packets);
@@ -269,7 +271,7 @@ fn two_state_packet(trace: &LossTrace, stop: Stop<'_>) -> Option<Fit> {
         good_loss: at.get(3).map_or(0.0, |&x| logistic(x)),
     };
     let likelihood = wanted(stop, |at| model(at).log_likelihood(packets));
-    // Where the bad state does not lose all, it lasts longer than a run of losses.
+    // A bad state that does not lose all packets lasts longer than a run of losses.
     let mut start = vec![logit(simple.good_to_bad / 2.0), logit(simple.bad_to_good / 2.0), logit(0.5)];
     let third = maximise(&likelihood, &start);
     start.clone_from(&third.at);
@@ -284,7 +286,8 @@ fn two_state_packet(trace: &LossTrace, stop: Stop<'_>) -> Option<Fit> {
     best_of(std::iter::once(first).chain(hidden))
 }
 
-/// `intervals` in the order of the model's fields. The state that loses more is called bad.
+/// Converts a model to a fit. `intervals` are in the order of the model's fields. The state that loses more is called
+/// bad.
 fn packet_fit(model: ByPacket, intervals: [Option<[f64; 2]>; 4], free: u32, log_likelihood: f64) -> Fit {
     let (model, [to_bad, to_good, good, bad]) = if model.good_loss > model.bad_loss {
         let swapped = ByPacket {
@@ -308,7 +311,7 @@ fn packet_fit(model: ByPacket, intervals: [Option<[f64; 2]>; 4], free: u32, log_
     Fit::new(Family::TwoStatePacket, spec, parameters, free, log_likelihood)
 }
 
-/// The one with the least AIC, and the simpler of two that are alike.
+/// Returns the fit with the least AIC; of similar fits, the simpler one.
 fn best_of(fits: impl Iterator<Item = Fit>) -> Option<Fit> {
     fits.filter(|fit| fit.aic.is_finite()).fold(None, |best: Option<Fit>, fit| match best {
         Some(best) if fit.aic >= best.aic - crate::CLEARLY_BETTER => Some(best),
@@ -316,10 +319,10 @@ fn best_of(fits: impl Iterator<Item = Fit>) -> Option<Fit> {
     })
 }
 
-/// Expected errors a bit where all is lost: beyond this every bit is hit, to the last digit of a double.
+/// Expected errors per bit if all packets are lost: beyond this every bit is hit, to the last digit of a double.
 pub(crate) const ALL: f64 = 1e3;
 
-/// The states of time, with two, three and four parameters; the best by AIC.
+/// Fits states in time with two, three and four parameters; returns the best by AIC.
 fn two_state(trace: &LossTrace, stop: Stop<'_>) -> Option<Fit> {
     let packets = trace.packets();
     let counts = Transitions::of(packets);
@@ -351,7 +354,7 @@ fn two_state(trace: &LossTrace, stop: Stop<'_>) -> Option<Fit> {
     best_of(fits.into_iter())
 }
 
-/// States of time that were not searched for.
+/// Converts a model with states in time that was not searched for.
 pub(crate) fn of_time(model: ByTime, log_likelihood: f64) -> Fit {
     time_fit(model, &[], 2, log_likelihood)
 }
@@ -386,7 +389,8 @@ fn time_fit(model: ByTime, ends: &[Option<[f64; 2]>], free: u32, log_likelihood:
     Fit::new(Family::TwoState, spec, parameters, free, log_likelihood)
 }
 
-/// Runs of exactly so many, or of several such that adjoin. The first and the last may be cut off by the trace's ends.
+/// Fits runs of a constant length, of which several may adjoin. The first and the last run may be cut off by the
+/// trace's ends.
 fn burst(trace: &LossTrace, stop: Stop<'_>) -> Option<Fit> {
     let packets = trace.packets();
     let mut whole = trace.runs();
@@ -408,7 +412,7 @@ fn greatest_common_divisor(a: u32, b: u32) -> u32 {
 }
 
 fn burst_of(packets: &[Sent], length: u32, stop: Stop<'_>) -> Fit {
-    // Packets that decide: all but those that a burst takes with it.
+    // Count only packets that decide: those within a burst are lost in any case.
     let mut deciding = Vec::new();
     let mut taken = 0;
     for packet in packets {

@@ -1,4 +1,4 @@
-//! Models that a trace cannot tell from the chosen one. An advice has to hold under all of them.
+//! Models that a trace cannot distinguish from the chosen one. Advice must hold under all of them.
 
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::time::Duration;
@@ -8,30 +8,30 @@ use crate::family::{Family, Fit, of_time};
 use crate::states::ByTime;
 use crate::trace::{Clock, LossTrace};
 
-/// A model that is kept beside the chosen one.
+/// Model that is kept beside the chosen one.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Kept {
-    /// The model.
+    /// Fitted model.
     #[serde(flatten)]
     pub fit: Fit,
-    /// Reason.
+    /// Reason for keeping it.
     pub why: Why,
 }
 
-/// Reason why a model is kept.
+/// Reason for which a model is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Why {
     /// Its AIC is about as good.
     AsGood,
-    /// Packets were too far apart to show shorter bad times: these are the longest that the trace allows.
+    /// Packets were too far apart to show short bad periods: these are the longest that the trace permits.
     LongestBadTimes,
-    /// Lost packets were counted, not seen: these are the longest runs that the counts allow.
+    /// Losses are known only as counts: these are the longest runs that the counts permit.
     LongestRuns,
 }
 
 impl Why {
-    /// In a few words.
+    /// Returns the reason in a few words.
     pub const fn words(self) -> &'static str {
         match self {
             Self::AsGood => "about as good",
@@ -41,20 +41,22 @@ impl Why {
     }
 }
 
-/// Packets farther apart than so many full packets on the air do not show how losses of neighbours go together.
+/// Maximum spacing, in transmission times of a full packet, at which packets show the correlation of neighbouring
+/// losses.
 const SPARSE: f64 = 4.0;
 
-/// Half of the 95 % quantile of the chi-squared distribution with one degree of freedom: by so much the logarithm of a likelihood may
-/// lie below the greatest one.
+/// Half of the 95 % quantile of the chi-squared distribution with one degree of freedom: maximum distance of a
+/// log-likelihood from the greatest one.
 const WITHIN: f64 = 1.92;
 
-/// Returns whether the packets of a trace are too far apart to show how losses of packets that follow each other at the link's rate go together.
+/// Returns the spacing in seconds if packets are too far apart to show the correlation of losses at the link's rate.
 pub(crate) fn is_sparse(trace: &LossTrace) -> Option<f64> {
     let (spacing, air) = (trace.closest_spacing()?, trace.full_packet_air()?);
     (spacing > SPARSE * air).then_some(spacing)
 }
 
-/// The fits that are as good as the first one, and a bound where packets were sparse. `fits` is sorted with the chosen one first.
+/// Returns the fits that are as good as the first one, and a bound if packets were sparse. `fits` starts with the
+/// chosen fit.
 pub(crate) fn kept(trace: &LossTrace, fits: &[Fit]) -> Vec<Kept> {
     let Some((chosen, others)) = fits.split_first() else { return Vec::new() };
     let least = fits.iter().map(|fit| fit.aic).fold(f64::INFINITY, f64::min);
@@ -70,14 +72,15 @@ pub(crate) fn kept(trace: &LossTrace, fits: &[Fit]) -> Vec<Kept> {
     kept
 }
 
-/// Families of states contain independent losses: a fit of theirs that is as good says the same in more parameters.
+/// Returns whether `family` contains the `chosen` model as a special case: its fit then adds parameters but no
+/// information.
 const fn contains(family: Family, chosen: Family) -> bool {
     matches!(family, Family::TwoState | Family::TwoStatePacket)
         && matches!(chosen, Family::Uniform | Family::Exponential)
 }
 
-/// States of time that lose as many packets, with the longest bad times whose likelihood is within reach of `independent`, that of losses
-/// that do not go together.
+/// Returns the model with states in time and the same loss whose bad periods are the longest with a likelihood close to
+/// `independent`, that of independent losses.
 fn longest_bad_times(trace: &LossTrace, spacing: f64, independent: f64) -> Option<Fit> {
     let lost = trace.lost() as f64 / trace.packets().len() as f64;
     if !(0.0..1.0).contains(&lost) || lost == 0.0 {
@@ -86,13 +89,13 @@ fn longest_bad_times(trace: &LossTrace, spacing: f64, independent: f64) -> Optio
     let model =
         |bad: f64| ByTime { good: bad * (1.0 - lost) / lost, bad, good_errors: 0.0, bad_errors: crate::family::ALL };
     let allowed = |bad: f64| model(bad).log_likelihood(trace.packets()) >= independent - WITHIN;
-    // From far above the spacing, where neighbours share their fate, to far below it.
+    // From far above the spacing, where neighbours are correlated, to far below it.
     let steps = (-8..=8).rev().map(|step| spacing * libm::exp2(f64::from(step) / 2.0));
     let bad = steps.into_iter().find(|&bad| allowed(bad))?;
     Some(of_time(model(bad), model(bad).log_likelihood(trace.packets())))
 }
 
-/// What the trace says nothing of, where it has losses.
+/// Describes what the trace does not show, if it has losses.
 pub(crate) fn untold(trace: &LossTrace, chosen: &ErrorSpec) -> Option<String> {
     if trace.lost() == 0 {
         return None;
@@ -122,7 +125,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::{Sent, fit};
 
-    /// Numbers as good as random: splitmix64's.
+    /// Returns a pseudorandom number (splitmix64).
     pub(crate) fn mixed(number: u64) -> u64 {
         let mut z = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -140,22 +143,22 @@ pub(crate) mod tests {
         LossTrace::timed((0..3000).map(sent).collect()).at_rate(1e7)
     }
 
-    /// Losses seconds apart that seem independent may be bad times of many packets.
+    /// Losses seconds apart that seem independent may be bad periods of many packets.
     #[test]
     fn sparse_packets_do_not_show_short_bad_times() {
         let report = fit(&pings(1000, |number| mixed(number).is_multiple_of(100))).unwrap();
         let bound = report.kept.iter().find(|kept| kept.fit.family == Family::TwoState).expect("a bound");
         assert_eq!((report.chosen().family, bound.why), (Family::Uniform, Why::LongestBadTimes));
         let bad = bound.fit.parameter("bad").unwrap().value;
-        // Far longer than a packet of 1.2 ms, and no longer than what would have shown in neighbours.
+        // Far longer than a packet of 1.2 ms, but no longer than what would have shown in neighbours.
         assert!((0.05..1.0).contains(&bad), "{bad}");
         assert!(report.untold.is_some_and(|untold| untold.contains("1000.000 ms apart")));
-        // Packets that follow each other closely leave no room for that.
+        // Closely spaced packets exclude that.
         let dense = fit(&pings(1, |number| mixed(number).is_multiple_of(100))).unwrap();
         assert!(dense.kept.is_empty() && dense.untold.is_none(), "{:?}", dense.kept);
     }
 
-    /// Runs at even distances: states of packets and of time are as good, and both are kept.
+    /// For runs at regular distances, states in packets and in time fit equally well, and both are kept.
     #[test]
     fn families_that_are_as_good_are_kept() {
         let report =

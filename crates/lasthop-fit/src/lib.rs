@@ -1,10 +1,11 @@
-//! From a link's losses, packet by packet, to the channel model that they follow.
+//! Fitting of channel models to the losses of a link, packet by packet.
 //!
-//! [`fit`] takes a [`LossTrace`], one direction of a link, and fits each family of channel models that lasthop simulates by maximum likelihood, compares them by
-//! Akaike's criterion, chooses, and says whether the chosen one does what the link did: the model itself is run over the same packets, many times,
-//! and what it loses is compared with what was lost. `docs/models/fit.md` has the rules and how they were validated.
+//! [`fit`] takes a [`LossTrace`] of one direction of a link. It fits each family of channel models that lasthop
+//! simulates by maximum likelihood and chooses by Akaike's criterion. Then it checks the chosen model: the model is run
+//! many times over the same packets, and its losses are compared with the observed ones. `docs/models/fit.md` has the
+//! rules and their validation.
 //!
-//! No I/O, no clock; the same trace gives the same answer to the byte.
+//! The crate does no I/O and reads no clock; the same trace gives the same result to the byte.
 
 mod adequacy;
 mod counts;
@@ -27,58 +28,59 @@ pub use family::{Family, Fit, Parameter, Unit};
 pub use kept::{Kept, Why};
 pub use trace::{Clock, LossTrace, Sent};
 
-/// A family is preferred to a simpler one where its AIC is lower by more than this: twice a gain in log-likelihood of 4, which chance gives one superfluous parameter
-/// about once in 200 traces.
+/// Minimum difference in AIC at which a family is preferred to a simpler one: twice a gain in log-likelihood of 4,
+/// which chance gives one superfluous parameter about once in 200 traces.
 pub const CLEARLY_BETTER: f64 = 6.0;
 
-/// What a trace says of its link's losses.
+/// Result of fitting the losses of a link.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Report {
-    /// Packets of the trace.
+    /// Number of packets in the trace.
     pub packets: u64,
-    /// Of these, lost.
+    /// Number of lost packets.
     pub lost: u64,
-    /// Runs of lost packets: their mean length, and the longest.
+    /// Mean length of runs of lost packets.
     pub mean_run: f64,
-    /// The longest run.
+    /// Length of the longest run.
     pub longest_run: u32,
-    /// The best fit of each family that could have made the trace, chosen one first, then by AIC.
+    /// Best fit of each family that could have produced the trace: the chosen one, then the others by AIC.
     pub fits: Vec<Fit>,
-    /// Whether losses were seen packet by packet.
+    /// Granularity of the observed losses.
     pub detail: Detail,
-    /// Families whose AIC is as good as the chosen one's, within [`CLEARLY_BETTER`]: the trace cannot tell them apart.
+    /// Families whose AIC is as good as the chosen one's, within [`CLEARLY_BETTER`].
     pub alike: Vec<Family>,
-    /// Models that the measurement allows as well: an advice has to hold under each of them.
+    /// Other models that the measurement permits: advice must hold under each of them.
     pub kept: Vec<Kept>,
-    /// What the measurement says nothing of, as a clause.
+    /// Aspects that the measurement does not show, as a clause.
     pub untold: Option<String>,
-    /// Whether the chosen model loses packets as the link did.
+    /// Comparison of the chosen model with the trace.
     pub adequacy: Adequacy,
 }
 
-/// How closely losses are known.
+/// Granularity of losses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Detail {
-    /// Packet by packet.
+    /// Losses are known packet by packet.
     Packets,
-    /// As counts of intervals: runs are not known.
+    /// Losses are known as counts per interval; runs are unknown.
     Intervals,
 }
 
 impl Report {
-    /// The model that was chosen.
+    /// Returns the chosen model.
     pub fn chosen(&self) -> &Fit {
         &self.fits[0]
     }
 }
 
-/// Fits every family to `trace` and chooses among them. `None` for a trace without packets.
+/// Fits every family to `trace` and chooses one. `None` for a trace without packets.
 pub fn fit(trace: &LossTrace) -> Option<Report> {
     fit_unless(trace, &|| false)
 }
 
-/// As [`fit`]; `None` as well when `stop` said so before the end. It is asked each time that the trace was gone through.
+/// Like [`fit`], but also returns `None` if `stop` returns true before the end. It is called for each pass over the
+/// trace.
 pub fn fit_unless(trace: &LossTrace, stop: &dyn Fn() -> bool) -> Option<Report> {
     if trace.packets().is_empty() {
         return None;

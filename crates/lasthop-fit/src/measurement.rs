@@ -1,4 +1,4 @@
-//! What a scenario does not say of the measurement that it was made from: its table `[measurement]`.
+//! The table `[measurement]`: what a scenario omits of the measurement that it was made from.
 
 use std::fmt::Write;
 
@@ -6,39 +6,39 @@ use crate::scenario::{inline, parameters};
 use crate::statement::{Statement, Verdict};
 use crate::{Kept, Report};
 
-/// Most alternatives of a scenario: `advise` simulates each of them.
+/// Maximum number of alternatives in a scenario, each of which `advise` simulates.
 const MOST_ALTERNATIVES: usize = 4;
-/// Most runs of a replayed trace: a scenario file holds as many.
+/// Maximum number of runs in a replayed trace, the limit of a scenario file.
 const MOST_RUNS: usize = 50_000;
 
-/// Another value that the measurement allows.
+/// Other value that the measurement permits.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Alternative {
-    /// What it is.
+    /// Description.
     pub name: String,
-    /// The dotted key of the scenario.
+    /// Dotted key of the scenario.
     pub key: String,
-    /// The value as TOML.
+    /// Value as TOML.
     pub value: String,
 }
 
-/// What a scenario does not say of the measurement that it was made from.
+/// Differences between a scenario and the measurement that it was made from.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Notes {
-    /// What was measured and is not in the scenario.
+    /// Measured behaviour that the scenario does not model.
     pub not_modelled: Vec<String>,
-    /// What was not measured.
+    /// Quantities that were not measured.
     pub unknown: Vec<String>,
-    /// Values that nothing was known of.
+    /// Values that were assumed.
     pub assumed: Vec<String>,
-    /// Why no cure may be advised.
+    /// Reason for which no cure may be advised.
     pub no_cure: Option<String>,
-    /// Other values that the measurement allows.
+    /// Other values that the measurement permits.
     pub alternatives: Vec<Alternative>,
 }
 
 impl Notes {
-    /// Adds what is said of a direction, `down` or `up`, that the scenario does not do.
+    /// Adds the aspects of a direction, `down` or `up`, that the scenario does not reproduce.
     pub fn add(&mut self, way: &str, statement: &Statement) {
         for (aspect, said) in statement.aspects() {
             let line = format!("{aspect} {way}: {}", said.why);
@@ -50,7 +50,8 @@ impl Notes {
         }
     }
 
-    /// Adds the models that the measurement of a direction allows besides the chosen one, and the trace itself where none fits.
+    /// Adds the models that the measurement of a direction permits besides the chosen one, and the trace itself if none
+    /// fits.
     pub fn add_alternatives(&mut self, way: &str, report: &Report, losses: &[bool]) {
         let key = format!("links.hop.errors_{way}");
         let of_kept = |kept: &Kept| Alternative {
@@ -76,7 +77,7 @@ impl Notes {
         self.alternatives.truncate(MOST_ALTERNATIVES);
     }
 
-    /// Writes the table, where there is something to say.
+    /// Writes the table unless it is empty.
     pub(crate) fn write(&self, text: &mut String) {
         if *self == Self::default() {
             return;
@@ -106,7 +107,7 @@ impl Notes {
     }
 }
 
-/// Lengths of runs in turn: packets that arrive, packets that are lost.
+/// Returns alternating run lengths: packets that arrive, packets that are lost.
 fn alternating(losses: &[bool]) -> Vec<usize> {
     let mut runs = vec![0];
     let mut current = false;
@@ -122,7 +123,7 @@ fn alternating(losses: &[bool]) -> Vec<usize> {
     runs
 }
 
-/// As a TOML string on one line.
+/// Formats a TOML string on one line.
 fn quoted(text: &str) -> String {
     let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     format!("\"{}\"", plain.replace('\\', "\\\\").replace('"', "\\\""))

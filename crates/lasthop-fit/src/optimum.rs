@@ -1,36 +1,36 @@
-//! Where a function of a few numbers is greatest, and how sharply.
+//! Maximum of a function of a few numbers, and its curvature.
 //!
-//! Nelder and Mead's simplex (The Computer Journal 7, 1965), with their coefficients: likelihoods of hidden states have no simple derivatives, and
-//! two to four parameters.
+//! The simplex method of Nelder and Mead (The Computer Journal 7, 1965), with their coefficients: likelihoods of hidden
+//! states have no simple derivatives, and two to four parameters.
 
 const REFLECT: f64 = 1.0;
 const EXPAND: f64 = 2.0;
 const CONTRACT: f64 = 0.5;
 const SHRINK: f64 = 0.5;
 
-/// How far the corners of the first simplex lie from its start.
+/// Distance of the first simplex's corners from its start.
 const STEP: f64 = 0.7;
 
-/// Evaluations that one search may take.
+/// Maximum number of evaluations in one search.
 const MOST_EVALUATIONS: u32 = 600;
 
-/// Corners that lie this close in value have found the place.
+/// Difference of the corners' values at which a search has converged.
 const TOLERANCE: f64 = 1e-5;
 
-/// A search that gains less than this had nothing left to find.
+/// Minimum gain of a search for another one to follow.
 const MOST_LEFT: f64 = 1e-3;
 
-/// A point and what the function is there.
+/// Point, and the function's value there.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Corner {
     pub(crate) at: Vec<f64>,
     pub(crate) value: f64,
 }
 
-/// How often a search begins anew where the last one ended: a simplex that has become flat stops early.
+/// Maximum number of restarts at the last result: a degenerate simplex stops early.
 const MOST_SEARCHES: u32 = 6;
 
-/// The greatest value of `function` about `start`. Where the function is not a number, it counts as least.
+/// Returns the maximum of `function` near `start`. NaN counts as the least value.
 pub(crate) fn maximise(function: impl Fn(&[f64]) -> f64, start: &[f64]) -> Corner {
     let mut best = search(&function, start);
     for _ in 1..MOST_SEARCHES {
@@ -98,8 +98,9 @@ fn search(function: impl Fn(&[f64]) -> f64, start: &[f64]) -> Corner {
     corners.swap_remove(0)
 }
 
-/// Standard errors of a maximum-likelihood estimate: square roots of the diagonal of the inverse of the observed information. `None` for a parameter along which the
-/// function does not fall: the data say nothing of it, and the others are taken as if it were known.
+/// Returns standard errors of a maximum-likelihood estimate: square roots of the diagonal of the inverse of the
+/// observed information. `None` for a parameter along which the function does not fall: the data do not determine it,
+/// and it is treated as known for the others.
 pub(crate) fn standard_errors(function: impl Fn(&[f64]) -> f64, at: &[f64]) -> Vec<Option<f64>> {
     const H: f64 = 1e-2;
     const FLAT: f64 = 1e-6;
@@ -131,7 +132,7 @@ pub(crate) fn standard_errors(function: impl Fn(&[f64]) -> f64, at: &[f64]) -> V
     errors
 }
 
-/// The inverse of a small matrix, by Gauss and Jordan with pivots; `None` where there is none.
+/// Returns the inverse of a small matrix by Gauss-Jordan elimination with pivoting; `None` if it is singular.
 fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
     let count = matrix.len();
     let mut inverse: Vec<Vec<f64>> =
@@ -166,7 +167,7 @@ mod tests {
 
     #[test]
     fn finds_the_top_of_rosenbrocks_valley() {
-        // Its minimum, 0 at (1, 1), lies in a bent valley.
+        // The minimum, 0 at (1, 1), lies in a curved valley.
         let rosenbrock = |x: &[f64]| -(100.0 * (x[1] - x[0] * x[0]).powi(2) + (1.0 - x[0]).powi(2));
         let top = maximise(rosenbrock, &[-1.2, 1.0]);
         assert!((top.at[0] - 1.0).abs() < 0.05 && (top.at[1] - 1.0).abs() < 0.1, "{top:?}");
@@ -174,7 +175,7 @@ mod tests {
 
     #[test]
     fn the_errors_of_a_bell_are_its_widths() {
-        // log of a normal density with standard deviations 2 and 0.5 and correlation 0.6.
+        // Logarithm of a normal density with standard deviations 2 and 0.5 and correlation 0.6.
         let (a, b, r) = (2.0, 0.5, 0.6);
         let bell = |x: &[f64]| -> f64 {
             let (u, v) = (x[0] / a, x[1] / b);

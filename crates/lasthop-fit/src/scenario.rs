@@ -1,4 +1,4 @@
-//! A link that was measured, as a scenario that `compare` takes.
+//! Writing of a measured link as a scenario for `compare`.
 
 use std::fmt::Write;
 
@@ -6,51 +6,51 @@ use crate::family::{Fit, Parameter, Unit};
 use crate::measurement::Notes;
 use crate::{Family, Report};
 
-/// A value with its origin.
+/// Value with its origin.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Told {
-    /// As a scenario has it, without quotes: `10 Mbps`.
+    /// Value as in a scenario, without quotes: `10 Mbps`.
     pub value: String,
-    /// Where it comes from: `--rate`, `assumed`.
+    /// Origin of the value: `--rate`, `assumed`.
     pub origin: String,
 }
 
-/// A medium on which both ways take turns.
+/// Half-duplex medium.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HalfDuplex {
-    /// How long each frame takes beside its bytes; `None` where frames go in aggregates.
+    /// Overhead of each frame; `None` if frames are aggregated.
     pub frame_overhead: Option<Told>,
-    /// How long it takes to turn from one way to the other.
+    /// Additional time when the direction changes.
     pub turnaround: Told,
 }
 
-/// A further key of the link.
+/// Further key of the link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Key {
-    /// The key: `policer_down`.
+    /// Name of the key: `policer_down`.
     pub key: String,
-    /// Its value as TOML.
+    /// Value as TOML.
     pub value: String,
-    /// Where it comes from.
+    /// Origin of the value.
     pub origin: String,
 }
 
-/// What is known of a link besides its losses.
+/// Properties of a link besides its losses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Link {
-    /// Its medium, where both ways take turns.
+    /// Half-duplex medium, if both directions share one.
     pub half_duplex: Option<HalfDuplex>,
-    /// Its rate down, and up as well where `rate_up` has none.
+    /// Rate of the downlink, and of the uplink if `rate_up` is `None`.
     pub rate: Told,
-    /// Its rate up.
+    /// Rate of the uplink.
     pub rate_up: Option<Told>,
-    /// Its delay, one way.
+    /// One-way delay.
     pub delay: Told,
-    /// What waits before it on the way down, and up as well where `queue_up` has none.
+    /// Queue of the downlink, and of the uplink if `queue_up` is `None`.
     pub queue: Told,
-    /// What waits before it on the way up.
+    /// Queue of the uplink.
     pub queue_up: Option<Told>,
-    /// The delay of the path behind the gateway, one way.
+    /// One-way delay of the path behind the gateway.
     pub wire_delay: Told,
     /// Policers, varying rates, jitter, duplicates.
     pub keys: Vec<Key>,
@@ -59,14 +59,14 @@ pub struct Link {
 /// Losses of one direction, with the trace's name.
 #[derive(Clone, Copy, Debug)]
 pub struct Direction<'r> {
-    /// The trace's name.
+    /// Name of the trace.
     pub name: &'r str,
-    /// What was fitted to it.
+    /// Result of fitting it.
     pub report: &'r Report,
 }
 
-/// A scenario file: a server, a base station, and a client behind the link, with a download of 16 MiB; each value with its origin, and what
-/// the scenario does not say of the measurement.
+/// Returns a scenario file with a server, a base station, a client behind the link, and a download of 16 MiB. It states
+/// the origin of each value, and what the scenario omits of the measurement.
 pub fn scenario(link: &Link, down: Direction<'_>, up: Option<Direction<'_>>, notes: &Notes) -> String {
     let mut text = String::new();
     let names = [Some(down), up].into_iter().flatten().map(|direction| direction.name).collect::<Vec<_>>().join(", ");
@@ -145,7 +145,7 @@ fn told(told: &Told) -> String {
 
 fn errors(text: &mut String, direction: &str, of: Option<Direction<'_>>) -> std::fmt::Result {
     let Some(Direction { name, report }) = of else {
-        // A table of its own: what stands behind the other direction's table would be that one's.
+        // A table is needed here: keys after the other direction's table would belong to that.
         return writeln!(text, "\n# No trace of this direction.\n[links.hop.errors_{direction}]\nmodel = \"none\"");
     };
     let chosen = report.chosen();
@@ -166,13 +166,13 @@ fn errors(text: &mut String, direction: &str, of: Option<Direction<'_>>) -> std:
     Ok(())
 }
 
-/// A fitted model as TOML on one line.
+/// Formats a fitted model as TOML on one line.
 pub(crate) fn inline(fit: &Fit) -> String {
     let parameters = fit.parameters.iter().map(|parameter| format!(", {} = {}", parameter.key, value(parameter)));
     format!("{{ model = \"{}\"{} }}", fit.family.name(), parameters.collect::<String>())
 }
 
-/// As a scenario reads it.
+/// Formats a parameter's value as a scenario reads it.
 fn value(parameter: &Parameter) -> String {
     match parameter.unit {
         Unit::Share => format!("{}", digits(parameter.value)),
@@ -182,7 +182,7 @@ fn value(parameter: &Parameter) -> String {
     }
 }
 
-/// For people.
+/// Formats a value for people.
 pub fn shown(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Share => format!("{} %", figures(value * 100.0)),
@@ -193,7 +193,7 @@ pub fn shown(unit: Unit, value: f64) -> String {
     }
 }
 
-/// The parameters of a fit for people: `frame_loss 3.02 % (2.7 to 3.37)`.
+/// Formats the parameters of a fit for people: `frame_loss 3.02 % (2.7 to 3.37)`.
 pub fn parameters(fit: &Fit) -> Vec<String> {
     let one = |parameter: &Parameter| {
         let interval = parameter
@@ -201,25 +201,25 @@ pub fn parameters(fit: &Fit) -> Vec<String> {
             .map(|[low, high]| format!(" ({} to {})", shown(parameter.unit, low), shown(parameter.unit, high)));
         format!("{} {}{}", parameter.key, shown(parameter.unit, parameter.value), interval.unwrap_or_default())
     };
-    // What was not fitted says nothing new where it is all or nothing.
+    // A parameter that was not fitted is shown only if it is neither 0 nor 1.
     let told = |parameter: &&Parameter| {
         parameter.interval.is_some() || !matches!(parameter.value, 0.0 | 1.0) || fit.family == Family::Uniform
     };
     fit.parameters.iter().filter(told).map(one).collect()
 }
 
-/// Rounded to six significant digits, without an exponent: what a scenario takes.
+/// Rounds to six significant digits, which a scenario takes without an exponent.
 pub(crate) fn digits(value: f64) -> f64 {
     round(value, 6)
 }
 
-/// A time as a scenario takes it: of whole nanoseconds, and no more than six significant digits.
+/// Formats a time as a scenario takes it: in whole nanoseconds, with at most six significant digits.
 pub(crate) fn milliseconds(value: f64) -> String {
     let nanos = libm::round(digits(value) * 1e6);
     format!("{} ms", if value > 0.0 { nanos.max(1.0) / 1e6 } else { 0.0 })
 }
 
-/// Rounded to three significant digits.
+/// Rounds to three significant digits.
 pub(crate) fn figures(value: f64) -> f64 {
     round(value, 3)
 }

@@ -1,20 +1,20 @@
-//! What a measurement shows of a path besides its losses.
+//! Properties of a path that a measurement shows besides its losses.
 
 /// Delays of packets, in milliseconds.
 #[derive(Clone, Copy, PartialEq, Debug, serde::Serialize)]
 pub struct Spread {
-    /// The least.
+    /// Minimum.
     pub least_ms: f64,
-    /// Half of the packets took no longer.
+    /// Median.
     pub median_ms: f64,
-    /// 95 % of the packets took no longer.
+    /// 95th percentile.
     pub p95_ms: f64,
-    /// The longest.
+    /// Maximum.
     pub most_ms: f64,
 }
 
 impl Spread {
-    /// Summarises delays in seconds; `None` where there are none.
+    /// Summarises delays in seconds; `None` without any.
     pub fn of(seconds: &mut [f64]) -> Option<Self> {
         seconds.sort_by(f64::total_cmp);
         let rank = |share: f64| {
@@ -30,55 +30,55 @@ impl Spread {
     }
 }
 
-/// What a measurement shows besides losses. A field is `None` where the measurement does not show it.
+/// Observations besides losses. A field is `None` if the measurement does not show it.
 #[derive(Clone, Copy, PartialEq, Default, Debug, serde::Serialize)]
 pub struct Seen {
-    /// Packets that arrived.
+    /// Number of packets that arrived.
     pub arrived: u64,
-    /// Round trips.
+    /// Round-trip times.
     pub round_trip: Option<Spread>,
-    /// One-way delays beyond the least one: clocks that differ do not tell more.
+    /// One-way delays above the minimum: unsynchronised clocks show no more.
     pub one_way: Option<Spread>,
-    /// Packets that arrived behind one sent later.
+    /// Number of packets that arrived after one sent later.
     pub reordered: Option<u64>,
-    /// Packets that arrived again.
+    /// Number of duplicates.
     pub duplicates: Option<u64>,
-    /// Bits a second at which packets were sent, IP headers included.
+    /// Sending rate in bits per second, IP headers included.
     pub sent_bps: Option<f64>,
 }
 
 /// Lost packets in one interval of time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Count {
-    /// When it began, in seconds.
+    /// Beginning in seconds.
     pub from_s: f64,
-    /// Packets sent.
+    /// Number of packets sent.
     pub packets: u64,
-    /// Of these, lost.
+    /// Number of packets lost.
     pub lost: u64,
 }
 
 /// Losses that are known per interval only.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Counts {
-    /// The intervals, in order of time; each has packets.
+    /// Intervals in order of time; each has packets.
     pub intervals: Vec<Count>,
     /// Bytes of a packet, network header included.
     pub bytes: u32,
 }
 
 impl Counts {
-    /// Packets in all intervals.
+    /// Returns the number of packets in all intervals.
     pub fn packets(&self) -> u64 {
         self.intervals.iter().map(|count| count.packets).sum()
     }
 
-    /// Packets lost in all intervals.
+    /// Returns the number of packets lost in all intervals.
     pub fn lost(&self) -> u64 {
         self.intervals.iter().map(|count| count.lost).sum()
     }
 
-    /// The share of packets lost in each interval, 0 to 1, and when it began in seconds.
+    /// Returns the beginning of each interval in seconds, and its loss, 0 to 1.
     pub fn loss_over_time(&self) -> Vec<(f64, f64)> {
         self.intervals.iter().map(|count| (count.from_s, count.lost as f64 / count.packets as f64)).collect()
     }

@@ -1,4 +1,4 @@
-//! What of a measurement the fitted scenario does, and what it does not: rate, delay, order, duplication and loss, each by itself.
+//! Statement of what the fitted scenario reproduces of a measurement: rate, delay, order, duplication and loss.
 
 use crate::family::Unit;
 use crate::read::Form;
@@ -6,20 +6,20 @@ use crate::scenario::shown;
 use crate::seen::{Seen, Spread};
 use crate::{Detail, Report};
 
-/// Whether the scenario does what was measured.
+/// Agreement of the scenario with the measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It does.
+    /// The scenario reproduces it.
     Fits,
-    /// It does not.
+    /// The scenario does not reproduce it.
     DoesNotFit,
-    /// It was not measured, or the measurement does not tell.
+    /// It was not measured, or the measurement is inconclusive.
     Unknown,
 }
 
 impl Verdict {
-    /// In words.
+    /// Returns the verdict in words.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Fits => "fits",
@@ -29,49 +29,49 @@ impl Verdict {
     }
 }
 
-/// A verdict and its reason.
+/// Verdict with its reason.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct Said {
-    /// The verdict.
+    /// Verdict.
     pub verdict: Verdict,
-    /// What was measured, or why nothing was, as a clause.
+    /// Measured value, or the reason for which there is none, as a clause.
     pub why: String,
 }
 
 impl Said {
-    /// The scenario does it.
+    /// Creates the verdict that the scenario reproduces it.
     pub fn fits(why: impl Into<String>) -> Self {
         Self { verdict: Verdict::Fits, why: why.into() }
     }
 
-    /// The scenario does not.
+    /// Creates the verdict that the scenario does not reproduce it.
     pub fn does_not(why: impl Into<String>) -> Self {
         Self { verdict: Verdict::DoesNotFit, why: why.into() }
     }
 
-    /// Nothing is known of it.
+    /// Creates the verdict that it is unknown.
     pub fn unknown(why: impl Into<String>) -> Self {
         Self { verdict: Verdict::Unknown, why: why.into() }
     }
 }
 
-/// All that is said of one direction.
+/// Verdicts on one direction.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct Statement {
-    /// Of the rate.
+    /// Verdict on the rate.
     pub rate: Said,
-    /// Of the delay and its variation.
+    /// Verdict on the delay and its variation.
     pub delay: Said,
-    /// Of the order in which packets arrive.
+    /// Verdict on the order in which packets arrive.
     pub order: Said,
-    /// Of packets that arrive twice.
+    /// Verdict on duplicates.
     pub duplication: Said,
-    /// Of losses.
+    /// Verdict on losses.
     pub loss: Said,
 }
 
 impl Statement {
-    /// Each aspect by its name.
+    /// Returns each aspect with its name.
     pub fn aspects(&self) -> [(&'static str, &Said); 5] {
         [
             ("rate", &self.rate),
@@ -82,30 +82,30 @@ impl Statement {
         ]
     }
 
-    /// The aspects with that verdict.
+    /// Returns the names of the aspects with this verdict.
     pub fn with(&self, verdict: Verdict) -> Vec<&'static str> {
         self.aspects().into_iter().filter(|(_, said)| said.verdict == verdict).map(|(name, _)| name).collect()
     }
 
-    /// The statement in lines: `rate: unknown: ...`.
+    /// Formats the statement in lines: `rate: unknown: ...`.
     pub fn lines(&self) -> Vec<String> {
         let line = |(name, said): (&str, &Said)| format!("{name}: {}: {}", said.verdict.words(), said.why);
         self.aspects().into_iter().map(line).collect()
     }
 }
 
-/// Fewer packets than this share are said, and not modelled.
+/// Share of packets below which behaviour is reported but not modelled.
 const FEW: f64 = 1e-3;
-/// A delay that varies by less than this, or by less than this share of the least one, is constant for the purposes of a scenario.
+/// Variation of delay, absolute and relative to the minimum, up to which a scenario may assume a constant delay.
 const STEADY_MS: f64 = 2.0;
 const STEADY_SHARE: f64 = 0.05;
 
-/// Says what the fitted model does of the losses.
+/// Returns the verdict on the losses of the fitted model.
 pub fn loss(report: &Report, form: Form, has_two_ways: bool) -> Said {
     let name = report.chosen().family.name();
     let both = if form.is_round_trip() && !has_two_ways { " of both directions together" } else { "" };
     if report.lost == 0 {
-        // The rule of three.
+        // Rule of three.
         let most = shown(Unit::Share, (3.0 / report.packets.max(1) as f64).min(1.0));
         return Said::fits(format!("nothing{both} was lost; at most {most} in the long run (95 %)"));
     }
@@ -127,7 +127,8 @@ pub fn loss(report: &Report, form: Form, has_two_ways: bool) -> Said {
     }
 }
 
-/// Says what the scenario does of `count` packets in `of`, which are what `what` says; `key` is the key that does it, where there is one.
+/// Returns the verdict on `count` packets in `of`, described by `what`; `key` is the scenario's key that models them,
+/// if there is one.
 fn counted(count: Option<u64>, of: u64, what: &str, missing: &str, key: Option<&str>) -> Said {
     let Some(count) = count else { return Said::unknown(missing) };
     let share = count as f64 / of.max(1) as f64;
@@ -140,18 +141,18 @@ fn counted(count: Option<u64>, of: u64, what: &str, missing: &str, key: Option<&
     }
 }
 
-/// Says what the scenario does of the order.
+/// Returns the verdict on the order.
 pub fn order(seen: &Seen, key: Option<&str>) -> Said {
     let missing = "the measurement does not show in which order packets arrived";
     counted(seen.reordered, seen.arrived, "arrived behind one sent later", missing, key)
 }
 
-/// Says what the scenario does of duplicates.
+/// Returns the verdict on duplicates.
 pub fn duplication(seen: &Seen, key: Option<&str>) -> Said {
     counted(seen.duplicates, seen.arrived, "arrived again", "the measurement does not show duplicates", key)
 }
 
-/// Says what the scenario does of delays that vary by themselves, without load.
+/// Returns the verdict on delays that vary without load.
 pub fn variation(spread: &Spread, what: &str, key: Option<&str>) -> Said {
     let varies = spread.variation_ms();
     let Spread { least_ms, p95_ms, .. } = spread;
@@ -166,7 +167,7 @@ pub fn variation(spread: &Spread, what: &str, key: Option<&str>) -> Said {
     }
 }
 
-/// Says what a measurement of that form shows of the rate.
+/// Returns what a measurement of this form shows about the rate.
 pub fn rate_of(form: Form, seen: &Seen) -> Said {
     let given = "the scenario has what --rate says";
     match (form, seen.sent_bps) {
@@ -181,7 +182,7 @@ pub fn rate_of(form: Form, seen: &Seen) -> Said {
     }
 }
 
-/// Says what a measurement of that form shows of the delay.
+/// Returns what a measurement of this form shows about the delay.
 pub fn delay_of(seen: &Seen) -> Said {
     match (&seen.round_trip, &seen.one_way) {
         (_, Some(one_way)) => variation(one_way, "one-way delays beyond the least one were", None),
@@ -218,7 +219,7 @@ mod tests {
         assert_eq!(rate_of(Form::Ping, &seen()).verdict, Verdict::Unknown);
     }
 
-    /// Losses that fit are said to be losses that fit, and nothing more.
+    /// The verdict on losses covers losses only.
     #[test]
     fn losses_are_said_to_be_losses() {
         let none = fit(&LossTrace::ordered([false; 3000])).unwrap();

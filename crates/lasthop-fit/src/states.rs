@@ -1,31 +1,33 @@
-//! Likelihoods of two hidden states, good and bad: by frame (Gilbert 1960, Elliott 1963) and by time (the second study's channel).
+//! Likelihoods of two hidden states, good and bad: by packet (Gilbert 1960, Elliott 1963) and by time (the second
+//! study's channel).
 //!
-//! The forward algorithm: the chances of the two states, given what became of the packets so far, are carried from packet to packet; the likelihood
-//! is the product of what they give each packet's fate. The chain is in its stationary state when a trace begins.
+//! The forward algorithm: the probabilities of the two states, given the packets so far, are propagated from packet to
+//! packet; the likelihood is the product of the probabilities of each packet's fate. The chain is in its stationary
+//! state when a trace begins.
 
 use crate::trace::Sent;
 
-/// Chances of good and bad.
+/// Probabilities of good and bad.
 type Chances = [f64; 2];
-/// From the state of the row to that of the column.
+/// Transition matrix from the row's state to the column's.
 type Matrix = [[f64; 2]; 2];
 
 fn apply(chances: Chances, matrix: &Matrix) -> Chances {
     [chances[0] * matrix[0][0] + chances[1] * matrix[1][0], chances[0] * matrix[0][1] + chances[1] * matrix[1][1]]
 }
 
-/// A two-state chain as the likelihood needs it.
+/// Two-state chain.
 trait Chain {
-    /// Chances of the states at first.
+    /// Returns the initial probabilities of the states.
     fn stationary(&self) -> Chances;
-    /// What happens between two packets, where anything does.
+    /// Returns the transitions between two packets, if there are any.
     fn between(&mut self, previous: &Sent, packet: &Sent) -> Option<Matrix>;
-    /// What happens while a packet is sent: it survives, or it does not.
+    /// Returns the transitions while a packet is sent, if it survives and if it is lost.
     fn during(&mut self, packet: &Sent) -> (Matrix, Matrix);
 }
 
 fn log_likelihood(chain: &mut impl Chain, packets: &[Sent]) -> f64 {
-    // Below this the product is moved into the logarithm.
+    // Below this, the product is moved into the logarithm.
     const SMALL: f64 = 1e-200;
     let mut chances = chain.stationary();
     let mut log = 0.0;
@@ -49,7 +51,7 @@ fn log_likelihood(chain: &mut impl Chain, packets: &[Sent]) -> f64 {
     log + libm::log(chances[0] + chances[1])
 }
 
-/// By frame: loss is decided in the present state, then the state may change.
+/// States by packet: the current state decides on loss, then it may change.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct ByPacket {
     pub(crate) good_to_bad: f64,
@@ -60,7 +62,7 @@ pub(crate) struct ByPacket {
 
 impl ByPacket {
     pub(crate) fn log_likelihood(self, packets: &[Sent]) -> f64 {
-        // Of those that fare so in the present state, where they go.
+        // Transitions from the current state for packets with this fate.
         let matrix = |good: f64, bad: f64| {
             [
                 [good * (1.0 - self.good_to_bad), good * self.good_to_bad],
@@ -99,16 +101,16 @@ impl Chain for PacketChain {
     }
 }
 
-/// By time: states last exponentially long, and bits are hit independently within a state.
+/// States by time: they last for exponentially distributed times, and bits are hit independently within a state.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct ByTime {
     /// Mean duration of the good state in seconds.
     pub(crate) good: f64,
     /// Mean duration of the bad state in seconds.
     pub(crate) bad: f64,
-    /// Expected errors a bit in the good state: `-ln(1 - BER)`.
+    /// Expected errors per bit in the good state: `-ln(1 - BER)`.
     pub(crate) good_errors: f64,
-    /// Expected errors a bit in the bad state.
+    /// Expected errors per bit in the bad state.
     pub(crate) bad_errors: f64,
 }
 
@@ -122,15 +124,15 @@ impl ByTime {
         log_likelihood(&mut chain, packets)
     }
 
-    /// `exp(M t)` for the rates of change less what is lost in each state, both a second.
+    /// Returns `exp(M t)`, where `M` has the transition rates minus the loss rates of each state, both per second.
     fn exponential(self, lost: [f64; 2], time: f64) -> Matrix {
         let (to_bad, to_good) = (1.0 / self.good, 1.0 / self.bad);
         let (a, d) = (-(to_bad + lost[0]), -(to_good + lost[1]));
-        // The eigenvalues are real, for what leads from state to state and back is positive.
+        // The eigenvalues are real, since the product of the transition rates is positive.
         let mean = (a + d) / 2.0;
         let half = (a - d) / 2.0;
         let s = libm::sqrt(half * half + to_bad * to_good);
-        // The greater eigenvalue, mean + s, without the difference of two numbers that may be large and alike.
+        // The greater eigenvalue, mean + s, without subtracting two numbers that may be large and similar.
         let greater = -(to_bad * lost[1] + to_good * lost[0] + lost[0] * lost[1]) / (s - mean);
         // cosh(s t) and sinh(s t) / s, both times exp(mean t).
         let top = libm::exp(greater * time);
@@ -141,7 +143,7 @@ impl ByTime {
     }
 }
 
-/// With the last gap and the last frame remembered: probes are often evenly spaced, and of one size.
+/// Chain that caches the last gap and the last frame: probes are often evenly spaced, and of one size.
 struct TimeChain {
     model: ByTime,
     gap: (f64, Matrix),

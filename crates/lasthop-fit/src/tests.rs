@@ -1,4 +1,4 @@
-//! Traces made by the simulator's own channels come back with their family and parameters.
+//! Tests that traces made by the simulator's channels yield their family and parameters.
 
 use lasthop_proto::channel::{Channel, ErrorSpec, Fate, Frames};
 use lasthop_proto::packet::{Body, Packet};
@@ -7,7 +7,8 @@ use lasthop_proto::time::{Duration, Instant};
 
 use crate::{Family, LossTrace, Report, Sent, fit};
 
-/// What `spec` does to `count` packets of 1,200 bytes, sent in trains of ten at 20 Mbps with pauses between them that are exponential.
+/// Returns the losses under `spec` of `count` packets of 1,200 bytes, sent in trains of ten at 20 Mbps with exponential
+/// pauses.
 fn trains(spec: &ErrorSpec, count: u32, seed: u64) -> LossTrace {
     let mut channel = Channel::new(spec, Root(seed).stream("channel"));
     let mut pauses: Stream = Root(seed).stream("pauses");
@@ -55,7 +56,7 @@ fn report(spec: &ErrorSpec, count: u32, seed: u64) -> Report {
     fit(&trains(spec, count, seed)).expect("the trace has packets")
 }
 
-/// How many of 12 seeds choose `family`, and are said to fit.
+/// Returns for how many of 12 seeds `family` is chosen, and for how many the model fits.
 fn chosen(spec: &ErrorSpec, family: Family) -> (usize, usize) {
     let reports: Vec<Report> = (1..=12).map(|seed| report(spec, 6_000, seed)).collect();
     let right = reports.iter().filter(|report| report.chosen().family == family).count();
@@ -93,7 +94,7 @@ fn bursts_of_a_fixed_length_are_found() {
     assert!(right == 12 && fits >= 11, "{right}, {fits}");
 }
 
-/// The 95 % intervals hold the truth about as often as they say: in 17 of 24 at the least, which binomial chance falls short of once in 10^4.
+/// The 95 % intervals contain the true value in at least 17 of 24 cases; by chance fewer occur once in 10^4.
 #[test]
 fn intervals_hold_the_truth() {
     let truths = [("good", 0.5), ("bad", 0.02)];
@@ -132,7 +133,8 @@ fn a_bad_state_that_loses_some_only_is_seen() {
     near("good_loss", 0.002);
 }
 
-/// A link that loses every twentieth packet, as a satellite's slot or a noisy motor does, is none of the families: their losses come by chance.
+/// A link that loses every twentieth packet, like a satellite's slot or a noisy motor, is in none of the families,
+/// whose losses are random.
 #[test]
 fn what_no_model_does_is_said() {
     let report = fit(&LossTrace::ordered((1..=20_000).map(|number| number % 20 == 0))).expect("the trace has packets");
@@ -156,7 +158,8 @@ fn sizes_tell_errors_in_bytes_from_errors_in_packets() {
     assert_eq!(report.chosen().family, Family::Exponential);
 }
 
-/// A transfer's last segment is short. That it was lost in each of three is no sign that losses strike small packets.
+/// A transfer's last segment is short. Its loss in each of three transfers does not show that small packets are lost
+/// more often.
 #[test]
 fn a_few_small_packets_tell_nothing_of_sizes() {
     let spec = ErrorSpec::Uniform { frame_loss: 0.02, frames: Frames::All };
@@ -201,14 +204,15 @@ fn order_alone_tells_nothing_of_time() {
     assert!(report.fits.iter().all(|fit| fit.family != Family::TwoState));
 }
 
-/// Its errors are so frequent that the search may walk off to where every bit is hit: the likelihood has to stay one there.
+/// Errors are so frequent that the search may diverge to where every bit is hit: the likelihood must stay one there.
 #[test]
 fn a_search_that_walks_far_off_finds_no_false_top() {
     let spec = ErrorSpec::Burst { mean_bytes: 65536.0, packets: 4, frames: Frames::All };
     assert_eq!(report(&spec, 6_000, 9).chosen().family, Family::Burst);
 }
 
-/// One loss says nothing of how long bad times last: such an interval is left out, and none reaches over more than six orders of magnitude.
+/// One loss does not determine the duration of bad periods: no interval may be given, and none may cover more than six
+/// orders of magnitude.
 #[test]
 fn what_a_trace_says_nothing_of_has_no_interval() {
     for lost in [&[2_500][..], &[10, 2_500]] {

@@ -1,23 +1,23 @@
-//! What was seen of one direction of a link.
+//! Observations of one direction of a link.
 
 use std::collections::BTreeMap;
 
 use lasthop_proto::time::Duration;
 
-/// One packet on its way over the link.
+/// Packet sent over the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sent {
-    /// When its transmission began, from an origin of the trace's own.
+    /// Start of transmission, from an origin of the trace's own.
     pub at: Duration,
-    /// How long it was on the air; zero where the link's rate is not known.
+    /// Transmission time; zero if the link's rate is unknown.
     pub air: Duration,
-    /// Its bytes, network header included.
+    /// Size in bytes, network header included.
     pub bytes: u32,
-    /// Whether it was lost.
+    /// True if it was lost.
     pub lost: bool,
 }
 
-/// Whether a trace knows when its packets were sent.
+/// Knowledge of the times of transmission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clock {
     /// Times are those of transmission.
@@ -26,20 +26,20 @@ pub enum Clock {
     Unknown,
 }
 
-/// So many packets of other sizes than the commonest tell whether losses strike packets or bytes. A transfer's last segment is short, and it is sent again if it
-/// is lost: that says nothing.
+/// Minimum number of packets with an uncommon size that shows whether losses affect packets or bytes. A transfer's last
+/// segment is short, and is retransmitted if lost, which shows nothing.
 const FEW: usize = 100;
 
-/// Whether a trace's packets are of several sizes.
+/// Diversity of packet sizes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sizes {
-    /// They are of one size, or nearly all of them.
+    /// All packets, or nearly all, have the same size.
     One,
-    /// Enough are of others to tell whether size matters.
+    /// Enough packets have other sizes to show an effect of size.
     Several,
 }
 
-/// One direction of a link, packet by packet in order of transmission.
+/// Packets of one direction of a link, in order of transmission.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LossTrace {
     packets: Vec<Sent>,
@@ -48,14 +48,14 @@ pub struct LossTrace {
 }
 
 impl LossTrace {
-    /// A trace of packets whose times of transmission are known. They are put in order of time.
+    /// Creates a trace of packets with known times of transmission, and sorts them by time.
     pub fn timed(mut packets: Vec<Sent>) -> Self {
         packets.sort_by_key(|packet| packet.at);
         let sizes = sizes(&packets);
         Self { packets, clock: Clock::Known, sizes }
     }
 
-    /// A trace of which only order and losses are known: packets of 1,500 bytes, a millisecond apart.
+    /// Creates a trace of which only order and losses are known: packets of 1,500 bytes, a millisecond apart.
     pub fn ordered(losses: impl IntoIterator<Item = bool>) -> Self {
         let packet =
             |(number, lost)| Sent { at: Duration::from_millis(number as u64), air: Duration::ZERO, bytes: 1500, lost };
@@ -63,7 +63,8 @@ impl LossTrace {
         Self { packets, clock: Clock::Unknown, sizes: Sizes::One }
     }
 
-    /// The same packets on a link of so many bits a second: each is on the air for its length, after those before it.
+    /// Returns the packets as sent on a link with this rate: each occupies it for its transmission time, after those
+    /// before it.
     pub fn at_rate(mut self, bits_per_second: f64) -> Self {
         if self.clock == Clock::Known {
             let mut free = Duration::ZERO;
@@ -76,7 +77,7 @@ impl LossTrace {
         self
     }
 
-    /// The same packets, one each `interval`, where their times are not known.
+    /// Returns the packets with one each `interval`, if their times are unknown.
     pub fn at_even_times(mut self, interval: Duration) -> Self {
         if self.clock == Clock::Unknown {
             for (number, packet) in (0_u64..).zip(&mut self.packets) {
@@ -87,8 +88,8 @@ impl LossTrace {
         self
     }
 
-    /// Seconds from the begin of a packet to that of the next, for the closest tenth of the packets; `None` where times are not known, or all
-    /// packets have one time.
+    /// Returns the 10th percentile of the time between the starts of successive packets, in seconds; `None` if times
+    /// are unknown, or all the same.
     pub fn closest_spacing(&self) -> Option<f64> {
         let gap = |pair: &[Sent]| pair[1].at.as_secs_f64() - pair[0].at.as_secs_f64();
         let mut gaps: Vec<f64> = self.packets.windows(2).map(gap).collect();
@@ -97,41 +98,41 @@ impl LossTrace {
         (self.clock == Clock::Known && tenth > 0.0).then_some(tenth)
     }
 
-    /// Seconds that a full packet of 1,500 bytes is on the air; `None` where the link's rate is not known.
+    /// Returns the transmission time of a full packet of 1,500 bytes in seconds; `None` if the link's rate is unknown.
     pub fn full_packet_air(&self) -> Option<f64> {
         let sent = self.packets.iter().find(|packet| packet.bytes > 0 && packet.air > Duration::ZERO)?;
         Some(sent.air.as_secs_f64() * 1500.0 / f64::from(sent.bytes))
     }
 
-    /// The packets, in order of transmission.
+    /// Returns the packets in order of transmission.
     pub fn packets(&self) -> &[Sent] {
         &self.packets
     }
 
-    /// Whether times are known.
+    /// Returns whether times are known.
     pub fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// Packets lost.
+    /// Returns the number of lost packets.
     pub fn lost(&self) -> u64 {
         self.packets.iter().filter(|packet| packet.lost).count() as u64
     }
 
-    /// Whether packets have several sizes.
+    /// Returns whether packets have several sizes.
     pub fn sizes(&self) -> Sizes {
         self.sizes
     }
 
-    /// The share of packets lost, 0 to 1, in each of at most `spans` spans of equal length, and where each begins: in seconds from the first packet on, or in
-    /// packets where times are not known. Spans without packets are left out.
+    /// Returns the loss, 0 to 1, in each of at most `spans` spans of equal length, preceded by its beginning: in
+    /// seconds from the first packet, or in packets if times are unknown. Spans without packets are omitted.
     pub fn loss_over_time(&self, spans: usize) -> Vec<(f64, f64)> {
         let (Some(first), Some(last)) = (self.packets.first(), self.packets.last()) else { return Vec::new() };
         let (length, whole) = match self.clock {
             Clock::Known => (last.at.as_secs_f64() - first.at.as_secs_f64(), 0.0),
             Clock::Unknown => (self.packets.len() as f64, 1.0),
         };
-        // Spans of a packet each have nothing to say.
+        // A span must not be shorter than a packet.
         let span = (length / spans.max(1) as f64).max(whole).max(f64::MIN_POSITIVE);
         let mut counts = vec![(0_u64, 0_u64); spans.max(1)];
         for (number, packet) in self.packets.iter().enumerate() {
@@ -149,13 +150,13 @@ impl LossTrace {
         counts.iter().enumerate().filter_map(share).collect()
     }
 
-    /// Lengths of the runs of lost packets, in order.
+    /// Returns the lengths of the runs of lost packets, in order.
     pub fn runs(&self) -> Vec<u32> {
         runs(self.packets.iter().map(|packet| packet.lost))
     }
 }
 
-/// Lengths of the runs of `true`, in order.
+/// Returns the lengths of the runs of `true`, in order.
 pub(crate) fn runs(losses: impl Iterator<Item = bool>) -> Vec<u32> {
     let mut runs = Vec::new();
     let mut run = 0;
@@ -192,7 +193,7 @@ mod tests {
         // Two spans of half a second each.
         assert_eq!(trace.loss_over_time(2), [(0.0, 0.5), (0.5, 1.0)]);
         assert_eq!(trace.loss_over_time(4), [(0.0, 0.5), (0.75, 1.0)]);
-        // By number where times are not known, and no span shorter than a packet.
+        // By number if times are unknown, and no span shorter than a packet.
         let ordered = LossTrace::ordered([true, false, false, true]);
         assert_eq!(ordered.loss_over_time(2), [(0.0, 0.5), (2.0, 0.5)]);
         assert_eq!(ordered.loss_over_time(100).len(), 4);

@@ -1,11 +1,11 @@
-//! What a trace and its models say, in sentences.
+//! Sentences about a trace and its models.
 
 use crate::read::Form;
 use crate::scenario::shown;
 use crate::{Detail, Kept, Report, Unit};
 
 impl Report {
-    /// How much was lost.
+    /// Describes how much was lost.
     pub fn losses(&self) -> String {
         let share = self.lost as f64 / self.packets as f64;
         let mut said = format!("{} of {} packets lost ({})", self.lost, self.packets, shown(Unit::Share, share));
@@ -15,7 +15,7 @@ impl Report {
         said
     }
 
-    /// What a trace of that form cannot say.
+    /// Lists what a trace of this form cannot show.
     pub fn unsaid(&self, form: Form) -> Vec<&'static str> {
         let both = match form {
             Form::Ping => Some("Ping counts the losses of both directions together."),
@@ -25,7 +25,7 @@ impl Report {
         both.into_iter().collect()
     }
 
-    /// Whether the chosen model loses packets as the link did, and which others the measurement allows; a sentence a line.
+    /// Describes whether the chosen model fits, and which others the measurement permits; one sentence per line.
     pub fn verdict(&self) -> Vec<String> {
         let name = self.chosen().family.name();
         let mut lines = Vec::new();

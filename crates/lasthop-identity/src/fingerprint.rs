@@ -1,15 +1,15 @@
-//! Fingerprints that are the same on any machine and after any upgrade of the compiler.
+//! Fingerprints that are the same on any machine and with any version of the compiler.
 
 use std::hash::Hasher;
 
 use siphasher::sip::SipHasher24;
 
-/// A number that tells computations apart: by what it is given, in order, and by [`SOURCES`](crate::SOURCES).
+/// Number that identifies a computation by its inputs, in order, and by [`SOURCES`](crate::SOURCES).
 #[derive(Clone, Debug)]
 pub struct Fingerprint(SipHasher24);
 
 impl Fingerprint {
-    /// Begins with the identity of this build.
+    /// Creates a fingerprint that begins with the identity of this build.
     pub fn new() -> Self {
         Self::of(crate::SOURCES)
     }
@@ -22,13 +22,13 @@ impl Fingerprint {
     #[must_use]
     pub fn text(self, text: impl AsRef<str>) -> Self {
         let text = text.as_ref();
-        // With its length: "ab", "c" is not "a", "bc".
+        // The length distinguishes "ab", "c" from "a", "bc".
         let mut with_length = self.number(text.len() as u64);
         with_length.0.write(text.as_bytes());
         with_length
     }
 
-    /// Adds several texts, and how many there are.
+    /// Adds several texts, and their number.
     #[must_use]
     pub fn texts<T: AsRef<str>>(self, texts: impl ExactSizeIterator<Item = T>) -> Self {
         let counted = self.number(texts.len() as u64);
@@ -58,7 +58,7 @@ impl Default for Fingerprint {
 mod tests {
     use super::Fingerprint;
 
-    /// Pinned: a fingerprint that is written by one release is read by another.
+    /// The value is fixed: a fingerprint that one release writes is read by another.
     #[test]
     fn a_fingerprint_is_stable() {
         let of = |sources| Fingerprint::of(sources).text("rate = 1").number(7).texts(["a", "b"].iter()).finish();

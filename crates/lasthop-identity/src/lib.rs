@@ -1,6 +1,7 @@
 //! Identity of the sources that results depend on, and fingerprints that include it.
 //!
-//! Two builds of the same version may give different numbers. What is continued later, or elsewhere, compares [`SOURCES`].
+//! Two builds of the same version may give different numbers. Work that is continued later, or elsewhere, compares
+//! [`SOURCES`].
 #![forbid(unsafe_code)]
 
 mod fingerprint;
@@ -10,8 +11,8 @@ mod sources;
 
 pub use crate::fingerprint::Fingerprint;
 
-/// Digest of all sources that results depend on, in 16 hexadecimal digits: equal for the same sources on any machine, from a git
-/// checkout and from a source archive, and different after any change, committed or not.
+/// Digest of all sources that results depend on, in 16 hexadecimal digits: equal for the same sources on any machine,
+/// from a git checkout and from a source archive, and different after any change, committed or not.
 pub const SOURCES: &str = env!("LASTHOP_SOURCES");
 
 /// Version and [`SOURCES`], as `lasthop --version` prints them: `0.1.0 (sources 0123456789abcdef)`.
@@ -24,7 +25,8 @@ mod tests {
 
     use super::sources::{digest, paths};
 
-    /// A workspace of two crates that results depend on and one that they do not, its files written in this order.
+    /// Creates a workspace of two crates that results depend on and one that they do not, writing the files in this
+    /// order.
     fn workspace(name: &str, files: &[(&str, &str)]) -> PathBuf {
         let root = std::env::temp_dir().join(format!("lasthop-identity-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
@@ -85,7 +87,7 @@ mod tests {
         fs::remove_dir_all(root).unwrap();
     }
 
-    /// The mechanisms, the simulator, the scenarios and the studies count; the daemons and this crate do not.
+    /// The digest includes mechanisms, simulator, scenarios and studies, but not the daemons and this crate.
     #[test]
     fn the_crates_that_make_results_count() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -1,4 +1,4 @@
-//! Digest of the sources that results depend on. Used by the build script, and by this crate's tests.
+//! Digest of the sources that results depend on, used by the build script and by this crate's tests.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,18 +7,19 @@ use std::path::Path;
 
 use siphasher::sip128::{Hasher128, SipHasher24};
 
-/// The crate whose results files and other processes continue. It and all its dependencies in the workspace count.
+/// Crate whose results other processes and later runs continue. The digest covers it and all its dependencies in the
+/// workspace.
 const TOP: &str = "lasthop-study";
 
-/// Parts of a crate that its results depend on. Pages, templates, examples and tests are none.
+/// Parts of a crate that results depend on; pages, templates, examples and tests are not among them.
 const PARTS: [&str; 3] = ["Cargo.toml", "src", "data"];
 
-/// Returns the files and folders that results depend on, relative to `root`, in a fixed order: the crates from [`TOP`] down, the
-/// built-in scenarios, and the versions of other projects' crates.
+/// Returns the files and folders that results depend on, relative to `root`, in a fixed order: [`TOP`] and its
+/// dependencies, the built-in scenarios, and the versions of external crates.
 ///
 /// # Errors
 ///
-/// Names the file that cannot be read.
+/// Returns the name of a file that cannot be read.
 pub fn paths(root: &Path) -> Result<Vec<String>, String> {
     let (mut crates, mut todo) = (BTreeSet::new(), vec![TOP.to_owned()]);
     while let Some(name) = todo.pop() {
@@ -32,7 +33,7 @@ pub fn paths(root: &Path) -> Result<Vec<String>, String> {
     Ok(paths.filter(|path| root.join(path).exists()).collect())
 }
 
-/// Returns the workspace's crates among the dependencies in a manifest, those for tests apart.
+/// Returns the workspace's crates among the dependencies in a manifest, without those for tests.
 fn dependencies(manifest: &str) -> Vec<String> {
     let mut counts = false;
     let mut found = Vec::new();
@@ -47,12 +48,12 @@ fn dependencies(manifest: &str) -> Vec<String> {
     found
 }
 
-/// Returns 16 hexadecimal digits that depend on names and contents of all files in `paths`, and on nothing else: not on the place
-/// of `root`, on times, on the order of folders on the disk, nor on how a checkout ends lines.
+/// Returns 16 hexadecimal digits that depend only on names and contents of all files in `paths`: not on the location of
+/// `root`, on times, on the order of directory entries, nor on the line endings of a checkout.
 ///
 /// # Errors
 ///
-/// Names the file that cannot be read.
+/// Returns the name of a file that cannot be read.
 pub fn digest(root: &Path, paths: &[String]) -> Result<String, String> {
     let mut files = BTreeSet::new();
     for path in paths {
@@ -66,11 +67,11 @@ pub fn digest(root: &Path, paths: &[String]) -> Result<String, String> {
             hasher.write(part);
         }
     }
-    // Half of it tells builds apart as well, and can be read out.
+    // Half of the hash distinguishes builds as well, and can be read out.
     Ok(format!("{:016x}", hasher.finish128().h1))
 }
 
-/// Adds all files in `path`, those apart that editors and file managers leave.
+/// Adds all files in `path`, except those that editors and file managers leave.
 fn collect(root: &Path, path: String, files: &mut BTreeSet<String>) -> Result<(), String> {
     let place = root.join(&path);
     if place.is_file() {
@@ -91,7 +92,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Replaces the line ends that git makes on Windows.
+/// Replaces the line endings of git on Windows.
 fn lines_end_alike(bytes: Vec<u8>) -> Vec<u8> {
     let is_before_end = |at: usize| bytes[at] == b'\r' && bytes.get(at + 1) == Some(&b'\n');
     (0..bytes.len()).filter(|&at| !is_before_end(at)).map(|at| bytes[at]).collect()

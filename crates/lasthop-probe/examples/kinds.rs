@@ -1,8 +1,8 @@
-//! Links of many kinds, drawn at random, measured over the simulated link: each quantity that the report states, beside what is so.
+//! Random links of many kinds, measured over a simulated link: compares each reported quantity with the true value.
 //!
 //!     cargo run --release -p lasthop-probe --example kinds -- [KIND|all] [DRAWS] [SEED] [SECONDS]
 //!
-//! A quantity is right, unknown (the report says so) or false; a behaviour is named, missed, or named where there is none.
+//! A quantity is right, unknown (the report says so) or false. A behaviour is named, missed, or named although absent.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -42,18 +42,18 @@ fn between(draws: &mut Stream, low: f64, high: f64) -> f64 {
     low * (high / low).powf(draws.uniform())
 }
 
-/// What is so of a direction.
+/// True properties of a direction.
 #[derive(Clone, Default)]
 struct Truth {
-    /// Least and greatest rate that a long transfer may be said to get.
+    /// Minimum and maximum rate that a report may state for a long transfer.
     rate: [f64; 2],
-    /// Least round trip: between these, seconds.
+    /// Range of the minimum round-trip time, in seconds.
     base: [f64; 2],
     loss: f64,
-    /// Others fill the queue: more may be lost.
+    /// Other traffic fills the queue: the loss may be higher.
     or_more: bool,
     queue: Option<usize>,
-    /// Behaviours that have to be named, and those that may be.
+    /// Behaviours that must be named, and those that may be named.
     named: Vec<&'static str>,
     may: Vec<&'static str>,
 }
@@ -184,7 +184,7 @@ fn draw(kind: &str, draws: &mut Stream) -> ([Way; 2], Option<Turns>, [Truth; 2])
         })
     });
     if let Some(turns) = turns {
-        // What one way alone gets at the most, on average: a frame that is cut short by an error delivers what is before it.
+        // Mean maximum for one direction alone: a frame with an error delivers the packets before it.
         let (most, repeats) = turns.aggregate.unwrap_or((1, 0.0));
         for (truth, way) in truths.iter_mut().zip(&ways) {
             let rate_of = |count: f64| {
@@ -228,7 +228,7 @@ enum Verdict {
     False,
 }
 
-/// What is said of a direction, quantity by quantity.
+/// Judges what the report states about a direction, quantity by quantity.
 fn judge(found: &DirectionReport, base_rtt: Option<f64>, truth: &Truth) -> Vec<(&'static str, Verdict, String)> {
     let unknown = |quantity| found.behaviour.unknown.iter().any(|one| one.quantity == quantity);
     let mut all = Vec::new();
@@ -245,7 +245,7 @@ fn judge(found: &DirectionReport, base_rtt: Option<f64>, truth: &Truth) -> Vec<(
         }
         Some(rate) => {
             let [from, to] = rate.interval.unwrap_or([rate.value; 2]);
-            // The mean lies between the least and the greatest; the interval has both.
+            // The mean lies between minimum and maximum; the interval contains both.
             let near = rate.value >= 0.95 * low && rate.value <= 1.05 * high;
             let holds = if high > 1.3 * low {
                 (0.8 * from <= low || found.behaviour.varying_rate.is_some()) && from < 0.95 * to
@@ -331,7 +331,8 @@ fn main() {
         for link in 0..count {
             let mut draws = Root(seed).stream(&format!("{kind} {link}"));
             let (ways, turns, truths) = draw(kind, &mut draws);
-            // Aggregates without half-duplex: each way has a medium of its own only in part; the other way's packets are few.
+            // Aggregation without half-duplex detection: the directions share the medium only in part, and packets of
+            // the other direction are few.
             let told = run_over(client(seconds, link + 1), server(), &ways, turns, seed * 1000 + link, Duration::MAX);
             let analysis = told.outcome.ok().and_then(|()| analyse(told.measured.clone(), "there"));
             let Some(analysis) = analysis else {

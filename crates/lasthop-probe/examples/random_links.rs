@@ -1,9 +1,9 @@
-//! Links drawn at random, unknown to the analysis, measured over the simulated link: what was found beside what is so.
+//! Random links, unknown to the analysis, measured over a simulated link: compares the results with the true values.
 //!
 //!     cargo run --release -p lasthop-probe --example random_links -- [LINKS] [SEED]
 //!     cargo run --release -p lasthop-probe --example random_links -- half-duplex [LINKS] [SEED]
 //!
-//! Of half-duplex links, on which both ways take turns, what is asked is whether that is seen, and what each frame takes.
+//! For half-duplex links, the example checks whether the shared medium is detected, and the overhead of each frame.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -17,12 +17,12 @@ use lasthop_proto::channel::{ErrorSpec, Frames};
 use lasthop_proto::random::{Root, Stream};
 use lasthop_proto::time::Duration;
 
-/// Between two numbers, evenly by their logarithm.
+/// Draws a number from a log-uniform distribution.
 fn between(draws: &mut Stream, low: f64, high: f64) -> f64 {
     low * (high / low).powf(draws.uniform())
 }
 
-/// What is so: loss of a packet of 100 bytes, the mean burst (packets, or seconds), the family.
+/// True values: loss of a packet of 100 bytes, mean burst (in packets, or seconds), model family.
 struct Truth {
     loss: f64,
     burst: Option<f64>,
@@ -81,7 +81,7 @@ impl Score {
     }
 }
 
-/// Links on which both ways take turns; the way up has half of the other's rate to twice that.
+/// Half-duplex links; the uplink has half to twice the rate of the downlink.
 fn half_duplex(links: u64, seed: u64) {
     let names = ["seen", "rates on the air 5 %", "frame overhead 5 % of a packet", "to turn 5 % of a packet"];
     let mut scores: [Score; 4] = Default::default();
@@ -143,7 +143,7 @@ fn main() {
         let mut draws = Root(seed).stream(&format!("link {link}"));
         let (down, one) = draw(&mut draws);
         let (up, two) = draw(&mut draws);
-        // One delay: a caller cannot tell the two ways apart.
+        // Equal delays, since a caller cannot separate the two directions.
         let up = Way { delay: down.delay, ..up };
         let ways = [down, up];
         let told = run(client(60, link + 1), server(), &ways, seed.wrapping_mul(1000) + link);
@@ -179,7 +179,7 @@ fn main() {
             );
             let share = found.loss.share.unwrap_or(Estimate { value: 0.0, interval: None });
             let [low, high] = share.interval.unwrap_or_default();
-            // A bad time may begin while a packet is on the air: of the sizes that were sent.
+            // A bad period may begin while a packet is on the air, so the loss depends on the sizes sent.
             let loss = match way.errors {
                 ErrorSpec::TwoStateTime { good, .. } => {
                     let of = |packet: &&lasthop_probe::estimate::Packet| {

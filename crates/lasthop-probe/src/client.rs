@@ -1,4 +1,4 @@
-//! The end that calls: it decides what is sent both ways, and learns what became of it.
+//! The calling end: it decides what both ends send, and collects what became of each packet.
 
 mod lane;
 mod logs;
@@ -18,47 +18,47 @@ use lane::Lane;
 use logs::Logs;
 use medium::{Medium, alone};
 
-/// The shortest measurement, the usual one, and the longest: of bad times that come seldom five minutes show more.
+/// Shortest, usual and longest measurement, in seconds. Five minutes tell more about rare bad periods.
 pub const SECONDS: [u64; 3] = [10, 60, 300];
-/// Least rate that may be asked for: a first train takes a second.
+/// Minimum rate limit, in bits per second: at this rate the first train takes a second.
 pub const LEAST_RATE: u64 = 64_000;
 
-/// First try again after this, then twice as long.
+/// Delay before the first retry of an opening message; it doubles with each retry.
 const RETRY: Duration = Duration::from_millis(250);
-/// Nobody answers that has not by then.
+/// Time without an answer after which the other end is considered absent.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Without a packet for so long, the other end is gone.
+/// Time without a packet after which the session counts as dead.
 const GONE: Duration = Duration::from_secs(5);
-/// Who stops it waits so long, and four round trips, for what is not known yet.
+/// Time after [`Client::stop`], beside four round trips, to fetch what is not known yet.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// Time between two pings.
+/// Interval between pings.
 const PINGS: Duration = Duration::from_millis(100);
-/// Size of the packets of the first trains: what IPv6 takes everywhere.
+/// Packet size of the first trains, in bytes: the minimum MTU of IPv6.
 const FIRST_SIZE: u16 = 1280;
-/// How long the check of the first trains takes at the least, beside round trips.
+/// Minimum duration of the check of the first trains, beside round trips.
 const CHECK: Duration = Duration::from_millis(700);
-/// How many first trains, and of how many packets.
+/// Number of first trains, and of packets in each.
 const FIRST_TRAINS: usize = 4;
 const FIRST_TRAIN: u16 = 8;
-/// Between two packets of different sizes that seek the largest.
+/// Gap between the packets of different sizes that find the path MTU.
 const LADDER_GAP: Duration = Duration::from_millis(15);
 
-/// What is asked for.
+/// Configuration of a measurement.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
-    /// The shared key.
+    /// Shared key.
     pub key: Key,
-    /// The other end.
+    /// Address of the other end.
     pub server: SocketAddr,
-    /// How long it may take in all; [`SECONDS`].
+    /// Total duration; [`SECONDS`] has the usual values.
     pub lasts: Duration,
-    /// Bits a second, both ways, that are never exceeded but for some packets.
+    /// Maximum rate of either direction, in bits per second; single packets may exceed it.
     pub max_rate: u64,
-    /// What the driver drew for this session alone.
+    /// Nonce that the driver drew for this session only.
     pub nonce: [u8; 16],
 }
 
-/// Why nothing was measured.
+/// Reason for which a measurement failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Failure {
     /// No answer to the first message.
@@ -66,26 +66,26 @@ pub enum Failure {
         "no answer within 5 s; is `lasthop probe serve` running there with the same key, and does every firewall let UDP through?"
     )]
     NoAnswer,
-    /// Its sessions are taken.
+    /// All sessions of the server are in use.
     #[error("it measures with somebody else right now; try again in a minute")]
     Busy,
-    /// It was told to stop.
+    /// The other end was stopped.
     #[error("the other end was stopped")]
     Ended,
-    /// Nothing more came.
+    /// No packet arrived for 5 s.
     #[error("the other end fell silent for 5 s")]
     Silent,
-    /// This end was told to stop.
+    /// This end was stopped.
     #[error("stopped")]
     Stopped,
-    /// No rate in one direction.
+    /// No rate was found in one direction.
     #[error(
         "no train of packets got through on the way {0}; the path loses almost everything, or takes packets of {FIRST_SIZE} bytes nowhere"
     )]
     NoRate(Way),
 }
 
-/// A direction, as the caller sees it.
+/// Direction, as seen from the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// To the caller.
@@ -95,7 +95,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// Both, in the order in which results are.
+    /// Both directions, in the order of all results.
     pub const BOTH: [Self; 2] = [Self::Down, Self::Up];
 }
 
@@ -121,7 +121,7 @@ enum Phase {
     First {
         since: Instant,
     },
-    /// Whether what the first trains say lasts.
+    /// The rates that the first trains suggest are being checked.
     Check {
         since: Instant,
         rates: [f64; 2],
@@ -137,41 +137,42 @@ enum Phase {
     Over(Result<(), Failure>),
 }
 
-/// How far it has come.
+/// Progress of a measurement.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Progress {
-    /// What it does.
+    /// Current activity.
     pub doing: &'static str,
-    /// Of the time that it may take.
+    /// Share of the duration that has passed, 0 to 1.
     pub share: f64,
-    /// Packets that arrived so far: down, up as far as it was told.
+    /// Packets that have arrived: down, and up as far as the other end has reported them.
     pub arrived: [usize; 2],
 }
 
-/// What was measured.
+/// Raw results of a measurement.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measured {
     /// Packets of both directions: down, up.
     pub logs: [Log; 2],
-    /// Round trips of pings, in seconds, without the time that the other end took.
+    /// Round-trip times of pings, in seconds, without the other end's processing time.
     pub round_trips: Vec<f64>,
-    /// Bytes of a ping, IP header included.
+    /// Size of a ping in bytes, IP header included.
     pub ping: u16,
-    /// Bits a second that were allowed: down, up.
+    /// Rate limits in bits per second: down, up.
     pub limits: [f64; 2],
-    /// Datagrams that the receiver's kernel dropped, since nobody took them in time: down, up.
+    /// Datagrams that the receiver's kernel dropped because its buffer was full: down, up.
     pub overruns: [u32; 2],
-    /// Most callers with which the other end measured at the same time; 0 as well where it does not tell.
+    /// Maximum number of other callers that the server measured with at the same time; 0 if the server does not report
+    /// it.
     pub others: u8,
-    /// How long it took, in seconds.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// When the first two seconds were over: down, up, in seconds of the sender's clock.
+    /// End of the first two seconds, in seconds of the sender's clock: down, up.
     pub settled: [f64; 2],
-    /// Whether it was stopped before its end.
+    /// True if the measurement was stopped early.
     pub stopped: bool,
 }
 
-/// The caller's state machine.
+/// State machine of the caller.
 pub struct Client {
     config: ClientConfig,
     phase: Phase,
@@ -191,7 +192,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A caller that has not begun.
+    /// Creates a caller that has not begun.
     pub fn new(config: ClientConfig) -> Self {
         Self {
             phase: Phase::Hello { since: None, next: Instant::ZERO, pause: RETRY },
@@ -212,12 +213,12 @@ impl Client {
         }
     }
 
-    /// How many datagrams the kernel dropped so far, since nobody took them in time.
+    /// Sets the number of datagrams that the kernel has dropped because the receive buffer was full.
     pub fn set_overruns(&mut self, overruns: u32) {
         self.overruns = overruns;
     }
 
-    /// How it went, once it is over and the last packet is sent.
+    /// Returns the outcome once the measurement is over and the last packet is sent.
     pub fn outcome(&self) -> Option<Result<(), Failure>> {
         match self.phase {
             Phase::Over(outcome) if self.goodbyes == 0 => Some(outcome),
@@ -225,7 +226,8 @@ impl Client {
         }
     }
 
-    /// Ends it. Once the main part has begun, what was measured so far is kept, and what is not known of it yet is fetched: that takes some round trips.
+    /// Ends the measurement. If the main part has begun, the results so far are kept, and the client takes some round
+    /// trips to fetch what is not known yet.
     pub fn stop(&mut self, now: Instant) {
         match self.phase {
             Phase::Main { .. } => {
@@ -257,7 +259,7 @@ impl Client {
         }
     }
 
-    /// Takes a datagram, whoever sent it.
+    /// Processes a datagram from any source.
     pub fn handle(&mut self, now: Instant, datagram: &Datagram<'_>) {
         if datagram.from != self.config.server {
             return;
@@ -290,7 +292,7 @@ impl Client {
         }
     }
 
-    /// The session is open: the first trains.
+    /// Starts the first trains: the session is open.
     fn begin(&mut self, now: Instant, cookie: &Cookie, rate: u64) {
         let ClientConfig { key, server, nonce, max_rate, .. } = &self.config;
         self.end = Some(End::new(key, Side::Caller, *server, nonce, cookie, *max_rate));
@@ -302,7 +304,7 @@ impl Client {
             let limit = self.limit(way);
             let gap = if limit >= 1e9 { 0.0 } else { 8.0 * f64::from(FIRST_SIZE) / limit };
             let train = Train { count: FIRST_TRAIN, size: FIRST_SIZE, gap: Duration::from_secs_f64(gap) };
-            // The two ways take turns, where they share a medium.
+            // On a shared medium, simultaneous trains would slow each other: the directions take turns.
             let rest = [Duration::from_millis(if way == Way::Up { 110 } else { 10 }), Duration::from_millis(190)];
             self.lanes[way as usize].add(Purpose::Ladder, Task::Ladder(LADDER_GAP), [Duration::ZERO; 2]);
             (0..FIRST_TRAINS).for_each(|number| {
@@ -319,7 +321,7 @@ impl Client {
         }
     }
 
-    /// A packet of the session.
+    /// Processes a packet of the session.
     fn take(&mut self, now: Instant, datagram: &Datagram<'_>) {
         let Some(end) = &mut self.end else { return };
         let Some((header, body)) = end.receive(datagram) else { return };
@@ -332,7 +334,7 @@ impl Client {
                 let took = datagram.at.as_nanos().saturating_sub(pinged).saturating_sub(there);
                 self.round_trips.push(took as f64 / 1e9);
                 self.totals(&mut reader);
-                // Before it was told, zeros stood here.
+                // Earlier versions send zeros here.
                 self.others = self.others.max(reader.u8().unwrap_or(0));
             }
             Kind::Ordered => {
@@ -361,7 +363,7 @@ impl Client {
         Duration::from_secs_f64(least)
     }
 
-    /// How far it has come.
+    /// Returns the progress.
     pub fn progress(&self, now: Instant) -> Progress {
         let doing = match self.phase {
             Phase::Hello { .. } | Phase::Open { .. } => "calling",
@@ -375,7 +377,7 @@ impl Client {
         Progress { doing, share: share.min(1.0), arrived: [down, self.logs.arrivals().len()] }
     }
 
-    /// What is known of one direction so far.
+    /// Returns what is known of one direction so far.
     fn log(&self, way: Way) -> Log {
         let Some(end) = &self.end else { return Log::default() };
         let lane = &self.lanes[way as usize];
@@ -385,7 +387,7 @@ impl Client {
         }
     }
 
-    /// What was measured.
+    /// Returns the raw results.
     pub fn measured(&self, now: Instant) -> Measured {
         let settled = self.lanes.each_ref().map(|lane| lane.settled);
         Measured {
@@ -401,7 +403,7 @@ impl Client {
         }
     }
 
-    /// When [`Client::poll_transmit`] is to be called at the latest.
+    /// Returns the latest time at which to call [`Client::poll_transmit`].
     pub fn deadline(&self) -> Instant {
         let source = self.end.as_ref().and_then(End::deadline);
         let own = match &self.phase {
@@ -415,7 +417,7 @@ impl Client {
         source.map_or(own, |at| at.min(own))
     }
 
-    /// The next datagram that is due.
+    /// Returns the next datagram that is due.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         if let Some(transmit) = self.advance(now) {
             return Some(transmit);
@@ -428,7 +430,7 @@ impl Client {
         transmit
     }
 
-    /// Does what is due by `now`. What calls the other end is not of a session yet.
+    /// Does what is due by `now`. Returns opening messages, which belong to no session yet.
     fn advance(&mut self, now: Instant) -> Option<Transmit> {
         let to = self.config.server;
         match &mut self.phase {
@@ -491,7 +493,7 @@ impl Client {
             if let Some(order) = self.lanes[Way::Down as usize].due(now, again) {
                 end.post(Kind::Order, order.to_bytes(), HEADER + 48);
             }
-            // Those of this end need no packet.
+            // This end's own orders need no packet.
             while let Some(order) = self.lanes[Way::Up as usize].due(now, again) {
                 let _ = end.source.take(now, order);
                 self.lanes[Way::Up as usize].taken(order.id);
@@ -499,7 +501,7 @@ impl Client {
         }
     }
 
-    /// From phase to phase.
+    /// Moves to the next phase if its time has come.
     fn step(&mut self, now: Instant) {
         match self.phase {
             Phase::First { since } => self.end_first(now, since),
@@ -518,7 +520,7 @@ impl Client {
         }
     }
 
-    /// Checks the rates that the first trains say, once there are some.
+    /// Starts the check of the rates that the first trains suggest, once there are any.
     fn end_first(&mut self, now: Instant, since: Instant) {
         let spent = now.since(since);
         if spent < Duration::from_millis(1200) + self.round_trip() * 2 {
@@ -530,12 +532,12 @@ impl Client {
         if found.iter().any(Option::is_none) && spent < PATIENCE {
             return;
         }
-        // Of a way on which nothing came yet, something may come still.
+        // A direction in which nothing arrived yet may still deliver.
         let heard = |log: &Log| log.of(Purpose::Capacity).filter(|packet| packet.arrived.is_some()).count() > 2;
         if !logs.iter().all(heard) && spent < (PATIENCE * 2).min(self.config.lasts / 3) {
             return;
         }
-        // Where delays vary by more than a train takes, trains say what to begin with at the least.
+        // If delays vary by more than a train takes, trains give only a lower bound to begin with.
         let rates = [0, 1].map(|at| planned(&logs[at], found[at].map(|found| found.rate)));
         for way in Way::BOTH {
             let limit = self.limit(way);
@@ -553,7 +555,7 @@ impl Client {
         self.phase = Phase::Check { since: now, rates: rates.map(Option::unwrap_or_default) };
     }
 
-    /// Makes the plan, once it is known whether the rates last.
+    /// Makes the plan once the check shows whether the rates are sustained.
     fn end_check(&mut self, now: Instant, since: Instant, rates: [f64; 2]) {
         let spent = now.since(since);
         if spent < CHECK + self.round_trip() * 2 {
@@ -566,7 +568,7 @@ impl Client {
         }
         let rates = [0, 1].map(|at| planned(&logs[at], Some(rates[at])).unwrap_or(rates[at]));
         let mut drain = Duration::from_millis(1500) + self.round_trip() * 4;
-        // So that slow ends have time for what is left to tell.
+        // Slow ends need time for the remaining reports.
         drain = drain.min(self.config.lasts / 3);
         let until = self.began + self.config.lasts.saturating_sub(drain);
         for way in Way::BOTH {
@@ -584,13 +586,13 @@ impl Client {
         self.phase = Phase::Main { since: now, until };
     }
 
-    /// What the plan has due.
+    /// Orders what the plan has due.
     fn take_steps(&mut self, now: Instant) {
         let round_trip = self.round_trip();
         for way in Way::BOTH {
             while let Some(purpose) = self.lanes[way as usize].step(now) {
                 if purpose == Purpose::Capacity && self.medium.is_shared() {
-                    // The other way's packets would take turns with those of the train.
+                    // Packets of the other direction would be interleaved with those of the train.
                     if let Some(train) = self.lanes[way as usize].capacity() {
                         alone(&mut self.lanes, way as usize, purpose, train, round_trip);
                     }

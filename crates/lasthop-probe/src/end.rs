@@ -1,4 +1,4 @@
-//! What both ends of a session have: keys, numbers, a source and a sink.
+//! State that both ends of a session have: keys, numbers, a source and a sink.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -10,43 +10,43 @@ use crate::sink::Sink;
 use crate::source::{Sent, Source};
 use crate::wire::{Cookie, Header, Kind, Nonce, Reader, open, overhead, seal};
 
-/// A datagram that came.
+/// Received datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'b> {
-    /// When the kernel got it, by this end's clock.
+    /// Time at which the kernel received it, by this end's clock.
     pub at: Instant,
-    /// Who sent it.
+    /// Address of the sender.
     pub from: SocketAddr,
-    /// The code point that it arrived with.
+    /// DSCP on arrival.
     pub dscp: u8,
-    /// UDP's payload.
+    /// UDP payload.
     pub bytes: &'b [u8],
 }
 
-/// A datagram that goes.
+/// Datagram to send.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transmit {
-    /// To whom.
+    /// Destination.
     pub to: SocketAddr,
-    /// With which code point.
+    /// DSCP.
     pub dscp: u8,
-    /// UDP's payload.
+    /// UDP payload.
     pub bytes: Vec<u8>,
 }
 
-/// Counts that one end tells the other.
+/// Counts that one end reports to the other.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Totals {
     pub sent: u32,
     pub received: u32,
     pub duplicates: u32,
-    /// Datagrams that this end's kernel dropped, since nobody took them in time.
+    /// Datagrams that this end's kernel dropped because the receive buffer was full.
     pub overruns: u32,
-    /// The latest order.
+    /// Number of the latest order.
     pub order: u16,
 }
 
-/// Bytes of them.
+/// Encoded size of [`Totals`], in bytes.
 pub(crate) const TOTALS: usize = 18;
 
 impl Totals {
@@ -67,21 +67,21 @@ impl Totals {
     }
 }
 
-/// Which end this is.
+/// Role of this end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
     Caller,
     Called,
 }
 
-/// What the protocol itself needs, and waits to be sent.
+/// Protocol message that waits to be sent.
 struct Message {
     kind: Kind,
     body: Vec<u8>,
     len: usize,
 }
 
-/// An end of a session.
+/// One end of a session.
 pub(crate) struct End {
     pub peer: SocketAddr,
     pub id: u32,
@@ -92,11 +92,11 @@ pub(crate) struct End {
     messages: VecDeque<Message>,
 }
 
-/// Most messages that wait; more are asked for again.
+/// Maximum number of waiting messages; the other end repeats its request for those that are dropped.
 const MOST_MESSAGES: usize = 64;
 
 impl End {
-    /// The end of the session that nonce and cookie make.
+    /// Creates the end of the session that `nonce` and `cookie` identify.
     pub(crate) fn new(key: &Key, side: Side, peer: SocketAddr, nonce: &Nonce, cookie: &Cookie, rate: u64) -> Self {
         let derive = |label: &[u8]| key.derive(&[b"lasthop probe ", label, nonce, cookie]);
         let (caller, called) = (derive(b"caller"), derive(b"called"));
@@ -108,12 +108,12 @@ impl End {
         Self { peer, id, send, receive, source: Source::new(rate), sink: Sink::default(), messages: VecDeque::new() }
     }
 
-    /// A key under which the called end says that the session is open.
+    /// Returns the key that authenticates the called end's acceptance.
     pub(crate) fn acceptance(key: &Key, cookie: &Cookie) -> Key {
         key.derive(&[b"lasthop probe accept", cookie])
     }
 
-    /// Takes a datagram of the peer's. `None` where it is not, or came before.
+    /// Authenticates a datagram. Returns `None` if it is not from the peer or is a duplicate.
     pub(crate) fn receive<'b>(&mut self, datagram: &Datagram<'b>) -> Option<(Header, &'b [u8])> {
         if datagram.from != self.peer {
             return None;
@@ -123,7 +123,7 @@ impl End {
         self.sink.take(datagram.at, &header, size, datagram.dscp).then_some((header, body))
     }
 
-    /// Has a message sent, padded to `len` bytes.
+    /// Queues a message, padded to `len` bytes.
     pub(crate) fn post(&mut self, kind: Kind, body: Vec<u8>, len: usize) {
         if self.messages.len() < MOST_MESSAGES {
             self.messages.push_back(Message { kind, body, len });
@@ -144,7 +144,7 @@ impl End {
         if self.messages.is_empty() { self.source.deadline() } else { Some(Instant::ZERO) }
     }
 
-    /// The next packet that is due. Messages go first.
+    /// Returns the next packet that is due; messages have priority.
     pub(crate) fn poll(&mut self, now: Instant) -> Option<Transmit> {
         if self.source.is_full() {
             self.messages.clear();

@@ -1,4 +1,4 @@
-//! The key that both ends share, and what is made of it: tags on every packet, keys of a session.
+//! The shared key and what is derived from it: tags on every packet, keys of a session.
 
 use std::fmt;
 
@@ -9,37 +9,37 @@ use blake2::digest::{FixedOutput, KeyInit, Mac};
 use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// Bytes of a key.
+/// Size of a key in bytes.
 pub const KEY: usize = 32;
-/// Bytes of a tag: BLAKE2s, keyed (RFC 7693), with 128 bits.
+/// Size of a tag in bytes: keyed BLAKE2s (RFC 7693) with 128 bits.
 pub const TAG: usize = 16;
 
-/// Why a text is no key.
+/// Reason for which a text is not a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum KeyError {
     /// Neither 64 hexadecimal digits nor 44 characters of base64.
     #[error("expected 32 bytes as 64 hexadecimal digits or 44 characters of base64; `lasthop probe keygen` makes one")]
     Form,
-    /// All zeros: nobody drew it.
+    /// All zeros, thus not random.
     #[error("all its bits are zero; `lasthop probe keygen` makes a key")]
     Zero,
 }
 
-/// A secret of 32 bytes. It is overwritten when it is dropped, and no `Debug` shows it.
+/// Secret of 32 bytes. It is erased on drop, and `Debug` does not show it.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct Key([u8; KEY]);
 
 impl Key {
-    /// The key with these bytes.
+    /// Creates a key from these bytes.
     pub const fn from_bytes(bytes: [u8; KEY]) -> Self {
         Self(bytes)
     }
 
-    /// Reads it from hexadecimal digits or base64; white space around it is ignored.
+    /// Parses hexadecimal digits or base64, and ignores surrounding white space.
     ///
     /// # Errors
     ///
-    /// If `text` is no key.
+    /// If `text` is not a key.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
         let text = text.trim();
         let mut bytes = [0; KEY];
@@ -59,7 +59,7 @@ impl Key {
         }
     }
 
-    /// In base64, as it stands in a file that only its owner may read.
+    /// Returns the key in base64, for a file that only its owner may read.
     pub fn to_base64(&self) -> String {
         let mut text = [0; 44];
         let encoded = Base64::encode(&self.0, &mut text).map(str::to_owned).unwrap_or_default();
@@ -67,18 +67,18 @@ impl Key {
         encoded
     }
 
-    /// The tag of `parts`, one after the other.
+    /// Returns the tag of the concatenated `parts`.
     pub(crate) fn tag(&self, parts: &[&[u8]]) -> [u8; TAG] {
         let mac = <Blake2sMac<U16> as KeyInit>::new((&self.0).into());
         parts.iter().fold(mac, |mac, part| mac.chain_update(part)).finalize_fixed().into()
     }
 
-    /// Whether `tag` is the tag of `parts`.
+    /// Returns whether `tag` is the tag of `parts`, in constant time.
     pub(crate) fn is_tag(&self, parts: &[&[u8]], tag: &[u8]) -> bool {
         self.tag(parts).ct_eq(tag).into()
     }
 
-    /// A key that only who knows this one can make of the same `parts`.
+    /// Derives a key that only holders of this key can derive from the same `parts`.
     pub(crate) fn derive(&self, parts: &[&[u8]]) -> Self {
         let mac = <Blake2sMac<U32> as KeyInit>::new((&self.0).into());
         Self(parts.iter().fold(mac, |mac, part| mac.chain_update(part)).finalize_fixed().into())
@@ -124,7 +124,8 @@ mod tests {
         assert_eq!(format!("{key:?}"), "Key(..)");
     }
 
-    /// RFC 7693 gives no keyed vector of 128 bits: what counts here is that every part and the key matter.
+    /// RFC 7693 has no test vector for a keyed digest of 128 bits: this tests that the tag depends on every part and on
+    /// the key.
     #[test]
     fn a_tag_is_of_the_key_and_of_all_parts() {
         let (key, other) = (Key::from_bytes([1; KEY]), Key::from_bytes([2; KEY]));

@@ -1,7 +1,8 @@
-//! Two ends that measure the path between them.
+//! Measurement of the path between two ends.
 //!
-//! [`Client`] and [`Server`] are state machines: a driver hands them datagrams and the time, and sends what they give. [`estimate`] makes numbers of what
-//! was sent and what arrived; it knows neither protocol nor clock. `live` runs both over UDP. `docs/probe.md` says what is measured and how.
+//! [`Client`] and [`Server`] are state machines: a driver passes them datagrams and the time, and sends their output.
+//! [`estimate`] derives numbers from the packets sent and received; it knows neither protocol nor clock. `live` runs
+//! both ends over UDP. `docs/probe.md` describes what is measured and how.
 #![forbid(unsafe_code)]
 
 pub mod client;

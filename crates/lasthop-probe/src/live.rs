@@ -1,4 +1,4 @@
-//! Both ends over UDP. The loops wait for datagrams and for what is due, in one thread.
+//! Both ends over UDP. The loops wait for datagrams and deadlines in one thread.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -15,54 +15,54 @@ use crate::end::Datagram;
 use crate::key::{KEY, Key};
 use crate::server::{Event, Server, ServerConfig};
 
-/// UDP's port that is used where none is given.
+/// Default UDP port.
 pub const PORT: u16 = 4105;
-/// How soon the end is noticed, and how often progress is told.
+/// Maximum wait, and thus the interval of progress calls and the delay until a stop is noticed.
 const LONGEST_WAIT: time::Duration = time::Duration::from_millis(50);
-/// Packets that are sent before what came is looked at.
+/// Maximum number of packets sent before received ones are read.
 const MOST_AT_ONCE: u32 = 2048;
-/// Clocks begin here: no time before is needed.
+/// Origin of the clocks, so that earlier times can be represented.
 const ORIGIN: Duration = Duration::from_secs(1000);
 
-/// Why it did not work.
+/// Reason for which a measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// No socket at that address.
+    /// The socket could not be bound.
     #[error("cannot take datagrams at {address}: {error}")]
     Bind {
-        /// The address.
+        /// Local address.
         address: SocketAddr,
-        /// Why.
+        /// Error of the system.
         error: io::Error,
     },
-    /// No way to the other end.
+    /// The other end could not be reached.
     #[error("{address}: {error}")]
     Unreachable {
-        /// Its address.
+        /// Address of the other end.
         address: SocketAddr,
-        /// Why.
+        /// Error of the system.
         error: io::Error,
     },
-    /// The other end's machine says that nobody listens.
+    /// The other end's host refused the datagrams (ICMP port unreachable).
     #[error("{address}: nobody listens there; start `lasthop probe serve` on it")]
     Refused {
-        /// Its address.
+        /// Address of the other end.
         address: SocketAddr,
     },
-    /// It did not come to an end.
+    /// The measurement failed.
     #[error("{address}: {failure}")]
     Failed {
-        /// The other end's address.
+        /// Address of the other end.
         address: SocketAddr,
-        /// Why.
+        /// Reason.
         failure: Failure,
     },
-    /// Something of this machine.
+    /// Waiting for datagrams failed on this machine.
     #[error("cannot wait for datagrams: {0}")]
     Wait(io::Error),
 }
 
-/// The kernel's clock, from [`ORIGIN`] on.
+/// The kernel's clock, with an offset of [`ORIGIN`].
 struct Now(Clock);
 
 impl Now {
@@ -70,7 +70,7 @@ impl Now {
         self.0.now() + ORIGIN
     }
 
-    /// How long it is until `at`.
+    /// Returns the time from now until `at`.
     fn until(&self, at: Instant) -> time::Duration {
         time::Duration::from_nanos(at.since(self.get()).as_nanos())
     }
@@ -81,11 +81,11 @@ fn wait_for(sockets: &[&Datagrams], patience: time::Duration) -> Result<(), Prob
     wait(&mut fds, patience.min(LONGEST_WAIT)).map_err(ProbeError::Wait)
 }
 
-/// Measures the path to the other end, until it is done or `tell` says that it is to stop.
+/// Measures the path to the other end, until the measurement is over or `tell` returns [`Stop::Now`].
 ///
 /// # Errors
 ///
-/// [`ProbeError`], each in one line.
+/// Returns a [`ProbeError`], which prints as one line.
 pub fn measure(config: ClientConfig, mut tell: impl FnMut(Progress) -> Stop) -> Result<Measured, ProbeError> {
     let address = config.server;
     let unreachable = |error| ProbeError::Unreachable { address, error };
@@ -93,7 +93,7 @@ pub fn measure(config: ClientConfig, mut tell: impl FnMut(Progress) -> Stop) -> 
     let clock = Now(Clock::start());
     let mut client = Client::new(config);
     let mut told = time::Instant::now();
-    // Once both ends have met, an error of the network is a loss like others.
+    // After the first datagram from the other end, network errors count as losses.
     let mut met = false;
     loop {
         for _ in 0..MOST_AT_ONCE {
@@ -101,7 +101,7 @@ pub fn measure(config: ClientConfig, mut tell: impl FnMut(Progress) -> Stop) -> 
             let Some(transmit) = client.poll_transmit(now) else { break };
             match socket.send(transmit.to, transmit.dscp << 2, &transmit.bytes) {
                 Err(error) if !met && !is_refusal(&error) => return Err(unreachable(error)),
-                // A refusal is told again by what is received.
+                // The next receive reports a refusal again.
                 _ => {}
             }
         }
@@ -114,7 +114,7 @@ pub fn measure(config: ClientConfig, mut tell: impl FnMut(Progress) -> Stop) -> 
         wait_for(&[&socket], clock.until(client.deadline()))?;
         loop {
             let received = socket.receive(|arrived| {
-                // Read for each, since its age is as of now.
+                // The clock is read for each datagram, since its age refers to now.
                 let now = clock.get();
                 met = true;
                 let at = Instant::from_nanos(now.as_nanos().saturating_sub(arrived.age));
@@ -141,48 +141,48 @@ fn is_refusal(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::ConnectionRefused
 }
 
-/// Whether to go on.
+/// Decision whether to go on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stop {
-    /// Yes.
+    /// Go on.
     NotYet,
-    /// No.
+    /// Stop.
     Now,
 }
 
-/// A server with its sockets, one for each family of addresses.
+/// Server with its sockets, one per address family.
 pub struct Listener {
     sockets: Vec<Datagrams>,
     addresses: Vec<SocketAddr>,
 }
 
 impl Listener {
-    /// Takes datagrams at `address`, or at all of this machine's addresses.
+    /// Binds to `address`, or to all addresses of this machine.
     ///
     /// # Errors
     ///
-    /// [`ProbeError::Bind`].
+    /// Returns [`ProbeError::Bind`] if no socket can be bound.
     pub fn bind(address: Option<SocketAddr>) -> Result<Self, ProbeError> {
         let bind = |address| Datagrams::bind(address).map_err(|error| ProbeError::Bind { address, error });
         let mut sockets = vec![bind(address.unwrap_or((Ipv4Addr::UNSPECIFIED, PORT).into()))?];
         if address.is_none() {
-            // A machine may be without IPv6.
+            // The machine may lack IPv6.
             sockets.extend(bind((Ipv6Addr::UNSPECIFIED, PORT).into()).ok());
         }
         let addresses = sockets.iter().filter_map(|socket| socket.local_address().ok()).collect();
         Ok(Self { sockets, addresses })
     }
 
-    /// Where it listens.
+    /// Returns the addresses on which it listens.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Answers callers, with a secret drawn for this run alone, until `tell` says that it is to stop.
+    /// Serves callers until `tell` returns [`Stop::Now`]. `secret` is drawn for this run only.
     ///
     /// # Errors
     ///
-    /// [`ProbeError::Wait`].
+    /// Returns [`ProbeError::Wait`] if waiting for datagrams fails.
     pub fn serve(
         mut self,
         key: Key,
@@ -201,7 +201,7 @@ impl Listener {
                 };
                 let own = self.addresses.iter().position(|own| own.is_ipv4() == transmit.to.is_ipv4());
                 if let Some(socket) = own.and_then(|own| self.sockets.get_mut(own)) {
-                    // What cannot be sent is lost, and measured as that.
+                    // A datagram that cannot be sent is measured as lost.
                     let _ = socket.send(transmit.to, transmit.dscp << 2, &transmit.bytes);
                 }
             }
@@ -223,7 +223,7 @@ impl Listener {
             let until = server.deadline().filter(|_| idle).map_or(LONGEST_WAIT, |at| clock.until(at));
             wait_for(&self.sockets.iter().collect::<Vec<_>>(), until)?;
             for socket in &mut self.sockets {
-                // An error here is of one datagram.
+                // An error here concerns one datagram only.
                 let _ = socket.receive(|arrived| {
                     let now = clock.get();
                     let at = Instant::from_nanos(now.as_nanos().saturating_sub(arrived.age));

@@ -1,80 +1,81 @@
-//! What one end is asked to send.
+//! Orders: what one end is asked to send.
 
 use lasthop_proto::time::Duration;
 
 use crate::wire::Reader;
 
-/// Most packets of a train.
+/// Maximum number of packets in a train.
 pub const LONGEST_TRAIN: u16 = 1024;
-/// Most bytes of a packet, IP header included: what jumbo frames take.
+/// Maximum packet size in bytes, IP header included: that of jumbo frames.
 pub const LARGEST: u16 = 9000;
-/// Fewest bytes: a header of this protocol behind IPv6 and UDP.
+/// Minimum packet size in bytes: room for this protocol's header behind IPv6 and UDP.
 pub const SMALLEST: u16 = 100;
-/// Longest pause.
+/// Maximum pause.
 const LONGEST: Duration = Duration::from_secs(60);
-/// Longest stream.
+/// Maximum duration of a stream.
 const LONGEST_STREAM: Duration = Duration::from_secs(300);
-/// A stream's trains follow each other no sooner.
+/// Minimum pause between trains of a stream.
 const SHORTEST_PAUSE: Duration = Duration::from_micros(500);
-/// Sizes with which the path's MTU is sought, IP header included: those of usual links and of tunnels over them (RFC 1191, section 7; RFC 8899, section 5.3.2).
+/// Packet sizes for finding the path MTU, IP header included: those of common links and of tunnels over them (RFC 1191,
+/// section 7; RFC 8899, section 5.3.2).
 pub const LADDER: [u16; 15] = [576, 1006, 1280, 1350, 1380, 1400, 1420, 1440, 1460, 1472, 1480, 1492, 1500, 4352, 9000];
 
-/// Packets in a row.
+/// Consecutive packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Train {
-    /// How many.
+    /// Number of packets.
     pub count: u16,
-    /// Bytes of each, IP header included.
+    /// Size of each packet in bytes, IP header included.
     pub size: u16,
-    /// Time between two; zero: as fast as they go.
+    /// Time between packets; zero sends them back to back.
     pub gap: Duration,
 }
 
-/// Which sizes the packets of a stream have.
+/// Mix of packet sizes in a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mix {
-    /// By volume: 70 % small ones, for slow links.
+    /// 70 % small packets by volume, for slow links.
     Small = 0,
-    /// By number: 80 % small ones.
+    /// 80 % small packets by number.
     Even = 1,
 }
 
 /// Short trains at random times, below the path's rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stream {
-    /// What sizes, times and code points are drawn from.
+    /// Seed for sizes, times and code points.
     pub seed: u64,
-    /// Mean time between two trains, beyond what the first is on the air.
+    /// Mean pause between trains, beyond the transmission time of the first.
     pub pause: Duration,
-    /// Bits a second of the path: a train is sent when the one before it is through.
+    /// Rate of the path in bits per second: a train is sent when the previous one has passed.
     pub rate: u64,
-    /// Which sizes.
+    /// Mix of packet sizes.
     pub mix: Mix,
-    /// Bytes of the largest packets, IP header included.
+    /// Size of the largest packets in bytes, IP header included.
     pub largest: u16,
-    /// How long.
+    /// Duration.
     pub lasts: Duration,
 }
 
-/// Packets that are asked for.
+/// Packets that are requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Task {
-    /// A train.
+    /// One train.
     Train(Train),
-    /// One packet of each size of [`LADDER`], so far apart.
+    /// One packet of each size in [`LADDER`], with this gap.
     Ladder(Duration),
-    /// A stream, in place of one that there was.
+    /// A stream, which replaces a running one.
     Stream(Stream),
 }
 
-/// A task with its number.
+/// Task with its number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Order {
-    /// From 1; each has its own.
+    /// Unique number, counted from 1.
     pub id: u16,
-    /// What is asked for.
+    /// Task.
     pub task: Task,
-    /// So long nothing else is sent before a train, and after it.
+    /// Silence before and after a train.
     pub rest: [Duration; 2],
 }
 
@@ -105,7 +106,7 @@ impl Order {
         bytes
     }
 
-    /// Reads an order; `None` where it asks for what nobody may.
+    /// Parses an order; `None` if it is malformed or exceeds a limit.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let up_to = |reader: &mut Reader<'_>, most| reader.u64().map(Duration::from_nanos).filter(|span| *span <= most);

@@ -1,89 +1,91 @@
-//! What is sent when, once the rate is roughly known.
+//! The schedule of a measurement, once the rate is roughly known.
 
 use lasthop_proto::time::Duration;
 
 use crate::estimate::{Overload, Purpose};
 use crate::order::{LADDER, LONGEST_TRAIN, Mix, Order, SMALLEST, Stream, Task, Train};
 
-/// Of the capacity, behind the first two seconds, no more is used on average.
+/// Maximum mean share of the capacity that is used after the first two seconds.
 pub(crate) const SHARE: f64 = 0.19;
-/// Of the capacity, the stream takes so much.
+/// Share of the capacity that the stream uses.
 const STREAM: f64 = 0.105;
-/// Packets a second of the stream at the most: more say little more, and cost both ends work.
+/// Maximum number of stream packets per second: more add little information, and cost both ends work.
 const MOST_PER_SECOND: f64 = 600.0;
-/// Trains that measure the rate: at the most so many, and so long.
+/// Maximum number of trains that measure the rate, and of packets in each.
 const TRAINS: usize = 14;
 const TRAIN: u16 = 16;
-/// Of what the stream leaves, these trains take so much at the most.
+/// Maximum share of the remaining budget for these trains.
 const TRAINS_SHARE: f64 = 0.4;
-/// Times at which a queue may be filled.
+/// Number of times at which a queue may be filled.
 const OVERLOADS: usize = 7;
-/// When loads are sent, in parts of the time, how much later (by a half of it) the other direction's is, and of what trains may take how much each takes: between trains of
-/// both directions at once and overloads.
+/// Times of loads as shares of the duration, how much later those of the other direction are (half of this), and the
+/// share of the train budget for each: between simultaneous trains and overloads.
 const LOADS: [(f64, f64, f64); 2] = [(0.036, 0.128, 0.10), (0.93, 0.05, 0.25)];
-/// Packets of a load at the most.
+/// Maximum and minimum number of packets in a load.
 const LONGEST_LOAD: f64 = 4096.0;
 const LEAST_LOAD: f64 = 48.0;
-/// Of the rate, a load has so much: it fills no queue.
+/// Pace of a load relative to the rate, so that it fills no queue.
 const PACED: f64 = 0.85;
-/// Packets of the load that checks what the first trains say, and how long it may take at the rate that these say.
+/// Minimum and maximum number of packets in the load that checks the first trains' rate, and its duration at that rate
+/// in seconds.
 const CHECKED: [f64; 2] = [16.0, 128.0];
 const CHECK_LASTS: f64 = 0.05;
-/// Seconds that its fastest part lasts, at the least.
+/// Minimum duration of its fastest part, in seconds.
 const LAST_CHECK: f64 = 0.012;
-/// Bytes a second of pings and the like, and of what is told for each packet of the stream.
+/// Bytes per second for pings and the like, and bytes of reports per packet of the stream.
 const PINGS: f64 = 1_300.0;
 const TOLD: f64 = 8.0;
-/// Packets of the first overload.
+/// Number of packets in the first overload.
 const FIRST: u16 = 32;
-/// Below this rate small packets fill the queue.
+/// Rate in bits per second below which small packets fill the queue.
 const SLOW: f64 = 4e6;
 
-/// A direction as it is known when the plan is made.
+/// Properties of a direction that are known when the plan is made.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Path {
-    /// Bits a second.
+    /// Rate in bits per second.
     pub rate: f64,
-    /// Bits a second that may be sent at the most.
+    /// Maximum sending rate in bits per second.
     pub limit: f64,
-    /// Bytes of the largest packet, IP header included.
+    /// Maximum packet size in bytes, IP header included.
     pub mtu: u16,
 }
 
 impl Path {
-    /// Whether no train may go so fast that it fills a queue.
+    /// Returns whether the limit forbids trains that are fast enough to fill a queue.
     pub(crate) fn is_limited(&self) -> bool {
         self.limit < 1.2 * self.rate
     }
 }
 
-/// A time, from the plan's beginning, at which something is ordered.
+/// Time, from the plan's beginning, at which something is ordered.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Step {
     pub at: Duration,
     pub purpose: Purpose,
 }
 
-/// What one direction does.
+/// Plan of one direction.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     path: Path,
-    /// The stream, from the beginning.
+    /// Stream, from the beginning.
     pub stream: Stream,
-    /// In order of time.
+    /// Steps in order of time.
     pub steps: Vec<Step>,
-    /// Bytes that trains may take in all, and yet.
+    /// Byte budget for trains, and the part of it that is left.
     budget: f64,
     left: f64,
 }
 
 impl Plan {
-    /// A plan for `span`; one direction fills its queue while the other does not, `later` by a half of the time between.
+    /// Makes a plan for `span`. A direction fills its queue while the other does not: `later`, 0 or 0.5, shifts its
+    /// steps by this share of their interval.
     pub(crate) fn new(path: Path, span: Duration, seed: u64, later: f64) -> Self {
         let seconds = span.as_secs_f64();
         let rate = path.rate.min(path.limit);
         let largest = path.mtu.clamp(SMALLEST, 1400);
-        // Small packets where there are few; other sizes as well where there is room.
+        // Slow paths get small packets only; fast ones have capacity for other sizes as well.
         let wanted = |mix: Mix| {
             let [packets, bytes] = mix.means(largest);
             (STREAM * rate / 8.0 / bytes).min(MOST_PER_SECOND / packets)
@@ -115,13 +117,14 @@ impl Plan {
         plan
     }
 
-    /// The trains of a load, one behind the other, at a little less than `rate`; `number` of them went before.
+    /// Returns the trains of a load, back to back, at a little less than `rate`; `number` is the number of earlier
+    /// loads.
     pub(crate) fn load(&mut self, rate: f64, number: usize) -> Vec<Train> {
         let Some((_, _, share)) = LOADS.get(number) else { return Vec::new() };
-        // As many packets as tell something, where few bytes may be sent.
+        // The smaller packets give enough samples within a small budget.
         let [size, _] = Self::sizes(self.path);
         let rate = (PACED * rate).min(self.path.limit);
-        // Few packets would say nothing of buckets.
+        // Token buckets show only in loads of many packets.
         let wanted = (share * self.budget).max(LEAST_LOAD * f64::from(size));
         let room = wanted.min(0.9 * self.left) / f64::from(size);
         let mut packets = room.min(LONGEST_LOAD) as u16;
@@ -135,8 +138,8 @@ impl Plan {
         trains
     }
 
-    /// The load that checks a `rate` that short trains say, before there is a plan: link layers that send several packets as one frame deliver trains faster
-    /// than what lasts. Where the rate is high it is approached in steps.
+    /// Returns the load that checks `rate`, that of short trains, before there is a plan: link layers that aggregate
+    /// frames deliver short trains faster than the sustained rate. A high rate is approached in steps.
     pub(crate) fn check(rate: f64, limit: f64, size: u16) -> Vec<Train> {
         let [least, most] = CHECKED;
         let bits = 8.0 * f64::from(size);
@@ -148,13 +151,14 @@ impl Plan {
             trains.push(train(most, bits / pace));
             pace *= 4.0;
         }
-        // Long enough to tell a rate from a burst, and no faster than what is checked.
+        // Long enough to distinguish a rate from a burst, and no faster than the rate that is checked.
         let last = (CHECK_LASTS * rate / bits).clamp(least, most).max(LAST_CHECK * rate / bits);
         trains.push(train(last.min(f64::from(LONGEST_TRAIN)), gap.max(bits / rate)));
         trains
     }
 
-    /// Goes on at a lower rate, for `span` yet, after `sent` bytes in `spent`: of both together no more is used than of a plan for that rate.
+    /// Continues at a lower rate for the remaining `span`, after `sent` bytes in `spent`. In total no more is used than
+    /// in a plan for that rate.
     pub(crate) fn slow_down(&mut self, rate: f64, span: Duration, sent: f64, spent: Duration) -> Stream {
         let path = Path { rate, ..self.path };
         let slower = Self::new(path, span, self.stream.seed.wrapping_add(1), 0.0);
@@ -164,7 +168,8 @@ impl Plan {
         self.stream
     }
 
-    /// Sizes of the packets that fill the queue: the usual one, and another that tells packets from bytes.
+    /// Returns the sizes of the packets that fill the queue: the usual size, and another to distinguish limits in
+    /// packets from limits in bytes.
     pub(crate) fn sizes(path: Path) -> [u16; 2] {
         let usual = if path.rate < SLOW { path.mtu.min(500) } else { path.mtu };
         [usual, (usual / 3).max(SMALLEST)]
@@ -175,12 +180,12 @@ impl Plan {
         Train { count: count.clamp(1, LONGEST_TRAIN), size, gap: Duration::from_secs_f64(gap) }
     }
 
-    /// Bytes that trains may take in all.
+    /// Returns the total byte budget for trains.
     pub(crate) fn budget(&self) -> f64 {
         self.budget
     }
 
-    /// Takes what `train` costs from what is left; `None` where that is not enough.
+    /// Deducts the cost of `train` from the budget; `None` if too little is left.
     pub(crate) fn pay(&mut self, train: Train) -> Option<Train> {
         let bytes = f64::from(train.count) * f64::from(train.size);
         if bytes > self.left {
@@ -190,13 +195,14 @@ impl Plan {
         Some(train)
     }
 
-    /// The train that measures the rate.
+    /// Returns a train that measures the rate; `None` if the budget is exhausted.
     pub(crate) fn capacity(&mut self) -> Option<Train> {
         let train = self.train(TRAIN, self.path.mtu);
         self.pay(train).or_else(|| self.pay(Train { count: TRAIN / 2, ..train }))
     }
 
-    /// The next overload, after those that said `found` with packets of both [`Plan::sizes`], and how many there were of each.
+    /// Returns the next overload. `found` has the results for both [`Plan::sizes`] so far, and `sent` the number of
+    /// overloads with each.
     pub(crate) fn overload(&mut self, found: [Option<Overload>; 2], sent: [usize; 2]) -> Option<Task> {
         if self.path.is_limited() {
             return None;
@@ -216,7 +222,7 @@ impl Plan {
         self.pay(train).map(Task::Train)
     }
 
-    /// How long nothing else is sent before and after a task: what it put into the queue leaves meanwhile.
+    /// Returns the silence before and after a task, during which the queue empties.
     pub(crate) fn rest(path: Path, task: Task) -> [Duration; 2] {
         let bytes = match task {
             Task::Train(train) => f64::from(train.count) * f64::from(train.size),
@@ -228,7 +234,7 @@ impl Plan {
     }
 }
 
-/// An order of a task with the next number.
+/// Creates an order with the number `id`.
 pub(crate) fn order(id: u16, task: Task, rest: [Duration; 2]) -> Order {
     Order { id, task, rest }
 }

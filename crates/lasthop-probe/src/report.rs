@@ -1,4 +1,4 @@
-//! What a measurement comes to, for people and programs.
+//! The results of a measurement, for people and programs.
 
 pub mod behaviour;
 mod findings;
@@ -22,23 +22,23 @@ use crate::estimate::{
 };
 use crate::order::LADDER;
 
-/// The form's version.
+/// Version of the report format.
 const VERSION: u32 = 1;
-/// Seconds that a ping may take on the air where the rate is not known, for a base delay to be.
+/// Maximum time of a ping on the air, in seconds, for a base delay to be stated although the rate is unknown.
 const VAGUE_AIR: f64 = 0.5e-3;
-/// Points of a picture of delays.
+/// Maximum number of points in a plot of delays.
 const POINTS: usize = 400;
 
-/// A report with what pictures and traces are made of.
+/// Report, with the data for plots and traces.
 pub struct Analysis {
-    /// The numbers.
+    /// Report.
     pub report: Report,
-    /// The packets of both directions, without the clocks' drift: down, up.
+    /// Packets of both directions, without clock drift: down, up.
     pub logs: [Log; 2],
     delays: [Option<Delays>; 2],
-    /// Bits a second at which packets are on the air.
+    /// Transmission rate of packets in bits per second.
     air: [f64; 2],
-    /// Times in which losses may be due to the probe's own packets.
+    /// Periods in which losses may be due to the probe's own packets.
     excluded: [Vec<[f64; 2]>; 2],
 }
 
@@ -53,7 +53,7 @@ fn loss_of(packets: &[&Packet]) -> LossReport {
     LossReport { packets: found.packets, lost: found.lost, share: Some(share) }
 }
 
-/// Makes numbers of what was measured. `None` where nothing arrived in a direction.
+/// Analyses a measurement. `None` if nothing arrived in one direction.
 pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
     let Measured { logs, round_trips, ping, limits, overruns, others, seconds, settled, stopped } = measured;
     if logs.iter().any(|log| !log.packets.iter().any(|packet| packet.arrived.is_some())) {
@@ -61,9 +61,9 @@ pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
     }
     let rates = logs.each_ref().map(|log| capacity(log).map_or(f64::INFINITY, |found| found.rate));
     let limited = [0, 1].map(|at| rates[at] > 0.9 * limits[at]);
-    // How long packets are on the air is not known then: the smallest ones tell of the clocks.
+    // Under a limit the transmission time is unknown; the smallest packets then show the drift.
     let mut drifts = [0, 1].map(|at| drift(&logs[at], if limited[at] { f64::INFINITY } else { rates[at] }));
-    // What one clock gains the other loses; both ways see the same drift.
+    // Both directions see the same drift with opposite signs.
     let both = (drifts[0] - drifts[1]) / 2.0;
     drifts = [both, -both];
     let mut index = 0;
@@ -72,7 +72,7 @@ pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
         index += 1;
         log
     });
-    // Where ways take turns, a load gets less than a train during which the other way is silent.
+    // On a shared medium, a load has less than a train during which the other direction is silent.
     let shared = match logs.each_ref().map(capacity) {
         [Some(down), Some(up)] => half_duplex([&logs[0], &logs[1]], [down, up]).is_some(),
         _ => false,
@@ -82,7 +82,7 @@ pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
         Findings { lower_bound: true, rate: Some(rate), .. } => air_rate(&logs[at], rate.value),
         found => found.air,
     });
-    // Of packets that skip the delay of all others nothing else is counted from.
+    // Packets that skip the common delay must not define the minimum.
     let edges = [0, 1].map(|at| edge(&logs[at], air[at], found[at].overtaken.as_ref(), found[at].noisy));
     let delays = [0, 1].map(|at| {
         let least = edges[at].filter(|edge| edge.sharp && found[at].overtaken.is_some()).map(|edge| edge.least);
@@ -132,7 +132,7 @@ pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
     Some(Analysis { report, logs, delays, air, excluded })
 }
 
-/// The medium on which both ways take turns, where both are such that trains which meet show it.
+/// Returns the shared half-duplex medium, if both directions are such that simultaneous trains show it.
 fn medium(logs: &[Log; 2], found: &mut [Findings; 2]) -> Option<HalfDuplex> {
     if let (true, [Some(down), Some(up)]) =
         (found.iter().all(|found| found.steady), found.each_ref().map(|found| found.short))
@@ -148,7 +148,8 @@ fn medium(logs: &[Log; 2], found: &mut [Findings; 2]) -> Option<HalfDuplex> {
     None
 }
 
-/// The least round trip of a ping in seconds, and the round trip without the time on the air, where delays have a least value.
+/// Returns the minimum round-trip time of a ping in seconds, and the round-trip time without transmission times if
+/// delays have a clear minimum.
 fn base(
     edges: [Option<Edge>; 2],
     found: &mut [Findings; 2],
@@ -170,7 +171,7 @@ fn base(
         found.iter_mut().for_each(|found| found.unknown(Quantity::BaseDelay, reason));
         return (least, None);
     }
-    // On a shared medium packets wait for those of the other way; the soonest ping did not.
+    // On a shared medium packets wait for those of the other direction; the fastest ping did not.
     let waits = half_duplex.is_some();
     let blurred = [0, 1].map(|at| !waits && edges[at].is_some_and(|edge| !edge.sharp));
     if blurred[0] || blurred[1] {
@@ -190,7 +191,7 @@ fn base(
     let pings = (least - pinged).max(0.0);
     let reorders = found.iter().any(|found| found.overtaken.is_some());
     match edges {
-        // A packet that skips the delay of all others, as reordering by netem does, says nothing of that delay.
+        // A packet that skips the delay of all others, as with netem's `reorder`, says nothing about that delay.
         [Some(down), Some(up)] if reorders => (least, Some((down.least + up.least).max(pings))),
         _ => (least, Some(pings)),
     }
@@ -310,8 +311,9 @@ fn classes(packets: &[&Packet], known: Known, class: impl Fn(&Packet) -> Option<
 }
 
 impl Analysis {
-    /// The packets of one direction below its rate, one a line, as `lasthop fit` reads them: when each was sent, in seconds from the first, its
-    /// bytes with the IP header, whether it was lost, and of those that arrived the delay beyond the least, in milliseconds.
+    /// Returns the packets of one direction below its rate, one per line, as `lasthop fit` reads them: send time in
+    /// seconds from the first, size in bytes with the IP header, 1 if lost, the delay above the minimum in milliseconds
+    /// (empty if lost), and the DSCP.
     pub fn trace(&self, way: Way) -> String {
         let log = &self.logs[way as usize];
         let mut packets = log.unloaded();
@@ -328,14 +330,15 @@ impl Analysis {
         text
     }
 
-    /// How long a packet took beyond the least, in seconds.
+    /// Returns the delay of a packet above the minimum, in seconds.
     fn delay(&self, way: Way, packet: &Packet) -> Option<f64> {
         let base = self.delays[way as usize]?.base;
         let air = 8.0 * f64::from(packet.size) / self.air[way as usize];
         Some((packet.arrived? - packet.sent - air - base).max(0.0))
     }
 
-    /// Losses of each second below the rate: when it begins, and the share in percent. Seconds with fewer than ten packets are left out.
+    /// Returns the loss below the rate per second of the measurement: start in seconds, and loss in percent. Seconds
+    /// with fewer than ten packets are omitted.
     pub fn loss_by_second(&self, way: Way) -> Vec<(f64, f64)> {
         let packets = self.logs[way as usize].unloaded();
         let origin = packets.first().map_or(0.0, |packet| packet.sent);
@@ -349,8 +352,8 @@ impl Analysis {
         enough.map(|(second, [all, lost])| (second as f64, 100.0 * f64::from(lost) / f64::from(all))).collect()
     }
 
-    /// Delay against load: of the packets of overloads, the kilobytes of their train that went before, and the delay beyond the least in
-    /// milliseconds; at most some hundred points.
+    /// Returns delay against load for packets of overloads: kilobytes of their train that preceded them, and delay
+    /// above the minimum in milliseconds. At most some hundred points.
     pub fn delay_by_load(&self, way: Way) -> Vec<(f64, f64)> {
         let log = &self.logs[way as usize];
         let mut points: Vec<(f64, f64)> = log

@@ -1,8 +1,9 @@
-//! The end that is called. It answers who has the key, and nobody else.
+//! The called end. It answers only holders of the key.
 //!
-//! A caller first asks for a cookie, and opens a session with it: so it receives at the address from which it sends, and the messages are no recording. Until then
-//! nothing is kept, and no answer is longer than its question. A session's packets go to that address alone, as long as the caller
-//! is heard, and never faster than the greatest rate.
+//! A caller first requests a cookie and opens a session with it. This proves that it receives at its source address,
+//! and that the messages are not replayed. Until then the server keeps no state, and no answer is longer than its
+//! request. A session's packets go to that address only, as long as packets from the caller arrive, and never faster
+//! than the maximum rate.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -15,36 +16,36 @@ use crate::order::Order;
 use crate::sink::tell_sent;
 use crate::wire::{Cookie, HEADER, Kind, Nonce, OPENING, Reader, opening, read_opening, session_of};
 
-/// So long a cookie counts.
+/// Lifetime of a cookie.
 const COOKIE_LIFE: Duration = Duration::from_secs(10);
-/// Answers a second to callers without a session.
+/// Maximum number of answers per second to callers without a session.
 const ANSWERS: u64 = 50;
-/// Without a packet from the caller nothing is sent to it.
+/// Time without a packet from the caller after which sending stops.
 const QUIET: Duration = Duration::from_millis(1500);
-/// Without one for so long, the session is over.
+/// Time without a packet from the caller after which the session ends.
 const GONE: Duration = Duration::from_secs(4);
-/// No session is longer.
+/// Maximum duration of a session.
 const LONGEST: Duration = Duration::from_secs(330);
-/// Most sessions that can be asked for.
+/// Maximum configurable number of sessions.
 pub const MOST_SESSIONS: usize = 16;
 
-/// What the server grants.
+/// Limits of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerConfig {
-    /// Bits a second that it sends at most, all sessions together.
+    /// Maximum sending rate of all sessions together, in bits per second.
     pub max_rate: u64,
-    /// Sessions at a time, 1 to [`MOST_SESSIONS`].
+    /// Maximum number of concurrent sessions, 1 to [`MOST_SESSIONS`].
     pub sessions: usize,
 }
 
-/// What happened, for whoever watches.
+/// Event for the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A session began.
     Opened(SocketAddr),
-    /// It ended.
+    /// A session ended.
     Closed(SocketAddr),
-    /// Somebody with the key was refused: all sessions are taken.
+    /// An authenticated caller was refused, since all sessions are in use.
     Busy(SocketAddr),
 }
 
@@ -56,13 +57,13 @@ struct Session {
     heard: Instant,
 }
 
-/// The server's state machine.
+/// State machine of the server.
 pub struct Server {
     key: Key,
     secret: Key,
     config: ServerConfig,
     sessions: Vec<Session>,
-    /// Nonces of sessions that are over, for as long as a cookie counts.
+    /// Nonces of sessions that are over, for the lifetime of a cookie.
     used: VecDeque<(Nonce, Instant)>,
     answers: VecDeque<Transmit>,
     answered: (Instant, u64),
@@ -72,7 +73,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server with the shared key, and a secret that the driver drew for it alone.
+    /// Creates a server. `key` is shared with callers; the driver drew `secret` for this server only.
     pub fn new(key: Key, secret: [u8; KEY], config: ServerConfig) -> Self {
         Self {
             key,
@@ -88,17 +89,17 @@ impl Server {
         }
     }
 
-    /// How many sessions there are.
+    /// Returns the number of sessions.
     pub fn sessions(&self) -> usize {
         self.sessions.len()
     }
 
-    /// How many datagrams the kernel dropped so far, since nobody took them in time.
+    /// Sets the number of datagrams that the kernel has dropped because the receive buffer was full.
     pub fn set_overruns(&mut self, overruns: u32) {
         self.overruns = overruns;
     }
 
-    /// Takes a datagram, whoever sent it.
+    /// Processes a datagram from any source.
     pub fn handle(&mut self, now: Instant, datagram: &Datagram<'_>) {
         match Kind::peek(datagram.bytes) {
             Some(kind @ (Kind::Hello | Kind::Open)) if datagram.bytes.len() == OPENING && !self.stopped => {
@@ -121,7 +122,7 @@ impl Server {
         }
     }
 
-    /// Counts an answer to who has no session yet.
+    /// Counts an answer to a caller without a session; returns whether the limit permits it.
     fn may_answer(&mut self, now: Instant) -> bool {
         let (since, count) = self.answered;
         if now.since(since) >= Duration::from_secs(1) {
@@ -145,7 +146,7 @@ impl Server {
         cookie
     }
 
-    /// Opens the session that a cookie of ours asks for, once.
+    /// Opens a session for a valid cookie, once per nonce.
     fn open(&mut self, now: Instant, nonce: &Nonce, body: &[u8], from: SocketAddr) -> Option<Vec<u8>> {
         let (cookie, _) = body.split_first_chunk::<24>()?;
         let made = Instant::from_nanos(Reader(cookie).u64()?);
@@ -173,7 +174,7 @@ impl Server {
         Some(accept)
     }
 
-    /// A packet of a session.
+    /// Processes a packet of a session.
     fn take(&mut self, now: Instant, datagram: &Datagram<'_>) {
         let Some(id) = session_of(datagram.bytes) else { return };
         let (overruns, others) = (self.overruns, self.sessions.len().saturating_sub(1) as u8);
@@ -182,7 +183,7 @@ impl Server {
         let Some((header, body)) = end.receive(datagram) else { return };
         *heard = now;
         let totals = end.totals(overruns).to_bytes();
-        // Answers are as long as their questions at the most.
+        // Answers are never longer than their requests.
         let room = body.len();
         match header.kind {
             Kind::Ping => {
@@ -237,7 +238,7 @@ impl Server {
         }
     }
 
-    /// Ends all sessions, and tells their callers.
+    /// Ends all sessions and notifies their callers.
     pub fn stop(&mut self) {
         self.stopped = true;
         for session in &mut self.sessions {
@@ -246,7 +247,7 @@ impl Server {
         }
     }
 
-    /// When [`Server::poll_transmit`] is to be called at the latest; `None` while there is nothing to do.
+    /// Returns the latest time at which to call [`Server::poll_transmit`]; `None` while there is nothing to do.
     pub fn deadline(&self) -> Option<Instant> {
         if !self.answers.is_empty() {
             return Some(Instant::ZERO);
@@ -258,7 +259,7 @@ impl Server {
         sessions.flatten().min()
     }
 
-    /// The next datagram that is due.
+    /// Returns the next datagram that is due.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         if let Some(answer) = self.answers.pop_front() {
             return Some(answer);
@@ -279,7 +280,7 @@ impl Server {
         None
     }
 
-    /// What happened since this was last asked.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }

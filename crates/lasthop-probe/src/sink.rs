@@ -1,44 +1,44 @@
-//! What arrives at one end, in order, and how that is told the other.
+//! Arrivals at one end, in order, and their encoding in reports to the other end.
 
 use lasthop_proto::time::{Duration, Instant};
 
 use crate::source::{MOST_PACKETS, Sent};
 use crate::wire::{BODY, Header, Reader, put_signed};
 
-/// Most arrivals told at once.
+/// Maximum number of arrivals in one report.
 const AT_ONCE: usize = 220;
-/// Bytes that one takes at most: two numbers and a code point.
+/// Maximum encoded size of an arrival in bytes: two numbers and a code point.
 const LONGEST: usize = 5 + 9 + 1;
-/// Packets whose sending is asked for at once.
+/// Maximum number of packets whose sending can be requested at once.
 pub(crate) const ASKED: usize = 60;
-/// In steps of so many nanoseconds times of arrival are told.
+/// Resolution of reported times of arrival, in nanoseconds.
 const STEP: i64 = 100;
 
-/// A packet that arrived, the first time.
+/// First arrival of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrival {
-    /// Its number.
+    /// Sequence number.
     pub seq: u32,
-    /// When, by the receiver's clock.
+    /// Time, by the receiver's clock.
     pub at: Instant,
-    /// The code point that it arrived with.
+    /// DSCP on arrival.
     pub dscp: u8,
 }
 
-/// The receiving half of an end.
+/// Receiving half of an end.
 #[derive(Default)]
 pub struct Sink {
     arrivals: Vec<Arrival>,
-    /// A bit for each number.
+    /// Bitmap of the numbers received.
     seen: Vec<u64>,
-    /// What headers said, by number; kept where the other end's packets are what is measured.
+    /// Contents of headers, by sequence number.
     sent: Vec<Option<Sent>>,
-    /// Packets that came again.
+    /// Number of duplicates received.
     pub duplicates: u32,
 }
 
 impl Sink {
-    /// Takes a packet with the right tag, IP header and all `size` bytes. Whether it came for the first time.
+    /// Takes an authenticated packet of `size` bytes, IP header included. Returns whether it is new.
     pub fn take(&mut self, at: Instant, header: &Header, size: u16, dscp: u8) -> bool {
         let (word, bit) = ((header.seq / 64) as usize, 1 << (header.seq % 64));
         if header.seq as usize >= MOST_PACKETS {
@@ -66,17 +66,17 @@ impl Sink {
         true
     }
 
-    /// All arrivals, in order.
+    /// Returns all arrivals, in order.
     pub fn arrivals(&self) -> &[Arrival] {
         &self.arrivals
     }
 
-    /// How a packet was sent, where that is known.
+    /// Returns how a packet was sent, if known.
     pub fn sent(&self, seq: u32) -> Option<&Sent> {
         self.sent.get(seq as usize)?.as_ref()
     }
 
-    /// Learns how a packet was sent.
+    /// Records how a packet was sent.
     pub fn know(&mut self, seq: u32, sent: Sent) {
         let at = seq as usize;
         if at < MOST_PACKETS {
@@ -87,7 +87,7 @@ impl Sink {
         }
     }
 
-    /// Arrivals from number `from` on, as many as so many bytes hold.
+    /// Encodes arrivals from index `from` on, as many as fit into `room` bytes.
     pub(crate) fn tell(&self, from: u32, room: usize) -> Vec<u8> {
         let mut bytes = from.to_be_bytes().to_vec();
         bytes.push(0);
@@ -107,7 +107,7 @@ impl Sink {
     }
 }
 
-/// What the other end told: the number of the first, and those from there on.
+/// Decodes a report: the index of its first arrival, and the arrivals.
 pub(crate) fn told(bytes: &[u8]) -> Option<(u32, Vec<Arrival>)> {
     let mut reader = Reader(bytes);
     let (from, count) = (reader.u32()?, reader.u8()?);
@@ -123,7 +123,7 @@ pub(crate) fn told(bytes: &[u8]) -> Option<(u32, Vec<Arrival>)> {
     Some((from, arrivals))
 }
 
-/// How those of `log` were sent that are asked for.
+/// Encodes how the requested packets of `log` were sent.
 pub(crate) fn tell_sent(log: &[Sent], mut asked: Reader<'_>) -> Option<Vec<u8>> {
     let count = usize::from(asked.u8()?).min(ASKED);
     let mut bytes = vec![0];
@@ -132,7 +132,7 @@ pub(crate) fn tell_sent(log: &[Sent], mut asked: Reader<'_>) -> Option<Vec<u8>> 
         let Some(Sent { at, size, order, index, dscp }) = log.get(seq as usize) else { continue };
         bytes[0] += 1;
         bytes.extend(seq.to_be_bytes());
-        // 48 bits of microseconds' tenths: 325 days.
+        // 48 bits in units of 100 ns: 325 days.
         bytes.extend(&(at.as_nanos() / STEP as u64).to_be_bytes()[2..]);
         bytes.extend([*size, *order, *index].map(u16::to_be_bytes).concat());
         bytes.push(*dscp);
@@ -140,7 +140,7 @@ pub(crate) fn tell_sent(log: &[Sent], mut asked: Reader<'_>) -> Option<Vec<u8>> 
     Some(bytes)
 }
 
-/// What the other end told of that.
+/// Decodes the answer to such a request.
 pub(crate) fn told_sent(bytes: &[u8]) -> Option<Vec<(u32, Sent)>> {
     let mut reader = Reader(bytes);
     let count = reader.u8()?;

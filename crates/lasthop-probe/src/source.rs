@@ -1,4 +1,4 @@
-//! One end's packets: sent as they were ordered, numbered and remembered.
+//! The packets that one end sends: executes orders, numbers packets and records them.
 
 use std::collections::VecDeque;
 
@@ -7,30 +7,30 @@ use lasthop_proto::time::{Duration, Instant};
 
 use crate::order::{LADDER, Mix, Order, SMALLEST, Stream, Task};
 
-/// Most packets that an end sends in a session.
+/// Maximum number of packets that an end sends in a session.
 pub const MOST_PACKETS: usize = 250_000;
-/// Most orders that wait.
+/// Maximum number of waiting orders.
 const MOST_WAITING: usize = 64;
-/// Bytes that may go at once beyond the greatest rate.
+/// Burst, in bytes, by which the maximum rate may be exceeded.
 const AT_ONCE: f64 = 64e3;
 
-/// Code points beside the default: low effort (CS1), multimedia (AF41), telephony (EF).
+/// DSCPs beside the default: low effort (CS1), multimedia (AF41), telephony (EF).
 pub const CODE_POINTS: [u8; 3] = [8, 34, 46];
-/// The share of trains that have each.
+/// Share of trains with each of these.
 const MARKED: f64 = 0.05;
 
-/// What an end sent.
+/// Packet that an end sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sent {
-    /// When, by its own clock.
+    /// Send time, by its own clock.
     pub at: Instant,
-    /// Bytes, IP header included.
+    /// Size in bytes, IP header included.
     pub size: u16,
-    /// What ordered it; 0 for what the protocol itself needs.
+    /// Number of its order; 0 for protocol messages.
     pub order: u16,
-    /// Its place in the order.
+    /// Index within the order.
     pub index: u16,
-    /// The code point.
+    /// DSCP.
     pub dscp: u8,
 }
 
@@ -50,26 +50,26 @@ struct Streaming {
     size: u16,
     dscp: u8,
     index: u16,
-    /// So long the latest train is on the air.
+    /// Transmission time of the latest train.
     air: Duration,
 }
 
-/// The sending half of an end.
+/// Sending half of an end.
 pub struct Source {
     log: Vec<Sent>,
     waiting: VecDeque<Order>,
     running: Option<Running>,
     streaming: Option<Streaming>,
-    /// Nothing before.
+    /// End of the current silence.
     silent_until: Instant,
     latest: u16,
     bytes_per_second: f64,
-    /// When what was sent would all have left at that rate.
+    /// Time at which all packets so far would have left at that rate.
     paid_until: Instant,
 }
 
 impl Source {
-    /// One that never sends faster than so many bits a second, but for some packets at once.
+    /// Creates a source that never exceeds `bits_per_second`, except for a short burst.
     pub fn new(bits_per_second: u64) -> Self {
         Self {
             log: Vec::new(),
@@ -83,7 +83,7 @@ impl Source {
         }
     }
 
-    /// Takes an order that follows the latest one. Whether it is one that was taken, now or before.
+    /// Takes an order that follows the latest one. Returns whether it was accepted, now or before.
     pub fn take(&mut self, now: Instant, order: Order) -> bool {
         if order.id <= self.latest {
             return true;
@@ -112,19 +112,19 @@ impl Source {
         true
     }
 
-    /// The latest order that was taken.
+    /// Returns the number of the latest accepted order.
     pub fn latest(&self) -> u16 {
         self.latest
     }
 
-    /// Sends no more of what was ordered.
+    /// Cancels all orders.
     pub fn stop(&mut self) {
         self.waiting.clear();
         self.running = None;
         self.streaming = None;
     }
 
-    /// Numbers a packet that is sent now.
+    /// Records a packet that is sent now, and returns its sequence number.
     pub fn number(&mut self, sent: Sent) -> u32 {
         let seq = self.log.len() as u32;
         self.log.push(sent);
@@ -133,12 +133,12 @@ impl Source {
         seq
     }
 
-    /// All that was sent, by number.
+    /// Returns all packets sent, by sequence number.
     pub fn log(&self) -> &[Sent] {
         &self.log
     }
 
-    /// Whether all numbers are used up.
+    /// Returns whether all sequence numbers are used up.
     pub fn is_full(&self) -> bool {
         self.log.len() >= MOST_PACKETS
     }
@@ -148,7 +148,7 @@ impl Source {
         Instant::from_nanos(self.paid_until.as_nanos().saturating_sub(ahead))
     }
 
-    /// When the next packet is due.
+    /// Returns the time at which the next packet is due.
     pub fn deadline(&self) -> Option<Instant> {
         let due = match (&self.running, self.waiting.front(), &self.streaming) {
             (Some(running), ..) => running.at,
@@ -159,7 +159,7 @@ impl Source {
         (!self.is_full()).then(|| due.max(self.pace()))
     }
 
-    /// A packet that is due: what of it is known before it is numbered.
+    /// Returns the next packet if it is due, without its number.
     pub fn poll(&mut self, now: Instant) -> Option<Sent> {
         if self.running.is_none()
             && now >= self.silent_until
@@ -178,7 +178,7 @@ impl Source {
                 Task::Stream(_) => (SMALLEST, Duration::ZERO, 0),
             };
             running.next += 1;
-            // From when it was due: what comes late is followed at its own time.
+            // The gap counts from the due time, so that a late packet does not delay later ones.
             running.at = (running.at + gap).max(if gap == Duration::ZERO { now } else { Instant::ZERO });
             let order = running.order;
             if running.next >= count {
@@ -226,7 +226,8 @@ impl Streaming {
 }
 
 impl Mix {
-    /// Shares of the trains that have six small packets, and three of middle size; the others have two large ones.
+    /// Returns the shares of trains with six small packets and with three of medium size; all others have two large
+    /// ones.
     pub(crate) const fn shares(self) -> [f64; 2] {
         match self {
             Self::Small => [0.91, 0.06],
@@ -234,7 +235,7 @@ impl Mix {
         }
     }
 
-    /// Mean packets and bytes of a train.
+    /// Returns the mean number of packets and bytes in a train.
     pub(crate) fn means(self, largest: u16) -> [f64; 2] {
         let [small, mid] = self.shares();
         let large = 1.0 - small - mid;

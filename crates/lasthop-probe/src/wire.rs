@@ -1,59 +1,60 @@
-//! Packets as bytes. All integers are big-endian.
+//! The wire format. All integers are big-endian.
 //!
-//! Opening messages (kind 1 to 5) end in a tag under the shared key. Packets of a session (16 on) have it behind their header, under the key of their
-//! direction; it covers the header, the packet's length, and the body. A data packet's body is empty and what follows is zeros, which are looked at.
+//! Opening messages (kinds 1 to 5) end in a tag under the shared key. Session packets (kinds from 16) have the tag
+//! after their header, under the key of their direction. It covers the header, the packet's length and the body. The
+//! body of a data packet is empty; its padding must be zero, which is checked.
 
 use crate::key::{Key, TAG};
 
-/// The protocol's version.
+/// Version of the protocol.
 const VERSION: u8 = 1;
-/// Bytes of both messages that a caller sends first. No answer is longer.
+/// Size in bytes of both messages that a caller sends first. No answer is longer.
 pub(crate) const OPENING: usize = 112;
-/// Bytes of a session's header, tag included.
+/// Size of a session packet's header in bytes, tag included.
 pub const HEADER: usize = 24 + TAG;
-/// Most bytes of a packet's body.
+/// Maximum size of a packet's body in bytes.
 pub(crate) const BODY: usize = 1140;
-/// Bytes of a ping and of its answer, UDP's payload.
+/// Size of a ping and of its answer in bytes, UDP payload.
 pub(crate) const PING: usize = HEADER + 48;
-/// Bytes that UDP and IP put in front, by version.
+/// Returns the bytes of UDP and IP headers, by IP version.
 pub const fn overhead(of: &std::net::SocketAddr) -> u16 {
     if of.is_ipv4() { 28 } else { 48 }
 }
 
-/// What the caller drew for one session.
+/// Random number that the caller drew for one session.
 pub(crate) type Nonce = [u8; 16];
-/// What the other end answers with: when, and a tag under a secret of its own that says so for this caller.
+/// Time of issue, and a tag under the server's secret that binds it to this caller.
 pub(crate) type Cookie = [u8; 24];
 
-/// What a packet is.
+/// Kind of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Kind {
-    /// Asks for a cookie.
+    /// Requests a cookie.
     Hello = 1,
-    /// Has it.
+    /// Contains the cookie.
     Challenge = 2,
-    /// Opens a session with it.
+    /// Opens a session with the cookie.
     Open = 3,
-    /// The session is open.
+    /// Confirms that the session is open.
     Accept = 4,
-    /// It is not.
+    /// Refuses the session.
     Refuse = 5,
-    /// Measured: nothing in it.
+    /// Measurement packet without contents.
     Data = 16,
-    /// Asks for an answer of the same size.
+    /// Requests an answer of the same size.
     Ping = 17,
-    /// That answer.
+    /// Answers a ping.
     Pong = 18,
-    /// Asks for packets.
+    /// Orders packets.
     Order = 19,
-    /// They will come, or have come already.
+    /// Accepts the order, now or again.
     Ordered = 20,
-    /// Asks what arrived, or when something was sent.
+    /// Requests what arrived, or when something was sent.
     Fetch = 21,
-    /// Says so.
+    /// Answers a `Fetch`.
     Log = 22,
-    /// It is over.
+    /// Ends the session.
     Bye = 23,
 }
 
@@ -64,7 +65,7 @@ impl Kind {
         all.into_iter().find(|kind| *kind as u8 == byte)
     }
 
-    /// The kind of a packet, whoever sent it.
+    /// Returns the kind of a packet without authenticating it.
     pub(crate) fn peek(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [kind, VERSION, ..] => Self::of(*kind),
@@ -73,7 +74,7 @@ impl Kind {
     }
 }
 
-/// A message that opens a session: `kind version 0 0 nonce body 0... tag`.
+/// Encodes an opening message: `kind version 0 0 nonce body 0... tag`.
 pub(crate) fn opening(key: &Key, kind: Kind, nonce: &Nonce, body: &[u8], len: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(len);
     bytes.extend([kind as u8, VERSION, 0, 0]);
@@ -85,7 +86,7 @@ pub(crate) fn opening(key: &Key, kind: Kind, nonce: &Nonce, body: &[u8], len: us
     bytes
 }
 
-/// Reads such a message of the right tag: its nonce, and what follows.
+/// Decodes an opening message with a valid tag: returns its nonce and the rest.
 pub(crate) fn read_opening<'b>(key: &Key, bytes: &'b [u8]) -> Option<(Nonce, &'b [u8])> {
     let (rest, tag) = bytes.split_last_chunk::<TAG>()?;
     let (_, from_nonce) = rest.split_first_chunk::<4>()?;
@@ -93,22 +94,22 @@ pub(crate) fn read_opening<'b>(key: &Key, bytes: &'b [u8]) -> Option<(Nonce, &'b
     key.is_tag(&[rest], tag).then_some((*nonce, body))
 }
 
-/// In front of each packet of a session.
+/// Header of a session packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// What it is.
+    /// Kind of packet.
     pub kind: Kind,
-    /// Which session.
+    /// Session identifier.
     pub session: u32,
-    /// Counts the packets of one direction.
+    /// Sequence number of this direction.
     pub seq: u32,
-    /// What ordered it; 0 for none.
+    /// Number of its order; 0 for none.
     pub order: u16,
-    /// Its place in what was ordered.
+    /// Index within the order.
     pub index: u16,
-    /// The code point that it was sent with.
+    /// DSCP when sent.
     pub dscp: u8,
-    /// Nanoseconds of its sender's clock.
+    /// Send time in nanoseconds of the sender's clock.
     pub sent: u64,
 }
 
@@ -139,12 +140,12 @@ impl Header {
     }
 }
 
-/// The session that a packet says it belongs to, whoever sent it.
+/// Returns the session identifier of a packet without authenticating it.
 pub(crate) fn session_of(bytes: &[u8]) -> Option<u32> {
     Reader(bytes.get(4..8)?).u32()
 }
 
-/// A packet of a session with `len` bytes, or as many as its body takes.
+/// Encodes a session packet of `len` bytes, or more if the body needs them.
 pub(crate) fn seal(key: &Key, header: &Header, body: &[u8], len: usize) -> Vec<u8> {
     let front = header.bytes();
     let len = len.max(HEADER + body.len());
@@ -159,7 +160,7 @@ pub(crate) fn seal(key: &Key, header: &Header, body: &[u8], len: usize) -> Vec<u
     bytes
 }
 
-/// Reads such a packet, if its tag is right: header and body.
+/// Decodes a session packet with a valid tag: returns its header and body.
 pub(crate) fn open<'b>(key: &Key, bytes: &'b [u8]) -> Option<(Header, &'b [u8])> {
     let (front, rest) = bytes.split_first_chunk::<{ HEADER - TAG }>()?;
     let (tag, body) = rest.split_first_chunk::<TAG>()?;
@@ -171,7 +172,7 @@ pub(crate) fn open<'b>(key: &Key, bytes: &'b [u8]) -> Option<(Header, &'b [u8])>
     (header.kind != Kind::Data || body.iter().all(|byte| *byte == 0)).then_some((header, body))
 }
 
-/// Takes integers from bytes.
+/// Reader of integers.
 pub(crate) struct Reader<'b>(pub &'b [u8]);
 
 impl Reader<'_> {
@@ -197,7 +198,7 @@ impl Reader<'_> {
         self.take().map(u64::from_be_bytes)
     }
 
-    /// Seven bits a byte, the lowest first.
+    /// Reads an integer of seven bits per byte, the lowest first.
     pub(crate) fn varint(&mut self) -> Option<u64> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
@@ -210,7 +211,7 @@ impl Reader<'_> {
         None
     }
 
-    /// The same with a sign.
+    /// Reads a zigzag-encoded signed integer.
     pub(crate) fn signed(&mut self) -> Option<i64> {
         self.varint().map(|value| (value >> 1) as i64 ^ -((value & 1) as i64))
     }

@@ -1,4 +1,4 @@
-//! Who has no key gets nothing; who recorded packets gets no more than he sends.
+//! Attacks: without the key there is no answer, and replayed packets are not amplified.
 
 use crate::common;
 
@@ -24,7 +24,7 @@ fn give(server: &mut Server, now: Instant, from: &str, bytes: &[u8]) -> Vec<Tran
 const HERE: &str = "198.51.100.7:5000";
 const ELSEWHERE: &str = "203.0.113.9:5000";
 
-/// What a caller sends first, and then in answer to the server's challenge.
+/// Returns a caller's first message and its answer to the server's challenge.
 fn opening(server: &mut Server) -> (Client, Vec<u8>, Vec<u8>) {
     let mut client = client(10, 3);
     let hello = client.poll_transmit(at(0)).unwrap().bytes;
@@ -39,17 +39,17 @@ fn opening(server: &mut Server) -> (Client, Vec<u8>, Vec<u8>) {
 fn a_session_opens_for_its_caller_alone_and_once() {
     let mut server = server();
     let (_, hello, open) = opening(&mut server);
-    // From elsewhere the cookie is nobody's, and later it is too old.
+    // The cookie is invalid from another address, and expires.
     assert!(give(&mut server, at(3), ELSEWHERE, &open).is_empty());
     let accept = give(&mut server, at(4), HERE, &open);
     assert!(accept.len() == 1 && accept[0].bytes.len() <= open.len() && server.sessions() == 1);
-    // The answer may have been lost: the same again, and no second session.
+    // The answer may have been lost: a repetition returns it without opening a second session.
     assert_eq!(give(&mut server, at(5), HERE, &open), accept);
     assert_eq!(server.sessions(), 1);
-    // A recorded first message gets what is no longer than itself, and leaves nothing behind.
+    // A replayed first message yields an answer that is not longer, and leaves no state.
     let again = give(&mut server, at(6), ELSEWHERE, &hello);
     assert!(again.len() == 1 && again[0].bytes.len() <= hello.len() && server.sessions() == 1);
-    // Nobody is heard: the session ends, and cannot be opened again with what was recorded.
+    // Without packets from the caller the session ends, and replayed messages do not open it again.
     assert!(server.poll_transmit(at(4_100)).is_none());
     assert_eq!(server.sessions(), 0);
     assert!(give(&mut server, at(4_200), HERE, &open).is_empty());
@@ -123,7 +123,7 @@ fn both_ends_are_told_of_a_stop() {
     assert_eq!((client.outcome(), server.sessions()), (Some(Err(Failure::Stopped)), 0));
 }
 
-/// Two callers at a time disturb each other, where they share a link: both are told.
+/// Concurrent callers disturb each other if they share a link: both are notified.
 #[test]
 fn callers_are_told_of_each_other() {
     let mut server = Server::new(key(), [3; 32], ServerConfig { max_rate: 1_000_000_000, sessions: 2 });
@@ -149,7 +149,7 @@ fn callers_are_told_of_each_other() {
     assert_eq!((server.sessions(), told), (2, [1, 1]));
 }
 
-/// A packet of the session that comes twice is answered once, and a changed one never.
+/// A duplicated session packet is answered once, and a modified one never.
 #[test]
 fn what_was_recorded_in_a_session_is_not_answered_again() {
     let mut server = server();
@@ -188,7 +188,7 @@ proptest! {
         prop_assert_eq!(client.outcome(), None);
     }
 
-    /// A server that has the key and lies: the client comes to an end, whatever it is told.
+    /// The client's session ends even if an authenticated server sends damaged packets.
     #[test]
     fn damaged_sessions_end(flips in proptest::collection::vec((0_usize..400, 0_usize..1400, any::<u8>()), 0..40)) {
         let mut server = server();

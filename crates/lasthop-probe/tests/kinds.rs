@@ -1,4 +1,5 @@
-//! Links unlike a queue in front of one rate: each behaviour is named, and what it hides is unknown. Nothing false is stated.
+//! Links that are not a queue in front of one rate: each behaviour is named, quantities that it hides are unknown, and
+//! nothing false is stated.
 
 use crate::common;
 
@@ -26,7 +27,7 @@ fn is_unknown(direction: &DirectionReport, quantity: Quantity) -> bool {
     direction.behaviour.unknown.iter().any(|unknown| unknown.quantity == quantity && !unknown.reason.is_empty())
 }
 
-/// The rate is unknown, or within its interval and 8 % of what is so.
+/// Checks that the rate is unknown, or correct to within 8 % or its interval.
 fn rate_holds(direction: &DirectionReport, truth: f64) {
     match direction.rate_bps {
         None => assert!(is_unknown(direction, Quantity::Rate), "{direction:?}"),
@@ -48,14 +49,14 @@ fn jitter_that_reorders_is_measured_and_loses_nothing() {
         assert!(is_unknown(direction, Quantity::BaseDelay), "{direction:?}");
         let behaviour = &direction.behaviour;
         assert!(behaviour.reordering.is_some_and(|found| found.share > 0.2 && found.by_ms_p95 > 5.0), "{behaviour:?}");
-        // From the least of thousands to the middle of a normal distribution there are three to five deviations.
+        // In a normal distribution, the minimum of thousands lies three to five standard deviations below the median.
         assert!(behaviour.jitter.is_some_and(|jitter| (25.0..60.0).contains(&jitter.p50_ms)), "{behaviour:?}");
         assert_eq!(direction.loss.lost, 0, "{direction:?}");
         rate_holds(direction, 20e6);
     }
 }
 
-/// netem's `reorder`: 3 % skip the delay, which is nobody's base delay.
+/// With netem's `reorder`, 3 % skip the delay, which must not define the base delay.
 #[test]
 fn packets_that_skip_the_delay_do_not_halve_the_round_trip() {
     let report = both(shaped(20.0, 15, 100, Shape { early: 0.03, ..Shape::default() }));
@@ -79,7 +80,8 @@ fn jitter_in_order_is_not_aggregation() {
     }
 }
 
-/// 802.11 as it sends: up to 32 packets a frame, which are delivered together, repeated where damaged; one end at a time.
+/// 802.11 with aggregation: frames of up to 32 packets, which are delivered together and retransmitted if damaged; one
+/// end sends at a time.
 #[test]
 fn aggregates_do_not_make_a_link_fast() {
     let way = way(100.0, 10, 100, 0.0);
@@ -136,7 +138,7 @@ fn a_rate_that_steps_is_followed() {
         assert!((1.7e6..2.6e6).contains(&varying.least_bps) && (18e6..21e6).contains(&varying.most_bps), "{varying:?}");
         let [low, high] = direction.rate_bps.unwrap().interval.unwrap();
         assert!(low <= 2.6e6 && high >= 18e6, "{direction:?}");
-        // Thirty changes in a minute; the probe does not see the first and the last.
+        // There are thirty changes in a minute; the probe misses the first and the last.
         assert!((18..60).contains(&varying.series.len()), "{varying:?}");
         assert!(varying.series.windows(2).all(|pair| pair[0].at_s < pair[1].at_s), "{varying:?}");
         assert_eq!(direction.behaviour.other_traffic, None);
@@ -173,12 +175,12 @@ fn others_that_come_and_go_are_no_jitter_and_no_change_of_rate() {
         rate_holds(direction, 10e6);
         let behaviour = &direction.behaviour;
         assert!(behaviour.varying_rate.is_none() && behaviour.jitter.is_none(), "{behaviour:?}");
-        // Seven tenths of half of the time, by chance more or less.
+        // Seven tenths of half the time, on average.
         assert!(behaviour.other_traffic.is_some_and(|others| (0.15..0.6).contains(&others.share)), "{behaviour:?}");
     }
 }
 
-/// Over a geostationary satellite all that arrived is told before the end: what is not told would count as lost.
+/// Over a geostationary satellite, all arrivals are reported before the end: unreported ones would count as lost.
 #[test]
 fn a_long_way_loses_no_more_than_it_does() {
     let way = Way { delay: Duration::from_millis(310), ..way(50.0, 310, 160, 0.02) };
@@ -190,7 +192,7 @@ fn a_long_way_loses_no_more_than_it_does() {
     }
 }
 
-/// A plain link has no behaviour to name, and everything is known.
+/// A plain link shows no behaviour and hides no quantity.
 #[test]
 fn a_plain_link_is_plain() {
     let report = report(&[way(30.0, 25, 80, 0.02), way(5.0, 25, 40, 0.0)]);
@@ -213,7 +215,7 @@ fn reports_of_earlier_versions_are_read() {
     let earlier: Report = serde_json::from_value(value).unwrap();
     assert_eq!(earlier.down.rate_bps, report.down.rate_bps);
     assert_eq!(earlier.up.behaviour, Default::default());
-    // A quantity of a later version is no error.
+    // A quantity of a later version is not an error.
     let unknown = r#"{ "unknown": [{ "quantity": "of_tomorrow", "reason": "x" }] }"#;
     let read: lasthop_probe::report::BehaviourReport = serde_json::from_str(unknown).unwrap();
     assert_eq!(read.unknown[0].quantity, Quantity::Other);

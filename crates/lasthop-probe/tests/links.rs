@@ -1,4 +1,4 @@
-//! Whole measurements over simulated links: what is found is what the links are.
+//! Whole measurements over simulated links: the results match the links.
 
 use crate::common;
 
@@ -31,7 +31,7 @@ fn check(ways: &[Way; 2], seconds: u64, seed: u64) {
         assert!(queue.filled && (f64::from(queue.packets) / way.queue as f64 - 1.0).abs() < 0.2, "{told_of}");
         assert_eq!(queue.bound, Bound::Packets, "{told_of}");
         assert!(direction.used_share.unwrap() < 0.2, "{told_of}");
-        // What the report says of itself is what went over the link, but for the last questions and answers.
+        // The reported volume matches what the link carried, except for the last requests and answers.
         let sent: u64 = told.bytes[at].iter().sum();
         assert!((0.98..=1.0).contains(&(direction.sent_bytes as f64 / sent as f64)), "{sent}: {told_of}");
         assert_eq!((direction.reordered, direction.duplicates), (0, 0), "{told_of}");
@@ -62,7 +62,8 @@ fn a_short_measurement() {
     check(&[way(10.0, 30, 50, 0.02), way(8.0, 30, 30, 0.02)], 20, 4);
 }
 
-/// Five minutes show five times as many losses as one, and tell their share that much better, for no greater part of the capacity.
+/// Five minutes show five times as many losses as one, and narrow the interval accordingly, without using a greater
+/// share of the capacity.
 #[test]
 fn a_long_measurement() {
     let ways = [way(2.0, 20, 30, 0.01), way(2.0, 20, 30, 0.01)];
@@ -80,14 +81,15 @@ fn a_long_measurement() {
 fn a_stream_below_the_rate_hardly_ever_fills_a_queue() {
     let told = run(client(60, 5), server(), &[way(1.0, 40, 10, 0.0), way(1.0, 40, 10, 0.0)], 9);
     let report = found(&told).report;
-    // Questions and answers of 1,200 bytes may meet a train: fewer than one packet in a thousand, in a queue of ten.
+    // Requests and answers of 1,200 bytes may meet a train: fewer than one packet in a thousand, in a queue of ten.
     for loss in [&report.down.loss, &report.up.loss] {
         assert!(loss.lost * 1000 < loss.packets, "{loss:?}");
     }
     assert!(report.down.loss_loaded.lost > 0);
 }
 
-/// Below the path's rate trains do not tell how long packets are on the air; round trip and waiting are right all the same.
+/// Below the path's rate trains do not show the transmission time; round-trip time and waiting time are correct
+/// nevertheless.
 #[test]
 fn a_bound_of_the_rate_does_not_falsify_delays() {
     for (mbps, delay, max_rate) in [(4.0, 12, 300_000), (1.0, 40, 500_000), (100.0, 5, 2_000_000)] {
@@ -103,7 +105,8 @@ fn a_bound_of_the_rate_does_not_falsify_delays() {
                 "{direction:?}"
             );
             assert_eq!(direction.rate_bps.unwrap().interval, None);
-            // Packets of the stream wait for those before them in their train, here as there: for one more or less.
+            // Packets of the stream wait for those before them in their train, with and without the limit; one packet
+            // of difference is allowed.
             let packet = (0.8 / mbps).max(0.5);
             assert!((direction.delay.median_ms - free.delay.median_ms).abs() < packet, "{direction:?}\n{free:?}");
             assert!(direction.delay.p95_ms < free.delay.p95_ms + 0.5, "{direction:?}\n{free:?}");
@@ -111,7 +114,7 @@ fn a_bound_of_the_rate_does_not_falsify_delays() {
     }
 }
 
-/// Whatever others have in the queue, the probe's packets wait for: a queue of two packets makes none wait for 70 ms.
+/// Delays from other traffic's backlog are not attributed to the queue: a queue of two packets cannot delay by 70 ms.
 #[test]
 fn a_queue_that_others_fill_is_not_known() {
     let way = way(8.0, 10, 2, 0.0);
@@ -136,7 +139,7 @@ fn a_queue_that_others_fill_is_not_known() {
     assert!(found(&told).report.remarks[0].contains("measured with 1 more"));
 }
 
-/// A slow link's queue is filled with small packets; one that is bounded in packets holds as many full ones.
+/// A slow link's queue is filled with small packets; if it is limited in packets, it holds as many full ones.
 #[test]
 fn bytes_of_a_queue_are_those_of_full_packets() {
     let way = way(3.0, 10, 30, 0.0);
@@ -146,7 +149,7 @@ fn bytes_of_a_queue_are_those_of_full_packets() {
     assert!((queue.milliseconds - 120.0).abs() < 6.0, "{queue:?}");
 }
 
-/// Who stops a measurement has what was measured until then, soon; before there is anything, nothing.
+/// A stopped measurement returns promptly with its results so far, or none if the main part has not begun.
 #[test]
 fn a_measurement_that_is_stopped_keeps_what_it_has() {
     let ways = [way(10.0, 50, 50, 0.05), way(4.0, 50, 30, 0.02)];
@@ -163,12 +166,12 @@ fn a_measurement_that_is_stopped_keeps_what_it_has() {
         assert!(report.seconds >= after as f64 && report.seconds <= after as f64 + 2.5, "{}", report.seconds);
         for (direction, way, loss) in [(&report.down, &ways[0], 0.05), (&report.up, &ways[1], 0.02)] {
             let Some(rate) = direction.rate_bps else {
-                // Before the first load a few trains are all there is.
+                // Before the first load there are only a few trains.
                 assert!(after < 10 && !direction.behaviour.unknown.is_empty(), "{direction:?}");
                 continue;
             };
             assert!((rate.value / way.rate - 1.0).abs() < 0.05, "{direction:?}");
-            // What was underway at the end is not taken for lost.
+            // Packets in flight at the end do not count as lost.
             let [low, high] = direction.loss.share.unwrap().interval.unwrap();
             assert!((low * 0.9..=high * 1.1).contains(&loss), "after {after} s: {:?}", direction.loss);
             assert!(direction.loss.packets > 40 * after, "{:?}", direction.loss);
@@ -183,7 +186,7 @@ fn the_same_is_found_again() {
     assert_eq!(measure(), measure());
 }
 
-/// A radio on which one end sends at a time: rates, what each frame takes besides, and the time to turn.
+/// Half-duplex radio: rates, overhead of each frame, and turnaround time.
 #[test]
 fn ways_that_take_turns_are_seen_to() {
     for (mbps, queue, overhead, turn, delay) in [(20.0, 100, 100, 0, 1), (5.0, 60, 500, 200, 40), (60.0, 20, 50, 10, 5)]
@@ -203,7 +206,7 @@ fn ways_that_take_turns_are_seen_to() {
         assert!((medium.turnaround_us - turn as f64).abs() < 0.05 * air, "{told}");
         assert!((report.one_way_delay_ms.unwrap() - delay as f64).abs() < 0.3, "{told}: {:?}", report.one_way_delay_ms);
         for direction in [&report.down, &report.up] {
-            // As a train of one way has it.
+            // The rate is that of a train in one direction.
             let rate = 12e9 / (air + overhead as f64);
             assert!((direction.rate_bps.unwrap().value / rate - 1.0).abs() < 0.03, "{told}: {:?}", direction.rate_bps);
             assert!((f64::from(direction.queue.unwrap().packets) / queue as f64 - 1.0).abs() < 0.2, "{told}");

@@ -1,4 +1,4 @@
-//! Which cure helps on a link.
+//! Advice: the cure that helps on a link.
 
 use lasthop_report::columns::Column;
 use lasthop_study::advise::{Advice, HopRates, Needs, Plan, Use};
@@ -14,7 +14,7 @@ use crate::scenario::PyScenario;
 use crate::table;
 use crate::watch::watched;
 
-/// The cures, judged.
+/// Cures with their results.
 #[pyclass(frozen, name = "Advice", module = "lasthop._lasthop")]
 pub struct PyAdvice {
     advice: Advice,
@@ -22,10 +22,10 @@ pub struct PyAdvice {
     rates: Option<HopRates>,
 }
 
-/// An end of the two-ended link: host, file of the private key, public key, networks behind it.
+/// End of the two-ended link: host, file of the private key, public key, networks behind it.
 type GivenEnd = (Option<String>, String, Option<String>, Vec<String>);
 
-/// Names and texts of files, and what to do with them.
+/// Names and contents of files, and the next steps.
 type Files = (Vec<(&'static str, String)>, Vec<String>);
 
 #[pymethods]
@@ -60,7 +60,7 @@ impl PyAdvice {
         Ok(Self { advice, promise, rates: plan.hop_rates() })
     }
 
-    /// The columns of a table of the cures, a row for each cure and use.
+    /// Returns the columns of a table with a row for each cure and use.
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         let rows = || {
             let cured = self.advice.cured.iter();
@@ -70,7 +70,7 @@ impl PyAdvice {
             Column::repeated(name.to_owned(), texts).map_err(Error::from)
         };
         let float = |name: &str, values: &mut dyn Iterator<Item = Option<f64>>| Column::floats(name.to_owned(), values);
-        // What is beyond every number is null, as in JSON.
+        // Infinite values are null, as in JSON.
         let finite = |value: f64| value.is_finite().then_some(value);
         let columns = vec![
             text("cure", &mut rows().map(|(cured, _)| cured.cure.scheme.to_owned()))?,
@@ -86,18 +86,18 @@ impl PyAdvice {
         table::columns(py, columns)
     }
 
-    /// As `lasthop advise --json` has it.
+    /// Returns the JSON of `lasthop advise --json`.
     fn json(&self) -> String {
         self.advice.to_json(&self.promise).to_string()
     }
 
-    /// What to do, in sentences.
+    /// Returns the advice in sentences.
     #[getter]
     fn words(&self) -> Vec<String> {
         self.advice.words()
     }
 
-    /// The files of a cure, and what to do with them.
+    /// Returns the files of a cure, and the next steps.
     fn files(&self, cure: &str, interface: Option<String>, near: GivenEnd, far: GivenEnd) -> PyResult<Files> {
         let end = |(host, key_file, public_key, behind): GivenEnd| End {
             host,

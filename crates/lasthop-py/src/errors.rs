@@ -1,4 +1,5 @@
-//! What goes wrong, as Python exceptions. Their classes are Python's: they travel between the processes of a cluster.
+//! Errors as Python exceptions. Their classes are defined in Python, since they travel between the processes of a
+//! cluster.
 
 use lasthop_proto::scheme::{SCHEMES, Scheme};
 use lasthop_report::ReportError;
@@ -12,7 +13,7 @@ use pyo3::call::PyCallArgs;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
-/// Any of ours.
+/// Any error of lasthop.
 pub enum Error {
     Scenario(lasthop_scenario::Error),
     Sweep(SweepError),
@@ -21,7 +22,7 @@ pub enum Error {
     Report(ReportError),
     Link(LinkError),
     Overflow(Overflow),
-    /// A wrong argument.
+    /// Invalid argument.
     Argument(String),
 }
 
@@ -58,7 +59,7 @@ impl From<Error> for PyErr {
             | Error::Parts(PartsError::Report(error))
             | Error::Report(error) => PyOSError::new_err(error.to_string()),
             Error::Link(error @ LinkError::File { .. }) => PyOSError::new_err(error.to_string()),
-            // In the words of this package.
+            // The message uses this package's names.
             Error::Link(LinkError::Lacking { name, lacking, why }) => {
                 let example = |what: &&str| if *what == "rate" { "rate=\"10 Mbps\"" } else { "delay=\"20 ms\"" };
                 let examples = lacking.iter().map(example).collect::<Vec<_>>().join(", ");
@@ -74,7 +75,7 @@ impl From<Error> for PyErr {
     }
 }
 
-/// The scheme of that name.
+/// Returns the scheme with this name.
 pub fn scheme(name: &str) -> Result<&'static Scheme, Error> {
     Scheme::by_name(name).ok_or_else(|| {
         let names: Vec<_> = SCHEMES.iter().map(|scheme| scheme.name).collect();
@@ -87,7 +88,7 @@ fn scenario(error: &lasthop_scenario::Error) -> PyErr {
     exception("ScenarioError", (error.to_string(), error.file(), error.key(), line))
 }
 
-/// An exception of a class of ours.
+/// Creates an exception of a class of this package.
 fn exception(name: &str, arguments: impl for<'py> PyCallArgs<'py>) -> PyErr {
     Python::attach(|py| {
         let class = py.import("lasthop._errors").and_then(|module| module.getattr(name));

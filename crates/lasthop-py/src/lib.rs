@@ -1,5 +1,5 @@
-//! The compiled part of the Python package: scenarios, runs and traces as `lasthop-scenario`, `-study` and `-report` make them,
-//! handed to Python without copying. What users call is in `python/lasthop`, on top of this.
+//! Compiled part of the Python package: scenarios, runs and traces of `lasthop-scenario`, `-study` and `-report`,
+//! passed to Python without copying. The public interface is in `python/lasthop`, on top of this.
 #![forbid(unsafe_code)]
 
 mod advice;
@@ -16,7 +16,7 @@ use lasthop_proto::scheme::SCHEMES;
 use lasthop_scenario::Numbers;
 use pyo3::prelude::*;
 
-/// Numbers among values: where they stand in a value, their unit, whether they are whole, and each value's.
+/// Numbers among values: their position in a value, their unit, whether they are whole, and each value's number.
 type Found = (String, Option<&'static str>, bool, Vec<Option<f64>>);
 
 /// The compiled part of lasthop.
@@ -43,26 +43,26 @@ mod _lasthop {
         module.add("__build__", lasthop_identity::BUILD)
     }
 
-    /// Name, family and summary of each scheme.
+    /// Returns name, family and summary of each scheme.
     #[pyfunction]
     fn schemes() -> Vec<(&'static str, &'static str, &'static str)> {
         SCHEMES.iter().map(|scheme| (scheme.name, scheme.family.name(), scheme.summary)).collect()
     }
 
-    /// The numbers among the values of a key.
+    /// Returns the numbers among the values of a key.
     #[pyfunction]
     fn numbers(values: Vec<String>) -> Vec<Found> {
         let of = |numbers: Numbers| (numbers.path, numbers.unit, numbers.whole, numbers.values);
         Numbers::of(&values).into_iter().map(of).collect()
     }
 
-    /// Whether a path is a measurement, and not a scenario.
+    /// Returns whether a path is a measurement, not a scenario.
     #[pyfunction]
     fn is_measurement(path: std::path::PathBuf) -> bool {
         lasthop_study::link::is_measurement(&path)
     }
 
-    /// The names of the ready-made scenarios.
+    /// Returns the names of the ready-made scenarios.
     #[pyfunction]
     fn builtin_names() -> Vec<&'static str> {
         lasthop_scenario::builtin_names().collect()

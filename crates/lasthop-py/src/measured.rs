@@ -1,4 +1,4 @@
-//! Links that were measured: what a capture says of its flows, and which models losses follow.
+//! Measured links: diagnosis of a capture's flows, and models fitted to losses.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -22,18 +22,18 @@ use crate::errors::Error;
 use crate::table;
 use crate::watch::{Watch, watched};
 
-/// Does `work` with the files of this machine until somebody presses Ctrl-C.
+/// Runs `work` with access to this machine's files until Ctrl-C is pressed.
 fn reading<T: Send>(py: Python<'_>, work: impl FnOnce(&Access<'_>) -> Result<T, LinkError> + Send) -> PyResult<T> {
     let work = |watch: &Watch| work(&Access { files: Files::Disk, stop: &|| watch.stopped() });
     Ok(watched(py, 0, None, work)?.map_err(Error::from)?)
 }
 
-/// The name that JSON has for a value.
+/// Returns the name that JSON has for a value.
 fn word(value: impl Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// What a capture says.
+/// Diagnosis of a capture.
 #[pyclass(frozen, name = "Diagnosis", module = "lasthop._lasthop")]
 pub struct PyDiagnosis {
     path: PathBuf,
@@ -60,28 +60,28 @@ impl PyDiagnosis {
         Ok(Self { path, report })
     }
 
-    /// The columns of a table of the directions that carry data.
+    /// Returns the columns of a table of the directions that carry data.
     fn flows<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         table::columns(py, flow_columns(&self.report).map_err(Error::from)?)
     }
 
-    /// The columns of a table of losses, and of retransmissions that needed none.
+    /// Returns the columns of a table of losses, and of spurious retransmissions.
     fn losses<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         table::columns(py, loss_columns(&self.report).map_err(Error::from)?)
     }
 
-    /// As `lasthop diagnose --json` has it.
+    /// Returns the JSON of `lasthop diagnose --json`.
     fn json(&self, py: Python<'_>) -> String {
         py.detach(|| to_json(&[self.path.display().to_string()], &self.report, None).to_string())
     }
 
-    /// What the capture lacks.
+    /// Describes what the capture lacks.
     #[getter]
     fn missing(&self) -> Vec<String> {
         self.report.missing()
     }
 
-    /// The directions that carry data in sentences.
+    /// Describes the directions that carry data in sentences.
     #[getter]
     fn words(&self) -> Vec<String> {
         directions(&self.report).flat_map(|(flow, direction)| lines(flow, direction)).collect()
@@ -93,7 +93,7 @@ impl PyDiagnosis {
         writing(py, &self.path, &out, |source, file| annotate(report, source, file))
     }
 
-    /// Writes what the link lost to corruption, of that flow or of the one with most data.
+    /// Writes the losses to corruption of flow number `flow`, or of the one with most data.
     fn loss_trace(&self, py: Python<'_>, out: PathBuf, flow: Option<usize>) -> PyResult<()> {
         let flows = self.report.flows.len();
         if let Some(number) = flow.filter(|number| !(1..=flows).contains(number)) {
@@ -106,7 +106,7 @@ impl PyDiagnosis {
     }
 }
 
-/// As `lasthop diagnose --between --json` has it.
+/// Returns the JSON of `lasthop diagnose --between --json`.
 #[pyfunction]
 pub fn diagnose_between(py: Python<'_>, one: PathBuf, other: PathBuf) -> PyResult<String> {
     let paths = [one.as_path(), other.as_path()];
@@ -114,7 +114,7 @@ pub fn diagnose_between(py: Python<'_>, one: PathBuf, other: PathBuf) -> PyResul
     Ok(matched_to_json(paths, &found).to_string())
 }
 
-/// Writes a file from a capture until somebody presses Ctrl-C.
+/// Writes a file from a capture until Ctrl-C is pressed.
 fn writing(
     py: Python<'_>,
     capture: &Path,
@@ -147,7 +147,7 @@ fn directions(report: &Report) -> impl Iterator<Item = (&FlowReport, &Direction)
 
 type Columns = Result<Vec<Column>, lasthop_report::ReportError>;
 
-/// A number of a direction.
+/// Count of a direction.
 type Count = fn(&Direction) -> u64;
 
 fn flow_columns(report: &Report) -> Columns {
@@ -248,13 +248,14 @@ fn loss_columns(report: &Report) -> Columns {
     ])
 }
 
-/// A link that was measured, and the models of its losses.
+/// Measured link, with the models of its losses.
 #[pyclass(frozen, name = "Fit", module = "lasthop._lasthop")]
 pub struct PyFit(MeasuredLink);
 
 #[pymethods]
 impl PyFit {
-    /// Reads a measurement and fits models to its losses; `given` are pairs of a name and a value, as the command's options.
+    /// Reads a measurement and fits models to its losses; `given` has pairs of name and value, as the command's
+    /// options.
     #[new]
     fn new(py: Python<'_>, down: PathBuf, up: Option<PathBuf>, given: Vec<(String, String)>) -> PyResult<Self> {
         let mut known = Given::default();
@@ -265,7 +266,7 @@ impl PyFit {
         Ok(Self(reading(py, |access| measured_from(access, &down, up.as_deref(), &known))?))
     }
 
-    /// The columns of a table of models.
+    /// Returns the columns of a table of models.
     fn models<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         let rows = || self.rows(|fitted| fitted.report.fits.iter().enumerate());
         let columns = vec![
@@ -280,7 +281,7 @@ impl PyFit {
         table::columns(py, columns)
     }
 
-    /// The columns of a table of their parameters.
+    /// Returns the columns of a table of their parameters.
     fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         fn parameters(fitted: &Fitted) -> impl Iterator<Item = (&Fit, &Parameter)> {
             fitted.report.fits.iter().flat_map(|fit| fit.parameters.iter().map(move |parameter| (fit, parameter)))
@@ -305,7 +306,7 @@ impl PyFit {
         table::columns(py, columns)
     }
 
-    /// The columns of a table of trace and model beside each other.
+    /// Returns the columns of a table that compares trace and model.
     fn beside<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         fn beside(fitted: &Fitted) -> impl Iterator<Item = (&'static str, &Beside)> {
             let adequacy = &fitted.report.adequacy;
@@ -326,7 +327,7 @@ impl PyFit {
         table::columns(py, columns)
     }
 
-    /// The columns of a table of losses over time.
+    /// Returns the columns of a table of losses over time.
     fn over_time<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         let rows = || self.rows(|fitted| fitted.over_time.iter());
         let columns = vec![
@@ -337,42 +338,42 @@ impl PyFit {
         table::columns(py, columns)
     }
 
-    /// As `lasthop fit --json` has it.
+    /// Returns the JSON of `lasthop fit --json`.
     fn json(&self) -> String {
         self.0.to_json().to_string()
     }
 
-    /// The link as a scenario's text, as `lasthop fit --out` writes it.
+    /// Returns the link as a scenario's text, as `lasthop fit --out` writes it.
     fn scenario(&self) -> PyResult<String> {
         Ok(self.0.scenario().map_err(Error::from)?)
     }
 
-    /// The link in a line.
+    /// Describes the link in a line.
     #[getter]
     fn words(&self) -> String {
         self.0.words()
     }
 
-    /// What the models say of each direction, in sentences.
+    /// Describes the models of each direction in sentences.
     #[getter]
     fn verdicts(&self) -> Vec<(&'static str, Vec<String>)> {
         self.rows(|fitted| std::iter::once(fitted.report.verdict())).collect()
     }
 
-    /// What the scenario does of the measurement: direction, aspect, verdict, reason.
+    /// Returns how the scenario reproduces the measurement: direction, aspect, verdict, reason.
     #[getter]
     fn statements(&self) -> Vec<(&'static str, &'static str, String, String)> {
         let rows = self.rows(|fitted| fitted.statement.aspects().into_iter());
         rows.map(|(way, (aspect, said))| (way, aspect, word(said.verdict), said.why.clone())).collect()
     }
 
-    /// What of a larger measurement was taken.
+    /// Returns which part of a larger measurement was used.
     #[getter]
     fn remark(&self) -> Option<&str> {
         self.0.remark.as_deref()
     }
 
-    /// The measurement's name.
+    /// Returns the measurement's name.
     #[getter]
     fn name(&self) -> &str {
         &self.0.name
@@ -380,7 +381,7 @@ impl PyFit {
 }
 
 impl PyFit {
-    /// Rows of both directions, each with the direction's name.
+    /// Returns rows of both directions, each with the direction's name.
     fn rows<'s, I: Iterator + 's>(
         &'s self,
         of: impl Fn(&'s Fitted) -> I,

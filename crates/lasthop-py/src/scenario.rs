@@ -9,11 +9,11 @@ use pyo3::types::PyTuple;
 
 use crate::errors::{Error, scheme};
 
-/// A scenario that has been read and checked.
+/// Scenario that has been parsed and checked.
 #[pyclass(frozen, name = "Scenario", module = "lasthop._lasthop")]
 pub struct PyScenario(pub Scenario);
 
-/// The scheme that is the same run, and what there is to say.
+/// Scheme that is the same run, and a remark.
 type Remark = (Option<&'static str>, Option<String>);
 
 fn new(scenario: Result<Scenario, lasthop_scenario::Error>) -> Result<PyScenario, Error> {
@@ -28,25 +28,25 @@ impl PyScenario {
         new(Scenario::load(path))
     }
 
-    /// The ready-made scenario of that name.
+    /// Returns the ready-made scenario with this name.
     #[staticmethod]
     fn builtin(name: &str) -> Result<Self, Error> {
         new(Scenario::builtin(name))
     }
 
-    /// Reads a scenario from its text; messages call it `name`.
+    /// Parses a scenario from its text; messages call it `name`.
     #[staticmethod]
     fn parse(text: &str, name: &str) -> Result<Self, Error> {
         new(Scenario::parse(name, text))
     }
 
-    /// A file if there is one or if it looks like one, otherwise a ready-made scenario.
+    /// Opens a file if there is one or if the name looks like one, otherwise a ready-made scenario.
     #[staticmethod]
     fn open(name: &str) -> Result<Self, Error> {
         new(Scenario::open(name))
     }
 
-    /// Makes a scenario again from its file's name, text, folder, and the values set from outside.
+    /// Recreates a scenario from its file's name, text, folder, and overrides.
     #[staticmethod]
     fn from_source(
         file: String,
@@ -57,12 +57,12 @@ impl PyScenario {
         new(Scenario::from_source(Source { file, text, directory, overrides, traffic: None }))
     }
 
-    /// The same with other values: dotted keys and texts, as `lasthop run --set` takes them.
+    /// Returns the scenario with other values: dotted keys and texts, as `lasthop run --set` takes them.
     fn with_overrides(&self, values: Vec<(String, String)>) -> Result<Self, Error> {
         new(self.0.with_overrides(&values).map_err(|error| error.set_by("set()")))
     }
 
-    /// For each of these schemes: the one among them that is the same run, and what there is to say about it.
+    /// Returns for each of these schemes the one among them that is the same run, and a remark.
     fn remarks(&self, names: Vec<String>) -> Result<Vec<Remark>, Error> {
         let schemes = names.iter().map(|name| scheme(name)).collect::<Result<Vec<_>, _>>()?;
         let networks = schemes.iter().map(|scheme| self.0.network(scheme)).collect::<Result<Vec<_>, _>>()?;
@@ -70,17 +70,18 @@ impl PyScenario {
         Ok(meanings.iter().map(|meaning| (meaning.same_as.map(|scheme| scheme.name), meaning.remark())).collect())
     }
 
-    /// The names of the schemes that are compared where none are asked for.
+    /// Returns the names of the schemes that are compared by default.
     fn usual_schemes(&self) -> Vec<&'static str> {
         self.0.usual_schemes().iter().map(|scheme| scheme.name).collect()
     }
 
-    /// As TOML with every default.
+    /// Returns the scenario as TOML with every default.
     fn to_toml(&self) -> String {
         self.0.to_toml()
     }
 
-    /// As TOML with every default, each with a remark on where it comes from; under a scheme, where it decides.
+    /// Returns the scenario as TOML with every default, each with a comment on its origin; under a scheme, with the
+    /// values that it determines.
     #[pyo3(signature = (scheme_name=None))]
     fn explain(&self, scheme_name: Option<&str>) -> PyResult<String> {
         match scheme_name {
@@ -89,37 +90,37 @@ impl PyScenario {
         }
     }
 
-    /// The name of its file.
+    /// Returns the name of its file.
     #[getter]
     fn file(&self) -> &str {
         self.0.file()
     }
 
-    /// One line that says what it is.
+    /// Returns its title, a line.
     #[getter]
     fn title(&self) -> &str {
         self.0.title()
     }
 
-    /// What else there is to say about it.
+    /// Returns its description.
     #[getter]
     fn description(&self) -> Option<&str> {
         self.0.description()
     }
 
-    /// The name of the scheme that runs where none is asked for.
+    /// Returns the name of the default scheme.
     #[getter]
     fn scheme(&self) -> &'static str {
         self.0.scheme().name
     }
 
-    /// How many runs, where no number is asked for.
+    /// Returns the default number of runs.
     #[getter]
     fn runs(&self) -> u32 {
         self.0.runs()
     }
 
-    /// The root seed, where none is asked for.
+    /// Returns the default root seed.
     #[getter]
     fn seed(&self) -> u64 {
         self.0.seed()
@@ -129,7 +130,7 @@ impl PyScenario {
         self.0 == other.0
     }
 
-    /// Relative paths in it stay what they are here, in whatever folder it is made again.
+    /// Pickles the scenario; relative paths in it keep referring to this folder.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let Source { file, text, directory, overrides, .. } = self.0.source();
         let directory =

@@ -16,7 +16,7 @@ use crate::sweep::{Job, ranges};
 use crate::table::{self, Matrix};
 use crate::watch::watched;
 
-/// What reproducing a study takes.
+/// Plan for reproducing a study.
 #[pyclass(frozen, name = "Plan", module = "lasthop._lasthop")]
 pub struct PyPlan {
     plan: Plan,
@@ -24,11 +24,11 @@ pub struct PyPlan {
     scenarios: Vec<Py<PyScenario>>,
 }
 
-/// A reproduced study.
+/// Reproduced study.
 #[pyclass(frozen, name = "Study", module = "lasthop._lasthop")]
 pub struct PyStudy(Study);
 
-/// Which part of a study.
+/// Returns the selected part of a study.
 fn selection(table: Option<String>, figure: Option<String>) -> Result<Selection, Error> {
     match (table, figure) {
         (Some(_), Some(_)) => Err(Error::Argument("give table or figure, not both".to_owned())),
@@ -40,7 +40,7 @@ fn selection(table: Option<String>, figure: Option<String>) -> Result<Selection,
 
 #[pymethods]
 impl PyPlan {
-    /// The cells of a study, or of one table or figure.
+    /// Plans the cells of a study, or of one table or figure.
     #[new]
     fn new(
         py: Python<'_>,
@@ -58,25 +58,25 @@ impl PyPlan {
         Ok(Self { plan, runs, scenarios })
     }
 
-    /// The names of the cells.
+    /// Returns the names of the cells.
     #[getter]
     fn cells(&self) -> Vec<&str> {
         self.plan.cells().iter().map(|cell| cell.name.as_str()).collect()
     }
 
-    /// Names and units of what is measured in each run.
+    /// Returns names and units of the metrics of each run.
     #[getter]
     fn measures(&self) -> Vec<(String, &'static str)> {
         self.plan.measures().to_vec()
     }
 
-    /// Runs everything here.
+    /// Runs everything in this process.
     fn run(&self, py: Python<'_>, progress: Option<&Bound<'_, PyAny>>) -> PyResult<PyStudy> {
         let study = watched(py, self.plan.total_runs(), progress, |watch| self.plan.finish(&self.plan.run(watch)?))?;
         Ok(PyStudy(study.map_err(Error::from)?))
     }
 
-    /// The runs `first..end`, counted through all cells: which of which cell.
+    /// Returns the jobs for the runs `first..end`, counted through all cells.
     fn jobs<'py>(&self, py: Python<'py>, first: usize, end: usize) -> Vec<Job<'py>> {
         let job = |(cell, first, end): (usize, u32, u32)| {
             let scheme = self.plan.cells()[cell].scheme.name.to_owned();
@@ -85,7 +85,7 @@ impl PyPlan {
         ranges(first..end, self.runs).map(job).collect()
     }
 
-    /// The study, from the values of the runs of each cell.
+    /// Completes the study from the values of the runs of each cell.
     fn finish(&self, py: Python<'_>, values: Vec<Matrix<'_>>) -> PyResult<PyStudy> {
         let samples = values.iter().map(|values| table::samples(self.plan.measures(), values));
         let samples = samples.collect::<PyResult<Vec<_>>>()?;
@@ -96,44 +96,44 @@ impl PyPlan {
 
 #[pymethods]
 impl PyStudy {
-    /// The name that selects it.
+    /// Returns the name that selects it.
     #[getter]
     fn id(&self) -> &str {
         &self.0.id
     }
 
-    /// What it is called.
+    /// Returns its title.
     #[getter]
     fn title(&self) -> &str {
         &self.0.title
     }
 
-    /// Where the published numbers come from.
+    /// Returns the source of the published numbers.
     #[getter]
     fn citation(&self) -> &str {
         &self.0.citation
     }
 
-    /// The command that makes all of this again.
+    /// Returns the command that repeats the study.
     #[getter]
     fn command(&self) -> &str {
         &self.0.command
     }
 
-    /// The columns of its cells, as `cells.csv` has them, unrounded.
+    /// Returns the columns of its cells, as in `cells.csv` but not rounded.
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         let rows = self.0.rows().map_err(Error::from)?;
         table::columns(py, row_columns(&rows).map_err(Error::from)?)
     }
 
-    /// Its claims: letter or number, text, whether it came out, evidence.
+    /// Returns its claims: letter or number, text, whether it holds, evidence.
     #[getter]
     fn claims(&self) -> Vec<(&str, &str, bool, String)> {
         let claims = self.0.claims.iter();
         claims.map(|claim| (&*claim.id, &*claim.text, claim.holds == Holds::Yes, claim.evidence())).collect()
     }
 
-    /// Its figures: name, caption, SVG.
+    /// Returns its figures: name, caption, SVG.
     fn figures(&self) -> PyResult<Vec<(&str, &str, String)>> {
         let figures = self.0.figures.iter().zip(self.0.colours());
         let figures = figures
@@ -141,7 +141,7 @@ impl PyStudy {
         figures.collect::<Result<_, _>>().map_err(|error: lasthop_report::ReportError| Error::from(error).into())
     }
 
-    /// Writes the files that `lasthop reproduce` writes. Their paths.
+    /// Writes the files that `lasthop reproduce` writes, and returns their paths.
     fn write(&self, folder: PathBuf) -> PyResult<Vec<PathBuf>> {
         let files = self.0.files().map_err(Error::from)?;
         fs::create_dir_all(folder.join("figures"))?;

@@ -1,4 +1,4 @@
-//! Sweeps; a comparison is one without anything varied, a run one of a single point.
+//! Sweeps. A comparison is a sweep without varied keys, a run one of a single point.
 
 use std::path::PathBuf;
 
@@ -22,22 +22,21 @@ use crate::scenario::PyScenario;
 use crate::table::{self, Matrix};
 use crate::watch::watched;
 
-/// A sweep that is ready to run.
+/// Sweep that is ready to run.
 #[pyclass(frozen, name = "Sweep", module = "lasthop._lasthop")]
 pub struct PySweep(Sweep);
 
-/// A folder that holds a sweep, whole or in part.
+/// Folder with a sweep, complete or in part.
 #[pyclass(frozen, name = "Parts", module = "lasthop._lasthop")]
 pub struct PyParts(Parts);
 
-/// Runs of a cell, for whoever computes them: the scenario, what is set in it, the scheme, the first run, and the one behind
-/// the last.
+/// Runs of a cell to be computed: scenario, overrides, scheme, first run, and the run after the last.
 pub type Job<'py> = (Bound<'py, PyScenario>, Vec<(String, String)>, String, u32, u32);
 
-/// The values of the runs of each point, and the columns of the tables of flows and of links.
+/// Values of the runs of each point, and the columns of the tables of flows and of links.
 type Details<'py> = (Vec<Bound<'py, PyArray1<f64>>>, Vec<Bound<'py, PyTuple>>, Vec<Bound<'py, PyTuple>>);
 
-/// Mean and interval of a measure: name, unit, mean, half the width of the 95 % interval, how many values.
+/// Mean and interval of a metric: name, unit, mean, half the width of the 95 % interval, number of values.
 type Summary = (String, &'static str, f64, Option<f64>, u32);
 
 #[pymethods]
@@ -59,19 +58,19 @@ impl PySweep {
         Ok(Self(sweep.map_err(Error::from)?))
     }
 
-    /// How many points.
+    /// Returns the number of points.
     #[getter]
     fn points(&self) -> usize {
         self.0.points().len()
     }
 
-    /// Names and units of what is measured in each run.
+    /// Returns names and units of the metrics of each run.
     #[getter]
     fn measures(&self) -> Vec<(String, &'static str)> {
         self.0.measures().to_vec()
     }
 
-    /// Runs everything here. The columns of the rows, a row a point.
+    /// Runs everything in this process, and returns the columns of the rows, one row per point.
     fn run<'py>(
         &self,
         py: Python<'py>,
@@ -88,7 +87,7 @@ impl PySweep {
         table::columns(py, row_columns(&all).map_err(Error::from)?)
     }
 
-    /// Runs everything here. The values of the runs of each point, row by row.
+    /// Runs everything in this process, and returns the values of the runs of each point, row by row.
     fn samples<'py>(
         &self,
         py: Python<'py>,
@@ -107,7 +106,7 @@ impl PySweep {
         Ok(all.into_iter().map(|samples| table::values(py, samples)).collect())
     }
 
-    /// As [`Self::samples`], and the columns of the tables of flows and of links.
+    /// Like [`Self::samples`], with the columns of the tables of flows and of links.
     fn details<'py>(
         &self,
         py: Python<'py>,
@@ -138,7 +137,7 @@ impl PySweep {
         Ok((values, columns(flow_rows(&of_flows))?, columns(link_rows(&of_links))?))
     }
 
-    /// The columns of the rows of points, from the values of their runs; the first one's number is `first`.
+    /// Returns the columns of points' rows from the values of their runs; `first` is the number of the first point.
     fn rows<'py>(&self, py: Python<'py>, first: usize, values: Vec<Matrix<'py>>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         let mut rows = Rows::new(self.0.columns().to_vec());
         for (point, values) in (first..self.points()).zip(&values) {
@@ -147,7 +146,7 @@ impl PySweep {
         table::columns(py, row_columns(&rows).map_err(Error::from)?)
     }
 
-    /// The columns of a table of single runs, a row a run: scheme, number of the run, and each measure.
+    /// Returns the columns of a table with a row per run: scheme, number of the run, and each metric.
     fn run_rows<'py>(&self, py: Python<'py>, values: Vec<Matrix<'py>>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         let samples = values.iter().map(|values| self.samples_of(values)).collect::<PyResult<Vec<_>>>()?;
         let points = || self.0.points().iter().zip(&samples);
@@ -163,7 +162,7 @@ impl PySweep {
         table::columns(py, columns)
     }
 
-    /// Mean and interval of each measure of a point, from the values of its runs.
+    /// Returns mean and interval of each metric of a point, from the values of its runs.
     fn summaries(&self, values: Matrix<'_>) -> PyResult<Vec<Summary>> {
         let summary = |of: lasthop_study::measures::Summary| {
             (of.name, of.unit, of.estimate.mean, of.estimate.ci95, of.estimate.n)
@@ -171,7 +170,7 @@ impl PySweep {
         Ok(self.samples_of(&values)?.summaries().into_iter().map(summary).collect())
     }
 
-    /// The runs `first..end`, counted through all points: which of which point.
+    /// Returns the jobs for the runs `first..end`, counted through all points.
     fn jobs<'py>(slf: &Bound<'py, Self>, scenario: &Bound<'py, PyScenario>, first: usize, end: usize) -> Vec<Job<'py>> {
         let sweep = &slf.get().0;
         ranges(first..end, sweep.runs())
@@ -183,12 +182,12 @@ impl PySweep {
             .collect()
     }
 
-    /// Opens the folder that holds this sweep, or begins it.
+    /// Opens the folder of this sweep, or creates it.
     fn open(&self, folder: PathBuf) -> PyResult<PyParts> {
         Ok(PyParts(Parts::open(folder, &self.0).map_err(Error::from)?))
     }
 
-    /// Computes here what is missing in the folder.
+    /// Computes the missing parts of the folder in this process.
     fn fill(
         &self,
         py: Python<'_>,
@@ -223,30 +222,31 @@ impl PySweep {
 
 #[pymethods]
 impl PyParts {
-    /// How many parts there will be.
+    /// Returns the total number of parts.
     #[getter]
     fn count(&self) -> usize {
         self.0.count()
     }
 
-    /// The first point of a part, and the one behind the last.
+    /// Returns the first point of a part, and the point after the last.
     fn points(&self, part: usize) -> (usize, usize) {
         let points = self.0.points(part);
         (points.start, points.end)
     }
 
-    /// The file of a part.
+    /// Returns the file of a part.
     fn path(&self, part: usize) -> PathBuf {
         self.0.path(part)
     }
 
-    /// The parts that are not there.
+    /// Returns the parts that are missing.
     fn missing(&self) -> Vec<usize> {
         self.0.missing()
     }
 }
 
-/// The runs `numbers`, counted through all cells of `runs` runs each: which of which cell.
+/// Splits the runs `numbers`, counted through all cells of `runs` runs each, by cell: cell, first run, run after the
+/// last.
 pub fn ranges(numbers: std::ops::Range<usize>, runs: u32) -> impl Iterator<Item = (usize, u32, u32)> {
     let each = runs.max(1) as usize;
     let cells = if numbers.is_empty() { 0..0 } else { numbers.start / each..numbers.end.div_ceil(each) };
@@ -258,7 +258,7 @@ pub fn ranges(numbers: std::ops::Range<usize>, runs: u32) -> impl Iterator<Item 
     })
 }
 
-/// Does jobs: the values of all their runs, row by row, a column a measure.
+/// Runs jobs, and returns the values of all their runs, row by row, with a column per metric.
 #[pyfunction]
 pub fn measure<'py>(
     py: Python<'py>,

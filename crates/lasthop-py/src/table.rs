@@ -1,4 +1,4 @@
-//! Columns as Python takes them: buffers in the layout of Apache Arrow, which stay where Rust put them.
+//! Columns as Python takes them: buffers in the layout of Apache Arrow, without copying.
 
 use lasthop_report::columns::{Column, Texts, Values};
 use lasthop_study::measures::Samples;
@@ -6,7 +6,7 @@ use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-/// Name, kind, number of values, and the buffers of each column: validity (or `None`), then those of its kind:
+/// Returns name, kind, number of values, and the buffers of each column: validity (or `None`), then those of its kind:
 ///
 /// | kind | buffers |
 /// |---|---|
@@ -47,15 +47,15 @@ fn column(py: Python<'_>, Column { name, len, validity, values }: Column) -> PyR
     (name, kind, len, buffers).into_pyobject(py)
 }
 
-/// Values of runs, row by row, as they go from process to process.
+/// Values of runs, row by row, as passed between processes.
 pub type Matrix<'py> = PyReadonlyArray1<'py, f64>;
 
-/// What runs measured, from their values.
+/// Returns the samples of runs from their values.
 pub fn samples(columns: &[(String, &'static str)], values: &Matrix<'_>) -> PyResult<Samples> {
     Ok(Samples::from_values(columns.to_vec(), values.as_slice()?.to_vec()))
 }
 
-/// The values of runs, row by row.
+/// Returns the values of runs, row by row.
 pub fn values<'py>(py: Python<'py>, samples: Samples) -> Bound<'py, PyArray1<f64>> {
     samples.into_values().into_pyarray(py)
 }

@@ -26,18 +26,18 @@ use crate::scenario::PyScenario;
 use crate::table;
 use crate::watch::watched;
 
-/// A run with every packet and event in it.
+/// Run with all its packets and events.
 #[pyclass(frozen, name = "Trace", module = "lasthop._lasthop")]
 pub struct PyTrace {
     network: Network,
     trace: Trace,
     scheme: &'static str,
     samples: Samples,
-    /// The run's own.
+    /// Seed of this run.
     seed: u64,
 }
 
-/// Times in seconds, and numbers.
+/// Times in seconds, and values.
 type Points<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>);
 
 fn points<'py>(py: Python<'py>, points: &[(f64, f64)]) -> Points<'py> {
@@ -71,49 +71,51 @@ impl PyTrace {
         Ok(Self { network, trace: outcome.trace, scheme: scheme.name, samples, seed: run_seed(seed, run) })
     }
 
-    /// The names of the capture points.
+    /// Returns the names of the capture points.
     #[getter]
     fn points(&self) -> Vec<&str> {
         self.trace.points.iter().map(|point| point.name.as_str()).collect()
     }
 
-    /// The names of the flows.
+    /// Returns the names of the flows.
     #[getter]
     fn flows(&self) -> Vec<&str> {
         self.trace.flows.iter().map(|flow| flow.name.as_str()).collect()
     }
 
-    /// How many records there are.
+    /// Returns the number of records.
     fn __len__(&self) -> usize {
         self.trace.records.len()
     }
 
-    /// What the run measured: name, unit, value.
+    /// Returns the metrics of the run: name, unit, value.
     #[getter]
     fn measures(&self) -> Vec<(String, &'static str, f64)> {
         let values = self.samples.columns().iter().zip(self.samples.values());
         values.filter(|(_, value)| !value.is_nan()).map(|((name, unit), value)| (name.clone(), *unit, *value)).collect()
     }
 
-    /// The columns of the records.
+    /// Returns the columns of the records.
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         let columns = py.detach(|| trace_columns(&self.trace)).map_err(Error::from)?;
         table::columns(py, columns)
     }
 
-    /// The packets of a flow at each sender of its data: name, those sent, those sent again, in seconds and KB.
+    /// Returns the packets of a flow at each sender of its data: name, original transmissions, retransmissions, in
+    /// seconds and KB.
     fn sequences<'py>(&self, py: Python<'py>, flow: &str) -> PyResult<Vec<(String, Points<'py>, Points<'py>)>> {
         let series = transfer_series(&self.network, &self.trace, self.flow(flow)?, self.scheme).sequences.into_iter();
         Ok(series.map(|series| (series.name, points(py, &series.sent), points(py, &series.retransmitted))).collect())
     }
 
-    /// The congestion window of a flow at each sender: name, and since when it was what, in seconds and KB.
+    /// Returns the congestion window of a flow at each sender: name, and the time from which each value holds, in
+    /// seconds and KB.
     fn windows<'py>(&self, py: Python<'py>, flow: &str) -> PyResult<Vec<(String, Points<'py>)>> {
         let series = transfer_series(&self.network, &self.trace, self.flow(flow)?, self.scheme).windows;
         Ok(series.into_iter().map(|series| (series.name, points(py, &series.points))).collect())
     }
 
-    /// The columns of throughput, delays and queues of the same run every so many nanoseconds.
+    /// Returns the columns of throughput, delays and queues of this run every `interval` nanoseconds.
     fn series<'py>(&self, py: Python<'py>, interval: u64) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         let series = watched(py, 1, None, |watch| {
             Series::of(&self.network, self.seed, Duration::from_nanos(interval), || watch.abandoned())
@@ -123,7 +125,7 @@ impl PyTrace {
         table::columns(py, row_columns(&rows).map_err(Error::from)?)
     }
 
-    /// Lines for people.
+    /// Returns lines for people.
     fn text(&self) -> PyResult<String> {
         let mut text = Vec::new();
         write_trace_text(&self.trace, &mut text).map_err(Error::from)?;

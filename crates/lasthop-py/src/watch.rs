@@ -1,4 +1,4 @@
-//! Work that takes a while: on other threads, without the interpreter lock, while this one looks out for Ctrl-C.
+//! Long work: it runs on other threads, without the interpreter lock, while this one watches for Ctrl-C.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,10 +10,10 @@ use lasthop_study::replicate::Progress;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-/// Time between two looks.
+/// Interval between checks.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// What the work tells, and is told.
+/// State shared with the work: progress and stop flag.
 #[derive(Default)]
 pub struct Watch {
     done: AtomicU64,
@@ -29,14 +29,14 @@ impl Progress for Watch {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Nobody waits for a run to end who has pressed Ctrl-C.
+    /// Abandons runs after Ctrl-C.
     fn abandoned(&self) -> bool {
         self.stopped()
     }
 }
 
-/// Does `work`, and calls `progress` with the numbers of runs done and `total` now and then. A signal whose handler raises, and
-/// an exception of `progress`, stop the work and are raised.
+/// Runs `work`, and from time to time calls `progress` with the number of finished runs and `total`. A signal whose
+/// handler raises, or an exception of `progress`, stops the work and is raised.
 pub fn watched<T: Send>(
     py: Python<'_>,
     total: u64,
@@ -60,7 +60,7 @@ pub fn watched<T: Send>(
         let (finished, arriving) = channel();
         let arriving = Mutex::new(arriving);
         scope.spawn(move || {
-            // Somebody waits until it comes.
+            // The receiver waits until the result arrives.
             let _ = finished.send(work(watch));
         });
         let wait = |patience: Duration| {
@@ -76,7 +76,7 @@ pub fn watched<T: Send>(
                         return Err(error);
                     }
                 }
-                // It panicked; the panic goes on when the scope ends.
+                // The work panicked; the panic resumes when the scope ends.
                 Err(RecvTimeoutError::Disconnected) => return Err(PyRuntimeError::new_err("the work was not done")),
             }
         }

@@ -1,4 +1,4 @@
-//! Writes one of everything that the crate makes into a folder, to be looked at:
+//! Writes one example of every output of the crate into a folder:
 //! `cargo run -p lasthop-report --example gallery -- DIR`.
 
 #[path = "../tests/sample/mod.rs"]

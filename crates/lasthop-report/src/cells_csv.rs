@@ -6,15 +6,15 @@ use crate::error::ReportError;
 use crate::rows::{Kind, Rows, Value};
 use crate::study::Study;
 
-/// The columns, in order.
+/// Names of the columns, in order.
 pub const COLUMNS: [&str; 9] = ["paper", "table", "cell", "metric", "unit", "published", "measured", "ci95", "runs"];
 
-/// Writes the cells of all tables of `study`, in their order. What does not exist (a published number, the interval
-/// of a single run) is empty. Measured numbers are rounded to nine digits after the point.
+/// Writes the cells of all tables of `study`, in their order. Missing values (a published number, the interval of a
+/// single run) are empty. Measured numbers are rounded to nine decimals.
 ///
 /// # Errors
 ///
-/// When `out` cannot be written.
+/// Returns an error if `out` cannot be written.
 pub fn write_cells_csv(study: &Study, out: impl Write) -> Result<(), ReportError> {
     let mut writer = csv::Writer::from_writer(out);
     writer.write_record(COLUMNS)?;
@@ -38,11 +38,11 @@ pub fn write_cells_csv(study: &Study, out: impl Write) -> Result<(), ReportError
 }
 
 impl Study {
-    /// The cells of all tables as rows with these columns. Numbers are not rounded.
+    /// Returns the cells of all tables as rows with these columns. Numbers are not rounded.
     ///
     /// # Errors
     ///
-    /// Never, as long as the kinds of columns and values agree.
+    /// Never fails while the kinds of columns and values agree.
     pub fn rows(&self) -> Result<Rows, ReportError> {
         use Kind::{Count, Float, Text};
         let kinds = [Text, Text, Text, Text, Text, Float, Float, Float, Count];

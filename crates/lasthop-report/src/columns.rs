@@ -1,4 +1,4 @@
-//! Rows and traces column by column, in the memory layout of Apache Arrow: what analysis tools take without copying.
+//! Rows and traces by column, in the memory layout of Apache Arrow, which analysis tools take without copying.
 #![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
 
 use std::collections::HashMap;
@@ -9,40 +9,40 @@ use crate::error::ReportError;
 use crate::rows::{Kind, Rows, Value};
 use crate::trace_csv;
 
-/// A named column.
+/// Named column.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Column {
-    /// Its name.
+    /// Name of the column.
     pub name: String,
-    /// How many values it has, missing ones included.
+    /// Number of values, missing ones included.
     pub len: usize,
-    /// A bit a value, the lowest of each byte first: 1 where there is one. `None` when there are all.
+    /// Validity bitmap, lowest bit of each byte first: 1 for a present value. `None` if all values are present.
     pub validity: Option<Vec<u8>>,
-    /// The values. Where one is missing, there is some other in its place.
+    /// Values. Missing ones have an arbitrary value in their place.
     pub values: Values,
 }
 
-/// The values of a column.
+/// Values of a column.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Values {
-    /// Numbers with a fraction.
+    /// Floating-point numbers.
     Float(Vec<f64>),
-    /// Whole numbers.
+    /// Unsigned integers.
     Count(Vec<u64>),
-    /// Whole numbers of 32 bits.
+    /// Unsigned 32-bit integers.
     Word(Vec<u32>),
     /// Texts.
     Text(Texts),
-    /// Texts that come again and again: for each value its place in the list of the texts.
+    /// Repeated texts: for each value its index in a list of texts.
     Repeated(Vec<i32>, Texts),
 }
 
-/// Texts one behind the other.
+/// Concatenated texts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Texts {
-    /// Where each begins, and where the last one ends.
+    /// Offset of each text, and the end of the last one.
     pub offsets: Vec<i32>,
-    /// All of them, in UTF-8.
+    /// All texts, in UTF-8.
     pub bytes: Vec<u8>,
 }
 
@@ -64,7 +64,7 @@ impl Texts {
     }
 }
 
-/// Says which values of a column there are.
+/// Builder of a column's validity bitmap.
 #[derive(Default)]
 struct Validity {
     bits: Vec<u8>,
@@ -90,7 +90,7 @@ impl Validity {
     }
 }
 
-/// Collects numbers, or `None` where one is missing.
+/// Collects numbers; `None` stands for a missing one.
 fn numbers<T: Default>(values: impl Iterator<Item = Option<T>>) -> (Validity, Vec<T>) {
     let mut validity = Validity::default();
     let of = |value: Option<T>| {
@@ -102,29 +102,29 @@ fn numbers<T: Default>(values: impl Iterator<Item = Option<T>>) -> (Validity, Ve
 }
 
 impl Column {
-    /// A column of numbers with a fraction.
+    /// Creates a column of floating-point numbers.
     pub fn floats(name: String, values: impl Iterator<Item = Option<f64>>) -> Self {
         let (validity, values) = numbers(values);
         validity.column(name, Values::Float(values))
     }
 
-    /// A column of whole numbers.
+    /// Creates a column of unsigned integers.
     pub fn counts(name: String, values: impl Iterator<Item = Option<u64>>) -> Self {
         let (validity, values) = numbers(values);
         validity.column(name, Values::Count(values))
     }
 
-    /// A column of whole numbers of 32 bits.
+    /// Creates a column of unsigned 32-bit integers.
     pub fn words(name: String, values: impl Iterator<Item = Option<u32>>) -> Self {
         let (validity, values) = numbers(values);
         validity.column(name, Values::Word(values))
     }
 
-    /// A column of texts.
+    /// Creates a column of texts.
     ///
     /// # Errors
     ///
-    /// When they are too long together: 2 GiB.
+    /// Returns an error if the texts exceed 2 GiB in total.
     pub fn texts<'t>(name: String, values: impl Iterator<Item = Option<&'t str>>) -> Result<Self, ReportError> {
         let (mut validity, mut texts) = (Validity::default(), Texts::default());
         for value in values {
@@ -134,11 +134,11 @@ impl Column {
         Ok(validity.column(name, Values::Text(texts)))
     }
 
-    /// A column of texts that come again and again. A text that is empty is missing.
+    /// Creates a column of repeated texts. An empty text is a missing value.
     ///
     /// # Errors
     ///
-    /// When they are too long together: 2 GiB.
+    /// Returns an error if the texts exceed 2 GiB in total.
     pub fn repeated(name: String, values: impl Iterator<Item = String>) -> Result<Self, ReportError> {
         let (mut validity, mut texts) = (Validity::default(), Texts::default());
         let mut places: HashMap<String, i32> = HashMap::new();
@@ -160,11 +160,11 @@ impl Column {
     }
 }
 
-/// The columns of `rows`.
+/// Returns the columns of `rows`.
 ///
 /// # Errors
 ///
-/// When the texts of a column are too long together.
+/// Returns an error if the texts of a column exceed 2 GiB in total.
 pub fn row_columns(rows: &Rows) -> Result<Vec<Column>, ReportError> {
     let column = |(at, (name, kind)): (usize, &(String, Kind))| {
         let values = rows.rows().iter().map(|row| &row[at]);
@@ -190,15 +190,15 @@ fn text(value: &Value) -> Option<&str> {
     if let Value::Text(value) = value { Some(value) } else { None }
 }
 
-/// Columns of a trace that hold whole numbers.
+/// Columns of a trace that contain integers.
 const TRACE_WORDS: [&str; 6] = ["seq", "len", "ack", "window", "cwnd", "ssthresh"];
 
-/// The columns of a trace, as its CSV form has them: `time` in seconds, numbers as such, everything else as text. What is
-/// empty there is missing here.
+/// Returns the columns of a trace, as in its CSV format: `time` in seconds, numbers as such, everything else as text.
+/// Fields that are empty there are missing here.
 ///
 /// # Errors
 ///
-/// When a record names a capture point or flow that the trace does not define, or texts are too long together.
+/// Returns an error if a record has a capture point or flow that the trace does not define, or texts exceed 2 GiB.
 pub fn trace_columns(trace: &Trace) -> Result<Vec<Column>, ReportError> {
     let mut cells: Vec<Vec<String>> = vec![Vec::new(); trace_csv::COLUMNS.len()];
     for record in &trace.records {

@@ -1,4 +1,4 @@
-//! The words and numbers by which traces name things, shared by every form of trace.
+//! Names and numbers in traces, shared by all formats.
 
 use lasthop_proto::event::Event;
 use lasthop_proto::link::arq::Header;
@@ -13,7 +13,7 @@ use lasthop_sim::trace::{FlowInfo, Record, Trace, What};
 
 use crate::error::ReportError;
 
-/// Flags by name, in the order in which people say them (`SYN|ACK`), with their one-letter forms.
+/// Flags by name, in the customary order (`SYN|ACK`), with their one-letter forms.
 const FLAGS: [(u16, &str, char); 9] = [
     (Flags::SYN.0, "SYN", 'S'),
     (Flags::FIN.0, "FIN", 'F'),
@@ -26,18 +26,18 @@ const FLAGS: [(u16, &str, char); 9] = [
     (Flags::ACK.0, "ACK", '.'),
 ];
 
-/// `SYN|ACK`.
+/// Returns the names of flags: `SYN|ACK`.
 pub fn flag_names(flags: Flags) -> String {
     let names: Vec<&str> = FLAGS.iter().filter(|(bit, ..)| flags.0 & bit != 0).map(|(_, name, _)| *name).collect();
     names.join("|")
 }
 
-/// `S.`, as tcpdump has it.
+/// Returns the letters of flags, as tcpdump prints them: `S.`.
 pub fn flag_letters(flags: Flags) -> String {
     FLAGS.iter().filter(|(bit, ..)| flags.0 & bit != 0).map(|(.., letter)| *letter).collect()
 }
 
-/// `left-right left-right`, with each number passed through `number`.
+/// Formats SACK blocks as `left-right left-right`, with each number mapped by `number`.
 pub fn sack_blocks(blocks: &SackBlocks, separator: char, number: impl Fn(Seq) -> u32) -> String {
     let blocks: Vec<String> = blocks
         .as_slice()
@@ -47,7 +47,7 @@ pub fn sack_blocks(blocks: &SackBlocks, separator: char, number: impl Fn(Seq) ->
     blocks.join(" ")
 }
 
-/// Options other than SACK blocks: `mss=1360 wscale=2 sackok ts=10/7 smart=4201 eln ackratio=4`.
+/// Formats options other than SACK blocks: `mss=1360 wscale=2 sackok ts=10/7 smart=4201 eln ackratio=4`.
 pub fn options(options: &Options, smart: impl Fn(Seq) -> u32) -> String {
     let mut words = Vec::new();
     words.extend(options.mss.map(|mss| format!("mss={mss}")));
@@ -63,8 +63,8 @@ pub fn options(options: &Options, smart: impl Fn(Seq) -> u32) -> String {
     words.join(" ")
 }
 
-/// What link protocols put in front, the outermost first: `data 17`, `ack 18`, `nack 17`, `skip 18`; nothing where they put
-/// nothing.
+/// Describes the headers of link protocols, the outermost first: `data 17`, `ack 18`, `nack 17`, `skip 18`; `None`
+/// without any.
 pub fn link_headers(headers: &LinkHeaders) -> Option<String> {
     let describe = |(protocol, bytes): (LinkProtocol, &[u8])| {
         if let Some(header) = hybrid::Header::from_bytes(bytes).filter(|_| protocol == LinkProtocol::TWO_ENDED) {
@@ -86,7 +86,7 @@ pub fn link_headers(headers: &LinkHeaders) -> Option<String> {
     (!all.is_empty()).then(|| all.join(", "))
 }
 
-/// `session 0`, and what is said in it: `open`, `stream`, `taken 1400`, `close`, `abort`.
+/// Describes an SRP header: `session 0`, or its message: `open`, `stream`, `taken 1400`, `close`, `abort`.
 fn srp(bytes: &[u8]) -> String {
     match (SessionHeader::from_bytes(bytes), Message::from_bytes(bytes)) {
         (Some(SessionHeader(number)), _) => format!("session {number}"),
@@ -99,7 +99,8 @@ fn srp(bytes: &[u8]) -> String {
     }
 }
 
-/// `packet 9 symbol 7 chain 1`, `packet 9 repair 3+5 key 0`, `packet 9 feedback`, `packet 9 floor 7`, `packet 9 probe`.
+/// Describes a header of the two-ended link: `packet 9 symbol 7 chain 1`, `packet 9 repair 3+5 key 0`,
+/// `packet 9 feedback`, `packet 9 floor 7`, `packet 9 probe`.
 fn two_ended(header: hybrid::Header) -> String {
     match header {
         hybrid::Header::Symbol { packet, symbol, label } => {
@@ -115,16 +116,16 @@ fn two_ended(header: hybrid::Header) -> String {
     }
 }
 
-/// The link headers of the packet that a record is about, if it is about one.
+/// Returns the link headers of a record's packet, if it has one.
 pub fn link(record: &Record) -> LinkHeaders {
     packet(&record.what).map_or(LinkHeaders::NONE, |packet| packet.link)
 }
 
-/// The flow of a record; `None` for a link's control frames, which belong to none.
+/// Returns the flow of a record; `None` for a link's control frames, which belong to no flow.
 ///
 /// # Errors
 ///
-/// When the trace does not define the flow.
+/// Returns an error if the trace does not define the flow.
 pub fn flow<'t>(trace: &'t Trace, record: &Record) -> Result<Option<&'t FlowInfo>, ReportError> {
     if record.flow == FlowId::NONE {
         return Ok(None);
@@ -132,7 +133,7 @@ pub fn flow<'t>(trace: &'t Trace, record: &Record) -> Result<Option<&'t FlowInfo
     trace.flows.get(record.flow.0 as usize).map(Some).ok_or(ReportError::NoSuchFlow(record.flow.0))
 }
 
-/// `initiator` or `acceptor`.
+/// Returns `initiator` or `acceptor`.
 pub const fn side_name(side: Side) -> &'static str {
     match side {
         Side::Initiator => "initiator",
@@ -140,12 +141,12 @@ pub const fn side_name(side: Side) -> &'static str {
     }
 }
 
-/// Whether the flow's sender, or a hop on the way, sent this before.
+/// Returns whether the flow's sender, or a hop on the path, has sent this before.
 pub const fn is_retransmission(cause: Cause) -> bool {
     cause.is_source_retransmission() || cause.is_local_retransmission()
 }
 
-/// What happened, in a word: the `event` column of a trace.
+/// Returns the event of a record in a word: the `event` column of a trace.
 pub const fn event_name(what: &What) -> &'static str {
     match what {
         What::Sent(packet) if is_retransmission(packet.cause) => "retransmitted",
@@ -156,7 +157,7 @@ pub const fn event_name(what: &What) -> &'static str {
     }
 }
 
-/// Why it happened, in a word: the `reason` column of a trace.
+/// Returns the reason of an event in a word: the `reason` column of a trace.
 pub fn reason(what: &What) -> &'static str {
     match what {
         What::Sent(packet) => packet.cause.name(),
@@ -166,7 +167,7 @@ pub fn reason(what: &What) -> &'static str {
     }
 }
 
-/// The packet of a record that has one.
+/// Returns the packet of a record, if it has one.
 pub const fn packet(what: &What) -> Option<&Packet> {
     match what {
         What::Sent(packet) | What::Received(packet) | What::Dropped(packet, _) => Some(packet),
@@ -174,7 +175,7 @@ pub const fn packet(what: &What) -> Option<&Packet> {
     }
 }
 
-/// The numbers that an event carries.
+/// Numbers of an event.
 #[derive(Clone, Copy, Default)]
 pub struct EventNumbers {
     pub seq: Option<Seq>,
@@ -183,7 +184,7 @@ pub struct EventNumbers {
     pub window: Option<(u32, u32)>,
 }
 
-/// The numbers that `event` carries.
+/// Returns the numbers of `event`.
 pub fn event_numbers(event: &Event) -> EventNumbers {
     let none = EventNumbers::default();
     match *event {

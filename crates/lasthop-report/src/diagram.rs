@@ -1,5 +1,5 @@
-//! A recorded run as a time-sequence diagram: what went from node to node when, and what the nodes did, for one flow. Plain data
-//! for whoever draws it.
+//! A recorded run as a time-sequence diagram, as plain data: packets between nodes, and actions of the nodes, for one
+//! flow.
 #![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
 
 use lasthop_proto::event::Event;
@@ -12,41 +12,42 @@ use crate::describe;
 use crate::fate::{Course, courses};
 use crate::numbering::Numbering;
 
-/// A diagram.
+/// Time-sequence diagram of one flow.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Diagram {
-    /// The flow's name in the scenario.
+    /// Name of the flow in the scenario.
     pub flow: String,
-    /// The nodes on its way, from the end that opened it.
+    /// Nodes on the flow's path, from the end that opened it.
     pub lanes: Vec<String>,
-    /// Packets from lane to lane, in order of sending.
+    /// Packets between lanes, in order of sending.
     pub packets: Vec<Arrow>,
-    /// What the nodes did besides, in order of time.
+    /// Other actions of the nodes, in order of time.
     pub notes: Vec<Note>,
-    /// When the record ends, in microseconds.
+    /// End of the record, in microseconds.
     pub end: u64,
 }
 
-/// A packet on its way from one lane to the next. As JSON a list of its fields in their order: there are tens of thousands.
+/// Packet between neighbouring lanes. As JSON, a list of its fields in order, since there are tens of thousands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrow {
-    /// When it was handed to the link, in microseconds.
+    /// Time at which it was passed to the link, in microseconds.
     pub sent: u64,
-    /// When it arrived, or was dropped, or the record ended, in microseconds.
+    /// Time at which it arrived, was dropped, or the record ended, in microseconds.
     pub ended: u64,
-    /// Index of the lane that it leaves.
+    /// Index of the sending lane.
     pub from: usize,
-    /// Index of the lane that it goes to.
+    /// Index of the receiving lane.
     pub to: usize,
-    /// What it is.
+    /// Kind of packet.
     pub kind: Kind,
-    /// What became of it.
+    /// Fate of the packet.
     pub fate: Fate,
-    /// Of data, its first byte in the stream of its connection, from 0; of an acknowledgment, how many bytes of it are acknowledged.
+    /// For data, its first byte in the stream of its connection, from 0; for an acknowledgment, the number of bytes
+    /// acknowledged.
     pub number: u32,
     /// Bytes of payload.
     pub len: u32,
-    /// Why it was sent, as traces name it.
+    /// Reason for sending it, as traces name it.
     pub cause: Cause,
 }
 
@@ -57,29 +58,29 @@ impl Serialize for Arrow {
     }
 }
 
-/// What an [`Arrow`] is.
+/// Kind of an [`Arrow`].
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Data sent for the first time by this sender.
+    /// Data that this sender sends for the first time.
     Data,
-    /// Data that the flow's source sent before.
+    /// Retransmission by the flow's source.
     SourceRetransmission,
-    /// Data that the base station, or an end of the lossy link, sent before.
+    /// Retransmission by the base station, or by an end of the lossy link.
     LocalRetransmission,
-    /// An acknowledgment of something new.
+    /// Acknowledgment of new data.
     Ack,
-    /// An acknowledgment that says the same as the one before it.
+    /// Duplicate acknowledgment.
     DuplicateAck,
     /// SYN, FIN, reset and their answers.
     Handshake,
-    /// A control frame of a link protocol.
+    /// Control frame of a link protocol.
     LinkControl,
-    /// An unreliable datagram.
+    /// Unreliable datagram.
     Datagram,
 }
 
-/// What became of an [`Arrow`].
+/// Fate of an [`Arrow`].
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fate {
@@ -91,30 +92,30 @@ pub enum Fate {
     Lost,
     /// A full queue dropped it.
     QueueFull,
-    /// A queue took it out: an acknowledgment behind it said all that it says.
+    /// A queue removed it: a later acknowledgment made it redundant.
     Filtered,
-    /// It arrived at a base station that kept it back: a duplicate acknowledgment.
+    /// It arrived at a base station that suppressed it as a duplicate acknowledgment.
     Suppressed,
-    /// It arrived at a base station that dropped it: older than what was known there.
+    /// It arrived at a base station that dropped it as outdated.
     Absorbed,
-    /// It was still underway when the record ended.
+    /// It was still in flight when the record ended.
     Underway,
 }
 
-/// Something that a node did.
+/// Action of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 pub struct Note {
-    /// When, in microseconds.
+    /// Time in microseconds.
     pub time: u64,
     /// Index of the lane.
     pub lane: usize,
-    /// What, as traces name it: `timeout`, `dupack-suppressed`, ...
+    /// Event, as traces name it: `timeout`, `dupack-suppressed`, ...
     pub event: &'static str,
-    /// The place in the stream that it is about, in bytes.
+    /// Position in the stream that it refers to, in bytes.
     pub number: Option<u32>,
 }
 
-/// The flow that a diagram of `trace` shows best: the one that the most data was sent on.
+/// Returns the flow with the most data sent, which makes the best diagram of `trace`.
 pub fn busiest_flow(trace: &Trace) -> FlowId {
     let mut bytes = vec![0_u64; trace.flows.len()];
     for record in &trace.records {
@@ -122,13 +123,13 @@ pub fn busiest_flow(trace: &Trace) -> FlowId {
             *sum += u64::from(packet.len);
         }
     }
-    // The first of those with the most.
+    // The first one with the maximum.
     let most = bytes.iter().max().copied().unwrap_or(0);
     FlowId(bytes.iter().position(|sum| *sum == most).unwrap_or(0) as u32)
 }
 
 impl Diagram {
-    /// The diagram of `flow` in a `trace` of `network`; without lanes when the flow does not exist.
+    /// Creates the diagram of `flow` in a `trace` of `network`; without lanes if the flow does not exist.
     pub fn of(network: &Network, trace: &Trace, flow: FlowId) -> Self {
         let end = trace.records.last().map_or(0, micros);
         let Some((spec, info)) = network.flows.get(flow.0 as usize).zip(trace.flows.get(flow.0 as usize)) else {
@@ -190,7 +191,7 @@ fn micros(record: &Record) -> u64 {
     record.time.as_nanos() / 1000
 }
 
-/// When a packet's way ended, and how.
+/// Returns the time at which a packet's journey ended, and its fate.
 fn ending(trace: &Trace, course: Course, same_node: &dyn Fn(u16, u16) -> bool) -> (Option<u64>, Fate) {
     let at = |index: usize| Some(micros(&trace.records[index]));
     match course {
@@ -204,13 +205,13 @@ fn ending(trace: &Trace, course: Course, same_node: &dyn Fn(u16, u16) -> bool) -
     }
 }
 
-/// What the node where record `index` received a packet did with it at once.
+/// Returns the immediate action of the node that received a packet in record `index`.
 fn arrival(trace: &Trace, index: usize, same_node: &dyn Fn(u16, u16) -> bool) -> Fate {
     let received = &trace.records[index];
     let damaged = matches!(received.what, What::Received(Packet { integrity: Integrity::PayloadDamaged, .. }));
-    // Until it acts on the next packet, or sends one, what it reports is about this one.
+    // Its events refer to this packet until it acts on the next one, or sends one.
     let reports = trace.records[index + 1..].iter().take_while(|record| record.time == received.time);
-    // A hop reports at its end of the lossy link, from whichever side the packet came.
+    // A hop reports at its end of the lossy link, whichever side the packet came from.
     let reports = reports.filter(|record| record.flow == received.flow && same_node(record.point, received.point));
     let reports = reports.map_while(|record| match &record.what {
         What::Event(event) => Some(event),
@@ -236,12 +237,12 @@ const fn data_kind(packet: &Packet) -> Kind {
     }
 }
 
-/// What each capture point acknowledged last on each side's behalf.
+/// Last acknowledgment of each side at each capture point.
 #[derive(Default)]
 struct LastAcks(std::collections::HashMap<(u16, Side), u32>);
 
 impl LastAcks {
-    /// What a packet without payload is.
+    /// Classifies a packet without payload.
     fn kind(&mut self, point: u16, packet: &Packet, acked: u32) -> Kind {
         if matches!(packet.cause, Cause::Handshake | Cause::Reset) {
             return Kind::Handshake;
@@ -253,7 +254,7 @@ impl LastAcks {
     }
 }
 
-/// What a datagram of QUIC is: its sender knows, though nobody on the way does.
+/// Classifies a QUIC datagram by its cause, which only the sender knows.
 fn quic_kind(packet: &Packet) -> Kind {
     match packet.cause {
         _ if packet.has_data() => data_kind(packet),
@@ -262,14 +263,14 @@ fn quic_kind(packet: &Packet) -> Kind {
     }
 }
 
-/// The side of a flow that sends data first: events speak of its sequence numbers.
+/// Returns the side of a flow that sends data first: events refer to its sequence numbers.
 fn data_sender(trace: &Trace, flow: FlowId) -> Side {
     let data = trace.records.iter().filter(|record| record.flow == flow);
     let mut data = data.filter_map(|record| describe::packet(&record.what)).filter(|packet| packet.len > 0);
     data.next().map_or(Side::Initiator, |packet| packet.from)
 }
 
-/// The nodes from `from` to `to`, both included. Links make a tree, so there is one way.
+/// Returns the nodes from `from` to `to`, inclusive. Links form a tree, so the path is unique.
 fn path(network: &Network, from: NodeId, to: NodeId) -> Vec<NodeId> {
     let mut before: Vec<Option<NodeId>> = vec![None; network.nodes.len()];
     let mut open = vec![from];

@@ -1,8 +1,8 @@
-//! What can go wrong while a report is written.
+//! Errors while a report is written.
 
 use thiserror::Error;
 
-/// Why a report could not be written.
+/// Reason for which a report could not be written.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReportError {
@@ -41,7 +41,7 @@ pub enum ReportError {
     Row {
         /// Number of the row, from 0.
         row: usize,
-        /// What is wrong with it.
+        /// Problem with the row.
         problem: String,
     },
     /// A column in memory cannot hold so much text.
@@ -54,7 +54,7 @@ pub enum ReportError {
 }
 
 impl From<pcap_file::PcapError> for ReportError {
-    /// What the system says is the system's error: the library calls all of them errors in reading.
+    /// Separates errors of the system, which the library reports as errors in reading.
     fn from(error: pcap_file::PcapError) -> Self {
         match error {
             pcap_file::PcapError::IoError(error) => Self::Io(error),
@@ -64,7 +64,7 @@ impl From<pcap_file::PcapError> for ReportError {
 }
 
 impl ReportError {
-    /// Whether the reader of the output went away.
+    /// Returns whether the reader of the output has closed it.
     pub fn is_broken_pipe(&self) -> bool {
         let error = match self {
             Self::Io(error) => Some(error),

@@ -1,9 +1,9 @@
-//! What became of the packets sent: which record shows the arrival or the drop of each.
+//! Fates of the packets sent: the record of each one's arrival or drop.
 //!
-//! A trace records a packet when it is sent and again when it is dropped. Identical packets can be on a link at once
-//! (duplicate acknowledgments look all the same), so a drop alone does not tell which of them it hit. Links deliver
-//! in order: among identical packets, the k-th fate (received at the other end, or destroyed by the channel) is that
-//! of the k-th sent. A full queue drops the packet that arrives: the last one sent.
+//! A trace records a packet when it is sent, and again when it is dropped. Identical packets can be on a link at the
+//! same time (duplicate acknowledgments look alike), so a drop does not identify one of them. Links deliver in order:
+//! among identical packets, the k-th fate (received at the other end, or destroyed by the channel) is that of the k-th
+//! sent. A full queue drops the packet that arrives, which is the last one sent.
 #![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
 
 use std::collections::{HashMap, VecDeque};
@@ -11,19 +11,19 @@ use std::collections::{HashMap, VecDeque};
 use lasthop_proto::packet::{Body, Ecn, FlowId, Integrity, Packet, Priority, Side};
 use lasthop_sim::trace::{DropReason, Trace, What};
 
-/// For each record of a trace, the drop that it is part of.
+/// Relation of a record to a drop.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Fate {
-    /// None.
+    /// The record is not part of a drop.
     #[default]
     NotDropped,
-    /// A packet sent that was dropped later.
+    /// The packet sent was dropped later.
     DroppedLater(DropReason),
-    /// The drop of a packet whose `Sent` record carries the fate.
+    /// The record is the drop of a packet whose `Sent` record has the fate.
     Merged,
 }
 
-/// What identical packets share, except the parts that are compared one by one.
+/// Fields that identical packets share, except those that are compared individually.
 pub(crate) type Key = (FlowId, Side, &'static str, u32, u32);
 
 pub(crate) fn key(packet: &Packet) -> Key {
@@ -35,7 +35,7 @@ pub(crate) fn key(packet: &Packet) -> Key {
     (packet.flow, packet.from, packet.cause.name(), packet.len, number)
 }
 
-/// Whether two records show the same packet: a link may damage it, and queues may mark it and treat it differently.
+/// Returns whether two records show the same packet: a link may damage it, and queues may mark and prioritise it.
 pub(crate) fn same(a: &Packet, b: &Packet) -> bool {
     let plain = |packet: &Packet| Packet {
         priority: Priority::Normal,
@@ -46,19 +46,19 @@ pub(crate) fn same(a: &Packet, b: &Packet) -> bool {
     plain(a) == plain(b)
 }
 
-/// What became of a packet sent.
+/// Fate of a packet sent.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Course {
     /// It was neither received nor dropped when the trace ended.
     #[default]
     Underway,
-    /// That record received it.
+    /// The record with this index received it.
     Arrived(usize),
-    /// That record dropped it.
+    /// The record with this index dropped it.
     Dropped(usize, DropReason),
 }
 
-/// The course of the packet that each record of `trace` sends; [`Course::Underway`] for records that send none.
+/// Returns the fate of the packet that each record of `trace` sends; [`Course::Underway`] for records that send none.
 pub fn courses(trace: &Trace) -> Vec<Course> {
     let mut courses = vec![Course::Underway; trace.records.len()];
     let mut underway: HashMap<(u16, Key), VecDeque<usize>> = HashMap::new();
@@ -90,7 +90,8 @@ pub fn courses(trace: &Trace) -> Vec<Course> {
     courses
 }
 
-/// Takes out the packet that the channel met next or the management of the queue dropped, or that a full queue or a policer met last.
+/// Removes the packet in question: the oldest one for the channel and active queue management, the newest one for a
+/// full queue or a policer.
 pub(crate) fn take(queue: &mut VecDeque<usize>, matches: impl Fn(usize) -> bool, reason: DropReason) -> Option<usize> {
     let position = match reason {
         DropReason::Channel | DropReason::Aqm | DropReason::Filtered | DropReason::Handoff => {

@@ -1,4 +1,4 @@
-//! The same for a run that is followed while it goes on: a record is held back until it is known what became of its packet.
+//! Fates of packets in a run that is followed while it goes on: a record is held back until its packet's fate is known.
 #![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
 
 use std::collections::{HashMap, VecDeque};
@@ -8,18 +8,18 @@ use lasthop_sim::trace::{DropReason, Record, Trace, What};
 
 use crate::fate::{Fate, Key, key, same, take};
 
-/// Records that wait, in their order: as many as there are packets underway, and what happened since the oldest was sent.
+/// Waiting records in order: as many as there are packets in flight, and what followed the oldest of them.
 #[derive(Default)]
 pub struct FateWindow {
     waiting: VecDeque<Waiting>,
-    /// Number of the first that waits.
+    /// Number of the first waiting record.
     first: usize,
     underway: HashMap<(u16, Key), VecDeque<usize>>,
 }
 
 struct Waiting {
     record: Record,
-    /// `None` while the packet is underway.
+    /// `None` while the packet is in flight.
     fate: Option<Fate>,
 }
 
@@ -46,19 +46,20 @@ impl FateWindow {
         self.waiting.push_back(Waiting { record, fate });
     }
 
-    /// Takes in what a record that is not kept says of packets that are: one that arrived elsewhere waits for nothing any more.
+    /// Takes a record that is not kept, for what it says about kept ones: a packet that arrived elsewhere need not wait
+    /// any more.
     pub fn settle(&mut self, record: &Record) {
         if let What::Received(packet) = &record.what {
             self.end(Trace::far_end(record.point), packet, DropReason::Channel, |_| Fate::NotDropped);
         }
     }
 
-    /// Returns how many records wait.
+    /// Returns the number of waiting records.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// The way of `packet` from `point` has ended; false if nobody sent it.
+    /// Notes that the journey of `packet` from `point` has ended; returns false if it was not sent.
     fn end(&mut self, point: u16, packet: &Packet, reason: DropReason, fate: impl Fn(DropReason) -> Fate) -> bool {
         let Self { waiting, first, underway } = self;
         let place = (point, key(packet));
@@ -77,7 +78,7 @@ impl FateWindow {
         true
     }
 
-    /// The next record whose fate is known.
+    /// Returns the next record whose fate is known.
     pub fn pop(&mut self) -> Option<(Record, Fate)> {
         let fate = self.waiting.front()?.fate?;
         let Waiting { record, .. } = self.waiting.pop_front()?;
@@ -85,7 +86,7 @@ impl FateWindow {
         Some((record, fate))
     }
 
-    /// All that still wait, when no more records come: what is underway was not dropped.
+    /// Returns all waiting records at the end of the run: packets in flight were not dropped.
     pub fn drain(&mut self) -> impl Iterator<Item = (Record, Fate)> {
         self.underway.clear();
         self.first += self.waiting.len();

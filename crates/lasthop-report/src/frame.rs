@@ -1,4 +1,4 @@
-//! Packets as the bytes of Ethernet frames: headers only, with checksums over a payload of zeros.
+//! Packets as bytes of Ethernet frames: headers only, with checksums over a payload of zeros.
 
 use etherparse::{EtherType, Ethernet2Header, IpDscp, IpFragOffset, IpNumber, Ipv4Header, UdpHeader};
 use lasthop_proto::packet::{Body, Packet, Segment};
@@ -6,29 +6,29 @@ use lasthop_sim::trace::FlowInfo;
 
 use crate::error::ReportError;
 
-/// The longest headers there are: Ethernet, IPv4 without options, TCP with 40 bytes of them.
+/// Maximum length of headers: Ethernet, IPv4 without options, TCP with 40 bytes of options.
 pub const LONGEST_HEADERS: u32 = 94;
 
 const TIME_TO_LIVE: u8 = 64;
 
-/// A packet in its form on the wire.
+/// Packet in its wire format.
 pub struct Frame {
-    /// Ethernet, IPv4 and transport header. The payload is all zeros and left out.
+    /// Ethernet, IPv4 and transport headers. The payload, all zeros, is left out.
     pub headers: Vec<u8>,
-    /// Bytes with the payload.
+    /// Length with the payload, in bytes.
     pub original_len: u32,
 }
 
-/// The link that a frame is on: its ends' numbers as capture points.
+/// Link that carries a frame, by the capture points at its ends.
 #[derive(Clone, Copy)]
 pub struct Hop {
-    /// Where the frame is sent.
+    /// Capture point of the sender.
     pub from: u16,
-    /// Where it goes.
+    /// Capture point of the receiver.
     pub to: u16,
 }
 
-/// Builds the frame of `packet`, which belongs to `flow`, as it is on `hop`.
+/// Builds the frame of `packet`, which belongs to `flow`, on `hop`.
 pub fn build(packet: &Packet, flow: &FlowInfo, hop: Hop) -> Result<Frame, ReportError> {
     let mut headers = Vec::with_capacity(LONGEST_HEADERS as usize);
     headers.extend_from_slice(&ethernet(hop).to_bytes());
@@ -37,9 +37,9 @@ pub fn build(packet: &Packet, flow: &FlowInfo, hop: Hop) -> Result<Frame, Report
     Ok(Frame { headers, original_len })
 }
 
-/// Builds the link frame that `packet` travels in: its link headers, the outermost first, and behind them the IPv4 packet unless it
-/// is a control frame. That of automatic repeat request is a byte for its kind (0 data, 1 acknowledgment, 2 "missing", 3 "no longer
-/// sent"), a zero, and the frame number; for that of a two-ended link see [`lasthop_proto::link::hybrid::Header`].
+/// Builds the link frame of `packet`: its link headers, the outermost first, then the IPv4 packet unless it is a
+/// control frame. The ARQ header is a byte for its kind (0 data, 1 acknowledgment, 2 "missing", 3 "no longer sent"), a
+/// zero, and the frame number; for that of a two-ended link see [`lasthop_proto::link::hybrid::Header`].
 pub fn build_link(packet: &Packet, flow: Option<&FlowInfo>) -> Result<Frame, ReportError> {
     let mut headers = Vec::new();
     packet.link.iter().for_each(|(_, header)| headers.extend_from_slice(header));
@@ -50,8 +50,8 @@ pub fn build_link(packet: &Packet, flow: Option<&FlowInfo>) -> Result<Frame, Rep
     Ok(Frame { headers, original_len })
 }
 
-/// Libpcap, and so tcptrace, refuses files with several interfaces of the link type for bare IP datagrams, so frames
-/// have an Ethernet header: locally administered addresses that end in the number of the capture point.
+/// Returns the Ethernet header. Libpcap, and so tcptrace, rejects files with several interfaces of the link type for
+/// bare IP datagrams, so frames have locally administered addresses that end in the number of the capture point.
 fn ethernet(hop: Hop) -> Ethernet2Header {
     let address = |point: u16| {
         let [high, low] = point.to_be_bytes();
@@ -60,7 +60,7 @@ fn ethernet(hop: Hop) -> Ethernet2Header {
     Ethernet2Header { source: address(hop.from), destination: address(hop.to), ether_type: EtherType::IPV4 }
 }
 
-/// The headers of the IPv4 packet that `packet` is: none for a link's control frame.
+/// Returns the headers of the IPv4 packet; none for a link's control frame.
 fn ip_packet(packet: &Packet, flow: &FlowInfo) -> Result<Vec<u8>, ReportError> {
     match &packet.body {
         Body::Tcp(segment) => tcp(packet, segment, flow),
@@ -81,7 +81,7 @@ fn tcp(packet: &Packet, segment: &Segment, flow: &FlowInfo) -> Result<Vec<u8>, R
 fn udp(packet: &Packet, number: u32, flow: &FlowInfo) -> Result<Vec<u8>, ReportError> {
     let (from, to) = (packet.from.index(), packet.from.peer().index());
     let mut ip = ip_header(packet, UdpHeader::LEN + packet.len as usize, IpNumber::UDP, flow)?;
-    // Datagrams have no sequence number of their own in which a reader could tell them apart.
+    // Datagrams have no sequence number, so the identification distinguishes them.
     ip.identification = number as u16;
     ip.header_checksum = ip.calc_header_checksum();
     let payload = vec![0; packet.len as usize];

@@ -1,4 +1,5 @@
-//! A study as one page that needs nothing else: no network, and scripts only to draw its figures. Without them it shows pictures.
+//! A study as one self-contained page: it needs no network, and scripts only to draw its figures. Without scripts it
+//! shows images.
 
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment};
@@ -15,33 +16,33 @@ const TEMPLATE: &str = include_str!("../templates/index.html.j2");
 const FIGURES_TEMPLATE: &str = include_str!("../templates/figures.html.j2");
 const STYLE: &str = include_str!("../templates/style.css");
 
-/// What is measured of something that is no study: tables of text, and figures.
+/// Page of tables and figures about something that is not a study.
 #[derive(Clone, Debug)]
 pub struct FigurePage {
-    /// What it is about.
+    /// Title of the page.
     pub title: String,
-    /// A line under it.
+    /// Line below the title.
     pub subtitle: String,
-    /// What to mind.
+    /// Remarks for the reader.
     pub remarks: Vec<String>,
-    /// The tables.
+    /// Tables of the page.
     pub tables: Vec<TextTable>,
-    /// The figures.
+    /// Figures of the page.
     pub figures: Vec<NamedFigure>,
-    /// A command that goes on from here.
+    /// Command for the next step.
     pub command: String,
 }
 
-/// A table of text; the first cell of a row is its name.
+/// Table of text; the first cell of a row is its name.
 #[derive(Clone, Serialize, Debug)]
 pub struct TextTable {
-    /// Its name on the page: letters, digits and hyphens.
+    /// Identifier on the page: letters, digits and hyphens.
     pub id: String,
-    /// What it shows.
+    /// Title of the table.
     pub title: String,
-    /// One a column.
+    /// Headings, one per column.
     pub headings: Vec<String>,
-    /// The rows, with a cell for each column.
+    /// Rows, with a cell for each column.
     pub rows: Vec<Vec<String>>,
 }
 
@@ -57,11 +58,11 @@ struct FiguresView<'a> {
     command: &'a str,
 }
 
-/// A page of tables and figures that needs nothing else.
+/// Renders a self-contained page of tables and figures.
 ///
 /// # Errors
 ///
-/// When a figure cannot be drawn.
+/// Returns an error if a figure cannot be drawn.
 pub fn figure_page(page: &FigurePage) -> Result<String, ReportError> {
     let FigurePage { title, subtitle, remarks, tables, figures, command } = page;
     let view = FiguresView {
@@ -90,7 +91,7 @@ fn environment() -> Environment<'static> {
     environment
 }
 
-/// The colours of each figure of a page: a series has the same one in all of them.
+/// Returns the colours of each figure of a page: a series has the same one in all of them.
 fn colours(figures: &[NamedFigure]) -> Vec<Vec<usize>> {
     Colours::across(&figures.iter().map(|named| &named.figure).collect::<Vec<_>>())
 }
@@ -118,11 +119,11 @@ fn charts_view(figures: &[NamedFigure]) -> Result<ChartsView, ReportError> {
     })
 }
 
-/// The page that shows `study`.
+/// Renders the page of `study`.
 ///
 /// # Errors
 ///
-/// When a figure cannot be drawn.
+/// Returns an error if a figure cannot be drawn.
 pub fn index_html(study: &Study) -> Result<String, ReportError> {
     let mut environment = environment();
     environment.add_template("index.html", TEMPLATE)?;
@@ -152,13 +153,13 @@ struct Page<'a> {
     charts: Option<ChartsView>,
 }
 
-/// What draws the figures.
+/// Scripts and data that draw the figures.
 #[derive(Serialize)]
 struct ChartsView {
     styles: String,
     library: &'static str,
     script: &'static str,
-    /// A list of [`FigureData`].
+    /// JSON list of [`FigureData`].
     figures: String,
 }
 
@@ -167,7 +168,7 @@ struct FigureData<'a> {
     id: &'a str,
     alt: &'a str,
     figure: &'a Figure,
-    /// Places of its series' colours among the six.
+    /// Indices of its series' colours among the six.
     colours: Vec<usize>,
 }
 
@@ -175,7 +176,7 @@ struct FigureData<'a> {
 struct ClaimView<'a> {
     id: &'a str,
     text: &'a str,
-    /// All of it, if it is short; otherwise `summary` and `comparisons` are there.
+    /// Complete evidence, if it is short; otherwise `summary` and `comparisons` are present.
     evidence: Option<String>,
     summary: Option<String>,
     comparisons: Vec<ComparisonView>,
@@ -194,9 +195,9 @@ struct TableView<'a> {
     id: &'a str,
     heading: String,
     title: String,
-    /// Whether a column shows the runs of each line.
+    /// True if a column shows the runs of each line.
     shows_runs: bool,
-    /// Whether it has so many columns that no other table fits beside it.
+    /// True if it has so many columns that no other table fits beside it.
     wide: bool,
     metrics: Vec<MetricView>,
     lines: Vec<LineView<'a>>,
@@ -211,9 +212,9 @@ struct MetricView {
 
 #[derive(Serialize)]
 struct LineView<'a> {
-    /// Its name in `cells.csv`.
+    /// Name in `cells.csv`.
     cell: &'a str,
-    /// Its name for people.
+    /// Name for people.
     name: String,
     runs: u32,
     numbers: Vec<NumberView>,
@@ -263,7 +264,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Which deviations are marked, in a sentence.
+/// Describes in a sentence which deviations are marked.
 fn rule() -> String {
     format!(
         "Deviations are relative to the published number or, where that is a percentage, in percentage points (pp); those beyond \
@@ -288,7 +289,7 @@ impl<'a> ClaimView<'a> {
     }
 }
 
-/// What stands above a table: `Table 2` by its number in the publication, `Figure 13 as a table`, `Varying delay`.
+/// Returns the heading of a table: `Table 2` by its number in the publication, `Figure 13 as a table`, `Varying delay`.
 fn heading(id: &str) -> String {
     if let Some(figure) = id.strip_prefix("figure-") {
         return format!("Figure {figure} as a table");
@@ -302,7 +303,7 @@ fn heading(id: &str) -> String {
     }
 }
 
-/// More columns of numbers than these, and a table takes the width of the page.
+/// Maximum number of number columns for a table that does not take the width of the page.
 const NARROW: usize = 6;
 
 impl<'a> TableView<'a> {

@@ -1,10 +1,10 @@
-//! What a run leaves behind for people and other programs.
+//! Output of runs for people and other programs.
 //!
-//! | module | makes |
+//! | module | output |
 //! |---|---|
-//! | [`trace_csv`], [`trace_text`] | a recorded run, record by record: CSV in a stable form, lines for the screen |
+//! | [`trace_csv`], [`trace_text`] | a recorded run, record by record: CSV in a stable format, lines for the screen |
 //! | [`pcapng`] | a recorded run for Wireshark and tcptrace |
-//! | [`diagram`] | a recorded run as a time-sequence diagram: packets from node to node |
+//! | [`diagram`] | a recorded run as a time-sequence diagram: packets between nodes |
 //! | [`figures`] | bar charts, sequence and window plots, line charts, as SVG and PNG |
 //! | [`charts`] | the script that draws figures on pages |
 //! | [`study`] | the plain data that the next three show |
@@ -12,7 +12,8 @@
 //! | [`rows`], `rows_parquet` | a sweep's rows as CSV and Parquet |
 //! | [`columns`] | rows and traces in memory, for Apache Arrow |
 //!
-//! The same input gives the same bytes: nothing here reads a clock, draws a number or looks at the machine.
+//! The same input gives the same bytes: the crate reads no clock, draws no random numbers and does not depend on the
+//! machine.
 #![forbid(unsafe_code)]
 
 pub mod cells_csv;

@@ -1,5 +1,5 @@
-//! Sequence numbers as places in the streams of connections. A flow of a web session has one connection after another, each with
-//! first sequence numbers of its own, which its SYN tells.
+//! Sequence numbers as positions in the streams of connections. A flow of a web session has successive connections,
+//! each with its own initial sequence numbers, which its SYN shows.
 #![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
 
 use std::collections::HashMap;
@@ -9,30 +9,30 @@ use lasthop_sim::trace::{Record, Trace};
 
 use crate::describe;
 
-/// A number that lies further from the first one of its connection belongs to the connection before.
+/// Distance from the initial sequence number beyond which a number belongs to the previous connection.
 const FAR: u32 = 1 << 31;
 
-/// What the capture points know of the connections that pass them. Links deliver in order, so at each of them a connection
-/// begins with its SYN.
+/// State of the connections at each capture point. Links deliver in order, so a connection begins with its SYN at each
+/// of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Numbering {
-    /// Looked up only.
+    /// Used for look-ups only.
     streams: HashMap<(u16, FlowId, Side), Stream>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
     iss: u32,
-    /// Of the connection before this one.
+    /// Initial sequence number of the previous connection.
     before: Option<u32>,
-    /// Bytes of the connections before this one.
+    /// Bytes of the previous connections.
     base: u64,
-    /// The end of what was seen, the connections before this one included.
+    /// End of the data seen, previous connections included.
     end: u64,
 }
 
 impl Numbering {
-    /// Takes note of a record, before its numbers are asked for.
+    /// Notes a record, before its numbers are converted.
     pub fn see(&mut self, record: &Record) {
         let Some(packet) = describe::packet(&record.what) else { return };
         let Some(segment) = packet.tcp().filter(|segment| segment.flags.has(Flags::SYN)) else { return };
@@ -49,7 +49,8 @@ impl Numbering {
         }
     }
 
-    /// How far `seq`, a number of `side`'s, is from the first one of its connection, as capture point and flow of `record` know it.
+    /// Returns the distance of `seq`, a number of `side`, from the initial sequence number of its connection, as known
+    /// at the capture point of `record`.
     pub fn relative(&self, trace: &Trace, record: &Record, side: Side, seq: u32) -> u32 {
         let Some(stream) = self.streams.get(&(record.point, record.flow, side)) else {
             let iss = trace.flows.get(record.flow.0 as usize).map_or(0, |flow| flow.iss[side.index()]);
@@ -62,12 +63,13 @@ impl Numbering {
         }
     }
 
-    /// The place of `seq` in the stream of bytes, from 0: behind the SYN.
+    /// Returns the position of `seq` in the stream of bytes, which begins with 0 after the SYN.
     pub fn place(&self, trace: &Trace, record: &Record, side: Side, seq: u32) -> u32 {
         self.relative(trace, record, side, seq).wrapping_sub(1)
     }
 
-    /// The place of `len` bytes from `seq` on behind the streams of all connections before this one, beyond 4 GiB too.
+    /// Returns the position of `len` bytes from `seq` on after the streams of all previous connections, also beyond 4
+    /// GiB.
     pub fn cumulated(&mut self, trace: &Trace, record: &Record, side: Side, seq: u32, len: u32) -> u64 {
         let iss = trace.flows.get(record.flow.0 as usize).map_or(0, |flow| flow.iss[side.index()]);
         let stream =

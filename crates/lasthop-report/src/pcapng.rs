@@ -1,21 +1,21 @@
 //! A recorded run as pcapng, for Wireshark and tcptrace.
 //!
-//! - One interface a capture point, with nanosecond stamps. Runs start on 1 January 2000, 00:00 UTC: a date that every run has, and
-//!   that no tool takes for none.
+//! - One interface per capture point, with nanosecond timestamps. Runs start on 1 January 2000, 00:00 UTC: a constant
+//!   date that no tool treats as missing.
 //! - Ethernet, IPv4, and TCP or UDP headers with valid checksums over a payload of zeros. The payload is cut off (the
-//!   original length counts it), so that files stay small. Ethernet addresses are 02:00:00:00 and the number of the
+//!   original length includes it), so that files stay small. Ethernet addresses are 02:00:00:00 and the number of the
 //!   capture point, from 0.
-//! - IPv4 addresses are 10.P.N.N, of node N (from 1) as seen at capture point P (from 0): tools that follow connections would take
-//!   the same packet at the next point for a retransmission. In a capture of one point, P is 0.
+//! - IPv4 addresses are 10.P.N.N for node N (from 1) as seen at capture point P (from 0): otherwise tools that follow
+//!   connections would take the same packet at the next point for a retransmission. In a capture of one point, P is 0.
 //! - SMART and ELN are experimental options (RFC 6994): kind 253, ExIDs 0x534d ("SM", then the sequence number) and
 //!   0x454c ("EL").
 //! - A packet that was dropped appears once, where it was sent, with the comment `dropped: channel` or
 //!   `dropped: queue`. A retransmission has the comment `source retransmission: CAUSE` or
 //!   `local retransmission: CAUSE`; a packet that arrived with a corrupted payload, `damaged: payload`.
-//! - Where a link protocol is at work, its frames are on interfaces of their own (link type USER0): four bytes of link
-//!   header, then the IPv4 packet unless it is a control frame. Their P goes on behind that of the last point.
+//! - Frames of link protocols are on interfaces of their own (link type USER0): four bytes of link header, then the
+//!   IPv4 packet unless it is a control frame. Their P continues after that of the last point.
 //!
-//! [`write_pcapng_at`] writes what one capture point saw.
+//! [`write_pcapng_at`] writes the packets of one capture point.
 
 use std::borrow::Cow;
 use std::io::{BufWriter, Write};
@@ -38,31 +38,31 @@ use crate::frame::{self, Frame, Hop, LONGEST_HEADERS};
 
 /// Units of 10⁻⁹ s.
 const NANOSECONDS: u8 = 9;
-/// When runs begin, since 1970: 1 January 2000, 00:00 UTC.
+/// Beginning of runs, since 1970: 1 January 2000, 00:00 UTC.
 const BEGINNING: Duration = Duration::from_secs(946_684_800);
 
-/// Who wrote it: in the head of every capture.
+/// Name of the writing application, in the head of every capture.
 pub const APPLICATION: &str = "lasthop";
 
 const INBOUND: u32 = 1;
 const OUTBOUND: u32 = 2;
 
-/// Writes what all capture points saw, one interface each, numbered as in [`Trace::points`]. Where a link protocol is at
-/// work there are interfaces for its frames besides, `NAME (link)`, behind the others.
+/// Writes the packets of all capture points, one interface each, numbered as in [`Trace::points`]. Frames of link
+/// protocols have additional interfaces, `NAME (link)`, after the others.
 ///
 /// # Errors
 ///
-/// When `out` cannot be written, a packet is longer than IPv4 allows, or a record names a capture point or flow that
-/// the trace does not define.
+/// Returns an error if `out` cannot be written, a packet is longer than IPv4 allows, or a record has a capture point or
+/// flow that the trace does not define.
 pub fn write_pcapng(trace: &Trace, out: impl Write) -> Result<(), ReportError> {
     write(trace, Points::All, out)
 }
 
-/// Writes what one capture point saw, so that tools can follow each connection; no link frames.
+/// Writes the packets of one capture point without link frames, so that tools can follow each connection.
 ///
 /// # Errors
 ///
-/// As [`write_pcapng`], and when there is no such point.
+/// Returns the errors of [`write_pcapng`], and an error if there is no such point.
 pub fn write_pcapng_at(trace: &Trace, point: usize, out: impl Write) -> Result<(), ReportError> {
     write(trace, Points::One(point), out)
 }
@@ -76,32 +76,32 @@ fn write(trace: &Trace, points: Points, out: impl Write) -> Result<(), ReportErr
     Ok(())
 }
 
-/// Which capture points a capture holds.
+/// Capture points in a capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Points {
-    /// All, and the frames of link protocols besides.
+    /// All points, and the frames of link protocols.
     All,
-    /// The one of that index.
+    /// The point with this index.
     One(usize),
 }
 
-/// The numbers of a capture point's interfaces.
+/// Numbers of a capture point's interfaces.
 #[derive(Clone, Copy, Default)]
 struct Interfaces {
     packets: Option<u32>,
     link_frames: Option<u32>,
 }
 
-/// What a capture came to.
+/// Size of a capture.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Written {
-    /// Frames in it.
+    /// Number of frames.
     pub frames: u64,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub bytes: u64,
 }
 
-/// A capture that is written while the run goes on. Holds back what was sent until it is known what became of it.
+/// Capture that is written while the run goes on. It holds back packets until their fate is known.
 pub struct CaptureWriter<W: Write> {
     writer: PcapNgWriter<Counted<W>>,
     points: Points,
@@ -111,7 +111,7 @@ pub struct CaptureWriter<W: Write> {
     frames: u64,
 }
 
-/// Counts what it writes.
+/// Writer that counts bytes.
 struct Counted<W> {
     out: W,
     bytes: u64,
@@ -130,14 +130,14 @@ impl<W: Write> Write for Counted<W> {
 }
 
 impl<W: Write> CaptureWriter<W> {
-    /// Begins the capture of a run whose points and flows `trace` holds. `out` should be buffered.
+    /// Begins the capture of a run whose points and flows `trace` contains. `out` should be buffered.
     ///
     /// # Errors
     ///
-    /// When `out` cannot be written, or there is no such point.
+    /// Returns an error if `out` cannot be written, or there is no such point.
     pub fn begin(trace: &Trace, points: Points, out: W) -> Result<Self, ReportError> {
         let section = SectionHeaderBlock {
-            // Always the same, so that files do not depend on the machine.
+            // Constant, so that files do not depend on the machine.
             endianness: Endianness::Little,
             options: vec![SectionHeaderOption::UserApplication(Cow::Borrowed(APPLICATION))],
             ..SectionHeaderBlock::default()
@@ -167,24 +167,25 @@ impl<W: Write> CaptureWriter<W> {
     ///
     /// # Errors
     ///
-    /// When the output cannot be written, a packet is longer than IPv4 allows, or the record names a capture point or flow that
-    /// `trace` does not define.
+    /// Returns an error if the output cannot be written, a packet is longer than IPv4 allows, or the record has a
+    /// capture point or flow that `trace` does not define.
     pub fn write(&mut self, trace: &Trace, record: Record) -> Result<(), ReportError> {
         self.window.push(record);
         self.show_known(trace)
     }
 
-    /// Takes in a record that is not to be in the capture: packets that are in it may have arrived.
+    /// Takes a record that is not written: it may show the arrival of packets that are.
     ///
     /// # Errors
     ///
-    /// As [`Self::write`].
+    /// Returns the errors of [`Self::write`].
     pub fn leave_out(&mut self, trace: &Trace, record: &Record) -> Result<(), ReportError> {
         self.window.settle(record);
         self.show_known(trace)
     }
 
-    /// Returns how many records it holds back: as many as there are packets under way, and what came after the oldest of them.
+    /// Returns the number of records held back: as many as there are packets in flight, and what followed the oldest of
+    /// them.
     pub fn held_back(&self) -> usize {
         self.window.waiting()
     }
@@ -196,11 +197,11 @@ impl<W: Write> CaptureWriter<W> {
         Ok(())
     }
 
-    /// Writes what it holds back, and says how much there is.
+    /// Writes the records held back, and returns the size of the capture.
     ///
     /// # Errors
     ///
-    /// As [`Self::write`].
+    /// Returns the errors of [`Self::write`].
     pub fn finish(mut self, trace: &Trace) -> Result<Written, ReportError> {
         let rest: Vec<(Record, Fate)> = self.window.drain().collect();
         for (record, fate) in rest {
@@ -246,7 +247,7 @@ impl<W: Write> CaptureWriter<W> {
         Ok(())
     }
 
-    /// The flow with the addresses that tell this place from others.
+    /// Returns the flow with addresses that identify this capture point.
     fn as_seen_at(&self, flow: &FlowInfo, place: usize) -> FlowInfo {
         let place = if self.points == Points::All { place as u32 } else { 0 };
         let addresses =
@@ -266,7 +267,7 @@ fn interface(name: String, linktype: DataLink) -> InterfaceDescriptionBlock<'sta
     }
 }
 
-/// A packet as a capture shows it.
+/// Packet as shown in a capture.
 struct Seen<'t> {
     packet: &'t Packet,
     direction: u32,
@@ -274,7 +275,7 @@ struct Seen<'t> {
 }
 
 impl<'t> Seen<'t> {
-    /// What shows `record`; nothing for what is no packet, or is shown by another record.
+    /// Returns the packet that shows `record`; `None` if it is not a packet, or another record shows it.
     fn of(record: &'t Record, fate: Fate) -> Option<Self> {
         let (packet, direction, dropped) = match (&record.what, fate) {
             (What::Event(_), _) | (What::Dropped(..), Fate::Merged) => return None,

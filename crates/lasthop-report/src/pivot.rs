@@ -1,40 +1,40 @@
-//! A study's table with one line a cell and its metrics side by side, each number in its final form. The page and the
+//! A study's table with one line per cell and its metrics side by side, with formatted numbers. The page and the
 //! terminal show the same.
 
 use crate::study::{CellRow, Deviation, FAR, MetricSummary, Table};
 
-/// A table with its metrics side by side.
+/// Table with its metrics side by side.
 pub struct Pivot<'a> {
     pub metrics: Vec<Metric<'a>>,
     pub lines: Vec<Line<'a>>,
     pub runs: Runs,
 }
 
-/// How many runs stand behind the cells of a table.
+/// Number of runs of a table's cells.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Runs {
-    /// The same number behind each.
+    /// Equal for all cells.
     Same(u32),
-    /// Each its own number.
+    /// Different numbers.
     Various,
 }
 
-/// A group of columns.
+/// Group of columns.
 pub struct Metric<'a> {
     pub name: &'a str,
     pub unit: &'a str,
-    /// Whether any cell of the table has a published number of it.
+    /// Presence of published numbers of this metric in the table.
     pub published: Published,
 }
 
-/// Whether a metric has published numbers.
+/// Presence of published numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Published {
     Some,
     None,
 }
 
-/// One cell's numbers, in the order of [`Pivot::metrics`].
+/// Numbers of one cell, in the order of [`Pivot::metrics`].
 pub struct Line<'a> {
     pub cell: &'a str,
     pub runs: u32,
@@ -42,7 +42,7 @@ pub struct Line<'a> {
 }
 
 impl<'a> Pivot<'a> {
-    /// Metrics and cells keep the order in which they come first.
+    /// Arranges a table. Metrics and cells keep their order of first appearance.
     pub fn of(table: &'a Table) -> Self {
         let mut metrics: Vec<Metric<'a>> = Vec::new();
         let mut lines: Vec<Line<'a>> = Vec::new();
@@ -73,7 +73,7 @@ impl<'a> Pivot<'a> {
     }
 }
 
-/// A table's title, with what it says about all cells.
+/// Returns a table's title, with the number of runs if it is the same for all cells.
 pub fn title_text(title: &str, runs: Runs) -> String {
     match runs {
         Runs::Same(1) => format!("{title} (1 run a cell)"),
@@ -82,17 +82,17 @@ pub fn title_text(title: &str, runs: Runs) -> String {
     }
 }
 
-/// A metric's name for people: `wireless goodput`.
+/// Returns a metric's name for people: `wireless goodput`.
 pub fn metric_label(name: &str) -> String {
     name.replace('_', " ")
 }
 
-/// A unit for people: `%`.
+/// Returns a unit for people: `%`.
 pub fn unit_label(unit: &str) -> &str {
     if unit == "percent" { "%" } else { unit }
 }
 
-/// Digits after the point of published numbers; measured ones get one more.
+/// Returns the number of decimals of published numbers; measured ones have one more.
 fn decimals(row: &CellRow) -> usize {
     match row.unit.as_str() {
         "Mbps" => 2,
@@ -105,21 +105,21 @@ fn decimals(row: &CellRow) -> usize {
     }
 }
 
-/// `1.20`, or an en dash.
+/// Formats the published number: `1.20`, or an en dash.
 pub fn published_text(row: &CellRow) -> String {
     row.published.map_or_else(|| "–".to_owned(), |value| format!("{value:.*}", decimals(row)))
 }
 
-/// `1.198 ±0.004`.
+/// Formats the measured number: `1.198 ±0.004`.
 pub fn measured_text(row: &CellRow) -> String {
     let digits = decimals(row) + 1;
     let mean = format!("{:.digits$}", row.measured);
     row.ci95.map_or_else(|| mean.clone(), |ci| format!("{mean} ±{ci:.digits$}"))
 }
 
-/// `−5.2 %` or `+0.3 pp`.
+/// Formats a deviation: `−5.2 %` or `+0.3 pp`.
 pub fn deviation_text(deviation: Deviation) -> String {
-    // Rounded first: a value that shows as zero has no sign.
+    // Rounding first avoids a sign before zero.
     let (value, unit) = match deviation {
         Deviation::Relative(fraction) => (fraction * 100.0, "%"),
         Deviation::Points(points) => (points, "pp"),
@@ -133,7 +133,8 @@ pub fn deviation_text(deviation: Deviation) -> String {
     format!("{sign}{:.1} {unit}", value.abs())
 }
 
-/// `throughput: mean absolute deviation 7.1 % over 29 cells, ...`; `worst` names the cell that deviates most.
+/// Formats a summary: `throughput: mean absolute deviation 7.1 % over 29 cells, ...`; `worst` is the name of the cell
+/// with the largest deviation.
 pub fn summary_text(summary: &MetricSummary, worst: &str) -> String {
     let unit = match summary.worst {
         Deviation::Relative(_) => "%",

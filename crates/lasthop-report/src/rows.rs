@@ -1,30 +1,30 @@
-//! Rows with named columns, as a sweep makes them, and their CSV form.
+//! Rows with named columns, as a sweep makes them, and their CSV format.
 
 use std::io::{Read, Write};
 
 use crate::error::ReportError;
 
-/// What a column holds.
+/// Type of a column's values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Text.
     Text,
-    /// A number with a fraction.
+    /// Floating-point number.
     Float,
-    /// A whole number.
+    /// Unsigned integer.
     Count,
 }
 
-/// One value.
+/// Single value.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
-    /// Of a [`Kind::Text`] column.
+    /// Value of a [`Kind::Text`] column.
     Text(String),
-    /// Of a [`Kind::Float`] column.
+    /// Value of a [`Kind::Float`] column.
     Float(f64),
-    /// Of a [`Kind::Count`] column.
+    /// Value of a [`Kind::Count`] column.
     Count(u64),
-    /// None, in any column.
+    /// Missing value, in any column.
     Missing,
 }
 
@@ -39,7 +39,7 @@ impl Value {
         )
     }
 
-    /// Floats in the shortest form that reads back as the same number.
+    /// Formats the value; floats in the shortest form that parses to the same number.
     fn csv_text(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
@@ -50,7 +50,7 @@ impl Value {
     }
 }
 
-/// Named columns and rows that have them.
+/// Named columns, and rows with their values.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rows {
     columns: Vec<(String, Kind)>,
@@ -58,7 +58,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// No rows yet.
+    /// Creates rows with these columns, none yet.
     pub const fn new(columns: Vec<(String, Kind)>) -> Self {
         Self { columns, rows: Vec::new() }
     }
@@ -67,7 +67,7 @@ impl Rows {
     ///
     /// # Errors
     ///
-    /// When it has not one value a column, or one of another kind.
+    /// Returns an error if the number or the kinds of values do not match the columns.
     pub fn push(&mut self, row: Vec<Value>) -> Result<(), ReportError> {
         let problem = if row.len() == self.columns.len() {
             let misfit = self.columns.iter().zip(&row).find(|((_, kind), value)| !value.fits(*kind));
@@ -82,12 +82,12 @@ impl Rows {
         Ok(())
     }
 
-    /// Names and kinds of the columns.
+    /// Returns names and kinds of the columns.
     pub fn columns(&self) -> &[(String, Kind)] {
         &self.columns
     }
 
-    /// The rows, in the order in which they were added.
+    /// Returns the rows, in the order in which they were added.
     pub fn rows(&self) -> &[Vec<Value>] {
         &self.rows
     }
@@ -97,27 +97,27 @@ impl Rows {
 ///
 /// # Errors
 ///
-/// When `out` cannot be written.
+/// Returns an error if `out` cannot be written.
 pub fn write_rows_csv(rows: &Rows, out: impl Write) -> Result<(), ReportError> {
     let mut writer = csv::Writer::from_writer(out);
     writer.write_record(rows.columns.iter().map(|(name, _)| name))?;
     write_lines(rows, writer)
 }
 
-/// Writes `rows` as CSV without a header line: for a file that has one.
+/// Writes `rows` as CSV without a header line, for a file that has one.
 ///
 /// # Errors
 ///
-/// When `out` cannot be written.
+/// Returns an error if `out` cannot be written.
 pub fn append_rows_csv(rows: &Rows, out: impl Write) -> Result<(), ReportError> {
     write_lines(rows, csv::Writer::from_writer(out))
 }
 
-/// Reads back what [`write_rows_csv`] wrote. `kind` tells each column's kind by its number and name.
+/// Parses the output of [`write_rows_csv`]. `kind` returns each column's kind for its index and name.
 ///
 /// # Errors
 ///
-/// When `text` is not CSV, or holds a value that is not of its column's kind.
+/// Returns an error if `text` is not CSV, or contains a value that is not of its column's kind.
 pub fn read_rows_csv(text: impl Read, kind: impl Fn(usize, &str) -> Kind) -> Result<Rows, ReportError> {
     let mut reader = csv::Reader::from_reader(text);
     let columns = reader.headers()?.iter().enumerate().map(|(at, name)| (name.to_owned(), kind(at, name))).collect();

@@ -12,7 +12,7 @@ use parquet::schema::types::{Type, TypePtr};
 use crate::error::ReportError;
 use crate::rows::{Kind, Rows, Value};
 
-/// Rows in a row group: readers skip and parallelise by these.
+/// Number of rows in a row group, by which readers skip and parallelise.
 const ROW_GROUP: usize = 1 << 16;
 
 /// Writes `rows` as Parquet: text as UTF-8 strings, counts as unsigned 64-bit integers, all columns optional,
@@ -20,7 +20,7 @@ const ROW_GROUP: usize = 1 << 16;
 ///
 /// # Errors
 ///
-/// When `out` cannot be written, or a column's name does not suit Parquet.
+/// Returns an error if `out` cannot be written, or Parquet does not permit a column's name.
 pub fn write_rows_parquet(rows: &Rows, out: impl Write + Send) -> Result<(), ReportError> {
     let properties = WriterProperties::builder().set_created_by("lasthop".to_owned()).build();
     let mut writer = SerializedFileWriter::new(out, schema(rows)?, Arc::new(properties))?;
@@ -61,7 +61,7 @@ fn write_column<T: DataType, W: Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
     values: impl Iterator<Item = Option<T::T>>,
 ) -> Result<(), ReportError> {
-    // Parquet stores the values that exist, and for each row a level that says whether there is one.
+    // Parquet stores the values that are present, and for each row a level that says whether there is one.
     let mut present = Vec::new();
     let levels: Vec<i16> = values
         .map(|value| {

@@ -1,139 +1,139 @@
-//! A study's outcome as plain data: what the page, the tables and the CSV file show.
+//! A study's results as plain data, which the page, the tables and the CSV file show.
 
 use std::collections::BTreeMap;
 
 use crate::figures::{Colours, Figure};
 
-/// A reproduced study.
+/// Reproduced study.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// The name that selects it, as `balakrishnan1997`.
+    /// Name that selects it, as `balakrishnan1997`.
     pub id: String,
-    /// What it is called.
+    /// Title of the study.
     pub title: String,
-    /// The publication that the published numbers come from.
+    /// Publication of the published numbers.
     pub citation: String,
     /// Digital object identifier of that publication, if it has one.
     pub doi: Option<String>,
-    /// What was studied, and how: a paragraph each.
+    /// Subject and method, one paragraph each.
     pub introduction: Vec<String>,
-    /// The program that computed the measured numbers, and its version.
+    /// Program that computed the measured numbers, with its version.
     pub computed_by: String,
-    /// The root seed.
+    /// Root seed.
     pub seed: u64,
-    /// The names of cells for people, by the names that [`CellRow::cell`] has: parts, the most important one first. Cells without an
-    /// entry keep their own name.
+    /// Names of cells for people, by the names in [`CellRow::cell`]: parts, the most important one first. Cells without
+    /// an entry keep their own name.
     pub names: BTreeMap<String, Vec<String>>,
-    /// The command that makes all of this again.
+    /// Command that repeats the study.
     pub command: String,
     /// Published and measured numbers.
     pub tables: Vec<Table>,
-    /// What the study concludes, and whether that came out.
+    /// Claims of the study, and whether they hold.
     pub claims: Vec<Claim>,
-    /// What a reader has to know of the result besides, a paragraph each.
+    /// Further notes on the results, one paragraph each.
     pub notes: Vec<String>,
     /// Figures.
     pub figures: Vec<NamedFigure>,
 }
 
-/// A table of a study.
+/// Table of a study.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Table {
-    /// Its number in the paper, as `2`.
+    /// Number in the paper, as `2`.
     pub id: String,
-    /// What it shows.
+    /// Title of the table.
     pub title: String,
-    /// Its cells; several metrics of one cell are several rows.
+    /// Cells; several metrics of one cell are several rows.
     pub rows: Vec<CellRow>,
 }
 
 /// One number of a table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CellRow {
-    /// Which configuration, as `LL-SMART/LAN/32`.
+    /// Configuration, as `LL-SMART/LAN/32`.
     pub cell: String,
-    /// What was measured, as `wireless_goodput`.
+    /// Metric, as `wireless_goodput`.
     pub metric: String,
-    /// Its unit: `Mbps`, `percent`, ...
+    /// Unit of the number: `Mbps`, `percent`, ...
     pub unit: String,
-    /// The published number, if there is one.
+    /// Published number, if there is one.
     pub published: Option<f64>,
-    /// The mean over the runs.
+    /// Mean over the runs.
     pub measured: f64,
-    /// Half of the 95 % confidence interval; none for a single run.
+    /// Half of the 95 % confidence interval; `None` for a single run.
     pub ci95: Option<f64>,
-    /// Runs.
+    /// Number of runs.
     pub runs: u32,
 }
 
-/// A claim of the study.
+/// Claim of the study.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Claim {
-    /// Its letter or number.
+    /// Letter or number of the claim.
     pub id: String,
-    /// What it says.
+    /// Text of the claim.
     pub text: String,
-    /// Whether it came out.
+    /// Verdict on the claim.
     pub holds: Holds,
-    /// The numbers that decide it.
+    /// Comparisons that decide it.
     pub comparisons: Vec<Comparison>,
 }
 
-/// One comparison of numbers that a claim rests on.
+/// Comparison of numbers that a claim rests on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Comparison {
-    /// Whether it came out.
+    /// Result of the comparison.
     pub holds: Holds,
-    /// The numbers, and how they should stand to each other.
+    /// Numbers, and their expected relation.
     pub text: String,
 }
 
-/// Whether a claim came out.
+/// Verdict on a claim or comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Holds {
-    /// It did.
+    /// It holds.
     Yes,
-    /// It did not.
+    /// It does not hold.
     No,
 }
 
-/// A figure of a study.
+/// Figure of a study.
 #[derive(Clone, Debug)]
 pub struct NamedFigure {
-    /// Its name, as `figure-13`: also that of its files.
+    /// Name of the figure and its files, as `figure-13`.
     pub id: String,
-    /// What stands under it.
+    /// Caption.
     pub caption: String,
-    /// What it shows, for those who cannot see it.
+    /// Text alternative for readers who cannot see it.
     pub alt: String,
-    /// The figure.
+    /// Figure.
     pub figure: Figure,
 }
 
-/// How far a measured number is from the published one.
+/// Deviation of a measured number from the published one.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Deviation {
-    /// As a fraction of the published number.
+    /// Fraction of the published number.
     Relative(f64),
-    /// In percentage points: for numbers that are percentages.
+    /// Percentage points, for numbers that are percentages.
     Points(f64),
 }
 
 impl Deviation {
-    /// The number without its unit: a fraction or percentage points.
+    /// Returns the number without its unit: a fraction or percentage points.
     pub const fn value(self) -> f64 {
         match self {
             Self::Relative(value) | Self::Points(value) => value,
         }
     }
 
-    /// Whether it is marked: more than [`FAR`] percent of the published value or, where the value is a percentage itself, more than
-    /// [`FAR`] percentage points.
+    /// Returns whether it is marked: more than [`FAR`] percent of the published value or, if the value is a percentage
+    /// itself, more than [`FAR`] percentage points.
     pub fn is_far(self) -> bool {
         self.percent().abs() > FAR
     }
 
-    /// The number in percent, or in percentage points.
+    /// Returns the number in percent, or in percentage points.
     pub fn percent(self) -> f64 {
         match self {
             Self::Relative(value) => 100.0 * value,
@@ -143,7 +143,7 @@ impl Deviation {
 }
 
 impl CellRow {
-    /// How far the measured number is from the published one, if there is one.
+    /// Returns the deviation of the measured number from the published one, if there is one.
     pub fn deviation(&self) -> Option<Deviation> {
         let published = self.published?;
         match self.unit.as_str() {
@@ -154,35 +154,36 @@ impl CellRow {
     }
 }
 
-/// How well one metric came out over all cells of a study that have a published number.
+/// Accuracy of one metric over all cells of a study with a published number.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MetricSummary {
-    /// The metric.
+    /// Name of the metric.
     pub metric: String,
-    /// Cells with a published number.
+    /// Number of cells with a published number.
     pub cells: usize,
     /// Mean of the absolute deviations.
     pub mean: Deviation,
-    /// The largest absolute deviation.
+    /// Largest absolute deviation.
     pub worst: Deviation,
-    /// The cell that has it.
+    /// Cell with the largest deviation.
     pub worst_cell: String,
-    /// Cells whose deviation [is marked](Deviation::is_far).
+    /// Number of cells whose deviation [is marked](Deviation::is_far).
     pub beyond: usize,
 }
 
-/// Comparisons that are shown one after the other.
+/// Maximum number of comparisons that are listed without a summary.
 const AT_A_GLANCE: usize = 4;
-/// Deviations beyond this are marked: in percent of the published value, and in percentage points of values that are percentages.
+/// Deviation beyond which cells are marked: in percent of the published value, or in percentage points of values that
+/// are percentages.
 pub const FAR: f64 = 10.0;
 
 impl Claim {
-    /// Its comparisons in one line, those that did not come out marked.
+    /// Returns the comparisons in one line, with missed ones marked.
     pub fn evidence(&self) -> String {
         self.comparisons.iter().map(Comparison::marked).collect::<Vec<_>>().join("; ")
     }
 
-    /// How many comparisons came out, where there are more than can be taken in at a glance.
+    /// Returns how many comparisons hold, if there are more than a few.
     pub fn summary(&self) -> Option<String> {
         let held = self.comparisons.iter().filter(|comparison| comparison.holds == Holds::Yes).count();
         match self.comparisons.len() {
@@ -194,7 +195,7 @@ impl Claim {
 }
 
 impl Comparison {
-    /// The text, marked if it did not come out.
+    /// Returns the text, marked if it does not hold.
     pub(crate) fn marked(&self) -> String {
         let mark = if self.holds == Holds::Yes { "" } else { "MISSED: " };
         format!("{mark}{}", self.text)
@@ -202,12 +203,12 @@ impl Comparison {
 }
 
 impl Study {
-    /// The parts of a cell's name for people; its own name where it has no other.
+    /// Returns the parts of a cell's name for people; its own name if it has no other.
     pub fn parts_of(&self, cell: &str) -> Vec<String> {
         self.names.get(cell).cloned().unwrap_or_else(|| vec![cell.to_owned()])
     }
 
-    /// A cell's name for people, as it stands in a sentence: `LL (LAN, 8 KB buffers)`.
+    /// Returns a cell's name for people, for use in a sentence: `LL (LAN, 8 KB buffers)`.
     pub fn name_of(&self, cell: &str) -> String {
         match self.parts_of(cell).as_slice() {
             [first, rest @ ..] if !rest.is_empty() => format!("{first} ({})", rest.join(", ")),
@@ -215,7 +216,7 @@ impl Study {
         }
     }
 
-    /// A text with the names of cells in it replaced by those for people.
+    /// Replaces the names of cells in a text by those for people.
     pub fn in_words(&self, text: &str) -> String {
         let word = |word: &str| {
             // Punctuation may follow a name.
@@ -225,7 +226,7 @@ impl Study {
         text.split(' ').map(word).collect::<Vec<_>>().join(" ")
     }
 
-    /// The names of a table's cells for people: without the parts that all of them have, which its title gives.
+    /// Returns the names of a table's cells for people, without the common parts that its title has.
     pub fn names_in(&self, table: &Table) -> BTreeMap<String, String> {
         let cells: BTreeMap<String, Vec<String>> =
             table.rows.iter().map(|row| (row.cell.clone(), self.parts_of(&row.cell))).collect();
@@ -237,12 +238,12 @@ impl Study {
         cells.iter().map(|(cell, parts)| (cell.clone(), short(parts))).collect()
     }
 
-    /// The colours of each figure: a series has the same one in all figures.
+    /// Returns the colours of each figure: a series has the same one in all figures.
     pub fn colours(&self) -> Vec<Vec<usize>> {
         Colours::across(&self.figures.iter().map(|named| &named.figure).collect::<Vec<_>>())
     }
 
-    /// How well each metric with published numbers came out, by name of the metric.
+    /// Returns the accuracy of each metric with published numbers, by name of the metric.
     pub fn summaries(&self) -> Vec<MetricSummary> {
         let mut deviations: BTreeMap<&str, Vec<(&str, Deviation)>> = BTreeMap::new();
         for row in self.tables.iter().flat_map(|table| &table.rows) {

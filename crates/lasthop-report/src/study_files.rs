@@ -1,4 +1,4 @@
-//! A study's outcome as files.
+//! A study's results as files.
 
 use crate::cells_csv::write_cells_csv;
 use crate::error::ReportError;
@@ -6,11 +6,11 @@ use crate::html::index_html;
 use crate::study::Study;
 
 impl Study {
-    /// The files that it becomes, by their paths in a folder: `cells.csv`, `figures/figure-N.svg`, `index.html`.
+    /// Returns the files of the study by their path in a folder: `cells.csv`, `figures/figure-N.svg`, `index.html`.
     ///
     /// # Errors
     ///
-    /// When a figure or the page cannot be made.
+    /// Returns an error if a figure or the page cannot be rendered.
     pub fn files(&self) -> Result<Vec<(String, Vec<u8>)>, ReportError> {
         let mut cells = Vec::new();
         write_cells_csv(self, &mut cells)?;

@@ -9,11 +9,11 @@ use crate::study::{CellRow, Claim, Holds, MetricSummary, Table};
 const STYLE: TableStyle = TableStyle::new().top_border(RULE).header_separator(RULE).bottom_border(RULE);
 const RULE: LineStyle = LineStyle::new('─', '─', '─', '─');
 
-/// The table with one line a cell and, for each metric, published and measured number side by side. A metric that
-/// has no published number in this table takes one column.
+/// Formats the table with one line per cell and, for each metric, published and measured number side by side. A metric
+/// without published numbers in this table takes one column.
 ///
-/// Where that is wider than `width` columns, each metric has a table of its own; where this is, too, a cell's numbers stand below
-/// its name.
+/// If that is wider than `width` columns, each metric has a table of its own; if these are too wide as well, a cell's
+/// numbers are printed below its name.
 pub fn text_table(table: &Table, width: Option<usize>) -> String {
     let pivot = Pivot::of(table);
     let title = format!("Table {}: {}", table.id, pivot::title_text(&table.title, pivot.runs));
@@ -32,7 +32,7 @@ pub fn text_table(table: &Table, width: Option<usize>) -> String {
     format!("{title}\n\n{}", metrics.join("\n"))
 }
 
-/// All metrics beside each other.
+/// Formats all metrics side by side.
 fn side_by_side(pivot: &Pivot) -> String {
     let mut header = vec!["\n\ncell".to_owned()];
     header.extend(pivot.metrics.iter().flat_map(header_cells));
@@ -40,7 +40,7 @@ fn side_by_side(pivot: &Pivot) -> String {
     grid(header, pivot.lines.iter().map(|line| row_cells(pivot, line)))
 }
 
-/// One metric, its name apart.
+/// Formats one metric, with its name in the title.
 fn one_metric(pivot: &Pivot, at: usize) -> String {
     let mut header = vec!["cell".to_owned()];
     header.extend(number_names(&pivot.metrics[at]).map(str::to_owned));
@@ -54,7 +54,7 @@ fn one_metric(pivot: &Pivot, at: usize) -> String {
     grid(header, pivot.lines.iter().map(row))
 }
 
-/// One metric, two lines a cell.
+/// Formats one metric with two lines per cell.
 fn numbers_below(pivot: &Pivot, at: usize) -> String {
     let metric = &pivot.metrics[at];
     let names = number_names(metric);
@@ -93,7 +93,7 @@ fn grid(header: Vec<String>, rows: impl Iterator<Item = Vec<String>>) -> String 
     without_trailing_space(&grid.to_string())
 }
 
-/// Three lines each: metric, unit, and whose number it is. Long names of metrics take the unit's line too.
+/// Returns headings of three lines: metric, unit, and column name. Long names of metrics take the unit's line too.
 fn header_cells(metric: &Metric) -> Vec<String> {
     let name = pivot::metric_label(metric.name);
     let unit = pivot::unit_label(metric.unit);
@@ -107,7 +107,7 @@ fn header_cells(metric: &Metric) -> Vec<String> {
 
 const MEASURED: &str = "measured";
 
-/// What the columns of a metric are called.
+/// Returns the names of a metric's columns.
 fn number_names(metric: &Metric) -> impl Iterator<Item = &'static str> + Clone {
     let names: &'static [&'static str] = match metric.published {
         Published::Some => &["paper", MEASURED, "off by"],
@@ -123,7 +123,7 @@ fn row_cells(pivot: &Pivot, line: &Line) -> Vec<String> {
     cells
 }
 
-/// The numbers of a metric, under [`number_names`].
+/// Returns the numbers of a metric, under [`number_names`].
 fn number_cells(metric: &Metric, row: Option<&CellRow>) -> Vec<String> {
     let text = |text: fn(&CellRow) -> String| row.map(text).unwrap_or_default();
     let measured = text(pivot::measured_text);
@@ -136,7 +136,8 @@ fn number_cells(metric: &Metric, row: Option<&CellRow>) -> Vec<String> {
     }
 }
 
-/// One line a claim; below it its evidence or, where that is long, what of it did not come out; then how many hold.
+/// Formats one line per claim; below it its evidence or, if that is long, the missed comparisons; then the number of
+/// claims that hold.
 pub fn text_claims(claims: &[Claim]) -> String {
     let mut text = String::new();
     for claim in claims {
@@ -163,7 +164,7 @@ pub fn text_claims(claims: &[Claim]) -> String {
     text + &format!("{held} of {} claims hold\n", claims.len())
 }
 
-/// One line a metric: how far the measured numbers are from the published ones.
+/// Formats one line per metric with the deviations of the measured numbers from the published ones.
 pub fn text_summaries(summaries: &[MetricSummary]) -> String {
     summaries.iter().map(|summary| pivot::summary_text(summary, &summary.worst_cell) + "\n").collect()
 }

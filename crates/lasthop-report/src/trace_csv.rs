@@ -1,4 +1,4 @@
-//! A recorded run as CSV, in the stable form that `docs/trace-format.md` describes.
+//! A recorded run as CSV, in the stable format of `docs/trace-format.md`.
 
 use std::io::Write;
 
@@ -10,17 +10,17 @@ use lasthop_sim::trace::{Record, Trace, What};
 use crate::describe;
 use crate::error::ReportError;
 
-/// The columns, in order. New ones go at the end; none is ever renamed or removed.
+/// Names of the columns, in order. New ones go at the end; none is ever renamed or removed.
 pub const COLUMNS: [&str; 16] = [
     "time", "point", "flow", "event", "reason", "from", "seq", "len", "ack", "window", "sack", "flags", "cwnd",
     "ssthresh", "options", "link",
 ];
 
-/// Writes `trace`, one line a record.
+/// Writes `trace` with one line per record.
 ///
 /// # Errors
 ///
-/// When `out` cannot be written, or a record names a capture point or flow that the trace does not define.
+/// Returns an error if `out` cannot be written, or a record has a capture point or flow that the trace does not define.
 pub fn write_trace_csv(trace: &Trace, out: impl Write) -> Result<(), ReportError> {
     let mut writer = TraceCsv::begin(out)?;
     for record in &trace.records {
@@ -29,45 +29,45 @@ pub fn write_trace_csv(trace: &Trace, out: impl Write) -> Result<(), ReportError
     Ok(writer.flush()?)
 }
 
-/// The same, record by record.
+/// Writer of traces as CSV, record by record.
 pub struct TraceCsv<W: Write>(csv::Writer<W>);
 
 impl<W: Write> TraceCsv<W> {
-    /// Writes the names of the columns.
+    /// Writes the header line.
     ///
     /// # Errors
     ///
-    /// When `out` cannot be written.
+    /// Returns an error if `out` cannot be written.
     pub fn begin(out: W) -> Result<Self, ReportError> {
         let mut writer = csv::Writer::from_writer(out);
         writer.write_record(COLUMNS)?;
         Ok(Self(writer))
     }
 
-    /// Writes a record of the run whose points and flows `trace` holds.
+    /// Writes a record of the run whose points and flows `trace` contains.
     ///
     /// # Errors
     ///
-    /// As [`write_trace_csv`].
+    /// Returns the errors of [`write_trace_csv`].
     pub fn write(&mut self, trace: &Trace, record: &Record) -> Result<(), ReportError> {
         Ok(self.0.write_record(line(trace, record)?)?)
     }
 
-    /// Hands on what it holds back.
+    /// Flushes buffered lines.
     ///
     /// # Errors
     ///
-    /// When `out` cannot be written.
+    /// Returns an error if `out` cannot be written.
     pub fn flush(&mut self) -> std::io::Result<()> {
         self.0.flush()
     }
 }
 
-/// The fields of one record, in the order of [`COLUMNS`].
+/// Returns the fields of one record, in the order of [`COLUMNS`].
 ///
 /// # Errors
 ///
-/// When the record names a capture point or flow that the trace does not define.
+/// Returns an error if the record has a capture point or flow that the trace does not define.
 pub fn line(trace: &Trace, record: &Record) -> Result<[String; COLUMNS.len()], ReportError> {
     let point =
         trace.points.get(usize::from(record.point)).ok_or(ReportError::NoSuchPoint(usize::from(record.point)))?;

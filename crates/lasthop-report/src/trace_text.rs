@@ -1,5 +1,5 @@
-//! A recorded run for the screen: one aligned line a record, in the manner of tcpdump. No stable form: programs read
-//! [`crate::trace_csv`].
+//! A recorded run for the screen: one aligned line per record, similar to tcpdump. The format is not stable: programs
+//! read [`crate::trace_csv`].
 
 use std::io::Write;
 
@@ -12,11 +12,12 @@ use crate::describe;
 use crate::error::ReportError;
 use crate::numbering::Numbering;
 
-/// Writes `trace`, one line a record. Sequence numbers count from the first of their side and connection, as tcpdump's do.
+/// Writes `trace` with one line per record. Sequence numbers are relative to the first of their side and connection, as
+/// in tcpdump.
 ///
 /// # Errors
 ///
-/// When `out` cannot be written, or a record names a capture point or flow that the trace does not define.
+/// Returns an error if `out` cannot be written, or a record has a capture point or flow that the trace does not define.
 pub fn write_trace_text(trace: &Trace, mut out: impl Write) -> Result<(), ReportError> {
     let mut lines = TraceText::new(trace);
     for record in &trace.records {
@@ -27,27 +28,27 @@ pub fn write_trace_text(trace: &Trace, mut out: impl Write) -> Result<(), Report
     Ok(())
 }
 
-/// Columns of what happened: as wide as the longest of the frequent ones, `rtx fast-retransmit`.
+/// Width of the event column: that of the longest frequent event, `rtx fast-retransmit`.
 const VERBS: usize = 19;
 
-/// The same, record by record.
+/// Writer of traces as text, record by record.
 pub struct TraceText {
     points: usize,
     flows: usize,
-    /// Which side of each flow has sent data first: events speak of its sequence numbers.
+    /// Side of each flow that sent data first: events refer to its sequence numbers.
     data_from: Vec<Option<Side>>,
     numbering: Numbering,
 }
 
 impl TraceText {
-    /// Lines about a run whose points and flows `trace` holds.
+    /// Creates a writer for a run whose points and flows `trace` contains.
     pub fn new(trace: &Trace) -> Self {
         let points = trace.points.iter().map(|point| point.name.chars().count()).max().unwrap_or(0);
         let flows = trace.flows.iter().map(|flow| flow.name.chars().count()).max().unwrap_or(0);
         Self { points, flows, data_from: vec![None; trace.flows.len()], numbering: Numbering::default() }
     }
 
-    /// Takes note of a record: of each, before it is written or passed over.
+    /// Notes a record; required for each one, before it is written or skipped.
     pub fn see(&mut self, record: &Record) {
         self.numbering.see(record);
         let Some(packet) = describe::packet(&record.what).filter(|packet| packet.len > 0) else { return };
@@ -60,7 +61,7 @@ impl TraceText {
     ///
     /// # Errors
     ///
-    /// As [`write_trace_text`].
+    /// Returns the errors of [`write_trace_text`].
     pub fn write(&self, trace: &Trace, record: &Record, mut out: impl Write) -> Result<(), ReportError> {
         let Self { points, flows, .. } = *self;
         let point = usize::from(record.point);
@@ -105,7 +106,7 @@ impl TraceText {
     }
 }
 
-/// What happened, with the reason where it is not obvious.
+/// Formats the event, with the reason if it is not obvious.
 fn verb(what: &What) -> String {
     let reason = describe::reason(what);
     match what {

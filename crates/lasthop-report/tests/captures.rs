@@ -1,4 +1,4 @@
-//! Captures, read back with another library, and their checksums computed from RFC 1071.
+//! Captures are read back with another library, and their checksums computed according to RFC 1071.
 
 use crate::sample;
 
@@ -16,7 +16,7 @@ struct Frame {
     interface: u32,
     nanos: u64,
     original_len: usize,
-    /// What was captured, and zeros for the rest.
+    /// Captured bytes, and zeros for the rest.
     bytes: Vec<u8>,
     comments: Vec<String>,
 }
@@ -75,7 +75,7 @@ fn frame(packet: &EnhancedPacketBlock) -> Frame {
     Frame { interface: packet.if_id, nanos, original_len, bytes, comments }
 }
 
-/// The sum of RFC 1071 over 16-bit words: 0xffff when the checksum among them is right.
+/// Returns the sum of RFC 1071 over 16-bit words: 0xffff if the checksum among them is correct.
 fn sum(parts: &[&[u8]]) -> u16 {
     let mut bytes = parts.concat();
     bytes.resize(bytes.len().next_multiple_of(2), 0);
@@ -84,7 +84,7 @@ fn sum(parts: &[&[u8]]) -> u16 {
     ((folded & 0xffff) + (folded >> 16)) as u16
 }
 
-/// The IPv4 datagram of a frame, its checksums verified.
+/// Returns the IPv4 datagram of a frame, after verifying its checksums.
 fn verified(frame: &Frame) -> &[u8] {
     assert_eq!(frame.bytes[12..ETHERNET], [0x08, 0x00]);
     let ip = &frame.bytes[ETHERNET..];
@@ -255,7 +255,7 @@ fn each_capture_point_has_addresses_of_its_own() {
     assert!(read(&bytes).frames.iter().all(|frame| verified(frame)[13] == 0));
 }
 
-/// Of one point's packets, those are held back that are in flight: their arrivals are not in the capture, and end their wait.
+/// A capture of one point holds back packets in flight: their arrivals are not in the capture, but end the wait.
 #[test]
 fn a_capture_of_one_point_holds_back_what_is_in_flight() {
     let head = sample::trace();

@@ -1,4 +1,4 @@
-//! A recorded run as a time-sequence diagram.
+//! Tests of time-sequence diagrams of recorded runs.
 
 use lasthop_proto::packet::{Cause, FlowId};
 use lasthop_report::diagram::{Diagram, Fate, Kind, busiest_flow};
@@ -7,7 +7,7 @@ use lasthop_sim::network::Network;
 use lasthop_sim::trace::{Trace, What};
 use lasthop_sim::{Recording, run};
 
-/// A transfer under TCP Reno that loses some packets.
+/// Records a transfer under TCP Reno with some losses.
 fn recorded() -> (Network, Trace) {
     let scenario = Scenario::builtin("wavelan-lan").expect("it is built in");
     let scenario = scenario.with_overrides(&[("flows.bulk.size", "500 KiB"), ("scheme", "E2E")]).expect("it holds");
@@ -41,7 +41,7 @@ fn what_is_sent_again_and_what_is_acknowledged_twice_is_told_apart() {
     let of = |kind: Kind| diagram.packets.iter().filter(move |arrow| arrow.kind == kind);
     assert!(of(Kind::SourceRetransmission).all(|arrow| arrow.cause.is_source_retransmission()));
     assert!(of(Kind::SourceRetransmission).count() > 0);
-    // Bytes of the stream: the first data is byte 0, and what is sent again was sent before.
+    // Positions in the stream: the first data is byte 0, and retransmitted data was sent before.
     assert_eq!(of(Kind::Data).next().map(|arrow| arrow.number), Some(0));
     for again in of(Kind::SourceRetransmission) {
         assert!(of(Kind::Data).any(|arrow| arrow.number == again.number && arrow.sent < again.sent), "{again:?}");

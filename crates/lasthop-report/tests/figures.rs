@@ -1,4 +1,4 @@
-//! Figures are well-formed, hold what they should, and come out the same each time.
+//! Figures are well-formed, have the expected content, and are the same each time.
 
 use crate::sample;
 use crate::study;
@@ -33,7 +33,7 @@ fn svg(figure: &Figure) -> String {
     figure.render_svg().expect("figures can be drawn")
 }
 
-/// Texts of an SVG document with their positions.
+/// Returns the texts of an SVG document with their positions.
 fn texts(svg: &str) -> Vec<(String, f64, f64)> {
     let document = roxmltree::Document::parse(svg).expect("well formed");
     let number =
@@ -60,7 +60,7 @@ fn bar_chart_names_every_scheme_without_overlap() {
         assert!(texts.iter().any(|(text, ..)| text == name), "no {name}");
     }
     assert!(texts.iter().any(|(text, ..)| text == "throughput (Mbps)"));
-    // Names of the groups all end at one x; between their lines is room for one (13 units, two pixels each).
+    // Names of the groups all end at the same x; their lines are far enough apart (13 units, two pixels each).
     let (_, right, _) = texts.iter().find(|(text, ..)| text == "E2E").expect("found above");
     let mut lines: Vec<f64> = texts.iter().filter(|(_, x, _)| x == right).map(|(.., y)| *y).collect();
     lines.sort_by(f64::total_cmp);
@@ -92,15 +92,15 @@ fn line_chart_shows_what_was_published() {
     let (with, without) = (texts(Some(3.0)), texts(None));
     let has_legend = |texts: &[(String, f64, f64)]| texts.iter().any(|(text, ..)| text == "published");
     assert!(has_legend(&with) && !has_legend(&without));
-    // The axis has room for it.
+    // The axis includes it.
     let largest = |texts: &[(String, f64, f64)]| {
         texts.iter().filter_map(|(text, ..)| text.parse::<f64>().ok()).fold(0.0, f64::max)
     };
     assert!(largest(&with) >= 3.0 && largest(&without) < 3.0);
 }
 
-/// An autocorrelation is negative where losses keep apart: all points lie between the ends of the axis, and no two numbers at it are the
-/// same.
+/// An autocorrelation is negative if losses avoid each other: all points lie between the ends of the axis, and no two
+/// of its labels are equal.
 #[test]
 fn line_chart_shows_what_is_below_zero() {
     let point = |x: f64, y: f64| LinePoint { x, y, ci95: None, published: None };

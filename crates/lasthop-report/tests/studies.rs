@@ -1,4 +1,4 @@
-//! A study as CSV, on the terminal, as a page.
+//! Tests of a study as CSV, on the terminal, and as a page.
 
 use crate::study;
 
@@ -48,8 +48,8 @@ fn deviations_are_relative_or_in_points() {
     assert_eq!(rows[2].deviation(), None);
 }
 
-/// One rule for all: 10 % of the published value or, of percentages, 10 points. A throughput that is 24.7 % off is marked, a goodput
-/// that is 1.4 points off is not, and the page says why.
+/// One rule applies to all: 10 % of the published value or, for percentages, 10 points. A throughput that is 24.7 % off
+/// is marked, a goodput that is 1.4 points off is not, and the page states the rule.
 #[test]
 fn one_rule_marks_deviations_and_the_page_states_it() {
     let far = |unit, published, measured| {
@@ -63,7 +63,7 @@ fn one_rule_marks_deviations_and_the_page_states_it() {
     assert!(page.contains("those beyond 10 % or 10 pp are marked"));
 }
 
-/// Who reads the page alone learns what was studied, where the numbers are published, and what computed the others.
+/// The page alone says what was studied, where the numbers are published, and what computed the others.
 #[test]
 fn page_says_what_it_is_about() {
     let page = index_html(&small()).expect("the page can be made");
@@ -78,7 +78,7 @@ fn page_says_what_it_is_about() {
     assert!(unknown.contains("<dt>DOI</dt><dd>none known</dd>"));
 }
 
-/// Parts that all cells of a table have are in its title; claims and summaries have whole names.
+/// Parts that all cells of a table share are in its title; claims and summaries have complete names.
 #[test]
 fn cells_have_names_for_people() {
     let mut study = small();
@@ -90,7 +90,7 @@ fn cells_have_names_for_people() {
         study.in_words("LL/LAN/8 1.2 > 2 × LL/WAN/32: by 0.1, LL/LAN/80"),
         "LL (LAN, buffers of 8 KB) 1.2 > 2 × LL (WAN, buffers of 32 KB): by 0.1, LL/LAN/80"
     );
-    // A table of a single cell keeps its whole name.
+    // A table of a single cell keeps its complete name.
     study.tables[0].rows.truncate(1);
     assert_eq!(study.names_in(&study.tables[0])["LL/LAN/8"], "LL, LAN, buffers of 8 KB");
 }
@@ -132,7 +132,7 @@ fn full_tables_fit_a_terminal_too() {
     for table in &study::study().tables {
         assert!(text_table(table, None).lines().all(|line| line.chars().count() <= 120));
     }
-    // All runs alike: said once.
+    // The same number of runs for all cells appears once.
     assert!(text_table(&study::study().tables[0], None).starts_with("Table 2: Link-layer schemes (30 runs a cell)\n"));
 }
 
@@ -149,7 +149,7 @@ fn tables_fit_narrow_terminals() {
         for width in [40, 60, 80, 100] {
             let text = text_table(table, Some(width));
             assert!(text.lines().skip(1).all(|line| line.chars().count() <= width), "{width}:\n{text}");
-            // Every number is there.
+            // Every number is present.
             let (wide, narrow) = (words(&whole), words(&text));
             assert!(wide.iter().filter(|word| word.contains('.')).all(|word| narrow.contains(word)), "{text}");
         }
@@ -187,7 +187,7 @@ fn many_comparisons_are_counted_and_those_missed_are_named() {
     assert_eq!(shown(&[]), "all 5 comparisons hold");
     assert_eq!(shown(&[3]), "4 of 5 comparisons hold; MISSED: 3 < 9");
     assert_eq!(claim(&[3]).evidence(), "0 < 9; 1 < 9; 2 < 9; MISSED: 3 < 9; 4 < 9");
-    // The page has them all.
+    // The page lists all comparisons.
     let page = index_html(&Study { claims: vec![claim(&[3])], ..small() }).expect("the page can be made");
     assert!(page.contains("<summary>4 of 5 comparisons hold</summary>"));
     assert!(page.contains("<li>0 &lt; 9</li>") && page.contains("<li class=\"missed\">3 &lt; 9</li>"));
@@ -196,16 +196,16 @@ fn many_comparisons_are_counted_and_those_missed_are_named() {
 #[test]
 fn page_needs_nothing_else() {
     let page = index_html(&study::study()).expect("the page can be made");
-    // What the page itself says; the chart library's script names its home in a remark.
+    // The page itself; the chart library's script mentions its home page in a comment.
     let (body, scripts) = page.split_once("<script").expect("figures are drawn");
     for reference in ["http:", "https:", "src=", "<link", "@import", "url("] {
         assert!(!body.contains(reference), "{reference}");
     }
     assert!(!scripts.contains("src=") && !scripts.contains("from '") && !scripts.contains("fetch("));
-    // And the browser holds it to that.
+    // The browser enforces it.
     let policy = "content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\"";
     assert!(body.contains(policy));
-    // For readers without scripts there is a picture of each figure.
+    // Readers without scripts get an image of each figure.
     assert_eq!(body.matches("<noscript><svg ").count(), 4);
     assert_eq!(body.matches("<div data-figure=").count(), 4);
     assert!(page.contains("prefers-color-scheme: dark"));
@@ -223,7 +223,7 @@ fn figures_are_on_the_page_as_data() {
         assert!(["bars", "sequence", "window", "lines"].contains(&figure["figure"]["kind"].as_str().expect("a kind")));
         assert!(figure["figure"]["series"].as_array().is_some_and(|series| !series.is_empty()));
     }
-    // Without figures nothing is there to draw them.
+    // Without figures there are no scripts.
     assert!(!index_html(&small()).expect("the page can be made").contains("<script"));
 }
 

@@ -40,7 +40,7 @@ fn csv_has_the_documented_lines() {
         "0.013600000,base:radio,bulk,received,,acceptor,7001,0,4294965656,8192,,ACK,,,smart=2440 eln,",
         // Sequence numbers wrap as on the wire.
         "0.010500000,mobile,bulk,sent,ack,acceptor,7001,0,4294965656,8192,4294967016-1080,ACK,,,,",
-        // Passing a retransmission on counts as one, with the same reason.
+        // Forwarding a retransmission counts as one, with the same reason.
         "0.015600000,base:radio,bulk,retransmitted,fast-retransmit,initiator,4294965656,1360,7001,8192,,PSH|ACK,,,,",
         "0.014700000,source,bulk,sent,limited-transmit,initiator,3800,1360,7001,8192,,PSH|ACK,,,,",
         "1.018600000,source,bulk,timeout,,,2440,,,,,,,,,",

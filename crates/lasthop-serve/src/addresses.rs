@@ -1,9 +1,9 @@
-//! Where browsers find a page that is served at every address of this machine.
+//! Addresses at which browsers find a page that is served on all addresses of this machine.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The addresses that can be opened, those that other machines reach first, when the page listens at `listening`: that one
-/// alone unless it stands for all of this machine's (`0.0.0.0`, `::`).
+/// Returns the addresses to open for a page that listens at `listening`, those for other machines first: only
+/// `listening` itself, unless it is unspecified (`0.0.0.0`, `::`).
 pub fn openable(listening: SocketAddr) -> Vec<SocketAddr> {
     match listening.ip().is_unspecified() {
         true => of_machine(listening, &of_interfaces()),
@@ -12,18 +12,18 @@ pub fn openable(listening: SocketAddr) -> Vec<SocketAddr> {
 }
 
 fn of_machine(listening: SocketAddr, interfaces: &[IpAddr]) -> Vec<SocketAddr> {
-    // Where `::` is listened at, IPv4 is served as well.
+    // A socket on `::` serves IPv4 as well.
     let served = |ip: &&IpAddr| listening.is_ipv6() || ip.is_ipv4();
     let mut open: Vec<IpAddr> = interfaces.iter().filter(served).copied().filter(can_be_typed).collect();
     let loopback = if listening.is_ipv6() { IpAddr::V6(Ipv6Addr::LOCALHOST) } else { Ipv4Addr::LOCALHOST.into() };
     open.push(loopback);
-    // IPv4 is what people type.
+    // People type IPv4 addresses.
     open.sort_by_key(|ip| (ip.is_loopback(), ip.is_ipv6()));
     open.dedup();
     open.into_iter().map(|ip| SocketAddr::new(ip, listening.port())).collect()
 }
 
-/// Addresses of one link need a zone, which no browser takes.
+/// Returns whether browsers accept the address: link-local addresses need a zone, which they do not.
 fn can_be_typed(ip: &IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => !ip.is_loopback() && !ip.is_unspecified(),
@@ -31,7 +31,7 @@ fn can_be_typed(ip: &IpAddr) -> bool {
     }
 }
 
-/// The addresses of the interfaces that are up; none where they cannot be asked for.
+/// Returns the addresses of the interfaces that are up; none if they cannot be determined.
 #[cfg(unix)]
 fn of_interfaces() -> Vec<IpAddr> {
     use nix::net::if_::InterfaceFlags;

@@ -1,4 +1,4 @@
-//! What the page asks for, computed: no sockets here. Whatever takes time asks `stop` every few hundred microseconds.
+//! Computation of the page's answers, without sockets. Long work checks `stop` every few hundred microseconds.
 
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::packet::FlowId;
@@ -19,33 +19,36 @@ use serde_json::{Value, json};
 use crate::plan::Plan;
 use crate::refusal::Refusal;
 
-/// Runs of each scheme before the first numbers are shown: enough for an interval, few enough to be there at once.
+/// Number of runs per scheme before the first numbers are shown: enough for an interval, few enough to be immediate.
 const FIRST_ROUND: u32 = 3;
 
-/// Most records of a run that is shown: packets at both ends of each link, and events.
+/// Maximum number of records in a displayed run: packets at both ends of each link, and events.
 const MOST_RECORDS: usize = 60_000;
-/// Most simulated events of a run of which one flow among many is shown: a few seconds of work.
+/// Maximum number of simulated events in a run of which one of many flows is shown: a few seconds of work.
 const MOST_EVENTS: u64 = 8_000_000;
 
-/// Which runs a comparison makes.
+/// Runs of a comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
-    /// So few that the answer is there at once.
+    /// Few enough runs for an immediate answer.
     First,
-    /// All, with an answer every now and then; the least of them has more runs than [`Extent::First`], unless that has all.
+    /// All runs, with intermediate answers; even the first of these has more runs than [`Extent::First`], unless that
+    /// has all.
     All,
 }
 
-/// Compares the schemes of `plan` on `jobs` threads (0: one per core), and hands a JSON object at a time to `sink`:
+/// Compares the schemes of `plan` on `jobs` threads (0: one per core), and passes JSON objects to `sink`:
 ///
 /// * first `{"state": ...}`, the [`State`](crate::plan::State) of the page;
-/// * of [`Extent::First`], `{"without_loss": {"scheme", "throughput"}}`, what the path carries when nothing is lost, in Mbps;
-/// * `{"scheme", "runs", "measures"}` for each scheme as soon as it has had a round of runs;
-/// * at last `{"done": true}`, or `{"done": false}` when `stop` ended it before all runs were done.
+/// * for [`Extent::First`], `{"without_loss": {"scheme", "throughput"}}`, the throughput of the path without losses in
+///   Mbps;
+/// * `{"scheme", "runs", "measures"}` for each scheme after each round of runs;
+/// * last `{"done": true}`, or `{"done": false}` if `stop` ended it before all runs were done.
 ///
 /// # Errors
 ///
-/// Before anything is handed out: when the scenario is no network under one of the schemes. Later: when a run holds too many frames.
+/// Returns an error before the first object if the scenario is not a valid network under one of the schemes, and later
+/// if a run contains too many frames.
 pub fn compare(
     plan: &Plan,
     extent: Extent,
@@ -60,7 +63,7 @@ pub fn compare(
         Extent::First => &rounds[..1],
         Extent::All => &rounds[usize::from(rounds.len() > 1)..],
     };
-    // What is the same run is computed once.
+    // Identical runs are computed once.
     let runs_of: Vec<usize> = plan.meanings(&tasks).iter().map(|meaning| meaning.runs_of).collect();
     let distinct: Vec<usize> = (0..tasks.len()).filter(|at| runs_of[*at] == *at).collect();
     let mut at = 0..;
@@ -84,8 +87,8 @@ pub fn compare(
     Ok(())
 }
 
-/// What the path carries when no link loses anything, in Mbps: the throughput of plain TCP, of today where the endpoints are, in one
-/// run. Queues may still overflow.
+/// Returns the throughput of the path in Mbps if no link loses packets: that of plain TCP in one run, a modern one if
+/// the endpoints are modern. Queues may still overflow.
 fn without_loss(plan: &Plan, stop: &(dyn Fn() -> bool + Sync)) -> Option<(&'static Scheme, f64)> {
     let plain = if plan.scenario.is_of_today() {
         SCHEMES.iter().find(|scheme| scheme.family == Family::Today).unwrap_or(&SCHEMES[0])
@@ -106,29 +109,30 @@ fn without_loss(plan: &Plan, stop: &(dyn Fn() -> bool + Sync)) -> Option<(&'stat
 /// One run, packet by packet.
 #[derive(Clone, Serialize, Debug)]
 pub struct Shown {
-    /// The scheme.
+    /// Name of the scheme.
     pub scheme: &'static str,
-    /// The run, counted from 0.
+    /// Number of the run, from 0.
     pub run: u32,
-    /// The timers of the sender, which tell endpoints of 1997 from modern ones; `None` where the flow has no TCP sender.
+    /// Timers of the sender, which distinguish endpoints of 1997 from modern ones; `None` if the flow has no TCP
+    /// sender.
     pub timers: Option<String>,
-    /// Whether the record ends before the run.
+    /// True if the record ends before the run.
     pub cut: bool,
-    /// How many flows the run has; the one that is shown is the diagram's.
+    /// Number of flows in the run; the diagram has the one that is shown.
     pub flows: usize,
-    /// Its packets over time.
+    /// Packets over time.
     pub sequence: Figure,
-    /// Its windows over time.
+    /// Windows over time.
     pub window: Figure,
-    /// Its packets from node to node.
+    /// Packets between nodes.
     pub diagram: Diagram,
 }
 
-/// One run of the scheme shown, packet by packet. `None` when `stop` said so before the end.
+/// Records a run of the displayed scheme, packet by packet. `None` if `stop` returned true before the end.
 ///
 /// # Errors
 ///
-/// When the scenario is no network under that scheme.
+/// Returns an error if the scenario is not a valid network under that scheme.
 pub fn trace(plan: &Plan, stop: &dyn Fn() -> bool) -> Result<Option<Shown>, Refusal> {
     let network = plan.scenario.network(plan.shown).map_err(|error| Refusal::scenario(&error, Some("scheme")))?;
     let seed = run_seed(plan.scenario.seed(), plan.run);
@@ -150,7 +154,7 @@ pub fn trace(plan: &Plan, stop: &dyn Fn() -> bool) -> Result<Option<Shown>, Refu
     Ok(Some(Shown { scheme: name, run: plan.run, timers, cut, flows: network.flows.len(), sequence, window, diagram }))
 }
 
-/// The timers of a flow's sender: `4.4BSD's timers (ticks of 500 ms), timeout of at least 1 s`.
+/// Describes the timers of a flow's sender: `4.4BSD's timers (ticks of 500 ms), timeout of at least 1 s`.
 fn timers(flow: &FlowSpec) -> Option<String> {
     if !matches!(flow.app, App::Transfer { .. } | App::Web) {
         return None;
@@ -164,8 +168,8 @@ fn timers(flow: &FlowSpec) -> Option<String> {
     Some(format!("{clock}, timeout of at least {}", TimeSpan(tcp.rto_min)))
 }
 
-/// A run, the flow of it that is shown, and whether the record ends before the run. Where the flows are so many that a record of
-/// all would end with their first packets, it is a record of the one alone.
+/// Records a run; returns the trace, the flow to show, and whether the record ends before the run. If there are so many
+/// flows that a record of all would end with their first packets, only one is recorded.
 fn record(network: &Network, seed: u64, stop: &dyn Fn() -> bool) -> Option<(Trace, FlowId, bool)> {
     let extent = progressive::Extent { records: MOST_RECORDS, events: MOST_EVENTS };
     let all = record_unless(network, seed, Recording::On, extent, stop)?;

@@ -5,7 +5,7 @@ use serde_json::to_value;
 use super::*;
 use crate::Catalogue;
 
-/// A plan on a testbed of the 1997 study, unless the query names another scenario.
+/// Creates a plan on a testbed of the 1997 study, unless the query names another scenario.
 fn plan(query: &str) -> Plan {
     let query = if query.contains("scenario=") { query.to_owned() } else { format!("scenario=wavelan-lan&{query}") };
     Plan::read(&Catalogue::new(&[]).unwrap(), &query).unwrap()
@@ -22,7 +22,7 @@ fn a_few_runs_of_all_schemes_come_first_and_then_better_numbers() {
     let first = answer("size=100+KiB&runs=8", Extent::First);
     assert_eq!(runs(&first), [3; 12]);
     assert!(first[1]["measures"]["throughput"]["ci95"].is_f64());
-    // There are no more runs than these.
+    // There are no further runs.
     let mut few = answer("size=100+KiB&runs=2", Extent::First);
     few.retain(|line| line["without_loss"].is_null());
     assert_eq!(few, answer("size=100+KiB&runs=2", Extent::All));
@@ -44,7 +44,7 @@ fn what_the_path_carries_without_loss_comes_with_the_first_numbers() {
     };
     let query = "size=400+KiB&runs=1&schemes=E2E";
     let lossless = most(&format!("{query}&loss=0"));
-    // The paper's testbed brings 1.5 Mbps over 2 Mbps of half-duplex radio.
+    // The paper's testbed achieves 1.5 Mbps over 2 Mbps of half-duplex radio.
     assert!((1.3..1.5).contains(&lossless), "{lossless}");
     for loss in ["1+%25", "20+%25", "5+%25&burst=4"] {
         assert_eq!(most(&format!("{query}&loss={loss}")), lossless, "{loss}");
@@ -58,7 +58,7 @@ fn schemes_that_the_scenario_makes_the_same_are_marked_and_computed_once() {
     compare(&plan(query), Extent::First, 1, &|| false, |line| lines.push(line)).unwrap();
     let remarks = lines[0]["state"]["remarks"].as_array().unwrap().clone();
     let told = |name: &str| remarks.iter().find(|remark| remark["scheme"] == name).cloned();
-    // The one that is what its name says stands for them.
+    // The scheme that matches its name represents the others.
     assert!(told("E2E-IETF-SACK").is_none());
     for (name, same_as) in
         [("E2E", Some("E2E-IETF-SACK")), ("E2E-NEWRENO", Some("E2E-IETF-SACK")), ("LL-TCP-AWARE", None)]
@@ -77,7 +77,7 @@ fn schemes_that_the_scenario_makes_the_same_are_marked_and_computed_once() {
     assert!(plan("schemes=E2E,E2E-IETF-SACK,LL").state().remarks.is_empty());
 }
 
-/// What tells schemes of today apart is a congestion control, at the ends or at the relay.
+/// Schemes with modern endpoints differ by congestion control, at the ends or at the relay.
 #[test]
 fn schemes_of_today_are_compared_and_marked() {
     let today = plan("scenario=farm-radio&runs=2&size=100+KiB");
@@ -103,7 +103,7 @@ fn nobody_waits_so_nothing_is_computed() {
     let asked = AtomicUsize::new(0);
     let gone = || asked.fetch_add(1, Ordering::Relaxed) >= 3;
     let mut lines = Vec::new();
-    // Hours of work, if it were done.
+    // This would be hours of work.
     compare(&plan("size=64+MiB&runs=1000"), Extent::All, 2, &gone, |line| lines.push(line)).unwrap();
     assert_eq!(lines.len(), 2);
     assert_eq!(lines[1]["done"], false);
@@ -119,7 +119,7 @@ fn a_run_of_the_tcp_aware_hop_shows_what_it_does() {
     let packets = shown["diagram"]["packets"].as_array().unwrap();
     let count = |field: usize, name: &str| packets.iter().filter(|packet| packet[field] == name).count();
     assert!(count(4, "local-retransmission") > 0 && count(5, "lost") > 0);
-    // Each duplicate that the report counts as suppressed ends at the base station in the picture.
+    // Each duplicate acknowledgment that the report counts as suppressed ends at the base station in the diagram.
     let report = {
         let plan = plan("size=500+KiB&scheme=LL-TCP-AWARE");
         let network = plan.scenario.network(plan.shown).unwrap();
@@ -130,14 +130,14 @@ fn a_run_of_the_tcp_aware_hop_shows_what_it_does() {
     assert_eq!(count(4, "local-retransmission") as u64, report.flows[0].sender.local_retransmissions);
     let drawn = &shown["sequence"]["series"][1];
     assert_eq!(drawn["retransmitted"].as_array().unwrap().len() as u64, report.flows[0].sender.local_retransmissions);
-    // No packet arrives before it is sent, and none leaves a lane for itself.
+    // No packet arrives before it is sent, or goes back to its own lane.
     for packet in packets {
         assert!(packet[1].as_u64() >= packet[0].as_u64() && packet[2] != packet[3], "{packet}");
     }
 }
 
-/// One path under both: the preset of 1997 holds for the schemes of the study, not for those between modern endpoints. The page says
-/// whose timers a run has.
+/// The path is the same, but the preset of 1997 applies to the schemes of the study only, not to modern endpoints. The
+/// page shows the timers of a run.
 #[test]
 fn a_run_says_whose_timers_the_sender_has() {
     let timers = |query: &str| trace(&plan(&format!("{query}&size=100+KiB")), &|| false).unwrap().unwrap().timers;
@@ -147,7 +147,7 @@ fn a_run_says_whose_timers_the_sender_has() {
     for scheme in ["E2E-CUBIC", "SNOOP"] {
         assert_eq!(timers(&format!("{farm}{scheme}")).as_deref(), Some("Linux's timers, timeout of at least 200 ms"));
     }
-    // The value that was fitted to the study is told as any other.
+    // A value that was fitted to the study is shown like any other.
     let fitted = trace(&plan("scheme=E2E&size=100+KiB"), &|| false).unwrap().unwrap().timers.unwrap();
     assert!(fitted.ends_with("at least 3 s"), "{fitted}");
 }
@@ -168,7 +168,7 @@ fn every_scenario_has_a_run_to_show() {
     }
 }
 
-/// What would take gigabytes is given up, and the answer says by which key.
+/// A comparison that would need gigabytes is rejected, and the message names the key.
 #[test]
 fn a_comparison_that_would_take_too_much_memory_is_refused() {
     let huge = "scenario=mixed-losses&schemes=E2E-BBR&set=links.peer.queue%3D%224294967295+packets%22";

@@ -1,8 +1,8 @@
-//! The page's files, in the binary.
+//! Files of the page, embedded in the binary.
 
 use lasthop_report::charts::{CHARTS_SCRIPT, CHARTS_STYLE, UPLOT_SCRIPT, UPLOT_STYLE};
 
-/// A file of the page.
+/// File of the page.
 pub(crate) struct Asset {
     pub path: &'static str,
     pub media_type: &'static str,
@@ -18,7 +18,7 @@ const fn asset(path: &'static str, media_type: &'static str, text: &'static str)
     Asset { path, media_type, text }
 }
 
-/// All files.
+/// All files of the page.
 pub(crate) const ASSETS: [Asset; 24] = [
     asset("/", HTML, include_str!("../web/index.html")),
     asset("/icon.svg", SVG, include_str!("../web/icon.svg")),

@@ -7,13 +7,13 @@ use lasthop_scenario::{Scenario, builtin_names};
 use lasthop_study::about::about;
 use serde_json::{Value, json};
 
-/// The scenario that the page shows first: modern endpoints, on a link where a gateway decides.
+/// Scenario that the page shows first: modern endpoints, on a link where a gateway makes the difference.
 const FIRST: &str = "farm-radio";
 
-/// The schemes whose packets are shown first where one is among those chosen: they show what a base station can do.
+/// Schemes whose packets are shown first if one of them is selected: they show what a base station can do.
 const SHOWN_FIRST: [&str; 2] = ["LL-TCP-AWARE", "SNOOP"];
 
-/// Scenarios by name. They are sealed: what the page sets opens no file.
+/// Scenarios by name. They are sealed: values set by the page cannot open files.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
     entries: Vec<(String, Scenario)>,
@@ -21,11 +21,11 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// The ready-made scenarios, and before them those in `files`.
+    /// Creates a catalogue of the scenarios in `files`, followed by the ready-made ones.
     ///
     /// # Errors
     ///
-    /// When a file is not a scenario.
+    /// Returns an error if a file is not a scenario.
     pub fn new(files: &[PathBuf]) -> Result<Self, lasthop_scenario::Error> {
         let mut entries = Vec::new();
         for file in files {
@@ -38,7 +38,7 @@ impl Catalogue {
         Ok(Self { entries, first })
     }
 
-    /// The scenario shown where none is asked for.
+    /// Returns the default scenario.
     pub(crate) fn first(&self) -> &str {
         &self.first
     }
@@ -51,7 +51,7 @@ impl Catalogue {
         self.entries.iter().map(|(name, _)| name.as_str())
     }
 
-    /// What there is to choose from, as JSON: `version`, `scenarios`, `schemes`.
+    /// Returns the choices as JSON: `version`, `scenarios`, `schemes`.
     pub fn to_json(&self) -> Value {
         let scenarios = self.entries.iter().map(|(name, scenario)| {
             json!({ "name": name, "title": scenario.title(), "description": scenario.description() })
@@ -70,8 +70,8 @@ impl Catalogue {
     }
 }
 
-/// Where a scheme between modern endpoints acts: `plain` (Linux without a cure), `sender`, `gateway` or `both-ends`; `None` for the schemes
-/// of the studies, whose endpoints are not modern ones.
+/// Returns where a scheme between modern endpoints acts: `plain` (Linux without a cure), `sender`, `gateway` or
+/// `both-ends`; `None` for the schemes of the studies, whose endpoints are not modern.
 fn place(scheme: &Scheme) -> Option<&'static str> {
     match (scheme.base_station, scheme.ends) {
         (BaseStation::TwoEnded(_), _) => Some("both-ends"),
@@ -82,7 +82,7 @@ fn place(scheme: &Scheme) -> Option<&'static str> {
     }
 }
 
-/// A scheme between modern endpoints in a few words, as they stand below its name in the chart.
+/// Returns a short description of a scheme between modern endpoints, for display below its name in the chart.
 fn brief(scheme: &Scheme) -> Option<&'static str> {
     match (scheme.base_station, scheme.ends) {
         (BaseStation::TwoEnded(_), _) => Some("a device at each end"),
@@ -95,8 +95,8 @@ fn brief(scheme: &Scheme) -> Option<&'static str> {
     }
 }
 
-/// The schemes compared where none are asked for: of the usual ones those of the study that the scenario's own scheme is from, or of
-/// today.
+/// Returns the schemes that are compared by default: the usual ones for modern endpoints, or else those of the study
+/// that the scenario's own scheme belongs to.
 pub(crate) fn usual_schemes(scenario: &Scenario) -> Vec<&'static Scheme> {
     let mut usual = scenario.usual_schemes();
     if !usual.iter().any(|scheme| scheme.family == Family::Today) {
@@ -106,7 +106,7 @@ pub(crate) fn usual_schemes(scenario: &Scenario) -> Vec<&'static Scheme> {
     usual
 }
 
-/// The scheme whose packets are shown where none is asked for.
+/// Returns the scheme whose packets are shown by default.
 pub(crate) fn usual_shown(schemes: &[&'static Scheme], scenario: &Scenario) -> &'static Scheme {
     let named = |name: &str| schemes.iter().find(|scheme| scheme.name == name).copied();
     let shown = SHOWN_FIRST.into_iter().find_map(named);

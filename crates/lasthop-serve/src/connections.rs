@@ -1,4 +1,4 @@
-//! The connections that are open, and which of them must go when there are too many.
+//! Open connections, and the choice of the one to close if there are too many.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,8 +9,9 @@ use std::task::{Context, Poll};
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::task::AbortHandle;
 
-/// All connections. One more than there may be closes one of those that are open, so that a new one is always answered:
-/// one of the peer that has the most, rather one that waits for a request than one that is being answered, the oldest first.
+/// All connections. A connection beyond the limit closes an open one, so that a new one is always answered: one of the
+/// peer that has the most, preferably one that waits for a request rather than one that is being answered, the oldest
+/// first.
 #[derive(Debug)]
 pub(crate) struct Connections {
     most: usize,
@@ -19,7 +20,7 @@ pub(crate) struct Connections {
 
 #[derive(Default, Debug)]
 struct State {
-    /// Counts up with whatever happens.
+    /// Logical clock, incremented by every event.
     clock: u64,
     open: HashMap<u64, Connection>,
 }
@@ -27,19 +28,19 @@ struct State {
 #[derive(Debug)]
 struct Connection {
     peer: IpAddr,
-    /// When it was opened, or its last answer ended.
+    /// Time at which it was opened, or its last answer ended.
     since: u64,
     answers: bool,
     task: AbortHandle,
 }
 
 impl Connections {
-    /// There may be `most` at once.
+    /// Creates a set of at most `most` connections.
     pub(crate) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { most, state: Mutex::default() })
     }
 
-    /// Takes in a connection from `peer`, which `serve` begins to serve.
+    /// Adds a connection from `peer`; `serve` starts to serve it.
     pub(crate) fn admit(self: &Arc<Self>, peer: IpAddr, serve: impl FnOnce(Arc<Place>) -> AbortHandle) {
         let mut state = self.state();
         let since = state.tick();
@@ -64,7 +65,7 @@ impl State {
         self.clock
     }
 
-    /// Makes room for the connection `new`.
+    /// Closes a connection in favour of `new`.
     fn evict(&mut self, new: u64) -> Option<AbortHandle> {
         let mut of_peer = HashMap::<IpAddr, usize>::new();
         for connection in self.open.values() {
@@ -79,7 +80,7 @@ impl State {
     }
 }
 
-/// Whom an address stands for: a host on an IPv6 network has all the addresses of a /64.
+/// Returns the peer that an address belongs to: a host on an IPv6 network has all the addresses of a /64.
 fn share(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> 64 << 64).into()),
@@ -87,7 +88,7 @@ fn share(peer: IpAddr) -> IpAddr {
     }
 }
 
-/// The place of one connection; it is free when this is dropped.
+/// Place of one connection, which is freed on drop.
 #[derive(Debug)]
 pub(crate) struct Place {
     connections: Arc<Connections>,
@@ -95,7 +96,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// A request is complete: the connection is being answered until what is returned is dropped.
+    /// Marks the connection as being answered until the returned guard is dropped.
     pub(crate) fn answer(self: &Arc<Self>) -> Answering {
         self.set(true);
         Answering(Arc::clone(self))
@@ -117,7 +118,7 @@ impl Drop for Place {
     }
 }
 
-/// A request that is being answered.
+/// Guard for a request that is being answered.
 #[derive(Debug)]
 pub(crate) struct Answering(Arc<Place>);
 
@@ -127,7 +128,7 @@ impl Drop for Answering {
     }
 }
 
-/// The body of an answer, with the place of its connection.
+/// Body of an answer, with the guard of its connection.
 pub(crate) struct Answer<B> {
     pub body: B,
     pub _answering: Answering,
@@ -157,7 +158,7 @@ impl<B: Body + Unpin> Body for Answer<B> {
 mod tests {
     use super::*;
 
-    /// Opens connections from these addresses, of which there may be `most`; which are open then, by their order.
+    /// Opens connections from these addresses with a limit of `most`; returns the indices of those that remain open.
     fn left(most: usize, peers: &[&str], answered: &[usize]) -> Vec<usize> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
@@ -181,10 +182,10 @@ mod tests {
         let (one, two) = ("192.0.2.1", "192.0.2.2");
         assert_eq!(left(3, &[two, one, one], &[]), [0, 1, 2]);
         assert_eq!(left(3, &[two, one, one, one], &[]), [0, 2, 3]);
-        // Not what is at work, unless all is.
+        // Connections at work are spared, unless all are.
         assert_eq!(left(3, &[two, one, one, one], &[1]), [0, 1, 3]);
         assert_eq!(left(3, &[two, one, one, one], &[1, 2, 3]), [0, 2, 3]);
-        // All addresses of a network of its own are one peer; an IPv4 address is the same in IPv6.
+        // All addresses of a /64 are one peer; an IPv4 address is the same when mapped to IPv6.
         assert_eq!(left(3, &[two, "2001:db8::1", "2001:db8::2", one], &[]), [0, 2, 3]);
         assert_eq!(left(3, &[two, one, "::ffff:192.0.2.1", "2001:db8::1"], &[]), [0, 2, 3]);
     }

@@ -1,4 +1,4 @@
-//! What the page has to turn: each control's value in the scenario at hand, the steps of its slider, and the keys that it sets.
+//! The page's controls: each one's value in the scenario, the steps of its slider, and the keys that it sets.
 
 use lasthop_proto::tcp::config::Switch;
 use lasthop_scenario::Scenario;
@@ -10,34 +10,34 @@ use crate::loss::{self, Loss};
 use crate::refusal::Refusal;
 use crate::stops;
 
-/// A control, as the page shows it.
+/// Control, as the page shows it.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Control {
-    /// The parameter of the request that sets it.
+    /// Parameter of the request that sets it.
     pub id: String,
-    /// What it is called.
+    /// Label of the control.
     pub label: String,
-    /// One line about it.
+    /// Description in one line.
     pub hint: String,
-    /// Its value as text; what the request says where it says something.
+    /// Value as text; that of the request if it sets one.
     pub text: String,
-    /// Whether the request sets it.
+    /// True if the request sets it.
     pub set: bool,
-    /// The values that its slider offers, in order; each can stand in a request.
+    /// Values of its slider, in order; each is valid in a request.
     pub stops: Vec<String>,
     /// Index of the stop that is nearest to its value.
     pub at: usize,
-    /// The keys of the scenario that it sets.
+    /// Keys of the scenario that it sets.
     pub keys: Vec<String>,
 }
 
-/// Names and values of a scenario that the controls speak of.
+/// Names and values of a scenario that the controls refer to.
 #[derive(Clone, Debug)]
 pub struct Facts {
     network: Network,
     /// Index of the lossy link.
     lossy: usize,
-    /// Its keys for errors, each with the direction whose model it sets (of both, where one key stands for both).
+    /// Keys for the link's errors, each with the direction whose model it sets (of both, if one key applies to both).
     error_keys: Vec<(String, usize)>,
     transfer: Option<Transfer>,
     limit: TimeSpan,
@@ -47,27 +47,27 @@ pub struct Facts {
     frame: u32,
 }
 
-/// The first transfer of a scenario.
+/// First transfer of a scenario.
 #[derive(Clone, Debug)]
 struct Transfer {
-    /// Its name in the scenario.
+    /// Name in the scenario.
     name: String,
     bytes: u64,
-    /// How many there are of it, where the scenario has a number of them.
+    /// Number of copies, if the scenario has one.
     copies: Option<usize>,
 }
 
-/// Most loss that the page takes: beyond it, hardly anything arrives.
+/// Maximum loss on the page: beyond it, hardly anything arrives.
 const MOST_LOSS: f64 = 0.5;
-/// Longest bursts that the page takes, in frames.
+/// Maximum burst length on the page, in frames.
 const LONGEST_BURST: u32 = 100;
 
 impl Facts {
-    /// What there is to turn in `scenario`.
+    /// Collects the properties of `scenario` that controls refer to.
     ///
     /// # Errors
     ///
-    /// When the scenario is none under its own scheme.
+    /// Returns an error if the scenario is invalid under its own scheme.
     pub fn of(scenario: &Scenario) -> Result<Self, lasthop_scenario::Error> {
         let network = scenario.network(scenario.scheme())?;
         let transfer = network.flows.iter().find_map(|flow| {
@@ -79,7 +79,7 @@ impl Facts {
             // Copies are called `bulk#1`, `bulk#2`, ...
             let name = flow.name.split('#').next().unwrap_or_default();
             let copies = network.flows.iter().filter(|other| other.name.split('#').next() == Some(name)).count();
-            // A single one may be what is left of many.
+            // A single flow may be left of many.
             let many = copies > 1 || scenario.gives(&format!("flows.{name}.count"));
             Some(Transfer { name: name.to_owned(), bytes, copies: many.then_some(copies) })
         });
@@ -108,14 +108,14 @@ impl Facts {
         format!("links.{}.{key}", self.network.links[self.lossy].name)
     }
 
-    /// The loss on the lossy link, of the way on which there is more.
+    /// Returns the loss on the lossy link, in the direction with more of it.
     fn loss(&self) -> Option<Loss> {
         let ways = self.network.links[self.lossy].directions.iter();
         let ways: Option<Vec<Loss>> = ways.map(|way| loss::of(&way.errors, self.frame)).collect();
         ways?.into_iter().max_by(|a, b| a.share.total_cmp(&b.share))
     }
 
-    /// The controls of this scenario, in the page's order. `given` is what the request sets.
+    /// Returns the controls of this scenario, in the page's order. `given` is what the request sets.
     pub fn controls(&self, given: &[(String, String)]) -> Vec<Control> {
         let lossy = &self.network.links[self.lossy];
         let loss = self.loss();
@@ -151,7 +151,7 @@ impl Facts {
             keys: vec![self.link_key("rate")],
             ..control("rate", &format!("Rate, {}", lossy.name), BitRate::from(way.rate).to_string(), stops::RATE)
         });
-        // Under management the limit is a key of the queue's table.
+        // With active queue management the limit is a key of the queue's table.
         let (queue, key) = match way.queue {
             QueueSpec::Fifo(limit) => (limit, "queue"),
             QueueSpec::CoDel(limit, _) => (limit, "queue.limit"),
@@ -214,11 +214,11 @@ impl Facts {
         controls
     }
 
-    /// What to set in this scenario so that its controls are at `given`: keys and values.
+    /// Returns the keys and values that set the controls of this scenario to `given`.
     ///
     /// # Errors
     ///
-    /// When there is no such control, or loss or burst length cannot be that.
+    /// Returns an error if there is no such control, or loss or burst length is invalid.
     pub fn overrides(&self, given: &[(String, String)]) -> Result<Vec<(String, String)>, Refusal> {
         let controls = self.controls(&[]);
         let mut overrides = Vec::new();
@@ -243,7 +243,7 @@ impl Facts {
         for (key, way) in &self.error_keys {
             let way = &lossy.directions[*way];
             let own = loss::of(&way.errors, self.frame);
-            // A way that loses nothing of itself stays so beside one that does.
+            // A direction without losses of its own stays lossless beside one with losses.
             if own.is_some_and(|own| own.share == 0.0) && !lossless {
                 continue;
             }
@@ -255,8 +255,8 @@ impl Facts {
     }
 }
 
-/// The link that the schemes are about: where the base station, or whatever else the scenario has, does its part; otherwise
-/// the last one that loses frames.
+/// Returns the link that the schemes are about: where the base station, or another element of the scenario, acts;
+/// otherwise the last one that loses frames.
 fn lossy_link(scenario: &Scenario, network: &Network) -> usize {
     let helped =
         lasthop_proto::scheme::Scheme::by_name("LL-TCP-AWARE").and_then(|scheme| scenario.network(scheme).ok());
@@ -303,17 +303,17 @@ fn read_burst(text: &str) -> Result<f64, Refusal> {
     }
 }
 
-/// The stop nearest to `text`, by their ratio; the first for what is no number.
+/// Returns the index of the stop nearest to `text` by ratio; 0 if that is not a number.
 fn nearest(text: &str, stops: &[String]) -> usize {
     let Some(value) = number(text) else { return 0 };
-    // Zero is as far below the least stop above it as that is below the next ones.
+    // On this scale, zero lies below the lowest positive stop.
     let height = |value: f64| value.max(1e-12).ln();
     let distance = |stop: &String| number(stop).map_or(f64::INFINITY, |stop| (height(stop) - height(value)).abs());
     let nearest = stops.iter().enumerate().min_by(|(_, a), (_, b)| distance(a).total_cmp(&distance(b)));
     nearest.map_or(0, |(index, _)| index)
 }
 
-/// The number that a text with or without a unit stands for, in its smallest unit.
+/// Returns the number of a text with or without a unit, in the smallest unit.
 fn number(text: &str) -> Option<f64> {
     let text = text.trim();
     let share = || text.parse::<Fraction>().ok().map(Fraction::get);
@@ -329,12 +329,12 @@ fn number(text: &str) -> Option<f64> {
     plain().or_else(share).or_else(span).or_else(rate).or_else(size)
 }
 
-/// A share as people read it: `2.17 %`.
+/// Formats a share for people: `2.17 %`.
 fn percent(share: f64) -> String {
     format!("{} %", short(share * 100.0))
 }
 
-/// Up to three significant digits.
+/// Formats up to three significant digits.
 fn short(value: f64) -> String {
     let decimals = if value == 0.0 { 0 } else { (2 - value.abs().log10().floor() as i32).clamp(0, 9) as usize };
     let text = format!("{value:.decimals$}");

@@ -16,7 +16,7 @@ fn every_stop_of_every_control_is_taken_by_every_scenario() {
     for name in builtin_names() {
         let mut scenario = Scenario::builtin(name).unwrap();
         if name == "many-flows" {
-            // As many as it has would only take longer.
+            // The full number of flows would only take longer.
             scenario = scenario.with_overrides(&[("flows.bulk.count", "10")]).unwrap();
         }
         let facts = Facts::of(&scenario).unwrap();
@@ -24,14 +24,14 @@ fn every_stop_of_every_control_is_taken_by_every_scenario() {
             assert!(control.at < control.stops.len(), "{name} {control:?}");
             let last = control.stops.len() - 1;
             for (index, stop) in control.stops.iter().enumerate() {
-                // All of one scenario, and of the others those that go furthest.
+                // All stops of one scenario, and the extreme ones of the others.
                 if name != "wavelan-lan" && index != 0 && index != last {
                     continue;
                 }
                 let given = given(&[(&control.id, stop)]);
                 let overrides = facts.overrides(&given).unwrap();
                 let set = scenario.with_overrides(&overrides).unwrap_or_else(|error| panic!("{name} {stop}: {error}"));
-                // And the slider stays where it was put.
+                // The slider stays at its position.
                 let controls = Facts::of(&set).unwrap().controls(&given);
                 let again = controls.iter().find(|other| other.id == control.id).unwrap();
                 assert_eq!(
@@ -53,9 +53,9 @@ fn a_control_shows_what_the_scenario_has() {
         ["loss", "burst", "delay.wired", "delay.wireless", "rate", "queue", "window", "size", "runs", "seed"].map(text);
     assert_eq!(texts, ["2.17 %", "1", "247 us", "1 us", "2 Mbps", "100 packets", "32 KiB", "8 MiB", "30", "1"]);
     assert!(controls.iter().all(|control| !control.set));
-    // The lossy link, not the other.
+    // The lossy link, not the other one.
     assert!(controls.iter().find(|control| control.id == "rate").unwrap().keys == ["links.wireless.rate"]);
-    // A session has no size, and several flows have a number.
+    // A session has no size, and multiple flows have a count.
     let ids = |name: &str| facts(name).controls(&[]).into_iter().map(|control| control.id).collect::<Vec<_>>();
     assert!(
         ids("multilayer-web-lan").contains(&"limit".to_owned())
@@ -81,7 +81,7 @@ fn loss_keeps_the_kind_of_model_and_the_ways_that_have_one() {
     assert_eq!(down, up);
     let [down, _] = set("wavelan-lan", &[("burst", "4")]);
     assert!(matches!(down, ErrorSpec::Burst { packets: 4, .. }), "{down:?}");
-    // One way only loses data here.
+    // Only one direction loses data here.
     let [down, up] = set("peer-transfer", &[("loss", "10 %"), ("burst", "2")]);
     assert!(
         matches!(down, ErrorSpec::TwoStatePacket { bad_to_good, frames: lasthop_proto::channel::Frames::Data, .. } if bad_to_good == 0.5)

@@ -1,5 +1,5 @@
-//! From a measurement to a cure and its proof: what the page of five steps asks for, computed. No sockets here, and no file of this
-//! machine: measurements come with the request and are gone with the answer.
+//! Computations of the page of five steps, from a measurement to a cure and its proof. There are no sockets here, and
+//! no files of this machine are read: measurements come with the request and are discarded with the answer.
 //!
 //! | step | function | command |
 //! |---|---|---|
@@ -20,11 +20,11 @@ pub use self::configuration::configuration;
 pub use self::measurement::link;
 pub use self::proof::prove;
 
-/// Most bytes of all files of a measurement.
+/// Maximum size of all files of a measurement, in bytes.
 pub const LARGEST_MEASUREMENT: usize = 64 << 20;
-/// Most bytes of a scenario that is asked about.
+/// Maximum size of a scenario, in bytes.
 pub const LARGEST_SCENARIO: usize = 128 << 10;
-/// Most bytes of a promise and a report.
+/// Maximum size of a promise and a report, in bytes.
 pub const LARGEST_REPORT: usize = 2 << 20;
 
 #[cfg(test)]

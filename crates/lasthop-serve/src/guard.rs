@@ -1,4 +1,4 @@
-//! Which requests are answered, and what every answer says to the browser.
+//! Requests that are accepted, and headers of every response.
 
 use std::net::IpAddr;
 
@@ -9,11 +9,11 @@ use axum::response::{IntoResponse, Response};
 
 use crate::cure::{LARGEST_MEASUREMENT, LARGEST_REPORT, LARGEST_SCENARIO};
 
-/// Names under which the page may be asked for, besides `localhost` and addresses.
+/// Host names under which the page may be requested, besides `localhost` and addresses.
 #[derive(Clone, Default, Debug)]
 pub struct HostNames(pub Vec<String>);
 
-/// Only the page's own files and its own server: no inline script, no other origin, no frame.
+/// Permits only the page's own files and its own server: no inline script, no other origin, no frame.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -27,7 +27,7 @@ const HEADERS: [(HeaderName, &str); 7] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// Lets requests through that come from the page itself or from who opens it.
+/// Accepts requests that come from the page itself, or from a user who opens it.
 pub(crate) async fn guard(State(names): State<HostNames>, request: Request, next: Next) -> Response {
     let refused = refusal(&names, &request);
     let mut response = match refused {
@@ -40,8 +40,8 @@ pub(crate) async fn guard(State(names): State<HostNames>, request: Request, next
     response
 }
 
-/// The page sends this with whatever it asks. No other site's page can: a browser would ask us first whether it may, and we
-/// say no. All browsers keep to that, also those that send no `Sec-Fetch-Site` over plain HTTP.
+/// Header that the page sends with every request. Pages of other sites cannot: a browser would first send a preflight
+/// request, which is refused. All browsers enforce this, also those that send no `Sec-Fetch-Site` over plain HTTP.
 const FROM_PAGE: HeaderName = HeaderName::from_static("x-lasthop-page");
 
 fn refusal(names: &HostNames, request: &Request) -> Option<(StatusCode, &'static str)> {
@@ -66,11 +66,11 @@ fn refusal(names: &HostNames, request: &Request) -> Option<(StatusCode, &'static
     None
 }
 
-/// What comes with a body, and how long it may be.
+/// Paths that take a body, and its maximum length.
 const WITH_BODY: [(&str, usize); 3] =
     [("/api/link", LARGEST_MEASUREMENT), ("/api/advise", LARGEST_SCENARIO), ("/api/prove", LARGEST_REPORT)];
 
-/// A method that is not the path's, or a body that is too long, or of a length that is not said.
+/// Rejects a method that the path does not support, and a body that is too long or of unknown length.
 fn body_refusal(request: &Request) -> Option<(StatusCode, &'static str)> {
     let (headers, path) = (request.headers(), request.uri().path());
     let lengths: Vec<Option<usize>> = headers
@@ -98,7 +98,7 @@ fn body_refusal(request: &Request) -> Option<(StatusCode, &'static str)> {
     }
 }
 
-/// Whether everything that the browser says of where a request comes from names the page at `host`.
+/// Returns whether all of the browser's headers on the origin of a request name the page at `host`.
 fn is_from_page(headers: &HeaderMap, host: &str) -> bool {
     let all = |name: HeaderName, right: &dyn Fn(&str) -> bool| {
         headers.get_all(name).iter().all(|value| value.to_str().is_ok_and(right))
@@ -114,8 +114,8 @@ fn is_from_page(headers: &HeaderMap, host: &str) -> bool {
 }
 
 impl HostNames {
-    /// Whether a request for `host` is meant for us. A name that somebody else's name server points at this machine is not:
-    /// its page would be allowed to read what we answer (DNS rebinding). Addresses cannot be pointed elsewhere.
+    /// Returns whether a request for `host` is meant for this server. A name that a foreign name server points at this
+    /// machine is not: its page would be allowed to read the answers (DNS rebinding). Addresses cannot be redirected.
     fn admit(&self, host: &str) -> bool {
         let name = match host.rsplit_once(':') {
             Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,

@@ -1,18 +1,19 @@
-//! lasthop as a local web page: pick a scenario and schemes, move a slider, and see throughput, windows and every packet.
+//! lasthop as a local web page: choose a scenario and schemes, move a slider, and see throughput, windows and every
+//! packet.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
 //! | `catalogue` | the scenarios to choose from |
-//! | [`plan`] | a state of the page, from the parameters of a link: the scenario that they make |
-//! | [`controls`] | what there is to turn in a scenario |
+//! | [`plan`] | a state of the page, from the parameters of a link, and its scenario |
+//! | [`controls`] | the controls for a scenario |
 //! | [`loss`] | loss rate and burst length as an error model |
-//! | [`answers`] | what the page asks for, computed by `lasthop-study`; no sockets |
-//! | [`cure`] | the same for the page of five steps, from a measurement to a cure and its proof |
-//! | `server`, `connections`, `guard` | the same over HTTP, and who is answered |
-//! | `addresses` | where browsers find it |
+//! | [`answers`] | the page's answers, computed by `lasthop-study`; no sockets |
+//! | [`cure`] | answers of the page of five steps, from a measurement to a cure and its proof |
+//! | `server`, `connections`, `guard` | the answers over HTTP, and access control |
+//! | `addresses` | the addresses for browsers |
 //! | `assets` | the page itself, in the binary |
 //!
-//! What a link says is all that an answer depends on: the same link, the same numbers.
+//! An answer depends on nothing but the link: the same link gives the same numbers.
 #![forbid(unsafe_code)]
 
 mod addresses;

@@ -1,20 +1,20 @@
-//! Frame loss and burst length as the page asks for them, and the error model that has them.
+//! Conversion between the page's frame loss and burst length and an error model.
 //!
-//! The scenario's own kind of model is kept where it can be: errors along the bytes hit long frames more often than short
-//! ones, and damage payloads, which some schemes can tell from losses.
+//! The scenario's own kind of model is kept if possible: errors along the bytes hit long frames more often than short
+//! ones, and damage payloads, which some schemes can distinguish from losses.
 
 use lasthop_proto::channel::{ErrorSpec, Frames};
 
-/// How often data frames are lost, and how many in a row.
+/// Loss of data frames, and its burstiness.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Loss {
     /// Share of the data frames, 0 to 1.
     pub share: f64,
-    /// Mean number of frames lost in a row; 1 where losses are independent.
+    /// Mean number of consecutive frames lost; 1 if losses are independent.
     pub burst: f64,
 }
 
-/// The loss of `model` among data frames of `frame` bytes; `None` for what is no process with such a rate (lists, scripts,
+/// Returns the loss of `model` for data frames of `frame` bytes. `None` for models without a rate (lists, scripts,
 /// replayed traces), and for any kind of model that is not named here: the page then shows no sliders for it.
 pub fn of(model: &ErrorSpec, frame: u32) -> Option<Loss> {
     let bytes = f64::from(frame);
@@ -43,18 +43,18 @@ pub fn of(model: &ErrorSpec, frame: u32) -> Option<Loss> {
     })
 }
 
-/// The probability that a frame of so many bytes is hit.
+/// Returns the probability that a frame with this number of bytes is hit.
 fn hit(bytes: f64, mean_bytes: f64) -> f64 {
     1.0 - (-bytes / mean_bytes).exp()
 }
 
-/// The mean distance at which a frame of so many bytes is hit with this probability.
+/// Returns the mean distance at which a frame with this number of bytes is hit with this probability.
 fn distance(bytes: f64, probability: f64) -> f64 {
     -bytes / (1.0 - probability).ln()
 }
 
-/// The model, as the value of a scenario's key `errors`, that has this `loss` among data frames of `frame` bytes and is of the
-/// kind of `own`. The burst length is a whole number where errors run along the bytes.
+/// Returns the model with this `loss` for data frames of `frame` bytes, of the same kind as `own`, as a value of a
+/// scenario's key `errors`. The burst length is rounded to a whole number for errors along the bytes.
 pub fn model(own: &ErrorSpec, loss: Loss, frame: u32) -> String {
     let Loss { share, burst } = loss;
     let frames = match own.frames() {
@@ -101,7 +101,7 @@ mod tests {
         ]
     }
 
-    /// What the scenario reader makes of a model.
+    /// Parses a model as the scenario reader does.
     fn read(model: &str) -> ErrorSpec {
         let scenario = Scenario::builtin("wavelan-lan").unwrap();
         let scenario = scenario.with_overrides(&[("links.wireless.errors", model)]).unwrap();
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn a_channel_with_that_model_loses_as_much() {
         use lasthop_proto::time::{Duration, Instant};
-        // Not the formula's own inverse: the channel itself, over a hundred thousand frames.
+        // Uses the channel itself over a hundred thousand frames, not the inverse of the formula.
         for own in owns() {
             for burst in [1.0, 4.0] {
                 let spec = read(&model(&own, Loss { share: 0.05, burst }, FRAME));

@@ -1,4 +1,4 @@
-//! What a request asks for: its parameters, read and checked, and the scenario that they make.
+//! Requests: their parameters, parsed and checked, and the resulting scenario.
 
 use lasthop_proto::scheme::{BaseStation, Ends, SCHEMES, Scheme};
 use lasthop_proto::tcp::config::TcpConfig;
@@ -13,84 +13,84 @@ use crate::catalogue::{Catalogue, usual_schemes, usual_shown};
 use crate::controls::{Control, Facts};
 use crate::refusal::Refusal;
 
-/// Longest query that is read, in bytes.
+/// Maximum length of a query, in bytes.
 pub const LONGEST_QUERY: usize = 8 << 10;
-/// Most keys that a request sets besides its controls.
+/// Maximum number of keys that a request sets besides its controls.
 const MOST_SET: usize = 32;
-/// Most runs of a scheme.
+/// Maximum number of runs of a scheme.
 const MOST_RUNS: u32 = 1000;
-/// Most flows: their endpoints are in memory all at once.
+/// Maximum number of flows: their endpoints are all in memory at the same time.
 pub(crate) const MOST_FLOWS: usize = 20_000;
 
-/// A state of the page.
+/// State of the page.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The scenario's name in the catalogue.
+    /// Name of the scenario in the catalogue.
     pub name: String,
-    /// The scenario with everything set that the request sets.
+    /// Scenario with everything that the request sets.
     pub scenario: Scenario,
-    /// The schemes compared.
+    /// Schemes that are compared.
     pub schemes: Vec<&'static Scheme>,
-    /// The scheme whose packets are shown.
+    /// Scheme whose packets are shown.
     pub shown: &'static Scheme,
-    /// The run that is shown, counted from 0.
+    /// Number of the run that is shown, from 0.
     pub run: u32,
-    /// What there is to turn.
+    /// Controls of the page.
     pub controls: Vec<Control>,
-    /// Keys set besides, as given.
+    /// Keys that are set directly, as given.
     pub set: Vec<(String, String)>,
 }
 
-/// A [`Plan`] as the page shows it.
+/// [`Plan`] as the page shows it.
 #[derive(Clone, Serialize, Debug)]
 pub struct State {
-    /// The scenario's name in the catalogue.
+    /// Name of the scenario in the catalogue.
     pub scenario: String,
-    /// What it is called.
+    /// Title of the scenario.
     pub title: String,
-    /// More about it.
+    /// Description of the scenario.
     pub description: Option<String>,
-    /// The schemes compared.
+    /// Schemes that are compared.
     pub schemes: Vec<&'static str>,
-    /// The scheme whose packets are shown.
+    /// Scheme whose packets are shown.
     pub scheme: &'static str,
-    /// The run that is shown, counted from 0.
+    /// Number of the run that is shown, from 0.
     pub run: u32,
-    /// Runs of each scheme.
+    /// Number of runs of each scheme.
     pub runs: u32,
     /// Root seed.
     pub seed: u64,
-    /// What there is to turn.
+    /// Controls of the page.
     pub controls: Vec<Control>,
-    /// Keys set besides: `KEY=VALUE`.
+    /// Keys that are set directly: `KEY=VALUE`.
     pub set: Vec<String>,
-    /// Whatever makes a scheme something else here than its name says.
+    /// Schemes that differ from their names in this scenario.
     pub remarks: Vec<Remark>,
-    /// How many flows a run has.
+    /// Number of flows in a run.
     pub flows: usize,
-    /// After which time a run is cut, as text.
+    /// Time limit of a run, as text.
     pub limit: String,
 }
 
-/// A scheme that is not what its name says under this scenario.
+/// Scheme that is not what its name says in this scenario.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct Remark {
-    /// The scheme.
+    /// Name of the scheme.
     pub scheme: &'static str,
-    /// The one compared of which it is the same run.
+    /// Compared scheme of which it is the same run.
     pub same_as: Option<&'static str>,
-    /// The end-to-end scheme whose recovery or congestion control the scenario gives the sender instead of this one's.
+    /// End-to-end scheme whose recovery or congestion control the scenario gives the sender instead of this one's.
     pub recovery_of: Option<&'static str>,
-    /// The key of the scenario that makes it so.
+    /// Key of the scenario that has this effect.
     pub set_by: Option<String>,
 }
 
 impl Plan {
-    /// Reads the parameters of a request, a query as in a link.
+    /// Parses the parameters of a request, a query as in a link.
     ///
     /// # Errors
     ///
-    /// Names the parameter, what was given, and what would be right.
+    /// Returns an error with the parameter, the given value, and what is expected.
     pub fn read(catalogue: &Catalogue, query: &str) -> Result<Self, Refusal> {
         let words = Words::read(query)?;
         let name = words.scenario.as_deref().unwrap_or(catalogue.first());
@@ -120,7 +120,7 @@ impl Plan {
         }
         let controls = Facts::of(&scenario).map_err(|error| broken(&error))?.controls(&words.controls);
         let plan = Self { name: name.to_owned(), scenario, schemes, shown, run: words.run, controls, set: words.set };
-        // Under every scheme it must be a network.
+        // It must be a valid network under every scheme.
         for scheme in plan.schemes.iter().chain([&shown]) {
             let network = plan.scenario.network(scheme).map_err(|error| Refusal::scenario(&error, Some("schemes")))?;
             if network.flows.len() > MOST_FLOWS {
@@ -133,7 +133,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The page's view of it.
+    /// Returns the page's view of the plan.
     pub fn state(&self) -> State {
         State {
             scenario: self.name.clone(),
@@ -152,7 +152,7 @@ impl Plan {
         }
     }
 
-    /// Which of the schemes are something else here than their names say.
+    /// Returns the schemes that differ from their names in this scenario.
     fn remarks(&self) -> Vec<Remark> {
         let Ok(tasks) = self.tasks() else { return Vec::new() };
         let remark = |(meaning, task): (Meaning, &Task)| {
@@ -175,23 +175,23 @@ impl Plan {
         remarks.filter(|remark| remark.same_as.is_some() || remark.set_by.is_some()).collect()
     }
 
-    /// What each scheme comes to; `tasks` are [`Self::tasks`].
+    /// Returns the meaning of each scheme; `tasks` are [`Self::tasks`].
     pub fn meanings(&self, tasks: &[Task]) -> Vec<Meaning> {
         meanings(&self.scenario, &self.schemes, &tasks.iter().map(|task| &task.network).collect::<Vec<_>>())
     }
 
-    /// The scenario as a file: `lasthop` makes the page's numbers of it.
+    /// Returns the scenario as a file, with which `lasthop` computes the page's numbers.
     pub fn scenario_file(&self) -> String {
         let schemes: Vec<&str> = self.schemes.iter().map(|scheme| scheme.name).collect();
         let schemes = schemes.join(",");
         format!("# The page's numbers: lasthop compare FILE --schemes {schemes}\n{}", self.scenario.explain())
     }
 
-    /// The runs of each scheme.
+    /// Returns the runs of each scheme.
     ///
     /// # Errors
     ///
-    /// When the scenario is no network under a scheme.
+    /// Returns an error if the scenario is not a valid network under a scheme.
     pub fn tasks(&self) -> Result<Vec<Task>, Refusal> {
         let task = |scheme: &&'static Scheme| {
             Task::new(&self.scenario, scheme, self.scenario.seed(), self.scenario.runs())
@@ -202,7 +202,7 @@ impl Plan {
     }
 }
 
-/// Whether a sender is what the name of a scheme says.
+/// Returns whether a sender matches the name of a scheme.
 fn is_as_named(scheme: &Scheme, tcp: &TcpConfig) -> bool {
     let congestion = match scheme.ends {
         Ends::Today(Some(congestion)) => congestion.is(tcp.congestion),
@@ -211,7 +211,7 @@ fn is_as_named(scheme: &Scheme, tcp: &TcpConfig) -> bool {
     scheme.recovery == tcp.recovery && congestion
 }
 
-/// The parameters of a request.
+/// Parameters of a request.
 #[derive(Default)]
 struct Words {
     scenario: Option<String>,
@@ -244,7 +244,7 @@ impl Words {
                 }
                 "set" => words.set.push(read_set(&value)?),
                 id => {
-                    // The last one counts, as for all others.
+                    // The last one counts, as for all other parameters.
                     words.controls.retain(|(known, _)| known != id);
                     words.controls.push((id.to_owned(), read_value(id, value)?));
                 }
@@ -259,7 +259,7 @@ impl Words {
         Ok(words)
     }
 
-    /// The control by which `key` was set.
+    /// Returns the control that set `key`.
     fn control_of(&self, key: &str, facts: &Facts) -> Option<String> {
         let within = |set: &str| key == set || key.strip_prefix(set).is_some_and(|rest| rest.starts_with('.'));
         if self.set.iter().any(|(set, _)| within(set)) {
@@ -271,7 +271,7 @@ impl Words {
     }
 }
 
-/// `KEY=VALUE`.
+/// Parses `KEY=VALUE`.
 fn read_set(text: &str) -> Result<(String, String), Refusal> {
     let Some((key, value)) = text.split_once('=') else {
         return Err(Refusal::of("set", format!("\"{text}\" is not KEY=VALUE, such as tcp.mss=512")));
@@ -279,7 +279,7 @@ fn read_set(text: &str) -> Result<(String, String), Refusal> {
     Ok((key.trim().to_owned(), read_value("set", value.trim().to_owned())?))
 }
 
-/// A value that stands on one line.
+/// Checks that a value fits on one line.
 fn read_value(id: &str, value: String) -> Result<String, Refusal> {
     match value.chars().any(char::is_control) {
         true => Err(Refusal::of(id, "stands on one line, without control characters")),

@@ -7,7 +7,7 @@ fn plan(query: &str) -> Result<Plan, Refusal> {
     Plan::read(&Catalogue::new(&[]).unwrap(), query)
 }
 
-/// The same on a testbed of the 1997 study, unless the query names another scenario.
+/// Creates a plan on a testbed of the 1997 study, unless the query names another scenario.
 fn of_1997(query: &str) -> Result<Plan, Refusal> {
     plan(&if query.contains("scenario=") { query.to_owned() } else { format!("scenario=wavelan-lan&{query}") })
 }
@@ -15,7 +15,7 @@ fn of_1997(query: &str) -> Result<Plan, Refusal> {
 #[test]
 fn nothing_said_is_the_first_scenario_with_its_own_values() {
     let plan = plan("").unwrap();
-    // Modern endpoints: not the schemes of a study.
+    // Modern endpoints, not the schemes of a study.
     assert_eq!(plan.name, "farm-radio");
     let schemes: Vec<_> = plan.schemes.iter().map(|scheme| scheme.name).collect();
     assert_eq!(schemes, ["E2E-CUBIC", "E2E-BBR", "E2E-BBR3", "SNOOP", "SPLIT-BBR"]);
@@ -26,7 +26,7 @@ fn nothing_said_is_the_first_scenario_with_its_own_values() {
     assert_eq!(self::plan("scenario=wavelan-lan").unwrap().schemes.len(), 12);
 }
 
-/// What the page says of its first scenario needs a plain scheme and a gateway; schemes of the studies are neither.
+/// The page's remark on its first scenario needs a plain scheme and a gateway; schemes of the studies are neither.
 #[test]
 fn the_catalogue_tells_plain_schemes_from_gateways() {
     let catalogue = Catalogue::new(&[]).unwrap().to_json();
@@ -130,7 +130,7 @@ fn nobody_makes_the_page_read_files() {
             assert_eq!(refusal.control.as_deref(), Some("set"));
         }
     }
-    // In the words of nobody else either.
+    // Errors do not show a parser's own messages either.
     for query in [
         "delay.wired={a=1}",
         "loss=[1]",
@@ -140,7 +140,7 @@ fn nobody_makes_the_page_read_files() {
         let refusal = of_1997(query).expect_err(query);
         assert!(!refusal.message.contains('\n'), "{query}: {refusal}");
     }
-    // What opens no file can be set.
+    // Values that open no file can be set.
     of_1997("set=links.wireless.errors={model=\"uniform\",frame_loss=0.1}").unwrap();
 }
 
@@ -163,7 +163,7 @@ fn nothing_that_is_long_or_strange_panics() {
     assert!(plan(&"x".repeat(LONGEST_QUERY + 1)).is_err());
     let many = "set=tcp.mss=512&".repeat(MOST_SET + 1);
     assert!(of_1997(&many).is_err());
-    // Byte soup, the same each time.
+    // Random bytes, the same each time.
     let mut state = 1_u64;
     let catalogue = Catalogue::new(&[]).unwrap();
     for _ in 0..100 {

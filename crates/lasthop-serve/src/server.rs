@@ -1,4 +1,4 @@
-//! The page over HTTP.
+//! HTTP server of the page.
 
 mod uploads;
 
@@ -33,41 +33,42 @@ use crate::guard::{HostNames, guard};
 use crate::plan::Plan;
 use crate::refusal::Refusal;
 
-/// Answers of a kind that are computed at once; each uses all cores. What is there soon does not queue behind what takes long.
+/// Number of answers of a kind that are computed at the same time; each uses all cores. Quick answers do not queue
+/// behind long ones.
 const COMPUTING: usize = 2;
-/// Requests that wait for them: as many as there can be connections.
+/// Maximum number of requests that wait for them: as many as there can be connections.
 const WAITING: usize = CONNECTIONS;
-/// Connections at once; another one takes the place of one of these ([`Connections`]).
+/// Maximum number of connections; a further one replaces one of these ([`Connections`]).
 const CONNECTIONS: usize = 64;
-/// A request line and its headers come within this time, and are at most so long.
+/// Maximum time and size of a request line with its headers.
 const HEADERS_WITHIN: Duration = Duration::from_secs(5);
 const LONGEST_HEADERS: usize = 32 << 10;
-/// An answer that takes longer is cut short.
+/// Time after which an answer is cut short.
 const LONGEST_ANSWER: Duration = Duration::from_secs(60);
-/// Bytes of bodies in memory at once, of which a measurement takes an eighth at most.
+/// Maximum size of bodies in memory, in bytes; a measurement takes at most an eighth.
 const BODIES: usize = 512 << 20;
-/// More lines than an answer has, so that a client which does not read keeps nobody waiting.
+/// More lines than an answer has, so that a client that does not read blocks nothing.
 const LINES: usize = 1024;
 
 struct App {
     catalogue: Catalogue,
-    /// For the first numbers, a run to look at, a scenario.
+    /// Lane for the first numbers, a displayed run, or a scenario.
     soon: Lane,
-    /// For all runs of a comparison, and for an advice.
+    /// Lane for all runs of a comparison, and for advice.
     long: Lane,
-    /// For measurements.
+    /// Lane for measurements.
     measuring: Lane,
-    /// Bytes of bodies that may be in memory.
+    /// Remaining bytes of bodies in memory.
     bodies: Arc<Semaphore>,
 }
 
-/// Places to compute, and who waits for one: whoever came first is next.
+/// Places to compute, with a first-come, first-served queue.
 struct Lane {
     computing: Arc<Semaphore>,
     waiting: AtomicUsize,
 }
 
-/// Everything that is served, without a socket.
+/// Returns the router of everything that is served, without a socket.
 pub fn router(catalogue: Catalogue, names: HostNames) -> Router {
     let bodies = Arc::new(Semaphore::new(BODIES));
     let app = App { catalogue, soon: Lane::new(), long: Lane::new(), measuring: Lane::new(), bodies };
@@ -92,22 +93,22 @@ pub fn router(catalogue: Catalogue, names: HostNames) -> Router {
 ///
 /// # Errors
 ///
-/// When the address is taken, or is none of this machine's.
+/// Returns an error if the address is in use, or does not belong to this machine.
 pub fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
 
-/// Serves the page to whoever connects, until the process ends.
+/// Serves the page to all clients, until the process ends.
 ///
 /// # Errors
 ///
-/// When the runtime cannot be started.
+/// Returns an error if the runtime cannot be started.
 pub fn serve(listener: TcpListener, catalogue: Catalogue, names: HostNames) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
-        // As many as compute.
+        // One thread per computation.
         .max_blocking_threads(3 * COMPUTING)
         .enable_all()
         .build()?;
@@ -124,7 +125,7 @@ async fn accept(listener: tokio::net::TcpListener, router: Router) {
     http.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_buf_size(LONGEST_HEADERS);
     loop {
         let Ok((socket, peer)) = listener.accept().await else {
-            // Out of descriptors, or the peer has gone already.
+            // Out of descriptors, or the peer has disconnected already.
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
@@ -136,7 +137,7 @@ async fn accept(listener: tokio::net::TcpListener, router: Router) {
             });
             let connection = http.serve_connection(TokioIo::new(socket), service);
             tokio::spawn(async move {
-                // How a connection ends concerns nobody else.
+                // Errors of a connection are of no interest.
                 let _ = connection.await;
             })
             .abort_handle()
@@ -190,8 +191,8 @@ async fn compare_answer(State(app): State<Arc<App>>, RawQuery(query): RawQuery, 
     .await
 }
 
-/// Does `work` away from the connections, and answers with a line of JSON for each value that it hands out. The work is told to stop when the
-/// client has gone, and after `longest`.
+/// Runs `work` outside of the connections' tasks, and answers with a line of JSON for each value that it produces. The
+/// work is stopped when the client disconnects, and after `longest`.
 async fn lines(
     permit: OwnedSemaphorePermit,
     longest: Duration,
@@ -203,7 +204,7 @@ async fn lines(
         let _permit = permit;
         let mut begun = Some(begun);
         let deadline = Instant::now() + longest;
-        // The client has gone, or asks for something else: nobody holds the other end.
+        // The client has disconnected, or requests something else: the receiver is dropped.
         let stop = || lines.is_closed() || Instant::now() > deadline;
         let done = work(&stop, &mut |line| {
             if let Some(begun) = begun.take() {
@@ -213,7 +214,7 @@ async fn lines(
         });
         match (done, begun) {
             (Err(refusal), Some(begun)) => drop(begun.send(Err(refusal))),
-            // The answer has begun: the refusal is its last line.
+            // The answer has begun, so the refusal is its last line.
             (Err(refusal), None) => drop(lines.try_send(Bytes::from(format!("{}\n", json!({ "error": refusal }))))),
             (Ok(()), _) => {}
         }
@@ -228,7 +229,7 @@ async fn lines(
     }
 }
 
-/// Lines as they come.
+/// Stream of lines.
 struct Lines(mpsc::Receiver<Bytes>);
 
 impl Stream for Lines {
@@ -244,7 +245,7 @@ impl Lane {
         Self { computing: Arc::new(Semaphore::new(COMPUTING)), waiting: AtomicUsize::new(0) }
     }
 
-    /// Leave to compute; a refusal when too many wait for it.
+    /// Waits for a permit to compute; returns a refusal if too many wait for it.
     fn permit(&self) -> impl Future<Output = Result<OwnedSemaphorePermit, Response>> {
         struct Waits<'a>(&'a AtomicUsize);
         impl Drop for Waits<'_> {
@@ -263,7 +264,7 @@ impl Lane {
     }
 }
 
-/// Reads the plan of a request and does `work` with it, as [`aside`] does.
+/// Parses the plan of a request and runs `work` with it, like [`aside`].
 async fn compute<T: Send + 'static>(
     app: &Arc<App>,
     query: Option<String>,
@@ -274,7 +275,7 @@ async fn compute<T: Send + 'static>(
     aside(permit, move |stop| work(&Plan::read(&app.catalogue, query.as_deref().unwrap_or_default())?, stop)).await
 }
 
-/// Does `work` away from the connections. It is told to stop when the client has gone, or when it takes too long.
+/// Runs `work` outside of the connections' tasks. It is stopped when the client disconnects, or when it takes too long.
 async fn aside<T: Send + 'static>(
     permit: OwnedSemaphorePermit,
     work: impl FnOnce(&dyn Fn() -> bool) -> Result<T, Refusal> + Send + 'static,

@@ -41,7 +41,7 @@ fn the_page_is_whole_and_asks_nobody_else() {
         assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
         assert_eq!(headers["x-content-type-options"], "nosniff");
     }
-    // What the pages and their scripts name is there.
+    // Resources that the pages and their scripts name exist.
     let (_, _, cure) = get_answer("/cure");
     let pages = html + &cure;
     let named = pages
@@ -67,11 +67,11 @@ fn who_is_not_meant_to_ask_is_refused() {
     assert_eq!(ask(get_request("/api/catalogue").header("sec-fetch-site", "cross-site")), StatusCode::FORBIDDEN);
     assert_eq!(ask(get_request("/api/catalogue").header("sec-fetch-site", "same-site")), StatusCode::FORBIDDEN);
     assert_eq!(ask(get_request("/api/catalogue").header("sec-fetch-site", "same-origin")), StatusCode::OK);
-    // A link from elsewhere may lead here.
+    // A link on another site may lead here.
     assert_eq!(ask(get_request("/").header("sec-fetch-site", "cross-site")), StatusCode::OK);
     let plain = || Request::get("/api/catalogue").header("host", "127.0.0.1:8097");
     assert_eq!(ask(plain()), StatusCode::FORBIDDEN);
-    // Wherever the browser says that it comes from, all of it must be the page.
+    // All headers on the origin must name the page.
     for (name, value, status) in [
         ("origin", "http://127.0.0.1:8097", StatusCode::OK),
         ("origin", "http://evil.example", StatusCode::FORBIDDEN),
@@ -87,7 +87,7 @@ fn who_is_not_meant_to_ask_is_refused() {
     ] {
         assert_eq!(ask(get_request("/api/catalogue").header(name, value)), status, "{name}: {value}");
     }
-    // No other site gets leave to send the header: its browser asks, and is refused without any word of consent.
+    // Other sites cannot send the header: their browser's preflight request is refused without any permission.
     let asks =
         Request::options("/api/catalogue").header("host", "127.0.0.1:8097").header("origin", "http://evil.example");
     let (status, headers, _) = answer(asks.body(Body::empty()).unwrap());
@@ -97,7 +97,7 @@ fn who_is_not_meant_to_ask_is_refused() {
     assert_eq!(ask(get_request("/../Cargo.toml")), StatusCode::NOT_FOUND);
 }
 
-/// Bodies are taken where something is measured, by the page alone, and no longer than that takes.
+/// Bodies are accepted only for measurements and the like, only from the page, and only up to the maximum length.
 #[test]
 fn a_body_is_taken_where_it_is_meant_and_from_the_page_alone() {
     let post = |path: &str, body: &'static str| {
@@ -145,7 +145,7 @@ fn a_body_is_taken_where_it_is_meant_and_from_the_page_alone() {
     assert_eq!(get_answer("/api/configuration?cure=E2E-BBR").0, StatusCode::OK);
 }
 
-/// Whoever sends a measurement byte by byte keeps neither numbers nor other measurements waiting.
+/// A client that sends a measurement byte by byte delays neither numbers nor other measurements.
 #[test]
 fn half_a_measurement_keeps_nobody_waiting() {
     let address = started();
@@ -201,7 +201,7 @@ fn the_scenario_comes_as_a_file() {
     assert!(lasthop_scenario::Scenario::parse("file", &text).is_ok());
 }
 
-/// The address of a page on a real socket, which is served until the test's process ends.
+/// Returns the address of a page on a real socket, which is served until the test's process ends.
 fn started() -> SocketAddr {
     let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
@@ -209,7 +209,8 @@ fn started() -> SocketAddr {
     address
 }
 
-/// A connection on which that was asked for, as the page asks; its answer must not take longer than `patience`.
+/// Returns a connection with a request for `path`, as the page sends it; its answer must not take longer than
+/// `patience`.
 fn ask(address: SocketAddr, path: &str, patience: Duration) -> TcpStream {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(patience)).unwrap();
@@ -217,7 +218,7 @@ fn ask(address: SocketAddr, path: &str, patience: Duration) -> TcpStream {
     socket
 }
 
-/// Over a real socket: a client that asks for hours of work and leaves, as often as there are places to compute.
+/// Over a real socket, clients request hours of work and disconnect, as often as there are places to compute.
 #[test]
 fn work_ends_when_the_client_leaves() {
     let address = started();
@@ -233,7 +234,7 @@ fn work_ends_when_the_client_leaves() {
     assert!(text.contains("{\"done\":true}"), "{text}");
 }
 
-/// Twice as many clients as there are places send half a request, again and again, and one reads no answer.
+/// Twice as many clients as there are places send half a request, repeatedly, and one reads no answer.
 #[test]
 fn half_sent_requests_keep_the_page_from_nobody() {
     let address = started();
@@ -241,7 +242,7 @@ fn half_sent_requests_keep_the_page_from_nobody() {
     for round in 0..4 {
         for _ in 0..2 * CONNECTIONS {
             let mut socket = TcpStream::connect(address).unwrap();
-            // It may be closed already.
+            // The connection may be closed already.
             let _ = write!(socket, "GET / HTTP/1.1\r\nHost: {address}\r\n");
             held.push(socket);
         }
@@ -253,7 +254,8 @@ fn half_sent_requests_keep_the_page_from_nobody() {
     }
 }
 
-/// A class of thirty asks at once, while as many answers as there may be take long: all get their numbers, in turn.
+/// A class of thirty sends requests at the same time, while all places are busy with long answers: each gets its
+/// numbers in turn.
 #[test]
 fn a_class_waits_for_its_turn() {
     let address = started();
@@ -266,7 +268,7 @@ fn a_class_waits_for_its_turn() {
         })
         .collect();
     let class: Vec<_> = (0..30).map(|_| ask("/api/compare?size=20+KiB&runs=1&schemes=E2E")).collect();
-    // What is there soon does not wait for them.
+    // Quick answers do not wait for them.
     let mut text = String::new();
     ask("/api/first?size=20+KiB&runs=1&schemes=E2E").read_to_string(&mut text).unwrap();
     assert!(text.contains("{\"done\":true}"), "{text}");

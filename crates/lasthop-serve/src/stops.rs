@@ -1,4 +1,4 @@
-//! The values that sliders offer.
+//! Values of the sliders.
 
 pub const LOSS: &[&str] = &[
     "0 %", "0.1 %", "0.2 %", "0.3 %", "0.5 %", "0.7 %", "1 %", "1.5 %", "2 %", "2.5 %", "3 %", "4 %", "5 %", "6 %",

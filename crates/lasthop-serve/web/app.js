@@ -1,4 +1,4 @@
-// The page: its state is a link, each change asks the server, and what comes back is shown.
+// The page: its state is a link; each change sends a request to the server, and the answer is shown.
 
 import { drawFigure } from './charts.js';
 import { Controls, showError } from './controls.js';
@@ -12,14 +12,14 @@ import { Tour } from './tour.js';
 const $ = (id) => document.getElementById(id);
 
 let state = read(location.hash);
-/** What the server made of the state last. */
+/** Server's view of the last state. */
 let known = null;
-/** The schemes' explanations, by name. @type {Map<string, import('./picture.js').About>} */
+/** Explanations of the schemes by name. @type {Map<string, import('./picture.js').About>} */
 let abouts = new Map();
 let asked = new AbortController();
 
 const controls = new Controls($('controls'), (id, text) => {
-  // What the control sets is not set elsewhere any more.
+  // Keys of the control are removed from the other settings.
   const keys = known?.controls.find((control) => control.id === id)?.keys ?? [];
   const under = (line) => keys.some((key) => `${line.split('=')[0].trim()}.`.startsWith(`${key}.`));
   state.set = state.set.filter((line) => !under(line));
@@ -35,10 +35,10 @@ const plots = {};
 /** Plots over time that are zoomed together. */
 const together = [];
 
-/** The diagram's moment belongs to one run. */
+/** Forgets the diagram's position, which belongs to one run. */
 function forgetMoment() { delete state.at; delete state.span; delete state.find; }
 
-/** Puts the state into the address: of what is chosen, `push` makes a step that the browser's Back undoes. @param {'push'} [push] */
+/** Puts the state into the address; `push` adds a history entry, so that Back undoes a choice. @param {'push'} [push] */
 function keep(push) {
   const link = fragment(state);
   if (push && link !== location.hash) history.pushState(null, '', link); else history.replaceState(null, '', link);
@@ -46,10 +46,10 @@ function keep(push) {
   tour.update(state.tour);
 }
 
-/** Something was set: asks the server anew, and gives up what it was asked before. @param {'push'} [push] */
+/** Handles a change: sends a new request, and aborts the previous one. @param {'push'} [push] */
 function changed(push) {
   keep(push);
-  // What the page shows is not of this state until answers come.
+  // Until answers arrive, the page shows a previous state.
   for (const name of ['done', 'firstMs']) delete $('throughput').dataset[name];
   results.expect();
   $('shown').classList.add('old');
@@ -59,13 +59,13 @@ function changed(push) {
   ask(asked.signal);
 }
 
-/** Dims numbers that are not of the present state: a moment later while new ones are computed, at once under an error. @param {'waiting'|'failed'|null} why */
+/** Dims numbers that do not belong to the current state: after a moment while new ones are computed, at once after an error. @param {'waiting'|'failed'|null} why */
 function age(why) {
   for (const id of ['throughput', 'numbers']) $(id).classList.toggle('old', why !== null && !results.fresh);
   document.body.classList.toggle('failed', why === 'failed');
 }
 
-/** What came of the comparison: when it was asked for, when each scheme had numbers, and whether it has ended. */
+/** Progress of the comparison: time of the request, time of the first numbers, and whether it has ended. */
 let progress = { begun: 0, first: null, done: undefined, drawn: () => {} };
 
 async function ask(signal) {
@@ -74,7 +74,7 @@ async function ask(signal) {
   document.body.classList.add('busy');
   const drawn = new Promise((drawn) => { progress = { begun: performance.now(), first: null, done: undefined, drawn }; });
   try {
-    // First the numbers, which move with the slider, then the packets, then better numbers: each takes what the machine has.
+    // First numbers, which follow the slider, then packets, then more precise numbers: each uses all cores.
     await compare('first', words, signal, take);
     if (!signal.aborted && results.complete) await drawn;
     if (!signal.aborted) await askRun(words, beside, signal);
@@ -99,7 +99,7 @@ function complain(error) {
   $('status').textContent = '';
 }
 
-/** The first numbers. @param {object[]} lines */
+/** Shows the first numbers. @param {object[]} lines */
 function take(lines) {
   if (lines[0].state) {
     showError(null, '');
@@ -110,10 +110,10 @@ function take(lines) {
   refined(lines, false);
 }
 
-/** Numbers, as they come. @param {object[]} lines @param {boolean} [last] whether none come after these */
+/** Shows numbers as they arrive. @param {object[]} lines @param {boolean} [last] whether none come after these */
 function refined(lines, last = true) {
   const { done } = lines.at(-1);
-  // What is cut short stays so, whatever is asked next.
+  // A result that was cut short stays marked, whatever is requested next.
   if (done === false || last) progress.done = done;
   for (const { without_loss } of lines) if (without_loss) results.takeWithout(without_loss);
   results.take(lines.filter((line) => line.scheme));
@@ -142,7 +142,7 @@ async function askRun(words, beside, signal) {
   if (beside && !signal.aborted) shown.push(await trace(beside, signal));
   if (signal.aborted) return;
   for (const name of ['sequence', 'window']) {
-    // Beside each other, on the same scales.
+    // Side by side, on the same scales.
     const extent = extentOf(shown.map((run) => run[name]));
     [name, `${name}-beside`].forEach((id, index) => {
       $(id).hidden = !shown[index];
@@ -159,7 +159,7 @@ async function askRun(words, beside, signal) {
   if (shown[0].flows > 1) told.push(`One of ${shown[0].flows} flows is shown: ${shown[0].diagram.flow}.`);
   const cut = shown.filter((run) => run.cut).map((run) => `${(run.diagram.end / 1e6).toFixed(2)} s`);
   if (cut.length) told.push(`A long run: its first ${[...new Set(cut)].join(' and ')} are shown.`);
-  // What tells endpoints of 1997 from modern ones.
+  // The timers distinguish endpoints of 1997 from modern ones.
   told.push(...shown.filter((run) => run.timers).map((run) => `${run.scheme}: ${run.timers}.`));
   $('trace-status').textContent = told.join(' ');
   $('shown').dataset.drawn = words;
@@ -167,7 +167,7 @@ async function askRun(words, beside, signal) {
   tour.arrived();
 }
 
-/** How far the points of figures over time go. @param {object[]} figures */
+/** Returns the extent of figures over time. @param {object[]} figures */
 function extentOf(figures) {
   let [x, y] = [0, 0];
   for (const series of figures.flatMap((figure) => figure.series)) {
@@ -178,11 +178,11 @@ function extentOf(figures) {
   return { x, y };
 }
 
-/** Puts the server's view of the state into the settings. */
+/** Applies the server's view of the state to the settings. */
 function showState(now) {
   known = now;
   $('scenario').value = now.scenario;
-  // The title of the scenario that is chosen stands below: beside its name it would be cut.
+  // The title of the selected scenario is shown below: beside the name it would be truncated.
   for (const option of $('scenario').options) option.label = option.selected ? option.value : option.text;
   $('title').textContent = now.title;
   $('description').textContent = now.description ?? '';
@@ -217,7 +217,7 @@ function choices({ scenarios, schemes, version }) {
   }
 }
 
-/** A scheme's box, and what opens its explanation. */
+/** Creates a scheme's checkbox, with a button for its explanation. */
 function choiceOf({ name, summary, about }) {
   const label = Object.assign(document.createElement('label'), { title: summary });
   const box = Object.assign(document.createElement('input'), { type: 'checkbox', value: name });
@@ -246,14 +246,14 @@ function choose(names) {
 }
 
 $('scenario').addEventListener('change', () => {
-  // Another scenario has other links and values: only what means the same everywhere is kept.
+  // Another scenario has other links and values: keep only settings that mean the same everywhere.
   state = { run: 0, controls: {}, set: [], scenario: $('scenario').value };
   changed('push');
 });
 $('scheme').addEventListener('change', () => { state.scheme = $('scheme').value; forgetMoment(); changed('push'); });
 $('beside').addEventListener('change', () => {
   if ($('beside').value) state.beside = $('beside').value; else delete state.beside;
-  // Whose packets are shown is said, so that the link does not depend on what is usual.
+  // The link states the displayed scheme, so that it does not depend on the default.
   state.scheme = $('scheme').value;
   forgetMoment();
   changed('push');
@@ -265,7 +265,7 @@ $('none').addEventListener('click', () => { for (const box of boxes()) box.check
 $('usual').addEventListener('click', () => { delete state.schemes; changed('push'); });
 $('reset').addEventListener('click', () => { state = { run: 0, controls: {}, set: [], scenario: state.scenario }; $('set').value = ''; changed('push'); });
 $('download').addEventListener('click', async (event) => {
-  // The server answers the page's own requests only, not a link that is followed.
+  // The server answers requests of the page only, not a link that is followed.
   event.preventDefault();
   try {
     const { name, file } = await scenario(query(state));
@@ -276,7 +276,7 @@ $('download').addEventListener('click', async (event) => {
     complain(error);
   }
 });
-/** Links within the page are no states of it. */
+/** Anchors within the page, which are not states of it. */
 const SECTIONS = new Set([...document.querySelectorAll('a.skip')].map((link) => link.hash));
 $('settings').addEventListener('submit', (event) => event.preventDefault());
 $('copy').addEventListener('click', async () => {
@@ -288,7 +288,7 @@ $('copy').addEventListener('click', async () => {
   }
   setTimeout(() => { $('copy').textContent = 'Copy link'; }, 2000);
 });
-// A link that is followed, or the browser's Back and Forward.
+// A followed link, or the browser's Back and Forward.
 addEventListener('hashchange', () => {
   if (SECTIONS.has(location.hash)) { history.replaceState(null, '', fragment(state)); return; }
   state = read(location.hash);

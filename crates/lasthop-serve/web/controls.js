@@ -1,5 +1,5 @@
-// The settings: a text and a slider for each control that the server names. The server reads the text, knows the units, and
-// says which stop of the slider is nearest.
+// Settings: a text field and a slider for each control that the server names. The server parses the text with its unit,
+// and returns the nearest stop of the slider.
 
 /**
  * @typedef {{id: string, label: string, hint: string, text: string, set: boolean, stops: string[], at: number}} Control
@@ -33,7 +33,7 @@ export class Controls {
       row.range.setAttribute('aria-label', `${control.label}, slider`);
       row.stops = control.stops;
       row.range.max = String(control.stops.length - 1);
-      // Whoever is typing is not interrupted by an answer to what was there before.
+      // Do not replace text that the user is typing by an older answer.
       if (!row.editing) row.text.value = control.text;
       row.range.value = String(control.at);
       row.range.setAttribute('aria-valuetext', control.text);
@@ -76,7 +76,7 @@ export class Controls {
   }
 }
 
-/** Shows what is wrong beside what it is about, if it is about a control; nothing with an empty message. @param {string|null} control @param {string} message */
+/** Shows an error beside the control it refers to, if there is one; an empty message removes it. @param {string|null} control @param {string} message */
 export function showError(control, message) {
   for (const element of document.querySelectorAll('p.error')) element.textContent = '';
   for (const element of document.querySelectorAll('[aria-invalid]')) element.removeAttribute('aria-invalid');

@@ -1,16 +1,16 @@
-// Files that are chosen or dropped, and which of them are a measurement.
+// Files that are chosen or dropped, and the selection of those that form a measurement.
 
-/** Most bytes that the server takes. */
+/** Maximum number of bytes that the server accepts. */
 const LARGEST = 64 * 2 ** 20;
 
 /**
- * Takes files that are chosen with `input` or dropped on `target`; of a folder what is in it.
+ * Passes on files that are chosen with `input` or dropped on `target`, including those in a folder.
  * @param {HTMLInputElement} input @param {HTMLElement} target @param {(files: File[]) => void} take
  */
 export function receive(input, target, take) {
   input.addEventListener('change', () => {
     if (input.files.length) take([...input.files]);
-    // The same file again is another measurement.
+    // Choosing the same file again counts as a new measurement.
     input.value = '';
   });
   const over = (is) => target.classList.toggle('over', is);
@@ -19,7 +19,7 @@ export function receive(input, target, take) {
   target.addEventListener('drop', async (event) => {
     event.preventDefault();
     over(false);
-    // Before anything is waited for: what was dropped is gone then.
+    // The items must be read before anything is awaited: they are discarded afterwards.
     const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
     const files = [...event.dataTransfer.files];
     const folders = entries.filter((entry) => entry.isDirectory);
@@ -29,7 +29,7 @@ export function receive(input, target, take) {
   });
 }
 
-/** The files right in a folder. @param {FileSystemDirectoryEntry} folder @returns {Promise<File[]>} */
+/** Returns the files directly in a folder. @param {FileSystemDirectoryEntry} folder @returns {Promise<File[]>} */
 async function filesIn(folder) {
   const reader = folder.createReader();
   const entries = [];
@@ -41,7 +41,7 @@ async function filesIn(folder) {
   return Promise.all(entries.filter((entry) => entry.isFile).map((entry) => new Promise((resolve, reject) => { entry.file(resolve, reject); })));
 }
 
-/** Of these files those that the server is to read, in its order. Throws a line that says what is wrong. @param {File[]} files @returns {Promise<File[]>} */
+/** Selects the files that the server reads, in its order. Throws an error of one line. @param {File[]} files @returns {Promise<File[]>} */
 export async function measurement(files) {
   const chosen = await choose(files);
   const size = chosen.reduce((sum, file) => sum + file.size, 0);
@@ -58,16 +58,16 @@ async function choose(files) {
     try {
       const { down, up } = JSON.parse(await report.text());
       named = [down?.trace, up?.trace];
-    } catch { /* The server has the words for it. */ }
+    } catch { /* The server reports it. */ }
     return [report, ...files.filter((file) => named.includes(file.name))];
   }
   if (files.length > 2) throw new Error(`${files.length} files: give one capture or trace, a trace for each direction, or what lasthop probe wrote`);
-  // Whoever has a trace of each direction names them so.
+  // By convention, the trace of the uplink has `up` in its name.
   const isUp = (file) => /(^|[^a-z])up([^a-z]|$)/i.test(file.name);
   return [...files].sort((one, other) => Number(isUp(one)) - Number(isUp(other)));
 }
 
-/** Gives a text to whoever uses the page, as a file. @param {string} name @param {string} text */
+/** Offers a text to the user as a file. @param {string} name @param {string} text */
 export function download(name, text) {
   const url = URL.createObjectURL(new Blob([text], { type: 'text/plain' }));
   Object.assign(document.createElement('a'), { href: url, download: name }).click();

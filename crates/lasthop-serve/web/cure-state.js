@@ -1,6 +1,6 @@
-// The settings of the five steps as a link. Measurements are not in it: they are given again.
+// Settings of the five steps as a link. Measurements are not in it: they must be chosen again.
 
-/** Fields of settings: key, label, hint. What the link is known by, and where a cure is installed. */
+/** Fields of the settings (key, label, hint): known properties of the link, and the place of installation. */
 export const GIVEN = [
   ['rate', 'Rate', 'as 10 Mbps'],
   ['delay', 'Delay, one way', 'as 20 ms'],
@@ -33,7 +33,7 @@ export function fragment(state) {
   return words ? `#${words.replaceAll('%2C', ',')}` : '';
 }
 
-/** Some of the settings, as the server is asked. @param {Map<string, string>} state @param {string[]} keys */
+/** Returns some of the settings as a query for the server. @param {Map<string, string>} state @param {string[]} keys */
 export function pick(state, keys) {
   return new URLSearchParams(keys.filter((key) => state.get(key)).map((key) => [key, state.get(key)]));
 }

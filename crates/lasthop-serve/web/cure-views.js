@@ -1,4 +1,4 @@
-// What the five steps show.
+// Views of the five steps.
 
 import { drawFigure } from './charts.js';
 import { download } from './cure-files.js';
@@ -19,7 +19,7 @@ const table = (element, heads, rows) => {
 const row = ([head, ...cells], className = '') => make('tr', { className }, make('th', { scope: 'row', textContent: head }),
   ...cells.map((cell) => (typeof cell === 'string' ? make('td', { textContent: cell }) : cell)));
 
-/** A field of settings. @param {string[]} field key, label, hint */
+/** Creates a field of the settings. @param {string[]} field key, label, hint */
 export function field([key, label, hint], value, changed) {
   const input = make('input', { type: 'text', id: key, value, placeholder: hint, spellcheck: false, maxLength: 200, autocomplete: 'off' });
   input.setAttribute('aria-describedby', `error-${key}`);
@@ -32,14 +32,14 @@ export function field([key, label, hint], value, changed) {
   return make('div', { className: 'field' }, make('label', { htmlFor: key, textContent: label }), input, make('p', { className: 'error', id: `error-${key}` }));
 }
 
-/** Boxes of which none stands for all. @param {string[][]} choices name, label */
+/** Creates checkboxes; if none is checked, all are. @param {string[][]} choices name, label */
 export function choices(element, options, chosen, changed) {
   const boxes = options.map(([value]) => make('input', { type: 'checkbox', value, checked: !chosen.length || chosen.includes(value) }));
   boxes.forEach((box) => box.addEventListener('change', () => changed(boxes.filter((one) => one.checked).map((one) => one.value))));
   element.replaceChildren(...options.map(([, label], at) => make('label', {}, boxes[at], ` ${label}`)));
 }
 
-/** What was measured. @param {(id: string) => HTMLElement} $ @param {object} link */
+/** Shows the measured link. @param {(id: string) => HTMLElement} $ @param {object} link */
 export function showLink($, link) {
   $('link-words').textContent = link.words;
   $('link-remark').textContent = link.remark ?? '';
@@ -47,13 +47,13 @@ export function showLink($, link) {
   $('link-download').disabled = !link.scenario;
   $('flow').replaceChildren(...(link.flow.length ? [make('h3', { textContent: 'What limits the flow with most data' }), list(link.flow)] : []));
   $('told').replaceChildren(...link.told.flatMap(told));
-  // Charts are drawn at the size that they have: they are in the page first.
+  // Charts are drawn at their current size, so they must be in the page first.
   const figures = link.pictures.map(({ caption }) => make('figure', {}, make('div'), make('figcaption', { textContent: caption })));
   $('pictures').replaceChildren(...figures);
   link.pictures.forEach(({ figure }, at) => drawFigure(figures[at].firstChild, figure));
 }
 
-/** Models of a direction. */
+/** Shows the models of a direction. */
 function told({ direction, file, said, models, verdict }) {
   const shown = make('table', {}, make('thead'), make('tbody'));
   table(shown, ['model', 'AIC', 'parameters, with 95 % intervals'], models.map(({ model, aic, chosen, parameters }) => row(
@@ -67,7 +67,7 @@ function told({ direction, file, said, models, verdict }) {
 
 const times = (gain) => (gain === null ? 'from 0' : gain.toFixed(2));
 
-/** What comes of each cure. @param {(id: string) => HTMLElement} $ @param {object} advice as `lasthop advise --json` @param {string[]} words */
+/** Shows the results of each cure. @param {(id: string) => HTMLElement} $ @param {object} advice as `lasthop advise --json` @param {string[]} words */
 export function showAdvice($, advice, words) {
   $('verdict').textContent = words.join(' ');
   const uses = advice.cures[0].uses;
@@ -80,7 +80,7 @@ export function showAdvice($, advice, words) {
   ]));
 }
 
-/** The files of a cure, and what to do with them. @param {HTMLElement} element @param {{files: {name: string, text: string}[], steps: string[]}} made */
+/** Shows the files of a cure, and the next steps. @param {HTMLElement} element @param {{files: {name: string, text: string}[], steps: string[]}} made */
 export function showFiles(element, { files, steps }) {
   const shown = files.map(({ name, text }) => {
     const button = make('button', { type: 'button', className: 'main', textContent: `Download ${name}` });
@@ -94,7 +94,7 @@ export function showFiles(element, { files, steps }) {
   element.replaceChildren(...shown, make('h3', { textContent: 'Then' }), make('ol', { className: 'plain' }, ...commands));
 }
 
-/** Promise beside measurement. @param {HTMLTableElement} element @param {{report: object, parts: {name: string, words: string, flows: (number|null)[]}[]}} proof */
+/** Shows the promise beside the measurement. @param {HTMLTableElement} element @param {{report: object, parts: {name: string, words: string, flows: (number|null)[]}[]}} proof */
 export function showProof(element, { report, parts }) {
   const judged = [...(report.rules ?? []), ...(report.peers ?? [])];
   const factor = (it) => (it ? `${it.mean.toFixed(2)}${it.interval ? ` (${it.interval.map((end) => end.toFixed(2)).join(' to ')})` : ''}` : 'nothing yet');

@@ -1,4 +1,4 @@
-// From a link to its cure in five steps: each takes what the one before gave.
+// From a link to its cure in five steps: each uses the results of the one before.
 
 import { showError } from './controls.js';
 import { download, measurement, receive } from './cure-files.js';
@@ -9,14 +9,14 @@ import { Refused, advise, configuration, link, prove } from './server.js';
 const $ = (id) => document.getElementById(id);
 const state = read(location.hash);
 
-/** What the steps have given so far. @type {{link: object|null, scenario: string|null, advice: object|null, hop: object|null, proof: object|null}} */
+/** Results of the steps so far. @type {{link: object|null, scenario: string|null, advice: object|null, hop: object|null, proof: object|null}} */
 const have = { link: null, scenario: null, advice: null, hop: null, proof: null };
-/** The measurement's files, to be read again when something is said of the link. @type {File[]} */
+/** Files of the measurement, which are evaluated again when a property of the link changes. @type {File[]} */
 let measured = [];
-/** What is being asked, by step: asking anew gives up what was asked before. @type {Map<string, AbortController>} */
+/** Pending requests by step; a new one aborts the previous one. @type {Map<string, AbortController>} */
 const asking = new Map();
 
-/** Shows what there is something for, and which steps are done. */
+/** Shows the parts that have results, and the completed steps. */
 function show() {
   for (const element of document.querySelectorAll('[data-from]')) element.hidden = !have[element.dataset.from];
   for (const element of document.querySelectorAll('[data-until]')) element.hidden = Boolean(have[element.dataset.until]);
@@ -29,7 +29,7 @@ function show() {
   });
 }
 
-/** Forgets what came of a step and of those behind it. @param {('link'|'scenario'|'advice'|'hop'|'proof')[]} what */
+/** Discards the results of a step and of those that follow. @param {('link'|'scenario'|'advice'|'hop'|'proof')[]} what */
 function forget(...what) {
   for (const name of what) have[name] = null;
   if (what.includes('advice')) { asking.get('advise')?.abort(); $('files').replaceChildren(); $('advise-status').textContent = ''; }
@@ -43,7 +43,7 @@ function goTo(id) {
   $(id).scrollIntoView({ behavior: still ? 'auto' : 'smooth', block: 'start' });
 }
 
-/** Asks for a step; what is wrong is said beside what it is about. @param {string} step @param {string} control @param {(signal: AbortSignal) => Promise<void>} work */
+/** Runs the request of a step; an error is shown beside the control it refers to. @param {string} step @param {string} control @param {(signal: AbortSignal) => Promise<void>} work */
 async function ask(step, control, work) {
   asking.get(step)?.abort();
   const asked = new AbortController();
@@ -65,7 +65,7 @@ async function ask(step, control, work) {
   return !asked.signal.aborted;
 }
 
-/** Reads the measurement. @param {'first'|'again'} time */
+/** Evaluates the measurement. @param {'first'|'again'} time */
 async function measure(time) {
   forget('link', 'scenario', 'advice', 'hop', 'proof');
   $('measure-cancel').hidden = false;
@@ -104,7 +104,7 @@ $('measure-cancel').addEventListener('click', () => {
 });
 $('link-download').addEventListener('click', () => download('link.toml', have.scenario));
 
-/** Something was set. @param {string} key @param {string} value */
+/** Handles a changed setting. @param {string} key @param {string} value */
 function set(key, value) {
   if (value) state.set(key, value); else state.delete(key);
   history.replaceState(null, '', fragment(state) || location.pathname);
@@ -141,7 +141,7 @@ $('question').addEventListener('submit', async (event) => {
   button.disabled = false;
   cancel.hidden = bar.hidden = true;
   if (!done || !last) {
-    // An error says for itself what it is.
+    // An error message suffices.
     $('advise-status').textContent = document.querySelector('p.error:not(:empty)') ? '' : 'stopped';
     return;
   }
@@ -160,7 +160,7 @@ $('question').addEventListener('submit', async (event) => {
 });
 $('advise-cancel').addEventListener('click', () => asking.get('advise')?.abort());
 
-/** What has to be known to install the cure that is chosen. */
+/** Shows the settings that the installation of the selected cure needs. */
 function site() {
   const { needs } = have.advice.cures.find(({ cure }) => cure === $('cure').value) ?? {};
   const fields = { 'one box': BOX, 'a box at each end': BOXES }[needs] ?? [];
@@ -169,7 +169,7 @@ function site() {
   install(fields.map(([key]) => key));
 }
 
-/** Makes the files, as soon as what they need is known. */
+/** Creates the files as soon as their settings are known. */
 async function install() {
   $('files').replaceChildren();
   show();
@@ -203,9 +203,9 @@ receive($('report'), $('report-drop'), async (files) => {
   $('prove-status').textContent = done ? files.map((file) => file.name).join(', ') : '';
 });
 
-/** What is dropped beside its place would take the page's. */
+/** Without this, a file dropped outside of the drop area would replace the page. */
 for (const name of ['dragover', 'drop']) addEventListener(name, (event) => event.preventDefault());
-// A link to a step is none of the settings.
+// A link to a step is not a setting.
 for (const step of document.querySelectorAll('#steps a, a.skip')) {
   step.addEventListener('click', (event) => { event.preventDefault(); goTo(`${step.hash.slice(1)}-heading`); });
 }

@@ -1,4 +1,5 @@
-// The time-sequence diagram: a line for each node, time running down, and each packet an arrow from node to node.
+// Time-sequence diagram: a vertical line for each node, time running downwards, and an arrow between nodes for each
+// packet.
 
 /**
  * @typedef {{sent: number, ended: number, from: number, to: number, kind: string, fate: string, number: number, len: number, cause: string}} Arrow
@@ -10,19 +11,19 @@
 export const WIDE = 720;
 export const NARROW = 400;
 const HEIGHT = 460;
-/** The height where two stand below each other on a phone. */
+/** Height if two are stacked on a phone. */
 const LOW = 300;
 const HEAD = 30;
-/** The present is so far above the foot: the past is above it. */
+/** Distance of the current time from the bottom; the past is above it. */
 const FOOT = 26;
-/** Labels stand at arrows while there are at most so many. */
+/** Maximum number of arrows that have labels. */
 const LABELLED = 36;
-/** How far along the arrow. */
+/** Position of a label along its arrow. */
 const LABEL_AT = 0.3;
-/** More are not drawn: nobody could tell them apart. */
+/** Maximum number of arrows drawn: more would be indistinguishable. */
 const MOST = 1500;
 
-/** What the server calls things, in words. */
+/** Names of kinds and fates for display. */
 export const KINDS = {
   'data': 'data',
   'source-retransmission': 'retransmission by the source',
@@ -45,29 +46,29 @@ const EVENTS = {
   'dupack-suppressed': 'keeps the duplicate ACK back', 'absorbed': 'drops an old packet', 'established': 'connected', 'closed': 'closed',
   'peer-closed': 'all received', 'aborted': 'gives up', 'zero-window': 'window is closed', 'evicted': 'forgets the flow',
 };
-/** Notes that stand in the picture; the others are told in words only. */
+/** Notes that are drawn; the others appear in the text only. */
 const SHOWN_NOTES = new Set(['timeout', 'recovery-entered', 'recovery-left', 'tail-probe', 'undone-by-duplicates', 'undone-by-timestamps', 'undone-by-frto', 'eln-marked', 'aborted', 'zero-window', 'evicted']);
 
-/** The server's lists as objects. @returns {Data} */
+/** Converts the server's lists to objects. @returns {Data} */
 export function unpack({ flow, lanes, packets, notes, end }) {
   const names = ['sent', 'ended', 'from', 'to', 'kind', 'fate', 'number', 'len', 'cause'];
   const arrows = packets.map((values) => Object.fromEntries(names.map((name, index) => [name, values[index]])));
   return { flow, lanes, arrows, notes, end };
 }
 
-/** A time in seconds, to the microsecond. @param {number} micros */
+/** Formats a time in seconds, to the microsecond. @param {number} micros */
 export const seconds = (micros) => `${(micros / 1e6).toFixed(6)} s`;
 
-/** A length of time in the unit that suits it. @param {number} micros */
+/** Formats a duration in a suitable unit. @param {number} micros */
 export const duration = (micros) => (micros < 1e6 ? `${Number((micros / 1e3).toPrecision(3))} ms` : `${Number((micros / 1e6).toPrecision(3))} s`);
 
-/** A packet by name: bytes of the stream, or what it acknowledges. @param {Arrow} arrow */
+/** Returns the name of a packet: bytes of the stream, or the number that it acknowledges. @param {Arrow} arrow */
 export function nameOf(arrow) {
   if (arrow.len > 0) return `bytes ${arrow.number}–${arrow.number + arrow.len - 1}`;
   return arrow.kind === 'ack' || arrow.kind === 'duplicate-ack' ? `ACK ${arrow.number}` : KINDS[arrow.kind];
 }
 
-/** A packet's story. @param {Data} data @param {Arrow} arrow */
+/** Describes a packet and its fate. @param {Data} data @param {Arrow} arrow */
 export function arrowInWords(data, arrow) {
   const what = KINDS[arrow.kind];
   const why = arrow.kind.endsWith('retransmission') ? ` (${arrow.cause.replaceAll('-', ' ')})` : '';
@@ -80,7 +81,7 @@ export function noteInWords(data, note) {
   return `${data.lanes[note.lane]}: ${EVENTS[note.event] ?? note.event}${at}`;
 }
 
-/** Index of the first entry whose time is not below. @template T @param {T[]} list @param {(entry: T) => number} time @param {number} bound */
+/** Returns the index of the first entry whose time is not less than `bound`. @template T @param {T[]} list @param {(entry: T) => number} time @param {number} bound */
 export function firstFrom(list, time, bound) {
   let [low, high] = [0, list.length];
   while (low < high) {
@@ -107,7 +108,7 @@ export class Diagram {
     this.longest = data.arrows.reduce((most, arrow) => Math.max(most, arrow.ended - arrow.sent), 0);
     this.element = svg('svg', { viewBox: `0 0 ${width} ${this.height}`, class: 'lanes', role: 'img' });
     this.field = svg('g');
-    // Packets are cut off below the nodes' names.
+    // Packets are clipped below the nodes' names.
     const inner = svg('svg', { x: 0, y: HEAD, width, height: this.height - HEAD, viewBox: `0 ${HEAD} ${width} ${this.height - HEAD}` });
     inner.append(this.field);
     this.element.append(this.frame(), inner);
@@ -129,7 +130,7 @@ export class Diagram {
     return group;
   }
 
-  /** What is to be seen: the packets sent or underway, and the notes, within `span` before `at`. @param {number} at @param {number} span */
+  /** Returns what is visible: packets sent or in flight, and notes, within `span` before `at`. @param {number} at @param {number} span */
   visible(at, span) {
     const { arrows, notes } = this.data;
     const from = at - span;
@@ -159,7 +160,7 @@ export class Diagram {
     this.element.setAttribute('aria-label', `${arrows.length || 'No'} packets from ${seconds(Math.max(at - span, 0))} to ${seconds(at)}; the table below lists them`);
   }
 
-  /** Says why there is nothing to see. @param {number} at */
+  /** Describes why there is nothing to see. @param {number} at */
   silence(at) {
     const { arrows } = this.data;
     const next = firstFrom(arrows, (arrow) => arrow.sent, at + 0.5);
@@ -171,7 +172,7 @@ export class Diagram {
   }
 
   grid(group, at, span, y) {
-    // Whole steps of 1, 2 or 5 so that there are four to ten.
+    // Steps of 1, 2 or 5 times a power of ten that give four to ten lines.
     const power = 10 ** Math.floor(Math.log10(span / 4));
     const step = [5, 2, 1].map((factor) => factor * power).find((step) => span / step >= 4) ?? power;
     for (let time = Math.max(0, Math.ceil((at - span) / step) * step); time <= at; time += step) {
@@ -181,13 +182,13 @@ export class Diagram {
     }
   }
 
-  /** One packet, as far as it has come. */
+  /** Draws one packet, up to its current position. */
   arrow(arrow, at, y, labelled) {
     const group = svg('g', { class: `arrow ${arrow.kind} ${arrow.fate}` });
     const [x1, y1] = [this.x(arrow.from), y(arrow.sent)];
     const flight = Math.max(arrow.ended - arrow.sent, 1);
     const over = at >= arrow.ended;
-    // What a queue drops does not come far; what the channel destroys nearly arrives.
+    // A packet that a queue drops ends near its start; one that the channel destroys ends near its destination.
     const reach = arrow.fate === 'queue-full' || arrow.fate === 'filtered' ? 0.12 : arrow.fate === 'lost' ? 0.72 : 1;
     const progress = Math.min((at - arrow.sent) / flight, 1) * reach;
     const dx = this.x(arrow.to) - x1;
@@ -207,7 +208,7 @@ export class Diagram {
     return group;
   }
 
-  /** How a packet's way ended. */
+  /** Draws the end of a packet's journey. */
   tip(arrow, x, y, angle) {
     const cross = (size) => svg('path', { class: 'cross', d: `M${x - size} ${y - size}l${2 * size} ${2 * size}m0 ${-2 * size}l${-2 * size} ${2 * size}` });
     switch (arrow.fate) {
@@ -227,7 +228,7 @@ export class Diagram {
     const group = svg('g', { class: `note ${note.event}` });
     const x = this.x(note.lane);
     const words = note.event.replaceAll('-', ' ');
-    // Beside the lane, on the outside where there is room for it.
+    // Beside the lane, on the outside if there is enough space.
     const [first, last] = [note.lane === 0, note.lane === this.data.lanes.length - 1];
     const room = this.x(0) - 16 > words.length * 7;
     const right = room ? last : first;
@@ -238,7 +239,7 @@ export class Diagram {
   }
 }
 
-/** What the legend shows: those kinds and fates that occur. @param {Arrow[]} arrows */
+/** Creates the legend of the kinds and fates that occur. @param {Arrow[]} arrows */
 export function legendOf(arrows) {
   const list = document.createElement('ul');
   list.className = 'diagram-legend';

@@ -1,18 +1,18 @@
-// The state of the page as a link: what stands behind the # is what the server is asked, and where the diagram is.
+// State of the page as a link: the fragment contains the query for the server, and the position of the diagram.
 
 /**
  * @typedef {object} State
  * @property {string} [scenario]
- * @property {string[]} [schemes] the schemes compared; the usual ones where absent
- * @property {string} [scheme] the scheme whose packets are shown
- * @property {string} [beside] another one, shown beside it
- * @property {number} run the run that is shown
- * @property {Record<string, string>} controls what is set, by the control's id
+ * @property {string[]} [schemes] compared schemes; the usual ones if absent
+ * @property {string} [scheme] scheme whose packets are shown
+ * @property {string} [beside] second scheme, shown beside it
+ * @property {number} run number of the run that is shown
+ * @property {Record<string, string>} controls values by the control's id
  * @property {string[]} set KEY=VALUE
- * @property {number} [at] the diagram's moment, in microseconds
- * @property {number} [span] how much time the diagram shows, in microseconds
- * @property {string} [find] where there is no moment: what the diagram begins with, by the name of its search
- * @property {number} [tour] the step of the tour, from 1
+ * @property {number} [at] position of the diagram, in microseconds
+ * @property {number} [span] time span of the diagram, in microseconds
+ * @property {string} [find] without `at`: name of the search whose first event the diagram shows
+ * @property {number} [tour] step of the tour, from 1
  */
 
 /** @param {string} fragment @returns {State} */
@@ -32,7 +32,7 @@ export function read(fragment) {
   return state;
 }
 
-/** What the server is asked. @param {State} state @returns {string} */
+/** Returns the query for the server. @param {State} state @returns {string} */
 export function query(state) {
   const words = new URLSearchParams();
   if (state.scenario) words.set('scenario', state.scenario);
@@ -44,11 +44,11 @@ export function query(state) {
   return words.toString();
 }
 
-/** The whole state. @param {State} state @returns {string} */
+/** Returns the whole state as a fragment. @param {State} state @returns {string} */
 export function fragment(state) {
   const words = new URLSearchParams(query(state));
   for (const key of ['beside', 'find', 'tour']) if (state[key]) words.set(key, String(state[key]));
   for (const key of ['at', 'span']) if (state[key] !== undefined) words.set(key, String(Math.round(state[key])));
-  // A comma is legal there, and a list of schemes is easier to read with it.
+  // A comma is legal there, and makes a list of schemes easier to read.
   return `#${words.toString().replaceAll('%2C', ',')}`;
 }

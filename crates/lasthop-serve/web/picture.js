@@ -1,5 +1,5 @@
-// A small picture of a scheme: sender, base station and receiver, who of them takes part, where lost data is sent again from, and
-// what becomes of duplicate acknowledgments.
+// Small picture of a scheme: sender, base station and receiver, which of them take part, where lost data is
+// retransmitted from, and what happens to duplicate acknowledgments.
 
 /**
  * @typedef {{does: string, effect: string, sender: string, base_station: string|null, receiver: string|null,
@@ -15,7 +15,7 @@ export const svg = (name, attributes = {}, ...children) => {
 
 const WIDTH = 340;
 const HEIGHT = 128;
-/** Where the three stand, and the line between them. */
+/** Positions of the three nodes, and the line between them. */
 const X = { sender: 54, base: 172, receiver: 288 };
 const Y = 58;
 
@@ -27,14 +27,14 @@ const ICONS = {
   receiver: (x) => [svg('rect', { x: x - 9, y: Y - 15, width: 18, height: 30, rx: 3.5 }), path(`M${x - 3} ${Y + 10}h6`, 'detail')],
 };
 
-/** An arc from one to another above the line, with an arrow's head. */
+/** Returns an arc between two nodes above the line, with an arrowhead. */
 function arc(from, to, height, name) {
   const top = Y - 20;
   const tip = path(`M${to} ${top}l-7 -2l3.6 -5.4z`, `${name} tip`);
   return [path(`M${from} ${top}C${from} ${top - height} ${to} ${top - height} ${to - 2} ${top - 3}`, name), tip];
 }
 
-/** An acknowledgment's way back below the line. */
+/** Returns the path of an acknowledgment below the line. */
 function back(from, to, name, end) {
   const y = Y + 24;
   const tip = end === 'stop'
@@ -43,7 +43,7 @@ function back(from, to, name, end) {
   return [path(`M${from} ${y}H${to + 6}`, name), ...tip];
 }
 
-/** Words under a node, in as many lines as they take. */
+/** Returns the text below a node, in as many lines as needed. */
 function caption(x, words) {
   const lines = [];
   for (const word of words.split(' ')) {
@@ -56,7 +56,7 @@ function caption(x, words) {
 export function pictureOf(about, name) {
   const picture = svg('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: 'picture', role: 'img', 'aria-label': `Where ${name} acts. ${inWords(about)}` });
   picture.append(path(`M${X.sender + 14} ${Y}H${X.base - 14}`, 'wire'), path(`M${X.base + 14} ${Y}H${X.receiver - 14}`, 'radio'));
-  // The loss that all of this is about.
+  // The loss that the scheme handles.
   const loss = (X.base + X.receiver) / 2;
   picture.append(path(`M${loss - 5} ${Y - 5}l10 10m0 -10l-10 10`, 'loss'));
   const parts = { sender: about.resends === 'base-station' ? null : about.sender, base: about.base_station, receiver: about.receiver };
@@ -78,7 +78,7 @@ const inWords = ({ resends, duplicates, base_station, receiver }) => [
   ...(base_station ? [`the base station: ${base_station}`] : []), ...(receiver ? [`the receiver: ${receiver}`] : []),
 ].join('; ');
 
-/** A scheme explained: its picture and two sentences. @param {string} name @param {About} about */
+/** Explains a scheme with its picture and two sentences. @param {string} name @param {About} about */
 export function cardOf(name, about) {
   const card = document.createElement('div');
   card.className = 'card';
@@ -88,7 +88,7 @@ export function cardOf(name, about) {
   return card;
 }
 
-/** What the lines in the pictures mean. */
+/** Creates the legend of the pictures. */
 export function keyOf() {
   const list = document.createElement('ul');
   list.className = 'picture-key';

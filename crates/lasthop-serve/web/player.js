@@ -1,4 +1,4 @@
-// Steps, plays and zooms through the diagram of a run, or of two runs beside each other at the same moment.
+// Steps, plays and zooms the diagram of a run, or of two runs side by side at the same time.
 
 import { Diagram, NARROW, WIDE, arrowInWords, firstFrom, legendOf, noteInWords, seconds, unpack } from './diagram.js';
 
@@ -7,7 +7,7 @@ import { Diagram, NARROW, WIDE, arrowInWords, firstFrom, legendOf, noteInWords, 
  * @typedef {{scheme: string, data: import('./diagram.js').Data, diagram: Diagram, events: Event[]}} Run
  */
 
-/** What one can look for, in the order of the list. */
+/** Events to search for, in the order of the list. */
 const SEARCHES = {
   'loss': ['a loss', (event) => event.ends && ['lost', 'queue-full'].includes(event.arrow.fate)],
   'local': ['a local retransmission', (event) => event.begins && event.arrow.kind === 'local-retransmission'],
@@ -15,9 +15,9 @@ const SEARCHES = {
   'source': ['a retransmission by the source', (event) => event.begins && event.arrow.kind === 'source-retransmission'],
   'timeout': ['a timeout', (event) => event.note?.event === 'timeout'],
 };
-/** Wall-clock seconds that the diagram takes to run through what it shows, at speed 1. */
+/** Wall-clock seconds in which the diagram plays through its span at speed 1. */
 const SECONDS_A_VIEW = 6;
-/** Without motion: so long for each step of the play. */
+/** Time for each step when playing without motion. */
 const STEP_MS = 900;
 const LEAST_SPAN = 500;
 const TABLE_ROWS = 200;
@@ -77,7 +77,7 @@ export class Player {
     }).observe(this.places[0].stage);
   }
 
-  /** Where a run is drawn. @param {string} suffix */
+  /** Creates the place where a run is drawn. @param {string} suffix */
   place(suffix) {
     const scheme = make('p', { className: 'stage-scheme' });
     const words = make('p', { className: 'words', id: `words${suffix}` });
@@ -88,7 +88,7 @@ export class Player {
     return { element: make('div', { hidden: suffix !== '' }, scheme, words, stage), scheme, words, stage };
   }
 
-  /** Where the nodes have little room they stand closer together, so that the writing stays readable. */
+  /** Returns the width: on small screens the nodes are closer together, so that text stays readable. */
   width() { return this.places[0].stage.clientWidth < 520 ? NARROW : WIDE; }
 
   draft() {
@@ -100,7 +100,7 @@ export class Player {
     });
   }
 
-  /** Shows other runs: at their first event of interest unless `at` says otherwise, or at the first one that `find` names.
+  /** Shows other runs: at their first event of interest unless `at` is given, or at the first one that `find` names.
    * @param {{scheme: string, diagram: object}[]} shown @param {number|undefined} at @param {number|undefined} span @param {string|undefined} find */
   show(shown, at, span, find) {
     this.pause();
@@ -122,7 +122,7 @@ export class Player {
       stage.setAttribute('aria-label', `Time-sequence diagram of ${run.scheme}; arrow keys step, space plays, plus and minus zoom`);
     });
     this.draft();
-    /** The moments at which something happens, each once. */
+    /** Times at which something happens, without duplicates. */
     this.moments = [...new Set(this.runs.flatMap((run) => run.events.map((event) => event.time)))].sort((a, b) => a - b);
     this.end = Math.max(...this.runs.map((run) => run.data.end));
     this.position.max = String(this.end);
@@ -136,13 +136,13 @@ export class Player {
     this.draw();
   }
 
-  /** The first event after a moment that fits, in any of the runs. @param {(event: Event) => boolean} fits @param {number} after @returns {Event|undefined} */
+  /** Returns the first event after `after` that fits, in any of the runs. @param {(event: Event) => boolean} fits @param {number} after @returns {Event|undefined} */
   next(fits, after) {
     const found = this.runs.map((run) => run.events.slice(firstFrom(run.events, (event) => event.time, after)).find(fits)).filter(Boolean);
     return found.sort((a, b) => a.time - b.time)[0];
   }
 
-  /** Time in which some two dozen packets pass. */
+  /** Returns the time in which about two dozen packets pass. */
   usualSpan() {
     const { arrows } = this.runs[0].data;
     const index = firstFrom(arrows, (arrow) => arrow.sent, this.at);
@@ -150,11 +150,11 @@ export class Player {
     return Math.max(LEAST_SPAN, from && to ? to.sent - from.sent : 1e5);
   }
 
-  /** Shows so much time that the last packets before the moment are in sight: before a timeout nothing is sent for long. */
+  /** Extends the span until the last packets before the current time are visible: before a timeout there is a long silence. */
   reach() {
     for (const { data, diagram } of this.runs) {
       const before = firstFrom(data.arrows, (arrow) => arrow.sent, this.at - 0.5);
-      // Those underway at the moment itself are in sight anyhow.
+      // Packets in flight at the current time are visible anyway.
       if (before === 0 || diagram.visible(this.at - 0.5, this.span).arrows.length) continue;
       const last = data.arrows.slice(Math.max(0, before - 100), before).reduce((last, arrow) => Math.max(last, arrow.ended), 0);
       this.span = Math.max(this.span, (this.at - last) * 1.25);
@@ -169,7 +169,7 @@ export class Player {
     if (!this.playing) this.list();
   }
 
-  /** What happens at this very moment, in words. */
+  /** Describes the events at the current time. */
   say() {
     this.runs.forEach(({ events, data }, index) => {
       const from = firstFrom(events, (event) => event.time, this.at);
@@ -195,7 +195,7 @@ export class Player {
       make('td', { className: 'text', textContent: `${two ? `${scheme}: ` : ''}${arrowInWords(data, arrow)}` }))));
   }
 
-  /** Goes to a moment. @param {number} at */
+  /** Goes to a point in time. @param {number} at */
   go(at) {
     if (!this.runs.length) return;
     this.pause();
@@ -204,7 +204,7 @@ export class Player {
     this.moved(this.at, this.span);
   }
 
-  /** To the next moment at which something happens, or the one before. @param {1|-1} direction */
+  /** Goes to the next or previous time at which something happens. @param {1|-1} direction */
   step(direction) {
     if (!this.runs.length) return;
     const next = firstFrom(this.moments, (time) => time, this.at + (direction > 0 ? 0.5 : -0.5));
@@ -241,7 +241,7 @@ export class Player {
     this.playing = true;
     this.play.textContent = 'Pause';
     this.play.setAttribute('aria-label', 'Pause');
-    // Nobody can listen to packets as they fly.
+    // Screen readers must not announce every packet while playing.
     this.live('off');
     const still = matchMedia('(prefers-reduced-motion: reduce)').matches;
     let last = performance.now();

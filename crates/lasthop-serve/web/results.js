@@ -1,5 +1,5 @@
-// Throughput of the schemes: bars with intervals, and a table of what else was measured. What is shown rests on equally many runs
-// of every scheme; what is there while new numbers come is marked as old.
+// Throughput of the schemes: bars with intervals, and a table of other metrics. All schemes are shown with equal
+// numbers of runs; old numbers are marked while new ones are computed.
 
 import { drawFigure } from './charts.js';
 
@@ -9,7 +9,7 @@ import { drawFigure } from './charts.js';
  * @typedef {{scheme: string, same_as: string|null, recovery_of: string|null, set_by: string|null}} Remark
  */
 
-/** The table's columns: the measure, its heading, what it means, and whether it is there though all of it is 0. */
+/** Columns of the table: metric, heading, meaning, and whether it is shown even if all values are 0. */
 const COLUMNS = [
   ['rtt_p50', 'rtt p50 ms', 'Median round trip, as the sender samples it: queues on the path included.', false],
   ['rtt_p95', 'rtt p95 ms', 'The round trip that 95 % of the samples do not exceed.', false],
@@ -23,15 +23,15 @@ const COLUMNS = [
   ['marks', 'marks', 'Packets that a queue marked instead of dropping them, so that the sender slows down without a loss (ECN).', false],
   ['incomplete', 'unfinished', 'Transfers, in all runs together, that were not complete when the run was cut at the scenario\'s limit.', false],
 ];
-/** The groups' colours, in the order of the charts' colours: families of the studies; of schemes between modern endpoints, where the cure acts. */
+/** Colours of the groups, in the order of the charts' colours: families for the studies, and for schemes between modern endpoints the place of the cure. */
 const GROUPS = {
   'end-to-end': 0, 'link-layer': 2, 'split-connection': 1, 'multiple-layers': 3,
   'modern endpoints': 0, 'modern endpoints, gateway': 2, 'modern endpoints, a device at each end of the link': 1,
 };
 const PLACES = { plain: 'modern endpoints', sender: 'modern endpoints', gateway: 'modern endpoints, gateway', 'both-ends': 'modern endpoints, a device at each end of the link' };
-/** What a gateway, or a pair of devices, does: as the finding says it. */
+/** Descriptions of the cures for the finding. */
 const CURES = { SNOOP: 'a gateway that repairs losses', 'SPLIT-BBR': 'a gateway that splits the connection' };
-/** So long old numbers stay before those that have come are shown without the others. */
+/** Time after which incomplete new numbers replace old ones. */
 const PATIENCE_MS = 900;
 
 const make = (tag, properties = {}, ...children) => {
@@ -56,20 +56,20 @@ export class Results {
     this.schemes = [];
     /** @type {Remark[]} */
     this.remarks = [];
-    /** What is shown, and the number of runs behind each of it. @type {Map<string, SoFar>} */
+    /** Displayed results, and the number of runs of each. @type {Map<string, SoFar>} */
     this.shownNow = new Map();
     this.runs = 0;
-    /** Whether what is shown is of what was asked last. */
+    /** True if the displayed results belong to the last request. */
     this.fresh = false;
     /** Rounds that have begun, by their number of runs. @type {Map<number, Map<string, SoFar>>} */
     this.rounds = new Map();
     /** @type {{scheme: string, throughput: number}|null} */
     this.without = null;
-    /** The group of each scheme, by which bars are coloured, and its few words. @type {Map<string, {group: string, place: string|null, brief: string|null}>} */
+    /** Group of each scheme, which determines the colour of its bar, and its short description. @type {Map<string, {group: string, place: string|null, brief: string|null}>} */
     this.known = new Map();
     this.state = { flows: 1, limit: '' };
     this.shown = [];
-    /** Rows stay, so that the keyboard's focus does. @type {Map<string, HTMLTableRowElement>} */
+    /** Rows are reused, so that the keyboard focus is kept. @type {Map<string, HTMLTableRowElement>} */
     this.rows = new Map();
     parts.table.tHead.rows[0].append(...['Scheme', 'Mbps', ...COLUMNS.map(([, heading]) => heading), 'runs'].map((textContent, index) => {
       const head = make('th', { scope: 'col', textContent });
@@ -80,15 +80,15 @@ export class Results {
     parts.columns.append(...terms.flatMap(([term, words]) => [make('dt', { textContent: term }), make('dd', { textContent: words })]));
   }
 
-  /** What the catalogue says of the schemes. @param {{name: string, family: string, place: string|null, brief: string|null}[]} schemes */
+  /** Takes the catalogue's information on the schemes. @param {{name: string, family: string, place: string|null, brief: string|null}[]} schemes */
   know(schemes) {
     this.known = new Map(schemes.map(({ name, family, place, brief }) => [name, { group: PLACES[place] ?? family, place, brief }]));
   }
 
-  /** The colour of a scheme, in the bars and in the plots of its packets. @param {string} name */
+  /** Returns the colour of a scheme, in the bars and in the plots of its packets. @param {string} name */
   colourOf(name) { return GROUPS[this.known.get(name)?.group] ?? 0; }
 
-  /** The finding: what Linux as it comes gets, and what the best gateway makes of it. Only where both are compared. @returns {string} */
+  /** Returns the finding: the throughput of Linux without a cure, and with the best gateway. Only if both are compared. @returns {string} */
   finding() {
     const mbps = (name) => this.shownNow.get(name)?.measures.throughput;
     const there = this.schemes.filter((name) => mbps(name) && !this.remark(name));
@@ -105,7 +105,7 @@ export class Results {
     return gained.mean < without.mean ? `${words}: it harms here.` : `${words}.`;
   }
 
-  /** Something was asked: what is there is old until answers come. */
+  /** Notes that a request was sent: current numbers are old until answers arrive. */
   expect() {
     this.fresh = false;
     this.partial = false;
@@ -114,7 +114,7 @@ export class Results {
     clearTimeout(this.timer);
   }
 
-  /** A new comparison begins. @param {{title: string, schemes: string[], remarks: Remark[], flows: number, limit: string}} state */
+  /** Begins a new comparison. @param {{title: string, schemes: string[], remarks: Remark[], flows: number, limit: string}} state */
   begin(state) {
     this.expect();
     this.next = state;
@@ -134,13 +134,13 @@ export class Results {
   /** @param {{scheme: string, throughput: number}} without */
   takeWithout(without) { this.without = without; this.soon(); }
 
-  /** Nobody waits for the rest any longer: what has come is shown, though it is not all. */
+  /** Ends the comparison: incomplete results are shown as well. */
   end() {
     this.impatient = true;
     this.settle();
   }
 
-  /** Shows the round with the most runs that is whole; to the impatient, what there is of the first one rather than old numbers. */
+  /** Shows the complete round with the most runs; after `PATIENCE_MS`, an incomplete first round rather than old numbers. */
   settle() {
     const { schemes } = this.next ?? this;
     const whole = [...this.rounds].filter(([, round]) => schemes.every((name) => round.has(name))).map(([runs]) => runs);
@@ -159,14 +159,14 @@ export class Results {
     for (const older of [...this.rounds.keys()]) if (older < runs) this.rounds.delete(older);
   }
 
-  /** Draws with the next frame, however many lines come until then. */
+  /** Draws with the next frame, however many lines arrive until then. */
   soon() {
     if (this.due) return;
     this.due = true;
     requestAnimationFrame(() => { this.due = false; this.draw(); this.drawn(); });
   }
 
-  /** Whether every scheme has numbers of this comparison. */
+  /** Returns whether every scheme has numbers of this comparison. */
   get complete() { return this.fresh && !this.partial; }
 
   /** @param {string[]} schemes those whose packets are shown */
@@ -201,7 +201,7 @@ export class Results {
       const row = this.row(name);
       if (this.body.rows[index] !== row) this.body.insertBefore(row, this.body.rows[index] ?? null);
     });
-    // Columns of what does not occur are left out.
+    // Omit columns of metrics that do not occur.
     COLUMNS.forEach(([measure, , , always], index) => {
       const occurs = always || [...this.shownNow.values()].some((result) => (result.measures[measure]?.mean ?? 0) > 0);
       for (const row of [this.parts.table.tHead.rows[0], ...this.body.rows]) row.cells[index + 2].hidden = !occurs;
@@ -211,7 +211,7 @@ export class Results {
     this.parts.remarks.hidden = !told.length;
   }
 
-  /** What would mislead if it were not said. */
+  /** Returns remarks that prevent misinterpretation. */
   told() {
     const told = [];
     const list = (names) => (names.length > 1 ? `${names.slice(0, -1).join(', ')} and ${names.at(-1)}` : names[0]);
@@ -233,7 +233,7 @@ export class Results {
       others.set(why, [...(others.get(why) ?? []), scheme]);
     }
     for (const [why, names] of others) told.push(`${list(names)}: ${why}.`);
-    // By how many were cut, so that what all schemes have in common is said once.
+    // Grouped by the number that was cut, so that a common remark appears once.
     const cut = new Map();
     for (const name of this.schemes.filter((name) => !this.remark(name)?.same_as)) {
       const of = this.unfinished(name);
@@ -244,7 +244,7 @@ export class Results {
     return told;
   }
 
-  /** How many transfers of a scheme were cut at the limit. @param {string} name */
+  /** Returns how many transfers of a scheme were cut at the limit. @param {string} name */
   unfinished(name) {
     const incomplete = this.shownNow.get(name)?.measures.incomplete;
     return incomplete ? { count: Math.round(incomplete.mean * incomplete.runs), all: incomplete.runs * this.state.flows } : null;

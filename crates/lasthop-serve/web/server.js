@@ -1,8 +1,8 @@
-// What the page asks its server.
+// Requests of the page to its server.
 
 /** @typedef {{message: string, key: string|null, control: string|null}} Refusal */
 
-/** The server's one line about what is wrong. */
+/** Error with the server's message of one line. */
 export class Refused extends Error {
   /** @param {Refusal} refusal */
   constructor(refusal) {
@@ -13,7 +13,7 @@ export class Refused extends Error {
 
 /** @param {string} path @param {AbortSignal} [signal] @param {Blob} [body] what is sent along, to where something is taken */
 async function ask(path, signal, body) {
-  // Without this header the server answers nobody: a page of another site cannot send it.
+  // The server rejects requests without this header: pages of other sites cannot send it.
   const response = await fetch(path, { signal, headers: { 'X-Lasthop-Page': '1' }, ...(body && { method: 'POST', body }) });
   if (response.ok) return response;
   const text = await response.text();
@@ -22,32 +22,32 @@ async function ask(path, signal, body) {
   throw new Refused(refusal);
 }
 
-/** The scenarios and schemes that there are. */
+/** Returns the available scenarios and schemes. */
 export async function catalogue() {
   return (await ask('api/catalogue')).json();
 }
 
-/** The scenario as a file, under the name that the server gives it. @param {string} query */
+/** Returns the scenario as a file, with the server's file name. @param {string} query */
 export async function scenario(query) {
   const response = await ask(`api/scenario?${query}`);
   const name = /filename="([^"]+)"/.exec(response.headers.get('Content-Disposition') ?? '');
   return { name: name?.[1] ?? 'scenario.toml', file: await response.blob() };
 }
 
-/** One run of the scheme shown. @param {string} query @param {AbortSignal} signal */
+/** Returns one run of the displayed scheme. @param {string} query @param {AbortSignal} signal */
 export async function trace(query, signal) {
   return (await ask(`api/trace?${query}`, signal)).json();
 }
 
 /**
- * Compares the schemes, with a few runs (`first`) or with all (`compare`); hands each line of the answer on as it comes.
+ * Compares the schemes, with a few runs (`first`) or with all (`compare`); passes on each line of the answer as it arrives.
  * @param {'first'|'compare'} extent @param {string} query @param {AbortSignal} signal @param {(lines: object[]) => void} take
  */
 export async function compare(extent, query, signal, take) {
   await lines(await ask(`api/${extent}?${query}`, signal), signal, take);
 }
 
-/** Hands each line of an answer on as it comes. @param {Response} response @param {AbortSignal} signal @param {(lines: object[]) => void} take */
+/** Passes on each line of an answer as it arrives. @param {Response} response @param {AbortSignal} signal @param {(lines: object[]) => void} take */
 async function lines(response, signal, take) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';
@@ -57,37 +57,37 @@ async function lines(response, signal, take) {
     const lines = (rest + value).split('\n');
     rest = lines.pop() ?? '';
     const read = lines.map((line) => JSON.parse(line));
-    // The server may find out late that it has to give up.
+    // The server may fail after the answer has begun.
     for (const { error } of read) if (error) throw new Refused(error);
-    // Those that came together are shown together.
+    // Lines that arrive together are shown together.
     if (read.length && !signal.aborted) take(read);
   }
 }
 
-/** Files one behind the other, and in the query what they are called. @param {File[]} files @param {URLSearchParams} [words] */
+/** Concatenates files, and puts their names into the query. @param {File[]} files @param {URLSearchParams} [words] */
 function bundle(files, words = new URLSearchParams()) {
   const query = new URLSearchParams(words);
   for (const file of files) query.append('file', `${file.name}:${file.size}`);
   return { query: query.toString(), body: new Blob(files) };
 }
 
-/** The link that files have measured. @param {File[]} files @param {URLSearchParams} given @param {AbortSignal} signal */
+/** Returns the evaluation of the link that files have measured. @param {File[]} files @param {URLSearchParams} given @param {AbortSignal} signal */
 export async function link(files, given, signal) {
   const { query, body } = bundle(files, given);
   return (await ask(`api/link?${query}`, signal, body)).json();
 }
 
-/** Which cure helps on the link of a scenario. @param {string} scenario @param {URLSearchParams} words @param {AbortSignal} signal @param {(lines: object[]) => void} take */
+/** Requests advice on the link of a scenario. @param {string} scenario @param {URLSearchParams} words @param {AbortSignal} signal @param {(lines: object[]) => void} take */
 export async function advise(scenario, words, signal, take) {
   await lines(await ask(`api/advise?${words}`, signal, new Blob([scenario])), signal, take);
 }
 
-/** The files of a cure. @param {URLSearchParams} words @param {AbortSignal} signal */
+/** Returns the files of a cure. @param {URLSearchParams} words @param {AbortSignal} signal */
 export async function configuration(words, signal) {
   return (await ask(`api/configuration?${words}`, signal)).json();
 }
 
-/** A report beside a promise. @param {File[]} files @param {AbortSignal} signal */
+/** Returns the comparison of a report and a promise. @param {File[]} files @param {AbortSignal} signal */
 export async function prove(files, signal) {
   const { query, body } = bundle(files);
   return (await ask(`api/prove?${query}`, signal, body)).json();

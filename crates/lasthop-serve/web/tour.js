@@ -1,8 +1,8 @@
-// The tour: five states of the page, from one loss to the cure, each a link that can be sent on.
+// The tour: five states of the page, from one loss to the cure, each of which is a link.
 
-/** Exactly these data segments are lost the first time they cross the radio: the same in every run. */
+/** Drops exactly these data segments the first time they cross the radio, in every run. */
 const drops = (...segments) => `links.radio.errors={model="list", drop=[${segments.map((data) => `{data=${data}}`).join(', ')}]}`;
-/** Endpoints of 1997 for the schemes of the 1997 study; schemes between modern endpoints keep Linux's. The timers are 4.4BSD's own, not the study's fitted ones. */
+/** Endpoints of 1997 for the schemes of the 1997 study; schemes between modern endpoints keep Linux's. The timers are 4.4BSD's own, not those fitted to the study. */
 const OF_1997 = 'tcp.preset="bsd-lite"';
 const link = ({ set = [], ...words }) => new URLSearchParams([['scenario', 'farm-radio'], ...Object.entries(words), ...set.map((line) => ['set', line])]).toString();
 const small = { size: '400 KiB', runs: '1' };
@@ -50,7 +50,7 @@ const STEPS = [
   },
 ];
 
-/** The link of a step. @param {number} number from 1 */
+/** Returns the link of a step. @param {number} number from 1 */
 const href = (number) => `#tour=${number}&${STEPS[number - 1].link}`;
 
 export class Tour {
@@ -87,7 +87,7 @@ export class Tour {
     title.focus({ preventScroll: true });
   }
 
-  /** What the step is about is there: brings it into sight, once. */
+  /** Scrolls to the subject of the step once, when it has arrived. */
   arrived() {
     if (!this.due || !this.number) return;
     this.due = false;
@@ -97,7 +97,7 @@ export class Tour {
   show() {
     const still = matchMedia('(prefers-reduced-motion: reduce)').matches;
     const { look } = STEPS[this.number - 1];
-    // In the diagram the present is at the bottom.
+    // In the diagram the current time is at the bottom.
     document.getElementById(look)?.scrollIntoView({ behavior: still ? 'auto' : 'smooth', block: look === 'stage' ? 'end' : 'start' });
   }
 }

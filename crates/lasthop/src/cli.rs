@@ -111,7 +111,7 @@ pub struct ScenarioArgs {
 
 impl ScenarioArgs {
     pub fn open(&self) -> Result<Scenario, Error> {
-        // A name that is no text can only be a file's.
+        // A name that is not UTF-8 can only be a file's.
         let scenario = match self.scenario.to_str() {
             Some(name) => {
                 if let Some(file) = Scenario::shadowed_file(name) {
@@ -126,7 +126,7 @@ impl ScenarioArgs {
         self.with_overrides(scenario)
     }
 
-    /// `scenario` with what `--set` says.
+    /// Returns `scenario` with the changes of `--set`.
     pub fn with_overrides(&self, scenario: Scenario) -> Result<Scenario, Error> {
         let mut overrides = Vec::new();
         for set in &self.set {
@@ -139,7 +139,7 @@ impl ScenarioArgs {
         Ok(scenario.with_overrides(&overrides).map_err(|error| error.set_by("--set"))?)
     }
 
-    /// Refuses TCP keys of `scenario` that no endpoint reads under any of these schemes.
+    /// Rejects TCP keys of `scenario` that no endpoint reads under any of these schemes.
     pub fn check_effects(&self, scenario: &Scenario, schemes: &[&'static Scheme]) -> Result<(), Error> {
         Ok(scenario.check_effects(schemes).map_err(|error| error.set_by("--set"))?)
     }
@@ -156,12 +156,12 @@ pub struct RunsArgs {
     pub jobs: usize,
 }
 
-/// Reads a root seed.
+/// Parses a root seed.
 pub fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("a seed is a whole number from 0 to {}, as 7", u64::MAX))
 }
 
-/// The scheme by its name, in capitals or not.
+/// Returns the scheme with this name, in any case.
 pub fn scheme(name: &str) -> Result<&'static Scheme, String> {
     SCHEMES.iter().find(|scheme| scheme.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
         let names = || SCHEMES.iter().map(|scheme| scheme.name);

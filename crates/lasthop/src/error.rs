@@ -1,4 +1,4 @@
-//! What can go wrong, each in one line.
+//! Errors, each in one line.
 
 use std::io;
 use std::net::SocketAddr;
@@ -167,7 +167,7 @@ pub enum Error {
     #[cfg(target_os = "linux")]
     #[error("lab: give a scenario file, the name of a ready-made one, or `clean`")]
     NoLabScenario,
-    /// Everything has been said; this is the exit status.
+    /// The error has been reported; this is the exit status.
     #[cfg(target_os = "linux")]
     #[error("exit status {0}")]
     Status(u8),
@@ -180,7 +180,7 @@ pub enum Error {
     Stopped { done: usize, total: usize, what: &'static str },
 }
 
-/// Of many names, the first.
+/// Joins names, up to a limit.
 fn first_names(names: &[String]) -> String {
     const MOST: usize = 20;
     let more = if names.len() > MOST { format!(" and {} more", names.len() - MOST) } else { String::new() };

@@ -1,4 +1,4 @@
-//! The command: what a lossy last hop does to TCP, and what cures it.
+//! The command `lasthop`: the effects of a lossy last hop on TCP, and their cures.
 #![forbid(unsafe_code)]
 
 mod cli;
@@ -20,7 +20,7 @@ use crate::progress::note_error;
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        // Nothing is wrong with a command that is not named yet.
+        // A missing subcommand is not an error: print help.
         Err(help) if help.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = help.print();
             return ExitCode::from(2);
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads our output has seen enough (`lasthop trace ... | head`).
+        // The reader of the output has closed it (`lasthop trace ... | head`).
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         #[cfg(target_os = "linux")]
         Err(error::Error::Status(status)) => ExitCode::from(status),
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What is wrong with the arguments, and what would help: the message's paragraphs but those that say how the command is used.
+/// Extracts the error and its remedy from clap's message, without the usage paragraphs.
 fn usage_error(message: &str) -> String {
     let paragraphs = message.split("\n\n").map(|text| text.lines().map(str::trim).collect::<Vec<_>>().join(" "));
     let said: Vec<_> = paragraphs

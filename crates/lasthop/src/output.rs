@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::terminal::{Style, fold, width};
 
-/// Most flows that a remark names.
+/// Maximum number of flows that a remark names.
 const MOST_NAMES: usize = 5;
 
 /// Prints one JSON value.
@@ -23,17 +23,17 @@ pub fn print_json(value: &Value) -> Result<(), Error> {
     Ok(writeln!(out)?)
 }
 
-/// A scenario's title, set off on a terminal.
+/// Returns a scenario's title, highlighted on a terminal.
 pub fn title(scenario: &Scenario) -> String {
     Style::Heading.out(&fold(&one_line(scenario.title()), width()))
 }
 
-/// `1 run`, `2 runs`.
+/// Formats a count: `1 run`, `2 runs`.
 pub fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// What there is to say where flows of `network` run over QUIC, under schemes of those names, whose base station reads TCP.
+/// Returns the remark on QUIC flows of `network` under `schemes`, whose base stations read TCP.
 pub fn quic_remark(network: &Network, schemes: &[&str]) -> Option<String> {
     let flows = network.flows.iter().filter(|flow| matches!(flow.app, App::Quic(_)));
     // Copies are called `bulk#1`, `bulk#2`, ...
@@ -45,7 +45,7 @@ pub fn quic_remark(network: &Network, schemes: &[&str]) -> Option<String> {
     })
 }
 
-/// Creates a file and whatever folders it needs, and lets `write` fill it.
+/// Creates a file with its parent folders, and lets `write` fill it.
 pub fn write_file<E>(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> Result<(), E>) -> Result<(), Error>
 where
     Error: From<E>,
@@ -58,7 +58,7 @@ where
     out.flush().map_err(Error::file(path))
 }
 
-/// What kind of file rows go to.
+/// Format of a file with rows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     Csv,
@@ -66,7 +66,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// The form that the name of a file asks for.
+    /// Returns the format for the extension of a file.
     pub fn of(out: &Path) -> Result<Self, Error> {
         match out.extension().and_then(|ending| ending.to_str()) {
             _ if out.is_dir() => Err(Error::SweepFile { path: out.to_owned() }),

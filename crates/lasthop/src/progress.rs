@@ -1,4 +1,4 @@
-//! Progress: a bar on a terminal, plain lines elsewhere, both on standard error.
+//! Progress on standard error: a bar on a terminal, plain lines elsewhere.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,44 +12,44 @@ use signal_hook::consts::SIGINT;
 
 use crate::terminal::Style;
 
-/// Time between two plain lines.
+/// Interval between plain lines.
 const LINE_EVERY: Duration = Duration::from_secs(2);
 
-/// The same within a run that takes minutes.
+/// Interval between plain lines within a run that takes minutes.
 const RARELY: Duration = Duration::from_secs(10);
 
-/// Time between two changes of a bar within a run.
+/// Interval between updates of a bar within a run.
 const OFTEN: Duration = Duration::from_millis(100);
 
-/// Tells the user something beside the output, on one line whatever is in it. All errors come by here. Whether anybody reads it
-/// does not matter.
+/// Prints a message to standard error on a single line, whatever it contains. All errors are printed here. Failures to
+/// write are ignored.
 pub fn note(text: &str) {
     let _ = writeln!(stderr(), "{}", one_line(text));
 }
 
-/// Says in one line what went wrong.
+/// Prints an error on a single line.
 pub fn note_error(text: &str) {
     let _ = writeln!(stderr(), "{} {}", Style::Error.err("error:"), one_line(text));
 }
 
-/// Set by the first Ctrl-C; the second one kills.
+/// Returns the flag that the first Ctrl-C sets; the second one kills the process.
 fn interrupted() -> &'static Arc<AtomicBool> {
     static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     FLAG.get_or_init(|| {
         let flag = Arc::new(AtomicBool::new(false));
-        // In this order: what kills must not see the flag that the same signal sets. Without handlers Ctrl-C ends the
-        // process at once, as ever.
+        // The order matters: the killing handler must not see the flag that the same signal sets. If no handler can be
+        // registered, Ctrl-C ends the process at once, as usual.
         let _ = signal_hook::flag::register_conditional_default(SIGINT, flag.clone());
         let _ = signal_hook::flag::register(SIGINT, flag.clone());
         flag
     })
 }
 
-/// What stops at Ctrl-C, without counting anything: says whether it was pressed.
+/// Handler of Ctrl-C that only notes that it was pressed.
 pub struct CtrlC(());
 
 impl CtrlC {
-    /// From now on, the first Ctrl-C is only heard.
+    /// Registers the handler: from now on, the first Ctrl-C is only noted.
     pub fn heard() -> Self {
         interrupted();
         Self(())
@@ -60,35 +60,35 @@ impl CtrlC {
     }
 }
 
-/// Counts runs.
+/// Progress of runs.
 pub struct Runs {
     what: String,
     total: u64,
-    /// When a run ends at the latest, if that is known.
+    /// Latest end of a run, if known.
     limit: Option<lasthop_proto::time::Instant>,
     done: AtomicU64,
-    /// Nanoseconds of simulated time: the furthest that a run has come since the last one ended.
+    /// Maximum simulated time that a run has reached since the last one finished, in nanoseconds.
     furthest: AtomicU64,
     cuts: Mutex<Vec<(usize, Cut)>>,
     ctrl_c: Option<CtrlC>,
     bar: Option<ProgressBar>,
     begun: Instant,
-    /// Milliseconds from `begun` at which the next plain line, or change of the bar, is due.
+    /// Time of the next plain line or update of the bar, in milliseconds from `begun`.
     next_line: AtomicU64,
 }
 
 impl Runs {
-    /// Runs that Ctrl-C stops.
+    /// Creates progress for runs that Ctrl-C stops.
     pub fn new(what: &str, total: u64) -> Self {
         Self { ctrl_c: Some(CtrlC::heard()), ..Self::unstoppable(what, total) }
     }
 
-    /// Runs of a command that listens to signals itself.
+    /// Creates progress for a command that handles signals itself.
     pub fn unstoppable(what: &str, total: u64) -> Self {
         let bar = stderr().is_terminal().then(|| {
             let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} runs{left}")
                 .unwrap_or_else(|_| ProgressStyle::default_bar())
-                // Before the first run has ended nobody knows.
+                // Before the first run has finished the remaining time is unknown.
                 .with_key("left", |state: &ProgressState, out: &mut dyn std::fmt::Write| {
                     if state.pos() > 0 {
                         let _ = write!(out, ", {:#} left", HumanDuration(state.eta()));
@@ -111,7 +111,7 @@ impl Runs {
         }
     }
 
-    /// Nothing but Ctrl-C.
+    /// Creates progress that shows nothing, but handles Ctrl-C.
     pub fn quiet() -> Self {
         Self {
             ctrl_c: Some(CtrlC::heard()),
@@ -121,19 +121,19 @@ impl Runs {
         }
     }
 
-    /// Says when a run ends at the latest.
+    /// Sets the latest end of a run.
     pub fn within(self, limit: lasthop_proto::time::Instant) -> Self {
         Self { limit: Some(limit), ..self }
     }
 
-    /// Without the time that is left, where runs are so few and so long that counting them says nothing of it.
+    /// Hides the remaining time: for few long runs, their number says nothing about it.
     pub fn without_time_left(mut self) -> Self {
         let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} runs");
         self.bar = self.bar.map(|bar| bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())));
         self
     }
 
-    /// Tells what is being done: beside the bar, or as a plain line when one is due.
+    /// Shows the current activity: beside the bar, or as a plain line if one is due.
     pub fn doing(&self, what: &str) {
         match &self.bar {
             Some(bar) => {
@@ -145,7 +145,7 @@ impl Runs {
         }
     }
 
-    /// Whether a plain line is due; then the next one is only after a while.
+    /// Returns whether a plain line is due; the next one is then due after `every`.
     fn line_is_due(&self, every: Duration) -> bool {
         let elapsed = self.begun.elapsed().as_millis() as u64;
         let due = self.next_line.load(Ordering::Relaxed);
@@ -159,7 +159,7 @@ impl Runs {
         }
     }
 
-    /// What the run of that task with the lowest number had come to, of those that were stopped in the middle.
+    /// Returns the state of the interrupted run of `task` with the lowest number.
     pub fn cut(&self, task: usize) -> Option<Cut> {
         let cuts = self.cuts.lock().unwrap_or_else(PoisonError::into_inner);
         let begun = cuts.iter().filter(|(of, cut)| *of == task && cut.at > lasthop_proto::time::Instant::ZERO);
@@ -187,7 +187,7 @@ impl Progress for Runs {
         self.ctrl_c.as_ref().is_some_and(CtrlC::pressed)
     }
 
-    /// Nobody waits for a run to end who has pressed Ctrl-C.
+    /// Abandons runs after Ctrl-C.
     fn abandoned(&self) -> bool {
         self.stopped()
     }

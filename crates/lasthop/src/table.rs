@@ -1,14 +1,14 @@
-//! Tables for the terminal: a line a row where they fit, a block a row where they do not.
+//! Tables for the terminal: a line per row if they fit, otherwise a block per row.
 
 use crate::terminal::{Style, fold};
 
-/// A table whose first column names the rows.
+/// Table whose first column names the rows.
 pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Row>,
 }
 
-/// A heading, and how wide the column is where there is room.
+/// Heading, and preferred width of the column.
 pub struct Column {
     pub heading: String,
     pub width: usize,
@@ -16,9 +16,9 @@ pub struct Column {
 
 enum Row {
     Cells(Vec<String>),
-    /// A name, and words instead of numbers.
+    /// Name, and text instead of numbers.
     Words(String, String),
-    /// What belongs to the row before.
+    /// Note on the row before.
     Note(String),
 }
 
@@ -27,22 +27,23 @@ impl Table {
         Self { columns, rows: Vec::new() }
     }
 
-    /// A row with a cell for each column.
+    /// Adds a row with a cell for each column.
     pub fn push(&mut self, cells: Vec<String>) {
         self.rows.push(Row::Cells(cells));
     }
 
-    /// A row that says something.
+    /// Adds a row with a text instead of cells.
     pub fn push_words(&mut self, name: String, words: String) {
         self.rows.push(Row::Words(name, words));
     }
 
-    /// Something to say of the row before.
+    /// Adds a note on the row before.
     pub fn push_note(&mut self, note: String) {
         self.rows.push(Row::Note(note));
     }
 
-    /// The table for a terminal of `width` columns: at its full width, else as narrow as its cells allow, else a block a row.
+    /// Formats the table for `width` columns: at full width, else as narrow as its cells permit, else with a block per
+    /// row.
     pub fn render(&self, width: Option<usize>) -> String {
         let full: Vec<usize> = self.columns.iter().map(|column| column.width.max(len(&column.heading))).collect();
         let tight: Vec<usize> = (0..self.columns.len()).map(|at| self.widest(at)).collect();
@@ -100,11 +101,11 @@ impl Table {
     }
 }
 
-/// The first cell to the left, the others to the right.
+/// Formats a row: the first cell to the left, the others to the right.
 fn line(cells: &[&String], widths: &[usize]) -> String {
     let cell = |(at, (cell, &width)): (usize, (&&String, &usize))| match at {
         0 => format!("{cell:<width$}"),
-        // A cell that ends in spaces has them to stand under its heading.
+        // Trailing spaces align a cell with its heading.
         _ if len(cell) > width => format!("{:>width$}", cell.trim_end()),
         _ => format!("{cell:>width$}"),
     };

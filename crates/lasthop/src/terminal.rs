@@ -1,13 +1,13 @@
-//! What depends on where output goes: how wide it may be, and whether it has colours. Off a terminal it is always the same.
+//! Properties of the output: width and colours. Output that is not to a terminal does not depend on them.
 
 use std::io::{IsTerminal, stderr, stdout};
 
-/// Columns of the terminal that standard output is; `None` when it is none.
+/// Returns the number of columns of the terminal on standard output; `None` if it is not a terminal.
 pub fn width() -> Option<usize> {
     stdout().is_terminal().then(terminal_size::terminal_size).flatten().map(|(width, _)| usize::from(width.0))
 }
 
-/// How a text is set off where there are colours.
+/// Emphasis of a text on terminals with colours.
 #[derive(Clone, Copy)]
 pub enum Style {
     Heading,
@@ -24,19 +24,19 @@ impl Style {
         }
     }
 
-    /// `text` as it goes to standard output.
+    /// Formats `text` for standard output.
     pub fn out(self, text: &str) -> String {
         self.paint(text, stdout().is_terminal())
     }
 
-    /// `text` as it goes to standard error.
+    /// Formats `text` for standard error.
     pub fn err(self, text: &str) -> String {
         self.paint(text, stderr().is_terminal())
     }
 
     fn paint(self, text: &str, terminal: bool) -> String {
         let wanted = |name: &str, given: &dyn Fn(&str) -> bool| std::env::var(name).is_ok_and(|value| given(&value));
-        // https://no-color.org, and terminals that can do nothing.
+        // https://no-color.org, and terminals without capabilities.
         if terminal && !wanted("NO_COLOR", &|value| !value.is_empty()) && !wanted("TERM", &|value| value == "dumb") {
             format!("\u{1b}[{}m{text}\u{1b}[0m", self.code())
         } else {
@@ -45,8 +45,8 @@ impl Style {
     }
 }
 
-/// `text` with its long lines broken between words, for a terminal of `width` columns. What goes on stands two columns further to
-/// the right than its line began. Words that are longer stay whole.
+/// Breaks long lines between words for a terminal of `width` columns. Continuation lines are indented by two more
+/// columns. Longer words stay whole.
 pub fn fold(text: &str, width: Option<usize>) -> String {
     let Some(width) = width else { return text.to_owned() };
     let lines: Vec<String> = text.split('\n').map(|line| fold_line(line, width)).collect();
@@ -58,7 +58,7 @@ fn fold_line(line: &str, width: usize) -> String {
         return line.to_owned();
     }
     let start = line.len() - line.trim_start().len();
-    // Of a narrow terminal most is for the words.
+    // On a narrow terminal most columns must remain for words.
     let indent = start.min(width / 4);
     let (mut text, mut column) = (" ".repeat(indent), indent);
     let mut rest = &line[start..];
@@ -81,7 +81,8 @@ fn fold_line(line: &str, width: usize) -> String {
     text
 }
 
-/// An entry of a list: its names, of which the first has `first` columns, and what it is; this below them where the terminal is narrow.
+/// Formats an entry of a list: names, the first padded to `first` columns, and a description, below the names on a
+/// narrow terminal.
 pub fn list_entry(names: &[&str], first: usize, what: &str, width: Option<usize>) -> String {
     let heads: Vec<String> = match names {
         [name, more @ ..] => {

@@ -1,18 +1,18 @@
-//! From a link to the cure, and to its configuration.
+//! Tests from a link to the cure and its configuration.
 
 use crate::common;
 
 use common::Bench;
 use serde_json::Value;
 
-/// What is said of a call that fails.
+/// Returns the last line of standard error of a call that must fail.
 fn refused(bench: &Bench, arguments: &str) -> String {
     let output = bench.run(arguments);
     assert!(!output.status.success(), "{arguments}");
     String::from_utf8(output.stderr).unwrap().lines().last().unwrap_or_default().to_owned()
 }
 
-/// The same, before anything is simulated.
+/// Returns the error of a call that must fail before anything is simulated.
 fn refused_at_once(bench: &Bench, arguments: &str) -> String {
     let output = bench.run(arguments);
     let said = String::from_utf8(output.stderr).unwrap();
@@ -38,7 +38,7 @@ fn a_lossy_link_gets_a_cure_with_figures_and_reasons() {
     let cured = cures.iter().find(|cure| cure["cure"] == advised).unwrap();
     assert!(cured["gain"].as_f64().unwrap() > 1.5 && cured["helps"] == true, "{json}");
     assert_eq!(cures[0]["uses"][0]["ratio"]["mean"], 1.0);
-    // The same seed gives the same advice on any number of threads.
+    // The same seed gives the same advice with any number of threads.
     let [one, two] = ["-j 1", "-j 2"].map(|jobs| bench.stdout(&format!("advise farm-radio {QUICK} --json {jobs}")));
     assert_eq!(one, two);
 }
@@ -88,7 +88,7 @@ fn what_cannot_be_asked_is_refused_in_a_line() {
     let bench = Bench::new();
     assert!(refused(&bench, "advise farm-radio --control roof").contains("give one or more of sender, box, boxes"));
     assert!(refused(&bench, "advise farm-radio --for films").contains("give one or more of bulk, pages, call"));
-    // Nothing says where a box would be, or who sends to whom.
+    // The scenario has no place for a device, and says nothing about senders and receivers.
     let plain = "[hosts.a]\n[hosts.b]\n[links.l]\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbps\"\ndelay = \"1 ms\"\n[flows.f]\nfrom = \"a\"\nto = \"b\"\n";
     bench.put("plain.toml", &format!("{plain}size = \"1 MB\"\n"));
     assert!(refused(&bench, "advise plain.toml").contains("plain.toml: base_station: missing"));
@@ -100,7 +100,7 @@ fn what_cannot_be_asked_is_refused_in_a_line() {
     assert!(refused(&bench, "advise silent.toml").contains("silent.toml: flows: missing; give a transfer"));
 }
 
-/// A probe's folder of a link of 4 Mbps with 3 % of independent losses.
+/// Writes a probe's folder for a link of 4 Mbps with 3 % of independent losses.
 fn probed(bench: &Bench) {
     std::fs::create_dir(bench.path().join("found")).unwrap();
     let direction = |trace: &str| {
@@ -136,18 +136,18 @@ fn a_probes_folder_is_fitted_first() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && said.contains("found: 4000 kbps down, 4000 kbps up, delay 15 ms"), "{said}");
     assert!(said.contains("(uniform) down, none up"), "{said}");
-    // The same as by hand.
+    // Equal to the manual steps.
     bench.stdout("fit found --out link.toml");
     let by_hand = bench.stdout(&format!("advise link.toml --control sender {QUICK} --json"));
     assert_eq!(String::from_utf8(output.stdout).unwrap(), by_hand);
-    // What a measurement has can be set otherwise, what a scenario has not.
+    // Options can override properties of a measurement, but not of a scenario.
     let error = refused(&bench, &format!("advise link.toml --rate '1 Mbps' {QUICK}"));
     assert!(error.contains("--rate: is for a measurement"), "{error}");
     let other = bench.run(&format!("advise found --rate '1 Mbps' --control sender {QUICK}"));
     assert!(String::from_utf8(other.stderr).unwrap().contains("found: 1 Mbps, delay 15 ms"));
 }
 
-/// A rate that may be greater passes for no measured one, in text and in JSON; whoever knows it says so.
+/// A rate that is only a lower bound is labelled as such, in text and in JSON; the user may state the actual rate.
 #[test]
 fn a_rate_that_is_a_lower_bound_is_said_to_be() {
     let bench = Bench::new();
@@ -189,7 +189,7 @@ fn a_capture_is_fitted_first_and_says_what_it_does_not_tell() {
         found.lines().filter_map(|line| line.strip_prefix("delay = \"")?.split(' ').next()?.parse().ok()).collect();
     assert!((delays[0] - 5.0).abs() < 1.0 && (delays[1] - 2.0).abs() < 1.0, "{found}");
     assert!(said.contains(&format!("hop.pcapng: {rate} kbps, delay {} ms", delays[1])), "{said}");
-    // Where nothing ever waits no rate shows.
+    // Without queueing, no rate shows.
     bench.put("fast.toml", &link.replace("2 Mbps", "1 Gbps").replace("3 MiB", "6 KiB"));
     bench.stdout("trace fast.toml --scheme E2E-CUBIC --pcapng fast.pcapng --point tower:radio");
     let error = refused(&bench, "advise fast.pcapng --for bulk");
@@ -205,7 +205,7 @@ fn both_ends_of_a_tunnel_are_written_and_checked() {
     let bench = Bench::new();
     let boxes = format!("advise farm-radio {QUICK} --control boxes");
     bench.stdout(&format!("{boxes} --out open/ --near-key own.key"));
-    // Without an end that is known, `check` says what is to be written.
+    // If neither end is known, `check` says what to fill in.
     let (missing, _) = checked(&bench, "open/tunnel.toml");
     let endpoint = missing.iter().find(|finding| finding["subject"] == "peer far endpoint").unwrap();
     let detail = endpoint["detail"].as_str().unwrap();
@@ -217,7 +217,7 @@ fn both_ends_of_a_tunnel_are_written_and_checked() {
     assert!(said.contains("set/tunnel-far.toml") && said.contains("set/tunnel-far.key"), "{said}");
     for file in ["set/tunnel.toml", "set/tunnel-far.toml"] {
         let (missing, found) = checked(&bench, file);
-        // Rights and the device are this machine's.
+        // Rights and the device depend on this machine.
         let of_files =
             |finding: &&Value| !["CAP_NET_ADMIN", "TUN device"].contains(&finding["subject"].as_str().unwrap());
         assert!(missing.iter().find(of_files).is_none() && found > 4, "{file}: {missing:?}");
@@ -244,7 +244,7 @@ fn both_ends_of_a_tunnel_are_written_and_checked() {
     );
 }
 
-/// What `tunnel check` finds missing, and how much it looks at.
+/// Returns the findings that `tunnel check` reports as missing, and the number of all findings.
 #[cfg(target_os = "linux")]
 fn checked(bench: &Bench, file: &str) -> (Vec<Value>, usize) {
     let output = bench.run_all(&["tunnel", "check", "--json", file]);

@@ -1,6 +1,6 @@
-//! A small part of the bench of attacks (`benches/live/attacks.py`): with the gateway no byte is corrupt, forged or missing
-//! that is whole without it, and no connection breaks that does not break without it. What root, Python 3.11 or the emulated
-//! links are missing for is left out, loudly.
+//! A small part of the attack bench (`benches/live/attacks.py`): no byte is corrupt, forged or missing with the gateway
+//! that is whole without it, and no connection breaks only with the gateway. Tests that lack root, Python 3.11 or the
+//! emulated links are reported as skipped.
 #![cfg(target_os = "linux")]
 
 use crate::network;
@@ -10,7 +10,7 @@ use std::process::Command;
 
 use network::{is_skipped, skip};
 
-/// The emulated links, which Cargo builds with the workspace's tests.
+/// Returns the program for emulated links, which Cargo builds with the workspace's tests.
 fn links() -> Option<PathBuf> {
     let tests = std::env::current_exe().ok()?;
     // target/PROFILE/deps/attacks-HASH
@@ -23,7 +23,7 @@ fn has_python() -> bool {
     version.is_ok_and(|status| status.success())
 }
 
-/// Runs the bench with and without the gateway, on small connections; speed is not judged.
+/// Runs the bench with and without the gateway, on small connections; speed is not checked.
 fn nothing_is_worse(attacks: &str, arguments: &str) {
     let test = format!("attacks: {attacks}");
     if is_skipped(&test) {
@@ -70,7 +70,7 @@ fn urgent_data_cut_no_stream_short() {
     nothing_is_worse("urgent", "--families 4 --paths routed --modes split --transfers 300");
 }
 
-/// What the bench calls worse, by examples worked out by hand.
+/// Checks the bench's comparison by examples that were computed by hand.
 #[test]
 fn counts_are_compared_by_an_exact_test() {
     if !has_python() {

@@ -1,4 +1,4 @@
-//! Each command does its work on a small scenario, and says it as documented in docs/output.md.
+//! Each command works on a small scenario, with output as documented in docs/output.md.
 
 use crate::common;
 
@@ -97,7 +97,7 @@ fn run_reports_every_measure() {
     assert_eq!(json["measures"]["incomplete"]["mean"], 0.0);
 }
 
-/// Each flow and each direction of each link has its own numbers, and the sums are those of the flat metrics.
+/// Each flow and each direction of each link has its own numbers, and their sums are the flat metrics.
 #[test]
 fn flows_and_links_have_their_own_numbers() {
     let bench = Bench::new();
@@ -149,7 +149,7 @@ fn flows_and_links_have_their_own_numbers() {
     assert!(text.contains("download#2") && text.contains("radio: tower to phone"), "{text}");
 }
 
-/// A queue of few packets at the host's own link: what it drops is counted there.
+/// Drops of a short queue at the host's own link are counted there.
 #[test]
 fn drops_at_a_hosts_own_link_are_counted_there() {
     let bench = Bench::new();
@@ -161,7 +161,7 @@ fn drops_at_a_hosts_own_link_are_counted_there() {
     assert_eq!(json["schemes"][0]["measures"]["queue_drops"]["mean"].as_f64().unwrap(), (0..4).map(drops).sum::<f64>());
 }
 
-/// `--csv` and `--out` have all metrics, a row a scheme.
+/// `--csv` and `--out` have all metrics, with a row per scheme.
 #[test]
 fn compare_writes_rows() {
     let bench = Bench::new();
@@ -188,7 +188,7 @@ fn compare_writes_rows() {
     assert!(table.lines().nth(4).unwrap().contains(" 1.00 "), "{table}");
 }
 
-/// A series has the run in rows; a file that is there is not replaced.
+/// A series has the run in rows; an existing file is not replaced.
 #[test]
 fn run_writes_a_series() {
     let bench = Bench::new();
@@ -206,7 +206,7 @@ fn run_writes_a_series() {
     }
 }
 
-/// A ready-made scenario is not replaced by a file that happens to have its name; what to give for the file is said.
+/// A file that has the name of a ready-made scenario does not replace it; the remark says how to name the file.
 #[test]
 fn a_file_does_not_replace_a_ready_made_scenario() {
     let bench = Bench::new();
@@ -239,7 +239,8 @@ fn every_scheme_delivers_everything() {
     }
 }
 
-/// Two boxes repair the hop for whatever ends: the source resends less than without them, and the hop's own frames are in the trace.
+/// Two devices repair the hop for any endpoints: the source retransmits less, and the hop's own frames are in the
+/// trace.
 #[test]
 fn two_ended_links_repair_the_hop() {
     let bench = Bench::new();
@@ -257,7 +258,8 @@ fn two_ended_links_repair_the_hop() {
     assert!(csv.contains(" symbol ") && csv.contains(" feedback"), "{}", &csv[..1000]);
 }
 
-/// Endpoints of today have schemes of their own; a scenario that fixes what they are named after is told so, everywhere alike.
+/// Modern endpoints have schemes of their own; every command remarks on a scenario that sets what the scheme is named
+/// after.
 #[test]
 fn schemes_of_today_run_everywhere() {
     let bench = Bench::new();
@@ -270,7 +272,7 @@ fn schemes_of_today_run_everywhere() {
     assert!(explained.lines().any(|line| line == format!("# {remark}")), "{explained}");
     assert!(explained.contains("\npreset = \"linux-6.18\""), "{explained}");
 
-    // Each is a run of its own, and what `explain` writes under a scheme is the same run again.
+    // Each is a run of its own, and the output of `explain` under a scheme is the same run again.
     bench.put("under.toml", &bench.stdout("explain tiny.toml --scheme SPLIT-BBR"));
     let split = |file: &str| bench.json(&format!("run {file} --scheme SPLIT-BBR --runs 2 --json"))["measures"].clone();
     assert_eq!(split("tiny.toml"), split("under.toml"));
@@ -280,7 +282,7 @@ fn schemes_of_today_run_everywhere() {
     ));
     let rows = rows.as_array().unwrap();
     assert_eq!(rows.iter().map(|row| row["scheme"].as_str().unwrap()).collect::<Vec<_>>(), TODAY);
-    // What makes the hop busy all the time has the same throughput, but by other means.
+    // Schemes that keep the hop busy have the same throughput, but by other means.
     let measured: Vec<_> = rows
         .iter()
         .map(|row| {
@@ -307,7 +309,7 @@ fn compare_takes_the_schemes_named() {
     assert_eq!(keys(&json["schemes"][0]["measures"]), MEASURES);
 }
 
-/// One run in `compare` is the run of the same number and seed in `run`.
+/// A run in `compare` equals the run of the same number and seed in `run`.
 #[test]
 fn compare_and_run_agree() {
     let bench = Bench::new();
@@ -352,7 +354,7 @@ fn explain_prints_a_scenario_that_runs_alike() {
     assert!(json["scenario"].as_str().unwrap().contains("frame_loss"));
 }
 
-/// On Linux any bytes are a name.
+/// On Linux any bytes are a valid name.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_file_whose_name_is_no_text_is_run_all_the_same() {
@@ -383,20 +385,20 @@ fn trace_in_its_three_forms() {
     }
     let text = bench.stdout("trace tiny.toml");
     assert!(text.lines().count() >= records && text.contains("[S]"), "{text}");
-    // Another run of the same seed is another run.
+    // Another run number with the same seed gives another run.
     assert_ne!(csv, bench.stdout("trace tiny.toml --csv --run 1"));
 }
 
 #[test]
 fn trace_writes_pcapng_and_says_nothing_unless_asked() {
     let bench = Bench::new();
-    // On standard output.
+    // Standard output is empty.
     assert_eq!(bench.stdout("trace tiny.toml --pcapng sub/tiny.pcapng"), "");
     // Section header block.
     assert_eq!(bench.bytes("sub/tiny.pcapng")[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
     assert!(bench.stdout("trace tiny.toml --csv --pcapng other.pcapng").starts_with(TRACE_COLUMNS));
     assert_eq!(bench.bytes("sub/tiny.pcapng"), bench.bytes("other.pcapng"));
-    // One capture point has less to say than all of them.
+    // One capture point gives fewer packets than all of them.
     bench.stdout("trace tiny.toml --pcapng one.pcapng --point phone");
     assert!(bench.bytes("one.pcapng").len() < bench.bytes("other.pcapng").len());
 }
@@ -456,7 +458,7 @@ fn help_and_version() {
     assert!(bench.stdout("--version").starts_with("lasthop "));
 }
 
-/// Nothing goes to standard error when nothing is wrong and nothing takes long.
+/// Standard error stays empty if nothing is wrong and nothing takes long.
 #[test]
 fn quiet_when_all_is_well() {
     let bench = Bench::new();
@@ -465,7 +467,7 @@ fn quiet_when_all_is_well() {
     }
 }
 
-/// Behind the arguments stand configuration, files and examples.
+/// After the arguments there are configuration, files and examples.
 #[test]
 fn a_manual_page_tells_how_to_use_what_it_lists() {
     let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! The same seed gives the same bytes of output: on one thread and on two, in two processes.
+//! Tests that a seed gives the same bytes of output: with one thread and with two, in two processes.
 
 use crate::common;
 
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use common::Bench;
 
-/// Every file below `folder`, by its path there.
+/// Returns all files below `folder` by relative path.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -25,7 +25,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// What a command prints and writes, on so many threads.
+/// Returns the output and the files of a command with this number of threads.
 fn outcome(arguments: &str, jobs: u32) -> BTreeMap<String, Vec<u8>> {
     let bench = Bench::new();
     let output = bench.run(&format!("{arguments} --jobs {jobs}"));

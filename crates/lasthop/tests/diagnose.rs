@@ -1,4 +1,5 @@
-//! `lasthop diagnose` as its users call it, on captures whose truth is known: the simulator's, and those of kernels over the lab's links.
+//! Tests of `lasthop diagnose` on captures with known causes: the simulator's, and those of kernels over the lab's
+//! links.
 
 use crate::common;
 #[cfg(target_os = "linux")]
@@ -13,10 +14,10 @@ use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption
 use pcap_file::pcapng::{Block, PcapNgReader};
 use serde_json::Value;
 
-/// A transmission of data: ports, sequence number, and how often it had been sent.
+/// Transmission of data: ports, sequence number, and number of earlier transmissions.
 type Sent = (u16, u16, u32, u32);
 
-/// Of each packet with data that left at an interface: its number in the file, what it was, and why it was dropped.
+/// Returns the packets with data that left at an interface: number in the file, transmission, and reason of a drop.
 fn sent(bench: &Bench, file: &str, interface: Option<&str>) -> Vec<(u64, Sent, Option<String>)> {
     let mut reader = PcapNgReader::new(File::open(bench.path().join(file)).unwrap()).unwrap();
     let (mut names, mut number) = (Vec::new(), 0);
@@ -59,12 +60,12 @@ fn sent(bench: &Bench, file: &str, interface: Option<&str>) -> Vec<(u64, Sent, O
     list
 }
 
-/// What became of packets, and what was said of them.
+/// Confusion matrix: actual fate, and diagnosis.
 #[derive(Default, Debug)]
 struct Confusion(BTreeMap<(String, String), u32>);
 
 impl Confusion {
-    /// Adds what `diagnose` says of a capture, `mine` being its packets, against what the lossy link did to `truth`.
+    /// Adds the diagnosis of a capture with the packets `mine`; `truth` has their fate on the lossy link.
     fn add(&mut self, value: &Value, mine: &[(u64, Sent, Option<String>)], truth: &[(u64, Sent, Option<String>)]) {
         let numbers: HashMap<u64, Sent> = mine.iter().map(|(number, sent, _)| (*number, *sent)).collect();
         let mut said: HashMap<Sent, String> = HashMap::new();
@@ -86,14 +87,15 @@ impl Confusion {
         }
     }
 
-    /// The share of the losses of that fate of which that was said, and how many there were.
+    /// Returns the share of losses with this fate that were diagnosed as `said`, and the number of losses with this
+    /// fate.
     fn share(&self, fate: &str, said: &str) -> (f64, u32) {
         let all: u32 = self.0.iter().filter(|((of, _), _)| of == fate).map(|(_, number)| number).sum();
         let right = self.0.get(&(fate.to_owned(), said.to_owned())).copied().unwrap_or(0);
         (f64::from(right) / f64::from(all.max(1)), all)
     }
 
-    /// At least that share of each kind is called rightly, and there were enough of them to tell.
+    /// Checks that at least this share of each kind is diagnosed correctly, and that there are enough of them.
     fn check(&self, least: f64, enough: u32, of: &str) {
         for (fate, said) in [("channel", "corruption"), ("queue", "congestion")] {
             let (share, all) = self.share(fate, said);
@@ -105,14 +107,14 @@ impl Confusion {
     }
 }
 
-/// A link behind a base station.
+/// Link behind a base station.
 struct Link {
     rate: &'static str,
     delay: &'static str,
     queue: u32,
     errors: &'static str,
     size: &'static str,
-    /// What limits a transfer over it, of the simulator's kernels.
+    /// Limit of a transfer over it, with the simulator's kernels.
     limit: &'static str,
 }
 
@@ -186,7 +188,8 @@ fn losses_in_the_simulator_have_their_causes_and_flows_their_limits() {
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
-/// Fades that last longer than the sender's window: all of a round trip is lost, and the link is idle before the sender goes on.
+/// Fades that last longer than the sender's window: a whole round trip is lost, and the link is idle before the sender
+/// continues.
 #[test]
 fn fades_are_no_full_queue() {
     let bench = Bench::new();
@@ -205,7 +208,7 @@ fn fades_are_no_full_queue() {
     gateway.check(0.98, 15, "gateway");
 }
 
-/// Windows that the receiver keeps small, and a sender that has nothing to send, are called so.
+/// Receive-window limits and senders without data are recognised.
 #[test]
 fn other_limits_are_found() {
     let bench = Bench::new();
@@ -229,7 +232,7 @@ fn a_capture_becomes_a_loss_trace_and_a_model() {
     assert!(summary.contains("limited by the congestion window after corruption"), "{summary}");
     for arguments in ["fit losses.csv --json", "fit link.pcapng --json"] {
         let value = bench.json(arguments);
-        // Frames of one size say nothing of whether losses strike frames or bytes: either family may be first.
+        // Frames of one size do not show whether losses affect frames or bytes: either family may be first.
         let fit = &value["down"]["fit"];
         let is_uniform = fit["fits"][0]["family"] == "uniform"
             || fit["alike"].as_array().unwrap().iter().any(|family| family == "uniform");
@@ -237,7 +240,7 @@ fn a_capture_becomes_a_loss_trace_and_a_model() {
         let found = value["down"]["fit"]["lost"].as_u64().unwrap() as usize;
         assert!(found.abs_diff(lost) * 10 <= lost, "{found} of {lost}");
     }
-    // The annotated capture has all packets, says the same when it is read again, and has its verdicts as comments.
+    // The annotated capture has all packets, yields the same diagnosis, and has its verdicts as comments.
     let [first, again] = ["link", "verdicts"]
         .map(|name| bench.json(&format!("diagnose {name}.pcapng --json"))["captures"][0]["flows"].clone());
     assert_eq!(first, again);
@@ -250,7 +253,7 @@ fn a_capture_becomes_a_loss_trace_and_a_model() {
     assert!(detail.contains("corruption") && detail.lines().count() > 20, "{detail}");
 }
 
-/// A gateway's capture has a download and an upload of the same client: each way over the link is fitted to its own.
+/// A gateway's capture has a download and an upload of the same client: each direction is fitted to its own losses.
 #[test]
 fn a_gateways_capture_is_fitted_both_ways() {
     let bench = Bench::new();
@@ -262,7 +265,7 @@ fn a_gateways_capture_is_fitted_both_ways() {
     bench.stdout("trace link.toml --scheme E2E-BBR --point tower:radio --pcapng hop.pcapng --to '60 s'");
     bench.stdout("fit hop.pcapng --out fitted.toml");
     let fitted = bench.text("fitted.toml");
-    // The first number behind a key, in the part of the file behind `mark`.
+    // Returns the first number after a key, in the part of the file after `mark`.
     let number = |mark: &str, key: &str| -> f64 {
         let part = fitted.split(mark).nth(1).unwrap_or_else(|| panic!("no {mark}: {fitted}"));
         let value = part.split(&format!("\n{key} = ")).nth(1).unwrap_or_else(|| panic!("no {key}: {part}"));
@@ -275,7 +278,7 @@ fn a_gateways_capture_is_fitted_both_ways() {
     }
     assert!((0.015..0.025).contains(&number("[links.hop.errors_down]", "frame_loss")), "{fitted}");
     assert!((0.002..0.009).contains(&number("[links.hop.errors_up]", "frame_loss")), "{fitted}");
-    // Of the upload alone it is said that it is one.
+    // The remark on uploads appears for an upload alone only.
     bench.put(
         "upload.toml",
         &(scenario(&link).replace("[flows.download]\nfrom = \"server\"\nto = \"phone\"\nsize = \"6 MB\"\n", "")
@@ -286,7 +289,7 @@ fn a_gateways_capture_is_fitted_both_ways() {
     assert!(said.contains("an upload"), "{said}");
 }
 
-/// A capture cut into files at packet boundaries, as programs do that rotate their files, each with a header of its own.
+/// Cuts a capture into files at packet boundaries, each with its own header, like programs that rotate files.
 fn rotate(capture: &[u8], files: usize) -> Vec<Vec<u8>> {
     let mut blocks = Vec::new();
     let mut rest = capture;
@@ -301,7 +304,8 @@ fn rotate(capture: &[u8], files: usize) -> Vec<Vec<u8>> {
     packets.chunks(packets.len().div_ceil(files)).map(cut).collect()
 }
 
-/// Files in any order are one capture in order of time, with the verdicts of the whole; and so is standard input, and what was compressed.
+/// Files in any order form one capture in order of time, with the verdicts of the whole; standard input and compressed
+/// files do as well.
 #[test]
 fn rotated_files_and_standard_input_say_what_the_whole_does() {
     let bench = Bench::new();
@@ -323,7 +327,7 @@ fn rotated_files_and_standard_input_say_what_the_whole_does() {
     assert_eq!(bench.json("diagnose all.pcapng --json")["captures"][0]["flows"], whole["flows"]);
     bench.stdout("diagnose whole.pcapng --loss-trace whole.csv");
     assert_eq!(bench.text("all.csv"), bench.text("whole.csv"));
-    // A file that is cut off ends there, and the next one goes on.
+    // A truncated file ends there, and the next one continues.
     let bytes = bench.bytes("part_0.pcapng");
     std::fs::write(bench.path().join("part_0.pcapng"), &bytes[..bytes.len() - 30]).unwrap();
     let cut = bench.json(&format!("diagnose {files} --json"))["captures"][0].clone();
@@ -353,7 +357,7 @@ fn what_cannot_be_done_is_said_in_one_line() {
     bench.stdout("trace tiny.toml --point tower:radio --pcapng one.pcapng");
     let upload = "--set flows.download.from=phone --set flows.download.to=server";
     bench.stdout(&format!("trace tiny.toml --point tower:radio --pcapng other.pcapng {upload}"));
-    // A capture without packets: magic, version, zone, accuracy, length, link type.
+    // Capture without packets: magic, version, time zone, accuracy, length, link type.
     let head = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65535, 1].map(u32::to_le_bytes).concat();
     std::fs::write(bench.path().join("head.pcap"), head).unwrap();
     for (arguments, expected) in [
@@ -377,10 +381,10 @@ fn what_cannot_be_done_is_said_in_one_line() {
         assert_eq!(message.trim_end().lines().count(), 1, "{message}");
     }
     assert_eq!(bench.text("there.csv"), "mine\n");
-    // All points of a run are as many captures in one file.
+    // Each capture point of a run is a capture of its own in the file.
     let value = bench.json("diagnose all.pcapng --interface tower:radio --json");
     assert_eq!(value["captures"][0]["flows"].as_array().map(Vec::len), Some(1));
-    // Cut off: as far as it goes.
+    // A truncated file is read as far as it goes.
     let bytes = bench.bytes("one.pcapng");
     std::fs::write(bench.path().join("cut.pcapng"), &bytes[..bytes.len() / 2 + 1]).unwrap();
     let said = bench.stdout("diagnose cut.pcapng");
@@ -390,7 +394,8 @@ fn what_cannot_be_done_is_said_in_one_line() {
     );
 }
 
-/// Kernels' TCP over emulated links; the emulator's log is the truth. A busy machine makes links late, which is judged on the best of a few runs.
+/// TCP of kernels over emulated links; the emulator's log has the actual fates. A busy machine delays links, so the
+/// best of a few runs counts.
 #[cfg(target_os = "linux")]
 #[test]
 fn losses_of_kernels_have_their_causes() {
@@ -429,7 +434,7 @@ fn losses_of_kernels_have_their_causes() {
     }
 }
 
-/// Packets that the emulator dropped between two places are found by matching both places' packets: all, and no others.
+/// Matching the packets of two capture points finds all packets that the emulator dropped between them, and no others.
 #[test]
 fn two_captures_locate_every_loss() {
     let bench = Bench::new();

@@ -1,12 +1,12 @@
-//! What README and docs/ show of the program is what the program says now.
+//! Checks that README and docs/ show the current output of the program.
 //!
-//! `LASTHOP_WRITE_DOCUMENTS=1 cargo test -p lasthop --test all documents` writes it anew. Marks in the Markdown:
+//! `LASTHOP_WRITE_DOCUMENTS=1 cargo test -p lasthop --test all documents` updates them. Marks in the Markdown:
 //!
 //! | mark | what follows |
 //! |---|---|
 //! | `<!-- file: NAME -->` | a block that is put into a file of that name |
-//! | `<!-- checked -->` | a block of commands, each behind `$ `, with what they print; a line `...` stands for any lines |
-//! | `<!-- written by: COMMAND -->` | what the command prints, up to `<!-- end -->`; `$ROOT` is the repository |
+//! | `<!-- checked -->` | a block of commands, each after `$ `, with their output; a line `...` stands for any lines |
+//! | `<!-- written by: COMMAND -->` | the output of the command, up to `<!-- end -->`; `$ROOT` is the repository |
 #![cfg(target_os = "linux")]
 
 use crate::common;
@@ -24,14 +24,14 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// All pages of Markdown.
+/// Returns all Markdown pages.
 fn pages() -> Vec<PathBuf> {
     let folders = ["", "docs", "docs/models"].map(|folder| root().join(folder));
     let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
     files.filter(|path| path.extension().is_some_and(|end| end == "md")).collect()
 }
 
-/// What a shell command prints in the folder, in which `lasthop` is the one that was built.
+/// Returns the output of a shell command in the folder, with the built `lasthop` in its path.
 fn shell(bench: &Bench, command: &str) -> String {
     let program = Path::new(env!("CARGO_BIN_EXE_lasthop")).parent().unwrap();
     let path =
@@ -43,7 +43,7 @@ fn shell(bench: &Bench, command: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Whether the lines are as shown, where `...` is any lines.
+/// Returns whether the lines match `shown`, where `...` matches any lines.
 fn is_shown(shown: &[&str], lines: &[&str]) -> bool {
     match shown.split_first() {
         None => lines.is_empty(),
@@ -52,7 +52,7 @@ fn is_shown(shown: &[&str], lines: &[&str]) -> bool {
     }
 }
 
-/// The block behind a mark: its lines without the fences, and how many there are with them.
+/// Returns the block after a mark: its lines without the fences, and their number with them.
 fn block<'t>(lines: &[&'t str]) -> (Vec<&'t str>, usize) {
     assert!(lines[0].starts_with("```"), "no block behind a mark: {}", lines[0]);
     let inside: Vec<&str> = lines[1..].iter().copied().take_while(|line| *line != "```").collect();
@@ -60,7 +60,7 @@ fn block<'t>(lines: &[&'t str]) -> (Vec<&'t str>, usize) {
     (inside, taken)
 }
 
-/// The commands of a block, each with what is shown of what it prints.
+/// Returns the commands of a block, each with the output shown.
 fn commands(inside: &[&str]) -> Vec<(String, Vec<String>)> {
     let mut commands: Vec<(String, Vec<String>)> = Vec::new();
     let mut goes_on = false;
@@ -79,7 +79,7 @@ fn commands(inside: &[&str]) -> Vec<(String, Vec<String>)> {
     commands
 }
 
-/// The document as it should be, carrying out what stands in it.
+/// Returns the document as it should be, after running its commands.
 fn as_it_should_be(name: &str, text: &str) -> String {
     let bench = Bench::new();
     let lines: Vec<&str> = text.lines().collect();
@@ -136,7 +136,7 @@ fn judge(path: &Path, wanted: &str) {
     );
 }
 
-/// Scripts make tables and pictures of what the program says.
+/// Returns whether Python, which makes tables and pictures of the output, is missing.
 fn is_without_python() -> bool {
     let is_without = Command::new("python3").arg("--version").output().is_err();
     if is_without {
@@ -175,13 +175,13 @@ fn the_second_study_is_as_it_was_measured() {
     judge_document("docs/multiple-layers.md");
 }
 
-/// Its Rust is what the tests of `lasthop-proto` compile.
+/// Its Rust code is compiled by the tests of `lasthop-proto`.
 #[test]
 fn the_page_on_adding_shows_what_is_compiled() {
     judge_document("docs/models/adding.md");
 }
 
-/// A block of Rust that nobody compiles goes out of date in silence.
+/// A block of Rust that is not compiled goes out of date silently.
 #[test]
 fn blocks_of_rust_come_from_files() {
     for page in pages() {
@@ -221,7 +221,7 @@ fn the_plot_of_the_results_is_that_of_now() {
     judge(&root().join("docs/img/wan-transfer.svg"), &drawn);
 }
 
-/// Links from one page to another lead somewhere.
+/// Links between pages have existing targets.
 #[test]
 fn links_between_documents_lead_somewhere() {
     let mut links = 0;

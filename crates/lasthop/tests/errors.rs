@@ -1,10 +1,10 @@
-//! Bad input gives one clear line that says what is wrong where, and what would be right; never a panic.
+//! Invalid input gives one clear line that says what is wrong where, and what is expected; never a panic.
 
 use crate::common;
 
 use common::{Bench, TINY};
 
-/// The error of a command that must fail: what follows `error: ` in its only line about it.
+/// Returns the text after `error: ` of a command that must fail with a single line.
 fn error(bench: &Bench, arguments: &str) -> String {
     let output = bench.run(arguments);
     let message = String::from_utf8(output.stderr).unwrap();
@@ -16,7 +16,7 @@ fn error(bench: &Bench, arguments: &str) -> String {
     errors[0].to_owned()
 }
 
-/// Checks that the error names all `parts`.
+/// Checks that the error contains all `parts`.
 fn refused(bench: &Bench, arguments: &str, parts: &[&str]) {
     let message = error(bench, arguments);
     for part in parts {
@@ -41,7 +41,7 @@ fn files_that_cannot_be_read() {
     refused(&bench, "run", &["not provided: <SCENARIO>"]);
 }
 
-/// Each change of the scenario, and what the message must name: file and line, key, and what would be right.
+/// Changes of the scenario, and what the message must contain: file and line, key, and what is expected.
 #[test]
 fn scenarios_that_are_wrong() {
     let bench = Bench::new();
@@ -143,7 +143,7 @@ fn places_that_cannot_be_written() {
         &["--point nowhere", "server, tower:internet"],
     );
     refused(&bench, "plot tiny.toml --out file", &["file"]);
-    // Before any run.
+    // The error comes before any run.
     refused(&bench, "reproduce balakrishnan1997 --runs 100000 --out file", &["file"]);
 }
 
@@ -183,7 +183,7 @@ fn arguments_that_are_wrong() {
     refused(&bench, "reproduce balakrishnan1997 --table 2 --figure 3", &["--table", "--figure"]);
 }
 
-/// Names that try to steer the terminal, to break lines, or to be no text at all, wherever one can be given.
+/// Names with terminal control sequences, line breaks or invalid UTF-8, in every argument that takes a name.
 #[test]
 fn hostile_names_stay_on_one_line() {
     let bench = Bench::new();
@@ -214,7 +214,7 @@ fn hostile_names_stay_on_one_line() {
         "-",
         "%",
     ];
-    // The same names each time.
+    // Constant seed, so that the names are the same each time.
     let mut state = 7_u64;
     let mut next = |most: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -258,7 +258,7 @@ fn hostile_names_stay_on_one_line() {
     }
 }
 
-/// Who calls it to see what it does has made no mistake.
+/// A call without a command prints help instead of an error.
 #[test]
 fn without_a_command_there_is_help() {
     let bench = Bench::new();
@@ -274,7 +274,7 @@ fn without_a_command_there_is_help() {
     }
 }
 
-/// A file's name stands in for a title, and is printed.
+/// A file's name serves as a title, and is printed without control characters.
 #[test]
 fn the_name_of_a_file_does_not_steer_the_terminal() {
     let bench = Bench::new();
@@ -288,7 +288,8 @@ fn the_name_of_a_file_does_not_steer_the_terminal() {
     }
 }
 
-/// A key that no endpoint reads is refused like an unknown one, wherever it is set; one that some scheme or some point reads is not.
+/// A key that no endpoint reads is rejected like an unknown one, wherever it is set; a key that some scheme or some
+/// point reads is accepted.
 #[test]
 fn keys_without_effect_are_refused() {
     let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! From a loss trace to a scenario that runs.
+//! Tests from a loss trace to a scenario that runs.
 
 use crate::common;
 
@@ -7,14 +7,14 @@ use std::fmt::Write;
 use common::Bench;
 use serde_json::Value;
 
-/// What is said of a call that fails.
+/// Returns standard error of a call that must fail.
 fn refused(bench: &Bench, arguments: &str) -> String {
     let output = bench.run(arguments);
     assert!(!output.status.success(), "{arguments}");
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// Losses for 4,000 packets a millisecond apart, by a small generator: 1 in 50.
+/// Returns losses for 4,000 packets with a spacing of 1 ms from a small generator: 1 in 50.
 fn table() -> String {
     let mut state = 1u64;
     let mut text = "sent_s,bytes,lost\n".to_owned();
@@ -39,7 +39,7 @@ fn a_trace_becomes_a_scenario_that_compare_takes() {
     let written = bench.text("link.toml");
     assert!(written.contains("rate = \"10 Mbps\"") && written.contains("assumed; --queue sets it"), "{written}");
     bench.stdout("compare link.toml --schemes E2E-CUBIC,SNOOP -n 1 --set flows.download.size=100kB");
-    // Once more only with --force.
+    // Overwriting requires --force.
     assert!(refused(&bench, arguments).contains("link.toml"));
     bench.stdout(&format!("{arguments} --force"));
 }
@@ -69,7 +69,7 @@ fn what_is_no_trace_is_said_in_one_line() {
         let said = refused(&bench, "fit trace.txt");
         assert!(said.contains(expected) && said.trim_end().lines().count() == 1, "{said}");
     }
-    // A capture that has nothing in it is still to be one.
+    // An empty file must be reported as not a capture.
     bench.put("empty.pcap", "");
     for command in ["fit", "advise"] {
         let said = refused(&bench, &format!("{command} empty.pcap"));

@@ -1,4 +1,4 @@
-//! The gateway on real packets between network namespaces.
+//! Tests of the gateway on real packets between network namespaces.
 #![cfg(target_os = "linux")]
 
 use crate::network;
@@ -17,7 +17,7 @@ const SNOOP: &str = "[[rule]]\nname = 'all'\nmode = 'snoop'\ninterface = 'wl0'\n
 const SPLIT: &str = "[[rule]]\nname = 'all'\nmode = 'split'\ninterface = 'wl0'\naddresses = ['10.2.0.0/24']\n\
                      split.wireless.congestion = 'cubic'\n";
 
-/// The server's address, a port for each transfer of a test.
+/// Returns the server's address; each transfer of a test has its own port.
 fn server(port: u16) -> String {
     format!("10.1.0.2:{port}")
 }
@@ -45,7 +45,7 @@ fn packets_pass_as_they_are_and_nothing_is_left_afterwards() {
     assert!(metrics.contains("lasthop_rule_flows_seen_total{rule=\"all\"} 2"), "{metrics}");
     assert!(metrics.ends_with("# EOF\n"), "{metrics}");
 
-    // One at a time; and what is no request is answered as such.
+    // Only one gateway may run; an invalid request is answered with an error.
     let second = network.command("g", lasthop()).arg("gateway").arg(daemon.file()).output().unwrap();
     let message = String::from_utf8(second.stderr).unwrap();
     assert!(!second.status.success() && message.contains("a gateway runs already"), "{message}");
@@ -53,7 +53,7 @@ fn packets_pass_as_they_are_and_nothing_is_left_afterwards() {
         let answer = daemon.tell(garbage.as_bytes());
         assert!(answer.contains("\"ok\":false") && answer.contains("expected "), "{answer}");
     }
-    // Whoever does not come to an end is not listened to.
+    // A request without an end is dropped.
     daemon.tell(&[b'x'; 100_000]);
     assert!(daemon.ask("report").unwrap()["rules"][0]["gain"].is_null());
     let said = |what: &str| String::from_utf8(daemon.command(what).output().unwrap().stdout).unwrap();
@@ -76,25 +76,25 @@ fn packets_pass_as_they_are_and_nothing_is_left_afterwards() {
     assert!(!daemon.control().exists());
 }
 
-/// Beside what the worker does: what it could do.
+/// Checks the worker's rights, beyond its behaviour.
 #[test]
 fn the_worker_has_a_user_of_its_own_and_no_rights_but_those_it_needs() {
     if is_skipped("rights of the worker") {
         return;
     }
-    // CAP_NET_ADMIN and CAP_NET_RAW; where connections are split, CAP_NET_BIND_SERVICE.
+    // CAP_NET_ADMIN and CAP_NET_RAW; with split connections also CAP_NET_BIND_SERVICE.
     for (rules, rights, threads) in [(SNOOP, "0000000000003000", 1), (SPLIT, "0000000000003400", 2)] {
         let network = Network::new();
         let recording = tempfile::tempdir().unwrap();
         let file = recording.path().join("recording.pcapng");
         let daemon = Daemon::start_with(&network, rules, &["--record", file.to_str().unwrap()]);
-        // At work.
+        // Rights matter while the worker is in use.
         network.transfer(&server(5004), 1).end();
         let worker = daemon.await_status(|status| status["worker"]["pid"].is_u64())["worker"]["pid"].to_string();
         let tasks = std::fs::read_dir(format!("/proc/{worker}/task")).unwrap();
         let statuses: Vec<_> =
             tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("status")).unwrap()).collect();
-        // The recorder has one too.
+        // The recorder has a thread of its own.
         assert_eq!(statuses.len(), threads + 1);
         for status in statuses {
             let value = |key: &str| {
@@ -136,7 +136,7 @@ fn a_second_gateway_on_the_same_queue_is_told_so() {
     assert!(!second.status.success(), "{message}");
     assert!(message.contains("netfilter queue 27000: taken already, by the program with netlink port "), "{message}");
     assert!(!message.contains("CAP_") && message.matches("error: ").count() == 1, "{message}");
-    // A check does not take the one that runs for an obstacle.
+    // `check` does not treat the running gateway as an obstacle.
     let check = network.command("g", lasthop()).args(["gateway", "check"]).arg(&file).output().unwrap();
     let findings = String::from_utf8(check.stdout).unwrap();
     assert!(
@@ -164,13 +164,13 @@ fn slow_and_silent_clients_keep_nobody_from_control_and_metrics() {
             let mut client = UnixStream::connect(&path).unwrap();
             let mut scraper = TcpStream::connect("127.0.0.1:9469").unwrap();
             if number % 2 == 0 {
-                // They may have been sent away already.
+                // The gateway may have closed the connections already.
                 let _ = client.write_all(b"{");
                 let _ = scraper.write_all(b"GET /metrics HTTP/1.1\r\n");
             }
             control.push(client);
             metrics.push(scraper);
-            // The files of this process are not what is tested.
+            // This test must not run out of files itself.
             if control.len() > 200 {
                 control.remove(0);
                 metrics.remove(0);
@@ -190,7 +190,7 @@ fn slow_and_silent_clients_keep_nobody_from_control_and_metrics() {
             answers.map(|answer| String::from_utf8_lossy(&answer).into_owned()),
             ["{\"ok\":true,", "HTTP/1.1 20"]
         );
-        // Another site's name for this machine is not served.
+        // Requests under another site's name are refused (DNS rebinding).
         let mut rebound = TcpStream::connect("127.0.0.1:9469").unwrap();
         rebound.write_all(b"GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n").unwrap();
         let mut answer = String::new();
@@ -213,7 +213,7 @@ fn a_dry_run_prints_what_is_installed() {
     let output = network.command("g", lasthop()).args(["gateway", "run", "--dry-run"]).arg(daemon.file()).output();
     let printed = String::from_utf8(output.unwrap().stdout).unwrap();
     let sorted = |text: &str| {
-        // What is put before all other rules is listed like the rest.
+        // Rules inserted at the top are listed like the others.
         let lines = text.lines().map(|line| line.replacen("-I ", "-A ", 1));
         let mut lines: Vec<_> = lines.filter(|line| line.starts_with("-A")).collect();
         lines.sort();
@@ -223,7 +223,7 @@ fn a_dry_run_prints_what_is_installed() {
     assert!(sorted(&printed).len() >= 14, "{printed}");
 }
 
-/// What happens to a transfer when `harm` comes in its midst.
+/// Checks that a transfer survives when `harm` happens in mid-transfer.
 fn survives(what: &str, rules: &str, harm: impl FnOnce(&mut Daemon)) {
     let network = Network::new();
     let mut daemon = Daemon::start(&network, rules);
@@ -274,7 +274,7 @@ fn flows_go_on_without_a_supervisor_and_clean_removes_what_it_left() {
     let mut daemon = Daemon::start(&network, SNOOP);
     let transfer = network.transfer(&server(5003), 3);
     std::thread::sleep(Duration::from_millis(1200));
-    // Not while a gateway runs.
+    // `clean` must fail while a gateway runs.
     let mut clean = network.command("g", lasthop());
     clean.args(["gateway", "clean", "--control"]).arg(daemon.control());
     assert!(!clean.output().unwrap().status.success());
@@ -307,7 +307,7 @@ fn reloads_under_load_lose_nothing() {
         }
         daemon.await_status(|status| status["reloads"] == round + 1);
     }
-    // A bad configuration changes nothing, and says why.
+    // An invalid configuration is reported and changes nothing.
     daemon.configure("[[rule]]\nname = 'all'\nmode = 'snop'\ninterface = 'wl0'\n");
     let refused = daemon.command("reload").output().unwrap();
     let message = String::from_utf8(refused.stderr).unwrap();
@@ -316,7 +316,7 @@ fn reloads_under_load_lose_nothing() {
     eprintln!("reloaded ten times: longest receive gap {} ms", gap.as_millis());
     assert!(gap < Duration::from_secs(1), "{gap:?}");
     let status = daemon.await_status(|status| status["rules"][0]["flows_seen"].as_u64() >= Some(1));
-    // One connection, known all the time, handled by one worker.
+    // One connection, tracked all the time, handled by one worker.
     assert_eq!(status["rules"][0]["flows_seen"], 1, "{status:#}");
     assert_eq!(status["worker"]["restarts"], 0, "{status:#}");
 }
@@ -332,7 +332,7 @@ fn split_connections_keep_their_addresses_and_leave_nothing() {
     assert_eq!(peer.ip().to_string(), "10.2.0.2");
     let status = daemon.await_status(|status| status["split"]["total"] == 1);
     assert_eq!(status["split"]["aborted"], 0, "{status:#}");
-    // While there is no worker, new connections are forwarded.
+    // New connections are forwarded while there is no worker.
     daemon.signal_worker(Signal::KILL);
     daemon.await_status(|status| status["worker"]["restarts"] == 1 && status["worker"]["pid"].is_u64());
     network.transfer(&server(5006), 1).end();
@@ -362,7 +362,7 @@ fn a_check_names_the_bridge_of_an_interface_that_is_its_port() {
     assert_eq!(text.matches("interface wl0:").count(), 1, "{text}");
     let (fine, text) = check("br0");
     assert!(fine && text.contains(" interface br0: ") && !text.contains("MISSING"), "{text}");
-    // Its rule works once it is there.
+    // The rule takes effect once the interface exists.
     let (fine, text) = check("radio9");
     assert!(
         !fine && text.contains("MISSING  interface radio9: does not exist; `lasthop gateway run` treats"),

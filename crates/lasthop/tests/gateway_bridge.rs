@@ -1,4 +1,4 @@
-//! The gateway on a bridge, on real packets between network namespaces.
+//! Tests of the gateway on a bridge, on real packets between network namespaces.
 #![cfg(target_os = "linux")]
 
 use crate::network;
@@ -20,7 +20,7 @@ use serde_json::Value;
 const SNOOP: &str = "bridge.wired = 'wired'\n[[rule]]\nname = 'all'\nmode = 'snoop'\ninterface = 'wl0'\n";
 const OBSERVE: &str = "bridge.wired = 'wired'\n[[rule]]\nname = 'all'\nmode = 'observe'\ninterface = 'wl0'\n";
 
-/// What arrives at the client's TCP is less than what its interface received.
+/// Drops packets between the client's interface and its TCP.
 const LOSSY: &str = "-A INPUT -p tcp -m statistic --mode random --probability 0.02 -j DROP";
 
 fn is_skipped(test: &str) -> bool {
@@ -30,7 +30,7 @@ fn is_skipped(test: &str) -> bool {
     is_skipped_without(test, "Linux 6.6", version >= (Some(6), Some(6)))
 }
 
-/// The server's address, a port for each transfer of a test.
+/// Returns the server's address; each transfer of a test has its own port.
 fn server(port: u16) -> String {
     format!("10.1.0.2:{port}")
 }
@@ -44,19 +44,19 @@ fn sum(status: &Value, keys: &[&str]) -> u64 {
     keys.iter().map(|key| status["rules"][0][key].as_u64().unwrap()).sum()
 }
 
-/// A status that was told after everything until now.
+/// Returns a status that covers everything until now.
 fn settled(daemon: &Daemon) -> Value {
     // Snapshots come twice a second.
     std::thread::sleep(Duration::from_millis(1100));
     daemon.await_status(|status| status["packets"].is_object())
 }
 
-/// Sockets that see packets of the gateway's machine.
+/// Returns the number of packet sockets on the gateway's machine.
 fn packet_sockets(network: &Network) -> usize {
     network.sh("g", "cat /proc/net/packet").lines().count() - 1
 }
 
-/// A hundred datagrams there and back, and one that is refused by ICMP.
+/// Exchanges a hundred datagrams in both directions, and one that ICMP refuses.
 fn datagrams(network: &Network, server: SocketAddr) {
     let echo = network.within("s", move || UdpSocket::bind(server).unwrap()).join().unwrap();
     echo.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -86,7 +86,7 @@ fn datagrams(network: &Network, server: SocketAddr) {
     answers.join().unwrap();
 }
 
-/// Whether a connection from one namespace to an address of another can be had.
+/// Returns whether a connection from one namespace to an address of another can be opened.
 fn connects(network: &Network, from: &str, to: (&str, &str)) -> bool {
     let address: IpAddr = to.1.parse().unwrap();
     let listener = network.within(to.0, move || TcpListener::bind((address, 0)).unwrap()).join().unwrap();
@@ -107,7 +107,7 @@ fn tcp_is_repaired_all_else_stays_with_the_bridge_and_nothing_is_left() {
     let mut daemon = Daemon::start(&network, SNOOP);
     assert_eq!(packet_sockets(&network), sockets + 2);
     for address in ["10.1.0.2:7000", "[fd01::2]:7000"] {
-        // Neighbours have to be found anew, by ARP and neighbour discovery.
+        // Neighbours must be found anew, by ARP and neighbour discovery.
         network.sh("c", "ip neigh flush dev eth0");
         datagrams(&network, address.parse().unwrap());
     }
@@ -116,7 +116,7 @@ fn tcp_is_repaired_all_else_stays_with_the_bridge_and_nothing_is_left() {
 
     network.sh("c", &format!("iptables {LOSSY}; ip6tables {LOSSY}"));
     assert!(network.sh("c", "iptables -S INPUT; ip6tables -S INPUT").matches("statistic").count() == 2);
-    // Where processors are scarce the worker may have been replaced, and its figures with it.
+    // On a busy machine the worker may have been replaced, and its counters with it.
     let enough = |status: &Value| {
         let repairs = sum(status, &["repairs_hole", "repairs_duplicate", "repairs_timer"]);
         repairs > 10 && sum(status, &["wireless_losses"]) > 10 && sum(status, &["flows_seen"]) > 1
@@ -141,7 +141,7 @@ fn tcp_is_repaired_all_else_stays_with_the_bridge_and_nothing_is_left() {
     network.transfer(&server(5010), 1).end();
 }
 
-/// Offloads are on: super-segments come with the size of their segments.
+/// Offloads are on: super-segments are recorded with the size of their segments.
 #[test]
 fn what_was_recorded_on_a_bridge_is_decided_again() {
     if is_skipped("recordings on a bridge") {
@@ -164,7 +164,7 @@ fn what_was_recorded_on_a_bridge_is_decided_again() {
     assert!(sized, "no super-segment came");
 }
 
-/// What happens to a transfer when `harm` comes in its midst.
+/// Checks that a transfer survives when `harm` happens in mid-transfer.
 fn survives(what: &str, harm: impl FnOnce(&mut Daemon)) {
     let network = Network::bridged();
     let mut daemon = Daemon::start(&network, SNOOP);
@@ -197,7 +197,7 @@ fn flows_go_on_when_worker_and_supervisor_hang_or_die() {
     if is_skipped("hanging gateway on a bridge") {
         return;
     }
-    // Nobody is left to kill the worker: the programs in the kernel miss its heartbeat.
+    // The stopped supervisor cannot kill the worker: the programs in the kernel miss its heartbeat.
     survives("all stopped", |daemon| {
         daemon.signal_worker(Signal::STOP);
         daemon.signal(Signal::STOP);
@@ -215,7 +215,7 @@ fn what_does_not_cross_the_hop_stays_with_the_bridge() {
     }
     let network = Network::bridged();
     let daemon = Daemon::start(&network, OBSERVE);
-    // With the bridge's machine, and with a host at a third port.
+    // Connections with the bridge's machine, and with a host at a third port.
     for (from, to) in [("c", ("g", "10.1.0.1")), ("s", ("g", "10.1.0.1")), ("t", ("c", "10.1.0.3"))] {
         assert!(connects(&network, from, to), "{from} {to:?}");
     }
@@ -225,7 +225,7 @@ fn what_does_not_cross_the_hop_stays_with_the_bridge() {
     let known = packets(&settled(&daemon));
     assert!(known > 0);
 
-    // The client moves to where the third host is: its packets go there, and past the gateway.
+    // The client moves to the third host's port: its packets go there, bypassing the gateway.
     let [client, third] = ["c", "t"].map(|name| network.sh(name, "cat /sys/class/net/eth0/address"));
     network.sh("t", "ip link set eth0 down");
     network.sh("c", "ip link set eth0 down");
@@ -237,7 +237,7 @@ fn what_does_not_cross_the_hop_stays_with_the_bridge() {
     assert!(packets(&settled(&daemon)) <= known);
 }
 
-/// A TCP segment in a frame between two namespaces, in VLAN 5 with priority 1.
+/// Builds a TCP segment in a frame between two namespaces, in VLAN 5 with priority 1.
 fn tagged(network: &Network, [from, to]: [&str; 2], seq: u32) -> Vec<u8> {
     let host = |name: &str| if name == "s" { [10, 5, 0, 2] } else { [10, 5, 0, 3] };
     let route = Route { source: (host(from), 80).into(), destination: (host(to), 80).into() };
@@ -276,7 +276,8 @@ fn a_tagged_frame_keeps_its_tag() {
         }
         assert_eq!(found, 1);
     };
-    // The bridge carries those whose receiver was never heard of, and those that come while the worker gets no processor.
+    // The bridge forwards frames to receivers that it has not learned, and those that arrive while the worker gets no
+    // processor.
     let taken = (0..4).any(|round| {
         (1..=4).for_each(|seq| cross(4 * round + seq));
         let status = settled(&daemon);
@@ -349,7 +350,7 @@ fn a_check_says_what_a_bridge_lacks() {
         network.sh("g", command);
         let (fine, text) = run(&["check"]);
         assert!(!fine && text.contains(expected), "{command}: {text}");
-        // It does not start either, and says the same.
+        // `run` fails as well, with the same message.
         let (fine, text) = run(&["run"]);
         assert!(!fine && text.contains(expected.rsplit(": ").next().unwrap()), "{command}: {text}");
     }

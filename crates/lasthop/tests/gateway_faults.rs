@@ -1,4 +1,4 @@
-//! The gateway under faults: of its links, its own processes, and those who stop it.
+//! Tests of the gateway under faults: of its links, of its own processes, and at its end.
 #![cfg(target_os = "linux")]
 
 use crate::network;
@@ -22,7 +22,7 @@ fn pause(millis: u64) {
     std::thread::sleep(Duration::from_millis(millis));
 }
 
-/// Waits for a transfer's end; says how long its longest silence was.
+/// Waits for a transfer's end; returns its longest silence.
 fn finish(what: &str, transfer: network::Transfer, network: &Network, daemon: &Daemon) -> Duration {
     if !transfer.is_over() {
         let status = daemon.ask("status").unwrap_or_default();
@@ -96,7 +96,7 @@ fn an_mtu_that_changes_in_mid_transfer_is_kept_to() {
         pause(1000);
         assert!(repairs() > before, "nothing was repaired under the smaller MTU: {}", daemon.log());
         network.must("g", "ip link set wl0 mtu 1500");
-        // Or the server would not try larger packets again for ten minutes.
+        // Otherwise the server would not try larger packets for ten minutes.
         network.must("s", "ip route flush cache");
     }
     let gap = finish("MTU 1500, 1200, 1500", transfer, &network, &daemon);
@@ -106,13 +106,13 @@ fn an_mtu_that_changes_in_mid_transfer_is_kept_to() {
     assert_eq!(status["worker"]["restarts"], 0, "{status:#}");
 }
 
-/// A sender whose data waits at the gateway, in mid-transfer, does not have to send it again. On a loaded machine it may lose
-/// patience before what was held arrives: it has three attempts.
+/// Checks that a sender whose data is held at the gateway in mid-transfer need not retransmit it. On a loaded machine
+/// its timer may expire before held data arrives, so there are three attempts.
 fn held_data_goes_on(what: &str, end: impl Fn(&mut Daemon)) {
     if is_skipped(what) {
         return;
     }
-    // What was held were a hundred segments and more.
+    // The gateway held at least a hundred segments.
     const FEW: u64 = 50;
     let mut all = Vec::new();
     for _ in 0..3 {
@@ -125,13 +125,14 @@ fn held_data_goes_on(what: &str, end: impl Fn(&mut Daemon)) {
     panic!("{what}: {all:?} segments sent again");
 }
 
-/// How many segments a sender sends again whose data waits at the gateway when this comes to its `end`.
+/// Returns the number of segments that a sender retransmits if the gateway holds its data when it reaches its `end`.
 fn sent_again(what: &str, end: impl Fn(&mut Daemon)) -> Option<u64> {
     let network = Network::new();
     if !network.is_slowed(20) {
         return None;
     }
-    // A window that the hop's queue can hold: with the gateway gone nothing is lost there. And a sender that fills it.
+    // The window fits into the hop's queue, so that nothing is dropped there without the gateway; the sender must fill
+    // it.
     network.must("c", "echo 4096 400000 400000 >/proc/sys/net/ipv4/tcp_rmem");
     let mut daemon = Daemon::start(&network, SNOOP);
     let transfer = network.transfer_under("reno", &server(5105), 250, Pace::Steady);
@@ -171,7 +172,7 @@ fn what_is_held_goes_out_when_flow_control_ends() {
     });
 }
 
-/// How long the client takes to open a connection to a server that is there.
+/// Returns the time that the client takes to open a connection to a listening server.
 fn open(network: &Network, port: u16) -> Duration {
     let address: std::net::SocketAddr = server(port).parse().unwrap();
     let listener = network.within("s", move || std::net::TcpListener::bind(address).unwrap()).join().unwrap();
@@ -181,7 +182,7 @@ fn open(network: &Network, port: u16) -> Duration {
         (start.elapsed(), stream)
     });
     let (took, stream) = opening.join().unwrap();
-    // The server itself has it, and sees the client.
+    // The server itself accepted it, and sees the client's address.
     let (theirs, peer) = listener.accept().unwrap();
     assert_eq!(peer, stream.local_addr().unwrap());
     drop(theirs);
@@ -204,7 +205,7 @@ fn a_killed_relay_refuses_nobody() {
         assert!(took < Duration::from_secs(4), "{took:?}\n{}", daemon.log());
         daemon.await_status(|status| status["worker"]["restarts"] == round && status["worker"]["pid"].is_u64());
     }
-    // And then they are split again, once the new relay listens: what opens before passes.
+    // Connections are split again once the new relay listens; connections opened before are forwarded.
     daemon.await_status(|status| status["split"].is_object());
     let is_split = |port| {
         network.transfer_chunks(&server(port), 20, Pace::Steady).end();
@@ -230,7 +231,7 @@ fn without_a_supervisor_new_connections_pass_a_splitting_gateway() {
     assert_eq!(peer.ip().to_string(), "10.2.0.2");
 }
 
-/// The thread of the worker with this name.
+/// Returns the worker's thread with this name.
 fn thread(worker: i32, name: &str) -> nix::unistd::Pid {
     let tasks = std::fs::read_dir(format!("/proc/{worker}/task")).unwrap();
     let is_named =
@@ -248,12 +249,12 @@ fn a_relay_that_hangs_is_replaced_and_refuses_nobody() {
     let daemon = Daemon::start(&network, SPLIT);
     let status = daemon.await_status(|status| status["worker"]["pid"].is_u64());
     let relay = thread(status["worker"]["pid"].as_i64().unwrap() as i32, "relay");
-    // Under a tracer one thread alone can be stopped.
+    // A tracer can stop a single thread.
     let tracer = std::thread::spawn(move || {
         nix::sys::ptrace::attach(relay).unwrap();
         let wait = || waitpid(relay, Some(WaitPidFlag::__WALL));
         assert!(matches!(wait(), Ok(WaitStatus::Stopped(..))));
-        // A dead thread is there until its tracer knows.
+        // A dead thread remains until its tracer has waited for it.
         while !matches!(wait(), Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) | Err(_)) {}
     });
     daemon.await_status(|status| status["worker"]["restarts"] == 1 && status["worker"]["pid"].is_u64());

@@ -1,4 +1,4 @@
-//! The gateway beside other programs' rules: address translation, tables that are flushed, routes that go away.
+//! Tests of the gateway beside other programs' rules: address translation, flushed tables, removed routes.
 #![cfg(target_os = "linux")]
 
 use crate::network;
@@ -16,7 +16,7 @@ fn server(port: u16) -> String {
     format!("10.1.0.2:{port}")
 }
 
-/// A counter of a host's kernel, as `TcpOutRsts`.
+/// Returns a counter of a host's kernel, such as `TcpOutRsts`.
 fn counter(network: &Network, host: &str, name: &str) -> u64 {
     let text = network.sh(host, &format!("nstat -asz {name}"));
     let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {text}"));
@@ -49,8 +49,8 @@ fn what_the_gateway_sends_bears_the_addresses_that_its_machine_translates() {
         assert_eq!(peers, ["10.1.0.1", "fd01::1"], "the server sees the gateway");
         let status = daemon.await_status(|status| status["packets"]["injected_wireless"].as_u64() >= Some(20));
         assert_eq!(status["packets"]["injection_failures"], 0, "{status:#}");
-        // A packet from another port than the other end's is answered with a reset: so would be all that the gateway sends. A
-        // copy that comes late to a connection that has ended is answered with one too.
+        // A packet from a wrong port would be answered with a reset, and so would everything the gateway sends. A late
+        // copy for a connection that has ended is answered with one too.
         let sent = |way: &str| status["packets"][way].as_u64().unwrap();
         for (host, way) in [("c", "injected_wireless"), ("s", "injected_wired")] {
             let resets = counter(&network, host, "TcpOutRsts");
@@ -59,7 +59,7 @@ fn what_the_gateway_sends_bears_the_addresses_that_its_machine_translates() {
     }
 }
 
-/// What other programs do to a machine's rules.
+/// Ways in which other programs modify a machine's rules.
 const HARMS: [(&str, &str); 6] = [
     ("all tables flushed", "for t in raw mangle filter; do iptables -w -t $t -F; ip6tables -w -t $t -F; done"),
     (
@@ -76,7 +76,7 @@ const HARMS: [(&str, &str); 6] = [
     ("routing table flushed", "ip route flush table 7411; iptables -w -t raw -F OUTPUT"),
 ];
 
-/// How often rules were put back.
+/// Returns how often rules were restored.
 fn restored(status: &Value) -> Option<u64> {
     status["firewall"]["restored"].as_u64().filter(|_| status["firewall"]["in_place"] == true)
 }
@@ -90,7 +90,7 @@ fn rules_that_other_programs_remove_are_put_back_and_nobody_is_cut_off() {
         let network = Network::new();
         let mut daemon = Daemon::start(&network, rules);
         let whole = network.rules();
-        // Where the rules are nf_tables'.
+        // Applies if the rules are those of nf_tables.
         let nft = network.sh("g", "iptables -V").contains("nf_tables");
         let foreign = nft.then_some(("all of nf_tables flushed", "nft flush ruleset"));
         for (index, (what, harm)) in HARMS.iter().chain(&foreign).enumerate() {
@@ -125,7 +125,7 @@ fn rules_that_cannot_be_put_back_are_said_and_all_passes() {
     }
     let network = Network::new();
     let daemon = Daemon::start(&network, SPLIT);
-    // Nothing can be routed to an interface that is down.
+    // Packets cannot be routed to an interface that is down.
     network.must("g", "ip route flush table 7411 && ip link set lo down");
     let status = daemon.await_status(|status| status["firewall"]["in_place"] == false);
     assert!(
@@ -151,7 +151,7 @@ fn packets_pass_while_the_whole_gateway_is_stopped() {
     for rules in [SNOOP, SPLIT] {
         let network = Network::new();
         let daemon = Daemon::start(&network, rules);
-        // Stopped one after the other, and never for so long that the one notices the other.
+        // Stop one after the other, each for too short a time to be noticed by the other.
         daemon.signal(Signal::STOP);
         daemon.signal_worker_of_stopped(Signal::STOP);
         std::thread::sleep(Duration::from_millis(1500));
@@ -186,7 +186,7 @@ fn check_says_what_run_would_meet() {
     let daemon = Daemon::start(&network, SPLIT);
     let (fine, text) = check(SPLIT);
     assert!(fine && text.contains("hint     netfilter queue 27000: a gateway that runs has it"), "{text}");
-    // Another one cannot have the same queue.
+    // A second gateway cannot have the same queue.
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gateway.toml");
     std::fs::write(&file, format!("control = '{}'\n{SNOOP}", folder.path().join("control").display())).unwrap();
@@ -196,7 +196,7 @@ fn check_says_what_run_would_meet() {
         !second.status.success() && message.contains("taken already") && message.contains("another number as `queue`"),
         "{message}"
     );
-    // The file names the socket.
+    // The file has the path of the socket.
     let mut clean = network.command("g", lasthop());
     let output = clean.args(["gateway", "clean"]).arg(daemon.file()).output().unwrap();
     let message = String::from_utf8(output.stderr).unwrap();

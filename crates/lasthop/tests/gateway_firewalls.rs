@@ -1,5 +1,6 @@
-//! The gateway beside firewalls that stop its own packets: connections pass untreated, `check` says so before and names the rule to
-//! add, and with that rule they are treated. `benches/live/firewalls.py` measures goodput under many more rule sets.
+//! Tests of the gateway beside firewalls that stop its own packets: connections pass untreated, `check` reports this in
+//! advance with the rule to add, and with that rule they are treated. `benches/live/firewalls.py` measures goodput with
+//! many more rule sets.
 #![cfg(target_os = "linux")]
 
 use crate::network;
@@ -14,18 +15,18 @@ const SNOOP: &str = "[[rule]]\nname = 'all'\nmode = 'snoop'\ninterface = 'wl0'\n
 const SPLIT: &str = "[[rule]]\nname = 'all'\nmode = 'split'\ninterface = 'wl0'\nsplit.wireless.congestion = 'cubic'\n";
 const FOUR: &str = "10.1.0.2";
 const SIX: &str = "[fd01::2]";
-/// Least goodput with the gateway, as a share of that without it: the goal is 0.95, and a test shares its machine.
+/// Minimum goodput with the gateway, relative to that without it: the goal is 0.95, and a test shares its machine.
 const SHARE: f64 = 0.9;
-/// Pairs of transfers, of which the best counts.
+/// Number of pairs of transfers, of which the best counts.
 const PAIRS: usize = 4;
 
-/// Whether the machine lacks the program that these tests set rules with.
+/// Returns whether the machine lacks the program that sets these tests' rules.
 fn is_without_nft(test: &str) -> bool {
     let there = Command::new("nft").arg("--version").output().is_ok();
     is_skipped(test) || network::is_skipped_without(test, "nft (Debian: apt-get install nftables)", there)
 }
 
-/// A chain of `inet filter` that accepts what belongs to the machine itself, and ends with `more` and its policy.
+/// Returns a chain of `inet filter` that accepts the machine's own traffic, then has the rules `more` and its policy.
 fn chain(hook: &str, policy: &str, more: &str) -> String {
     let own = if hook == "input" { "iif lo accept" } else { "oif lo accept" };
     format!(
@@ -34,13 +35,13 @@ fn chain(hook: &str, policy: &str, more: &str) -> String {
     )
 }
 
-/// Each rule in a line of its own, as older versions of nft want them.
+/// Loads rules, one per line, as older versions of nft require.
 fn nft(network: &Network, text: &str) {
     let text = text.replace("; ", "\n").replace("} }", "}\n}").replace('\'', "'\\''");
     network.must("g", &format!("printf '%s\n' '{text}' | nft -f -"));
 }
 
-/// The exit status of `check`, and what it prints of the firewall.
+/// Returns the success of `check`, and its findings on the firewall.
 fn check(network: &Network, daemon: &Daemon) -> (bool, Vec<Value>) {
     let mut command = network.command("g", lasthop());
     let output = command.args(["gateway", "check", "--json"]).arg(daemon.file()).output().unwrap();
@@ -49,7 +50,7 @@ fn check(network: &Network, daemon: &Daemon) -> (bool, Vec<Value>) {
     (output.status.success(), all.into_iter().filter(of_firewall).collect())
 }
 
-/// What `check` says over a version of IP: the outcome, and the detail.
+/// Returns the outcome and the detail of `check` for an IP version.
 fn said<'a>(findings: &'a [Value], family: &str) -> (&'a str, &'a str) {
     let finding = findings.iter().find(|one| one["subject"].as_str().unwrap().contains(family)).unwrap();
     (finding["outcome"].as_str().unwrap(), finding["detail"].as_str().unwrap())
@@ -63,14 +64,14 @@ fn download(network: &Network, server: &str, port: u16) {
     network.transfer_chunks(&format!("{server}:{port}"), 40, Pace::Full).end();
 }
 
-/// Time that a transfer of 0.5 s takes, from its opening to its end.
+/// Returns the duration of a transfer of 0.5 s, from its opening to its end.
 fn duration(network: &Network, server: &str, port: u16) -> Duration {
     let begin = Instant::now();
     network.transfer_chunks(&format!("{server}:{port}"), 500, Pace::Steady).end();
     begin.elapsed()
 }
 
-/// For each firewall: its text, the mode, the treatment that it stops, and the words that name what drops.
+/// Returns firewalls: name, text, mode, the treatment that it stops, and words that identify the rule.
 fn firewalls() -> Vec<(&'static str, String, &'static str, &'static str, &'static str)> {
     let own_chain = "table inet filter { chain last { counter drop; } }";
     let jumps = format!("{own_chain}\n{}", chain("input", "accept", "jump last;"));
@@ -127,7 +128,7 @@ fn connections_pass_untreated_as_fast_as_without_the_gateway() {
             let (metrics, daemon) = told.unwrap();
             let gauge = format!("lasthop_suspended{{treatment=\"{treatment}\",family=\"{family}\"}} 1\n");
             assert!(metrics.contains(&gauge), "{name}, {family}: {metrics}");
-            // A process lists the chains before the line is written.
+            // A process lists the chains before the line is logged.
             let begin = Instant::now();
             let lines = loop {
                 let log = daemon.log();
@@ -151,7 +152,7 @@ fn check_names_the_chain_and_rules_that_help() {
     if is_without_nft("check beside firewalls that stop the gateway") {
         return;
     }
-    // One of each kind: each takes a gateway that is rehearsed several times.
+    // One firewall of each kind: each needs a gateway with several rehearsals.
     let kinds = ["input drop", "input drop by a chain", "output drop, split", "output drop, snoop", "mark dropped"];
     for (name, text, rules, treatment, words) in firewalls().into_iter().filter(|one| kinds.contains(&one.0)) {
         let network = Network::new();
@@ -162,7 +163,7 @@ fn check_names_the_chain_and_rules_that_help() {
         for family in ["IPv4", "IPv6"] {
             let (outcome, detail) = said(&findings, family);
             assert!(!fine && outcome == "missing" && detail.contains(words), "{name}: {findings:#?}");
-            // Each of the rules, as it stands there.
+            // Each rule, as printed.
             let (_, rules) =
                 detail.split_once("tested in a copy of the rules: ").unwrap_or_else(|| panic!("{name}: {detail}"));
             remedies.extend(rules.split("; ").map(str::to_owned));
@@ -183,7 +184,7 @@ fn check_names_the_chain_and_rules_that_help() {
     }
 }
 
-/// A process that takes a processor for itself; ends when it is dropped.
+/// Process that occupies a processor until it is dropped.
 struct Load(Child);
 
 impl Load {
@@ -207,7 +208,7 @@ fn nothing_is_suspended_where_no_firewall_is_however_busy_the_machine() {
     for (rules, loads) in [(SNOOP, 0), (SPLIT, 0), (SNOOP, 2), (SPLIT, 2)] {
         let _loads: Vec<Load> = (0..loads).map(|_| Load::begin()).collect();
         let network = Network::new();
-        // A server that is down, and one that refuses.
+        // One server is down, and one refuses.
         for program in ["iptables", "ip6tables"] {
             network.must("s", &format!("{program} -w -A INPUT -p tcp --dport 5600 -j DROP"));
         }
@@ -229,7 +230,7 @@ fn nothing_is_suspended_where_no_firewall_is_however_busy_the_machine() {
         assert!(untreated(&status).is_empty() && status["suspensions"] == 0, "{loads}: {status:#}\n{log}");
         assert!(!log.contains("pass untreated"), "{log}");
         if rules == SPLIT {
-            // All but those that came right after the server that is down.
+            // All except those that came right after the server that is down.
             assert!(status["split"]["total"].as_u64() >= Some(10), "{loads}: {status:#}\n{log}");
         }
     }
@@ -252,7 +253,7 @@ fn a_firewall_that_comes_while_it_runs_stops_no_connection() {
             untreated(status).contains(&"snoop")
         });
         network.must("g", "nft delete table inet filter");
-        // Packets that pass show that it may treat them again.
+        // Packets that pass show that connections may be treated again.
         daemon.await_status(|status| {
             download(&network, FOUR, 5511 + 2 * round);
             untreated(status).is_empty()
@@ -262,7 +263,7 @@ fn a_firewall_that_comes_while_it_runs_stops_no_connection() {
     open.end();
 }
 
-/// Ingredients of firewalls, and whether each stops snoop and split.
+/// Parts of firewalls, and whether each stops snoop and split.
 const INGREDIENTS: [(&str, bool, bool); 9] = [
     (
         "table inet a { chain forward { type filter hook forward priority 0; policy drop; ct state established,related accept; ct state invalid drop; iifname wl0 accept; } }",
@@ -311,7 +312,7 @@ const INGREDIENTS: [(&str, bool, bool); 9] = [
     ),
 ];
 
-/// Every pair of ingredients that the seed draws: what `check` says is what happens, and every download ends.
+/// For random pairs of parts, the prediction of `check` is correct, and every download ends.
 #[test]
 fn check_predicts_what_becomes_of_connections_under_drawn_firewalls() {
     if is_without_nft("drawn firewalls") {

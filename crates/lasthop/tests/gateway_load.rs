@@ -1,4 +1,4 @@
-//! The gateway under load: many connections, hostile packets, and for long.
+//! Tests of the gateway under load: many connections, hostile packets, and long runs.
 #![cfg(target_os = "linux")]
 
 use crate::network;
@@ -20,13 +20,13 @@ const SNOOP: &str = "[[rule]]\nname = 'all'\nmode = 'snoop'\ninterface = 'wl0'\n
 const MIB: u64 = 1 << 20;
 
 const CONNECTIONS: usize = 10_000;
-/// What each connection carries, in two parts, so that all are at work at once.
+/// Bytes in each of the two parts that every connection carries, so that all are active at once.
 const PART: usize = 4096;
 const PARTS: usize = 2;
-/// Tells the test below that it is to be the server, and where.
+/// Variable that makes the test below the server, with its address.
 const SERVE: &str = "LASTHOP_SERVE";
 
-/// What the connection with this number carries.
+/// Contents of all connections, by number.
 struct Contents(Vec<u8>);
 
 impl Contents {
@@ -41,7 +41,7 @@ impl Contents {
     }
 }
 
-/// Lets this process have a file for each connection; whether it may.
+/// Raises this process's limit of files to one per connection; returns whether it may.
 fn may_open_all() -> bool {
     let need = CONNECTIONS as u64 + 500;
     let limit = getrlimit(Resource::Nofile);
@@ -58,7 +58,7 @@ fn patient(stream: &TcpStream) {
     stream.set_write_timeout(Some(Duration::from_secs(60))).unwrap();
 }
 
-/// No test by itself: the server of the next one, in a process of its own, since files are limited by process.
+/// Server of the next test rather than a test, in a process of its own since files are limited per process.
 #[test]
 #[ignore = "part of another test"]
 fn serves_ten_thousand_connections() {
@@ -73,28 +73,28 @@ fn serves_ten_thousand_connections() {
         stream.read_exact(&mut number).unwrap();
         streams.push((stream, u32::from_be_bytes(number) as usize));
     }
-    // Now.
+    // Start signal.
     std::io::stdin().read_exact(&mut [0]).unwrap();
     for part in 0..PARTS {
         for (stream, number) in &mut streams {
             stream.write_all(contents.part(*number, part)).unwrap();
         }
     }
-    // Until the client, who reads them one after the other, has closed all.
+    // Wait until the client, which reads one connection after the other, has closed all.
     for (stream, _) in &mut streams {
         stream.set_read_timeout(Some(Duration::from_secs(180))).unwrap();
         assert_eq!(stream.read(&mut [0]).unwrap(), 0);
     }
 }
 
-/// Opens connections `from..to`, and says the number of each on it.
+/// Opens connections `from..to`, and sends each one's number on it.
 fn open(network: &Network, address: SocketAddr, from: usize, to: usize) -> JoinHandle<Vec<TcpStream>> {
     let connect = move |number: usize| {
         let end = Instant::now() + Duration::from_secs(20);
         let mut stream = loop {
             match TcpStream::connect(address) {
                 Ok(stream) => break stream,
-                // The server is being started.
+                // The server is still starting.
                 Err(error) => assert!(Instant::now() < end, "connection {number}: {error}"),
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -140,8 +140,8 @@ fn ten_thousand_connections_at_once_all_get_what_is_theirs() {
         }
     }
     let carried = start.elapsed() - opened;
-    // Where more came at once than the queue takes, acknowledgments went by unseen, and what they acknowledged stays cached: on a
-    // busy machine of several hundred connections.
+    // If more packets arrive at once than the queue takes, acknowledgments pass unseen, and the data that they
+    // acknowledge stays cached: on a busy machine for several hundred connections.
     let status = daemon.await_status(|status| status["rules"][0]["cached_bytes"].as_u64() < Some(8 * MIB));
     let (now, most) = (daemon.worker_memory("VmRSS"), daemon.worker_memory("VmHWM"));
     eprintln!(
@@ -152,19 +152,19 @@ fn ten_thousand_connections_at_once_all_get_what_is_theirs() {
         now / MIB,
         most / MIB
     );
-    // Before the server listened, some came to nothing.
+    // Some attempts failed before the server listened.
     assert_eq!(status["worker"]["restarts"], 0, "{status:#}\n{}", daemon.log());
     assert!(status["flows"].as_u64() >= Some(CONNECTIONS as u64), "{status:#}");
     assert_eq!(status["rules"][0]["flows_evicted"], 0, "{status:#}");
     assert!(status["rules"][0]["wireless_losses"].as_u64() > Some(0), "{status:#}");
     assert_eq!(status["worker"]["restarts"], 0, "{status:#}");
-    // The cache, as much again on its way, and what the connections are.
+    // The cache, as much again in flight, and the state of the connections.
     assert!(most < 200 * MIB, "{} MiB", most / MIB);
     drop(streams);
     assert!(server.wait().unwrap().success());
 }
 
-/// Packets that nobody in his right mind sends, towards the client and from it; how many went.
+/// Floods both directions with invalid packets; returns their number.
 fn flood(network: &Network, from: &'static str, stop: Arc<AtomicBool>) -> JoinHandle<u64> {
     network.within(from, move || {
         let [v4, v6] = [AddressFamily::INET, AddressFamily::INET6]
@@ -194,12 +194,12 @@ fn flood(network: &Network, from: &'static str, stop: Arc<AtomicBool>) -> JoinHa
     })
 }
 
-/// A hostile packet from its IP header on.
+/// Returns a hostile packet from its IP header on.
 fn hostile(random: &mut Bytes, from: &str) -> Vec<u8> {
     let mut dice = [0; 64];
     random.fill(&mut dice);
     let [kind, version, a, b, len, ..] = dice;
-    // From made-up hosts, to the client; or from made-up hosts beside the client, to the server.
+    // From made-up hosts to the client, or from made-up hosts beside the client to the server.
     let wired = (Ipv4Addr::new(10, 9, a, b), Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, a.into(), b.into()));
     let (source, destination) = match from {
         "s" => (wired, (Ipv4Addr::new(10, 2, 0, 2), Ipv6Addr::new(0xfd02, 0, 0, 0, 0, 0, 0, 2))),
@@ -208,21 +208,21 @@ fn hostile(random: &mut Bytes, from: &str) -> Vec<u8> {
             (made_up, (Ipv4Addr::new(10, 1, 0, 2), Ipv6Addr::new(0xfd01, 0, 0, 0, 0, 0, 0, 2)))
         }
     };
-    // Ports, numbers, five words of header, flags, window.
+    // Ports, sequence numbers, five words of header, flags, window.
     let mut tcp = [&dice[8..20], &[0x50, 2], &dice[20..26]].concat();
     match kind % 8 {
-        // Openings.
+        // Connection requests.
         0..=3 => {}
-        // Options whose lengths lead beyond the header, or nowhere.
+        // Options whose lengths exceed the header, or are zero.
         4 => {
             tcp[12..14].copy_from_slice(&[0xf0, dice[26]]);
             tcp.extend_from_slice(&dice[24..64]);
         }
         // Headers longer than the packet.
         5 => tcp[12..14].copy_from_slice(&[0xa0 | dice[26], dice[27]]),
-        // Cut short.
+        // Truncated packets.
         6 => tcp.truncate(usize::from(len % 20)),
-        // Anything at all.
+        // Random bytes.
         _ => {
             tcp = vec![0; usize::from(len) * 4];
             random.fill(&mut tcp);
@@ -245,7 +245,7 @@ fn hostile(random: &mut Bytes, from: &str) -> Vec<u8> {
         }
     };
     packet.extend(tcp);
-    // Most are as their sender wanted them; of the others the gateway learns nothing.
+    // Most packets have correct checksums; the gateway must ignore the others.
     if version < 224
         && let Some(view) = lasthop_wire::parse(&packet)
     {
@@ -261,7 +261,7 @@ fn floods_and_garbage_disturb_no_honest_transfer() {
     }
     let network = Network::new();
     network.lose(0.01);
-    // Answers to made-up hosts come by too.
+    // Answers to made-up hosts pass as well.
     network.must("g", "ip route add 10.9.0.0/16 via 10.1.0.2; ip route add fd09::/64 via fd01::2");
     network.must("g", "for f in all wl0 wired; do echo 0 >/proc/sys/net/ipv4/conf/$f/rp_filter; done");
     let everything = "[limits]\nflows = 4096\n[[rule]]\nname = 'all'\nmode = 'snoop'\ninterface = 'wl0'\n";
@@ -294,13 +294,13 @@ fn floods_and_garbage_disturb_no_honest_transfer() {
     assert!(most < 200 * MIB, "{} MiB", most / MIB);
 }
 
-/// A transfer that its receiver breaks off.
+/// Runs a transfer that its receiver aborts.
 fn broken_off(network: &Network, address: SocketAddr) {
     let listener = network.within("s", move || TcpListener::bind(address).unwrap()).join().unwrap();
     let client = network.within("c", move || {
         let mut stream = TcpStream::connect(address).unwrap();
         patient(&stream);
-        // What is not read makes the end a reset.
+        // Unread data turns the close into a reset.
         stream.read_exact(&mut [0; 50_000]).unwrap();
     });
     let (mut stream, _) = listener.accept().unwrap();
@@ -311,7 +311,7 @@ fn broken_off(network: &Network, address: SocketAddr) {
     client.join().unwrap();
 }
 
-/// How long the next test goes on, in seconds: some by default.
+/// Variable with the duration of the next test in seconds; a few by default.
 const SOAK: &str = "LASTHOP_SOAK_SECONDS";
 
 #[test]
@@ -340,7 +340,7 @@ fn flows_that_come_and_go_for_long_leave_nothing_behind() {
                     broken_off(&network, ([10, 1, 0, 2], port).into());
                     continue;
                 }
-                // Many small, a few of up to 25 MB.
+                // Most flows are small, a few have up to 25 MB.
                 let chunks = if dice[0] % 8 == 1 { usize::from(dice[1]) * 4 } else { usize::from(dice[1]) / 8 } + 1;
                 let transfer = network.transfer_chunks(&format!("10.1.0.2:{port}"), chunks, Pace::Full);
                 if !transfer.is_over() {
@@ -360,7 +360,7 @@ fn flows_that_come_and_go_for_long_leave_nothing_behind() {
     for user in users {
         user.join().unwrap_or_else(|_| panic!("{:#}\n{}", daemon.ask("status").unwrap_or_default(), daemon.log()));
     }
-    // Nothing is cached, no connection is remembered.
+    // Nothing is cached, and no connection is tracked.
     let status = daemon.await_status(|status| status["cached_bytes"] == 0 && status["flows"] == 0);
     let early = memory[..memory.len().div_ceil(3)].iter().max().unwrap();
     let late = memory.iter().max().unwrap();

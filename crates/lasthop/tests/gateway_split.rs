@@ -1,4 +1,4 @@
-//! Which connections a gateway splits, and what becomes of those for which there is no room.
+//! Tests of the selection of connections that a gateway splits, and of those beyond its limits.
 #![cfg(target_os = "linux")]
 
 use crate::network;
@@ -13,17 +13,17 @@ use rustix::net::{AddressFamily, SocketType};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A rule that splits.
+/// Returns a rule that splits.
 fn split(more: &str) -> String {
     format!("[[rule]]\nname = 'a'\nmode = 'split'\ninterface = 'wl0'\nsplit.wireless.congestion = 'cubic'\n{more}\n")
 }
 
-/// Connections opened from one host to a port of another: each carries a byte there and back.
+/// Opens connections from one host to a port of another; each carries a byte in each direction.
 fn exchange(network: &Network, from: &str, to: &str, address: &str, count: usize) -> Vec<(TcpStream, TcpStream)> {
     exchange_by(network, from, to, [address, address], count)
 }
 
-/// The same where the address that is called leads to that of the listener.
+/// Like `exchange`, where the called address is translated to that of the listener.
 fn exchange_by(
     network: &Network,
     from: &str,
@@ -49,7 +49,7 @@ fn exchange_by(
     (0..count).map(one).collect()
 }
 
-/// A SYN of a number of its own.
+/// Builds a SYN with a sequence number of its own.
 fn first_packet(route: lasthop_wire::Route, n: u32) -> Vec<u8> {
     let segment = lasthop_proto::packet::Segment {
         seq: lasthop_proto::seq::Seq(n.wrapping_mul(0x9E37_79B9)),
@@ -60,7 +60,7 @@ fn first_packet(route: lasthop_wire::Route, n: u32) -> Vec<u8> {
     lasthop_wire::build(route, &segment, &[]).unwrap()
 }
 
-/// The next connection, which comes soon.
+/// Accepts the next connection, which must come soon.
 fn accept(listener: &TcpListener) -> TcpStream {
     listener.set_nonblocking(true).unwrap();
     let end = Instant::now() + PATIENCE;
@@ -103,7 +103,7 @@ fn the_connections_that_a_rule_names_are_split_and_no_others() {
         ] {
             drop(exchange(&network, from, to, address, 1));
             total += expected;
-            // The snapshot that tells is half a second old at most.
+            // The snapshot is half a second old at most.
             std::thread::sleep(Duration::from_millis(700));
             assert_eq!(daemon.ask("status").unwrap()["split"]["total"], total, "{more}: {from} to {address}");
         }
@@ -126,12 +126,12 @@ fn connections_that_a_port_forward_leads_on_are_split() {
     let (inwards, outwards) =
         (["s", "c", "10.1.0.1:5380", "10.2.0.2:5381"], ["c", "s", "10.2.0.1:5382", "10.1.0.2:5383"]);
     let inwards_v6 = ["s", "c", "[fd01::1]:5380", "[fd02::2]:5381"];
-    // A service of the gateway's own.
+    // Service of the gateway itself.
     let own = ["s", "g", "10.1.0.1:5384", "10.1.0.1:5384"];
     let cases = [
         ("", [1, 1, 1]),
         ("split.repair = 'off'", [1, 1, 1]),
-        // As they are known behind the hop.
+        // Addresses as they are known behind the hop.
         ("opened_by = 'wired'\naddresses = ['10.2.0.0/24', 'fd02::/64']\nports = [5381]", [1, 1, 0]),
         ("opened_by = 'wireless'\nports = [5383]", [0, 0, 1]),
         ("opened_by = 'either'\nports = [5380, 5382]", [0, 0, 0]),
@@ -150,7 +150,7 @@ fn connections_that_a_port_forward_leads_on_are_split() {
             }
             drop(streams);
             total += 2 * expected;
-            // The snapshot that tells is half a second old at most.
+            // The snapshot is half a second old at most.
             std::thread::sleep(Duration::from_millis(700));
             assert_eq!(
                 daemon.ask("status").unwrap()["split"]["total"],
@@ -162,7 +162,8 @@ fn connections_that_a_port_forward_leads_on_are_split() {
     }
 }
 
-/// Once nothing has come over the hop for a while, losses are repaired beneath the relay's TCP, and every byte is compared. Where the gateway does not repair, its kernel does all.
+/// After a silence on the hop, losses are repaired beneath the relay's TCP, and every byte is compared. With repair
+/// off, the kernel repairs all.
 #[test]
 fn losses_after_a_silence_are_repaired_beneath_the_relay() {
     if is_skipped("repair beneath a relay") {
@@ -178,11 +179,11 @@ fn losses_after_a_silence_are_repaired_beneath_the_relay() {
         std::thread::sleep(Duration::from_millis(400));
         network.lose(0.05);
         transfer.end();
-        // The snapshot that tells is half a second old at most.
+        // The snapshot is half a second old at most.
         std::thread::sleep(Duration::from_millis(700));
         let status = daemon.ask("status").unwrap();
         assert_eq!(status["split"]["total"], 1, "{status}");
-        // Most of the 1,500 chunks, some 17 segments each, cross after the silence.
+        // Most of the 1,500 chunks of some 17 segments each cross the hop after the silence.
         let repairs = status["split"]["repairs"].as_u64().unwrap();
         assert!(if repair == "on" { repairs > 50 } else { repairs == 0 }, "{repair}: {status}");
     }
@@ -254,12 +255,12 @@ fn under_a_flood_of_openings_new_connections_go_on() {
                 let route = lasthop_wire::Route { source: from.parse().unwrap(), destination: to };
                 sender.send(&first_packet(route, n)).unwrap();
                 if n % 50 == 0 {
-                    // No faster than virtual links take them.
+                    // Not faster than virtual links can carry.
                     std::thread::sleep(Duration::from_millis(2));
                 }
             }
         };
-        // Neighbours that do not know each other yet keep few packets.
+        // Unresolved neighbours queue few packets.
         drop(exchange(&network, "c", "s", address, 1));
         network.within("c", send).join().unwrap();
         let during = exchange(&network, "c", "s", address, 20);
@@ -270,8 +271,8 @@ fn under_a_flood_of_openings_new_connections_go_on() {
     }
 }
 
-/// A connection that was there before the gateway is forwarded. What a stranger can send between its ends without its numbers does not lead it to the relay, which
-/// knows nothing of it and would reset it.
+/// A connection older than the gateway is forwarded. Packets of an off-path attacker, which lacks its sequence numbers,
+/// do not divert it to the relay, which would reset the unknown connection.
 #[test]
 fn a_strangers_first_packet_ends_no_connection_that_passes() {
     if is_skipped("forged first packets of connections that pass") {
@@ -293,7 +294,7 @@ fn a_strangers_first_packet_ends_no_connection_that_passes() {
             }
         }
     };
-    // Tracking takes them up again where the gateway's rules have begun it.
+    // Connection tracking picks it up again after the gateway's rules have enabled tracking.
     carry(0);
     for (name, back) in [("c", false), ("s", true)] {
         let ends = pairs.iter().map(|(opened, _)| [opened.local_addr().unwrap(), opened.peer_addr().unwrap()]);
@@ -314,7 +315,7 @@ fn a_strangers_first_packet_ends_no_connection_that_passes() {
     }
     let status = daemon.await_status(|status| status["split"]["passed"].as_u64() >= Some(4));
     assert_eq!(status["split"]["total"], 0, "{status:#}");
-    // New ones are split all the same.
+    // New connections are still split.
     drop(exchange(&network, "c", "s", "10.1.0.2:5352", 1));
     daemon.await_status(|status| status["split"]["total"] == 1);
 }
@@ -329,7 +330,7 @@ fn one_client_has_its_share_of_the_relay() {
     let open = exchange(&network, "c", "s", "10.1.0.2:5341", 30);
     let status = daemon.await_status(|status| status["split"]["passed"].as_u64() >= Some(20));
     assert_eq!(status["split"]["open"], 10, "{status:#}");
-    // Somebody else has room.
+    // Another server has capacity left.
     drop(exchange(&network, "c", "s", "[fd01::2]:5341", 1));
     daemon.await_status(|status| status["split"]["total"] == 11);
     drop(open);

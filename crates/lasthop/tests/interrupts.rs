@@ -1,4 +1,4 @@
-//! Ctrl-C ends a run in its middle, and what there is by then is shown.
+//! Ctrl-C ends a run in its middle, and the results so far are shown.
 #![cfg(target_os = "linux")]
 
 use crate::common;
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use common::{Bench, TINY};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Longer than anything here takes: a command that does not stop is told from one that does.
+/// Maximum wait, longer than anything here takes, to detect a command that does not stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Months of work.
+/// Creates scenarios with months of work.
 fn endless() -> Bench {
     let bench = Bench::new();
     let endless = TINY.replace("100 KiB", "1024 GiB").replace("runs = 2", "runs = 2\nlimit = \"10000 h\"");
@@ -32,13 +32,13 @@ fn start(bench: &Bench, arguments: &str) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Waits until the process has computed for some time: then it listens to signals, and is in a run.
+/// Waits until the process has computed for some time: it then handles signals, and is in a run.
 fn wait_until_busy(child: &Child) {
     let deadline = Instant::now() + PATIENCE;
     let stat = format!("/proc/{}/stat", child.id());
     loop {
         let text = fs::read_to_string(&stat).unwrap();
-        // Behind the name in parentheses; hundredths of a second of processor time.
+        // The field after the name in parentheses; hundredths of a second of processor time.
         let ticks: u64 = text.rsplit(')').next().unwrap().split_whitespace().nth(11).unwrap().parse().unwrap();
         if ticks >= 30 {
             return;
@@ -52,10 +52,10 @@ fn interrupt(child: &Child) {
     kill_process(Pid::from_child(child), Signal::INT).unwrap();
 }
 
-/// Stops a command in its work: what it printed, and what it said.
+/// Stops a working command; returns its standard output and standard error.
 fn stopped(bench: &Bench, arguments: &str) -> (String, String) {
     let mut child = start(bench, arguments);
-    // Whose output nobody takes does not compute.
+    // A command whose output is not read blocks.
     let read = |mut from: Box<dyn Read + Send>| {
         std::thread::spawn(move || {
             let mut text = String::new();
@@ -131,7 +131,7 @@ fn a_study_goes_on_where_it_was_stopped() {
     assert!(!bench.has("part/cells.csv"));
     let journal = bench.text("part/cells.partial");
     let kept = journal.lines().count() - 1;
-    // As if it had been killed while it wrote.
+    // As if the process had been killed while writing.
     bench.put("part/cells.partial", &journal[..journal.len() - 3]);
     let output = bench.run(&format!("{study} --out part"));
     let message = String::from_utf8(output.stderr).unwrap();
@@ -144,14 +144,14 @@ fn a_study_goes_on_where_it_was_stopped() {
     for file in ["cells.csv", "index.html"] {
         assert_eq!(bench.bytes(&format!("part/{file}")), bench.bytes(&format!("whole/{file}")), "{file}");
     }
-    // The journal of other runs counts for nothing.
+    // The journal of other runs is ignored.
     bench.put("part/cells.partial", &journal);
     bench.stdout("reproduce balakrishnan1997 --table 4 --runs 2 --seed 3 --out part");
     bench.stdout("reproduce balakrishnan1997 --table 4 --runs 2 --seed 3 --out two");
     assert_eq!(bench.bytes("part/cells.csv"), bench.bytes("two/cells.csv"));
 }
 
-/// A command whose output nobody takes cannot act on the first.
+/// A command that blocks on its output cannot react to the first Ctrl-C.
 #[test]
 fn the_second_one_kills() {
     let bench = endless();
@@ -168,7 +168,7 @@ fn the_second_one_kills() {
             sleep(Duration::from_millis(10));
         }
     };
-    // Catches SIGINT, and its pipe is full.
+    // SIGINT is caught, and the pipe is full.
     let bit = 1_u64 << (Signal::INT.as_raw() - 1);
     let mask = |field: &str| u64::from_str_radix(&about(field), 16).unwrap();
     wait_for(&|| mask("SigCgt") & bit != 0);

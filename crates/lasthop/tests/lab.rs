@@ -1,4 +1,4 @@
-//! `lasthop lab` as its users call it. What needs root is left out without it, loudly.
+//! Tests of `lasthop lab`. Those that need root are reported as skipped without it.
 
 use crate::common;
 use crate::network;
@@ -22,7 +22,7 @@ fn namespaces_of(pid: u32) -> usize {
     all().iter().filter(|namespace| namespace.pid == pid).count()
 }
 
-/// Starts `lasthop` in the folder, as [`Bench::run`] runs it.
+/// Starts `lasthop` in the folder, as [`Bench::run`] does.
 fn start(bench: &Bench, arguments: &str) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lasthop"));
     command.args(split(arguments)).current_dir(bench.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -39,7 +39,7 @@ fn beside_the_simulator_with_a_capture() {
         return;
     }
     let bench = Bench::new();
-    // Other tests run beside this.
+    // Other tests run at the same time.
     let output = bench.run("lab tiny.toml --set lab.lateness=200ms --against-sim --json --pcapng captures");
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{message}");
@@ -54,14 +54,14 @@ fn beside_the_simulator_with_a_capture() {
     assert!(scheme["lateness_us"]["p99"].as_f64().unwrap() > 0.0);
     let kernels = scheme["kernels"].as_array().unwrap();
     assert_eq!(kernels.len(), 2, "one a run: {scheme}");
-    // The sending kernel counted what it sent for the first time: 100 KiB are 71 segments.
+    // The sending kernel counts original transmissions: 100 KiB are 71 segments.
     assert!(kernels.iter().all(|run| run["server"]["TCPOrigDataSent"].as_u64() >= Some(71)), "{scheme}");
     for file in ["captures/E2E-0.pcapng", "captures/E2E-1.pcapng"] {
         assert!(bench.bytes(file).len() > 10_000, "{file}");
     }
 }
 
-/// Endpoints and gateway of today: kernels where there is one that can, otherwise lasthop's TCP.
+/// Modern endpoints and gateway: the kernel's TCP where available, otherwise lasthop's.
 #[test]
 fn schemes_of_today() {
     if !is_root() {
@@ -87,7 +87,7 @@ fn schemes_of_today() {
     assert!(repaired(0) == 0.0 && repaired(3) >= 1.0 && repaired(4) >= 1.0, "{value}");
 }
 
-/// The table and the JSON say whose TCP ran; the same TCP as the simulator's comes to about the same.
+/// Table and JSON state which TCP ran; with the simulator's TCP the results are similar.
 #[test]
 fn our_own_ends_beside_the_simulator() {
     if !is_root() {
@@ -110,11 +110,11 @@ fn our_own_ends_beside_the_simulator() {
     }
 }
 
-/// The base station is the gateway itself: it repairs what the link loses, and a kernel's sender does not notice.
+/// The base station is the gateway itself: it repairs the link's losses, unnoticed by a kernel's sender.
 ///
-/// On a busy machine the receiving program reads late, and its kernel closes the window meanwhile. The acknowledgments of
-/// surplus copies then pass the gateway, and the sender takes them for a loss. So its silence is judged on the best of a
-/// few runs, and a machine on which the links were late too is not judged.
+/// On a busy machine the receiving program reads late, and its kernel closes the window meanwhile. The acknowledgments
+/// of surplus copies then pass the gateway, and the sender takes them for a loss. Therefore the best of a few runs
+/// counts, and a machine whose links were delayed as well is not judged.
 #[test]
 fn snoop_at_the_base_station_hides_the_losses_from_a_kernel() {
     const ATTEMPTS: usize = 3;
@@ -151,7 +151,7 @@ fn a_relay_at_the_base_station_brings_everything_to_a_kernel() {
     }
 }
 
-/// A gateway at each station repairs what its cell loses, also for connections that it has not seen begin.
+/// A gateway at each station repairs the losses of its cell, also for connections whose beginning it has not seen.
 #[test]
 fn a_gateway_at_each_station_of_a_host_that_moves() {
     if !is_root() {
@@ -168,11 +168,11 @@ fn a_gateway_at_each_station_of_a_host_that_moves() {
     assert_eq!(mean(&value, "incomplete"), 0.0, "{value}");
     let [handoffs, losses, repaired] =
         ["handoffs", "segments_lost", "repaired_locally"].map(|measure| mean(&value, measure));
-    // Of what the first station repairs in the first second the others' repairs are several times as much.
+    // The other stations repair several times as much as the first does in its first second.
     assert!(handoffs >= 4.0 && losses >= 10.0 && repaired > losses / 2.0, "{value}");
 }
 
-/// What the lab says of a transfer of 600 KiB, which must be whole, on a machine that may be busy.
+/// Returns the lab's results for a transfer of 600 KiB, which must complete, on a machine that may be busy.
 fn lab_of_600_kib(scheme: &str) -> Value {
     let lab = "--runs 1 --json --set lab.lateness=500ms --set flows.bulk.size=600KiB";
     let value = Bench::new().json(&format!("lab wavelan-lan --schemes {scheme} {lab}"));
@@ -185,7 +185,7 @@ fn mean(value: &Value, measure: &str) -> f64 {
     mean.unwrap_or_else(|| panic!("{measure}: {value}"))
 }
 
-/// Processes that `pid` started, from any of its threads.
+/// Returns the child processes of `pid`, from any of its threads.
 fn children_of(pid: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let texts = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
@@ -266,11 +266,11 @@ fn other_programs_use_a_lab_that_is_held_open() {
     let nodes = value()["nodes"].clone();
     assert_eq!(nodes["tower"]["devices"], serde_json::json!({ "internet": "link0", "radio": "link1" }), "{nodes}");
     let (namespace, address) = (nodes["server"]["namespace"].as_str(), nodes["phone"]["address"].as_str());
-    // The lab's default, whatever this machine's is.
+    // The lab's default, independent of this machine's.
     let show = ["netns", "exec", namespace.unwrap(), "cat", "/proc/sys/net/ipv4/tcp_congestion_control"];
     let congestion = Command::new("ip").args(show).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&congestion.stdout), "reno\n");
-    // Nobody listens there: the phone says so.
+    // The port is closed, which the phone reports.
     let send = format!("echo > /dev/udp/{}/9", address.unwrap());
     let sent = Command::new("ip").args(["netns", "exec", namespace.unwrap(), "bash", "-c", &send]).status().unwrap();
     assert!(sent.success());
@@ -286,7 +286,7 @@ fn other_programs_use_a_lab_that_is_held_open() {
     assert!(!bench.bytes("captures/held.pcapng").is_empty());
 }
 
-/// Its calls and web sessions do not run, so that they need not be what the lab can run.
+/// Calls and web sessions do not run here, so the lab need not support them.
 #[test]
 fn a_lab_of_calls_and_one_of_web_sessions_are_held_open() {
     if !is_root() {
@@ -294,7 +294,7 @@ fn a_lab_of_calls_and_one_of_web_sessions_are_held_open() {
     }
     let bench = Bench::new();
     for (scenario, host) in [("call-radio", "office"), ("multilayer-web-lan", "mobile")] {
-        // Every kernel has this one, and lets namespaces have it.
+        // Every kernel has Reno and permits it in namespaces.
         let mut lab = start(&bench, &format!("lab hold {scenario} --json --set lab.congestion=reno"));
         let pid = lab.id();
         let mut lines = BufReader::new(lab.stdout.take().unwrap()).lines();
@@ -309,7 +309,7 @@ fn a_lab_of_calls_and_one_of_web_sessions_are_held_open() {
 #[test]
 fn without_root_there_is_one_clear_line() {
     let bench = Bench::new();
-    // As root: as nobody, who must be able to read the command and its folder.
+    // For root, run as nobody, who must be able to read the command and its folder.
     let nobody = require_root().is_ok().then_some(65_534);
     let command = bench.path().join("lasthop");
     std::fs::copy(env!("CARGO_BIN_EXE_lasthop"), &command).unwrap();

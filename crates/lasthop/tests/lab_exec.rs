@@ -1,4 +1,4 @@
-//! `lasthop lab exec` as its users call it. What needs root is left out without it, loudly.
+//! Tests of `lasthop lab exec`. Those that need root are reported as skipped without it.
 
 use crate::common;
 use crate::network;
@@ -18,7 +18,7 @@ fn is_root() -> bool {
     !without_root("`lasthop lab exec`")
 }
 
-/// A name that no other lab on this machine has.
+/// Returns a name that is unique among the labs of this machine.
 fn name() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     format!("t{}x{}", std::process::id() % 10_000_000, NUMBER.fetch_add(1, Ordering::Relaxed))
@@ -41,10 +41,10 @@ fn message(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Sends 500 kB to whoever connects; for `python3 -c`.
+/// Python program that sends 500 kB to the first client.
 const SERVER: &str =
     "import socket\ns = socket.create_server((\"\", 7000))\nc, _ = s.accept()\nc.sendall(bytes(500000))\nc.close()\n";
-/// Takes all that the host called `server` sends, and prints how much that was.
+/// Python program that receives everything from the host called `server`, and prints the number of bytes.
 const CLIENT: &str = "import socket\nc = socket.create_connection((\"server\", 7000))\nn = 0\nwhile True:\n    d = c.recv(65536)\n    if not d: break\n    n += len(d)\nprint(n)\n";
 
 fn has_python() -> bool {
@@ -91,7 +91,8 @@ fn standard_input_and_output_are_the_commands() {
     assert!(message(&output).contains("lab: at phone (namespace lh-"), "{}", message(&output));
 }
 
-/// The other end is a program too; it is reached by the name of its host. What the links carried is told, written and drawn.
+/// The other end is a program too, which is reached by the name of its host. The links' results are printed, written
+/// and drawn.
 #[test]
 fn a_command_reaches_a_server_by_name_and_the_links_are_measured() {
     if !is_root() || !has_python() {
@@ -112,7 +113,7 @@ fn a_command_reaches_a_server_by_name_and_the_links_are_measured() {
     let mbps = radio["throughput_mbps"].as_f64().unwrap();
     assert!((0.8..=2.01).contains(&mbps), "{value}");
     assert!(radio["delivered_bytes"].as_u64().unwrap() > 510_000, "{value}");
-    // A frame of 1500 bytes takes 6 ms, and 2 ms to the phone.
+    // A frame of 1500 bytes takes 6 ms, plus 2 ms to the phone.
     assert!(radio["delay_ms"]["max"].as_f64().unwrap() >= 7.9, "{value}");
     assert_eq!((&value["status"], &value["at"]), (&0.into(), &"phone".into()));
     let series = bench.text("out.csv");
@@ -143,8 +144,8 @@ fn a_server_that_fails_is_told() {
     assert!(message(&output).contains("--serve server: `exit 3` ended before it listened"), "{}", message(&output));
 }
 
-/// Starts a lab whose command runs until it is ended, and waits until it does. Signals act on it by default, also where the tests run
-/// in the background of a shell, which has them ignore SIGINT.
+/// Starts a lab whose command runs until it is stopped, and waits until it runs. Signals have their default effect even
+/// if the tests run in the background of a shell, which ignores SIGINT.
 fn started(bench: &Bench, name: &str, line: &str) -> Child {
     let arguments = split(&format!("lab exec tiny.toml --name {name} --quiet -- sh -c"));
     let mut command = Command::new("env");
@@ -173,7 +174,7 @@ fn signals_end_the_command_and_the_lab() {
         assert_eq!(output.status.code(), Some(status), "{signal}: {}", message(&output));
         assert_eq!(namespaces_of(&name), 0, "{signal}");
     }
-    // It may have a use for them.
+    // The command may handle the signal.
     let lab = started(&bench, &name(), "trap 'echo heard; exit 5' USR1; while :; do sleep 0.1; done");
     assert!(Command::new("kill").args(["-s", "USR1", &lab.id().to_string()]).status().unwrap().success());
     let output = lab.wait_with_output().unwrap();
@@ -197,12 +198,12 @@ fn two_labs_are_open_at_once_and_names_are_taken_once() {
         "{}",
         message(&taken)
     );
-    // While it runs, nothing of it is a leftover.
+    // A running lab is not a leftover.
     let clean = bench.run("lab clean");
     assert!(clean.status.success() && namespaces_of(&one) == 4, "{}", message(&clean));
     let _ = first.kill();
     let _ = first.wait();
-    // What was killed leaves namespaces behind, which the next lab of that name removes.
+    // A killed lab leaves namespaces behind, which the next lab of that name removes.
     assert_eq!(namespaces_of(&one), 4);
     let output = exec(&bench, &one, "--quiet", &["true"]);
     assert!(output.status.success(), "{}", message(&output));
@@ -223,7 +224,7 @@ fn what_the_command_leaves_running_ends_with_the_lab() {
     assert!(namespaces_of(&name) == 0 && begun.elapsed() < Duration::from_secs(60));
 }
 
-/// From the phone over the radio, the tower and the server to a program of this machine, which is a namespace of the test's own.
+/// Route from the phone over radio, tower and server to a program of this machine, here a namespace of the test's own.
 #[test]
 fn a_route_leads_to_the_outside() {
     if !is_root() || !has_python() {
@@ -251,13 +252,13 @@ fn a_route_leads_to_the_outside() {
         let left = Command::new("nft").args(["list", "tables"]).output();
         let left = left.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
         assert!(!left.contains("lasthop"), "{left}");
-        // It forwards nothing, as before.
+        // Forwarding is disabled again.
         assert_eq!(std::fs::read_to_string("/proc/sys/net/ipv4/ip_forward").unwrap().trim(), forwarded);
         (String::from_utf8_lossy(&output.stdout).into_owned(), answer.join().unwrap())
     });
     let (heard, from) = outcome.join().unwrap();
     assert_eq!(heard, "from the outside\n");
-    // The addresses of the lab are not seen there.
+    // The lab's addresses are translated.
     assert!(from.starts_with("198.18."), "{from}");
 }
 

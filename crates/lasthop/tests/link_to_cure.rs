@@ -1,5 +1,5 @@
-//! From a link to its cure and to the proof that it works, as a user goes: probe, fit, advise, gateway, report. Links are the lab's, ends are
-//! kernels in namespaces.
+//! From a link to its cure and to the proof that it works, in a user's steps: probe, fit, advise, gateway, report.
+//! Links are the lab's, endpoints are kernels in namespaces.
 #![cfg(target_os = "linux")]
 
 use crate::common;
@@ -20,17 +20,17 @@ use crate::skipping;
 
 use crate::running;
 
-/// A phone behind a lossy hop, as the Debian package brings it to try this on.
+/// Phone behind a lossy hop, the example in the Debian package.
 const LINK: &str = include_str!("../../../packaging/lossy-hop.toml");
 
-/// Bytes of a download: long enough for losses to slow what leaves with a full window and finds an empty queue.
+/// Size of a download in bytes: long enough for losses to slow a sender with a full window and an empty queue.
 const DOWNLOAD: usize = 2_000_000;
 
 fn lasthop() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_lasthop"))
 }
 
-/// Sends `bytes` from one namespace to another over a connection of its own.
+/// Sends `bytes` from one namespace to another over a new connection.
 fn transfer(from: &str, to: &str, address: &str, bytes: usize) {
     let enter = |name: &str| {
         let file = File::open(format!("/run/netns/{name}")).unwrap();
@@ -43,7 +43,7 @@ fn transfer(from: &str, to: &str, address: &str, bytes: usize) {
             .spawn(move || {
                 enter(from);
                 let listener = TcpListener::bind(server).unwrap();
-                // What today's senders run where nobody has said otherwise.
+                // The usual default of modern senders.
                 rustix::net::sockopt::set_tcp_congestion(&listener, "cubic").unwrap();
                 listener
             })
@@ -85,7 +85,7 @@ fn from_a_link_to_a_cure_and_to_its_proof() {
         command.current_dir(bench.path()).args(["netns", "exec", namespace]);
         command
     };
-    // 1. The hop is measured, from the phone.
+    // 1. Measure the hop from the phone.
     let base_address = place("gateway", "address");
     {
         let mut serve = Running::start(within(&base).arg(lasthop()).args(["probe", "serve", "--key", "key"]));
@@ -95,7 +95,7 @@ fn from_a_link_to_a_cure_and_to_its_proof() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    // 2. and 3. It is fitted, and the cure for it is found.
+    // 2. and 3. Fit it, and find the cure.
     let advise = "advise found --wire-delay 10ms --for bulk -n 3 --control box --interface link1 --out gateway.toml";
     let output = bench.run(advise);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -104,7 +104,7 @@ fn from_a_link_to_a_cure_and_to_its_proof() {
     let advised = promise["advised"].as_str().unwrap();
     assert!(advised == "SNOOP" || advised == "SPLIT-BBR", "{promise:#}");
 
-    // 4. It is installed; half of the connections are left alone, so that few are enough.
+    // 4. Install the cure; half of the connections are left untreated, so that few are enough.
     let socket = bench.path().join("gateway.sock");
     let written = bench.text("gateway.toml").replace("ab = \"10 %\"", "ab = \"50 %\"");
     bench.put("gateway.toml", &format!("control = \"{}\"\n{written}", socket.display()));
@@ -127,7 +127,7 @@ fn from_a_link_to_a_cure_and_to_its_proof() {
     let promised = ["--promise", "gateway.promise.json", "--json"];
     assert_eq!(beside(&report(&promised))["verdict"], "too-few");
 
-    // 5. What was promised is set beside what is measured.
+    // 5. Compare the promise with the measurement.
     let server_address = place("server", "address");
     let end = Instant::now() + PATIENCE;
     let mut port = 5400;
@@ -145,13 +145,13 @@ fn from_a_link_to_a_cure_and_to_its_proof() {
     assert_eq!(proof["cure"], advised, "{proof:#}");
     let number =
         |path: &str| proof.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path}: {proof:#}"));
-    // Downloads this short gain less than was promised for 5 MB, and a busy machine takes its part; but they gain.
+    // Downloads this short gain less than promised for 5 MB, and a busy machine reduces the gain; but there is one.
     assert!(number("/measured/mean") > 1.0 && number("/promised/mean") > 1.0, "{proof:#}");
     let output = report(&promised[..2]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("  promise: ") && said.contains(" times as fast for downloads"), "{said}");
 
-    // The gateway has watched the hop meanwhile: its scenario is one that every command takes.
+    // The gateway has observed the hop meanwhile: every command accepts its scenario.
     let watched = report(&["--link", "watched.toml", "--rate", "6 Mbps"]);
     assert!(watched.status.success(), "{}", String::from_utf8_lossy(&watched.stderr));
     let said = String::from_utf8_lossy(&watched.stdout).into_owned();

@@ -1,4 +1,4 @@
-//! What `fit` and `advise` say of measurements that tell little, or tell of links unlike their models.
+//! Output of `fit` and `advise` for measurements that show little, or show links unlike their models.
 
 use crate::common;
 
@@ -7,14 +7,14 @@ use std::fmt::Write;
 use common::Bench;
 use serde_json::Value;
 
-/// What is said of a call that fails.
+/// Returns standard error of a call that must fail.
 fn refused(bench: &Bench, arguments: &str) -> String {
     let output = bench.run(arguments);
     assert!(!output.status.success(), "{arguments}");
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// Numbers as good as random: splitmix64's.
+/// Returns a pseudorandom number (splitmix64).
 fn mixed(number: u64) -> u64 {
     let mut z = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -22,20 +22,20 @@ fn mixed(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Whether an echo of a link with bad times of some three echoes is lost.
+/// Returns whether an echo is lost on a link with bad periods of about three echoes.
 fn is_lost(number: u64) -> bool {
     (0..3).any(|back| number >= back && mixed((number - back) / 3).is_multiple_of(40))
 }
 
-/// Milliseconds of `delay` in the table of that link.
+/// Returns the milliseconds of `delay` in the table of this link.
 fn delay_of(scenario: &str, link: &str) -> f64 {
     let table = scenario.split(&format!("[links.{link}]\n")).nth(1).unwrap();
     let line = table.lines().find(|line| line.starts_with("delay = ")).unwrap();
     line.split('"').nth(1).unwrap().strip_suffix(" ms").unwrap().parse().unwrap()
 }
 
-/// A capture in front of a short hop behind a long wire: the client answers within a hundredth of the round trip, but packets that
-/// were captured are lost behind it.
+/// A capture in front of a short hop behind a long wire: the client answers within a hundredth of the round-trip time,
+/// but captured packets are lost behind the capture point.
 #[test]
 fn a_capture_before_a_short_hop_is_no_capture_at_the_receiver() {
     let bench = Bench::new();
@@ -46,7 +46,7 @@ fn a_capture_before_a_short_hop_is_no_capture_at_the_receiver() {
     let (hop, wire) = (delay_of(&bench.text("link.toml"), "hop"), delay_of(&bench.text("link.toml"), "wire"));
     assert!(hop < 2.0 && wire > 10.0 * hop, "{hop} {wire} {said}");
     assert!(said.contains("between sender and receiver"), "{said}");
-    // What is given is taken, and what contradicts it is said.
+    // The given place is used, and a contradiction is reported.
     let at = bench.stdout("fit hop.pcapng --rate 5Mbps --at receiver --out at.toml");
     let flat = at.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
@@ -54,7 +54,7 @@ fn a_capture_before_a_short_hop_is_no_capture_at_the_receiver() {
         "{at}"
     );
     assert!(refused(&bench, "fit hop.pcapng --at roof").contains("give sender, gateway or receiver"));
-    // One part of the path leaves the rest to the other: nothing is counted twice.
+    // A given part of the path leaves the rest to the other part: nothing is counted twice.
     bench.stdout("fit hop.pcapng --rate 5Mbps --wire-delay 5ms --out part.toml");
     let part = bench.text("part.toml");
     let whole = delay_of(&part, "hop") + delay_of(&part, "wire");
@@ -63,7 +63,7 @@ fn a_capture_before_a_short_hop_is_no_capture_at_the_receiver() {
     assert!(said.contains("--wire-delay 400 ms is more than") && !bench.has("no.toml"), "{said}");
 }
 
-/// A policer drops what exceeds its rate; a repair does not help against that, whoever saw it.
+/// A policer drops the excess over its rate; repair does not help against that, whatever the source of the measurement.
 #[test]
 fn no_cure_is_advised_against_a_policer_in_a_capture() {
     let bench = Bench::new();
@@ -78,7 +78,7 @@ fn no_cure_is_advised_against_a_policer_in_a_capture() {
     assert!(advice["no_cure"].as_str().is_some_and(|why| why.contains("a policer limits the way down")), "{advice}");
 }
 
-/// OpenWrt's ping is read as Linux's is; without times the verdict on losses is unknown, and `--interval` is asked for.
+/// OpenWrt's ping is read like Linux's; without times the verdict on losses is unknown, and `--interval` is requested.
 #[test]
 fn pings_without_times_say_so() {
     let bench = Bench::new();
@@ -104,7 +104,7 @@ fn pings_without_times_say_so() {
     let aspects = |json: &Value| ["rate", "delay", "order", "duplication", "loss"].map(|aspect| verdict(json, aspect));
     assert_eq!(aspects(&of_busybox), ["unknown", "fits", "fits", "fits", "unknown"]);
     assert!(of_busybox["down"]["fit"]["untold"].as_str().unwrap().contains("--interval"));
-    // With times, states that pass in time are as good as states that change with packets: both are kept.
+    // With times, states in time fit as well as states in packets: both are kept.
     let with = bench.json("fit busybox.txt --interval 100ms --rate 10Mbps --delay 20ms --json");
     for json in [&of_linux, &with] {
         let fit = &json["down"]["fit"];
@@ -116,7 +116,8 @@ fn pings_without_times_say_so() {
     }
 }
 
-/// What a measurement does not tell apart reaches the advice, from the measurement and from the scenario that `fit` wrote.
+/// Models that a measurement cannot distinguish reach the advice, from the measurement and from the scenario that `fit`
+/// wrote.
 #[test]
 fn advice_covers_all_that_the_measurement_allows() {
     let bench = Bench::new();
@@ -149,7 +150,7 @@ fn advice_covers_all_that_the_measurement_allows() {
     assert!(trip["median"].as_f64().unwrap() >= 80.0 && trip["p95"].as_f64() >= trip["median"].as_f64(), "{trip}");
 }
 
-/// A probe's folder with nothing lost, and `behaviour` on the way down.
+/// Writes a probe's folder without losses, with `behaviour` on the downlink.
 fn probed(bench: &Bench, behaviour: &str) {
     std::fs::create_dir_all(bench.path().join("found")).unwrap();
     let direction = |trace: &str, behaviour: &str| {
@@ -170,7 +171,7 @@ fn probed(bench: &Bench, behaviour: &str) {
     }
 }
 
-/// Reordering that no key carries is said to be missing, and no sentence says that the model does what the link did.
+/// Reordering that no key models is reported as missing, and the output does not claim that the model fits.
 #[test]
 fn what_the_scenario_does_not_do_is_said() {
     let bench = Bench::new();
@@ -184,7 +185,7 @@ fn what_the_scenario_does_not_do_is_said() {
     assert!(advised["conditions"][0].as_str().unwrap().contains("not in the simulation: order down"), "{advised}");
 }
 
-/// Output of other programs as they print it: what is damaged is named in one line.
+/// Damaged output of other programs yields an error of one line.
 #[test]
 fn damaged_measurements_are_refused_in_one_line() {
     let bench = Bench::new();
@@ -205,7 +206,7 @@ fn damaged_measurements_are_refused_in_one_line() {
     }
 }
 
-/// The text that PowerShell writes is UTF-16.
+/// PowerShell writes UTF-16.
 #[test]
 fn powershells_files_are_read() {
     let bench = Bench::new();

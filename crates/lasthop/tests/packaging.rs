@@ -1,5 +1,5 @@
-//! What packages are made from fits the program: paths, units, manual pages, and one version. The packages themselves are built
-//! and installed by `make dist dist-test`.
+//! The sources of packages fit the program: paths, units, manual pages, and one version. `make dist dist-test` builds
+//! and installs the packages themselves.
 #![cfg(target_os = "linux")]
 
 use crate::common;
@@ -18,24 +18,24 @@ fn text(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The values of a unit's key, in order.
+/// Returns the values of a unit's key, in order.
 fn values<'t>(unit: &'t str, key: &str) -> Vec<&'t str> {
     unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('=')).collect()
 }
 
-/// What stands behind `prefix` at the beginning of a line, without quotes.
+/// Returns the text after `prefix` at the beginning of a line, without quotes.
 fn value(text: &str, prefix: &str) -> Option<String> {
     text.lines().find_map(|line| line.strip_prefix(prefix)).map(|value| value.trim().trim_matches('"').to_owned())
 }
 
-/// The version in Cargo.toml, which all others are to be.
+/// Returns the version in Cargo.toml, which all others must match.
 fn version() -> String {
     let cargo = text("Cargo.toml");
     let section = cargo.split("[workspace.package]").nth(1).unwrap();
     value(section, "version = ").unwrap()
 }
 
-/// The names of the pages that the program writes, in `pages`.
+/// Returns the names of the pages that the program writes to `pages`.
 fn pages(bench: &Bench) -> BTreeSet<String> {
     bench.stdout("man --out pages");
     let folder = fs::read_dir(bench.path().join("pages")).unwrap();
@@ -56,7 +56,7 @@ fn each_command_has_a_manual_page_and_each_page_that_is_named_is_there() {
     for page in &pages {
         let text = bench.text(&format!("pages/{page}"));
         assert!(text.contains(&format!("\"lasthop {}\"", version())), "{page}: not of this version");
-        // As `lasthop\-gateway\-run(1)`.
+        // Roff markup: `lasthop\-gateway\-run(1)`.
         for word in text.replace("\\-", "-").replace("\\fR", "").split_whitespace() {
             let name = word.trim_start_matches("\\fB").split("(1)").next().unwrap();
             if word.contains("(1)") && name.starts_with("lasthop") {
@@ -70,7 +70,7 @@ fn each_command_has_a_manual_page_and_each_page_that_is_named_is_there() {
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "error: man gateway stat: no such command\n");
 }
 
-/// Units start what the package installs, with the configuration that it installs and as the page says.
+/// Units start the installed program, with the installed configuration and as the manual page says.
 #[test]
 fn units_name_what_is_installed() {
     let bench = Bench::new();
@@ -89,7 +89,7 @@ fn units_name_what_is_installed() {
         assert!(pages.contains(&format!("lasthop-{daemon}.1")));
         assert!(install.contains(&format!("{daemon}.toml etc/lasthop\n")), "{configuration} is not installed");
         assert!(root().join(format!("packaging/{daemon}.toml")).exists());
-        // Both sockets, without a configuration of their own, are in the folder that the service manager makes.
+        // The default control sockets of both daemons are in the folder that the service manager creates.
         assert_eq!(values(&unit, "RuntimeDirectory"), ["lasthop"]);
         let page = bench.text(&format!("pages/lasthop-{daemon}.1"));
         for path in [configuration, format!("/run/lasthop/{daemon}.sock")] {
@@ -101,7 +101,7 @@ fn units_name_what_is_installed() {
     assert!(install.contains("lasthop usr/bin\n"));
 }
 
-/// One version in one place; what must repeat it has the same.
+/// The version is set in one place; files that repeat it agree.
 #[test]
 fn there_is_one_version() {
     let bench = Bench::new();
@@ -122,14 +122,14 @@ fn there_is_one_version() {
     assert_eq!(value(&text("packaging/openwrt/lasthop/Makefile"), "PKG_VERSION:=").as_deref(), Some(&*version));
     let script = std::process::Command::new("bash").arg(root().join("scripts/version.sh")).output().unwrap();
     assert_eq!(String::from_utf8(script.stdout).unwrap(), format!("{version}\n"), "scripts/version.sh");
-    // Packages made between releases come before the release in Debian's order, and say which commit they are.
+    // Packages between releases sort before the release in Debian's order, and name their commit.
     let script = std::process::Command::new("bash").arg(root().join("scripts/version.sh")).arg("--package").output();
     let package = String::from_utf8(script.unwrap().stdout).unwrap();
     let rest = package.trim_end().strip_prefix(&version).unwrap_or_else(|| panic!("{package}"));
     assert!(rest.is_empty() || rest.starts_with("~git"), "{package}");
 }
 
-/// Each release tells changed results from changed interfaces, and the newest is this version or the one before it.
+/// Each release separates changed results from changed interfaces; the newest is this version or the one before it.
 #[test]
 fn the_changelog_keeps_results_apart() {
     let changelog = text("CHANGELOG.md");

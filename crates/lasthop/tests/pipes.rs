@@ -1,4 +1,4 @@
-//! A reader that has seen enough (`lasthop trace ... | head`) is no error.
+//! A reader that closes the output early (`lasthop trace ... | head`) is not an error.
 
 use crate::common;
 
@@ -17,7 +17,7 @@ fn lasthop(bench: &Bench, arguments: &str) -> Command {
 fn a_reader_that_leaves_after_one_line() {
     let bench = Bench::new();
     for form in ["", "--csv", "--json"] {
-        // More than a pipe holds.
+        // More than the capacity of a pipe.
         let mut child = lasthop(&bench, &format!("trace wavelan-lan {form}")).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -58,7 +58,7 @@ fn a_reader_that_is_gone_from_the_start() {
         let harmless = message.is_empty() || message.ends_with(" points in rows.csv\n");
         assert!(output.status.success() && harmless, "lasthop {arguments}: {:?} {message}", output.status);
     }
-    // What was to be written is there all the same.
+    // Output files are complete nevertheless.
     assert!(bench.has("rows.csv") && bench.has("out/sequence.png") && bench.has("out/cells.csv"));
 }
 

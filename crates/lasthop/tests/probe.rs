@@ -1,4 +1,4 @@
-//! `lasthop probe`: over loopback, and over links of the lab in namespaces.
+//! Tests of `lasthop probe` over loopback, and over links of the lab in namespaces.
 #![cfg(target_os = "linux")]
 
 use crate::common;
@@ -76,7 +76,7 @@ fn nobody_there_is_said_soon() {
     let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let said = refused(&bench, &["probe", &free, "--key", "key"]);
     assert!(said.contains("nobody listens there"), "{said}");
-    // Somebody who does not answer, as one without the key.
+    // A host that does not answer, like one without the key.
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let said = refused(&bench, &["probe", &silent.local_addr().unwrap().to_string(), "--key", "key"]);
     assert!(said.contains("no answer within 5 s") && said.contains("the same key"), "{said}");
@@ -105,7 +105,7 @@ fn a_wrong_key_and_ctrl_c_end_in_one_line() {
         assert!(first.says("stopped").ends_with("stopped"));
         assert_eq!(first.status(), Some(1));
         assert!(server.says("is done").contains("is done"));
-        // The server is told to stop: so is the client.
+        // Stopping the server stops the client.
         let mut second = client();
         assert!(server.says("measures").contains("measures"));
         server.signal(Signal::INT);
@@ -115,8 +115,8 @@ fn a_wrong_key_and_ctrl_c_end_in_one_line() {
     }
 }
 
-/// A link of the lab between two routers: in front of its own link a host keeps its sockets from overrunning the queue, and a socket's
-/// buffer would be measured.
+/// Link of the lab between two routers: in front of its own link a host would keep its sockets from overrunning the
+/// queue, and the probe would measure a socket's buffer.
 const LINK: &str = r#"
 title = "A link to be measured"
 [hosts.near]
@@ -148,7 +148,7 @@ to = "near"
 size = 1
 "#;
 
-/// A radio on which one end sends at a time.
+/// Half-duplex radio.
 const RADIO: &str = r#"
 title = "A radio to be measured"
 [hosts.near]
@@ -180,7 +180,7 @@ to = "near"
 size = 1
 "#;
 
-/// A link that a lab holds, with somebody to measure it with at the far end.
+/// Link of a held lab, with a probe server at the far end.
 struct Held<'b> {
     bench: &'b Bench,
     near: String,
@@ -209,7 +209,7 @@ impl<'b> Held<'b> {
         within(self.bench, &self.near).args(probe).output().unwrap()
     }
 
-    /// What it says, and the report.
+    /// Returns the summary and the report.
     fn report(&self) -> (String, Value) {
         let output = self.probe();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -228,13 +228,13 @@ fn number(report: &Value, path: &str) -> f64 {
     report.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path}: {report:#}"))
 }
 
-/// A number of a report, near what it should be.
+/// Checks that a number of a report is near its expected value.
 fn near(report: &Value, (path, expected, near): (&str, f64, f64)) {
     let found = number(report, path);
     assert!((found - expected).abs() <= near, "{path}: {found}, expected {expected}\n{report:#}");
 }
 
-/// Ways that take turns are told from a link each, and the scenario has what each frame takes.
+/// A half-duplex medium is distinguished from two links, and the scenario has the overhead of each frame.
 #[test]
 fn a_radio_of_the_lab_is_seen_to_be_half_duplex() {
     if skipping::without_root("a_radio_of_the_lab_is_seen_to_be_half_duplex") {
@@ -262,8 +262,8 @@ fn a_radio_of_the_lab_is_seen_to_be_half_duplex() {
     bench.stdout("compare fitted.toml --schemes E2E-CUBIC -n 1 --set flows.download.size=100kB");
 }
 
-/// What is measured in a lab is what the lab emulates, and `fit` makes a scenario of it that `compare` takes. Bounds are wide here: the machine may be busy.
-/// `benches/live/probe.py` measures how near it comes.
+/// The probe measures what the lab emulates, and `fit` makes a scenario of it that `compare` accepts. Tolerances are
+/// wide, since the machine may be busy; `benches/live/probe.py` measures the accuracy.
 #[test]
 fn a_link_of_the_lab_is_found() {
     if skipping::without_root("a_link_of_the_lab_is_found") {
@@ -296,7 +296,7 @@ fn a_link_of_the_lab_is_found() {
     let scenario = bench.text("fitted.toml");
     assert!(scenario.contains("rate_up = ") && scenario.contains("# lasthop probe, up"), "{scenario}");
     bench.stdout("compare fitted.toml --schemes E2E-CUBIC -n 1 --set flows.download.size=100kB");
-    // Another probe does not overwrite this one.
+    // A second probe does not overwrite the first.
     let again = held.probe();
     assert!(String::from_utf8(again.stderr).unwrap().contains("--force"));
 }

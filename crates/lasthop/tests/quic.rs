@@ -1,10 +1,10 @@
-//! Flows over QUIC through the command: measures, remarks, captures, and the same bytes every time.
+//! Flows over QUIC through the command: metrics, remarks, captures, and identical bytes every time.
 
 use crate::common;
 
 use common::Bench;
 
-/// A bulk and requests over one lossy hop.
+/// Bulk transfer and requests over one lossy hop.
 const QUIC: &str = r#"
 title = "QUIC over a lossy hop"
 scheme = "E2E"
@@ -71,11 +71,11 @@ fn what_was_resent_is_measured() {
     assert!(mean("throughput") > 0.1 && mean("segments_lost") > 1.0 && mean("source_retransmissions") > 1.0);
     assert!(mean("quic_resent_bytes") > 1000.0);
     assert_eq!((mean("incomplete"), mean("local_retransmissions")), (0.0, 0.0));
-    // Where nothing runs over QUIC there is no such measure.
+    // Without QUIC flows the metric is absent.
     assert!(bench.json("run tiny.toml --json")["measures"]["quic_resent_bytes"].is_null());
 }
 
-/// What a base station that reads TCP does not change, the user is told.
+/// The remark says that a base station that reads TCP does not help.
 #[test]
 fn the_user_sees_that_no_base_station_helps() {
     let bench = bench();
@@ -88,13 +88,13 @@ fn the_user_sees_that_no_base_station_helps() {
     let remark = "bulk, pages: QUIC, which is encrypted: the base station of LL-TCP-AWARE, SPLIT cannot help it";
     assert!(text.contains(remark), "{text}");
     assert!(bench.stdout("run quic.toml --runs 1 --scheme SPLIT").contains("the base station of SPLIT cannot help it"));
-    // What the gateway does is what such a base station does.
+    // The same applies to the gateway.
     let text = bench.stdout("compare quic.toml --schemes E2E-CUBIC,SNOOP,SPLIT-BBR --runs 1");
     assert!(text.contains("the base station of SNOOP, SPLIT-BBR cannot help it"), "{text}");
     assert!(!bench.stdout("run quic.toml --runs 1 --scheme E2E").contains("QUIC, which"));
 }
 
-/// Ethernet, IPv4 and UDP headers of the right lengths; what is in a datagram is not in the file.
+/// Ethernet, IPv4 and UDP headers have the right lengths; payloads are not in the file.
 #[test]
 fn captures_show_datagrams_of_udp() {
     let bench = bench();
@@ -116,7 +116,7 @@ fn captures_show_datagrams_of_udp() {
         let field = |at: usize| u16::from_be_bytes([data[at], data[at + 1]]);
         assert_eq!((captured, data[23]), (42, 17));
         assert!(field(34) == 443 || field(36) == 443);
-        // IPv4's length, UDP's length and the frame's agree.
+        // The lengths in IPv4, UDP and the frame agree.
         assert_eq!((u32::from(field(16)) + 14, field(38) + 20), (original, field(16)));
         // Packets of the preset `rfc` have 1460 bytes of payload behind 52 of headers.
         full += u32::from(field(16) == 1512);

@@ -1,4 +1,4 @@
-//! What the gateway decided on real packets is decided again without any: by its engine, and by the simulator's element.
+//! Replays of recorded gateway decisions without packets: by its engine, and by the simulator's element.
 #![cfg(target_os = "linux")]
 
 use crate::common;
@@ -12,8 +12,8 @@ use network::{Daemon, Network, Pace, is_skipped};
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// Losses of data, of a repair, of acknowledgments, and of the last segment, which takes a timer. Other tests may run beside
-/// this.
+/// Scenario with losses of data, of a repair, of acknowledgments, and of the last segment, which needs a timer. Other
+/// tests may run at the same time.
 const SHORT: &str = r#"title = "A short transfer over a lossy hop"
 limit = "60 s"
 [tcp]
@@ -46,10 +46,10 @@ lateness = "500 ms"
 settings = "kernel"
 "#;
 
-/// What of it makes for flow control.
+/// Keys of the flow control.
 const FLOW_CONTROL: &str = "flow_control = \"fast\"\nheld = \"16 KiB\"\n";
 
-/// The replay's figures, if all decisions are the same.
+/// Returns the replay's figures; all decisions must be the same.
 fn replayed(bench: &Bench, file: &str) -> Value {
     try_replayed(bench, file).unwrap_or_else(|message| panic!("{file}: {message}"))
 }
@@ -60,9 +60,9 @@ fn try_replayed(bench: &Bench, file: &str) -> Result<Value, String> {
     if output.status.success() { Ok(serde_json::from_slice(&output.stdout).unwrap()) } else { Err(message) }
 }
 
-/// The checked-in recording is of [`SHORT`] with 40 KiB and without lost acknowledgments, as LL-SMART-TCP-AWARE in the lab made it
-/// (`--pcapng`). A change of the mechanism that is meant to decide otherwise takes a new one, and its figures here, with root's rights:
-/// `cargo test -p lasthop --test all replay -- --ignored --nocapture record_anew`.
+/// Records the checked-in file anew: [`SHORT`] with 40 KiB and without lost acknowledgments, as LL-SMART-TCP-AWARE in
+/// the lab (`--pcapng`). An intended change of the mechanism's decisions requires a new recording, and its figures
+/// here, made as root: `cargo test -p lasthop --test all replay -- --ignored --nocapture record_anew`.
 #[test]
 #[ignore = "writes into the repository"]
 fn record_anew() {
@@ -97,7 +97,7 @@ fn a_recording_of_real_packets_is_decided_again_anywhere() {
     let line = "1 engine: 63 packets (19 dropped, 5 replaced), 6 timeouts, 5 sent besides\n";
     assert_eq!(String::from_utf8_lossy(&output.stdout), line);
 
-    // Another mechanism decides otherwise.
+    // Another setting of the mechanism decides otherwise.
     let place = |text: &[u8]| recording.windows(text.len()).position(|bytes| bytes == text).unwrap();
     let mut other = recording.to_vec();
     let at = place(b"held = \"16 KiB\"");
@@ -114,7 +114,7 @@ fn a_recording_of_real_packets_is_decided_again_anywhere() {
         );
         assert_eq!(message.lines().count(), 1, "{message}");
     }
-    // Cut short.
+    // A truncated file.
     std::fs::write(bench.path().join("cut.pcapng"), &recording[..recording.len() - 5]).unwrap();
     for (file, expected) in [
         ("none.pcapng", "error: none.pcapng: No such file or directory (os error 2)\n"),
@@ -141,7 +141,8 @@ fn what_the_lab_recorded_is_decided_again_packet_for_packet() {
             let (file, engine) = recorded(&bench, scheme, flow_control);
             let count = |key: &str| engine[key].as_u64().unwrap();
             assert!(count("packets") > 100 && count("timeouts") > 0, "{file}: {engine}");
-            // What LL lets pass to the source, the source repairs too, and sooner at times; on a late machine under the others as well.
+            // Losses that LL lets the source see are repaired by the source too, at times sooner; on a delayed machine
+            // with the others as well.
             let least = if scheme.ends_with("AWARE") { 4 } else { 2 };
             assert!(count("sent") >= least, "{file}: {engine}");
             assert_eq!(count("dropped") > 0, scheme.ends_with("AWARE"), "{file}: {engine}");
@@ -154,12 +155,12 @@ fn what_the_lab_recorded_is_decided_again_packet_for_packet() {
     }
 }
 
-/// A run's recording, and what engine and element say of it.
+/// Returns a run's recording, and the figures of engine and element.
 fn recorded(bench: &Bench, scheme: &str, folder: &str) -> (String, Value) {
     let file = format!("{folder}/{scheme}-0-gateway.pcapng");
-    // On a machine so busy that the gateway's worker seems to hang, the one that follows misses a connection's SYNs.
+    // If the machine is so busy that the gateway's worker seems to hang, the next worker misses a connection's SYNs.
     for _ in 0..5 {
-        // A kernel at the mobile host: its SACK blocks are there to be hidden.
+        // The kernel at the mobile host sends SACK blocks, which are to be hidden.
         let ends = "--set lab.endpoints=kernel";
         let output = bench.run(&format!("lab short.toml --schemes {scheme} --runs 1 --pcapng {folder} {ends}"));
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -194,7 +195,7 @@ fn a_gateway_records_across_workers_until_the_limit() {
     daemon.signal_worker(Signal::KILL);
     daemon.await_status(|status| status["worker"]["restarts"].as_u64() >= Some(1) && status["worker"]["pid"].is_u64());
     network.transfer_chunks("10.1.0.2:5002", 500, Pace::Steady).end();
-    // On a busy machine a worker may look as if it hung, and be replaced too.
+    // On a busy machine a worker may seem to hang, and be replaced as well.
     let restarts = |daemon: &Daemon| daemon.ask("status").unwrap()["worker"]["restarts"].as_u64().unwrap();
     let workers = restarts(&daemon) + 1;
     daemon.signal(Signal::TERM);
@@ -204,7 +205,7 @@ fn a_gateway_records_across_workers_until_the_limit() {
     let count = |key: &str| replay[key].as_u64().unwrap();
     assert!(count("packets") > 2_000 && count("replaced") > 0 && count("sent") > 10, "{replay}");
 
-    // Nothing but the recording ends.
+    // Only the recording ends.
     let mut daemon =
         Daemon::start_with(&network, RULES, &["--record", &path("small.pcapng"), "--record-limit", "50 KiB"]);
     network.transfer_chunks("10.1.0.2:5003", 500, Pace::Steady).end();
@@ -219,13 +220,13 @@ fn a_gateway_records_across_workers_until_the_limit() {
     assert!((40_000..=50 << 10).contains(&len), "{len}");
     let replay = replayed(&bench, "small.pcapng");
     assert!(replay["packets"].as_u64() > Some(100), "{replay}");
-    // Here the side behind the hop opens, as most do, and each packet is one segment.
+    // In this case the side behind the hop opens the connection, and each packet is one segment.
     if workers == 1 {
         assert_eq!(replayed(&bench, "small.pcapng --element"), replay);
     }
 }
 
-/// A small disk of its own at a folder.
+/// Small file system mounted on a folder.
 struct Disk<'p>(&'p Path);
 
 impl<'p> Disk<'p> {
@@ -251,7 +252,7 @@ fn a_recording_on_a_full_disk_is_whole_up_to_its_end() {
     let bench = Bench::new();
     let folder = bench.path().join("disk");
     std::fs::create_dir(&folder).unwrap();
-    // No whole number of chunks.
+    // Not a whole number of chunks.
     let _disk = Disk::new(&folder, "300k");
     let network = Network::new();
     let mut daemon = Daemon::start_with(&network, RULES, &["--record", folder.join("r.pcapng").to_str().unwrap()]);

@@ -1,4 +1,4 @@
-//! `lasthop reproduce` and the files that it leaves.
+//! Tests of `lasthop reproduce` and its files.
 
 use crate::common;
 
@@ -18,7 +18,7 @@ fn all_of_the_1997_study() {
     page(&bench);
 }
 
-/// A table of the second study: throughputs in kbps, and gains over Reno/Raw of the other combinations.
+/// Table of the second study: throughputs in kbps, and gains of the other combinations over Reno/Raw.
 #[test]
 fn a_table_of_the_second_study() {
     let bench = Bench::new();
@@ -77,11 +77,11 @@ fn page(bench: &Bench) {
     assert!(page.contains("LL-SMART-TCP-AWARE"));
     assert_eq!(page.matches("<noscript><svg ").count(), 10);
     assert_eq!(page.matches("<div data-figure=").count(), 10);
-    // The chart library names its home in a remark.
+    // The chart library mentions its home page in a comment.
     fetches_nothing(&page.replacen("https://github.com/leeoniya/uPlot", "", 1));
 }
 
-/// No reference to anything outside; a name space is none.
+/// Checks that there are no references to external resources; XML namespaces do not count.
 fn fetches_nothing(text: &str) {
     let without_names = text.replace("http://www.w3.org/2000/svg", "").replace("http://www.w3.org/1999/xlink", "");
     for sign in ["http:", "https:", "src=\"//", "@import", "<link", "<script src", "url(h", "url(/"] {

@@ -1,11 +1,11 @@
-//! `lasthop serve` as a process: the addresses that it prints can be opened.
+//! Tests of `lasthop serve` as a process: the printed addresses can be opened.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Ends with the test, however that ends.
+/// Process that ends with the test.
 struct Serving(Child);
 
 impl Drop for Serving {
@@ -15,7 +15,7 @@ impl Drop for Serving {
     }
 }
 
-/// The URLs that `lasthop serve` prints, up to the one of this machine alone.
+/// Returns the URLs that `lasthop serve` prints, up to the one for this machine only.
 fn served(listen: &str) -> (Serving, Vec<String>) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lasthop"));
     let command = command.args(["serve", "--listen", listen]).stdout(Stdio::piped()).stderr(Stdio::null());

@@ -1,4 +1,4 @@
-//! Sweeps write what they find as they find it, and go on where they stopped.
+//! Sweeps write rows as they finish, and resume after an interruption.
 
 use crate::common;
 
@@ -6,7 +6,7 @@ use common::{Bench, TINY, keys};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 
-/// A sweep of twelve points.
+/// Sweep of twelve points.
 const SWEEP: &str =
     "sweep tiny.toml --vary 'links.radio.rate=1 Mbps,2 Mbps,3 Mbps' --vary tcp.mss=700,1000 --scheme E2E,LL --runs 2";
 
@@ -28,14 +28,14 @@ fn rows_in_order_with_named_columns() {
     assert_eq!(points.len(), 12);
     assert_eq!(points[..3], ["1 Mbps|700|E2E|2", "1 Mbps|700|LL|2", "1 Mbps|1000|E2E|2"]);
     assert_eq!(points[11], "3 Mbps|1000|LL|2");
-    // A faster hop carries more, and each row is what `run` says.
+    // A faster hop carries more, and each row equals the result of `run`.
     let json =
         bench.json("run tiny.toml --runs 2 --scheme LL --set 'links.radio.rate=3 Mbps' --set tcp.mss=1000 --json");
     let difference = rows[11][4].parse::<f64>().unwrap() - json["measures"]["throughput"]["mean"].as_f64().unwrap();
     assert!(difference.abs() < 1e-15, "{difference}");
 }
 
-/// Without `--csv` and `--out` there is a table for people, a line a point.
+/// Without `--csv` and `--out` there is a table for people, with one line per point.
 #[test]
 fn a_table_for_people() {
     let bench = Bench::new();
@@ -61,7 +61,7 @@ fn json_has_an_object_a_point() {
     for (point, row) in points.iter().zip(&rows) {
         assert_eq!(keys(point), header);
         assert_eq!(point["links.radio.rate"], row[0].as_str());
-        // The last bit may change on the way through JSON.
+        // The last bit may change in the conversion to JSON.
         let (json, csv) = (point["throughput"].as_f64().unwrap(), row[4].parse::<f64>().unwrap());
         assert!((json - csv).abs() < 1e-15, "{json} {csv}");
     }
@@ -97,7 +97,7 @@ fn csv_and_parquet_hold_the_same() {
     assert_eq!(count, 12);
 }
 
-/// Killed anywhere, even in the middle of a line: what is whole stays, and the end is as if nothing had happened.
+/// After a kill at any point, even within a line, complete rows are kept, and the final result is the same.
 #[test]
 fn goes_on_after_a_kill() {
     for ending in ["csv", "parquet"] {
@@ -117,7 +117,7 @@ fn goes_on_after_a_kill() {
     }
 }
 
-/// What is whole in the journal is not run again.
+/// Complete rows of the journal are not run again.
 #[test]
 fn keeps_the_rows_that_it_has() {
     let bench = Bench::new();
@@ -135,12 +135,12 @@ fn keeps_the_rows_that_it_has() {
     assert_eq!(bench.text("rows.csv"), whole.replace(first, &marked));
 }
 
-/// The journal's first line: a sweep that cannot write its result leaves the journal.
+/// Returns the journal's first line: a sweep that cannot write its result leaves the journal.
 fn first_line(bench: &Bench, command: &str) -> String {
     let (_, out) = command.rsplit_once(' ').unwrap();
     let partial = format!("{out}.partial");
     bench.put(&partial, "");
-    // Nothing but a beginning was there: the sweep refuses another one's journal and says what it expects.
+    // The sweep rejects another sweep's journal and prints the expected line.
     bench.put(&partial, "# something else\n");
     let output = bench.run(command);
     std::fs::remove_file(bench.path().join(&partial)).unwrap();
@@ -175,7 +175,7 @@ fn another_sweeps_rows_are_left_alone() {
     refuses(&command, &journal);
 }
 
-/// Neither a finished sweep nor what somebody else keeps under the name, unless asked.
+/// Existing files, whether of a finished sweep or unrelated, are replaced only on request.
 #[test]
 fn a_file_that_is_there_is_left_alone() {
     let bench = Bench::new();
@@ -248,7 +248,7 @@ mod stopped {
                 );
                 assert!(message.ends_with(&expected), "{message}");
             }
-            // On two threads: that makes no difference.
+            // The number of threads makes no difference.
             let output = bench.run(&long().replace("--jobs 1", "--jobs 2"));
             assert!(output.status.success());
             let message = String::from_utf8(output.stderr).unwrap();

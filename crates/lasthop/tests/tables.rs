@@ -1,10 +1,10 @@
-//! What tables say besides their numbers.
+//! Remarks and layout of tables.
 
 use crate::common;
 
 use common::{Bench, TINY};
 
-/// What a command prints on a terminal of so many columns.
+/// Returns the output of a command on a terminal with this number of columns.
 #[cfg(target_os = "linux")]
 fn on_terminal(bench: &Bench, columns: u16, arguments: &str, environment: &[(&str, &str)]) -> String {
     use std::ffi::OsStr;
@@ -29,12 +29,12 @@ fn on_terminal(bench: &Bench, columns: u16, arguments: &str, environment: &[(&st
     command.args(common::split(arguments)).current_dir(bench.path()).env("TERM", "xterm").env_remove("NO_COLOR");
     command.envs(environment.iter().copied()).stdout(terminal).stderr(Stdio::null()).stdin(Stdio::null());
     let mut child = command.spawn().unwrap();
-    // Its end of the terminal is the last one.
+    // Closes this process's copy of the slave, so that the child's is the last one.
     drop(command);
     let mut text = Vec::new();
     let mut buffer = [0; 4096];
     let mut master = File::from(master);
-    // A terminal that nobody has open any more is an error to its reader.
+    // Reading from a terminal whose slave is closed is an error.
     while let Ok(read @ 1..) = master.read(&mut buffer) {
         text.extend_from_slice(&buffer[..read]);
     }
@@ -64,7 +64,7 @@ fn a_table_fits_the_terminal_and_has_colours_there_only() {
     }
 }
 
-/// Only what is read by programs, and single words, may be wider than the terminal. What is piped is the same on any.
+/// Only output for programs, and single words, may be wider than the terminal. Piped output does not depend on it.
 #[test]
 #[cfg(target_os = "linux")]
 fn nothing_for_people_is_wider_than_the_terminal() {
@@ -105,7 +105,7 @@ fn schemes_that_are_the_same_run_say_so() {
     assert_eq!((e2e["same_as"].as_str(), sack["same_as"].as_str()), (Some("E2E-IETF-SACK"), None));
     assert_eq!(e2e["measures"], sack["measures"]);
     assert_eq!(e2e["measures"], bench.json("run sack.toml --scheme E2E --runs 2 --json")["measures"]);
-    // Alone, it still is not what its name says.
+    // The remark also appears if the scheme is the only one.
     let alone = bench.stdout("run sack.toml --scheme E2E-NEWRENO");
     assert!(alone.contains("E2E-NEWRENO: not what its name says: tcp.recovery is set"), "{alone}");
     assert!(!bench.stdout("run sack.toml --scheme LL").contains("not what its name says"));

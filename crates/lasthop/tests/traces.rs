@@ -1,4 +1,4 @@
-//! `lasthop trace`: what of a run it shows, and what it writes.
+//! Tests of `lasthop trace`: selection of records, and output files.
 
 use crate::common;
 
@@ -31,7 +31,7 @@ fn a_part_of_the_run() {
     assert!(message.contains("the unit is missing") && message.contains("\"1.5 s\""), "{message}");
 }
 
-/// More than memory would hold, if it were held.
+/// The whole trace would not fit into memory.
 #[test]
 fn the_first_lines_of_a_run_without_end() {
     let bench = Bench::new();
@@ -78,7 +78,7 @@ fn a_full_disk_is_one_error() {
     assert!(message.contains("No space left on device") && message.lines().count() == 1, "{message}");
 }
 
-/// Each connection of a session counts from its own first number.
+/// Each connection of a session counts from its own first sequence number.
 #[test]
 fn sequence_numbers_of_sessions_count_from_zero() {
     let bench = Bench::new();
@@ -90,7 +90,7 @@ fn sequence_numbers_of_sessions_count_from_zero() {
             connections += 1;
         }
         let numbers = line.split([' ', ':', ',']).filter_map(|word| word.parse::<u64>().ok());
-        // Pages are far smaller, and raw numbers far larger.
+        // Pages are far smaller, and raw sequence numbers far larger.
         assert!(!line.contains(" seq ") || numbers.max().unwrap() < 10_000_000, "{line}");
     }
     assert!(connections > 10, "{connections}");

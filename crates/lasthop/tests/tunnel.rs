@@ -1,4 +1,5 @@
-//! `lasthop tunnel`: keys are made as `wg` makes them and kept from others; a configuration is checked against the machine.
+//! Tests of `lasthop tunnel`: keys are made like `wg`'s and protected from others; a configuration is checked against
+//! the machine.
 #![cfg(target_os = "linux")]
 
 use crate::common;
@@ -109,7 +110,7 @@ fn a_configuration_is_checked_against_the_machine() {
     let (is_ok, detail) = outcome(&findings("copied.toml"), "peer shore allowed");
     assert!(is_ok == "hint" && detail.contains("this end's own address"), "{detail}");
 
-    // Others may read it.
+    // The file is readable by others.
     let path = bench.path().join("psk");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
     let (is_ok, detail) = outcome(&findings("right.toml"), "peer shore preshared key");
@@ -126,7 +127,7 @@ fn a_configuration_is_checked_against_the_machine() {
     let (_, _, error) = out(&bench, &["tunnel", "check", "large.toml"]);
     assert!(error.contains("it is larger than 128 KiB"), "{error}");
 
-    // A trusted interface that is not there is named.
+    // A missing trusted interface is reported by name.
     let absent = "listen = '[::1]:51987'\nsecurity = 'none'\ntrusted_interface = 'no-such'\nname = 'a'\n[[peer]]\n\
                   name = 'b'\nallowed = '10.0.0.0/8'\nrate = '10 Mbps'\n";
     bench.put("absent.toml", absent);

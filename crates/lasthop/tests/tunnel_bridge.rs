@@ -1,4 +1,5 @@
-//! The tunnel between two bridges, on real frames between network namespaces: two boxes, and between them a hop that loses and delays.
+//! Tests of the tunnel between two bridges, on real frames between network namespaces: two devices with a lossy,
+//! delaying hop between them.
 #![cfg(target_os = "linux")]
 
 use crate::network;
@@ -32,10 +33,10 @@ fn is_skipped(test: &str) -> bool {
     )
 }
 
-/// The boxes, by end.
+/// Namespaces of the two devices, by end.
 const BOXES: [&str; 2] = ["g", "t"];
 
-/// The file of an end with the key `own`, for one with the key `other`.
+/// Returns the configuration of an end with the key `own` and a peer with the key `other`.
 fn text(own: usize, other: usize, rate: u32) -> String {
     let key = keys().0.path().join(format!("{own}.key"));
     format!(
@@ -46,16 +47,16 @@ fn text(own: usize, other: usize, rate: u32) -> String {
     )
 }
 
-/// Carries frames between the boxes: each way 2 ms, and some are lost.
+/// Carries frames between the devices: with a delay of 2 ms in each direction, and losses.
 struct Hop {
     stop: Arc<AtomicBool>,
-    /// Frames of the tunnel, others, and those of both that were lost.
+    /// Number of the tunnel's frames, of other frames, and of lost frames of both kinds.
     counts: Arc<[AtomicU64; 3]>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Hop {
-    /// Loses one of `every` frames, each way, at random; none if that is 0.
+    /// Starts a hop that loses one of `every` frames in each direction at random; none if 0.
     fn start(network: &Network, every: u64) -> Self {
         for bridge in BOXES {
             network.within(bridge, || switch_offloads_off("hop").unwrap()).join().unwrap();
@@ -102,7 +103,7 @@ impl Hop {
         Self { stop, counts, thread }
     }
 
-    /// Frames of the tunnel, others, and lost ones, so far.
+    /// Returns the number of the tunnel's frames, other frames, and lost frames so far.
     fn counts(&self) -> [u64; 3] {
         self.counts.each_ref().map(|count| count.load(Ordering::Relaxed))
     }
@@ -121,7 +122,7 @@ fn is_up(status: &Value) -> bool {
     status["peers"][0]["up"] == true
 }
 
-/// Two ends that have a session.
+/// Starts two ends, and waits until they have a session.
 fn ends(network: &Network) -> [End; 2] {
     let ends = [0, 1].map(|end| End::start(network, BOXES[end], &text(end, 1 - end, 100)));
     for end in &ends {
@@ -130,12 +131,12 @@ fn ends(network: &Network) -> [End; 2] {
     ends
 }
 
-/// Everything that an end could leave in a box.
+/// Returns everything that an end could leave on a device.
 fn traces(network: &Network, name: &str) -> String {
     network.sh(name, "ls /sys/class/net; ip -o addr show scope global; ip rule; cat /proc/net/packet | wc -l; bridge link; tc filter show dev hop ingress")
 }
 
-/// Datagrams each 5 ms from the client to the server, which sends them back; the longest time without an answer.
+/// Sends a datagram every 5 ms from the client to the server, which echoes them.
 struct Echoes {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<(Duration, u64)>,
@@ -179,7 +180,7 @@ impl Echoes {
         Self { stop, thread }
     }
 
-    /// The longest time without an answer, and how many came.
+    /// Returns the longest time without an answer, and the number of answers.
     fn end(self) -> (Duration, u64) {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap()
@@ -196,7 +197,7 @@ fn a_lossy_hop_is_repaired_without_addresses_and_nothing_is_left() {
     let before = BOXES.map(|name| traces(&network, name));
     let mut pair = ends(&network);
     for end in BOXES {
-        // No address anywhere in the box.
+        // The device has no address.
         assert_eq!(network.sh(end, "ip -o addr | grep -v ' lo '"), "");
     }
     let (retransmitted, [_, plain, lost]) = (network.retransmissions(), hop.counts());
@@ -227,7 +228,7 @@ fn a_lossy_hop_is_repaired_without_addresses_and_nothing_is_left() {
     network.transfer_chunks("10.1.0.2:5002", 4, Pace::Full).end();
 }
 
-/// Kills one process under load; then all goes on, and is repaired once there is another.
+/// Checks that traffic survives the death of a process under load, and is repaired after its replacement.
 fn survives(what: &str, end: usize, harm: impl FnOnce(&mut End)) {
     let network = Network::two_bridges();
     let hop = Hop::start(&network, 0);
@@ -253,7 +254,7 @@ fn survives(what: &str, end: usize, harm: impl FnOnce(&mut End)) {
     );
     let bridge = BOXES[end];
     if pair[end].child.try_wait().unwrap().is_some() {
-        // Both processes were killed: a socket is left, which the next start removes.
+        // If both processes were killed, a socket is left, which the next start removes.
         assert!(!traces(&network, bridge).contains("lasthop0"));
         pair[end].again(&network, bridge);
     }
@@ -299,7 +300,8 @@ fn traffic_goes_on_when_a_supervisor_is_killed_or_all_hang() {
     });
 }
 
-/// Sends a frame by the interface of one namespace and says how often it comes in at that of another, within a second of the first time.
+/// Sends a frame on an interface of one namespace; returns how often it arrives at that of another within a second of
+/// the first arrival.
 fn crosses(
     network: &Network,
     (from, out): (&str, &'static str),
@@ -335,7 +337,8 @@ fn every_kind_of_frame_crosses_once_and_strangers_frames_do_not() {
     let _pair = ends(&network);
     let frame = |to: [u8; 6], rest: &[u8]| [&to[..], &[2, 0, 0, 7, 7, 7], rest, &[9; 60]].concat();
     let (all, group, one) = ([255; 6], [3, 0, 0, 0, 0, 1], [2, 0, 0, 8, 8, 8]);
-    // On a busy machine an end may take frames later than it has a session: until then they pass as they are, and the hop loses some.
+    // On a busy machine an end may take frames later than its session starts: until then they pass as they are, and the
+    // hop loses some.
     let first = frame(one, &[0x88, 0xcc]);
     let warm = |from, to| (0..5).any(|_| crosses(&network, (from, "eth0"), (to, "eth0"), &first) == 1);
     assert!(warm("c", "s") && warm("s", "c"), "no frame crosses");
@@ -354,7 +357,7 @@ fn every_kind_of_frame_crosses_once_and_strangers_frames_do_not() {
     }
     let [_, others, _] = hop.counts();
     assert!(others - plain < 10, "{} frames unrepaired", others - plain);
-    // Whoever sends frames of that type in the hop.
+    // Frames of the tunnel's type from an attacker in the hop.
     for to in [all, one] {
         let stranger = frame(to, &[0x88, 0xb5, 0, 3, 1, 2, 3]);
         assert_eq!(crosses(&network, ("h", "far"), ("s", "eth0"), &stranger), 0);
@@ -400,7 +403,7 @@ fn an_interface_has_one_tunnel_only() {
         let (fine, said) = second("g", arguments);
         assert!(!fine && said.contains("interface hop: ") && said.contains("its frames"), "{said}");
     }
-    // The interfaces of other namespaces are others.
+    // Interfaces of other namespaces do not conflict.
     let (fine, said) = second("t", &["run", "--dry-run"]);
     assert!(fine, "{said}");
     assert!(first.kill(Signal::TERM), "{}", first.log());
@@ -408,7 +411,7 @@ fn an_interface_has_one_tunnel_only() {
     assert!(fine, "{said}");
 }
 
-/// Names instead of keys, on a cable that is trusted; what both ends record is decided again.
+/// Names instead of keys, on a trusted cable; the recordings of both ends are replayed.
 #[test]
 fn ends_without_security_repair_read_their_files_again_and_tell_metrics() {
     if is_skipped("tunnel between bridges without security") {
@@ -439,7 +442,7 @@ fn ends_without_security_repair_read_their_files_again_and_tell_metrics() {
         "{metrics}"
     );
 
-    // What may change does without a restart; what may not is refused, and changes nothing.
+    // Changeable keys change without a restart; others are rejected, and nothing changes.
     tunnel_end::configure(pair[0].folder.path(), &text(0, 30));
     assert!(pair[0].say("reload").status.success(), "{}", pair[0].log());
     let status = pair[0].await_status(|status| status["peers"][0]["rate"] == 30_000_000);
@@ -493,7 +496,7 @@ fn a_check_says_what_a_start_says() {
             assert!(!fine && said.contains(expected), "{arguments:?}: {said}");
         }
     }
-    // A name that is taken: nothing is left of the attempt.
+    // The name is taken: nothing is left of the attempt.
     let taken = format!("device = 'br0'\n{right}");
     let (fine, said) = run(&["run"], &taken);
     assert!(!fine && said.contains("there is an interface of that name already"), "{said}");

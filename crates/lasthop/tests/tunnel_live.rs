@@ -1,4 +1,5 @@
-//! The tunnel on real packets between network namespaces: two ends, and between them a relay that loses, delays and translates.
+//! Tests of the tunnel on real packets between network namespaces: two ends with a relay between them that loses,
+//! delays and translates.
 #![cfg(target_os = "linux")]
 
 use crate::network;
@@ -22,12 +23,12 @@ fn is_skipped(test: &str) -> bool {
     is_skipped_without(test, "TUN devices", Path::new("/dev/net/tun").exists())
 }
 
-/// The inner address of an end.
+/// Returns the inner address of an end.
 fn inner(end: usize) -> String {
     format!("10.9.0.{}", end + 1)
 }
 
-/// What every file says of this end.
+/// Returns the common part of an end's configuration.
 fn head(end: usize, listen: &str) -> String {
     let key = keys().0.path().join(format!("{end}.key"));
     format!(
@@ -47,7 +48,7 @@ fn peer(end: usize, more: &str) -> String {
     )
 }
 
-/// Namespaces whose links are up: the kernel takes its time.
+/// Creates namespaces and waits until their links are up.
 fn network() -> Network {
     let network = Network::new();
     let end = Instant::now() + Duration::from_secs(10);
@@ -62,20 +63,21 @@ fn network() -> Network {
     network
 }
 
-/// Carries datagrams between two ends: each way 10 ms, some are lost, and the second end sees the first at an address that changes.
+/// Carries datagrams between two ends: with a delay of 10 ms in each direction and losses; the second end sees the
+/// first at a changing address.
 struct Relay {
     stop: Arc<AtomicBool>,
-    /// To be seen elsewhere from now on: a port.
+    /// Port to which the first end's visible address moves next.
     move_to: Arc<AtomicU16>,
     lost: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Where the first end calls the relay, and what the second is called by it.
+/// Address at which the first end calls the relay.
 const RELAY: &str = "10.2.0.1:51900";
 
 impl Relay {
-    /// Loses one of `every` datagrams, each way, at random.
+    /// Starts a relay that loses one of `every` datagrams in each direction at random.
     fn start(network: &Network, second: &str, every: u64) -> Self {
         let (stop, move_to, lost) =
             (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU16::new(0)), Arc::new(AtomicU64::new(0)));
@@ -96,7 +98,7 @@ impl Relay {
             let (mut random, mut buffer) = (88_172_645_463_325_252_u64, vec![0; 2048]);
             while !ends.load(Ordering::Relaxed) {
                 if let port @ 1.. = moves.swap(0, Ordering::Relaxed) {
-                    // Another address, too.
+                    // The address changes as well.
                     far = socket(&format!("10.1.0.9:{port}"));
                 }
                 let mut idle = true;
@@ -149,7 +151,7 @@ impl Drop for Relay {
     }
 }
 
-/// The first end in `c` calls, the second in `s` answers.
+/// Starts the first end in `c`, which calls, and the second in `s`, which answers.
 fn ends(network: &Network, every: u64) -> (Relay, End, End) {
     network.must("g", "ip addr add 10.1.0.9/24 dev wired");
     let relay = Relay::start(network, "10.1.0.2:51900", every);
@@ -160,13 +162,13 @@ fn ends(network: &Network, every: u64) -> (Relay, End, End) {
     (relay, first, second)
 }
 
-/// Everything that a tunnel could leave in a namespace.
+/// Returns everything that a tunnel could leave in a namespace.
 fn traces(network: &Network, namespace: &str) -> String {
     let list = "ls /sys/class/net; ip -o -4 addr; ip -o -6 addr show scope global; ip route; ip -6 route | grep -v fe80; ip rule";
     network.sh(namespace, &format!("{list}; ss -uan"))
 }
 
-/// Sends so many datagrams from one namespace to an address in another, which sends them back; how many came.
+/// Sends datagrams from one namespace to an address in another, which echoes them; returns the number of answers.
 fn echoes(network: &Network, (from, to): (&str, &str), address: &str, count: u8) -> usize {
     let socket = |namespace: &str, address: String| {
         let socket = network.within(namespace, move || UdpSocket::bind(address).unwrap()).join().unwrap();
@@ -187,7 +189,7 @@ fn echoes(network: &Network, (from, to): (&str, &str), address: &str, count: u8)
     });
     let mut came = std::collections::BTreeSet::new();
     for number in 0..count {
-        // Without a route it is refused.
+        // Sending fails without a route.
         let _ = near.send_to(&[number; 20], target);
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -217,7 +219,7 @@ fn lost_datagrams_are_repaired_and_nothing_is_left_afterwards() {
     let text = format!("{}{}", head(0, "0.0.0.0:51900"), peer(1, &format!("endpoint = '{RELAY}'")));
     let mut first = End::start(&network, "c", &text);
 
-    // The first echo has the session begun, and none is lost.
+    // The first echo starts the session, and none is lost.
     for target in [inner(1), "fd09::2".to_owned()] {
         assert_eq!(echoes(&network, ("c", "s"), &target, 40), 40, "{}\n{}", first.log(), second.log());
     }
@@ -227,7 +229,7 @@ fn lost_datagrams_are_repaired_and_nothing_is_left_afterwards() {
     assert_eq!(seen.ip().to_string(), inner(0));
     let retransmitted = network.retransmissions() - retransmitted;
     let lost = relay.lost.load(Ordering::Relaxed);
-    // Some 7,200 segments: one of 20 was lost, and TCP hardly noticed.
+    // Of some 7,200 segments one in 20 was lost, and TCP hardly noticed.
     assert!(
         lost > 300 && retransmitted < lost / 5,
         "{retransmitted} retransmitted by TCP, {lost} lost\n{}",
@@ -250,7 +252,7 @@ fn lost_datagrams_are_repaired_and_nothing_is_left_afterwards() {
     assert!(said.contains("\nend0: at 10.1.0.1:40000 for ") && said.contains("sent again"), "{said}");
 
     assert!(first.kill(Signal::TERM), "{}", first.log());
-    // The other end was told, or would find out.
+    // The other end was notified, or would detect it.
     second.await_status(|status| status["peers"][0]["up"] == false);
     assert!(second.kill(Signal::INT), "{}", second.log());
     assert_eq!(["c", "s"].map(|name| traces(&network, name)), before);
@@ -272,7 +274,7 @@ fn ends_that_are_killed_come_back_and_connections_go_on() {
     rustix::process::kill_process(worker, Signal::KILL).unwrap();
     second.await_status(|status| status["worker"]["restarts"] == 1 && status["worker"]["pid"].is_u64());
     second.await_status(|status| status["peers"][0]["up"] == true);
-    // Both processes of the other end: nothing is left but the socket, which `clean` removes.
+    // Both processes of the other end: only the socket is left, which `clean` removes.
     let before = traces(&network, "c");
     assert!(!first.kill(Signal::KILL) && before.contains("lasthop0"));
     let end = Instant::now() + Duration::from_secs(5);
@@ -290,7 +292,7 @@ fn ends_that_are_killed_come_back_and_connections_go_on() {
     transfer.end();
 }
 
-/// Both directions over a hop that loses, an end that is seen elsewhere, a worker that follows another, and flows that go unrepaired.
+/// Both directions over a lossy hop, an end whose visible address changes, a replaced worker, and unrepaired flows.
 #[test]
 fn what_ends_recorded_is_decided_again_by_the_simulators_node() {
     if is_skipped("recordings of a tunnel") {
@@ -309,7 +311,7 @@ fn what_ends_recorded_is_decided_again_by_the_simulators_node() {
         network.transfer_chunks(&server(port), 40, Pace::Full).end();
     }
     relay.move_to.store(41_000, Ordering::Relaxed);
-    // They may be among those that go unrepaired.
+    // The echoes may belong to an unrepaired flow.
     assert!(echoes(&network, ("c", "s"), &inner(1), 40) > 20, "{}\n{}", first.log(), second.log());
     let transfer = network.transfer_chunks(&server(5015), 200, Pace::Full);
     // A SYN that was lost unrepaired would not be answered before the next session, some 15 s later.
@@ -330,14 +332,14 @@ fn what_ends_recorded_is_decided_again_by_the_simulators_node() {
         assert!(count("packets") > 500 && count("frames") > 500 && count("sent") > 500, "{replay}");
         assert!(count("handed_on") > 500 && count("timeouts") > 20, "{replay}");
     }
-    // A worker each, the second killed once; what only it knew of its last second is lost with it.
+    // One worker for each end, of which the second was killed once; its unwritten last second is lost.
     let workers = [first.replayed(), second.replayed()].map(|replay| replay["workers"].as_u64().unwrap());
     assert!(workers[0] >= 1 && workers[1] >= 2, "{workers:?}");
     let file = second.folder.path().join("r.pcapng");
     let said = Command::new(lasthop()).args(["tunnel", "replay"]).arg(&file).output().unwrap();
     let said = String::from_utf8(said.stdout).unwrap();
     assert!(said.contains(" workers, ") && said.ends_with(" handed on\n"), "{said}");
-    // It is its owner's alone.
+    // The file is accessible to its owner only.
     let mode = std::os::unix::fs::MetadataExt::mode(&file.metadata().unwrap());
     assert_eq!(mode & 0o777, 0o600);
 }
@@ -359,7 +361,7 @@ fn an_end_that_moves_is_followed_under_load() {
     assert!(transfer.is_over(), "{}\n{}", first.log(), second.log());
     transfer.end();
     let status = second.await_status(|status| status["peers"][0]["up"] == true);
-    // The session went on.
+    // The session continued.
     assert_eq!((&status["peers"][0]["starts"], &status["handshakes"]), (&1.into(), &1.into()), "{status:#}");
 }
 
@@ -379,7 +381,7 @@ fn an_end_has_several_peers_over_either_protocol_and_takes_others_without_restar
     let third = End::start(&network, "g", &of(2, "10.1.0.2:51900"));
     let pings = |from: &str, to: usize| echoes(&network, (from, "s"), &inner(to), 3) == 3;
     assert!(pings("c", 1), "{}", first.log());
-    // Nobody knows the third yet; a file with a mistake changes nothing, one without brings it in.
+    // The third peer is unknown yet; a file with an error changes nothing, a correct one adds it.
     assert!(!pings("g", 1));
     configure(second.folder.path(), &format!("{hub}{}{}", peer(0, ""), peer(2, "alowed = 1")));
     let refused = String::from_utf8(second.say("reload").stderr).unwrap();
@@ -402,7 +404,7 @@ fn an_end_has_several_peers_over_either_protocol_and_takes_others_without_restar
     configure(second.folder.path(), &format!("{hub}{}{}", peer(0, ""), peer(2, "")));
     let taken = second.say("reload");
     assert!(taken.status.success(), "{taken:?}");
-    // What is asked next is answered by the new file.
+    // The next request is answered according to the new file.
     let status: Value = serde_json::from_slice(&second.say("status").stdout).unwrap();
     assert_eq!((&status["reloads"], &status["peers"][1]["name"]), (&1.into(), &"end2".into()), "{status:#}");
     third.await_status(|_| pings("g", 1));
@@ -410,7 +412,7 @@ fn an_end_has_several_peers_over_either_protocol_and_takes_others_without_restar
     let status = second.await_status(|status| status["peers"][1]["up"] == true);
     assert_eq!(status["peers"][0]["address"], "[fd02::2]:51900");
     assert_eq!(status["peers"][0]["mtu"], 1422);
-    // Peers do not reach each other with each other's addresses: 10.9.0.1 is the first's.
+    // Peers cannot use each other's addresses: 10.9.0.1 is the first one's.
     network.must("g", "ip addr add 10.9.0.1/32 dev lasthop0");
     let forge = || UdpSocket::bind("10.9.0.1:0").unwrap().send_to(b"forged", "10.9.0.2:9").unwrap();
     network.within("g", forge).join().unwrap();
@@ -436,7 +438,7 @@ fn a_trusted_interface_needs_no_keys_and_others_are_not_heard() {
     let first = End::start(&network, "c", &text(0, "endpoint = '10.1.0.2:51900'\n"));
     network.transfer_chunks(&server(5005), 40, Pace::Full).end();
     assert_eq!(first.await_status(|status| status["peers"][0]["up"] == true)["peers"][0]["name"], "end1");
-    // On another interface of the same machine nobody listens.
+    // The socket does not listen on another interface of the machine.
     network.must(
         "s",
         "ip link add other type veth peer name other1 && ip addr add 10.3.0.1/24 dev other && ip link set other up",
@@ -565,7 +567,7 @@ fn routes_and_addresses_that_vanish_are_put_back() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(first.log().contains("the device was down"), "{}", first.log());
-    // What somebody takes away is put back when it is asked for.
+    // A reload restores what another program has removed.
     network.must("c", "ip route del 10.9.0.2/32; ip addr flush dev lasthop0");
     assert!(first.say("reload").status.success(), "{}", first.log());
     let sorted = |text: &str| {
@@ -574,13 +576,13 @@ fn routes_and_addresses_that_vanish_are_put_back() {
         lines
     };
     assert_eq!(sorted(&traces(&network, "c")), sorted(&whole));
-    // If it can be.
+    // It fails if the route cannot be restored.
     network.must("c", "ip route del 10.9.0.2/32; ip route add 10.9.0.2/32 via 10.2.0.1");
     let refused = String::from_utf8(first.say("reload").stderr).unwrap();
     assert!(refused.contains("route to 10.9.0.2/32: there is one already, by another interface"), "{refused}");
 }
 
-/// Half of the connections go unrepaired in the same tunnel, over a hop that loses one datagram of 20.
+/// Half of the connections in one tunnel are unrepaired, over a hop that loses one datagram in 20.
 #[test]
 fn a_comparison_shows_what_repair_gains() {
     if is_skipped("comparison inside a tunnel") {
@@ -596,7 +598,7 @@ fn a_comparison_shows_what_repair_gains() {
     for end in [&first, &second] {
         end.await_status(|status| status["peers"][0]["up"] == true);
     }
-    // Both ends choose by the addresses: of 36 connections each arm has some.
+    // Both ends choose by the addresses: each arm has some of 36 connections.
     for batch in 0..9 {
         let transfers: Vec<_> =
             (0..4).map(|n| network.transfer_chunks(&server(6000 + 4 * batch + n), 20, Pace::Full)).collect();
@@ -618,7 +620,7 @@ fn a_comparison_shows_what_repair_gains() {
     }
     let report = report();
     assert!(flows(&report).iter().all(|flows| *flows >= 4), "{report:#}");
-    // Faster, and fewer lost: both beyond chance.
+    // Faster, and less loss: both beyond chance.
     assert!(report["gain"]["low"].as_f64() > Some(1.0), "{report:#}");
     assert!(report["loss"]["low"].as_f64() > Some(0.02), "{report:#}");
     assert!(report["delay"]["ratio"].is_f64(), "{report:#}");

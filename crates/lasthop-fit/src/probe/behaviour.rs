@@ -1,4 +1,5 @@
-//! What a probe found beside rate, delay, queue and losses: as keys of the link, or as what the scenario does not do.
+//! Behaviour that a probe found beyond rate, delay, queue and losses: as keys of the link, or as statements on what the
+//! scenario does not reproduce.
 
 use lasthop_proto::random::{Root, Stream};
 
@@ -8,60 +9,61 @@ use crate::scenario::{Key, digits, figures, milliseconds, shown};
 use crate::statement::{Said, Verdict};
 use crate::trace::LossTrace;
 
-/// Most steps of a rate that are written.
+/// Maximum number of steps in a rate series.
 const MOST_STEPS: usize = 2000;
 /// Bits of a full packet.
 const FULL: f64 = 12_000.0;
-/// Time for access to the medium that is assumed where none was measured, in microseconds.
+/// Assumed access time of the medium in microseconds if none was measured.
 const ACCESS_US: f64 = 100.0;
-/// A share of the time in which others used the link that is said.
+/// Minimum share of the time with other traffic that is reported.
 const OTHERS: f64 = 0.05;
-/// An overtaking share that differs from the measured one by less than this factor is near enough.
+/// Maximum ratio of simulated to measured reordering that counts as a match.
 const NEAR: f64 = 2.0;
 
-/// A direction, as keys and verdicts.
+/// Direction, as keys and verdicts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Found {
     /// Keys of the link.
     pub keys: Vec<Key>,
-    /// Of the rate.
+    /// Verdict on the rate.
     pub rate: Said,
-    /// Of the delay.
+    /// Verdict on the delay.
     pub delay: Said,
-    /// Of duplicates.
+    /// Verdict on duplicates.
     pub duplication: Said,
-    /// Bits a second at which packets pass, where that differs from the sustained rate.
+    /// Rate at which packets pass in bits per second, if it differs from the sustained rate.
     pub line_rate: Option<f64>,
-    /// Share of packets that were overtaken, and how many that were.
+    /// Share of reordered packets, and its description.
     pub reordered: Option<(f64, String)>,
-    /// Jitter that the scenario has.
+    /// Jitter of the scenario.
     pub jitter: Option<Spread>,
-    /// Why no cure may be advised.
+    /// Reason for which no cure may be advised.
     pub no_cure: Option<String>,
-    /// Why losses are unknown.
+    /// Reason for which losses are unknown.
     pub loss_unknown: Option<String>,
-    /// What else is unknown.
+    /// Further unknown quantities.
     pub unknown: Vec<String>,
-    /// What was assumed.
+    /// Assumptions.
     pub assumed: Vec<String>,
 }
 
-/// A distribution of delays beyond the least one, in milliseconds.
+/// Distribution of delays above the minimum, in milliseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Spread {
-    /// From nothing to this.
+    /// Uniform from zero to this maximum.
     Uniform(f64),
-    /// Mean and standard deviation.
+    /// Normal with mean and standard deviation.
     Normal(f64, f64),
-    /// Mean.
+    /// Exponential with this mean.
     Exponential(f64),
 }
 
 impl Spread {
-    /// The distribution that has these quantiles, as nearly as one does: what tells them apart is how far the tail reaches.
+    /// Returns the distribution with the nearest quantiles; the length of the tail distinguishes them.
     fn of(Jitter { p50_ms, p95_ms, p99_ms }: Jitter) -> Self {
         let (p95, p99) = (p95_ms / p50_ms, p99_ms / p50_ms);
-        // Of a uniform distribution 1.9 and 1.98 times the median, of an exponential one 4.3 and 6.6 times.
+        // 95th and 99th percentile over median: 1.9 and 1.98 for a uniform distribution, 4.3 and 6.6 for an exponential
+        // one.
         if (1.75..2.02).contains(&p95) && p99 < 2.1 {
             Self::Uniform(p95_ms / 0.95)
         } else if p95 > 3.0 {
@@ -71,7 +73,7 @@ impl Spread {
         }
     }
 
-    /// As TOML, without the order.
+    /// Formats the distribution as TOML, without the key `order`.
     fn toml(self) -> String {
         let ms = |value: f64| format!("\"{}\"", milliseconds(value));
         match self {
@@ -87,7 +89,7 @@ impl Spread {
         match self {
             Self::Uniform(up_to) => up_to * stream.uniform(),
             Self::Exponential(mean) => stream.exponential(mean),
-            // The sum of twelve uniform draws is near enough to a normal one.
+            // The sum of twelve uniform draws approximates a normal distribution.
             Self::Normal(mean, deviation) => {
                 let sum: f64 = (0..12).map(|_| stream.uniform()).sum();
                 (mean + deviation * (sum - 6.0)).max(0.0)
@@ -104,7 +106,7 @@ fn kbps(value: f64) -> String {
     format!("{} kbps", (value / 1e3).round().max(1.0))
 }
 
-/// Reads what a direction, `down` or `up`, says of itself.
+/// Interprets the behaviour of a direction, `down` or `up`.
 pub(super) fn found(direction: &Direction, way: &str) -> Found {
     let none = Behaviour::default();
     let behaviour = direction.behaviour.as_ref().unwrap_or(&none);
@@ -212,7 +214,7 @@ fn duplication(direction: &Direction, behaviour: &Behaviour, way: &str) -> Said 
     }
 }
 
-/// The share that was overtaken, and in words.
+/// Returns the share of reordered packets, and its description.
 fn reordered(direction: &Direction, behaviour: &Behaviour) -> Option<(f64, String)> {
     if let Some(reordering) = behaviour.reordering {
         return Some((
@@ -235,7 +237,7 @@ fn bucket_toml(Bucket { rate_bps, burst_bytes, .. }: Bucket) -> String {
     format!("{{ rate = \"{}\", burst = \"{} B\" }}", kbps(rate_bps), burst_bytes.max(1500))
 }
 
-/// The measured series, over and over; `None` where there is none that can be followed.
+/// Returns the measured series, repeated; `None` if the rate varies too fast to be followed.
 fn steps(varying: &Varying) -> Option<String> {
     let usable = |step: &&super::form::Step| step.at_s.is_finite() && (0.0..1e12).contains(&step.rate_bps);
     let series: Vec<_> = varying.series.iter().filter(usable).take(MOST_STEPS).collect();
@@ -262,7 +264,7 @@ fn steps(varying: &Varying) -> Option<String> {
     ))
 }
 
-/// Seconds in whole microseconds.
+/// Rounds seconds to whole microseconds.
 fn micros(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e6
 }
@@ -271,9 +273,9 @@ fn aggregate(found: &mut Found, direction: &Direction, aggregation: Aggregation,
     let frames = aggregation.packets_mean.round().clamp(1.0, 256.0);
     let throughput = direction.rate_bps.as_ref().map_or(1e6, |rate| rate.value);
     let whole = frames * FULL / throughput;
-    // In whole microseconds.
+    // Rounded to whole microseconds.
     let access = (ACCESS_US / 1e6).min((whole / 2.0 * 1e6).floor().max(1.0) / 1e6);
-    // What the medium takes for access is not part of the rate while frames are on the air.
+    // Access time is not part of the rate while frames are on the air.
     found.line_rate = found.line_rate.or(Some(frames * FULL / (whole - access)));
     found.keys.push(Key {
         key: format!("aggregation_{way}"),
@@ -335,7 +337,8 @@ fn delay(found: &mut Found, direction: &Direction, behaviour: &Behaviour, way: &
 }
 
 impl Found {
-    /// Says what the scenario does of the order: with jitter in free order packets overtake, and how many that are is tried on the trace.
+    /// Returns the verdict on reordering. With jitter in free order, it compares the measured share with that of the
+    /// trace under this jitter.
     pub fn order(&self, trace: &LossTrace) -> Said {
         let Some((share, told)) = &self.reordered else { return Said::unknown("the report does not say") };
         if *share == 0.0 {
@@ -353,7 +356,7 @@ impl Found {
     }
 }
 
-/// The share of a trace's packets that arrive behind one sent later, under that jitter.
+/// Returns the share of a trace's packets that arrive after one sent later under this jitter.
 fn overtaken(trace: &LossTrace, jitter: Spread) -> f64 {
     let mut stream = Root(1).stream("fit/order");
     let (mut latest, mut behind, mut arrived) = (f64::NEG_INFINITY, 0_u64, 0_u64);

@@ -1,4 +1,4 @@
-//! The form of `probe.json`, as far as a link is made of it.
+//! The part of the format `probe.json` that describes a link.
 
 use serde::Deserialize;
 
@@ -8,7 +8,7 @@ pub(super) struct Report {
     pub one_way_delay_ms: Option<f64>,
     #[serde(default)]
     pub median_rtt_ms: Option<f64>,
-    /// Reports from before it was looked for have none.
+    /// Missing in early reports.
     #[serde(default)]
     pub half_duplex: Option<Medium>,
     pub down: Direction,
@@ -38,7 +38,7 @@ pub(super) struct Direction {
     pub reordered: Option<u64>,
     #[serde(default)]
     pub duplicates: Option<u64>,
-    /// Reports from before it was looked for have none.
+    /// Missing in early reports.
     #[serde(default)]
     pub behaviour: Option<Behaviour>,
     pub trace: String,
@@ -50,7 +50,7 @@ pub(super) struct Estimate {
     pub interval: Option<[f64; 2]>,
 }
 
-/// Beyond the least, without load.
+/// Delays above the minimum without load.
 #[derive(Deserialize)]
 pub(super) struct Delay {
     pub median_ms: f64,
@@ -152,13 +152,13 @@ pub(super) struct Slots {
 
 #[derive(Deserialize)]
 pub(super) struct Unknown {
-    /// `rate`, `base_delay`, `queue`, `loss` and others: names that are not known are only shown.
+    /// `rate`, `base_delay`, `queue`, `loss` and others; unknown names are only shown.
     pub quantity: String,
     pub reason: String,
 }
 
 impl Direction {
-    /// Why a quantity is unknown.
+    /// Returns the reason for which a quantity is unknown.
     pub(super) fn unknown(&self, quantity: &str) -> Option<&str> {
         let behaviour = self.behaviour.as_ref()?;
         behaviour.unknown.iter().find(|unknown| unknown.quantity == quantity).map(|unknown| unknown.reason.as_str())

@@ -1,4 +1,4 @@
-//! What `lasthop probe` found, as a link that a scenario describes.
+//! Conversion of a report of `lasthop probe` into a link of a scenario.
 
 mod behaviour;
 mod form;
@@ -9,36 +9,36 @@ use crate::scenario::{HalfDuplex, Link, Told, digits, milliseconds};
 
 pub use self::behaviour::{Found, Spread};
 
-/// The form that is read.
+/// Version of the format that is read.
 const VERSION: u32 = 1;
 
-/// A link that was measured, and where its losses are.
+/// Measured link, with the names of its traces.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measured {
     /// Rates, delay and queues, each with its origin.
     pub link: Link,
-    /// Bits a second: down, up; `None` where the probe did not find it.
+    /// Rates in bits per second: down, up; `None` if the probe did not find one.
     pub rates: [Option<f64>; 2],
-    /// Ways of which these are lower bounds: `down`, `up`.
+    /// Directions whose rates are lower bounds: `down`, `up`.
     pub at_least: Vec<&'static str>,
-    /// Names of the traces' files, beside the report: down, up.
+    /// Names of the trace files beside the report: down, up.
     pub traces: [String; 2],
-    /// What was found besides: down, up.
+    /// Further behaviour: down, up.
     pub found: [Found; 2],
     /// Quantities that a scenario needs and the probe did not find (`rate`, `delay`), each with the reason.
     pub lacking: Vec<(&'static str, String)>,
 }
 
-/// Why a text is no report of a probe.
+/// Reason for which a text is not a report of a probe.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// Not the JSON that a probe writes.
+    /// It is not the JSON that a probe writes.
     #[error("expected probe.json as `lasthop probe --out` writes it: {0}")]
     Form(String),
-    /// Of another version of lasthop.
+    /// It has another version.
     #[error("lasthop_probe = {0}: expected {VERSION}; measure again with this lasthop")]
     Version(u32),
-    /// A number that no link has.
+    /// It has an impossible value.
     #[error("{0}")]
     Value(String),
 }
@@ -47,7 +47,7 @@ pub enum ProbeError {
 ///
 /// # Errors
 ///
-/// [`ProbeError`], which says what would be right.
+/// Returns a [`ProbeError`], which says what is expected.
 pub fn read(text: &str) -> Result<Measured, ProbeError> {
     let report: Report = serde_json::from_str(text).map_err(|error| {
         let said = error.to_string();
@@ -69,7 +69,7 @@ pub fn read(text: &str) -> Result<Measured, ProbeError> {
     let mut found = directions.map(|(direction, name)| found(direction, name));
     let medium = report.half_duplex.as_ref();
     let aggregates = report.down.behaviour.iter().chain(&report.up.behaviour).any(|it| it.aggregation.is_some());
-    // Aggregates have access to the medium in the place of an overhead of each frame.
+    // Aggregates have an access time instead of a frame overhead.
     let half_duplex = medium.map(|medium| half_duplex(medium, aggregates));
     let on_air = [0, 1].map(|at| medium.map(|medium| medium.rate_bps[at]).or(found[at].line_rate));
     let link = Link {
@@ -79,7 +79,7 @@ pub fn read(text: &str) -> Result<Measured, ProbeError> {
         delay: delay(&report),
         queue: queue(&report.down, "down"),
         queue_up: Some(queue(&report.up, "up")),
-        // What was measured is the whole path to the other end.
+        // The probe measured the whole path to the other end.
         wire_delay: Told { value: "0 ms".to_owned(), origin: "the probe measured the whole path".to_owned() },
         keys: found.iter_mut().flat_map(|found| std::mem::take(&mut found.keys)).collect(),
     };
@@ -212,7 +212,7 @@ fn half_duplex(medium: &Medium, aggregates: bool) -> HalfDuplex {
     }
 }
 
-/// `on_air`: the rate while a frame's bytes are, where frames take time besides.
+/// Returns the rate of a direction. `on_air` is the rate during transmission if frames have overhead.
 fn rate(direction: &Direction, way: &str, on_air: Option<f64>) -> Told {
     let kilobits = |value: f64| format!("{} kbps", (value / 1e3).round().max(1.0));
     let Some(Estimate { value, interval }) = direction.rate_bps else {
@@ -336,7 +336,7 @@ mod tests {
         measured.link.keys.iter().map(|key| (key.key.as_str(), key.value.as_str())).collect()
     }
 
-    /// A policer becomes a policer at the line's rate, and no cure is advised against it.
+    /// A policer becomes a key, with the line's rate as the link's, and no cure is advised against it.
     #[test]
     fn a_policer_is_a_key_and_no_loss_to_repair() {
         let measured = with_behaviour(
@@ -350,7 +350,7 @@ mod tests {
         assert!(measured.found[1].no_cure.is_none());
     }
 
-    /// Jitter is told by its quantiles: normal, uniform, exponential; with reordering in free order.
+    /// Quantiles determine the jitter's distribution: normal, uniform or exponential; reordering needs free order.
     #[test]
     fn jitter_is_carried() {
         for (p50, p95, p99, expected) in [
@@ -370,7 +370,7 @@ mod tests {
         }
     }
 
-    /// Reordering without jitter is not modelled; with jitter it is tried on the trace.
+    /// Reordering without jitter is not modelled; with jitter it is tested on the trace.
     #[test]
     fn the_order_is_tried() {
         use crate::{LossTrace, Sent};
@@ -380,7 +380,7 @@ mod tests {
         let without = with_behaviour(r#"{ "reordering": { "share": 0.03, "by_ms_p95": 9 } }"#);
         let said = without.found[0].order(&trace);
         assert!(said.verdict == Verdict::DoesNotFit && said.why.contains("3 %"), "{}", said.why);
-        // A millisecond apart, with 20 ms of jitter, most arrive behind one sent later.
+        // With a spacing of 1 ms and 20 ms of jitter, most packets arrive after one sent later.
         let jitter = r#""jitter": { "p50_ms": 10, "p95_ms": 19, "p99_ms": 19.8 }"#;
         let of = |share: f64| {
             let behaviour = format!(r#"{{ {jitter}, "reordering": {{ "share": {share}, "by_ms_p95": 9 }} }}"#);
@@ -403,7 +403,7 @@ mod tests {
             "{keys:?}"
         );
         assert_eq!(&keys[1..], [("slots_down", "\"10 ms\""), ("duplicates_down", "\"20 %\"")]);
-        // Too fast to follow: it cannot be simulated, and no cure is advised.
+        // A rate that varies too fast cannot be simulated, and no cure is advised.
         let fast = with_behaviour(r#"{ "varying_rate": { "least_bps": 2e6, "most_bps": 2e7, "series": [] } }"#);
         assert!(fast.link.keys.is_empty() && fast.found[0].no_cure.is_some());
         assert_eq!(fast.found[0].rate.verdict, Verdict::DoesNotFit);

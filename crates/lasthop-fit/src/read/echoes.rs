@@ -1,4 +1,4 @@
-//! Echoes and their answers, put together to a trace.
+//! Assembly of echoes and their answers into a trace.
 
 use std::collections::BTreeMap;
 
@@ -8,44 +8,44 @@ use super::ReadError;
 use crate::seen::{Seen, Spread};
 use crate::trace::{LossTrace, Sent};
 
-/// An echo.
+/// Echo request.
 #[derive(Clone, Copy, Default)]
 struct Echo {
-    /// Seconds when it was sent, where stamps show it.
+    /// Send time in seconds, if timestamps show it.
     sent: Option<f64>,
     answered: bool,
 }
 
-/// Echoes by their numbers. Numbers without an echo were sent, and lost.
+/// Echoes by number. Missing numbers were sent, and lost.
 #[derive(Default)]
 pub(super) struct Echoes {
     echoes: BTreeMap<i64, Echo>,
-    /// The highest number of any echo, and of an answered one.
+    /// Highest number of any echo, and of an answered one.
     highest: i64,
     answered: Option<i64>,
     round_trips: Vec<f64>,
     reordered: u64,
     duplicates: u64,
-    /// The last stamp, and seconds of the days before it where stamps are times of day.
+    /// Last timestamp, and seconds of earlier days if timestamps are times of day.
     stamp: f64,
     days: f64,
 }
 
-/// What the text says of all echoes.
+/// Properties that the text states of all echoes.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Frame {
-    /// The number of the first one.
+    /// Number of the first echo.
     pub first: Option<i64>,
-    /// How many were sent.
+    /// Number of echoes sent.
     pub sent: Option<u64>,
-    /// Seconds from one to the next, where no stamp shows when they were sent.
+    /// Seconds between echoes, if no timestamp shows when they were sent.
     pub spacing: Option<f64>,
     /// Bytes of a packet.
     pub bytes: u32,
 }
 
 impl Echoes {
-    /// Number of the echo that a program which counts up to `modulus` calls `number`.
+    /// Returns the unwrapped number of the echo with `number` in a program that counts up to `modulus`.
     pub(super) fn unwrapped(&self, number: i64, modulus: i64) -> i64 {
         number + (self.highest - number + modulus / 2).div_euclid(modulus) * modulus
     }
@@ -71,7 +71,7 @@ impl Echoes {
         self.round_trips.push(round_trip);
     }
 
-    /// A time of day starts over at midnight.
+    /// Unwraps a time of day at midnight.
     fn without_midnight(&mut self, stamp: f64) -> f64 {
         const DAY: f64 = 86_400.0;
         if stamp < DAY && self.stamp < DAY && stamp + DAY / 2.0 < self.stamp {
@@ -85,7 +85,7 @@ impl Echoes {
         self.echoes.len()
     }
 
-    /// The trace, and what else the answers show.
+    /// Returns the trace, and delays, order and duplicates of the answers.
     pub(super) fn finish(mut self, frame: Frame, most: usize) -> Result<(LossTrace, Seen), ReadError> {
         let (Some((&least, _)), Some((&last, _))) = (self.echoes.first_key_value(), self.echoes.last_key_value())
         else {
@@ -93,7 +93,7 @@ impl Echoes {
         };
         let first = frame.first.filter(|first| *first <= least).unwrap_or(least);
         let sent = frame.sent.and_then(|sent| i64::try_from(sent).ok()).unwrap_or(0);
-        // What was sent last and got no answer shows in the count alone.
+        // Only the count shows unanswered echoes at the end.
         let last = last.max(first.saturating_add(sent - 1));
         if usize::try_from(last - first).map_or(true, |span| span >= most) {
             return Err(ReadError::Long(most));
@@ -117,7 +117,8 @@ impl Echoes {
         Ok((trace, seen))
     }
 
-    /// When each echo was sent: between its neighbours, since these programs send evenly.
+    /// Returns the send time of each echo, interpolated between its neighbours: these programs send at regular
+    /// intervals.
     fn times(
         &self,
         first: i64,

@@ -1,4 +1,4 @@
-//! What `fping` prints with `-c`, `-C` or `-l`, with `-D` or without.
+//! Output of `fping` with `-c`, `-C` or `-l`, with or without `-D`.
 
 use lasthop_proto::time::Duration;
 
@@ -6,21 +6,21 @@ use super::echoes::{Echoes, Frame};
 use super::lines::{leading_number, plain, stamp};
 use super::{Form, ReadError, Reading, wrong};
 
-/// Bytes of a packet of 56 bytes of data.
+/// Bytes of a packet with 56 bytes of data.
 const USUAL_BYTES: u32 = 84;
 /// Bytes of the IPv4 header, which newer versions do not count.
 const IP_HEADER: u32 = 20;
 
-/// An echo as a line has it: `host : [0], 64 bytes, 0.026 ms (0.026 avg, 0% loss)`.
+/// Echo as printed: `host : [0], 64 bytes, 0.026 ms (0.026 avg, 0% loss)`.
 struct Line<'t> {
     host: &'t str,
     number: i64,
-    /// What follows the number.
+    /// Text after the number.
     rest: &'t str,
 }
 
 impl<'t> Line<'t> {
-    /// `None` for a line of something else.
+    /// Parses a line; `None` if it does not describe an echo.
     fn of(line: &'t str) -> Option<Result<Self, String>> {
         let (host, rest) = line.split_once(" : ")?;
         let rest = rest.trim_start().trim_start_matches("duplicate for ");
@@ -33,7 +33,7 @@ impl<'t> Line<'t> {
         })
     }
 
-    /// Bytes and milliseconds of an answer.
+    /// Returns bytes and milliseconds of an answer.
     fn answer(&self) -> Option<(u32, f64)> {
         let (bytes, rest) = leading_number(self.rest)?;
         let (time, rest) = leading_number(rest.split_once(',')?.1)?;
@@ -41,7 +41,7 @@ impl<'t> Line<'t> {
     }
 }
 
-/// The round trips of a line that `-C` prints at the end: `host : 0.038 - 0.034`.
+/// Returns the round-trip times of a line that `-C` prints at the end: `host : 0.038 - 0.034`.
 fn listed(line: &str) -> Option<(&str, Vec<Option<f64>>)> {
     let (host, values) = line.split_once(" : ")?;
     let value = |text: &str| match text {
@@ -52,7 +52,7 @@ fn listed(line: &str) -> Option<(&str, Vec<Option<f64>>)> {
     values.filter(|values| !values.is_empty()).map(|values| (host.trim(), values))
 }
 
-/// Returns whether one of the first lines is of `fping`.
+/// Returns whether one of the first lines is from `fping`.
 pub(super) fn is_fping(text: &str) -> bool {
     const FIRST: usize = 50;
     let mut lines = text.lines().filter(|line| !line.trim().is_empty()).take(FIRST);
@@ -104,7 +104,7 @@ pub(super) fn read(text: &str, most: usize, interval: Option<Duration>) -> Resul
             return Err(ReadError::Long(most));
         }
     }
-    // The list repeats what the lines said.
+    // The list repeats the lines.
     if let Some(list) = list.filter(|_| echoes.len() == 0) {
         if list.len() > most {
             return Err(ReadError::Long(most));

@@ -1,4 +1,4 @@
-//! The JSON that `iperf3 -u -J` prints, at either end: lost packets per interval.
+//! JSON of `iperf3 -u -J`, at either end: lost packets per interval.
 
 use serde::Deserialize;
 
@@ -8,7 +8,7 @@ use crate::seen::{Count, Counts, Seen};
 
 /// Bytes of the headers of IPv4 and UDP.
 const HEADERS: u32 = 28;
-/// Largest payload of a datagram that Ethernet carries whole.
+/// Maximum payload of a datagram that Ethernet carries unfragmented.
 const WHOLE: u32 = 1472;
 
 #[derive(Deserialize)]
@@ -77,10 +77,10 @@ struct Sum {
 }
 
 impl Sum {
-    /// `None` where this end does not count losses, or there was nothing to count.
+    /// Returns the counts; `None` if this end does not count losses, or there was nothing to count.
     fn count(self) -> Option<Count> {
         let (packets, lost) = (self.packets?, self.lost_packets?);
-        // A packet that came late is subtracted from the losses of a later interval.
+        // iperf3 subtracts a late packet from the losses of a later interval.
         let lost = lost.clamp(0.0, packets.max(0.0));
         ((1.0..1e15).contains(&packets) && !self.omitted).then_some(Count {
             from_s: self.start,
@@ -90,7 +90,7 @@ impl Sum {
     }
 }
 
-/// Tells whether an object has the keys of iperf3's report, without reading it.
+/// Returns whether an object has the keys of iperf3's report, without parsing it.
 pub(super) fn is_iperf3(text: &str) -> bool {
     text.contains("\"intervals\"") && text.contains("\"start\"")
 }

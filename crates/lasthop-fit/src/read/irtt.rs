@@ -1,4 +1,4 @@
-//! The JSON that `irtt client -o` writes.
+//! JSON of `irtt client -o`.
 
 use lasthop_proto::time::Duration;
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use super::{Form, Losses, ReadError, Reading, Way, wrong};
 use crate::seen::{Seen, Spread};
 use crate::trace::{LossTrace, Sent};
 
-/// Bytes of the headers of IP and UDP: version 4 and 6.
+/// Bytes of the headers of IP (version 4, version 6) and UDP.
 const HEADERS: [u32; 2] = [28, 48];
 
 #[derive(Deserialize)]
@@ -66,14 +66,14 @@ struct Client {
     send: Stamp,
 }
 
-/// Nanoseconds.
+/// Timestamp in nanoseconds.
 #[derive(Deserialize)]
 struct Stamp {
     wall: Option<i64>,
     monotonic: Option<i64>,
 }
 
-/// Nanoseconds.
+/// Delays in nanoseconds.
 #[derive(Deserialize, Default)]
 struct Delay {
     rtt: Option<i64>,
@@ -81,7 +81,7 @@ struct Delay {
     receive: Option<i64>,
 }
 
-/// Tells whether an object has the keys of irtt's report, without reading it.
+/// Returns whether an object has the keys of irtt's report, without parsing it.
 pub(super) fn is_irtt(text: &str) -> bool {
     text.contains("\"round_trips\"")
 }

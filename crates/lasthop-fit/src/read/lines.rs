@@ -1,11 +1,11 @@
 //! Parts of a line of text.
 
-/// The text on one line.
+/// Replaces control characters, so that the text fits on one line.
 pub(super) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// The number at the beginning of `text`, behind spaces, and what follows it.
+/// Returns the number at the beginning of `text`, after spaces, and the remaining text.
 pub(super) fn leading_number(text: &str) -> Option<(f64, &str)> {
     let text = text.trim_start();
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
@@ -13,13 +13,13 @@ pub(super) fn leading_number(text: &str) -> Option<(f64, &str)> {
     number.is_finite().then(|| (number, &text[end..]))
 }
 
-/// The number behind `key`.
+/// Returns the number after `key`.
 pub(super) fn number_behind(line: &str, key: &str) -> Option<f64> {
     leading_number(&line[line.find(key)? + key.len()..]).map(|(number, _)| number)
 }
 
-/// Milliseconds that a line gives behind `=` or `<`, whatever the word before and the language: `time=40.0 ms`,
-/// `Zeit<1ms`, `temps=12 ms`. Where several numbers stand so, the last one with a unit behind it counts, else the last.
+/// Returns the milliseconds after `=` or `<`, in any language: `time=40.0 ms`, `Zeit<1ms`, `temps=12 ms`. Of several
+/// numbers, the last with a unit counts.
 pub(super) fn milliseconds(line: &str) -> Option<f64> {
     let values = line.char_indices().filter(|(_, c)| matches!(c, '=' | '<'));
     let mut values = values.filter_map(|(at, _)| leading_number(&line[at + 1..]));
@@ -27,8 +27,8 @@ pub(super) fn milliseconds(line: &str) -> Option<f64> {
     values.rfind(|(_, rest)| with_unit(rest)).map(|(number, _)| number)
 }
 
-/// A time at the beginning of a line, in seconds, and the rest of the line: `[1700000000.04] `, `1700000000.04 `, or the
-/// time of day as `18:23:45.123456 `.
+/// Returns the time at the beginning of a line, in seconds, and the rest of the line: `[1700000000.04] `,
+/// `1700000000.04 `, or a time of day like `18:23:45.123456 `.
 pub(super) fn stamp(line: &str) -> (Option<f64>, &str) {
     let line = line.trim_start();
     let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -44,7 +44,7 @@ pub(super) fn stamp(line: &str) -> (Option<f64>, &str) {
             _ => (of_day(inner), rest),
         };
     }
-    // A number alone is a time only if it has a fraction and is no count of bytes: seconds since 1970.
+    // A bare number is a time in seconds since 1970 only if it is greater than a count of bytes could be.
     let epoch = leading_number(first).filter(|(time, rest)| rest.is_empty() && *time > 1e8).map(|(time, _)| time);
     match epoch.or_else(|| of_day(first)) {
         Some(time) => (Some(time), rest),

@@ -1,4 +1,4 @@
-//! Loss traces as people have them: lists of 0 and 1, tables, and the output of `ping`, `fping`, `irtt` and `iperf3`.
+//! Common formats of loss traces: lists of 0 and 1, tables, and the output of `ping`, `fping`, `irtt` and `iperf3`.
 
 mod echoes;
 mod fping;
@@ -15,10 +15,10 @@ use lasthop_proto::time::Duration;
 use crate::seen::{Counts, Seen};
 use crate::trace::LossTrace;
 
-/// Maximum number of packets in a trace, whatever its form: as many as a channel replays.
+/// Maximum number of packets in a trace of any form: the limit of replay channels.
 pub const MOST_PACKETS: usize = MOST_FRAMES;
 
-/// Reason why a text is not a trace.
+/// Reason for which a text is not a trace.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReadError {
     /// A line is wrong.
@@ -26,7 +26,7 @@ pub enum ReadError {
     Line {
         /// Number of the line, from 1.
         line: usize,
-        /// Found and expected.
+        /// Found and expected contents.
         what: String,
     },
     /// The file as a whole is wrong.
@@ -40,7 +40,7 @@ pub enum ReadError {
     Long(usize),
 }
 
-/// The forms that can be read, for messages.
+/// Forms that can be read, for messages.
 pub const EXPECTED: &str = "expected 0 (arrives) and 1 (lost), a CSV with the columns sent_s and lost, \
     the output of ping or fping, or the JSON of irtt or of iperf3 -u";
 
@@ -50,7 +50,7 @@ pub const EXPECTED: &str = "expected 0 (arrives) and 1 (lost), a CSV with the co
 pub enum Form {
     /// `0` and `1`.
     Digits,
-    /// A table with a line of names.
+    /// Table with a line of column names.
     Table,
     /// Echoes of `ping`: Linux, BusyBox, BSD and macOS, Windows. Losses of both directions are counted together.
     Ping,
@@ -72,31 +72,31 @@ impl Form {
 /// Losses of one direction, or of both together.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Losses {
-    /// Packet by packet.
+    /// Losses packet by packet.
     Packets(LossTrace),
     /// Lost packets per interval.
     Counts(Counts),
 }
 
-/// Losses and what else the text shows of the same packets.
+/// Losses, and further properties of the same packets.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Way {
-    /// The losses.
+    /// Losses.
     pub losses: Losses,
     /// Delays, order and duplicates.
     pub seen: Seen,
 }
 
-/// What a text contains.
+/// Contents of a text.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Reading {
-    /// Its form.
+    /// Form of the text.
     pub form: Form,
-    /// The way to the client, or both ways together where the form cannot tell them apart.
+    /// Direction to the client, or both directions together if the form cannot separate them.
     pub down: Way,
-    /// The way from the client; only `irtt` tells it apart.
+    /// Direction from the client; only `irtt` separates it.
     pub up: Option<Way>,
-    /// Properties of the measurement that limit what it shows, a sentence each.
+    /// Properties of the measurement that limit its meaning, a sentence each.
     pub remarks: Vec<String>,
 }
 
@@ -110,7 +110,7 @@ impl Reading {
 ///
 /// # Errors
 ///
-/// [`ReadError`], with the line; also for a text that has no losses packet by packet.
+/// Returns a [`ReadError`] with the line, also for a text without losses packet by packet.
 pub fn read(text: &str) -> Result<(LossTrace, Form), ReadError> {
     let Reading { form, down, .. } = reading(text, MOST_PACKETS, None)?;
     match down.losses {
@@ -119,12 +119,12 @@ pub fn read(text: &str) -> Result<(LossTrace, Form), ReadError> {
     }
 }
 
-/// Reads a text of `most` packets at most: each takes 40 bytes of memory. `interval` is the time between packets where
-/// the text has no times; times in the text take precedence.
+/// Reads a text with at most `most` packets, which take 40 bytes of memory each. `interval` is the time between packets
+/// if the text has no times; times in the text take precedence.
 ///
 /// # Errors
 ///
-/// [`ReadError`], with the line.
+/// Returns a [`ReadError`] with the line.
 pub fn reading(text: &str, most: usize, interval: Option<Duration>) -> Result<Reading, ReadError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#')).unwrap_or_default();
@@ -151,12 +151,12 @@ pub fn reading(text: &str, most: usize, interval: Option<Duration>) -> Result<Re
     }
 }
 
-/// Tells whether a JSON text is a measurement of losses that can be read, and not the report of a probe.
+/// Returns whether a JSON text is a measurement of losses, and not the report of a probe.
 pub fn is_json_trace(text: &str) -> bool {
     irtt::is_irtt(text) || iperf3::is_iperf3(text)
 }
 
-/// Tells the JSON forms apart by their keys.
+/// Distinguishes the JSON forms by their keys.
 fn json(text: &str, most: usize) -> Result<Reading, ReadError> {
     if irtt::is_irtt(text) {
         irtt::read(text, most)
@@ -168,7 +168,7 @@ fn json(text: &str, most: usize) -> Result<Reading, ReadError> {
     }
 }
 
-/// An error in line `line`, counted from 0.
+/// Creates an error in line `line`, counted from 0.
 fn wrong(line: usize, what: impl Into<String>) -> ReadError {
     ReadError::Line { line: line + 1, what: what.into() }
 }

@@ -1,4 +1,4 @@
-//! What `ping` prints on Linux, with BusyBox, on BSD and macOS: numbered echoes.
+//! Output of `ping` on Linux, with BusyBox, on BSD and macOS: numbered echoes.
 
 use lasthop_proto::time::Duration;
 
@@ -6,15 +6,15 @@ use super::echoes::{Echoes, Frame};
 use super::lines::{leading_number, milliseconds, stamp};
 use super::{Form, ReadError, Reading, wrong};
 
-/// Numbers start over behind 65535.
+/// Number of distinct echo numbers: they wrap after 65535.
 const NUMBERS: i64 = 65_536;
-/// Keys of the number: `seq=` is BusyBox's, and the end of the others'. BSD's line of a missing answer has a space.
+/// Keys of the number. `seq=` is BusyBox's, and a suffix of the others'. BSD's line of a missing answer has a space.
 const NUMBER_KEYS: [&str; 2] = ["seq=", "icmp_seq "];
-/// Bytes of a packet of 56 bytes of data, and of its headers.
+/// Bytes of a packet with 56 bytes of data, and of its headers.
 const USUAL_BYTES: u32 = 84;
 const HEADERS: u32 = 28;
 
-/// Returns whether the first lines are of `ping`: its header, or a numbered echo.
+/// Returns whether the first lines are from `ping`: its header, or a numbered echo.
 pub(super) fn is_ping(text: &str) -> bool {
     const FIRST: usize = 50;
     let is_echo = |line: &str| line.contains("icmp_seq") || (line.contains(" seq=") && line.contains("ttl="));
@@ -48,7 +48,7 @@ pub(super) fn read(text: &str, most: usize, interval: Option<Duration>) -> Resul
         }
     }
     if let Some((sent, seconds)) = summary {
-        // Without the header it is not known which the first one was, nor whether lines were cut off before it.
+        // Without the header, the first number is unknown, as are missing lines before it.
         frame.sent = header.map(|_| sent);
         frame.spacing = seconds.filter(|_| sent > 1).map(|seconds| seconds / (sent - 1) as f64);
     }
@@ -57,7 +57,7 @@ pub(super) fn read(text: &str, most: usize, interval: Option<Duration>) -> Resul
     Ok(Reading::of_trace(trace, Form::Ping, seen))
 }
 
-/// The number of the first echo, and the bytes of a packet.
+/// Returns the number of the first echo, and the bytes of a packet.
 fn of_header(line: &str) -> (i64, u32) {
     let words: Vec<&str> = line.split_whitespace().collect();
     // Linux, in any language: "PING host (192.0.2.1) 56(84) bytes of data."
@@ -73,7 +73,8 @@ fn of_header(line: &str) -> (i64, u32) {
     (0, data.map_or(USUAL_BYTES, |data| data.saturating_add(HEADERS)))
 }
 
-/// Of `989 packets transmitted, 920 received, 7% packet loss, time 98800ms` how many were sent, and in how many seconds.
+/// Returns the number of echoes and the duration in seconds from a line like
+/// `989 packets transmitted, 920 received, 7% packet loss, time 98800ms`.
 fn summarised(line: &str) -> Option<(u64, Option<f64>)> {
     let (sent, _) = leading_number(line)?;
     if !line.contains('%') || line.matches(',').count() < 2 || number(line).is_some() {
@@ -85,12 +86,12 @@ fn summarised(line: &str) -> Option<(u64, Option<f64>)> {
     Some((sent as u64, (rest.trim() == "ms").then_some(time / 1e3)))
 }
 
-/// The text behind the key of an echo's number.
+/// Returns the text after the key of an echo's number.
 fn number(line: &str) -> Option<&str> {
     NUMBER_KEYS.iter().find_map(|key| line.find(key).map(|at| &line[at + key.len()..]))
 }
 
-/// Notes what a line says of an echo; other lines say nothing.
+/// Notes the echo that a line describes; ignores other lines.
 fn echo(line: &str, echoes: &mut Echoes) -> Result<(), String> {
     let (stamp, line) = stamp(line);
     let time = milliseconds(line);
@@ -109,14 +110,14 @@ fn echo(line: &str, echoes: &mut Echoes) -> Result<(), String> {
     let is_answer = line.contains("ttl=") || line.contains("hlim=") || line.contains("time");
     match time {
         Some(time) => echoes.answer(number, time / 1e3, stamp),
-        // Data too short for a stamp of its own: the answer has no time.
+        // The data is too short for a timestamp, so the answer has no time.
         None if line.contains("ttl=") && !line.contains('<') && !line.contains("time") => {
             echoes.answer(number, 0.0, stamp)
         }
         None if is_answer && line.contains("time=") => {
             return Err(format!("time: expected milliseconds in \"{}\"", shortened(line)));
         }
-        // No answer yet, a timeout, or an error of a router on the way.
+        // No answer yet, a timeout, or an ICMP error of a router.
         None => echoes.sent(number),
     }
     Ok(())

@@ -6,7 +6,7 @@ use lasthop_proto::time::Duration;
 use super::{EXPECTED, ReadError, wrong};
 use crate::trace::{LossTrace, Sent};
 
-/// The values of a line, without its remark.
+/// Returns the values of a line, without its comment.
 fn values(line: &str) -> &str {
     line.split('#').next().unwrap_or_default()
 }
@@ -22,7 +22,7 @@ pub(super) fn digits(text: &str, most: usize) -> Result<LossTrace, ReadError> {
     if losses.len() > most { Err(ReadError::Long(most)) } else { Ok(LossTrace::ordered(losses)) }
 }
 
-/// Where a table has what.
+/// Indices of a table's columns.
 struct Columns {
     sent: Option<usize>,
     bytes: Option<usize>,
@@ -72,7 +72,7 @@ fn row(columns: &Columns, cells: &[&str]) -> Result<Sent, String> {
     Ok(Sent { at, air: Duration::ZERO, bytes, lost })
 }
 
-/// Seconds since anything, below some 500 years.
+/// Parses seconds since any origin, below some 500 years.
 fn seconds(text: &str) -> Option<Duration> {
     let seconds: f64 = text.parse().ok()?;
     (0.0..1.6e10).contains(&seconds).then(|| Duration::from_secs_f64(seconds))

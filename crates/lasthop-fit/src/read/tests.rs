@@ -36,7 +36,8 @@ fn tables_with_their_columns_in_any_order() {
     }
 }
 
-/// Of five echoes the second got no answer, the fourth neither, of which nothing is said; the third came twice.
+/// Five echoes: the second and the fourth got no answer, with and without a line that says so; the third was
+/// duplicated.
 #[test]
 fn ping_with_stamps() {
     let text = "PING host (192.0.2.1) 56(84) bytes of data.\n\
@@ -61,7 +62,7 @@ fn ping_without_stamps_and_beyond_its_last_number() {
     assert_eq!(read(&answer(7)).unwrap().0.clock(), Clock::Unknown);
 }
 
-/// BusyBox prints `seq=` and no line for a missing answer; what was lost last shows in its summary.
+/// BusyBox prints `seq=`, and no line for a missing answer; losses at the end appear in its summary only.
 #[test]
 fn ping_of_busybox() {
     let text = "PING 192.0.2.1 (192.0.2.1): 56 data bytes\n\
@@ -78,7 +79,7 @@ fn ping_of_busybox() {
     assert_eq!(seen.round_trip.map(|trips| (trips.least_ms, trips.most_ms)), Some((40.0, 1141.0)));
 }
 
-/// macOS: numbers begin with 0, a missing answer has a line with a space before its number.
+/// On macOS, numbers begin with 0, and the line of a missing answer has a space before its number.
 #[test]
 fn ping_of_bsd_and_macos() {
     let text = "PING host (192.0.2.1): 56 data bytes\n\
@@ -96,7 +97,7 @@ fn ping_of_bsd_and_macos() {
     assert!((trace.packets()[1].at.as_secs_f64() - 1.0).abs() < 1e-6);
 }
 
-/// Linux's summary says how long it took, so that times are known without -D; in German as well.
+/// Linux's summary has the duration, which gives times without -D, also in German.
 #[test]
 fn the_summary_tells_the_interval() {
     let text = "PING host (192.0.2.1) 56(84) Bytes an Daten.\n".to_owned();
@@ -108,7 +109,7 @@ fn the_summary_tells_the_interval() {
     assert!((trace.packets()[4].at.as_secs_f64() - 0.4).abs() < 1e-9, "{:?}", trace.packets());
 }
 
-/// An interval that is given puts times to what has none, and leaves others alone.
+/// A given interval applies to texts without times only.
 #[test]
 fn a_given_interval_is_the_time_between_packets() {
     let interval = Some(Duration::from_millis(100));
@@ -171,18 +172,18 @@ fn ping_of_windows_is_checked() {
     // A router answers for the host: the echo is lost.
     let unreachable = "Reply from 192.0.2.9: Destination host unreachable.";
     assert_eq!(losses(&format!("{heading}\n{answer}\n{unreachable}\n{answer}\n")), [false, true, false]);
-    // Something else among the echoes is no loss.
+    // Another line among the echoes is not a loss.
     assert!(said(&format!("{heading}\n{answer}\nmy cat\n{answer}\n")).starts_with("line 3: neither"));
     assert!(said(&format!("{heading}\n{answer}\n\n{heading}\n{answer}\n")).contains("second run"));
     assert!(
         said(&format!("{heading}\nReply from 192.0.2.1: bytes=32 time= TTL=57\n")).starts_with("line 2: an answer")
     );
-    // Over IPv6 there is no TTL.
+    // There is no TTL over IPv6.
     let over_ipv6 = "Pinging ::1 with 32 bytes of data:\nReply from ::1: time<1ms\nRequest timed out.\n";
     assert_eq!(losses(over_ipv6), [false, true]);
 }
 
-/// With -D and -l or -c; a duplicate and one that came late.
+/// With -D and -l or -c; a duplicate and a late answer.
 #[test]
 fn fping_in_lines() {
     let text = "[1700000000.02000] 192.0.2.1 : [0], 64 bytes, 20.0 ms (20.0 avg, 0% loss)\n\
@@ -221,7 +222,7 @@ const IRTT: &str = r#"{ "version": { "irtt": "0.9.1" },
         { "seqno": 3, "lost": "false", "timestamps": { "client": { "send": { "monotonic": 30001000 } } },
           "delay": { "rtt": 31000000, "send": 13000000, "receive": 18000000 } } ] }"#;
 
-/// irtt tells the ways apart: what was lost on its way up never came to the way down.
+/// irtt separates the directions: packets lost on the uplink do not count on the downlink.
 #[test]
 fn irtt_in_both_directions() {
     let reading = whole(IRTT);
@@ -237,13 +238,13 @@ fn irtt_in_both_directions() {
     let seen = reading.down.seen;
     assert_eq!((seen.reordered, seen.duplicates, seen.one_way.map(|way| way.most_ms)), (Some(1), Some(2), Some(0.0)));
     assert_eq!(up.seen.one_way.map(|way| way.most_ms), Some(1.0));
-    // Where it does not, they are one.
+    // Otherwise there is one direction.
     let both = whole(&IRTT.replace("true_down", "true").replace("true_up", "true"));
     assert!(both.up.is_none() && of(&both.down.losses).len() == 4);
     assert!(said(&IRTT.replace("\"false\"", "7")).contains("irtt client -o"));
 }
 
-/// The receiver counts by interval; a test over TCP counts nothing.
+/// The receiver counts per interval; a test over TCP has no counts.
 #[test]
 fn iperf3_by_interval() {
     let sum =
@@ -264,7 +265,7 @@ fn iperf3_by_interval() {
     assert!(whole(&text.replace("1200", "8000")).remarks.iter().any(|remark| remark.contains("fragments")));
 }
 
-/// A line that is damaged is named; what belongs to no form is refused with all that is read.
+/// The error names a damaged line; for an unknown form it lists all forms.
 #[test]
 fn one_clear_error() {
     let echo = "64 bytes from 192.0.2.1: icmp_seq=1 ttl=60 time=20.0 ms\n";
@@ -283,7 +284,7 @@ fn one_clear_error() {
     assert!(said(&[header, echo, header, echo].concat()).starts_with("line 3: a second run"));
 }
 
-/// In whatever form, what is too long for whoever asks is refused, and the message says what is too long.
+/// Every form rejects more packets than the caller permits, and the message says so.
 #[test]
 fn no_more_packets_than_asked_for() {
     let echo = |number: u32| format!("64 bytes from host: icmp_seq={number} ttl=60 time=1.5 ms\n");

@@ -1,7 +1,7 @@
-//! What `ping` prints on Windows, in any language: echoes in order, without numbers.
+//! Output of `ping` on Windows, in any language: echoes in order, without numbers.
 //!
-//! An answer has `TTL=` or a time; the line of a missing one is a sentence in the language of the system. The echoes stand
-//! between a heading that ends with a colon and an empty line; the statistics behind it say how many there were.
+//! An answer has `TTL=` or a time; the line of a missing answer is a sentence in the system's language. The echoes
+//! stand between a heading that ends with a colon and an empty line; the statistics after it give their number.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::echoes::{Echoes, Frame};
 use super::lines::{leading_number, milliseconds, number_behind};
 use super::{Form, ReadError, Reading, wrong};
 
-/// Bytes of the headers, and of the data where nothing is said.
+/// Bytes of the headers, and default number of data bytes.
 const HEADERS: u32 = 28;
 const USUAL_DATA: u32 = 32;
 
@@ -36,12 +36,12 @@ pub(super) fn is_windows(text: &str) -> bool {
     text.lines().any(is_answer) || text.lines().map(str::trim).find(|line| !line.is_empty()).is_some_and(is_heading)
 }
 
-/// `Reply from 192.0.2.1: bytes=32 time=12ms TTL=57`; over IPv6 without `TTL=`.
+/// Recognises `Reply from 192.0.2.1: bytes=32 time=12ms TTL=57`; over IPv6 there is no `TTL=`.
 fn is_answer(line: &str) -> bool {
     number_behind(line, "TTL=").is_some() || (has_address(line) && milliseconds(line).is_some())
 }
 
-/// `Pinging example.com [192.0.2.1] with 32 bytes of data:`
+/// Recognises `Pinging example.com [192.0.2.1] with 32 bytes of data:`.
 fn is_heading(line: &str) -> bool {
     line.ends_with([':', '：']) && has_address(line)
 }
@@ -52,14 +52,14 @@ fn has_address(line: &str) -> bool {
         .any(|word| word.parse::<std::net::IpAddr>().is_ok())
 }
 
-/// `Packets: Sent = 4, Received = 3, Lost = 1 (25% loss),`
+/// Returns the count from `Packets: Sent = 4, Received = 3, Lost = 1 (25% loss),`.
 fn sent(line: &str) -> Option<u64> {
     let is_count = line.matches('=').count() >= 3 && line.contains('%') && !line.contains("TTL=");
     let behind = |at: usize| leading_number(&line[at + 1..]).map(|(number, _)| number as u64);
     is_count.then(|| line.find('=').and_then(behind))?
 }
 
-/// Where in the text a line stands.
+/// Part of the text in which a line stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Before,
@@ -67,14 +67,14 @@ enum Part {
     Behind,
 }
 
-/// The echoes so far.
+/// Echoes so far.
 struct Run<'t> {
     echoes: Echoes,
     number: i64,
     frame: Frame,
-    /// How many were sent, as the statistics have it.
+    /// Number of echoes according to the statistics.
     counted: Option<u64>,
-    /// Sentences that nothing but their place shows to tell of missing answers, with their lines.
+    /// Sentences that only their place identifies as missing answers, with their lines.
     sentences: BTreeMap<&'t str, Vec<usize>>,
 }
 
@@ -108,7 +108,7 @@ pub(super) fn read(text: &str, most: usize, interval: Option<Duration>) -> Resul
     }
     run.check(has_heading)?;
     let (trace, mut seen) = run.echoes.finish(run.frame, most)?;
-    // Without numbers neither shows.
+    // Without numbers, neither can be seen.
     (seen.reordered, seen.duplicates) = (None, None);
     Ok(Reading::of_trace(trace, Form::Ping, seen))
 }
@@ -133,7 +133,7 @@ impl<'t> Run<'t> {
         Ok(())
     }
 
-    /// Compares the echoes with the statistics. One odd sentence that nothing confirms may be anything.
+    /// Compares the echoes with the statistics. Rejects a single odd sentence that nothing confirms.
     fn check(&self, has_heading: bool) -> Result<(), ReadError> {
         if let Some(counted) = self.counted.filter(|counted| has_heading && i64::try_from(*counted) != Ok(self.number))
         {

@@ -1,4 +1,4 @@
-//! One direction, as the caller orders it.
+//! Orders of one direction, as the caller issues them.
 
 use std::collections::VecDeque;
 
@@ -8,41 +8,41 @@ use crate::estimate::{Known, Log, Overload, Purpose, capacity, delays, losses, p
 use crate::order::{Order, Stream, Task, Train};
 use crate::plan::{Path, Plan, Step};
 
-/// A path that has less than this part of the rate that was planned for is sent less.
+/// Minimum share of the planned rate that the path must have; below it, the plan slows down.
 const SLOWER: f64 = 0.7;
-/// Loads are paced by what trains say, but by no more than so many times what was planned for.
+/// Maximum pace of loads, as a multiple of the planned rate; trains may suggest a higher one.
 const MOST_FASTER: f64 = 1.5;
 
-/// Orders of one direction and what they are for.
+/// Orders of one direction and their purposes.
 #[derive(Default)]
 pub(super) struct Lane {
-    /// By number, from 1.
+    /// Purposes by order number, from 1.
     purposes: Vec<Purpose>,
     waiting: VecDeque<Order>,
-    /// When the first of these is sent again.
+    /// Time to send the first order again.
     again: Option<Instant>,
     plan: Option<(Plan, Path)>,
     steps: VecDeque<(Instant, Purpose)>,
     overloads: [usize; 2],
     loads: usize,
-    /// When the plan begins and is over.
+    /// Beginning and end of the plan.
     began: Instant,
     until: Instant,
-    /// When the first part ended, in seconds of the sender's clock.
+    /// End of the first two seconds, in seconds of the sender's clock.
     pub settled: f64,
 }
 
 impl Lane {
-    /// Adds an order behind the others.
+    /// Appends an order.
     pub(super) fn add(&mut self, purpose: Purpose, task: Task, rest: [Duration; 2]) {
         self.purposes.push(purpose);
         self.waiting.push_back(crate::plan::order(self.purposes.len() as u16, task, rest));
     }
 
-    /// Nothing more is sent but what is underway: a stream that ends at once takes the place of the one there is.
+    /// Cancels all orders that have not been sent, and replaces the running stream by one that ends at once.
     pub(super) fn end(&mut self) {
         self.steps.clear();
-        // The first may have been taken already.
+        // The first order may have been accepted already.
         while self.waiting.len() > 1 {
             self.waiting.pop_back();
             self.purposes.pop();
@@ -53,13 +53,13 @@ impl Lane {
         }
     }
 
-    /// What an order is for.
+    /// Returns the purpose of an order.
     pub(super) fn purpose(&self, order: u16) -> Purpose {
         let at = usize::from(order).checked_sub(1);
         at.and_then(|at| self.purposes.get(at)).copied().unwrap_or(Purpose::Protocol)
     }
 
-    /// The order that is sent now: the first, until it is taken.
+    /// Returns the first order if it has to be sent now. It is sent again until it is accepted.
     pub(super) fn due(&mut self, now: Instant, again: Duration) -> Option<Order> {
         let order = *self.waiting.front()?;
         if self.again.is_some_and(|at| now < at) {
@@ -69,7 +69,7 @@ impl Lane {
         Some(order)
     }
 
-    /// The order of that number was taken.
+    /// Notes that order `id` was accepted.
     pub(super) fn taken(&mut self, id: u16) {
         if self.waiting.front().is_some_and(|order| order.id == id) {
             self.waiting.pop_front();
@@ -77,7 +77,7 @@ impl Lane {
         }
     }
 
-    /// Takes up the plan.
+    /// Starts the plan.
     pub(super) fn begin(&mut self, now: Instant, until: Instant, path: Path, plan: Plan, settled: f64) {
         (self.began, self.until) = (now, until);
         self.steps = plan.steps.iter().map(|Step { at, purpose }| (now + *at, *purpose)).collect();
@@ -87,40 +87,40 @@ impl Lane {
         self.add(Purpose::Stream, stream, [Duration::ZERO; 2]);
     }
 
-    /// When something of the plan is due, or an order is to be sent again.
+    /// Returns the time of the next step or of the next transmission of an order.
     pub(super) fn next_step(&self) -> Option<Instant> {
         let order = self.waiting.front().map(|_| self.again.unwrap_or(Instant::ZERO));
         self.steps.front().map(|(at, _)| *at).into_iter().chain(order).min()
     }
 
-    /// The step of the plan that is due.
+    /// Returns the next step of the plan if it is due.
     pub(super) fn step(&mut self, now: Instant) -> Option<Purpose> {
         let (at, purpose) = *self.steps.front()?;
         (at <= now).then(|| self.steps.pop_front())?;
         Some(purpose)
     }
 
-    /// What is known of the direction, once there is a plan.
+    /// Returns the known properties of the direction, once there is a plan.
     pub(super) fn path(&self) -> Option<Path> {
         self.plan.as_ref().map(|(_, path)| *path)
     }
 
-    /// Bytes that the plan had for trains in all.
+    /// Returns the plan's total byte budget for trains.
     pub(super) fn budget(&self) -> f64 {
         self.plan.as_ref().map_or(0.0, |(plan, _)| plan.budget())
     }
 
-    /// Takes what a train costs from the plan, if that is left.
+    /// Deducts the cost of a train from the budget; returns false if too little is left.
     pub(super) fn pay(&mut self, train: Train) -> bool {
         self.plan.as_mut().is_some_and(|(plan, _)| plan.pay(train).is_some())
     }
 
-    /// The train of a step of the plan that measures the rate, as far as there is room.
+    /// Returns the next train that measures the rate, if the budget allows it.
     pub(super) fn capacity(&mut self) -> Option<Train> {
         self.plan.as_mut()?.0.capacity()
     }
 
-    /// Sends less from now on where `log` says that the path's rate is much lower than planned for.
+    /// Reduces the rate of the plan if `log` shows that the path is much slower than planned.
     pub(super) fn slow_down(&mut self, now: Instant, log: &Log) {
         let Some((plan, path)) = &mut self.plan else { return };
         let Some(rate) = planned(log, capacity(log).map(|found| found.rate)) else { return };
@@ -133,7 +133,7 @@ impl Lane {
         }
     }
 
-    /// Orders a load, in several trains where it is long. `log` is what is known so far.
+    /// Orders a load, as several trains if it is long. `log` contains the packets so far.
     fn load(&mut self, log: &Log) {
         let Some((plan, path)) = &mut self.plan else { return };
         let rate = capacity(log).map_or(path.rate, |found| found.rate.min(path.rate * MOST_FASTER));
@@ -149,7 +149,7 @@ impl Lane {
         }
     }
 
-    /// Orders what a step of the plan is for, as far as there is room. `log` is what is known so far.
+    /// Orders a step of the plan if the budget allows it. `log` contains the packets so far.
     pub(super) fn plan(&mut self, purpose: Purpose, log: Option<&Log>, ladder: Duration) {
         if let (Purpose::Load, Some(log)) = (purpose, log) {
             self.load(log);
@@ -183,7 +183,7 @@ impl Lane {
     }
 }
 
-/// What overloads with packets of these sizes say so far.
+/// Returns what the overloads with packets of these sizes show so far.
 fn overloads(log: &Log, path: Path, sizes: [u16; 2]) -> [Option<Overload>; 2] {
     let rate = capacity(log).map_or(path.rate, |found| found.rate);
     let Some(base) = delays(log, rate).map(|delays| delays.base) else { return [None, None] };

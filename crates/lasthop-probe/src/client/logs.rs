@@ -1,4 +1,4 @@
-//! What the other end tells of packets: which arrived there, and when it sent those that did not arrive here.
+//! Reports of the other end: which packets arrived there, and when it sent those that did not arrive here.
 
 use std::collections::BTreeMap;
 
@@ -11,31 +11,32 @@ use crate::sink::{ASKED, Arrival, Sink, told, told_sent};
 use crate::source::Sent;
 use crate::wire::{BODY, Kind};
 
-/// Arrivals that are asked for at once.
+/// Number of arrivals requested in one query.
 const BLOCK: u32 = 220;
-/// Questions on their way: more of them, beside a train, would fill a queue of ten packets.
+/// Maximum number of outstanding queries: more of them would, together with a train, fill a queue of ten packets.
 const QUESTIONS: usize = 2;
-/// The same while nothing is measured.
+/// Maximum number of outstanding queries while nothing is measured.
 const QUESTIONS_URGENT: usize = 4;
-/// Patience in seconds for which these are enough, and how many times as many there may be.
+/// Response timeout, in seconds, up to which these numbers suffice, and the maximum factor beyond it.
 const LONG: f64 = 0.9;
 const MOST_TIMES: usize = 8;
-/// What is fewer than a block is asked for after so long.
+/// Interval at which less than a full block is requested.
 const SELDOM: Duration = Duration::from_secs(2);
-/// A packet that has not arrived for so long is lost.
+/// Time after which a packet that has not arrived counts as lost.
 const LATE: Duration = Duration::from_secs(3);
 
-/// How questions are asked.
+/// Pacing of queries.
 #[derive(Clone, Copy)]
 pub(super) struct Pace {
-    /// Whether to ask at once.
+    /// True to query at once.
     pub urgent: bool,
-    /// After so long, an answer is lost.
+    /// Time after which an answer counts as lost.
     pub patience: Duration,
 }
 
 impl Pace {
-    /// Questions in flight at most: more where a round trip is long, so that what is told keeps up with what arrives.
+    /// Returns the maximum number of outstanding queries. It grows with the round-trip time so that reports keep up
+    /// with arrivals.
     fn questions(&self) -> usize {
         let times = libm::ceil(self.patience.as_secs_f64() / LONG) as usize;
         let usual = if self.urgent { QUESTIONS_URGENT } else { QUESTIONS };
@@ -43,23 +44,23 @@ impl Pace {
     }
 }
 
-/// What was told.
+/// Reports received so far.
 #[derive(Default)]
 pub(super) struct Logs {
     arrivals: Vec<Arrival>,
-    /// Told ahead of others.
+    /// Reports received ahead of earlier ones.
     ahead: BTreeMap<u32, Vec<Arrival>>,
     totals: Totals,
-    /// Blocks that were asked for, by their first.
+    /// Outstanding queries for blocks of arrivals, by the first arrival.
     blocks: BTreeMap<u32, Instant>,
     asked_at: Option<Instant>,
-    /// Numbers whose sending is not known, and those that were asked for.
+    /// Numbers of packets with unknown send time, and outstanding queries for them.
     missing: Vec<u32>,
     lookups: Vec<(Vec<u32>, Instant)>,
     scanned: u32,
-    /// The highest number that had come a while ago.
+    /// Highest packet number that had arrived a while ago.
     marks: [Option<(Instant, u32)>; 2],
-    /// What there is in all: received there, sent there.
+    /// Final totals: packets received there, packets sent there.
     settled: Option<[u32; 2]>,
 }
 
@@ -76,24 +77,24 @@ impl Logs {
         self.totals.overruns
     }
 
-    /// How many packets the other end had sent when its stream was over.
+    /// Returns the number of packets that the other end had sent when its stream was over.
     pub(super) fn last_sent(&self) -> Option<u32> {
         self.settled.map(|[_, sent]| sent)
     }
 
-    /// Takes counts, which only grow.
+    /// Updates the totals, which only grow.
     pub(super) fn totals(&mut self, totals: Totals) {
         if totals.sent >= self.totals.sent && totals.received >= self.totals.received {
             self.totals = totals;
         }
     }
 
-    /// From now on nothing that counts is sent.
+    /// Fixes the totals: packets sent from now on do not count.
     pub(super) fn settle(&mut self) {
         self.settled = Some([self.totals.received, self.totals.sent]);
     }
 
-    /// Whether all is told that counts.
+    /// Returns whether all that counts has been reported.
     pub(super) fn is_complete(&self) -> bool {
         self.settled.is_some_and(|[received, sent]| {
             self.arrivals.len() as u32 >= received
@@ -103,7 +104,7 @@ impl Logs {
         })
     }
 
-    /// Takes what a log holds behind its counts.
+    /// Processes the part of a `Log` message that follows its totals.
     pub(super) fn take(&mut self, bytes: &[u8], sink: &mut Sink) {
         match bytes.split_first() {
             Some((0, rest)) => {
@@ -134,7 +135,7 @@ impl Logs {
         }
     }
 
-    /// Asks for what is not known yet.
+    /// Queries what is not known yet.
     pub(super) fn ask(&mut self, now: Instant, pace: Pace, end: &mut End) {
         self.blocks.retain(|_, at| now.since(*at) < pace.patience);
         let received = self.settled.map_or(self.totals.received, |[received, _]| received);
@@ -151,7 +152,7 @@ impl Logs {
                 self.asked_at = Some(now);
                 let mut body = vec![0];
                 body.extend(from.to_be_bytes());
-                // As long as the answer may be.
+                // An answer is never longer than its query.
                 body.resize((TOTALS + 30 + 7 * left as usize).min(BODY), 0);
                 end.post(Kind::Fetch, body, 0);
             }
@@ -177,7 +178,7 @@ impl Logs {
         self.lookups = underway;
         let unknown = late.into_iter().flat_map(|(seqs, _)| seqs).filter(|seq| end.sink.sent(*seq).is_none());
         self.missing.extend(unknown);
-        // Those that came late need no question.
+        // Packets that arrived since need no query.
         self.missing.retain(|seq| end.sink.sent(*seq).is_none());
         while self.lookups.len() < questions
             && (self.missing.len() >= ASKED || self.settled.is_some() && !self.missing.is_empty())
@@ -204,7 +205,7 @@ fn packet(sent: &Sent, lane: &Lane) -> Packet {
     }
 }
 
-/// Marks those that arrived.
+/// Marks the packets that arrived.
 fn arrive(packets: Vec<Packet>, arrivals: &[Arrival], duplicates: u32) -> Log {
     let mut log = Log { packets, arrivals: Vec::with_capacity(arrivals.len()), duplicates };
     for Arrival { seq, at, dscp } in arrivals {
@@ -217,12 +218,13 @@ fn arrive(packets: Vec<Packet>, arrivals: &[Arrival], duplicates: u32) -> Log {
     log
 }
 
-/// This end's packets.
+/// Returns the log of this end's packets.
 pub(super) fn up(sent: &[Sent], arrivals: &[Arrival], duplicates: u32, lane: &Lane) -> Log {
     arrive(sent.iter().map(|sent| packet(sent, lane)).collect(), arrivals, duplicates)
 }
 
-/// The other end's packets. One whose sending it has not told went out as the one before it did.
+/// Returns the log of the other end's packets. A packet with unknown send time is assumed to be sent like its
+/// predecessor.
 pub(super) fn down(sink: &Sink, lane: &Lane, count: Option<u32>) -> Log {
     let highest = sink.arrivals().iter().map(|arrival| arrival.seq + 1).max().unwrap_or(0);
     let count = count.unwrap_or(highest);

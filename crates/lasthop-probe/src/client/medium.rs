@@ -1,5 +1,5 @@
-//! What both directions have to do together: trains both ways at once, which show whether the ways take turns on one medium; and, where they do,
-//! trains of one way during which the other is silent.
+//! Measurements that involve both directions: simultaneous trains, which show whether both directions share a
+//! half-duplex medium, and, if they do, trains of one direction while the other is silent.
 
 use std::collections::VecDeque;
 
@@ -10,73 +10,77 @@ use crate::estimate::{Log, Meeting, Purpose, capacity, is_half_duplex, meetings}
 use crate::order::{SMALLEST, Task, Train};
 use crate::plan::{Path, Plan};
 
-/// Parts of the time in each of which one thing is done, and when the first is: between the overloads of either way, which are as far apart.
+/// Number of intervals with one measurement each, their length and the first one's start as shares of the time: between
+/// the overloads of the two directions.
 const PARTS: usize = 14;
 const PART: f64 = 0.065;
 const FIRST: f64 = 0.0275;
-/// Trains both ways at the most, and once it is known that the ways take turns. What has to be shared in one of the first for more than these.
+/// Maximum number of pairs of simultaneous trains, and the maximum once the medium is known to be shared. More than the
+/// first few are sent only if one of these shared at least `SIGN`.
 const IN_ALL: usize = 6;
 const KNOWN: usize = 5;
 const SIGN: f64 = 0.25;
-/// When one of the first starts, the other way's train, in round trips behind its order: the order takes half of one, and the medium may be at either end, or between.
+/// Start of the other direction's train in the first pairs, in round trips after its order. The order takes half a
+/// round trip, and the medium may be at either end or between.
 const LATER: [f64; 3] = [1.0, 0.0, 0.5];
-/// Packets of such a train, at the least, as a rule, at the most. It lasts three quarters of a round trip where that is fewer, so that the trains meet wherever the medium is.
+/// Minimum, usual and maximum number of packets in such a train. It lasts three quarters of a round trip if that takes
+/// fewer packets, so that the trains meet wherever the medium is.
 const PACKETS: [f64; 3] = [12.0, 24.0, 64.0];
 const LASTS: f64 = 0.75;
-/// Of what the plan has for trains, one may take so much.
+/// Maximum share of the byte budget for one train.
 const MOST: f64 = 0.03;
-/// Rates further apart are not those of one medium.
+/// Maximum ratio of the two rates on a shared medium.
 const ALIKE: f64 = 4.0;
-/// Small packets of a train.
+/// Number of packets in a train of small packets.
 const SMALL: u16 = 32;
-/// Nothing is sent for so long before a train.
+/// Silence before a train.
 const BEFORE: Duration = Duration::from_millis(60);
 
-/// What is due, and what came of it.
+/// Schedule and state of these measurements.
 #[derive(Default)]
 pub(super) struct Medium {
     due: VecDeque<Instant>,
-    /// Trains both ways so far, and of one way with small packets.
+    /// Pairs of simultaneous trains so far, and trains of small packets in one direction.
     both: usize,
     small: usize,
     shared: bool,
 }
 
 impl Medium {
-    /// For a main part that begins `now`.
+    /// Schedules the measurements of a main part that begins `now`.
     pub(super) fn begin(&mut self, now: Instant, span: Duration) {
         let at = |part: usize| now + Duration::from_secs_f64((FIRST + PART * part as f64) * span.as_secs_f64());
         self.due = (0..PARTS).map(at).collect();
     }
 
-    /// When the next is due.
+    /// Returns the time of the next measurement.
     pub(super) fn next(&self) -> Option<Instant> {
         self.due.front().copied()
     }
 
-    /// Takes the next, if it is due.
+    /// Removes the next measurement if it is due.
     pub(super) fn is_due(&mut self, now: Instant) -> bool {
         self.next().is_some_and(|at| at <= now) && self.due.pop_front().is_some()
     }
 
-    /// Whether the ways were seen to take turns.
+    /// Returns whether the directions share a half-duplex medium.
     pub(super) fn is_shared(&self) -> bool {
         self.shared
     }
 
-    /// Nothing more.
+    /// Cancels the remaining measurements.
     pub(super) fn end(&mut self) {
         self.due.clear();
     }
 
-    /// Orders what is next, after what the logs say so far.
+    /// Orders the next measurement, depending on the logs so far.
     pub(super) fn order(&mut self, lanes: &mut [Lane; 2], logs: [&Log; 2], round_trip: Duration) {
         let Some(paths) = paths(lanes) else { return };
         let rates = [0, 1].map(|way| capacity(logs[way]).map_or(paths[way].rate, |found| found.rate));
         let meetings = meetings(logs, rates);
         self.shared |= is_half_duplex(&meetings);
         let shared = |meeting: &Option<Meeting>| meeting.map_or(0.0, |meeting| meeting.shared);
-        // Where they met best, of the first.
+        // Repeats the offset at which the first trains overlapped most.
         let firsts = meetings.iter().take(LATER.len()).map(shared).enumerate();
         let (best, sign) = firsts.max_by(|(_, one), (_, other)| one.total_cmp(other)).unwrap_or_default();
         if self.both < LATER.len() {
@@ -112,7 +116,7 @@ impl Medium {
         }
     }
 
-    /// A train of small packets, of each way in turn.
+    /// Orders a train of small packets, alternating between the directions.
     fn small(&mut self, lanes: &mut [Lane; 2], paths: [Path; 2], round_trip: Duration) {
         let way = self.small % 2;
         let size = (paths[0].mtu.min(paths[1].mtu) / 3).max(SMALLEST);
@@ -129,12 +133,12 @@ fn paths(lanes: &[Lane; 2]) -> Option<[Path; 2]> {
     Some([lanes[0].path()?, lanes[1].path()?])
 }
 
-/// Orders a train of one way, during which the other sends nothing.
+/// Orders a train of one direction, during which the other sends nothing.
 pub(super) fn alone(lanes: &mut [Lane; 2], way: usize, purpose: Purpose, train: Train, round_trip: Duration) {
     let Some(paths) = paths(lanes) else { return };
     let task = Task::Train(train);
     let [_, after] = Plan::rest(paths[way], task);
-    // What the other way sent before it heard of this is through by then.
+    // By then, packets that the other end sent before it received this order have passed.
     let before = BEFORE + round_trip;
     lanes[way].add(purpose, task, [before, after]);
     let last = Train { count: 1, size: SMALLEST, gap: Duration::ZERO };

@@ -1,56 +1,56 @@
-//! Token buckets: a burst passes at the line's rate; beyond it packets are dropped (a policer) or wait (a shaper).
+//! Token buckets: a burst passes at the line's rate; beyond it packets are dropped (a policer) or queued (a shaper).
 
 use super::{Packet, Slope, Stretch, median};
 
-/// What becomes of packets for which there are no tokens.
+/// Treatment of packets for which there are no tokens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BucketKind {
-    /// They are dropped.
+    /// Packets are dropped.
     Policer,
-    /// They wait.
+    /// Packets are queued.
     Shaper,
 }
 
 /// A token bucket.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Bucket {
-    /// What it does.
+    /// Treatment of packets without tokens.
     pub kind: BucketKind,
-    /// Sustained rate in bits per second, and its 95 % interval.
+    /// Sustained rate in bits per second.
     pub rate: f64,
-    /// See `rate`.
+    /// 95 % interval of `rate`.
     pub interval: [f64; 2],
-    /// Most bytes that passed beyond the sustained rate.
+    /// Maximum number of bytes that passed beyond the sustained rate.
     pub burst: f64,
 }
 
-/// The sustained rate is this part of the line's or less: what is closer is not told from it.
+/// Maximum ratio of the sustained rate to the line's; a higher ratio cannot be distinguished from 1.
 const CLEARLY: f64 = 0.85;
-/// Packets of a part of a load that tell something.
+/// Minimum number of packets in a part of a load.
 const FEWEST: usize = 16;
-/// Share of the packets that a policer drops, beyond what the path loses anyway, at the least.
+/// Minimum share of packets that a policer drops, beyond the path's own loss.
 const DROPPED: f64 = 0.08;
-/// Parts of the time after the burst, which have to be alike.
+/// Number of parts of the time after the burst, which must be alike.
 const PARTS: usize = 6;
-/// How far these may differ from their mean.
+/// Maximum relative deviation of a part from their mean.
 const UNEVEN: f64 = 0.2;
-/// Loads agree where their rates are so close.
+/// Maximum relative difference between the rates of loads that agree.
 const ALIKE: f64 = 0.15;
 
-/// What one load shows.
+/// Evidence from one load.
 struct Sign {
     rate: f64,
     burst: f64,
     packets: usize,
 }
 
-/// The token bucket that loads show on a direction whose short trains pass at `line` bits per second, whose packets take `least` seconds beside the time on the
-/// air, clocks' difference included, and which loses `loss` below its rate.
+/// Returns the token bucket that loads show. `line` is the rate of short trains in bits per second, `least` the minimum
+/// transit time in seconds without the transmission time (clock offset included), and `loss` the loss below the rate.
 pub fn bucket(stretches: &[Stretch<'_>], least: f64, line: f64, loss: f64) -> Option<Bucket> {
     policer(stretches, least, line, loss).or_else(|| shaper(stretches, line))
 }
 
-/// Where the share of lost packets changes most clearly: the number of packets before it, and both shares.
+/// Finds the clearest change of the loss rate: returns the number of packets before it, and both loss rates.
 fn change(packets: &[&Packet]) -> Option<(usize, [f64; 2])> {
     let total: f64 = packets.iter().map(|packet| f64::from(u8::from(packet.arrived.is_none()))).sum();
     let count = packets.len() as f64;
@@ -78,14 +78,14 @@ fn transit(packet: &Packet) -> Option<f64> {
     Some(packet.arrived? - packet.sent)
 }
 
-/// A policer shows where a paced load loses much, evenly, and what passes waits for nothing.
+/// Recognises a policer: a paced load loses much, evenly, and the packets that pass are not delayed.
 fn policer(stretches: &[Stretch<'_>], least: f64, line: f64, loss: f64) -> Option<Bucket> {
     let mut signs = Vec::new();
     let mut doubts = 0;
-    // Loads that passed: bytes, and bits per second at which they were sent.
+    // Loads without a change: bytes, and pace in bits per second.
     let mut passed: Vec<(f64, f64)> = Vec::new();
     for stretch in stretches.iter().filter(|stretch| stretch.paced && stretch.packets.len() >= 2 * FEWEST) {
-        // A bucket that was empty before the load drops from its beginning on.
+        // A bucket that was empty before the load drops packets from its beginning on.
         let whole = stretch.packets.iter().filter(|packet| packet.arrived.is_none()).count() as f64
             / stretch.packets.len() as f64;
         let (at, shares) = match change(&stretch.packets) {
@@ -110,11 +110,11 @@ fn policer(stretches: &[Stretch<'_>], least: f64, line: f64, loss: f64) -> Optio
         return None;
     }
     let mut burst = signs.iter().map(|sign| sign.burst).fold(0.0, f64::max);
-    // A load that passed although it would have emptied the bucket: what the others lost was the channel's.
+    // A load passed although it would have emptied the bucket: the channel caused the losses of the others.
     if passed.iter().any(|(bytes, pace)| bytes * (1.0 - rate / pace).max(0.0) > 1.5 * burst) {
         return None;
     }
-    // What passed of trains that came at once.
+    // Trains that were sent at once: the bytes that passed.
     for stretch in stretches.iter().filter(|stretch| !stretch.paced) {
         let lost = stretch.packets.iter().filter(|packet| packet.arrived.is_none()).count();
         let passed = f64::from(stretch.size()) * (stretch.packets.len() - lost) as f64;
@@ -122,7 +122,7 @@ fn policer(stretches: &[Stretch<'_>], least: f64, line: f64, loss: f64) -> Optio
             burst = f64::max(burst, passed - rate / 8.0 * stretch.sending());
         }
     }
-    // A packet more or less at each end of the part; losses of the channel; how far loads differ.
+    // One packet at each end of the part, losses of the channel, and the spread between loads.
     let spread = signs.iter().map(|sign| (sign.rate / rate - 1.0).abs()).fold(0.0, f64::max);
     let half = rate * (0.01 + 3.0 / total + spread + loss + 1.96 * libm::sqrt(loss / total));
     Some(Bucket { kind: BucketKind::Policer, rate, interval: [rate - half, rate + half], burst })
@@ -136,7 +136,7 @@ fn sign(stretch: &Stretch<'_>, at: usize, [before, after]: [f64; 2], [least, lin
     if lasts <= 0.0 || came < 8 || after < before.max(loss) + DROPPED {
         return None;
     }
-    // The path's own losses strike what passes as well.
+    // The path's own losses also affect packets that pass.
     let rate = 8.0 * size * came as f64 * (tail.len() - 1) as f64
         / tail.len() as f64
         / lasts
@@ -146,7 +146,7 @@ fn sign(stretch: &Stretch<'_>, at: usize, [before, after]: [f64; 2], [least, lin
     }
     let mut waits: Vec<f64> = tail.iter().filter_map(|packet| transit(packet)).collect();
     let waited = median(&mut waits)? - 8.0 * size / line - least;
-    // A queue in front of a link of that rate, were it two packets long, would hold them up longer.
+    // Even a queue of two packets in front of a link of that rate would delay them longer.
     if waited > (2.0 * 8.0 * size / rate).max(1e-3) {
         return None;
     }
@@ -167,7 +167,7 @@ fn sign(stretch: &Stretch<'_>, at: usize, [before, after]: [f64; 2], [least, lin
     Some(Sign { rate, burst: passed - rate / 8.0 * began, packets: came })
 }
 
-/// A shaper shows where loads begin at the line's rate and go on at a lower one, the same each time.
+/// Recognises a shaper: loads begin at the line's rate and go on at a lower one, the same each time.
 fn shaper(stretches: &[Stretch<'_>], line: f64) -> Option<Bucket> {
     let signs: Vec<Sign> = stretches.iter().filter_map(|stretch| bend(stretch, line)).collect();
     let least = signs.iter().map(|sign| sign.burst).fold(f64::INFINITY, f64::min);
@@ -191,10 +191,10 @@ fn shaper(stretches: &[Stretch<'_>], line: f64) -> Option<Bucket> {
     Some(Bucket { kind: BucketKind::Shaper, rate, interval: [rate - far, rate + far], burst })
 }
 
-/// Two lines through the arrivals of a load in order, which meet where the bucket is empty.
+/// Fits two lines to the arrivals of a load; they meet where the bucket is empty.
 fn bend(stretch: &Stretch<'_>, line: f64) -> Option<Sign> {
     let came: Vec<&Packet> = stretch.packets.iter().copied().filter(|packet| packet.arrived.is_some()).collect();
-    // What queues drop would bend the line the other way; what the channel loses, neither.
+    // Drops by queues would bend the line the other way; losses of the channel do not bend it.
     if came.len() < 2 * FEWEST {
         return None;
     }

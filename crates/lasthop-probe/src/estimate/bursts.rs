@@ -1,32 +1,32 @@
-//! Bursts in which packets arrive, and slots at which they do.
+//! Bursts in which packets arrive, and slots at which they arrive.
 
 use super::{Log, Purpose, Stretch, median};
 
-/// Bursts of a loaded link.
+/// Bursts on a loaded link.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Bursts {
-    /// Mean number of packets.
+    /// Mean number of packets per burst.
     pub packets: f64,
-    /// Median seconds from one to the next.
+    /// Median time between bursts, in seconds.
     pub interval: f64,
-    /// Loads that show them, of all that are long enough.
+    /// Number of loads with bursts, and of all loads that are long enough.
     pub of: [usize; 2],
 }
 
-/// Packets that come closer than this part of the mean are of one burst.
+/// Packets closer than this share of the mean gap belong to one burst.
 const CLOSE: f64 = 0.2;
-/// Fewest packets of a burst, on average.
+/// Minimum mean number of packets per burst.
 const LEAST: f64 = 1.9;
-/// How much intervals vary at the most, in parts of their mean.
+/// Maximum standard deviation of intervals, relative to their mean.
 const IRREGULAR: f64 = 0.75;
-/// Bursts of one load that say as much as two loads.
+/// Number of bursts in one load that counts as much as two loads.
 const MANY_BURSTS: usize = 12;
-/// Bursts closer than this are the receiver's.
+/// Minimum interval of bursts in seconds; shorter ones come from the receiver.
 const SHORTEST: f64 = 0.4e-3;
-/// Arrivals of a load that tell something.
+/// Minimum number of arrivals in a load.
 const FEWEST: usize = 24;
 
-/// When bursts begin, and how many packets each has.
+/// Groups arrivals into bursts: start time and number of packets of each.
 fn groups(times: &[f64], close: f64) -> Vec<(f64, usize)> {
     let mut all: Vec<(f64, usize)> = Vec::new();
     let mut last = f64::NEG_INFINITY;
@@ -40,7 +40,7 @@ fn groups(times: &[f64], close: f64) -> Vec<(f64, usize)> {
     all
 }
 
-/// The bursts in which loads arrive; `None` where they come evenly.
+/// Returns the bursts in which loads arrive; `None` if packets arrive evenly.
 pub fn bursts(stretches: &[Stretch<'_>]) -> Option<Bursts> {
     let (mut counts, mut intervals, mut of, mut most) = (Vec::new(), Vec::new(), [0, 0], 0);
     for stretch in stretches {
@@ -50,7 +50,7 @@ pub fn bursts(stretches: &[Stretch<'_>]) -> Option<Bursts> {
         }
         let mean = (times[times.len() - 1] - times[0]) / (times.len() - 1) as f64;
         let groups = groups(&times, (CLOSE * mean).max(20e-6));
-        // Two groups have no interval that another confirms, and say nothing of a third.
+        // Two groups have one interval, which nothing confirms.
         if groups.len() < 3 {
             continue;
         }
@@ -62,7 +62,7 @@ pub fn bursts(stretches: &[Stretch<'_>]) -> Option<Bursts> {
         let Some(interval) = median(&mut gaps) else { continue };
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let spread = gaps.iter().map(|gap| (gap - mean) * (gap - mean)).sum::<f64>() / gaps.len() as f64;
-        // What is held up at random comes in bursts as well, at intervals as random.
+        // Random delays also produce bursts, but at random intervals.
         if packets >= LEAST && interval >= SHORTEST && libm::sqrt(spread) < IRREGULAR * mean {
             of[0] += 1;
             counts.push(packets);
@@ -74,24 +74,25 @@ pub fn bursts(stretches: &[Stretch<'_>]) -> Option<Bursts> {
     Some(Bursts { packets, interval: median(&mut intervals)?, of })
 }
 
-/// Seconds between slots that are looked for.
+/// Range of slot intervals that are tried, in seconds.
 const SLOTS: [f64; 2] = [0.4e-3, 0.12];
-/// From one to the next that is tried; a difference of so many slots is then told to a tenth of one.
+/// Ratio of successive candidate intervals; it resolves a difference of `MANY` slots to a tenth of a slot.
 const STEP: f64 = 1.001;
 const MANY: f64 = 60.0;
-/// How far phases agree: 1 where all do.
+/// Minimum coherence of phases, from 0 to 1.
 const AGREE: f64 = 0.85;
-/// Differences that are looked at, and the fewest.
+/// Maximum and minimum number of differences.
 const MOST: usize = 1500;
 const ENOUGH: usize = 60;
 
-/// Seconds between two slots at which packets are delivered: trains that were sent at random times arrive whole numbers of it apart. `None` where they do not.
+/// Returns the interval in seconds between slots at which packets are delivered: trains sent at random times arrive a
+/// whole number of intervals apart. `None` if there are no slots.
 pub fn slots(log: &Log) -> Option<f64> {
     let mut firsts: Vec<(f64, f64)> = Vec::new();
     let mut last = f64::NEG_INFINITY;
     for packet in log.packets.iter().filter(|packet| packet.purpose == Purpose::Stream) {
         let Some(arrived) = packet.arrived else { continue };
-        // The first of each train.
+        // First packet of each train.
         if packet.sent - last > 0.3e-3 {
             firsts.push((packet.sent, arrived));
         }
@@ -117,7 +118,7 @@ pub fn slots(log: &Log) -> Option<f64> {
         if arrived(interval) > AGREE {
             let near = (-1200..=50).map(|step| interval * (1.0 + f64::from(step) * 1e-4));
             let best = near.max_by(|one, other| arrived(*one).total_cmp(&arrived(*other)))?;
-            // A sender whose timer is as coarse makes slots of its own.
+            // A sender with a timer this coarse produces slots itself.
             return coherence(best, |pair| pair.0).is_none_or(|sent| sent < 0.5 * AGREE).then_some(best);
         }
         interval /= STEP;

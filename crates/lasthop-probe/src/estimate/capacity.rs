@@ -2,30 +2,31 @@
 
 use super::{Log, Packet, Purpose, slope};
 
-/// What trains say of the rate.
+/// Rate that trains show.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Capacity {
-    /// Bits a second.
+    /// Bits per second.
     pub rate: f64,
-    /// Its 95 % interval.
+    /// 95 % interval of the rate.
     pub interval: [f64; 2],
-    /// Trains that counted.
+    /// Number of trains used.
     pub trains: u32,
-    /// Whether the trains came as fast as they were sent: then the rate is this or more.
+    /// True if the trains arrived as fast as they were sent; the rate is then a lower bound.
     pub by_sender: bool,
-    /// Whether they came faster than they were sent: something held them up and let them go together.
+    /// True if the trains arrived faster than they were sent, because something held packets up and released them
+    /// together.
     pub squeezed: bool,
 }
 
-/// Parts into which the trains are put, to see how the rate varies.
+/// Number of groups of trains for the jackknife.
 const PARTS: usize = 5;
-/// A train that came so much faster than it was sent was held up.
+/// Minimum ratio of arrival rate to sending rate for a train that was held up.
 const SQUEEZED: f64 = 1.5;
-/// Student's quantile for four degrees of freedom.
+/// 97.5 % quantile of Student's t distribution with four degrees of freedom.
 const T: f64 = 2.776;
 
-/// A train: when its packets were sent and arrived after the first was sent, up to the first that is missing. Behind one that a full queue dropped, packets come
-/// earlier than their place says.
+/// Train: times of sending and arrival, relative to the first sending, up to the first missing packet. Behind a packet
+/// that a full queue dropped, packets arrive earlier than their index suggests.
 struct Train {
     sent: Vec<f64>,
     arrived: Vec<f64>,
@@ -42,8 +43,8 @@ impl Train {
     }
 }
 
-/// The earliest that each place was seen at. What holds a packet up, on its way or at its ends, only ever adds; so the earliest of
-/// many is the link's own.
+/// Returns the earliest arrival at each index. Delays, on the path or at its ends, are never negative; so the minimum
+/// over many trains is the link's own.
 fn earliest<'t>(trains: impl Iterator<Item = &'t Vec<f64>>) -> Vec<(f64, f64)> {
     let mut envelope: Vec<(f64, f64)> = Vec::new();
     for train in trains {
@@ -57,23 +58,23 @@ fn earliest<'t>(trains: impl Iterator<Item = &'t Vec<f64>>) -> Vec<(f64, f64)> {
     envelope
 }
 
-/// The trains for `purpose` whose packets have `size` bytes.
+/// Returns the trains for `purpose` with packets of `size` bytes.
 fn trains_of(log: &Log, purpose: Purpose, size: u16) -> Vec<Train> {
     let trains = log.trains(purpose);
     trains.iter().filter(|train| train[0].size == size).filter_map(|train| Train::of(train)).collect()
 }
 
-/// Seconds between two packets, by the earliest of all trains.
+/// Returns the packet spacing in seconds, from the earliest arrivals of all trains.
 fn spacing<'t>(trains: impl Iterator<Item = &'t Train>) -> Option<f64> {
     slope(&earliest(trains.map(|train| &train.arrived))).filter(|spacing| *spacing > 0.0)
 }
 
-/// Seconds between two packets of `size` bytes that were sent for `purpose`, at the least.
+/// Returns the minimum spacing, in seconds, of packets of `size` bytes that were sent for `purpose`.
 pub(super) fn spacing_of(log: &Log, purpose: Purpose, size: u16) -> Option<f64> {
     spacing(trains_of(log, purpose, size).iter())
 }
 
-/// The rate, of the trains of the commonest size. `None` where fewer than two packets of any train arrived in a row.
+/// Returns the rate, from trains of the largest size. `None` if no train has two packets in a row that arrived.
 pub fn capacity(log: &Log) -> Option<Capacity> {
     let size = log.of(Purpose::Capacity).map(|packet| packet.size).max()?;
     let trains = trains_of(log, Purpose::Capacity, size);
@@ -82,7 +83,7 @@ pub fn capacity(log: &Log) -> Option<Capacity> {
     let all: Vec<&Train> = trains.iter().collect();
     let found = rate(&all)?;
     let sending = slope(&earliest(all.iter().map(|train| &train.sent))).unwrap_or(0.0);
-    // The jackknife: as many rates as there are parts to leave out.
+    // Jackknife: one rate for each group left out.
     let without = |part: usize| {
         let rest: Vec<&Train> =
             all.iter().enumerate().filter(|(at, _)| at % PARTS != part).map(|(_, train)| *train).collect();

@@ -4,54 +4,55 @@ use std::collections::BTreeMap;
 
 use super::{Log, Packet, Purpose, median, quantile};
 
-/// A rate from a time on.
+/// Rate from a time on.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RateFrom {
-    /// Seconds by the sender's clock.
+    /// Seconds of the sender's clock.
     pub at: f64,
     /// Bits per second.
     pub rate: f64,
 }
 
-/// What the trains say of the rate over time.
+/// Rate over time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Course {
-    /// The rate step by step; one step where it is constant.
+    /// Steps of the rate; a single one if it is constant.
     pub steps: Vec<RateFrom>,
-    /// Least and greatest rate.
+    /// Minimum and maximum rate.
     pub range: [f64; 2],
     /// Mean over time.
     pub mean: f64,
-    /// Share of the trains that arrived in less than half of the time that others took then: something held their first packets up.
+    /// Share of trains that arrived in less than half the time of others in the same bin: their first packets were held
+    /// up.
     pub compressed: f64,
-    /// Share of the time in which the rate was clearly another than the one that lasted longest.
+    /// Share of the time in which the rate clearly differed from the most frequent one.
     pub apart: f64,
 }
 
-/// Trains of the stream are sent within so many seconds a packet.
+/// Maximum time between packets of a train in the stream, in seconds.
 const TOGETHER: f64 = 0.4e-3;
-/// Seconds that a train takes at the least, to tell more of the link than of the receiver's clock.
+/// Minimum duration of a train in seconds; below it, the receiver's clock dominates.
 const LEAST: f64 = 0.35e-3;
-/// Behind a load, a bucket may be empty for so many seconds.
+/// Time after a load during which a token bucket may be empty, in seconds.
 const REFILLS: f64 = 0.7;
-/// Trains of a bin, on average, and the bins' lengths.
+/// Mean number of trains per bin, and range of a bin's length in seconds.
 const PER_BIN: f64 = 6.0;
 const BINS: [f64; 2] = [0.2, 2.0];
-/// Trains that tell a course.
+/// Minimum number of trains.
 const ENOUGH: usize = 60;
-/// Bins belong together where their rates are so close, or are not told apart.
+/// Bins are merged if their rates differ by less than `CLOSE` (relative) or by fewer than `APART` standard errors.
 const CLOSE: f64 = 0.12;
 const APART: f64 = 4.0;
-/// Trains that a part has at the least.
+/// Minimum number of trains in a part.
 const FEWEST: usize = 8;
-/// A rate that is another for so small a share of the time may be an end of the path that stalled.
+/// Minimum share of the time for a different rate; a shorter one may be a stall of one end.
 const BRIEF: f64 = 0.02;
-/// The same for a time that is no more than this share, and was there once.
+/// Minimum share of the time for a different rate that occurred only once.
 const ONCE: f64 = 0.15;
-/// A rate varies that changes by so much.
+/// Minimum ratio of maximum to minimum rate for a rate that varies.
 const CHANGES: f64 = 1.25;
 
-/// A train's time for a bit, and when it was sent.
+/// A train's time per bit, and its send time.
 #[derive(Clone, Copy)]
 struct Sample {
     at: f64,
@@ -59,7 +60,8 @@ struct Sample {
     per_bit: f64,
 }
 
-/// Trains of the stream all packets of which arrived, but not while the other direction was `busy`, in the receiver's seconds.
+/// Returns the stream's trains that arrived whole, without those in the periods `busy` (seconds of the receiver's
+/// clock) with load in the other direction.
 fn samples(log: &Log, busy: &[[f64; 2]]) -> Vec<Sample> {
     let mut all = Vec::new();
     let mut train: Vec<&Packet> = Vec::new();
@@ -96,11 +98,13 @@ fn samples(log: &Log, busy: &[[f64; 2]]) -> Vec<Sample> {
     all
 }
 
-/// Seconds in which trains of two sizes meet the same rate, and how many such times tell how their dispersions compare.
+/// Period in seconds within which trains of two sizes see the same rate, and minimum number of such periods for
+/// comparing their dispersion.
 const TOGETHER_FOR: f64 = 0.5;
 const PAIRS: usize = 3;
 
-/// What a bit takes in trains of each size, at one rate: a frame takes time beside its bytes, so sizes are compared where they met the same rate.
+/// Returns the time per bit for trains of each size at the same rate. A frame has overhead beside its bytes, so sizes
+/// are compared within periods of the same rate.
 fn scales(samples: &[Sample]) -> Option<BTreeMap<u16, f64>> {
     let mut sizes: BTreeMap<u16, Vec<f64>> = BTreeMap::new();
     let mut times: BTreeMap<u64, BTreeMap<u16, Vec<f64>>> = BTreeMap::new();
@@ -125,7 +129,8 @@ fn scales(samples: &[Sample]) -> Option<BTreeMap<u16, f64>> {
     Some(ratios.into_iter().filter_map(scale).collect())
 }
 
-/// The times in which a direction's loads were sent or under way, in its sender's seconds: those of the other direction's receiver.
+/// Returns the periods in which a direction's loads were sent or in flight, in seconds of its sender's clock, which is
+/// the receiver's clock of the other direction.
 pub fn busy(log: &Log) -> Vec<[f64; 2]> {
     let mut all: Vec<[f64; 2]> = Vec::new();
     let loads = [Purpose::Load, Purpose::Overload, Purpose::Check, Purpose::Both];
@@ -138,7 +143,8 @@ pub fn busy(log: &Log) -> Vec<[f64; 2]> {
     all
 }
 
-/// The course of a direction, but for times in which the other is `busy`: both may share a medium. `None` where too few trains tell anything.
+/// Returns the rate over time, without periods in which the other direction is `busy`, since both may share a medium.
+/// `None` if there are too few trains.
 pub fn course(log: &Log, busy: &[[f64; 2]]) -> Option<Course> {
     let mut samples = samples(log, busy);
     let usual = scales(&samples)?;
@@ -162,7 +168,7 @@ pub fn course(log: &Log, busy: &[[f64; 2]]) -> Option<Course> {
     let (first, last) = (ratios.first()?.0, ratios.last()?.0);
     let span = (last - first).max(BINS[0]);
     let bin = (PER_BIN * span / ratios.len() as f64).clamp(BINS[0], BINS[1]);
-    // How much trains of one bin differ, of all bins.
+    // Spread of the trains within a bin, over all bins.
     let mut bins: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for (at, ratio) in &ratios {
         bins.entry(((at - first) / bin) as u64).or_default().push(*ratio);
@@ -170,7 +176,7 @@ pub fn course(log: &Log, busy: &[[f64; 2]]) -> Option<Course> {
     let (mut parts, mut close) = (Vec::new(), 0);
     for (number, mut all) in bins {
         let Some(middle) = median(&mut all) else { continue };
-        // Against those of the same time: a rate that varies compresses nothing.
+        // Compared with trains of the same bin: a varying rate does not compress a train.
         close += all.iter().filter(|ratio| **ratio < 0.5 * middle).count();
         let mut off: Vec<f64> = all.iter().map(|ratio| (ratio / middle.max(1e-9) - 1.0).abs()).collect();
         let spread = 1.483 * median(&mut off).unwrap_or(0.0);
@@ -196,29 +202,29 @@ pub fn course(log: &Log, busy: &[[f64; 2]]) -> Option<Course> {
 }
 
 impl Course {
-    /// Whether the rate varies.
+    /// Returns whether the rate varies.
     pub fn varies(&self) -> bool {
         self.changes() && self.apart > BRIEF && !self.once()
     }
 
-    /// Whether the rate was another for a while, once, and then as before: a bucket that was empty looks the same.
+    /// Returns whether the rate differed once for a while and then returned: an empty bucket looks the same.
     pub fn once(&self) -> bool {
         self.changes() && self.steps.len() <= 3 && (BRIEF..ONCE).contains(&self.apart)
     }
 
-    /// Whether the rate was another once, be it ever so briefly.
+    /// Returns whether the rate changed at all, however briefly.
     pub fn changes(&self) -> bool {
         self.steps.len() > 1 && self.range[1] > CHANGES * self.range[0]
     }
 
-    /// The rate at a time.
+    /// Returns the rate at a time.
     pub fn rate_at(&self, at: f64) -> f64 {
         let before = self.steps.iter().take_while(|step| step.at <= at).last();
         before.or(self.steps.first()).map_or(self.mean, |step| step.rate)
     }
 }
 
-/// A time in which the rate is the same.
+/// Period with a constant rate.
 struct Part {
     from: f64,
     ratios: Vec<f64>,
@@ -230,19 +236,19 @@ impl Part {
         median(&mut self.ratios.clone()).unwrap_or(1.0).max(1e-3)
     }
 
-    /// Whether the middle halves of both meet: then some trains are apart, not all.
+    /// Returns whether the interquartile ranges overlap: then only some trains differ.
     fn overlaps(&self, other: &Self) -> bool {
         let quarter = |part: &Self, share| quantile(&mut part.ratios.clone(), share).unwrap_or(1.0);
         quarter(self, 0.25) <= quarter(other, 0.75) && quarter(other, 0.25) <= quarter(self, 0.75)
     }
 
-    /// Relative standard error of the middle.
+    /// Returns the relative standard error of the median.
     fn error(&self, spread: f64) -> f64 {
         1.25 * self.spread.max(spread) / libm::sqrt(self.ratios.len() as f64)
     }
 }
 
-/// Joins neighbours, those first that are closest, until all differ clearly. `spread` is that of trains of one part.
+/// Merges neighbours, the most similar first, until all differ clearly. `spread` is that of trains within one part.
 fn merged(mut parts: Vec<Part>, spread: f64) -> Vec<Part> {
     while parts.len() > 1 {
         let far = |pair: &[Part]| {

@@ -1,40 +1,41 @@
-//! Delays of one direction, above the least, from clocks that differ.
+//! One-way delays above the minimum, from clocks that differ.
 
 use std::collections::BTreeMap;
 
 use super::{Log, Packet, Purpose, quantile, slope};
 
-/// How long packets took beyond the least, in seconds.
+/// Delays above the minimum, in seconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Delays {
-    /// What clocks' difference and the link's delay come to, without the time on the air: the least of all.
+    /// Minimum transit time without transmission time: the path's delay and the clock offset.
     pub base: f64,
-    /// Half of the packets that met no load took no longer.
+    /// Median over packets without load.
     pub median: f64,
-    /// 95 % of these.
+    /// 95th percentile over these.
     pub p95: f64,
-    /// 99 % of these.
+    /// 99th percentile over these.
     pub p99: f64,
-    /// 95 % of the packets of overloads; `None` without any.
+    /// 95th percentile over packets of overloads; `None` without any.
     pub loaded_p95: Option<f64>,
-    /// The longest of these.
+    /// Maximum over these.
     pub loaded_most: Option<f64>,
 }
 
-/// Parts of the time in which the least delay is looked for.
+/// Number of periods in which the minimum delay is determined.
 const PARTS: usize = 16;
-/// Crystals do better; what is more is no drift.
+/// Maximum clock drift; crystals do better, so a larger slope is not drift.
 const MOST: f64 = 500e-6;
 
-/// Packets of a size of which one met nothing on its way.
+/// Minimum number of packets of a size for one of them to have met no queue.
 const ENOUGH: usize = 8;
 
-/// What lies between sending and arriving but for the time on the air.
+/// Returns the transit time without the transmission time.
 fn transit(packet: &Packet, rate: f64) -> Option<f64> {
     Some(packet.arrived? - packet.sent - packet.air(rate))
 }
 
-/// How much faster the receiver's clock runs than the sender's: the slope of the least delays (Moon, Skelly and Towsley, 1999).
+/// Returns by how much faster the receiver's clock runs than the sender's: the slope of the minimum delays (Moon,
+/// Skelly and Towsley, 1999).
 pub fn drift(log: &Log, rate: f64) -> f64 {
     let (Some(first), Some(last)) = (log.packets.first(), log.packets.last()) else { return 0.0 };
     let span = (last.sent - first.sent) / PARTS as f64;
@@ -54,8 +55,8 @@ pub fn drift(log: &Log, rate: f64) -> f64 {
     if found.abs() <= MOST { found } else { 0.0 }
 }
 
-/// Bits a second at which packets are on the air, where trains say only that it is `least` or more: by how much later the largest packets come than the smallest, the
-/// earliest of each. Infinite where that says nothing.
+/// Returns the transmission rate in bits per second if trains give only the lower bound `least`: from the difference
+/// between the earliest arrivals of the largest and the smallest packets. Infinite if there is no difference.
 pub fn air_rate(log: &Log, least: f64) -> f64 {
     let mut sizes: BTreeMap<u16, (usize, f64)> = BTreeMap::new();
     for packet in &log.packets {
@@ -73,12 +74,12 @@ pub fn air_rate(log: &Log, least: f64) -> f64 {
     if later > 0.0 { (8.0 * f64::from(large - small) / later).max(least) } else { f64::INFINITY }
 }
 
-/// The delays of a direction whose clocks do not drift. `None` where nothing arrived.
+/// Returns the delays of a direction whose clock drift was removed. `None` if nothing arrived.
 pub fn delays(log: &Log, rate: f64) -> Option<Delays> {
     delays_beyond(log, rate, None)
 }
 
-/// The same beyond `least`, where some packets are not delayed as all others are.
+/// Like [`delays`], above a minimum of at least `least`, since some packets skip the delay of all others.
 pub fn delays_beyond(log: &Log, rate: f64, least: Option<f64>) -> Option<Delays> {
     let all = |packets: &mut dyn Iterator<Item = &Packet>| -> Vec<f64> {
         packets.filter_map(|packet| transit(packet, rate)).collect()

@@ -1,40 +1,41 @@
-//! The rate that lasts, from loads of many packets: trains that fill queues, and paced ones.
+//! The sustained rate, from loads of many packets: trains that fill queues, and paced loads.
 
 use super::{Log, Packet, Purpose, median};
 
-/// Fewest arrivals of a load that tell a rate.
+/// Minimum number of arrivals in a load.
 const FEWEST: usize = 24;
-/// Packets of a load that is long enough to empty a token bucket.
+/// Minimum number of packets in a load that is long enough to empty a token bucket.
 pub const LONG: usize = 32;
-/// Seconds without a packet that part two loads.
+/// Minimum gap between two loads, in seconds.
 const APART: f64 = 0.05;
 
-/// A load: packets in a row, in order of sending.
+/// Load: consecutive packets, in order of sending.
 #[derive(Clone, Debug)]
 pub struct Stretch<'l> {
-    /// The packets.
+    /// Packets of the load.
     pub packets: Vec<&'l Packet>,
-    /// Whether they were paced below the path's rate.
+    /// True if they were paced below the path's rate.
     pub paced: bool,
 }
 
-/// Arrival over rank: how long the link takes for each packet that arrives.
+/// Regression of arrival time over rank: the link's time per packet that arrives.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Slope {
-    /// Bits per second that arrive.
+    /// Arrival rate in bits per second.
     pub rate: f64,
-    /// Standard deviation of the arrivals around the line, in seconds.
+    /// Standard deviation of arrivals from the line, in seconds.
     pub noise: f64,
-    /// Arrivals.
+    /// Number of arrivals.
     pub count: usize,
-    /// Arrivals that would say as much if each had noise of its own.
+    /// Effective number of arrivals, if the noise of each were independent.
     pub independent: f64,
-    /// Seconds from the first to the last, by the line.
+    /// Time from the first to the last arrival on the line, in seconds.
     pub lasts: f64,
 }
 
 impl Slope {
-    /// Least squares of the time of arrival over the rank in order of sending: noise of single packets does not bias it, whatever order they arrive in.
+    /// Fits arrival time over rank in order of sending by least squares. Noise of single packets does not bias it, nor
+    /// does reordering.
     pub fn of(packets: &[&Packet]) -> Option<Self> {
         let arrived: Vec<f64> = packets.iter().filter_map(|packet| packet.arrived).collect();
         let count = arrived.len();
@@ -54,49 +55,49 @@ impl Slope {
         let squares: f64 = (0..count).map(|rank| residual(rank) * residual(rank)).sum();
         let neighbours: f64 = (1..count).map(|rank| residual(rank) * residual(rank - 1)).sum();
         let noise = libm::sqrt(squares / (count - 2) as f64);
-        // Packets that are held up together say as much as fewer that are held up each by itself.
+        // Packets that are delayed together are correlated, and count as fewer independent ones.
         let alike = (neighbours / squares.max(1e-30)).clamp(0.0, 0.98);
         let independent = (count as f64 * (1.0 - alike) / (1.0 + alike)).max(2.0);
         let bits = 8.0 * packets.iter().map(|packet| f64::from(packet.size)).sum::<f64>() / packets.len() as f64;
         (slope > 0.0).then(|| Self { rate: bits / slope, noise, count, independent, lasts: slope * (count - 1) as f64 })
     }
 
-    /// Relative standard error.
+    /// Returns the relative standard error of the rate.
     pub fn error(&self) -> f64 {
         self.noise * libm::sqrt(12.0 / self.independent) / self.lasts.max(1e-9)
     }
 }
 
 impl<'l> Stretch<'l> {
-    /// Arrivals over rank of the whole load.
+    /// Returns the regression over the whole load.
     pub fn slope(&self) -> Option<Slope> {
         Slope::of(&self.packets).filter(|slope| slope.count >= FEWEST)
     }
 
-    /// Times of arrival, in order.
+    /// Returns the times of arrival, sorted.
     pub fn arrivals(&self) -> Vec<f64> {
         let mut times: Vec<f64> = self.packets.iter().filter_map(|packet| packet.arrived).collect();
         times.sort_by(f64::total_cmp);
         times
     }
 
-    /// Bits per second at which it was sent.
+    /// Returns the rate in bits per second at which it was sent.
     pub fn pace(&self) -> f64 {
         8.0 * f64::from(self.size()) / gap(&self.packets).max(1e-9)
     }
 
-    /// Bytes of each packet.
+    /// Returns the size of each packet in bytes.
     pub fn size(&self) -> u16 {
         self.packets[0].size
     }
 
-    /// Seconds from the first sending to the last.
+    /// Returns the time from the first to the last sending, in seconds.
     pub fn sending(&self) -> f64 {
         self.packets[self.packets.len() - 1].sent - self.packets[0].sent
     }
 }
 
-/// The loads of a direction: overloads, and paced loads, whose orders follow each other.
+/// Returns the loads of a direction: overloads, and paced loads of consecutive orders.
 pub fn stretches(log: &Log) -> Vec<Stretch<'_>> {
     let mut all: Vec<Stretch<'_>> =
         log.trains(Purpose::Overload).into_iter().map(|packets| Stretch { packets, paced: false }).collect();
@@ -105,7 +106,7 @@ pub fn stretches(log: &Log) -> Vec<Stretch<'_>> {
     all
 }
 
-/// The paced loads for `purpose`, each of orders that follow each other.
+/// Returns the paced loads for `purpose`, each of consecutive orders.
 fn paced(log: &Log, purpose: Purpose) -> Vec<Stretch<'_>> {
     let (mut all, mut load): (Vec<Stretch<'_>>, Vec<&Packet>) = (Vec::new(), Vec::new());
     for packet in log.of(purpose) {
@@ -123,7 +124,7 @@ fn paced(log: &Log, purpose: Purpose) -> Vec<Stretch<'_>> {
     all
 }
 
-/// Mean seconds between two packets as they were sent.
+/// Returns the mean gap between packets as they were sent, in seconds.
 fn gap(packets: &[&Packet]) -> f64 {
     match packets {
         [first, .., last] => (last.sent - first.sent) / (packets.len() - 1) as f64,
@@ -131,9 +132,10 @@ fn gap(packets: &[&Packet]) -> f64 {
     }
 }
 
-/// The rate of all slopes, weighted by how well each is known: bits per second, and its relative standard error, which holds how far they differ.
+/// Combines slopes, weighted by their precision. Returns the rate in bits per second and its relative standard error,
+/// which includes the spread between them.
 pub fn combined(slopes: &[Slope]) -> Option<(f64, f64)> {
-    // In seconds a bit, whose errors are symmetric.
+    // Errors are symmetric in seconds per bit.
     let of = |slope: &Slope| (1.0 / slope.rate, (slope.error().max(0.002) / slope.rate));
     let weights: Vec<(f64, f64)> = slopes.iter().map(of).map(|(value, error)| (value, 1.0 / (error * error))).collect();
     let total = weights.iter().map(|(_, weight)| weight).sum::<f64>();
@@ -147,10 +149,10 @@ pub fn combined(slopes: &[Slope]) -> Option<(f64, f64)> {
     Some((1.0 / mean, error / mean))
 }
 
-/// Seconds over which a load shows a rate: bursts are shorter.
+/// Minimum duration over which a rate counts, in seconds: bursts are shorter.
 const WINDOW: f64 = 8e-3;
 
-/// The greatest rate at which packets arrive over [`WINDOW`] or more, in bits per second, of a load that lasts as long.
+/// Returns the maximum arrival rate over at least [`WINDOW`], in bits per second; `None` if the load is shorter.
 fn greatest(packets: &[&Packet]) -> Option<f64> {
     let mut times: Vec<f64> = packets.iter().filter_map(|packet| packet.arrived).collect();
     times.sort_by(f64::total_cmp);
@@ -178,10 +180,12 @@ impl MaxOf for Option<f64> {
     }
 }
 
-/// What to plan for, in bits per second, where `short` is what short trains say: no more than loads got while they lasted. `None` where nothing arrived.
+/// Returns the rate to plan for, in bits per second: `short`, the rate of short trains, unless loads had much less.
+/// `None` if nothing arrived.
 pub fn planned(log: &Log, short: Option<f64>) -> Option<f64> {
     let loads = stretches(log);
-    // The later half of a paced load shows what is left when buckets are empty; trains that came at once, and checks, what there is before.
+    // The second half of a paced load shows the rate with empty buckets; trains that were sent at once, and checks,
+    // show the rate before that.
     let halves = loads.iter().filter(|load| load.paced).map(|load| &load.packets[load.packets.len() / 2..]);
     let lasting = halves.filter_map(greatest).min_by(f64::total_cmp).or_else(|| {
         let checked = paced(log, Purpose::Check);
@@ -201,13 +205,14 @@ pub fn planned(log: &Log, short: Option<f64>) -> Option<f64> {
     }
 }
 
-/// Parts of a load's later half.
+/// Number of parts of a load's second half.
 const PARTS: usize = 6;
-/// Arrivals of each, on average.
+/// Mean number of arrivals per part.
 const PER_PART: usize = 12;
 
-/// The rate at which the later half of a paced load arrived, over that at which it was sent or could be at `line` bits per second, whichever is less. Of parts of the time
-/// the second best counts: losses that come together strike some, and what queues and buckets hold back is missing from all. `None` where too little arrived.
+/// Returns the arrival rate of a paced load's second half, relative to its pace or to `line` bits per second, whichever
+/// is less. It uses the second-best part: loss bursts affect some parts, while queues and buckets affect all. `None` if
+/// too little arrived.
 pub fn kept(load: &Stretch<'_>, line: f64, loss: f64) -> Option<f64> {
     let half = &load.packets[load.packets.len() / 2..];
     let mut times: Vec<f64> = half.iter().filter_map(|packet| packet.arrived).collect();
@@ -229,7 +234,7 @@ pub fn kept(load: &Stretch<'_>, line: f64, loss: f64) -> Option<f64> {
     Some(rate / (1.0 - loss).max(0.5) / sent)
 }
 
-/// The least of what paced loads kept, of those that are long enough.
+/// Returns the minimum of [`kept`] over all paced loads that are long enough.
 pub fn kept_up(loads: &[Stretch<'_>], line: f64, loss: f64) -> Option<f64> {
     let long = loads.iter().filter(|load| load.paced && load.packets.len() >= LONG);
     long.filter_map(|load| kept(load, line, loss)).min_by(f64::total_cmp)

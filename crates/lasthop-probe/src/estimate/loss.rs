@@ -1,36 +1,36 @@
-//! How much is lost, and how it comes together.
+//! Loss, and its bursts.
 
-/// Losses of packets in a row.
+/// Losses in a sequence of packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Losses {
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
-    /// Of these, lost.
+    /// Number of lost packets.
     pub lost: u64,
-    /// Lost over sent.
+    /// Lost packets over sent packets.
     pub share: f64,
-    /// Its 95 % interval, wider where losses come together.
+    /// 95 % interval of `share`, wider if losses are bursty.
     pub interval: [f64; 2],
 }
 
 /// Runs of lost packets.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Runs {
-    /// How many packets each had, in order.
+    /// Number of packets in each run, in order.
     pub lengths: Vec<u32>,
-    /// Their mean; 0 without any.
+    /// Mean length; 0 without runs.
     pub mean: f64,
-    /// Its 95 % interval; `None` for fewer than three runs.
+    /// 95 % interval of the mean; `None` with fewer than three runs.
     pub interval: Option<[f64; 2]>,
 }
 
-/// Blocks that are needed to see how they vary.
+/// Minimum number of blocks for estimating their variance.
 const FEWEST_BLOCKS: usize = 16;
-/// The normal distribution's 97.5 % quantile.
+/// 97.5 % quantile of the normal distribution.
 const Z: f64 = 1.959_964;
 
-/// Loss with its interval: Wilson's, for as many packets as would say as much if each were lost by itself. How many these are shows
-/// in blocks of 1, 2, 4, ... packets, whose losses vary more where losses come together.
+/// Returns the loss with Wilson's interval for an effective number of independent packets. The variance of the loss in
+/// blocks of 1, 2, 4, ... packets, which grows with burstiness, gives that number.
 pub fn losses(lost: &[bool]) -> Losses {
     let count = lost.len();
     let hits = lost.iter().filter(|lost| **lost).count();
@@ -53,7 +53,7 @@ pub fn losses(lost: &[bool]) -> Losses {
         let found = variance * block as f64 / (share * (1.0 - share));
         if found > inflation {
             inflation = found;
-            // Few blocks, and few runs in them, say less of how they vary.
+            // Few blocks, or few runs in them, give an uncertain variance.
             quantile = student(number.min(occasions) - 1.0);
         }
         block *= 2;
@@ -62,7 +62,7 @@ pub fn losses(lost: &[bool]) -> Losses {
     Losses { packets: count as u64, lost: hits as u64, share, interval: wilson(share, of, quantile) }
 }
 
-/// Student's 97.5 % quantile, as Cornish and Fisher expand it.
+/// Returns the 97.5 % quantile of Student's t distribution, by the first terms of the Cornish-Fisher expansion.
 fn student(freedom: f64) -> f64 {
     Z + (Z * Z * Z + Z) / (4.0 * freedom.max(1.0))
 }
@@ -71,12 +71,12 @@ fn wilson(share: f64, of: f64, z: f64) -> [f64; 2] {
     let z2 = z * z;
     let middle = (share + z2 / (2.0 * of)) / (1.0 + z2 / of);
     let half = z / (1.0 + z2 / of) * libm::sqrt(share * (1.0 - share) / of + z2 / (4.0 * of * of));
-    // Where nothing is lost, the lower end is 0 but for rounding.
+    // Without losses the lower end is 0 except for rounding.
     let low = if share == 0.0 { 0.0 } else { (middle - half).max(0.0) };
     [low, (middle + half).min(1.0)]
 }
 
-/// Runs of lost packets.
+/// Returns the runs of lost packets.
 pub fn runs(lost: &[bool]) -> Runs {
     let mut lengths = Vec::new();
     let mut run = 0;

@@ -1,33 +1,34 @@
-//! Whether both ways take turns on one medium, from trains that go both ways at once.
+//! Detection of a half-duplex medium shared by both directions, from simultaneous trains.
 
 use super::capacity::spacing_of;
 use super::{Capacity, Log, Packet, Purpose, median};
 
-/// A medium that one end uses at a time.
+/// Half-duplex medium: one end sends at a time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct HalfDuplex {
-    /// Bits a second while a frame is on the air: down, up.
+    /// Rates in bits per second while a frame is on the air: down, up.
     pub rates: [f64; 2],
-    /// Seconds that each frame takes beside its bytes; `None`: not found, and part of the rates.
+    /// Overhead of each frame in seconds. `None` if it was not found; it is then part of the rates.
     pub frame_overhead: Option<f64>,
-    /// Seconds from a frame of one end to one of the other, beside that.
+    /// Additional time in seconds between frames of different ends.
     pub turnaround: f64,
 }
 
-/// A spacing is taken over so many packets: behind one that was held up, others come too close.
+/// Number of packets over which a spacing is taken: after a delayed packet, others follow too closely.
 const STRIDE: usize = 8;
-/// Of these, so many more may be missing.
+/// Maximum number of packets missing among these.
 const MISSING: u16 = 2;
-/// A way gives up so much of the other's time on the air, at the least, where they take turns; all of it where the trains meet as a whole.
+/// Minimum share of the other direction's airtime that each direction yields if they take turns; 1 if the trains
+/// overlap fully.
 const TURNS: f64 = 0.5;
-/// So many trains both ways have to show it: one may be chance.
+/// Minimum number of train pairs that show it: a single one may be chance.
 const ENOUGH: usize = 2;
-/// Trains that share as much as this beside the one that shares most met as a whole, too.
+/// Pairs whose share is at least this part of the maximum overlapped fully as well.
 const WHOLE: f64 = 0.85;
-/// What is a smaller share of a packet's time than this is not told from nothing.
+/// Minimum share of a packet's time that can be distinguished from zero.
 const LEAST: f64 = 0.03;
 
-/// Times between two packets of a train as they arrived, the longest first.
+/// Returns the spacing of packets in a train on arrival, in descending order.
 fn spacings(train: &[&Packet]) -> Vec<f64> {
     let came: Vec<(u16, f64)> = train.iter().filter_map(|packet| Some((packet.index, packet.arrived?))).collect();
     let over = |window: &[(u16, f64)]| {
@@ -40,20 +41,21 @@ fn spacings(train: &[&Packet]) -> Vec<f64> {
     spacings
 }
 
-/// What a train each way at once shows.
+/// Result of two simultaneous trains.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Meeting {
-    /// How much of the other way's time on the air each way gave up: 0 where they did not meet, or need not share; 1 where they took turns all the while.
+    /// Share of the other direction's airtime that each direction yielded: 0 if the trains did not overlap or share a
+    /// medium, 1 if they took turns all the time.
     pub shared: f64,
-    /// The mean time between two packets of a way.
+    /// Mean packet spacing of a direction.
     spacing: f64,
 }
 
 impl Meeting {
-    /// `air`: what a packet takes when one way has the medium to itself. `None` where too little arrived.
+    /// `air` is the time of a packet if one direction has the medium to itself. `None` if too little arrived.
     fn of([down, up]: [&[&Packet]; 2], air: [f64; 2]) -> Option<Self> {
         let [mut down, mut up] = [spacings(down), spacings(up)];
-        // A full queue cuts a train short: then the other meets it in part, and was slowed down in that.
+        // A full queue shortens a train; the other train then overlaps it, and is slowed, only in part.
         let both = down.len().min(up.len());
         down.truncate(both);
         up.truncate(both);
@@ -62,39 +64,40 @@ impl Meeting {
         Some(Self { shared: gave(0).min(gave(1)), spacing: (spacings[0] + spacings[1]) / 2.0 })
     }
 
-    /// Whether the ways took turns.
+    /// Returns whether the directions took turns.
     pub fn took_turns(&self) -> bool {
         self.shared >= TURNS
     }
 }
 
-/// The trains both ways at once, in order; `rates`, bits a second, down and up, are those of one way at a time.
+/// Returns the results of all simultaneous trains, in order. `rates` are those of one direction at a time, in bits per
+/// second: down, up.
 pub fn meetings([down, up]: [&Log; 2], rates: [f64; 2]) -> Vec<Option<Meeting>> {
     let (down, up) = (down.trains(Purpose::Both), up.trains(Purpose::Both));
     let pairs = down.iter().zip(&up);
     pairs.map(|(down, up)| Meeting::of([down, up], [down[0].air(rates[0]), up[0].air(rates[1])])).collect()
 }
 
-/// Whether so many took turns that it is no chance.
+/// Returns whether enough train pairs took turns to exclude chance.
 pub fn is_half_duplex(meetings: &[Option<Meeting>]) -> bool {
     meetings.iter().flatten().filter(|meeting| meeting.took_turns()).count() >= ENOUGH
 }
 
-/// The medium, where both ways were seen to take turns on it: down, up.
+/// Returns the half-duplex medium if both directions share one. Arrays are in the order down, up.
 pub fn half_duplex(logs: [&Log; 2], found: [Capacity; 2]) -> Option<HalfDuplex> {
     let rates = found.map(|found| found.rate);
     let meetings = meetings(logs, rates);
     if !is_half_duplex(&meetings) {
         return None;
     }
-    // Where trains met in part only, the ways took fewer turns.
+    // Trains that overlap only in part take fewer turns.
     let most = meetings.iter().flatten().map(|meeting| meeting.shared).fold(0.0, f64::max);
     let whole = meetings.iter().flatten().filter(|meeting| meeting.shared >= WHOLE * most);
     let mut spacings: Vec<f64> = whole.map(|meeting| meeting.spacing).collect();
     let size = f64::from(logs[0].of(Purpose::Both).map(|packet| packet.size).max()?);
     let bits = 8.0 * size;
     let airs = rates.map(|rate| bits / rate);
-    // What a packet takes grows with its bytes from the overhead on.
+    // A packet's time is the overhead plus a time proportional to its size.
     let overhead = |way: usize| {
         let small = logs[way].of(Purpose::Small).map(|packet| packet.size).max()?;
         let spacing = spacing_of(logs[way], Purpose::Small, small)?;

@@ -1,4 +1,5 @@
-//! From packets that were sent and that arrived to numbers. Times are in seconds; sender's and receiver's clocks differ by anything, and drift.
+//! Estimators: from packets sent and received to numbers. Times are in seconds; clocks of sender and receiver have an
+//! arbitrary offset and drift.
 
 mod bucket;
 mod bursts;
@@ -26,75 +27,75 @@ pub use order::{Overtaken, overtaken};
 pub use queue::{Known, Overload, QueueFound, QueueLimit, queue, queue_kind};
 pub use spread::{Edge, Wander, edge, wander};
 
-/// Why a packet was sent.
+/// Purpose of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Purpose {
-    /// What the protocol itself needs.
+    /// Message of the protocol itself.
     Protocol,
-    /// To find the largest size.
+    /// Search for the path MTU.
     Ladder,
-    /// To find the rate.
+    /// Measurement of the rate.
     Capacity,
-    /// To find the queue.
+    /// Measurement of the queue.
     Overload,
-    /// Both ways at once, to find whether they take turns.
+    /// Simultaneous trains of both directions, to detect a half-duplex medium.
     Both,
-    /// Of small packets, to find what each takes beside its bytes.
+    /// Small packets, to find the overhead of a frame.
     Small,
-    /// So that nothing else is sent meanwhile.
+    /// Placeholder that keeps this direction silent.
     Quiet,
-    /// To find losses below the rate.
+    /// Measurement of losses below the rate.
     Stream,
-    /// To check what the first trains say, at growing rates.
+    /// Check of the first trains' rate, at growing rates.
     Check,
-    /// To find the rate that lasts: paced somewhat below what short trains tell.
+    /// Measurement of the sustained rate, paced somewhat below the rate of short trains.
     Load,
 }
 
-/// A packet of one direction.
+/// Packet of one direction.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Packet {
-    /// When it was sent, by the sender's clock.
+    /// Send time, by the sender's clock.
     pub sent: f64,
-    /// When it arrived, by the receiver's; `None`: lost.
+    /// Arrival time, by the receiver's clock; `None` if lost.
     pub arrived: Option<f64>,
-    /// Bytes, IP header included.
+    /// Size in bytes, IP header included.
     pub size: u16,
-    /// Why it was sent.
+    /// Purpose.
     pub purpose: Purpose,
-    /// Which order it belongs to.
+    /// Number of the order it belongs to.
     pub order: u16,
-    /// Its place there.
+    /// Index within the order.
     pub index: u16,
-    /// The code points that it was sent and arrived with.
+    /// DSCP as sent and as received.
     pub dscp: [u8; 2],
 }
 
 impl Packet {
-    /// Seconds that it is on the air at so many bits a second.
+    /// Returns the transmission time in seconds at `rate` bits per second.
     fn air(&self, rate: f64) -> f64 {
         8.0 * f64::from(self.size) / rate
     }
 }
 
-/// One direction, packet by packet in order of sending.
+/// Packets of one direction, in order of sending.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Log {
-    /// The packets.
+    /// Packets.
     pub packets: Vec<Packet>,
-    /// Places in `packets`, in order of arrival.
+    /// Indices into `packets`, in order of arrival.
     pub arrivals: Vec<u32>,
-    /// Packets that came again.
+    /// Number of duplicates received.
     pub duplicates: u32,
 }
 
 impl Log {
-    /// The packets that were sent for `purpose`.
+    /// Returns the packets that were sent for `purpose`.
     pub fn of(&self, purpose: Purpose) -> impl Iterator<Item = &Packet> {
         self.packets.iter().filter(move |packet| packet.purpose == purpose)
     }
 
-    /// The packets of each order for `purpose`.
+    /// Returns the packets of each order for `purpose`.
     pub fn trains(&self, purpose: Purpose) -> Vec<Vec<&Packet>> {
         let mut trains: BTreeMap<u16, Vec<&Packet>> = BTreeMap::new();
         for packet in self.of(purpose) {
@@ -103,7 +104,8 @@ impl Log {
         trains.into_values().collect()
     }
 
-    /// The packets of the stream and what the protocol sent meanwhile: in order, and none of them behind a train that fills queues.
+    /// Returns the packets of the stream, and protocol packets sent meanwhile, in order, without those behind a train
+    /// that fills queues.
     pub fn unloaded(&self) -> Vec<&Packet> {
         let streamed = || self.packets.iter().enumerate().filter(|(_, packet)| packet.purpose == Purpose::Stream);
         let (Some((first, _)), Some((last, _))) = (streamed().next(), streamed().next_back()) else {
@@ -113,7 +115,7 @@ impl Log {
         let mut kept = Vec::new();
         for packet in &self.packets[first..=last] {
             match packet.purpose {
-                // The stream itself waits until they are through.
+                // The stream itself waits until these have passed.
                 Purpose::Stream => {
                     busy_until = f64::MIN;
                     kept.push(packet);
@@ -135,7 +137,7 @@ impl Log {
         kept
     }
 
-    /// Arrivals that came behind one sent later (RFC 4737, section 3.3).
+    /// Returns the number of packets that arrived after one sent later (RFC 4737, section 3.3).
     pub fn reordered(&self) -> u32 {
         let mut highest = None;
         let mut count = 0;
@@ -149,7 +151,7 @@ impl Log {
         count
     }
 
-    /// Takes a clock's drift out of the times of arrival.
+    /// Removes clock drift from the times of arrival.
     pub fn without_drift(mut self, drift: f64) -> Self {
         let origin = self.packets.first().map_or(0.0, |packet| packet.sent);
         for packet in &mut self.packets {
@@ -160,19 +162,19 @@ impl Log {
     }
 }
 
-/// The middle value; the mean of both middle ones is not needed here.
+/// Returns the median, or one of the two middle values.
 pub(crate) fn median(values: &mut [f64]) -> Option<f64> {
     quantile(values, 0.5)
 }
 
-/// The value below which so much of `values` lies.
+/// Returns the quantile `share` of `values`, without interpolation.
 pub(crate) fn quantile(values: &mut [f64], share: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let at = (share * (values.len().checked_sub(1)?) as f64).round() as usize;
     values.get(at).copied()
 }
 
-/// The slope that half of all pairs exceed (Theil and Sen): some points may be anywhere.
+/// Returns the Theil-Sen slope: the median over all pairs, robust against outliers.
 pub(crate) fn slope(points: &[(f64, f64)]) -> Option<f64> {
     let mut slopes = Vec::new();
     for (at, (x, y)) in points.iter().enumerate() {

@@ -5,17 +5,19 @@ use super::{Log, quantile};
 /// Reordering of a direction.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Overtaken {
-    /// Packets that arrived behind one sent later, over all that arrived.
+    /// Share of arrivals that followed one sent later.
     pub share: f64,
-    /// 95 % of these arrived no later, in seconds, after the first of the packets sent behind them (RFC 4737, section 4.4).
+    /// 95th percentile of their lateness after the first arrival of those sent behind them, in seconds (RFC 4737,
+    /// section 4.4).
     pub by: f64,
-    /// Packets, by their place in the log, that arrived ahead of one sent earlier.
+    /// True if the packet at each index of the log arrived ahead of one sent earlier.
     pub ahead: Vec<bool>,
-    /// How many of those that arrived did.
+    /// Share of arrivals that did.
     pub skipping: f64,
 }
 
-/// Reordering of all packets; `None` where all came in order. Times of arrival may cross by what a clock is off; the order in which packets were taken does not.
+/// Returns the reordering of all packets; `None` if all arrived in order. Clock errors may swap times of arrival, so
+/// the order of reception counts.
 pub fn overtaken(log: &Log) -> Option<Overtaken> {
     let mut places = vec![u32::MAX; log.packets.len()];
     for (place, at) in log.arrivals.iter().enumerate() {
@@ -24,7 +26,7 @@ pub fn overtaken(log: &Log) -> Option<Overtaken> {
         }
     }
     let arrived = |at: usize| Some((places[at], log.packets[at].arrived?)).filter(|(place, _)| *place != u32::MAX);
-    // From the last packet back: the earliest arrival of those sent behind.
+    // Backward pass: the earliest arrival among those sent later.
     let mut earliest: Option<(u32, f64)> = None;
     let mut late = Vec::new();
     for (place, time) in (0..places.len()).rev().filter_map(arrived) {
@@ -36,7 +38,7 @@ pub fn overtaken(log: &Log) -> Option<Overtaken> {
     if late.is_empty() {
         return None;
     }
-    // From the first on: the latest arrival of those sent before.
+    // Forward pass: the latest arrival among those sent earlier.
     let mut ahead = vec![false; places.len()];
     let mut latest = 0;
     for (at, ahead) in ahead.iter_mut().enumerate() {

@@ -1,56 +1,58 @@
-//! What waits in front of the narrowest link, from overloads.
+//! The queue in front of the narrowest link, from overloads.
 //!
-//! A drop-tail queue is run, for each size that it may have, on the times at which the packets of an overload were sent. The size is taken under which what was lost, what
-//! arrived and when is most likely: a full queue drops what comes, so its size shows in how many arrive before the first drop as well as in how long they waited.
+//! For each possible size, a drop-tail queue is simulated with the send times of an overload's packets. The size with
+//! the maximum likelihood of the observed losses and arrival times is chosen: the size determines how many packets
+//! arrive before the first drop, and how long they waited.
 
 use std::collections::VecDeque;
 
 use super::{Log, Packet, Purpose};
 
-/// How a queue is bounded.
+/// Limit of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueueLimit {
-    /// In packets of any size.
+    /// Limit in packets of any size.
     Packets,
-    /// In bytes.
+    /// Limit in bytes.
     Bytes,
-    /// It was found with packets of one size only.
+    /// Unknown, since packets of one size only were used.
     Unknown,
 }
 
-/// A queue that was filled.
+/// Queue that was filled.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct QueueFound {
-    /// Packets that wait, the one in transmission not among them.
+    /// Number of waiting packets, without the one in transmission.
     pub packets: u32,
-    /// Bytes of each packet, IP header included.
+    /// Size of each packet in bytes, IP header included.
     pub size: u16,
 }
 
-/// What overloads with packets of one size say.
+/// Result of overloads with packets of one size.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Overload {
     /// The queue was filled.
     Filled(QueueFound),
-    /// It holds at least so much.
+    /// The queue holds at least this much.
     Holds(QueueFound),
 }
 
-/// Chance that a packet arrives which the modelled queue drops: its phase may be off by one. What arrived was in the queue, and waited as long as all that is ahead of it.
+/// Probability that a packet arrives although the modelled queue drops it: the model may be off by one. A packet that
+/// arrived was in the queue, and waited for all packets ahead of it.
 const SLIP: f64 = 0.04;
-/// Unexpected delays count for no more than this.
+/// Maximum penalty for an unexpected delay.
 const MOST_SURPRISE: f64 = 6.0;
-/// Log-likelihood that a finite queue has to gain over one without an end: less may be chance, or losses of the channel.
+/// Minimum gain in log-likelihood of a finite queue over an infinite one: less may be chance, or losses of the channel.
 const CLEARLY: f64 = 10.0;
 
-/// What is known of a direction before its queue is.
+/// Properties of a direction that are known before its queue.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Known {
-    /// Bits a second.
+    /// Rate in bits per second.
     pub rate: f64,
-    /// The least delay, [`super::Delays::base`].
+    /// Minimum transit time, [`super::Delays::base`].
     pub base: f64,
-    /// The share that is lost below the rate.
+    /// Loss below the rate, 0 to 1.
     pub loss: f64,
 }
 
@@ -62,7 +64,7 @@ struct Model<'p> {
 }
 
 impl Model<'_> {
-    /// The log-likelihood of a queue of so many waiting packets; `None`: without an end.
+    /// Returns the log-likelihood of a queue with a limit in packets; `None` means infinite.
     fn likelihood(&self, limit: Option<usize>) -> f64 {
         self.trains.iter().map(|train| self.of_train(train, limit)).sum()
     }
@@ -86,7 +88,7 @@ impl Model<'_> {
             sum += match packet.arrived {
                 None => libm::log(self.loss),
                 Some(arrived) => {
-                    // Timers and other processes add milliseconds; slow links take longer for a packet than that.
+                    // Timers and other processes add milliseconds; on slow links a packet's own time is longer.
                     let scale = air.max(1e-3);
                     let surprise = (arrived - self.base - last).abs() / scale;
                     let chance = if full { libm::log(SLIP) } else { libm::log1p(-self.loss) };
@@ -98,7 +100,7 @@ impl Model<'_> {
     }
 }
 
-/// The queue, from overloads with packets of `size` bytes, on a direction of which so much is known. `None` without overloads.
+/// Returns the queue, from overloads with packets of `size` bytes. `None` without overloads.
 pub fn queue(log: &Log, size: u16, known: Known) -> Option<Overload> {
     let trains: Vec<Vec<&Packet>> =
         log.trains(Purpose::Overload).into_iter().filter(|train| train[0].size == size).collect();
@@ -112,7 +114,7 @@ pub fn queue(log: &Log, size: u16, known: Known) -> Option<Overload> {
     if likelihood > endless + CLEARLY {
         return Some(Overload::Filled(QueueFound { packets: best as u32, size }));
     }
-    // The most that waited at once, all of which arrived.
+    // Maximum backlog all of which arrived.
     let mut most = 0;
     for train in trains {
         let mut leaving: VecDeque<f64> = VecDeque::new();
@@ -129,11 +131,11 @@ pub fn queue(log: &Log, size: u16, known: Known) -> Option<Overload> {
     Some(Overload::Holds(QueueFound { packets: most as u32, size }))
 }
 
-/// Whether a queue that was filled with packets of two sizes is bounded in packets or in bytes.
+/// Determines whether a queue that was filled with packets of two sizes is limited in packets or in bytes.
 pub fn queue_kind(one: QueueFound, other: QueueFound) -> QueueLimit {
     let by_count = libm::log(f64::from(one.packets.max(1)) / f64::from(other.packets.max(1)));
     let by_bytes = by_count + libm::log(f64::from(one.size) / f64::from(other.size));
-    // As many of both; or as many bytes of both.
+    // Equal numbers of packets, or equal numbers of bytes.
     if (by_count.abs() - by_bytes.abs()).abs() < 0.2 {
         QueueLimit::Unknown
     } else if by_count.abs() < by_bytes.abs() {

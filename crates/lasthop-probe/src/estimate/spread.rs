@@ -1,47 +1,47 @@
-//! How delays vary while the probe itself loads nothing, and whether they have a least value.
+//! Variation of delays without load by the probe, and whether delays have a clear minimum.
 
 use super::{Log, Overtaken, Packet, Purpose, quantile};
 
-/// How delays vary.
+/// Variation of delays.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Wander {
-    /// Standard deviation of one packet's delay against another's of the same train, in seconds, outliers aside.
+    /// Standard deviation of the delay between packets of the same train, in seconds, without outliers.
     pub within: f64,
-    /// Share of the packets that took clearly longer or less than the others of their train.
+    /// Share of packets with a delay that clearly differs from the others of their train.
     pub apart: f64,
-    /// Delay beyond the least: half, 95 % and 99 % of the trains' first packets took no longer.
+    /// Delay of the trains' first packets above the minimum, in seconds: median, 95th and 99th percentile.
     pub beyond: [f64; 3],
-    /// Share of the trains that waited for more than `WAITS` and half of a full packet's time.
+    /// Share of trains that waited longer than `WAITS` plus half of a full packet's time.
     pub waiting: f64,
-    /// Share of the trains whose first packet was within `EDGE` of the least.
+    /// Share of trains whose first packet was within `EDGE` of the minimum.
     pub idle: f64,
 }
 
-/// The least delay, and how clear it is.
+/// Minimum delay, and how clear it is.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Edge {
-    /// Seconds between sending and arriving, clocks' difference included, the time on the air not.
+    /// Minimum transit time in seconds, with the clock offset but without the transmission time.
     pub least: f64,
-    /// Whether many packets came as soon as that.
+    /// True if many packets are close to the minimum.
     pub sharp: bool,
 }
 
-/// Trains of the stream are sent within so many seconds a packet.
+/// Maximum time between packets of a train in the stream, in seconds.
 const TOGETHER: f64 = 0.4e-3;
-/// What is less is the receiver's clock.
+/// Minimum waiting time in seconds; below it, the receiver's clock dominates.
 const WAITS: f64 = 0.5e-3;
-/// A packet is as soon as the first when it comes within so many seconds.
+/// Maximum distance from the minimum, in seconds, for a packet that did not wait.
 const EDGE: f64 = 0.4e-3;
-/// Share of the packets that are, where delays have a least value.
+/// Minimum share of such packets if delays have a clear minimum.
 const SHARP: f64 = 0.015;
-/// Trains that tell something.
+/// Minimum number of trains.
 const ENOUGH: usize = 30;
 
 fn transit(packet: &Packet, rate: f64) -> Option<f64> {
     Some(packet.arrived? - packet.sent - packet.air(rate))
 }
 
-/// Packets of the stream and of the protocol that no other of the probe's own is ahead of, by their place in the log.
+/// Returns the indices of packets of the stream and the protocol without another packet of the probe ahead of them.
 fn firsts(log: &Log) -> Vec<usize> {
     let mut busy_until = f64::NEG_INFINITY;
     let mut all = Vec::new();
@@ -55,14 +55,15 @@ fn firsts(log: &Log) -> Vec<usize> {
                 busy_until = f64::max(busy_until, packet.sent + TOGETHER);
             }
             Purpose::Ladder => busy_until = f64::max(busy_until, packet.sent + TOGETHER),
-            // The source rests behind these until they are through; what the protocol sends meanwhile waits.
+            // The source rests until these have passed; protocol packets sent meanwhile wait.
             _ => busy_until = f64::max(busy_until, packet.sent + 0.3),
         }
     }
     all
 }
 
-/// How delays vary on a direction of so many bits per second, beyond `least` where that is known. `None` where too little arrived.
+/// Returns the variation of delays at `rate` bits per second, above `least` if that is known. `None` if too little
+/// arrived.
 pub fn wander(log: &Log, rate: f64, least: Option<f64>) -> Option<Wander> {
     let mut first: Vec<f64> = firsts(log).into_iter().filter_map(|at| transit(&log.packets[at], rate)).collect();
     if first.len() < ENOUGH {
@@ -78,7 +79,7 @@ pub fn wander(log: &Log, rate: f64, least: Option<f64>) -> Option<Wander> {
     let pairs = log.packets.windows(2).filter(|pair| pair.iter().all(|one| one.purpose == Purpose::Stream));
     for pair in pairs.filter(|pair| pair[1].sent - pair[0].sent < TOGETHER && pair[0].size == pair[1].size) {
         if let (Some(one), Some(other)) = (pair[0].arrived, pair[1].arrived) {
-            // Behind the other, unless the link is faster than the sender.
+            // The second packet follows the first, unless the link is faster than the sender.
             let behind = pair[1].air(rate).max(pair[1].sent - pair[0].sent);
             differences.push(other - one - behind);
         }
@@ -92,13 +93,15 @@ pub fn wander(log: &Log, rate: f64, least: Option<f64>) -> Option<Wander> {
     Some(Wander { within: half / 2.0 / core::f64::consts::SQRT_2, apart, beyond, waiting, idle })
 }
 
-/// Of packets that overtake others, no more than these are set aside.
+/// Maximum share of packets that overtake others for these to be ignored.
 const ASIDE: f64 = 0.15;
-/// Windows behind the edge in which no more packets may come than in the first, but for this factor.
+/// Maximum ratio of later windows to the first, and number of windows that are checked.
 const DENSER: f64 = 2.0;
 const BEHIND: usize = 25;
 
-/// The least delay of a direction, whose packets are delayed each by itself where it is `noisy`. Where packets overtake others, these are set aside, and as many of the earliest: as many overtake none by chance.
+/// Returns the minimum delay of a direction. `noisy` says that packets are delayed independently. Packets that overtake
+/// others are ignored, together with as many of the earliest others, since as many skip the delay without overtaking
+/// one.
 pub fn edge(log: &Log, rate: f64, overtaken: Option<&Overtaken>, noisy: bool) -> Option<Edge> {
     let delays = |counts: &dyn Fn(usize) -> bool| {
         let mut delays: Vec<f64> = (0..log.packets.len())
@@ -122,7 +125,8 @@ pub fn edge(log: &Log, rate: f64, overtaken: Option<&Overtaken>, noisy: bool) ->
     }
 }
 
-/// Whether delays in order have a least value behind the share `astray`: many packets come as soon as that, and, where it is `noisy`, not many more anywhere soon behind, or, where `wholly`, anywhere.
+/// Determines whether sorted delays have a clear minimum behind the share `astray`. Many packets must be close to it.
+/// If `noisy`, later windows must not contain many more: the next `BEHIND` ones or, if `wholly`, all.
 fn sharpness(delays: &[f64], astray: f64, wholly: bool, noisy: bool) -> Edge {
     let at = (astray * (delays.len() - 1) as f64) as usize;
     let least = delays[at];

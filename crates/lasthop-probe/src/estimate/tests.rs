@@ -1,10 +1,10 @@
-//! On logs whose making is known.
+//! Tests with logs of known origin.
 
 use lasthop_proto::random::{Root, Stream};
 
 use super::*;
 
-/// A link of its own: rate, delay, drop-tail queue; the receiver's clock is 1,000 s ahead.
+/// Simple link with rate, delay and drop-tail queue; the receiver's clock is 1,000 s ahead.
 struct Link {
     rate: f64,
     delay: f64,
@@ -81,7 +81,7 @@ fn queues_of_any_size_are_found() {
     }
 }
 
-/// A busy machine hands over what came in a while all at once: the delays say little, what was dropped says enough.
+/// A stalled receiver reads packets in batches: delays say little, but drops suffice.
 #[test]
 fn a_queue_is_found_by_a_receiver_that_stalls() {
     let mut link = Link::new(6e6, 0.008, 40);
@@ -107,7 +107,7 @@ fn a_queue_that_was_not_filled_is_at_least_so_long() {
     let found = queue(&link.log, 500, Known { rate: 1e6, base: 1000.05, loss: 0.01 }).unwrap();
     let Overload::Holds(found) = found else { panic!("{found:?}") };
     assert!((60..=63).contains(&found.packets), "{found:?}");
-    // Losses that come together are the channel's, when others get through behind them.
+    // Burst losses are the channel's if later packets get through.
     link.log.packets[20..25].iter_mut().for_each(|packet| packet.arrived = None);
     assert!(matches!(queue(&link.log, 500, Known { rate: 1e6, base: 1000.05, loss: 0.05 }), Some(Overload::Holds(_))));
 }
@@ -132,7 +132,7 @@ fn a_drifting_clock_is_set_right() {
     assert!((delays.base - 1000.02).abs() < 0.3e-3 && (delays.median - 0.7e-3).abs() < 0.3e-3, "{delays:?}");
 }
 
-/// Runs of four, one in forty packets: the interval of independent losses would hold the truth less often.
+/// With runs of four packets and 1 % loss, the interval for independent losses would contain the true value less often.
 #[test]
 fn intervals_hold_the_truth_where_losses_come_together() {
     let (to_bad, to_good) = (0.01 / 4.0 / 0.99, 0.25);
@@ -152,7 +152,8 @@ fn intervals_hold_the_truth_where_losses_come_together() {
     assert!((186..=200).contains(&held), "{held}");
 }
 
-/// A minute of trains over links that are bad for 10 to 100 ms at a time, and lose up to 10 %: few bad times, and trains that see some of them several times.
+/// A minute of trains over links with bad periods of 10 to 100 ms and up to 10 % loss: there are few bad periods, and
+/// trains see some of them several times.
 #[test]
 fn intervals_hold_the_truth_where_bad_times_pass() {
     let mut held = 0;
@@ -161,7 +162,7 @@ fn intervals_hold_the_truth_where_bad_times_pass() {
         let (share, bad) = (0.1 * draws.uniform(), 0.01 * 10_f64.powf(draws.uniform()));
         let good = bad * (1.0 - share) / share;
         let mut exponential = |mean: f64| -mean * (1.0 - draws.uniform()).ln();
-        // The chain begins in a good time, long before the first train.
+        // The chain begins in a good period, long before the first train.
         let (mut is_bad, mut changes) = (false, -10.0 + exponential(good));
         let (mut at, mut lost) = (0.0, Vec::new());
         while at < 60.0 {
@@ -212,18 +213,19 @@ fn arrivals(times: &[(f64, f64)]) -> Log {
     Log { packets: times.iter().map(packet).collect(), arrivals: order, duplicates: 0 }
 }
 
-/// RFC 4737: a packet is reordered that arrives behind one sent later, and late by what lies between.
+/// RFC 4737: a packet is reordered if it arrives after one sent later; its lateness is the time since the first of
+/// those.
 #[test]
 fn late_packets_are_late_by_the_first_that_passed_them() {
     let log = arrivals(&[(0.0, 1.000), (0.1, 1.130), (0.2, 1.200), (0.3, 1.125), (0.4, 1.400)]);
     let found = overtaken(&log).unwrap();
-    // The second by 5 ms, the third by 75.
+    // The second packet is late by 5 ms, the third by 75 ms.
     assert!((found.share - 0.4).abs() < 1e-9 && (found.by - 0.075).abs() < 1e-9, "{found:?}");
     assert_eq!(found.ahead, [false, false, false, true, false]);
     assert!((found.skipping - 0.2).abs() < 1e-9, "{found:?}");
 }
 
-/// A clock's noise makes times cross, but not the packets.
+/// Clock noise swaps times of arrival, but not packets.
 #[test]
 fn times_that_cross_are_no_reordering() {
     let mut log = arrivals(&[(0.0, 1.0), (0.1, 1.1), (0.2, 1.2)]);
@@ -241,7 +243,7 @@ fn delays_have_a_least_value_or_none() {
     };
     let exponential = edge_of(true, &mut |draws| 0.02 + draws.exponential(5e-3));
     assert!(exponential.sharp && (exponential.least - 0.02).abs() < 1e-4, "{exponential:?}");
-    // An eighth of the time the path is idle; else packets wait for up to 30 ms.
+    // The path is idle for an eighth of the time; otherwise packets wait for up to 30 ms.
     let queue = edge_of(false, &mut |draws| if draws.chance(0.125) { 0.02 } else { 0.02 + 0.03 * draws.uniform() });
     assert!(queue.sharp && (queue.least - 0.02).abs() < 1e-4, "{queue:?}");
     for deviation in [1e-3, 3e-3, 10e-3] {
@@ -253,7 +255,8 @@ fn delays_have_a_least_value_or_none() {
     }
 }
 
-/// Packets of a link of 10 Mbps, each held up by itself: two of a train say nothing, hundreds say the rate.
+/// On a link of 10 Mbps with independent delays per packet, two packets of a train say nothing, but hundreds give the
+/// rate.
 #[test]
 fn noise_of_single_packets_does_not_bias_the_rate() {
     let mut held = 0;

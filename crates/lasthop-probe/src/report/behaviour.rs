@@ -1,7 +1,7 @@
-//! Behaviour of a direction that rate, delay, queue and losses do not describe, and the quantities that are unknown.
+//! Behaviour of a direction beyond rate, delay, queue and losses, and the quantities that are unknown.
 //!
-//! Each part is present where the probe recognised it. A quantity that the path's behaviour hides stands in [`BehaviourReport::unknown`], and its value in the
-//! report is null.
+//! A part is present if the probe recognised the behaviour. Quantities that the path's behaviour hides are listed in
+//! [`BehaviourReport::unknown`], and are null in the report.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 #[serde(default)]
 pub struct BehaviourReport {
-    /// Packets overtake each other (RFC 4737).
+    /// Packets are reordered (RFC 4737).
     pub reordering: Option<Reordering>,
-    /// Packets arrive more than once (RFC 5560).
+    /// Packets are duplicated (RFC 5560).
     pub duplicates: Option<Duplicates>,
     /// Delays vary without load.
     pub jitter: Option<Jitter>,
-    /// Packets arrive in bursts: the link sends several as one frame.
+    /// Packets arrive in bursts: the link aggregates frames.
     pub aggregation: Option<Aggregation>,
-    /// Both ways take turns on one medium.
+    /// Both directions share a half-duplex medium.
     pub half_duplex: Option<HalfDuplexMedium>,
     /// Packets beyond a token bucket are dropped.
     pub policer: Option<TokenBucket>,
@@ -27,101 +27,102 @@ pub struct BehaviourReport {
     pub varying_rate: Option<VaryingRate>,
     /// Packets are delivered at slot times only.
     pub slots: Option<Slots>,
-    /// Others use the path.
+    /// Other traffic uses the path.
     pub other_traffic: Option<OtherTraffic>,
     /// Quantities that are unknown.
     pub unknown: Vec<Unknown>,
 }
 
-/// Packets that arrived behind one that was sent later.
+/// Packets that arrived after one that was sent later.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Reordering {
-    /// Of those that arrived, 0 to 1.
+    /// Share of arrivals, 0 to 1.
     pub share: f64,
-    /// Late time offset (RFC 4737, section 4.4): 95 % of these packets arrived no later, in milliseconds, after the first one sent behind them.
+    /// 95th percentile of the late time offset (RFC 4737, section 4.4), in milliseconds: lateness after the first
+    /// packet that was sent behind them.
     pub by_ms_p95: f64,
 }
 
 /// Packets that arrived again.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Duplicates {
-    /// Copies over packets that arrived, 0 to 1 and more.
+    /// Duplicates over packets that arrived; 0 to 1, or more.
     pub share: f64,
 }
 
-/// Delay beyond the least, of packets that met no load of the probe's own, in milliseconds.
+/// Delay above the minimum, of packets that met no load of the probe's own, in milliseconds.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Jitter {
-    /// Half of the packets took no longer.
+    /// Median.
     pub p50_ms: f64,
-    /// 95 % of them.
+    /// 95th percentile.
     pub p95_ms: f64,
-    /// 99 % of them.
+    /// 99th percentile.
     pub p99_ms: f64,
 }
 
 /// Bursts in which packets arrive while the link is loaded.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Aggregation {
-    /// Mean number of full packets of a burst.
+    /// Mean number of full packets in a burst.
     pub packets_mean: f64,
     /// Median time from the beginning of a burst to that of the next, in milliseconds.
     pub interval_ms: f64,
 }
 
-/// A medium on which both ways take turns, as one direction has it.
+/// Half-duplex medium, as seen by one direction.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct HalfDuplexMedium {
-    /// Bits per second of this direction while a frame is on the air.
+    /// Rate of this direction while a frame is on the air, in bits per second.
     pub rate_bps: f64,
-    /// Time that each frame takes beside its bytes, in microseconds; `None`: not found, and part of the rate.
+    /// Overhead of each frame in microseconds. `None` if it was not found; it is then part of the rate.
     pub frame_overhead_us: Option<f64>,
-    /// Time from a frame of one direction to one of the other, beside that, in microseconds.
+    /// Additional time between frames of different directions, in microseconds.
     pub turnaround_us: f64,
 }
 
-/// A token bucket (RFC 2697): a burst passes at the line's rate, and then the sustained rate.
+/// Token bucket (RFC 2697): a burst passes at the line's rate, then packets pass at the sustained rate.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct TokenBucket {
     /// Sustained rate in bits per second, IP headers included.
     pub rate_bps: f64,
-    /// Most bytes that passed beyond the sustained rate: the bucket holds as many or more.
+    /// Maximum number of bytes that passed beyond the sustained rate: a lower bound of the bucket's size.
     pub burst_bytes: u64,
-    /// Bits per second at which packets pass while there are tokens.
+    /// Rate of packets while there are tokens, in bits per second.
     pub line_rate_bps: f64,
 }
 
-/// A rate that varies.
+/// Rate that varies.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct VaryingRate {
-    /// Least rate in bits per second.
+    /// Minimum rate in bits per second.
     pub least_bps: f64,
-    /// Greatest rate in bits per second.
+    /// Maximum rate in bits per second.
     pub most_bps: f64,
-    /// Rate over time, in order of time; empty where it varies faster than the probe can follow.
+    /// Time series of the rate; empty if it varies faster than the probe can follow.
     pub series: Vec<RateStep>,
 }
 
-/// A rate from a time on, until the next step.
+/// Rate from a time on, until the next step.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct RateStep {
-    /// When it begins, in seconds from the trace's first packet: the origin of `sent_s`.
+    /// Start in seconds from the trace's first packet, the origin of `sent_s`.
     pub at_s: f64,
-    /// Bits per second, IP headers included.
+    /// Rate in bits per second, IP headers included.
     pub rate_bps: f64,
 }
 
 /// Slots in which a link delivers.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Slots {
-    /// Time from slot to slot in milliseconds.
+    /// Interval of slots in milliseconds.
     pub interval_ms: f64,
 }
 
-/// Traffic of others on the path.
+/// Other traffic on the path.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct OtherTraffic {
-    /// Share of the time in which others occupied the narrowest link, 0 to 1.
+    /// Share of the time in which other traffic occupied the narrowest link, 0 to 1.
     pub share: f64,
 }
 
@@ -137,9 +138,9 @@ pub enum Quantity {
     Queue,
     /// `loss.share`.
     Loss,
-    /// `half_duplex`: whether both ways take turns.
+    /// `half_duplex`: whether both directions share a half-duplex medium.
     HalfDuplex,
-    /// `behaviour.policer` and `behaviour.shaper`: whether there is a token bucket, and how much it holds.
+    /// `behaviour.policer` and `behaviour.shaper`: whether there is a token bucket, and its size.
     TokenBucket,
     /// `behaviour.other_traffic`.
     OtherTraffic,
@@ -147,7 +148,7 @@ pub enum Quantity {
     VaryingRate,
     /// `behaviour.aggregation`.
     Aggregation,
-    /// A quantity that this version does not know.
+    /// Quantity that this version does not know.
     #[serde(other)]
     Other,
 }
@@ -169,11 +170,11 @@ impl std::fmt::Display for Quantity {
     }
 }
 
-/// A quantity that the measurement does not tell.
+/// Quantity that the measurement could not determine.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Unknown {
-    /// The quantity.
+    /// Quantity.
     pub quantity: Quantity,
-    /// Why it is unknown, in a sentence without a full stop.
+    /// Reason, as a sentence without a full stop.
     pub reason: String,
 }

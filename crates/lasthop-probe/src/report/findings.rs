@@ -1,4 +1,5 @@
-//! What a direction does, decided from all estimators together: each behaviour that is recognised, and each quantity that it hides.
+//! Findings of a direction, from all estimators together: each behaviour that is recognised, and each quantity that it
+//! hides.
 
 use super::behaviour::{
     Aggregation, BehaviourReport, Duplicates, Jitter, OtherTraffic, Quantity, RateStep, Reordering, Slots, TokenBucket,
@@ -12,74 +13,76 @@ use crate::estimate::{
     stretches, wander,
 };
 
-/// Noise of single packets, in parts of the time that a train of sixteen takes: trains tell the rate below it.
+/// Maximum noise of single packets, relative to the duration of a train of sixteen, up to which trains give the rate.
 const NOISY: f64 = 0.1;
-/// Packets of a train that measures the rate, less one, and bits of each.
+/// Number of gaps in a train that measures the rate, and bits of each packet.
 const GAPS: f64 = 15.0;
 const FULL: f64 = 12e3;
-/// What long loads and short trains say agrees when it is so close.
+/// Maximum relative difference between rates of long loads and short trains that agree.
 const AGREE: f64 = 0.15;
-/// A rate that is known no better than this is unknown.
+/// Relative error beyond which a rate is unknown.
 const VAGUE: f64 = 0.25;
-/// Student's 97.5 % quantile for some five loads.
+/// 97.5 % quantile of Student's t distribution for about five loads.
 const QUANTILE: f64 = 2.57;
-/// Share of trains or packets that is no chance.
+/// Minimum share of trains or packets that excludes chance.
 const CLEAR: f64 = 0.06;
-/// Loads that arrive at less than this part of the rate at which they were sent filled the path.
+/// Minimum ratio of arrival rate to pace; loads below it filled the path.
 const KEPT: f64 = 0.93;
-/// What one way's rate may be without the probe's packets of the other way, on a shared medium.
+/// Factor by which one direction's rate may be higher on a shared medium without the probe's packets in the other
+/// direction.
 const OTHER_WAY: f64 = 1.12;
-/// On a shared medium a load gets this part of what a train gets during which the other way is silent, or more.
+/// Minimum ratio, on a shared medium, of a load's rate to that of a train during which the other direction is silent.
 const TURNS: f64 = 0.5;
-/// Reordering that is no chance, and the least jitter in seconds.
+/// Minimum share of reordered packets that excludes chance, and minimum jitter in seconds.
 const REORDERS: f64 = 5e-4;
 const JITTERS: f64 = 0.75e-3;
 /// Intervals of bursts that 95 % of the packets sent alone wait at most, if the bursts are aggregates.
 const MOST_BURSTS: f64 = 3.0;
-/// Share of the idle trains where others use a path by turns.
+/// Minimum share of trains that find the path idle if other traffic uses it intermittently.
 const IDLE: f64 = 0.03;
-/// Of a rate, the stream may take so much before its losses may be its own.
+/// Share of the rate above which the stream may cause its own losses.
 const OWN: f64 = 0.6;
-/// Seconds in which the stream's rate is looked at.
+/// Length of the windows in which the stream's rate is checked, in seconds.
 const WINDOW: f64 = 0.5;
-/// Least half-width of a rate's interval: what clocks tell apart.
+/// Minimum relative half-width of a rate's interval: the resolution of the clocks.
 const FINEST: f64 = 1e-3;
 
-/// What is known of a direction.
+/// Findings of a direction.
 pub(super) struct Findings {
-    /// The rate with its interval.
+    /// Rate with its interval.
     pub rate: Option<Estimate>,
-    /// Whether it is a bound.
+    /// True if the rate is a lower bound.
     pub lower_bound: bool,
-    /// Whether `--max-rate` is what bounds it.
+    /// True if `--max-rate` bounds the rate.
     pub limited: bool,
-    /// Bits per second at which packets are on the air, as far as known.
+    /// Transmission rate of packets in bits per second, as far as known.
     pub air: f64,
-    /// What short trains say.
+    /// Rate of short trains.
     pub short: Option<Capacity>,
-    /// Whether it is a queue in front of a link of one rate, as the estimators of queue and medium take it.
+    /// True if the direction is a queue in front of a link of constant rate, as the estimators of queue and medium
+    /// assume.
     pub steady: bool,
-    /// Whether packets are delayed each by itself.
+    /// True if packets are delayed independently.
     pub noisy: bool,
-    /// Times, in the sender's seconds, in which losses may be due to the probe's own packets.
+    /// Periods in which losses may be due to the probe's own packets, in seconds of the sender's clock.
     pub excluded: Vec<[f64; 2]>,
-    /// The longest load.
+    /// Longest load.
     pub longest: Option<LoadReport>,
     /// Reordering.
     pub overtaken: Option<Overtaken>,
-    /// Named behaviour and unknown quantities.
+    /// Recognised behaviour and unknown quantities.
     pub behaviour: BehaviourReport,
 }
 
 impl Findings {
-    /// Adds a quantity that is unknown.
+    /// Lists a quantity as unknown, unless it is listed already.
     pub(super) fn unknown(&mut self, quantity: Quantity, reason: impl Into<String>) {
         if !self.behaviour.unknown.iter().any(|one| one.quantity == quantity) {
             self.behaviour.unknown.push(Unknown { quantity, reason: reason.into() });
         }
     }
 
-    /// Whether a packet tells of the path's own losses.
+    /// Returns whether a packet shows the path's own losses.
     pub(super) fn counts(&self, packet: &Packet) -> bool {
         !self.excluded.iter().any(|[from, to]| (*from..*to).contains(&packet.sent))
     }
@@ -89,18 +92,18 @@ fn mbps(rate: f64) -> String {
     format!("{:.3} Mbps", rate / 1e6)
 }
 
-/// All that is looked at.
+/// Evidence about a direction.
 struct Evidence<'l> {
     log: &'l Log,
     short: Option<Capacity>,
     loads: Vec<Stretch<'l>>,
-    /// The rate of long loads that came at once, and its relative error.
+    /// Rate of long loads that were sent at once, and its relative error.
     lasting: Option<(f64, f64)>,
-    /// Whether both ways were seen to take turns on one medium.
+    /// True if both directions share a half-duplex medium.
     shared: bool,
-    /// Whether loads got less than short trains say, by more than chance.
+    /// True if the rate of loads is below that of short trains, by more than chance.
     slows: bool,
-    /// The least rate of paced loads that the path did not keep up with.
+    /// Minimum rate of paced loads that the path did not keep up with.
     saturated: Option<f64>,
     loss: f64,
     wander: Option<Wander>,
@@ -121,7 +124,7 @@ impl<'l> Evidence<'l> {
             .iter()
             .filter_map(|load| Some((load, load.slope()?)))
             .map(|(load, slope)| (load, Slope { rate: slope.rate / (1.0 - loss).max(0.5), ..slope }))
-            // A paced load that the path kept up with tells nothing but that it did.
+            // A paced load that the path kept up with gives only a lower bound.
             .filter(|(load, _)| {
                 !load.paced || !shared && kept(load, f64::INFINITY, loss).is_some_and(|part| part < KEPT)
             })
@@ -139,7 +142,7 @@ impl<'l> Evidence<'l> {
         let wander = wander(log, rate, edge.map(|edge| edge.least));
         let noisy = wander.is_some_and(|wander| wander.within > (NOISY * GAPS * FULL / rate).max(0.25e-3));
         if noisy {
-            // Trains say something as well, as many as there are.
+            // Trains add some information.
             let trains = log.trains(Purpose::Capacity);
             let long = trains.iter().filter(|train| train.len() >= 12).filter_map(|train| Slope::of(train));
             let long = long.filter(|slope| slope.count >= 8);
@@ -154,7 +157,8 @@ impl<'l> Evidence<'l> {
         let slots = slots(log);
         let course = course(log, &busy(other));
         let kept_up = kept_up(&loads, rate, loss);
-        // Noise of single packets blurs halves of loads, and short trains say nothing; on a shared medium the other way has its turns.
+        // With noise of single packets, halves of loads are uncertain and short trains say nothing; on a shared medium
+        // the other direction has its share.
         let keeps = match (shared, noisy) {
             (true, _) => TURNS,
             (false, true) => 0.7,
@@ -184,35 +188,36 @@ impl<'l> Evidence<'l> {
         }
     }
 
-    /// Whether something holds packets up and lets them go together.
+    /// Returns whether packets are held up and released together.
     fn compressed(&self) -> bool {
-        // The other way's packets come between some of a train, where both take turns.
+        // On a shared medium, packets of the other direction are interleaved with some trains.
         let usual = if self.shared { 3.0 * CLEAR } else { CLEAR };
         self.course.as_ref().is_some_and(|course| course.compressed > usual)
     }
 
-    /// Paced loads that are long enough to empty a token bucket.
+    /// Returns the number of paced loads that are long enough to empty a token bucket.
     fn long_loads(&self) -> usize {
         self.loads.iter().filter(|load| load.paced && load.packets.len() >= LONG).count()
     }
 
-    /// Whether trains arrive faster than they were sent.
+    /// Returns whether trains arrive faster than they were sent.
     fn squeezed(&self) -> bool {
         self.short.is_some_and(|short| short.squeezed)
     }
 
-    /// Whether a train's dispersion is the link's own.
+    /// Returns whether a train's dispersion is the link's own.
     fn disperses(&self) -> bool {
         !self.squeezed() && !self.noisy && self.bursts.is_none() && self.slots.is_none() && !self.compressed()
     }
 
-    /// The course of a rate that varies. Noise of single packets does not pass for it: trains of one time would overlap those of another.
+    /// Returns the rate over time if it varies. Noise of single packets does not look like that: trains of one period
+    /// would overlap with those of another.
     fn varying(&self) -> Option<&Course> {
         let even = !self.squeezed() && self.bursts.is_none() && self.slots.is_none() && !self.compressed();
         self.course.as_ref().filter(|course| even && course.varies() && (!self.shared || course.apart > 3.0 * CLEAR))
     }
 
-    /// Bursts that are aggregates of a link layer. A packet alone waits there for one burst at most; jitter that keeps the order delays it
+    /// Returns bursts that are aggregates of a link layer. A packet alone waits there for one burst at most; jitter that keeps the order delays it
     /// by much more than the bursts are apart.
     fn aggregates(&self) -> Option<Bursts> {
         let explains =
@@ -220,11 +225,12 @@ impl<'l> Evidence<'l> {
         self.bursts.filter(|bursts| self.slots.is_none() && explains(bursts))
     }
 
-    /// The share of the time that others take: packets wait, in order, behind what is not the probe's.
+    /// Returns the share of the time that other traffic occupies: packets wait, in order, although the probe sends
+    /// nothing.
     fn others(&self) -> Option<f64> {
         let wander = self.wander.filter(|_| self.disperses() && self.varying().is_none())?;
         let reorders = self.overtaken.as_ref().is_some_and(|overtaken| overtaken.share > REORDERS);
-        // In a queue that others fill as well, a load has its part of all that is sent.
+        // In a queue that other traffic fills as well, a load has its share of the total.
         let left = match (self.short, self.saturated) {
             (Some(short), Some(least)) => least > 0.4 * short.rate,
             _ => true,
@@ -234,7 +240,8 @@ impl<'l> Evidence<'l> {
     }
 }
 
-/// What a direction does of which at most `limit` bits per second were sent, and whose medium may be `shared` with the `other`.
+/// Returns the findings of a direction. `limit` is the maximum sending rate in bits per second; `shared` says that it
+/// shares a half-duplex medium with `other`.
 pub(super) fn findings([log, other]: [&Log; 2], limit: f64, shared: bool) -> Findings {
     let evidence = Evidence::of(log, other, shared);
     let steady_line = evidence.disperses() && evidence.varying().is_none();
@@ -259,7 +266,7 @@ pub(super) fn findings([log, other]: [&Log; 2], limit: f64, shared: bool) -> Fin
         findings.unknown(Quantity::Aggregation, reason);
     }
     rate(&mut findings, &evidence, bucket, limit);
-    // The time on the air is that of a packet alone.
+    // The transmission time is that of a single packet.
     findings.air = match (&findings.rate, bucket, evidence.short) {
         (_, Some(_), Some(short)) => short.rate,
         (Some(rate), ..) => rate.value,
@@ -286,13 +293,13 @@ pub(super) fn findings([log, other]: [&Log; 2], limit: f64, shared: bool) -> Fin
     findings
 }
 
-/// The least time from sending to arriving, less the time on the air: clocks' difference and the path's delay.
+/// Returns the minimum transit time without the transmission time, in seconds: the path's delay plus the clock offset.
 fn least(log: &Log, rate: f64) -> f64 {
     let took = |packet: &Packet| Some(packet.arrived? - packet.sent - 8.0 * f64::from(packet.size) / rate);
     log.packets.iter().filter_map(took).min_by(f64::total_cmp).unwrap_or(0.0)
 }
 
-/// The longest load of all: the one with most bytes.
+/// Returns the load with the most bytes.
 fn longest(loads: &[Stretch<'_>]) -> Option<LoadReport> {
     let of = |load: &Stretch<'_>| {
         let times = load.arrivals();
@@ -309,7 +316,7 @@ fn longest(loads: &[Stretch<'_>]) -> Option<LoadReport> {
     loads.iter().filter_map(of).max_by_key(|load| load.bytes)
 }
 
-/// Names what is recognised.
+/// Names the behaviour that is recognised.
 fn name(behaviour: &mut BehaviourReport, evidence: &Evidence<'_>, bucket: Option<Bucket>) {
     let log = evidence.log;
     let share = |value: f64| (value * 1e6).round() / 1e6;
@@ -346,13 +353,13 @@ fn name(behaviour: &mut BehaviourReport, evidence: &Evidence<'_>, bucket: Option
             series: course.steps.iter().map(step).collect(),
         });
     }
-    // What waits for tokens waits for nobody else.
+    // Waiting for tokens is not waiting for other traffic.
     behaviour.other_traffic =
         evidence.others().filter(|_| bucket.is_none()).map(|share| OtherTraffic { share: (share * 1e3).round() / 1e3 });
     behaviour.jitter = jitter(evidence, behaviour);
 }
 
-/// Delays that vary without load, and not for a reason that has a name of its own.
+/// Returns the jitter: delays that vary without load, unless another behaviour explains them.
 fn jitter(evidence: &Evidence<'_>, behaviour: &BehaviourReport) -> Option<Jitter> {
     let wander = evidence.wander?;
     let explained = evidence.slows
@@ -362,7 +369,7 @@ fn jitter(evidence: &Evidence<'_>, behaviour: &BehaviourReport) -> Option<Jitter
         || behaviour.other_traffic.is_some()
         || behaviour.varying_rate.is_some()
         || behaviour.aggregation.is_some() && wander.beyond[1] < 2e-3 * behaviour.aggregation?.interval_ms;
-    // Packets that wait in order wait for others, or for what is not known.
+    // Packets that wait in order wait for other traffic, or for an unknown reason.
     let reorders = evidence.overtaken.as_ref().is_some_and(|overtaken| overtaken.share > REORDERS);
     let apart = wander.apart > 0.01 && reorders || wander.apart > CLEAR || evidence.noisy;
     let [p50, p95, p99] = wander.beyond;
@@ -378,12 +385,12 @@ fn estimate(rate: f64, [low, high]: [f64; 2]) -> Estimate {
     Estimate { value: rate.round(), interval: Some(interval) }
 }
 
-/// The rate, from what says most about it; or why it is unknown.
+/// Determines the rate from the best evidence, or the reason for which it is unknown.
 fn rate(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<Bucket>, limit: f64) {
     let short = evidence.short;
     let part = if evidence.shared { TURNS } else { 1.0 - AGREE };
     let lasts = |short: &Capacity| !evidence.slows && evidence.lasting.is_none_or(|(rate, _)| rate > part * short.rate);
-    // A few trains alone say little: buckets and bursts pass them.
+    // A few trains alone say little: they may fit into a token bucket or a burst.
     let checked = evidence.log.of(Purpose::Check).count() >= LONG;
     let known = |short: &Capacity| {
         let long = checked || evidence.long_loads() > 0;
@@ -415,7 +422,7 @@ fn rate(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<Bucket>
             return;
         }
         if evidence.others().is_some() && known(&short) {
-            // Others take their part of a load that lasts.
+            // Other traffic takes its share of a long load.
             findings.rate = Some(estimate(short.rate, short.interval));
             return;
         }
@@ -437,7 +444,8 @@ fn rate(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<Bucket>
     match evidence.lasting {
         Some((rate, error)) if !evidence.disperses() && !evidence.slows && QUANTILE * error < VAGUE => {
             let half = QUANTILE * error.max(0.025);
-            // Whether both ways share the medium is unknown then: the probe's own packets the other way may take a tenth of it.
+            // Whether the directions share the medium is unknown in this case: the probe's packets in the other
+            // direction may take a tenth of it.
             let together = evidence.bursts.is_some() || evidence.squeezed() || evidence.compressed();
             let more = if together { OTHER_WAY } else { 1.0 };
             findings.rate = Some(estimate(rate, [rate / (1.0 + half), rate * (1.0 + half) * more]));
@@ -451,7 +459,7 @@ fn rate(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<Bucket>
     }
 }
 
-/// Finds the times in which the stream took so much of the rate that its losses may be its own.
+/// Finds the periods in which the stream used so much of the rate that it may have caused its own losses.
 fn own_losses(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<Bucket>) {
     let policed = bucket.filter(|bucket| bucket.kind == BucketKind::Policer);
     let course = evidence.varying();
@@ -485,7 +493,7 @@ fn own_losses(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<B
         let waited = waits.get(&number).is_some_and(|waited| *waited > (8.0 * FULL / rate).max(5e-3));
         if bits / WINDOW > OWN * rate || waited {
             out += 1;
-            // What it put into a queue is dropped a while later as well.
+            // Packets that it added to a queue may cause drops a while later.
             findings.excluded.push([at, at + 2.0 * WINDOW]);
         }
     }
@@ -500,7 +508,8 @@ fn own_losses(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<B
     }
 }
 
-/// Time that nine of ten packets of each window waited at most, in seconds: a queue that overflowed for a tenth of the window shows in it.
+/// Returns the 90th percentile of the waiting times of each window, in seconds: a queue that overflowed for a tenth of the window
+/// shows in it.
 fn waits(packets: &[&Packet], origin: f64, evidence: &Evidence<'_>) -> std::collections::BTreeMap<u64, f64> {
     let rate = evidence.short.map_or(f64::INFINITY, |short| short.rate);
     let mut windows: std::collections::BTreeMap<u64, Vec<f64>> = std::collections::BTreeMap::new();

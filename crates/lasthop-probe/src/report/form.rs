@@ -1,4 +1,4 @@
-//! The report's form: what `probe.json` holds.
+//! The format of the report, `probe.json`.
 
 use std::collections::BTreeMap;
 
@@ -6,42 +6,42 @@ use serde::{Deserialize, Serialize};
 
 use super::behaviour::BehaviourReport;
 
-/// A number with its 95 % interval.
+/// Number with its 95 % interval.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Estimate {
-    /// The number.
+    /// Value.
     pub value: f64,
-    /// Its 95 % interval, where there is one.
+    /// 95 % interval, if there is one.
     pub interval: Option<[f64; 2]>,
 }
 
-/// Delays beyond the least, in milliseconds.
+/// Delays above the minimum, in milliseconds.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct DelayReport {
-    /// Without load: half of the packets took no longer.
+    /// Median without load.
     pub median_ms: f64,
-    /// 95 % of them.
+    /// 95th percentile without load.
     pub p95_ms: f64,
-    /// 99 % of them.
+    /// 99th percentile without load.
     pub p99_ms: f64,
-    /// While the queue was filled: 95 % of the packets took no longer.
+    /// 95th percentile while the queue was filled.
     pub loaded_p95_ms: Option<f64>,
-    /// The longest while it was filled.
+    /// Maximum while the queue was filled.
     pub loaded_most_ms: Option<f64>,
 }
 
-/// A load that lasted: packets sent about as fast as the path takes them.
+/// Sustained load: packets sent at about the path's rate.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct LoadReport {
     /// Bytes sent, IP headers included.
     pub bytes: u64,
-    /// Time from the first packet's arrival to the last one's.
+    /// Time from the first packet's arrival to the last one's, in seconds.
     pub seconds: f64,
-    /// Bits per second that arrived.
+    /// Arrival rate in bits per second.
     pub rate_bps: f64,
 }
 
-/// What bounds a queue.
+/// Limit of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
@@ -49,78 +49,79 @@ pub enum Bound {
     Packets,
     /// Bytes.
     Bytes,
-    /// Not found out.
+    /// Unknown.
     Unknown,
 }
 
-/// What was found of a queue.
+/// Findings about a queue.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct QueueReport {
-    /// Packets that wait.
+    /// Number of packets it holds.
     pub packets: u32,
     /// Bytes of these packets, IP headers included.
     pub bytes: u64,
-    /// What they come to at the link's rate.
+    /// Time to transmit these packets at the link's rate.
     pub milliseconds: f64,
-    /// Bytes of each: of a full packet where packets are what bounds it, else of those that filled it.
+    /// Size of each packet in bytes: of a full packet if the limit is in packets, otherwise of those that filled the
+    /// queue.
     pub packet_bytes: u16,
-    /// Whether it was filled; otherwise it holds this or more.
+    /// True if the queue was filled; otherwise the numbers are lower bounds.
     pub filled: bool,
-    /// What bounds it.
+    /// Limit of the queue.
     pub bound: Bound,
 }
 
-/// Losses of some packets.
+/// Losses of a set of packets.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct LossReport {
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
-    /// Of these, lost.
+    /// Number of lost packets.
     pub lost: u64,
-    /// Lost over sent, 0 to 1; `None` where losses are not the path's own: `behaviour.unknown` has the reason.
+    /// Lost over sent, 0 to 1. `None` if the losses are not the path's own; `behaviour.unknown` has the reason.
     pub share: Option<Estimate>,
 }
 
 /// Runs of lost packets.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct RunReport {
-    /// How many.
+    /// Number of runs.
     pub runs: u64,
-    /// Mean length in packets; 0 without any.
+    /// Mean length in packets; 0 without runs.
     pub mean: Estimate,
-    /// The longest.
+    /// Length of the longest run.
     pub longest: u32,
-    /// How many there were of each length.
+    /// Number of runs by length.
     pub lengths: BTreeMap<u32, u64>,
 }
 
 /// Packets of one size, or of one code point.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct ClassReport {
-    /// Bytes with the IP header, or the code point.
+    /// Size in bytes with the IP header, or DSCP.
     pub class: u16,
-    /// With which code point they arrived, in most cases.
+    /// Most frequent DSCP on arrival.
     pub arrives_as: Option<u8>,
-    /// What was lost.
+    /// Losses.
     pub loss: LossReport,
-    /// The median delay beyond the least of all, in milliseconds.
+    /// Median delay above the minimum over all packets, in milliseconds.
     pub median_ms: Option<f64>,
 }
 
-/// One direction.
+/// Results of one direction.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct DirectionReport {
-    /// Rate that a long transfer gets while nobody else sends, in bits per second, IP headers included; its mean where it varies. `None`: unknown, and
-    /// `behaviour.unknown` has the reason.
+    /// Rate of a long transfer without other traffic, in bits per second, IP headers included; the mean if it varies.
+    /// `None` if unknown; `behaviour.unknown` has the reason.
     pub rate_bps: Option<Estimate>,
-    /// Whether the rate may be greater: trains came as fast as they were sent.
+    /// True if the rate is a lower bound, since trains arrived as fast as they were sent.
     pub rate_is_lower_bound: bool,
     /// Delays.
     pub delay: DelayReport,
-    /// Longest load under which the rate was observed; reports of earlier versions have none.
+    /// Longest load under which the rate was observed; absent in reports of earlier versions.
     #[serde(default)]
     pub longest_load: Option<LoadReport>,
-    /// The queue; `None` where it was not sought or is unknown.
+    /// Queue; `None` if it was not measured or is unknown.
     pub queue: Option<QueueReport>,
     /// Losses below the rate.
     pub loss: LossReport,
@@ -128,70 +129,72 @@ pub struct DirectionReport {
     pub loss_loaded: LossReport,
     /// Runs of losses below the rate.
     pub runs: RunReport,
-    /// Packets that came behind one sent later, of those that arrived.
+    /// Number of packets that arrived after one sent later.
     pub reordered: u64,
-    /// Packets that came again.
+    /// Number of duplicates received.
     pub duplicates: u64,
-    /// Behaviour beside rate, delay, queue and losses, and the quantities that are unknown; empty in reports of earlier versions.
+    /// Behaviour beyond rate, delay, queue and losses, and the quantities that are unknown; empty in reports of earlier
+    /// versions.
     #[serde(default)]
     pub behaviour: BehaviourReport,
-    /// By size, below the rate.
+    /// Losses and delays by size, below the rate.
     pub sizes: Vec<ClassReport>,
-    /// By code point (DSCP), below the rate.
+    /// Losses and delays by DSCP, below the rate.
     pub code_points: Vec<ClassReport>,
-    /// The largest packet that arrived unfragmented, in bytes with the IP header.
+    /// Size of the largest packet that arrived unfragmented, in bytes with the IP header.
     pub path_mtu: Option<u16>,
-    /// The next larger size that was tried, and did not arrive.
+    /// Next larger size that was tried and did not arrive.
     pub too_big: Option<u16>,
-    /// Bytes sent in all, IP headers included.
+    /// Total bytes sent, IP headers included.
     pub sent_bytes: u64,
-    /// Of the capacity, what was used behind the first two seconds; `None` where the rate is unknown.
+    /// Share of the capacity that was used after the first two seconds; `None` if the rate is unknown.
     pub used_share: Option<f64>,
-    /// Datagrams that the receiver's own kernel dropped: they look lost.
+    /// Datagrams that the receiver's kernel dropped: they count as lost.
     pub receiver_dropped: u32,
-    /// The receiver's clock ran so much faster, in millionths.
+    /// Drift of the receiver's clock relative to the sender's, in parts per million.
     pub clock_drift_ppm: f64,
-    /// The file with losses packet by packet, as `lasthop fit` reads it.
+    /// Name of the file with losses packet by packet, as `lasthop fit` reads it.
     pub trace: String,
 }
 
-/// A medium on which both ways take turns.
+/// Half-duplex medium shared by both directions.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct MediumReport {
-    /// Bits a second while a frame is on the air: down, up.
+    /// Rates in bits per second while a frame is on the air: down, up.
     pub rate_bps: [f64; 2],
-    /// How long each frame takes beside its bytes, in microseconds; not found where there is none, and then part of the rates.
+    /// Overhead of each frame in microseconds. `None` if it was not found; it is then part of the rates.
     pub frame_overhead_us: Option<f64>,
-    /// How long it takes from a frame of one end to one of the other, beside that, in microseconds.
+    /// Additional time between frames of different ends, in microseconds.
     pub turnaround_us: f64,
 }
 
-/// All of it.
+/// Report of a measurement.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Report {
-    /// The form's version.
+    /// Version of the format.
     pub lasthop_probe: u32,
-    /// The other end.
+    /// Address of the other end.
     pub server: String,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// The least round trip, less the time on the air both ways; `None` where delays have no least value: `behaviour.unknown` of both directions has the reason.
+    /// Minimum round-trip time without the transmission times. `None` if delays have no clear minimum;
+    /// `behaviour.unknown` of both directions has the reason.
     pub base_rtt_ms: Option<f64>,
-    /// The least round trip of a ping.
+    /// Minimum round-trip time of a ping.
     pub least_rtt_ms: f64,
-    /// Median round trip of the pings; reports of earlier versions have none.
+    /// Median round-trip time of the pings; absent in reports of earlier versions.
     #[serde(default)]
     pub median_rtt_ms: Option<f64>,
-    /// 95 % of the pings took no longer.
+    /// 95th percentile of the pings' round-trip times.
     pub p95_rtt_ms: f64,
-    /// Half of `base_rtt_ms`: clocks that differ cannot tell the two ways apart.
+    /// Half of `base_rtt_ms`: unsynchronised clocks cannot separate the two directions.
     pub one_way_delay_ms: Option<f64>,
-    /// Both ways were seen to take turns on one medium; where there is none, they were not.
+    /// Half-duplex medium, if both directions were found to share one.
     pub half_duplex: Option<MediumReport>,
-    /// To the caller.
+    /// Direction to the caller.
     pub down: DirectionReport,
-    /// From the caller.
+    /// Direction from the caller.
     pub up: DirectionReport,
-    /// What to mind.
+    /// Remarks that matter for the interpretation.
     pub remarks: Vec<String>,
 }

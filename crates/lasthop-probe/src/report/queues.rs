@@ -1,4 +1,4 @@
-//! The queue of a direction, and whether it explains what packets waited.
+//! The queue of a direction, and whether it explains the delays under load.
 
 use super::behaviour::Quantity;
 use super::findings::Findings;
@@ -9,23 +9,24 @@ use crate::estimate::{
     Delays, Known, Log, Overload, Purpose, QueueFound, QueueLimit, delays as delays_of, queue as queue_at, queue_kind,
 };
 
-/// A queue that explains less than this part of what packets waited under load, and so many seconds less, is none: somebody else's packets waited as well.
+/// A queue is rejected if it explains less than this share of the delay under load, and at least `UNEXPLAINED` seconds
+/// less: packets also waited for other traffic.
 const EXPLAINED: f64 = 1.0 / 3.0;
 const UNEXPLAINED: f64 = 0.01;
 
-/// A queue, and how long it lets those packets wait that filled it, in seconds.
+/// Queue, and the maximum delay in seconds of the packets that filled it.
 struct Queue {
     report: QueueReport,
     waits: f64,
 }
 
-/// Why a queue may be another one.
+/// Reason for which the queue may be wrong.
 struct Doubt {
     words: String,
     queue_stands: bool,
 }
 
-/// What packets waited beyond what the probe's own explain.
+/// Compares the delays with those that the queue explains.
 fn doubt(queue: &Queue, delays: &Delays) -> Option<Doubt> {
     let ms = |seconds: f64| (seconds * 1e4).round() / 10.0;
     let loaded = delays.loaded_p95.unwrap_or(0.0);
@@ -45,7 +46,7 @@ fn doubt(queue: &Queue, delays: &Delays) -> Option<Doubt> {
     })
 }
 
-/// The queue of a direction, unless its behaviour hides it or packets waited for longer than it explains.
+/// Returns the queue of a direction, unless its behaviour hides it or packets waited longer than the queue explains.
 pub(super) fn queue(
     way: Way,
     log: &Log,
@@ -58,7 +59,7 @@ pub(super) fn queue(
         found.unknown(Quantity::Queue, reason);
         return None;
     }
-    // Where the rate is a bound, the queue is what packets waited for at that rate.
+    // If the rate is a lower bound, the queue is sized for that rate.
     let known = match (found.lower_bound, found.rate) {
         (true, Some(rate)) => {
             let base = delays_of(log, rate.value).map_or(0.0, |delays| delays.base);
@@ -82,7 +83,7 @@ pub(super) fn queue(
     Some(queue.report)
 }
 
-/// Why overloads do not tell the queue.
+/// Returns the reason for which overloads do not show the queue, if there is one.
 fn hidden(log: &Log, found: &Findings) -> Option<&'static str> {
     let behaviour = &found.behaviour;
     if log.of(Purpose::Overload).next().is_none() {
@@ -104,7 +105,7 @@ fn hidden(log: &Log, found: &Findings) -> Option<&'static str> {
     None
 }
 
-/// The queue, from overloads with packets of one size or of two.
+/// Returns the queue, from overloads with packets of one size or of two.
 fn queue_of(log: &Log, known: Known) -> Option<Queue> {
     let trains = log.trains(Purpose::Overload);
     let usual = trains.first()?.first()?.size;
@@ -113,7 +114,7 @@ fn queue_of(log: &Log, known: Known) -> Option<Queue> {
     let second = other.and_then(|size| queue_at(log, size, known));
     let (QueueFound { packets, size }, filled, bound) = match (found, second) {
         (Overload::Filled(one), Some(Overload::Filled(two))) => (one, true, queue_kind(one, two)),
-        // As many small ones did not fill it: their bytes count.
+        // The small packets did not fill it although they were as many: the limit is in bytes.
         (Overload::Filled(one), Some(Overload::Holds(two))) if two.packets > one.packets + one.packets / 6 => {
             (one, true, QueueLimit::Bytes)
         }

@@ -1,4 +1,4 @@
-//! Both ends over a link that is simulated: rates, delays, queues and channels as the simulator has them, clocks that differ.
+//! Both ends over a simulated link: rates, delays, queues and channels of the simulator, and clocks that differ.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub mod shape;
@@ -19,30 +19,30 @@ use shape::{Shape, Shaping};
 pub struct Way {
     pub rate: f64,
     pub delay: Duration,
-    /// Packets that wait, the one in transmission not among them.
+    /// Number of waiting packets, without the one in transmission.
     pub queue: usize,
     pub errors: ErrorSpec,
-    /// What it does beside.
+    /// Further behaviour.
     pub shape: Shape,
 }
 
-/// A direction with independent losses.
+/// Returns a direction with independent losses.
 pub fn way(mbps: f64, delay_ms: u64, queue: usize, loss: f64) -> Way {
     let errors =
         if loss > 0.0 { ErrorSpec::Uniform { frame_loss: loss, frames: Frames::All } } else { ErrorSpec::None };
     Way { rate: mbps * 1e6, delay: Duration::from_millis(delay_ms), queue, errors, shape: Shape::default() }
 }
 
-/// A medium on which both ways take turns.
+/// Half-duplex medium.
 #[derive(Clone, Copy, Debug)]
 pub struct Turns {
     pub frame_overhead: Duration,
     pub turnaround: Duration,
-    /// Several packets go as one frame: how many at the most, and the chance that one of them has to be repeated.
+    /// Aggregation: maximum number of packets in a frame, and the probability that a packet must be retransmitted.
     pub aggregate: Option<(usize, f64)>,
 }
 
-/// Frames that wait for it, of both ways.
+/// Frames of both directions that wait for the medium.
 struct Medium {
     turns: Turns,
     waiting: [VecDeque<Transmit>; 2],
@@ -52,12 +52,13 @@ struct Medium {
 }
 
 impl Medium {
-    /// When the next frame may start.
+    /// Returns the time at which the next frame may start.
     fn next(&self) -> Option<Instant> {
         self.waiting.iter().any(|waiting| !waiting.is_empty()).then_some(self.free)
     }
 
-    /// The packets of the frame that starts now, their way, and when they are through. One that has to be repeated holds up those behind it.
+    /// Returns the direction of the frame that starts now, its packets, and its end. A packet that must be
+    /// retransmitted delays those behind it.
     fn start(&mut self, now: Instant, ways: &[Way; 2]) -> Option<(usize, Vec<Transmit>, Instant)> {
         let way = if self.waiting[1 - self.last].is_empty() { self.last } else { 1 - self.last };
         let (most, repeats) = self.turns.aggregate.unwrap_or((1, 0.0));
@@ -65,7 +66,7 @@ impl Medium {
         let bytes: u32 = self.waiting[way].iter().take(count).map(bytes_of).sum();
         let turn = if way == self.last { Duration::ZERO } else { self.turns.turnaround };
         let air = Duration::from_secs_f64(8.0 * f64::from(bytes) / ways[way].rate);
-        // Stations draw how long they wait before a frame.
+        // Stations draw a random backoff before each frame.
         let backoff = self.turns.aggregate.map_or(0.0, |_| 9e-6 * self.draws.below(16) as f64);
         self.free = self.free.max(now) + turn + self.turns.frame_overhead + Duration::from_secs_f64(backoff) + air;
         self.last = way;
@@ -93,7 +94,8 @@ impl Direction {
         Self { way: way.clone(), channel, shaping, leaving: VecDeque::new(), free: Instant::ZERO }
     }
 
-    /// Puts a packet into the queue that comes at `now`: when its transmission starts and ends.
+    /// Queues a packet that arrives at `now`; returns when its transmission starts and ends. `None` if the queue is
+    /// full.
     fn enqueue(&mut self, now: Instant, size: u32) -> Option<(Instant, Instant)> {
         while self.leaving.front().is_some_and(|at| *at <= now) {
             self.leaving.pop_front();
@@ -107,7 +109,7 @@ impl Direction {
         Some((start, self.free))
     }
 
-    /// When copies of a packet arrive that is sent now.
+    /// Returns the times at which copies of a packet sent now arrive.
     fn send(&mut self, now: Instant, size: u32) -> Vec<Instant> {
         while let Some((at, size)) = self.shaping.other(now, self.way.rate) {
             let _ = self.enqueue(at, size);
@@ -119,7 +121,7 @@ impl Direction {
         self.carry(start, through, size)
     }
 
-    /// When copies of a packet arrive that is on the air from `start` until it is `through`.
+    /// Returns the times at which copies of a packet arrive whose transmission takes place from `start` to `through`.
     fn carry(&mut self, start: Instant, through: Instant, size: u32) -> Vec<Instant> {
         let packet = Packet::<()> { len: size, header_len: 0, body: Body::Datagram { number: 0 }, ..Packet::default() };
         let fate = self.channel.judge(&packet, start, through);
@@ -143,7 +145,7 @@ pub fn client(seconds: u64, seed: u64) -> Client {
     client_below(1_000_000_000, seconds, seed)
 }
 
-/// A caller that lets nobody send faster, either way.
+/// Returns a caller that limits the rate of both directions.
 pub fn client_below(max_rate: u64, seconds: u64, seed: u64) -> Client {
     let mut nonce = [9; 16];
     nonce[..8].copy_from_slice(&seed.to_be_bytes());
@@ -161,17 +163,17 @@ pub fn server() -> Server {
     Server::new(key(), [3; 32], ServerConfig { max_rate: 1_000_000_000, sessions: 1 })
 }
 
-/// What a packet costs its sender, and how late a receiver's stamp is on average.
+/// Time that a packet costs its sender, and mean delay of a receiver's timestamp in nanoseconds.
 const COST: Duration = Duration::from_micros(6);
 const LATE: f64 = 30e3;
-/// The other end's clock.
+/// Offset of the other end's clock.
 const AHEAD: Duration = Duration::from_secs(5_000);
 
-/// What went over a link.
+/// Result of a session.
 pub struct Told {
     pub outcome: Result<(), Failure>,
     pub measured: Measured,
-    /// Bytes sent each way, down and up, by second.
+    /// Bytes sent per second of the session: down, up.
     pub bytes: [Vec<u64>; 2],
 }
 
@@ -180,12 +182,12 @@ pub fn run(client: Client, server: Server, ways: &[Way; 2], seed: u64) -> Told {
     run_until(client, server, ways, seed, Duration::MAX)
 }
 
-/// The same of a caller that is told to stop after a while.
+/// Runs a session whose caller is stopped after a while.
 pub fn run_until(client: Client, server: Server, ways: &[Way; 2], seed: u64, stop: Duration) -> Told {
     run_over(client, server, ways, None, seed, stop)
 }
 
-/// The same over a medium on which both ways take turns.
+/// Runs a session over a half-duplex medium.
 pub fn run_in_turns(client: Client, server: Server, ways: &[Way; 2], turns: Turns, seed: u64) -> Told {
     run_over(client, server, ways, Some(turns), seed, Duration::MAX)
 }
@@ -205,7 +207,7 @@ pub fn run_over(
         last: 0,
         draws: Root(seed).stream("backoff"),
     });
-    // Channels begin in the good state; a measurement begins in the middle of a link's life.
+    // Channels begin in the good state; a measurement begins at a random point of a link's life.
     let mut now = Instant::ZERO + Duration::from_secs(100_000);
     let began = now;
     let mut draws = Root(seed).stream("late");
@@ -223,7 +225,7 @@ pub fn run_over(
     let mut underway: BTreeMap<(Instant, u64), (usize, Transmit)> = BTreeMap::new();
     let mut bytes = [Vec::new(), Vec::new()];
     let mut number = 0;
-    // At each end it may be another time.
+    // Each end may be busy until another time.
     let mut busy = [now; 2];
     for _ in 0..20_000_000_u64 {
         if let Some(outcome) = client.outcome() {

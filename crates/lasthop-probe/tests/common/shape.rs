@@ -1,43 +1,45 @@
-//! What a direction does to packets beside rate, delay, queue and losses. Written from what such links do, not from how the probe recognises them.
+//! Behaviour of a direction beyond rate, delay, queue and losses. It is modelled on such links, not on how the probe
+//! recognises them.
 
 use lasthop_proto::random::Stream;
 use lasthop_proto::time::{Duration, Instant};
 
-/// How delays are distributed, in seconds.
+/// Distribution of delays, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub enum Spread {
-    /// Normal around the delay, never below zero delay.
+    /// Normal with this standard deviation around the delay, never below zero.
     Normal(f64),
-    /// Beyond the delay.
+    /// Exponential with this mean, added to the delay.
     Exponential(f64),
-    /// Beyond the delay, up to so much.
+    /// Uniform up to this value, added to the delay.
     Uniform(f64),
 }
 
-/// What a direction does.
+/// Behaviour of a direction.
 #[derive(Clone, Default, Debug)]
 pub struct Shape {
-    /// How delays of packets vary, each by itself, and whether their order is kept.
+    /// Distribution of the packets' independent delays, and whether their order is kept.
     pub jitter: Option<(Spread, bool)>,
-    /// So many skip the delay (netem's `reorder`).
+    /// Share of packets that skip the delay (netem's `reorder`).
     pub early: f64,
-    /// So many take so much longer.
+    /// Share of packets with an additional delay, and that delay.
     pub late: Option<(f64, f64)>,
-    /// So many come twice, the copy so much later.
+    /// Share of packets that are duplicated, and the delay of the copy.
     pub duplicates: Option<(f64, f64)>,
-    /// A token bucket in front: bits per second, bytes. What has no tokens is dropped.
+    /// Token bucket in front: bits per second, bytes. Packets without tokens are dropped.
     pub policer: Option<(f64, f64)>,
-    /// The same; what has no tokens waits.
+    /// Token bucket in front: bits per second, bytes. Packets without tokens are queued.
     pub shaper: Option<(f64, f64)>,
-    /// Rates, in parts of the given one, and how long each lasts; over and over.
+    /// Cyclic time series of the rate, relative to the given one, and duration of each step in seconds.
     pub course: Vec<(f64, f64)>,
-    /// Seconds from one time of delivery to the next.
+    /// Interval of delivery slots in seconds.
     pub slots: Option<f64>,
-    /// Packets of 1,500 bytes of others: share of the rate while they are there, mean times with and without.
+    /// Other traffic with packets of 1,500 bytes: share of the rate while present, mean durations of presence and
+    /// absence.
     pub others: Option<(f64, f64, f64)>,
 }
 
-/// A direction's state.
+/// State of a direction.
 pub struct Shaping {
     shape: Shape,
     draws: Stream,
@@ -77,7 +79,7 @@ impl Shaping {
         self.filled = self.filled.max(now);
     }
 
-    /// Whether a policer lets a packet pass.
+    /// Returns whether a policer lets a packet pass.
     pub fn passes(&mut self, now: Instant, size: u32) -> bool {
         let Some(bucket) = self.shape.policer else { return true };
         self.fill(now, bucket);
@@ -88,7 +90,7 @@ impl Shaping {
         pass
     }
 
-    /// When the shaper has tokens for a packet that is first from `from` on.
+    /// Returns the time at which the shaper has tokens for a packet that is first in line from `from` on.
     pub fn starts(&mut self, from: Instant, size: u32) -> Instant {
         let Some(bucket) = self.shape.shaper else { return from };
         self.fill(from, bucket);
@@ -97,7 +99,7 @@ impl Shaping {
         from + Duration::from_secs_f64(wait)
     }
 
-    /// When a packet is through whose transmission starts at `start`.
+    /// Returns the end of a transmission that starts at `start`.
     pub fn ends(&self, start: Instant, size: u32, rate: f64) -> Instant {
         let mut bits = 8.0 * f64::from(size);
         if self.shape.course.is_empty() {
@@ -123,7 +125,7 @@ impl Shaping {
         }
     }
 
-    /// The next packet of others that came by `now`.
+    /// Returns the next packet of other traffic up to `now`.
     pub fn other(&mut self, now: Instant, rate: f64) -> Option<(Instant, u32)> {
         let (load, present, absent) = self.shape.others?;
         loop {
@@ -148,7 +150,7 @@ impl Shaping {
         }
     }
 
-    /// When a packet arrives that is through, and its copies.
+    /// Returns the times of arrival of a packet and its copies, whose transmission ended at `through`.
     pub fn arrivals(&mut self, through: Instant, delay: Duration) -> Vec<Instant> {
         let mut left = through;
         if let Some(slot) = self.shape.slots {
@@ -161,7 +163,7 @@ impl Shaping {
             ordered = keeps;
             late += match spread {
                 Spread::Normal(sd) => {
-                    // Twelve uniform draws.
+                    // Sum of twelve uniform draws.
                     sd * ((0..12).map(|_| self.draws.uniform()).sum::<f64>() - 6.0)
                 }
                 Spread::Exponential(mean) => self.draws.exponential(mean),

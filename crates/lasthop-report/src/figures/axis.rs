@@ -1,32 +1,32 @@
-//! Axes: which numbers stand at them, and where a value lies.
+//! Axes: their numbers, and positions of values.
 
 use serde::Serialize;
 
-/// How values are laid out along an axis.
+/// Scale of an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
-    /// Evenly.
+    /// Linear.
     #[default]
     Linear,
-    /// By their logarithm; values must be positive.
+    /// Logarithmic; values must be positive.
     Log,
 }
 
-/// An axis from `low` to `high`.
+/// Axis from `low` to `high`.
 pub struct Axis {
     low: f64,
     high: f64,
     scale: Scale,
-    /// Values that have a number, and the number.
+    /// Values with a label, and the label.
     pub ticks: Vec<(f64, String)>,
 }
 
-/// At most so many distinct values are their own ticks on a logarithmic axis.
+/// Maximum number of distinct values that are their own ticks on a logarithmic axis.
 const OWN_TICKS: usize = 10;
 
 impl Axis {
-    /// A linear axis that ends at round numbers.
+    /// Creates a linear axis that ends at round numbers.
     pub fn round(low: f64, high: f64, intervals: usize) -> Self {
         let step = round_step(high - low, intervals);
         let (low, high) = ((low / step + 1e-9).floor() * step, (high / step - 1e-9).ceil() * step);
@@ -34,13 +34,13 @@ impl Axis {
         Self { low, high, scale: Scale::Linear, ticks: linear_ticks(low, high, step) }
     }
 
-    /// A linear axis that ends exactly where the data does.
+    /// Creates a linear axis that ends exactly where the data does.
     pub fn tight(low: f64, high: f64, intervals: usize) -> Self {
         let high = if high > low { high } else { low + 1.0 };
         Self { low, high, scale: Scale::Linear, ticks: linear_ticks(low, high, round_step(high - low, intervals)) }
     }
 
-    /// An axis for these values, with some room at both ends: a logarithmic one has a number at each value when they
+    /// Creates an axis for these values, with margins at both ends. A logarithmic one has a tick at each value if they
     /// are few, otherwise at the powers of ten.
     pub fn around(values: impl Iterator<Item = f64>, scale: Scale) -> Self {
         let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
@@ -64,7 +64,7 @@ impl Axis {
         }
     }
 
-    /// Where `value` lies: 0 at the low end, 1 at the high one.
+    /// Returns the position of `value`: 0 at the low end, 1 at the high end.
     pub fn position(&self, value: f64) -> f64 {
         match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
@@ -72,13 +72,13 @@ impl Axis {
         }
     }
 
-    /// Whether `value` lies on the axis.
+    /// Returns whether `value` lies on the axis.
     pub fn holds(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
 }
 
-/// The smallest of 1, 2, 2.5, 5 times a power of ten that makes at most so many intervals of `span`.
+/// Returns the smallest of 1, 2, 2.5, 5 times a power of ten that gives at most `intervals` intervals of `span`.
 fn round_step(span: f64, intervals: usize) -> f64 {
     let least = span / intervals as f64;
     if !least.is_finite() || least <= 0.0 {
@@ -95,7 +95,7 @@ fn round_step(span: f64, intervals: usize) -> f64 {
 fn linear_ticks(low: f64, high: f64, step: f64) -> Vec<(f64, String)> {
     let first = (low / step - 1e-9).ceil() as i64;
     let last = (high / step + 1e-9).floor() as i64;
-    // As many digits as the step needs: 0.25 has one more than its size tells.
+    // As many digits as the step needs: 0.25 needs one more than its magnitude suggests.
     let digits = (0..9).find(|digits| is_whole(step * 10f64.powi(*digits))).unwrap_or(9) as usize;
     (first..=last).map(|k| (k as f64 * step, format!("{:.digits$}", k as f64 * step))).collect()
 }
@@ -109,7 +109,7 @@ fn powers_of_ten(low: f64, high: f64) -> Vec<f64> {
     (first..=last).map(|power| 10f64.powi(power)).collect()
 }
 
-/// A number with at most so many digits after the point, and none in vain.
+/// Formats a number with at most `digits` decimals, without trailing zeros.
 fn number(value: f64, digits: usize) -> String {
     let text = format!("{value:.digits$}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

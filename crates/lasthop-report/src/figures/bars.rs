@@ -1,4 +1,4 @@
-//! Bar charts: one group a scheme, one bar a series. Bars lie, because names of schemes are long.
+//! Bar charts with one group per scheme and one bar per series. Bars are horizontal because names of schemes are long.
 
 use serde::Serialize;
 
@@ -6,36 +6,36 @@ use super::axis::Axis;
 use super::plot::{self, Frame, Sample};
 use super::scene::{Align, INK, Run, Scene, colour, text_width};
 
-/// A bar chart.
+/// Bar chart.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct BarChart {
-    /// What it shows.
+    /// Title of the chart.
     pub title: String,
-    /// What the bars' length means, with its unit: `throughput (Mbps)`.
+    /// Label of the bars' values, with the unit: `throughput (Mbps)`.
     pub value_label: String,
     /// Names of the groups, from the top.
     pub groups: Vec<String>,
-    /// The series: one bar a group each.
+    /// Series, each with one bar per group.
     pub series: Vec<BarSeries>,
 }
 
 /// One bar of each group.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct BarSeries {
-    /// Its name, as `LAN, 8 KB`.
+    /// Name of the series, as `LAN, 8 KB`.
     pub name: String,
-    /// Its bars, one a group; none where there is no number.
+    /// Bars, one per group; `None` if there is no number.
     pub bars: Vec<Option<Bar>>,
 }
 
-/// A bar.
+/// Bar of a [`BarChart`].
 #[derive(Clone, Copy, PartialEq, Serialize, Debug)]
 pub struct Bar {
-    /// The number measured.
+    /// Measured number.
     pub value: f64,
-    /// Half of its 95 % confidence interval.
+    /// Half of the 95 % confidence interval.
     pub ci95: Option<f64>,
-    /// The number published.
+    /// Published number.
     pub published: Option<f64>,
 }
 
@@ -86,7 +86,7 @@ impl BarChart {
             let Some(bar) = series.bars.get(group).copied().flatten() else { continue };
             let upper = top + number as f64 * thickness;
             let centre = upper + thickness / 2.0;
-            // A gap of a pixel between the bars of a group.
+            // Leave a gap of a pixel between the bars of a group.
             let end = frame.x(axis, bar.value.max(0.0));
             scene.fill((frame.left, upper + 0.5), (end, upper + thickness - 0.5), colour(number));
             if let Some(ci) = bar.ci95 {

@@ -8,66 +8,66 @@ use super::plot::{self, HEIGHT, Sample, WIDTH};
 use super::scene::{Mark, Scene, colour};
 use super::sequence::dot_colour;
 
-/// A line chart.
+/// Line chart.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct LineChart {
-    /// What it shows.
+    /// Title of the chart.
     pub title: String,
-    /// What the x axis shows, with its unit: `mean interval between errors (KB)`.
+    /// Label of the x axis, with its unit: `mean interval between errors (KB)`.
     pub x_label: String,
     /// Label of the y axis, with its unit. The axis starts at 0, or below the least value if that is negative.
     pub y_label: String,
-    /// How the x axis is laid out.
+    /// Scale of the x axis.
     pub x_scale: Scale,
-    /// The lines.
+    /// Lines of the chart.
     pub series: Vec<LineSeries>,
 }
 
-/// A line of a [`LineChart`].
+/// Line of a [`LineChart`].
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct LineSeries {
-    /// Its name.
+    /// Name of the line.
     pub name: String,
-    /// Its points, in order of x.
+    /// Points in order of x.
     pub points: Vec<LinePoint>,
 }
 
-/// A point of a [`LineSeries`].
+/// Point of a [`LineSeries`].
 #[derive(Clone, Copy, PartialEq, Serialize, Debug)]
 pub struct LinePoint {
-    /// Where.
+    /// Position on the x axis.
     pub x: f64,
-    /// The number measured there.
+    /// Measured number.
     pub y: f64,
     /// Half of its 95 % confidence interval.
     pub ci95: Option<f64>,
-    /// The number published.
+    /// Published number.
     pub published: Option<f64>,
 }
 
-/// Windows, or anything else that keeps its value until it changes, over time.
+/// Plot of windows, or other values that change in steps, over time.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct WindowPlot {
-    /// What it shows.
+    /// Title of the plot.
     pub title: String,
-    /// What the y axis shows, with its unit: `congestion window (KB)`. It starts at 0.
+    /// Label of the y axis, with its unit: `congestion window (KB)`. The axis starts at 0.
     pub y_label: String,
-    /// The lines.
+    /// Lines of the plot.
     pub series: Vec<StepSeries>,
 }
 
-/// A line of a [`WindowPlot`].
+/// Line of a [`WindowPlot`].
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct StepSeries {
-    /// Its name.
+    /// Name of the line.
     pub name: String,
-    /// Since when (in seconds) it has had which value, in order of time. Its last point is where the line ends.
+    /// Time in seconds from which each value holds, in order of time. The last point is the end of the line.
     #[serde(serialize_with = "rounded")]
     pub points: Vec<(f64, f64)>,
 }
 
 impl LineChart {
-    /// Draws it; `colours` are numbers of [`Colours`](super::Colours). Series beyond them have colours by their place.
+    /// Draws the chart; `colours` are numbers of [`Colours`](super::Colours). Further series have colours by index.
     pub(super) fn scene(&self, colours: &[usize]) -> Scene {
         let colour = |number: usize| colours.get(number).map_or_else(|| colour(number), |place| dot_colour(*place));
         let style = |number| (Mark::of_series(number), colour(number));
@@ -104,7 +104,7 @@ impl LineChart {
                 scene.mark(mark, (x, y), 4.5, colour);
             }
         }
-        // Above all lines, which come close to them.
+        // Drawn above all lines, which come close to them.
         for (number, series) in self.series.iter().enumerate() {
             for point in series.points.iter().filter(|point| x_axis.holds(point.x)) {
                 if let Some(published) = point.published {
@@ -117,14 +117,15 @@ impl LineChart {
     }
 }
 
-/// Low end of a point's interval. The interval of a positive mean ends at 0: the quantity itself is not negative then.
+/// Returns the low end of a point's interval. For a positive mean it is at least 0, since the quantity is then not
+/// negative.
 fn low_end(point: &LinePoint) -> f64 {
     let low = point.y - point.ci95.unwrap_or(0.0);
     if point.y < 0.0 { low } else { low.max(0.0) }
 }
 
 impl WindowPlot {
-    /// Draws it; `colours` are numbers of colours that its lines have, those behind them by their place.
+    /// Draws the plot; `colours` are the colour numbers of its lines. Further lines have colours by index.
     pub(super) fn scene(&self, colours: &[usize]) -> Scene {
         let colour = |number: usize| dot_colour(colours.get(number).copied().unwrap_or(number));
         let legend = legend(self.series.iter().map(|series| &series.name), |number| Sample::Line(colour(number)));
@@ -153,7 +154,7 @@ impl WindowPlot {
     }
 }
 
-/// A legend, unless there is a single series without a name.
+/// Returns a legend, unless there is a single series without a name.
 pub fn legend<'a>(names: impl Iterator<Item = &'a String>, sample: impl Fn(usize) -> Sample) -> Vec<(String, Sample)> {
     let entries: Vec<(String, Sample)> =
         names.enumerate().map(|(number, name)| (name.clone(), sample(number))).collect();

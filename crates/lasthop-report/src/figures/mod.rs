@@ -1,6 +1,7 @@
 //! Figures as SVG and PNG, drawn from plain data.
 //!
-//! Colours are those of Okabe and Ito, which colour-blind people can tell apart; series differ by mark as well.
+//! Colours are those of Okabe and Ito, which are distinguishable with colour vision deficiency; series differ by mark
+//! as well.
 
 mod axis;
 mod bars;
@@ -28,7 +29,7 @@ use scene::Scene;
 pub struct Colours(Vec<String>);
 
 impl Colours {
-    /// The colour of each series of a figure; a name that is new gets the next colour.
+    /// Returns the colour of each series of a figure; a new name gets the next colour.
     pub fn of(&mut self, figure: &Figure) -> Vec<usize> {
         let mut number = |name: &String| {
             self.0.iter().position(|known| known == name).unwrap_or_else(|| {
@@ -39,8 +40,8 @@ impl Colours {
         figure.series_names().into_iter().map(&mut number).collect()
     }
 
-    /// The colours of the series of each figure, as [`Colours::of`] gives them, for figures that stand on one page: a name has the same
-    /// colour in all of them, and names that share a figure have different ones as long as there are enough.
+    /// Returns the colours of each figure's series, like [`Colours::of`], for figures on one page: a name has the same
+    /// colour in all of them, and names in one figure have different colours as long as there are enough.
     pub fn across(figures: &[&Figure]) -> Vec<Vec<usize>> {
         let names: Vec<Vec<&String>> = figures.iter().map(|figure| figure.series_names()).collect();
         let mut largest_first: Vec<usize> = (0..names.len()).collect();
@@ -61,13 +62,13 @@ impl Colours {
     }
 }
 
-/// Place of a number of [`Colours`] among the six colours of the pages' charts.
+/// Returns the index of a number of [`Colours`] among the six colours of the pages' charts.
 pub const fn palette(colour: usize) -> usize {
     sequence::palette(colour)
 }
 
-/// A figure. As JSON, its `kind` is `bars`, `sequence`, `window` or `lines`, beside the fields of the chart: what the script
-/// of the pages draws ([`crate::charts`]).
+/// Figure. As JSON, its `kind` is `bars`, `sequence`, `window` or `lines`, beside the fields of the chart, as the
+/// pages' script expects it ([`crate::charts`]).
 #[derive(Clone, PartialEq, Serialize, Debug)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Figure {
@@ -81,63 +82,63 @@ pub enum Figure {
     Lines(LineChart),
 }
 
-/// Figures of the same size as one SVG document, one below the other.
+/// Renders figures of the same size as one SVG document, one below the other.
 ///
 /// # Errors
 ///
-/// When the drawing library refuses one.
+/// Returns an error if the drawing library rejects a figure.
 pub fn render_svg_stack(figures: &[Figure]) -> Result<String, ReportError> {
     let scenes: Vec<Scene> = figures.iter().map(|figure| figure.scene(&[])).collect();
     scene::stack(&scenes)
 }
 
 impl Figure {
-    /// The figure as an SVG document.
+    /// Renders the figure as an SVG document.
     ///
     /// # Errors
     ///
-    /// When the drawing library refuses it.
+    /// Returns an error if the drawing library rejects it.
     pub fn render_svg(&self) -> Result<String, ReportError> {
         self.render_svg_in(&[])
     }
 
-    /// The figure as an SVG document, with those [`Colours`] where its series are dots or lines.
+    /// Renders the figure as an SVG document, with these [`Colours`] for series that are dots or lines.
     ///
     /// # Errors
     ///
-    /// When the drawing library refuses it.
+    /// Returns an error if the drawing library rejects it.
     pub fn render_svg_in(&self, colours: &[usize]) -> Result<String, ReportError> {
         self.scene(colours).svg(&scene::DOCUMENT)
     }
 
-    /// The figure as an `svg` element to be set into a page, with `alt` as its description and those [`Colours`].
+    /// Renders the figure as an `svg` element for a page, with `alt` as its description and these [`Colours`].
     ///
     /// # Errors
     ///
-    /// When the drawing library refuses it.
+    /// Returns an error if the drawing library rejects it.
     pub fn render_svg_element(&self, alt: &str, colours: &[usize]) -> Result<String, ReportError> {
         self.scene(colours).svg(&scene::Root::Element { alt })
     }
 
-    /// The figure as a PNG image, two pixels to a unit of the SVG.
+    /// Renders the figure as a PNG image, with two pixels per unit of the SVG.
     ///
     /// # Errors
     ///
-    /// When the drawing library refuses it.
+    /// Returns an error if the drawing library rejects it.
     pub fn render_png(&self) -> Result<Vec<u8>, ReportError> {
         self.render_png_in(&[])
     }
 
-    /// The figure as a PNG image, with those [`Colours`] where its series are dots or lines.
+    /// Renders the figure as a PNG image, with these [`Colours`] for series that are dots or lines.
     ///
     /// # Errors
     ///
-    /// When the drawing library refuses it.
+    /// Returns an error if the drawing library rejects it.
     pub fn render_png_in(&self, colours: &[usize]) -> Result<Vec<u8>, ReportError> {
         self.scene(colours).png()
     }
 
-    /// The names of its series, in order, where they are dots or lines.
+    /// Returns the names of its series, in order, if these are dots or lines.
     pub fn series_names(&self) -> Vec<&String> {
         match self {
             Self::Sequence(plot) => plot.series.iter().map(|series| &series.name).collect(),
@@ -161,7 +162,8 @@ impl Figure {
 mod tests {
     use super::*;
 
-    /// A base station has packets of its own but no window: the scheme behind it has its colour in both plots all the same.
+    /// A base station has packets of its own but no window; the scheme after it nevertheless has its colour in both
+    /// plots.
     #[test]
     fn a_name_has_one_colour_in_all_plots() {
         let packets_of = |name: &str| SequenceSeries {
@@ -183,17 +185,17 @@ mod tests {
         let both = window(&["A", "B"]);
         let of_both = colours.of(&both);
         assert_eq!(of_both, [0, 2]);
-        // As the pictures have it: what the dots of B are in one is the line of B in the other.
+        // In the images, the dots of B in one have the colour of the line of B in the other.
         let hex = |colour: plotters::prelude::RGBColor| format!("#{:02X}{:02X}{:02X}", colour.0, colour.1, colour.2);
         let b = hex(sequence::dot_colour(2));
         assert!(packets.render_svg_in(&[0, 1, 2]).unwrap().contains(&b));
         assert!(both.render_svg_in(&of_both).unwrap().contains(&b));
         assert!(!both.render_svg().unwrap().contains(&b), "by place it had another");
-        // By place, dots and lines go through the colours in the same order.
+        // By index, dots and lines use the colours in the same order.
         let second = hex(sequence::dot_colour(1));
         let two = window(&["A", "B"]);
         assert!(two.render_svg().unwrap().contains(&second));
-        // Without colours, plots stay as they were.
+        // Without colours, plots do not change.
         assert_eq!(packets.render_svg().unwrap(), packets.render_svg_in(&[]).unwrap());
     }
 

@@ -1,42 +1,42 @@
-//! What figures have in common: title, legend, axes, and the area between them.
+//! Common parts of figures: title, legend, axes, and the area between them.
 
 use super::axis::Axis;
 use super::scene::{Align, GRID, INK, Mark, Point, Run, Scene, text_width};
 use plotters::prelude::RGBColor;
 
-/// Size of a figure in units.
+/// Width of a figure in units.
 pub const WIDTH: u32 = 900;
-/// Size of a figure in units; bar charts with many bars are higher.
+/// Height of a figure in units; bar charts with many bars are higher.
 pub const HEIGHT: u32 = 540;
 
 const MARGIN: f64 = 22.0;
 const TITLE_SIZE: f64 = 17.0;
 const TITLE_HEIGHT: f64 = 38.0;
-/// Size of legend and axis titles.
+/// Font size of legend and axis titles.
 const LABEL_SIZE: f64 = 14.0;
-/// Size of the numbers at the axes.
+/// Font size of the numbers at the axes.
 const TICK_SIZE: f64 = 13.0;
 const LEGEND_LINE: f64 = 22.0;
 const LEGEND_SAMPLE: f64 = 24.0;
 const LEGEND_GAP: f64 = 24.0;
 const X_AXIS_HEIGHT: f64 = 64.0;
 
-/// What a legend shows of a series.
+/// Sample of a series in a legend.
 #[derive(Clone, Copy)]
 pub enum Sample {
-    /// A filled box.
+    /// Filled box.
     Box(RGBColor),
-    /// A mark.
+    /// Mark.
     Mark(Mark, f64, RGBColor),
-    /// A line.
+    /// Line.
     Line(RGBColor),
-    /// A line with a mark on it.
+    /// Line with a mark on it.
     LineAndMark(Mark, RGBColor),
-    /// The sign for published numbers.
+    /// Sign for published numbers.
     Published,
 }
 
-/// The area between the axes.
+/// Area between the axes.
 #[derive(Clone, Copy)]
 pub struct Frame {
     pub left: f64,
@@ -46,24 +46,24 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// How far right a value of the x axis lies.
+    /// Returns the x coordinate of a value.
     pub fn x(&self, axis: &Axis, value: f64) -> f64 {
         self.left + (self.right - self.left) * axis.position(value)
     }
 
-    /// How far down a value of the y axis lies.
+    /// Returns the y coordinate of a value.
     pub fn y(&self, axis: &Axis, value: f64) -> f64 {
         self.bottom - (self.bottom - self.top) * axis.position(value)
     }
 }
 
-/// Height of title and legend together.
+/// Returns the height of title and legend together.
 pub fn head_height(legend: &[(String, Sample)]) -> f64 {
     let lines = legend_lines(legend);
     TITLE_HEIGHT + if lines.is_empty() { 10.0 } else { lines.len() as f64 * LEGEND_LINE + 14.0 }
 }
 
-/// Height of the x axis with its numbers and title.
+/// Returns the height of the x axis with its numbers and title.
 pub const fn foot_height() -> f64 {
     X_AXIS_HEIGHT
 }
@@ -81,7 +81,7 @@ pub fn head(scene: &mut Scene, title: &str, legend: &[(String, Sample)]) {
     }
 }
 
-/// Which entries of the legend stand in which line, and where.
+/// Arranges the entries of the legend in lines: index and x coordinate of each.
 fn legend_lines(legend: &[(String, Sample)]) -> Vec<Vec<(usize, f64)>> {
     let mut lines: Vec<Vec<(usize, f64)>> = Vec::new();
     let mut x = MARGIN;
@@ -112,7 +112,8 @@ fn draw_sample(scene: &mut Scene, sample: Sample, (x, y): Point) {
     }
 }
 
-/// The sign for a published number: a hollow diamond, to be seen on any colour; in ink, or as the line that it belongs to.
+/// Draws the sign for a published number: a hollow diamond, visible on any colour; in ink, or in the colour of its
+/// line.
 pub fn published_sign(scene: &mut Scene, at: Point, colour: RGBColor) {
     scene.mark(Mark::Diamond, at, 4.5, colour);
     scene.mark(Mark::Diamond, at, 2.5, super::scene::PAPER);
@@ -152,7 +153,7 @@ pub fn x_axis_below(scene: &mut Scene, frame: &Frame, axis: &Axis, title: &str) 
     scene.text(middle, title, LABEL_SIZE, Align::Centre, Run::Across);
 }
 
-/// A vertical error bar with caps.
+/// Draws a vertical error bar with caps.
 pub fn error_bar(scene: &mut Scene, x: f64, low: f64, high: f64, colour: RGBColor) {
     scene.path(vec![(x, low), (x, high)], colour, 1.5);
     for y in [low, high] {

@@ -1,5 +1,5 @@
-//! What a figure consists of, and how it becomes SVG and PNG. Charts only make shapes; everything that knows the
-//! drawing library is here.
+//! Shapes of a figure, and their rendering as SVG and PNG. Charts only create shapes; all use of the drawing library is
+//! here.
 
 use std::sync::OnceLock;
 
@@ -14,21 +14,21 @@ use plotters::style::{FontDesc, FontFamily, FontTransform, IntoTextStyle, TextSt
 use crate::error::ReportError;
 use crate::markup::escape;
 
-/// Pixels to a unit. Backends only know whole pixels, and print needs more of them than screens.
+/// Pixels per unit. Backends take whole pixels only, and print needs more of them than screens.
 const PIXELS: f64 = 2.0;
-/// How much lower than the SVG backend the bitmap backend must be told to put a text, in ems: it centres the whole
-/// line, not the small letters.
+/// Additional downward offset of text for the bitmap backend, in ems: it centres the whole line, the SVG backend the
+/// lowercase letters.
 const BITMAP_TEXT_LOWER: f64 = 0.17;
-/// The backends' font size counts the line's height, not the em.
+/// Ratio of the line height, which is the backends' font size, to the em.
 const LINE_HEIGHT: f64 = 1.24;
 
-/// Text and axes. The page's style sheet knows this, [`GRID`] and [`PAPER`], and changes them in the dark.
+/// Colour of text and axes. The page's style sheet replaces this, [`GRID`] and [`PAPER`] in dark mode.
 pub const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
-/// Grid lines.
+/// Colour of grid lines.
 pub const GRID: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
-/// Background.
+/// Colour of the background.
 pub const PAPER: RGBColor = RGBColor(0xFF, 0xFF, 0xFF);
-/// Okabe and Ito's colours, in an order that keeps the first few far apart; without black, which is [`INK`]'s.
+/// Okabe and Ito's colours, in an order that keeps the first few far apart; without black, which is close to [`INK`].
 pub const COLOURS: [RGBColor; 6] = [
     RGBColor(0x00, 0x72, 0xB2),
     RGBColor(0xE6, 0x9F, 0x00),
@@ -38,15 +38,15 @@ pub const COLOURS: [RGBColor; 6] = [
     RGBColor(0xD5, 0x5E, 0x00),
 ];
 
-/// The colour of the series with that number.
+/// Returns the colour of the series with this number.
 pub const fn colour(series: usize) -> RGBColor {
     COLOURS[series % COLOURS.len()]
 }
 
-/// A position in units, from the upper left corner.
+/// Position in units, from the upper left corner.
 pub type Point = (f64, f64);
 
-/// Where a text's anchor is across.
+/// Horizontal alignment of a text at its anchor.
 #[derive(Clone, Copy)]
 pub enum Align {
     Left,
@@ -54,14 +54,14 @@ pub enum Align {
     Right,
 }
 
-/// How a text runs.
+/// Direction of a text.
 #[derive(Clone, Copy)]
 pub enum Run {
     Across,
     Upwards,
 }
 
-/// A mark at a data point.
+/// Mark at a data point.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     Circle,
@@ -73,8 +73,8 @@ pub enum Mark {
 }
 
 impl Mark {
-    /// The mark of the series with that number: runs through all while colours run through theirs, so that no two
-    /// of the first thirty series look alike.
+    /// Returns the mark of the series with this number. Marks and colours repeat at different periods, so that the
+    /// first thirty series all look different.
     pub const fn of_series(series: usize) -> Self {
         match series % 5 {
             0 => Self::Circle,
@@ -86,7 +86,7 @@ impl Mark {
     }
 }
 
-/// What is drawn on: the backends differ in places.
+/// Drawing surface: the backends differ in places.
 #[derive(Clone, Copy)]
 enum Surface {
     Vector,
@@ -110,27 +110,27 @@ enum Shape {
     Text { at: Point, text: String, size: f64, align: Align, run: Run },
 }
 
-/// Shapes, drawn one over the other.
+/// Shapes, drawn in order.
 pub struct Scene {
     width: u32,
     height: u32,
     shapes: Vec<Shape>,
 }
 
-/// What encloses an SVG drawing.
+/// Enclosure of an SVG drawing.
 pub enum Root<'a> {
-    /// A file of its own.
+    /// Separate file.
     Document,
-    /// A page, where it is an image with this description.
+    /// Image in a page, with this description.
     Element { alt: &'a str },
-    /// A larger drawing, so far from its top.
+    /// Part of a larger drawing, at this distance from its top.
     Part { top: u32 },
 }
 
-/// A file of its own.
+/// Separate file.
 pub const DOCUMENT: Root = Root::Document;
 
-/// Scenes as one SVG document, one below the other.
+/// Renders scenes as one SVG document, one below the other.
 pub fn stack(scenes: &[Scene]) -> Result<String, ReportError> {
     let width = scenes.iter().map(|scene| scene.width).max().unwrap_or_default();
     let height: u32 = scenes.iter().map(|scene| scene.height).sum();
@@ -147,27 +147,27 @@ pub fn stack(scenes: &[Scene]) -> Result<String, ReportError> {
 }
 
 impl Scene {
-    /// An empty scene of that size in units.
+    /// Creates an empty scene of this size in units.
     pub const fn new(width: u32, height: u32) -> Self {
         Self { width, height, shapes: Vec::new() }
     }
 
-    /// A line through `points`.
+    /// Adds a line through `points`.
     pub fn path(&mut self, points: Vec<Point>, colour: RGBColor, width: f64) {
         self.shapes.push(Shape::Path { points, colour, width });
     }
 
-    /// A filled rectangle.
+    /// Adds a filled rectangle.
     pub fn fill(&mut self, upper_left: Point, lower_right: Point, colour: RGBColor) {
         self.shapes.push(Shape::Box { upper_left, lower_right, colour });
     }
 
-    /// A text, centred vertically at its anchor.
+    /// Adds a text, centred vertically at its anchor.
     pub fn text(&mut self, at: Point, text: &str, size: f64, align: Align, run: Run) {
         self.shapes.push(Shape::Text { at, text: text.to_owned(), size, align, run });
     }
 
-    /// A mark; `size` is its radius.
+    /// Adds a mark; `size` is its radius.
     pub fn mark(&mut self, mark: Mark, (x, y): Point, size: f64, colour: RGBColor) {
         let area = |corners: &[Point]| Shape::Area {
             points: corners.iter().map(|(dx, dy)| (x + dx * size, y + dy * size)).collect(),
@@ -190,11 +190,11 @@ impl Scene {
         }
     }
 
-    /// The drawing as SVG.
+    /// Renders the scene as SVG.
     pub fn svg(&self, root: &Root) -> Result<String, ReportError> {
         let mut svg = String::new();
         self.draw(SVGBackend::with_string(&mut svg, self.pixels()), Surface::Vector)?;
-        // The backend only writes whole numbers, so it draws enlarged; and its root element has no description.
+        // The backend writes whole numbers only, so it draws enlarged; and its root element has no description.
         let start = svg.find('>').map_or(0, |end| end + 1);
         let (width, height) = (self.width, self.height);
         let (view_width, view_height) = self.pixels();
@@ -209,7 +209,7 @@ impl Scene {
         Ok(root + &svg[start..])
     }
 
-    /// The drawing as PNG.
+    /// Renders the scene as PNG.
     pub fn png(&self) -> Result<Vec<u8>, ReportError> {
         let (width, height) = self.pixels();
         let mut pixels = vec![0; width as usize * height as usize * 3];
@@ -276,8 +276,8 @@ fn draw_shape<B: DrawingBackend>(
     }
 }
 
-/// Draws one segment of a path, with square ends where it is level or upright. The bitmap backend's own joints are too
-/// thin where a path turns within less than its width, as windows over time do.
+/// Draws one segment of a path, with square ends if it is horizontal or vertical. The bitmap backend's own joints are
+/// too thin if a path turns within its width, as windows over time do.
 fn draw_segment<B: DrawingBackend>(
     area: &DrawingArea<B, Shift>,
     from: (i32, i32),
@@ -288,7 +288,7 @@ fn draw_segment<B: DrawingBackend>(
         return area.draw(&PathElement::new(vec![from, to], style));
     }
     let before = style.stroke_width as i32 / 2;
-    // The backend leaves out the lower and right edge.
+    // The backend omits the lower and right edge.
     let after = style.stroke_width as i32 - before;
     let upper_left = (from.0.min(to.0) - before, from.1.min(to.1) - before);
     let lower_right = (from.0.max(to.0) + after, from.1.max(to.1) + after);
@@ -313,10 +313,10 @@ fn description(size: f64) -> FontDesc<'static> {
     FontDesc::new(FontFamily::SansSerif, size * LINE_HEIGHT, FontStyle::Normal)
 }
 
-/// How wide a text is in units.
+/// Returns the width of a text in units.
 pub fn text_width(text: &str, size: f64) -> f64 {
     let known = font().ok().and_then(|()| description(size * PIXELS).box_size(text).ok());
-    // Without the font nothing can be drawn either, and drawing reports it.
+    // Without the font nothing can be drawn either, which drawing reports.
     known.map_or(0.0, |(width, _)| f64::from(width) / PIXELS)
 }
 
@@ -332,7 +332,7 @@ fn refused(error: impl std::fmt::Display) -> ReportError {
     ReportError::Figure(error.to_string())
 }
 
-/// Makes the bundled font known to the drawing library, once.
+/// Registers the bundled font with the drawing library, once.
 fn font() -> Result<(), ReportError> {
     static REGISTERED: OnceLock<Result<(), ()>> = OnceLock::new();
     let bytes = include_bytes!("../../assets/DejaVuSans-subset.ttf");

@@ -1,4 +1,4 @@
-//! Packets over time: a dot each, and a cross for those sent again.
+//! Packets over time: a dot for each, and a cross for retransmissions.
 #![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
 
 use std::collections::HashSet;
@@ -11,26 +11,26 @@ use super::data::rounded;
 use super::plot::{self, HEIGHT, Sample, WIDTH};
 use super::scene::{Mark, Scene, colour};
 
-/// A sequence plot.
+/// Sequence plot.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct SequencePlot {
-    /// What it shows.
+    /// Title of the plot.
     pub title: String,
-    /// What the y axis shows, with its unit: `packet number`, `sequence number (KB)`.
+    /// Label of the y axis, with its unit: `packet number`, `sequence number (KB)`.
     pub y_label: String,
-    /// The series.
+    /// Series of the plot.
     pub series: Vec<SequenceSeries>,
 }
 
 /// Packets of one sender.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct SequenceSeries {
-    /// Its name.
+    /// Name of the series.
     pub name: String,
-    /// Packets sent for the first time: seconds, number.
+    /// Original transmissions: seconds, number.
     #[serde(serialize_with = "rounded")]
     pub sent: Vec<(f64, f64)>,
-    /// Packets sent again: seconds, number.
+    /// Retransmissions: seconds, number.
     #[serde(serialize_with = "rounded")]
     pub retransmitted: Vec<(f64, f64)>,
 }
@@ -39,7 +39,7 @@ const DOT: f64 = 2.0;
 const CROSS: f64 = 4.0;
 
 impl SequencePlot {
-    /// Draws it; `colours` are numbers of colours that the dots of its series have, those behind them by their place.
+    /// Draws the plot; `colours` are the colour numbers of its series' dots. Further series have colours by index.
     pub(super) fn scene(&self, colours: &[usize]) -> Scene {
         let place = |number: usize| colours.get(number).copied().unwrap_or(number);
         let dot_colour = |number: usize| dot_colour(place(number));
@@ -71,7 +71,7 @@ impl SequencePlot {
                 scene.mark(Mark::Circle, point, DOT, dot_colour(number));
             }
         }
-        // Above all dots: these are what the reader looks for.
+        // Drawn above all dots, since readers look for them.
         for (series, colour) in self.series.iter().zip(again) {
             for point in visible(series.retransmitted.iter().map(at)) {
                 scene.mark(Mark::Cross, point, CROSS, colour);
@@ -80,7 +80,8 @@ impl SequencePlot {
         scene
     }
 
-    /// Colours of the crosses, one for each series: of those that no dots of this plot have, then of those that no other crosses have.
+    /// Returns the colours of each series' crosses: first those that no dots of this plot have, then those that no
+    /// other crosses have.
     fn again_colours(&self, place: &impl Fn(usize) -> usize) -> Vec<RGBColor> {
         let dotted = self.series.iter().enumerate().filter(|(_, series)| !series.sent.is_empty());
         let dots: Vec<usize> = dotted.map(|(number, _)| palette(place(number))).collect();
@@ -98,15 +99,15 @@ impl SequencePlot {
     }
 }
 
-/// Order in which crosses take colours: the first three dots have the others.
+/// Order in which crosses take colours: the first three series of dots have the others.
 const CROSSES: [usize; 6] = [5, 3, 1, 4, 2, 0];
 
-/// Every other colour of six, and after three series those between them.
+/// Returns every other one of six colours, and after three series those between them.
 pub(super) const fn dot_colour(series: usize) -> RGBColor {
     colour(palette(series))
 }
 
-/// Place of [`dot_colour`] among the six colours.
+/// Returns the index of [`dot_colour`] among the six colours.
 pub(super) const fn palette(series: usize) -> usize {
     (series * 2 + series / 3) % 6
 }
@@ -115,7 +116,7 @@ fn named(name: &str, what: &str) -> String {
     if name.is_empty() { what.to_owned() } else { format!("{name}, {what}") }
 }
 
-/// Points without those that another one hides: a transfer has thousands, and each is an element of the SVG.
+/// Removes points that another one hides: a transfer has thousands, and each is an element of the SVG.
 fn visible(points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     let mut taken = HashSet::new();
     points.filter(|(x, y)| taken.insert((x.round() as i32, y.round() as i32))).collect()

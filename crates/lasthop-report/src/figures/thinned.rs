@@ -1,23 +1,23 @@
-//! Points of a plot that may be many more than it can show.
+//! Points of a plot that may be more than it can show.
 #![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
 
 use std::collections::HashSet;
 
-/// Points up to which all are kept.
+/// Number of points up to which all are kept.
 const ALL: usize = 1 << 16;
 
-/// Cells of the grid in each direction: several to a pixel.
+/// Number of cells of the grid in each direction: several per pixel.
 const CELLS: f64 = 2048.0;
 
-/// Points, of which only those that can be told apart are kept once there are many: however long a run is, they take no more than
-/// so much memory.
+/// Points that are thinned out to the distinguishable ones once there are many, so that memory is bounded for runs of
+/// any length.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Thinned {
     points: Vec<(f64, f64)>,
-    /// How many are kept before those are thinned out that cannot be told apart.
+    /// Number of points above which they are thinned out.
     most: usize,
     cells: f64,
-    /// The cell of the last point, once they have been thinned out.
+    /// Cell of the last point, once points have been thinned out.
     last: Option<(u32, u32)>,
     extent: (f64, f64),
 }
@@ -48,7 +48,7 @@ impl Thinned {
         (part(x, self.extent.0), part(y, self.extent.1))
     }
 
-    /// Of the points in a cell of a grid over all so far, keeps the first.
+    /// Keeps the first point in each cell of a grid over all points so far.
     fn thin(&mut self) {
         let most = |of: fn(&(f64, f64)) -> f64| self.points.iter().map(of).fold(0.0, f64::max);
         self.extent = (most(|point| point.0), most(|point| point.1));
@@ -56,7 +56,7 @@ impl Thinned {
             let mut taken = HashSet::new();
             let points = std::mem::take(&mut self.points);
             self.points = points.into_iter().filter(|point| taken.insert(self.cell(*point))).collect();
-            // Points all over the plane: coarser, so that there is room again.
+            // Points fill the plane: use a coarser grid to free enough memory.
             if self.points.len() <= self.most / 2 {
                 break;
             }
@@ -101,18 +101,18 @@ mod tests {
             scattered.push((noise(), noise()));
             assert!(thinned.points.len() <= ALL && scattered.points.len() <= ALL);
         }
-        // On a picture of 1000 by 1000 there is a point wherever there was one, in order of time.
+        // On an image of 1000 by 1000 there is a point wherever there was one, in order of time.
         let pixel = |(x, y): &(f64, f64)| ((x / 3000.0) as u32, (y / 3500.0) as u32);
         let points = thinned.into_points();
         assert!(points.is_sorted_by_key(|point| point.0));
         let seen: HashSet<_> = points.iter().map(pixel).collect();
         let all: HashSet<_> = (0..3_000_000).map(|n| pixel(&line(n))).collect();
-        // A cell's first point may lie in the pixel beside, no further.
+        // A cell's first point may lie in a neighbouring pixel, no further.
         for (x, y) in all {
             let near = |x: u32| (y.saturating_sub(1)..=y + 1).any(|y| seen.contains(&(x, y)));
             assert!((x.saturating_sub(1)..=x + 1).any(near), "nothing at {x}, {y}");
         }
-        // Of noise too there is some everywhere.
+        // Noise remains everywhere as well.
         let quarter = |(x, y): &(f64, f64)| ((x / f64::from(1 << 22)) as u32, (y / f64::from(1 << 22)) as u32);
         assert_eq!(scattered.into_points().iter().map(quarter).collect::<HashSet<_>>().len(), 16);
     }

@@ -17,7 +17,7 @@ use crate::numbering::Numbering;
 
 const KB: f64 = 1024.0;
 
-/// What sequence and window plots show of one flow under one scheme.
+/// Series of one flow under one scheme.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct TransferSeries {
     /// Packets of each sender.
@@ -26,20 +26,22 @@ pub struct TransferSeries {
     pub windows: Vec<StepSeries>,
 }
 
-/// The series of `flow` in a `trace` of `network`: of its source, and of the base station where that sends on its own account.
+/// Returns the series of `flow` in a `trace` of `network`: of its source, and of the base station if it sends on its
+/// own account.
 pub fn transfer_series(network: &Network, trace: &Trace, flow: FlowId, name: &str) -> TransferSeries {
     let mut collector = TransferCollector::new(network, flow, name);
     trace.records.iter().for_each(|record| collector.see(trace, record));
     collector.finish()
 }
 
-/// The same, record by record. Where a plot could not show all of the points, it keeps those that make a difference.
+/// Collector of these series, record by record. If a plot cannot show all points, it keeps those that make a
+/// difference.
 pub struct TransferCollector {
     flow: FlowId,
     name: String,
-    /// Elements that have something to show, with the capture point of each, in the network's order.
+    /// Elements with something to show, with the capture point of each, in the network's order.
     elements: Vec<(Role, u16)>,
-    /// Where the flow was first seen, and whose data was sent first, from where.
+    /// Capture point at which the flow was first seen; capture point and side of the first data.
     seen: Option<u16>,
     source: Option<(u16, Side)>,
     numbering: Numbering,
@@ -49,7 +51,7 @@ pub struct TransferCollector {
     end: Option<f64>,
 }
 
-/// Data as it leaves a capture point.
+/// Data that leaves a capture point.
 #[derive(Clone, Default)]
 struct Sequence {
     sent: Thinned,
@@ -62,17 +64,17 @@ impl Sequence {
     }
 }
 
-/// What an end of a link protocol is told of its frames.
+/// Feedback that an end of a link protocol receives on its frames.
 #[derive(Default)]
 struct LinkFrames {
     acks: Thinned,
     nacks: Thinned,
-    /// Where in the stream each frame number was used last.
+    /// Position in the stream for which each frame number was used last.
     carried: HashMap<u16, f64>,
 }
 
 impl TransferCollector {
-    /// Nothing yet of `flow` in a run of `network`.
+    /// Creates an empty collector for `flow` in a run of `network`.
     pub fn new(network: &Network, flow: FlowId, name: &str) -> Self {
         let element = |element: &ElementSpec| {
             let role = element.element.role();
@@ -92,7 +94,7 @@ impl TransferCollector {
         }
     }
 
-    /// Takes the next record of the run whose points and flows `trace` holds.
+    /// Takes the next record of the run whose points and flows `trace` contains.
     pub fn see(&mut self, trace: &Trace, record: &Record) {
         let time = record.time.as_secs_f64();
         self.end = Some(time);
@@ -111,7 +113,7 @@ impl TransferCollector {
         } else if let (What::Sent(_), Some(Header::Data(number))) = (&record.what, link)
             && let Some(link) = self.links.get_mut(&point)
         {
-            // The number is another flow's now.
+            // Another flow uses the number now.
             link.carried.remove(&number);
         }
         if let (What::Received(_), Some(header), Some(link)) = (&record.what, link, self.links.get_mut(&point)) {
@@ -154,10 +156,10 @@ impl TransferCollector {
         }
     }
 
-    /// What was collected.
+    /// Returns the collected series.
     pub fn finish(mut self) -> TransferSeries {
         let mut series = TransferSeries::default();
-        // Without data there is nothing to plot but an empty series of the end that opened the flow.
+        // Without data there is only an empty series for the end that opened the flow.
         let source = self.source.map(|(point, _)| point).or(self.seen).unwrap_or(0);
         let name = self.name.clone();
         let end = self.end;
@@ -170,9 +172,9 @@ impl TransferCollector {
         };
         let at_base = format!("{name}, base station");
         let link = self.elements.iter().filter(|(role, _)| *role == Role::LinkEnd).map(|(_, point)| *point);
-        // The end from which the data comes: the one that the flow's data leaves.
+        // The end that the flow's data leaves.
         let link = link.into_iter().find(|point| self.sequences.contains_key(point));
-        // Where the source is the end of the link itself, both have the same.
+        // If the source is the end of the link itself, both have the same frames.
         let frames = link.filter(|point| *point == source).and_then(|point| {
             let own = self.sequences.get(&point)?;
             Some(own.clone())
@@ -180,7 +182,7 @@ impl TransferCollector {
         series.sequences.push(self.sequences.remove(&source).unwrap_or_default().series(name.clone()));
         series.windows.push(window(self.windows.remove(&source), name.clone()));
         for (role, point) in &self.elements {
-            // Behind it there may be a link protocol, whose frames these are.
+            // A link protocol may follow, whose frames these are.
             let sequence = self.sequences.get(point).cloned().unwrap_or_default();
             match role {
                 Role::Relay => {
@@ -189,7 +191,7 @@ impl TransferCollector {
                 }
                 Role::Repair => {
                     let local = sequence.series(at_base.clone());
-                    // What it hands on is the source's.
+                    // The data that it forwards belongs to the source.
                     series.sequences.push(SequenceSeries { sent: Vec::new(), ..local });
                 }
                 Role::Marker | Role::Pacer | Role::LinkEnd => {}
@@ -210,14 +212,14 @@ impl TransferCollector {
     }
 }
 
-/// The capture point of an element's wireless side.
+/// Returns the capture point of an element's wireless side.
 fn point_of(network: &Network, element: &ElementSpec) -> u16 {
     let up = u16::from(network.links[element.link.0].ends[0] != element.node);
     element.link.0 as u16 * 2 + up
 }
 
-/// The data that `from` sends on `flow`, as seen leaving capture point `point`: time in seconds, sequence number in KB
-/// from the start of the stream; of several connections, one behind the other.
+/// Returns the data that `from` sends on `flow`, as it leaves capture point `point`: time in seconds, and sequence
+/// number in KB from the start of the stream. Streams of several connections are concatenated.
 pub fn sequence_series(trace: &Trace, point: u16, flow: FlowId, from: Side, name: &str) -> SequenceSeries {
     let mut series = SequenceSeries { name: name.to_owned(), sent: Vec::new(), retransmitted: Vec::new() };
     let mut numbering = Numbering::default();
@@ -236,7 +238,7 @@ pub fn sequence_series(trace: &Trace, point: u16, flow: FlowId, from: Side, name
     series
 }
 
-/// The congestion window that `flow` had at capture point `point`, in KB, until the end of the trace.
+/// Returns the congestion window of `flow` at capture point `point` in KB, until the end of the trace.
 pub fn window_series(trace: &Trace, point: u16, flow: FlowId, name: &str) -> StepSeries {
     let mut points: Vec<(f64, f64)> = Vec::new();
     for record in &trace.records {

@@ -1,4 +1,4 @@
-//! A small recorded run and a small study, made by hand: what tests and the gallery show.
+//! A small handmade run and study for tests and the gallery.
 #![allow(dead_code, reason = "each test uses its own part")]
 
 use lasthop_proto::event::Event;
@@ -15,11 +15,11 @@ pub const BASE_WIRED: u16 = 1;
 pub const BASE_RADIO: u16 = 2;
 pub const MOBILE: u16 = 3;
 
-/// First sequence numbers of the bulk flow: the initiator's wraps within the run.
+/// Initial sequence numbers of the bulk flow: the initiator's wraps within the run.
 pub const ISS: [u32; 2] = [u32::MAX - 3000, 7000];
 pub const MSS: u32 = 1360;
 
-/// What becomes of a packet on a link.
+/// Fate of a packet on a link.
 #[derive(Clone, Copy)]
 pub enum Outcome {
     Arrives,
@@ -28,7 +28,7 @@ pub enum Outcome {
     QueueFull,
 }
 
-/// Builds traces: a source, a base station and a mobile host in a row.
+/// Builder of traces of a source, a base station and a mobile host in a row.
 pub struct Recorder {
     pub trace: Trace,
 }
@@ -52,7 +52,7 @@ impl Recorder {
         Self { trace }
     }
 
-    /// The finished trace, in order of time.
+    /// Returns the finished trace, in order of time.
     pub fn finish(mut self) -> Trace {
         self.trace.records.sort_by_key(|record| record.time);
         self.trace
@@ -66,7 +66,7 @@ impl Recorder {
         self.record(at(micros), point, FlowId(0), What::Event(event));
     }
 
-    /// Over one link.
+    /// Sends a packet over one link.
     pub fn link(&mut self, time: Instant, [from, to]: [u16; 2], packet: Packet, outcome: Outcome) {
         self.record(time, from, packet.flow, What::Sent(packet));
         let (time, point, what) = match outcome {
@@ -80,7 +80,7 @@ impl Recorder {
         self.record(time, point, packet.flow, what);
     }
 
-    /// From the source to the mobile host, or back, over both links.
+    /// Sends a packet over both links between the source and the mobile host, in either direction.
     pub fn across(&mut self, micros: u64, packet: Packet, radio: Outcome) {
         let time = at(micros);
         match packet.from {
@@ -118,7 +118,7 @@ pub fn packet(from: Side, cause: Cause, len: u32, segment: Segment) -> Packet {
     }
 }
 
-/// Data segment `number` (from 0) of the initiator.
+/// Returns data segment `number` (from 0) of the initiator.
 pub fn data(number: u32, cause: Cause) -> Packet {
     let segment = Segment {
         seq: Seq(ISS[0]) + 1 + number * MSS,
@@ -130,7 +130,7 @@ pub fn data(number: u32, cause: Cause) -> Packet {
     packet(Side::Initiator, cause, MSS, segment)
 }
 
-/// An acknowledgment for all segments below `number`.
+/// Returns an acknowledgment for all segments below `number`.
 pub fn ack(number: u32, options: Options) -> Packet {
     let segment =
         Segment { seq: Seq(ISS[1]) + 1, ack: Seq(ISS[0]) + 1 + number * MSS, window: 8192, flags: Flags::ACK, options };
@@ -165,7 +165,7 @@ fn syn(from: Side) -> Packet {
     packet(from, Cause::Handshake, 0, Segment { seq: Seq(seq), ack, window: 16_384, flags, options })
 }
 
-/// A run with one of everything.
+/// Returns a run with one of every event.
 pub fn trace() -> Trace {
     let mut run = Recorder::new();
     run.across(0, syn(Side::Initiator), Outcome::Arrives);
@@ -176,7 +176,7 @@ pub fn trace() -> Trace {
     run.across(6_000, ack(1, Options::default()), Outcome::Arrives);
     run.event(8_000, SOURCE, Event::Window { cwnd: 2720, ssthresh: 65_535 });
 
-    // Segment 1 is lost on the radio; the base station repeats it, and it is lost again.
+    // Segment 1 is lost on the radio; the base station retransmits it, and it is lost again.
     run.across(8_000, data(1, Cause::New), Outcome::Lost);
     run.across(8_500, data(2, Cause::New), Outcome::Arrives);
     run.across(9_000, data(3, Cause::New), Outcome::Damaged);

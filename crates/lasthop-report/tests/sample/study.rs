@@ -1,4 +1,4 @@
-//! A small study, made up: twelve schemes with plausible numbers.
+//! A small fictitious study: twelve schemes with plausible numbers.
 #![allow(dead_code, reason = "each test uses its own part")]
 
 use lasthop_report::figures::{
@@ -24,7 +24,7 @@ const SCHEMES: [(&str, [f64; 3], f64, f64); 12] = [
 ];
 const TESTBEDS: [(&str, u32); 3] = [("LAN", 8), ("LAN", 32), ("WAN", 32)];
 
-/// A number near the published one, the same each time.
+/// Returns a deterministic number near the published one.
 fn measured(scheme: usize, testbed: usize) -> f64 {
     let published = SCHEMES[scheme].1[testbed];
     let published = if published > 0.0 { published } else { 0.6 + 0.05 * scheme as f64 };

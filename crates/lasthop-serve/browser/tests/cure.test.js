@@ -1,4 +1,4 @@
-// The page of five steps, from a measurement to a cure and its proof, in a real browser.
+// Tests of the page of five steps, from a measurement to a cure and its proof, in a real browser.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -13,7 +13,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
 const QUICK = 'rate=6+Mbps&delay=10+ms&control=box&for=bulk&runs=2';
 
-/** Losses of 4,000 packets a millisecond apart, 1 in 50, by a small generator. */
+/** Losses of 4,000 packets with a spacing of 1 ms from a small generator: 1 in 50. */
 let state = 7;
 const isLost = () => { state = (Math.imul(state, 1664525) + 1013904223) >>> 0; return Number((state >>> 16) % 50 === 0); };
 const LOSSES = ['sent_s,bytes,lost', ...Array.from({ length: 4000 }, (_, at) => `${(at / 1e3).toFixed(3)},1000,${isLost()}`), ''].join('\n');
@@ -67,7 +67,7 @@ test('five steps lead from a measurement to the proof, and every number is the c
   assert.equal(await page.locator('#pictures canvas').count(), 3);
   lasthop('fit', 'losses.csv', '--rate', '6Mbps', '--delay', '10ms', '--out', 'link.toml');
   assert.equal(await saved(page, page.locator('#link-download')), readFileSync(join(folder, 'link.toml'), 'utf8'));
-  // The cures.
+  // Advice.
   assert.equal(await page.locator('#steps a[aria-current]').textContent(), 'Choose');
   await advised(page);
   const told = JSON.parse(lasthop(...ADVISE, '--json'));
@@ -77,7 +77,7 @@ test('five steps lead from a measurement to the proof, and every number is the c
   assert.match(await page.locator('#advise-status').textContent(), /^2 runs of each$/);
   assert.equal(await page.locator('#reasons dd').count(), 3);
   assert.equal(await page.locator('#cures .best').count(), told.advice ? 1 : 0);
-  // The file.
+  // Configuration file.
   const cure = told.advice ?? 'SNOOP';
   await page.locator('#cure').selectOption(cure);
   await page.locator('#interface').fill('a/b');
@@ -94,7 +94,7 @@ test('five steps lead from a measurement to the proof, and every number is the c
     assert.equal(file, readFileSync(join(folder, 'gateway.toml'), 'utf8'));
   }
   assert.deepEqual(await page.$$eval('#files ol code', (codes) => codes.map((code) => code.textContent)), ['lasthop gateway check gateway.toml', 'sudo lasthop gateway gateway.toml']);
-  // The proof.
+  // Proof.
   const factor = told.cures.find((one) => one.cure === cure).uses[0].ratio.mean;
   const report = { rules: [{ name: 'hop', mode: cure === 'SNOOP' ? 'snoop' : 'split', ab: 0.1, gain: { ratio: factor, low: Math.max(1.001, factor * 0.99), high: factor * 1.1 }, treated: { flows: 90 }, untreated: { flows: 10 } }] };
   await page.locator('#report').setInputFiles({ name: 'report.json', mimeType: 'application/json', buffer: Buffer.from(JSON.stringify(report)) });
@@ -109,7 +109,7 @@ test('five steps lead from a measurement to the proof, and every number is the c
 
 test('numbers at the axes of the pictures are distinct, and what is below zero is shown', async () => {
   const page = await chromium.newPage({ viewport: { width: 1200, height: 900 } });
-  // Every text on every canvas.
+  // Record every text on every canvas.
   await page.addInitScript(() => {
     const { fillText } = CanvasRenderingContext2D.prototype;
     globalThis.texts = new Map();
@@ -123,7 +123,7 @@ test('numbers at the axes of the pictures are distinct, and what is below zero i
   await measured(page);
   const labels = () => page.$$eval('#pictures canvas', (canvases) => canvases.map((canvas) => [...new Set(globalThis.texts.get(canvas))]));
   for (const [at, texts] of (await labels()).entries()) assert.ok(texts.length > 3, `picture ${at}: ${texts.join(' ')}`);
-  // The autocorrelations of independent losses lie around zero.
+  // Autocorrelations of independent losses are close to zero.
   const picture = page.locator('#pictures figure', { hasText: 'How losses go together' });
   await picture.locator('summary').click();
   await picture.locator('tbody tr').first().waitFor();
@@ -139,7 +139,7 @@ test('numbers at the axes of the pictures are distinct, and what is below zero i
       drawFigure(element, { kind: 'lines', title: 't', x_label: 'x', y_label: 'y', x_scale: 'log', series });
       await new Promise((done) => setTimeout(done, 200));
       const canvas = element.querySelector('canvas');
-      // The last drawing alone: from the first number at the x axis on.
+      // Use the last drawing only, from the first number at the x axis on.
       const texts = globalThis.texts.get(canvas);
       const from = texts.lastIndexOf('1');
       return texts.slice(from).filter((text) => /^-?[\d.,]+$/.test(text)).slice(points.length).map((text) => text);
@@ -173,7 +173,7 @@ test('what is missing is asked for, and what is wrong is said beside it', async 
   await give('delay', '10 ms');
   await page.locator('#advise').waitFor();
   assert.equal(await page.locator('p.error:not(:empty)').count(), 0);
-  // What was said is the page's address.
+  // The settings are in the page's address.
   assert.equal(new URL(page.url()).hash, '#rate=6+Mbps&delay=10+ms&control=box&for=bulk&runs=2');
   await page.locator('#runs').fill('51');
   await page.locator('#runs').dispatchEvent('change');
@@ -232,7 +232,7 @@ test('a capture tells what limits its flow, and the two-ended link takes public 
 
 test('the keyboard is enough', async () => {
   const page = await open(QUICK);
-  // From now on: a chooser that opens before the browser knows that it is waited for is seen by nobody.
+  // Register early: a file chooser that opens before the browser expects it is missed.
   page.on('filechooser', () => {});
   const reach = async (id) => {
     for (let press = 0; press < 40; press++) {
@@ -242,7 +242,7 @@ test('the keyboard is enough', async () => {
     assert.fail(`${id} is not reached`);
   };
   await reach('measurement');
-  // What has the focus is seen: the input itself is not.
+  // The focus is visible on the drop area, since the input itself is hidden.
   assert.notEqual(await page.$eval('#measurement-drop', (drop) => getComputedStyle(drop).outlineStyle), 'none');
   const [chooser] = await Promise.all([page.waitForEvent('filechooser'), page.keyboard.press('Enter')]);
   await chooser.setFiles(join(folder, 'losses.csv'));

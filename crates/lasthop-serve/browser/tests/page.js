@@ -1,4 +1,4 @@
-// What the tests share: lasthop serving on a free port, and a browser.
+// Shared parts of the tests: lasthop serving on a free port, and a browser.
 
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
@@ -9,7 +9,7 @@ const ROOT = fileURLToPath(new URL('../../../../', import.meta.url));
 const TARGET = process.env.CARGO_TARGET_DIR ?? `${ROOT}target`;
 export const LASTHOP = process.env.LASTHOP ?? `${TARGET}/debug/lasthop`;
 
-/** Starts `lasthop serve`; the address it prints, and how to end it. @param {string[]} args */
+/** Starts `lasthop serve`; returns the printed address, and a function that stops it. @param {string[]} args */
 export async function serve(args = []) {
   const child = spawn(LASTHOP, ['serve', '--listen', '127.0.0.1:0', ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
   const failed = new Promise((_, reject) => {
@@ -22,7 +22,7 @@ export async function serve(args = []) {
   return { url, stop: () => child.kill() };
 }
 
-/** Debian's Chromium, or the one that CHROMIUM names. It looks for nothing outside of this machine. */
+/** Launches Debian's Chromium, or the one that CHROMIUM names, without external requests. */
 export function browser() {
   return chromium.launch({
     executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
@@ -30,7 +30,7 @@ export function browser() {
   });
 }
 
-/** A small transfer over a testbed of the 1997 study: the tests ask whether numbers come, not for how long they take. */
+/** Small transfer over a testbed of the 1997 study: the tests check that numbers arrive, not how fast. */
 export const SMALL = 'scenario=wavelan-lan&size=200+KiB&runs=6';
 
 /** Opens the page at a link and waits until everything is shown. @param {import('playwright-core').Browser} chromium @param {string} url @param {object} [options] */
@@ -43,15 +43,15 @@ export async function open(chromium, url, options = {}) {
   return page;
 }
 
-/** Another link in the same page, as from scratch. @param {import('playwright-core').Page} page @param {string} url */
+/** Opens another link in the same page from scratch. @param {import('playwright-core').Page} page @param {string} url */
 export async function go(page, url) {
-  // Otherwise only the fragment changes, which nothing waits for.
+  // Otherwise only the fragment changes, which goto does not wait for.
   await page.goto('about:blank');
   await page.goto(url);
   await settled(page);
 }
 
-/** Waits until the answers to the page's present state are all shown. @param {import('playwright-core').Page} page */
+/** Waits until all answers to the page's current state are shown. @param {import('playwright-core').Page} page */
 export async function settled(page) {
   await page.waitForFunction(() => {
     const words = new URL(document.getElementById('download').href).search.slice(1);
@@ -60,12 +60,12 @@ export async function settled(page) {
   }, undefined, { timeout: 30_000 });
 }
 
-/** The table's numbers that are to be seen, by scheme. @param {import('playwright-core').Page} page */
+/** Returns the visible numbers of the table by scheme. @param {import('playwright-core').Page} page */
 export function numbers(page) {
   return page.$$eval('#measures tbody tr', (rows) => Object.fromEntries(rows.map((row) => [row.dataset.scheme, [...row.cells].slice(1).filter((cell) => !cell.hidden).map((cell) => cell.textContent)])));
 }
 
-/** The headings of the table's columns that are to be seen. @param {import('playwright-core').Page} page */
+/** Returns the visible headings of the table. @param {import('playwright-core').Page} page */
 export function headings(page) {
   return page.$$eval('#measures thead th', (heads) => heads.filter((head) => !head.hidden).map((head) => head.textContent));
 }

@@ -1,4 +1,5 @@
-// `index.html` of `lasthop reproduce` in a real browser: from a file, without a network, with scripts and without.
+// Tests of `index.html` of `lasthop reproduce` in a real browser: from a file, without a network, with and without
+// scripts.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -39,7 +40,7 @@ test('every figure is drawn, with its numbers as a table, and nothing is asked o
   assert.ok(figures > 3);
   await page.waitForFunction((figures) => document.querySelectorAll('[data-figure] canvas').length === figures, figures);
   for (const figure of await page.locator('[data-figure]').all()) {
-    // Ink on the canvas, in more than one colour.
+    // The canvas is drawn in more than one colour.
     const colours = await figure.locator('canvas').evaluate((canvas) => {
       const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
       const seen = new Set();
@@ -92,13 +93,13 @@ test('a page says what was studied, names configurations in words, and uses its 
   for (const words of [/twelve ways/, /10\.1109\/90\.650137/, /lasthop \d+\.\d+\.\d+, seed 1, 2 runs/, /those beyond 10 % or 10 pp are marked/]) assert.match(about, words);
   assert.equal(await page.locator('th', { hasText: /^[A-Z0-9-]+\/(LAN|WAN)\// }).count(), 0);
   assert.doesNotMatch(await page.locator('main').innerText(), /\/(LAN|WAN)\/\d/);
-  // Marked is what the rule marks.
+  // Marked cells match the rule.
   const wrong = await page.$$eval('.tables td', (cells) => cells.filter((cell) => {
     const [, number] = /^[+−]?([\d.]+) (?:%|pp)$/.exec(cell.textContent) ?? [];
     return number !== undefined && number !== '10.0' && (Number(number) > 10) !== cell.classList.contains('far');
   }).map((cell) => cell.textContent));
   assert.deepEqual(wrong, []);
-  // Two figures beside each other, and tables as wide as the page or beside each other.
+  // Two figures are side by side, and tables are as wide as the page or side by side.
   const [first, second] = await page.$$eval('figure', (figures) => figures.slice(0, 2).map((figure) => { const { x, y, right } = figure.getBoundingClientRect(); return { x, y, right }; }));
   assert.ok(first.y === second.y && second.x > first.right, JSON.stringify([first, second]));
   const right = await page.$$eval('.tables > .wide table', (tables) => tables.map((table) => table.getBoundingClientRect().right));

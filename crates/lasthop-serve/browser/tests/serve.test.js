@@ -1,4 +1,4 @@
-// The page of `lasthop serve` in a real browser.
+// Tests of the page of `lasthop serve` in a real browser.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -18,7 +18,7 @@ after(async () => { await chromium?.close(); server?.stop(); });
 
 const at = (words = '') => `${server.url}#${SMALL}${words && '&'}${words}`;
 
-/** Moves a slider as a hand does. */
+/** Moves a slider like a user. */
 async function slide(page, id, position) {
   await page.locator(`#range-${id}`).evaluate((range, position) => {
     range.value = String(position);
@@ -36,18 +36,18 @@ test('the page opens on a finding between modern endpoints, which its numbers be
   const mbps = (scheme) => parseFloat(shown[scheme][0]);
   assert.equal(without, mbps('E2E-CUBIC').toFixed(1));
   assert.equal(gained, Math.max(mbps('SNOOP'), mbps('SPLIT-BBR')).toFixed(1));
-  // The sentence and the whole chart are in sight.
+  // The finding and the whole chart are in view.
   for (const part of ['#finding', '#bars canvas']) {
     const box = await page.locator(part).first().boundingBox();
     assert.ok(box.y >= 0 && box.y + box.height <= 768, `${part}: ${JSON.stringify(box)}`);
   }
-  // Without losses there is nothing to cure: the sentence is computed, not written down.
+  // Without losses there is nothing to cure: the finding is computed.
   await go(page, `${server.url}#scenario=farm-radio&loss=0&size=4+MiB&runs=3`);
   const lossless = await page.locator('#finding').textContent();
   assert.notEqual(lossless, finding);
   assert.match(lossless, /no clear difference\.$|it harms here\.$|Mbps\.$/);
   assert.ok(parseFloat(/comes (\d+\.\d)/.exec(lossless)[1]) > 5 * Number(without), lossless);
-  // Where nothing of the kind is compared, nothing of the kind is said.
+  // The finding is absent if no such schemes are compared.
   await go(page, `${server.url}#scenario=farm-radio&schemes=E2E-CUBIC,E2E-BBR&size=1+MiB&runs=2`);
   assert.ok(await page.locator('#finding').isHidden());
   await go(page, at('schemes=E2E,LL-TCP-AWARE'));
@@ -69,7 +69,7 @@ test('at 768 pixels the header is two lines at most, and no field cuts its text'
       ctx.font = style.font;
       const text = field.tagName === 'SELECT' ? field.selectedOptions[0]?.label ?? '' : field.value || field.placeholder;
       const inner = field.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
-      // A select has its arrow besides.
+      // A select also contains its arrow.
       return ctx.measureText(text).width > inner - (field.tagName === 'SELECT' ? 16 : 0);
     }).map((field) => `${field.id}: ${field.value || field.placeholder}`));
     assert.deepEqual(cut, [], `${width} ${words}`);
@@ -91,7 +91,7 @@ test('moving a slider changes the numbers', async () => {
   const after = await numbers(page);
   for (const scheme of ['E2E', 'LL-TCP-AWARE']) assert.ok(parseFloat(after[scheme][0]) < parseFloat(before[scheme][0]), scheme);
   assert.ok(page.url().includes('loss=12'), page.url());
-  // And back: the same numbers.
+  // Reset: the numbers are the same as before.
   await page.getByRole('button', { name: 'Frames lost as in the scenario' }).click();
   await settled(page);
   assert.deepEqual(await numbers(page), before);
@@ -209,7 +209,7 @@ test('the downloaded scenario gives the command the same numbers', async () => {
       const counts = ['rtt_p50', 'rtt_p95', 'queue_drops', 'timeouts', 'relay_timeouts', 'source_retransmissions', 'local_retransmissions', 'dupacks_suppressed'].map((name) => measures[name].mean.toFixed(1));
       assert.deepEqual(shown[scheme], [text, ...counts, '6'], scheme);
     }
-    // `run` takes it too, under the scheme that was shown.
+    // `run` accepts it too, under the displayed scheme.
     const run = JSON.parse(execFileSync(LASTHOP, ['run', file, '--json'], { encoding: 'utf8' }));
     assert.equal(run.scheme, 'LL-TCP-AWARE');
   } finally {
@@ -260,7 +260,8 @@ test('whoever wants no motion gets steps', async () => {
   const page = await open(chromium, at('scheme=LL&at=0'), { reducedMotion: 'reduce' });
   await page.locator('#speed').selectOption('5');
   await page.locator('#play').click();
-  // Frames at which another picture came. The play asked for its frames first, so each of ours sees what it did.
+  // Collect frames at which the picture changed. The player requested its frames first, so each of ours sees its
+  // effect.
   const times = await page.evaluate(() => new Promise((done) => {
     const position = document.getElementById('position');
     const [changes, start] = [[], performance.now()];
@@ -281,7 +282,7 @@ test('whoever wants no motion gets steps', async () => {
 test('the keyboard is enough', async () => {
   const page = await open(chromium, at('schemes=E2E,LL'));
   const before = await numbers(page);
-  // From the top by the tabulator alone to the loss slider.
+  // Reach the loss slider from the top with the tab key alone.
   let reached = false;
   for (let press = 0; press < 15 && !reached; press++) {
     await page.keyboard.press('Tab');
@@ -293,7 +294,7 @@ test('the keyboard is enough', async () => {
   await settled(page);
   assert.notDeepEqual(await numbers(page), before);
   assert.equal(await page.evaluate(() => document.activeElement.id), 'range-loss', 'the focus stays');
-  // A scheme is chosen in the table, and the diagram stepped, with keys.
+  // Select a scheme in the table and step the diagram with the keyboard.
   await page.locator('#measures button', { hasText: /^E2E$/ }).focus();
   await page.keyboard.press('Enter');
   await settled(page);
@@ -316,7 +317,7 @@ for (const [name, options] of [['on a screen, light', {}], ['on a phone, dark', 
   test(`axe finds nothing serious ${name}`, async () => {
     const page = await open(chromium, at('scheme=LL-TCP-AWARE'), { bypassCSP: true, ...options });
     for (const summary of await page.locator('.chart-numbers > summary').all()) await summary.click();
-    // Each chart's numbers are there as a table.
+    // Each chart's numbers are available as a table.
     for (const chart of ['#sequence', '#window', '#diagram']) await page.locator(`${chart} tbody tr`).nth(5).waitFor();
     await page.evaluate(AXE);
     const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
@@ -339,7 +340,7 @@ test('every scenario shows something', async () => {
   const page = await open(chromium, at());
   const names = await page.$$eval('#scenario option', (options) => options.map((option) => option.value));
   assert.ok(names.length >= 14);
-  // Ten thousand flows take their time; the others are here.
+  // Ten thousand flows take too long here; all others are tested.
   for (const name of names.filter((name) => name !== 'many-flows' && !name.includes('web'))) {
     await go(page, `${server.url}#scenario=${name}&runs=2&size=100+KiB&schemes=E2E,LL-TCP-AWARE`);
     assert.equal(await page.locator('p.error:not(:empty)').count(), 0, name);

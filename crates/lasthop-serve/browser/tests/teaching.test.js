@@ -1,4 +1,4 @@
-// What the page teaches, and that it never shows numbers for what they are not.
+// Tests of the page's explanations, and that it never mislabels numbers.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -12,7 +12,7 @@ after(async () => { await chromium?.close(); server?.stop(); });
 const at = (words = '') => `${server.url}#${SMALL}${words && '&'}${words}`;
 const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
 
-/** The chart's ink. */
+/** Returns the chart's pixels. */
 const ink = (page) => page.$eval('#bars canvas', (canvas) => canvas.toDataURL());
 
 test('on a phone the chart comes first and stays in sight of every slider', async () => {
@@ -22,7 +22,7 @@ test('on a phone the chart comes first and stays in sight of every slider', asyn
   const ids = await page.$$eval('#controls input[type=range]', (ranges) => ranges.map((range) => range.id));
   assert.ok(ids.length >= 10);
   for (const id of ids) {
-    // As a finger scrolls: until the slider is in the lower half.
+    // Scroll like a finger, until the slider is in the lower half.
     await page.locator(`#${id}`).evaluate((range) => scrollBy(0, range.getBoundingClientRect().top - 600));
     const see = await page.evaluate((id) => {
       const chart = document.querySelector('#bars canvas').getBoundingClientRect();
@@ -80,7 +80,7 @@ test('numbers of different numbers of runs never stand beside each other', async
   await settled(page);
   const seen = await page.evaluate(() => [...new Set(globalThis.seen)].map((runs) => runs.split(',')));
   assert.ok(seen.length >= 3, JSON.stringify(seen));
-  // What is not there yet is a dash.
+  // Missing numbers are shown as a dash.
   for (const runs of seen) assert.ok(new Set(runs.filter((text) => text !== '–')).size <= 1, runs.join());
   assert.equal(seen.at(-1)[0], '60');
   await page.close();
@@ -108,11 +108,11 @@ test('each scheme is explained with a picture, by keyboard and by touch', async 
     assert.ok(await card.isHidden());
   }
   assert.equal(told.size, 24, 'Reno/Raw and SACK/Raw are other names');
-  // Who acts, in two of them.
+  // Nodes that act, in two of the cards.
   const acts = (scheme) => page.$$eval(`#card-${scheme} .node`, (nodes) => nodes.map((node) => node.classList.contains('acts')));
   assert.deepEqual(await acts('E2E'), [true, false, false]);
   assert.deepEqual(await acts('LL-TCP-AWARE'), [false, true, false]);
-  // Receivers of today report what they have.
+  // Modern receivers report what they have (SACK).
   assert.deepEqual([await acts('E2E-BBR'), await acts('SNOOP'), await acts('SPLIT-BBR')], [[true, false, true], [false, true, true], [false, true, true]]);
   await page.close();
 });
@@ -121,7 +121,7 @@ test('a line shows what the path carries without loss', async () => {
   const page = await open(chromium, at('schemes=E2E,LL&loss=0'));
   const [lossless] = (await numbers(page)).E2E;
   const line = async () => /nothing lost \(E2E\): (\d\.\d{3}) Mbps/.exec(await page.locator('#bars .chart-legend').textContent())[1];
-  // Of six runs and of one: the clocks' phases differ.
+  // Six runs against one: the phases of the clocks differ.
   assert.ok(Math.abs(Number(await line()) - parseFloat(lossless)) < 0.05, `${await line()} ${lossless}`);
   const of = await line();
   await go(page, at('schemes=E2E,LL&loss=10+%25'));
@@ -143,7 +143,7 @@ test('two schemes stand beside each other, at one moment and on one scale', asyn
   assert.match(await page.locator('#words-beside').textContent(), /local retransmission/);
   const moments = await Promise.all(['#words', '#words-beside'].map(async (part) => (await page.locator(part).textContent()).slice(0, 9)));
   assert.equal(moments[0], moments[1]);
-  // Zooming one zooms all: the window plot beside changes when the sequence plot is dragged across.
+  // Zooming applies to all: dragging across the sequence plot also changes the window plot beside it.
   const pictures = () => page.$$eval('.plots canvas', (canvases) => canvases.map((canvas) => canvas.toDataURL()));
   await page.locator('#sequence .u-over').scrollIntoViewIfNeeded();
   const whole = await pictures();
@@ -154,7 +154,7 @@ test('two schemes stand beside each other, at one moment and on one scale', asyn
   await page.mouse.up();
   await page.waitForTimeout(100);
   (await pictures()).forEach((picture, index) => assert.ok(picture !== whole[index], `plot ${index}`));
-  // And one again.
+  // Back to a single scheme.
   await page.locator('#beside').selectOption('');
   await settled(page);
   assert.ok(await page.locator('#stage-beside').isHidden() && await page.locator('#sequence-beside').isHidden());
@@ -186,7 +186,8 @@ test('the tour leads from one loss to the cure, by links that can be sent on', a
   for (let step = 4; step >= 1; step--) { await page.goBack(); await arrive(step); assert.equal(await title(), titles[step - 1]); }
   await page.goForward();
   await arrive(2);
-  // Each link alone brings the same, with the losses that the words speak of: one timeout, of 1997, and none of Linux.
+  // Each link alone gives the same, with the losses that the text describes: one timeout with the timers of 1997, none
+  // with Linux's.
   const timeouts = [{ 'E2E-CUBIC': 0 }, { 'E2E-CUBIC': 0 }, { E2E: 1, 'E2E-CUBIC': 0 }, { 'E2E-CUBIC': 0, SNOOP: 0 }];
   const lost = [1, 1, 3, 3];
   for (const [index, link] of links.slice(0, 4).entries()) {
@@ -204,7 +205,7 @@ test('the tour leads from one loss to the cure, by links that can be sent on', a
   assert.equal(repaired[heads.indexOf('resent by source') - 1], '0.0', 'the sender never notices');
   assert.equal(repaired[heads.indexOf('resent locally') - 1], '3.0');
   await page.getByRole('link', { name: 'End the tour' }).click();
-  // The page hears of a new fragment after the click is over; until then it still has the old one's answers.
+  // The page handles a new fragment after the click; until then it has the answers for the old one.
   await page.locator('#tour').waitFor({ state: 'hidden' });
   await settled(page);
   assert.ok(!page.url().includes('tour') && page.url().includes('beside'));
@@ -226,14 +227,14 @@ test('the tour shows a stall of 1997 with the timers of 1997, and says whose the
   assert.equal(await page.locator('#trace-status').textContent(), 'E2E: 4.4BSD\'s timers (ticks of 500 ms), timeout of at least 1 s. E2E-CUBIC: Linux\'s timers, timeout of at least 200 ms.');
   // No constant that was fitted to a study.
   assert.ok(!decodeURIComponent(page.url()).includes('rto_min'), page.url());
-  // The longest silence of the sender: of the order of the timers, not five times that.
+  // The longest silence of the sender has the order of the timers, not five times that.
   await page.locator('#sequence summary').click();
   const silence = await page.locator('#sequence tbody tr').evaluateAll((rows) => {
     const times = rows.map((row) => Number(row.cells[1].textContent));
     return Math.max(...times.slice(1).map((time, at) => time - times[at]));
   });
   assert.ok(silence > 0.8 && silence < 2.2, `${silence} s`);
-  // In step 4 the ladders are in sight as they come.
+  // In step 4 the diagrams are in view when they arrive.
   await next(4);
   await page.waitForFunction(() => {
     const box = document.getElementById('stage').getBoundingClientRect();
@@ -302,7 +303,7 @@ test('a moment at which nothing is on its way says so', async () => {
   await page.locator('#find').selectOption('timeout');
   await page.locator('#seek').click();
   assert.match(await page.locator('#words').textContent(), /timeout/);
-  // What was sent before the timer ran out is in sight.
+  // Packets sent before the timeout are in view.
   assert.ok(await page.locator('#stage .arrow').count() > 1);
   await page.locator('#back').click();
   await page.locator('#position').evaluate((range) => { range.value = String(Number(range.value) + 1e6); range.dispatchEvent(new Event('input', { bubbles: true })); });
@@ -314,7 +315,7 @@ test('a moment at which nothing is on its way says so', async () => {
 test('of many flows one is shown, and the page says which', async () => {
   const page = await open(chromium, `${server.url}#scenario=many-flows&count=500&runs=1&schemes=E2E,LL-TCP-AWARE`);
   assert.match(await page.locator('#trace-status').textContent(), /^One of 500 flows is shown: /);
-  // All of it: a record of all flows would end before that.
+  // The record is complete: one of all flows would end before that.
   assert.doesNotMatch(await page.locator('#trace-status').textContent(), /A long run/);
   assert.ok(await page.locator('#stage .arrow').count() > 0);
   await page.close();

@@ -1,4 +1,4 @@
-//! Which cure helps on a link: simulated while the page waits.
+//! Advice on the cure that helps on a link, simulated while the page waits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -13,23 +13,23 @@ use super::words::Words;
 use crate::plan::MOST_FLOWS;
 use crate::refusal::Refusal;
 
-/// Runs of each cure and use where nothing else is asked for: those of `lasthop advise`.
+/// Default number of runs of each cure and use, as in `lasthop advise`.
 const RUNS: u32 = 10;
-/// Most runs of each.
+/// Maximum number of runs of each.
 const MOST_RUNS: u32 = 50;
 
-/// Simulates the cures on the links of the scenario in `body`, on `jobs` threads (0: one per core), and hands a JSON object at a time
-/// to `sink`:
+/// Simulates the cures on the links of the scenario in `body`, on `jobs` threads (0: one per core), and passes JSON
+/// objects to `sink`:
 ///
 /// * first `{"total"}`, the number of runs;
 /// * `{"done"}` after each;
-/// * at last `{"advice", "words", "complete", "hop"}`: as `lasthop advise --json`, the verdict in sentences, whether all runs were
-///   made before `stop` ended it, and the hop's rates for the two-ended link. Where runs are missing, the advice rests on those that all
-///   cures had; it is null where one had none.
+/// * last `{"advice", "words", "complete", "hop"}`: the JSON of `lasthop advise --json`, the verdict in sentences,
+///   whether all runs finished before `stop` ended it, and the hop's rates for the two-ended link. If runs are missing,
+///   the advice rests on those that all cures have; it is null if a cure has none.
 ///
 /// # Errors
 ///
-/// Before anything is handed out: when the text is no scenario, or a parameter is wrong.
+/// Returns an error before the first object if the text is not a scenario, or a parameter is invalid.
 pub fn advise(
     query: &str,
     body: &[u8],
@@ -84,7 +84,7 @@ pub fn advise(
     Ok(())
 }
 
-/// Tells of each run, and gives up when somebody says stop.
+/// Reports each run, and aborts when `stop` returns true.
 struct Watch<'a, S> {
     done: AtomicU64,
     stop: &'a (dyn Fn() -> bool + Sync),
@@ -94,7 +94,7 @@ struct Watch<'a, S> {
 impl<S: FnMut(Value) + Send> Progress for Watch<'_, S> {
     fn run_done(&self) {
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
-        // Counted under the lock, so that it never goes back.
+        // Counted under the lock, so that the count never decreases.
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         (**sink)(json!({ "done": done }));
     }

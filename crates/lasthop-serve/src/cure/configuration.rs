@@ -1,4 +1,4 @@
-//! The files of a cure, and what to do with them.
+//! The files of a cure, and the next steps.
 
 use lasthop_study::advise::HopRates;
 use lasthop_study::install::tunnel::End;
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use super::words::Words;
 use crate::refusal::Refusal;
 
-/// What `cure` installs: `{"files": [{"name", "text"}], "steps": [..]}`, files as `lasthop advise --out` writes them. The gateway takes
-/// `interface`; the two-ended link `near` and `far` (hosts; one is enough), `near-key` and `far-key` (public keys, made at each end, so that
-/// no private key comes here), `behind-near` and `behind-far` (networks), and the hop's rates `down` and `up` in bits a second, `turns=1` where
-/// one end sends at a time.
+/// Returns what `cure` installs: `{"files": [{"name", "text"}], "steps": [..]}`, with files as `lasthop advise --out`
+/// writes them. The gateway takes `interface`; the two-ended link `near` and `far` (hosts; one is enough), `near-key`
+/// and `far-key` (public keys, generated at each end, so that no private key is sent), `behind-near` and `behind-far`
+/// (networks), and the hop's rates `down` and `up` in bits per second, with `turns=1` on a half-duplex medium.
 ///
 /// # Errors
 ///
-/// Names the parameter, and what would be right.
+/// Returns an error with the parameter, and what is expected.
 pub fn configuration(query: &str) -> Result<Value, Refusal> {
     let mut words = Words::read(query)?;
     let cure = words.take("cure").unwrap_or_default();

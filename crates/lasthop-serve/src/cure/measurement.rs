@@ -1,4 +1,4 @@
-//! What a measurement says of its link.
+//! Evaluation of a measured link.
 
 use std::path::Path;
 
@@ -14,21 +14,22 @@ use super::pictures::pictures;
 use super::words::Words;
 use crate::refusal::Refusal;
 
-/// What `lasthop fit` takes besides files.
+/// Options of `lasthop fit` besides files.
 const KEYS: [&str; 4] = ["rate", "delay", "wire-delay", "queue"];
 
-/// The link that the files in `body` measured: a capture, a probe's `probe.json` with its traces, or losses down (and up, in a second
-/// file). An object:
+/// Evaluates the link that the files in `body` measured: a capture, a probe's `probe.json` with its traces, or losses
+/// of the downlink (and of the uplink in a second file). Returns an object:
 ///
 /// * `source`: `probe`, `capture` or `trace`; `words`, the link in a line; `remark`, or null;
-/// * `fit`: as `lasthop fit --json`; `told`: the same in sentences and a table for each direction;
-/// * `diagnosis`: as `lasthop diagnose --json` of the flow that was taken, or null; `flow`: the same in sentences;
-/// * `scenario`: the link as `lasthop fit --out` writes it; null where something is `lacking`, which `lacks` says;
-/// * `pictures`: losses over time, runs, and how losses go together, as figures.
+/// * `fit`: the JSON of `lasthop fit --json`; `told`: the same in sentences, with a table for each direction;
+/// * `diagnosis`: the JSON of `lasthop diagnose --json` for the flow that was used, or null; `flow`: the same in
+///   sentences;
+/// * `scenario`: the link as `lasthop fit --out` writes it; null if something is `lacking`, which `lacks` describes;
+/// * `pictures`: losses over time, runs, and the autocorrelation of losses, as figures.
 ///
 /// # Errors
 ///
-/// Names the file or the parameter, and what would be right; when `stop` ended it.
+/// Returns an error with the file or parameter and what is expected, or if `stop` ended the work.
 pub fn link(query: &str, body: &[u8], stop: &dyn Fn() -> bool) -> Result<Value, Refusal> {
     let mut words = Words::read(query)?;
     let files = words.files(body)?;
@@ -45,7 +46,7 @@ pub fn link(query: &str, body: &[u8], stop: &dyn Fn() -> bool) -> Result<Value, 
     answer(&link)
 }
 
-/// Which file has the losses on the way to the client, and which the others: a probe's report names its traces itself.
+/// Returns the file with the losses of the downlink, and that of the uplink: a probe's report names its traces itself.
 fn directions<'f>(files: &'f [NamedFile<'_>]) -> Result<(&'f str, Option<&'f str>), Refusal> {
     let is_report = |file: &&NamedFile<'_>| file.name.ends_with(".json");
     if let Some(report) = files.iter().find(is_report) {
@@ -104,7 +105,7 @@ fn answer(link: &MeasuredLink) -> Result<Value, Refusal> {
     }))
 }
 
-/// One direction for people.
+/// Describes one direction for people.
 fn told(way: &str, fitted: &Fitted) -> Value {
     let Fitted { name, form, report, .. } = fitted;
     let mut said = vec![report.losses()];

@@ -1,4 +1,4 @@
-//! A measured link in pictures: data, and the model beside it.
+//! Figures of a measured link: data, with the model beside it.
 
 use lasthop_fit::{Beside, Clock};
 use lasthop_report::figures::{
@@ -7,7 +7,7 @@ use lasthop_report::figures::{
 use lasthop_study::link::{Fitted, MeasuredLink};
 use serde_json::{Value, json};
 
-/// Losses over time, runs of losses, and how losses go together.
+/// Returns figures of losses over time, runs of losses, and the autocorrelation of losses.
 pub fn pictures(link: &MeasuredLink) -> Vec<Value> {
     let ways: Vec<(&str, &Fitted)> =
         [Some(("down", &link.down)), link.up.as_ref().map(|up| ("up", up))].into_iter().flatten().collect();

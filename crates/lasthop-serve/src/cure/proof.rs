@@ -1,4 +1,4 @@
-//! What was measured with a cure, beside what was promised.
+//! Comparison of the results of a cure with the promise.
 
 use lasthop_scenario::one_line;
 use lasthop_study::promise::{Beside, Promise, put_into};
@@ -7,14 +7,15 @@ use serde_json::{Value, json};
 use super::words::Words;
 use crate::refusal::Refusal;
 
-/// Sets the report of a gateway or of an end of the two-ended link beside the promise; both are files in `body`, in whatever order. An object:
+/// Compares the report of a gateway or of an end of the two-ended link with the promise; both are files in `body`, in
+/// any order. Returns an object:
 ///
-/// * `report`: as `lasthop gateway report --promise --json`;
-/// * `parts`: of each rule or peer its `name`, and what is to be said in `words`.
+/// * `report`: the JSON of `lasthop gateway report --promise --json`;
+/// * `parts`: for each rule or peer its `name`, and the result in `words`.
 ///
 /// # Errors
 ///
-/// Names the file, and what would be right.
+/// Returns an error with the file, and what is expected.
 pub fn prove(query: &str, body: &[u8]) -> Result<Value, Refusal> {
     let mut words = Words::read(query)?;
     let files = words.files(body)?;

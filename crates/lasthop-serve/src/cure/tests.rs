@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Losses of 4,000 packets a millisecond apart, 1 in 50, by a small generator.
+/// Returns losses of 4,000 packets with a spacing of 1 ms from a small generator: 1 in 50.
 fn losses() -> String {
     let mut state = 1_u64;
     let mut text = "sent_s,bytes,lost\n".to_owned();
@@ -37,7 +37,7 @@ fn a_trace_is_a_link_as_soon_as_rate_and_delay_are_said() {
         (&Value::Null, Some("rate and delay are not known from it"))
     );
     assert_eq!(bare["fit"]["down"]["fit"]["packets"], 4000);
-    // What is not known does not stand in the line of the link.
+    // Unknown properties are not in the description of the link.
     let words = |given: &str| link_of(&[("hop.csv", &trace)], given).unwrap()["words"].as_str().unwrap().to_owned();
     assert!(words("").starts_with("losses "), "{}", words(""));
     assert!(words("&delay=7+ms&queue=9+packets").starts_with("delay 7 ms, queue 9 packets, losses "));
@@ -82,7 +82,7 @@ fn what_is_no_measurement_is_refused_in_a_line() {
     assert!(link("", b"", &|| false).unwrap_err().message.contains("give 1 to 8"));
 }
 
-/// A probe's report names its traces; no other file is looked for, on this machine either.
+/// A probe's report names its traces; no other files are read, nor any of this machine.
 #[test]
 fn only_what_came_with_the_request_is_read() {
     let report = r#"{ "lasthop_probe": 1, "server": "x", "one_way_delay_ms": 5.0,
@@ -116,7 +116,7 @@ fn scenario() -> String {
 fn an_advice_comes_with_its_progress() {
     let mut lines = Vec::new();
     advise("control=box&for=bulk&runs=2", scenario().as_bytes(), 1, &|| false, |line| lines.push(line)).unwrap();
-    // To leave it as it is, and the two that a box can do, twice each.
+    // Leaving the link as it is, and two cures on one device, twice each.
     assert_eq!(lines[0]["total"], 6);
     assert_eq!(lines.iter().filter_map(|line| line["done"].as_u64()).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
     let last = lines.last().unwrap();
@@ -138,7 +138,7 @@ fn an_advice_without_runs_is_none_and_a_wrong_question_is_refused() {
         assert_eq!(refused(query, &scenario()).control.as_deref(), Some(control), "{query}");
     }
     assert!(refused("", "hosts = 1").message.starts_with("link.toml"));
-    // What would make this machine open a file.
+    // A value that would make this machine open a file.
     let replay = scenario().replace("model = \"none\"", "model = \"replay\"\nfile = \"/etc/passwd\"");
     let said = refused("", &replay).message;
     assert!(said.contains("no other file is opened here"), "{said}");

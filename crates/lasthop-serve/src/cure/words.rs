@@ -1,18 +1,18 @@
-//! The parameters of a request, and the files that come with it.
+//! Parameters of a request, and the files that come with it.
 
 use lasthop_study::link::NamedFile;
 
 use crate::plan::LONGEST_QUERY;
 use crate::refusal::Refusal;
 
-/// Most files of one request.
+/// Maximum number of files in a request.
 const MOST_FILES: usize = 8;
 
-/// Parameters that nobody has taken yet.
+/// Parameters that have not been taken yet.
 pub struct Words(Vec<(String, String)>);
 
 impl Words {
-    /// The parameters of a query.
+    /// Parses the parameters of a query.
     pub fn read(query: &str) -> Result<Self, Refusal> {
         if query.len() > LONGEST_QUERY {
             return Err(Refusal::of("link", format!("is longer than {LONGEST_QUERY} bytes")));
@@ -21,7 +21,7 @@ impl Words {
         Ok(Self(pairs.map(|(key, value)| (key.into_owned(), value.trim().to_owned())).collect()))
     }
 
-    /// All values of `key`, empty ones left out.
+    /// Takes all values of `key`, without empty ones.
     pub fn all(&mut self, key: &str) -> Vec<String> {
         self.0
             .extract_if(.., |(known, _)| known.as_str() == key)
@@ -30,12 +30,12 @@ impl Words {
             .collect()
     }
 
-    /// The last value of `key`.
+    /// Takes the last value of `key`.
     pub fn take(&mut self, key: &str) -> Option<String> {
         self.all(key).pop()
     }
 
-    /// A whole number between `least` and `most`.
+    /// Takes a whole number between `least` and `most`.
     pub fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display>(
         &mut self,
         key: &str,
@@ -48,7 +48,7 @@ impl Words {
         number.map(Some).ok_or_else(|| Refusal::of(key, expected()))
     }
 
-    /// The values of `key`, given once with commas or several times, by their names.
+    /// Takes the values of `key`, given once with commas or several times, and looks them up by name.
     pub fn list<T>(&mut self, key: &str, by_name: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, Refusal> {
         let given = self.all(key);
         let names = given.iter().flat_map(|names| names.split(',')).map(str::trim).filter(|name| !name.is_empty());
@@ -56,7 +56,7 @@ impl Words {
         names.map(one).collect()
     }
 
-    /// Nothing else may have been given.
+    /// Returns an error if a parameter was not taken.
     pub fn finish(self) -> Result<(), Refusal> {
         match self.0.first() {
             Some((key, _)) => Err(Refusal::of(key, "is not known here")),
@@ -64,7 +64,7 @@ impl Words {
         }
     }
 
-    /// The files in `body`, one behind the other; `file=NAME:BYTES` names each. Names are those of files without a folder.
+    /// Splits `body` into files, which are concatenated; `file=NAME:BYTES` describes each. Names have no folder.
     pub fn files<'b>(&mut self, body: &'b [u8]) -> Result<Vec<NamedFile<'b>>, Refusal> {
         let given = self.all("file");
         if given.is_empty() || given.len() > MOST_FILES {

@@ -1,4 +1,5 @@
-//! Answers of the page of five steps. Measurements, scenarios and reports come in bodies, whose lengths the guard has looked at.
+//! Answers of the page of five steps. Measurements, scenarios and reports come in bodies, whose lengths the guard has
+//! checked.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -16,12 +17,12 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{App, aside, failed, json_answer, lines};
 use crate::cure::{self, LARGEST_MEASUREMENT, LARGEST_REPORT, LARGEST_SCENARIO};
 
-/// Time within which a body comes.
+/// Maximum time for receiving a body.
 const BODY_WITHIN: Duration = Duration::from_secs(60);
-/// An advice that takes longer rests on the runs that there are.
+/// Time after which advice rests on the runs so far.
 const LONGEST_ADVICE: Duration = Duration::from_secs(180);
 
-/// What a cure installs.
+/// Answers with the files that a cure installs.
 pub(super) async fn configuration_answer(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> Response {
     let permit = match app.soon.permit().await {
         Ok(permit) => permit,
@@ -30,7 +31,7 @@ pub(super) async fn configuration_answer(State(app): State<Arc<App>>, RawQuery(q
     answer(aside(permit, move |_| cure::configuration(&query.unwrap_or_default())).await)
 }
 
-/// The link that was measured.
+/// Answers with the evaluation of a measured link.
 pub(super) async fn link_answer(State(app): State<Arc<App>>, RawQuery(query): RawQuery, body: Body) -> Response {
     let sent = match whole(&app, body, LARGEST_MEASUREMENT).await {
         Ok(sent) => sent,
@@ -43,7 +44,7 @@ pub(super) async fn link_answer(State(app): State<Arc<App>>, RawQuery(query): Ra
     answer(aside(permit, move |stop| cure::link(&query.unwrap_or_default(), &sent.bytes, stop)).await)
 }
 
-/// The cures on a link, as they are simulated.
+/// Answers with advice on a link, while cures are simulated.
 pub(super) async fn advise_answer(State(app): State<Arc<App>>, RawQuery(query): RawQuery, body: Body) -> Response {
     let sent = match whole(&app, body, LARGEST_SCENARIO).await {
         Ok(sent) => sent,
@@ -59,7 +60,7 @@ pub(super) async fn advise_answer(State(app): State<Arc<App>>, RawQuery(query): 
     .await
 }
 
-/// A report beside a promise.
+/// Answers with the comparison of a report and a promise.
 pub(super) async fn prove_answer(State(app): State<Arc<App>>, RawQuery(query): RawQuery, body: Body) -> Response {
     let sent = match whole(&app, body, LARGEST_REPORT).await {
         Ok(sent) => sent,
@@ -76,14 +77,14 @@ fn answer(value: Result<Value, Response>) -> Response {
     value.map_or_else(|response| response, |value| json_answer(StatusCode::OK, &value))
 }
 
-/// A body that has come, and its share of the memory for bodies.
+/// Received body, with its share of the memory for bodies.
 struct Sent {
     bytes: Vec<u8>,
     _share: Option<OwnedSemaphorePermit>,
 }
 
-/// Reads a whole body of at most `most` bytes. It takes memory as it comes, and no place to compute: a client that sends slowly keeps
-/// nobody else waiting.
+/// Receives a body of at most `most` bytes. It takes memory as data arrives, and no place to compute: a slow client
+/// does not block others.
 async fn whole(app: &App, body: Body, most: usize) -> Result<Sent, Response> {
     let mut stream = body.into_data_stream();
     let (mut all, mut share) = (Vec::new(), None::<OwnedSemaphorePermit>);

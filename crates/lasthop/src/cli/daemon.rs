@@ -17,12 +17,12 @@ pub struct RecordArgs {
     pub record_limit: ByteSize,
 }
 
-/// A number of bytes, as "1 GiB".
+/// Parses a number of bytes, as "1 GiB".
 pub(super) fn byte_size(text: &str) -> Result<ByteSize, String> {
     text.parse().map_err(|error| format!("{error}; give a number of bytes, as \"1 GiB\""))
 }
 
-/// Seconds between two questions.
+/// Parses an interval in seconds.
 pub(super) fn interval(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.1..=86_400.0).contains(seconds));
     seconds.map(Duration::from_secs_f64).ok_or_else(|| "give 0.1 to 86400 seconds, as --watch=2".to_owned())

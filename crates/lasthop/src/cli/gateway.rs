@@ -48,7 +48,7 @@ pub struct GatewayRunArgs {
     /// Print every rule that would be installed, and install none
     #[arg(long)]
     pub dry_run: bool,
-    // Not flattened: these arguments are optional as a whole, which clap does not see through two levels.
+    // Not flattened: these arguments are optional as a group, which clap cannot express across two levels.
     /// Record every packet's headers and what was decided on it, as pcapng; a file that is there is emptied
     #[arg(long, value_name = "FILE.pcapng")]
     pub record: Option<PathBuf>,

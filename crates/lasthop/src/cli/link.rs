@@ -1,4 +1,4 @@
-//! Arguments of what begins with a link that was measured: `lasthop fit` and `lasthop advise`.
+//! Arguments of the commands that begin with a measured link: `lasthop fit` and `lasthop advise`.
 
 use std::path::PathBuf;
 

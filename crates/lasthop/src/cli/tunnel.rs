@@ -154,7 +154,7 @@ pub struct TunnelEndsArgs {
     pub far_public_key: Option<lasthop_tunnel::PublicKey>,
 }
 
-/// A public key, as `lasthop tunnel keygen` prints it.
+/// Parses a public key, as `lasthop tunnel keygen` prints it.
 fn public_key(text: &str) -> Result<lasthop_tunnel::PublicKey, String> {
     lasthop_tunnel::PublicKey::from_base64(text)
         .map_err(|error| format!("{error}; give what `lasthop tunnel keygen` printed"))

@@ -21,7 +21,7 @@ use crate::progress::{Runs, note};
 use crate::table::{Column, Table};
 use crate::terminal::{Style, fold, width};
 
-/// Runs of each where nobody says how many: the next number while a gain may be chance.
+/// Numbers of runs without `-n`: the next one is tried while a gain may be chance.
 const ROUNDS: [u32; 3] = [10, 20, 40];
 
 pub fn execute(args: &AdviseArgs) -> Result<(), Error> {
@@ -67,14 +67,14 @@ pub fn execute(args: &AdviseArgs) -> Result<(), Error> {
             writeln!(stdout().lock(), "\n{}", fold(&remark, width()))?;
         }
     }
-    // What some runs less would have said is no advice to install.
+    // Results of fewer runs must not be installed.
     if let Some(stopped) = stopped {
         return Err(stopped);
     }
     installation.map_or(Ok(()), |it| it.write(&advice, &promise, plan.hop_rates()))
 }
 
-/// The scenario that is named, or the link that a measurement tells of, and what to mind of that.
+/// Opens the scenario, or makes one from a measurement, with a remark on that.
 fn scenario(args: &AdviseArgs) -> Result<(Scenario, Option<String>), Error> {
     let path = Path::new(&args.scenario.scenario);
     if path.is_dir() && args.scenario.scenario.to_str().is_none_or(|name| Scenario::builtin_text(name).is_none()) {

@@ -1,4 +1,4 @@
-//! A daemon's answers: its status now and again, and figures in units for people.
+//! Answers of a daemon: repeated status, and figures with units.
 
 use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
@@ -14,16 +14,17 @@ use crate::error::Error;
 use crate::output::{count, print_json};
 use crate::terminal::{fold, width};
 
-/// Most bytes of a promise.
+/// Maximum size of a promise in bytes.
 const LARGEST_PROMISE: u64 = 1 << 20;
 
-/// What `lasthop advise` promised.
+/// Reads the promise of `lasthop advise`.
 pub fn promise(path: &Path) -> Result<Promise, Error> {
     let bytes = read_limited(path, LARGEST_PROMISE).map_err(Error::file(path))?;
     Promise::read(&String::from_utf8_lossy(&bytes)).map_err(|error| Error::Promise { path: path.to_path_buf(), error })
 }
 
-/// Prints what `ask` is told, as JSON or in the words that `tell` has for it beside the last answer; once, or every so often.
+/// Prints the answers of `ask`, as JSON or as `tell` formats them next to the previous answer; once, or at the interval
+/// `watch`.
 pub fn status(
     json: &JsonArgs,
     watch: Option<Duration>,
@@ -36,7 +37,7 @@ pub fn status(
         let mut out = stdout().lock();
         match (json.json, watch) {
             (true, None) => return print_json(&answer),
-            // A line each, for programs.
+            // One line per answer, for programs.
             (true, Some(_)) => writeln!(out, "{answer}")?,
             (false, None) => {
                 let text = fold(&tell(&answer, None), width());
@@ -44,7 +45,7 @@ pub fn status(
             }
             (false, Some(_)) => {
                 let text = fold(&tell(&answer, before.as_ref()), width());
-                // On a terminal in place of the last: home, and clear what is below.
+                // On a terminal, replaces the previous answer: cursor home, then clear.
                 let (begin, end) = if out.is_terminal() { ("\x1b[H\x1b[J", "") } else { ("", "\n") };
                 write!(out, "{begin}{text}{end}")?;
             }
@@ -56,7 +57,7 @@ pub fn status(
     }
 }
 
-/// Bits a second between two answers of the same worker.
+/// Returns the rate in bits per second between two answers of the same worker.
 pub fn rate_since(answer: &Value, before: Option<&Value>, bytes: &str) -> Option<f64> {
     let before = before.filter(|before| before.pointer("/worker") == answer.pointer("/worker"))?;
     let seconds = number(answer, "/uptime_seconds") - number(before, "/uptime_seconds");
@@ -68,7 +69,7 @@ pub fn at(value: &Value, pointer: &str) -> Option<f64> {
     value.pointer(pointer).and_then(Value::as_f64)
 }
 
-/// A gateway of another version may not tell: 0 then.
+/// Returns 0 if the gateway's version does not report the value.
 pub fn number(value: &Value, pointer: &str) -> f64 {
     at(value, pointer).unwrap_or_default()
 }
@@ -104,7 +105,7 @@ pub fn bytes(bytes: f64) -> String {
     format!("{} {unit}", digits(bytes / size))
 }
 
-/// The two largest units: "3 d 2 h", "1 min 4 s".
+/// Formats a duration in its two largest units: "3 d 2 h", "1 min 4 s".
 pub fn span(seconds: f64) -> String {
     let seconds = seconds as u64;
     let parts = [("d", seconds / 86_400), ("h", seconds / 3600 % 24), ("min", seconds / 60 % 60), ("s", seconds % 60)];
@@ -113,7 +114,7 @@ pub fn span(seconds: f64) -> String {
     told.map(|(_, (unit, number))| format!("{number} {unit}")).collect::<Vec<_>>().join(" ")
 }
 
-/// What is known of two arms without an interval: goodputs and numbers of connections, and what is still missing.
+/// Describes two arms that have no interval yet: goodputs, numbers of connections, and what is still missing.
 fn few(flows: [usize; 2], goodputs: [Option<f64>; 2]) -> String {
     let arm = |index: usize, name: &str| match goodputs[index] {
         Some(bits) => format!("{} {name} ({})", rate(bits), count(flows[index], "connection")),
@@ -136,7 +137,7 @@ fn few(flows: [usize; 2], goodputs: [Option<f64>; 2]) -> String {
     format!("{}, {}{ratio}{missing}", arm(0, "treated"), arm(1, "untreated"))
 }
 
-/// "13.9 Mbit/s treated (5 connections), 1.7 untreated (5): 8.3 times as fast (4.6-14.9, 95 %)"
+/// Formats a gain: "13.9 Mbit/s treated (5 connections), 1.7 untreated (5): 8.3 times as fast (4.6-14.9, 95 %)"
 pub fn gain(rule: &Value) -> String {
     let flows = ["/treated/flows", "/untreated/flows"].map(|arm| number(rule, arm) as usize);
     let goodputs = ["/treated/goodput_bps", "/untreated/goodput_bps"].map(|arm| at(rule, arm));

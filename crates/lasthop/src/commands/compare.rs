@@ -46,21 +46,21 @@ const USUAL: [(&str, &str); 6] = [
 /// Heading of the throughput relative to that of the first scheme.
 const RATIO: &str = "ratio";
 
-/// Of a relay, beside those of the source; of runs in which something went short.
+/// Timeouts of a relay, beside those of the source; runs that did not finish, and runs with starved flows.
 const RELAY: (&str, &str) = ("relay_timeouts", "relay timeouts");
 const UNFINISHED: (&str, &str) = ("incomplete", "unfinished");
 const STARVED: (&str, &str) = ("starved", "starved");
-/// Where a queue marked packets.
+/// Packets that a queue marked.
 const MARKS: (&str, &str) = ("marks", "marks");
-/// Where a queue took out acknowledgments, or an element made some; where delays vary.
+/// Acknowledgments that a queue filtered or an element generated; spurious timeouts under varying delay.
 const FILTERED: (&str, &str) = ("acks_filtered", "acks filtered");
 const RECONSTRUCTED: (&str, &str) = ("acks_reconstructed", "acks made");
 const SPURIOUS: (&str, &str) = ("spurious_timeouts", "spurious timeouts");
 
-/// Where there are datagrams: how long they took.
+/// Delays of datagrams.
 const DATAGRAMS: [(&str, &str); 2] = [("one_way_delay_p50", "one-way p50 ms"), ("one_way_delay_p95", "one-way p95 ms")];
 
-/// Where there are calls: what was not there in time, how long it took, and what people make of it.
+/// Metrics of calls: loss, lateness, delay, and perceived quality.
 const CALLS: [(&str, &str); 5] = [
     ("call_lost", "lost"),
     ("call_late", "late"),
@@ -69,24 +69,24 @@ const CALLS: [(&str, &str); 5] = [
     ("call_mos", "MOS"),
 ];
 
-/// Where a host moves: how long receivers were silent, what was lost, and what came out of order.
+/// Metrics of handoffs: silence of receivers, loss, and reordering.
 const HANDOFFS: [(&str, &str); 4] =
     [("handoffs", "handoffs"), ("handoff_gap", "gap ms"), ("handoff_lost", "lost there"), ("reordered", "reordered")];
 
-/// A scheme, and what was measured of it.
+/// Scheme with its measurements.
 struct Line {
     meaning: Meaning,
-    /// Runs that ended.
+    /// Number of finished runs.
     runs: usize,
     summaries: Vec<Summary>,
     flows: Vec<FlowRow>,
     /// Both directions of each link.
     links: Vec<LinkRow>,
-    /// Whether there is a relay, whose timeouts count.
+    /// True if there is a relay, whose timeouts count.
     relay: bool,
     /// Flows that repair at the base station does not help.
     uploads: Vec<String>,
-    /// What it rests on when no run has ended.
+    /// Stopped run that the numbers rest on if no run finished.
     cut: Option<Cut>,
 }
 
@@ -106,7 +106,7 @@ pub fn execute(args: &CompareArgs) -> Result<(), Error> {
         .map(|scheme| Ok(Task::new(&scenario, scheme, seed, runs)?.metered()))
         .collect::<Result<_, Error>>()?;
     let meanings = meanings(&scenario, &schemes, &all.iter().map(|task| &task.network).collect::<Vec<_>>());
-    // What is the same run is run once.
+    // Identical runs are run once.
     let (places, tasks): (Vec<usize>, Vec<Task>) =
         all.into_iter().enumerate().filter(|(at, _)| meanings[*at].runs_of == *at).unzip();
     let total = tasks.len() * runs as usize;
@@ -114,7 +114,7 @@ pub fn execute(args: &CompareArgs) -> Result<(), Error> {
     let mut reports = run_in_rounds(&tasks, args.runs.jobs, &progress)?;
     progress.finish();
     let done = reports.iter().map(Vec::len).sum::<usize>();
-    // As many of each: only runs that met the same errors compare.
+    // Schemes can be compared only over runs with the same errors, so all get the same number of runs.
     let least = reports.iter().map(Vec::len).min().unwrap_or(0);
     if least > 0 {
         reports.iter_mut().for_each(|reports| reports.truncate(least));
@@ -161,7 +161,7 @@ pub fn execute(args: &CompareArgs) -> Result<(), Error> {
     if done < total { Err(Error::Stopped { done, total, what: "runs" }) } else { Ok(()) }
 }
 
-/// A row a scheme, with the columns of a sweep's CSV: to the file, or else to standard output as CSV.
+/// Writes one row per scheme, with the columns of a sweep's CSV, to the file or as CSV to standard output.
 fn write_rows(to: Option<(&Path, Form)>, lines: &[Line]) -> Result<(), Error> {
     let mut names: Vec<&String> = Vec::new();
     for Summary { name, .. } in lines.iter().flat_map(|line| &line.summaries) {
@@ -199,7 +199,7 @@ fn write_rows(to: Option<(&Path, Form)>, lines: &[Line]) -> Result<(), Error> {
     }
 }
 
-/// The throughput of a line over that of the first one; `None` where that is nothing.
+/// Returns the throughput of a line relative to the first one; `None` if that is zero.
 fn ratio(line: &Line, first: &Line) -> Option<f64> {
     let [own, other] = [line, first].map(|line| mean(&line.summaries, "throughput").unwrap_or(0.0));
     (other > 0.0).then(|| own / other)
@@ -265,7 +265,7 @@ fn table(lines: &[Line]) -> Table {
     table
 }
 
-/// What the numbers do not say.
+/// Returns remarks on the numbers.
 fn remarks(scenario: &Scenario, lines: &[Line], network: &Network) -> Vec<String> {
     let mut remarks = Vec::new();
     let own = || lines.iter().filter(|line| line.meaning.same_as.is_none());
@@ -302,7 +302,7 @@ fn remarks(scenario: &Scenario, lines: &[Line], network: &Network) -> Vec<String
     remarks
 }
 
-/// Schemes that repair from copies, and the uploads of which they have none.
+/// Names the schemes that repair from copies, and the uploads for which they have none.
 fn uploads_remark(lines: &[Line]) -> Option<String> {
     let lines: Vec<&Line> = lines.iter().filter(|line| !line.uploads.is_empty()).collect();
     let flows = lines.first()?.uploads.join(", ");
@@ -310,25 +310,25 @@ fn uploads_remark(lines: &[Line]) -> Option<String> {
     Some(format!("{flows}: uploads over the hop, which {} does not repair", schemes.join(", ")))
 }
 
-/// What the queues of the links decided.
+/// Returns remarks on the decisions of the links' queues.
 fn queue_remarks(scenario: &Scenario, lines: &[Line], network: &Network) -> Vec<String> {
     let own = lines.iter().filter(|line| line.meaning.same_as.is_none());
     let measured = own.map(|line| Measured { scheme: line.meaning.scheme.name, links: &line.links });
     queues::remarks(scenario, network, &measured.collect::<Vec<_>>())
 }
 
-/// A table of what every scheme has, without rows.
+/// Creates a table with the columns that every scheme has.
 pub fn usual_table() -> Table {
     Table::new(head(&COLUMNS))
 }
 
-/// A row of [`usual_table`]: what `name` measures.
+/// Creates a row of [`usual_table`] for `name`.
 pub fn usual_row(name: &str, summaries: &[Summary]) -> Vec<String> {
     let counts = COLUMNS.iter().skip(1).map(|(name, _)| count_cell(summaries, name));
     [name.to_owned(), throughput_cell(summaries)].into_iter().chain(counts).collect()
 }
 
-/// The table's columns: the scheme, and those given.
+/// Returns the table's columns: the scheme, then `columns`.
 fn head(columns: &[(&str, &str)]) -> Vec<Column> {
     let heading = |(at, (_, heading)): (usize, &(&str, &str))| Column {
         heading: (*heading).to_owned(),
@@ -346,7 +346,7 @@ fn count_cell(summaries: &[Summary], name: &str) -> String {
     mean(summaries, name).map_or("-".to_owned(), |mean| format!("{mean:.1}"))
 }
 
-/// Mean and interval; without an interval, the mean stands where it would stand before one.
+/// Formats mean and interval; the mean is aligned even without an interval.
 fn throughput_cell(summaries: &[Summary]) -> String {
     let Some(throughput) = find(summaries, COLUMNS[0].0) else { return format!("-{:8}", "") };
     let ci95 = throughput.ci95.map_or(String::new(), |ci95| format!("± {ci95:.3}"));

@@ -22,7 +22,7 @@ use crate::output::{count, print_json};
 use crate::table::{Column, Table};
 use crate::terminal::{Style, fold, width};
 
-/// Flows that the summary tells of.
+/// Maximum number of flows in the summary.
 const MOST_FLOWS: usize = 10;
 
 pub fn execute(args: &DiagnoseArgs) -> Result<(), Error> {
@@ -69,10 +69,10 @@ pub fn execute(args: &DiagnoseArgs) -> Result<(), Error> {
     if args.json.json { print_json(&json!({ "captures": values })) } else { Ok(()) }
 }
 
-/// Standard input, as a capture.
+/// Name of standard input as a capture.
 const STANDARD_INPUT: &str = "-";
 
-/// The captures that were given, each with its files in order of time.
+/// Returns the given captures, each with its files in order of time.
 fn captures(args: &DiagnoseArgs) -> Result<Vec<Vec<&Path>>, Error> {
     let paths: Vec<&Path> = args.captures.iter().map(PathBuf::as_path).collect();
     if paths.contains(&Path::new(STANDARD_INPUT)) {
@@ -97,7 +97,7 @@ fn captures(args: &DiagnoseArgs) -> Result<Vec<Vec<&Path>>, Error> {
     }
 }
 
-/// How a capture of these files is called.
+/// Returns the title of a capture of these files.
 fn title(names: &[String]) -> String {
     match names {
         [name] => name.clone(),
@@ -114,7 +114,7 @@ const fn vantage(place: Place) -> Vantage {
     }
 }
 
-/// What would be refused after minutes is refused at once.
+/// Checks the output files before minutes of work.
 fn check_outputs(args: &DiagnoseArgs) -> Result<(), Error> {
     let outputs = [("annotate", &args.annotate), ("loss-trace", &args.loss_trace)];
     for (flag, path) in outputs.into_iter().filter_map(|(flag, path)| Some((flag, path.as_ref()?))) {
@@ -125,7 +125,7 @@ fn check_outputs(args: &DiagnoseArgs) -> Result<(), Error> {
         if args.captures.iter().any(|capture| same(capture) == Some(true)) {
             return Err(Error::Itself { flag, path: path.clone() });
         }
-        // A device takes anything, as /dev/stdout.
+        // A device such as /dev/stdout accepts any output.
         if !args.force && std::fs::metadata(path).is_ok_and(|about| about.is_file()) {
             return Err(Error::There { flag, path: path.clone() });
         }
@@ -147,7 +147,7 @@ fn write_annotated(files: &[&Path], report: &Report, out: &Path) -> Result<(), E
     annotate_capture(report, capture, &mut file).map_err(failed(files[0], out))
 }
 
-/// The direction whose losses are wanted: of the flow of that number, or the one with most data.
+/// Returns the direction of flow `number`, or else of the flow with most data.
 fn chosen<'r>(path: &Path, report: &'r Report, number: Option<u32>) -> Result<(&'r FlowReport, &'r Direction), Error> {
     let number = number.map(|number| number as usize);
     Ok(report.with_most_data(number).ok_or_else(|| no_flow(path, report))?)
@@ -200,7 +200,7 @@ fn print(name: &str, report: &Report, flow: Option<u32>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The directions worth telling of: requests are not.
+/// Returns the directions to report; those that carry requests only are omitted.
 fn directions(flow: &FlowReport, number: Option<u32>) -> impl Iterator<Item = &Direction> {
     let most = flow.directions.first().map_or(0, |direction| direction.bytes);
     flow.directions.iter().filter(move |direction| number.is_some() || direction.bytes * 20 >= most)

@@ -25,7 +25,7 @@ pub fn execute(args: &FitArgs) -> Result<(), Error> {
     let link = measured(&args.down, args.up.as_deref(), &given)?;
     if let Some(out) = &args.out {
         let text = link.scenario()?;
-        // What `compare` would refuse is not written.
+        // A file that `compare` would reject is not written.
         Scenario::parse(&out.display().to_string(), &text)?;
         write_file(out, |file| file.write_all(text.as_bytes()).map_err(Error::file(out)))?;
     }
@@ -52,7 +52,7 @@ pub fn execute(args: &FitArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// What is said of a link on the command line.
+/// Returns the properties of a link that the command line states.
 pub fn given(args: &LinkArgs) -> Given {
     let LinkArgs { rate, delay, wire_delay, queue, interval, at } = *args;
     Given { rate, delay, wire_delay, queue, interval, at }
@@ -83,7 +83,7 @@ fn print(fitted: &Fitted, direction: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The families, best first.
+/// Creates the table of families, best first.
 fn models(report: &Report) -> Table {
     let heading = |heading: &str, width| Column { heading: heading.to_owned(), width };
     let mut table = Table::new(vec![heading("model", 18), heading("AIC", 10), heading("chosen", 7)]);
@@ -104,14 +104,14 @@ fn models(report: &Report) -> Table {
         };
         push(fit, format!("{:.1}", fit.aic), standing);
     }
-    // Bounds were not found by their likelihood.
+    // Bounds were not found by likelihood.
     for kept in report.kept.iter().filter(|kept| kept.why != Why::AsGood) {
         push(&kept.fit, "bound".to_owned(), "kept");
     }
     table
 }
 
-/// Trace and model beside each other.
+/// Creates the table that compares trace and model.
 fn beside(report: &Report) -> Table {
     let heading = |heading: &str, width| Column { heading: heading.to_owned(), width };
     let mut table = Table::new(vec![heading("", 30), heading("seen", 10), heading("model", 10)]);

@@ -33,7 +33,7 @@ use crate::output::{count, print_json, write_file};
 use crate::progress::note;
 use crate::terminal::{fold, width};
 
-/// Who records, in messages.
+/// Name of the recorder in messages.
 const WHO: &str = "the gateway";
 
 pub fn execute(args: &GatewayArgs) -> Result<(), Error> {
@@ -47,11 +47,11 @@ pub fn execute(args: &GatewayArgs) -> Result<(), Error> {
         (Some(GatewayCommand::Replay(args)), _) => replay(args),
         (Some(GatewayCommand::Worker(args)), _) => {
             logs::start();
-            // The supervisor's end of a pair of sockets.
+            // Standard input is the supervisor's end of a pair of sockets.
             let channel = stdin().as_fd().try_clone_to_owned()?;
             match worker::run(channel, record_to(args, WHO))? {
                 Ending::Wanted => Ok(()),
-                // The supervisor says what is wrong, once.
+                // The supervisor reports the error, once.
                 Ending::Told => std::process::exit(1),
             }
         }
@@ -116,7 +116,7 @@ fn report(args: &GatewayReportArgs) -> Result<(), Error> {
     if let Some(out) = &args.link {
         return link(args, out);
     }
-    // Before anything is asked.
+    // Reading it first reports errors before the gateway is asked.
     let promise = args.promise.as_deref().map(answers::promise).transpose()?;
     let mut answer = control::ask(&socket(&args.ask.socket)?, Request::Report)?;
     if args.ask.json.json {
@@ -128,7 +128,7 @@ fn report(args: &GatewayReportArgs) -> Result<(), Error> {
     Ok(stdout().lock().write_all(fold(&words::report(&answer, promise.as_ref()), width()).as_bytes())?)
 }
 
-/// Writes the scenario of the hop that a gateway has watched.
+/// Writes the scenario of the hop that a gateway has observed.
 fn link(args: &GatewayReportArgs, out: &Path) -> Result<(), Error> {
     if out.exists() && !args.force {
         return Err(Error::There { flag: "link", path: out.to_path_buf() });
@@ -167,7 +167,7 @@ fn status(args: &GatewayStatusArgs) -> Result<(), Error> {
     answers::status(json, args.watch, ask, words::status)
 }
 
-/// The control socket that is asked: that of the configuration file, where one is given.
+/// Returns the control socket, from the configuration file if one is given.
 fn socket(args: &GatewaySocketArgs) -> Result<PathBuf, Error> {
     match &args.config {
         Some(file) => Ok(Gateway::load(file)?.control),
@@ -180,7 +180,7 @@ fn clean(args: &GatewayCleanArgs) -> Result<(), Error> {
         Some(file) => Gateway::load(file)?.control,
         None => socket(&args.socket)?,
     };
-    // First: it fails when a gateway runs, whose rules must stay.
+    // This comes first: it fails if a gateway is running, whose rules must stay.
     control::remove_stale(&control)?;
     let mut out = stdout().lock();
     for program in firewall::clean()? {

@@ -130,14 +130,14 @@ fn micros(span: lasthop_proto::time::Duration) -> f64 {
     span.as_nanos() as f64 / 1e3
 }
 
-/// A scheme, and what the lab measured of it.
+/// Scheme with the lab's measurements.
 struct Row {
     task: Task,
     scheme: &'static Scheme,
     reports: Vec<Report>,
-    /// Whose TCP each host and relay ran.
+    /// TCP implementation of each host and relay.
     ends: Vec<(String, HostTcp)>,
-    /// What the kernels of hosts counted, run by run.
+    /// Counters of the hosts' kernels, by run.
     kernels: Vec<Vec<(String, Counters)>>,
     lateness: Vec<Lateness>,
     scheduling: Scheduling,
@@ -153,7 +153,7 @@ fn measure(args: &LabRunArgs) -> Result<(), Error> {
     given.check_effects(&scenario, &schemes)?;
     let tasks = schemes.iter().map(|scheme| Task::new(&scenario, scheme, seed, runs));
     let tasks: Vec<Task> = tasks.collect::<Result<_, _>>()?;
-    // What cannot be run is said before an hour has gone.
+    // Plans that cannot be run are reported before an hour of work.
     for (scheme, task) in schemes.iter().zip(&tasks) {
         Plan::new(&task.network, scheme, scenario.lab())?;
     }
@@ -218,7 +218,7 @@ fn measure(args: &LabRunArgs) -> Result<(), Error> {
     }
     progress.finish();
     let simulated = args.against_sim.then(|| {
-        // As many runs as the lab has: both with the same errors.
+        // As many runs as the lab has, with the same errors.
         let task = |row: &Row| Task { runs: 0..row.reports.len() as u32, ..row.task.clone() };
         let tasks: Vec<Task> = rows.iter().map(task).collect();
         run_all(&tasks, 0, &AtomicBool::new(false))
@@ -265,12 +265,12 @@ fn write_capture(path: &Path, capture: &Capture) -> Result<(), Error> {
     Ok(())
 }
 
-/// "Reno/SR" is none.
+/// Replaces the slash, as in "Reno/SR".
 fn file_name(scheme: &Scheme) -> String {
     scheme.name.replace('/', "-")
 }
 
-/// Set by Ctrl-C, SIGTERM and SIGHUP: the lab then ends in order.
+/// Registers SIGINT, SIGTERM and SIGHUP, after which the lab stops in an orderly way.
 fn stop_on_signals() -> Result<Arc<AtomicBool>, Error> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
@@ -279,21 +279,21 @@ fn stop_on_signals() -> Result<Arc<AtomicBool>, Error> {
     Ok(stop)
 }
 
-/// When the lab will be done, by how long the simulator's transfers take and how much longer these have taken so far.
+/// Estimate of the remaining time, from the durations of simulated transfers and the measured slowdown.
 struct TimeLeft {
     begun: Instant,
-    /// Seconds of each run, in the order in which they are done; none where the simulator would take long itself.
+    /// Seconds of each run in order; empty if the simulation itself would take long.
     each: Vec<f64>,
-    /// All of them.
+    /// Their sum, if known.
     expected: Option<f64>,
 }
 
 impl TimeLeft {
-    /// Largest transfers, in bytes, that are simulated just to know how long they take.
+    /// Maximum size in bytes of transfers that are simulated to estimate their duration.
     const LARGEST: u64 = 1 << 30;
 
     fn new(tasks: &[Task], runs: u32) -> Self {
-        // Of what is larger than the limit allows, only so much is transferred.
+        // The time limit bounds the volume of a transfer.
         let within = |task: &Task| {
             let rate = task.network.links.iter().flat_map(|link| &link.directions).map(|way| way.rate.0).max();
             (rate.unwrap_or(0) as f64 / 8.0 * task.network.limit.as_secs_f64()) as u64
@@ -305,9 +305,9 @@ impl TimeLeft {
         let mut each = Vec::new();
         if tasks.iter().all(|task| bytes(task) <= Self::LARGEST) {
             let first: Vec<Task> = tasks.iter().map(|task| Task { runs: 0..1, ..task.clone() }).collect();
-            // Where a run cannot be simulated, nobody says how long it takes.
+            // The duration of a run that cannot be simulated is unknown.
             for reports in run_all(&first, 0, &AtomicBool::new(false)).unwrap_or_default() {
-                // Up to the limit where a transfer is not over by then.
+                // Up to the limit if the transfer does not finish before.
                 let seconds = reports.first().map_or(0.0, |report| report.ended.as_secs_f64());
                 each.extend((0..runs).map(|_| seconds));
             }
@@ -316,17 +316,17 @@ impl TimeLeft {
         Self { begun: Instant::now(), each, expected }
     }
 
-    /// Seconds left, when so many runs and this share of the next are done.
+    /// Returns the remaining seconds after `done` runs and this share of the next.
     fn left(&self, done: usize, share: f64) -> Option<f64> {
         let over = self.each.iter().take(done).sum::<f64>() + share * self.each.get(done)?;
         let taken = self.begun.elapsed().as_secs_f64();
-        // At first the clock says little.
+        // At first the elapsed time says little.
         let slower = if taken > 5.0 && over > 0.0 { taken / over } else { 1.0 };
         Some((self.expected? - over) * slower)
     }
 }
 
-/// "40 s", "7 min", "2.5 h".
+/// Formats a duration roughly: "40 s", "7 min", "2.5 h".
 fn rough(seconds: f64) -> String {
     match seconds {
         seconds if seconds < 90.0 => format!("{:.0} s", seconds.max(1.0)),
@@ -339,12 +339,12 @@ struct Watcher<'r> {
     stop: &'r AtomicBool,
     progress: &'r Runs,
     clock: &'r TimeLeft,
-    /// Runs of all schemes before this one.
+    /// Number of runs of all schemes before this one.
     done: usize,
     scheme: &'r Scheme,
     run: u32,
     runs: u32,
-    /// Tenths of a percent that were last told.
+    /// Progress that was last shown, in tenths of a percent.
     tenths: Cell<u64>,
 }
 
@@ -382,7 +382,7 @@ impl Row {
         summarise(&self.task.network, &self.reports)
     }
 
-    /// The worst of all runs: median, 99th percentile, latest; in microseconds.
+    /// Returns the worst scheduling delays of all runs in microseconds: median, 99th percentile, maximum.
     fn lateness(&self) -> [f64; 3] {
         let worst = |of: &dyn Fn(&Lateness) -> f64| self.lateness.iter().map(of).fold(0.0, f64::max);
         [
@@ -425,7 +425,7 @@ fn print_rows(scenario: &Scenario, seed: u64, rows: &[Row], simulated: Option<Ve
     Ok(())
 }
 
-/// `own at source, kernel at mobile`; of many nodes, how many have which.
+/// Describes `own at source, kernel at mobile`; for many nodes, the number of each kind.
 fn whose(ends: &[(String, HostTcp)]) -> String {
     const MOST: usize = 6;
     if ends.len() <= MOST {
@@ -438,7 +438,7 @@ fn whose(ends: &[(String, HostTcp)]) -> String {
     kinds.map(|(tcp, number)| format!("{} at {}", tcp.name(), count(number, "node"))).collect::<Vec<_>>().join(", ")
 }
 
-/// The ratio of throughputs with its interval.
+/// Formats the ratio of throughputs with its interval.
 fn ratio(lab: &[Summary], simulated: &[Summary]) -> String {
     let throughput = |summaries| find(summaries, "throughput").copied();
     let ratio = |(lab, simulated): (Estimate, Estimate)| {

@@ -9,7 +9,7 @@ use crate::cli::{Cli, ManArgs};
 use crate::error::Error;
 use crate::output::write_file;
 
-/// What stands behind the arguments: configuration, files, examples. Commands are told by their page's name.
+/// Sections after the arguments: configuration, files, examples. The name of a page identifies its command.
 const MORE: [(&str, &str); 3] = [
     ("lasthop", include_str!("man/lasthop.roff")),
     ("lasthop-gateway", include_str!("man/gateway.roff")),
@@ -17,9 +17,9 @@ const MORE: [(&str, &str); 3] = [
 ];
 
 pub fn execute(args: &ManArgs) -> Result<(), Error> {
-    // Pages name no command that has none: `help` prints what they say.
+    // `help` is left out: it prints what the pages contain.
     let mut command = Cli::command().disable_help_subcommand(true);
-    // Names and usage lines of subcommands come in full only then.
+    // This completes the names and usage lines of subcommands.
     command.build();
     if let Some(folder) = &args.out {
         for command in with_pages(&command) {
@@ -35,7 +35,7 @@ pub fn execute(args: &ManArgs) -> Result<(), Error> {
     Ok(stdout().lock().write_all(&page)?)
 }
 
-/// The page's name, as `lasthop-gateway-status`.
+/// Returns the page's name, as `lasthop-gateway-status`.
 fn name(command: &Command) -> &str {
     command.get_display_name().unwrap_or_else(|| command.get_name())
 }
@@ -47,7 +47,7 @@ fn write_page(command: &Command, out: &mut impl Write) -> io::Result<()> {
     more.map_or(Ok(()), |(_, text)| out.write_all(text.as_bytes()))
 }
 
-/// A command and all below it that users call.
+/// Returns a command and all visible ones below it.
 fn with_pages(command: &Command) -> Vec<&Command> {
     let below = command.get_subcommands().filter(|command| !command.is_hide_set());
     std::iter::once(command).chain(below.flat_map(with_pages)).collect()

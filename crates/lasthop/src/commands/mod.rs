@@ -1,4 +1,4 @@
-//! One file a command.
+//! One module per command.
 
 pub mod advise;
 #[cfg(target_os = "linux")]

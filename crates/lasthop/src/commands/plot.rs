@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::output::{print_json, write_file};
 use crate::progress::{Runs, note};
 
-/// Events between two times that what was recorded is looked at and forgotten.
+/// Number of events after which the records so far are evaluated and dropped.
 const EVENTS: u32 = 1024;
 
 pub fn execute(args: &PlotArgs) -> Result<(), Error> {
@@ -88,7 +88,7 @@ pub fn execute(args: &PlotArgs) -> Result<(), Error> {
     stopped_at.map_or(Ok(()), |at| Err(Error::StoppedAt { at }))
 }
 
-/// The rows of all runs, below each other, with the name of each.
+/// Concatenates the rows of all runs, with a column for the scheme.
 fn together(runs: &[(String, Series)]) -> Result<Rows, ReportError> {
     let mut columns = vec![("scheme".to_owned(), Kind::Text)];
     columns.extend(runs.first().map(|(_, series)| series.columns()).unwrap_or_default());
@@ -101,10 +101,10 @@ fn together(runs: &[(String, Series)]) -> Result<Rows, ReportError> {
     Ok(rows)
 }
 
-/// A run, as far as it was followed.
+/// Run that was followed.
 struct Followed {
     series: TransferSeries,
-    /// Seconds at which it was stopped.
+    /// Time in seconds at which it was stopped.
     stopped_at: Option<f64>,
 }
 
@@ -130,7 +130,7 @@ fn follow(network: &Network, seed: u64, flow: FlowId, name: &str, progress: &Run
     Ok(Followed { series: collector.finish(), stopped_at: goes_on.then(|| simulation.now().as_secs_f64()) })
 }
 
-/// The scheme's name with those of others that are the same run.
+/// Returns the scheme's name with those of schemes that are the same run.
 fn legend(at: usize, meanings: &[Meaning]) -> String {
     const MOST: usize = 2;
     let others = meanings.iter().enumerate().filter(|(other, meaning)| meaning.runs_of == at && *other != at);
@@ -145,7 +145,7 @@ fn legend(at: usize, meanings: &[Meaning]) -> String {
     name
 }
 
-/// The flow asked for; otherwise the first, or where there are only web sessions, the first that carries replies.
+/// Returns the given flow; otherwise the first, or with web sessions only, the first that carries replies.
 fn flow(network: &Network, given: Option<&str>) -> Result<FlowId, Error> {
     let place = match given {
         Some(given) => network.flows.iter().position(|flow| flow.name == given),

@@ -92,7 +92,7 @@ pub struct ProbeKeygenArgs {
     pub file: Option<PathBuf>,
 }
 
-/// A rate at which trains still tell something.
+/// Parses a rate that is high enough for trains.
 fn probe_rate(text: &str) -> Result<BitRate, String> {
     match bit_rate(text)? {
         BitRate(rate) if rate < LEAST_RATE => Err("at least \"64 kbps\"".to_owned()),
@@ -100,7 +100,7 @@ fn probe_rate(text: &str) -> Result<BitRate, String> {
     }
 }
 
-/// What nobody exceeds who is not asked to.
+/// Default maximum rate in bits per second.
 const MAX_RATE: u64 = 1_000_000_000;
 
 pub fn execute(args: &ProbeArgs) -> Result<(), Error> {
@@ -121,14 +121,14 @@ fn keygen(args: &ProbeKeygenArgs) -> Result<(), Error> {
 
 fn key(path: &Path) -> Result<Key, Error> {
     let wrong = |what: String| Error::ProbeKey { path: path.to_path_buf(), what };
-    // The file's name stands in front already.
+    // The error already contains the file's name.
     let named = format!("{}: ", path.display());
     let text = lasthop_tunneld::secrets::read(path)
         .map_err(|said| wrong(said.strip_prefix(&named).unwrap_or(&said).to_owned()))?;
     Key::parse(&text).map_err(|error| wrong(error.to_string()))
 }
 
-/// Ctrl-C, and what a service manager sends.
+/// Registers Ctrl-C and SIGTERM, which a service manager sends.
 fn stops() -> Result<impl Fn() -> Stop, Error> {
     let ctrl_c = CtrlC::heard();
     let terminated = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -159,7 +159,7 @@ fn serve(args: &ProbeServeArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// The address that `host` stands for.
+/// Resolves `host` to an address.
 fn resolve(host: &str) -> Result<SocketAddr, Error> {
     let wrong = |what: String| Error::ProbeHost { host: host.to_owned(), what };
     if let Ok(address) = host.parse::<IpAddr>() {
@@ -188,7 +188,7 @@ fn probe(args: &MeasureArgs) -> Result<(), Error> {
         return Err(Error::Exists { path: report });
     }
     let server = resolve(host)?;
-    // Said now, not after a minute.
+    // Reports an unusable folder now, not after a minute.
     if let Some(out) = &args.out {
         std::fs::create_dir_all(out).map_err(Error::file(out))?;
     }
@@ -222,7 +222,7 @@ fn probe(args: &MeasureArgs) -> Result<(), Error> {
         write!(out, "{}", fold(&summary::text(&analysis.report), width()))?;
         if let Some(folder) = &args.out {
             let folder = folder.display();
-            // The command on a line of its own, whole, to be copied.
+            // The complete command on a line of its own, for copying.
             writeln!(out, "\nwrote {folder}; next:\nlasthop fit {folder} --out link.toml")?;
         }
     }
@@ -239,18 +239,18 @@ fn write(folder: &Path, analysis: &Analysis) -> Result<(), Error> {
     file(&analysis.report.up.trace, &up)?;
     file("index.html", &lasthop_report::html::figure_page(&page::page(analysis, folder))?)?;
     let report = serde_json::to_string_pretty(&analysis.report).map_err(std::io::Error::from)?;
-    // Last: it says that the others are there.
+    // This file comes last: its presence shows that the others are complete.
     file("probe.json", &(report + "\n"))
 }
 
-/// Progress on standard error: a bar on a terminal, a line now and then elsewhere.
+/// Progress on standard error: a bar on a terminal, otherwise occasional lines.
 struct Shown {
     bar: Option<ProgressBar>,
     next: Cell<Instant>,
 }
 
 impl Shown {
-    /// Time between two plain lines.
+    /// Interval between plain lines.
     const EVERY: Duration = Duration::from_secs(10);
 
     fn new() -> Self {

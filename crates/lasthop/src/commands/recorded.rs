@@ -1,4 +1,4 @@
-//! What the daemons' commands have in common where they record and replay.
+//! Recording and replay, shared by the daemons' commands.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -11,14 +11,14 @@ use lasthop_scenario::units::ByteSize;
 use crate::cli::RecordArgs;
 use crate::error::Error;
 
-/// Where is recorded, by whom.
+/// Returns the destination of a recording, and the recorder's name.
 pub fn record_to(args: &RecordArgs, who: &'static str) -> Option<RecordTo> {
     let ByteSize(limit) = args.record_limit;
     args.record.clone().map(|path| RecordTo { path, limit, who })
 }
 
-/// The worker of `lasthop NAME`: the very file that runs now, even when another was put in its place. The recording, if there is
-/// one, is emptied, so that a worker that follows another goes on behind it.
+/// Returns the worker of `lasthop NAME`: the running executable, even if its file was replaced. Empties the recording,
+/// if there is one, so that a worker that succeeds another appends to it.
 pub fn worker_program(name: &str, record: &RecordArgs, who: &'static str) -> Result<WorkerProgram, Error> {
     let mut arguments: Vec<OsString> = vec![name.into(), "worker".into()];
     if let Some(to) = record_to(record, who) {
@@ -29,7 +29,7 @@ pub fn worker_program(name: &str, record: &RecordArgs, who: &'static str) -> Res
     Ok(WorkerProgram { program: "/proc/self/exe".into(), arguments })
 }
 
-/// Of a replay: an error if something differs.
+/// Returns an error if a replay differs.
 pub fn verdict(file: &Path, differences: Differences, calls: u64) -> Result<(), Error> {
     let Differences { count, first } = differences;
     match first {

@@ -26,7 +26,7 @@ pub fn execute(args: &ReproduceArgs) -> Result<(), Error> {
         (None, None) => Selection::All,
     };
     let options = Options { selection, runs: args.runs, seed: args.seed, jobs: args.jobs };
-    // Rather now than after all runs.
+    // Fail now, rather than after all runs.
     let figures = args.out.join("figures");
     std::fs::create_dir_all(&figures).map_err(Error::file(&figures))?;
     let plan = Plan::new(&args.study, &options)?;
@@ -37,7 +37,7 @@ pub fn execute(args: &ReproduceArgs) -> Result<(), Error> {
     if args.json.json { print_study_json(&study) } else { print_study(args, &study) }
 }
 
-/// What the runs of each cell measured: of those in the journal, and of the others, which go there as they finish.
+/// Returns the samples of each cell: from the journal, or from runs, which are added to it as they finish.
 fn compute(args: &ReproduceArgs, plan: &Plan, journal: &Journal) -> Result<Vec<Samples>, Error> {
     let mut all: Vec<Samples> = journal.done.iter().map(|values| samples(plan, values.clone())).collect();
     let (done, total) = (all.len(), plan.cells().len());
@@ -69,16 +69,16 @@ fn samples(plan: &Plan, values: Vec<f64>) -> Samples {
     Samples::from_values(plan.measures().to_vec(), values)
 }
 
-/// The file that cells go to as they finish: a line that says which study it is, then a line a cell.
+/// File that receives cells as they finish: a line that identifies the study, then one line per cell.
 struct Journal {
     path: PathBuf,
     head: String,
-    /// The values of the cells that are in it.
+    /// Values of the cells in it.
     done: Vec<Vec<f64>>,
 }
 
 impl Journal {
-    /// Reads the journal. One of another study, other options or other sources of lasthop is ignored.
+    /// Reads the journal. Ignores one of another study, other options or other sources of lasthop.
     fn open(path: &Path, args: &ReproduceArgs, plan: &Plan) -> Result<Self, Error> {
         let mut all = Fingerprint::new().number(args.seed).number(args.runs.into());
         for (name, unit) in plan.measures() {
@@ -99,7 +99,7 @@ impl Journal {
         let ours = lines.next().is_some_and(|line| line.trim_end() == head);
         let wanted = plan.measures().len() * args.runs as usize;
         let cell = |line: &str| {
-            // Cut off when the process was killed.
+            // The last line is incomplete if the process was killed.
             let values = line.strip_suffix('\n')?.split(' ').map(|value| value.parse().ok());
             values.collect::<Option<Vec<f64>>>().filter(|values| values.len() == wanted)
         };
@@ -107,7 +107,7 @@ impl Journal {
         Ok(Self { path: path.to_owned(), head, done })
     }
 
-    /// The file, with what was in it and holds, to write to.
+    /// Opens the file for writing, with its valid contents.
     fn file(&self) -> Result<File, Error> {
         let write = || {
             let mut file = File::create(&self.path)?;

@@ -31,7 +31,7 @@ pub fn execute(args: &RunArgs) -> Result<(), Error> {
     let progress = Runs::new(scheme.name, u64::from(runs)).within(scenario.limit());
     let reports = run_all(std::slice::from_ref(&task), args.runs.jobs, &progress)?.pop().unwrap_or_default();
     progress.finish();
-    // Of a run that takes hours, its beginning is better than nothing.
+    // For a run of hours, its beginning is better than nothing.
     let cut = if reports.is_empty() { progress.cut(0) } else { None };
     let measured = match &cut {
         Some(cut) => std::slice::from_ref(&cut.report),

@@ -26,14 +26,14 @@ pub fn execute(args: &ServeArgs) -> Result<(), Error> {
     }
     out.flush()?;
     drop(out);
-    // The last one is this machine's own, where there are several.
+    // If there are several, the last one is this machine's own.
     if let Some(url) = urls.last().filter(|_| args.open) {
         open(url);
     }
     serve(listener, catalogue, HostNames(args.host_name.clone())).map_err(refused)
 }
 
-/// Shows the page in the user's browser, if there is one.
+/// Opens the page in the user's browser, if there is one.
 fn open(url: &str) {
     let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let quiet = || Stdio::null();

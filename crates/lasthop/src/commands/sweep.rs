@@ -34,7 +34,7 @@ pub fn execute(args: &SweepArgs) -> Result<(), Error> {
         return to_screen(args, &sweep, &progress(0));
     };
     let file = scenario.file().escape_debug();
-    // Before hours of work, not after them.
+    // Fail before hours of work, not after them.
     if !args.force && out.exists() {
         return Err(Error::Exists { path: out.clone() });
     }
@@ -58,7 +58,7 @@ pub fn execute(args: &SweepArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// Says which schemes are the same run, unless what makes them so is varied.
+/// Reports schemes that are the same run, unless the key that makes them equal is varied.
 fn note_same(scenario: &Scenario, schemes: &[&'static Scheme], axes: &[Axis]) -> Result<(), Error> {
     let varied = |meaning: &Meaning| axes.iter().any(|axis| meaning.fixed_by.as_ref() == Some(&axis.key));
     let networks: Vec<Network> = schemes.iter().map(|scheme| scenario.network(scheme)).collect::<Result<_, _>>()?;
@@ -91,7 +91,7 @@ fn to_screen(args: &SweepArgs, sweep: &Sweep, progress: &Runs) -> Result<(), Err
     if done < total { Err(Error::Stopped { done, total, what: "points" }) } else { Ok(()) }
 }
 
-/// Metrics of the table: column, heading, decimals. What no point has is left out.
+/// Metrics of the table: column, heading, decimals. Those that no point has are omitted.
 const METRICS: [(&str, &str, usize); 7] = [
     ("rtt_p50", "rtt p50 ms", 1),
     ("rtt_p95", "rtt p95 ms", 1),
@@ -102,7 +102,7 @@ const METRICS: [(&str, &str, usize); 7] = [
     ("incomplete", "unfinished", 1),
 ];
 
-/// The rows for people: what is varied, the scheme, throughput with its interval, delays, drops and retransmissions.
+/// Formats rows for people: varied keys, scheme, throughput with its interval, delays, drops and retransmissions.
 fn table(rows: &Rows, sweep: &Sweep) -> Table {
     let at = |name: &str| rows.columns().iter().position(|(known, _)| known == name);
     let number = |row: &[Value], name: &str| match at(name).map(|at| &row[at]) {
@@ -116,7 +116,7 @@ fn table(rows: &Rows, sweep: &Sweep) -> Table {
     let metrics: Vec<_> = METRICS
         .into_iter()
         .filter(|(name, ..)| {
-            // Transfers that were not over in time are the exception.
+            // The column of unfinished transfers is shown only if there are any.
             let counts = |number: f64| *name != "incomplete" || number > 0.0;
             rows.rows().iter().any(|row| number(row, name).is_some_and(counts))
         })
@@ -152,18 +152,18 @@ fn row_json(rows: &Rows, row: &[Value]) -> serde_json::Value {
     serde_json::Value::Object(columns.zip(row.iter().map(value)).collect())
 }
 
-/// The file that rows go to as they finish: a line that says which sweep it is, then CSV. It becomes the file asked for when
-/// the sweep is complete.
+/// File that receives rows as they finish: a line that identifies the sweep, then CSV. It replaces the requested file
+/// when the sweep is complete.
 struct Journal {
     path: PathBuf,
     file: File,
-    /// Points that are in it.
+    /// Number of points in it.
     done: usize,
 }
 
 impl Journal {
-    /// Opens the journal beside `out`, or begins it. What is not whole in it, because the process was killed while it
-    /// wrote, goes.
+    /// Opens the journal beside `out`, or creates it. Removes incomplete rows, which remain if the process was killed
+    /// while writing.
     fn open(out: &Path, first_line: &str, sweep: &Sweep) -> Result<Self, Error> {
         let mut name = out.as_os_str().to_owned();
         name.push(".partial");
@@ -181,7 +181,7 @@ impl Journal {
                 }
                 done
             }
-            // Nothing yet, or the beginning of its head.
+            // The file is empty, or has only a part of its head.
             None if head.starts_with(&text) => {
                 write_file(&path, |file| file.write_all(&head))?;
                 0
@@ -214,13 +214,13 @@ impl Journal {
     }
 }
 
-/// The journal without its first line.
+/// Returns the journal without its first line.
 fn csv_of(text: &[u8]) -> &[u8] {
     let first_line = text.iter().position(|&byte| byte == b'\n').map_or(text.len(), |end| end + 1);
     &text[first_line..]
 }
 
-/// The journal's rows.
+/// Parses the journal's rows.
 fn read(text: &[u8], sweep: &Sweep) -> Result<Rows, Error> {
     let kind = |at: usize, _: &str| sweep.columns().get(at).map_or(Kind::Text, |(_, kind)| *kind);
     Ok(read_rows_csv(csv_of(text), kind)?)

@@ -1,4 +1,4 @@
-//! The flows and the links of a run as tables for people. JSON has all of their metrics.
+//! Tables of a run's flows and links for people. JSON has all metrics.
 
 use std::io::Write;
 
@@ -10,10 +10,10 @@ use crate::error::Error;
 use crate::table::{Column, Table};
 use crate::terminal::{Style, fold, width};
 
-/// Most rows of a table.
+/// Maximum number of rows in a table.
 const MOST_ROWS: usize = 20;
 
-/// A column: metric, heading, decimals.
+/// Column: metric, heading, decimals.
 type Metric = (&'static str, &'static str, usize);
 
 const FLOW: [Metric; 11] = [
@@ -41,12 +41,12 @@ const LINK: [Metric; 8] = [
     ("handoff_drops", "handoff", 1),
 ];
 
-/// Those columns of links that are left out where all of them are 0.
+/// Columns of links that are omitted if all values are 0.
 const RARE: [&str; 3] = ["managed_queue_drops", "policer_drops", "handoff_drops"];
 
-/// Writes a table of the flows, and one of the links.
+/// Writes a table of the flows and one of the links.
 pub fn write(out: &mut impl Write, flows: &[FlowRow], links: &[LinkRow]) -> Result<(), Error> {
-    // Web sessions have two flows for each of their connections; their pages are counted elsewhere.
+    // Web sessions have two flows per connection; their pages are counted elsewhere.
     let flows: Vec<&FlowRow> = flows.iter().filter(|row| row.kind != "web").collect();
     let rows = flows.iter().map(|row| (row.flow.clone(), row.measures.as_slice())).collect();
     write_table(out, "flow", &FLOW, rows)?;

@@ -20,11 +20,11 @@ use crate::error::Error;
 use crate::output::count;
 use crate::progress::{Runs, note};
 
-/// Events between two times that what was recorded is written: so few that a reader sees lines at once, and that little memory holds
-/// them.
+/// Number of events after which records are written: few enough that a reader sees lines at once, and that they need
+/// little memory.
 const EVENTS: u32 = 256;
 
-/// For how long lines are held back for a reader.
+/// Maximum time for which lines are buffered.
 const HELD_BACK: Duration = Duration::from_millis(50);
 
 pub fn execute(args: &TraceArgs) -> Result<(), Error> {
@@ -42,7 +42,7 @@ pub fn execute(args: &TraceArgs) -> Result<(), Error> {
     let mut capture = args.pcapng.as_ref().map(|path| Capture::begin(args, point, &head, path)).transpose()?;
     let silent = capture.is_some() && !args.csv && !args.json;
     let mut lines = (!silent).then(|| Lines::begin(args, &head)).transpose()?;
-    // Lines show by themselves how far it is.
+    // Lines on standard output show the progress themselves.
     let progress = match &args.pcapng {
         Some(path) if silent => Runs::new(&format!("writing {}", path.display()), 1).within(scenario.limit()),
         _ => Runs::quiet(),
@@ -82,12 +82,12 @@ pub fn execute(args: &TraceArgs) -> Result<(), Error> {
     if progress.stopped() && goes_on { Err(Error::StoppedAt { at }) } else { Ok(()) }
 }
 
-/// Which records are wanted.
+/// Selection of records.
 struct Window<'a> {
     args: &'a TraceArgs,
-    /// The capture point, where only one is.
+    /// Capture point, if only one is selected.
     point: Option<usize>,
-    /// How many more.
+    /// Number of records that are still to be shown.
     left: u64,
 }
 
@@ -96,7 +96,7 @@ impl Window<'_> {
         self.args.to.map_or(SimTime::FAR_FUTURE, |span| SimTime::ZERO + span.0)
     }
 
-    /// Whether any may come at `now` or later.
+    /// Returns whether records at `now` or later may be selected.
     fn is_open(&self, now: SimTime) -> bool {
         self.left > 0 && now <= self.end()
     }
@@ -110,7 +110,7 @@ impl Window<'_> {
     }
 }
 
-/// Where lines go.
+/// Destination of lines.
 struct Lines {
     form: Form,
     flushed: Instant,
@@ -145,7 +145,8 @@ impl Lines {
             }
             Form::Csv(csv) if shown => csv.write(head, record)?,
             Form::Json(out) if shown => {
-                // The CSV's columns under the same names, an object a line, so that there is one form to document.
+                // JSON uses the names of the CSV's columns, an object per line, so that there is one format to
+                // document.
                 let fields = COLUMNS.into_iter().map(str::to_owned).zip(line(head, record)?.map(|value| json!(value)));
                 writeln!(out, "{}", Value::Object(fields.collect()))?;
             }
@@ -154,7 +155,7 @@ impl Lines {
         Ok(())
     }
 
-    /// A reader should not wait for lines that are there.
+    /// Flushes lines that have waited for a while.
     fn flush_now_and_then(&mut self) -> Result<(), Error> {
         if self.flushed.elapsed() >= HELD_BACK {
             self.flush()?;
@@ -171,7 +172,7 @@ impl Lines {
     }
 }
 
-/// A pcapng file that is being written.
+/// Open pcapng file.
 struct Capture {
     path: PathBuf,
     writer: CaptureWriter<BufWriter<File>>,
@@ -209,7 +210,7 @@ impl Capture {
     }
 }
 
-/// An error of the system is one of that file.
+/// Adds the path to errors of the system.
 fn at(path: &Path) -> impl FnOnce(ReportError) -> Error {
     let path = path.to_owned();
     move |error| match error {
@@ -218,7 +219,8 @@ fn at(path: &Path) -> impl FnOnce(ReportError) -> Error {
     }
 }
 
-/// Whether nothing is lost with what is there: nothing, an empty file, something that is no file, or a capture written before.
+/// Returns whether `path` may be overwritten without loss: it does not exist, is empty, is not a regular file, or is a
+/// capture that lasthop wrote.
 fn may_replace(path: &Path) -> bool {
     let Ok(about) = std::fs::metadata(path) else { return true };
     let mut begin = Vec::new();

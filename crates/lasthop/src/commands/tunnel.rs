@@ -33,10 +33,10 @@ use crate::error::Error;
 use crate::output::{count, print_json};
 use crate::terminal::{fold, width};
 
-/// Who records, in messages.
+/// Name of the recorder in messages.
 const WHO: &str = "the tunnel";
 
-/// Bytes of standard input that are read for a key, which has 44.
+/// Maximum number of bytes that are read from standard input for a key, which has 44.
 const MOST_KEY: u64 = 4_096;
 
 pub fn execute(args: &TunnelArgs) -> Result<(), Error> {
@@ -52,10 +52,10 @@ pub fn execute(args: &TunnelArgs) -> Result<(), Error> {
         TunnelCommand::Replay(args) => replay(args),
         TunnelCommand::Worker(args) => {
             logs::start();
-            // The supervisor's end of a pair of sockets.
+            // Standard input is the supervisor's end of a pair of sockets.
             match worker::run(stdin().as_fd().try_clone_to_owned()?, record_to(args, WHO))? {
                 Ending::Wanted => Ok(()),
-                // The supervisor says what is wrong, once.
+                // The supervisor reports the error, once.
                 Ending::Told => std::process::exit(1),
             }
         }
@@ -88,7 +88,7 @@ fn keygen(args: &TunnelKeygenArgs) -> Result<(), Error> {
         // As `wg genkey` and `wg genpsk` do.
         (None, _) => writeln!(out, "{secret}")?,
         (Some(_), Some(public)) => writeln!(out, "{public}")?,
-        // What is shared has no public half.
+        // A preshared key has no public half.
         (Some(_), None) => {}
     }
     Ok(())
@@ -172,7 +172,7 @@ fn status(args: &TunnelStatusArgs) -> Result<(), Error> {
 }
 
 fn report(args: &TunnelReportArgs) -> Result<(), Error> {
-    // Before anything is asked.
+    // Reading it first reports errors before the tunnel is asked.
     let promise = args.promise.as_deref().map(answers::promise).transpose()?;
     let mut answer = control::ask(&socket(&args.socket)?, Request::Report)?;
     if args.json.json {
@@ -184,7 +184,7 @@ fn report(args: &TunnelReportArgs) -> Result<(), Error> {
     Ok(stdout().lock().write_all(fold(&words::report(&answer, promise.as_ref()), width()).as_bytes())?)
 }
 
-/// The control socket that is asked: that of the configuration file, where one is given.
+/// Returns the control socket, from the configuration file if one is given.
 fn socket(args: &TunnelSocketArgs) -> Result<PathBuf, Error> {
     match &args.config {
         Some(file) => Ok(Tunnel::load(file)?.control),

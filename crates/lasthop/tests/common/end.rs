@@ -1,4 +1,4 @@
-//! A running end of the tunnel in a namespace.
+//! Running end of the tunnel in a namespace.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::fs::File;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::network::{Network, lasthop};
 
-/// Files of keys of three ends, and their public keys.
+/// Returns key files of three ends, and their public keys.
 pub fn keys() -> &'static (TempDir, [String; 3]) {
     static KEYS: OnceLock<(TempDir, [String; 3])> = OnceLock::new();
     KEYS.get_or_init(|| {
@@ -27,7 +27,7 @@ pub fn keys() -> &'static (TempDir, [String; 3]) {
     })
 }
 
-/// A running end.
+/// Running end.
 pub struct End {
     pub child: Child,
     pub folder: TempDir,
@@ -41,7 +41,7 @@ impl End {
         end
     }
 
-    /// One that records what its links are told and decide, in `r.pcapng` of its folder.
+    /// Starts an end that records the inputs and decisions of its links in `r.pcapng` of its folder.
     pub fn recorded(network: &Network, namespace: &str, text: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("r.pcapng").display().to_string();
@@ -50,7 +50,7 @@ impl End {
         end
     }
 
-    /// What the simulator's node decides on that, once the end has ended: the replay's figures, if all is the same.
+    /// Replays the recording after the end has stopped; returns the figures of the replay, which must be identical.
     pub fn replayed(&self) -> Value {
         let file = self.folder.path().join("r.pcapng");
         let output = Command::new(lasthop()).args(["tunnel", "replay", "--json"]).arg(file).output().unwrap();
@@ -98,7 +98,7 @@ impl End {
         }
     }
 
-    /// The process that handles packets.
+    /// Returns the process that handles packets.
     pub fn worker(&self) -> Pid {
         let status = self.await_status(|status| status["worker"]["pid"].is_u64());
         Pid::from_raw(status["worker"]["pid"].as_i64().unwrap() as i32).unwrap()
@@ -109,7 +109,7 @@ impl End {
         self.child.wait().unwrap().success()
     }
 
-    /// Another one with the same file.
+    /// Starts another process with the same file.
     pub fn again(&mut self, network: &Network, namespace: &str) {
         let text = std::fs::read_to_string(self.folder.path().join("tunnel.toml")).unwrap();
         let log = File::options().append(true).open(self.folder.path().join("log")).unwrap();

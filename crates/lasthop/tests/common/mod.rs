@@ -1,4 +1,4 @@
-//! What the command's tests share.
+//! Helpers of the command's tests.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Output;
 use assert_cmd::Command;
 use tempfile::TempDir;
 
-/// A scenario that runs in a millisecond and has an error now and then.
+/// Scenario that runs in a millisecond and has occasional errors.
 pub const TINY: &str = r#"title = "Tiny"
 runs = 2
 
@@ -36,7 +36,7 @@ router = "tower"
 link = "radio"
 "#;
 
-/// A folder with the scenario in it.
+/// Folder with the scenario in it.
 pub struct Bench(TempDir);
 
 impl Bench {
@@ -54,7 +54,7 @@ impl Bench {
         std::fs::write(self.path().join(name), text).unwrap();
     }
 
-    /// A file's bytes.
+    /// Returns a file's bytes.
     pub fn bytes(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.path().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
@@ -67,12 +67,12 @@ impl Bench {
         self.path().join(name).exists()
     }
 
-    /// Runs `lasthop` in the folder, with the arguments separated by spaces; a part in `'` may hold some.
+    /// Runs `lasthop` in the folder, with arguments separated by spaces; `'` quotes arguments with spaces.
     pub fn run(&self, arguments: &str) -> Output {
         self.command(arguments).output().unwrap()
     }
 
-    /// Runs `lasthop` in the folder with just these arguments.
+    /// Runs `lasthop` in the folder with exactly these arguments.
     pub fn run_all(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("lasthop"));
         command.args(arguments).current_dir(self.path()).timeout(std::time::Duration::from_secs(60));
@@ -85,7 +85,7 @@ impl Bench {
         command
     }
 
-    /// Standard output of a command that must succeed.
+    /// Returns standard output of a command that must succeed.
     pub fn stdout(&self, arguments: &str) -> String {
         let output = self.run(arguments);
         let message = String::from_utf8_lossy(&output.stderr);
@@ -113,7 +113,7 @@ pub fn split(arguments: &str) -> Vec<String> {
     parts
 }
 
-/// The keys of a JSON object, in order.
+/// Returns the keys of a JSON object, in order.
 pub fn keys(value: &serde_json::Value) -> Vec<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
 }

@@ -1,4 +1,4 @@
-//! A client, a gateway and a server in network namespaces of their own, and a gateway daemon between them.
+//! Client, gateway and server in separate network namespaces, and a gateway daemon between them.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::fs::File;
@@ -22,30 +22,32 @@ mod skipping;
 #[allow(unused_imports, reason = "each test file uses a part")]
 pub use skipping::{is_skipped_without, skip, without_root};
 
-/// For whatever comes in the end: on a busy machine a kernel's timers double for long before it does.
+/// Maximum wait for events that must happen: on a busy machine, a kernel's timers back off for long.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// Says loudly that a test does not run where it cannot, and whether that is so.
+/// Returns whether a test cannot run here, and reports the skip.
 pub fn is_skipped(test: &str) -> bool {
     is_skipped_without(test, "the kernel's netfilter queues", Path::new("/proc/net/netfilter/nfnetlink_queue").exists())
 }
 
+/// Topology in network namespaces.
+///
 /// Routed: client (10.2.0.2, fd02::2) -- wl0 gateway wired -- server (10.1.0.2, fd01::2)
 ///
 /// Bridged: client (10.1.0.3, fd01::3) -- wl0 gateway (10.1.0.1) wired -- server (10.1.0.2, fd01::2), and a third host
 /// (10.1.0.4, fd01::4) -- lan
 ///
-/// Two bridges: client (10.1.0.3, fd01::3) -- lan `g` hop -- near `h` far -- hop `t` lan -- server (10.1.0.2, fd01::2). What happens
-/// between near and far is the test's.
+/// Two bridges: client (10.1.0.3, fd01::3) -- lan `g` hop -- near `h` far -- hop `t` lan -- server (10.1.0.2, fd01::2).
+/// The test determines what happens between near and far.
 pub struct Network {
     prefix: String,
 }
 
-/// All namespaces that there may be.
+/// Names of all possible namespaces.
 const NAMES: [&str; 5] = ["c", "g", "s", "t", "h"];
 
 impl Network {
-    /// Namespaces without connections.
+    /// Creates namespaces without connections.
     fn apart(names: &[&str]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -53,18 +55,18 @@ impl Network {
         for name in names.iter().map(|name| network.namespace(name)) {
             ip(&format!("netns add {name}"));
             ip(&format!("-n {name} link set lo up"));
-            // Until a duplicate address has been ruled out, a host of IPv6 asks for no neighbour.
+            // An IPv6 host sends no neighbour solicitation until duplicate address detection has finished.
             let accept = "echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad";
             let _ = Command::new("ip").args(["netns", "exec", &name, "sh", "-c", accept]).output();
         }
         network
     }
 
-    /// The gateway is a bridge.
+    /// Creates a network whose gateway is a bridge.
     pub fn bridged() -> Self {
         let network = Self::apart(&["c", "g", "s", "t"]);
         let gateway = network.namespace("g");
-        // Without the seconds in which it only listens.
+        // Skips the seconds of the listening state.
         ip(&format!("-n {gateway} link add br0 type bridge forward_delay 0"));
         for (name, port, host) in [("s", "wired", 2), ("c", "wl0", 3), ("t", "lan", 4)] {
             let far = network.namespace(name);
@@ -79,10 +81,10 @@ impl Network {
         network
     }
 
-    /// Two bridges without addresses, and between them nothing yet.
+    /// Creates two bridges without addresses, and nothing between them yet.
     pub fn two_bridges() -> Self {
         let network = Self::apart(&NAMES);
-        // Nothing of IPv6 on the boxes themselves.
+        // The bridges themselves have no IPv6.
         for name in ["g", "t", "h"] {
             network.must(name, "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6");
         }
@@ -103,7 +105,7 @@ impl Network {
         network
     }
 
-    /// The gateway is a router.
+    /// Creates a network whose gateway is a router.
     pub fn new() -> Self {
         let network = Self::apart(&["c", "g", "s"]);
         network.attach_client();
@@ -112,7 +114,7 @@ impl Network {
         network
     }
 
-    /// Connects the client to the gateway, by an interface `wl0`.
+    /// Connects the client to the gateway by an interface `wl0`.
     pub fn attach_client(&self) {
         self.attach("wl0", "c", 2);
     }
@@ -133,28 +135,28 @@ impl Network {
         format!("{}{name}", self.prefix)
     }
 
-    /// What a shell command in a namespace prints.
+    /// Returns the output of a shell command in a namespace.
     pub fn sh(&self, name: &str, command: &str) -> String {
         let output = Command::new("ip").args(["netns", "exec", &self.namespace(name), "sh", "-c", command]).output();
         String::from_utf8(output.unwrap().stdout).unwrap()
     }
 
-    /// Carries out a shell command in a namespace, which must succeed.
+    /// Runs a shell command in a namespace, which must succeed.
     pub fn must(&self, name: &str, command: &str) {
         let output = Command::new("ip").args(["netns", "exec", &self.namespace(name), "sh", "-c", command]).output();
         let output = output.unwrap();
         assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// From now on the hop loses this share of the packets to the client, each by itself.
+    /// Makes the hop drop this share of the packets to the client, independently.
     pub fn lose(&self, share: f64) {
-        // One packet on the wire is one to the hop.
+        // Without GSO, a packet on the wire is a packet on the hop.
         self.must("s", "ip link set eth0 gso_max_segs 1");
         let rule = "PREROUTING -i eth0 -m statistic --mode random --probability";
         self.must("c", &format!("iptables -w -t raw -F PREROUTING && iptables -w -t raw -A {rule} {share} -j DROP"));
     }
 
-    /// Gives the hop a rate, in Mbit/s, and a queue of a megabyte; says loudly where the kernel cannot.
+    /// Gives the hop a rate in Mbit/s and a queue of one megabyte; reports a skip if the kernel cannot.
     pub fn is_slowed(&self, rate: u32) -> bool {
         self.must("s", "ip link set eth0 gso_max_segs 1");
         let qdisc = format!("tc qdisc add dev wl0 root tbf rate {rate}mbit burst 16k limit 1m && echo done");
@@ -165,7 +167,7 @@ impl Network {
         slowed
     }
 
-    /// Segments that the server's kernel has sent again so far.
+    /// Returns the number of segments that the server's kernel has retransmitted.
     pub fn retransmissions(&self) -> u64 {
         let text = self.sh("s", "grep ^Tcp: /proc/net/snmp");
         let columns: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
@@ -173,7 +175,7 @@ impl Network {
         columns[1][column].parse().unwrap()
     }
 
-    /// A command in a namespace.
+    /// Creates a command in a namespace.
     pub fn command(&self, name: &str, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.namespace(name)]).arg(program.as_ref());
@@ -190,7 +192,7 @@ impl Network {
         })
     }
 
-    /// What an HTTP server in a namespace answers.
+    /// Returns the answer of an HTTP server in a namespace.
     pub fn get(&self, name: &str, address: &str, path: &str) -> String {
         let (address, request) = (address.to_owned(), format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
         let exchange = move || {
@@ -204,12 +206,12 @@ impl Network {
         self.within(name, exchange).join().unwrap()
     }
 
-    /// What the kernels know of their connections.
+    /// Returns the kernels' socket statistics.
     pub fn sockets(&self) -> String {
         ["s", "c"].map(|name| format!("{name}:\n{}", self.sh(name, "ss -tinom"))).concat()
     }
 
-    /// Lines of the gateway's rules in all tables.
+    /// Returns the lines of the gateway's rules in all tables.
     pub fn rules(&self) -> String {
         let list = ["iptables", "ip6tables"].map(|program| {
             ["raw", "mangle", "filter"].map(|table| format!("{program} -t {table} -S 2>/dev/null; ")).concat()
@@ -221,23 +223,23 @@ impl Network {
             .collect()
     }
 
-    /// Sends `seconds` of data from server to client at 200 Mbit/s, and checks every byte. Says what was longest between
-    /// two receptions.
+    /// Sends `seconds` of data from server to client at 200 Mbit/s, and checks every byte. The result has the longest
+    /// gap between two receptions.
     pub fn transfer(&self, server: &str, seconds: u32) -> Transfer {
         self.transfer_chunks(server, seconds as usize * 1000, Pace::Steady)
     }
 
-    /// [`Network::transfer`] of so many chunks of 25,000 bytes.
+    /// Like [`Network::transfer`], with this number of chunks of 25,000 bytes.
     pub fn transfer_chunks(&self, server: &str, chunks: usize, pace: Pace) -> Transfer {
         self.transfer_under("cubic", server, chunks, pace)
     }
 
-    /// [`Network::transfer_chunks`] under a congestion control.
+    /// Like [`Network::transfer_chunks`], with this congestion control.
     pub fn transfer_under(&self, congestion: &str, server: &str, chunks: usize, pace: Pace) -> Transfer {
         const CHUNK: usize = 25_000;
         let address: SocketAddr = server.parse().unwrap();
         let listener = self.within("s", move || TcpListener::bind(address).unwrap()).join().unwrap();
-        // Whatever this machine's own connections use.
+        // Independent of this machine's default.
         rustix::net::sockopt::set_tcp_congestion(&listener, congestion).unwrap();
         let sender = std::thread::spawn(move || {
             let (mut stream, peer) = listener.accept().unwrap();
@@ -290,7 +292,7 @@ fn ip(arguments: &str) {
     assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The same bytes for sender and receiver (xorshift).
+/// Generator of identical bytes for sender and receiver (xorshift).
 pub struct Bytes(pub u64);
 
 impl Bytes {
@@ -304,16 +306,16 @@ impl Bytes {
     }
 }
 
-/// How fast a sender sends.
+/// Pace of a sender.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// A chunk each millisecond.
+    /// One chunk per millisecond.
     Steady,
-    /// As fast as TCP takes it.
+    /// As fast as TCP accepts data.
     Full,
 }
 
-/// A transfer under way.
+/// Transfer in progress.
 pub struct Transfer {
     sender: JoinHandle<SocketAddr>,
     receiver: JoinHandle<Received>,
@@ -326,7 +328,7 @@ struct Received {
 }
 
 impl Transfer {
-    /// Waits until both ends are done, for as long as a busy machine may take; whether they are.
+    /// Waits until both ends are done, for as long as a busy machine may take; returns whether they are.
     pub fn is_over(&self) -> bool {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
@@ -338,7 +340,7 @@ impl Transfer {
         false
     }
 
-    /// Waits until all has arrived, and says how long the longest silence was, and whom the server saw.
+    /// Waits until all has arrived; returns the longest gap, and the client's address as the server sees it.
     pub fn end(self) -> (Duration, SocketAddr) {
         let peer = self.sender.join().unwrap();
         let Received { total, gap } = self.receiver.join().unwrap();
@@ -347,7 +349,7 @@ impl Transfer {
     }
 }
 
-/// A running gateway.
+/// Running gateway.
 pub struct Daemon {
     child: Child,
     folder: TempDir,
@@ -359,7 +361,7 @@ impl Daemon {
         Self::start_with(network, rules, &[])
     }
 
-    /// The same with more arguments.
+    /// Starts a gateway with these rules and arguments.
     pub fn start_with(network: &Network, rules: &str, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let log = File::create(folder.path().join("log")).unwrap();
@@ -395,31 +397,31 @@ impl Daemon {
         configure(self.folder.path(), rules);
     }
 
-    /// `lasthop gateway WHAT --control ...`
+    /// Creates the command `lasthop gateway WHAT --control ...`.
     pub fn command(&self, what: &str) -> Command {
         let mut command = Command::new(lasthop());
         command.args(["gateway", what, "--control"]).arg(self.control());
         command
     }
 
-    /// `status` or `report`, when the gateway answers.
+    /// Returns the answer to `status` or `report`, if the gateway answers.
     pub fn ask(&self, what: &str) -> Option<Value> {
         let output = self.command(what).arg("--json").output().unwrap();
         output.status.success().then(|| serde_json::from_slice(&output.stdout).unwrap())
     }
 
-    /// What the control socket answers to some bytes.
+    /// Returns the control socket's answer to `bytes`.
     pub fn tell(&self, bytes: &[u8]) -> String {
         let mut stream = UnixStream::connect(self.control()).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        // It may have heard enough before all is written.
+        // The gateway may close the connection before all is written.
         let _ = stream.write_all(bytes);
         let mut answer = String::new();
         let _ = BufReader::new(stream).read_line(&mut answer);
         answer
     }
 
-    /// The status once it is as wanted.
+    /// Returns the status once it is as wanted.
     pub fn await_status(&self, wanted: impl Fn(&Value) -> bool) -> Value {
         let end = Instant::now() + Duration::from_secs(10);
         loop {
@@ -450,7 +452,7 @@ impl Daemon {
         rustix::process::kill_process(worker, signal).unwrap();
     }
 
-    /// The worker's memory as the kernel counts it, in bytes: now (`VmRSS`) or at most so far (`VmHWM`).
+    /// Returns the worker's memory in bytes as the kernel counts it: now (`VmRSS`) or at most so far (`VmHWM`).
     pub fn worker_memory(&self, key: &str) -> u64 {
         let status = self.await_status(|status| status["worker"]["pid"].is_u64());
         let text = std::fs::read_to_string(format!("/proc/{}/status", status["worker"]["pid"])).unwrap();
@@ -458,7 +460,7 @@ impl Daemon {
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
     }
 
-    /// Waits until it has ended.
+    /// Waits until the process has ended.
     pub fn wait(&mut self) -> ExitStatus {
         let end = Instant::now() + Duration::from_secs(10);
         loop {

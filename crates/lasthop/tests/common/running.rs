@@ -1,4 +1,4 @@
-//! A program that runs beside a test.
+//! Program that runs beside a test.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::io::{BufRead, BufReader};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 
-/// For whatever comes in the end, on a busy machine.
+/// Maximum wait for events that must happen, on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A program that runs until it is dropped.
+/// Program that runs until it is dropped.
 pub struct Running(pub Child);
 
 impl Running {
@@ -22,7 +22,7 @@ impl Running {
         rustix::process::kill_process(Pid::from_child(&self.0), signal).unwrap();
     }
 
-    /// Whether it ends by itself, and how.
+    /// Waits for the program to end; returns its exit status, or `None` if it does not end.
     pub fn status(&mut self) -> Option<i32> {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
@@ -34,14 +34,14 @@ impl Running {
         None
     }
 
-    /// Its first line on standard output.
+    /// Returns its first line on standard output.
     pub fn line(&mut self) -> String {
         let mut line = String::new();
         BufReader::new(self.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         line
     }
 
-    /// Waits for a line on standard error in which `word` stands.
+    /// Waits for a line on standard error that contains `word`.
     pub fn says(&mut self, word: &str) -> String {
         let mut lines = BufReader::new(self.0.stderr.as_mut().unwrap()).lines();
         lines.find_map(|line| line.ok().filter(|line| line.contains(word))).unwrap_or_default()
@@ -50,7 +50,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // What has a supervisor, namespaces or rules gets to put them away.
+        // A program with a supervisor, namespaces or rules needs the chance to remove them.
         let _ = rustix::process::kill_process(Pid::from_child(&self.0), Signal::INT);
         if self.status().is_none() {
             let _ = self.0.kill();

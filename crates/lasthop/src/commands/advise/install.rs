@@ -1,4 +1,4 @@
-//! What an advice installs: the configuration of the cure, and the promise beside it.
+//! Installation of an advice: the configuration of the cure, with the promise beside it.
 
 #[cfg(target_os = "linux")]
 mod tunnel;
@@ -15,11 +15,11 @@ use crate::error::Error;
 use crate::output::write_file;
 use crate::terminal::{fold, width};
 
-/// What is to be written where.
+/// Files that `--out` requests.
 pub struct Installation<'a> {
     args: &'a AdviseArgs,
     out: &'a Path,
-    /// Whether `out` is a folder: then the files have names of their own.
+    /// Kind of `out`: in a folder the files have default names.
     folder: Folder,
 }
 
@@ -30,7 +30,8 @@ enum Folder {
 }
 
 impl<'a> Installation<'a> {
-    /// What `--out` asks for, if it is given. What would be refused after minutes is refused at once.
+    /// Returns the installation that `--out` requests, if any. Checks everything that can be checked before minutes of
+    /// simulation.
     pub fn wanted(args: &'a AdviseArgs, needs: &[Needs]) -> Result<Option<Self>, Error> {
         let Some(out) = args.out.as_deref() else { return Ok(None) };
         let unfit = |Unfit { what: flag, message }| Error::Site { flag, message };
@@ -46,7 +47,7 @@ impl<'a> Installation<'a> {
         if args.force {
             return Ok(Some(wanted));
         }
-        // The cure is not known yet: none of them may find its file there.
+        // The cure is not known yet: the file of none of them may exist.
         let there = needs.iter().map(|needs| wanted.file(*needs)).find(|file| file.exists());
         match there {
             Some(path) => Err(Error::Exists { path }),
@@ -54,7 +55,7 @@ impl<'a> Installation<'a> {
         }
     }
 
-    /// The file of a cure that needs this.
+    /// Returns the path of the configuration for a cure with these needs.
     fn file(&self, needs: Needs) -> PathBuf {
         match (self.folder, install::file_name(needs)) {
             (Folder::Yes, Some(name)) => self.out.join(name),
@@ -62,7 +63,7 @@ impl<'a> Installation<'a> {
         }
     }
 
-    /// Writes the configuration of the advised cure and its promise, and says what to do with them.
+    /// Writes the configuration of the advised cure and its promise, and prints the next steps.
     pub fn write(&self, advice: &Advice, promise: &Promise, rates: Option<HopRates>) -> Result<(), Error> {
         let path = || self.out.to_path_buf();
         let cured = advice.best().ok_or_else(|| Error::NothingHelps { path: path() })?;
@@ -101,7 +102,7 @@ impl<'a> Installation<'a> {
         let interface = self.args.interface.as_deref();
         let interface = interface.ok_or_else(|| Error::NoInterface { path: self.out.to_path_buf(), cure })?;
         let (text, next) = install::gateway(cure, interface, &file.display().to_string());
-        // What `check` would refuse is not written.
+        // A file that `check` would reject is not written.
         #[cfg(target_os = "linux")]
         lasthop_gateway::configuration::Gateway::parse(&file.display().to_string(), &text)?;
         Ok((text, next))
@@ -112,7 +113,7 @@ impl<'a> Installation<'a> {
         tunnel::write(self.args, file, rates)
     }
 
-    /// Both ends run Linux.
+    /// Rejects the cure: both ends require Linux.
     #[cfg(not(target_os = "linux"))]
     fn tunnel(&self, file: &Path, _: Option<HopRates>) -> Result<String, Error> {
         Err(Error::TwoEnds { path: file.to_path_buf() })

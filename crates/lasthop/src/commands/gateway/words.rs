@@ -1,4 +1,4 @@
-//! What a gateway answers, in sentences and units for people; programs read the JSON.
+//! Answers of a gateway, in sentences with units for people; programs read the JSON.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::commands::answers::{at, bytes, counted, digits, gain, number, rate, rate_since, span, word};
 use crate::output::count;
 
-/// What runs and what it did. `before` is an earlier answer, for the rates since then.
+/// Describes state and counters. `before` is an earlier answer, for the rates since then.
 pub fn status(answer: &Value, before: Option<&Value>) -> String {
     let mut text = String::new();
     let mut line = |line: String| {
@@ -85,7 +85,7 @@ pub fn status(answer: &Value, before: Option<&Value>) -> String {
     text
 }
 
-/// What the treatment gains, a rule a line, and beside it what was promised.
+/// Describes the gain of the treatment, one line per rule, beside the promise.
 pub fn report(answer: &Value, promise: Option<&Promise>) -> String {
     let mut text = String::new();
     for rule in rules(answer) {
@@ -106,7 +106,7 @@ pub fn report(answer: &Value, promise: Option<&Promise>) -> String {
     text
 }
 
-/// What a healthy gateway has none of, and what becomes of it.
+/// Counters that are zero in a healthy gateway, and their consequences.
 const TROUBLES: [(&str, &str); 9] = [
     ("/packets/overflows", "times the queue had no room: packets passed untreated (on a bridge they were lost)"),
     ("/packets/injection_failures", "packets of the gateway's own could not be sent"),
@@ -149,12 +149,12 @@ fn rules(answer: &Value) -> impl Iterator<Item = &Value> {
     answer.pointer("/rules").and_then(Value::as_array).into_iter().flatten()
 }
 
-/// The relay has counters of its own, for all rules that split together.
+/// Returns whether a rule splits connections. The relay's own counters cover all such rules together.
 fn splits(rule: &Value) -> bool {
     word(rule, "/mode") == "split"
 }
 
-/// What passes without treatment, since an option protects it.
+/// Describes the packets that pass untreated because a TCP option protects them.
 fn guarded(rule: &Value) -> Option<String> {
     let packets = number(rule, "/packets_guarded");
     (packets > 0.0).then(|| {

@@ -19,7 +19,7 @@ fn the_gain_is_a_sentence() {
         gain(&rule),
         "13.9 Mbit/s treated (5 connections), 1.7 untreated (5): 8.3 times as fast (4.6-14.9, 95 %)"
     );
-    // One unit for both, that of the faster; an interval with 1 in it proves nothing.
+    // Both values have the unit of the faster one; an interval that contains 1 proves nothing.
     let doubtful = json!({ "ratio": 1.25, "low": 0.8, "high": 1.96 });
     let rule = arms("snoop", 0.1, (1, Some(1_250_000.0)), (30, Some(999_000.0)), doubtful);
     assert_eq!(
@@ -94,7 +94,7 @@ fn status_has_units_and_rates_and_leaves_out_what_is_well() {
     assert!(text.contains("1 connection of at most 65536; 1.2 MiB cached of at most 64.0 MiB\n"), "{text}");
     assert!(text.contains("towards the hop: 120 packets, 5.8 MiB, 10.0 Mbit/s now; 0 sent by the gateway"), "{text}");
     assert!(!text.contains("no room"), "{text}");
-    // The counters of another worker began anew.
+    // The counters of another worker started at zero.
     assert!(!status(&now, Some(&answer(60.0, 1_000_000, 6))).contains(" now;"));
     let mut ill = now;
     ill["packets"]["overflows"] = 3.into();

@@ -22,9 +22,9 @@ use crate::error::Error;
 use crate::output::write_file;
 use crate::progress::{note, note_error};
 
-/// The exit status of what failed before the command was started, as of `timeout` and `env`.
+/// Exit status of failures before the command was started, as in `timeout` and `env`.
 const FAILED: u8 = 125;
-/// Those of a command that cannot be run, and of one that is not there.
+/// Exit status of a command that cannot be run, and of one that was not found.
 const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
@@ -36,7 +36,7 @@ pub fn execute(args: &LabExecArgs) -> Result<(), Error> {
     if status == 0 { Ok(()) } else { Err(Error::Status(status)) }
 }
 
-/// Runs the command and says with which status it ended.
+/// Runs the command and returns its exit status.
 fn run(args: &LabExecArgs) -> Result<u8, Error> {
     let scenario = args.scenario.open()?;
     let seed = args.scenario.seed.unwrap_or(scenario.seed());
@@ -76,7 +76,7 @@ fn run(args: &LabExecArgs) -> Result<u8, Error> {
     })
 }
 
-/// A host and a command line: `server:iperf3 -s -1`.
+/// Parses a host and a command line: `server:iperf3 -s -1`.
 fn server(given: &str) -> Result<(String, String), Error> {
     let parts = given.split_once(':').map(|(host, line)| (host.trim(), line.trim()));
     let (host, line) = parts
@@ -85,7 +85,7 @@ fn server(given: &str) -> Result<(String, String), Error> {
     Ok((host.to_owned(), line.to_owned()))
 }
 
-/// What there is to say of the links.
+/// Results of the links.
 struct Outcome<'a> {
     scenario: &'a Scenario,
     scheme: &'a str,
@@ -93,7 +93,7 @@ struct Outcome<'a> {
     executed: &'a Executed,
 }
 
-/// A direction of a link that carried something.
+/// Direction of a link that carried packets.
 struct Row<'a> {
     link: &'a str,
     direction: &'static str,
@@ -138,7 +138,7 @@ impl Outcome<'_> {
         both.filter(|row| row.report.frames > 0)
     }
 
-    /// A table on standard error: what each direction carried.
+    /// Prints a table on standard error with the totals of each direction.
     fn tell(&self, monitor: &Monitor) {
         let mut rows = vec![
             ["link", "", "Mbps", "delay ms", "95 %", "most", "queue", "dropped", "lost"].map(str::to_owned).to_vec(),
@@ -200,7 +200,7 @@ impl Outcome<'_> {
         })
     }
 
-    /// A line for each step of each direction.
+    /// Returns a CSV with one line per step and direction.
     fn series(&self, monitor: &Monitor) -> String {
         let step = monitor.step().as_secs_f64();
         let mut text = "time_s,link,direction,offered_mbps,delivered_mbps,delay_ms,delay_max_ms,queueing_ms,queue_packets,dropped,lost\n".to_owned();
@@ -230,7 +230,7 @@ impl Outcome<'_> {
         text
     }
 
-    /// Throughput, delay and queue over time, one below the other.
+    /// Returns figures of throughput, delay and queue over time.
     fn figures(&self, monitor: &Monitor) -> Vec<Figure> {
         let step = monitor.step().as_secs_f64();
         let figure = |title: &str, y_label: &str, value: &dyn Fn(&lasthop_lab::monitor::Step) -> Option<f64>| {
@@ -262,7 +262,7 @@ fn millis(span: Duration) -> f64 {
     span.as_nanos() as f64 / 1e6
 }
 
-/// `0.4 %`.
+/// Formats a share, as `0.4 %`.
 fn share(part: u64, all: u64) -> String {
     match (part, all) {
         (0, _) | (_, 0) => "0 %".to_owned(),
@@ -270,7 +270,7 @@ fn share(part: u64, all: u64) -> String {
     }
 }
 
-/// Rows as lines whose columns stand below each other: the first two to the left, numbers to the right.
+/// Formats rows with aligned columns: the first two to the left, numbers to the right.
 fn align(rows: &[Vec<String>]) -> Vec<String> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();

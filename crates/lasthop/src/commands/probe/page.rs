@@ -1,4 +1,4 @@
-//! A probe as a page with pictures.
+//! Page with the figures of a probe.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use lasthop_report::study::NamedFigure;
 
 use super::summary::{Row, rows, unknown};
 
-/// Runs of this many packets and more are one bar.
+/// Run length from which runs share a bar.
 const LONGEST: u32 = 12;
 
-/// The page of what was written to `folder`.
+/// Creates the page of the results in `folder`.
 pub fn page(analysis: &Analysis, folder: &Path) -> FigurePage {
     let report = &analysis.report;
     let strings = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
@@ -43,7 +43,7 @@ pub fn page(analysis: &Analysis, folder: &Path) -> FigurePage {
         });
     }
     let mut figures = vec![loss(analysis), runs(analysis)];
-    // `--max-rate` may have left no room to fill a queue.
+    // `--max-rate` may have prevented the queue from filling.
     if Way::BOTH.iter().any(|way| !analysis.delay_by_load(*way).is_empty()) {
         figures.push(delay(analysis));
     }

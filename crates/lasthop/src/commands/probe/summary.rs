@@ -1,14 +1,14 @@
-//! What a probe found, in lines of at most 40 columns.
+//! Summary of a probe, in lines of at most 40 columns.
 
 use std::fmt::Write;
 
 use lasthop_probe::report::behaviour::{BehaviourReport, Quantity, TokenBucket};
 use lasthop_probe::report::{Bound, DirectionReport, Estimate, MediumReport, QueueReport, Report};
 
-/// A row: what it is about, and a text for each direction.
+/// Row: label, and a text for each direction.
 pub struct Row(pub &'static str, pub [String; 2]);
 
-/// Three significant digits.
+/// Formats three significant digits.
 fn figures(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0".to_owned();
@@ -30,7 +30,7 @@ fn interval(of: &Estimate, scale: f64) -> String {
     of.interval.map(|[low, high]| format!("{} to {}", figures(low * scale), figures(high * scale))).unwrap_or_default()
 }
 
-/// Text of a quantity that may be unknown.
+/// Formats a quantity that may be unknown.
 fn known<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
     value.map_or_else(|| "unknown".to_owned(), show)
 }
@@ -39,7 +39,7 @@ fn queue(queue: Option<&QueueReport>, show: impl Fn(&QueueReport) -> String) -> 
     queue.map(|queue| format!("{}{}", if queue.filled { "" } else { ">= " }, show(queue))).unwrap_or_default()
 }
 
-/// The rows of the table, those of which there is nothing to say left out.
+/// Returns the rows of the table, without empty ones.
 pub fn rows(report: &Report) -> Vec<Row> {
     let both = |show: &dyn Fn(&DirectionReport) -> String| [show(&report.down), show(&report.up)];
     let milliseconds = |value: f64| format!("{} ms", figures(value));
@@ -104,7 +104,7 @@ pub fn rows(report: &Report) -> Vec<Row> {
     all.filter(|Row(_, texts)| texts.iter().any(|text| !text.is_empty())).collect()
 }
 
-/// Rows of the behaviour that was recognised.
+/// Returns the rows of recognised behaviour.
 fn behaviour(ways: [&BehaviourReport; 2]) -> Vec<Row> {
     let part = |show: &dyn Fn(&BehaviourReport) -> Option<String>| ways.map(|way| show(way).unwrap_or_default());
     let ms = |value: f64| format!("{} ms", figures(value));
@@ -129,7 +129,7 @@ fn behaviour(ways: [&BehaviourReport; 2]) -> Vec<Row> {
     ]
 }
 
-/// What is unknown and why, a line each; once where it holds for both ways.
+/// Returns a line per unknown quantity with its reason; a single one if it applies to both directions.
 pub fn unknown(report: &Report) -> Vec<String> {
     let line = |way: &str, (quantity, reason): (&Quantity, &String)| format!("{way}: {quantity} unknown: {reason}");
     let of = |way: &DirectionReport| -> Vec<(Quantity, String)> {
@@ -149,7 +149,7 @@ pub fn unknown(report: &Report) -> Vec<String> {
     lines
 }
 
-/// The summary.
+/// Returns the summary.
 pub fn text(report: &Report) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.

@@ -1,4 +1,4 @@
-//! Files of keys, written for their owner alone.
+//! Key files, readable by their owner only.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use lasthop_tunnel::Entropy;
 
 use crate::error::Error;
 
-/// Randomness from the operating system.
+/// Returns randomness from the operating system.
 pub fn entropy() -> Result<Entropy, Error> {
     let mut seed = [0; 32];
     getrandom::fill(&mut seed).map_err(|error| Error::Randomness(error.into()))?;

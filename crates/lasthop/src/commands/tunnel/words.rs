@@ -1,4 +1,4 @@
-//! What a tunnel answers, in sentences and units for people; programs read the JSON.
+//! Answers of a tunnel, in sentences with units for people; programs read the JSON.
 
 use lasthop_study::promise::{Beside, Promise};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::commands::answers::{at, bytes, counted, digits, gain, number, rate, rate_since, span, word};
 use crate::output::count;
 
-/// What is worth a line when it is not zero.
+/// Counters that are shown if they are not zero.
 const TROUBLES: [(&str, &str); 7] = [
     ("/strangers", "handshakes of strangers"),
     ("/overload", "handshakes refused for want of time"),
@@ -17,13 +17,13 @@ const TROUBLES: [(&str, &str); 7] = [
     ("/unsent", "packets and datagrams that the system did not take"),
 ];
 
-/// The same of a peer.
+/// Counters of a peer that are shown if they are not zero.
 const TROUBLES_OF_PEER: [(&str, &str); 2] = [
     ("/refused", "packets from it refused: their source is not in its `allowed`, or they could not be true"),
     ("/oversize", "packets to it were too big for the path"),
 ];
 
-/// What runs and what it did. `before` is an earlier answer, for the rates since then.
+/// Describes state and counters. `before` is an earlier answer, for the rates since then.
 pub fn status(answer: &Value, before: Option<&Value>) -> String {
     let mut lines = vec![
         format!(
@@ -135,7 +135,7 @@ fn traffic(answer: &Value, before: Option<&Value>, index: usize, peer: &Value) -
     lines
 }
 
-/// What repair gains, a peer a paragraph, and beside it what was promised.
+/// Describes the gain of repair, one paragraph per peer, beside the promise.
 pub fn report(answer: &Value, promise: Option<&Promise>) -> String {
     let mut lines = Vec::new();
     for peer in answer.pointer("/peers").and_then(Value::as_array).into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! Both ends' configurations of the two-ended link, and the keys that are made for them.
+//! Configurations of both ends of the tunnel, and their keys.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use crate::commands::tunnel::secrets;
 use crate::error::Error;
 use crate::output::write_file;
 
-/// Writes `near`, the configuration of the end in front of the hop, and beside it the other end's and the keys that are missing. Says what
-/// to do with them.
+/// Writes `near`, the configuration of the end in front of the hop, and beside it the other end's and the missing keys.
+/// Returns the next steps.
 pub fn write(args: &AdviseArgs, near: &Path, rates: Option<HopRates>) -> Result<String, Error> {
     let ends = &args.tunnel;
     let near = &absolute(near)?;
@@ -39,12 +39,12 @@ pub fn write(args: &AdviseArgs, near: &Path, rates: Option<HopRates>) -> Result<
         behind: behind.to_vec(),
     };
     let near_end = end(&ends.near, &near_key_file, &near_key, &ends.behind_near);
-    // As it is there: both files go to the same folder.
+    // The other end uses the same paths: both files go to the same folder there.
     let far_end = end(&ends.far, &far_key_file, &far_key, &ends.behind_far);
     let texts = configurations(&near_end, &far_end, rates);
     let texts = [near, far].into_iter().zip(texts).collect::<Vec<_>>();
     for (file, text) in &texts {
-        // What `check` would refuse is not written.
+        // A file that `check` would reject is not written.
         Tunnel::parse(&file.display().to_string(), text)?;
     }
     keep(&near_key, &near_key_file)?;
@@ -55,7 +55,7 @@ pub fn write(args: &AdviseArgs, near: &Path, rates: Option<HopRates>) -> Result<
     Ok(next(ends, [near, far], &far_key_file))
 }
 
-/// What to do with the files.
+/// Describes the next steps.
 fn next(ends: &TunnelEndsArgs, [near, far]: [&Path; 2], far_key_file: &Path) -> String {
     let (near, folder) = (near.display(), far.parent().unwrap_or(Path::new("/")).display());
     let mut said = format!("and {}, for the other end", far.display());
@@ -69,13 +69,13 @@ fn next(ends: &TunnelEndsArgs, [near, far]: [&Path; 2], far_key_file: &Path) -> 
     said + &format!("; then at each end, with its file: lasthop tunnel check {near} && lasthop tunnel run {near}")
 }
 
-/// A private key and its file, which is written when all else is right.
+/// Public key of a file, with the private key if it is new and has yet to be written.
 struct Key {
     public: PublicKey,
     made: Option<PrivateKey>,
 }
 
-/// The key in a file, or a new one for it.
+/// Reads the key in a file, or generates one for it.
 fn key(file: &Path) -> Result<Key, Error> {
     let broken = |what: String| Error::TunnelKey { path: file.to_path_buf(), what };
     if file.try_exists().map_err(Error::file(file))? {
@@ -95,7 +95,7 @@ fn keep(key: &Key, file: &Path) -> Result<(), Error> {
     secrets::write(file, &made.to_base64())
 }
 
-/// `tunnel.toml` as `tunnel-far.toml`, `tunnel.key`.
+/// Returns a path beside `near`: `tunnel-far.toml` or `tunnel.key` for `tunnel.toml`.
 fn beside(near: &Path, end: &str) -> PathBuf {
     let stem = near.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     near.with_file_name(stem + end)
