@@ -106,6 +106,7 @@ impl PacketSocket {
             return Err(io::Error::last_os_error());
         }
         // No protocol yet: a socket would receive from every device until it is bound.
+        // SAFETY: the call takes no pointers.
         let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
         if fd < 0 {
             return Err(io::Error::last_os_error());

@@ -5,8 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAdd
 use std::sync::Arc;
 
 mod faults;
-#[path = "../../../lasthop-sys/tests/skip/mod.rs"]
-mod skipping;
+use crate::skip as skipping;
 
 pub use lasthop_lab::host::{Ending, Host, HostConfig, Outcome, Payload, Receiving, Sending, pattern};
 use lasthop_proto::channel::{ErrorSpec, Frames};

@@ -16,8 +16,7 @@ use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use tempfile::TempDir;
 
-#[path = "../../../lasthop-sys/tests/skip/mod.rs"]
-mod skipping;
+use crate::skipping;
 
 #[allow(unused_imports, reason = "each test file uses a part")]
 pub use skipping::{is_skipped_without, skip, without_root};
