@@ -282,10 +282,16 @@ impl MeasuredLink {
         if self.up.is_none() {
             notes.unknown.push("the way up: it was not measured, and is taken to lose nothing".to_owned());
         }
-        let Link { rate, delay, queue, queue_up, wire_delay, .. } = &self.link;
-        let values =
-            [("rate", Some(rate)), ("delay", Some(delay)), ("queue", Some(queue)), ("queue up", queue_up.as_ref())];
-        for (name, value) in values.into_iter().chain([("wire delay", Some(wire_delay))]) {
+        let Link { rate, rate_up, delay, queue, queue_up, wire_delay, .. } = &self.link;
+        let values = [
+            ("rate", Some(rate)),
+            ("rate up", rate_up.as_ref()),
+            ("delay", Some(delay)),
+            ("queue", Some(queue)),
+            ("queue up", queue_up.as_ref()),
+            ("wire delay", Some(wire_delay)),
+        ];
+        for (name, value) in values {
             if let Some(value) = value.filter(|value| value.origin.starts_with(ASSUMED)) {
                 notes.assumed.push(format!("{name}: {}", value.value));
             }
