@@ -36,7 +36,7 @@ pub(super) struct Allowance {
 /// The window of one connection, and the state of the current measurement.
 #[derive(Clone, Debug)]
 pub(super) struct SenderRoom {
-    /// Bytes; 0 before the first round has begun.
+    /// Window, in bytes; 0 before the first round has begun.
     room: u32,
     /// The round ends when data up to this number arrives.
     round_end: Option<Seq>,
@@ -62,7 +62,7 @@ impl SenderRoom {
         }
     }
 
-    /// Bytes beyond those seen that the sender may send and the base station must accept.
+    /// Returns the number of bytes beyond those seen that the sender may send and the base station must accept.
     pub fn bytes(&self, control: HopControl) -> u32 {
         if self.room == 0 { control.held / FIRST } else { self.room }
     }
@@ -145,8 +145,9 @@ mod tests {
         assert_eq!(settle(&mut room, Seq(20_000_000), 50_000, 20_000_000), ALLOWANCE.standing);
     }
 
-    /// A wire much faster than the hop brings a whole room at once, once each 100 ms; the hop takes a packet of 1000 bytes each 0.1 ms, 10 MB/s. Each packet but
-    /// the first finds others waiting, and the hop stands idle once they are gone.
+    /// A wire much faster than the hop delivers a whole window at once every 100 ms. The hop takes a packet of 1000
+    /// bytes every 0.1 ms (10 MB/s). Every packet but the first finds others held before it, and the hop is idle once
+    /// they are sent.
     #[test]
     fn rooms_that_come_at_once_fill_the_time_between_them() {
         let mut room = SenderRoom::new();
