@@ -15,7 +15,7 @@ pub struct Rfc6675 {
     board: Scoreboard,
     /// `RecoveryPoint`; `None` outside recovery.
     recovery_point: Option<Seq>,
-    /// After a timeout recovery does not start before this is acknowledged (§5.1).
+    /// Point before whose acknowledgment recovery does not start after a timeout (§5.1).
     timeout_point: Option<Seq>,
     /// `HighRxt`: one past the highest byte resent in this recovery.
     high_rxt: Seq,
