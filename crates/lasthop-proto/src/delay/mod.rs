@@ -120,14 +120,15 @@ impl Variation {
         Self { model, order: spec.order, slots: spec.slots, last: Instant::ZERO }
     }
 
-    /// Whether frames may come late.
+    /// Returns whether frames may be late.
     #[inline]
     pub fn varies(&self) -> bool {
         !matches!(self.model, Model::None) || self.slots.is_some()
     }
 
-    /// By how much later the frame arrives that was on the air until `sent`; `None` when it is in time and behind no other. Nothing
-    /// at all means that it arrives at the same instant as one before it that is late. Frames are given in order of transmission.
+    /// Returns the additional delay of the frame that was on the air until `sent`; `None` if it is in time and behind
+    /// no other frame. Zero means that it arrives at the same instant as a late frame before it. Frames are passed in
+    /// order of transmission.
     pub fn of(&mut self, sent: Instant) -> Option<Duration> {
         let delivered = self.slots.map_or(sent, |slots| slots.next(sent));
         let more = match &mut self.model {

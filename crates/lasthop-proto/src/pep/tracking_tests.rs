@@ -178,9 +178,10 @@ fn only_bytes_at_the_edge_of_a_closed_window_are_a_probe() {
     refuses(&mut tracking, Side::Acceptor, &ack(1_001 + WINDOW, 0), 0);
 }
 
-/// RFC 5961 §3.2: "If the RST bit is set and the sequence number exactly matches the next expected sequence number (RCV.NXT), then TCP
-/// MUST reset the connection. If the RST bit is set and the sequence number does not exactly match the next expected sequence
-/// value, yet is within the current receive window, TCP MUST send an acknowledgment (challenge ACK)."
+/// RFC 5961 §3.2: "If the RST bit is set and the sequence number exactly matches the next expected sequence number
+/// (RCV.NXT), then TCP MUST reset the connection. If the RST bit is set and the sequence number does not exactly match
+/// the next expected sequence value, yet is within the current receive window, TCP MUST send an acknowledgment
+/// (challenge ACK)."
 #[test]
 fn a_reset_ends_the_connection_at_exactly_the_next_number_only() {
     let mut tracking = opened();

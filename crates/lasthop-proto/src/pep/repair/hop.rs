@@ -19,15 +19,16 @@ use crate::time::{Duration, Instant};
 /// Number of local timeouts without an arrival after which the sender's own retransmissions pass.
 const PATIENCE: u64 = 4;
 
-/// Minimum backlog of a connection that shares the hop with others, in segments: a queue of one may be empty between two of them.
+/// Minimum backlog of a connection that shares the hop with others, in segments: a queue of one may be empty between
+/// two of them.
 const LEAST_BACKLOG: u32 = 2;
 
-/// Number of round trips on the hop after a repair for which the hop may count as lossy. A stall lasts about one round trip, so that
-/// stalls after rarer losses cost less than 2 %.
+/// Number of round trips on the hop after a repair for which the hop may count as lossy. A stall lasts about one round
+/// trip, so that stalls after rarer losses cost less than 2 %.
 const LOSSY_ROUNDS: u64 = 50;
 
-/// Number of round trips that repairs must span before the hop counts as lossy. A slow start that overflows the queue is repaired
-/// sooner.
+/// Number of round trips that repairs must span before the hop counts as lossy. A slow start that overflows the queue
+/// is repaired sooner.
 const OVERSHOOT_ROUNDS: u64 = 8;
 
 /// Maximum number of packets released at once, however large the window. Bounds the work that one acknowledgment can
