@@ -34,7 +34,7 @@ impl Queued {
     pub const NOT: Self = Self { departure: Departure::Now, bytes: 0 };
 }
 
-/// Whether a socket may add to its host's queue.
+/// Time from which a socket may add to its host's queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
     /// Now.

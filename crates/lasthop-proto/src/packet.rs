@@ -481,7 +481,7 @@ pub struct Packet<P = ()> {
     pub priority: Priority,
     /// Its damage by the channel.
     pub integrity: Integrity,
-    /// Whether queues may mark it, and whether one did.
+    /// ECN codepoint: ECN-capable or not, and marked or not.
     pub ecn: Ecn,
     /// Reason for which it was sent; for measurement only.
     pub cause: Cause,

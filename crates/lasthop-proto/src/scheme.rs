@@ -12,7 +12,7 @@ pub enum LocalDetection {
     Smart,
 }
 
-/// Whether a link-layer scheme is TCP-aware.
+/// TCP awareness of a link-layer scheme.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TcpAwareness {
     /// Duplicate acknowledgments pass to the sender.

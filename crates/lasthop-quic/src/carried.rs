@@ -13,14 +13,14 @@ pub struct Carried {
     pub fresh: u64,
     /// Stream bytes that were sent before.
     pub resent: u64,
-    /// Whether it contains a packet of the handshake.
+    /// Indicates whether it contains a packet of the handshake.
     pub handshake: Handshake,
 }
 
-/// Whether a datagram belongs to the handshake.
+/// Handshake contents of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Handshake {
-    /// It has a packet with a long header (RFC 9000 §17.2).
+    /// Contains a packet with a long header (RFC 9000 §17.2).
     Part,
     /// All its packets have short headers.
     #[default]

@@ -42,11 +42,11 @@ pub struct Setup {
     pub side: Side,
     /// Configuration of both ends.
     pub config: QuicConfig,
-    /// Whether IPv4 and UDP headers count.
+    /// Inclusion of the IPv4 and UDP headers in packet lengths.
     pub headers: HeaderAccounting,
     /// Source of its random numbers, independent of the other end's.
     pub random: Stream,
-    /// Whether it reports its congestion window.
+    /// On if it reports its congestion window.
     pub watch: Switch,
 }
 
@@ -74,7 +74,7 @@ pub struct QuicEnd {
     congestion_events: u64,
     cwnd: u64,
     window: (u32, u32),
-    /// Whether the connection is over at this end.
+    /// On if the connection is over at this end.
     over: Switch,
     /// Datagrams in the queue of its host.
     host_queue: HostQueue,

@@ -32,7 +32,7 @@ struct Read {
     ended: Ended,
 }
 
-/// Whether a stream is over.
+/// End of a stream.
 #[derive(PartialEq, Eq)]
 enum Ended {
     Yes,

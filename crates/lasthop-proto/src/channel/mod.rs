@@ -158,16 +158,16 @@ pub enum DropFrame {
 /// Fate of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// It arrives as sent.
+    /// Arrives as sent.
     Delivered,
     /// Its payload is damaged, its header is not: useful to a receiver that distinguishes corruption from congestion,
     /// lost to others.
     Damaged,
-    /// It is lost.
+    /// Lost.
     Lost,
-    /// It arrives with this additional delay.
+    /// Arrives with this additional delay.
     Late(Duration),
-    /// It arrives in time, marked "congestion experienced" if it is ECN-capable.
+    /// Arrives in time, marked "congestion experienced" if it is ECN-capable.
     Marked,
 }
 

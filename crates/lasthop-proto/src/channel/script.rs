@@ -42,25 +42,25 @@ pub enum ScriptFrame {
 /// Fate of a frame. If several lines concern one frame, the strongest applies: the greatest of these.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Act {
-    /// It is marked "congestion experienced", if it is ECN-capable (RFC 3168 §5).
+    /// Marked "congestion experienced", if it is ECN-capable (RFC 3168 §5).
     Mark,
-    /// It arrives late.
+    /// Delayed.
     Late {
         /// Additional delay.
         by: Duration,
         /// Effect on later frames.
         behind: Behind,
     },
-    /// It is lost.
+    /// Lost.
     Lose,
 }
 
 /// Behaviour of frames after a late one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Behind {
-    /// They overtake it: reordering.
+    /// Later frames overtake it: reordering.
     Overtake,
-    /// They wait for it: a stall of this direction, for all flows.
+    /// Later frames wait for it: a stall of this direction, for all flows.
     Wait,
 }
 

@@ -47,7 +47,7 @@ pub enum Protocol {
 /// affected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Delivery {
-    /// When the gap is filled.
+    /// Once the gap is filled.
     InOrder,
     /// At once.
     Immediate,

@@ -233,16 +233,16 @@ pub(super) fn charge<P>(packet: &Packet<P>) -> u64 {
 /// Position of a segment relative to the cached packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Overlap {
-    /// It touches none; it belongs at this index.
+    /// Touches no packet; it belongs at this index.
     None(usize),
-    /// It covers these `count` packets from `first` on, and no other byte of the cache.
+    /// Covers these `count` packets from `first` on, and no other byte of the cache.
     Covers {
         /// Index of the first.
         first: usize,
         /// Number of packets.
         count: usize,
     },
-    /// It cuts through some of these.
+    /// Cuts through some packets.
     Cuts {
         /// Index of the first.
         first: usize,
@@ -316,7 +316,7 @@ pub(super) struct Cache<P> {
     acknowledged: usize,
     /// Number of these that have been processed and only have to be freed.
     counted: usize,
-    /// Whether any of the packets processed so far left more than once, until the last acknowledged one is processed.
+    /// True if any of the packets processed so far left more than once, until the last acknowledged one is processed.
     again: bool,
     /// Charge of all packets that are not freed, in bytes.
     bytes: u64,

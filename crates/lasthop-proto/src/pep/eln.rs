@@ -47,9 +47,9 @@ impl Default for ElnMarkerConfig {
 /// Handling of a gap beyond the limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Surplus {
-    /// It joins the last one, with all data between.
+    /// The gap joins the last one, with all data between.
     Join,
-    /// It is omitted.
+    /// The gap is omitted.
     Omit,
 }
 
@@ -138,7 +138,7 @@ struct Flow {
     told: VecDeque<SackBlock>,
 }
 
-/// Whether all data of a direction, FIN included, is acknowledged.
+/// Indicates whether all data of a direction, FIN included, is acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum Done {
     #[default]

@@ -125,7 +125,7 @@ pub(super) struct Repair<P> {
     pub cache: Cache<P>,
     /// Time of this connection's entry in the timer queue.
     pub queued: Option<Instant>,
-    /// Whether it is listed among the connections with deferred work.
+    /// True if it is listed among the connections with deferred work.
     pub is_listed: bool,
     /// Period in which it was last counted among the connections that share the hop.
     pub counted_in: Option<u64>,

@@ -177,7 +177,7 @@ impl<P: Payload> Snoop<P> {
                 self.restart(now, slot, end);
             }
         } else if take == Take::Believed {
-            // The packet passes whatever the verdict.
+            // The packet passes regardless of the verdict.
             let _ = self.take_ack(now, slot, &mut packet, &segment);
             if let Some((_, connection)) = self.connections.get_mut(slot) {
                 connection.forget_answer();

@@ -32,7 +32,7 @@ pub enum Begin {
 pub struct SnoopConfig {
     /// Method of detecting losses on the hop.
     pub detection: LocalDetection,
-    /// Whether duplicate acknowledgments are suppressed.
+    /// Suppression of duplicate acknowledgments.
     pub awareness: TcpAwareness,
     /// Maximum number of payload bytes cached for all connections together; a packet counts at least 256.
     pub cache_bytes: u64,

@@ -1,4 +1,4 @@
-//! Conservation: whatever happens to a connection here, however much of it is held or still to be repaired, all
+//! Conservation: regardless of events on a connection and of the data held or still to be repaired, all
 //! accepted packets leave in order, and no state remains.
 
 use alloc::collections::VecDeque;
@@ -36,7 +36,7 @@ enum Step {
 /// Ways in which a connection, or its flow control, ends while the connection continues.
 #[derive(Clone, Copy, Debug)]
 enum Parting {
-    /// It is removed.
+    /// Removed.
     Removed,
     /// Another one evicts it.
     Ousted,
@@ -111,7 +111,7 @@ struct Story {
     sent: u32,
     /// Packets that arrived and were not dropped for lack of capacity.
     taken: Vec<u32>,
-    /// Whether a retransmission passed.
+    /// True if a retransmission passed.
     resent: bool,
 }
 

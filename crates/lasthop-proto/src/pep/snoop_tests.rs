@@ -79,7 +79,7 @@ pub(super) fn sack(n: u32, runs: &[(u32, u32)]) -> Packet {
 }
 
 pub(super) struct Bench {
-    /// Whether repairs overtake queued data, as under the TCP-aware schemes.
+    /// True if repairs overtake queued data, as under the TCP-aware schemes.
     aware: bool,
     pub(super) snoop: Snoop<()>,
 }

@@ -38,9 +38,9 @@ pub enum Take {
     Old,
     /// The other end refuses it, or that is not known yet. Nothing may be learned from it.
     Refused,
-    /// It completes the opening of a connection: state of an earlier one between the same ports is void.
+    /// Completes the opening of a connection: state of an earlier one between the same ports is void.
     Opened,
-    /// It resets the connection (RFC 5961 §3.2).
+    /// Resets the connection (RFC 5961 §3.2).
     Reset,
 }
 
@@ -85,12 +85,12 @@ struct Doubt {
     refused: u8,
     /// Last of them.
     last: Option<Sight>,
-    /// Whether the last continues the one before. An attacker's packet among the end's own does not, nor does a packet
+    /// True if the last continues the one before. An attacker's packet among the end's own does not, nor does a packet
     /// that an attacker repeats.
     goes_on: bool,
     /// Highest end of any of them.
     end: Seq,
-    /// Whether the data that the last one acknowledges had been sent by then.
+    /// True if the data that the last one acknowledges had been sent by then.
     answers: bool,
 }
 
@@ -115,7 +115,7 @@ impl Doubt {
     }
 }
 
-/// Whether the connection is tracked.
+/// Stage of tracking of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     /// Not both ends have shown that they take part.
@@ -123,7 +123,7 @@ enum Stage {
     Open,
 }
 
-/// Whether timestamps are evaluated.
+/// Evaluation of timestamps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stamps {
     /// Evaluated if packets carry them.
@@ -439,9 +439,9 @@ impl Tracking {
         self.isn.iter().all(Option::is_some)
     }
 
-    /// Returns whether the other end refuses a segment for its timestamp, whatever was not seen: TS.Recent never moves
-    /// back (RFC 7323 §4.3), and its known value is correct if the opening was seen. Such a segment gives no reason for
-    /// doubt.
+    /// Returns whether the other end refuses a segment for its timestamp, regardless of gaps in the observation:
+    /// TS.Recent never moves back (RFC 7323 §4.3), and its known value is correct if the opening was seen. Such a
+    /// segment gives no reason for doubt.
     fn is_certainly_late(&self, from: Side, sight: &Sight) -> bool {
         let (own, peer) = (&self.halves[from.index()], &self.halves[from.peer().index()]);
         self.has_seen_opening() && own.is_replay(sight, peer)

@@ -16,9 +16,9 @@ use crate::tcp::config::Switch;
 pub struct AckAwareConfig {
     /// Limit beyond which arriving packets are dropped, acknowledgments included.
     pub limit: QueueLimit,
-    /// Whether an arriving acknowledgment removes those of its connection that it makes redundant (RFC 3449 §5.2.1).
+    /// Removes acknowledgments of the same connection that an arriving one makes redundant (RFC 3449 §5.2.1).
     pub filter: Switch,
-    /// Whether acknowledgments precede all other packets (RFC 3449 §5.4.2).
+    /// Puts acknowledgments before all other packets (RFC 3449 §5.4.2).
     pub first: Switch,
 }
 
@@ -51,7 +51,7 @@ impl Sight {
     }
 }
 
-/// Whether an acknowledgment may be removed.
+/// Indicates whether an acknowledgment may be removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Standing {
     /// By a later one with a larger number.

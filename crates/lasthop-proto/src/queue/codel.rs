@@ -24,7 +24,7 @@ pub struct CoDelConfig {
     pub target: Duration,
     /// Time for which the delay may exceed the target before a reaction: a worst-case round trip.
     pub interval: Duration,
-    /// Whether ECN-capable packets are marked instead of dropped.
+    /// Marks ECN-capable packets instead of dropping them.
     pub ecn: Switch,
 }
 

@@ -58,7 +58,7 @@ struct Flow<T> {
     /// Bytes that it may still send in its turn.
     deficit: i64,
     control: CoDel,
-    /// Whether it is in one of the two lists.
+    /// On if it is in one of the two lists.
     listed: Switch,
 }
 

@@ -19,7 +19,7 @@ pub struct RateStep {
 /// Continuation after the end of a series.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wrap {
-    /// It starts again.
+    /// Starts again.
     Repeat,
     /// The last rate remains valid.
     Hold,

@@ -79,7 +79,7 @@ pub enum Clock {
     Jiffies {
         /// Interval of ticks: 1 s over the kernel's `HZ`.
         jiffy: Duration,
-        /// Whether the wheel's outer levels round to 8, 64, ... ticks, as kernels since 4.8 do.
+        /// Enables rounding of the wheel's outer levels to 8, 64, ... ticks, as in kernels since 4.8.
         wheel: Switch,
     },
 }
@@ -165,7 +165,7 @@ pub enum EcnMode {
 /// Congestion control of acknowledgments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AckCongestion {
-    /// They leave according to [`TcpConfig::delayed_ack`], however many of them are lost.
+    /// Acknowledgments leave according to [`TcpConfig::delayed_ack`], however many of them are lost.
     Off,
     /// RFC 5690, if the peer supports it: the sender detects lost or marked acknowledgments, and tells the receiver how
     /// many segments to cover by one. If ECN is negotiated, pure acknowledgments are ECN-capable.
@@ -224,7 +224,7 @@ impl Growth {
 /// Condition for deflating the window that duplicate acknowledgments have inflated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deflation {
-    /// Whenever fast recovery ends.
+    /// At every end of fast recovery.
     Always,
     /// Only if more than three duplicates arrived (quirk 2 of 4.4BSD-Lite).
     AboveThreshold,
@@ -253,7 +253,7 @@ pub enum PartialAckTimer {
     SlowButSteady,
 }
 
-/// Whether a feature is in use.
+/// State of a feature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Switch {
     /// In use.
@@ -296,15 +296,15 @@ pub enum Nagle {
 pub enum PawsRule {
     /// All segments with a timestamp older than the latest (RFC 7323 §5.3).
     Rfc7323,
-    /// The same, except for one clock tick and for reordered duplicate acknowledgments (Linux `tcp_paws_check`,
-    /// `tcp_disordered_ack`).
+    /// As [`Self::Rfc7323`], except for one clock tick and for reordered duplicate acknowledgments (Linux
+    /// `tcp_paws_check`, `tcp_disordered_ack`).
     Linux,
 }
 
 /// Handling of a segment of which only a part is within the peer's window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WindowEdge {
-    /// It waits until all of it is inside.
+    /// Waits until all of it is inside.
     Whole,
     /// Its inner part leaves after a whole segment of the same burst (Linux `tcp_mss_split_point`).
     Cut,
@@ -313,7 +313,7 @@ pub enum WindowEdge {
 /// Probe of a closed window (RFC 9293 §3.8.6.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WindowProbe {
-    /// The next byte. The peer refuses it, so that it is sent again later.
+    /// The next byte. The peer refuses it, so it is retransmitted later.
     Byte,
     /// A segment without data, with the number before the next one: the peer refuses it and acknowledges (Linux
     /// `tcp_xmit_probe_skb`).
@@ -352,7 +352,7 @@ pub struct TcpConfig {
     pub receive_buffer: u32,
     /// Window scale offered on the SYN (RFC 7323 §2); `None` offers none.
     pub window_scale: Option<u8>,
-    /// Whether timestamps are offered and used for round-trip samples (RFC 7323 §3, §4).
+    /// Offers timestamps and uses them for round-trip samples (RFC 7323 §3, §4).
     pub timestamps: Switch,
     /// Rule for rejecting segments by timestamps.
     pub paws: PawsRule,
@@ -362,8 +362,8 @@ pub struct TcpConfig {
     pub recovery: Recovery,
     /// Algorithm of [`Recovery::Sack`].
     pub sack_algorithm: SackAlgorithm,
-    /// Whether the sender limits its share of the host's own queue (TCP small queues; Linux `tcp_small_queue_check`).
-    /// With [`Recovery::Rack`] only.
+    /// Limits the sender's share of the host's own queue (TCP small queues; Linux `tcp_small_queue_check`). With
+    /// [`Recovery::Rack`] only.
     pub small_queues: Switch,
     /// Maximum number of SACK blocks that the receiver sends (1 to 4; timestamps leave space for 3).
     pub sack_blocks: u8,
@@ -391,20 +391,19 @@ pub struct TcpConfig {
     pub delayed_ack: DelayedAck,
     /// Handling of closely spaced selective acknowledgments. Requires [`DelayedAck::Linux`].
     pub sack_compression: SackCompression,
-    /// Whether duplicate data is reported (RFC 2883).
+    /// Reports duplicate data (RFC 2883).
     pub dsack: Switch,
     /// Size of the receive buffer. [`ReceiveAutotune::Linux`] requires [`DelayedAck::Linux`].
     pub receive_autotune: ReceiveAutotune,
     /// Size of the send buffer, with [`Recovery::Rack`].
     pub send_autotune: SendAutotune,
-    /// Whether queues may mark packets instead of dropping them.
+    /// Use of ECN: queues may mark packets instead of dropping them.
     pub ecn: EcnMode,
     /// Congestion control of acknowledgments. [`AckCongestion::Rfc5690`] requires [`DelayedAck::EverySecond`], whose
     /// number of segments per acknowledgment it determines, and is not offered without.
     pub ack_congestion: AckCongestion,
-    /// Whether the acknowledgment of a segment leaves before the application reads the segment (4.4BSD: `tcp_input`
-    /// runs before the reader). It then advertises the window without that read, which may be followed by a separate
-    /// window update.
+    /// Sends the acknowledgment of a segment before the application reads the segment (4.4BSD: `tcp_input` runs before
+    /// the reader). It then advertises the window without that read, which may be followed by a separate window update.
     pub ack_before_read: Switch,
     /// Initial congestion window, in segments.
     pub initial_window: u32,
@@ -414,7 +413,7 @@ pub struct TcpConfig {
     pub max_cwnd: u32,
     /// Number of duplicate acknowledgments that start fast retransmit.
     pub dupack_threshold: u32,
-    /// Whether a new segment is sent on the first and second duplicate (\[a\] §IV-B; RFC 3042).
+    /// Sends a new segment on the first and second duplicate (\[a\] §IV-B; RFC 3042).
     pub limited_transmit: Switch,
     /// Growth of the window.
     pub growth: Growth,
@@ -440,7 +439,7 @@ pub struct TcpConfig {
     pub nagle: Nagle,
     /// Maximum number of segments per acknowledgment during recovery (ns-2 NewReno: 2).
     pub recovery_burst: u32,
-    /// Whether acknowledgments carry the SMART number.
+    /// Adds the SMART number to acknowledgments.
     pub smart_acks: Switch,
     /// Acknowledgment of the peer's SYN by the initiator.
     pub handshake_ack: HandshakeAck,
@@ -466,7 +465,7 @@ pub struct TcpConfig {
     pub frto: Switch,
     /// [`Recovery::Rack`]: whether a probe is sent ahead of the timeout (RFC 8985 §7).
     pub tlp: Switch,
-    /// SMART: round trip after which a hole that was resent and still exists is resent again. With `None` a lost
+    /// SMART: round trip after which a retransmitted hole that still exists is retransmitted again. With `None` a lost
     /// retransmission waits for the timer, as in the study (\[a\] §III-B).
     pub smart_rtt: Option<Duration>,
 }

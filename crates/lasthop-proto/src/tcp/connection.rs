@@ -47,7 +47,7 @@ pub struct Setup {
     pub iss: Seq,
     /// Phase of its host's ticks.
     pub phase: TickPhase,
-    /// Whether changes of the congestion window are reported.
+    /// On if changes of the congestion window are reported.
     pub watch: Switch,
 }
 
@@ -97,18 +97,18 @@ pub struct Connection {
     /// counts options in addition.
     path_mss: Option<u32>,
     sack: Switch,
-    /// Whether both ends have negotiated ECN (RFC 3168 §6.1.1).
+    /// On if both ends have negotiated ECN (RFC 3168 §6.1.1).
     ecn: Switch,
-    /// Whether both ends have negotiated acknowledgment congestion control (RFC 5690 §4.1).
+    /// On if both ends have negotiated acknowledgment congestion control (RFC 5690 §4.1).
     ack_congestion: Switch,
     timestamps: Switch,
     extras: Extras,
-    /// Whether arriving segments carry nothing that header prediction ignores.
+    /// On if arriving segments carry nothing that header prediction ignores.
     plain: Switch,
     /// Latest timestamp that the peer sent in order (RFC 7323 §4.3).
     ts_recent: u32,
     time_wait: Option<Instant>,
-    /// Whether the peer's SYN has to be acknowledged before anything else is sent.
+    /// On if the peer's SYN has to be acknowledged before anything else is sent.
     own_ack: Switch,
     /// Reset to send: its sequence number, and its acknowledgment number.
     reset: Option<(Seq, Option<Seq>)>,

@@ -33,7 +33,7 @@ pub struct Snapshot {
     pub lost: u32,
     /// Segments in flight, this one included.
     pub in_flight: u32,
-    /// Whether the application left the window unused.
+    /// True if the application left the window unused.
     pub is_app_limited: bool,
 }
 

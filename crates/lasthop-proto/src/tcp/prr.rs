@@ -36,7 +36,7 @@ pub struct Step {
     pub in_flight: u32,
     /// Slow-start threshold.
     pub ssthresh: u32,
-    /// Whether `snd_una` advanced and no further loss was found (RFC 9937 §6.2 SafeACK).
+    /// True if `snd_una` advanced and no further loss was found (RFC 9937 §6.2 SafeACK).
     pub is_safe: bool,
 }
 

@@ -26,7 +26,7 @@ use marks::Marks;
 /// Maximum number of out-of-order runs; a segment that would add another is not kept. Bounds memory for any peer.
 const MAX_RUNS: usize = 512;
 
-/// Whether an acknowledgment is owed.
+/// State of an acknowledgment that may be owed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AckDue {
     No,
@@ -68,7 +68,7 @@ pub struct Receiver {
     /// One past the highest byte that arrived.
     highest: Seq,
     due: AckDue,
-    /// Whether acknowledgments carry SACK blocks.
+    /// On if acknowledgments carry SACK blocks.
     sack: Switch,
     /// Duplicate data to be reported (RFC 2883).
     duplicate: Option<SackBlock>,

@@ -21,9 +21,9 @@ pub struct Ack<'a> {
     pub sack: &'a SackBlocks,
     /// SMART number.
     pub smart: Option<Seq>,
-    /// Whether the next expected segment was lost to corruption.
+    /// On if the next expected segment was lost to corruption.
     pub eln: Switch,
-    /// Whether the peer echoes a mark (RFC 3168); off unless ECN was negotiated.
+    /// On if the peer echoes a mark (RFC 3168); off unless ECN was negotiated.
     pub ece: Switch,
 }
 
@@ -61,7 +61,7 @@ pub struct SendState {
     pub una_pos: u64,
     /// Stream bytes written by the application.
     pub queued: u64,
-    /// Whether a FIN follows them.
+    /// On if a FIN follows them.
     pub closed: Switch,
     /// Send buffer, if it is auto-tuned.
     pub buffer: Option<SendBuffer>,

@@ -27,19 +27,19 @@ pub struct Transmission {
     pub seq: Seq,
     /// Payload bytes.
     pub len: u32,
-    /// Whether it is the SYN.
+    /// On if it is the SYN.
     pub syn: Switch,
-    /// Whether the FIN follows its payload.
+    /// On if the FIN follows its payload.
     pub fin: Switch,
-    /// Whether it carries PSH.
+    /// On if it carries PSH.
     pub push: Switch,
-    /// Whether its sequence numbers were sent before.
+    /// First or repeated transmission of its sequence numbers.
     pub turn: Turn,
     /// Reason for sending it, for measurement.
     pub cause: Cause,
 }
 
-/// Whether sequence numbers were sent before.
+/// First or repeated transmission of sequence numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
     /// First transmission.
@@ -59,10 +59,10 @@ impl Transmission {
 /// Result of processing the peer's acknowledgment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AckVerdict {
-    /// It was processed.
+    /// The segment was processed.
     Taken,
-    /// It acknowledges data that was never sent, or is older than any window of the peer (RFC 9293 §3.10.7.4, RFC 5961
-    /// §5: acknowledge and drop). No genuine peer sends it.
+    /// The segment acknowledges data that was never sent, or is older than any window of the peer (RFC 9293 §3.10.7.4,
+    /// RFC 5961 §5: acknowledge and drop). No genuine peer sends it.
     Implausible,
 }
 
@@ -98,7 +98,7 @@ pub struct Sender {
     last_sent: Instant,
     /// New segments that leave together.
     run: transmit::Run,
-    /// Whether it was given up after too many timeouts.
+    /// On if it was given up after too many timeouts.
     given_up: Switch,
     /// State of ECN.
     marks: marks::Marks,
@@ -168,7 +168,7 @@ impl Sender {
         }
     }
 
-    /// Reduces the segment size to the path's, `mss` bytes. Outstanding data is sent again, which is no sign of
+    /// Reduces the segment size to the path's, `mss` bytes. Outstanding data is retransmitted, which is no sign of
     /// congestion (RFC 1191 §6.4). Congestion control continues to count in segments of the initial size.
     pub fn shrink_segments(&mut self, now: Instant, mss: u32) {
         let s = &mut self.state;

@@ -61,7 +61,7 @@ pub(super) struct Budget {
     off_until: Instant,
     /// Frames that arrived or were lost, and lost frames, since the start, whatever the cause.
     totals: (u64, u64),
-    /// Whether losses are currently not attributed to the hop.
+    /// On if losses are currently not attributed to the hop.
     frozen: Switch,
 }
 

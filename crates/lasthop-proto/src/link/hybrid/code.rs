@@ -185,9 +185,9 @@ impl<C: Coded> Equation<C> {
 /// Usefulness of a combination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Gain {
-    /// It contains nothing new, or too little is known to use it.
+    /// The symbol contains nothing new, or too little is known to use it.
     None,
-    /// It adds an equation on missing symbols, or restores some.
+    /// The symbol adds an equation on missing symbols, or restores some.
     Rank,
 }
 

@@ -32,9 +32,9 @@ pub(super) struct Round {
 /// Evidence of the source's answer to an acknowledgment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Answer {
-    /// It echoes this timestamp (TSecr).
+    /// Echoes this timestamp (TSecr).
     Echo(u32),
-    /// It arrives this long after it.
+    /// Arrives this long after the segment.
     After(Duration),
 }
 

@@ -36,7 +36,7 @@ impl<I: Item> Queued for Entry<I> {
 /// Ratio of the interval to the target: RFC 8289 §3.2 recommends a target of 5 to 10 % of the interval.
 const TARGETS: u64 = 10;
 
-/// Maximum target, whatever round trip the other end suggests.
+/// Maximum target, regardless of the round-trip time that the other end suggests.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// Maximum number of pending congestion signals.

@@ -5,7 +5,7 @@ use crate::time::{Duration, Instant};
 /// Time that a driver with a large scheduling delay may catch up on. More would queue in front of the hop afterwards.
 const CATCH_UP: Duration = Duration::from_millis(8);
 
-/// Whether frames are only waiting for the pace.
+/// Indicates whether frames wait only for the pacing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Press {
     /// Frames wait: if the driver comes later than the next may leave, the hop was idle because of it.

@@ -42,11 +42,11 @@ struct Held<I> {
 /// Result for a symbol that arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Intake {
-    /// It was present before, or is not awaited any more.
+    /// The number was present before, or is not awaited any more.
     Known,
-    /// It is new.
+    /// The number is new.
     New,
-    /// It is further ahead than any honest end would send.
+    /// The number is further ahead than any honest end would send.
     Beyond,
 }
 

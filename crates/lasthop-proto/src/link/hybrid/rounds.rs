@@ -19,7 +19,7 @@ const OWN: usize = 4;
 /// Number of frames in a step.
 const STEP: u64 = 4;
 
-/// Whether there was always data to send.
+/// Indicates whether there was always data to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Supply {
     /// The hop waited for packets, or for the window.

@@ -55,9 +55,9 @@ struct Carried<I> {
 /// Fate of a transmission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// It arrived.
+    /// The packet arrived.
     Arrived(PacketNumber),
-    /// It was declared lost.
+    /// The packet was declared lost.
     Lost(PacketNumber),
 }
 

@@ -17,7 +17,7 @@ pub enum Repair {
     Share(Share),
 }
 
-/// Whether both ends of the hop can send at the same time.
+/// Duplex mode: whether both ends of the hop can send at the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Medium {
     /// Each direction has its own medium, like cables and most radio bridges with two frequencies.

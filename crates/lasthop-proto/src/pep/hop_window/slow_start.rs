@@ -11,7 +11,7 @@ const SHORT: u64 = 4 * FIRST;
 /// Number of packets between checks for a queue (HyStart's N_RTT_SAMPLE, RFC 9406 §4.2).
 const FEW: u32 = 8;
 
-/// Whether the window held anything back.
+/// Indicates whether the window held anything back.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum Limited {
     #[default]
@@ -57,7 +57,7 @@ pub(super) struct SlowStart {
     /// The previous one.
     before: Use,
     few: Few,
-    /// Whether the previous few packets found a queue.
+    /// Queue found by the previous few packets.
     queue: Queue,
 }
 

@@ -122,7 +122,7 @@ impl<P: Payload> Repair<P> {
     }
 
     /// Returns, once, the news that packets exceed the path MTU: the number from which the connection restarts, since
-    /// cached packets must not be sent again, and the known sizes and right edge, which stay valid.
+    /// cached packets must not be retransmitted, and the known sizes and right edge, which stay valid.
     pub fn take_size_news(&mut self) -> Option<(Seq, Sizes, Option<Seq>)> {
         let sizes = self.sizes.take_news()?;
         Some((self.high, sizes, self.edge()))

@@ -9,7 +9,7 @@ use crate::packet::{Body, Packet, Payload, SackBlock, SackBlocks, Segment};
 use crate::seq::Seq;
 use crate::time::Instant;
 
-/// Whether this mobile host reports arrivals above a hole.
+/// Indicates whether this mobile host reports arrivals above a hole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Masks {
     Unseen,
@@ -210,7 +210,7 @@ impl<P: Payload> Repair<P> {
         }
     }
 
-    /// Returns whether a packet was overtaken but may only be late, and is resent after the reordering delay.
+    /// Returns whether a packet may only be reordered, and is retransmitted after the reordering delay.
     fn may_be_late(&self, cached: &Cached<P>) -> bool {
         self.hop.is_some() && self.late.is_some() && self.order.has_overtaken(cached)
     }

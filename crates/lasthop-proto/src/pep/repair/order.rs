@@ -8,13 +8,13 @@ use super::super::cache::Cached;
 use super::super::sendings::{Number, Sending, Sendings};
 use crate::packet::Priority;
 
-/// Whether the hop preserves order.
+/// Indicates whether the hop preserves order.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum Kept {
     /// Overtaken packets are lost.
     #[default]
     Yes,
-    /// They may be late, and of packets sent several times it is ambiguous which copy has arrived.
+    /// Packets may be late, and of packets sent several times it is ambiguous which copy has arrived.
     No,
 }
 
@@ -25,7 +25,7 @@ struct Shown {
     arrived: Number,
     /// Latest that arrived of those with normal priority.
     in_turn: Number,
-    /// Latest that arrived of those sent since all data in flight was declared lost, as far as can be told.
+    /// Latest that arrived of those sent since all data in flight was declared lost, as far as known.
     probe: Sending,
 }
 

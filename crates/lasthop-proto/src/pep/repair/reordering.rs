@@ -1,6 +1,6 @@
 //! Reordering on the hop: how much later than a packet sent after it a packet may arrive.
 //!
-//! As in RFC 8985 §6.2, there is no delay before reordering is detected. Then an overtaken packet waits, beyond a round
+//! As in RFC 8985 §6.2, there is no delay before reordering is detected. Then a reordered packet waits, beyond a round
 //! trip, for quarters of one, a quarter more for each round trip with a spurious repair. Two events show that a repair
 //! was spurious:
 //!
@@ -63,7 +63,7 @@ impl Reordering {
         }
     }
 
-    /// Notes that the packet at `seq` is sent again without proof of its loss: its return says nothing about its
+    /// Notes that the packet at `seq` is retransmitted without proof of its loss: its return says nothing about its
     /// repair.
     pub fn repeated(&mut self, seq: Seq) {
         for place in &mut self.repairs {
@@ -89,7 +89,7 @@ impl Reordering {
         }
     }
 
-    /// Notes that an overtaken packet has arrived without a retransmission.
+    /// Notes that a reordered packet has arrived without a retransmission.
     pub fn waited(&mut self, now: Instant) {
         self.seen = now;
         if self.steps == 0 {
@@ -102,7 +102,7 @@ impl Reordering {
         if self.steps > 0 && now.since(self.seen) <= MEMORY { Kept::No } else { Kept::Yes }
     }
 
-    /// Returns the time after its transmission at which an overtaken packet is declared lost.
+    /// Returns the time after its transmission at which a reordered packet is declared lost.
     pub fn patience(&mut self, now: Instant, rtt: &LinkRtt) -> Duration {
         if now.since(self.seen) > MEMORY {
             self.steps = 0;

@@ -96,7 +96,7 @@ impl<P: Payload> Repair<P> {
     }
 
     /// Sends copies of the last packet at the recent packet rate if data is overdue and the queue has drained. If
-    /// acknowledgments were lost, the next one shows it before all data is sent again; if data was lost, it shows
+    /// acknowledgments were lost, the next one shows it before all data is retransmitted; if data was lost, it shows
     /// which.
     fn probe_overdue(&mut self, now: Instant, out: &mut Outbox<P>) {
         if self.in_vain > MOST_PROBES * SPACED {

@@ -32,7 +32,7 @@ pub(in crate::pep) struct Sizes {
     latest: [Option<Instant>; SMALLER],
     /// Payload size, in bytes, from which packets are too large.
     limit: Option<u32>,
-    /// Whether the limit was found since the last call of `take_news`.
+    /// True if the limit was found since the last call of `take_news`.
     is_news: bool,
 }
 
@@ -104,7 +104,7 @@ mod tests {
         Instant::ZERO + Duration::from_millis(ms)
     }
 
-    /// It takes three smaller packets that left later, and three repairs.
+    /// A limit takes three smaller packets that left later, and three repairs.
     #[test]
     fn what_is_lost_again_and_again_while_smaller_ones_arrive_is_too_large() {
         for (repairs, smaller, found) in [(3, 3, true), (2, 3, false), (3, 2, false), (9, 0, false)] {

@@ -46,7 +46,7 @@ pub(super) struct Session {
     buffer: u64,
     /// Bytes in each unacknowledged datagram, in order.
     unacknowledged: VecDeque<u32>,
-    /// Whether the other end knows of the connection.
+    /// True if the other end knows of the connection.
     known_there: bool,
     /// Bytes of the own side's stream that were sent over the hop.
     passed: u64,
@@ -57,7 +57,7 @@ pub(super) struct Session {
     /// Bytes of these that the own side has taken, as last reported to the other end.
     told: u64,
     ending: Ending,
-    /// Whether the own side has reset or given up, and the other end does not know.
+    /// True if the own side has reset or given up, and the other end does not know.
     aborted: bool,
     datagrams: u32,
     /// Deadline under which the connection is filed.

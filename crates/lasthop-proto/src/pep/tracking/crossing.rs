@@ -7,7 +7,7 @@ use crate::time::{Duration, Instant};
 pub(super) enum Crossing {
     /// The SYN was not seen, or more than once, so that it is ambiguous which one was answered (Karn).
     Unknown,
-    /// It was seen at this time, and is not answered yet.
+    /// Seen at this time and not answered yet.
     Left(Instant),
     Took(Duration),
 }

@@ -36,9 +36,9 @@ pub struct RateSample {
     pub tx_in_flight: u32,
     /// Segments declared lost since that segment was sent.
     pub lost: u32,
-    /// Whether the application left the window unused when that segment was sent.
+    /// True if the application left the window unused when that segment was sent.
     pub is_app_limited: bool,
-    /// Whether this acknowledgment may have been delayed: it covers a single segment less than the path holds.
+    /// True if this acknowledgment may have been delayed: it covers a single segment less than the path holds.
     pub is_ack_delayed: bool,
 }
 
@@ -63,21 +63,21 @@ pub struct AckSample {
     pub prior_in_flight: u32,
     /// Segments in flight after it.
     pub in_flight: u32,
-    /// Whether `snd_una` has advanced.
+    /// True if `snd_una` has advanced.
     pub una_advanced: bool,
     /// `snd_una` after it.
     pub una: Seq,
     /// `snd_nxt`: the data that it acknowledges was sent before.
     pub nxt: Seq,
-    /// Whether a window may grow by it: `snd_una` has advanced or, if reordering has been seen, anything was delivered
+    /// True if a window may grow by it: `snd_una` has advanced or, if reordering has been seen, anything was delivered
     /// (Linux `tcp_may_raise_cwnd`).
     pub may_raise: bool,
-    /// Whether data sent after the last round's end has been acknowledged: one round trip is over. A timeout starts a
+    /// True if data sent after the last round's end has been acknowledged: one round trip is over. A timeout starts a
     /// new round.
     pub round_ended: bool,
-    /// Whether the window was in use (Linux `tcp_is_cwnd_limited`); an unused window does not grow.
+    /// True if the window was in use (Linux `tcp_is_cwnd_limited`); an unused window does not grow.
     pub is_cwnd_limited: bool,
-    /// Whether it carries an ECN echo.
+    /// True if it carries an ECN echo.
     pub ece: bool,
     /// Round trip of the latest segment that it delivers, unless that was sent more than once.
     pub rtt: Option<Duration>,
@@ -119,7 +119,7 @@ pub struct LostSegment {
     pub tx_in_flight: u32,
     /// Segments declared lost since it was sent, itself included.
     pub lost: u32,
-    /// Whether the application left the window unused when it was sent.
+    /// True if the application left the window unused when it was sent.
     pub is_app_limited: bool,
 }
 
@@ -139,7 +139,7 @@ pub enum Episode {
     Undone,
     /// The retransmission timer expired. Reported before the window is set.
     Timeout {
-        /// Whether the window has been reduced for this data before, by a timeout or in recovery: then the threshold
+        /// True if the window has been reduced for this data before, by a timeout or in recovery: then the threshold
         /// stays (Linux `tcp_enter_loss`).
         again: bool,
         /// Counts, including segments that the timeout itself declared lost.
@@ -149,7 +149,7 @@ pub enum Episode {
     SendingAgain {
         /// Time since the last data segment was sent.
         idle: Duration,
-        /// Whether the rate sampler counts data sent now as application-limited.
+        /// True if the rate sampler counts data sent now as application-limited.
         is_app_limited: bool,
     },
     /// RFC 5681 §4.1: nothing was sent for `idle`, longer than `rto`.

@@ -25,9 +25,9 @@ pub enum HystartRule {
 /// Next step of slow start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SlowStart {
-    /// It continues.
+    /// Slow start continues.
     Stay,
-    /// It ends at this window.
+    /// Slow start ends at this window.
     Leave,
 }
 

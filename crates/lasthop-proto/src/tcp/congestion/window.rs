@@ -145,12 +145,12 @@ impl Window {
     }
 }
 
-/// Whether a reduction may be undone.
+/// Indicates whether a reduction may be undone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MayUndo {
-    /// It follows a loss that may turn out to be spurious.
+    /// The reduction follows a loss that may turn out to be spurious.
     Yes,
-    /// It follows an echoed mark, which is certain.
+    /// The reduction follows an echoed mark, which is certain.
     No,
 }
 

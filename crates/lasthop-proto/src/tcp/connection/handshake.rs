@@ -52,7 +52,7 @@ impl Connection {
             self.take_ack(now, packet, segment);
             self.establish(now);
         } else {
-            // Simultaneous open: the SYN is sent again, this time with an acknowledgment.
+            // Simultaneous open: the SYN is retransmitted, this time with an acknowledgment.
             self.sender.answer_syn();
             self.state = State::SynReceived;
         }

@@ -2,12 +2,12 @@
 
 use super::Flight;
 
-/// Whether as many segments can have arrived as there were duplicates.
+/// Plausibility of the number of segments inferred from duplicates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Guess {
-    /// They can.
+    /// As many segments can have arrived as there were duplicates.
     Possible,
-    /// They cannot: segments were reordered or duplicated.
+    /// Fewer segments can have arrived: segments were reordered or duplicated.
     TooMany,
 }
 

@@ -12,7 +12,7 @@ const INITIAL: NonZeroU8 = NonZeroU8::new(2).unwrap();
 /// 5690 §4.6).
 const AT_ONCE: u8 = 3;
 
-/// Whether an acknowledgment leaves.
+/// Time at which an acknowledgment leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Leaves {
     /// At once.

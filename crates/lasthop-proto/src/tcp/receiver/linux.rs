@@ -39,13 +39,13 @@ pub struct Arrival {
     pub seq: Seq,
     /// Payload bytes.
     pub len: u32,
-    /// Whether the FIN follows.
+    /// On if the FIN follows.
     pub fin: Switch,
-    /// Whether PSH is set.
+    /// On if PSH is set.
     pub push: Switch,
     /// ECN field of the IP header.
     pub ecn: Ecn,
-    /// Whether CWR is set, on a connection with ECN.
+    /// On if CWR is set, on a connection with ECN.
     pub cwr: Switch,
     /// The timestamp that it echoes, and the time since that left.
     pub echo: Option<(u32, Duration)>,
@@ -55,7 +55,7 @@ pub struct Arrival {
     pub rto: Duration,
 }
 
-/// Whether a short segment, or one with PSH, waits for the application to read it (`ICSK_ACK_PUSHED`,
+/// Indicates whether a short segment, or one with PSH, waits for the application to read it (`ICSK_ACK_PUSHED`,
 /// `ICSK_ACK_PUSHED2`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Pushed {
@@ -84,11 +84,11 @@ pub(super) struct Linux {
     last_arrival: Instant,
     /// Time of the last data. Reads follow immediately, or count as if they did.
     now: Instant,
-    /// Whether data is sent in both directions, so that acknowledgments can be piggybacked (`pingpong`).
+    /// On if data is sent in both directions, so that acknowledgments can be piggybacked (`pingpong`).
     interactive: Switch,
-    /// Whether an acknowledgment is owed (`ICSK_ACK_SCHED`).
+    /// On if an acknowledgment is owed (`ICSK_ACK_SCHED`).
     scheduled: Switch,
-    /// Whether it has to leave at once (`ICSK_ACK_NOW`).
+    /// On if it has to leave at once (`ICSK_ACK_NOW`).
     at_once: Switch,
     pushed: Pushed,
     /// Number of compressed acknowledgments, and the time of their release.

@@ -6,11 +6,11 @@ use crate::tcp::config::Switch;
 /// State of ECN at a receiver (RFC 3168 §6.1.3).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Marks {
-    /// Whether both ends have negotiated ECN.
+    /// On if both ends have negotiated ECN.
     pub used: Switch,
-    /// Whether acknowledgments carry ECE: a mark arrived, and no CWR since.
+    /// On if acknowledgments carry ECE: a mark arrived, and no CWR since.
     pub echo: Switch,
-    /// Whether the peer has sent ECN-capable packets.
+    /// On if the peer has sent ECN-capable packets.
     pub seen: Switch,
 }
 

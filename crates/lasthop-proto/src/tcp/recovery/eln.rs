@@ -1,4 +1,4 @@
-//! Explicit Loss Notification (\[a\] §III-B): a loss that the acknowledgment marks as corruption is resent without
+//! Explicit Loss Notification (\[a\] §III-B): a loss that the acknowledgment marks as corruption is repaired without
 //! reducing the congestion window. All other losses are left to NewReno.
 
 use super::LossRecovery;
@@ -9,7 +9,7 @@ use crate::seq::Seq;
 use crate::tcp::send_state::{Ack, SendState, Timer};
 use crate::time::Instant;
 
-/// The marked duplicate on which the hole is resent.
+/// The marked duplicate on which the hole is retransmitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Trigger {
     /// At the threshold, like a fast retransmit: E2E-ELN.
@@ -23,7 +23,7 @@ enum Trigger {
 pub struct Eln {
     newreno: NewReno,
     trigger: Trigger,
-    /// Hole resent last: each is resent once, further losses of it wait for the timer.
+    /// Hole retransmitted last: each is retransmitted once, further losses of it wait for the timer.
     resent: Option<Seq>,
     /// Segments by which subsequent duplicates have inflated the window.
     inflation: u32,

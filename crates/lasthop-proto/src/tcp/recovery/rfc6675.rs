@@ -21,7 +21,7 @@ pub struct Rfc6675 {
     high_rxt: Seq,
     /// `RescueRxt`: a rescue retransmission is allowed once more than this is acknowledged.
     rescue_rxt: Seq,
-    /// Whether this recovery attributed the loss to corruption (SACK and ELN coupled).
+    /// True if this recovery attributed the loss to corruption (SACK and ELN coupled).
     spared: bool,
 }
 

@@ -22,9 +22,9 @@ pub struct Sack1 {
     pipe: i64,
     /// End of the holes that were resent.
     resent_to: Option<Seq>,
-    /// Whether duplicates are ignored, between a timeout and the next new acknowledgment.
+    /// True if duplicates are ignored, between a timeout and the next new acknowledgment.
     after_timeout: bool,
-    /// Whether this recovery attributed the loss to corruption (SACK and ELN coupled).
+    /// True if this recovery attributed the loss to corruption (SACK and ELN coupled).
     spared: bool,
 }
 

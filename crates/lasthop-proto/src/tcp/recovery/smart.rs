@@ -48,11 +48,11 @@ pub struct Smart {
     segments: VecDeque<Sent>,
     /// `snd_max` when the window was last reduced: one reduction per window.
     recover: Option<Seq>,
-    /// Whether an acknowledgment ever named a segment.
+    /// Evidence of the peer's support for SMART: whether an acknowledgment ever named a segment.
     spoken: Spoken,
 }
 
-/// Whether the peer supports SMART.
+/// Support of the peer for SMART.
 #[derive(Clone, Debug)]
 enum Spoken {
     /// Not so far: losses are left to NewReno.
@@ -166,7 +166,7 @@ impl LossRecovery for Smart {
     }
 
     fn on_timeout(&mut self, s: &mut SendState) {
-        // All outstanding data is sent again, and judged anew.
+        // All outstanding data is retransmitted, and its losses are detected again.
         self.segments.clear();
         self.recover = None;
         s.credit = 0;

@@ -163,11 +163,11 @@ pub struct Seen {
     pub before: u64,
     /// Its acknowledgment number.
     pub ack: Seq,
-    /// Whether it is a pure acknowledgment.
+    /// On if it is a pure acknowledgment.
     pub pure: Switch,
-    /// Whether it reports out-of-order data.
+    /// On if it reports out-of-order data.
     pub selective: Switch,
-    /// Whether a queue has marked it.
+    /// On if a queue has marked it.
     pub mark: Switch,
 }
 

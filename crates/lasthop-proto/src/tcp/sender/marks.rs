@@ -9,7 +9,7 @@ pub(super) struct Marks {
     /// Position until whose acknowledgment echoes refer to the window that was already reduced: the peer has not seen
     /// the answer.
     reduced_until: u64,
-    /// Whether a reduction has yet to be reported to the peer.
+    /// On if a reduction has yet to be reported to the peer.
     untold: Switch,
 }
 

@@ -299,7 +299,7 @@ impl Sender {
     }
 
     /// Returns a probe of a closed window, or the part that a small one admits. In the former case `snd_nxt` stays: if
-    /// the peer refuses the byte, it is sent again in its turn.
+    /// the peer refuses the byte, it is retransmitted in its turn.
     fn probe(&mut self, now: Instant) -> Option<Transmission> {
         let s = &mut self.state;
         if s.pos(s.snd_una) > s.queued {

@@ -22,7 +22,7 @@ const LASTS: u32 = 48;
 pub(super) struct Seen {
     pub totals: Totals,
     pub is_round_start: bool,
-    /// Whether the mode is `PROBE_BW`.
+    /// True if the mode is `PROBE_BW`.
     pub is_probing: bool,
     pub shown: Shown,
     pub mss: u32,

@@ -32,7 +32,7 @@ enum AckPhase {
 #[derive(Clone, Debug)]
 pub(super) struct Cycle {
     ack_phase: AckPhase,
-    /// Whether the acknowledged data was sent while probing.
+    /// True if the acknowledged data was sent while probing.
     pub is_probe_sample: bool,
     /// Start of the cycle.
     since: Instant,
@@ -41,9 +41,9 @@ pub(super) struct Cycle {
     up_rounds: u32,
     up_acked: u64,
     up_acked_per_segment: u64,
-    /// Whether the last probe caused too many losses.
+    /// True if the last probe caused too many losses.
     pub was_too_high: bool,
-    /// Whether the last probe stopped at the bound as a precaution.
+    /// True if the last probe stopped at the bound as a precaution.
     was_precautionary: bool,
 }
 

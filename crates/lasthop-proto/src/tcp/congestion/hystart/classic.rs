@@ -20,11 +20,11 @@ const MOST_ACK_DELAY: Duration = Duration::from_millis(1);
 pub(in crate::tcp::congestion) struct Classic {
     rule: HystartRule,
     mss: u32,
-    /// Whether the end of slow start was detected.
+    /// True if the end of slow start was detected.
     found: bool,
     /// End of the data sent when the round began: the round is over once more is acknowledged. `None` at first.
     last: Option<Seq>,
-    /// Whether a round has begun with a timeout, and its end is determined by the next acknowledgment.
+    /// True if a round has begun with a timeout, and its end is determined by the next acknowledgment.
     is_end_open: bool,
     /// End of the round in the variant that counts deliveries, in segments delivered.
     round_end: u64,

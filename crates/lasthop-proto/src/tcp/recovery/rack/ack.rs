@@ -16,7 +16,7 @@ pub struct Arrival<'a> {
     pub ack: &'a Ack<'a>,
     /// Transmission time of the acknowledged segment, by the peer's timestamp echo.
     pub echoed: Option<Instant>,
-    /// Whether the segment carries data, or moves the window.
+    /// True if the segment carries data, or moves the window.
     pub has_more: bool,
 }
 
@@ -31,21 +31,21 @@ pub(super) struct News {
     /// Segments newly delivered, spurious copies included.
     pub delivered: u32,
     pub sacked: bool,
-    /// Whether there was a duplicate SACK.
+    /// True if there was a duplicate SACK.
     pub duplicate: bool,
-    /// Whether it was for a tail-loss probe.
+    /// True if it was for a tail-loss probe.
     pub duplicate_probe: bool,
-    /// Whether it carries data, moves the window or acknowledges something.
+    /// True if it carries data, moves the window or acknowledges something.
     pub is_no_duplicate: bool,
-    /// Whether a segment was delivered that was sent once, before the episode.
+    /// True if a segment was delivered that was sent once, before the episode.
     pub original: bool,
     pub ece: bool,
-    /// Whether the peer reneged on earlier reports.
+    /// True if the peer reneged on earlier reports.
     pub reneging: bool,
-    /// Whether a retransmission was declared lost.
+    /// True if a retransmission was declared lost.
     pub lost_again: bool,
     pub set_timer: bool,
-    /// What may be sent now.
+    /// Transmissions permitted now.
     pub rexmit: Option<Permit>,
     pub newest: Option<Candidate>,
     reordered: Option<Seq>,

@@ -22,7 +22,7 @@ const PACING_SHIFT: u32 = 10;
 pub(super) struct Backpressure {
     /// Segments queued there; `None` until there are some.
     queue: Option<Box<HostQueue>>,
-    /// Whether a segment waits for a departure that the driver will report.
+    /// True if a segment waits for a departure that the driver will report.
     blocked: bool,
 }
 

@@ -19,7 +19,7 @@ pub struct Newest {
     end: Seq,
     /// Round trip of the last delivery.
     rtt: Duration,
-    /// Whether anything was delivered since the last loss detection.
+    /// True if anything was delivered since the last loss detection.
     advanced: bool,
 }
 
@@ -84,7 +84,7 @@ pub fn detect(
 /// Observed reordering on the path.
 #[derive(Clone, Copy, Debug)]
 pub struct Reordering {
-    /// Whether any was seen.
+    /// True if any was seen.
     seen: bool,
     /// Reordering in segments: without reordering, this number of selectively acknowledged segments proves a loss.
     degree: u32,
@@ -94,7 +94,7 @@ pub struct Reordering {
     steps: u8,
     /// Number of recoveries until `steps` is reset to 1.
     persist: u8,
-    /// Whether a duplicate SACK shows that the last window was too small.
+    /// True if a duplicate SACK shows that the last window was too small.
     dsack_seen: bool,
     /// Number of segments delivered when the window was last widened.
     widened_at: u64,

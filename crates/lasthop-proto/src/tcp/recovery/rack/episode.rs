@@ -8,14 +8,14 @@ use crate::tcp::prr::{Entry, Prr};
 use crate::tcp::send_state::SendState;
 use crate::time::{Duration, Instant};
 
-/// Whether processing of an acknowledgment continues.
+/// Continuation of the processing of an acknowledgment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Next {
     Go,
     Stop,
 }
 
-/// Whether loss marks are removed with a reduction that is undone.
+/// Treatment of loss marks when a reduction is undone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Losses {
     Keep,

@@ -47,7 +47,7 @@ enum Forced {
     Probe,
 }
 
-/// What the last event permits, within the window.
+/// Transmissions that the last event permits, within the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Permit {
     /// Lost segments, then new data.
@@ -67,7 +67,7 @@ enum Permit {
 struct Probe {
     /// `snd_nxt` after it.
     high: Seq,
-    /// Whether it repeats a segment.
+    /// True if it repeats a segment.
     repeats: bool,
 }
 
@@ -75,22 +75,22 @@ struct Probe {
 #[derive(Clone, Copy, Default, Debug)]
 struct Batch {
     new: bool,
-    /// Whether nothing was outstanding before.
+    /// True if nothing was outstanding before.
     first: bool,
-    /// Whether the oldest segment was retransmitted.
+    /// True if the oldest segment was retransmitted.
     oldest: bool,
     probe: bool,
-    /// Whether the wait for reordered segments is over.
+    /// True if the wait for reordered segments is over.
     waited: bool,
 }
 
-/// Whether the peer supports SACK.
+/// SACK support of the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum Peer {
-    /// It does.
+    /// Sends SACK blocks.
     #[default]
     Selective,
-    /// It sends duplicates only.
+    /// Sends duplicates only.
     Blind,
 }
 
@@ -111,9 +111,9 @@ pub struct Rack {
     reordering: Reordering,
     prr: Prr,
     undo: Undo,
-    /// Whether a timeout may still turn out to be spurious.
+    /// True if a timeout may still turn out to be spurious.
     frto: bool,
-    /// Whether the peer reneged on earlier reports.
+    /// True if the peer reneged on earlier reports.
     reneged: bool,
     peer: Peer,
     probe: Option<Probe>,

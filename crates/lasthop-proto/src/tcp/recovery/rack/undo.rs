@@ -12,7 +12,7 @@ pub struct Undo {
     open: Option<u32>,
     /// Time of the first retransmission.
     first_resent: Option<Instant>,
-    /// Whether the reduction is final, as after an echoed mark, which is certain.
+    /// True if the reduction is final, as after an echoed mark, which is certain.
     certain: bool,
 }
 

@@ -6,7 +6,7 @@ use crate::time::{Duration, Instant};
 /// Usage of the window by the last flights.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Usage {
-    /// Whether it was full.
+    /// True if it was full.
     limited: bool,
     /// Maximum number of outstanding segments.
     most_out: u32,
@@ -25,9 +25,9 @@ pub struct Burst {
     pub out: u32,
     /// Congestion window.
     pub window: u32,
-    /// Whether the window is below the threshold.
+    /// True if the window is below the threshold.
     pub slow_start: bool,
-    /// Whether the window permitted no more.
+    /// True if the window permitted no more.
     pub full: bool,
     /// `snd_una` and `snd_nxt`.
     pub span: (Seq, Seq),
