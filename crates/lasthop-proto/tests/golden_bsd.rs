@@ -151,9 +151,9 @@ fn newreno_on_bsd_windows() {
 }
 
 /// Slow start with delayed acknowledgments: one more segment per acknowledgment, not per segment. 40 ms each way, so
-/// the first data leaves 120 ms into the run. 1 arrives at 160 and is acknowledged by the fast tick at 200: `cwnd` 2 at
-/// 120. 2 and 3 move the window by two segments: acknowledged at once, `cwnd` 3 at 200. 4 and 5 at once (`cwnd` 4 at
-/// 280: 7, 8, 9), 6 by the tick at 400 (`cwnd` 5 at 320: 10, 11).
+/// the first data leaves 120 ms into the run. 1 arrives at 160 and is acknowledged by the fast tick at 200: `cwnd` 2
+/// at 120. 2 and 3 move the window by two segments: acknowledged at once, `cwnd` 3 at 200. 4 and 5 at once (`cwnd` 4
+/// at 280: 7, 8, 9), 6 by the tick at 400 (`cwnd` 5 at 320: 10, 11).
 #[test]
 fn slow_start_under_delayed_acknowledgments() {
     let mut pair = Pair::of(TcpConfig::preset(Preset::BsdLite)).with_delay(millis(40));

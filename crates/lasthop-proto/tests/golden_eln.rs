@@ -51,8 +51,8 @@ fn one_loss_in_a_small_window() {
 }
 
 /// 200: the acknowledgment up to 2 is new and sends 9 and 10 (`cwnd` is still 8). 3 was corrupted while 1 was missing,
-/// so its loss was not signalled: its two duplicates have no mark and are too few. The timer restarted at 200; `cwnd` =
-/// 1.
+/// so its loss was not signalled: its two duplicates have no mark and are too few. The timer restarted at 200; `cwnd`
+/// = 1.
 #[test]
 fn two_losses() {
     for config in [eln(), eln_rxmt()] {

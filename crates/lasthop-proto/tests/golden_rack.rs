@@ -39,9 +39,9 @@ fn undone(pair: &Pair, why: Spurious) -> usize {
     pair.count_events(|event| *event == Event::Undone { why })
 }
 
-/// The SACKs of 2 and 3 send 11 and 12. That of 4 is the third: no wait, 1 is lost. PRR: 8 in flight above 7, so ceil(7
-/// * d / 10) may have been sent when d are delivered: 1 for 4's, 2 for 5's, 3 for 6's, still 3 for 7's. With 8's 7 are
-/// in flight, the threshold; 9's and 10's, and those of 11 and 12 a round trip later, send one each.
+/// The SACKs of 2 and 3 send 11 and 12. That of 4 is the third: no wait, 1 is lost. PRR: 8 in flight above 7, so
+/// ceil(7 * d / 10) may have been sent when d are delivered: 1 for 4's, 2 for 5's, 3 for 6's, still 3 for 7's. With
+/// 8's 7 are in flight, the threshold; 9's and 10's, and those of 11 and 12 a round trip later, send one each.
 #[test]
 fn one_loss_of_ten() {
     let pair = sends(cubic(), 18, |pair| wire(pair).lose(&[(1, 1)]));

@@ -12,11 +12,11 @@ fn reno() -> TcpConfig {
     TcpConfig { recovery_guard: RecoveryGuard::None, ..lab(Recovery::Reno) }
 }
 
-/// Steps 2 and 3: the third of the seven duplicates (from 2, 3, 4) sets `ssthresh` = FlightSize / 2 = 4 and `cwnd` = 4
-/// + 3, and retransmits 1. Step 4: the four others make `cwnd` 8, 9, 10, 11; step 5: from 9 on that is one new segment
-/// each (9, 10, 11). Step 6: the acknowledgment of everything up to 8 sets `cwnd` = 4, so with 9, 10, 11 in flight one
-/// more is sent, and one for each acknowledgment of those. §3.1: after 4 segments acknowledged `cwnd` is 5 (12's
-/// acknowledgment sends 16 and 17).
+/// Steps 2 and 3: the third of the seven duplicates (from 2, 3, 4) sets `ssthresh` = FlightSize / 2 = 4 and `cwnd` =
+/// 4 + 3, and retransmits 1. Step 4: the four others make `cwnd` 8, 9, 10, 11; step 5: from 9 on that is one new
+/// segment each (9, 10, 11). Step 6: the acknowledgment of everything up to 8 sets `cwnd` = 4, so with 9, 10, 11 in
+/// flight one more is sent, and one for each acknowledgment of those. §3.1: after 4 segments acknowledged `cwnd` is 5
+/// (12's acknowledgment sends 16 and 17).
 #[test]
 fn one_loss() {
     sends(reno(), 20, |pair| pair.lose(&[(1, 1)])).expect(

@@ -12,8 +12,9 @@ fn rfc6675() -> TcpConfig {
     TcpConfig { sack_algorithm: SackAlgorithm::Rfc6675, ..lab(Recovery::Sack) }
 }
 
-/// §5 (1): the third duplicate (4). (4.2) `cwnd` = 4; (4.3) 1; (4.4) `pipe` = 1 (retransmitted) + 5 to 8 = 5. 5: `pipe`
-/// 4. 6, 7, 8: 3 each time, so rule 2 of NextSeg sends 9, 10, 11. (A) the acknowledgment of all 8 ends recovery.
+/// §5 (1): the third duplicate (4). (4.2) `cwnd` = 4; (4.3) 1; (4.4) `pipe` = 1 (retransmitted) + 5 to 8 = 5. 5:
+/// `pipe` 4. 6, 7, 8: 3 each time, so rule 2 of NextSeg sends 9, 10, 11. (A) the acknowledgment of all 8 ends
+/// recovery.
 #[test]
 fn one_loss() {
     sends(rfc6675(), 20, |pair| pair.lose(&[(1, 1)])).expect(
@@ -24,10 +25,10 @@ fn one_loss() {
     );
 }
 
-/// Third duplicate (5): `pipe` = 1 (retransmitted) + 3 (IsLost: 4, 5 above it are 2 SMSS, not more) + 6, 7, 8 = 5. 6:
-/// now 3 is lost, `pipe` = 1 + 7, 8 = 3, so rule 1: 3. 7: `pipe` = 1, 3 (retransmitted), 8 = 3, so 9. 8: 1, 3, 9, so
-/// 10. 200: acknowledged up to 2: 3, 9, 10 are 3, so 11. All 8: recovery ends, 9 to 11 in flight (12); 9's (13), 10's
-/// (14). 300: 12's acknowledgment is the fourth, `cwnd` 5.
+/// Third duplicate (5): `pipe` = 1 (retransmitted) + 3 (IsLost: 4, 5 above it are 2 SMSS, not more) + 6, 7, 8 = 5.
+/// 6: now 3 is lost, `pipe` = 1 + 7, 8 = 3, so rule 1: 3. 7: `pipe` = 1, 3 (retransmitted), 8 = 3, so 9. 8: 1, 3, 9,
+/// so 10. 200: acknowledged up to 2: 3, 9, 10 are 3, so 11. All 8: recovery ends, 9 to 11 in flight (12); 9's (13),
+/// 10's (14). 300: 12's acknowledgment is the fourth, `cwnd` 5.
 #[test]
 fn two_losses() {
     sends(rfc6675(), 20, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
@@ -39,10 +40,10 @@ fn two_losses() {
     );
 }
 
-/// Third duplicate (6): IsLost(1), as three runs are above it; `pipe` = 1 + 3 + 5 + 7, 8 = 5. 7: above 3 are 4, 6, 7,
-/// more than 2 SMSS: lost; above 5 only 6, 7: `pipe` = 1 + 5 + 8 = 3, so 3. 8: 5 is lost, `pipe` = 1, 3 = 2, so 5 and
-/// 9. 200: up to 2: the retransmissions of 5 and 3, 9: 3, so 10. Up to 4: 5, 9, 10: 11. All 8: 9 to 11 in flight (12);
-/// 9's (13).
+/// Third duplicate (6): IsLost(1), as three runs are above it; `pipe` = 1 + 3 + 5 + 7, 8 = 5. 7: above 3 are 4, 6,
+/// 7, more than 2 SMSS: lost; above 5 only 6, 7: `pipe` = 1 + 5 + 8 = 3, so 3. 8: 5 is lost, `pipe` = 1, 3 = 2, so 5
+/// and 9. 200: up to 2: the retransmissions of 5 and 3, 9: 3, so 10. Up to 4: 5, 9, 10: 11. All 8: 9 to 11 in flight
+/// (12); 9's (13).
 #[test]
 fn three_losses() {
     sends(rfc6675(), 20, |pair| pair.lose(&[(1, 1), (3, 1), (5, 1)])).expect(

@@ -77,8 +77,9 @@ fn bounds() {
     );
 }
 
-/// 4.4BSD: a sample of one tick makes 3 ticks of 500 ms. The first data leaves 150 ms into the run: ticks at 500, 1000,
-/// 1500. Each timeout doubles it, up to a factor of 64 and 128 ticks; after twelve tries the connection is dropped.
+/// 4.4BSD: a sample of one tick makes 3 ticks of 500 ms. The first data leaves 150 ms into the run: ticks at 500,
+/// 1000, 1500. Each timeout doubles it, up to a factor of 64 and 128 ticks; after twelve tries the connection is
+/// dropped.
 #[test]
 fn bsd_ticks() {
     let pair = Pair::of(TcpConfig { mss: 1000, ..TcpConfig::preset(Preset::BsdLite) })

@@ -126,7 +126,7 @@ pub struct Radio<P = ()> {
     waiting: u16,
     /// Near: time of the next report of the queue, while there is anything to report.
     tell_at: Option<Instant>,
-    /// Near: whether anything was sent since the last report.
+    /// Near: true if anything was sent since the last report.
     active: bool,
     /// Far: numbers of missing frames.
     missing: VecDeque<u16>,

@@ -115,7 +115,7 @@ pub(super) struct Kept<P> {
     pub arrived_before: u32,
     /// Number of local retransmissions since the sender last sent it.
     pub local: u32,
-    /// Number of these triggered by the timer.
+    /// Number of local retransmissions triggered by the timer.
     pub by_timer: u32,
     /// Number of copies sent without proof that the previous one was lost. Each may return as a duplicate
     /// acknowledgment.
@@ -314,7 +314,7 @@ pub(super) struct Cache<P> {
     packets: VecDeque<Cached<P>>,
     /// Number of acknowledged packets at the front.
     acknowledged: usize,
-    /// Number of these that have been processed and only have to be freed.
+    /// Number of acknowledged packets that have been processed and only have to be freed.
     counted: usize,
     /// True if any of the packets processed so far left more than once, until the last acknowledged one is processed.
     again: bool,

@@ -127,7 +127,7 @@ struct Samples {
     shortest: Option<Duration>,
     /// Bytes in flight with the packets.
     under_way: Load,
-    /// Bytes of these that arrived before the packets did.
+    /// Bytes of `under_way` that arrived before the packets did.
     came: Load,
 }
 

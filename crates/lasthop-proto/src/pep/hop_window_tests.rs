@@ -11,7 +11,7 @@ fn settle(hop: &mut HopWindow, now: &mut Instant, base: Duration, rounds: u32) -
     settle_at(Duration::from_millis(1), hop, now, base, rounds)
 }
 
-/// Runs such a hop that takes `each` per segment.
+/// Runs a hop like [`settle`], with `each` per segment.
 fn settle_at(each: Duration, hop: &mut HopWindow, now: &mut Instant, base: Duration, rounds: u32) -> u64 {
     let (mut seq, mut segments) = (hop.round_end, 0);
     for _ in 0..rounds {

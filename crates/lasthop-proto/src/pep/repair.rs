@@ -57,7 +57,7 @@ const STEADY_TRIES: u32 = 3;
 const LEAST_REPAIRS: u32 = 4;
 const MOST_REPAIRS: u32 = 16;
 
-/// Number of these repairs sent while the acknowledgment is handled. The others are also sent at once, but as timers,
+/// Number of repairs sent while the acknowledgment is handled. The others are also sent at once, but as timers,
 /// so that no packet waits for all of them.
 const REPAIRS_AT_A_TIME: u32 = 2;
 

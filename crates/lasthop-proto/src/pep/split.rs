@@ -60,7 +60,7 @@ struct Relayed {
     legs: [Connection; 2],
     /// Bytes handed to the other leg, by the leg on which data arrives.
     passed: [u64; 2],
-    /// Bytes of these that were read: with [`Handover::Shared`], when the other leg's peer has acknowledged them.
+    /// Bytes of `passed` that were read: with [`Handover::Shared`], when the other leg's peer has acknowledged them.
     read: [u64; 2],
     /// Deadline under which the flow is filed.
     filed: Option<Instant>,

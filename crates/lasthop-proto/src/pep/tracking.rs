@@ -83,12 +83,12 @@ pub struct Tracking {
 struct Doubt {
     /// Number of consecutive refused packets.
     refused: u8,
-    /// Last of them.
+    /// Last refused packet.
     last: Option<Sight>,
     /// True if the last continues the one before. An attacker's packet among the end's own does not, nor does a packet
     /// that an attacker repeats.
     goes_on: bool,
-    /// Highest end of any of them.
+    /// Highest end of any refused packet.
     end: Seq,
     /// True if the data that the last one acknowledges had been sent by then.
     answers: bool,
@@ -106,7 +106,7 @@ impl Doubt {
         self.last = Some(sight);
     }
 
-    /// Returns whether existing state is to be rebuilt from the last of them.
+    /// Returns whether existing state is to be rebuilt from the last refused packet.
     ///
     /// RFC 9293 §3.10.7.4: an end accepts no acknowledgment of data that it has not sent. A spoofed packet may bear the
     /// sequence number of the end's own packets, as all its pure acknowledgments do, and so continue them.

@@ -110,7 +110,8 @@ impl<T: Queued> FqCoDel<T> {
         }
     }
 
-    /// Drops packets from the head of the line with the most bytes, until half of these are dropped.
+    /// Drops packets from the head of the line with the most bytes, until half of its bytes or a whole batch of packets
+    /// is dropped.
     fn cut_fattest(&mut self, dropped: &mut Vec<T>) {
         let mut fattest: Option<&mut Flow<T>> = None;
         for flow in self.flows.values_mut() {

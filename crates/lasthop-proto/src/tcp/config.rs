@@ -423,8 +423,8 @@ pub struct TcpConfig {
     pub impure_duplicates: ImpureDuplicates,
     /// Window after a partial acknowledgment.
     pub partial_deflation: PartialDeflation,
-    /// ELN: whether duplicates that follow a retransmission on a mark inflate the window until that is acknowledged,
-    /// like those of fast recovery.
+    /// Window inflation by duplicates that follow a retransmission on an ELN mark, until it is acknowledged, as in fast
+    /// recovery.
     pub eln_inflation: Switch,
     /// 4.4BSD's header prediction: a pure acknowledgment on the fast path neither deflates nor grows the window, nor
     /// resets the count of duplicates (quirk 3).
@@ -458,12 +458,12 @@ pub struct TcpConfig {
     pub congestion: ControlRule,
     /// Window reduction by [`Recovery::Rack`].
     pub window_reduction: WindowReduction,
-    /// [`Recovery::Rack`]: whether reductions are undone that timestamps or duplicate SACKs show to be spurious (RFC
-    /// 4015, RFC 3708).
+    /// Undoes reductions that timestamps or duplicate SACKs show to be spurious (RFC 4015, RFC 3708). With
+    /// [`Recovery::Rack`] only.
     pub undo: Switch,
-    /// [`Recovery::Rack`]: whether spurious timeouts are detected by acknowledgments of data sent once (RFC 5682).
+    /// Detects spurious timeouts by acknowledgments of data sent once (RFC 5682). With [`Recovery::Rack`] only.
     pub frto: Switch,
-    /// [`Recovery::Rack`]: whether a probe is sent ahead of the timeout (RFC 8985 §7).
+    /// Sends a probe ahead of the timeout (RFC 8985 §7). With [`Recovery::Rack`] only.
     pub tlp: Switch,
     /// SMART: round trip after which a retransmitted hole that still exists is retransmitted again. With `None` a lost
     /// retransmission waits for the timer, as in the study (\[a\] §III-B).

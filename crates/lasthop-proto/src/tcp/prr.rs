@@ -21,7 +21,7 @@ pub struct Entry {
     pub window: u32,
     /// Segments sent and not acknowledged.
     pub out: u32,
-    /// Segments of these that were selectively acknowledged.
+    /// Segments of `out` that were selectively acknowledged.
     pub sacked: u32,
     /// Segments delivered by the acknowledgment that shows the loss.
     pub delivered: u32,

@@ -16,7 +16,7 @@ use crate::time::{Duration, Instant};
 /// Recent measurements of an owner's connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::pep) struct Heard {
-    /// Time of the last arrival on any of them.
+    /// Time of the last arrival on any connection.
     pub last: Instant,
     /// Longest time that a packet took over the hop, within the last round trip.
     pub took: Duration,

@@ -50,11 +50,11 @@ pub(super) struct Session {
     known_there: bool,
     /// Bytes of the own side's stream that were sent over the hop.
     passed: u64,
-    /// Bytes of these that the far endpoint has taken, as reported by the other end.
+    /// Bytes of `passed` that the far endpoint has taken, as reported by the other end.
     taken_there: u64,
     /// Bytes that arrived over the hop.
     arrived: u64,
-    /// Bytes of these that the own side has taken, as last reported to the other end.
+    /// Bytes of `arrived` that the own side has taken, as last reported to the other end.
     told: u64,
     ending: Ending,
     /// True if the own side has reset or given up, and the other end does not know.

@@ -51,7 +51,7 @@ pub struct AckSample {
     pub state: CaState,
     /// Segments that it newly acknowledged or selectively acknowledged.
     pub delivered: u32,
-    /// Segments of these that the cumulative acknowledgment covered.
+    /// Segments of `delivered` that the cumulative acknowledgment covered.
     pub acked: u32,
     /// Total number of segments of the connection delivered, these included.
     pub total_delivered: u64,

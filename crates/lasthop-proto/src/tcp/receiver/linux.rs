@@ -64,7 +64,7 @@ enum Pushed {
     Again,
 }
 
-/// Additional state of such a receiver.
+/// Additional state of a Linux receiver.
 #[derive(Clone, Debug)]
 pub(super) struct Linux {
     table: Table,

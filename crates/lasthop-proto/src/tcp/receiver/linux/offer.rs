@@ -1,4 +1,4 @@
-//! Capacity of such a receiver, and the window that it offers.
+//! Capacity of a Linux receiver, and the window that it offers.
 
 use super::Linux;
 use crate::seq::Seq;
