@@ -1,16 +1,16 @@
-//! A token bucket: what a policer drops by, and what a shaper holds back by.
+//! Token bucket, by which a policer drops and a shaper delays frames.
 //!
-//! The bucket fills at a rate up to a size (`burst`), and begins full. A frame takes as many bytes as it has. In any span `t` no more
-//! than `rate · t + burst` passes (RFC 2697 §3 with one colour; ITU-T I.371's leaky bucket as a meter).
+//! The bucket fills at a rate up to a size (`burst`), and starts full. A frame takes as many bytes as it has. In any
+//! span `t` at most `rate · t + burst` passes (RFC 2697 §3 with one colour; ITU-T I.371's leaky bucket as a meter).
 
 use crate::time::{Duration, Instant};
 
 /// Parameters of a token bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BucketSpec {
-    /// Bits per second that it gains.
+    /// Fill rate, in bits per second.
     pub rate: u64,
-    /// Bytes that it holds at most.
+    /// Capacity, in bytes.
     pub burst: u64,
 }
 
@@ -22,16 +22,16 @@ const BYTE: u128 = 8_000_000_000;
 pub struct TokenBucket {
     rate: u64,
     size: u128,
-    /// Billionths of a bit that it holds as of `at`.
+    /// Level as of `at`, in billionths of a bit.
     level: u128,
     at: Instant,
 }
 
 impl TokenBucket {
-    /// A full bucket.
+    /// Returns a full bucket.
     pub fn new(spec: BucketSpec) -> Self {
         let size = u128::from(spec.burst) * BYTE;
-        // A rate of zero would keep a shaper waiting without end.
+        // A rate of zero would keep a shaper waiting forever.
         Self { rate: spec.rate.max(1), size, level: size, at: Instant::ZERO }
     }
 
@@ -41,7 +41,8 @@ impl TokenBucket {
         self.at = self.at.max(now);
     }
 
-    /// Takes the bytes of a frame at `now`, if the bucket holds them; otherwise it stays as it is.
+    /// Takes the bytes of a frame at `now`, if the bucket contains them, and returns whether it did. Otherwise the
+    /// bucket is unchanged.
     pub fn take(&mut self, now: Instant, bytes: u32) -> bool {
         self.fill(now);
         let cost = u128::from(bytes) * BYTE;
@@ -52,8 +53,8 @@ impl TokenBucket {
         holds
     }
 
-    /// Takes the bytes of a frame as soon as the bucket holds them, at `earliest` or later, and says when that is. A frame larger than
-    /// the bucket waits for a full one and empties it. Frames are given in order.
+    /// Takes the bytes of a frame as soon as the bucket contains them, at `earliest` or later, and returns that time. A
+    /// frame larger than the bucket waits for a full one and empties it. Frames are passed in order.
     pub fn wait(&mut self, earliest: Instant, bytes: u32) -> Instant {
         let earliest = earliest.max(self.at);
         self.fill(earliest);
@@ -80,7 +81,7 @@ mod tests {
         Instant::ZERO + Duration::from_micros(micros)
     }
 
-    /// 8 Mbps is a byte a microsecond: 3000 bytes at once, then one of 1000 each millisecond.
+    /// 8 Mbps is a byte per microsecond: 3000 bytes at once, then one of 1000 every millisecond.
     #[test]
     fn a_policer_passes_its_burst_and_then_its_rate() {
         let mut bucket = TokenBucket::new(BucketSpec { rate: 8_000_000, burst: 3000 });
@@ -89,7 +90,7 @@ mod tests {
         assert!(!bucket.take(at(1009), 1000));
         assert!(bucket.take(at(1010), 1000));
         assert!(!bucket.take(at(1010), 1));
-        // It holds no more than its burst, however long nothing comes.
+        // It holds at most its burst, however long it is idle.
         assert!(bucket.take(at(1_000_000), 3000) && !bucket.take(at(1_000_000), 1));
     }
 
@@ -98,14 +99,14 @@ mod tests {
         let mut bucket = TokenBucket::new(BucketSpec { rate: 8_000_000, burst: 1500 });
         let ready: Vec<Instant> = [1500, 1500, 500].map(|bytes| bucket.wait(at(100), bytes)).into();
         assert_eq!(ready, [at(100), at(1600), at(2100)]);
-        // Larger than the bucket: as soon as that is full, and not never.
+        // Larger than the bucket: as soon as that is full, instead of never.
         assert_eq!(bucket.wait(at(2100), 9000), at(3600));
         assert_eq!(bucket.wait(at(3600), 1), at(3601));
     }
 
     proptest! {
-        /// Of any stretch of frames, no more bytes pass than the rate gives in that time, and the burst; and a shaper loses no time: it
-        /// never keeps a frame back whose bytes the rate has given.
+        /// In any sequence of frames, at most the data of the rate in that time plus the burst passes. A shaper is
+        /// work-conserving: it never delays a frame whose bytes the rate has yielded.
         #[test]
         fn the_bound_holds_in_any_span(
             rate in 1u64..100_000_000,
@@ -125,7 +126,7 @@ mod tests {
                 let earliest = shaped.last().map_or(now, |(last, _): &(Instant, u32)| (*last).max(now));
                 prop_assert!(ready >= earliest);
                 if ready > earliest {
-                    // A nanosecond sooner the bytes would have passed the bound of some span that ends there.
+                    // A nanosecond earlier the bytes would have exceeded the bound of some span that ends there.
                     let too_much = |from: usize| {
                         let sent: u128 = shaped[from..].iter().map(|(_, bytes)| u128::from(*bytes)).sum();
                         let span = u128::from(ready.since(shaped[from].0).as_nanos()) - 1;

@@ -1,47 +1,47 @@
-//! What a state machine reports beside the packets it sends. Packets say themselves why they were sent
-//! ([`crate::packet::Cause`]), so events are only what a tap on the wire cannot see.
+//! Events that a state machine reports besides the packets it sends. Packets carry the reason for which they were sent
+//! ([`crate::packet::Cause`]), so events cover only what an observer on the wire cannot see.
 
 use crate::packet::Side;
 use crate::seq::Seq;
 
-/// Something that happened inside a node. Figures, tables, traces and metrics derive from these, the same way in all
-/// drivers.
+/// Something that happened inside a node. Figures, tables, traces and metrics derive from events, in the same way in
+/// all drivers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Event {
     /// The connection can carry data.
     Established,
-    /// The peer has sent all it had; the stream up to here was delivered.
+    /// The peer has finished sending; the stream up to here was delivered.
     PeerClosed,
     /// Both directions are finished.
     Closed,
-    /// The connection was torn down by a reset, or given up.
+    /// The connection was reset or given up.
     Aborted,
     /// The retransmission timer expired ("coarse timeout").
     Timeout {
-        /// The lowest unacknowledged byte.
+        /// Lowest unacknowledged byte.
         seq: Seq,
     },
     /// Loss recovery began by duplicate acknowledgments, SACK, SMART or ELN.
     RecoveryEntered {
-        /// The lowest unacknowledged byte.
+        /// Lowest unacknowledged byte.
         seq: Seq,
     },
     /// Loss recovery ended.
     RecoveryLeft {
-        /// The acknowledgment that ended it.
+        /// Acknowledgment that ended it.
         ack: Seq,
     },
     /// A tail-loss probe is sent ahead of the timeout (RFC 8985 §7).
     TailProbe {
-        /// Its first byte.
+        /// First byte of the probe.
         seq: Seq,
     },
-    /// A reduction of the window was for nothing, and is taken back.
+    /// A spurious reduction of the window is undone.
     Undone {
-        /// How that is known.
+        /// Evidence that it was spurious.
         why: Spurious,
     },
-    /// The congestion window changed; reported only where it is watched.
+    /// The congestion window changed; reported only if it is watched.
     Window {
         /// Congestion window in bytes, inflation included.
         cwnd: u32,
@@ -50,14 +50,14 @@ pub enum Event {
     },
     /// The sender's window is closed and it is probing.
     ZeroWindow,
-    /// A TCP-aware hop kept a duplicate acknowledgment from the sender.
+    /// A TCP-aware hop suppressed a duplicate acknowledgment.
     DupAckSuppressed {
         /// Its acknowledgment number.
         ack: Seq,
     },
     /// A TCP-aware hop dropped an acknowledgment older than the last, or data acknowledged before.
     Absorbed {
-        /// The number that made it old.
+        /// Number that made it old.
         seq: Seq,
     },
     /// A TCP-aware hop marked an acknowledgment with ELN.
@@ -65,46 +65,46 @@ pub enum Event {
         /// Its acknowledgment number.
         ack: Seq,
     },
-    /// A TCP-aware hop made an acknowledgment that a return link took (RFC 3449 §5.3.1).
+    /// A TCP-aware hop reconstructed an acknowledgment lost on a return link (RFC 3449 §5.3.1).
     AckReconstructed {
         /// Its acknowledgment number.
         ack: Seq,
     },
-    /// A radio found that a segment did not come over its hop, and says why (`docs/models/wireless-chain.md`).
+    /// A radio found that a segment was lost on its hop, and determined the cause (`docs/models/wireless-chain.md`).
     LossJudged {
-        /// The end that sent it.
+        /// End that sent it.
         from: Side,
         /// Its first byte.
         seq: Seq,
-        /// What is held to have taken it.
+        /// Inferred cause of the loss.
         cause: LossCause,
     },
-    /// A TCP-aware hop gave up its state for this flow to stay within its memory.
+    /// A TCP-aware hop dropped its state of this flow to stay within its memory limit.
     Evicted,
 }
 
-/// What takes a packet.
+/// Cause of a packet loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LossCause {
-    /// The channel: it was damaged on the air.
+    /// The channel: the packet was corrupted on the air.
     Corruption,
-    /// A queue: there was no room for it.
+    /// A queue: there was no space for the packet.
     Congestion,
 }
 
-/// How it is known that nothing was lost.
+/// Evidence that nothing was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Spurious {
-    /// The peer had every retransmission twice (RFC 3708).
+    /// The peer received every retransmission twice (RFC 3708).
     Duplicates,
     /// The peer echoes timestamps older than the retransmission (RFC 4015).
     Timestamps,
-    /// After a timeout something arrived that was never sent again (RFC 5682).
+    /// After a timeout, data arrived that was never retransmitted (RFC 5682).
     Frto,
 }
 
 impl Spurious {
-    /// A stable lower-case name for the undoing, used in traces.
+    /// Returns a stable lower-case name of the undoing, used in traces.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Duplicates => "undone-by-duplicates",
@@ -115,7 +115,7 @@ impl Spurious {
 }
 
 impl Event {
-    /// A stable lower-case name, used in traces.
+    /// Returns a stable lower-case name, used in traces.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Established => "established",

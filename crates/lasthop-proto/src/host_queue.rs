@@ -1,39 +1,40 @@
-//! The share of a host's own queue that one socket fills: what bounds it, and when it has room again.
+//! Share of a host's own queue that one socket may use: its limit, and the time at which it has capacity again.
 //!
-//! A sender in a host cannot overrun the link of that host: the kernel keeps what a socket has in the queue (qdisc and device) short, and sends
-//! more as packets leave it. Linux bounds TCP by TCP small queues (`tcp_small_queue_check`, 6.18) and UDP by the socket's send buffer
-//! (`sock_wait_for_wmem`).
+//! A sender in a host cannot overrun the link of that host: the kernel limits a socket's data in the queue (qdisc and
+//! device), and sends more as packets leave it. Linux limits TCP by TCP small queues (`tcp_small_queue_check`, 6.18)
+//! and UDP by the socket's send buffer (`sock_wait_for_wmem`).
 
 use alloc::collections::VecDeque;
 
 use crate::time::Instant;
 
-/// When a packet that a node sent begins transmission on the link of the node's host.
+/// Time at which a packet sent by a node begins transmission on the link of the node's host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Departure {
-    /// At once, or nobody keeps account.
+    /// At once, or the driver does not keep track.
     Now,
     /// At that time.
     At(Instant),
-    /// At a time that the driver does not know yet; it calls [`Node::handle_departure`](crate::node::Node::handle_departure) then.
+    /// At a time that the driver does not know yet; it calls
+    /// [`Node::handle_departure`](crate::node::Node::handle_departure) then.
     Unknown,
 }
 
-/// A packet that a node sent, as its host's queue has it.
+/// A packet sent by a node, in its host's queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Queued {
-    /// When it begins transmission.
+    /// Time at which it begins transmission.
     pub departure: Departure,
-    /// Bytes of payload.
+    /// Payload bytes.
     pub bytes: u32,
 }
 
 impl Queued {
-    /// A packet that does not wait, or of which nobody keeps account.
+    /// A packet that does not wait, or is not tracked.
     pub const NOT: Self = Self { departure: Departure::Now, bytes: 0 };
 }
 
-/// Whether a socket may put more into its host's queue.
+/// Time from which a socket may add to its host's queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
     /// Now.
@@ -44,10 +45,10 @@ pub enum Room {
     Unknown,
 }
 
-/// Bytes of one socket that wait in its host's queue. It remembers as many packets as the socket has there, which the limit bounds.
+/// Bytes of one socket in its host's queue. It stores as many packets as the socket has there, which the limit bounds.
 #[derive(Clone, Default, Debug)]
 pub struct HostQueue {
-    /// Packets whose departure is known: in order of time, as links send in order.
+    /// Packets with known departures, in order of time, as links send in order.
     scheduled: VecDeque<(Instant, u32)>,
     /// Bytes in `scheduled`.
     scheduled_bytes: u64,
@@ -75,13 +76,13 @@ impl HostQueue {
         self.unscheduled_bytes = self.unscheduled_bytes.saturating_sub(u64::from(bytes));
     }
 
-    /// Bytes that wait at `now`.
+    /// Returns the number of bytes queued at `now`.
     pub fn bytes(&mut self, now: Instant) -> u64 {
         self.discard_departed(now);
         self.scheduled_bytes + self.unscheduled_bytes
     }
 
-    /// When at most `limit` bytes wait.
+    /// Returns when at most `limit` bytes are queued.
     pub fn room(&mut self, now: Instant, limit: u64) -> Room {
         let mut waiting = self.bytes(now);
         if waiting <= limit {

@@ -1,25 +1,25 @@
-//! The mechanisms: TCP endpoints, what a TCP-aware hop does, and the channel that loses frames.
+//! The mechanisms: TCP endpoints, TCP-aware hops, and lossy channels.
 //!
 //! Everything here is a state machine without I/O: no clock, no socket, no global randomness. A driver (the simulator,
 //! the lab, the gateway) owns time and packets and runs the same code through one contract, [`node::Node`].
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
 //! | [`time`], [`seq`], [`packet`], [`random`], [`node`], [`event`] | the vocabulary and the one contract |
 //! | [`tcp`] | TCP endpoints: sender, receiver, loss recovery, congestion control |
 //! | [`pep`] | performance-enhancing proxies (RFC 3135): snoop, ELN marker, ACK reconstruction, split relay |
-//! | [`link`] | what the two ends of a link do to bring packets over it: automatic repeat request |
-//! | [`channel`] | when a frame is lost |
-//! | [`delay`] | by how much later than with its link's delay alone a frame arrives |
-//! | [`rate`] | how a link's rate varies in time |
+//! | [`link`] | protocols between the two ends of a link: automatic repeat request, two-ended repair, aggregation, radios |
+//! | [`channel`] | losses of frames |
+//! | [`delay`] | delay of frames in addition to their link's |
+//! | [`rate`] | variation of a link's rate in time |
 //! | [`bucket`] | a token bucket: policers and shapers |
-//! | [`host_queue`] | the share of a host's own queue that one socket may fill |
-//! | [`queue`] | what waits in front of a link, and what is dropped or marked there |
-//! | [`scheme`] | the schemes by the names that the studies give them |
+//! | [`host_queue`] | share of a host's own queue that one socket may use |
+//! | [`queue`] | queues in front of a link, and their drops and marks |
+//! | [`scheme`] | the schemes by the names that the studies use |
 //!
 //! \[a\] cites H. Balakrishnan, V. N. Padmanabhan, S. Seshan, R. H. Katz: *A Comparison of Mechanisms for Improving TCP
-//! Performance over Wireless Links*, IEEE/ACM Transactions on Networking 5(6), 1997; \[b\] G. Xylomenos, M. Vasalas Kokkinakis:
-//! *Multiple Layer Error Control over Wireless Links*.
+//! Performance over Wireless Links*, IEEE/ACM Transactions on Networking 5(6), 1997; \[b\] G. Xylomenos, M. Vasalas
+//! Kokkinakis: *Multiple Layer Error Control over Wireless Links*.
 #![no_std]
 #![forbid(unsafe_code)]
 

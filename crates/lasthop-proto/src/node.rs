@@ -1,24 +1,23 @@
-//! The one contract between mechanisms and drivers.
+//! The contract between mechanisms and drivers.
 
 use crate::event::Event;
 use crate::host_queue::{Departure, Queued};
 use crate::packet::{FlowId, Packet};
 use crate::time::Instant;
 
-/// One of a node's attachments. Endpoints have port 0 only; what sits on a path has [`Port::WIRED`] and
-/// [`Port::WIRELESS`].
+/// Attachment of a node. Endpoints have port 0 only; elements on a path have [`Port::WIRED`] and [`Port::WIRELESS`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Port(pub u16);
 
 impl Port {
     /// The only port of an endpoint.
     pub const ONLY: Self = Self(0);
-    /// Towards the rest of the network.
+    /// Port towards the rest of the network.
     pub const WIRED: Self = Self(0);
-    /// Towards the lossy hop.
+    /// Port towards the lossy hop.
     pub const WIRELESS: Self = Self(1);
 
-    /// The other side of what sits on a path: where packets from this one leave.
+    /// Returns the other port of an element on a path, where packets from this one leave.
     #[inline]
     pub const fn across(self) -> Self {
         match self {
@@ -28,123 +27,127 @@ impl Port {
     }
 }
 
-/// What became of the packet that a node was given.
+/// Result of passing a packet to a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Disposition {
-    /// It goes on as it was: among what the node sends, with [`Why::Given`].
+    /// Passes on unchanged: it is among the node's output, with [`Why::Given`].
     Forwarded,
-    /// It goes on with other headers: among what the node sends, with [`Why::Given`].
+    /// Passes on with changed headers: it is among the node's output, with [`Why::Given`].
     Changed,
-    /// It ends here: the node is an end, has answered it, or learnt all that it has to say.
+    /// Ends here: the node is an endpoint, has answered it, or has learned all that it carries.
     Absorbed,
-    /// It is kept and may go later, with [`Why::Released`].
+    /// Is kept and may be sent later, with [`Why::Released`].
     Held,
-    /// It is lost: there is no room for it, or it is of no use any more.
+    /// Is lost, because there is no capacity for it or it is of no use any more.
     Dropped,
 }
 
-/// Why a node sends a packet. Drivers act on it; [`crate::packet::Cause`], which tells more, is for measurement only.
+/// Reason for sending a packet. Drivers act on it; the more detailed [`crate::packet::Cause`] is for measurement only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
-    /// It is the packet that the node was given last; [`Disposition`] says whether it is as it was.
+    /// The packet passed to the node last; [`Disposition`] says whether it was changed.
     Given,
-    /// It is one that the node was given before, and held.
+    /// A packet passed to the node before, and held.
     Released,
-    /// It is a copy of one that was sent before, and may be lost.
+    /// A copy of a packet sent before, which may be lost.
     Repair(Trigger),
-    /// It repeats an acknowledgment of the far end, in answer to data that arrived there before, or in the place of one that was
-    /// lost on the way.
+    /// A repeated acknowledgment of the far end, in answer to data that arrived there before, or in place of an
+    /// acknowledgment lost on the way.
     LocalAck,
-    /// It is a control frame, for the node at the other end of the hop.
+    /// A control frame for the node at the other end of the hop.
     Control,
-    /// It is from a connection that ends at the node.
+    /// A packet of a connection that ends at the node.
     Own,
 }
 
-/// What makes a node send a copy.
+/// Reason for sending a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trigger {
-    /// Duplicate acknowledgments show the loss.
+    /// Duplicate acknowledgments indicate the loss.
     Duplicates,
-    /// What the far end says that it has shows the loss.
+    /// The far end's report of received data shows the loss.
     Hole,
-    /// The other end of the hop asks for it.
+    /// The other end of the hop requests it.
     Request,
-    /// Nothing was heard for too long: a guess.
+    /// No acknowledgment arrived for too long; the loss is not certain.
     Timer,
 }
 
-/// Anything that touches packets, as a state machine without I/O.
+/// Any component that handles packets, as a state machine without I/O.
 ///
 /// The driver calls [`handle_packet`](Node::handle_packet) or [`handle_timeout`](Node::handle_timeout), then polls
 /// [`poll_transmit`](Node::poll_transmit) and [`poll_event`](Node::poll_event) until both are empty, then reads
 /// [`poll_deadline`](Node::poll_deadline). [`pump`] does the polling. The rules:
 ///
-/// * time never runs backwards from one call to the next. The driver sees to it: the simulator checks each event in debug builds;
-/// * after draining, the deadline lies after now. [`pump`] checks it in debug builds;
-/// * a call of `handle_timeout` before the deadline does nothing, which the property tests of the nodes try;
-/// * timers are acted on in `handle_timeout` only: polling takes out what is there;
-/// * a packet that is [`Disposition::Forwarded`] or [`Disposition::Changed`] is among what is polled next, once.
+/// * Time never runs backwards from one call to the next. The driver ensures this; the simulator checks each event in
+///   debug builds.
+/// * After draining, the deadline lies in the future. [`pump`] checks this in debug builds.
+/// * A call of `handle_timeout` before the deadline has no effect, which the nodes' property tests check.
+/// * Timers are handled in `handle_timeout` only: polling returns only pending output.
+/// * A packet that is [`Disposition::Forwarded`] or [`Disposition::Changed`] is among the next output, once.
 pub trait Node<P> {
-    /// Takes a packet that arrived at `port`, and says what becomes of it.
+    /// Processes a packet that arrived at `port`, and returns its disposition.
     fn handle_packet(&mut self, now: Instant, port: Port, packet: Packet<P>) -> Disposition;
 
-    /// Acts on whatever deadline has come. Harmless when called early.
+    /// Handles all deadlines that have passed. Has no effect when called early.
     fn handle_timeout(&mut self, now: Instant);
 
-    /// Puts the next packet to send into `place`, and says out of which port it goes, and why. What was in `place` is of no
-    /// meaning; it stays when there is no packet.
+    /// Writes the next packet to send into `place`, and returns its port and the reason. The previous contents of
+    /// `place` have no meaning and stay if there is no packet.
     fn poll_transmit(&mut self, now: Instant, place: &mut Packet<P>) -> Option<(Port, Why)>;
 
-    /// When to call [`handle_timeout`](Node::handle_timeout) next.
+    /// Returns when to call [`handle_timeout`](Node::handle_timeout) next.
     fn poll_deadline(&self) -> Option<Instant>;
 
-    /// The next thing to report.
+    /// Returns the next event to report.
     fn poll_event(&mut self) -> Option<(FlowId, Event)>;
 
-    /// So many frames wait in front of the node's link, on its side: told before [`handle_timeout`](Node::handle_timeout) to a node that
-    /// asks its driver for it.
+    /// Sets the number of frames that wait in front of the node's link, on its side. Called before
+    /// [`handle_timeout`](Node::handle_timeout) for a node that requires it of its driver.
     fn see_queue(&mut self, _waiting: usize) {}
 
-    /// Takes note of when the packet that was polled last begins transmission, where it waits for that. A node that keeps its share of the host's queue
-    /// short ([`HostQueue`](crate::host_queue::HostQueue)) has no use for drivers that never say so.
+    /// Notes when the packet that was polled last begins transmission, if it waits for that. A node that limits its
+    /// share of the host's queue ([`HostQueue`](crate::host_queue::HostQueue)) requires a driver that calls this.
     fn schedule_departure(&mut self, _now: Instant, _queued: Queued) {}
 
-    /// Takes note that a packet with `bytes` of payload, whose departure was [`Departure::Unknown`], begins transmission or was dropped.
+    /// Notes that a packet with `bytes` of payload, whose departure was [`Departure::Unknown`], begins transmission or
+    /// was dropped.
     fn handle_departure(&mut self, _now: Instant, _bytes: u32) {}
 
-    /// The ends of `flow` have let go of its connection and begin another under the same number: in life it would have ports
-    /// of its own. Only a node that ends connections has anything to forget.
+    /// Notes that both ends of `flow` have discarded its connection and start another under the same number, which in a
+    /// real network would have other ports. Concerns only nodes that terminate connections.
     fn forget(&mut self, _flow: FlowId) {}
 
-    /// Bytes of state that the ends of connections depend on: what another node needs to go on in the place of this one.
+    /// Returns the number of bytes of state on which the ends of connections depend: another node needs it to take over
+    /// from this one.
     fn hard_state(&self) -> u64 {
         0
     }
 }
 
-/// What [`pump`] found in a node, in the order in which it happened.
+/// Output of a node, which [`pump`] delivers in the order in which it happened.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Output<P> {
-    /// A packet to send out of a port, and why.
+    /// A packet to send, its port, and the reason.
     Transmit(Port, Why, Packet<P>),
-    /// Something to report.
+    /// An event to report.
     Event(FlowId, Event),
 }
 
-/// Takes what a node gives out.
+/// Receiver of a node's output.
 pub trait Sink<P> {
-    /// Where the next packet is to be put.
+    /// Returns the place for the next packet.
     fn place(&mut self) -> &mut Packet<P>;
 
-    /// Sends the packet that was put there out of `port`. Returns when it begins transmission, where the driver keeps account of that.
+    /// Sends the packet in that place out of `port`. Returns when it begins transmission, if the driver keeps track of
+    /// that.
     fn transmit(&mut self, port: Port, why: Why) -> Queued;
 
-    /// Something to report.
+    /// Reports an event.
     fn event(&mut self, flow: FlowId, event: Event);
 }
 
-/// A closure as a sink.
+/// Adapter from a closure to a sink.
 struct Closure<P, F> {
     place: Packet<P>,
     sink: F,
@@ -165,10 +168,10 @@ impl<P: Default, F: FnMut(Output<P>)> Sink<P> for Closure<P, F> {
     }
 }
 
-/// Drains `node` into `sink`: events first, since they tell why packets follow. A deadline that falls on the very instant
-/// of a packet is acted on after it.
+/// Drains `node` into `sink`: events first, since they explain the packets that follow. A deadline at the same instant
+/// as a packet is handled after it.
 ///
-/// Returns the deadline that the node has then.
+/// Returns the node's deadline afterwards.
 pub fn pump<P: Default>(
     node: &mut (impl Node<P> + ?Sized),
     now: Instant,
@@ -177,12 +180,13 @@ pub fn pump<P: Default>(
     pump_into(node, now, &mut Closure { place: Packet::default(), sink })
 }
 
-/// [`pump`] for a driver that acts on deadlines itself, however soon they are: what a packet takes is then not what timers take besides.
+/// Drains a node like [`pump`], for a driver that handles deadlines itself, however soon they are. The cost of a packet
+/// is then separate from that of timers.
 pub fn drain<P: Default>(node: &mut (impl Node<P> + ?Sized), now: Instant, sink: impl FnMut(Output<P>)) {
     drain_into(node, now, &mut Closure { place: Packet::default(), sink });
 }
 
-/// [`pump`] for a driver that keeps packets in a place of its own.
+/// Drains a node like [`pump`], for a driver with its own storage for packets.
 #[inline(always)]
 pub fn pump_into<P>(node: &mut (impl Node<P> + ?Sized), now: Instant, sink: &mut impl Sink<P>) -> Option<Instant> {
     let mut woken = false;
@@ -198,7 +202,7 @@ pub fn pump_into<P>(node: &mut (impl Node<P> + ?Sized), now: Instant, sink: &mut
     }
 }
 
-/// Takes out what is there, without regard to deadlines.
+/// Polls all pending output, regardless of deadlines.
 #[inline(always)]
 fn drain_into<P>(node: &mut (impl Node<P> + ?Sized), now: Instant, sink: &mut impl Sink<P>) {
     loop {

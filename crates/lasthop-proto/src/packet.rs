@@ -1,4 +1,4 @@
-//! Packets in parsed form. Bytes are parsed and written only at the edge, by the live driver.
+//! Packets in parsed form. Bytes are parsed and written only at the edge, by drivers of real packets.
 
 use core::num::NonZeroU8;
 
@@ -6,28 +6,27 @@ pub use crate::link::headers::LinkHeaders;
 use crate::link::hybrid::Image;
 use crate::seq::Seq;
 
-/// Which connection a packet belongs to. Drivers hand these out: the simulator one per flow, the gateway one per
-/// 5-tuple.
+/// Connection that a packet belongs to. Drivers assign these: the simulator one per flow, the gateway one per 5-tuple.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct FlowId(pub u32);
 
 impl FlowId {
-    /// Of a link's control frames, which belong to no flow.
+    /// Flow of a link's control frames, which belong to none.
     pub const NONE: Self = Self(u32::MAX);
 }
 
-/// The end of a flow that a packet comes from.
+/// End of a flow that a packet comes from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub enum Side {
-    /// The end that opened the flow.
+    /// End that opened the flow.
     #[default]
     Initiator,
-    /// The end that accepted it.
+    /// End that accepted it.
     Acceptor,
 }
 
 impl Side {
-    /// The other end.
+    /// Returns the other end.
     #[inline]
     pub const fn peer(self) -> Self {
         match self {
@@ -36,14 +35,14 @@ impl Side {
         }
     }
 
-    /// 0 for the initiator, 1 for the acceptor: for tables with one entry per side.
+    /// Returns 0 for the initiator, 1 for the acceptor: an index for tables with one entry per side.
     #[inline]
     pub const fn index(self) -> usize {
         self as usize
     }
 }
 
-/// How a queue treats a packet.
+/// Treatment of a packet by queues.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Priority {
     /// First come, first served.
@@ -53,21 +52,21 @@ pub enum Priority {
     Urgent,
 }
 
-/// What the channel did to a packet that arrived all the same.
+/// Damage by the channel to a packet that arrived nevertheless.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Integrity {
     /// As sent.
     #[default]
     Intact,
-    /// Corrupted, but the headers survived: of use to a receiver that tells corruption from congestion (ELN).
+    /// Corrupted payload with intact headers: useful to a receiver that distinguishes corruption from congestion (ELN).
     PayloadDamaged,
 }
 
-/// Why a packet was sent. Measurement reads it; no mechanism may (`tests/cause.rs` looks). The lab, which sees real packets, makes it up
-/// from what it has counted on the way.
+/// Reason for which a packet was sent. For measurement only: no mechanism may read it (checked by `tests/cause.rs`).
+/// The lab, which sees real packets, infers it from counts along the path.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Cause {
-    /// Data never sent before.
+    /// Data not sent before.
     #[default]
     New,
     /// New data in answer to a first or second duplicate acknowledgment (RFC 3042).
@@ -80,19 +79,19 @@ pub enum Cause {
     Probe,
     /// A reset.
     Reset,
-    /// An acknowledgment that the base station sends for data acknowledged before.
+    /// An acknowledgment by the base station for data acknowledged before.
     LocalAck,
     /// An unreliable datagram.
     Datagram,
-    /// Resent because the retransmission timer expired, or while going back over what was sent before it did.
+    /// Resent because the retransmission timer expired, or in the go-back-N that follows.
     Timeout,
-    /// Resent on the duplicate-acknowledgment threshold.
+    /// Resent at the duplicate-acknowledgment threshold.
     FastRetransmit,
     /// Resent on a partial acknowledgment (NewReno).
     PartialAck,
     /// Resent to fill a hole that SACK blocks show.
     SackHole,
-    /// Resent ahead of the timeout, to see whether the tail was lost (RFC 8985 §7).
+    /// Resent ahead of the timeout, as a tail-loss probe (RFC 8985 §7).
     TailProbe,
     /// Resent to fill a hole that the SMART number shows.
     SmartHole,
@@ -104,18 +103,18 @@ pub enum Cause {
     LocalHole,
     /// Resent by the base station on its own timer.
     LocalTimer,
-    /// Resent by a link protocol: the other end of the link says that the frame is missing.
+    /// Resent by a link protocol: the other end of the link reports the frame missing.
     LinkNack,
     /// Resent by a link protocol on its own timer.
     LinkTimer,
-    /// Sent by a link protocol ahead of any loss: a copy, or a combination of packets.
+    /// Sent by a link protocol before any loss: a copy, or a combination of packets.
     LinkRepair,
     /// A control frame of a link protocol.
     LinkControl,
 }
 
 impl Cause {
-    /// Whether the sender of the flow sent this data before.
+    /// Returns whether the sender of the flow sent this data before.
     pub const fn is_source_retransmission(self) -> bool {
         matches!(
             self,
@@ -129,7 +128,7 @@ impl Cause {
         )
     }
 
-    /// Whether a base station, or an end of the lossy link, repeats data here that it sent before.
+    /// Returns whether a base station, or an end of the lossy link, repeats data that it sent before.
     pub const fn is_local_retransmission(self) -> bool {
         matches!(
             self,
@@ -142,7 +141,7 @@ impl Cause {
         )
     }
 
-    /// A stable lower-case name, used in traces.
+    /// Returns a stable lower-case name, used in traces.
     pub const fn name(self) -> &'static str {
         match self {
             Self::New => "new",
@@ -171,22 +170,22 @@ impl Cause {
     }
 }
 
-/// The ECN field of the IP header (RFC 3168 §5).
+/// ECN field of the IP header (RFC 3168 §5).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Ecn {
-    /// The ends do not take marks for this packet: a congested queue drops it.
+    /// Not ECN-capable: a congested queue drops the packet.
     #[default]
     NotEct,
     /// ECN-capable, codepoint ECT(1).
     Ect1,
-    /// ECN-capable, codepoint ECT(0): what senders without a use for ECT(1) set.
+    /// ECN-capable, codepoint ECT(0), set by senders that do not use ECT(1).
     Ect0,
     /// Congestion experienced: a queue marked it instead of dropping it.
     Ce,
 }
 
 impl Ecn {
-    /// The field that the low two bits of `byte` hold (IPv4's type of service, IPv6's traffic class).
+    /// Returns the field in the low two bits of `byte` (IPv4's type of service, IPv6's traffic class).
     pub const fn from_bits(byte: u8) -> Self {
         match byte & 3 {
             0 => Self::NotEct,
@@ -196,19 +195,19 @@ impl Ecn {
         }
     }
 
-    /// The two bits on the wire.
+    /// Returns the two bits on the wire.
     pub const fn bits(self) -> u8 {
         self as u8
     }
 
-    /// Whether a queue may mark the packet instead of dropping it; one that is marked already may pass again.
+    /// Returns whether a queue may mark the packet instead of dropping it, including a packet already marked.
     pub const fn is_capable(self) -> bool {
         !matches!(self, Self::NotEct)
     }
 }
 
-/// TCP flags (RFC 9293 §3.1), in wire order: the eight of the flags byte, and above them AE. The three bits that are still
-/// reserved are not kept.
+/// TCP flags (RFC 9293 §3.1), in wire order: the eight of the flags byte, and above them AE. The three reserved bits
+/// are not kept.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Flags(pub u16);
 
@@ -229,32 +228,32 @@ impl Flags {
     pub const ECE: Self = Self(0x40);
     /// Congestion window reduced, the answer to an echo; on a SYN, the other half of the offer (RFC 3168 §6.1).
     pub const CWR: Self = Self(0x80);
-    /// Accurate ECN (RFC 9768); NS before that.
+    /// Accurate ECN (RFC 9768); formerly NS.
     pub const AE: Self = Self(0x100);
-    /// All that are kept.
+    /// All flags that are kept.
     pub const ALL: Self = Self(0x1ff);
 
-    /// Both sets together.
+    /// Returns the union of both sets.
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether all of `other` is set.
+    /// Returns whether all flags of `other` are set.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Those that are not in `other`.
+    /// Returns the flags that are not in `other`.
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// Whether any of `other` is set.
+    /// Returns whether any flag of `other` is set.
     pub const fn meets(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// The flags byte of the header: all but [`Flags::AE`].
+    /// Returns the flags byte of the header: all flags but [`Flags::AE`].
     pub const fn low_byte(self) -> u8 {
         self.0 as u8
     }
@@ -269,12 +268,12 @@ pub struct Timestamps {
     pub ecr: u32,
 }
 
-/// A run of received bytes, `left..right`.
+/// A range of received bytes, `left..right`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct SackBlock {
-    /// First byte of the run.
+    /// First byte of the range.
     pub left: Seq,
-    /// The byte after the run.
+    /// The byte after the range.
     pub right: Seq,
 }
 
@@ -289,7 +288,7 @@ impl SackBlocks {
     /// No block.
     pub const NONE: Self = Self { len: 0, blocks: [SackBlock { left: Seq(0), right: Seq(0) }; 4] };
 
-    /// Adds a block after those present; drops it when four are there already.
+    /// Appends a block, or drops it if there are four already.
     pub fn push(&mut self, block: SackBlock) {
         if let Some(slot) = self.blocks.get_mut(usize::from(self.len)) {
             *slot = block;
@@ -297,30 +296,30 @@ impl SackBlocks {
         }
     }
 
-    /// Puts another block in the place of the first, if there is one.
+    /// Replaces the first block, if there is one.
     pub fn replace_first(&mut self, block: SackBlock) {
         if let Some(first) = self.blocks[..usize::from(self.len)].first_mut() {
             *first = block;
         }
     }
 
-    /// The blocks, most recent first.
+    /// Returns the blocks, most recent first.
     pub fn as_slice(&self) -> &[SackBlock] {
         &self.blocks[..usize::from(self.len)]
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 }
 
-/// The options of acknowledgment congestion control. No segment has both: one stands on a SYN, the other on data.
+/// Options of acknowledgment congestion control. No segment has both: one is for SYNs, the other for data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AckCongestionOption {
-    /// Its sender keeps to the ratios that it is told, and may tell some (RFC 5690 §4.1).
+    /// Its sender complies with received ratios, and may send some (RFC 5690 §4.1).
     Permitted,
-    /// One acknowledgment for so many segments (RFC 5690 §4.2).
+    /// Number of segments per acknowledgment (RFC 5690 §4.2).
     Ratio(NonZeroU8),
 }
 
@@ -346,12 +345,12 @@ pub struct Options {
     pub sack: SackBlocks,
 }
 
-/// Bytes that a TCP header has for options (RFC 9293 §3.1).
+/// Maximum length of TCP options, in bytes (RFC 9293 §3.1).
 const MOST_OPTIONS: u16 = 40;
 
 impl Options {
-    /// Bytes that the options take in a TCP header, padded to a multiple of four. SMART, ELN and the two of acknowledgment
-    /// congestion control count as experimental options (RFC 6994): 8 bytes, 4, and 4 or 8.
+    /// Returns the length of the options in a TCP header, in bytes, padded to a multiple of four. SMART, ELN and the
+    /// two of acknowledgment congestion control count as experimental options (RFC 6994): 8 bytes, 4, and 4 or 8.
     pub fn wire_len(&self) -> u16 {
         let mut len = 0;
         len += if self.mss.is_some() { 4 } else { 0 };
@@ -369,7 +368,7 @@ impl Options {
         len
     }
 
-    /// Drops the last SACK blocks, as far as a TCP header has no room for them beside the other options.
+    /// Drops the last SACK blocks that do not fit into a TCP header with the other options.
     pub fn fit_sack(&mut self) {
         let others = Self { sack: SackBlocks::NONE, ..*self }.wire_len();
         let room = MOST_OPTIONS.saturating_sub(others + 4) / 8;
@@ -377,14 +376,14 @@ impl Options {
     }
 }
 
-/// A TCP segment's header.
+/// TCP segment header.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Segment {
     /// First sequence number.
     pub seq: Seq,
-    /// Next expected sequence number; meaningful when [`Flags::ACK`] is set.
+    /// Next expected sequence number; meaningful if [`Flags::ACK`] is set.
     pub ack: Seq,
-    /// The window field as on the wire, before scaling.
+    /// Window field as on the wire, before scaling.
     pub window: u16,
     /// Flags.
     pub flags: Flags,
@@ -392,54 +391,55 @@ pub struct Segment {
     pub options: Options,
 }
 
-/// What a packet carries besides its payload.
+/// Contents of a packet besides its payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Body {
     /// A TCP segment.
     Tcp(Segment),
     /// An unreliable datagram with its number in the flow.
     Datagram {
-        /// Counts from 0.
+        /// Number, from 0.
         number: u32,
     },
-    /// A datagram of a call with its number in the flow. Its DSCP says so (expedited forwarding, RFC 3246).
+    /// A datagram of a call with its number in the flow, marked as such by its DSCP (expedited forwarding, RFC 3246).
     Media {
-        /// Counts from 0.
+        /// Number, from 0.
         number: u32,
     },
-    /// A UDP datagram of a QUIC connection (RFC 9000). Who is on the way sees that it is one, and nothing of what is in it.
+    /// A UDP datagram of a QUIC connection (RFC 9000). An observer on the path can recognize it as one, but not read
+    /// it.
     Quic {
         /// Number of the datagram among those of its sender, from 0.
         number: u32,
-        /// Bytes of streams in it; for measurement only.
+        /// Bytes of stream data in it; for measurement only.
         data: u32,
     },
     /// Nothing: a control frame of a link protocol.
     Control,
     /// A combination of packets that a link protocol made.
     Coded(Image),
-    /// What the end of a two-ended link says that it received.
+    /// Report of received packets by an end of a two-ended link.
     Report(LinkReport),
 }
 
-/// What a frame of feedback says ([`crate::link::hybrid`]): numbers in their low 32 bits.
+/// Contents of a feedback frame ([`crate::link::hybrid`]): numbers in their low 32 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LinkReport {
-    /// The largest packet number that arrived.
+    /// Largest packet number that arrived.
     pub largest: u32,
-    /// For how many microseconds it has been here.
+    /// Time since its arrival, in microseconds.
     pub delay: u32,
-    /// Which of the 128 packets before it arrived, the nearest first: low bits of the first word.
+    /// Bit map of the 128 packets before it that arrived, the nearest first: low bits of the first word.
     pub received: [u32; 4],
-    /// The first symbol that is missing.
+    /// First missing symbol.
     pub floor: u32,
-    /// Which of the 128 symbols after that are here, the nearest first.
+    /// Bit map of the 128 symbols after that that are present, the nearest first.
     pub beyond: [u32; 4],
-    /// Bytes that arrived.
+    /// Number of bytes that arrived.
     pub delivered: u32,
-    /// Coded frames that were of use.
+    /// Number of useful coded frames.
     pub useful: u32,
-    /// Packets that came marked.
+    /// Number of packets that arrived marked.
     pub marked: u32,
 }
 
@@ -449,14 +449,14 @@ impl Default for Body {
     }
 }
 
-/// The driver's form of a payload, as far as mechanisms look at it; the default is none.
+/// A driver's representation of a payload, as far as mechanisms need it; the default is none.
 pub trait Payload: Clone + Default {
-    /// Whether two packets of one direction of a flow hold the same bytes wherever their sequence numbers meet. Not where
-    /// nobody can tell.
+    /// Returns whether two packets of one direction of a flow contain the same bytes wherever their sequence numbers
+    /// overlap. Returns false if that cannot be determined.
     fn agrees(a: &Packet<Self>, b: &Packet<Self>) -> bool;
 
-    /// Digest of the TCP options of a packet that [`Options`] does not hold, so that two packets whose digests differ say
-    /// different things in them; zero for a packet without such options.
+    /// Returns a digest of a packet's TCP options that [`Options`] does not contain: packets with different digests
+    /// differ in these options. Returns zero for a packet without such options.
     fn unread_options(_packet: &Packet<Self>) -> u64 {
         0
     }
@@ -469,21 +469,21 @@ impl Payload for () {
     }
 }
 
-/// A packet: parsed headers, the length of its payload, and the payload in whatever form the driver keeps it (nothing in
-/// the simulator, a buffer handle in the gateway).
+/// A packet: parsed headers, the length of its payload, and the payload in the driver's representation (nothing in the
+/// simulator, a buffer handle in the gateway).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Packet<P = ()> {
-    /// The connection.
+    /// Its connection.
     pub flow: FlowId,
     /// The end it comes from.
     pub from: Side,
-    /// How queues treat it.
+    /// Its treatment by queues.
     pub priority: Priority,
-    /// What the channel did to it.
+    /// Its damage by the channel.
     pub integrity: Integrity,
-    /// Whether queues may mark it, and whether one did.
+    /// ECN codepoint: ECN-capable or not, and marked or not.
     pub ecn: Ecn,
-    /// Why it was sent; for measurement only.
+    /// Reason for which it was sent; for measurement only.
     pub cause: Cause,
     /// Bytes of network and transport header that it takes on the wire.
     pub header_len: u16,
@@ -491,26 +491,27 @@ pub struct Packet<P = ()> {
     pub len: u32,
     /// Headers.
     pub body: Body,
-    /// The headers of link protocols, between the two ends of their link.
+    /// Headers of link protocols, between the two ends of their link.
     pub link: LinkHeaders,
-    /// The driver's form of the payload.
+    /// The driver's representation of the payload.
     pub payload: P,
 }
 
 impl<P> Packet<P> {
-    /// The same packet with another payload.
+    /// Returns the same packet with another payload.
     pub fn with_payload<Q>(&self, payload: Q) -> Packet<Q> {
         let Self { flow, from, priority, integrity, ecn, cause, header_len, len, body, link, .. } = *self;
         Packet { flow, from, priority, integrity, ecn, cause, header_len, len, body, link, payload }
     }
 
-    /// Bytes on the wire: headers and payload.
+    /// Returns its length on the wire, in bytes: headers and payload.
     #[inline]
     pub const fn wire_len(&self) -> u32 {
         self.len.saturating_add(self.header_len as u32)
     }
 
-    /// Whether it carries what an application sent. Measurement and error models ask so; no mechanism may of QUIC.
+    /// Returns whether it carries application data. For measurement and error models; mechanisms must not use it for
+    /// QUIC.
     #[inline]
     pub const fn has_data(&self) -> bool {
         match &self.body {
@@ -524,7 +525,7 @@ impl<P> Packet<P> {
         }
     }
 
-    /// The TCP header, if it is a TCP segment.
+    /// Returns the TCP header, if it is a TCP segment.
     #[inline]
     pub const fn tcp(&self) -> Option<&Segment> {
         match &self.body {
@@ -538,7 +539,7 @@ impl<P> Packet<P> {
         }
     }
 
-    /// Sequence space that a TCP segment occupies: payload, plus one each for SYN and FIN.
+    /// Returns the sequence space that a TCP segment occupies: payload, plus one each for SYN and FIN.
     #[inline]
     pub const fn seq_len(&self) -> u32 {
         match &self.body {

@@ -1,16 +1,16 @@
-//! Randomness: one root seed and a stable path give each part its own stream, so that adding a part never disturbs
-//! another's draws.
+//! Randomness: one root seed and a stable path give each part its own stream, so that adding a part never disturbs the
+//! draws of others.
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 
-/// The root of all randomness of a run.
+/// Root of all randomness of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Root(pub u64);
 
 impl Root {
-    /// The stream of the part at `path`, such as `wireless/down/errors`: ChaCha8 keyed with the root seed, its stream
-    /// number the FNV-1a hash of the path.
+    /// Returns the stream of the part at `path`, such as `wireless/down/errors`: ChaCha8 keyed with the root seed,
+    /// whose stream number is the FNV-1a hash of the path.
     pub fn stream(self, path: &str) -> Stream {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for byte in path.bytes() {
@@ -29,34 +29,36 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Uniform in `[0, 1)`, with 53 random bits.
+    /// Returns a uniform value in `[0, 1)`, with 53 random bits.
     #[inline]
     pub fn uniform(&mut self) -> f64 {
         (self.rng.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Exponential with the given mean, by inversion with a portable logarithm: the same on every machine.
+    /// Returns an exponential value with the given mean, by inversion with a portable logarithm: the same on every
+    /// machine.
     #[inline]
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -libm::log(1.0 - self.uniform()) * mean
     }
 
-    /// Normal with mean 0 and variance 1 (Box and Muller 1958), by portable functions: the same on every machine.
+    /// Returns a normal value with mean 0 and variance 1 (Box and Muller 1958), by portable functions: the same on
+    /// every machine.
     pub fn normal(&mut self) -> f64 {
         let (radius, angle) = (1.0 - self.uniform(), self.uniform());
         libm::sqrt(-2.0 * libm::log(radius)) * libm::cos(2.0 * core::f64::consts::PI * angle)
     }
 
-    /// True with probability `p`.
+    /// Returns true with probability `p`.
     #[inline]
     pub fn chance(&mut self, p: f64) -> bool {
         self.uniform() < p
     }
 
-    /// Uniform integer in `0..bound`; 0 when `bound` is 0.
+    /// Returns a uniform integer in `0..bound`; 0 if `bound` is 0.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
-        // Lemire's multiply-shift; its bias of at most bound / 2^64 is far below what any run can see.
+        // Lemire's multiply-shift; its bias of at most bound / 2^64 is far below what any run can detect.
         ((u128::from(self.rng.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 }

@@ -1,8 +1,9 @@
-//! The schemes by the names that the studies give them, those of today's endpoints, and what each runs where.
+//! Schemes by the names that the studies use, including those of modern endpoints, and what each runs at the endpoints
+//! and the base station.
 
 use crate::tcp::config::{Bbr3Rule, ControlRule, HystartRule, Recovery};
 
-/// How a link-layer scheme finds losses on its hop (\[a\] §III-A).
+/// Loss detection of a link-layer scheme on its hop (\[a\] §III-A).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LocalDetection {
     /// Duplicate acknowledgments and a timer: one hole at a time.
@@ -11,16 +12,16 @@ pub enum LocalDetection {
     Smart,
 }
 
-/// Whether a link-layer scheme knows that TCP runs over it.
+/// TCP awareness of a link-layer scheme.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TcpAwareness {
-    /// Duplicate acknowledgments go on to the sender.
+    /// Duplicate acknowledgments pass to the sender.
     Unaware,
     /// Duplicate acknowledgments for losses that the hop repairs are suppressed.
     Aware,
 }
 
-/// A congestion control of today, as schemes are named after it.
+/// Modern congestion control after which schemes are named.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Congestion {
     /// CUBIC (RFC 9438).
@@ -32,7 +33,7 @@ pub enum Congestion {
 }
 
 impl Congestion {
-    /// Whether `rule` is it, in whichever of its variants.
+    /// Returns whether `rule` is this congestion control, in any of its variants.
     pub const fn is(self, rule: ControlRule) -> bool {
         match self {
             Self::Cubic => matches!(rule, ControlRule::Cubic(_) | ControlRule::Cubic9438(_)),
@@ -41,7 +42,7 @@ impl Congestion {
         }
     }
 
-    /// The variant that runs where nothing asks for another: Linux's, and the draft's of [`Congestion::Bbr3`].
+    /// Returns the default variant: Linux's, and the draft's for [`Congestion::Bbr3`].
     pub const fn rule(self) -> ControlRule {
         match self {
             Self::Cubic => ControlRule::Cubic(HystartRule::Linux),
@@ -51,80 +52,81 @@ impl Congestion {
     }
 }
 
-/// Whose endpoints a scheme is about.
+/// Endpoints of a scheme.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ends {
-    /// The scenario's, with [`Scheme::recovery`] where it says none.
+    /// The scenario's, with [`Scheme::recovery`] as the default.
     Scenario,
-    /// Endpoints of today: the scenario's where they are of today, otherwise Linux's under whatever the scenario says of its own.
-    /// They run this congestion control where the scenario says none; without one, their preset's.
+    /// Modern endpoints: the scenario's if they are modern, otherwise Linux's with the scenario's own settings. The
+    /// value is the default congestion control; `None` is that of their preset.
     Today(Option<Congestion>),
 }
 
-/// What the two ends of a link do against its losses.
+/// Repair of a link's losses by its two ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkRepair {
-    /// They send again what is lost.
+    /// Retransmission of lost packets.
     Repeat,
-    /// They send a fixed share of coded frames, and nothing again.
+    /// A fixed share of coded frames, without retransmission.
     Share,
-    /// They send again what is lost, and copies and coded frames where that comes too late.
+    /// Retransmission of lost packets, and copies and coded frames if that is too late.
     Adaptive,
-    /// They send coded frames behind each block of packets where something is lost, and again what these do not restore; the base
-    /// station reports time after time, the mobile host when something happens (AIRMAIL).
+    /// Coded frames after each block of packets if losses occur, and retransmission of packets that these do not
+    /// restore; the base station reports periodically, the mobile host on events (AIRMAIL).
     Airmail,
 }
 
-/// What the base station does.
+/// Function of the base station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BaseStation {
     /// Forwards.
     Forward,
     /// Caches and resends data locally.
     Local {
-        /// How it finds losses.
+        /// Loss detection.
         detection: LocalDetection,
-        /// What it does with duplicate acknowledgments.
+        /// Handling of duplicate acknowledgments.
         awareness: TcpAwareness,
     },
-    /// Ends the sender's connection and opens another towards the mobile host.
+    /// Terminates the sender's connection and opens another towards the mobile host.
     Split {
         /// Loss recovery of the wireless connection.
         wireless: Recovery,
     },
-    /// Ends the sender's connection, and runs selective repeat over datagrams with the mobile host (Yavatkar and Bhagwat).
+    /// Terminates the sender's connection, and runs selective repeat over datagrams with the mobile host (Yavatkar and
+    /// Bhagwat).
     SplitSrp,
     /// Repairs the lossy link together with its other end, for all traffic.
     TwoEnded(LinkRepair),
     /// Runs selective repeat with the other end of the lossy link (\[b\]).
     SelectiveRepeat,
-    /// Does what the gateway does in its mode `snoop` ([`SnoopConfig::gateway`](crate::pep::snoop::SnoopConfig::gateway)).
+    /// Acts as the gateway in its mode `snoop` ([`SnoopConfig::gateway`](crate::pep::snoop::SnoopConfig::gateway)).
     GatewaySnoop,
-    /// Does what the gateway does in its mode `split`: two connections of Linux's, each with a congestion control of its own.
+    /// Acts as the gateway in its mode `split`: two Linux connections, each with its own congestion control.
     GatewaySplit {
         /// Congestion control of the wireless connection.
         wireless: Congestion,
     },
 }
 
-/// A scheme of the 1997 study, a combination of the second study, or one of today's endpoints.
+/// A scheme of the 1997 study, a combination of the second study, or one of modern endpoints.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scheme {
-    /// The name that selects it, everywhere.
+    /// Unique name that selects it.
     pub name: &'static str,
     /// Its family.
     pub family: Family,
-    /// Whose endpoints run it.
+    /// Its endpoints.
     pub ends: Ends,
     /// Loss recovery of the sending endpoint (on the wired side, for a split connection).
     pub recovery: Recovery,
-    /// What the base station does.
+    /// Function of the base station.
     pub base_station: BaseStation,
     /// One line for `lasthop schemes`.
     pub summary: &'static str,
 }
 
-/// The three families of the 1997 study, the combinations of the second, what runs today, and what others proposed.
+/// The three families of the 1997 study, the combinations of the second, modern practice, and proposals by others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
     /// Changes in the endpoints only.
@@ -133,18 +135,18 @@ pub enum Family {
     LinkLayer,
     /// Two connections joined at the base station.
     SplitConnection,
-    /// TCP's recovery over that of a link protocol which knows nothing of TCP, or over none.
+    /// TCP's recovery over a link protocol that is not TCP-aware, or over none.
     MultipleLayers,
-    /// What endpoints and gateways run now.
+    /// Endpoints and gateways in use today.
     Today,
-    /// Repair by a box at each end of the lossy hop, between endpoints of today.
+    /// Repair by a device at each end of the lossy hop, between modern endpoints.
     TwoEnded,
-    /// Schemes of others that the 1997 study discusses and does not run.
+    /// Schemes by others that the 1997 study discusses and does not run.
     Discussed,
 }
 
 impl Family {
-    /// As the studies call it.
+    /// Returns the name that the studies use.
     pub const fn name(self) -> &'static str {
         match self {
             Self::EndToEnd => "end-to-end",
@@ -200,7 +202,8 @@ const fn two_ended(name: &'static str, repair: LinkRepair, summary: &'static str
     Scheme { name, family, ends: Ends::Today(None), recovery, base_station, summary }
 }
 
-/// All schemes: those of the studies in their order, then today's, those with a box at each end, and those that the 1997 study discusses.
+/// All schemes: those of the studies in their order, then modern ones, those with a device at each end, and those that
+/// the 1997 study discusses.
 pub const SCHEMES: [Scheme; 26] = [
     end_to_end("E2E", Recovery::Reno, "TCP Reno"),
     end_to_end(
@@ -281,12 +284,13 @@ pub const SCHEMES: [Scheme; 26] = [
 ];
 
 impl Scheme {
-    /// The scheme of that name.
+    /// Returns the scheme with that name.
     pub fn by_name(name: &str) -> Option<&'static Self> {
         SCHEMES.iter().find(|scheme| scheme.name == name)
     }
 
-    /// Whether the base station does what it does by reading TCP's headers: it cannot do it to traffic that encrypts its own.
+    /// Returns whether the base station depends on reading TCP headers, and therefore has no effect on traffic that
+    /// encrypts its own.
     pub const fn reads_tcp(&self) -> bool {
         match self.base_station {
             BaseStation::Local { .. }

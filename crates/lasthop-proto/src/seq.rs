@@ -3,58 +3,59 @@
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 
-/// Farther than this from what was seen, in bytes, nothing belongs to the same window (RFC 7323 §2.3).
+/// Maximum distance, in bytes, of numbers within the same window (RFC 7323 §2.3).
 const MAX_WINDOW: u32 = 1 << 30;
 
-/// A TCP sequence number. Not `Ord`: order is only defined between numbers less than 2^31 apart, by [`Seq::lt`] and its
-/// siblings.
+/// A TCP sequence number. Not `Ord`: order is only defined between numbers less than 2^31 apart, by [`Seq::lt`] and the
+/// other comparisons.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Seq(pub u32);
 
 impl Seq {
-    /// `self < other` modulo 2^32.
+    /// Returns `self < other` modulo 2^32.
     #[inline]
     pub const fn lt(self, other: Self) -> bool {
         (self.0.wrapping_sub(other.0) as i32) < 0
     }
 
-    /// `self <= other` modulo 2^32.
+    /// Returns `self <= other` modulo 2^32.
     #[inline]
     pub const fn le(self, other: Self) -> bool {
         (self.0.wrapping_sub(other.0) as i32) <= 0
     }
 
-    /// `self > other` modulo 2^32.
+    /// Returns `self > other` modulo 2^32.
     #[inline]
     pub const fn gt(self, other: Self) -> bool {
         other.lt(self)
     }
 
-    /// `self >= other` modulo 2^32.
+    /// Returns `self >= other` modulo 2^32.
     #[inline]
     pub const fn ge(self, other: Self) -> bool {
         other.le(self)
     }
 
-    /// The later of the two.
+    /// Returns the later of the two.
     #[inline]
     pub const fn max(self, other: Self) -> Self {
         if self.lt(other) { other } else { self }
     }
 
-    /// The earlier of the two.
+    /// Returns the earlier of the two.
     #[inline]
     pub const fn min(self, other: Self) -> Self {
         if self.lt(other) { self } else { other }
     }
 
-    /// Bytes from `earlier` to `self`; zero when `earlier` is in fact later.
+    /// Returns the number of bytes from `earlier` to `self`; zero if `earlier` is in fact later.
     #[inline]
     pub const fn since(self, earlier: Self) -> u32 {
         if self.lt(earlier) { 0 } else { self.0.wrapping_sub(earlier.0) }
     }
 
-    /// Whether it may belong to the same window as `seen`: it lies at most 2^30 bytes beyond, or less than that before.
+    /// Returns whether it may belong to the same window as `seen`: it lies at most 2^30 bytes beyond, or less than that
+    /// before.
     #[inline]
     pub const fn is_near(self, seen: Self) -> bool {
         self.since(seen) <= MAX_WINDOW && seen.since(self) < MAX_WINDOW

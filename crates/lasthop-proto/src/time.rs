@@ -1,4 +1,4 @@
-//! Time as integer nanoseconds. Only drivers own clocks; a state machine is told what time it is.
+//! Time as integer nanoseconds. Only drivers own clocks; the time is passed to state machines.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Div, Mul, Sub};
@@ -14,76 +14,76 @@ pub struct Duration(u64);
 impl Instant {
     /// The start of the run.
     pub const ZERO: Self = Self(0);
-    /// Later than anything a driver reaches.
+    /// A time later than any that a driver reaches.
     pub const FAR_FUTURE: Self = Self(u64::MAX);
 
-    /// The point `nanos` nanoseconds after the start of the run.
+    /// Returns the point `nanos` nanoseconds after the start of the run.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since the start of the run.
+    /// Returns the nanoseconds since the start of the run.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Seconds since the start of the run.
+    /// Returns the seconds since the start of the run.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// The span from `earlier` to `self`; zero when `earlier` is in fact later.
+    /// Returns the span from `earlier` to `self`; zero if `earlier` is in fact later.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }
 }
 
 impl Duration {
-    /// No time at all.
+    /// Zero time.
     pub const ZERO: Self = Self(0);
-    /// Longer than any run.
+    /// A span longer than any run.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// A span of `nanos` nanoseconds.
+    /// Returns a span of `nanos` nanoseconds.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// A span of `micros` microseconds.
+    /// Returns a span of `micros` microseconds.
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros * 1_000)
     }
 
-    /// A span of `millis` milliseconds.
+    /// Returns a span of `millis` milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis * 1_000_000)
     }
 
-    /// A span of `secs` seconds.
+    /// Returns a span of `secs` seconds.
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs * 1_000_000_000)
     }
 
-    /// A span of `secs` seconds, rounded to the nearest nanosecond; negative and non-finite values become zero.
+    /// Returns a span of `secs` seconds, rounded to the nearest nanosecond; negative and non-finite values become zero.
     pub fn from_secs_f64(secs: f64) -> Self {
         Self((secs * 1e9 + 0.5) as u64)
     }
 
-    /// The span in nanoseconds.
+    /// Returns the span in nanoseconds.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// The span in seconds.
+    /// Returns the span in seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// How many ticks of this length pass in the span, the last one as a whole: `self / tick`. A tick of no length counts as a
-    /// nanosecond.
+    /// Returns the number of complete ticks of this length in the span: `self / tick`. A tick of zero length counts as
+    /// a nanosecond.
     #[inline]
     pub const fn in_ticks(self, tick: Self) -> u64 {
-        // The kernels' usual ticks, at 250 and 1000 a second: dividing by a constant takes a multiplication.
+        // The kernels' usual ticks, at 250 and 1000 per second: division by a constant compiles to a multiplication.
         match tick.0 {
             4_000_000 => self.0 / 4_000_000,
             1_000_000 => self.0 / 1_000_000,
@@ -92,7 +92,7 @@ impl Duration {
         }
     }
 
-    /// The same, a tick that has begun counted as a whole one.
+    /// Returns the number of ticks in the span, an incomplete one counted as a whole one.
     #[inline]
     pub const fn in_ticks_begun(self, tick: Self) -> u64 {
         match self.0 {
@@ -101,12 +101,12 @@ impl Duration {
         }
     }
 
-    /// `self - other`, or zero when `other` is longer.
+    /// Returns `self - other`, or zero if `other` is longer.
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// `self * factor`, at most [`Duration::MAX`].
+    /// Returns `self * factor`, at most [`Duration::MAX`].
     pub const fn saturating_mul(self, factor: u64) -> Self {
         Self(self.0.saturating_mul(factor))
     }
@@ -154,14 +154,14 @@ impl Div<u64> for Duration {
 }
 
 impl fmt::Display for Instant {
-    /// Seconds with nanoseconds: `12.345678901`.
+    /// Formats seconds with nanoseconds: `12.345678901`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:09}", self.0 / 1_000_000_000, self.0 % 1_000_000_000)
     }
 }
 
 impl fmt::Display for Duration {
-    /// Seconds with nanoseconds: `0.010000000`.
+    /// Formats seconds with nanoseconds: `0.010000000`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&Instant(self.0), f)
     }

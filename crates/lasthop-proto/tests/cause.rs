@@ -1,9 +1,9 @@
-//! No mechanism decides by what a packet was sent for: a real packet does not say.
+//! Checks that no mechanism uses the cause of a packet's transmission for a decision: real packets do not carry it.
 
 use std::fs;
 use std::path::Path;
 
-/// Lines that hand a cause on to measurement, and decide nothing by it.
+/// Lines that pass on a cause for measurement only.
 const HANDED_ON: [&str; 2] =
     ["let cause = if why == Why::First { item.cause } else { cause };", "made.cause = Cause::LocalAck;"];
 

@@ -1,6 +1,6 @@
-//! Whatever a peer sends, nothing panics, time goes on, and memory stays bounded: segments with any flags, numbers and options,
-//! near what is expected or anywhere, in any state. (That a drained end's deadline lies in the future is checked by
-//! [`pump`](lasthop_proto::node::pump) itself.)
+//! Arbitrary input from a peer causes no panic, does not stop time, and keeps memory bounded: segments with any flags,
+//! numbers and options, near the expected values or anywhere, in any state. ([`pump`](lasthop_proto::node::pump) itself
+//! checks that the deadline of a drained end lies in the future.)
 
 use crate::util;
 
@@ -44,7 +44,7 @@ fn configs() -> impl Iterator<Item = TcpConfig> {
     all.chain([linux])
 }
 
-/// A number by its distance from the one expected, or as it is.
+/// A number, absolute or relative to the expected one.
 #[derive(Clone, Copy, Debug)]
 enum Number {
     Near(i32),
@@ -118,7 +118,7 @@ fn noise() -> impl Strategy<Value = Noise> {
 }
 
 impl Noise {
-    /// The packet, given what the end last acknowledged, sent and stamped.
+    /// Builds the packet from the numbers that the end last acknowledged and sent, and its last timestamp.
     fn packet(&self, from: Side, rcv_nxt: Seq, snd_max: Seq, stamp: u32) -> Packet {
         let mut sack = SackBlocks::default();
         for &(left, len) in &self.sack {
@@ -181,7 +181,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What an end shows of itself: everything it remembers is in there.
+/// Length of the debug output of a node, as a measure of the state that it keeps.
 fn memory(node: &impl std::fmt::Debug) -> usize {
     format!("{node:?}").len()
 }
@@ -206,7 +206,7 @@ fn act(pair: &mut Pair, step: &Step) {
     pair.flush();
 }
 
-/// Seeds of failures are printed and kept beside this file, to be run first from then on.
+/// Seeds of failures are printed and kept beside this file; later runs start with them.
 fn kept() -> Option<Box<dyn FailurePersistence>> {
     Some(Box::new(FileFailurePersistence::WithSource("proptest-regressions")))
 }
@@ -228,7 +228,7 @@ proptest! {
             for step in &steps {
                 act(&mut pair, step);
             }
-            // Two ends that were told different stories may never agree; but they must not do it at full speed.
+            // Two ends with contradictory state may never agree, but they must not exchange packets at full speed.
             let (start, from) = (pair.trace.len(), pair.now);
             pair.run_until(from + Duration::from_secs(1000));
             prop_assert!(pair.trace.len() - start < 20_000, "{} packets", pair.trace.len() - start);
@@ -280,7 +280,8 @@ fn open(config: TcpConfig) -> Pair {
     pair
 }
 
-/// A byte here, a byte there: as many runs as the window has room for, and SACK blocks as many as the sender has bytes.
+/// Single bytes with gaps between them: at most as many runs as the window holds, and at most as many SACK blocks as
+/// the sender has bytes.
 #[test]
 fn fragments_do_not_pile_up() {
     for config in configs() {
@@ -311,7 +312,7 @@ fn fragments_do_not_pile_up() {
     }
 }
 
-/// No IP packet is as long as sequence space is wide; one that says so is not taken for a segment.
+/// A segment longer than any IP packet is ignored.
 #[test]
 fn a_segment_longer_than_any_packet_is_ignored() {
     for config in configs() {
@@ -325,10 +326,10 @@ fn a_segment_longer_than_any_packet_is_ignored() {
     }
 }
 
-/// An idle connection is small: 10,000 of them fit where a simulation runs (at most 2 KiB each).
+/// An idle connection is small, so that a simulation can hold 10,000 of them (at most 2 KiB each).
 #[test]
 fn an_idle_connection_of_today_is_small() {
-    // One end has sent, and keeps RACK's state; congestion control is in a box of its own.
+    // One end has sent and keeps RACK's state; congestion control has an allocation of its own.
     let today = 2 * size_of::<Connection>() + size_of::<Rack>();
     assert!(today <= 2048, "{today}: {} and {}", size_of::<Connection>(), size_of::<Rack>());
 }

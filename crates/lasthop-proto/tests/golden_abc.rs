@@ -1,5 +1,5 @@
-//! Appropriate byte counting (RFC 3465) segment by segment, with the endpoint of [`util::golden::lab`] in slow start: a round trip of
-//! 100 ms, every second segment acknowledged.
+//! Appropriate byte counting (RFC 3465) segment by segment, with the endpoint of [`util::golden::lab`] in slow start: a
+//! round-trip time of 100 ms, every second segment acknowledged.
 
 use crate::util;
 
@@ -17,8 +17,8 @@ fn slow_start(growth: Growth, window: u32) -> TcpConfig {
     }
 }
 
-/// Acknowledgments of 2 and 4 come at 100. §2.2 with L = 2: each opens the window by the two segments that it covers, `cwnd` = 6 and
-/// 8, which lets 5 to 8 and 9 to 12 go; those of 6, 8, 10 and 12 make it 16.
+/// Acknowledgments of 2 and 4 arrive at 100. §2.2 with L = 2: each opens the window by the two segments that it covers,
+/// `cwnd` = 6 and 8, which sends 5 to 8 and 9 to 12; those of 6, 8, 10 and 12 make it 16.
 #[test]
 fn the_window_grows_by_what_is_acknowledged() {
     sends(slow_start(Growth::Rfc3465, 4), 28, |pair| pair).expect(
@@ -38,8 +38,8 @@ fn without_it_by_how_many_acknowledgments_come() {
     );
 }
 
-/// §2.3: after a timeout L = 1. The first of three segments is lost, two duplicates are too few, the timer expires 1 s later. Then
-/// everything is acknowledged at once, three segments: `cwnd` = 1 + 1. With L = 2 it would be 3.
+/// §2.3: after a timeout L = 1. The first of three segments is lost, two duplicates are too few, and the timer expires
+/// 1 s later. One acknowledgment then covers all three segments: `cwnd` = 1 + 1. With L = 2 it would be 3.
 #[test]
 fn after_a_timeout_one_segment_an_acknowledgment() {
     sends(slow_start(Growth::Rfc3465, 3), 6, |pair| pair.lose(&[(1, 1)])).expect(

@@ -1,5 +1,6 @@
-//! Acknowledgment congestion control (RFC 5690) segment by segment, with the endpoint of [`util::golden::lab`]: a round trip of 100 ms,
-//! a window of eight segments in congestion avoidance, every second segment acknowledged until the sender says otherwise.
+//! Acknowledgment congestion control (RFC 5690) segment by segment, with the endpoint of [`util::golden::lab`]: a
+//! round-trip time of 100 ms, a window of eight segments in congestion avoidance, every second segment acknowledged
+//! until the sender signals another ratio.
 
 use crate::util;
 
@@ -17,7 +18,7 @@ fn config(ack_congestion: AckCongestion, ecn: EcnMode) -> TcpConfig {
     }
 }
 
-/// The ratios that data told: from which segment to which, and what.
+/// The ratios that data carried: first segment, last segment, ratio.
 fn told(pair: &Pair) -> Vec<(u32, u32, u8)> {
     let mut runs: Vec<(u32, u32, u8)> = Vec::new();
     for sent in pair.sent_by(Side::Initiator) {
@@ -31,8 +32,8 @@ fn told(pair: &Pair) -> Vec<(u32, u32, u8)> {
     runs
 }
 
-/// §4.1: a SYN offers, its answer accepts; without both no data tells a ratio and no acknowledgment takes marks. With both, and ECN,
-/// pure acknowledgments do.
+/// §4.1: a SYN offers, its answer accepts. Without both, no data carries a ratio and no acknowledgment is ECN-capable.
+/// With both, and ECN, pure acknowledgments are.
 #[test]
 fn both_ends_must_agree() {
     use AckCongestion::{Off, Rfc5690};
@@ -60,10 +61,11 @@ fn both_ends_must_agree() {
     }
 }
 
-/// The acknowledgment of 4 is lost. That of 6 comes at 100 and covers four segments where R is 2 (§4.4); the third behind it, that of 12
-/// at 200, shows that none comes late. R = 4, which 20 to 28 tell, until 20 is acknowledged. The window is 9, so that R falls after 81/12 = 6
-/// segments without a loss (§4.5): those of 14, 16 and 18; but not before the peer knows of 4, by the acknowledgment of 22 at 300. R = 3
-/// falls after 100/6 = 16 segments: those of 26, 29, 32, 35 and 38. Fewer than R segments wait for 200 ms.
+/// The acknowledgment of 4 is lost. That of 6 arrives at 100 and covers four segments where R is 2 (§4.4); the third
+/// one after it, of 12 at 200, shows that none is reordered. R = 4, which 20 to 28 carry, until 20 is acknowledged. The
+/// window is 9, so R decreases after 81/12 = 6 segments without a loss (§4.5), those of 14, 16 and 18, but not before
+/// the peer is known to use 4, by the acknowledgment of 22 at 300. R = 3 decreases after 100/6 = 16 segments: those of
+/// 26, 29, 32, 35 and 38. Fewer than R segments wait for 200 ms.
 #[test]
 fn a_lost_acknowledgment_doubles_the_ratio() {
     let pair = sends(config(AckCongestion::Rfc5690, EcnMode::Off), 50, |pair| pair.lose_acks(&[2]));
@@ -87,8 +89,8 @@ fn a_lost_acknowledgment_doubles_the_ratio() {
     );
 }
 
-/// The acknowledgment of 4 is marked. It doubles R when it comes, at 100; 9 and 10 are sent by then, 11 to 17 tell. With 14 four are here
-/// since the acknowledgment of 10; the three behind it wait.
+/// The acknowledgment of 4 is marked. It doubles R on arrival at 100, when 9 and 10 have been sent; 11 to 17 carry the
+/// ratio. 14 is the fourth segment since the acknowledgment of 10; the three after it wait.
 #[test]
 fn a_marked_acknowledgment_doubles_it_at_once() {
     let pair = sends(config(AckCongestion::Rfc5690, EcnMode::On), 17, |pair| pair.mark_acks(&[2]));
@@ -100,11 +102,12 @@ fn a_marked_acknowledgment_doubles_it_at_once() {
     assert_eq!(told(&pair), [(11, 17, 4)]);
 }
 
-/// §4.6: R is 4 from the mark on, as above. Acknowledgments of 10 and 14 come at 200 and let 18 to 23 go; 18 is lost. The acknowledgments of
-/// 6, 8 and 10 were of 81/12 = 6 segments without a mark, and that of 14 shows that the peer knows of 4: R is 3, which 20 to 27 tell, and 18
-/// when it comes again. Of the five behind 18 the first three are acknowledged at once, with 15 to 17 that had waited; 22 and 23 wait. 24 to
-/// 27 follow at 300: 24 is the third that waits, 27 the third behind it. The fourth acknowledgment of 17 is the third duplicate; 18 comes
-/// again at 450, fills the hole, and is acknowledged at once.
+/// §4.6: R is 4 from the mark on, as above. Acknowledgments of 10 and 14 arrive at 200 and send 18 to 23; 18 is lost.
+/// The acknowledgments of 6, 8 and 10 covered 81/12 = 6 segments without a mark, and that of 14 shows that the peer
+/// uses 4: R is 3, which 20 to 27 and the retransmission of 18 carry. Of the five segments after 18 the first three are
+/// acknowledged at once, with 15 to 17, which had waited; 22 and 23 wait. 24 to 27 follow at 300: 24 is the third that
+/// waits, 27 the third after it. The fourth acknowledgment of 17 is the third duplicate; the retransmission of 18
+/// arrives at 450, fills the hole, and is acknowledged at once.
 #[test]
 fn duplicates_come_by_the_ratio_too() {
     let pair = sends(config(AckCongestion::Rfc5690, EcnMode::On), 27, |pair| pair.mark_acks(&[2]).lose(&[(18, 1)]));

@@ -1,5 +1,5 @@
-//! When the receiver acknowledges, and with what: RFC 5681 §4.2, RFC 1122 §4.2.3.2, 4.4BSD and ns-2, RFC 2018 §4, RFC 7323
-//! §4 and §5. 50 ms each way, so what is sent at 0 arrives at 50.
+//! Timing and content of acknowledgments: RFC 5681 §4.2, RFC 1122 §4.2.3.2, 4.4BSD and ns-2, RFC 2018 §4, RFC 7323 §4
+//! and §5. 50 ms each way, so data sent at 0 arrives at 50.
 
 use crate::util;
 
@@ -28,7 +28,7 @@ fn without_delay_each_segment_is_acknowledged() {
     answers(flight(DelayedAck::Off, 4), 4).expect_acks("50: 1 2 3 4");
 }
 
-/// RFC 5681 §4.2: at least every second full-sized segment, and within 500 ms (here 200).
+/// RFC 5681 §4.2: an acknowledgment for at least every second full-sized segment, and within 500 ms (here 200).
 #[test]
 fn every_second_segment() {
     assert_eq!(TcpConfig::preset(Preset::Rfc).delayed_ack, every_second());
@@ -37,27 +37,27 @@ fn every_second_segment() {
     answers(flight(every_second(), 5), 5).expect_acks("50: 2 4\n250: 5");
 }
 
-/// RFC 5681 §4.2: out of order, and filling all or part of a gap: at once.
+/// RFC 5681 §4.2: segments out of order, and those that fill all or part of a gap, are acknowledged at once.
 #[test]
 fn gaps_are_answered_at_once() {
-    // 1 waits; 3 and 4 come out of order.
+    // 1 waits; 3 and 4 arrive out of order.
     answers(flight(every_second(), 4).lose(&[(2, 1)]), 4).expect_acks("50: 1 1");
-    // 2, late, fills the gap. 3, which completes a pair with nothing, would have waited.
+    // 2 is late and fills the gap. 3 is the first of a pair and would have waited otherwise.
     answers(flight(every_second(), 4).treat(2, 1, Fate::Late(millis(10))), 4).expect_acks("50: 1 1\n60: 4");
-    // 2 fills part of what is missing, 4 the rest.
+    // 2 fills part of the gap, 4 the rest.
     let pair = flight(every_second(), 5).treat(2, 1, Fate::Late(millis(10))).treat(4, 1, Fate::Late(millis(20)));
     answers(pair, 5).expect_acks("50: 1 1\n60: 3\n70: 5");
 }
 
-/// A duplicate segment is answered at once: the sender's copy of the acknowledgment may be lost.
+/// A duplicate segment is acknowledged at once: the first acknowledgment may be lost.
 #[test]
 fn duplicates_are_answered_at_once() {
     answers(flight(every_second(), 1).treat(1, 1, Fate::Twice), 1).expect_acks("50: 1");
     answers(flight(every_second(), 2).treat(2, 1, Fate::Twice), 2).expect_acks("50: 2 2");
 }
 
-/// 4.4BSD: when the window can be moved by two segments, otherwise at the next tick of the global 200 ms clock. Data leaves at
-/// 150, arrives at 200: on a tick, so the next is at 400.
+/// 4.4BSD: when the window can move by two segments, otherwise at the next tick of the global 200 ms clock. Data leaves
+/// at 150 and arrives at 200: on a tick, so the next is at 400.
 #[test]
 fn bsd_every_second_segment_or_the_next_tick() {
     let bsd = DelayedAck::WindowUpdate;
@@ -68,7 +68,7 @@ fn bsd_every_second_segment_or_the_next_tick() {
     answers(Pair::of(config(1)), 1).expect_acks("250: 1");
     answers(Pair::of(config(5)), 5).expect_acks("50: 2 4\n250: 5");
     answers(Pair::of(config(4)).lose(&[(2, 1)]), 4).expect_acks("50: 1 1");
-    // An application that does not read moves no window: only the ticks acknowledge.
+    // The window does not move if the application does not read: only the ticks acknowledge.
     let mut pair = Pair::of(config(5));
     pair.reading = [true, false];
     answers(pair, 5).expect_acks("250: 5");
@@ -81,7 +81,7 @@ fn bsd_every_second_segment_or_the_next_tick() {
     pair.expect_acks("50: 1");
 }
 
-/// ns-2's `TCPSink/DelAck`: as every second, but a copy of the last segment in order waits like a new one.
+/// ns-2's `TCPSink/DelAck`: like every second segment, but a copy of the last segment in order waits like a new one.
 #[test]
 fn ns2_delayed_acknowledgments() {
     let ns2 = DelayedAck::Ns2 { timeout: millis(100) };
@@ -90,8 +90,8 @@ fn ns2_delayed_acknowledgments() {
     answers(flight(ns2, 4).lose(&[(2, 1)]), 4).expect_acks("50: 1 1");
 }
 
-/// RFC 2018 §4: the first block holds the segment that caused the acknowledgment, the others repeat the most recent ones; at
-/// most as many as configured.
+/// RFC 2018 §4: the first block holds the segment that caused the acknowledgment, the others repeat the most recent
+/// ones, up to the configured number.
 #[test]
 fn sack_blocks() {
     let mut pair = Pair::of(lab_with_window(Recovery::Sack, 12)).lose(&[(1, 1), (3, 1), (5, 1), (8, 1), (10, 1)]);
@@ -114,7 +114,8 @@ fn sack_blocks() {
     assert_eq!(acks, expected);
 }
 
-/// A copy of what arrived out of order puts its block first again; what is acknowledged in sequence drops out.
+/// A copy of out-of-order data moves its block to the front again; blocks are dropped once they are acknowledged in
+/// sequence.
 #[test]
 fn sack_blocks_move() {
     let pair = Pair::of(lab_with_window(Recovery::Sack, 6)).lose(&[(3, 1)]);
@@ -138,8 +139,8 @@ fn sack_blocks_move() {
     assert_eq!(acks, expected);
 }
 
-/// RFC 7323 §4.3: the echo is that of the earliest segment that the acknowledgment answers, so that the sender's samples
-/// include the delay.
+/// RFC 7323 §4.3: the echo is that of the earliest segment that the acknowledgment answers, so that the sender's
+/// samples include the delay.
 #[test]
 fn the_echo_of_a_delayed_acknowledgment() {
     let config =
@@ -161,7 +162,7 @@ fn the_echo_of_a_delayed_acknowledgment() {
     assert_eq!(sent[1] - sent[0], 10);
 }
 
-/// RFC 7323 §4.3: across a gap, the echo is that of the last segment in order; the one that fills it is echoed.
+/// RFC 7323 §4.3: above a gap, the echo is that of the last segment in order; the segment that fills the gap is echoed.
 #[test]
 fn the_echo_across_a_gap() {
     let config = TcpConfig { timestamps: Switch::On, ..lab_with_window(Recovery::NewReno, 4) };
@@ -177,8 +178,8 @@ fn the_echo_across_a_gap() {
     assert_eq!(echoes, [data[0].val, data[0].val, data[0].val, copy]);
 }
 
-/// RFC 7323 §5 (PAWS): a segment whose timestamp is older than the last one in order is answered and dropped, unless it is a
-/// reset. Timestamps wrap like sequence numbers.
+/// RFC 7323 §5 (PAWS): a segment whose timestamp is older than the last one in order is answered and dropped, unless it
+/// is a reset. Timestamps wrap like sequence numbers.
 #[test]
 fn old_timestamps() {
     let config = TcpConfig { timestamps: Switch::On, ..lab(Recovery::NewReno) };
@@ -204,8 +205,9 @@ fn old_timestamps() {
     assert_eq!(pair.states().1, lasthop_proto::tcp::State::Closed);
 }
 
-/// Linux reads its clock in milliseconds (`TCP_PAWS_WINDOW`): one tick less is no old segment, two are. What is taken all the same
-/// does not turn the echo back: after a tick less, two less than the newest are too old still.
+/// Linux reads its clock in milliseconds (`TCP_PAWS_WINDOW`): a timestamp one tick older is accepted, one two ticks
+/// older is not. An accepted older timestamp does not move the echo back: after one tick less, two less than the newest
+/// are still too old.
 #[test]
 fn old_timestamps_as_linux_has_them() {
     let config = TcpConfig { timestamps: Switch::On, paws: PawsRule::Linux, ..lab(Recovery::Rack) };
@@ -226,8 +228,8 @@ fn old_timestamps_as_linux_has_them() {
     assert_eq!(taken(last + 5), 100);
 }
 
-/// Acknowledgments that others have overtaken, three ticks older: their reports are read (`tcp_disordered_ack`), and three show that 1
-/// is lost. By RFC 7323 they are refused.
+/// Reordered acknowledgments, three ticks older: Linux reads their reports (`tcp_disordered_ack`), and three show that
+/// 1 is lost. RFC 7323 drops them.
 #[test]
 fn overtaken_duplicates() {
     let resent = |paws| {
@@ -254,7 +256,7 @@ fn overtaken_duplicates() {
     assert_eq!(resent(PawsRule::Rfc7323), 4);
 }
 
-/// ELN: the mark stands while the next expected segment is one that came corrupted, and no longer.
+/// ELN: acknowledgments carry the mark only while the next expected segment is one that arrived corrupted.
 #[test]
 fn explicit_loss_notification() {
     let mut pair = Pair::of(lab_with_window(Recovery::Eln, 6)).damage(&[(2, 1)]).lose(&[(4, 1)]);
@@ -262,7 +264,8 @@ fn explicit_loss_notification() {
     pair.run_until(pair.first_data() + millis(160));
     let acks = pair.sent_by(Side::Acceptor).filter(|sent| sent.is_pure_ack());
     let marks: Vec<_> = acks.map(|sent| ((sent.ack - 1) / 1000, sent.segment.options.eln)).collect();
-    // 1 comes before 2; 3, 5, 6 out of order; the copy of 2 brings it up to the gap at 4, which was lost without a trace.
+    // 1 arrives before 2; 3, 5, 6 out of order; the copy of 2 moves the acknowledgment to the gap at 4, which was lost
+    // without a corrupted frame.
     assert_eq!(marks[..5], [(1, false), (1, true), (1, true), (1, true), (3, false)]);
 }
 

@@ -1,5 +1,5 @@
-//! Today's sender and a peer without SACK, segment by segment: duplicates take the place of reports (Linux `tcp_add_reno_sack`,
-//! RFC 6582). Flights as in `golden_rack.rs`; acknowledgments are 52 bytes.
+//! A modern sender and a peer without SACK, segment by segment: duplicates replace SACK reports (Linux
+//! `tcp_add_reno_sack`, RFC 6582). Flights as in `golden_rack.rs`; acknowledgments are 52 bytes.
 
 use crate::util;
 
@@ -37,8 +37,8 @@ fn sends_blindly(config: &TcpConfig, segments: u32, path: impl FnOnce(Pair) -> P
     pair
 }
 
-/// The duplicates of 2 and 3 let 11 and 12 go. That of 4 is the third: 1 is lost. The window comes down as with SACK, which shows
-/// nothing else either.
+/// The duplicates of 2 and 3 send 11 and 12. That of 4 is the third: 1 is lost. The window is reduced as with SACK,
+/// which carries no more information here.
 #[test]
 fn one_loss_of_ten() {
     let pair = sends_blindly(&cubic(), 18, |pair| pair.lose(&[(1, 1)]));
@@ -57,8 +57,8 @@ fn one_loss_of_ten() {
     assert_eq!(pair.timeouts(), 0);
 }
 
-/// 5's duplicate is the third. The acknowledgment of 1 alone, a round trip later, shows that 2 is lost, and so on: one a round
-/// trip, without a timeout.
+/// 5's duplicate is the third. A round trip later, the acknowledgment of 1 alone shows that 2 is lost, and so on: one
+/// per round trip, without a timeout.
 #[test]
 fn three_losses_of_ten() {
     let pair = sends_blindly(&cubic(), 10, |pair| pair.lose(&[(1, 1), (2, 1), (5, 1)]));
@@ -71,7 +71,8 @@ fn three_losses_of_ten() {
     assert_eq!(pair.timeouts(), 0);
 }
 
-/// No probe, for what it brings back would say nothing: the timeout of srtt + 200 ms repairs the tail.
+/// The sender sends no probe, because its acknowledgment would carry no information: the timeout of srtt + 200 ms
+/// repairs the tail.
 #[test]
 fn a_lost_tail() {
     let pair = sends_blindly(&cubic(), 10, |pair| pair.lose(&[(10, 1)]));
@@ -80,8 +81,8 @@ fn a_lost_tail() {
     assert_eq!((last.number, last.transmission), (10, 2));
 }
 
-/// RFC 6582 §4, the first pitfall: three segments behind a repaired hole were there twice. Their duplicates acknowledge all of the
-/// recovery, which holds until something beyond it is acknowledged, and begin no second one.
+/// RFC 6582 §4, first pitfall: three segments above a repaired hole arrived twice. Their duplicates acknowledge all of
+/// the recovery, which lasts until data beyond it is acknowledged; they start no second recovery.
 #[test]
 fn duplicates_of_repairs_begin_no_recovery() {
     let pair = sends_blindly(&cubic(), 10, |pair| {
@@ -92,7 +93,7 @@ fn duplicates_of_repairs_begin_no_recovery() {
     assert_eq!(pair.timeouts(), 0);
 }
 
-/// The congestion control stays the one that was asked for.
+/// The configured congestion control stays in use.
 #[test]
 fn bbr_paces_without_sack() {
     let config = TcpConfig { clock: Clock::Fine, ..TcpConfig::preset(Preset::Linux618Bbr) };
@@ -102,6 +103,6 @@ fn bbr_paces_without_sack() {
             _ => Fate::Arrive,
         })
     });
-    // 1460 bytes of payload and headers take 1.5 ms each: 400 of them 0.6 s, and a round trip of 100 ms now and then.
+    // 1460 bytes of payload and headers take 1.5 ms each: 0.6 s for 400 of them, plus some round trips of 100 ms.
     assert!(pair.now < ms(4000), "{}", pair.now);
 }

@@ -1,5 +1,5 @@
-//! 4.4BSD-Lite Reno (preset `bsd-lite`) segment by segment: what its source does, with each of its four
-//! quirks on and off. The flight is 8 segments of 1000 bytes unless said otherwise, the round trip 100 ms.
+//! 4.4BSD-Lite Reno (preset `bsd-lite`) segment by segment: the behaviour of its source, with each of its four quirks
+//! on and off. The flight is 8 segments of 1000 bytes unless stated otherwise, the round-trip time 100 ms.
 
 use crate::util;
 
@@ -10,10 +10,10 @@ use lasthop_proto::tcp::config::{
 use util::golden::{bsd, sends};
 use util::*;
 
-/// The third duplicate: `ssthresh` = ⌊8 / 2⌋, `cwnd` = 4 + 3, one segment resent and nothing else (`goto drop`). The others make
-/// it 8, 9, 10, 11: 9, 10, 11. The acknowledgment of all 8 sets `cwnd` = 4 and then opens it as any other: `cwnd` <=
-/// `ssthresh`, so 5 (12, 13). From there mss²/cwnd: 5200 (14), 5392 (15), 5577 (16); 5756 (17), 5929 (18), 6097 (19, 20), 6261
-/// (21), 6420 (22).
+/// The third duplicate: `ssthresh` = ⌊8 / 2⌋, `cwnd` = 4 + 3, one segment is retransmitted and no other (`goto drop`).
+/// The others make it 8, 9, 10, 11: 9, 10, 11. The acknowledgment of all 8 sets `cwnd` = 4 and then opens it as any
+/// other: `cwnd` <= `ssthresh`, so 5 (12, 13). From there mss²/cwnd: 5200 (14), 5392 (15), 5577 (16); 5756 (17), 5929
+/// (18), 6097 (19, 20), 6261 (21), 6420 (22).
 #[test]
 fn fast_retransmit_and_growth() {
     sends(bsd(Recovery::Reno, 8), 23, |pair| pair.lose(&[(1, 1)])).expect(
@@ -25,8 +25,8 @@ fn fast_retransmit_and_growth() {
     );
 }
 
-/// Quirk 1: a further mss / 8 = 125 with each step above `ssthresh`: 5325 (14), 5637 (15), 5939 (16); 6232 (17, 18), 6517 (19),
-/// 6795 (20), 7067 (21, 22), 7333 (23).
+/// Quirk 1: a further mss / 8 = 125 with each step above `ssthresh`: 5325 (14), 5637 (15), 5939 (16); 6232 (17, 18),
+/// 6517 (19), 6795 (20), 7067 (21, 22), 7333 (23).
 #[test]
 fn quirk_1_an_eighth_more() {
     let config = TcpConfig { growth: Growth::BsdLite, ..bsd(Recovery::Reno, 8) };
@@ -38,8 +38,8 @@ fn quirk_1_an_eighth_more() {
     );
 }
 
-/// Quirk 2: a flight of 4 makes exactly three duplicates: `ssthresh` 2, `cwnd` 5, which the acknowledgment does not take back:
-/// 5 + mss²/cwnd. Without the quirk `cwnd` = 2, opened to 3; then 3333 and 3633.
+/// Quirk 2: a flight of 4 makes exactly three duplicates: `ssthresh` 2, `cwnd` 5, which the acknowledgment does not
+/// deflate: 5 + mss²/cwnd. Without the quirk `cwnd` = 2, opened to 3; then 3333 and 3633.
 #[test]
 fn quirk_2_no_deflation_after_three() {
     let config = TcpConfig { deflation: Deflation::AboveThreshold, ..bsd(Recovery::Reno, 4) };
@@ -54,7 +54,7 @@ fn quirk_2_no_deflation_after_three() {
          200: 5 6 7
          300: 8 9",
     );
-    // With a fourth duplicate the quirk does not show: `ssthresh` = ⌊5 / 2⌋ = 2, `cwnd` 5, 6 (one more: 6), then 2 + 1.
+    // With a fourth duplicate the quirk has no effect: `ssthresh` = ⌊5 / 2⌋ = 2, `cwnd` 5, 6 (one more: 6), then 2 + 1.
     let config = TcpConfig { deflation: Deflation::AboveThreshold, ..bsd(Recovery::Reno, 5) };
     sends(config, 8, |pair| pair.lose(&[(1, 1)])).expect(
         "0: 1 2 3 4 5
@@ -63,10 +63,11 @@ fn quirk_2_no_deflation_after_three() {
     );
 }
 
-/// Quirk 3: the peer's window is 8 segments; 7 duplicates inflate `cwnd` to 11 beyond it. The acknowledgment that ends recovery
-/// finds `snd_nxt` = `snd_max`, the window unchanged and `cwnd` >= `snd_wnd`: the short path. `cwnd` stays 11, so a whole window
-/// goes; and 7 duplicates stay counted, so the third from the next loss is the tenth: no fast retransmit. The timer: samples of
-/// one tick make 3 ticks, restarted at 200 (350 ms into the run), on the 500 ms ticks 500, 1000, 1500: 1350 by this clock.
+/// Quirk 3: the peer's window is 8 segments; 7 duplicates inflate `cwnd` to 11 beyond it. The acknowledgment that ends
+/// recovery finds `snd_nxt` = `snd_max`, the window unchanged and `cwnd` >= `snd_wnd`: the short path. `cwnd` stays 11,
+/// so a whole window is sent; and the 7 duplicates stay counted, so the third from the next loss is the tenth: no fast
+/// retransmit. The timer: samples of one tick make 3 ticks, restarted at 200 (350 ms into the run), on the 500 ms ticks
+/// 500, 1000, 1500: 1350 by this clock.
 #[test]
 fn quirk_3_header_prediction() {
     let window = |header_prediction| TcpConfig { receive_buffer: 8000, header_prediction, ..bsd(Recovery::Reno, 8) };
@@ -76,7 +77,7 @@ fn quirk_3_header_prediction() {
          200: 9 10 11 12 13 14 15 16
          1350: 9t",
     );
-    // Without: `cwnd` 4, opened to 5. Of 9 to 13 the first is lost, 10 to 12 make three duplicates.
+    // Without the quirk: `cwnd` 4, opened to 5. Of 9 to 13 the first is lost, 10 to 12 make three duplicates.
     let unguarded = TcpConfig { recovery_guard: RecoveryGuard::None, ..window(Switch::Off) };
     sends(unguarded, 13, |pair| pair.lose(&[(1, 1), (9, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
@@ -86,7 +87,7 @@ fn quirk_3_header_prediction() {
     );
 }
 
-/// Header prediction does not touch what it is not for: in a window larger than `cwnd` every acknowledgment takes the long way.
+/// In a window larger than `cwnd`, header prediction does not apply: every acknowledgment takes the long path.
 #[test]
 fn header_prediction_leaves_a_large_window_alone() {
     let story = |header_prediction| {
@@ -96,8 +97,8 @@ fn header_prediction_leaves_a_large_window_alone() {
     assert_eq!(story(Switch::On), story(Switch::Off));
 }
 
-/// Quirk 4: flight 10, `ssthresh` 5, `cwnd` 8 to 13 (11, 12, 13). The acknowledgment up to 2 ends the recovery; 11 to 13 make
-/// three duplicates of 3. With the guard the timer has to: restarted at 200, see quirk 3.
+/// Quirk 4: flight 10, `ssthresh` 5, `cwnd` 8 to 13 (11, 12, 13). The acknowledgment up to 2 ends the recovery; 11 to
+/// 13 make three duplicates of 3. With the guard the timer repairs 3: restarted at 200, see quirk 3.
 #[test]
 fn quirk_4_no_guard() {
     let config = TcpConfig { recovery_guard: RecoveryGuard::None, ..bsd(Recovery::Reno, 10) };
@@ -113,7 +114,7 @@ fn quirk_4_no_guard() {
     );
 }
 
-/// The preset has all four, and the rest of what docs/models/presets.md lists.
+/// The preset has all four quirks, and the other settings that docs/models/presets.md lists.
 #[test]
 fn the_preset() {
     let bsd = TcpConfig::preset(Preset::BsdLite);
@@ -127,8 +128,8 @@ fn the_preset() {
     assert_eq!((bsd.rto_initial, bsd.rto_min, bsd.rto_max), (millis(6000), millis(1000), millis(64000)));
 }
 
-/// NewReno and SACK run on the same windows. NewReno: see the RFC's; `recover` = 8. Partial deflation: `cwnd` 10 - 2 + 1. The
-/// full acknowledgment at 300 sets 4 and opens it to 5: 14, 15.
+/// NewReno and SACK use the same windows. NewReno: as in the RFC; `recover` = 8. Partial deflation: `cwnd` 10 - 2 + 1.
+/// The full acknowledgment at 300 sets 4 and opens it to 5: 14, 15.
 #[test]
 fn newreno_on_bsd_windows() {
     let config = bsd(Recovery::NewReno, 8);
@@ -138,8 +139,8 @@ fn newreno_on_bsd_windows() {
          200: 3p 11 12 13
          300: 14 15 16 17 18",
     );
-    // Sack1 leaves recovery with `cwnd` = 4 (see there), which the same acknowledgment opens to 5 (12, 13), then 5200 (14), and
-    // at 300 5392 (15), 5577 (16), 5756 (17).
+    // Sack1 leaves recovery with `cwnd` = 4 (see golden_sack1.rs), which the same acknowledgment opens to 5 (12, 13),
+    // then 5200 (14), and at 300 5392 (15), 5577 (16), 5756 (17).
     let config = bsd(Recovery::Sack, 8);
     sends(config, 17, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8
@@ -149,10 +150,10 @@ fn newreno_on_bsd_windows() {
     );
 }
 
-/// Slow start with delayed acknowledgments: one more segment per acknowledgment, not per segment. 40 ms each way, so the first
-/// data leaves 120 ms into the run. 1 arrives at 160 and is acknowledged by the fast tick at 200: `cwnd` 2 at 120. 2 and 3 move
-/// the window by two segments: acknowledged at once, `cwnd` 3 at 200. 4 and 5 at once (`cwnd` 4 at 280: 7, 8, 9), 6 by the tick
-/// at 400 (`cwnd` 5 at 320: 10, 11).
+/// Slow start with delayed acknowledgments: one more segment per acknowledgment, not per segment. 40 ms each way, so
+/// the first data leaves 120 ms into the run. 1 arrives at 160 and is acknowledged by the fast tick at 200: `cwnd` 2
+/// at 120. 2 and 3 move the window by two segments: acknowledged at once, `cwnd` 3 at 200. 4 and 5 at once (`cwnd` 4
+/// at 280: 7, 8, 9), 6 by the tick at 400 (`cwnd` 5 at 320: 10, 11).
 #[test]
 fn slow_start_under_delayed_acknowledgments() {
     let mut pair = Pair::of(TcpConfig::preset(Preset::BsdLite)).with_delay(millis(40));

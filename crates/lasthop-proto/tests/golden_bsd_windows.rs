@@ -1,5 +1,5 @@
-//! What 4.4BSD does with windows that move between acknowledgments, and how the inflated window comes down, segment by
-//! segment. The round trip is 100 ms; what is sent at 0 arrives at 50.
+//! 4.4BSD's handling of windows that change between acknowledgments, and the deflation of the inflated window, segment
+//! by segment. The round-trip time is 100 ms; data sent at 0 arrives at 50.
 
 use crate::util;
 
@@ -10,9 +10,10 @@ use lasthop_proto::tcp::config::{
 use util::golden::*;
 use util::*;
 
-/// The acknowledgment of 1 leaves before 1 is read: 59,000 are free. Those of 3 to 6, which wait for 2, tell of the read. The
-/// first of these moves the window, so that three duplicates are left to start the fast retransmit. 2 completes 2 to 6: 55,000
-/// are free until the read, which moves the edge by more than two segments and is announced. Read first, all say 60,000.
+/// The acknowledgment of 1 leaves before 1 is read: 59,000 are free. Those of 3 to 6, which wait for 2, announce the
+/// read. The first of these changes the window, so three duplicates are left to start the fast retransmit. 2 completes
+/// 2 to 6: 55,000 are free until the read, which moves the edge by more than two segments and is announced. If data is
+/// read first, all announce 60,000.
 #[test]
 fn acknowledgments_that_leave_before_the_read() {
     let windows = |ack_before_read| {
@@ -29,8 +30,8 @@ fn acknowledgments_that_leave_before_the_read() {
     assert_eq!(windows(Switch::Off), [1, 1, 1, 1, 1, 6].map(|ack| (ack, 60_000)));
 }
 
-/// Of a flight of 5 whose second is lost three acknowledgments repeat 1. Where the first of them moves the window, two
-/// duplicates are left, which is too few: the timer, restarted at 100.
+/// In a flight of 5 whose second segment is lost, three acknowledgments repeat 1. If the first of them changes the
+/// window, two duplicates are left, which is too few: the timer, restarted at 100, repairs the loss.
 #[test]
 fn a_window_that_moved_costs_a_duplicate() {
     let config = |ack_before_read| TcpConfig { ack_before_read, ..lab_with_window(Recovery::NewReno, 5) };
@@ -38,9 +39,9 @@ fn a_window_that_moved_costs_a_duplicate() {
     sends(config(Switch::On), 5, |pair| pair.lose(&[(2, 1)])).expect("0: 1 2 3 4 5\n1100: 2t");
 }
 
-/// 4 is lost, 7 and 8 are late by 5 ms, and so is by 1 ms the acknowledgment that 3 caused. At 100 those of 5 (which is the
-/// first to say 3) and 6 arrive: one duplicate. At 101 comes the old one, which has the window before the read: no duplicate.
-/// At 105 two more. 4.4BSD counts from zero again: two.
+/// 4 is lost, 7 and 8 are late by 5 ms, and the acknowledgment that 3 caused is late by 1 ms. At 100 those of 5 (the
+/// first to acknowledge 3) and 6 arrive: one duplicate. At 101 the old one arrives, with the window before the read: no
+/// duplicate. At 105 two more. 4.4BSD counts from zero again: two.
 #[test]
 fn an_acknowledgment_between_duplicates_restarts_their_count() {
     let story = |impure_duplicates| {
@@ -59,9 +60,9 @@ fn an_acknowledgment_between_duplicates_restarts_their_count() {
     assert_eq!(story(ImpureDuplicates::RestartCount), "0: 1 2 3 4 5 6 7 8\n1100: 4t");
 }
 
-/// `cwnd` = 4 + 3 and two more duplicates' worth of inflation beyond 8: 9 and 10. The partial acknowledgment of 1 and 2 at 200
-/// leaves 10 - 2 + 1 = 9 by RFC 6582, with two duplicates on top (11, 12, 13). With `to-ssthresh` it leaves 4, and the two
-/// duplicates make 6 of 8 under way. The full one sets 4 and opens it to 5 in either case.
+/// `cwnd` = 4 + 3 and two more duplicates' inflation beyond 8: 9 and 10. The partial acknowledgment of 1 and 2 at 200
+/// leaves 10 - 2 + 1 = 9 by RFC 6582, with two duplicates on top (11, 12, 13). With `to-ssthresh` it leaves 4, and the
+/// two duplicates make 6, with 8 in flight. The full one sets 4 and opens it to 5 in either case.
 #[test]
 fn a_partial_acknowledgment_leaves_the_threshold() {
     let config = |partial_deflation| TcpConfig { partial_deflation, ..bsd(Recovery::NewReno, 8) };
@@ -80,25 +81,25 @@ fn a_partial_acknowledgment_leaves_the_threshold() {
     );
 }
 
-/// A flight of 4 makes exactly three duplicates: `ssthresh` 2, `cwnd` 5, which 4.4BSD does not take back. NewReno inflates as
-/// Reno does; Sack1 counts what is in the network and leaves recovery as if it had.
+/// A flight of 4 makes exactly three duplicates: `ssthresh` 2, `cwnd` 5, which 4.4BSD does not deflate. NewReno
+/// inflates like Reno; Sack1 counts segments in the network and leaves recovery as if it had inflated.
 #[test]
 fn no_deflation_after_three_duplicates() {
     let config = |recovery, deflation| TcpConfig { deflation, ..bsd(recovery, 4) };
     let lose = |pair: Pair| pair.lose(&[(1, 1)]);
     sends(config(Recovery::Reno, Deflation::AboveThreshold), 9, lose).expect("0: 1 2 3 4\n100: 1f\n200: 5 6 7 8 9");
     sends(config(Recovery::Reno, Deflation::Always), 9, lose).expect("0: 1 2 3 4\n100: 1f\n200: 5 6 7\n300: 8 9");
-    // NewReno lets new data go with the third duplicate: 5. After it `cwnd` is 5200, or 3 and then 3333.
+    // NewReno sends new data on the third duplicate: 5. After it `cwnd` is 5200, or 3 and then 3333.
     sends(config(Recovery::NewReno, Deflation::AboveThreshold), 9, lose).expect("0: 1 2 3 4\n100: 1f 5\n200: 6 7 8 9");
     sends(config(Recovery::NewReno, Deflation::Always), 9, lose).expect("0: 1 2 3 4\n100: 1f 5\n200: 6 7 8\n300: 9");
     let config = TcpConfig { deflation: Deflation::AboveThreshold, ..bsd(Recovery::Sack, 4) };
     sends(config, 9, |pair| pair.lose(&[(1, 1)])).expect("0: 1 2 3 4\n100: 1f\n200: 5 6 7 8 9");
 }
 
-/// A recovery of 1 with 10 segments out: `ssthresh` 5, `cwnd` 8 to 14 (11 to 14). 11 is lost too. The acknowledgment of all
-/// ten at 200 (`cwnd` 5, opened to 6: 15, 16) comes before three duplicates: nothing that was out when the first recovery began
-/// is unacknowledged. `ssthresh` = 3, `cwnd` 6, 7 (17), 8 (18). The guard of RFC 6582 wants one byte more, and the timer it is:
-/// restarted at 200, at 1350 as in golden_bsd.rs.
+/// A recovery of 1 with 10 segments in flight: `ssthresh` 5, `cwnd` 8 to 14 (11 to 14). 11 is lost too. The
+/// acknowledgment of all ten at 200 (`cwnd` 5, opened to 6: 15, 16) arrives before three duplicates: all data that was
+/// in flight when the first recovery began is acknowledged. `ssthresh` = 3, `cwnd` 6, 7 (17), 8 (18). The guard of RFC
+/// 6582 requires one byte more, so the timer repairs the loss: restarted at 200, at 1350 as in golden_bsd.rs.
 #[test]
 fn one_fast_retransmit_a_window() {
     let config = |recovery, recovery_guard| TcpConfig { recovery_guard, ..bsd(recovery, 10) };
@@ -115,9 +116,9 @@ fn one_fast_retransmit_a_window() {
          1350: 11t
          1450: 17 18";
     sends(config(Recovery::Reno, RecoveryGuard::Careful), 18, lose).expect(timer);
-    // NewReno keeps to its own rule.
+    // NewReno keeps its own rule.
     sends(config(Recovery::NewReno, RecoveryGuard::OncePerWindow), 18, lose).expect(timer);
-    // What was out at the last recovery and is lost as well does not start another.
+    // A loss of data that was in flight at the last recovery starts no other recovery.
     sends(config(Recovery::Reno, RecoveryGuard::OncePerWindow), 13, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
         "0: 1 2 3 4 5 6 7 8 9 10
          100: 1f 11 12 13
@@ -125,8 +126,9 @@ fn one_fast_retransmit_a_window() {
     );
 }
 
-/// ELN leaves the window of 8 alone. The duplicates after the retransmission show that segments have left the network: four of
-/// seven where the third resends, six where the first does. What they added is gone when 1 is acknowledged.
+/// ELN leaves the window of 8 unchanged. The duplicates after the retransmission show that segments have left the
+/// network: four of seven where the third duplicate retransmits, six where the first does. Their inflation ends when 1
+/// is acknowledged.
 #[test]
 fn duplicates_after_a_mark() {
     let config = |recovery, eln_inflation| TcpConfig { eln_inflation, ..lab(recovery) };
@@ -139,8 +141,8 @@ fn duplicates_after_a_mark() {
     assert_eq!(story(config(Recovery::Eln, Switch::Off)), "0: 1 2 3 4 5 6 7 8\n100: 1e\n200: 9 10 11 12 13 14 15 16");
 }
 
-/// The inflation is taken back exactly: `cwnd` 8 in congestion avoidance takes 9 after a window of acknowledgments, whether
-/// duplicates inflated it in between or not.
+/// The deflation equals the inflation: `cwnd` 8 in congestion avoidance reaches 9 after a window of acknowledgments,
+/// with or without inflation by duplicates in between.
 #[test]
 fn the_inflation_of_marked_duplicates_is_taken_back() {
     let window = |eln_inflation| {

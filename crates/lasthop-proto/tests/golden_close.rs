@@ -10,7 +10,7 @@ use lasthop_proto::time::Instant;
 use util::golden::*;
 use util::*;
 
-/// An open connection, its handshake forgotten. It is 150 ms into the run.
+/// An open connection with its handshake removed from the trace. It is 150 ms into the run.
 fn open() -> Pair {
     let mut pair = Pair::of(lab(Recovery::NewReno)).with_iss(u32::MAX - 500, 77);
     pair.connect();
@@ -27,7 +27,7 @@ fn events(pair: &Pair, side: Side) -> Vec<(Instant, Event)> {
         .collect()
 }
 
-/// Figure 12. FIN-WAIT-1, FIN-WAIT-2, TIME-WAIT; CLOSE-WAIT, LAST-ACK. TIME-WAIT lasts its minute.
+/// Figure 12. FIN-WAIT-1, FIN-WAIT-2, TIME-WAIT; CLOSE-WAIT, LAST-ACK. TIME-WAIT lasts one minute.
 #[test]
 fn one_after_the_other() {
     let mut pair = open();
@@ -75,7 +75,7 @@ fn both_at_once() {
     assert_eq!(pair.states(), (State::Closed, State::Closed));
 }
 
-/// The FIN rides on the last data, and nothing more can be written.
+/// The FIN is set on the last data segment, and further writes are refused.
 #[test]
 fn a_fin_on_data() {
     let mut pair = open();
@@ -91,7 +91,7 @@ fn a_fin_on_data() {
     );
 }
 
-/// Half-close: one direction ends, the other goes on for as long as it likes.
+/// Half-close: one direction ends, the other continues without limit.
 #[test]
 fn half_close() {
     let mut pair = open();
@@ -106,7 +106,7 @@ fn half_close() {
     assert_eq!(pair.states(), (State::Closed, State::Closed));
 }
 
-/// The first FIN gets lost: sent again after the timeout of 1 s.
+/// The first FIN is lost and retransmitted after the timeout of 1 s.
 #[test]
 fn a_lost_fin() {
     let mut pair = Pair::of(lab(Recovery::NewReno))
@@ -122,7 +122,7 @@ fn a_lost_fin() {
     );
 }
 
-/// The acknowledgment of the last FIN gets lost: TIME-WAIT is there to repeat it, and starts anew (RFC 9293 §3.10.7.4).
+/// The acknowledgment of the last FIN is lost: TIME-WAIT repeats it and restarts (RFC 9293 §3.10.7.4).
 #[test]
 fn a_lost_last_acknowledgment() {
     let mut pair = Pair::of(lab(Recovery::NewReno)).judged_by(|sent| {
@@ -149,7 +149,7 @@ fn a_lost_last_acknowledgment() {
     assert_eq!(pair.now, ms(61_310));
 }
 
-/// An abort resets at the number that the peer expects (RFC 9293 §3.10.5), which takes it at once.
+/// An abort sends a reset with the number that the peer expects (RFC 9293 §3.10.5), which the peer accepts at once.
 #[test]
 fn abort() {
     let mut pair = open();
@@ -181,8 +181,8 @@ fn abort() {
     assert_eq!(events(&pair, Side::Initiator), [(ms(150), Event::Aborted)]);
 }
 
-/// RFC 5961 §3.2: a reset at exactly RCV.NXT resets; elsewhere in the window it draws a challenge acknowledgment; outside it is
-/// dropped.
+/// RFC 5961 §3.2: a reset at exactly RCV.NXT resets; elsewhere in the window it draws a challenge acknowledgment;
+/// outside it is dropped.
 #[test]
 fn resets() {
     let mut pair = open();
@@ -203,7 +203,8 @@ fn resets() {
     assert_eq!(events(&pair, Side::Acceptor), [(ms(150), Event::Aborted)]);
 }
 
-/// RFC 5961 §4.2: a SYN draws a challenge acknowledgment, wherever it is. §7: no more than ten of them in five seconds.
+/// RFC 5961 §4.2: a SYN draws a challenge acknowledgment regardless of its number. §7: at most ten of them in five
+/// seconds.
 #[test]
 fn syns_in_the_middle() {
     let mut pair = open();
@@ -227,8 +228,8 @@ fn syns_in_the_middle() {
     assert_eq!(pair.trace.len(), 1);
 }
 
-/// RFC 9293 §3.10.7.4: an acknowledgment of what was never sent is answered and its data dropped; a segment without an
-/// acknowledgment is dropped; one outside the window is answered.
+/// RFC 9293 §3.10.7.4: an acknowledgment of data that was never sent is answered and its data dropped; a segment
+/// without an acknowledgment is dropped; one outside the window is answered.
 #[test]
 fn what_does_not_fit_is_not_taken() {
     let mut pair = open();
@@ -245,7 +246,7 @@ fn what_does_not_fit_is_not_taken() {
     assert_eq!(pair.ends[1].received(), 0);
 }
 
-/// A reset in TIME-WAIT ends the wait and nothing else: both directions were finished.
+/// A reset in TIME-WAIT only ends the wait: both directions were finished.
 #[test]
 fn a_reset_in_time_wait() {
     let mut pair = open();
@@ -258,7 +259,8 @@ fn a_reset_in_time_wait() {
     assert_eq!(events(&pair, Side::Initiator), [(ms(200), Event::PeerClosed), (ms(250), Event::Closed)]);
 }
 
-/// Data that comes after an end has closed for good draws a reset from where it acknowledges.
+/// Data that arrives after an end has closed completely draws a reset with the sequence number that the data
+/// acknowledges.
 #[test]
 fn data_for_a_closed_end() {
     let mut pair = Pair::of(lab(Recovery::NewReno));
@@ -271,7 +273,8 @@ fn data_for_a_closed_end() {
     pair.expect_conversation("0 < R 5\n0 < RA 0:111");
 }
 
-/// The peer vanishes in mid-transfer: given up after `max_retries` timeouts (RFC 9293 §3.8.3: R2).
+/// The peer becomes unreachable in mid-transfer: the sender gives up after `max_retries` timeouts (RFC 9293 §3.8.3:
+/// R2).
 #[test]
 fn a_peer_that_vanishes() {
     let config = TcpConfig { max_retries: 5, ..lab(Recovery::NewReno) };
@@ -283,8 +286,8 @@ fn a_peer_that_vanishes() {
     assert_eq!(events(&pair, Side::Initiator), [(ms(63_150), Event::Aborted)]);
 }
 
-/// RFC 5961 §5: an acknowledgment older than the largest window that the peer ever had is no peer's: its data is dropped, and it
-/// draws a challenge. One that is old, but within that window, may bring data.
+/// RFC 5961 §5: an acknowledgment older than the largest window that the peer ever had is spoofed: its data is dropped,
+/// and it draws a challenge acknowledgment. An old one within that window may carry data.
 #[test]
 fn acknowledgments_too_old_to_be_true() {
     let mut pair = open();
@@ -302,7 +305,7 @@ fn acknowledgments_too_old_to_be_true() {
     assert_eq!(said, [1, 1, 101, 201]);
 }
 
-/// A connection has one life: its numbers, windows and losses are no beginning for another.
+/// A connection cannot be reused: its numbers, windows and losses are no valid start of another one.
 #[test]
 fn a_connection_that_is_over_does_not_begin_again() {
     let mut pair = open();

@@ -1,5 +1,5 @@
-//! Explicit congestion notification between two endpoints (RFC 3168 §6.1): who offers and accepts it, which packets take marks,
-//! and what a mark does. 50 ms each way.
+//! Explicit congestion notification between two endpoints (RFC 3168 §6.1): offer and acceptance, the packets that are
+//! ECN-capable, and the effect of a mark. 50 ms each way.
 
 use crate::util;
 
@@ -11,13 +11,13 @@ use lasthop_proto::tcp::{Connection, Setup, TickPhase};
 use lasthop_proto::time::{Duration, Instant};
 use util::{millis, ms};
 
-/// What crosses the path: when it was sent, from where, and the packet.
+/// A packet that crosses the path: time of transmission, sending side, packet.
 type Crossing = (Instant, Side, Packet);
 
-/// What becomes of a packet, the first one sent being 0: whether it arrives, and marked or not.
+/// Fate of a packet by its number, from 0: returns whether it arrives, and may mark it.
 type Treat = fn(usize, &mut Packet) -> bool;
 
-/// Two endpoints; packets arrive 50 ms after they were sent, marked or lost as `treat` has it.
+/// Two endpoints; packets arrive 50 ms after they were sent, marked or lost as `treat` decides.
 struct Path {
     ends: [Connection; 2],
     now: Instant,
@@ -114,7 +114,7 @@ fn pass(_: usize, _: &mut Packet) -> bool {
     true
 }
 
-/// The offer is ECE and CWR on the SYN, its acceptance ECE on the answer; SYNs themselves take no marks (RFC 3168 §6.1.1).
+/// The offer is ECE and CWR on the SYN, its acceptance ECE on the answer; SYNs are not ECN-capable (RFC 3168 §6.1.1).
 #[test]
 fn both_ends_must_agree() {
     use EcnMode::{Off, On, Passive};
@@ -142,7 +142,8 @@ fn both_ends_must_agree() {
     }
 }
 
-/// A SYN that gets no answer is sent again without the offer: something on the path may drop it (RFC 3168 §6.1.1.1).
+/// A SYN without an answer is retransmitted without the offer, because an element of the path may drop it (RFC 3168
+/// §6.1.1.1).
 #[test]
 fn a_syn_that_is_sent_again_offers_nothing() {
     let mut path = Path::new([EcnMode::On, EcnMode::On], |number, _| number > 0);
@@ -153,8 +154,9 @@ fn a_syn_that_is_sent_again_offers_nothing() {
     assert!(path.of(Side::Initiator, true).count() == 3 && path.sent.iter().all(|sent| sent.2.ecn == Ecn::NotEct));
 }
 
-/// Ten segments leave at 100 ms, the third is marked. Every acknowledgment from the third on echoes it; the first echo halves
-/// the window and nothing is sent again; the next new data says so (CWR), once; and the echo ends when that has arrived.
+/// Ten segments leave at 100 ms, and the third is marked. Every acknowledgment from the third on echoes the mark; the
+/// first echo halves the window without a retransmission; the next new data carries CWR, once; and the echo ends when
+/// that data has arrived.
 #[test]
 fn a_mark_halves_the_window_once() {
     let mut path = Path::new([EcnMode::On, EcnMode::Passive], |number, packet| {
@@ -169,8 +171,8 @@ fn a_mark_halves_the_window_once() {
     path.run(ms(190));
     assert_eq!(path.of(Side::Initiator, true).count(), 10);
     let before = path.ends[0].window().0;
-    // Two segments follow each of the first two acknowledgments, so that 14 - 3 are in flight when the echo comes: 5.5 segments.
-    // Six of the seven acknowledgments behind it are a window's worth, which opens it by one.
+    // Two segments follow each of the first two acknowledgments, so that 14 - 3 are in flight when the echo comes: 5.5
+    // segments. Six of the seven acknowledgments behind it are a window's worth, which opens it by one.
     path.run(ms(200));
     assert_eq!((before, path.ends[0].window()), (10_000, (6500, 5500)));
     path.run(ms(3000));
@@ -183,13 +185,14 @@ fn a_mark_halves_the_window_once() {
     let echoes = |packet: &&Packet| flags(packet).has(Flags::ECE);
     let acks: Vec<_> = path.of(Side::Acceptor, false).filter(|packet| !flags(packet).has(Flags::SYN)).collect();
     let numbers: Vec<_> = acks.iter().copied().filter(echoes).map(|packet| packet.tcp().unwrap().ack).collect();
-    // From the marked segment on, up to the last before the one with CWR.
+    // From the marked segment up to the last one before the segment with CWR.
     assert_eq!(numbers.first(), Some(&Seq(3001)));
     assert_eq!(numbers.last(), Some(&cwr));
     assert_eq!(numbers.len() as u32, (cwr.0 - 2001) / 1000);
 }
 
-/// Retransmissions take no marks (RFC 3168 §6.1.5). The recovery has reduced the window, which the next new data tells (CWR), once.
+/// Retransmissions are not ECN-capable (RFC 3168 §6.1.5). The recovery has reduced the window; the next new data
+/// signals that once (CWR).
 #[test]
 fn what_is_sent_again_takes_no_marks() {
     let mut path = Path::new([EcnMode::On, EcnMode::On], |number, _| number != 3 + 4);
@@ -211,7 +214,7 @@ fn what_is_sent_again_takes_no_marks() {
     assert_eq!(path.of(Side::Initiator, true).filter(|packet| flags(packet).has(Flags::CWR)).count(), 1);
 }
 
-/// Today's sender, and a peer that marks but reports nothing selectively.
+/// A modern sender, and a peer that echoes marks but sends no SACK.
 fn without_sack(preset: Preset) -> [TcpConfig; 2] {
     let config = TcpConfig { mss: 1000, ecn: EcnMode::On, idle_restart: Switch::Off, ..TcpConfig::preset(preset) };
     let peer = TcpConfig { recovery: Recovery::Reno, delayed_ack: DelayedAck::Off, ..config.clone() };
@@ -228,7 +231,7 @@ fn mark_the_third(number: usize, packet: &mut Packet) -> bool {
     true
 }
 
-/// A sender of today answers marks of a peer without SACK too: once, and nothing is sent again.
+/// A modern sender also responds to marks from a peer without SACK: once, and without a retransmission.
 #[test]
 fn a_mark_is_answered_without_sack() {
     for preset in TODAY {
@@ -246,8 +249,8 @@ fn a_mark_is_answered_without_sack() {
     }
 }
 
-/// Marks and losses together: one segment, three of a window, the last ones, what was sent again, acknowledgments. All is repaired,
-/// and nothing waits for longer than a few timeouts.
+/// Marks and losses together: one segment, three of a window, the last ones, a retransmission, acknowledgments. All
+/// losses are repaired, and no wait is longer than a few timeouts.
 #[test]
 fn marks_and_losses_without_sack_stall_nothing() {
     let cases: [(&str, Treat); 6] = [

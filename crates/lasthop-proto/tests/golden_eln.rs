@@ -1,10 +1,10 @@
-//! Explicit Loss Notification ([a] §III-B) segment by segment, with the endpoint of [`util::golden::lab`]: a flight of 8,
-//! `cwnd` = `ssthresh` = 8 segments, timeout 1 s, a round trip of 100 ms.
+//! Explicit Loss Notification ([a] §III-B) segment by segment, with the endpoint of [`util::golden::lab`]: a flight of
+//! 8, `cwnd` = `ssthresh` = 8 segments, timeout 1 s, a round-trip time of 100 ms.
 //!
-//! The rules: acknowledgments whose next expected segment was lost to corruption carry a mark. On a marked third duplicate
-//! (E2E-ELN) or first (E2E-ELN-RXMT) that segment is resent, once, and the congestion window stays as it is. Only one loss is
-//! conveyed at a time: what is corrupted while another is missing gets no mark, and needs duplicates of its own. Timeouts, and
-//! losses without the mark, are as in NewReno.
+//! The rules: acknowledgments whose next expected segment was lost to corruption carry a mark. On a marked third
+//! duplicate (E2E-ELN) or first (E2E-ELN-RXMT) that segment is retransmitted, once, and the congestion window does not
+//! change. Only one loss is signalled at a time: a segment corrupted while another is missing gets no mark, and needs
+//! duplicates of its own. Timeouts, and losses without the mark, are handled as in NewReno.
 
 use crate::util;
 
@@ -20,7 +20,7 @@ fn eln_rxmt() -> TcpConfig {
     lab(Recovery::ElnRxmt)
 }
 
-/// `cwnd` stays 8, so nothing more goes before the acknowledgment of all 8.
+/// `cwnd` stays 8, so no more data is sent before the acknowledgment of all 8.
 #[test]
 fn one_loss() {
     sends(eln(), 16, |pair| pair.damage(&[(1, 1)])).expect(
@@ -35,7 +35,7 @@ fn one_loss() {
     );
 }
 
-/// What E2E-ELN-RXMT is for: windows too small for three duplicates. A flight of 2 makes one.
+/// Purpose of E2E-ELN-RXMT: windows too small for three duplicates. A flight of 2 makes one.
 #[test]
 fn one_loss_in_a_small_window() {
     sends(lab_with_window(Recovery::Eln, 2), 4, |pair| pair.damage(&[(1, 1)])).expect(
@@ -50,8 +50,9 @@ fn one_loss_in_a_small_window() {
     );
 }
 
-/// 200: the acknowledgment up to 2 is new and lets 9 and 10 go (`cwnd` is still 8). 3 was corrupted while 1 was missing, so
-/// that nothing was conveyed of it: its two duplicates have no mark and are too few. The timer restarted at 200; `cwnd` = 1.
+/// 200: the acknowledgment up to 2 is new and sends 9 and 10 (`cwnd` is still 8). 3 was corrupted while 1 was missing,
+/// so its loss was not signalled: its two duplicates have no mark and are too few. The timer restarted at 200; `cwnd`
+/// = 1.
 #[test]
 fn two_losses() {
     for config in [eln(), eln_rxmt()] {
@@ -65,7 +66,7 @@ fn two_losses() {
     }
 }
 
-/// After the timeout slow start goes back over what was sent: 5 and 6 (`cwnd` 2), then 11 and 12.
+/// After the timeout, slow start goes back over the data sent: 5 and 6 (`cwnd` 2), then 11 and 12.
 #[test]
 fn three_losses() {
     for config in [eln(), eln_rxmt()] {
@@ -80,7 +81,8 @@ fn three_losses() {
     }
 }
 
-/// After 1 one new segment goes, one duplicate comes. Timeout: 2; 3, 4; 5, 6 (`cwnd` 3) and 10 to 12 (`cwnd` 4).
+/// After 1, one new segment is sent and one duplicate arrives. Timeout: 2; 3, 4; 5, 6 (`cwnd` 3) and 10 to 12 (`cwnd`
+/// 4).
 #[test]
 fn four_losses() {
     for config in [eln(), eln_rxmt()] {
@@ -95,8 +97,8 @@ fn four_losses() {
     }
 }
 
-/// A hole that was not conveyed is NewReno's. Flight 10, 1 and 4 corrupted. 200: up to 3 is acknowledged: 3 new segments. Their
-/// duplicates have no mark; the third halves the window.
+/// A hole that was not signalled is handled as in NewReno. Flight 10, 1 and 4 corrupted. 200: up to 3 is acknowledged:
+/// 3 new segments. Their duplicates have no mark; the third halves the window.
 #[test]
 fn a_second_loss_with_enough_duplicates() {
     for recovery in [Recovery::Eln, Recovery::ElnRxmt] {
@@ -109,7 +111,7 @@ fn a_second_loss_with_enough_duplicates() {
     }
 }
 
-/// One loss after the other, each conveyed: the window never shrinks.
+/// Consecutive losses, each of them signalled: the window never shrinks.
 #[test]
 fn a_loss_after_the_repair_of_another() {
     for config in [eln(), eln_rxmt()] {
@@ -129,8 +131,8 @@ fn a_loss_after_the_repair_of_another() {
     );
 }
 
-/// Each hole is resent once on its mark; the copy's loss waits for the timer, which restarted with it. The timeout halves the
-/// window as usual.
+/// Each hole is retransmitted once on its mark; the loss of the retransmission is left to the timer, which restarted
+/// with it. The timeout halves the window as usual.
 #[test]
 fn a_lost_retransmission() {
     for config in [eln(), eln_rxmt()] {
@@ -160,7 +162,8 @@ fn lost_duplicates() {
     sends(eln_rxmt(), 12, lost(7)).expect(too_late);
 }
 
-/// Overtaken, or lost without a trace: no mark, so NewReno's fast retransmit and half the window.
+/// A segment that is reordered, or lost without a corrupted frame, causes no mark: NewReno's fast retransmit and half
+/// the window.
 #[test]
 fn reordering_and_congestion_are_not_corruption() {
     for config in [eln(), eln_rxmt()] {
@@ -181,8 +184,8 @@ fn reordering_and_congestion_are_not_corruption() {
     }
 }
 
-/// 1 is corrupted, 3 lost without a trace. 1 is resent on its mark; 3's two duplicates at 300 have none, so even E2E-ELN-RXMT
-/// waits for a third.
+/// 1 is corrupted, 3 lost without a corrupted frame. 1 is retransmitted on its mark; 3's two duplicates at 300 have
+/// none, so even E2E-ELN-RXMT waits for a third.
 #[test]
 fn corruption_then_congestion() {
     for config in [eln(), eln_rxmt()] {
@@ -196,14 +199,15 @@ fn corruption_then_congestion() {
     }
 }
 
-/// SACK and ELN coupled ([a] future work): recovery as SACK has it, but a loss marked as corruption costs no window.
+/// SACK and ELN combined ([a] future work): SACK's recovery, but a loss marked as corruption does not reduce the
+/// window.
 fn sack_eln(sack_algorithm: SackAlgorithm) -> TcpConfig {
     TcpConfig { sack_eln: Switch::On, sack_algorithm, ..lab(Recovery::Sack) }
 }
 
-/// Sack1: the third duplicate (4): `pipe` = 5, 1 and nothing else. 5: `pipe` 4, `cwnd` still 8: 9 to 12. 6, 7, 8: one each.
-/// RFC 6675: the third duplicate: `pipe` = 1 + 5 to 8 = 5: 9 to 11 at once, then one for each of 5 to 8. At 200 all 8 are
-/// acknowledged and 7 under way.
+/// Sack1: the third duplicate (4): `pipe` = 5, only 1. 5: `pipe` 4, `cwnd` still 8: 9 to 12. 6, 7, 8: one each. RFC
+/// 6675: the third duplicate: `pipe` = 1 + 5 to 8 = 5: 9 to 11 at once, then one for each of 5 to 8. At 200 all 8 are
+/// acknowledged, with 7 in flight.
 #[test]
 fn sack_and_corruption() {
     for algorithm in [SackAlgorithm::Sack1, SackAlgorithm::Rfc6675] {
@@ -212,7 +216,7 @@ fn sack_and_corruption() {
              100: 1e 9 10 11 12 13 14 15
              200: 16 17 18 19 20",
         );
-        // Without a mark it is a loss as any other.
+        // Without a mark the loss is handled like any other.
         sends(sack_eln(algorithm), 20, |pair| pair.lose(&[(1, 1)])).expect(
             "0: 1 2 3 4 5 6 7 8
              100: 1f 9 10 11
@@ -222,8 +226,8 @@ fn sack_and_corruption() {
     }
 }
 
-/// In slow start `ssthresh` is far above `cwnd`, in congestion avoidance below it: either way `cwnd` comes out of recovery as it
-/// went in.
+/// In slow start `ssthresh` is far above `cwnd`, in congestion avoidance below it: in both cases `cwnd` has the same
+/// value after recovery as before.
 #[test]
 fn sack_and_corruption_leave_the_window_alone() {
     for algorithm in [SackAlgorithm::Sack1, SackAlgorithm::Rfc6675] {
@@ -235,9 +239,9 @@ fn sack_and_corruption_leave_the_window_alone() {
     }
 }
 
-/// 1 is corrupted, 3 lost without a trace. The marked third duplicate (5) spares the window; 6: `pipe` 4: 3, 9, 10, 11; 7: 12; 8:
-/// 13. The partial acknowledgment at 200 has no mark: a loss for congestion after all. FlightSize 11 (3 to 13), `cwnd` 5.5;
-/// `pipe` 6. All 8: 9 to 13 under way, one for each acknowledgment.
+/// 1 is corrupted, 3 lost without a corrupted frame. The marked third duplicate (5) does not reduce the window; 6:
+/// `pipe` 4: 3, 9, 10, 11; 7: 12; 8: 13. The partial acknowledgment at 200 has no mark, so the loss counts as
+/// congestion: FlightSize 11 (3 to 13), `cwnd` 5.5; `pipe` 6. All 8: 9 to 13 in flight, one for each acknowledgment.
 #[test]
 fn sack_and_corruption_then_congestion() {
     sends(sack_eln(SackAlgorithm::Sack1), 18, |pair| pair.damage(&[(1, 1)]).lose(&[(3, 1)])).expect(

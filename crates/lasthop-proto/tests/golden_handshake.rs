@@ -35,7 +35,7 @@ fn three_way() {
     assert_eq!(pair.count_events(|event| *event == Event::Established), 2);
 }
 
-/// Figure 7: both SYNs cross, each is answered by a SYN with an acknowledgment, and that ends it.
+/// Figure 7: both SYNs cross; each is answered by a SYN with an acknowledgment, which completes the handshake.
 #[test]
 fn simultaneous_open() {
     let mut pair = Pair::of(rfc()).with_iss(u32::MAX - 1, 99);
@@ -54,8 +54,9 @@ fn simultaneous_open() {
     assert_eq!((pair.ends[0].received(), pair.ends[1].received()), (10_000, 10_000));
 }
 
-/// The first SYN's timeout: RFC 6298 §2.1 1 s; ns-2 3 s; 4.4BSD 12 ticks of half a second, the first of which may be short: a
-/// connection opened 100 ms into the run times out on the twelfth tick, 5.9 s later. The second timeout is twice the first.
+/// The first SYN's timeout: RFC 6298 §2.1 1 s; ns-2 3 s; 4.4BSD 12 ticks of half a second, the first of which may be
+/// short: a connection opened 100 ms into the run times out on the twelfth tick, 5.9 s later. The second timeout is
+/// twice the first.
 #[test]
 fn a_lost_syn() {
     for (preset, opened, first, second) in [
@@ -73,8 +74,8 @@ fn a_lost_syn() {
     }
 }
 
-/// RFC 6298 §5.7: a SYN had to be sent again and no round trip could be measured, so data starts with 3 s, not 1 s. RFC 5681
-/// §3.1: and with one segment.
+/// RFC 6298 §5.7: a SYN was retransmitted and no round-trip time could be measured, so data starts with 3 s, not 1 s.
+/// RFC 5681 §3.1: and with one segment.
 #[test]
 fn what_a_lost_syn_means_for_data() {
     let mut pair = losing_syns(rfc(), &[1], &[]).lose(&[(1, 1)]);
@@ -85,7 +86,7 @@ fn what_a_lost_syn_means_for_data() {
          3000: 1t
          3100: 2 3",
     );
-    // With timestamps the repeated SYN gives a sample all the same (RFC 7323 §4): 100 ms, so the minimum holds.
+    // With timestamps the retransmitted SYN still gives a sample (RFC 7323 §4): 100 ms, so the minimum applies.
     let config = TcpConfig { timestamps: Switch::On, ..rfc() };
     let mut pair = losing_syns(config, &[1], &[]).lose(&[(1, 1)]);
     pair.send_segments(3);
@@ -97,8 +98,8 @@ fn what_a_lost_syn_means_for_data() {
     );
 }
 
-/// Both ends repeat: the initiator its SYN at 1000, the acceptor its answer at 50 + 1000. The answer to the repeated SYN is the
-/// acceptor's own repetition, whichever comes first; one acknowledgment is enough.
+/// Both ends retransmit: the initiator its SYN at 1000, the acceptor its answer at 50 + 1000. The answer to the
+/// retransmitted SYN is the acceptor's own retransmission, whichever is first; one acknowledgment is enough.
 #[test]
 fn a_lost_answer() {
     let mut pair = losing_syns(rfc(), &[], &[1]);
@@ -112,7 +113,8 @@ fn a_lost_answer() {
     );
 }
 
-/// The last acknowledgment of the handshake gets lost: the acceptor repeats its SYN, which is a challenge (RFC 5961 §4.2).
+/// The last acknowledgment of the handshake is lost: the acceptor retransmits its SYN, which draws a challenge
+/// acknowledgment (RFC 5961 §4.2).
 #[test]
 fn a_lost_last_acknowledgment() {
     let mut pair = Pair::of(rfc()).judged_by(|sent| {
@@ -132,7 +134,7 @@ fn a_lost_last_acknowledgment() {
     );
 }
 
-/// Data on its heels completes the handshake as well (RFC 9293 §3.10.7.4: any acceptable acknowledgment does).
+/// Data right after it completes the handshake as well (RFC 9293 §3.10.7.4: any acceptable acknowledgment does).
 #[test]
 fn data_makes_up_for_a_lost_last_acknowledgment() {
     let mut pair = Pair::of(rfc()).judged_by(|sent| {
@@ -157,7 +159,7 @@ fn data_makes_up_for_a_lost_last_acknowledgment() {
     assert_eq!(pair.states().1, State::Established);
 }
 
-/// RFC 9293 §3.10.7.1: a closed end answers with a reset, which SYN-SENT takes when it acknowledges the SYN.
+/// RFC 9293 §3.10.7.1: a closed end answers with a reset, which SYN-SENT accepts if it acknowledges the SYN.
 #[test]
 fn refused() {
     let mut pair = Pair::of(rfc());
@@ -171,7 +173,7 @@ fn refused() {
     assert_eq!(pair.count_events(|event| *event == Event::Aborted), 1);
 }
 
-/// Nobody answers at all: the connection is given up after its retries.
+/// Without any answer the connection is given up after its retries.
 #[test]
 fn nobody_there() {
     for preset in [Preset::BsdLite, Preset::Rfc] {
@@ -186,8 +188,8 @@ fn nobody_there() {
     }
 }
 
-/// RFC 9293 §3.10.7.3: what does not acknowledge our SYN is reset from its own acknowledgment; a reset that does not is
-/// ignored.
+/// RFC 9293 §3.10.7.3: a segment that does not acknowledge the SYN is answered with a reset at its own acknowledgment
+/// number; a reset that does not acknowledge the SYN is ignored.
 #[test]
 fn nonsense_while_opening() {
     let mut pair = Pair::of(rfc()).judged_by(|_| Fate::Lose);
@@ -209,7 +211,7 @@ fn nonsense_while_opening() {
     assert_eq!(pair.states().0, State::Closed);
 }
 
-/// RFC 9293 §3.10.7.2: a listener resets acknowledgments, ignores resets, and takes SYNs.
+/// RFC 9293 §3.10.7.2: a listener resets acknowledgments, ignores resets, and accepts SYNs.
 #[test]
 fn nonsense_for_a_listener() {
     let mut pair = Pair::of(rfc()).judged_by(|_| Fate::Lose);
@@ -223,14 +225,14 @@ fn nonsense_for_a_listener() {
     let packet = pair.forge(Side::Acceptor, Flags::FIN, 7, 5, 0);
     pair.inject(Side::Acceptor, packet);
     assert_eq!((pair.conversation().as_str(), pair.states().1), ("", State::Listen));
-    // Data on a SYN is not kept; the SYN counts.
+    // Data on a SYN is discarded; the SYN is valid.
     let packet = pair.forge(Side::Acceptor, Flags::SYN, 0, 0, 100);
     pair.inject(Side::Acceptor, packet);
     pair.expect_conversation("0 < SA 0:1");
 }
 
-/// What either SYN does not offer is not used (RFC 7323 §2 and §3.2, RFC 2018 §2); the smaller segment size holds, and 536 when
-/// none is offered (RFC 9293 §3.7.1).
+/// Options that either SYN lacks are not used (RFC 7323 §2 and §3.2, RFC 2018 §2); the smaller segment size applies,
+/// and 536 if none is offered (RFC 9293 §3.7.1).
 #[test]
 fn negotiation() {
     let full = TcpConfig { receive_buffer: 1 << 20, send_buffer: 1 << 20, ..TcpConfig::preset(Preset::Rfc) };
@@ -268,7 +270,7 @@ fn negotiation() {
     assert_eq!(answer.timestamps, None);
     assert_eq!(data, (1000, false, 0xffff));
 
-    // No size offered: 536, and the initial window counts in those (RFC 6928 §2: 10 of them).
+    // No size offered: 536, and the initial window is counted in segments of that size (RFC 6928 §2: 10 of them).
     let mut pair = Pair::of(TcpConfig { timestamps: Switch::Off, ..full });
     pair.ends[0].connect();
     pair.flush();

@@ -1,4 +1,4 @@
-//! What a path takes in one segment (RFC 6691, RFC 1191), for drivers that put segments on the wire. 50 ms each way.
+//! Path limits on segment size (RFC 6691, RFC 1191), for drivers that put segments on the wire. 50 ms each way.
 
 use crate::util;
 
@@ -20,8 +20,8 @@ fn longest(pair: &Pair) -> u32 {
     pair.trace.iter().map(|sent| sent.len + u32::from(sent.segment.options.wire_len())).max().unwrap_or(0)
 }
 
-/// RFC 6691 §2: the maximum counts options in, so timestamps come on top of what the configuration calls a segment, as far as
-/// the path goes; the payload is what they leave.
+/// RFC 6691 §2: the announced maximum includes options, so timestamps are added to the configured segment size, up to
+/// the limit of the path; the payload is the remainder.
 #[test]
 fn options_count() {
     for (mss, path, announces, payload) in [(1000, 1460, 1012, 1000), (1460, 1460, 1460, 1448), (9000, 500, 500, 488)] {
@@ -38,7 +38,7 @@ fn options_count() {
     }
 }
 
-/// The peer's path may be the narrower one, and SMART numbers and ELN marks take room too.
+/// The peer's path may be the narrower one, and SMART numbers and ELN marks occupy space too.
 #[test]
 fn the_peers_maximum_counts_options_too() {
     let marked = TcpConfig { smart_acks: Switch::On, sack_eln: Switch::On, ..stamped(1460) };
@@ -54,7 +54,7 @@ fn the_peers_maximum_counts_options_too() {
     assert_eq!((pair.ends[0].received(), pair.ends[1].received()), (10_000, 10_000));
 }
 
-/// A maximum that leaves no room for data is not believed.
+/// A maximum that leaves no space for data is ignored.
 #[test]
 fn the_least() {
     let mut pair = Pair::between(stamped(1000), TcpConfig { timestamps: Switch::On, ..stamped(1) });
@@ -67,8 +67,8 @@ fn the_least() {
     assert_eq!(pair.ends[1].received(), 100);
 }
 
-/// RFC 1191 §6.4: a router tells that segments of 1000 do not fit, when a flight of them is under way: all that is outstanding
-/// goes out again at once, in halves; no timeout, no reduction of the window.
+/// RFC 1191 §6.4: a router signals that segments of 1000 do not fit while a flight of them is outstanding. All
+/// outstanding data is retransmitted at once, in halves, without a timeout or a reduction of the window.
 #[test]
 fn the_path_takes_less_than_before() {
     let mut pair =
@@ -88,7 +88,7 @@ fn the_path_takes_less_than_before() {
     assert_eq!((pair.ends[1].received(), pair.timeouts()), (8000, 0));
 }
 
-/// What a segment with data has no room for is left to the next pure acknowledgment: SACK blocks.
+/// SACK blocks that do not fit in a data segment are left to the next pure acknowledgment.
 #[test]
 fn blocks_do_not_lengthen_data() {
     let config = TcpConfig { mss: 1000, ..lab(Recovery::Sack) };

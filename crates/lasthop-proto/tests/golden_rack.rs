@@ -1,6 +1,6 @@
-//! RACK-TLP segment by segment, with Linux's rules: a first flight of 10, and a timeout of srtt + 200 ms. Where segments take
-//! time to leave, they are 1000 bytes on the wire and take 1 ms: the SACK of the k-th of the first flight is 64 bytes and comes
-//! at 100.064 + k. Otherwise things happen every 100 ms, as in the other golden tests.
+//! RACK-TLP segment by segment, with Linux's rules: a first flight of 10, and a timeout of srtt + 200 ms. In tests with
+//! a serialization delay, segments are 1000 bytes on the wire and take 1 ms: the SACK of the k-th of the first flight
+//! is 64 bytes and arrives at 100.064 + k. Otherwise events are 100 ms apart, as in the other golden tests.
 
 use crate::util;
 
@@ -39,9 +39,9 @@ fn undone(pair: &Pair, why: Spurious) -> usize {
     pair.count_events(|event| *event == Event::Undone { why })
 }
 
-/// The SACKs of 2 and 3 let 11 and 12 go. That of 4 is the third: no wait, 1 is lost. PRR: 8 in flight above 7, so
-/// ceil(7 * d / 10) may have left when d are delivered: 1 for 4's, 2 for 5's, 3 for 6's, still 3 for 7's. With 8's
-/// 7 are in flight, the threshold; 9's and 10's, and those of 11 and 12 a round trip later, let one go each.
+/// The SACKs of 2 and 3 send 11 and 12. That of 4 is the third: no wait, 1 is lost. PRR: 8 in flight above 7, so
+/// ceil(7 * d / 10) may have been sent when d are delivered: 1 for 4's, 2 for 5's, 3 for 6's, still 3 for 7's. With
+/// 8's 7 are in flight, the threshold; 9's and 10's, and those of 11 and 12 a round trip later, send one each.
 #[test]
 fn one_loss_of_ten() {
     let pair = sends(cubic(), 18, |pair| wire(pair).lose(&[(1, 1)]));
@@ -60,8 +60,8 @@ fn one_loss_of_ten() {
     assert_eq!(pair.timeouts(), 0);
 }
 
-/// 5's SACK is the third: in flight are 5, the threshold; the first retransmission leaves all the same. 6's brings that back to
-/// 5; 7's leaves 4, so 2 can go.
+/// 5's SACK is the third: 5 are in flight, the threshold; the first retransmission is sent regardless. 6's reduces that
+/// to 5 again; 7's leaves 4, so 2 can be sent.
 #[test]
 fn two_losses_of_ten() {
     sends(TcpConfig { mss: 948, ..reno() }, 10, |pair| wire(pair).lose(&[(1, 1), (2, 1)])).expect(
@@ -71,7 +71,8 @@ fn two_losses_of_ten() {
     );
 }
 
-/// 7's SACK is the third, and shows all four: 3 in flight, below the threshold of 5. Segment conservation: one out for each SACK.
+/// 7's SACK is the third and shows all four losses: 3 in flight, below the threshold of 5. Segment conservation: one
+/// segment out for each SACK.
 #[test]
 fn four_losses_of_ten() {
     sends(TcpConfig { mss: 948, ..reno() }, 10, |pair| wire(pair).lose(&[(1, 1), (2, 1), (3, 1), (4, 1)])).expect(
@@ -83,7 +84,8 @@ fn four_losses_of_ten() {
     );
 }
 
-/// As one loss, but the retransmission of 104.064 is lost too. 13 left after it, and its SACK shows that: no timeout.
+/// As with one loss, but the retransmission of 104.064 is lost too. 13 left after it, and its SACK shows the loss: no
+/// timeout.
 #[test]
 fn a_lost_retransmission() {
     let pair = sends(cubic(), 18, |pair| wire(pair).lose(&[(1, 1), (1, 2)]));
@@ -103,8 +105,8 @@ fn a_lost_retransmission() {
     assert_eq!(pair.timeouts(), 0);
 }
 
-/// One segment is out, so the probe would wait 2 srtt + 200 ms; the timeout of 300 ms after the last acknowledgment is
-/// earlier, and a probe goes in its place.
+/// One segment is outstanding, so the probe would wait 2 srtt + 200 ms; the timeout of 300 ms after the last
+/// acknowledgment is earlier, and a probe is sent in its place.
 #[test]
 fn a_lost_tail_of_one() {
     let pair = sends(reno(), 10, |pair| pair.lose(&[(10, 1)]));
@@ -115,7 +117,8 @@ fn a_lost_tail_of_one() {
     assert_eq!(pair.timeouts(), 0);
 }
 
-/// 2 srtt after the last acknowledgment the last segment goes again. Its SACK shows that 9, sent 400 ms ago, is lost.
+/// 2 srtt after the last acknowledgment the last segment is retransmitted. Its SACK shows that 9, sent 400 ms ago, is
+/// lost.
 #[test]
 fn a_lost_tail_of_two() {
     let pair = sends(reno(), 10, |pair| pair.lose(&[(9, 1), (10, 1)]));
@@ -127,7 +130,7 @@ fn a_lost_tail_of_two() {
     assert_eq!(pair.timeouts(), 0);
 }
 
-/// One probe only: the timeout runs from it. 9 goes again, and its acknowledgment lets 10 go.
+/// One probe only: the timeout runs from it. 9 is retransmitted, and its acknowledgment sends 10.
 #[test]
 fn a_lost_probe() {
     let pair = sends(reno(), 10, |pair| pair.lose(&[(9, 1), (10, 1), (10, 2)]));
@@ -148,8 +151,8 @@ fn without_probes_the_timeout_comes() {
     );
 }
 
-/// 1 comes 10 ms late, and was sent again: the acknowledgment of all ten echoes the timestamp of the first transmission. The
-/// window is 10 again, and grows by one; 11 to 14 are in flight.
+/// 1 arrives 10 ms late, and was retransmitted: the acknowledgment of all ten echoes the timestamp of the first
+/// transmission. The window is 10 again, and grows by one; 11 to 14 are in flight.
 #[test]
 fn a_late_segment_is_undone_by_timestamps() {
     let pair = sends(reno(), 20, |pair| pair.treat(1, 1, LATE_BY_A_FLIGHT));
@@ -163,8 +166,9 @@ fn a_late_segment_is_undone_by_timestamps() {
     assert_eq!(undone(&pair, Spurious::Timestamps), 0);
 }
 
-/// Nothing was lost, the network changed the order: that is remembered (Linux `tcp_check_sack_reordering`), though the acknowledgment
-/// that showed it left no report standing. 15, as late, is given a quarter of the round trip, 25 ms.
+/// The network reordered segments and lost none. The sender remembers that (Linux `tcp_check_sack_reordering`),
+/// although the acknowledgment that showed it left no SACK block standing. 15, as late, is given a quarter of the
+/// round-trip time, 25 ms.
 #[test]
 fn after_a_late_segment_the_next_one_is_waited_for() {
     let pair = sends(reno(), 24, |pair| pair.treat(1, 1, LATE_BY_A_FLIGHT).treat(15, 1, LATE_BY_A_FLIGHT));
@@ -173,7 +177,7 @@ fn after_a_late_segment_the_next_one_is_waited_for() {
     assert_eq!(undone(&pair, Spurious::Timestamps), 1);
 }
 
-/// Without timestamps the peer's report that 1 came twice takes the reduction back, after the end of recovery too.
+/// Without timestamps the peer's report of a duplicate of 1 reverts the reduction, even after the end of recovery.
 #[test]
 fn a_late_segment_is_undone_by_a_duplicate_sack() {
     let config = TcpConfig { timestamps: Switch::Off, ..reno() };
@@ -193,8 +197,9 @@ fn a_late_segment_is_undone_by_a_duplicate_sack() {
     assert_eq!(ssthresh, u32::MAX, "there was none");
 }
 
-/// The path stands still until 600. The probe is new data (11). The timeout runs 300 ms from there; 1 goes again. At 700 the
-/// acknowledgment of the first 1 echoes its timestamp: nothing was lost. Each of eleven acknowledgments lets two go.
+/// The path stalls until 600. The probe is new data (11). The timeout runs 300 ms from there; 1 is retransmitted. At
+/// 700 the acknowledgment of the first 1 echoes its timestamp: nothing was lost. Each of eleven acknowledgments sends
+/// two.
 #[test]
 fn a_stall_is_no_loss() {
     let stall = |sent: &Sent| {
@@ -208,7 +213,7 @@ fn a_stall_is_no_loss() {
     let pair = sends(reno(), 30, |pair| pair.judged_by(stall));
     pair.expect(expected);
     assert_eq!((pair.timeouts(), undone(&pair, Spurious::Timestamps)), (1, 1));
-    // Without timestamps the acknowledgment of 2, which was sent once, tells it.
+    // Without timestamps the acknowledgment of 2, which was sent once, shows it.
     let pair = sends(TcpConfig { timestamps: Switch::Off, ..reno() }, 30, |pair| pair.judged_by(stall));
     pair.expect(expected);
     assert_eq!((pair.timeouts(), undone(&pair, Spurious::Frto)), (1, 1));
@@ -216,8 +221,9 @@ fn a_stall_is_no_loss() {
     assert_eq!(undone(&sends(neither, 30, |pair| pair.judged_by(stall)), Spurious::Frto), 0);
 }
 
-/// The first of 60 segments is lost, and each time that it is sent again but the last. What leaves meanwhile ends with the send buffer: two windows of 10
-/// segments are 46,080 bytes of memory, which 32 segments of 1,448 bytes fill. A buffer of fixed size lets more go.
+/// The first of 60 segments is lost, and so is every retransmission but the last. The send buffer limits the data sent
+/// meanwhile: two windows of 10 segments are 46,080 bytes of memory, which 32 segments of 1,448 bytes fill. A buffer of
+/// fixed size allows more.
 #[test]
 fn a_buffer_that_tunes_itself_holds_data_back_in_a_long_recovery() {
     let ahead = |send_autotune| {

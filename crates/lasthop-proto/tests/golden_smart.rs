@@ -1,9 +1,10 @@
-//! SMART ([a] §III-B, after Keshav and Morgan) segment by segment, with the endpoint of [`util::golden::lab`]: a flight of 8,
-//! `cwnd` = `ssthresh` = 8 segments, timeout 1 s, a round trip of 100 ms.
+//! SMART ([a] §III-B, after Keshav and Morgan) segment by segment, with the endpoint of [`util::golden::lab`]: a flight
+//! of 8, `cwnd` = `ssthresh` = 8 segments, timeout 1 s, a round-trip time of 100 ms.
 //!
-//! The rules: each acknowledgment names the segment that caused it; whatever lies below the highest one named and was not
-//! named itself is lost, at once, and is resent unless that happened within the last round trip; the window is halved once per
-//! window of data; a loss that no acknowledgment shows waits for the timer. Segments named do not count as under way.
+//! The rules: each acknowledgment names the segment that caused it; a segment below the highest one named that was not
+//! named itself is declared lost at once, and is retransmitted unless that happened within the last round-trip time;
+//! the window is halved once per window of data; a loss that no acknowledgment shows waits for the timer. Segments
+//! named do not count as in flight.
 
 use crate::util;
 
@@ -11,13 +12,13 @@ use lasthop_proto::tcp::config::{Recovery, Switch, TcpConfig};
 use util::golden::*;
 use util::*;
 
-/// The fine-grained round-trip time is given, between one and two of the real ones.
+/// The fine-grained round-trip time is configured, between one and two of the real ones.
 fn smart() -> TcpConfig {
     TcpConfig { smart_acks: Switch::On, smart_rtt: Some(millis(150)), ..lab(Recovery::Smart) }
 }
 
-/// 2 arrives: 1 is lost, at the first duplicate. `cwnd` = 4. Of the 8 under way 2 to 6 have arrived when 6's duplicate makes
-/// room for 9; 7 and 8 for 10 and 11. At 200 all 8 are acknowledged: 9 to 11 are under way.
+/// 2 arrives: 1 is lost, at the first duplicate. `cwnd` = 4. Of the 8 in flight 2 to 6 have arrived when 6's duplicate
+/// sends 9; 7 and 8 send 10 and 11. At 200 all 8 are acknowledged: 9 to 11 are in flight.
 #[test]
 fn one_loss() {
     sends(smart(), 12, |pair| pair.lose(&[(1, 1)])).expect(
@@ -27,8 +28,9 @@ fn one_loss() {
     );
 }
 
-/// 2 names 1 lost, 4 names 3 lost: both resent in the same round trip, the window halved once. With 2, 4, 5, 6, 7 arrived 3 of
-/// 8 are under way when 9 goes; 8: 10. 200: up to 2 acknowledged, 3, 9, 10 under way: 11. All 8: 9 to 11.
+/// 2 shows the loss of 1, 4 that of 3: both are retransmitted in the same round trip, and the window is halved once.
+/// With 2, 4, 5, 6, 7 arrived 3 of 8 are in flight when 9 is sent; 8: 10. 200: up to 2 acknowledged, 3, 9, 10 in
+/// flight: 11. All 8: 9 to 11.
 #[test]
 fn two_losses() {
     sends(smart(), 12, |pair| pair.lose(&[(1, 1), (3, 1)])).expect(
@@ -38,7 +40,7 @@ fn two_losses() {
     );
 }
 
-/// 200: 3, 5, 9 under way: 10. Then 5, 9, 10: 11. Then 9, 10, 11: 12.
+/// 200: 3, 5, 9 in flight: 10. Then 5, 9, 10: 11. Then 9, 10, 11: 12.
 #[test]
 fn three_losses() {
     sends(smart(), 12, |pair| pair.lose(&[(1, 1), (3, 1), (5, 1)])).expect(
@@ -48,7 +50,7 @@ fn three_losses() {
     );
 }
 
-/// The first duplicate (5's) shows all four. With 8's, 4 are under way.
+/// The first duplicate (5's) shows all four losses. With 8's, 4 are in flight.
 #[test]
 fn four_losses() {
     sends(smart(), 12, |pair| pair.lose(&[(1, 1), (2, 1), (3, 1), (4, 1)])).expect(
@@ -58,8 +60,9 @@ fn four_losses() {
     );
 }
 
-/// The copy of 1 is lost. At 200, 9 to 11 name themselves, but 1 was resent 100 ms ago, within the round-trip time. At 300 it
-/// was resent 200 ms ago: again, and not before. The window was halved in this window of data already.
+/// The retransmission of 1 is lost. At 200, acknowledgments name 9 to 11, but 1 was retransmitted 100 ms ago, within
+/// the round-trip time. At 300 that was 200 ms ago, so it is retransmitted again. The window was already halved in this
+/// window of data.
 #[test]
 fn a_lost_retransmission_while_acknowledgments_come() {
     sends(smart(), 17, |pair| pair.lose(&[(1, 1), (1, 2)])).expect(
@@ -70,8 +73,8 @@ fn a_lost_retransmission_while_acknowledgments_come() {
     );
 }
 
-/// Without a round-trip time nothing tells when a copy is overdue: "no detection of lost retransmissions". The timer, restarted
-/// when 1 was resent.
+/// Without a round-trip time the sender cannot tell when a retransmission is overdue: "no detection of lost
+/// retransmissions". The timer, restarted when 1 was retransmitted, repairs it.
 #[test]
 fn a_lost_retransmission_without_a_round_trip_time() {
     let mut pair = Pair::of(TcpConfig { smart_rtt: None, ..smart() }).lose(&[(1, 1), (1, 2)]);
@@ -86,7 +89,8 @@ fn a_lost_retransmission_without_a_round_trip_time() {
     );
 }
 
-/// With no more data nothing shows that the copy is lost: timer, one timeout after the copy was sent.
+/// Without further data no acknowledgment shows the loss of the retransmission: the timer expires one timeout after it
+/// was sent.
 #[test]
 fn a_lost_retransmission_at_the_end() {
     sends(smart(), 11, |pair| pair.lose(&[(1, 1), (1, 2)])).expect(
@@ -96,8 +100,8 @@ fn a_lost_retransmission_at_the_end() {
     );
 }
 
-/// An acknowledgment names one segment only. Should those of 2 to 7 get lost, 8's makes all below it look lost. The first copy
-/// fills the hole; the others cause duplicates that name nothing outstanding.
+/// An acknowledgment names one segment only. If those of 2 to 7 are lost, 8's makes all segments below it look lost.
+/// The first retransmission fills the hole; the others cause duplicates that name no outstanding segment.
 #[test]
 fn lost_acknowledgments_look_like_lost_segments() {
     sends(smart(), 12, |pair| pair.lose(&[(1, 1)]).lose_acks(&[1, 2, 3, 4, 5, 6])).expect(
@@ -116,7 +120,7 @@ fn all_acknowledgments_lost() {
     );
 }
 
-/// No threshold: any overtaking is a loss.
+/// There is no reordering threshold: any reordered segment is declared lost.
 #[test]
 fn reordering() {
     sends(smart(), 12, |pair| pair.treat(1, 1, LATE_BY_A_FLIGHT)).expect(
@@ -124,8 +128,8 @@ fn reordering() {
          100: 1m 9 10 11
          110: 12",
     );
-    // 1 a millisecond behind 2 to 8: 1 is resent all the same, and what follows goes by the halved window. The acknowledgment
-    // of all 8 comes at 101.
+    // 1 arrives a millisecond after 2 to 8: 1 is retransmitted, and the halved window applies from then on. The
+    // acknowledgment of all 8 arrives at 101.
     sends(smart(), 12, |pair| pair.treat(1, 1, Fate::Late(millis(1)))).expect(
         "0: 1 2 3 4 5 6 7 8
          100: 1m 9 10 11
@@ -133,7 +137,7 @@ fn reordering() {
     );
 }
 
-/// The last segment's loss shows in no acknowledgment.
+/// No acknowledgment shows the loss of the last segment.
 #[test]
 fn a_lost_tail() {
     sends(smart(), 8, |pair| pair.lose(&[(8, 1)])).expect(
@@ -142,7 +146,7 @@ fn a_lost_tail() {
     );
 }
 
-/// A peer that does not speak SMART, as kernels do not: what NewReno does, letter by letter, instead of a timeout.
+/// With a peer without SMART, such as a kernel, recovery is identical to NewReno's, instead of a timeout.
 #[test]
 fn a_peer_without_smart() {
     for losses in [&[(1, 1)][..], &[(1, 1), (3, 1), (5, 1)], &[(4, 1), (4, 2)], &[(8, 1)]] {

@@ -1,5 +1,5 @@
-//! The split relay ([a] §III-C) between two endpoints. 50 ms each way on either hop; the relay's wireless hop is
-//! the one that loses.
+//! The split relay ([a] §III-C) between two endpoints. 50 ms each way on either hop; only the relay's wireless hop
+//! loses packets.
 
 use crate::util;
 
@@ -23,15 +23,16 @@ fn split(buffer: u32) -> Pair {
     Pair::of(lab(Recovery::NewReno)).with_middle(relay(buffer))
 }
 
-/// What the relay sent towards the acceptor, in the form of [`Pair::story`], in milliseconds since the initiator's first data.
+/// Segments that the relay sent towards the acceptor, in the form of [`Pair::story`], in milliseconds since the
+/// initiator's first data.
 fn beyond(pair: &Pair) -> Vec<(u64, u32)> {
     let start = pair.first_data();
     let data = pair.trace.iter().filter(|sent| sent.by_middle && sent.from == Side::Initiator && sent.len > 0);
     data.map(|sent| (sent.at.since(start).as_nanos() / 1_000_000, sent.number)).collect()
 }
 
-/// Each leg has a handshake of its own; the second begins when the first one's SYN arrives. Data is acknowledged when it arrives
-/// at the base station, and goes on from there.
+/// Each leg has its own handshake; the second begins when the SYN of the first arrives. Data is acknowledged on arrival
+/// at the base station, and forwarded from there.
 #[test]
 fn two_connections_joined() {
     let mut pair = split(60_000);
@@ -48,7 +49,7 @@ fn two_connections_joined() {
     pair.client().write(3000);
     pair.finish();
     pair.expect("0: 1 2 3");
-    // The last one tells that the buffer is free again.
+    // The last one announces that the buffer is free again.
     let acks = pair.trace.iter().filter(|sent| sent.by_middle && sent.from == Side::Acceptor && sent.is_pure_ack());
     let acks: Vec<_> = acks.map(|sent| (sent.at.since(pair.first_data()), sent.ack)).collect();
     assert_eq!(acks, [(millis(50), 1001), (millis(50), 2001), (millis(50), 3001), (millis(150), 3001)]);
@@ -56,7 +57,7 @@ fn two_connections_joined() {
     assert_eq!(pair.ends[1].received(), 3000);
 }
 
-/// Losses on one hop are that hop's business: the sender neither resends nor halves its window.
+/// Losses on one hop do not affect the other: the sender neither retransmits nor halves its window.
 #[test]
 fn losses_do_not_cross() {
     let mut pair = split(60_000).judged_by(|sent| {
@@ -78,7 +79,7 @@ fn losses_do_not_cross() {
 #[test]
 fn a_stalled_wireless_side_closes_the_window() {
     let mut pair = split(4000).judged_by(|sent| {
-        // Nothing gets through to the acceptor for ten seconds after the handshake.
+        // All data to the acceptor is lost for ten seconds after the handshake.
         let stalled = sent.len > 0 && sent.at > ms(200) && sent.at < ms(10_000);
         if stalled { Fate::Lose } else { Fate::Arrive }
     });
@@ -94,8 +95,8 @@ fn a_stalled_wireless_side_closes_the_window() {
     assert!(pair.sent_by(Side::Initiator).all(|sent| !sent.cause.is_source_retransmission()));
 }
 
-/// A relay of two sockets holds what the receive buffer of one and the send buffer of the other hold: four segments were moved
-/// on and wait to be acknowledged, six more wait to be moved. Then the window is closed.
+/// A relay of two sockets holds the receive buffer of one and the send buffer of the other: four segments were moved
+/// and wait for acknowledgments, six more wait to be moved. Then the window is closed.
 #[test]
 fn what_is_moved_waits_in_two_buffers() {
     let config = lab(Recovery::NewReno);
@@ -119,8 +120,9 @@ fn what_is_moved_waits_in_two_buffers() {
     assert_eq!((pair.ends[1].received(), pair.states()), (20_000, (State::Closed, State::Closed)));
 }
 
-/// A send buffer that tunes itself takes 47 segments while the window is small (46,080 bytes), and six wait to be moved. The relay found it full, so
-/// that it moves nothing, and the sender learns of no room, until 17 are acknowledged and a third of it is free.
+/// A send buffer that tunes itself takes 47 segments while the window is small (46,080 bytes), and six wait to be
+/// moved. The relay found it full, so it moves nothing, and the sender's window stays closed, until 17 are acknowledged
+/// and a third of the buffer is free.
 #[test]
 fn a_full_send_buffer_takes_more_when_a_third_is_free() {
     let config = lab(Recovery::Rack);
@@ -144,7 +146,7 @@ fn a_full_send_buffer_takes_more_when_a_third_is_free() {
     assert!((17_001..47_001).contains(&acked), "{acked}");
 }
 
-/// The FIN goes on only behind the last of the data.
+/// The FIN is forwarded only after the last data.
 #[test]
 fn the_fin_comes_last() {
     let mut pair = split(60_000).judged_by(|sent| {
@@ -182,7 +184,7 @@ fn resets_cross() {
     }
 }
 
-/// A connection refused beyond the relay is reset towards the one who asked.
+/// If the connection beyond the relay is refused, the relay resets the initiator's connection.
 #[test]
 fn refused_beyond() {
     let mut pair = split(60_000);
@@ -192,8 +194,8 @@ fn refused_beyond() {
     assert_eq!(pair.count_events(|event| *event == Event::Aborted), 1);
 }
 
-/// What belongs to no connection opened through the relay passes as it is; what belongs to one that has ended does not, lest it
-/// reach an end whose numbers it does not fit.
+/// Packets of connections not opened through the relay pass unchanged. Packets of an ended connection are dropped,
+/// because their numbers do not fit the other leg.
 #[test]
 fn strangers_pass_and_ghosts_do_not() {
     let mut relay = relay(60_000);
@@ -207,13 +209,13 @@ fn strangers_pass_and_ghosts_do_not() {
         assert_eq!(outputs, [Output::Transmit(to, Why::Given, packet)]);
     }
 
-    // A port that a relay does not have is its wireless one.
+    // A port that the relay does not have is treated as its wireless one.
     relay.handle_packet(ms(2), Port(7), stranger);
     let mut outputs = Vec::new();
     pump(&mut relay, ms(2), |output| outputs.push(output));
     assert_eq!(outputs, [Output::Transmit(Port::WIRED, Why::Given, stranger)]);
 
-    // The acceptor's last acknowledgment comes twice: the second finds the connection over.
+    // The acceptor's last acknowledgment arrives twice: the connection has ended when the second arrives.
     let mut pair = split(60_000)
         .judged_by(|sent| if sent.from == Side::Acceptor && sent.is_pure_ack() { Fate::Twice } else { Fate::Arrive });
     pair.send_segments(3);

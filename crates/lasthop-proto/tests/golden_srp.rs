@@ -1,5 +1,5 @@
-//! A split connection whose wireless half is selective repeat over datagrams (Yavatkar and Bhagwat 1994): 50 ms on the wire, on the hop,
-//! and from the mobile host's end to its TCP. Only the hop loses.
+//! A split connection whose wireless half is selective repeat over datagrams (Yavatkar and Bhagwat 1994): 50 ms on the
+//! wire, on the hop, and from the mobile host's end to its TCP. Only the hop loses packets.
 
 use crate::util;
 
@@ -25,8 +25,8 @@ fn bridge(config: &SrpConfig) -> Bridge {
     Bridge::new(config, tcp(), millis(50))
 }
 
-/// What an end put on the hop: a line for each instant, in milliseconds, of datagrams (`d`, with `r` for a repeat), acknowledgments
-/// (`a`) and requests (`n`).
+/// Frames that an end put on the hop: a line for each instant, in milliseconds, of datagrams (`d`, with `r` for a
+/// retransmission), acknowledgments (`a`) and requests (`n`).
 fn told(frames: &[Crossing], end: usize) -> String {
     let mut lines: Vec<(u64, Vec<String>)> = Vec::new();
     for frame in frames.iter().filter(|frame| frame.end == end) {
@@ -46,10 +46,11 @@ fn told(frames: &[Crossing], end: usize) -> String {
     lines.iter().map(|(at, words)| format!("{at}: {}", words.join(" "))).collect::<Vec<_>>().join("\n")
 }
 
-/// The SYN is answered at once, and begins a session: datagram 0 leaves at 50 ms. The connection is open at 100 ms for the initiator and
-/// at 250 ms for the acceptor; then ten segments are written. They reach the base station at 300 ms, and a window of four leaves. The
-/// second of them, datagram 2, is lost: datagram 3 shows that at 350 ms, and the request brings it again at 400 ms, behind the one that
-/// the acknowledgment of datagram 1 lets go. From 450 ms on all is there.
+/// The SYN is answered at once and begins a session: datagram 0 leaves at 50 ms. The connection is open at 100 ms for
+/// the initiator and at 250 ms for the acceptor; then ten segments are written. They reach the base station at 300 ms,
+/// and a window of four leaves. The second of them, datagram 2, is lost: datagram 3 shows that at 350 ms, and the
+/// request causes a retransmission at 400 ms, after the datagram that the acknowledgment of datagram 1 releases. From
+/// 450 ms on all datagrams have arrived.
 #[test]
 fn a_datagram_that_is_missing_is_asked_for_and_sent_again() {
     let bridge = bridge(&CONFIG).judged_by(|frame| {
@@ -69,7 +70,8 @@ fn a_datagram_that_is_missing_is_asked_for_and_sent_again() {
     assert_eq!(repair, Some(Why::Repair(Trigger::Request)));
 }
 
-/// The last acknowledgment is lost: after the timer of one second the datagram comes again, is acknowledged again, and delivered once.
+/// The last acknowledgment is lost: after the timer of one second the datagram is retransmitted, acknowledged again,
+/// and delivered once.
 #[test]
 fn what_comes_twice_is_delivered_once() {
     let mut first = true;
@@ -88,8 +90,8 @@ fn what_comes_twice_is_delivered_once() {
     assert_eq!(pair.ends[1].received(), 2000);
 }
 
-/// An application that does not read fills its own window (ten segments), then the buffer beyond the hop (four), then that of the base
-/// station; when it reads again, the other end is told of the room, and all arrives.
+/// An application that does not read fills its own window (ten segments), then the buffer beyond the hop (four), then
+/// that of the base station; when it reads again, the other end learns the new window, and all data arrives.
 #[test]
 fn buffers_are_bounded_where_the_application_stalls() {
     let config = SrpConfig { buffer: 4000, window: 16, ..CONFIG };
@@ -110,7 +112,7 @@ fn buffers_are_bounded_where_the_application_stalls() {
     assert!(seen.borrow().most_waiting <= 4000 && seen.borrow().most_unacknowledged <= 16 + 3);
 }
 
-/// A direction that has ended still tells of the room that the other one has: 20 segments come back through a buffer of four.
+/// A direction that has ended still carries the window of the other one: 20 segments return through a buffer of four.
 #[test]
 fn a_direction_that_has_ended_still_tells_of_room() {
     let mut pair = Pair::of(tcp()).with_middle(bridge(&SrpConfig { buffer: 4000, ..CONFIG }));
@@ -123,7 +125,7 @@ fn a_direction_that_has_ended_still_tells_of_room() {
     assert_eq!((pair.ends[0].received(), pair.states()), (20_000, (State::Closed, State::Closed)));
 }
 
-/// Both directions end, and nothing is left of the connection. A reset on one side resets the other.
+/// Both directions end, and no state of the connection remains. A reset on one side resets the other.
 #[test]
 fn ends_and_resets_are_passed_on() {
     let bridge_ = bridge(&CONFIG);
@@ -147,7 +149,7 @@ fn ends_and_resets_are_passed_on() {
     assert_eq!((pair.states(), seen.borrow().connections), ((State::Closed, State::Closed), 0));
 }
 
-/// A frame as the other end of the hop sends it.
+/// A frame as sent by the other end of the hop.
 fn frame(session: u16, header: Header, message: Option<Message>, len: u32) -> Packet {
     let mut link = LinkHeaders::NONE;
     if let Some(message) = message {
@@ -175,8 +177,8 @@ fn sent(end: &mut SrpEnd) -> Vec<(Port, Packet)> {
     sent
 }
 
-/// A newer session takes the place of an older one, never the other way round; what belongs to none that is known is told that it arrived,
-/// since it did before the session was forgotten; a first datagram is not, for it begins a session.
+/// A newer session replaces an older one, never the reverse. A frame of an unknown session is acknowledged, because it
+/// arrived before the session was forgotten; a first datagram is not, because it begins a session.
 #[test]
 fn sessions_are_told_apart() {
     let mut end = SrpEnd::new(CONFIG, tcp().into(), TickPhase::default());
@@ -199,8 +201,8 @@ fn sessions_are_told_apart() {
     }
 }
 
-/// More bytes than there is room for reset the connection; a raw segment of a connection that ends here goes no further; one of another
-/// connection does.
+/// More bytes than the buffer holds reset the connection. A raw segment of a connection that ends here is dropped; one
+/// of another connection is forwarded.
 #[test]
 fn who_does_not_keep_to_the_protocol_gets_nowhere() {
     let mut end = SrpEnd::new(SrpConfig { buffer: 3000, ..CONFIG }, tcp().into(), TickPhase::default());

@@ -1,5 +1,5 @@
-//! The retransmission timer and the windows at the start and after a pause: RFC 6298, RFC 6928, RFC 5681 §4.1, and 4.4BSD's
-//! ticks.
+//! The retransmission timer, and the windows at the start and after a pause: RFC 6298, RFC 6928, RFC 5681 §4.1, and
+//! 4.4BSD's ticks.
 
 use crate::util;
 
@@ -15,14 +15,15 @@ fn run(mut pair: Pair, segments: u32) -> Pair {
     pair
 }
 
-/// A lone segment at a time, 400 ms each way.
+/// A pair with an initial window of one segment, 400 ms each way.
 fn slow_path(timestamps: Switch) -> Pair {
     let config = TcpConfig { timestamps, ..lab_with_window(Recovery::NewReno, 1) };
     Pair::of(config).with_delay(millis(400))
 }
 
-/// RFC 6298 §2.2: the handshake took R = 800: SRTT = 800, RTTVAR = 400, RTO = 800 + 4·400 = 2400. §5.5: doubled with each
-/// timeout. Karn (§3): the copy's acknowledgment at 8000 is no sample, so 2 starts with what the backoff left, 9600.
+/// RFC 6298 §2.2: the handshake took R = 800: SRTT = 800, RTTVAR = 400, RTO = 800 + 4·400 = 2400. §5.5: doubled with
+/// each timeout. Karn (§3): the acknowledgment of the retransmission at 8000 is no sample, so 2 starts with the
+/// backed-off value, 9600.
 #[test]
 fn karns_rule() {
     run(slow_path(Switch::Off).lose(&[(1, 1), (1, 2), (2, 1)]), 2).expect(
@@ -34,8 +35,8 @@ fn karns_rule() {
     );
 }
 
-/// With timestamps the acknowledgment of the copy is a sample (RFC 6298 §3): §2.3: RTTVAR = 3/4·400, SRTT = 800, RTO = 800 +
-/// 4·300 = 2000. It replaces the backed-off value (§5, note after 5.7).
+/// With timestamps the acknowledgment of the retransmission is a sample (RFC 6298 §3): §2.3: RTTVAR = 3/4·400, SRTT =
+/// 800, RTO = 800 + 4·300 = 2000. It replaces the backed-off value (§5, note after 5.7).
 #[test]
 fn timestamps_make_karns_rule_needless() {
     run(slow_path(Switch::On).lose(&[(1, 1), (1, 2), (2, 1)]), 2).expect(
@@ -47,8 +48,8 @@ fn timestamps_make_karns_rule_needless() {
     );
 }
 
-/// The handshake and the acknowledgments of 1 and 2 are samples of 800 each: RTTVAR = 400, 300, 225. The last one, at 1600,
-/// restarts the timer (§5.3), with RTO = 800 + 4·225 = 1700.
+/// The handshake and the acknowledgments of 1 and 2 are samples of 800 each: RTTVAR = 400, 300, 225. The last one, at
+/// 1600, restarts the timer (§5.3), with RTO = 800 + 4·225 = 1700.
 #[test]
 fn steady_samples_tighten_the_timeout() {
     run(slow_path(Switch::Off).lose(&[(3, 1)]), 3).expect(
@@ -58,7 +59,7 @@ fn steady_samples_tighten_the_timeout() {
     );
 }
 
-/// §2.4: at least one second, though SRTT + 4·RTTVAR is 300. §2.5: at most sixty.
+/// §2.4: at least one second, although SRTT + 4·RTTVAR is 300. §2.5: at most sixty seconds.
 #[test]
 fn bounds() {
     let config = TcpConfig { max_retries: 8, ..lab(Recovery::NewReno) };
@@ -76,8 +77,9 @@ fn bounds() {
     );
 }
 
-/// 4.4BSD: a sample of one tick makes 3 ticks of 500 ms. The first data leaves 150 ms into the run: ticks at 500, 1000, 1500.
-/// Each timeout doubles it, up to a factor of 64 and 128 ticks; after twelve tries the connection is dropped.
+/// 4.4BSD: a sample of one tick makes 3 ticks of 500 ms. The first data leaves 150 ms into the run: ticks at 500,
+/// 1000, 1500. Each timeout doubles it, up to a factor of 64 and 128 ticks; after twelve tries the connection is
+/// dropped.
 #[test]
 fn bsd_ticks() {
     let pair = Pair::of(TcpConfig { mss: 1000, ..TcpConfig::preset(Preset::BsdLite) })
@@ -93,7 +95,7 @@ fn bsd_ticks() {
     assert_eq!(aborted.0, *expected.last().unwrap() + millis(64_000));
 }
 
-/// "Real timeouts come after 1.0-1.5 s": 3 ticks, the first of which is cut short by the phase.
+/// "Real timeouts come after 1.0-1.5 s": 3 ticks, the first of which is shortened by the phase.
 #[test]
 fn a_bsd_timeout_takes_two_to_three_ticks() {
     for (start, timeout) in [(0, 1500), (1, 1499), (250, 1250), (499, 1001), (500, 1500)] {
@@ -113,7 +115,7 @@ fn first_flight(config: TcpConfig) -> usize {
     pair.sent_by(Side::Initiator).filter(|sent| sent.len > 0).count()
 }
 
-/// 4.4BSD 1; ns-2's `windowInit_` 2 as the second study has it; RFC 6928 §2: min(10·MSS, max(2·MSS, 14600)).
+/// 4.4BSD 1; ns-2's `windowInit_` 2 as in the second study; RFC 6928 §2: min(10·MSS, max(2·MSS, 14600)).
 #[test]
 fn initial_windows() {
     assert_eq!(first_flight(TcpConfig::preset(Preset::BsdLite)), 1);
@@ -134,7 +136,8 @@ fn slow_start() {
          200: 4 5 6 7
          300: 8 9 10 11 12 13 14 15",
     );
-    // One acknowledgment for two segments counts for one (equation 2: min(N, SMSS)). A lone segment's comes 200 ms late.
+    // One acknowledgment of two segments counts as one (equation 2: min(N, SMSS)). That of a single segment is 200 ms
+    // late.
     let config = TcpConfig { delayed_ack: DelayedAck::EverySecond { timeout: millis(200) }, ..config };
     run(Pair::of(config), 12).expect(
         "0: 1
@@ -145,7 +148,7 @@ fn slow_start() {
     );
 }
 
-/// RFC 5681 §3.1: from `ssthresh` on one segment more per `cwnd` acknowledged.
+/// RFC 5681 §3.1: from `ssthresh` on, one segment more per `cwnd` acknowledged.
 #[test]
 fn congestion_avoidance() {
     run(Pair::of(lab_with_window(Recovery::NewReno, 3)), 18).expect(
@@ -156,8 +159,8 @@ fn congestion_avoidance() {
     );
 }
 
-/// RFC 5681 §4.1: nothing sent for more than a timeout: the restart window is min(IW, cwnd). 30 segments from a window of 8 make
-/// it 11 (8 + 9 + 10 acknowledged). 4.4BSD restarts with one segment.
+/// RFC 5681 §4.1: after more than a timeout without a transmission, the restart window is min(IW, cwnd). 30 segments
+/// from a window of 8 make it 11 (8 + 9 + 10 acknowledged). 4.4BSD restarts with one segment.
 #[test]
 fn idle_restart() {
     let flight_after = |config: TcpConfig, pause: u64| {
@@ -197,7 +200,7 @@ fn ssthresh_is_set_once_per_segment() {
     );
 }
 
-/// RFC 6298 §5.2 and §5.3: the timer stops when all is acknowledged and starts anew with every new acknowledgment.
+/// RFC 6298 §5.2 and §5.3: the timer stops when all data is acknowledged and restarts with every new acknowledgment.
 #[test]
 fn the_timer_restarts_with_progress() {
     // 2 is lost; 1's acknowledgment at 100 restarts the timer.
@@ -206,7 +209,7 @@ fn the_timer_restarts_with_progress() {
     assert_eq!(pair.timeouts(), 0);
 }
 
-/// The rules go with the presets.
+/// The presets select the rules.
 #[test]
 fn presets() {
     let rule = |preset| TcpConfig::preset(preset).rtt_rule;

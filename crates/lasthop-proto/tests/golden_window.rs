@@ -9,7 +9,7 @@ use lasthop_proto::tcp::config::{Nagle, Preset, Push, Recovery, TcpConfig, Windo
 use util::golden::*;
 use util::*;
 
-/// The acceptor has a buffer for 4 segments and reads when it is told to.
+/// The acceptor has a buffer for 4 segments and reads on command.
 fn small_buffer(client: TcpConfig) -> Pair {
     let server = TcpConfig { receive_buffer: 4000, ..client.clone() };
     let mut pair = Pair::between(client, server);
@@ -27,8 +27,9 @@ fn probes(pair: &Pair) -> Vec<u64> {
     sent.map(|sent| sent.at.since(start).as_nanos() / 1_000_000).collect()
 }
 
-/// Four segments fill the buffer. §3.8.6.1: the first probe after one timeout (1 s, from the acknowledgment at 100 that closes
-/// the window), the interval doubles, up to the largest timeout. Each probe is the next byte; it is refused and answered.
+/// Four segments fill the buffer. §3.8.6.1: the first probe is sent after one timeout (1 s, from the acknowledgment at
+/// 100 that closes the window), and the interval doubles, up to the largest timeout. Each probe is the next byte; it is
+/// refused and answered.
 #[test]
 fn a_closed_window_is_probed() {
     let mut pair = small_buffer(rfc());
@@ -58,13 +59,13 @@ fn a_closed_window_is_probed() {
     pair.run_until(ms(300_000));
     assert_eq!(probes(&pair), [1100, 3100, 7100, 15_100, 31_100, 63_100, 123_100, 183_100, 243_100]);
     assert_eq!(pair.timeouts(), 0);
-    // The window opens: the application read everything.
+    // The window opens: the application reads everything.
     pair.reading = [true, true];
     pair.finish();
     assert_eq!((pair.ends[1].received(), pair.ends[0].unacked()), (10_000, 0));
 }
 
-/// Linux probes without data (`tcp_xmit_probe_skb`): once the window is open nothing is sent again.
+/// Linux probes without data (`tcp_xmit_probe_skb`): nothing is retransmitted after the window has opened.
 #[test]
 fn an_empty_probe_leaves_nothing_to_send_again() {
     let mut pair = small_buffer(TcpConfig { window_probe: WindowProbe::Empty, ..rfc() });
@@ -87,8 +88,8 @@ fn an_empty_probe_leaves_nothing_to_send_again() {
     assert_eq!(sent, 2000);
 }
 
-/// Both windows have opened and nobody has heard of it: a probe's number is too old for its window to be taken, so that it must be
-/// answered (`tcp_validate_incoming`).
+/// Both windows have opened, but neither end knows: a probe's number is too old for its window to be accepted, so the
+/// probe must be answered (`tcp_validate_incoming`).
 #[test]
 fn two_ends_that_probe_each_other_hear_of_open_windows() {
     let config = TcpConfig { window_probe: WindowProbe::Empty, receive_buffer: 4000, ..rfc() };
@@ -108,8 +109,8 @@ fn two_ends_that_probe_each_other_hear_of_open_windows() {
     assert_eq!(pair.ends.each_ref().map(|end| end.received()), [6000, 6000]);
 }
 
-/// 4.4BSD: between 5 and 60 s, in ticks: the round-trip time makes 3 ticks of 500 ms, so max(5 s, 1.5 s · 2^k): 5, 5, 6, 12, 24,
-/// 48, 60 s, the first 5 of them from 250 ms into the run, cut short by the phase.
+/// 4.4BSD: between 5 and 60 s, in ticks: the round-trip time makes 3 ticks of 500 ms, so max(5 s, 1.5 s · 2^k): 5, 5,
+/// 6, 12, 24, 48, 60 s, the first 5 of them from 250 ms into the run, shortened by the phase.
 #[test]
 fn bsd_persist_timer() {
     let bsd = TcpConfig { mss: 1000, initial_window: 8, ..TcpConfig::preset(Preset::BsdLite) };
@@ -126,7 +127,7 @@ fn bsd_persist_timer() {
     assert_eq!(probes(&pair), expected);
 }
 
-/// §3.8.6.1: what a probe is for: the acknowledgment that opens the window gets lost.
+/// §3.8.6.1: probes are needed because the acknowledgment that opens the window may be lost, as here.
 #[test]
 fn a_lost_window_update() {
     let mut pair = small_buffer(rfc()).judged_by(|sent| {
@@ -149,8 +150,8 @@ fn a_lost_window_update() {
     assert_eq!(pair.ends[1].received(), 6000);
 }
 
-/// The receiver's half of the silly-window rule (§3.8.6.2.2; 4.4BSD): no update for little, and what is less than a segment and
-/// less than a quarter of the buffer counts as nothing.
+/// The receiver's half of the silly-window rule (§3.8.6.2.2; 4.4BSD): small increases cause no update, and a window of
+/// less than a segment and less than a quarter of the buffer is advertised as zero.
 #[test]
 fn the_receiver_does_not_offer_silly_windows() {
     let mut pair = small_buffer(rfc());
@@ -185,27 +186,27 @@ fn deaf(config: TcpConfig) -> Pair {
     Pair::of(config).judged_by(|sent| if sent.len > 0 { Fate::Lose } else { Fate::Arrive })
 }
 
-/// The sender's half (§3.8.6.2.1): a full segment, or all there is when idle, or half the largest window seen; the rest waits, at
-/// most for the override timeout.
+/// The sender's half (§3.8.6.2.1): it sends a full segment, or all its data when idle, or half the largest window seen;
+/// the rest waits, at most for the override timeout.
 #[test]
 fn the_sender_does_not_use_silly_windows() {
     let mut pair = deaf(rfc());
     pair.send_segments(8);
     pair.forget();
-    // Everything acknowledged, 700 bytes of window: less than a segment and than half of 60,000.
+    // All data acknowledged, 700 bytes of window: less than a segment and less than half of 60,000.
     pair.client().write(3000);
     advertise(&mut pair, 8001, 700);
     assert_eq!(pair.conversation(), "");
     pair.run_until(ms(1200));
     pair.expect_conversation("1150 > A 8001+700:1");
-    // 2500 bytes: two full segments, not the half of a third.
+    // 2500 bytes: two full segments, without the half of a third.
     let mut pair = deaf(rfc());
     pair.send_segments(8);
     pair.forget();
     pair.client().write(3000);
     advertise(&mut pair, 8001, 2500);
     pair.expect_conversation("150 > A 8001+1000:1\n150 > A 9001+1000:1");
-    // All there is, and idle.
+    // All remaining data, when idle.
     let mut pair = deaf(rfc());
     pair.send_segments(8);
     pair.forget();
@@ -214,7 +215,8 @@ fn the_sender_does_not_use_silly_windows() {
     pair.expect_conversation("150 > A 8001+600:1");
 }
 
-/// Half the largest window seen goes even if it is less than a segment: the peer's buffer may be smaller than one.
+/// Half the largest window seen is sent even if it is less than a segment: the peer's buffer may be smaller than a
+/// segment.
 #[test]
 fn windows_smaller_than_a_segment() {
     let mut pair = Pair::between(rfc(), TcpConfig { receive_buffer: 600, ..rfc() });
@@ -226,7 +228,8 @@ fn windows_smaller_than_a_segment() {
     assert_eq!(sizes, [600; 5]);
 }
 
-/// §3.8.6: "the sender must be prepared" for a window that shrinks to nothing: it waits for it to open instead of resending.
+/// §3.8.6: "the sender must be prepared" for a window that shrinks to zero: it waits for the window to open instead of
+/// retransmitting.
 #[test]
 fn a_window_taken_back() {
     let mut pair = deaf(rfc());
@@ -240,8 +243,9 @@ fn a_window_taken_back() {
     assert_eq!(pair.trace.last().map(|sent| (sent.seq, sent.len)), Some((1001, 1000)));
 }
 
-/// Both applications write and neither reads: both windows close, and both probe. Acknowledgments must be acceptable in spite of
-/// that (4.4BSD: `snd_nxt` rather than `snd_max` while probing), and must not answer each other for ever.
+/// Both applications write and neither reads: both windows close, and both ends probe. Acknowledgments must be
+/// acceptable regardless (4.4BSD: `snd_nxt` rather than `snd_max` while probing), and must not answer each other
+/// endlessly.
 #[test]
 fn both_windows_closed() {
     let config = TcpConfig { receive_buffer: 4000, ..rfc() };
@@ -253,7 +257,7 @@ fn both_windows_closed() {
     pair.run_until(ms(60_000));
     assert_eq!((pair.ends[0].received(), pair.ends[1].received()), (4000, 4000));
     assert!(pair.trace.len() < 60, "{}", pair.trace.len());
-    // One side reads only once all it wrote is acknowledged.
+    // One side reads only once all its data is acknowledged.
     pair.reading = [false, true];
     pair.until_all_acked_by(Side::Initiator);
     assert_eq!(pair.ends[0].unacked(), 0);
@@ -262,7 +266,8 @@ fn both_windows_closed() {
     assert_eq!((pair.ends[0].received(), pair.ends[1].received()), (10_000, 10_000));
 }
 
-/// A peer that answers probes is alive, however long it keeps its window closed; one that does not is given up.
+/// A peer that answers probes is alive, however long it keeps its window closed; a peer that does not answer is given
+/// up.
 #[test]
 fn patience_with_a_closed_window() {
     let config = TcpConfig { max_retries: 5, ..rfc() };
@@ -275,7 +280,7 @@ fn patience_with_a_closed_window() {
     pair.run_until(ms(3_700_000));
     assert_eq!((pair.ends[1].received(), pair.states().0), (10_000, State::FinWait2));
 
-    // The same when only a FIN waits for the window.
+    // The same applies if only a FIN waits for the window.
     let mut pair = small_buffer(config.clone());
     pair.send_segments(4);
     pair.client().close();
@@ -293,7 +298,7 @@ fn patience_with_a_closed_window() {
     assert_eq!(pair.count_events(|event| *event == Event::Aborted), 1);
 }
 
-/// RFC 7323 §2: more than 65,535 bytes under way, and never more than the window.
+/// RFC 7323 §2: more than 65,535 bytes in flight, but never more than the window.
 #[test]
 fn window_scaling() {
     let under_way = |window_scale| {
@@ -321,7 +326,7 @@ fn window_scaling() {
     assert_eq!(under_way(Some(14)), 294_912 / 1460 * 1460);
 }
 
-/// The send buffer bounds what is under way as well.
+/// The send buffer also limits the data in flight.
 #[test]
 fn the_send_buffer() {
     let config = TcpConfig { send_buffer: 5500, ..rfc() };
@@ -354,8 +359,8 @@ fn a_short_segment_behind_full_ones() {
     assert_eq!(long_write(Nagle::Minshall), [(ms(150), mss), (ms(150), 300), (ms(250), 200)]);
 }
 
-/// Linux sends two segments as one where the rate is small. A pair that the peer's window cuts leaves up to there
-/// (`tcp_mss_split_point`); where the window ends between pairs, the segment behind waits (`tcp_snd_wnd_test`).
+/// Linux sends two segments as one if the rate is low. A pair that the peer's window splits is sent up to the window's
+/// edge (`tcp_mss_split_point`); if the window ends between pairs, the next segment waits (`tcp_snd_wnd_test`).
 #[test]
 fn a_window_that_ends_within_a_segment() {
     let first_flight = |receive_buffer, window_edge| {
@@ -372,7 +377,7 @@ fn a_window_that_ends_within_a_segment() {
     assert_eq!(first_flight(5_400, WindowEdge::Whole), [1000; 5]);
 }
 
-/// Nagle (RFC 9293 §3.7.4): less than a segment waits while something is under way; without it, it does not.
+/// Nagle (RFC 9293 §3.7.4): less than a segment waits while data is in flight; with Nagle off, it does not.
 #[test]
 fn nagle() {
     let small_writes = |nagle| {
@@ -391,8 +396,8 @@ fn nagle() {
     assert_eq!(small_writes(Nagle::Off), [(ms(150), 300); 4]);
 }
 
-/// The last of each burst of two, and the last of all (`__tcp_transmit_skb`, `tcp_push`). What is alone in its burst, for the
-/// peer's window ends behind it, is not pushed.
+/// The last segment of each burst of two, and the last of all (`__tcp_transmit_skb`, `tcp_push`). A segment that is
+/// alone in its burst, because the peer's window ends after it, is not pushed.
 #[test]
 fn the_end_of_a_burst_is_pushed() {
     let pushed = |receive_buffer, bytes, push| {

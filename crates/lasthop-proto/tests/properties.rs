@@ -1,5 +1,5 @@
-//! Whatever the path does to packets, a bounded number of times, a stream arrives complete and in order, both ways, and the
-//! connection comes to its end: for every preset and every loss recovery, with sequence numbers that wrap.
+//! With a bounded number of faults of any kind, a stream arrives complete and in order in both directions, and the
+//! connection closes: for every preset and every loss recovery, with sequence numbers that wrap.
 
 use crate::util;
 
@@ -22,12 +22,12 @@ use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
 use util::bridge::Bridge;
 use util::*;
 
-/// Every combination that a connection can be asked for by name.
+/// All combinations of preset and recovery that can be selected by name.
 fn combinations() -> impl Iterator<Item = (Preset, (Recovery, SackAlgorithm))> {
     Preset::ALL.into_iter().flat_map(|preset| Recovery::ALL.map(|recovery| (preset, recovery)))
 }
 
-/// Keys that a scenario is likely to turn.
+/// Keys that scenarios vary.
 #[derive(Clone, Debug)]
 struct Keys {
     mss: u32,
@@ -76,7 +76,7 @@ impl Keys {
             timestamps: self.timestamps.map_or(base.timestamps, switch),
             // The faults of these tests may hit the same segment many times.
             max_retries: 1000,
-            // Longer than any timeout: an end that has waited it out answers a late copy of the peer's FIN with a reset.
+            // Longer than any timeout: after TIME-WAIT an end answers a late copy of the peer's FIN with a reset.
             rto_max: base.rto_max.min(Duration::from_secs(64)),
             time_wait: Duration::from_secs(600),
             ..base
@@ -114,7 +114,7 @@ fn keys() -> impl Strategy<Value = Keys> {
         })
 }
 
-/// What an application does, and when, in milliseconds.
+/// An action of an application; plans give its time in milliseconds.
 #[derive(Clone, Debug)]
 enum Act {
     Write(u32),
@@ -130,7 +130,7 @@ struct Plan {
     delay: Duration,
     per_byte: Duration,
     acts: Vec<(u64, Side, Act)>,
-    /// Packets on the lossy hop before the faults begin, and what happens to those after.
+    /// Packets on the lossy hop before the faults begin, and the fates of those after them.
     skip: usize,
     fates: Vec<Fate>,
 }
@@ -157,7 +157,7 @@ fn plan() -> impl Strategy<Value = Plan> {
         1 => Just(Act::Pause),
         1 => Just(Act::Resume),
     ];
-    // Just below the wrap, of the sign or of the number, or anywhere.
+    // Initial sequence numbers just below the wrap, of the sign or of the number, or anywhere.
     let iss = prop_oneof![
         3 => (0u32..100_000).prop_map(|below| u32::MAX - below),
         1 => (0u32..100_000).prop_map(|below| (1 << 31) - below),
@@ -178,13 +178,13 @@ fn plan() -> impl Strategy<Value = Plan> {
         })
 }
 
-/// What an end may know of its peer's stream: the ranges that really arrived, mapped from sequence numbers to stream offsets.
+/// The part of its peer's stream that an end can know: the ranges that really arrived, as stream offsets.
 #[derive(Default)]
 struct Stream {
     irs: Option<u32>,
-    /// Ranges that arrived intact, disjoint: from offset to offset.
+    /// Ranges that arrived intact, disjoint: start offset to end offset.
     ranges: BTreeMap<u64, u64>,
-    /// The offset at which the FIN stands.
+    /// Offset of the FIN.
     fin: Option<u64>,
 }
 
@@ -199,15 +199,15 @@ impl Stream {
         self.ranges.insert(from, to);
     }
 
-    /// How much has arrived without a gap.
+    /// Number of bytes that have arrived without a gap.
     fn in_order(&self) -> u64 {
         self.ranges.get(&0).copied().unwrap_or(0)
     }
 }
 
-/// Watches a pair from outside and objects to whatever cannot be.
+/// Observes a pair from outside and fails on impossible results.
 struct Witness {
-    /// By receiving side.
+    /// Indexed by receiving side.
     streams: [Stream; 2],
     written: [u64; 2],
     closed: [bool; 2],
@@ -245,7 +245,7 @@ impl Witness {
             let stream = &self.streams[side.index()];
             prop_assert!(end.received() <= stream.in_order(), "delivered what never arrived");
             let config = &pair.configs[side.index()];
-            // Linux rounds the window that it offers up, and takes a segment as long as there is any room.
+            // Linux rounds up the window that it advertises, and accepts a segment as long as the window is not zero.
             let beyond = if config.delayed_ack == DelayedAck::Linux { u64::from(config.mss) } else { 0 };
             let most = u64::from(config.receive_buffer) + beyond;
             prop_assert!(end.readable() <= most, "{} bytes wait in a buffer of {most}", end.readable());
@@ -289,8 +289,8 @@ fn follow(plan: &Plan, mut pair: Pair, relayed: bool) -> Result<(), TestCaseErro
         witness.run(&mut pair, ms(*at))?;
         let index = side.index();
         match act {
-            // An end that has not heard of its peer is not asked to do anything yet: what an application may do to a
-            // listener is another test's business.
+            // An end in LISTEN without a SYN from its peer performs no action: actions of applications on listeners are
+            // the topic of another test.
             Act::Close if pair.ends[index].state() == State::Listen => {}
             Act::Write(bytes) if !witness.closed[index] => {
                 pair.ends[index].write(u64::from(*bytes));
@@ -307,7 +307,7 @@ fn follow(plan: &Plan, mut pair: Pair, relayed: bool) -> Result<(), TestCaseErro
     }
     witness.run(&mut pair, ms(6000))?;
     pair.reading = [true; 2];
-    // Give a handshake under fire the time that it needs before the ends are closed.
+    // Run long enough for a handshake with faults to complete before the ends are closed.
     witness.run(&mut pair, ms(4 * 3_600_000))?;
     for index in 0..2 {
         pair.ends[index].close();
@@ -328,18 +328,18 @@ fn pair_for(plan: &Plan, config: TcpConfig) -> Pair {
     placed(plan, Pair::of(config))
 }
 
-/// The pair on the plan's path.
+/// The pair on the path of the plan.
 fn placed(plan: &Plan, pair: Pair) -> Pair {
     let pair = pair.with_iss(plan.iss[0], plan.iss[1]);
     pair.with_delay(plan.delay).with_time_per_byte(plan.per_byte)
 }
 
-/// Seeds of failures are printed and kept beside this file, to be run first from then on.
+/// Seeds of failures are printed and kept beside this file; later runs start with them.
 fn kept() -> Option<Box<dyn FailurePersistence>> {
     Some(Box::new(FileFailurePersistence::WithSource("proptest-regressions")))
 }
 
-/// What a return path does to acknowledgments: losses, marks, and some that come late.
+/// Faults of acknowledgments on the return path: losses, marks and delays.
 fn return_path() -> impl Strategy<Value = Vec<Fate>> {
     let fate = prop_oneof![
         8 => Just(Fate::Arrive),
@@ -351,8 +351,8 @@ fn return_path() -> impl Strategy<Value = Vec<Fate>> {
 }
 
 proptest! {
-    /// RFC 5690: however many acknowledgments are lost or marked, streams arrive; and data tells no ratio below 2 or beyond half of what
-    /// the sender may ever have out.
+    /// RFC 5690: streams arrive regardless of the number of lost or marked acknowledgments; data carries no ratio below
+    /// 2 or beyond half of the sender's maximum flight.
     #[test]
     fn acknowledgment_congestion_control_stalls_nothing(
         fates in return_path(), delay in 0u64..200, bytes in 1u32..400_000, mss in 200u32..2000, buffer in 4_000u32..100_000,

@@ -1,4 +1,4 @@
-//! Plain transfers without any loss, both ways at once: every preset, every recovery.
+//! Transfers without loss in both directions at once: every preset, every recovery.
 
 use crate::util;
 

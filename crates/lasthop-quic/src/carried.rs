@@ -1,40 +1,40 @@
-//! What the datagrams that an end sends carry. The simulator's are not encrypted, so it can be read from them; whoever encrypts
-//! reads each packet's frames before.
+//! Contents of the datagrams that an end sends. The simulator's are not encrypted and can be parsed; an encrypting
+//! driver parses each packet's frames before encryption.
 
 use std::collections::BTreeMap;
 
-/// Bytes of the connection identifiers that both ends give out: quinn's default.
+/// Length of the connection identifiers that both ends issue: quinn's default.
 pub(crate) const CONNECTION_ID_LEN: usize = 8;
 
-/// What a datagram carries.
+/// Contents of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Carried {
-    /// Bytes of streams that were not sent before.
+    /// Stream bytes that were not sent before.
     pub fresh: u64,
-    /// Bytes of streams that were.
+    /// Stream bytes that were sent before.
     pub resent: u64,
-    /// Whether there is a packet of the handshake in it.
+    /// Indicates whether it contains a packet of the handshake.
     pub handshake: Handshake,
 }
 
-/// Whether a datagram belongs to the handshake.
+/// Handshake contents of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Handshake {
-    /// It has a packet with a long header (RFC 9000 §17.2).
+    /// Contains a packet with a long header (RFC 9000 §17.2).
     Part,
     /// All its packets have short headers.
     #[default]
     Over,
 }
 
-/// How far each stream was sent.
+/// Highest offset sent of each stream.
 #[derive(Clone, Default, Debug)]
 pub struct SentSoFar {
     ends: BTreeMap<u64, u64>,
 }
 
 impl SentSoFar {
-    /// Reads a datagram that is about to be sent; reads no further where it does not understand one.
+    /// Parses a datagram that is about to be sent, up to the first part that it does not understand.
     pub fn read(&mut self, datagram: &[u8]) -> Carried {
         let mut carried = Carried::default();
         let mut rest = datagram;
@@ -45,14 +45,14 @@ impl SentSoFar {
         carried
     }
 
-    /// Reads the frames of one packet that is about to be sent.
+    /// Parses the frames of one packet that is about to be sent.
     pub fn read_frames(&mut self, frames: &[u8]) -> Carried {
         let mut carried = Carried::default();
         self.frames(frames, &mut carried);
         carried
     }
 
-    /// The peer has all of a stream, and none of it is sent again.
+    /// Removes a stream that the peer has received completely, so that none of it is retransmitted.
     pub fn forget(&mut self, stream: u64) {
         self.ends.remove(&stream);
     }
@@ -70,10 +70,10 @@ impl SentSoFar {
     }
 }
 
-/// Bytes behind the frames of each packet: the tag.
+/// Length of the tag behind the frames of each packet.
 const TAG_LEN: usize = 16;
 
-/// The frames of the first packet (RFC 9000 §17), and what follows it in the datagram.
+/// Returns the frames of the first packet (RFC 9000 §17), and the rest of the datagram.
 fn packet<'d>(datagram: &'d [u8], carried: &mut Carried) -> Option<(&'d [u8], &'d [u8])> {
     let first = *datagram.first()?;
     let number_len = usize::from(first & 0x03) + 1;
@@ -104,7 +104,7 @@ struct Stream {
     len: u64,
 }
 
-/// What is left to read.
+/// Unparsed rest of the input.
 struct Input<'d>(&'d [u8]);
 
 impl Input<'_> {
@@ -119,7 +119,7 @@ impl Input<'_> {
         Some(())
     }
 
-    /// A variable-length integer (RFC 9000 §16).
+    /// Reads a variable-length integer (RFC 9000 §16).
     fn varint(&mut self) -> Option<u64> {
         let first = self.byte()?;
         let mut value = u64::from(first & 0x3f);
@@ -133,7 +133,7 @@ impl Input<'_> {
         (0..count).try_for_each(|_| self.varint().map(drop))
     }
 
-    /// The next STREAM frame; frames of other types are passed over (RFC 9000 §19).
+    /// Returns the next STREAM frame, skipping frames of other types (RFC 9000 §19).
     fn next_stream(&mut self) -> Option<Stream> {
         loop {
             match self.varint()? {
@@ -178,7 +178,7 @@ impl Input<'_> {
                 }
                 // PATH_CHALLENGE, PATH_RESPONSE.
                 0x1a | 0x1b => self.skip(8)?,
-                // CONNECTION_CLOSE and all that is not in RFC 9000: no STREAM frame follows.
+                // CONNECTION_CLOSE and all types outside RFC 9000: no STREAM frame follows.
                 _ => return None,
             }
         }

@@ -1,13 +1,13 @@
-//! Datagrams written by hand from RFC 9000.
+//! Tests with datagrams written by hand from RFC 9000.
 
 use super::*;
 
-/// A 1-RTT packet (§17.3) with a packet number of one byte.
+/// Returns a 1-RTT packet (§17.3) with a packet number of one byte.
 fn short(frames: &[u8]) -> Vec<u8> {
     [&[0x40], &[7; CONNECTION_ID_LEN][..], &[0], frames, &[0; TAG_LEN]].concat()
 }
 
-/// STREAM with offset and length (§19.8) on stream 2.
+/// Returns a STREAM frame with offset and length (§19.8) on stream 2.
 fn stream(offset: u8, len: u8) -> Vec<u8> {
     [&[0x0e, 2, offset, len][..], &vec![0; usize::from(len)]].concat()
 }
@@ -23,7 +23,7 @@ fn stream_data_is_new_once() {
     // Bytes 10 to 29: ten of them were sent before.
     assert_eq!(sent.read(&short(&stream(10, 20))), carried(10, 10, Handshake::Over));
     assert_eq!(sent.read(&short(&stream(0, 30))), carried(0, 30, Handshake::Over));
-    // A hole that was left is new when it is filled only where nothing beyond was sent; what counts is how far a stream got.
+    // Only bytes beyond the highest offset sent count as fresh: data that fills a hole below it counts as resent.
     assert_eq!(sent.read(&short(&stream(40, 5))), carried(5, 0, Handshake::Over));
     sent.forget(2);
     assert_eq!(sent.read(&short(&stream(0, 20))), carried(20, 0, Handshake::Over));
@@ -33,7 +33,7 @@ fn stream_data_is_new_once() {
 fn every_frame_is_passed_over() {
     let frames: [&[u8]; 18] = [
         &[0x00, 0x00, 0x01],
-        // ACK of 100 with delay 5, two more ranges; ECN counts behind the second (§19.3).
+        // ACK of 100 with delay 5, two more ranges; ECN counts after the second (§19.3).
         &[0x02, 0x40, 100, 5, 2, 3, 1, 1, 1, 1],
         &[0x03, 9, 5, 0, 3, 1, 2, 3],
         &[0x04, 2, 0, 9],
@@ -56,7 +56,7 @@ fn every_frame_is_passed_over() {
         let read = SentSoFar::default().read(&short(&[frame, &stream(0, 9)].concat()));
         assert_eq!(read, carried(9, 0, Handshake::Over), "{frame:?}");
     }
-    // Without a length, a STREAM frame goes to the end of the packet; several frames may stand in one.
+    // Without a length, a STREAM frame extends to the end of the packet; a packet may contain several frames.
     let mut last = stream(0, 4);
     last.extend([0x08, 6]);
     last.extend([0; 11]);

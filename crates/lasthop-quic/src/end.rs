@@ -24,29 +24,29 @@ use crate::config::{LARGEST_UDP_PAYLOAD, QuicConfig};
 use crate::session::{Plain, TokenKey};
 use crate::work::Work;
 
-/// Bytes of IPv4 and UDP header in front of each datagram.
+/// Length of the IPv4 and UDP headers of each datagram.
 pub const UDP_HEADERS: u16 = 28;
 
-/// Memory that a UDP socket's datagrams may take in the host's queue, in bytes (`net.core.wmem_default`). A full socket keeps its
-/// program waiting (`sock_wait_for_wmem`), so that a host drops none of its own datagrams.
+/// Memory that a UDP socket's datagrams may take in the host's queue, in bytes (`net.core.wmem_default`). A full socket
+/// blocks its program (`sock_wait_for_wmem`), so that a host drops none of its own datagrams.
 const SOCKET_BUFFER: u64 = 212_992;
-/// Memory that a datagram of up to 1,472 bytes takes, in bytes (`SKB_TRUESIZE`: 2,048 bytes of data, 256 of description).
+/// Memory of a datagram of up to 1,472 bytes, in bytes (`SKB_TRUESIZE`: 2,048 bytes of data, 256 of descriptor).
 const DATAGRAM_MEMORY: u64 = 2304;
 
-/// What makes an end.
+/// Initial parameters of an end.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Its flow.
     pub flow: FlowId,
-    /// Which of the two ends it is; the initiator is the client.
+    /// Its side; the initiator is the client.
     pub side: Side,
-    /// What both do.
+    /// Configuration of both ends.
     pub config: QuicConfig,
-    /// Whether IPv4 and UDP headers count.
+    /// Inclusion of the IPv4 and UDP headers in packet lengths.
     pub headers: HeaderAccounting,
-    /// Where its random numbers come from; for the other end from elsewhere.
+    /// Source of its random numbers, independent of the other end's.
     pub random: Stream,
-    /// Whether it reports its congestion window.
+    /// On if it reports its congestion window.
     pub watch: Switch,
 }
 
@@ -63,27 +63,27 @@ pub struct QuicEnd {
     connection: Option<(ConnectionHandle, Box<Connection>)>,
     work: Work,
     sent: SentSoFar,
-    /// What the end sends without a connection.
+    /// Datagrams that the end sends without a connection.
     responses: VecDeque<Vec<u8>>,
     events: VecDeque<Event>,
     deadline: Option<Instant>,
     now: Instant,
     number: u32,
-    /// Bytes of streams that were sent again.
+    /// Number of stream bytes that were retransmitted.
     resent: u64,
     congestion_events: u64,
     cwnd: u64,
     window: (u32, u32),
-    /// Whether the connection is over at this end.
+    /// On if the connection is over at this end.
     over: Switch,
     /// Datagrams in the queue of its host.
     host_queue: HostQueue,
-    /// When that has room again, while a datagram may wait.
+    /// Time at which that queue has capacity again, while a datagram may wait.
     room: Room,
 }
 
 impl QuicEnd {
-    /// The end that `setup` describes; the initiator waits for [`QuicEnd::connect`].
+    /// Returns the end that `setup` describes; the initiator waits for [`QuicEnd::connect`].
     pub fn new(setup: Setup) -> Self {
         let Setup { flow, side, config, headers, mut random, watch } = setup;
         let mut seed = [0; 32];
@@ -92,7 +92,7 @@ impl QuicEnd {
         let first = Identifiers(random.clone()).generate_cid();
         let mut endpoint = EndpointConfig::new(key.clone());
         endpoint.rng_seed(Some(seed)).cid_generator(move || Box::new(Identifiers(random.clone())));
-        // What it promises to take; refused only outside of UDP's sizes, in which case it promises what it does by default.
+        // Advertised limit. It is refused only outside of UDP's sizes; the default is then advertised.
         let _ = endpoint.max_udp_payload_size(LARGEST_UDP_PAYLOAD);
         let transport = Arc::new(config.transport());
         let plain = Arc::new(Plain);
@@ -137,7 +137,7 @@ impl QuicEnd {
         }
     }
 
-    /// The initiator opens the connection; its application begins as soon as it can.
+    /// Opens the connection as the initiator, whose application starts as soon as possible.
     pub fn connect(&mut self, now: Instant) {
         self.now = now;
         if let Some(client) = self.connecting.take() {
@@ -149,17 +149,17 @@ impl QuicEnd {
         self.settle();
     }
 
-    /// Application bytes that arrived.
+    /// Returns the number of application bytes that arrived.
     pub const fn received(&self) -> u64 {
         self.work.received
     }
 
-    /// Bytes of streams that this end sent more than once.
+    /// Returns the number of stream bytes that this end sent more than once.
     pub const fn resent(&self) -> u64 {
         self.resent
     }
 
-    /// Whether this end has sent and received all that it has to.
+    /// Returns whether this end has sent and received everything.
     pub fn through(&self) -> bool {
         let side = match self.side {
             Side::Initiator => quinn_proto::Side::Client,
@@ -168,18 +168,18 @@ impl QuicEnd {
         self.work.through(side)
     }
 
-    /// Smoothed round-trip time (RFC 9002 §5.3), once the handshake is over.
+    /// Returns the smoothed round-trip time (RFC 9002 §5.3), or `None` before the handshake is complete.
     pub fn rtt(&self) -> Option<Duration> {
         let (_, connection) = self.connection.as_ref().filter(|(_, connection)| !connection.is_handshaking())?;
         Some(Duration::from_nanos(u64::try_from(connection.rtt().as_nanos()).unwrap_or(u64::MAX)))
     }
 
-    /// Whether this end has nothing left to do: it is through, or the connection is gone.
+    /// Returns whether this end has nothing left to do: it is through, or the connection has ended.
     pub fn finished(&self) -> bool {
         self.through() || self.over.is_on()
     }
 
-    /// What both ends do.
+    /// Returns the configuration of both ends.
     pub const fn config(&self) -> &QuicConfig {
         &self.config
     }
@@ -191,7 +191,7 @@ impl QuicEnd {
         }
     }
 
-    /// Lets endpoint, connection and application talk until they have nothing more to say.
+    /// Exchanges events between endpoint, connection and application until there are none left.
     fn settle(&mut self) {
         let Some((handle, mut connection)) = self.connection.take() else { return };
         loop {
@@ -242,9 +242,9 @@ impl QuicEnd {
         }
     }
 
-    /// Reports what changed in congestion control.
+    /// Reports changes in congestion control.
     fn report(&mut self, connection: &Connection) {
-        // quinn counts each loss and mark; those that belong to a recovery under way do not make the window smaller.
+        // quinn counts each loss and mark; those within a recovery do not reduce the window.
         let path = connection.stats().path;
         if path.congestion_events > self.congestion_events && path.cwnd < self.cwnd {
             self.events.push_back(Event::RecoveryEntered { seq: Seq(self.number) });
@@ -266,7 +266,7 @@ impl QuicEnd {
         self.deadline = timeout.map(|at| self.clock.inner(at));
     }
 
-    /// Hands a datagram to quinn.
+    /// Passes a datagram to quinn.
     fn take(&mut self, now: Instant, ecn: Ecn, payload: Bytes) {
         let at = self.clock.outer(now);
         let mut response = Vec::new();
@@ -278,7 +278,7 @@ impl QuicEnd {
                 }
             }
             Some(DatagramEvent::NewConnection(incoming)) => {
-                // One flow is one connection: a first packet that comes again late finds it, or is refused.
+                // One flow is one connection: a late repetition of a first packet finds it, or is refused.
                 if self.connection.is_some() {
                     self.endpoint.ignore(incoming);
                     return;
@@ -300,8 +300,8 @@ impl QuicEnd {
         }
     }
 
-    /// Why a datagram that carries that is sent. Data is sent again only when acknowledgments show that it was lost: quinn's probes
-    /// (RFC 9002 §6.2.4) carry data that is new, or none.
+    /// Returns the cause of a datagram with these contents. Data is retransmitted only when acknowledgments show its
+    /// loss: quinn's probes (RFC 9002 §6.2.4) carry new data, or none.
     fn cause(&mut self, carried: Carried) -> Cause {
         self.resent += carried.resent;
         match carried {
@@ -312,7 +312,7 @@ impl QuicEnd {
         }
     }
 
-    /// The next datagram of the connection, with its ECN mark.
+    /// Returns the next datagram of the connection, with its ECN mark.
     fn transmit(&mut self, now: Instant) -> Option<(Vec<u8>, Ecn)> {
         if let Some(response) = self.responses.pop_front() {
             return Some((response, Ecn::NotEct));
@@ -370,7 +370,7 @@ impl Node<Bytes> for QuicEnd {
     }
 
     fn poll_deadline(&self) -> Option<Instant> {
-        // quinn may ask for a moment that is already here.
+        // quinn may request a time that has already been reached.
         let deadline = match (self.room, self.deadline) {
             (Room::At(at), Some(deadline)) => Some(deadline.min(at)),
             (Room::At(at), None) => Some(at),
@@ -393,7 +393,7 @@ impl Node<Bytes> for QuicEnd {
     }
 }
 
-/// Where each end sees the other: there is one path, and no address to tell it from others.
+/// Address at which each end sees the other: there is one path, so it identifies nothing.
 const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 443);
 
 const fn codepoint(ecn: Ecn) -> Option<EcnCodepoint> {
@@ -414,7 +414,7 @@ const fn ecn(codepoint: Option<EcnCodepoint>) -> Ecn {
     }
 }
 
-/// Gives out connection identifiers, drawn one after the other.
+/// Generator of connection identifiers, which are drawn in sequence.
 struct Identifiers(Stream);
 
 impl ConnectionIdGenerator for Identifiers {
@@ -433,7 +433,7 @@ impl ConnectionIdGenerator for Identifiers {
     }
 }
 
-/// The date, for address validation tokens, of which none is given out.
+/// Date for address validation tokens, none of which are issued.
 struct NoTime;
 
 #[allow(clippy::disallowed_types, reason = "quinn's type; it is always the same moment")]

@@ -1,9 +1,9 @@
-//! QUIC endpoints (RFC 9000): the state machine of [quinn](https://github.com/quinn-rs/quinn) behind the contract that all nodes
-//! share ([`Node`](lasthop_proto::node::Node)).
+//! QUIC endpoints (RFC 9000): the state machine of [quinn](https://github.com/quinn-rs/quinn) behind the contract that
+//! all nodes share ([`Node`](lasthop_proto::node::Node)).
 //!
-//! What runs is what runs in programs: streams, loss recovery, congestion control, pacing, acknowledgments and flow control are
-//! quinn's. Three things differ, so that the same seed gives the same bytes: time is the driver's, random numbers come from a
-//! seed, and nothing is encrypted ([`session`]). Sizes are those of encrypted packets.
+//! The code is the same as in programs: streams, loss recovery, congestion control, pacing, acknowledgments and flow
+//! control are quinn's. Three things differ, so that the same seed yields the same bytes: time is the driver's, random
+//! numbers derive from a seed, and nothing is encrypted ([`session`]). Sizes are those of encrypted packets.
 #![forbid(unsafe_code)]
 
 mod carried;

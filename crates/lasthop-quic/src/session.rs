@@ -1,10 +1,10 @@
-//! The cryptographic session of a simulated connection: no cryptography, but all else that quinn asks of it.
+//! Cryptographic session of a simulated connection: no cryptography, but everything else that quinn requires of it.
 //!
-//! The handshake has TLS 1.3's flights, in which the transport parameters travel and keys come to exist one level after the
-//! other; [`Flights`] has their sizes. Packets are not encrypted. In place of the tag of an AEAD each has one of the same 16 bytes,
-//! which says under which key and number the packet was made: what is opened with another key or under another number is refused,
-//! as an AEAD refuses it. Bytes that change on the way are not noticed; the simulator changes none, and keeps what the channel has
-//! damaged from the end.
+//! The handshake has TLS 1.3's flights, which carry the transport parameters and make the keys available one level
+//! after the other; [`Flights`] has their sizes. Packets are not encrypted. Instead of an AEAD tag each has a tag of
+//! the same 16 bytes, which depends on the packet's key and number: opening it with another key or under another number
+//! fails, as with an AEAD. Bytes altered on the path are not detected; the simulator alters none, and does not deliver
+//! damaged packets to the end.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use quinn_proto::crypto::{
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectError, ConnectionId, Side, TransportError, TransportErrorCode};
 
-/// Bytes of an AEAD's tag, as all of QUIC's cipher suites have it (RFC 9001 §5.3).
+/// Length of an AEAD's tag, equal for all of QUIC's cipher suites (RFC 9001 §5.3).
 const TAG_LEN: usize = 16;
 
-/// Bytes that header protection samples (RFC 9001 §5.4.2): a packet must be long enough to have them.
+/// Number of bytes that header protection samples (RFC 9001 §5.4.2): a packet must be long enough to contain them.
 const SAMPLE_LEN: usize = 16;
 
-/// Packets that AES-GCM can protect under one key, and forgeries that it bears (RFC 9001 §6.6).
+/// Number of packets that AES-GCM can protect under one key, and of forgeries that it tolerates (RFC 9001 §6.6).
 const CONFIDENTIALITY_LIMIT: u64 = 1 << 23;
 const INTEGRITY_LIMIT: u64 = 1 << 52;
 
-/// Bytes of the handshake's flights, without the transport parameters in them.
+/// Sizes of the handshake's flights in bytes, without their transport parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flights {
     /// ClientHello.
@@ -42,22 +42,22 @@ pub struct Flights {
     pub tickets: usize,
 }
 
-/// Those of rustls 0.23 over ring: X25519, AES-256-GCM, the protocol `h3`, and a self-signed certificate of 354 bytes (ECDSA over
-/// P-256, for `localhost`). `docs/models/quic.md` says what other certificates come to.
+/// Sizes for rustls 0.23 over ring: X25519, AES-256-GCM, the protocol `h3`, and a self-signed certificate of 354 bytes
+/// (ECDSA over P-256, for `localhost`). `docs/models/quic.md` gives the sizes for other certificates.
 pub const FLIGHTS: Flights =
     Flights { client_hello: 192, server_hello: 90, server_rest: 521, client_finished: 52, tickets: 178 };
 
-/// Which packets a key is for.
+/// Packets that a key is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Level {
     /// Derived from the client's first destination connection identifier.
     Initial(u64),
     Handshake,
-    /// 1-RTT, by the number of updates.
+    /// 1-RTT, with the number of updates.
     Data(u32),
 }
 
-/// A key: for packets of one level from one side.
+/// A key for packets of one level from one side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Key {
     level: Level,
@@ -123,7 +123,7 @@ impl PacketKey for Key {
     }
 }
 
-/// Headers stay as they are.
+/// Header key that leaves headers unchanged.
 struct PlainHeader;
 
 impl HeaderKey for PlainHeader {
@@ -136,13 +136,13 @@ impl HeaderKey for PlainHeader {
     }
 }
 
-/// FNV-1a: tells values apart, and protects nothing.
+/// Returns the FNV-1a hash, which distinguishes values and protects nothing.
 fn hash(key: u64, data: &[u8]) -> u64 {
     let start = 0xcbf2_9ce4_8422_2325 ^ key;
     data.iter().fold(start, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
-/// Makes the tokens by which an end is known when it forgot a connection, and those of address validation.
+/// Key of stateless reset tokens, which identify an end that has lost a connection, and of address validation tokens.
 #[derive(Clone, Copy, Debug)]
 pub struct TokenKey(pub u64);
 
@@ -224,7 +224,7 @@ fn retry_tag(connection: &ConnectionId, parts: &[&[u8]]) -> [u8; 16] {
     tag
 }
 
-/// What a session does next. The client's steps and the server's are intertwined.
+/// Next step of a session. The client's steps and the server's are interleaved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     /// The server waits for the ClientHello.
@@ -237,11 +237,11 @@ enum Step {
     TakeKeys,
     /// The server writes the rest of its flight.
     WriteRest,
-    /// The client waits for that.
+    /// The client waits for that flight.
     AwaitRest,
     /// The client writes its Finished.
     WriteFinished,
-    /// The server waits for that.
+    /// The server waits for the Finished.
     AwaitFinished,
     /// The server writes its tickets.
     WriteTickets,
@@ -252,9 +252,9 @@ enum Step {
 /// One end of the handshake.
 struct PlainSession {
     side: Side,
-    /// Own transport parameters, as they travel.
+    /// This end's transport parameters, encoded.
     own: Vec<u8>,
-    /// What was read of the peer's flights and not yet understood.
+    /// Bytes of the peer's flights that were read and not yet parsed.
     read: Vec<u8>,
     peer: Option<TransportParameters>,
     step: Step,
@@ -266,7 +266,7 @@ fn out_of_turn() -> TransportError {
     TransportError { code: TransportErrorCode::PROTOCOL_VIOLATION, frame: None, reason }
 }
 
-/// Bytes in front of each message: its length, and that of the transport parameters at its beginning.
+/// Header of each message: its length, and that of the transport parameters at its beginning.
 const MESSAGE_HEAD: usize = 8;
 
 impl PlainSession {
@@ -277,7 +277,7 @@ impl PlainSession {
         Self { side, own, read: Vec::new(), peer: None, step, updates: 0 }
     }
 
-    /// A message of `len` bytes besides `parameters`.
+    /// Writes a message of `len` bytes in addition to `parameters`.
     fn message(len: usize, parameters: &[u8], buf: &mut Vec<u8>) {
         let whole = len.max(MESSAGE_HEAD) + parameters.len();
         let start = buf.len();
@@ -287,7 +287,8 @@ impl PlainSession {
         buf.resize(start + whole, 0);
     }
 
-    /// The transport parameters of the next whole message that was read; empty where it has none.
+    /// Returns the transport parameters of the next complete message read; empty if it has none. Returns `None` if no
+    /// message is complete.
     fn next_message(&mut self) -> Option<Vec<u8>> {
         let number = |at: usize| Some(u32::from_be_bytes(self.read.get(at..at + 4)?.try_into().ok()?) as usize);
         let (whole, parameters) = (number(0)?, number(4)?);
@@ -343,7 +344,7 @@ impl Session for PlainSession {
                     Step::WriteFinished
                 }
                 Step::AwaitFinished => Step::WriteTickets,
-                // Tickets: nothing is resumed.
+                // Tickets: no session is resumed.
                 Step::Done if self.side.is_client() => Step::Done,
                 _ => return Err(out_of_turn()),
             };

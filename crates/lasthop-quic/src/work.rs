@@ -1,4 +1,4 @@
-//! The applications: what each end writes to streams, and what it makes of what arrives.
+//! Applications: the data that each end writes to streams, and the processing of arriving data.
 
 use std::collections::BTreeMap;
 
@@ -7,32 +7,32 @@ use quinn_proto::{Connection, Dir, ReadError, StreamEvent, StreamId, WriteError}
 
 use crate::config::Task;
 
-/// Payloads are zeros, all out of the same place.
+/// Payload: zeros from a shared buffer.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-/// One end's application.
+/// Application of one end.
 #[derive(Debug)]
 pub struct Work {
     task: Task,
     /// Bytes yet to be written, by stream.
     writing: BTreeMap<StreamId, u64>,
-    /// Requests that were begun.
+    /// Number of requests started.
     begun: u32,
-    /// Streams that arrived to their end.
+    /// Number of streams that arrived completely.
     arrived: u32,
-    /// Streams of this end that the peer has acknowledged to their end.
+    /// Number of this end's streams that the peer has acknowledged completely.
     acknowledged: u32,
-    /// Bytes that arrived.
+    /// Number of bytes that arrived.
     pub received: u64,
 }
 
-/// What became of the bytes that arrived.
+/// Result of reading a stream.
 struct Read {
     bytes: u64,
     ended: Ended,
 }
 
-/// Whether a stream is over.
+/// End of a stream.
 #[derive(PartialEq, Eq)]
 enum Ended {
     Yes,
@@ -44,7 +44,7 @@ impl Work {
         Self { task, writing: BTreeMap::new(), begun: 0, arrived: 0, acknowledged: 0, received: 0 }
     }
 
-    /// The initiator's end can write now.
+    /// Starts writing at the initiator's end.
     pub fn begin(&mut self, connection: &mut Connection) {
         match self.task {
             Task::Bulk { bytes } => self.open(connection, Dir::Uni, bytes),
@@ -68,7 +68,7 @@ impl Work {
         }
     }
 
-    /// Takes an event; returns the stream that the peer has now acknowledged to its end.
+    /// Handles an event; returns the stream that the peer has now acknowledged completely.
     pub fn on_event(&mut self, connection: &mut Connection, event: StreamEvent) -> Option<StreamId> {
         match event {
             StreamEvent::Opened { dir } => {
@@ -116,7 +116,7 @@ impl Work {
         }
     }
 
-    /// Writes what the connection takes.
+    /// Writes as much as the connection accepts.
     fn write(&mut self, connection: &mut Connection, id: StreamId) {
         let Some(left) = self.writing.get_mut(&id) else { return };
         while *left > 0 {
@@ -128,11 +128,11 @@ impl Work {
             }
         }
         self.writing.remove(&id);
-        // Nobody has reset it; if the peer has no use for it any more, that was seen above.
+        // No end has reset it; a peer that stopped reading was handled above.
         let _ = connection.send_stream(id).finish();
     }
 
-    /// Whether the end on that side of the connection has sent and received all that it has to.
+    /// Returns whether the end on that side of the connection has sent and received everything.
     pub fn through(&self, side: quinn_proto::Side) -> bool {
         match self.task {
             Task::Bulk { .. } if side.is_client() => self.acknowledged == 1,
@@ -142,7 +142,7 @@ impl Work {
     }
 }
 
-/// Reads all that there is, in order.
+/// Reads all available data, in order.
 fn read(connection: &mut Connection, id: StreamId) -> Read {
     let mut bytes = 0;
     let mut stream = connection.recv_stream(id);
@@ -154,7 +154,7 @@ fn read(connection: &mut Connection, id: StreamId) -> Read {
             Err(ReadError::Blocked) => break Ended::No,
         }
     };
-    // What it has to tell the peer goes with the next packets, for which the end is asked in any case.
+    // Updates for the peer are sent with the next packets, which are polled in any case.
     let _ = chunks.finalize();
     Read { bytes, ended }
 }

@@ -1,4 +1,4 @@
-//! Two ends over a path of constant delay that loses what a test says.
+//! Two ends over a path of constant delay with losses that the test controls.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use lasthop_proto::tcp::config::{HeaderAccounting, Switch};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_quic::{CongestionControl, Exchange, QuicConfig, QuicEnd, Setup, Task};
 
-/// One way.
+/// Delay in one direction.
 const DELAY: Duration = Duration::from_millis(25);
 
 fn config(task: Task) -> QuicConfig {
@@ -24,7 +24,7 @@ fn config(task: Task) -> QuicConfig {
     }
 }
 
-/// What the path does with a datagram.
+/// Fate of a datagram on the path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Passes,
@@ -107,7 +107,7 @@ impl Pair {
         });
     }
 
-    /// Runs until nothing happens any more, or to `limit`; every datagram meets what `fate` says.
+    /// Runs until nothing is left to happen, or until `limit`; `fate` determines each datagram's fate.
     fn run(&mut self, limit: Duration, mut fate: impl FnMut(&Sent) -> Fate) {
         loop {
             let arrival = self.under_way.first_key_value().map(|((at, _), _)| *at);
@@ -145,13 +145,14 @@ impl Pair {
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The handshake of RFC 9001 §4 and 2000 bytes behind it, 25 ms each way.
+/// The handshake of RFC 9001 §4 and 2000 bytes after it, 25 ms in each direction.
 ///
-/// The client's first datagram is padded to the path's full size (RFC 9000 §14.1), and so is the server's answer, whose Initial
-/// packet wants an acknowledgment: ServerHello, and behind it in a Handshake packet the rest of its flight, which fits. After a
-/// round trip the client has its keys: its Finished shares a datagram with the first data, and the rest of the 2000 bytes fills
-/// another. The server confirms the handshake with HANDSHAKE_DONE, its tickets (178 bytes) and new connection identifiers, and
-/// acknowledges; the client, told that all arrived, closes and acknowledges what came with that.
+/// The client's first datagram is padded to the path's full size (RFC 9000 §14.1), and so is the server's answer, whose
+/// Initial packet is ack-eliciting: ServerHello, followed in a Handshake packet by the rest of its flight, which fits.
+/// After a round trip the client has its keys: its Finished shares a datagram with the first data, and the rest of the
+/// 2000 bytes fills another. The server confirms the handshake with HANDSHAKE_DONE, its tickets (178 bytes) and new
+/// connection identifiers, and acknowledges. The client, once everything is acknowledged, closes and acknowledges the
+/// server's packets.
 #[test]
 fn a_transfer_goes_as_the_rfcs_say() {
     let mut pair = Pair::new(config(Task::Bulk { bytes: 2000 }), 1);
@@ -191,10 +192,10 @@ fn everything_arrives_whatever_is_lost() {
         assert_eq!(pair.ends[1].received(), 300_000, "seed {seed}");
         assert!(pair.ends.iter().all(QuicEnd::through), "seed {seed}");
         assert_eq!(pair.ended(Side::Initiator), Some(Event::Closed), "seed {seed}");
-        // What was resent is what the causes say.
+        // The resent bytes match the causes.
         let resent: u64 = pair.resent(Side::Initiator).map(|sent| u64::from(sent.data)).sum();
         assert!(pair.ends[0].resent() > 0 && pair.ends[0].resent() <= resent, "seed {seed}");
-        // All data is there once, and again as often as counted.
+        // All data is sent once, and again as often as counted.
         let data: u64 = pair.sent.iter().map(|sent| u64::from(sent.data)).sum();
         assert_eq!(data, 300_000 + pair.ends[0].resent(), "seed {seed}");
     }
@@ -216,8 +217,8 @@ fn a_lost_datagram_is_resent_once_acknowledgments_show_the_hole() {
     assert_eq!(recoveries, 1);
 }
 
-/// The end of a transfer and all that the client sends behind it is lost for 200 ms: nothing shows the hole but the answer to a probe
-/// (RFC 9002 §6.2), 50 ms after it was sent.
+/// The end of a transfer and everything that the client sends after it is lost for 200 ms: only the answer to a probe
+/// shows the hole (RFC 9002 §6.2), 50 ms after it was sent.
 #[test]
 fn a_lost_tail_is_resent_when_a_probe_is_answered() {
     let mut pair = Pair::new(config(Task::Bulk { bytes: 5000 }), 5);
@@ -243,7 +244,7 @@ fn requests_are_answered_in_turn() {
     assert_eq!(pair.ends[0].received(), 12 * 20_000);
     assert_eq!(pair.ends[1].received(), 12 * 300);
     assert!(pair.ends.iter().all(QuicEnd::finished));
-    // Three at once: four rounds of at least 50 ms after the handshake; 60 kB are more than the window at first.
+    // Three at once: four rounds of at least 50 ms after the handshake; 60 kB exceed the initial window.
     let (last, ..) = pair.events.iter().find(|(.., event)| *event == Event::Closed).expect("it ends");
     assert!(*last >= Instant::ZERO + Duration::from_millis(250), "{last:?}");
     assert!(*last < Instant::ZERO + Duration::from_millis(800), "{last:?}");
@@ -300,7 +301,7 @@ fn silence_ends_a_connection() {
     });
     assert_eq!([Side::Initiator, Side::Acceptor].map(|side| pair.ended(side)), [Some(Event::Aborted); 2]);
     assert!(pair.ends.iter().all(QuicEnd::finished) && !pair.ends.iter().any(QuicEnd::through));
-    // Nobody answers at all.
+    // With no answer at all.
     let mut pair = Pair::new(idle, 13);
     pair.run(MINUTE, |_| Fate::Lost);
     assert_eq!([Side::Initiator, Side::Acceptor].map(|side| pair.ended(side)), [Some(Event::Aborted), None]);

@@ -9,10 +9,10 @@ use core::panic::PanicInfo;
 
 use lasthop_proto::scheme::SCHEMES;
 
-/// `alloc` needs an allocator; that it never succeeds does not matter, since nothing here runs.
+/// Allocator required by `alloc`, which always fails; that does not matter, since nothing here runs.
 struct Nothing;
 
-// SAFETY: it hands out no memory.
+// SAFETY: it returns no memory.
 unsafe impl GlobalAlloc for Nothing {
     unsafe fn alloc(&self, _: Layout) -> *mut u8 {
         core::ptr::null_mut()
@@ -29,7 +29,7 @@ fn panic(_: &PanicInfo) -> ! {
     loop {}
 }
 
-/// Something that needs the mechanisms.
+/// Uses the mechanisms, so that they are linked.
 #[unsafe(no_mangle)]
 pub extern "C" fn lasthop_schemes() -> usize {
     SCHEMES.len()

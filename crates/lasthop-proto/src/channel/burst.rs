@@ -1,5 +1,5 @@
-//! Errors at exponentially distributed distances in bytes, each of which destroys a run of frames (\[a\] §V: bursts of 2,
-//! 4 and 6 packets, once per 64 Kbytes on average).
+//! Errors at exponentially distributed distances in bytes, each of which destroys a run of frames (\[a\] §V: bursts of
+//! 2, 4 and 6 packets, once per 64 Kbytes on average).
 
 use super::Fate;
 use super::gap::Gap;
@@ -10,7 +10,7 @@ use crate::random::Stream;
 pub(super) struct Burst {
     gap: Gap,
     packets: u32,
-    /// Frames that the present burst has yet to destroy.
+    /// Number of frames that the current burst has yet to destroy.
     left: u32,
 }
 
@@ -19,8 +19,8 @@ impl Burst {
         Self { gap: Gap::new(mean_bytes, stream), packets, left: 0 }
     }
 
-    /// The distance to the next burst counts from the end of the last frame that this one destroys, so that every burst
-    /// has the length asked for.
+    /// Judges a frame. The distance to the next burst counts from the end of the last frame that this one destroys, so
+    /// that every burst has the specified length.
     #[inline]
     pub(super) fn judge(&mut self, wire_len: u32) -> Fate {
         if self.left == 0 && self.gap.hit(f64::from(wire_len)).is_some() {

@@ -5,7 +5,7 @@ use super::gap::Gap;
 use crate::packet::Packet;
 use crate::random::Stream;
 
-/// The process along the bytes of the frames that it watches.
+/// The process along the bytes of the frames that it includes.
 #[derive(Clone, Debug)]
 pub(super) struct Exponential {
     gap: Gap,

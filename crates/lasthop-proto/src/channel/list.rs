@@ -1,4 +1,4 @@
-//! Exactly the frames of a list: for tests, for teaching, and to compare schemes under the same losses.
+//! Drops of listed frames: for tests, for teaching, and to compare schemes under the same losses.
 
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -9,12 +9,12 @@ use super::{Drop, DropFrame, Fate};
 use crate::packet::{Body, Flags, FlowId, Packet};
 use crate::seq::Seq;
 
-/// The drops still to come. What it remembers of a flow is bounded by the list: sequence numbers up to the last segment
-/// listed, and nothing of flows that the list does not concern.
+/// Pending drops. The state of a flow is bounded by the list: sequence numbers up to the last listed segment, and
+/// nothing for flows that the list does not concern.
 #[derive(Clone, Debug)]
 pub(super) struct List {
     flows: BTreeMap<FlowId, FlowDrops>,
-    /// Where each flow that the list does not name begins.
+    /// Initial state of each flow that the list does not name.
     every_flow: FlowDrops,
 }
 
@@ -48,9 +48,10 @@ impl List {
     }
 }
 
-/// What a frame counts as.
+/// Kind of a frame for counting.
 enum Kind {
-    /// Data, known by the number of its first byte of payload; a datagram by its number in the flow, or among its sender's.
+    /// Data, identified by the number of its first payload byte; a datagram by its number in the flow, or among its
+    /// sender's.
     Data(Seq),
     /// A pure acknowledgment.
     Ack,
@@ -62,7 +63,7 @@ impl Kind {
     fn of<P>(packet: &Packet<P>) -> Option<Self> {
         match &packet.body {
             Body::Datagram { number } | Body::Media { number } => (packet.len > 0).then_some(Self::Data(Seq(*number))),
-            // Every datagram has a number of its own: what is resent is in another one.
+            // Every datagram has its own number: retransmitted data is in another one.
             Body::Quic { number, .. } => Some(if packet.has_data() { Self::Data(Seq(*number)) } else { Self::Ack }),
             Body::Control | Body::Coded(_) | Body::Report(_) => None,
             Body::Tcp(segment) if packet.len > 0 => {
@@ -81,7 +82,7 @@ impl Kind {
 #[derive(Clone, Default, Debug)]
 struct Counted {
     wanted: BTreeSet<u32>,
-    /// How many have passed; no longer kept once no more are wanted.
+    /// Number of frames that have passed; not maintained once no more are listed.
     passed: u32,
 }
 
@@ -95,25 +96,25 @@ impl Counted {
     }
 }
 
-/// The drops of one flow, and the counts that they need.
+/// Drops of one flow, and the counts that they require.
 #[derive(Clone, Default, Debug)]
 struct FlowDrops {
-    /// Segment and transmission of each drop to come.
+    /// Segment and transmission of each pending drop.
     data: BTreeSet<(u32, u32)>,
     acks: Counted,
     syns: Counted,
-    /// Segments numbered so far.
+    /// Number of segments numbered so far.
     numbered: u32,
-    /// Positions of the numbered segments, ascending; empty once no more numbers are needed.
+    /// Positions of the numbered segments, ascending; empty once no more numbers are required.
     known: Vec<i64>,
-    /// Number and transmissions so far of the segments that drops are to come for, by position.
+    /// Number and transmissions so far of the segments with pending drops, by position.
     watched: BTreeMap<i64, (u32, u32)>,
     positions: Positions,
 }
 
 impl FlowDrops {
     fn want(&mut self, frame: DropFrame) {
-        // Counts start at 1: what asks for a 0th never comes, and would keep the flow watched for ever.
+        // Counts start at 1: a 0th frame never occurs, and would keep the flow watched forever.
         match frame {
             DropFrame::Data { segment: 0, .. }
             | DropFrame::Data { transmission: 0, .. }
@@ -159,7 +160,7 @@ impl FlowDrops {
         dropped
     }
 
-    /// Gives the segment at `position` the next number, unless it has one or no further number is needed.
+    /// Assigns the next number to the segment at `position`, unless it has one or no further number is required.
     fn number(&mut self, position: i64) -> Option<u32> {
         if self.data.last().is_none_or(|&(last, _)| last <= self.numbered) {
             return None;

@@ -1,4 +1,4 @@
-//! The list of explicit drops, frame by frame.
+//! Tests of the list of explicit drops, frame by frame.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -20,7 +20,7 @@ fn data(segment: u32, transmission: u32) -> DropFrame {
     DropFrame::Data { segment, transmission }
 }
 
-/// A TCP segment of flow `flow`.
+/// Returns a TCP segment of flow `flow`.
 fn tcp(flow: u32, seq: u32, len: u32, flags: Flags) -> Packet {
     Packet {
         flow: FlowId(flow),
@@ -37,7 +37,7 @@ fn tcp(flow: u32, seq: u32, len: u32, flags: Flags) -> Packet {
     }
 }
 
-/// Whether the channel drops `packet`.
+/// Returns whether the channel drops `packet`.
 fn drops(channel: &mut Channel, packet: &Packet) -> bool {
     match channel.judge(packet, Instant::ZERO, Instant::ZERO) {
         Fate::Delivered => false,
@@ -46,7 +46,7 @@ fn drops(channel: &mut Channel, packet: &Packet) -> bool {
     }
 }
 
-/// Which of the full data segments of flow 0 at `seqs`, in this order, are dropped: their places in `seqs`.
+/// Returns which of the full data segments of flow 0 at `seqs`, in this order, are dropped: their indices in `seqs`.
 fn dropped(channel: &mut Channel, seqs: &[u32]) -> Vec<usize> {
     let is_dropped = |&(_, &seq): &(usize, &u32)| drops(channel, &tcp(0, seq, MSS, Flags::ACK));
     seqs.iter().enumerate().filter(is_dropped).map(|(i, _)| i).collect()
@@ -55,7 +55,7 @@ fn dropped(channel: &mut Channel, seqs: &[u32]) -> Vec<usize> {
 #[test]
 fn segments_count_in_the_order_in_which_they_first_pass() {
     let mut channel = channel(&[(Some(0), data(2, 1)), (Some(0), data(3, 1)), (Some(0), data(4, 2))]);
-    // The 2nd segment by sequence number was lost before it came here: it passes as the 4th, and its own
+    // The 2nd segment by sequence number was lost before it arrived here: it passes as the 4th, and its own
     // retransmission is the 4th segment's second transmission.
     let seqs = [5000, 7000, 8000, 5000, 6000, 9000, 6000, 6000];
     assert_eq!(dropped(&mut channel, &seqs), [1, 2, 6]);
@@ -80,7 +80,7 @@ fn sequence_numbers_wrap() {
 #[test]
 fn a_sequence_number_that_comes_round_again_is_another_segment() {
     let mut channel = channel(&[(Some(0), data(1, 2)), (Some(0), data(6, 1))]);
-    // Quarters of the sequence space: the fifth has the number of the first, and is no transmission of it.
+    // Quarters of the sequence space: the fifth has the number of the first, but is no retransmission of it.
     let quarter = 1 << 30;
     assert_eq!(dropped(&mut channel, &[0, quarter, 2 * quarter, 3 * quarter, 0, quarter]), [5]);
 }
@@ -121,7 +121,7 @@ fn only_payload_makes_a_data_segment() {
     let mut channel = channel(&[(Some(0), data(1, 1)), (Some(0), data(1, 2)), (Some(0), data(2, 1))]);
     assert!(!drops(&mut channel, &tcp(0, 99, 0, Flags::SYN)));
     assert!(!drops(&mut channel, &tcp(0, 100, 0, Flags::ACK)));
-    // Data on a SYN begin one after it, where their retransmission without the SYN begins (RFC 7413).
+    // Data on a SYN begins one after it, like its retransmission without the SYN (RFC 7413).
     assert!(drops(&mut channel, &tcp(0, 99, MSS, Flags::SYN)));
     assert!(drops(&mut channel, &tcp(0, 100, MSS, Flags::ACK)));
     assert!(drops(&mut channel, &tcp(0, 100 + MSS, 10, Flags::FIN.with(Flags::ACK))));

@@ -1,4 +1,4 @@
-//! When a frame is lost: one error process per direction of a link, fed with every frame in order of transmission.
+//! Loss of frames: one error process per direction of a link, applied to every frame in order of transmission.
 
 mod burst;
 mod exponential;
@@ -26,14 +26,14 @@ use crate::packet::{FlowId, Packet};
 use crate::random::Stream;
 use crate::time::{Duration, Instant};
 
-/// Which frames an error model looks at; the others pass and, where the model counts, do not count.
+/// Frames that an error model includes; the others pass and, if the model counts frames, do not count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Frames {
     /// Every frame.
     All,
     /// Frames with payload.
     Data,
-    /// Frames without.
+    /// Frames without payload.
     Acks,
 }
 
@@ -51,21 +51,21 @@ impl Frames {
 /// An error model and its parameters.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ErrorSpec {
-    /// Nothing is lost.
+    /// No losses.
     None,
-    /// Errors at exponentially distributed distances in bytes; a frame with an error in it is damaged, in its header or
-    /// in its payload as the position says (\[a\] §IV).
+    /// Errors at exponentially distributed distances in bytes; a frame with an error is damaged, in its header or in
+    /// its payload depending on the position (\[a\] §IV).
     Exponential {
-        /// Mean bytes between errors.
+        /// Mean number of bytes between errors.
         mean_bytes: f64,
-        /// Which frames.
+        /// Included frames.
         frames: Frames,
     },
     /// Every frame is lost with the same probability.
     Uniform {
         /// Probability, 0 to 1.
         frame_loss: f64,
-        /// Which frames.
+        /// Included frames.
         frames: Frames,
     },
     /// Good and bad states with exponentially distributed durations; bits are hit independently within a state. The
@@ -82,41 +82,41 @@ pub enum ErrorSpec {
     },
     /// Gilbert-Elliott: the state may change with every frame.
     TwoStatePacket {
-        /// Probability to turn bad, per frame.
+        /// Probability of a change to the bad state, per frame.
         good_to_bad: f64,
-        /// Probability to turn good, per frame.
+        /// Probability of a change to the good state, per frame.
         bad_to_good: f64,
         /// Frame loss in the good state.
         good_loss: f64,
         /// Frame loss in the bad state.
         bad_loss: f64,
-        /// Which frames.
+        /// Included frames.
         frames: Frames,
     },
     /// Errors at exponentially distributed distances in bytes, each of which destroys a run of frames (\[a\] §V).
     Burst {
-        /// Mean bytes between bursts.
+        /// Mean number of bytes between bursts.
         mean_bytes: f64,
-        /// Frames destroyed by each.
+        /// Number of frames destroyed by each.
         packets: u32,
-        /// Which frames.
+        /// Included frames.
         frames: Frames,
     },
-    /// Exactly the frames listed.
+    /// Loss of exactly the listed frames.
     List(Arc<Vec<Drop>>),
-    /// Exactly the frames of the script, which are lost, late or marked.
+    /// Exactly the frames of the script are lost, late or marked.
     Script(Arc<Vec<ScriptLine>>),
-    /// Frame n is lost when `trace[n]` says so; the trace starts over at its end.
+    /// Frame n is lost if `trace[n]` is true; the trace restarts at its end.
     Replay {
-        /// True where a frame is lost.
+        /// True for each lost frame.
         trace: Arc<Vec<bool>>,
-        /// Which frames.
+        /// Included frames.
         frames: Frames,
     },
 }
 
 impl ErrorSpec {
-    /// Which frames it looks at.
+    /// Returns the frames that it includes.
     pub const fn frames(&self) -> Frames {
         match *self {
             Self::Exponential { frames, .. }
@@ -132,9 +132,9 @@ impl ErrorSpec {
 /// A frame to drop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Drop {
-    /// The flow; `None` means every flow.
+    /// Flow; `None` means every flow.
     pub flow: Option<FlowId>,
-    /// Which of its frames.
+    /// Frame of the flow.
     pub frame: DropFrame,
 }
 
@@ -142,11 +142,11 @@ pub struct Drop {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DropFrame {
     /// The `transmission`th time that the `segment`th data segment passes. Segments are numbered in the order in which
-    /// they first pass here; a SYN or FIN without payload is none.
+    /// they first pass here; a SYN or FIN without payload does not count.
     Data {
         /// Number of the segment.
         segment: u32,
-        /// Which of its transmissions.
+        /// Number of the transmission.
         transmission: u32,
     },
     /// The nth pure acknowledgment (no payload, no SYN, FIN or RST).
@@ -155,18 +155,19 @@ pub enum DropFrame {
     Syn(u32),
 }
 
-/// What becomes of a frame.
+/// Fate of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// It arrives as sent.
+    /// Arrives as sent.
     Delivered,
-    /// Its payload is hit, its header is not: of use to a receiver that tells corruption from congestion, lost to others.
+    /// Its payload is damaged, its header is not: useful to a receiver that distinguishes corruption from congestion,
+    /// lost to others.
     Damaged,
-    /// It is lost.
+    /// Lost.
     Lost,
-    /// It arrives, by so much later than it would.
+    /// Arrives with this additional delay.
     Late(Duration),
-    /// It arrives in time, marked "congestion experienced" where its ends take marks.
+    /// Arrives in time, marked "congestion experienced" if it is ECN-capable.
     Marked,
 }
 
@@ -175,18 +176,18 @@ impl Fate {
         if lost { Self::Lost } else { Self::Delivered }
     }
 
-    /// The fate of a frame whose first error is at `position`; its first `header` of the same unit are header.
+    /// Returns the fate of a frame whose first error is at `position`; its first `header` of the same unit are header.
     fn hit_at(position: f64, header: f64) -> Self {
         if position < header { Self::Lost } else { Self::Damaged }
     }
 }
 
-/// The error process of one direction of a link.
+/// Error process of one direction of a link.
 ///
-/// Models that place errors along the frame's bits ([`ErrorSpec::Exponential`], [`ErrorSpec::TwoStateTime`]) tell
-/// [`Fate::Damaged`] from [`Fate::Lost`]; the others know whole frames only and answer [`Fate::Lost`]. Only
-/// [`ErrorSpec::Script`] answers [`Fate::Late`] and [`Fate::Marked`]. Parameters out of
-/// range are harmless (nothing or everything is lost): whoever reads a scenario rejects them.
+/// Models that place errors along the frame's bits ([`ErrorSpec::Exponential`], [`ErrorSpec::TwoStateTime`])
+/// distinguish [`Fate::Damaged`] from [`Fate::Lost`]; the others treat whole frames only and return [`Fate::Lost`].
+/// Only [`ErrorSpec::Script`] returns [`Fate::Late`] and [`Fate::Marked`]. Parameters out of range are harmless
+/// (nothing or everything is lost): the scenario reader rejects them.
 #[derive(Clone, Debug)]
 pub struct Channel {
     frames: Frames,
@@ -208,7 +209,7 @@ enum Model {
 }
 
 impl Channel {
-    /// The process that `spec` describes, at the start of the run; all its randomness comes from `stream`.
+    /// Returns the process that `spec` describes, at the start of the run; all its randomness comes from `stream`.
     pub fn new(spec: &ErrorSpec, stream: Stream) -> Self {
         let model = match *spec {
             ErrorSpec::None => Model::None,
@@ -234,25 +235,25 @@ impl Channel {
         Self { frames: spec.frames(), model }
     }
 
-    /// Whether every frame arrives as sent.
+    /// Returns whether every frame arrives as sent.
     #[inline]
     pub fn is_clean(&self) -> bool {
         matches!(self.model, Model::None)
     }
 
-    /// Whether it may answer [`Fate::Late`].
+    /// Returns whether it may return [`Fate::Late`].
     pub fn delays(&self) -> bool {
         matches!(self.model, Model::Script(_))
     }
 
-    /// What becomes of a frame that is on the air from `start` to `end`. Frames are given in order of transmission; each
-    /// is judged once, transmissions of the same data being frames of their own.
+    /// Returns the fate of a frame that is on the air from `start` to `end`. Frames are passed in order of
+    /// transmission; each is judged once, and retransmissions are separate frames.
     #[inline]
     pub fn judge<P>(&mut self, packet: &Packet<P>, start: Instant, end: Instant) -> Fate {
         if !self.frames.include(packet) {
             return Fate::Delivered;
         }
-        // The most frequent one by itself: the others' code would be in the way of whoever asks.
+        // The most frequent model is handled separately: the others' code would slow its callers down.
         if let Model::Uniform(model) = &mut self.model {
             model.judge()
         } else {

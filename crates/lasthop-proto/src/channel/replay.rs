@@ -1,4 +1,4 @@
-//! A recorded loss trace, frame by frame, starting over at its end.
+//! Replay of a recorded loss trace, frame by frame, restarting at its end.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -6,17 +6,17 @@ use core::fmt;
 
 use super::Fate;
 
-/// Most frames of a list.
+/// Maximum number of frames in a list.
 pub const MOST_FRAMES: usize = 16 << 20;
 
-/// Why bytes are no list of frames.
+/// Error in a list of frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadList {
-    /// Something else than `0` and `1` in a line, counted from 1.
+    /// A byte other than `0` and `1` in a line, counted from 1.
     Other {
-        /// The line.
+        /// Number of the line.
         line: usize,
-        /// What is there.
+        /// Byte found.
         byte: u8,
     },
     /// More than [`MOST_FRAMES`].
@@ -37,12 +37,12 @@ impl fmt::Display for BadList {
 
 impl core::error::Error for BadList {}
 
-/// Reads a list of frames: `0` for one that arrives, `1` for one that is lost, with white space and commas between them in whatever
-/// lines, and remarks from `#` to the end of a line.
+/// Reads a list of frames: `0` for one that arrives, `1` for one that is lost, separated by white space, line breaks
+/// and commas, with comments from `#` to the end of a line.
 ///
 /// # Errors
 ///
-/// [`BadList`], for the first thing that is wrong.
+/// Returns [`BadList`] for the first error.
 pub fn read_list(text: &[u8]) -> Result<Vec<bool>, BadList> {
     let mut frames = Vec::new();
     for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
@@ -61,7 +61,7 @@ pub fn read_list(text: &[u8]) -> Result<Vec<bool>, BadList> {
     if frames.is_empty() { Err(BadList::Empty) } else { Ok(frames) }
 }
 
-/// A place in a trace.
+/// A position in a trace.
 #[derive(Clone, Debug)]
 pub(super) struct Replay {
     trace: Arc<Vec<bool>>,
@@ -73,7 +73,7 @@ impl Replay {
         Self { trace, next: 0 }
     }
 
-    /// An empty trace loses nothing.
+    /// Judges a frame. An empty trace loses nothing.
     #[inline]
     pub(super) fn judge(&mut self) -> Fate {
         let lost = self.trace.get(self.next).copied().unwrap_or(false);

@@ -1,5 +1,5 @@
-//! A script: what becomes of single frames, told by the bytes that they carry, so that senders which cut the stream
-//! differently can be led through the same story.
+//! Script: fates of single frames, identified by the bytes that they carry, so that senders which segment the stream
+//! differently can be replayed the same events.
 
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
@@ -14,23 +14,23 @@ use crate::time::{Duration, Instant};
 /// A line of a script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScriptLine {
-    /// The flow; `None` means every flow.
+    /// Flow; `None` means every flow.
     pub flow: Option<FlowId>,
-    /// Which of its frames.
+    /// Frame of the flow.
     pub frame: ScriptFrame,
-    /// What becomes of it.
+    /// Fate of the frame.
     pub act: Act,
 }
 
 /// One frame of a flow, as seen by this direction of this link. All but bytes count from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ScriptFrame {
-    /// The `transmission`th segment that passes with that byte in it, however the stream is cut.
+    /// The `transmission`th segment that passes with that byte in it, however the stream is segmented.
     Byte {
-        /// Offset in the stream, from 0 at the first byte after the SYN; where no SYN passes, from the first byte of the
+        /// Offset in the stream, from 0 at the first byte after the SYN; if no SYN passes, from the first byte of the
         /// first segment that does.
         byte: u64,
-        /// Which of its transmissions.
+        /// Number of the transmission.
         transmission: u32,
     },
     /// The nth pure acknowledgment (no payload, no SYN, FIN or RST).
@@ -39,38 +39,38 @@ pub enum ScriptFrame {
     Syn(u32),
 }
 
-/// What becomes of a frame. Where several lines concern one frame, the strongest holds: the greatest of these.
+/// Fate of a frame. If several lines concern one frame, the strongest applies: the greatest of these.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Act {
-    /// It is marked "congestion experienced", where its ends take marks (RFC 3168 §5).
+    /// Marked "congestion experienced", if it is ECN-capable (RFC 3168 §5).
     Mark,
-    /// It arrives late.
+    /// Delayed.
     Late {
-        /// By so much.
+        /// Additional delay.
         by: Duration,
-        /// What becomes of those behind it.
+        /// Effect on later frames.
         behind: Behind,
     },
-    /// It is lost.
+    /// Lost.
     Lose,
 }
 
-/// What the frames do that come behind a late one.
+/// Behaviour of frames after a late one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Behind {
-    /// They overtake it: reordering.
+    /// Later frames overtake it: reordering.
     Overtake,
-    /// They wait for it: a stall of this direction, whatever flow they are of.
+    /// Later frames wait for it: a stall of this direction, for all flows.
     Wait,
 }
 
-/// The script of one direction of a link. What it remembers of a flow is bounded by the lines.
+/// Script of one direction of a link. The state of a flow is bounded by the lines.
 #[derive(Clone, Debug)]
 pub(super) struct Script {
     flows: BTreeMap<FlowId, FlowScript>,
-    /// Where each flow that no line names begins.
+    /// Initial state of each flow that no line names.
     every_flow: FlowScript,
-    /// While frames wait behind a late one: they arrive as if sent then.
+    /// End of a stall, while frames wait behind a late one: they arrive as if sent then.
     stalled: Option<Instant>,
 }
 
@@ -89,10 +89,10 @@ impl Script {
         Self { flows, every_flow, stalled: None }
     }
 
-    /// What becomes of a frame that is sent by `end`.
+    /// Returns the fate of a frame whose transmission ends at `end`.
     pub(super) fn judge<P>(&mut self, packet: &Packet<P>, end: Instant) -> Fate {
         let act = self.act(packet);
-        // As long as it takes: frames that leave just then wait as well, so that none overtakes.
+        // Frames that leave at exactly the end wait as well, so that none overtakes.
         let wait = self.stalled.filter(|until| end <= *until).map(|until| until.since(end));
         match act {
             Some(Act::Lose) => Fate::Lost,
@@ -134,17 +134,17 @@ impl Script {
     }
 }
 
-/// Frames of one kind, told by their number.
+/// Frames of one kind, identified by their number.
 #[derive(Clone, Default, Debug)]
 struct Counted {
     acts: BTreeMap<u32, Act>,
-    /// How many have passed; no longer kept once no more acts come.
+    /// Number of frames that have passed; not maintained once no acts are pending.
     passed: u32,
 }
 
 impl Counted {
     fn add(&mut self, number: u32, act: Act) {
-        // Counts start at 1: a 0th never comes, and would keep the flow watched for ever.
+        // Counts start at 1: a 0th frame never occurs, and would keep the flow watched forever.
         if number > 0 {
             let held = self.acts.entry(number).or_insert(act);
             *held = act.max(*held);
@@ -160,10 +160,10 @@ impl Counted {
     }
 }
 
-/// What is to come in one flow.
+/// Pending acts of one flow.
 #[derive(Clone, Default, Debug)]
 struct FlowScript {
-    /// By byte.
+    /// Acts by byte.
     bytes: BTreeMap<u64, Counted>,
     acks: Counted,
     syns: Counted,
@@ -188,21 +188,21 @@ impl FlowScript {
         self.bytes.is_empty() && self.acks.acts.is_empty() && self.syns.acts.is_empty()
     }
 
-    /// A SYN passes: the stream's first byte is `first`.
+    /// Notes a SYN: the stream's first byte is `first`.
     fn begin(&mut self, first: Seq) {
         if !self.bytes.is_empty() {
             self.start = Some(self.positions.of(first));
         }
     }
 
-    /// A segment passes; counts it for each byte in it that the script knows.
+    /// Counts a segment for each of its bytes in the script.
     fn data(&mut self, first: Seq, len: u32) -> Option<Act> {
         if self.bytes.is_empty() {
             return None;
         }
         let position = self.positions.of(first);
         let offset = position - *self.start.get_or_insert(position);
-        // Nothing of what lies before the stream's first byte is known.
+        // Data before the stream's first byte is not in the script.
         let end = u64::try_from(offset + i64::from(len)).ok()?;
         let from = u64::try_from(offset).unwrap_or(0);
         let mut strongest = None;

@@ -1,4 +1,4 @@
-//! Scripts, frame by frame.
+//! Tests of scripts, frame by frame.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -34,7 +34,7 @@ fn tcp(flow: u32, seq: u32, len: u32, flags: Flags) -> Packet {
     Packet { flow: FlowId(flow), header_len: 40, len, body, ..Packet::default() }
 }
 
-/// The fate of a packet that leaves `at` milliseconds after the start.
+/// Returns the fate of a packet that leaves `at` milliseconds after the start.
 fn judge(channel: &mut Channel, packet: &Packet, at: u64) -> Fate {
     let at = Instant::ZERO + millis(at);
     channel.judge(packet, at, at)
@@ -44,30 +44,30 @@ fn is_lost(channel: &mut Channel, packet: &Packet) -> bool {
     judge(channel, packet, 0) == Fate::Lost
 }
 
-/// The segment that carries a byte counts, wherever it begins: the byte is lost in its first and third transmission, each
-/// time with others around it.
+/// The segment that carries a byte counts, wherever it begins: the byte is lost in its first and third transmission,
+/// each time with other bytes around it.
 #[test]
 fn bytes_count_however_the_stream_is_cut() {
     let lose = |at, transmission| (None, byte(at, transmission), Act::Lose);
     let mut channel = channel(&[lose(1500, 1), lose(1500, 3), lose(0, 1), lose(5000, 2)]);
-    // The stream begins behind the SYN, at 101.
+    // The stream begins after the SYN, at 101.
     assert!(!is_lost(&mut channel, &tcp(0, 100, 0, Flags::SYN)));
     let mut send = |first: u32, len: u32| is_lost(&mut channel, &tcp(0, 101 + first, len, Flags::ACK));
     assert!(send(1000, 1000));
     assert!(!send(2000, 1000));
-    // Neither the byte before nor the one behind.
+    // Neither the byte before nor the one after.
     assert!(!send(1501, 10) && !send(1490, 10));
     assert!(!send(1500, 1));
     assert!(send(1400, 200));
     assert!(!send(1400, 200));
     assert!(send(0, 1000) && !send(0, 1000));
-    // What is cut otherwise the second time is the same byte.
+    // Data that is segmented differently the second time is the same byte.
     assert!(!send(4000, 2000));
     assert!(send(5000, 1));
     assert!(!send(5000, 1));
 }
 
-/// Where the SYN took another way, the first segment that passes begins the stream. Numbers wrap.
+/// If the SYN took another path, the first segment that passes begins the stream. Numbers wrap.
 #[test]
 fn bytes_count_across_the_wrap_of_sequence_numbers() {
     let mut channel = channel(&[(Some(0), byte(2000, 2), Act::Lose), (Some(0), byte(500, 2), Act::Lose)]);
@@ -76,7 +76,7 @@ fn bytes_count_across_the_wrap_of_sequence_numbers() {
     assert_eq!([0, 1, 2, 2, 2, 0, 0].map(&mut send), [false, false, false, true, false, true, false]);
 }
 
-/// A segment of what lies before the stream's first byte, as a keepalive probe has one, is none of the script's.
+/// A segment of data before the stream's first byte, like a keepalive probe, is not in the script.
 #[test]
 fn what_lies_before_the_stream_does_not_count() {
     let mut channel = channel(&[(None, byte(0, 1), Act::Lose)]);
@@ -98,7 +98,7 @@ fn acknowledgments_and_syns_count_by_number_and_flow() {
     for (flow, lost) in [(0, [false, true, false, false]), (1, [false, true, true, false])] {
         assert!(is_lost(&mut channel, &tcp(flow, 100, 0, Flags::SYN.with(Flags::ACK))));
         assert!(!is_lost(&mut channel, &tcp(flow, 100, 0, Flags::SYN.with(Flags::ACK))));
-        // Neither data, nor what closes, is an acknowledgment.
+        // Neither data nor a FIN is an acknowledgment.
         assert!(!is_lost(&mut channel, &tcp(flow, 101, MSS, Flags::ACK)));
         assert!(!is_lost(&mut channel, &tcp(flow, 101, 0, Flags::ACK.with(Flags::FIN))));
         for lost in lost {
@@ -107,7 +107,7 @@ fn acknowledgments_and_syns_count_by_number_and_flow() {
     }
 }
 
-/// One frame is late and the others pass it; a stall holds all that comes behind until it is over, in order.
+/// One frame is late and the others overtake it; a stall holds all later frames until it is over, in order.
 #[test]
 fn frames_are_late_alone_or_with_all_behind_them() {
     let lines = [
@@ -121,15 +121,15 @@ fn frames_are_late_alone_or_with_all_behind_them() {
     let mut send =
         |number: u32, at: u64| judge(&mut channel, &tcp(number % 2, 1 + number / 2 * MSS, MSS, Flags::ACK), at);
     let late = |by| Fate::Late(millis(by));
-    // Two flows, one packet each in turn; the lines concern both.
+    // Two flows, alternating by one packet; the lines concern both.
     assert_eq!([send(0, 0), send(1, 0)], [late(5), late(5)]);
     assert_eq!([send(2, 10), send(3, 11)], [Fate::Delivered; 2]);
     assert_eq!(send(4, 20), late(300));
-    // The other flow's waits as well, and its own stall begins later.
+    // The other flow's frame waits as well, and its own stall begins later.
     assert_eq!([send(3, 25), send(5, 30), send(6, 31)], [late(295), late(300), late(299)]);
     assert_eq!(send(8, 40), Fate::Lost);
     assert_eq!([send(10, 50), send(12, 60)], [late(280), late(500)]);
-    // What leaves at the very end comes behind what waits.
+    // A frame that leaves at exactly the end follows the waiting ones.
     assert_eq!([send(14, 330), send(16, 331)], [late(0), Fate::Delivered]);
 }
 

@@ -1,5 +1,5 @@
-//! Every model against numbers computed without it: closed forms, and one differential equation. Bounds are 4 standard
-//! deviations; seeds are fixed, so that a test that passes once always does.
+//! Tests of every model against numbers computed without it: closed forms, and one differential equation. Bounds are 4
+//! standard deviations; seeds are fixed, so that a test that passes once always does.
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -30,14 +30,14 @@ fn channel(spec: &ErrorSpec) -> Channel {
     Channel::new(spec, Root(1).stream("wireless/down/errors"))
 }
 
-/// The fates of `n` such frames, the nth sent at `n * every` and `air` long.
+/// Returns the fates of `n` frames, the nth sent at `n * every` and `air` long.
 fn fates(spec: &ErrorSpec, packet: Packet, n: u64, every: Duration, air: Duration) -> Vec<Fate> {
     let mut channel = channel(spec);
     let start = |i: u64| Instant::ZERO + every * (i + 1);
     (0..n).map(|i| channel.judge(&packet, start(i), start(i) + air)).collect()
 }
 
-/// The fates of `n` such frames for models that read no clock.
+/// Returns the fates of `n` frames for models that read no clock.
 fn untimed(spec: &ErrorSpec, packet: Packet, n: u64) -> Vec<Fate> {
     fates(spec, packet, n, Duration::ZERO, Duration::ZERO)
 }
@@ -50,8 +50,8 @@ fn hit(fate: Fate) -> bool {
     fate != Fate::Delivered
 }
 
-/// `share` lies within 4 standard deviations of `expected`, the mean of `n` draws of which `n / inflation` count as
-/// independent.
+/// Checks that `share` is within 4 standard deviations of `expected`, the mean of `n` draws of which `n / inflation`
+/// count as independent.
 #[track_caller]
 fn assert_share(share: f64, expected: f64, n: usize, inflation: f64) {
     let sigma = libm::sqrt(expected * (1.0 - expected) * inflation / n as f64);
@@ -91,7 +91,7 @@ fn exponential_errors_hit_header_and_payload_by_position() {
 
 #[test]
 fn exponential_gaps_carry_over_frames() {
-    // Until the first error the same bytes pass, however they are cut into frames.
+    // Until the first error the same bytes pass, however they are divided into frames.
     let first_hit = |len: u64| {
         let fates = untimed(&exponential(65536.0), frame(0, len as u32), 1_000_000 / len);
         fates.iter().position(|&fate| hit(fate)).map(|i| i as u64 * len)
@@ -141,7 +141,7 @@ fn uniform_loss_is_the_one_asked_for_at_any_length() {
 
 #[test]
 fn bursts_have_exactly_the_length_asked_for() {
-    // Bursts so rare that no two adjoin here.
+    // Bursts so rare that no two are adjacent here.
     for packets in [1, 2, 4, 6] {
         let spec = ErrorSpec::Burst { mean_bytes: 1e7, packets, frames: Frames::All };
         let fates = untimed(&spec, frame(40, 1400), 1_000_000);
@@ -176,8 +176,8 @@ fn two_state_time_loses_short_frames_as_the_stationary_mean() {
     assert_share(share(&fates, hit), 0.9 * lost(good_ber) + 0.1 * lost(bad_ber), fates.len(), 1.0);
 }
 
-/// Probability that a frame of `bits` survives `air` seconds, begun in the stationary state: d/dt of the joint
-/// probability of each state and no error so far, integrated by fourth-order Runge-Kutta.
+/// Returns the probability that a frame of `bits` survives `air` seconds, begun in the stationary state: d/dt of the
+/// joint probability of each state and no error so far, integrated by fourth-order Runge-Kutta.
 fn survival(good: f64, bad: f64, per_bit: [f64; 2], bits: f64, air: f64) -> f64 {
     let rate = per_bit.map(|ber| -libm::log1p(-ber) * bits / air);
     let slope = |p: [f64; 2]| {
@@ -211,7 +211,8 @@ fn two_state_time_loses_long_frames_as_the_kolmogorov_equation_says() {
 
 #[test]
 fn two_state_time_gives_the_frame_loss_rates_of_xylomenos() {
-    // [b]: 250 bytes at 64 kbps, good 10 s, BER 1e-6 and 1e-2; a published rate for each mean bad time, which the exact one meets within 5 %.
+    // [b]: 250 bytes at 64 kbps, good 10 s, BER 1e-6 and 1e-2; a published rate for each mean bad time, which the exact
+    // one matches within 5 %.
     for (bad_ms, published) in [(100, 0.015), (200, 0.025), (500, 0.054), (1000, 0.098)] {
         let bad = MS * bad_ms;
         let spec = ErrorSpec::TwoStateTime { good: MS * 10_000, bad, good_ber: 1e-6, bad_ber: 1e-2 };
@@ -223,7 +224,8 @@ fn two_state_time_gives_the_frame_loss_rates_of_xylomenos() {
     }
 }
 
-/// States so short that a frame meets millions of them: each bit is hit at the mean rate, and it takes no longer than usual.
+/// States so short that a frame meets millions of them: each bit is hit at the mean rate, in the usual computation
+/// time.
 #[test]
 fn states_far_shorter_than_frames() {
     let (good_ber, bad_ber) = (1e-5, 1e-3);
@@ -284,7 +286,7 @@ fn two_state_time_fades_do_not_depend_on_the_traffic() {
 
 #[test]
 fn two_state_time_crosses_long_idle_times_at_once() {
-    // Day after day of idle time, some 1e9 states each, which no loop could pass here.
+    // Consecutive days of idle time, some 1e9 states each, which no loop could pass here.
     let spec = fades(Duration::from_micros(90), Duration::from_micros(30));
     let fates = fates(&spec, frame(0, 100), 100_000, Duration::from_secs(86_400), Duration::ZERO);
     assert_share(share(&fates, hit), 0.25, fates.len(), 1.0);

@@ -38,39 +38,40 @@ impl PerState {
     }
 }
 
-/// After this many mean cycles (good and bad together) the state has forgotten where it began: that memory decays as
+/// Number of mean cycles (good and bad together) after which the initial state has no influence: it decays as
 /// `exp(-(1/good + 1/bad) t)`, here at most `exp(-2048)`, which is 0 in an `f64`.
 const CYCLES_TO_FORGET: u64 = 512;
 
-/// A frame that lasts longer than this many mean cycles meets both states in the proportion of their means: their shares
-/// vary by less than 1 % of themselves (the square root of 1/65536, twice), and to walk through them all would take for ever.
+/// Number of mean cycles from which a frame meets both states in the proportion of their means: their shares vary by
+/// less than 1 % (the square root of 1/65536, twice), and simulating them all would take too long.
 const CYCLES_TO_AVERAGE: u64 = 1 << 16;
 
-/// States with exponentially distributed durations that pass in time, whether or not frames are sent.
+/// States with exponentially distributed durations in time, whether or not frames are sent.
 ///
-/// Instead of a draw for every frame, the bits carry on to the next error over all frames: each bit adds
-/// `-ln(1 - BER)` of its state, and the errors are exponential with mean 1 in that sum. A frame therefore survives with
-/// exactly `∏(1 - BER)` over its bits.
+/// Instead of one draw per frame, the bits accumulate to the next error over all frames: each bit adds `-ln(1 - BER)`
+/// of its state, and the errors are exponential with mean 1 in that sum. A frame therefore survives with exactly `∏(1 -
+/// BER)` over its bits.
 #[derive(Clone, Debug)]
 pub(super) struct TimeClocked {
     /// Mean durations in nanoseconds.
     mean: PerState,
     forgotten_after: Duration,
     averaged_after: Duration,
-    /// `-ln(1 - BER)`: what each bit adds.
+    /// `-ln(1 - BER)`, which each bit adds.
     per_bit: PerState,
     state: State,
-    /// When the state ends.
+    /// End of the current state.
     until: Instant,
-    /// Draws the states alone, so that their course does not depend on the traffic: schemes compared under one seed meet
-    /// the same fades.
+    /// Stream for the states alone, so that their time series does not depend on the traffic: schemes compared under
+    /// one seed meet the same fades.
     states: Stream,
     errors: Gap,
 }
 
 impl TimeClocked {
     pub(super) fn new(good: Duration, bad: Duration, good_ber: f64, bad_ber: f64, mut stream: Stream) -> Self {
-        // A state lasts a nanosecond at least on average, or two empty ones would alternate without time passing.
+        // A state lasts at least a nanosecond on average; otherwise two empty ones would alternate without time
+        // passing.
         let nanos = |mean: Duration| mean.as_nanos().max(1);
         let bits = Root(stream.below(u64::MAX)).stream("bits");
         let cycle = Duration::from_nanos(nanos(good).saturating_add(nanos(bad)));
@@ -97,7 +98,7 @@ impl TimeClocked {
             return self.judge_average(total, header, end);
         }
         let span = end.since(start).as_nanos() as f64;
-        // Bits before the piece of the frame that lies in the present state.
+        // Bits before the part of the frame in the current state.
         let mut sent = 0.0;
         loop {
             let is_last = self.until >= end;
@@ -129,7 +130,7 @@ impl TimeClocked {
         self.mean.bad / (self.mean.good + self.mean.bad)
     }
 
-    /// What is left of a state is distributed as the whole of it: exponentials have no memory.
+    /// Enters a random state. The rest of a state is distributed like the whole: exponentials are memoryless.
     fn enter_any(&mut self, at: Instant) {
         let state = if self.states.chance(self.bad_share()) { State::Bad } else { State::Good };
         self.enter(state, at);
@@ -159,7 +160,7 @@ impl TimeClocked {
     }
 }
 
-/// The state may change after every frame; begins in the good state.
+/// States that may change after every frame; begins in the good state.
 #[derive(Clone, Debug)]
 pub(super) struct PacketClocked {
     leave: PerState,

@@ -1,11 +1,11 @@
-//! Independent loss with one probability for every frame, whatever its length (\[b\]'s uniform errors).
+//! Independent loss with one probability for every frame of any length (\[b\]'s uniform errors).
 
 use super::Fate;
 use super::gap::{Gap, expected_errors};
 use crate::random::Stream;
 
-/// Independent frame loss. One random number a loss instead of one a frame: the sum of expected errors up to the next loss is
-/// exponential.
+/// Independent frame loss. Draws one random number per loss instead of one per frame: the sum of expected errors up to
+/// the next loss is exponential.
 #[derive(Clone, Debug)]
 pub(super) struct Uniform {
     per_frame: f64,

@@ -1,5 +1,5 @@
-//! A path that changes by a timetable: a satellite terminal is given another satellite every so often. For a moment nothing
-//! arrives, and from then on the way is another one.
+//! Path changes by a timetable: a satellite terminal is regularly assigned another satellite. For a moment nothing
+//! arrives, and then the path is a different one.
 
 use crate::random::Stream;
 use crate::time::{Duration, Instant};
@@ -7,31 +7,31 @@ use crate::time::{Duration, Instant};
 /// Parameters of handovers by a timetable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HandoverSpec {
-    /// From one to the next.
+    /// Interval between handovers.
     pub period: Duration,
-    /// When the first is.
+    /// Time of the first.
     pub first: Duration,
-    /// By how much the ways differ: each takes longer by a time that is uniform from nothing up to this.
+    /// Maximum difference of path delays: each path takes longer by a time that is uniform from zero.
     pub jump: Duration,
-    /// For how long nothing arrives. What was sent in that time arrives at its end.
+    /// Duration of an outage. Frames sent during it arrive at its end.
     pub outage: Duration,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Handover {
     spec: HandoverSpec,
-    /// When the next is.
+    /// Time of the next handover.
     next: Instant,
-    /// Until when the last one's outage lasts.
+    /// End of the last outage.
     outage: Instant,
-    /// By how much longer the present way takes.
+    /// Additional delay of the current path.
     more: Duration,
     stream: Stream,
 }
 
 impl Handover {
     pub(super) fn new(spec: HandoverSpec, stream: Stream) -> Self {
-        // A period takes time, or there would be no end of handovers.
+        // A period takes time; otherwise handovers would never end.
         let spec = HandoverSpec { period: spec.period.max(Duration::from_micros(1)), ..spec };
         let mut handover =
             Self { spec, next: Instant::ZERO + spec.first, outage: Instant::ZERO, more: Duration::ZERO, stream };
@@ -49,7 +49,7 @@ impl Handover {
             self.outage = self.next + self.spec.outage;
             self.next += self.spec.period;
         }
-        // `since` is nothing once the outage is over.
+        // Zero once the outage is over.
         let waits = if self.outage > sent { self.outage.since(sent) } else { Duration::ZERO };
         waits + self.more
     }

@@ -1,14 +1,14 @@
-//! A delay of each frame's own: what a busy shared medium or a scheduler adds.
+//! Independent delay of each frame, as added by a busy shared medium or a scheduler.
 
 use crate::random::Stream;
 use crate::time::Duration;
 
-/// How the delays of frames are distributed.
+/// Distribution of the delays of frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Spread {
-    /// Uniform from nothing up to this.
+    /// Uniform from zero up to this.
     Uniform(Duration),
-    /// Normal; what is below zero counts as zero.
+    /// Normal; values below zero count as zero.
     Normal {
         /// Mean.
         mean: Duration,
@@ -19,7 +19,7 @@ pub enum Spread {
     Exponential(Duration),
 }
 
-/// Most that a frame is late by: far beyond any run, and sums of several still fit into nanoseconds.
+/// Maximum delay of a frame: far beyond any run, and sums of several still fit into nanoseconds.
 const LONGEST: f64 = 1e18;
 
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ impl Jitter {
             }
             Spread::Exponential(mean) => self.stream.exponential(mean.as_nanos() as f64),
         };
-        // Below zero and rounded down.
+        // Negative values become zero; fractions are rounded down.
         Duration::from_nanos(nanos.clamp(0.0, LONGEST) as u64)
     }
 }

@@ -1,5 +1,5 @@
-//! By how much later than with its link's delay alone a frame arrives: one process for each direction of a link, asked for every
-//! frame in order of transmission.
+//! Delay of frames in addition to their link's: one process for each direction of a link, applied to every frame in
+//! order of transmission.
 //!
 //! A model is a file here: its parameters are a variant of [`DelaySpec`], its state is one of `Model`.
 
@@ -25,61 +25,62 @@ pub use self::spikes::SpikesSpec;
 use crate::random::Stream;
 use crate::time::{Duration, Instant};
 
-/// A model of how a delay varies, and its parameters. What it adds to the link's delay is never negative.
+/// A model of varying delay, and its parameters. The delay that it adds to the link's is never negative.
 #[derive(Clone, PartialEq, Debug)]
 pub enum DelaySpec {
-    /// It does not.
+    /// No variation.
     None,
-    /// Each frame takes longer by a time of its own.
+    /// An independent additional delay for each frame.
     Jitter(Spread),
-    /// A link layer repeats each frame until it is there.
+    /// A link layer that retransmits each frame until it arrives.
     Repeats(RepeatsSpec),
-    /// Now and then nothing arrives for a while, and what was sent in that time arrives at its end.
+    /// Occasional stalls: frames sent during one arrive at its end.
     Spikes(SpikesSpec),
-    /// The path changes by a timetable, as a satellite terminal's does.
+    /// Path changes by a timetable, as of a satellite terminal.
     Handover(HandoverSpec),
-    /// A recorded course: each step holds from its time on, the last one to the end of the run.
+    /// A recorded time series: each step is valid from its time on, the last one to the end of the run.
     Replay(Arc<Vec<DelayStep>>),
 }
 
 impl DelaySpec {
-    /// Whether it runs in time, whether or not frames are sent: then it is one course for both directions of a link.
+    /// Returns whether it runs in time, whether or not frames are sent. It is then one time series for both directions
+    /// of a link.
     pub const fn is_clocked(&self) -> bool {
         matches!(self, Self::Spikes(_) | Self::Handover(_) | Self::Replay(_))
     }
 }
 
-/// What becomes of the order of frames whose delays differ.
+/// Order of frames with different delays.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Order {
-    /// No frame arrives before one that was sent ahead of it: it waits.
+    /// No frame arrives before one that was sent before it: it waits.
     #[default]
     Kept,
-    /// Each arrives when its own delay is over.
+    /// Each arrives after its own delay.
     Free,
 }
 
-/// How the delay of one direction of a link varies.
+/// Variation of the delay in one direction of a link.
 #[derive(Clone, PartialEq, Debug)]
 pub struct VariationSpec {
     /// The model.
     pub model: DelaySpec,
-    /// What becomes of the order of frames.
+    /// Order of frames.
     pub order: Order,
-    /// When the link delivers, if not at any time. What the model adds comes after that.
+    /// Times at which the link delivers, if restricted. The model's delay is added afterwards.
     pub slots: Option<SlotsSpec>,
 }
 
 impl VariationSpec {
-    /// A delay that does not vary.
+    /// A constant delay.
     pub const NONE: Self = Self::of(DelaySpec::None, Order::Kept);
 
-    /// A delay that varies by a model alone.
+    /// Returns a delay that varies by a model alone.
     pub const fn of(model: DelaySpec, order: Order) -> Self {
         Self { model, order, slots: None }
     }
 
-    /// Whether it does.
+    /// Returns whether it varies.
     pub const fn varies(&self) -> bool {
         !matches!(self.model, DelaySpec::None) || self.slots.is_some()
     }
@@ -101,12 +102,12 @@ pub struct Variation {
     model: Model,
     order: Order,
     slots: Option<SlotsSpec>,
-    /// When the last frame arrived, or will, but for the link's own delay.
+    /// Arrival of the last frame, without the link's own delay.
     last: Instant,
 }
 
 impl Variation {
-    /// The process that `spec` describes, at the start of the run; all its randomness comes from `stream`.
+    /// Returns the process that `spec` describes, at the start of the run; all its randomness comes from `stream`.
     pub fn new(spec: &VariationSpec, stream: Stream) -> Self {
         let model = match &spec.model {
             DelaySpec::None => Model::None,
@@ -119,14 +120,15 @@ impl Variation {
         Self { model, order: spec.order, slots: spec.slots, last: Instant::ZERO }
     }
 
-    /// Whether frames may come late.
+    /// Returns whether frames may be late.
     #[inline]
     pub fn varies(&self) -> bool {
         !matches!(self.model, Model::None) || self.slots.is_some()
     }
 
-    /// By how much later the frame arrives that was on the air until `sent`; `None` when it is in time and behind no other. Nothing
-    /// at all means that it arrives at the same instant as one before it that is late. Frames are given in order of transmission.
+    /// Returns the additional delay of the frame that was on the air until `sent`; `None` if it is in time and behind
+    /// no other frame. Zero means that it arrives at the same instant as a late frame before it. Frames are passed in
+    /// order of transmission.
     pub fn of(&mut self, sent: Instant) -> Option<Duration> {
         let delivered = self.slots.map_or(sent, |slots| slots.next(sent));
         let more = match &mut self.model {

@@ -1,18 +1,18 @@
-//! A link layer that repeats a frame until it is there: each try that fails costs a round of the link.
+//! Link layer that retransmits a frame until it arrives: each failed attempt costs a round of the link.
 //!
-//! The link's rate is as it was: what repeats take of it, a link protocol (`arq`) models.
+//! The link's rate is unchanged; the capacity that retransmissions take is modelled by a link protocol (`arq`).
 
 use crate::random::Stream;
 use crate::time::Duration;
 
-/// Parameters of a link layer that repeats.
+/// Parameters of a retransmitting link layer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RepeatsSpec {
-    /// With which probability a try fails, 0 to 1.
+    /// Probability that an attempt fails, 0 to 1.
     pub frame_loss: f64,
-    /// How long it takes until the next.
+    /// Time until the next attempt.
     pub round: Duration,
-    /// Most repeats of one frame, which is there with the last of them.
+    /// Maximum number of retransmissions of a frame, which arrives with the last of them.
     pub most: u32,
 }
 

@@ -1,4 +1,4 @@
-//! A recorded course of a delay.
+//! Replay of a recorded time series of delays.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -6,24 +6,24 @@ use core::fmt;
 
 use crate::time::{Duration, Instant};
 
-/// Most steps of a course.
+/// Maximum number of steps in a time series.
 pub const MOST_STEPS: usize = 1 << 20;
 
-/// From a time on, frames take so much longer.
+/// Additional delay of frames from a time on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DelayStep {
-    /// Since the beginning of the run.
+    /// Start, since the beginning of the run.
     pub from: Instant,
-    /// By how much longer.
+    /// Additional delay.
     pub more: Duration,
 }
 
-/// Why bytes are no course of a delay. Lines are counted from 1.
+/// Error in a time series of delays. Lines are counted from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadDelays {
     /// A line that is not two numbers.
     Line(usize),
-    /// A line whose time is not after that of the line before.
+    /// A line whose time is not after that of the previous line.
     Back(usize),
     /// More than [`MOST_STEPS`].
     Long,
@@ -44,13 +44,13 @@ impl fmt::Display for BadDelays {
 
 impl core::error::Error for BadDelays {}
 
-/// Reads a course: in each line a time in seconds since the beginning of the run, and by how many milliseconds frames take longer
-/// from then on, with white space or a comma between, and remarks from `#` to the end of the line. Times grow from line to line.
-/// Before the first nothing is added.
+/// Reads a time series. Each line contains a time in seconds since the beginning of the run, and the additional delay
+/// of frames from then on in milliseconds, separated by white space or a comma, with comments from `#` to the end of
+/// the line. Times increase from line to line. Before the first line nothing is added.
 ///
 /// # Errors
 ///
-/// [`BadDelays`], for the first thing that is wrong.
+/// Returns [`BadDelays`] for the first error.
 pub fn read_delays(text: &[u8]) -> Result<Vec<DelayStep>, BadDelays> {
     let mut steps: Vec<DelayStep> = Vec::new();
     for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
@@ -78,7 +78,8 @@ pub fn read_delays(text: &[u8]) -> Result<Vec<DelayStep>, BadDelays> {
     if steps.is_empty() { Err(BadDelays::Empty) } else { Ok(steps) }
 }
 
-/// A decimal number times ten to the `digits`, up to a day in nanoseconds; digits beyond are left out.
+/// Parses a decimal number times ten to the power `digits`, limited to a day in nanoseconds; further digits are
+/// ignored.
 pub(crate) fn scaled(text: &[u8], digits: u32) -> Option<u64> {
     const MOST: u64 = 86_400_000_000_000;
     let mut parts = text.splitn(2, |byte| *byte == b'.');
@@ -99,7 +100,7 @@ pub(crate) fn scaled(text: &[u8], digits: u32) -> Option<u64> {
     (rest.iter().all(u8::is_ascii_digit) && value <= MOST).then_some(value)
 }
 
-/// A place in a course.
+/// A position in a time series.
 #[derive(Clone, Debug)]
 pub(super) struct Replay {
     steps: Arc<Vec<DelayStep>>,

@@ -1,19 +1,19 @@
-//! A link that delivers at certain times only: what is across by then arrives together, as with a scheduler that serves a station
-//! once in a frame, or a receiver that sleeps in between.
+//! Link that delivers at certain times only: frames that have crossed by then arrive together, as with a scheduler that
+//! serves a station once per frame, or a receiver that sleeps in between.
 
 use crate::time::{Duration, Instant};
 
-/// When a link delivers: at `first` and then every `interval`.
+/// Times at which a link delivers: at `first` and then every `interval`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlotsSpec {
-    /// From one to the next.
+    /// Interval between deliveries.
     pub interval: Duration,
-    /// When the first is, since the beginning of the run.
+    /// Time of the first delivery, since the beginning of the run.
     pub first: Duration,
 }
 
 impl SlotsSpec {
-    /// The first time from `at` on at which the link delivers.
+    /// Returns the first delivery time at or after `at`.
     pub fn next(self, at: Instant) -> Instant {
         let (at, first) = (at.as_nanos(), self.first.as_nanos());
         let interval = self.interval.as_nanos().max(1);

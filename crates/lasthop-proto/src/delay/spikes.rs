@@ -1,4 +1,4 @@
-//! Delay spikes: a radio that is out of reach, or does something else, for a while, and loses nothing.
+//! Delay spikes: a radio that is out of reach, or otherwise occupied, for a while, and loses nothing.
 
 use crate::random::Stream;
 use crate::time::{Duration, Instant};
@@ -8,17 +8,17 @@ use crate::time::{Duration, Instant};
 pub struct SpikesSpec {
     /// Mean time from the end of one spike to the beginning of the next, exponentially distributed.
     pub every: Duration,
-    /// How long one lasts.
+    /// Duration of a spike.
     pub length: Duration,
 }
 
-/// Between spikes at least so much passes, so that a course is no longer than its run.
+/// Minimum time between spikes, in nanoseconds, which bounds their number in a run.
 const LEAST_GAP: f64 = 1000.0;
 
 #[derive(Clone, Debug)]
 pub(super) struct Spikes {
     spec: SpikesSpec,
-    /// When the next spike begins, or the present one did.
+    /// Start of the next spike, or of the current one.
     begins: Instant,
     stream: Stream,
 }

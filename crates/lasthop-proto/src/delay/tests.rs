@@ -1,4 +1,4 @@
-//! Courses worked out by hand, distributions, and what holds of any course.
+//! Time series derived by hand, distributions, and properties of arbitrary time series.
 
 extern crate std;
 
@@ -27,21 +27,22 @@ fn course(steps: &[(u64, u64)]) -> DelaySpec {
     ))
 }
 
-/// When frames arrive, in ms, that were sent then.
+/// Returns when frames arrive, in ms, that were sent at these times.
 fn arrivals(variation: &mut Variation, sent: &[u64]) -> Vec<u64> {
     let arrive = |sent: &u64| (at(*sent) + variation.of(at(*sent)).unwrap_or(Duration::ZERO)).as_nanos() / 1_000_000;
     sent.iter().map(arrive).collect()
 }
 
-/// From 10 ms on 30 ms more, from 20 ms on 5 ms more: what is sent at 21 and 22 ms catches up with what was sent at 15 ms, and
-/// waits behind it or overtakes it.
+/// 30 ms more from 10 ms on, 5 ms more from 20 ms on: frames sent at 21 and 22 ms catch up with one sent at 15 ms, and
+/// wait behind it or overtake it.
 #[test]
 fn a_recorded_course() {
     let steps = [(10, 30), (20, 5)];
     let sent = [0, 9, 10, 15, 21, 22, 41];
     assert_eq!(arrivals(&mut variation(course(&steps), Order::Kept), &sent), [0, 9, 40, 45, 45, 45, 46]);
     assert_eq!(arrivals(&mut variation(course(&steps), Order::Free), &sent), [0, 9, 40, 45, 26, 27, 46]);
-    // In time but behind one that arrives at this very instant: that one goes first, so this one is told to be late by nothing.
+    // A frame in time that arrives at the same instant as an earlier late one must follow it, so its delay is zero
+    // instead of `None`.
     let mut back = variation(course(&[(10, 30), (20, 0)]), Order::Kept);
     assert_eq!([10, 40, 41].map(|sent| back.of(at(sent))), [Some(ms(30)), Some(Duration::ZERO), None]);
 }
@@ -72,8 +73,8 @@ fn courses_are_read() {
     }
 }
 
-/// A timetable of 15 s that begins at 12 s, half a second without anything at each: before that, and from one to the next, a delay
-/// is constant, between nothing and 20 ms.
+/// A timetable of 15 s that starts at 12 s, with an outage of half a second at each handover. Before the first, and
+/// from one to the next, the delay is constant, between zero and 20 ms.
 #[test]
 fn handovers_by_a_timetable() {
     let spec =
@@ -84,7 +85,7 @@ fn handovers_by_a_timetable() {
         let begin = if period == 0 { 0 } else { 15_000 * period - 3000 };
         let end = 15_000 * (period + 1) - 3000 - 21;
         if period > 0 {
-            // Sent in the outage: there at its end.
+            // Sent in the outage: arrives at its end.
             let outage = variation.of(at(begin + 100)).unwrap();
             assert!(outage >= ms(400) && outage <= ms(420));
         }
@@ -99,7 +100,8 @@ fn handovers_by_a_timetable() {
     assert!((mean - 0.01).abs() < 0.0025, "{mean}");
 }
 
-/// Spikes of 2 s, 8 s apart on average: a frame at any time falls into one with probability 2/10, and then waits for 1 s on average.
+/// Spikes of 2 s, 8 s apart on average: a frame at any time falls into one with probability 2/10, and then waits for 1
+/// s on average.
 #[test]
 fn spikes_take_their_share_of_time() {
     let spec = SpikesSpec { every: Duration::from_secs(8), length: Duration::from_secs(2) };
@@ -111,7 +113,7 @@ fn spikes_take_their_share_of_time() {
     assert!(late.iter().all(|late| *late <= Duration::from_secs(2)));
 }
 
-/// A try fails with 1/4: k repeats with probability 3/4·(1/4)^k, 4 at most.
+/// An attempt fails with probability 1/4: k retransmissions with probability 3/4·(1/4)^k, 4 at most.
 #[test]
 fn repeats_are_geometric_up_to_a_limit() {
     let spec = RepeatsSpec { frame_loss: 0.25, round: ms(40), most: 4 };
@@ -128,8 +130,8 @@ fn repeats_are_geometric_up_to_a_limit() {
     }
 }
 
-/// Of 40 ms and 10 ms: mean and deviation; with a deviation as large as twice the mean, Φ(-1/2) = 30.85 % would be below zero and
-/// come without more delay.
+/// Mean and deviation of 40 ms and 10 ms. With a deviation of twice the mean, Φ(-1/2) = 30.85 % would be below zero and
+/// arrive without additional delay.
 #[test]
 fn normal_jitter_is_cut_at_zero() {
     let delays = |mean, deviation| -> Vec<f64> {
@@ -146,7 +148,7 @@ fn normal_jitter_is_cut_at_zero() {
     assert!((share - 0.3085).abs() < 0.006, "{share}");
 }
 
-/// Mean 20 ms: a share e^-1 takes longer than the mean, e^-2 than twice that.
+/// Mean 20 ms: a share e^-1 takes longer than the mean, e^-2 longer than twice that.
 #[test]
 fn exponential_jitter_is_exponential() {
     let mut variation = variation(DelaySpec::Jitter(Spread::Exponential(ms(20))), Order::Free);
@@ -160,7 +162,8 @@ fn exponential_jitter_is_exponential() {
     assert!((shares[0] - 0.3679).abs() < 0.006 && (shares[1] - 0.1353).abs() < 0.005, "{shares:?}");
 }
 
-/// Slots of 10 ms from 3 ms on: what is across at 3 leaves at 3, later frames at 13, in order; a delay comes on top, as of the slot.
+/// Slots of 10 ms from 3 ms on: a frame across at 3 is delivered at 3, later ones at 13, in order; a delay is added as
+/// of the slot.
 #[test]
 fn slots_hold_frames_until_they_come() {
     let slots = Some(SlotsSpec { interval: ms(10), first: ms(3) });
@@ -170,10 +173,11 @@ fn slots_hold_frames_until_they_come() {
         sent.iter().map(|sent| at(*sent) + variation.of(at(*sent)).unwrap_or(Duration::ZERO)).collect()
     };
     assert_eq!(arrive(&alone, &[0, 3, 4, 12, 13, 14]), [3, 3, 13, 13, 13, 23].map(at));
-    // A course of delays that grows at 13 ms, which frames that were sent sooner meet as well.
+    // A time series of delays that increases at 13 ms, which also affects frames sent before.
     let VariationSpec { model, .. } = VariationSpec::of(course(&[(13, 100)]), Order::Kept);
     assert_eq!(arrive(&VariationSpec { model, ..alone }, &[2, 4, 23]), [3, 113, 123].map(at));
-    // On the instant of a slot, behind others that wait for it, a frame is told to wait as well: it would pass them.
+    // At the instant of a slot, a frame behind others that wait for it is delayed by zero, since it would otherwise
+    // overtake them.
     let mut variation = Variation::new(&VariationSpec { slots, ..VariationSpec::NONE }, Root(1).stream("x"));
     assert_eq!((variation.of(at(4)), variation.of(at(13))), (Some(ms(9)), Some(Duration::ZERO)));
 }
@@ -200,8 +204,9 @@ fn models() -> impl Strategy<Value = DelaySpec> {
 }
 
 proptest! {
-    /// Where order is kept nothing overtakes, and nothing that is late is told to arrive in time; where it is not, each frame's delay
-    /// is its own. The same stream gives the same course, and one in time does not depend on how many frames were sent.
+    /// In kept order no frame overtakes, and no late frame is reported as in time; in free order each frame's delay is
+    /// independent. The same stream yields the same time series, and one in time does not depend on the number of
+    /// frames.
     #[test]
     fn of_any_course(model in models(), gaps in proptest::collection::vec(0u64..300, 1..100)) {
         let sent: Vec<_> = gaps.iter().scan(1, |now, gap| { *now += gap; Some(at(*now)) }).collect();

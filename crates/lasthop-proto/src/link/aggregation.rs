@@ -1,9 +1,10 @@
-//! Frames that share an access to the medium: several leave as one aggregate, each is acknowledged by itself, and what failed is sent
-//! again with the next aggregate, as in IEEE 802.11n and later (A-MPDU and block acknowledgment).
+//! Aggregation of frames that share an access to the medium: several are sent as one aggregate, each is acknowledged
+//! separately, and failed ones are resent with the next aggregate, as in IEEE 802.11n and later (A-MPDU and block
+//! acknowledgment).
 //!
-//! One end of a link, without I/O. Whoever drives it hands in a source of frames and says how many bytes fit; it says what the
-//! receiver has in order now, and what it gave up. The receiver keeps frames behind a hole until that is filled or given up, so that
-//! losses turn into delay.
+//! One end of a link, without I/O. Its driver supplies frames and the number of bytes that fit. It returns the frames
+//! that the receiver has in order, and those given up. The receiver holds frames behind a hole until that is filled or
+//! given up, so losses turn into delay.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -14,27 +15,27 @@ use crate::time::Duration;
 /// Parameters of aggregation.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AggregationSpec {
-    /// Most frames of an aggregate.
+    /// Maximum number of frames in an aggregate.
     pub frames: u32,
-    /// Longest time on the air of an aggregate, access not included. A frame that takes longer goes alone.
+    /// Maximum airtime of an aggregate, without access. A frame that takes longer is sent alone.
     pub time: Duration,
-    /// How long each aggregate occupies the medium besides its frames: interframe spaces, preamble, acknowledgment.
+    /// Time on the medium that each aggregate takes besides its frames: interframe spaces, preamble, acknowledgment.
     pub access: Duration,
-    /// Random backoff before each aggregate: uniform from nothing up to this.
+    /// Maximum random backoff before each aggregate, uniform from zero.
     pub backoff: Duration,
-    /// Probability with which a try of a frame fails, 0 to 1.
+    /// Probability that an attempt of a frame fails, 0 to 1.
     pub frame_loss: f64,
-    /// Tries after the first; then a frame is given up.
+    /// Number of attempts after the first before a frame is given up.
     pub retries: u32,
 }
 
-/// Frames behind the first one that is not acknowledged, itself included, that may be sent: the window of a block acknowledgment.
-/// Larger where an aggregate is.
+/// Window of a block acknowledgment: number of frames from the first unacknowledged one, itself included, that may be
+/// sent. Larger if an aggregate is.
 const WINDOW: u32 = 64;
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// So many tries failed.
+    /// Waiting, after this number of failed attempts.
     Waits(u32),
     Received,
     GivenUp,
@@ -47,12 +48,12 @@ struct Entry<T> {
     state: State,
 }
 
-/// The sending end, and what it knows of the other.
+/// The sending end, with its knowledge of the other end.
 #[derive(Clone, Debug)]
 pub struct Aggregator<T> {
     spec: AggregationSpec,
     stream: Stream,
-    /// From the first frame that is neither delivered nor given up on, in order.
+    /// Frames from the first that is neither delivered nor given up, in order.
     window: VecDeque<Entry<T>>,
     /// A frame that did not fit into the last aggregate.
     next: Option<(T, u32)>,
@@ -63,43 +64,43 @@ pub struct Aggregator<T> {
 pub struct Aggregate<T> {
     /// Bytes of its frames.
     pub bytes: u32,
-    /// How long it occupies the medium besides: access and backoff.
+    /// Additional time on the medium: access and backoff.
     pub access: Duration,
-    /// Frames in it, those among them that are sent again.
+    /// Number of its frames, resent ones included.
     pub frames: u32,
-    /// Frames that are sent again.
+    /// Number of resent frames.
     pub again: u32,
-    /// What the receiver hands on when it is over, in order.
+    /// Frames that the receiver passes on when it is complete, in order.
     pub delivered: Vec<T>,
-    /// What is given up with it, in order.
+    /// Frames given up with it, in order.
     pub given_up: Vec<T>,
 }
 
 impl<T: Copy> Aggregator<T> {
-    /// An end that has nothing to send; backoffs and losses come from `stream`.
+    /// Returns an end with nothing to send; backoffs and losses are drawn from `stream`.
     pub fn new(spec: AggregationSpec, stream: Stream) -> Self {
         Self { spec, stream, window: VecDeque::new(), next: None }
     }
 
-    /// Longest time on the air of an aggregate.
+    /// Returns the maximum airtime of an aggregate.
     pub const fn time(&self) -> Duration {
         self.spec.time
     }
 
-    /// Frames that wait here to be sent, for the first time or again.
+    /// Returns the number of frames that wait here to be sent, for the first time or again.
     pub fn waiting(&self) -> usize {
         let again = self.window.iter().filter(|entry| matches!(entry.state, State::Waits(_)));
         again.count() + usize::from(self.next.is_some())
     }
 
-    /// Takes out all frames, whatever is known of them, in order.
+    /// Removes and returns all frames, in any state, in order.
     pub fn drain(&mut self) -> Vec<T> {
         let window = self.window.drain(..).map(|entry| entry.item);
         window.chain(self.next.take().map(|(item, _)| item)).collect()
     }
 
-    /// Makes the next aggregate: what failed before, in order, and behind it what `source` gives, as long as `fits` says that so many
-    /// bytes may be on the air at once; one frame in any case. `None` where there is nothing to send.
+    /// Builds the next aggregate: failed frames in order, followed by those from `source`, as long as `fits` accepts
+    /// the total number of bytes, but at least one frame. Returns `None` if there is nothing to send.
     pub fn aggregate(
         &mut self,
         mut source: impl FnMut() -> Option<(T, u32)>,
@@ -120,7 +121,7 @@ impl<T: Copy> Aggregator<T> {
             sent.push(place);
         }
         let again = sent.len() as u32;
-        // New frames go behind all that failed, not past those that did not fit.
+        // New frames follow after all failed ones, and do not overtake those that did not fit.
         let left = self.window.iter().filter(|entry| matches!(entry.state, State::Waits(_))).count();
         while left == again as usize && (sent.len() as u32) < most && self.window.len() < window {
             let Some((item, size)) = self.next.take().or_else(&mut source) else { break };
@@ -154,7 +155,7 @@ impl<T: Copy> Aggregator<T> {
         Some(Aggregate { bytes, access: self.spec.access + backoff, frames, again, delivered, given_up })
     }
 
-    /// Decides about a try of a frame.
+    /// Decides whether an attempt of a frame fails.
     fn judge(&mut self, place: usize) {
         let fails = self.stream.chance(self.spec.frame_loss);
         let Some(entry) = self.window.get_mut(place) else { return };

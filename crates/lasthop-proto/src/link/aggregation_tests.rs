@@ -1,4 +1,4 @@
-//! Aggregates worked out by hand, shares, and what holds of any.
+//! Aggregates computed by hand, loss rates, and properties of arbitrary ones.
 
 extern crate std;
 
@@ -24,7 +24,7 @@ fn aggregator(spec: AggregationSpec) -> Aggregator<u32> {
     Aggregator::new(spec, Root(3).stream("links/x/down/aggregation"))
 }
 
-/// Up to three frames each, or 3000 bytes; the frame that did not fit begins the next.
+/// Up to three frames each, or 3000 bytes; the frame that did not fit starts the next aggregate.
 #[test]
 fn frames_and_bytes_bound_an_aggregate() {
     let mut end = aggregator(spec(3, 0.0, 7));
@@ -42,8 +42,8 @@ fn frames_and_bytes_bound_an_aggregate() {
     assert_eq!(sizes, expected);
 }
 
-/// Each of a million tries fails with 1/4. With two retries 1/64 of the frames is given up, and the mean number of tries is
-/// 1 + 1/4 + 1/16.
+/// Each of a million attempts fails with probability 1/4. With two retries 1/64 of the frames is given up, and the mean
+/// number of attempts is 1 + 1/4 + 1/16.
 #[test]
 fn tries_are_geometric_up_to_a_limit() {
     let mut end = aggregator(spec(32, 0.25, 2));
@@ -59,8 +59,8 @@ fn tries_are_geometric_up_to_a_limit() {
 }
 
 proptest! {
-    /// Every frame is delivered or given up, once; what is delivered comes in order, and so does what is given up. Never do more
-    /// frames leave at once than an aggregate takes, nor more than a window behind the first that is open.
+    /// Every frame is delivered or given up, once; both kinds are in order. No more frames leave at once than an
+    /// aggregate holds, or than a window after the first open one.
     #[test]
     fn all_frames_end_in_order(
         frames in 1u32..80,

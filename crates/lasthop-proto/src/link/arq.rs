@@ -1,9 +1,9 @@
 //! Automatic repeat request on one link: stop-and-wait, go-back-N and selective repeat (multireject, after Brady 1987;
 //! \[b\]).
 //!
-//! Each end of the link is an [`Arq`]. What comes in at [`Port::WIRED`] is numbered and sent over the hop; what comes
-//! in at [`Port::WIRELESS`] is acknowledged and handed out at [`Port::WIRED`]. The two directions are independent,
-//! and no flow is looked at. `docs/models/arq.md` has the rules with their reasons.
+//! Each end of the link is an [`Arq`]. Packets that arrive at [`Port::WIRED`] are numbered and sent over the hop.
+//! Frames that arrive at [`Port::WIRELESS`] are acknowledged and passed on at [`Port::WIRED`]. The two directions are
+//! independent, and flows are not distinguished. `docs/models/arq.md` explains the rules.
 
 mod header;
 mod receiver;
@@ -22,44 +22,44 @@ use crate::node::{Disposition, Node, Port, Why};
 use crate::packet::{Body, Cause, FlowId, Integrity, Packet, Priority};
 use crate::time::{Duration, Instant};
 
-/// The largest usable window, in frames: half of the numbers, so that a receiver can tell a frame that it waits for
-/// from one that it had before.
+/// Maximum usable window, in frames: half of the numbers, so that a receiver can distinguish a new frame from one that
+/// it had before.
 pub const MAX_WINDOW: u16 = 1 << 15;
 
-/// Shortest time, for timers and repeated NACKs: with none at all time would not go on.
+/// Minimum time of timers and repeated NACKs, without which time would not advance.
 const FLOOR: Duration = Duration::from_micros(1);
 
-/// What leaves an end.
+/// Output of an end.
 type Outbox<P> = VecDeque<(Port, Why, Packet<P>)>;
 
-/// Which frames are sent again when one is missing.
+/// Frames to retransmit when one is missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Protocol {
     /// One frame at a time.
     StopAndWait,
-    /// The missing frame and all that follow it; the receiver keeps nothing out of order.
+    /// The missing frame and all that follow it; the receiver stores nothing out of order.
     GoBackN,
     /// The missing frames only.
     SelectiveRepeat,
 }
 
-/// When frames that arrive behind a gap are handed on. Only selective repeat keeps such frames; the others are not
+/// Time at which frames behind a gap are passed on. Only selective repeat stores such frames; the others are not
 /// affected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Delivery {
-    /// When the gap is filled.
+    /// Once the gap is filled.
     InOrder,
     /// At once.
     Immediate,
 }
 
-/// How long a frame's acknowledgment is waited for. The time counts from when the frame is handed to the link: what
-/// it then waits in a queue below is part of it.
+/// Retransmission timeout of a frame. It counts from when the frame is passed to the link and includes the time in a
+/// queue below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timer {
-    /// So long, each time.
+    /// A constant time.
     Fixed(Duration),
-    /// As RFC 6298 estimates it from the link's own round trips (1 s before the first), at least so long. Doubled
+    /// The RFC 6298 estimate from the link's own round trips (1 s before the first), with a lower bound. It is doubled
     /// each time it expires for the same frame, up to 64 s.
     Estimated {
         /// Lower bound.
@@ -70,27 +70,26 @@ pub enum Timer {
 /// Parameters of both ends, which must agree.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ArqConfig {
-    /// Which frames are sent again.
+    /// Frames to retransmit.
     pub protocol: Protocol,
-    /// Frames that may be sent and not acknowledged: at least 1, at most [`MAX_WINDOW`], whatever is asked for.
-    /// Stop-and-wait has a window of 1.
+    /// Maximum number of unacknowledged frames: limited to 1 to [`MAX_WINDOW`]. Stop-and-wait has a window of 1.
     pub window: u16,
     /// Bytes that the protocol adds to each frame, control frames included.
     pub header: u16,
-    /// How long an acknowledgment is waited for.
+    /// Retransmission timeout.
     pub timer: Timer,
-    /// How long the receiver waits before it asks again for a frame that is still missing; `None` asks once.
+    /// Time after which the receiver requests a frame again that is still missing; `None` requests it once.
     pub nack_again: Option<Duration>,
-    /// Retransmissions of a frame before it is given up; `None` never gives up.
+    /// Maximum number of retransmissions of a frame before it is given up; `None` never gives up.
     pub max_retransmissions: Option<u32>,
-    /// When frames behind a gap are handed on.
+    /// Time at which frames behind a gap are passed on.
     pub delivery: Delivery,
-    /// Packets that wait for the window; what comes on top is dropped.
+    /// Maximum number of packets that wait for the window; further ones are dropped.
     pub queue: u32,
 }
 
 impl ArqConfig {
-    /// The window in use, in frames.
+    /// Returns the window in use, in frames.
     fn usable_window(&self) -> u16 {
         match self.protocol {
             Protocol::StopAndWait => 1,
@@ -109,40 +108,41 @@ pub struct Arq<P = ()> {
 }
 
 impl Arq<()> {
-    /// One for packets without payload, behind the contract. It is compiled here, with the mechanism, wherever it is asked for.
+    /// Returns an end for packets without payload as a trait object, so that it is compiled in this crate.
     pub fn boxed(config: ArqConfig) -> Box<dyn Node<()>> {
         Box::new(Self::new(config))
     }
 }
 
 impl<P> Arq<P> {
-    /// An end that has sent and received nothing.
+    /// Returns an end that has sent and received nothing.
     pub fn new(config: ArqConfig) -> Self {
         let config = ArqConfig { window: config.usable_window(), ..config };
         Self { sender: Sender::new(&config), receiver: Receiver::new(), out: VecDeque::new(), config }
     }
 
-    /// Frames sent and not acknowledged, those given up included until the other end knows: at most the window.
+    /// Returns the number of unacknowledged frames, including given-up ones until the other end knows: at most the
+    /// window.
     pub fn unacknowledged(&self) -> usize {
         self.sender.unacknowledged()
     }
 
-    /// Packets that wait for the window: at most [`ArqConfig::queue`].
+    /// Returns the number of packets that wait for the window: at most [`ArqConfig::queue`].
     pub fn waiting(&self) -> usize {
         self.sender.waiting()
     }
 
-    /// Frames that were received and wait for a gap to be filled: fewer than the window.
+    /// Returns the number of received frames that wait for a gap to be filled: fewer than the window.
     pub fn held(&self) -> usize {
         self.receiver.held()
     }
 
-    /// Packets dropped since the start because too many waited for the window.
+    /// Returns the number of packets dropped since the start because too many waited for the window.
     pub fn dropped(&self) -> u64 {
         self.sender.dropped()
     }
 
-    /// Frames given up since the start. Some of them may have arrived, unknown to this end.
+    /// Returns the number of frames given up since the start. Some of them may have arrived, unknown to this end.
     pub fn given_up(&self) -> u64 {
         self.sender.given_up()
     }
@@ -153,8 +153,7 @@ impl<P: Clone + Default> Arq<P> {
         if packet.integrity == Integrity::Intact && packet.link.has_room(Header::LEN) {
             return self.sender.on_packet(now, &self.config, packet, &mut self.out);
         }
-        // The other end would take damage done before this hop for damage done by it, and ask for the frame for
-        // ever.
+        // The other end would attribute damage before this hop to the hop, and request the frame forever.
         self.out.push_back((Port::WIRELESS, Why::Given, packet));
         Disposition::Forwarded
     }
@@ -164,7 +163,7 @@ impl<P: Clone + Default> Arq<P> {
             self.out.push_back((Port::WIRED, Why::Given, packet));
             return Disposition::Forwarded;
         };
-        // A checksum covers the whole frame: what is damaged did not arrive.
+        // A checksum covers the whole frame: a corrupted one counts as lost.
         let whole = packet.integrity == Integrity::Intact;
         let Some(header) = Header::from_bytes(header).filter(|_| whole) else { return Disposition::Dropped };
         let (config, out) = (&self.config, &mut self.out);
@@ -207,7 +206,7 @@ impl<P: Clone + Default> Node<P> for Arq<P> {
     }
 }
 
-/// A control frame. It is urgent: behind queued data it would come too late to prevent what it is to prevent.
+/// Returns a control frame. It is urgent: behind queued data it would be too late to be useful.
 fn control<P: Default>(config: &ArqConfig, header: Header) -> (Port, Why, Packet<P>) {
     let packet = Packet {
         flow: FlowId::NONE,

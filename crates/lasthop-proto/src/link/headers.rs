@@ -1,9 +1,9 @@
-//! Headers of link protocols, one in front of the other.
+//! Headers of link protocols, stacked in front of a packet.
 
 use core::fmt;
 use core::num::NonZeroU8;
 
-/// A link protocol, by which it knows its own headers.
+/// A link protocol, by which it identifies its own headers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LinkProtocol(pub NonZeroU8);
 
@@ -14,39 +14,39 @@ impl LinkProtocol {
     pub const TWO_ENDED: Self = Self(NonZeroU8::MIN.saturating_add(1));
     /// Selective repeat below a split connection ([`crate::pep::srp`]).
     pub const SRP: Self = Self(NonZeroU8::MIN.saturating_add(2));
-    /// Radios that tell each other of their queues ([`super::radio`]).
+    /// Radios that report their queues to each other ([`super::radio`]).
     pub const RADIO: Self = Self(NonZeroU8::MIN.saturating_add(3));
 }
 
-/// Bytes that headers have together, two more for each counted.
+/// Total capacity for headers in bytes, with two more for each header.
 const ROOM: usize = 39;
 
-/// Bytes besides those of a header itself: the protocol and the length, behind it.
+/// Bytes in addition to those of a header itself: the protocol and the length, after it.
 const TRAILER: usize = 2;
 
-/// What link protocols put in front of a packet on its hop. The outermost header was put there last, and is taken off first, by the
-/// other end of the protocol that put it there; to all others it is opaque.
+/// Headers of link protocols in front of a packet on its hop. The outermost header was added last, and is removed
+/// first, by the other end of its protocol; to all others it is opaque.
 ///
-/// Held in place, since a simulated packet is copied as it is: three headers of 11 bytes fit.
+/// Stored inline, since a simulated packet is copied as a whole: three headers of 11 bytes fit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct LinkHeaders {
     used: u8,
-    /// From the innermost on; zero beyond `used`.
+    /// Headers from the innermost on; zero beyond `used`.
     bytes: [u8; ROOM],
 }
 
-/// Bytes of the longest header of our own protocols.
+/// Maximum length of a header of our own protocols, in bytes.
 pub const LONGEST: usize = 11;
 
 /// A header of one of our own protocols.
 pub trait LinkHeader: Sized {
-    /// Whose it is.
+    /// Its protocol.
     const PROTOCOL: LinkProtocol;
 
-    /// Its bytes: so many of these.
+    /// Returns its bytes, and how many of them count.
     fn bytes(self) -> ([u8; LONGEST], usize);
 
-    /// Puts it in front of those that are there. The caller has seen to it that there is room.
+    /// Adds it in front of the existing headers. The caller ensures that there is space.
     #[inline]
     fn put(self, headers: &mut LinkHeaders) {
         let (bytes, len) = self.bytes();
@@ -55,7 +55,7 @@ pub trait LinkHeader: Sized {
     }
 }
 
-/// Of a frame that has no other header.
+/// Headers of a frame that has no other.
 impl<H: LinkHeader> From<H> for LinkHeaders {
     fn from(header: H) -> Self {
         let mut headers = Self::NONE;
@@ -64,30 +64,30 @@ impl<H: LinkHeader> From<H> for LinkHeaders {
     }
 }
 
-/// There is no room for another header.
+/// Error for lack of space for another header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoRoom;
 
 impl LinkHeaders {
-    /// None.
+    /// No headers.
     pub const NONE: Self = Self { used: 0, bytes: [0; ROOM] };
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.used == 0
     }
 
-    /// Whether a header of so many bytes fits.
+    /// Returns whether a header of `len` bytes fits.
     pub const fn has_room(&self, len: usize) -> bool {
         len <= ROOM && self.used as usize + len + TRAILER <= ROOM
     }
 
-    /// Puts a header in front of those that are there.
+    /// Adds a header in front of the existing ones.
     ///
     /// # Errors
     ///
-    /// When it does not fit; nothing has changed then.
+    /// Returns an error, and changes nothing, if it does not fit.
     pub fn push(&mut self, protocol: LinkProtocol, header: &[u8]) -> Result<(), NoRoom> {
         if !self.has_room(header.len()) {
             return Err(NoRoom);
@@ -100,14 +100,14 @@ impl LinkHeaders {
         Ok(())
     }
 
-    /// The outermost header, if it is one of `protocol`.
+    /// Returns the outermost header, if it is one of `protocol`.
     #[inline]
     pub fn read(&self, protocol: LinkProtocol) -> Option<&[u8]> {
         let (owner, header) = self.iter().next()?;
         (owner == protocol).then_some(header)
     }
 
-    /// Takes the outermost header off, if there is one.
+    /// Removes the outermost header, if there is one.
     pub fn pop(&mut self) {
         let len = self.iter().next().map_or(0, |(_, header)| header.len() + TRAILER);
         let end = usize::from(self.used);
@@ -116,7 +116,7 @@ impl LinkHeaders {
         self.used = begin as u8;
     }
 
-    /// All headers, the outermost first.
+    /// Returns all headers, the outermost first.
     pub fn iter(&self) -> impl Iterator<Item = (LinkProtocol, &[u8])> {
         let mut end = usize::from(self.used);
         core::iter::from_fn(move || {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     proptest! {
-        /// Like a vector of headers of which no more are taken than fit.
+        /// Compares with a vector of headers of limited size.
         #[test]
         fn it_is_a_stack(steps in proptest::collection::vec((1u8..=255, proptest::collection::vec(any::<u8>(), 0..45), 0u8..3), 0..60)) {
             let (mut headers, mut model) = (LinkHeaders::NONE, Vec::<(u8, Vec<u8>)>::new());

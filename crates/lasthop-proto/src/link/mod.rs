@@ -1,4 +1,4 @@
-//! Protocols of one link: what its two ends do to bring packets over it.
+//! Protocols of one link, run by its two ends.
 
 pub mod aggregation;
 pub mod arq;

@@ -1,9 +1,10 @@
-//! Radios that tell corruption from congestion by each other's queues, for Explicit Loss Notification over several hops (\[a\] §VI).
+//! Radios that distinguish corruption from congestion by each other's queues, for Explicit Loss Notification over
+//! several hops (\[a\] §VI).
 //!
-//! The near end of a hop numbers what it sends and tells the far end from time to time how many frames wait in its queue. The far end
-//! sees by the numbers that something is missing, and by TCP's sequence numbers what. Was the queue short, the channel took it; then the
-//! far end says so towards the sender, and whoever marks acknowledgments there ([`crate::pep::eln`]) learns of it.
-//! `docs/models/wireless-chain.md` has the rules with their reasons.
+//! The near end of a hop numbers its frames and periodically reports its queue length to the far end. The far end
+//! detects by the numbers that a frame is missing, and by TCP's sequence numbers which data. If the queue was short,
+//! the loss is attributed to the channel. The far end then reports it towards the sender, so that the node that marks
+//! acknowledgments there ([`crate::pep::eln`]) learns of it. `docs/models/wireless-chain.md` explains the rules.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -16,23 +17,23 @@ use crate::pep::flow_table::FlowTable;
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 
-/// Numbers remembered of frames that did not come: those of the last ones.
+/// Maximum number of missing frame numbers to remember: the latest ones.
 const MOST_MISSING: usize = 64;
 
-/// What a radio puts in front of a packet, and what it tells. In bytes: 0 for a number, 1 for a queue, 2 for what is missing; behind it
-/// two bytes, or the first byte that is missing and the one behind the last, four bytes each; high bytes first.
+/// Header of a packet between radios, and their messages. In bytes: 0 for a number, 1 for a queue, 2 for missing data;
+/// followed by two bytes, or the first missing byte and the one after the last, four bytes each; high bytes first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Header {
     /// Number of the frame on the hop.
     Data(u16),
-    /// So many frames wait.
+    /// Number of waiting frames.
     Queue(u16),
-    /// Bytes of the packet's flow that the channel took, on their way to the end that the packet comes from.
+    /// Bytes of the packet's flow that the channel lost, on their way to the end that the packet comes from.
     Missing(SackBlock),
 }
 
 impl Header {
-    /// The header that these bytes are, if they are one.
+    /// Parses a header; `None` if it is malformed.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         match *bytes {
             [0, high, low] => Some(Self::Data(u16::from_be_bytes([high, low]))),
@@ -45,12 +46,12 @@ impl Header {
         }
     }
 
-    /// The outermost header of a packet, if it is a radio's.
+    /// Returns the outermost header of a packet, if it is a radio's.
     pub fn of<P>(packet: &Packet<P>) -> Option<Self> {
         Self::from_bytes(packet.link.read(LinkProtocol::RADIO)?)
     }
 
-    /// Bytes of the longest.
+    /// Maximum length, in bytes.
     const ROOM: usize = 9;
 }
 
@@ -80,38 +81,38 @@ impl LinkHeader for Header {
     }
 }
 
-/// Which end of the hop a radio is.
+/// End of the hop at which a radio is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// From which data is sent over the hop: numbers it, and tells of its queue.
+    /// End from which data is sent over the hop: numbers it, and reports its queue.
     Near,
-    /// At which it arrives: finds what is missing.
+    /// End at which data arrives: detects missing data.
     Far,
 }
 
-/// Parameters of both ends, which must agree but for the end.
+/// Parameters of both ends, which must agree except for the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RadioConfig {
-    /// Which end it is.
+    /// End at which it is.
     pub end: End,
-    /// How often the near end tells of its queue while it has anything to send.
+    /// Interval at which the near end reports its queue while it has anything to send.
     pub exchange: Duration,
-    /// With so many frames in the neighbour's queue or more, what is missing is held to be lost there.
+    /// Number of frames in the neighbour's queue from which missing data is attributed to congestion.
     pub threshold: u16,
-    /// Bytes that a number takes in front of a packet.
+    /// Bytes that a number adds to a packet.
     pub header: u16,
-    /// Bytes of what radios tell each other.
+    /// Length of a message between radios, in bytes.
     pub message: u16,
-    /// Most connections with state; the least recently used one goes first.
+    /// Maximum number of connections with state; the least recently used one is evicted first.
     pub connections: usize,
 }
 
-/// What the far end knows of a connection.
+/// State of a connection at the far end.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     /// One past the highest byte seen.
     high: Seq,
-    /// The number on the hop of the last packet seen.
+    /// Number on the hop of the last packet seen.
     number: u16,
 }
 
@@ -119,31 +120,31 @@ struct Stream {
 #[derive(Clone, Debug)]
 pub struct Radio<P = ()> {
     config: RadioConfig,
-    /// The number of the next frame: to send, or expected.
+    /// Number of the next frame, to be sent or expected.
     next: u16,
-    /// Near: frames that wait, as the driver told last; far: as the neighbour did.
+    /// Near: number of waiting frames as set by the driver; far: as reported by the neighbour.
     waiting: u16,
-    /// Near: when to tell of the queue next, while there is anything to tell.
+    /// Near: time of the next report of the queue, while there is anything to report.
     tell_at: Option<Instant>,
-    /// Near: whether something was sent since the queue was told.
+    /// Near: true if anything was sent since the last report.
     active: bool,
-    /// Far: numbers that did not come.
+    /// Far: numbers of missing frames.
     missing: VecDeque<u16>,
-    /// Far: connections, by the direction in which data comes here.
+    /// Far: connections in the direction in which data arrives here.
     streams: FlowTable<Stream>,
     out: VecDeque<(Port, Why, Packet<P>)>,
     events: VecDeque<(FlowId, Event)>,
 }
 
 impl Radio<()> {
-    /// One for packets without payload, behind the contract.
+    /// Returns a radio for packets without payload as a trait object.
     pub fn boxed(config: RadioConfig) -> Box<dyn Node<()>> {
         Box::new(Self::new(config))
     }
 }
 
 impl<P: Clone + Default> Radio<P> {
-    /// An end that has sent and received nothing, and takes its neighbour's queue for empty.
+    /// Returns an end that has sent and received nothing, and assumes its neighbour's queue empty.
     pub fn new(config: RadioConfig) -> Self {
         Self {
             next: 0,
@@ -158,12 +159,12 @@ impl<P: Clone + Default> Radio<P> {
         }
     }
 
-    /// Connections with state.
+    /// Returns the number of connections with state.
     pub fn connections(&self) -> usize {
         self.streams.len()
     }
 
-    /// Numbers a packet that goes over the hop.
+    /// Numbers a packet that is sent over the hop.
     fn send(&mut self, now: Instant, mut packet: Packet<P>) -> Disposition {
         if !packet.link.has_room(Header::ROOM) {
             self.out.push_back((Port::WIRELESS, Why::Given, packet));
@@ -199,11 +200,11 @@ impl<P: Clone + Default> Radio<P> {
         }
     }
 
-    /// A frame of that number has come: those between it and the last one have not.
+    /// Notes the arrival of a frame with that number; those between it and the last one are missing.
     fn count(&mut self, number: u16) {
         let ahead = number.wrapping_sub(self.next);
         if ahead >= 1 << 15 {
-            // An old one after all.
+            // It is an old one.
             self.missing.retain(|missing| *missing != number);
             return;
         }
@@ -216,7 +217,7 @@ impl<P: Clone + Default> Radio<P> {
         self.next = number.wrapping_add(1);
     }
 
-    /// Looks for a hole in the packet's stream that is this hop's doing.
+    /// Checks for a hole in the packet's stream that this hop caused.
     fn look(&mut self, number: u16, packet: &Packet<P>) {
         let Some(tcp) = packet.tcp() else { return };
         let (seq, end) = (tcp.seq, tcp.seq + packet.seq_len());
@@ -258,7 +259,7 @@ impl<P: Clone + Default> Radio<P> {
         }
     }
 
-    /// Says why bytes of the packet's stream did not come.
+    /// Determines why bytes of the packet's stream are missing.
     fn judge(&mut self, packet: &Packet<P>, range: SackBlock) {
         let cause = if self.waiting >= self.config.threshold { LossCause::Congestion } else { LossCause::Corruption };
         self.events.push_back((packet.flow, Event::LossJudged { from: packet.from, seq: range.left, cause }));

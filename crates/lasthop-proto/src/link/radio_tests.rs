@@ -22,7 +22,7 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-/// A segment of 1000 bytes of the flow, the first of which is number `number` times 1000.
+/// Returns a segment of 1000 bytes of the flow, whose first byte is `number` times 1000.
 fn segment(flow: u32, number: u32) -> Packet {
     let segment = Segment { seq: Seq(number * 1000), flags: Flags::ACK, ..Segment::default() };
     Packet { flow: FlowId(flow), header_len: 40, len: 1000, body: Body::Tcp(segment), ..Packet::default() }
@@ -58,7 +58,7 @@ fn give(radio: &mut Radio, port: Port, packet: Packet) -> Said {
     said(radio, at(1))
 }
 
-/// A segment as the near end sent it with that number.
+/// Returns a segment as the near end sent it with the number `hop`.
 fn numbered(hop: u16, packet: Packet) -> Packet {
     let mut packet = Packet { header_len: packet.header_len + 4, ..packet };
     Header::Data(hop).put(&mut packet.link);
@@ -69,7 +69,8 @@ fn queue(waiting: u16) -> Packet {
     Packet { link: Header::Queue(waiting).into(), body: Body::Control, ..Packet::default() }
 }
 
-/// Packets are numbered, and arrive as they were. The queue is told every 100 ms, once more after the last packet, and then no more.
+/// Packets are numbered, and arrive unchanged. The queue is reported every 100 ms, once more after the last packet, and
+/// then no more.
 #[test]
 fn the_near_end_numbers_and_tells_of_its_queue() {
     let mut near = Radio::new(RadioConfig { end: End::Near, ..CONFIG });
@@ -90,19 +91,20 @@ fn the_near_end_numbers_and_tells_of_its_queue() {
     assert_eq!(told, [(at(101), 7), (at(201), 3), (at(301), 0)]);
 }
 
-/// What lies beyond any window is no hole, but another stream under the same name: it is followed from there.
+/// A jump beyond any window is no hole but another stream under the same name, which is tracked from there.
 #[test]
 fn a_stream_far_away_begins_anew() {
     let mut far = Radio::new(CONFIG);
     give(&mut far, Port::WIRELESS, numbered(0, segment(1, 0)));
-    // The first segment ended at byte 1000; 2^30 bytes beyond lies within segment 1,073,742.
+    // The first segment ended at byte 1000; 2^30 bytes further is within segment 1,073,742.
     let found = give(&mut far, Port::WIRELESS, numbered(2, segment(1, 1_073_743)));
     assert_eq!((found.judged, found.missing), (vec![], vec![]));
     let found = give(&mut far, Port::WIRELESS, numbered(4, segment(1, 1_073_745)));
     assert_eq!(found.judged, [(1_073_744, LossCause::Corruption)]);
 }
 
-/// The queue was short: the channel took the segment, and the sender's side is told. It was long: a queue did, and nobody is told.
+/// With a short queue the channel lost the segment, which is reported towards the sender. With a long one a queue
+/// dropped it, which is not reported.
 #[test]
 fn what_is_missing_is_judged_by_the_neighbours_queue() {
     for (waiting, cause) in
@@ -113,7 +115,7 @@ fn what_is_missing_is_judged_by_the_neighbours_queue() {
             assert!(give(&mut far, Port::WIRELESS, queue(waiting)).passed.is_empty());
         }
         give(&mut far, Port::WIRELESS, numbered(0, segment(1, 0)));
-        // Numbers 1 and 2, segments 1 and 2, did not come.
+        // Numbers 1 and 2, segments 1 and 2, did not arrive.
         let found = give(&mut far, Port::WIRELESS, numbered(3, segment(1, 3)));
         assert_eq!(found.judged, [(1, cause)]);
         let told = [(1, Side::Acceptor, 1, 3)];
@@ -123,7 +125,8 @@ fn what_is_missing_is_judged_by_the_neighbours_queue() {
     }
 }
 
-/// A hole without a missing number is an earlier hop's; a missing number without a hole may be a datagram's, or another flow's.
+/// A hole without a missing number stems from an earlier hop; a missing number without a hole may be a datagram's, or
+/// another flow's.
 #[test]
 fn only_what_this_hop_lost_is_judged() {
     let mut far = Radio::new(CONFIG);
@@ -132,11 +135,11 @@ fn only_what_this_hop_lost_is_judged() {
         (1, 2, 0, 0),
         // Lost before this hop.
         (2, 1, 2, 0),
-        // Number 3 was none of flow 2's.
+        // Number 3 was not flow 2's.
         (4, 2, 1, 0),
-        // It was one of flow 1's: segment 3.
+        // It was flow 1's: segment 3.
         (5, 1, 4, 1),
-        // What is sent again fills no hole twice, and makes none.
+        // A retransmission fills no hole twice, and causes none.
         (7, 1, 3, 0),
         (8, 1, 5, 0),
     ] {
@@ -148,7 +151,7 @@ fn only_what_this_hop_lost_is_judged() {
     assert_eq!(far.connections(), 2, "no more than the limit");
 }
 
-/// Reports of other radios, acknowledgments and whatever is not numbered pass both ends.
+/// Reports of other radios, acknowledgments and unnumbered packets pass both ends.
 #[test]
 fn all_else_passes() {
     let report = Packet {
@@ -165,7 +168,8 @@ fn all_else_passes() {
 }
 
 proptest! {
-    /// Whatever comes: numbers wrap, memory stays bounded, each packet passes once, and nobody is told of what came.
+    /// For any input: numbers wrap, memory stays bounded, each packet passes once, and received data is never reported
+    /// missing.
     #[test]
     fn packets_pass_once_and_memory_is_bounded(
         steps in prop::collection::vec((any::<u16>(), 0u32..4, 0u32..50, 0u16..12, any::<bool>()), 1..200),
@@ -185,7 +189,7 @@ proptest! {
         }
     }
 
-    /// What a radio reads is what one wrote.
+    /// A parsed header is written back to the same bytes.
     #[test]
     fn headers_are_read_as_written(bytes in prop::collection::vec(any::<u8>(), 0..12)) {
         if let Some(header) = Header::from_bytes(&bytes) {

@@ -1,4 +1,4 @@
-//! The packets of one connection that the base station keeps until they are acknowledged.
+//! Packets of one connection that the base station caches until they are acknowledged.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -11,28 +11,29 @@ use crate::packet::{Packet, Payload};
 use crate::seq::Seq;
 use crate::time::Instant;
 
-/// Least that a packet counts, in bytes: what its headers take in memory, so that small packets cannot get past the limit.
+/// Minimum charge of a packet, in bytes: the memory of its headers, so that small packets cannot evade the limit.
 const LEAST_CHARGE: u32 = 256;
 
-/// Most packets kept of one connection.
+/// Maximum number of cached packets of one connection.
 pub(super) const MAX_PACKETS: usize = 8192;
 
-/// Most acknowledged packets that are looked at at once: bounds what an acknowledgment of a full cache can cost.
+/// Maximum number of acknowledged packets processed at once. Bounds the cost of an acknowledgment of a full cache.
 const MOST_COUNTED: usize = 64;
 
-/// For whose sake packets are freed. What is freed has left the processor's caches long ago, which makes it dear.
+/// Occasion on which packets are freed. Freed packets have left the processor's caches long ago, which makes freeing
+/// expensive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pace {
-    /// Data's, so that more goes than comes; a super-segment has hundreds of packets, each of which frees some.
+    /// Arriving data: frees more than is added. A super-segment has hundreds of packets, each of which frees some.
     Data,
-    /// An acknowledgment's: usually all that it covers.
+    /// An acknowledgment: usually frees all that it covers.
     Acknowledgment,
-    /// Memory's: nothing waits.
+    /// A timer: no packet waits.
     Time,
 }
 
 impl Pace {
-    /// Most packets freed at once.
+    /// Returns the maximum number of packets freed at once.
     const fn most_freed(self) -> usize {
         match self {
             Self::Data => 3,
@@ -42,27 +43,27 @@ impl Pace {
     }
 }
 
-/// Packets for which room is kept when the cache shrinks, and the part of its room that is in use then.
+/// Minimum capacity kept when the cache shrinks, in packets, and divisor of the capacity below which it shrinks.
 const KEEP_CAPACITY: usize = 32;
 const USED_PART: usize = 16;
 
-/// A cache that outgrows so many packets has room for all that it may keep at once: to move thousands would take longer than all else
-/// that a packet causes. What is not used of it takes no memory.
+/// Size, in packets, from which a cache reserves its maximum capacity at once. Moving thousands of packets would take
+/// longer than all other work that a packet causes. Unused capacity takes no memory.
 const LARGE: usize = 512;
 
-/// Whose transmission of a packet was the last.
+/// Origin of a packet's last transmission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Origin {
     /// Sent once, in order.
     Fresh,
-    /// Resent by the sender, or late: taken for a resend.
+    /// Resent by the sender, or late: taken for a retransmission.
     Resent,
 }
 
-/// Where a packet kept is, as far as the base station knows.
+/// Location of a cached packet, as far as the base station knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Whereabouts {
-    /// Not sent yet: it waits for room on the hop.
+    /// Not sent yet: held until the window admits it.
     Held,
     /// On the hop, or lost there.
     OnHop,
@@ -70,52 +71,54 @@ pub(super) enum Whereabouts {
     Arrived,
 }
 
-/// A packet kept: where it lies in the stream and whether it has arrived, and beside that, in a place of its own, the rest.
+/// A cached packet: its position in the stream and its state, and a separately allocated part with the rest.
 ///
-/// A search looks at a dozen of these and an acknowledgment at each that it covers, but the rest of thousands of packets is not in the
-/// processor's caches.
+/// A search examines a dozen of these, and an acknowledgment all that it covers, while the rest of thousands of packets
+/// is not in the processor's caches.
 #[derive(Clone, Debug)]
 pub(super) struct Cached<P> {
-    /// Its first byte.
+    /// First byte.
     pub seq: Seq,
     /// One past its last byte, or past its FIN.
     pub end: Seq,
-    /// Bytes of payload.
+    /// Payload, in bytes.
     pub len: u32,
     pub whereabouts: Whereabouts,
     sent: Sent,
     kept: Box<Kept<P>>,
 }
 
-/// How often a packet left, by whoever's doing.
+/// Number of transmissions, by the sender or from here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Sent {
     Once,
     Again,
 }
 
-/// What else is known of a packet, and the packet.
+/// The packet, and the rest of its state.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(super) struct Kept<P> {
-    /// When it last left, by whoever's doing.
+    /// Time of the last transmission, by the sender or from here.
     pub last_sent: Instant,
-    /// When it first left.
+    /// Time of the first transmission.
     pub first_sent: Instant,
-    /// When it last left but for mere repetitions: sooner than the hop can bring an answer to that, one is for an earlier sending.
+    /// Time of the last transmission that was not a mere repetition. An answer sooner than the hop allows is for an
+    /// earlier transmission.
     pub again_sent: Instant,
-    /// In which order.
+    /// Positions in the order of transmissions.
     pub sendings: Sendings,
-    /// Bytes that were on the hop when it left for the first time, its own among them; 0 without flow control, and where that says
+    /// Bytes on the hop when it left for the first time, including its own; 0 without flow control, and if that says
     /// nothing of the hop's rate.
     pub under_way: u32,
     /// Bytes that had arrived by then.
     pub arrived_before: u32,
-    /// Local retransmissions since the sender last sent it.
+    /// Number of local retransmissions since the sender last sent it.
     pub local: u32,
-    /// Those of them made by the timer.
+    /// Number of local retransmissions triggered by the timer.
     pub by_timer: u32,
-    /// Copies sent without proof that the one before was lost: each may come back as a duplicate acknowledgment.
+    /// Number of copies sent without proof that the previous one was lost. Each may return as a duplicate
+    /// acknowledgment.
     pub unproven: u32,
     pub origin: Origin,
     pub packet: Packet<P>,
@@ -138,7 +141,7 @@ impl<P> DerefMut for Cached<P> {
 }
 
 impl<P: Payload> Cached<P> {
-    /// A packet that leaves for the first time, or again when `origin` says so.
+    /// Returns a packet that leaves for the first time, or again if `origin` says so.
     pub fn new(now: Instant, packet: Packet<P>, seq: Seq, origin: Origin, places: &mut Places<P>) -> Self {
         let (len, end) = (packet.len, seq + packet.seq_len());
         let sent = if origin == Origin::Resent { Sent::Again } else { Sent::Once };
@@ -161,25 +164,25 @@ impl<P: Payload> Cached<P> {
 }
 
 impl<P> Cached<P> {
-    /// Whether the packet holds this byte.
+    /// Returns whether the packet contains this byte.
     #[inline]
     pub fn covers(&self, byte: Seq) -> bool {
         self.seq.le(byte) && byte.lt(self.end)
     }
 
-    /// Whether it left more than once.
+    /// Returns whether it left more than once.
     #[inline]
     pub fn sent_again(&self) -> bool {
         self.sent == Sent::Again
     }
 
-    /// How it crossed the hop, if it was sent once.
+    /// Returns its crossing of the hop, which is valid if it was sent once.
     #[inline]
     pub fn crossing(&self) -> Crossing {
         Crossing { sent: self.last_sent, under_way: self.under_way, arrived_before: self.arrived_before }
     }
 
-    /// It is resent from here.
+    /// Notes a local retransmission.
     pub fn repeat(&mut self, now: Instant) {
         self.sent = Sent::Again;
         self.kept.last_sent = now;
@@ -187,14 +190,14 @@ impl<P> Cached<P> {
     }
 }
 
-/// Places for packets, of all connections, that are free.
+/// Free allocations for packets, of all connections.
 ///
-/// To give thousands back to the allocator, and have it sort them, can take longer than all else that a packet causes.
+/// Returning thousands to the allocator can take longer than all other work that a packet causes.
 #[derive(Clone, Debug)]
 pub(super) struct Places<P>(Vec<Box<Kept<P>>>);
 
 impl<P: Payload> Places<P> {
-    /// None yet.
+    /// Returns an empty pool.
     pub const fn new() -> Self {
         Self(Vec::new())
     }
@@ -214,42 +217,43 @@ impl<P: Payload> Places<P> {
             if self.0.capacity() == 0 {
                 self.0.reserve_exact(MAX_PACKETS);
             }
-            // What is in it goes now.
+            // The payload is freed now.
             place.packet.payload = P::default();
             self.0.push(place);
         }
     }
 }
 
-/// What the packet counts towards the limit on bytes.
+/// Returns the number of bytes that the packet counts towards the limit.
 #[inline]
 pub(super) fn charge<P>(packet: &Packet<P>) -> u64 {
     u64::from(packet.len.max(LEAST_CHARGE))
 }
 
-/// How a segment lies to what is cached.
+/// Position of a segment relative to the cached packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Overlap {
-    /// It touches nothing; it belongs at this index.
+    /// Touches no packet; it belongs at this index.
     None(usize),
-    /// It covers these `count` packets from `first` on, and no other byte of the cache.
+    /// Covers these `count` packets from `first` on, and no other byte of the cache.
     Covers {
         /// Index of the first.
         first: usize,
-        /// How many.
+        /// Number of packets.
         count: usize,
     },
-    /// It cuts through some of these.
+    /// Cuts through some packets.
     Cuts {
         /// Index of the first.
         first: usize,
-        /// How many.
+        /// Number of packets.
         count: usize,
     },
 }
 
 impl Overlap {
-    /// Index of the first packet that is met, or in front of which the segment belongs; and how many are met.
+    /// Returns the index of the first overlapped packet, or of the packet before which the segment belongs, and the
+    /// number of overlapped packets.
     pub const fn range(self) -> (usize, usize) {
         match self {
             Self::None(first) => (first, 0),
@@ -258,22 +262,22 @@ impl Overlap {
     }
 }
 
-/// What there was to know of acknowledged packets.
+/// Summary of acknowledged packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Taken {
-    /// When the last of all that were acknowledged together left; `None` before it is looked at, and when any of them left more
-    /// than once (Karn's rule).
+    /// Crossing of the last of all packets acknowledged together; `None` until that one is processed, and if any of
+    /// them left more than once (Karn's rule).
     pub sample: Option<Crossing>,
-    /// Copies that may come back as duplicate acknowledgments.
+    /// Number of copies that may return as duplicate acknowledgments.
     pub unproven: u32,
-    /// Payload bytes of those of which nothing said before that they had arrived.
+    /// Payload bytes of packets not reported as arrived before.
     pub landed: u64,
-    /// Payload bytes of those that never left here: they came to the mobile host by another way.
+    /// Payload bytes of packets that never left here: they reached the mobile host by another path.
     pub held: u64,
 }
 
-/// Packets in a row that left once each, and so in their order: the first and the last that arrived tell as much of the order as all of
-/// them.
+/// Consecutive packets that left once each, and so in order. The first and the last that arrived show as much of the
+/// order as all of them.
 struct Run<'c, P> {
     is_begun: bool,
     last: Option<&'c Cached<P>>,
@@ -282,7 +286,7 @@ struct Run<'c, P> {
 impl<'c, P> Run<'c, P> {
     const NONE: Self = Self { is_begun: false, last: None };
 
-    /// A packet has arrived, in a row if it left once.
+    /// Adds a packet that has arrived, to the run if it left once.
     fn add(&mut self, packet: &'c Cached<P>, arrived: &mut impl FnMut(&Cached<P>)) {
         if packet.sent_again() || !core::mem::replace(&mut self.is_begun, true) {
             arrived(packet);
@@ -299,30 +303,31 @@ impl<'c, P> Run<'c, P> {
     }
 }
 
-/// Packets in order of sequence number, none overlapping another, all within 2^31. Indices count from the first that is not
-/// acknowledged.
+/// Packets in order of sequence number, without overlaps, all within 2^31. Indices count from the first unacknowledged
+/// packet.
 ///
-/// What an acknowledgment covers is out of sight at once, but looked at and freed a few packets at a time: no acknowledgment has
-/// to pay for thousands. For the same reason packets are boxed: to put one in their midst moves 24 bytes for each behind it.
+/// Acknowledged packets become invisible at once, but are processed and freed a few at a time, so that no single
+/// acknowledgment pays for thousands. Packets are boxed for the same reason: an insertion moves only 24 bytes for each
+/// packet behind it.
 #[derive(Clone, Debug)]
 pub(super) struct Cache<P> {
     packets: VecDeque<Cached<P>>,
-    /// How many in front are acknowledged.
+    /// Number of acknowledged packets at the front.
     acknowledged: usize,
-    /// How many of these have been looked at, and only have to be freed.
+    /// Number of acknowledged packets that have been processed and only have to be freed.
     counted: usize,
-    /// Whether any of those looked at left more than once, until the last is.
+    /// True if any of the packets processed so far left more than once, until the last acknowledged one is processed.
     again: bool,
-    /// Of all packets that are not freed.
+    /// Charge of all packets that are not freed, in bytes.
     bytes: u64,
-    /// Packets with [`Origin::Resent`] that have not been looked at.
+    /// Number of packets with [`Origin::Resent`] that have not been processed.
     resent: u32,
-    /// Where discontinuities end: data before these places never came by, or was not kept.
+    /// Ends of gaps: data before these numbers was not seen, or not cached.
     gaps: VecDeque<Seq>,
 }
 
 impl<P: Payload> Cache<P> {
-    /// An empty cache.
+    /// Returns an empty cache.
     pub fn new() -> Self {
         Self {
             packets: VecDeque::new(),
@@ -335,66 +340,66 @@ impl<P: Payload> Cache<P> {
         }
     }
 
-    /// Bytes charged.
+    /// Returns the number of bytes charged.
     #[inline]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Packets that are not acknowledged.
+    /// Returns the number of unacknowledged packets.
     #[inline]
     pub fn len(&self) -> usize {
         self.packets.len() - self.acknowledged
     }
 
-    /// Whether there is room for one more.
+    /// Returns whether the maximum number of packets is reached.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.packets.len() >= MAX_PACKETS
     }
 
-    /// Whether there are acknowledged packets left.
+    /// Returns whether there are acknowledged packets left.
     #[inline]
     pub fn is_behind(&self) -> bool {
         self.acknowledged > 0
     }
 
-    /// Whether all can be dropped in one go.
+    /// Returns whether all packets can be dropped at once.
     pub fn is_small(&self) -> bool {
         self.packets.len() <= Pace::Time.most_freed()
     }
 
-    /// The oldest packet.
+    /// Returns the oldest unacknowledged packet.
     #[inline]
     pub fn front(&self) -> Option<&Cached<P>> {
         self.packets.get(self.acknowledged)
     }
 
-    /// The packet at an index.
+    /// Returns the packet at an index.
     #[inline]
     pub fn get_mut(&mut self, index: usize) -> Option<&mut Cached<P>> {
         self.packets.get_mut(self.acknowledged + index)
     }
 
-    /// Packets from an index on.
+    /// Returns the packets from an index on.
     #[inline]
     fn from(&self, index: usize) -> impl Iterator<Item = &Cached<P>> {
         self.packets.range(self.acknowledged + index..)
     }
 
-    /// Whether the sender resent any packet kept here.
+    /// Returns whether the sender resent any cached packet.
     #[inline]
     pub fn any_resent(&self) -> bool {
         self.resent > 0
     }
 
-    /// Whether every byte from the oldest packet to `seq` is here.
+    /// Returns whether every byte from the oldest packet to `seq` is cached.
     #[inline]
     pub fn is_whole_below(&self, seq: Seq) -> bool {
         self.gaps.front().is_none_or(|gap| gap.gt(seq))
     }
 
-    /// Whether the `count` packets from `first` on are `seq..end`, without a gap.
+    /// Returns whether the `count` packets from `first` on are `seq..end`, without a gap.
     pub fn is_unbroken(&self, first: usize, count: usize, seq: Seq, end: Seq) -> bool {
         let mut next = seq;
         for packet in self.from(first).take(count) {
@@ -406,17 +411,17 @@ impl<P: Payload> Cache<P> {
         next == end
     }
 
-    /// Index of the first packet that starts at `seq` or later.
+    /// Returns the index of the first packet that starts at `seq` or later.
     pub fn index_from(&self, seq: Seq) -> usize {
         self.packets.partition_point(|packet| packet.seq.lt(seq)).saturating_sub(self.acknowledged)
     }
 
-    /// Index of the first packet that ends after `seq`.
+    /// Returns the index of the first packet that ends after `seq`.
     pub fn index_after(&self, seq: Seq) -> usize {
         self.packets.partition_point(|packet| packet.end.le(seq)).saturating_sub(self.acknowledged)
     }
 
-    /// How `seq..end` lies to what is cached.
+    /// Returns the position of `seq..end` relative to the cached packets.
     pub fn overlap(&self, seq: Seq, end: Seq) -> Overlap {
         let first = self.index_after(seq);
         let Some(front) = self.from(first).next().filter(|front| front.seq.lt(end)) else {
@@ -427,7 +432,7 @@ impl<P: Payload> Cache<P> {
         if whole { Overlap::Covers { first, count } } else { Overlap::Cuts { first, count } }
     }
 
-    /// Adds a packet behind all others.
+    /// Adds a packet after all others.
     #[inline]
     pub fn push(&mut self, packet: Cached<P>) {
         if self.len() > 0 && self.packets.back().is_some_and(|last| last.end != packet.seq) {
@@ -438,7 +443,7 @@ impl<P: Payload> Cache<P> {
         self.packets.push_back(packet);
     }
 
-    /// Whether a packet holds the same bytes as the `count` packets from `first` on.
+    /// Returns whether a packet contains the same bytes as the `count` packets from `first` on.
     pub fn agrees(&self, first: usize, count: usize, packet: &Packet<P>) -> bool {
         self.from(first).take(count).all(|kept| P::agrees(&kept.packet, packet))
     }
@@ -458,7 +463,7 @@ impl<P: Payload> Cache<P> {
         self.note_gaps(index..index + 2);
     }
 
-    /// Takes out the `count` packets from `index` on, and shows each to `seen`.
+    /// Removes the `count` packets from `index` on, and passes each to `seen`.
     pub fn remove(&mut self, index: usize, count: usize, places: &mut Places<P>, mut seen: impl FnMut(&Cached<P>)) {
         self.uncount(index, count);
         let at = self.acknowledged + index;
@@ -469,7 +474,7 @@ impl<P: Payload> Cache<P> {
         self.note_gaps(index..index + 1);
     }
 
-    /// Makes room for one more.
+    /// Ensures capacity for one more packet.
     fn grow(&mut self) {
         let len = self.packets.len();
         if len == self.packets.capacity() && (LARGE..MAX_PACKETS).contains(&len) {
@@ -482,7 +487,7 @@ impl<P: Payload> Cache<P> {
         self.resent += u32::from(packet.origin == Origin::Resent);
     }
 
-    /// What the `count` packets from `index` on counted for, and the gaps at and behind them.
+    /// Subtracts the counts of the `count` packets from `index` on, and removes the gaps at and behind them.
     fn uncount(&mut self, index: usize, count: usize) {
         for old in self.packets.range(self.acknowledged + index..).take(count) {
             self.bytes -= charge(&old.packet);
@@ -495,7 +500,7 @@ impl<P: Payload> Cache<P> {
         self.gaps.drain(from..to);
     }
 
-    /// The gaps in front of these packets.
+    /// Records the gaps before these packets.
     fn note_gaps(&mut self, indices: core::ops::Range<usize>) {
         for index in indices.start.max(1)..indices.end.min(self.len()) {
             let at = self.acknowledged + index;
@@ -507,7 +512,7 @@ impl<P: Payload> Cache<P> {
         }
     }
 
-    /// The sender resent the packet at `index`.
+    /// Notes that the sender resent the packet at `index`.
     pub fn set_resent(&mut self, index: usize) {
         if let Some(packet) = self.get_mut(index)
             && packet.origin == Origin::Fresh
@@ -518,7 +523,8 @@ impl<P: Payload> Cache<P> {
         }
     }
 
-    /// All below `ack` is acknowledged: how many packets that is. [`Cache::take_out`] has to be called then.
+    /// Acknowledges all data below `ack` and returns the number of packets covered. [`Cache::take_out`] has to be
+    /// called afterwards.
     #[inline]
     pub fn acknowledge(&mut self, ack: Seq) -> u32 {
         let before = self.acknowledged;
@@ -537,8 +543,8 @@ impl<P: Payload> Cache<P> {
         (self.acknowledged - before) as u32
     }
 
-    /// Looks at some of what is acknowledged, and frees some of that; `arrived` is told of each packet of which nothing said
-    /// before that it had.
+    /// Processes and frees a part of the acknowledged packets. Calls `arrived` for each packet not reported as arrived
+    /// before.
     #[inline]
     pub fn take_out(&mut self, pace: Pace, places: &mut Places<P>, mut arrived: impl FnMut(&Cached<P>)) -> Taken {
         let mut taken = Taken { sample: None, unproven: 0, landed: 0, held: 0 };
@@ -552,7 +558,7 @@ impl<P: Payload> Cache<P> {
             }
             if packet.sent_again() {
                 run.end(&mut arrived);
-                // Only of these the rest is looked at, and of the last.
+                // Only these packets and the last need their separate part.
                 self.again = true;
                 self.resent -= u32::from(packet.origin == Origin::Resent);
                 taken.unproven = taken.unproven.saturating_add(packet.unproven);
@@ -572,7 +578,7 @@ impl<P: Payload> Cache<P> {
         taken
     }
 
-    /// Drops some of what there is, of a connection that is over. Whether nothing is left.
+    /// Drops a part of the packets of a removed connection. Returns whether nothing is left.
     pub fn drop_some(&mut self, pace: Pace, places: &mut Places<P>) -> bool {
         (self.resent, self.gaps) = (0, VecDeque::new());
         (self.acknowledged, self.counted) = (self.packets.len(), self.packets.len());
@@ -580,7 +586,7 @@ impl<P: Payload> Cache<P> {
         self.packets.is_empty()
     }
 
-    /// Frees some of the packets that have been looked at.
+    /// Frees a part of the processed packets.
     #[inline]
     fn free(&mut self, pace: Pace, places: &mut Places<P>) {
         for _ in 0..self.counted.min(pace.most_freed()) {
@@ -589,7 +595,7 @@ impl<P: Payload> Cache<P> {
             places.take_back(kept);
             (self.acknowledged, self.counted) = (self.acknowledged - 1, self.counted - 1);
         }
-        // What a large window once took must not stay taken by thousands of idle connections.
+        // Thousands of idle connections must not keep the capacity that a large window once needed.
         let kept = self.packets.capacity();
         if kept > KEEP_CAPACITY && self.packets.len() < kept / USED_PART {
             self.packets.shrink_to((self.packets.len() * 2).max(KEEP_CAPACITY));
@@ -599,7 +605,7 @@ impl<P: Payload> Cache<P> {
 
 #[cfg(test)]
 impl<P> Cache<P> {
-    /// Checks what must hold at all times.
+    /// Checks the invariants.
     pub fn check(&self) {
         let after = self.packets.iter().skip(1);
         for (packet, next) in self.packets.iter().zip(after) {

@@ -1,4 +1,4 @@
-//! Explicit Loss Notification made by the base station, for endpoints that cannot tell corruption from congestion
+//! Explicit Loss Notification by the base station, for endpoints that cannot distinguish corruption from congestion
 //! themselves (Balakrishnan and Katz, *Explicit Loss Notification and Wireless Web Performance*, 1998).
 
 use alloc::boxed::Box;
@@ -13,42 +13,43 @@ use crate::packet::{Body, Flags, FlowId, Integrity, Options, Packet, SackBlock, 
 use crate::seq::Seq;
 use crate::time::Instant;
 
-/// Bytes that TCP leaves for options (RFC 9293 §3.1).
+/// Maximum length of TCP options, in bytes (RFC 9293 §3.1).
 const OPTION_SPACE: u16 = 40;
 
-/// How a marker knows of data to the mobile host what was corrupted.
+/// Source of a marker's knowledge of which data to the mobile host was corrupted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ElnKnowledge {
-    /// What passed here in order was lost beyond, and beyond nothing is lost to congestion: one wireless hop.
+    /// Own observation: data that passed here in order was lost beyond, where congestion loses nothing (one wireless
+    /// hop).
     Own,
-    /// Radios on the way tell it ([`crate::link::radio`]): several hops.
+    /// Reports by radios on the path ([`crate::link::radio`]): several hops.
     Told,
 }
 
-/// What a marker goes by, and the limits of its memory.
+/// Knowledge and memory limits of a marker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ElnMarkerConfig {
-    /// How it knows of data to the mobile host what was corrupted.
+    /// Source of its knowledge of which data to the mobile host was corrupted.
     pub knowledge: ElnKnowledge,
-    /// Most connections with state; the least recently used one goes first.
+    /// Maximum number of connections with state; the least recently used one is evicted first.
     pub connections: usize,
-    /// Most gaps remembered of one connection and direction.
+    /// Maximum number of gaps remembered for each direction of a connection.
     pub gaps: usize,
 }
 
 impl Default for ElnMarkerConfig {
-    /// Its own, and 16,384 connections with 64 gaps each way.
+    /// Returns own observation, and 16,384 connections with 64 gaps in each direction.
     fn default() -> Self {
         Self { knowledge: ElnKnowledge::Own, connections: 16_384, gaps: 64 }
     }
 }
 
-/// What to do with a gap for which there is no room.
+/// Handling of a gap beyond the limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Surplus {
-    /// It joins the last one, with all that lies between.
+    /// The gap joins the last one, with all data between.
     Join,
-    /// It is left out.
+    /// The gap is omitted.
     Omit,
 }
 
@@ -57,11 +58,11 @@ enum Surplus {
 struct Track {
     /// One past the highest byte seen.
     high: Seq,
-    /// Below this nothing is known.
+    /// Start of the known data.
     start: Seq,
-    /// What was missing when later data passed, in order. Filled gaps stay until they are acknowledged.
+    /// Data that was missing when later data passed, in order. Filled gaps stay until they are acknowledged.
     gaps: Vec<SackBlock>,
-    /// Acknowledgment and window of the last acknowledgment.
+    /// Number and window of the last acknowledgment.
     last: Option<(Seq, u16)>,
     fin: Option<Seq>,
 }
@@ -89,7 +90,7 @@ impl Track {
         self.high = self.high.max(end);
     }
 
-    /// Takes an acknowledgment in; whether it is a duplicate (RFC 5681 §2).
+    /// Processes an acknowledgment, and returns whether it is a duplicate (RFC 5681 §2).
     fn on_ack(&mut self, ack: Seq, window: u16) -> AckKind {
         let last = self.last.replace((ack, window));
         if let Some((before, _)) = last
@@ -124,20 +125,20 @@ enum AckKind {
     Other,
 }
 
-/// A connection's two directions; `None` until data passes.
+/// Both directions of a connection; `None` until data passes.
 #[derive(Clone, Default, Debug)]
 struct Flow {
-    /// From the wired to the mobile host: gaps are what congestion took before it came here.
+    /// Data from the wired to the mobile host. Gaps were lost to congestion before this point.
     down: Option<Track>,
-    /// From the mobile host: gaps are what the wireless hop took.
+    /// Data from the mobile host. Gaps were lost on the wireless hop.
     up: Option<Track>,
     down_done: Done,
     up_done: Done,
-    /// Data to the mobile host that radios say was corrupted: the last ranges.
+    /// Data to the mobile host that radios report as corrupted: the last ranges.
     told: VecDeque<SackBlock>,
 }
 
-/// Whether all data of a direction, FIN included, is acknowledged.
+/// Indicates whether all data of a direction, FIN included, is acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum Done {
     #[default]
@@ -145,15 +146,16 @@ enum Done {
     Yes,
 }
 
-/// A base station that sets ELN on acknowledgments for losses of the wireless hop.
+/// A base station that sets ELN on acknowledgments for losses on the wireless hop.
 ///
-/// *Data to the mobile host:* a duplicate acknowledgment whose next byte passed here in order was lost on the hop. Bytes
-/// that were missing here at first are congestion's business, even after the sender has filled them in.
-/// With [`ElnKnowledge::Told`] instead: whose next byte a radio beyond says was corrupted.
-/// *Data from the mobile host:* an acknowledgment whose next byte was missing here was lost on the hop.
+/// *Data to the mobile host:* it marks a duplicate acknowledgment whose next byte passed here in order, as that byte
+/// was lost on the hop. Bytes that were missing here at first count as congestion losses, even after the sender has
+/// filled them in. With [`ElnKnowledge::Told`] it instead marks one whose next byte a radio reports as corrupted. *Data
+/// from the mobile host:* it marks an acknowledgment whose next byte was missing here, as that byte was lost on the
+/// hop.
 ///
-/// Only acknowledgments without payload are marked: a full segment has no room for the option. Packets pass in order and
-/// are neither kept nor made.
+/// Only acknowledgments without payload are marked: a full segment has no space for the option. Packets pass in order
+/// and are neither kept nor created.
 #[derive(Clone, Debug)]
 pub struct ElnMarker<P> {
     config: ElnMarkerConfig,
@@ -163,19 +165,19 @@ pub struct ElnMarker<P> {
 }
 
 impl ElnMarker<()> {
-    /// One for packets without payload, behind the contract. It is compiled here, with the mechanism, wherever it is asked for.
+    /// Returns a marker for packets without payload as a trait object, so that it is compiled in this crate.
     pub fn boxed(config: ElnMarkerConfig) -> Box<dyn Node<()>> {
         Box::new(Self::new(config))
     }
 }
 
 impl<P> ElnMarker<P> {
-    /// A marker without any connections.
+    /// Returns a marker without connections.
     pub fn new(config: ElnMarkerConfig) -> Self {
         Self { flows: FlowTable::new(config.connections), config, packets: VecDeque::new(), events: VecDeque::new() }
     }
 
-    /// Connections with state.
+    /// Returns the number of connections with state.
     pub fn connections(&self) -> usize {
         self.flows.len()
     }
@@ -208,7 +210,7 @@ impl<P> ElnMarker<P> {
     fn take_data(&mut self, port: Port, packet: &Packet<P>, segment: &Segment) {
         let slot = match self.flows.find(packet.flow) {
             Some(slot) => slot,
-            // A bare FIN tells nothing that is worth state.
+            // A bare FIN is not worth state.
             None if packet.len == 0 => return,
             None => match self.create(packet.flow) {
                 Some(slot) => slot,
@@ -241,7 +243,7 @@ impl<P> ElnMarker<P> {
         let Some(known) = track else { return Disposition::Forwarded };
         let ack = segment.ack;
         if !known.is_near(ack) || ack.gt(known.high) {
-            // For data that never came by: what is remembered is not this connection's.
+            // It acknowledges data that was never seen: the state is not this connection's.
             *track = None;
             return Disposition::Forwarded;
         }
@@ -275,7 +277,7 @@ impl<P> ElnMarker<P> {
         if marked { Disposition::Changed } else { Disposition::Forwarded }
     }
 
-    /// Takes in what a radio tells, if that is what the packet is for; whether it is.
+    /// Processes a radio's report, and returns whether the packet was one.
     fn take_told(&mut self, port: Port, packet: &Packet<P>) -> bool {
         let Some(Header::Missing(range)) = Header::of(packet) else { return false };
         if self.config.knowledge == ElnKnowledge::Own || port == Port::WIRED {
@@ -307,7 +309,7 @@ impl<P> ElnMarker<P> {
     }
 }
 
-/// Sets the mark; whether it is new.
+/// Sets the mark, and returns whether it is new.
 fn mark<P>(packet: &mut Packet<P>) -> bool {
     let Body::Tcp(segment) = &mut packet.body else { return false };
     if segment.options.eln {
@@ -323,7 +325,7 @@ fn mark<P>(packet: &mut Packet<P>) -> bool {
     true
 }
 
-/// Leaves out the SACK blocks reported longest ago, as RFC 2018 §3 allows, where the options have outgrown their space.
+/// Drops the SACK blocks reported longest ago, as RFC 2018 §3 allows, if the options exceed their space.
 fn fit(options: &mut Options) {
     while options.wire_len() > OPTION_SPACE && !options.sack.is_empty() {
         let mut fewer = SackBlocks::default();

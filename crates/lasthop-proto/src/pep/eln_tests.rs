@@ -34,19 +34,19 @@ fn packet(from: Side, len: u32, segment: Segment) -> Packet {
     }
 }
 
-/// Segment `n` of the host behind `port`.
+/// Returns segment `n` of the host behind `port`.
 fn data(port: Port, n: u32) -> (Port, Packet) {
     let from = if port == Port::WIRED { Side::Initiator } else { Side::Acceptor };
     (port, packet(from, 100, Segment { seq: seq(n), flags: Flags::ACK, ..Segment::default() }))
 }
 
-/// The host behind `port` acknowledges all before `n`.
+/// Returns an acknowledgment by the host behind `port` of all segments before `n`.
 fn ack(port: Port, n: u32) -> (Port, Packet) {
     let from = if port == Port::WIRED { Side::Initiator } else { Side::Acceptor };
     (port, packet(from, 0, Segment { ack: seq(n), window: 5000, flags: Flags::ACK, ..Segment::default() }))
 }
 
-/// Passes a packet; what came out and whether an event told of a mark.
+/// Passes a packet through the marker, and returns the output and the events.
 fn pass(marker: &mut ElnMarker<()>, (port, packet): (Port, Packet)) -> (Packet, Vec<Event>) {
     marker.handle_packet(Instant::ZERO, port, packet);
     let (mut out, mut events) = (Vec::new(), Vec::new());
@@ -81,7 +81,7 @@ fn a_duplicate_for_what_was_forwarded_is_a_loss_of_the_hop() {
     assert!(!is_marked(&mut marker, ack(Port::WIRELESS, 1)));
     assert!(is_marked(&mut marker, ack(Port::WIRELESS, 1)));
     assert!(is_marked(&mut marker, ack(Port::WIRELESS, 1)));
-    // New, then a window update, then the last: no duplicates.
+    // A new acknowledgment, a window update, and the last one: no duplicates.
     assert!(!is_marked(&mut marker, ack(Port::WIRELESS, 2)));
     let mut update = ack(Port::WIRELESS, 2);
     if let Body::Tcp(segment) = &mut update.1.body {
@@ -92,7 +92,7 @@ fn a_duplicate_for_what_was_forwarded_is_a_loss_of_the_hop() {
     assert!(!is_marked(&mut marker, ack(Port::WIRELESS, 4)));
 }
 
-/// What radios say was corrupted is marked, and nothing else: the rest beyond may be congestion's.
+/// Only ranges that radios report as corrupted are marked: other losses beyond may be congestion.
 #[test]
 fn a_marker_that_is_told_marks_what_it_is_told_of() {
     let told = |left: u32, right: u32| {
@@ -109,12 +109,12 @@ fn a_marker_that_is_told_marks_what_it_is_told_of() {
         let (port, packet) = told(left, right);
         assert_eq!(marker.handle_packet(Instant::ZERO, port, packet), Disposition::Absorbed);
     }
-    // 1 was lost to congestion, 3 to corruption; 5 was said to be of no length, and 40 never passed.
+    // 1 was lost to congestion, 3 to corruption; 5 was reported with length 0, and 40 never passed.
     for (n, marked) in [(1, false), (3, true), (5, false), (8, false)] {
         assert!(!is_marked(&mut marker, ack(Port::WIRELESS, n)), "the first is no duplicate");
         assert_eq!(is_marked(&mut marker, ack(Port::WIRELESS, n)), marked, "{n}");
     }
-    // A marker that goes by what it sees lets reports pass, as any does what comes from the wire.
+    // A marker with own observation lets reports pass, as does any marker for packets from the wire.
     let (port, packet) = told(1, 2);
     assert_eq!(self::marker().handle_packet(Instant::ZERO, port, packet), Disposition::Forwarded);
     assert_eq!(marker.handle_packet(Instant::ZERO, Port::WIRED, packet), Disposition::Forwarded);
@@ -127,7 +127,7 @@ fn a_duplicate_for_what_never_came_by_is_congestion_even_after_it_is_filled() {
     (0..3).for_each(|_| assert!(!is_marked(&mut marker, ack(Port::WIRELESS, 1))));
     pass(&mut marker, data(Port::WIRED, 1));
     assert!(!is_marked(&mut marker, ack(Port::WIRELESS, 1)));
-    // The next hole is the hop's.
+    // The next hole was lost on the hop.
     assert!(!is_marked(&mut marker, ack(Port::WIRELESS, 3)));
     assert!(is_marked(&mut marker, ack(Port::WIRELESS, 3)));
 }
@@ -145,7 +145,7 @@ fn gaps_in_data_from_the_mobile_host_are_losses_of_the_hop() {
     pass(&mut marker, data(Port::WIRELESS, 2));
     assert!(is_marked(&mut marker, ack(Port::WIRED, 2)));
     assert!(!is_marked(&mut marker, ack(Port::WIRED, 3)));
-    // Old ones are left alone.
+    // Old acknowledgments stay unmarked.
     assert!(!is_marked(&mut marker, ack(Port::WIRED, 2)));
 }
 
@@ -217,7 +217,7 @@ fn state_ends_with_the_connection_or_for_another() {
     assert_eq!(marker.connections(), 0);
 }
 
-/// \[a\] §IV: a sender that is told of corruption keeps its window, which matters most over a long path.
+/// \[a\] §IV: a sender that is notified of corruption keeps its window, which matters most over a long path.
 #[test]
 fn marks_help_a_sender_that_heeds_them() {
     let mbps = |recovery| {

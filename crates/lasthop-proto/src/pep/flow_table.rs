@@ -1,4 +1,4 @@
-//! State per flow, in a slab with a limit: the least recently used flow makes room for a new one.
+//! State per flow, in a slab with a limit; the caller evicts the least recently used flow to make space for a new one.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -6,14 +6,14 @@ use alloc::vec::Vec;
 
 use crate::packet::FlowId;
 
-/// No slot.
+/// Marks the absence of a slot.
 const NONE: u32 = u32::MAX;
 
-/// Flows numbered below this are found by index, others in an ordered map: drivers number flows from 0 up, but nothing
-/// makes them.
+/// Flows numbered below this are found by index, others in an ordered map. Drivers usually number flows from 0 up, but
+/// need not.
 const DIRECT: usize = 1 << 16;
 
-/// Whose a connection is, where that is known: several may be one client's. Drivers number owners from 0 up.
+/// Owner of a connection, if known; one client may own several. Drivers number owners from 0 up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Owner(pub u32);
 
@@ -25,7 +25,7 @@ struct Entry<T> {
     value: T,
 }
 
-/// At most `limit` flows with their state, which never moves: a table that grows moves pointers.
+/// At most `limit` flows with their state. The state never moves: a table that grows moves pointers.
 #[derive(Clone, Debug)]
 pub(crate) struct FlowTable<T> {
     entries: Vec<Option<Box<Entry<T>>>>,
@@ -39,7 +39,7 @@ pub(crate) struct FlowTable<T> {
 }
 
 impl<T> FlowTable<T> {
-    /// An empty table.
+    /// Returns an empty table.
     pub fn new(limit: usize) -> Self {
         Self {
             entries: Vec::new(),
@@ -53,12 +53,12 @@ impl<T> FlowTable<T> {
         }
     }
 
-    /// Flows with state.
+    /// Returns the number of flows with state.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether the table has reached its limit.
+    /// Returns whether the table has reached its limit.
     pub fn is_full(&self) -> bool {
         self.len >= self.limit
     }
@@ -68,7 +68,7 @@ impl<T> FlowTable<T> {
         self.limit = limit.min(NONE as usize);
     }
 
-    /// The slot of a flow.
+    /// Returns the slot of a flow.
     #[inline]
     pub fn find(&self, flow: FlowId) -> Option<u32> {
         let index = flow.0 as usize;
@@ -79,24 +79,24 @@ impl<T> FlowTable<T> {
         }
     }
 
-    /// The flow in a slot and its state.
+    /// Returns the flow in a slot and its state.
     #[inline]
     pub fn get_mut(&mut self, slot: u32) -> Option<(FlowId, &mut T)> {
         let entry = self.entries.get_mut(slot as usize)?.as_mut()?;
         Some((entry.flow, &mut entry.value))
     }
 
-    /// All state, in no particular order.
+    /// Returns all state, in no particular order.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.entries.iter_mut().flatten().map(|entry| &mut entry.value)
     }
 
-    /// The slot of the flow not used for longest.
+    /// Returns the slot of the least recently used flow.
     pub fn oldest(&self) -> Option<u32> {
         Some(self.oldest).filter(|&slot| slot != NONE)
     }
 
-    /// Adds a flow that is not there; `None` when the table is full.
+    /// Adds a flow that is not in the table and returns its slot, or `None` if the table is full.
     pub fn insert(&mut self, flow: FlowId, value: T) -> Option<u32> {
         if self.is_full() {
             return None;
@@ -126,7 +126,7 @@ impl<T> FlowTable<T> {
         Some(slot)
     }
 
-    /// Takes a flow out.
+    /// Removes a flow and returns its state.
     pub fn remove(&mut self, slot: u32) -> Option<(FlowId, T)> {
         self.entries.get(slot as usize)?.as_ref()?;
         self.unlink(slot);
@@ -142,7 +142,7 @@ impl<T> FlowTable<T> {
         Some((entry.flow, entry.value))
     }
 
-    /// The flow was used just now.
+    /// Marks the flow as most recently used.
     #[inline]
     pub fn touch(&mut self, slot: u32) {
         if slot != self.newest {
@@ -183,7 +183,7 @@ impl<T> FlowTable<T> {
 
 #[cfg(test)]
 impl<T> FlowTable<T> {
-    /// All state, in no particular order.
+    /// Returns all state, in no particular order.
     pub fn values(&self) -> impl Iterator<Item = &T> {
         self.entries.iter().flatten().map(|entry| &entry.value)
     }

@@ -1,17 +1,17 @@
-//! How much of one connection's data is on the hop at once.
+//! Window of one connection on the hop: the amount of its data that may be there at once.
 //!
-//! What the sender sends beyond is held at the base station. Thus the queue in front of the hop stays short, where that queue
-//! is not the base station's own: repairs come through fast, and so does everybody else's traffic. The window follows FAST
-//! TCP (Jin, Wei, Low, INFOCOM 2004): it looks at delay only, since on this hop loss says nothing of congestion.
+//! Data beyond the window is held at the base station. This keeps the queue in front of the hop short if that queue is
+//! not the base station's own, so that repairs and all other traffic cross quickly. The window follows FAST TCP (Jin,
+//! Wei, Low, INFOCOM 2004): it reacts to delay only, since loss on this hop does not indicate congestion.
 //!
-//! Not all delay is a queue. Where a link layer repeats frames, or the hop's delay varies otherwise, most packets come late, however few are
-//! under way. A queue that stands is a delay that no packet escapes (RFC 8289 §3.2). So it is told by those that took the least time for
-//! what was on the hop when they left: these show at what rate the hop can bring what it is given, and what is under way beyond that rate
-//! times the shortest round trip is a queue.
+//! Not all delay is queueing. If the link layer retransmits frames, or the hop's delay varies for another reason, most
+//! packets are late however few are in flight. A standing queue delays every packet (RFC 8289 §3.2). It is therefore
+//! measured by the packets that took the least time for the amount in flight when they left. They show the rate at
+//! which the hop delivers, and data in flight beyond that rate times the shortest round trip is queued.
 //!
-//! A queue that holds less than the backlog aimed at overflows, and delay does not show it. Corruption that takes more than half of
-//! all packets leaves no hop that anybody would use. So no hop passes for faster than twice what it has brought, and where more than a
-//! third is lost round after round, half of the backlog is tried ([`overflow`]).
+//! A queue with less capacity than the target backlog overflows without a visible delay. Corruption of more than half
+//! of all packets makes a hop useless. Therefore no hop is taken to be faster than twice the rate at which data
+//! arrived, and if more than a third is lost round after round, half the backlog is tried ([`overflow`]).
 
 mod overflow;
 mod pacing;
@@ -24,33 +24,34 @@ use crate::seq::Seq;
 use crate::tcp::congestion::max_filter::{MaxFilter, Moment};
 use crate::time::{Duration, Instant};
 
-/// The least window, in segments: enough to show a loss.
+/// Minimum window, in segments: enough to show a loss.
 const LEAST: u64 = 4;
 
-/// The first window, in segments (RFC 6928).
+/// Initial window, in segments (RFC 6928).
 const FIRST: u64 = 10;
 
-/// The largest window, in bytes.
+/// Maximum window, in bytes.
 const MOST: u64 = 1 << 28;
 
-/// The least queueing delay that is aimed at: CoDel's target (RFC 8289 §4.3). On a fast hop a few segments wait for less time
-/// than schedulers and interrupts take, whose delays would pass for a queue.
+/// Minimum queueing delay aimed at: CoDel's target (RFC 8289 §4.3). On a fast hop a few segments wait for less time
+/// than schedulers and interrupts take, whose delays would look like a queue.
 const TARGET: Duration = Duration::from_millis(5);
 
-/// How often the queue is let run dry, to see how long the hop takes without one: the path may have changed.
+/// Interval at which the queue is drained to measure the hop's base delay again: the path may have changed.
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Round trips of which the highest rate counts: those of BBR's maximum (draft-cardwell-iccrg-bbr-congestion-control-00, BtlBwFilterLen).
+/// Number of round trips over which the maximum rate is taken, as for BBR's bandwidth filter
+/// (draft-cardwell-iccrg-bbr-congestion-control-00, BtlBwFilterLen).
 const RATE_ROUNDS: u32 = 10;
 
 /// Parameters of flow control on the hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HopControl {
-    /// Segments that are to wait in the queue in front of the hop (FAST's alpha): of all connections to a mobile host together, and at
-    /// least two of each.
+    /// Target queue in front of the hop, in segments (FAST's alpha), for all connections to a mobile host together, and
+    /// at least two for each.
     pub backlog: u32,
-    /// Bytes of a connection that may be held at the base station at first. The sender's window follows the wired path from then on, and
-    /// may grow to 16 times as much.
+    /// Initial limit of a connection's bytes held at the base station. The sender's window then follows the wired path
+    /// and may grow to 16 times as much.
     pub held: u32,
 }
 
@@ -59,85 +60,85 @@ impl HopControl {
     pub const DEFAULT: Self = Self { backlog: 10, held: 256 << 10 };
 }
 
-/// What the window does when it is too small.
+/// Growth of a window that is too small.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Growth {
-    /// It doubles each round trip, until half of the backlog waits.
+    /// Doubles each round trip until half the backlog is queued.
     SlowStart,
-    /// It approaches the window at which the whole backlog waits.
+    /// Approaches the window at which the whole backlog is queued.
     Steady,
 }
 
-/// Whether the queue is being let run dry.
+/// State of the periodic drain of the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Probe {
     Idle,
-    /// For a round trip, until what was sent into the queue has left it.
+    /// Lasts a round trip, until the data sent into the queue has left it.
     Drain,
-    /// For another, whose shortest round trip is the new base.
+    /// Lasts another round trip, whose minimum is the new base.
     Measure,
 }
 
-/// The window of one connection, and what is in it.
+/// Window of one connection, and its use.
 #[derive(Clone, Debug)]
 pub(super) struct HopWindow {
     window: u64,
     in_flight: u64,
-    /// The largest segment seen, in bytes.
+    /// Largest segment seen, in bytes.
     segment: u64,
-    /// Bytes that are to wait in the queue, where that is more than the parameter says.
+    /// Backlog aimed at, in bytes, if it exceeds the configured one.
     target: u64,
-    /// No more are to wait: the queue has overflowed.
+    /// Upper limit of the backlog, in bytes, set when the queue has overflowed.
     most_queued: u64,
     overflow: Overflow,
-    /// Bytes that have arrived so far.
+    /// Number of bytes that have arrived so far.
     arrived: u32,
     base: Option<Duration>,
-    /// At which rate the hop brings what is under way, in bytes a second, were nothing lost.
+    /// Rate at which the hop would deliver the data in flight without loss, in bytes per second.
     rate: MaxFilter,
-    /// At which rate something came.
+    /// Rate at which data arrived, in bytes per second.
     brought: MaxFilter,
-    /// Round trips so far.
+    /// Number of round trips so far.
     rounds: u32,
     growth: Growth,
     probe: Probe,
-    /// From the first round trip on.
+    /// Time of the next drain; `None` before the first round trip.
     probe_at: Option<Instant>,
-    /// The round trip ends when something at or behind this has arrived.
+    /// End of the round trip: it is over when data at or above this number has arrived.
     round_end: Seq,
     samples: Samples,
     start: SlowStart,
 }
 
-/// What is known of a packet's way over the hop.
+/// One packet's crossing of the hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Crossing {
-    /// When it left.
+    /// Transmission time.
     pub sent: Instant,
-    /// Bytes that were under way then, its own among them; 0 where that says nothing of the hop's rate.
+    /// Bytes in flight at that time, including the packet; 0 if that says nothing of the hop's rate.
     pub under_way: u32,
-    /// Bytes that had arrived by then, as counted by [`HopWindow::arrived`].
+    /// Bytes that had arrived by that time, as counted by [`HopWindow::arrived`].
     pub arrived_before: u32,
 }
 
-/// What was measured within a round trip.
+/// Measurements within a round trip.
 #[derive(Clone, Copy, Default, Debug)]
 struct Samples {
     shortest: Option<Duration>,
-    /// What was under way with packets.
+    /// Bytes in flight with the packets.
     under_way: Load,
-    /// How much of that came until they did.
+    /// Bytes of `under_way` that arrived before the packets did.
     came: Load,
 }
 
-/// Bytes on the hop with packets, each of which took a time to cross it.
+/// Bytes on the hop together with packets, each of which took a time to cross it.
 #[derive(Clone, Copy, Default, Debug)]
 struct Load {
-    /// The highest rate: what was there with a packet, in its time, in bytes a second.
+    /// Maximum over the packets of bytes divided by crossing time, in bytes per second.
     rate: u64,
-    /// The most that was there with one.
+    /// Maximum number of bytes with one packet.
     most: u64,
-    /// With all of them together.
+    /// Sum over all packets.
     sum: u64,
 }
 
@@ -158,7 +159,7 @@ impl Samples {
 }
 
 impl HopWindow {
-    /// An empty window of a connection whose data begins at `start`.
+    /// Returns an empty window for a connection whose data begins at `start`.
     pub fn new(start: Seq) -> Self {
         Self {
             window: 0,
@@ -181,22 +182,22 @@ impl HopWindow {
         }
     }
 
-    /// The window, before the first round trip as well.
+    /// Returns the window, which before the first round trip is the initial one.
     fn window(&self) -> u64 {
         if self.window == 0 { FIRST * self.segment } else { self.window }
     }
 
-    /// Bytes that may be on the hop.
+    /// Returns the number of bytes that may be on the hop.
     fn allowed(&self, control: HopControl) -> u64 {
         let window = self.window();
         match self.probe {
             Probe::Idle => window,
-            // The whole backlog, and as much again in case that its estimate is off.
+            // The whole backlog, and as much again in case its estimate is off.
             Probe::Drain | Probe::Measure => window.saturating_sub(2 * self.backlog(control)).max(LEAST * self.segment),
         }
     }
 
-    /// How fast a window goes onto the hop: within the shortest round trip. Nothing is known of that at first.
+    /// Returns the rate that spreads the window over the shortest round trip, or `None` before that is known.
     pub fn pace(&self) -> Option<Pace> {
         let base = self.base?;
         let gain = match self.growth {
@@ -208,32 +209,32 @@ impl HopWindow {
         (self.window < MOST).then_some(Pace { rate, least_burst: (FIRST * self.segment).min(self.most_queued) })
     }
 
-    /// Shortest round trip on the hop.
+    /// Returns the shortest round trip on the hop.
     pub fn base(&self) -> Option<Duration> {
         self.base
     }
 
-    /// The window in bytes.
+    /// Returns the window, in bytes.
     pub fn bytes(&self) -> u64 {
         self.window()
     }
 
-    /// The initial window, in bytes.
+    /// Returns the initial window, in bytes.
     pub fn first(&self) -> u32 {
         u32::try_from(FIRST * self.segment).unwrap_or(u32::MAX)
     }
 
-    /// The window in segments.
+    /// Returns the window, in segments.
     pub fn segments(&self) -> u64 {
         if self.window == 0 { FIRST } else { self.window / self.segment.max(1) }
     }
 
-    /// Bytes that are to wait in the queue in front of the hop.
+    /// Returns the target backlog in front of the hop, in bytes.
     pub fn backlog(&self, control: HopControl) -> u64 {
         (u64::from(control.backlog) * self.segment).max(self.target).min(self.most_queued)
     }
 
-    /// Whether `len` bytes more may go, when `arrived` bytes of those in flight are known to have arrived.
+    /// Returns whether `len` more bytes may be sent, if `arrived` bytes of those in flight are known to have arrived.
     pub fn admits(&mut self, control: HopControl, len: u32, arrived: u64) -> bool {
         self.segment = self.segment.max(len.into());
         let in_flight = self.in_flight.saturating_sub(arrived);
@@ -244,18 +245,18 @@ impl HopWindow {
         admitted
     }
 
-    /// Whether an acknowledgment comes sooner after a sending than the hop can have brought it: within half of the shortest
-    /// round trip seen, for a queue or a slow scheduler may never have let one pass undelayed.
+    /// Returns whether an acknowledgment arrives sooner after a transmission than the hop can have delivered it: within
+    /// half the shortest round trip seen, since a queue or a slow scheduler may have delayed even that one.
     pub fn is_too_soon(&self, elapsed: Duration) -> bool {
         self.base.is_some_and(|base| elapsed < base.saturating_sub(TARGET) / 2)
     }
 
-    /// From now on everything may go.
+    /// Opens the window for all data.
     pub fn open(&mut self) {
         (self.window, self.probe, self.in_flight) = (MOST, Probe::Idle, 0);
     }
 
-    /// `len` bytes go onto the hop; returns how many are there now.
+    /// Counts `len` bytes as sent, and returns the number of bytes in flight.
     pub fn sent(&mut self, len: u32) -> u32 {
         self.segment = self.segment.max(len.into());
         self.in_flight += u64::from(len);
@@ -263,12 +264,12 @@ impl HopWindow {
         u32::try_from(self.in_flight).unwrap_or(u32::MAX)
     }
 
-    /// Bytes that have arrived so far, modulo 2^32.
+    /// Returns the number of bytes that have arrived so far, modulo 2^32.
     pub fn arrived(&self) -> u32 {
         self.arrived
     }
 
-    /// `len` bytes have arrived.
+    /// Notes that `len` bytes have arrived.
     pub fn landed(&mut self, len: u64) {
         if self.growth == Growth::SlowStart {
             let window = self.window();
@@ -280,12 +281,12 @@ impl HopWindow {
         self.arrived = self.arrived.wrapping_add(len as u32);
     }
 
-    /// `len` bytes do not count as on the hop any more; nobody here will learn whether they arrive.
+    /// Stops counting `len` bytes as in flight, whether or not they arrive.
     pub fn out_of_sight(&mut self, len: u64) {
         self.in_flight = self.in_flight.saturating_sub(len);
     }
 
-    /// The packet at `seq` has crossed the hop; what is sent next begins at `next`.
+    /// Takes a sample from the packet at `seq`, which has crossed the hop. The next data sent begins at `next`.
     pub fn sample(&mut self, now: Instant, control: HopControl, crossing: Crossing, seq: Seq, next: Seq) {
         let came = self.arrived.wrapping_sub(crossing.arrived_before).min(crossing.under_way);
         let rtt = now.since(crossing.sent);
@@ -333,7 +334,7 @@ impl HopWindow {
         }
     }
 
-    /// Where the queue overflows half of the backlog is enough. The next time that it is let run dry twice as much is tried.
+    /// Checks for overflow, in which case half the backlog is enough. The next drain tries twice as much.
     fn heed_overflow(&mut self, base: Duration, Samples { under_way, came, .. }: Samples, control: HopControl) {
         let losses = Losses { lost: under_way.sum.saturating_sub(came.sum), of: under_way.sum };
         let allowed = Allowance { window: self.window, most_queued: self.most_queued };
@@ -344,7 +345,7 @@ impl HopWindow {
                 let fits = during(self.brought.max(), base) + self.most_queued;
                 self.window = self.window.min(fits).max(LEAST * self.segment);
                 self.growth = Growth::Steady;
-                // What was lost counted as brought.
+                // Lost data counted as delivered.
                 self.rate = MaxFilter::default();
             }
             Advice::Restore(Allowance { window, most_queued }) => {
@@ -354,12 +355,12 @@ impl HopWindow {
         }
     }
 
-    /// FAST: w = w/2 + (base/rtt w + alpha)/2, once a round trip. With w/rtt as the rate this is half of what is missing in the queue, or
-    /// too much in it; `most` bytes were under way.
+    /// Applies FAST's update once per round trip: w = w/2 + (base/rtt w + alpha)/2. With w/rtt as the rate, this adds
+    /// half of what the queue lacks or removes half of its excess. `most` is the maximum number of bytes in flight.
     fn adjust(&mut self, base: Duration, most: u64, control: HopControl) {
-        // What was lost counts as brought, but not while less is tried.
+        // Lost data counts as delivered, except while half the backlog is tried.
         let rate = if self.overflow.is_trying() { self.brought.max() } else { self.rate.max() };
-        // At most so much that the window doubles.
+        // Limited so that the window at most doubles.
         self.target = during(rate, TARGET).min(2 * self.window);
         let backlog = self.backlog(control);
         let queued = most.saturating_sub(during(rate, base));
@@ -371,7 +372,7 @@ impl HopWindow {
     }
 }
 
-/// Bytes that come in that time at `rate` bytes a second.
+/// Returns the number of bytes that arrive in `time` at `rate` bytes per second.
 fn during(rate: u64, time: Duration) -> u64 {
     (u128::from(rate) * u128::from(time.as_nanos()) / 1_000_000_000) as u64
 }

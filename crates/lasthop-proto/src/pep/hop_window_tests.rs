@@ -5,12 +5,13 @@ use super::*;
 const CONTROL: HopControl = HopControl { backlog: 10, held: 1 << 20 };
 const SEGMENT: u32 = 1000;
 
-/// A hop that takes `base` and sends a segment a millisecond, with all of the window on it, for `rounds` round trips.
+/// Runs a hop with the round trip `base` that sends a segment per millisecond, with a full window, for `rounds` round
+/// trips.
 fn settle(hop: &mut HopWindow, now: &mut Instant, base: Duration, rounds: u32) -> u64 {
     settle_at(Duration::from_millis(1), hop, now, base, rounds)
 }
 
-/// The same for a hop that takes `each` for a segment.
+/// Runs a hop like [`settle`], with `each` per segment.
 fn settle_at(each: Duration, hop: &mut HopWindow, now: &mut Instant, base: Duration, rounds: u32) -> u64 {
     let (mut seq, mut segments) = (hop.round_end, 0);
     for _ in 0..rounds {
@@ -48,8 +49,9 @@ fn on_a_fast_hop_the_target_waits() {
     assert!((5900..=6100).contains(&segments), "{segments}");
 }
 
-/// What a hop brings in the last 20 of 30 s that sends a segment a millisecond and takes 20 ms, where one frame in `of` comes 40 ms late
-/// and those behind it wait for it; and the most segments in its queue at once in that time.
+/// Returns the number of segments that a hop delivers in the last 20 of 30 s, and the maximum number in its queue in
+/// that time. The hop sends a segment per millisecond and takes 20 ms; one frame in `of` arrives 40 ms late, and those
+/// behind it wait for it.
 fn brought_behind_repeats(of: u32) -> (u64, u64) {
     let ms = Duration::from_millis;
     let (mut hop, mut now, mut seq, mut draw) = (HopWindow::new(Seq(0)), Instant::ZERO, Seq(0), 1_u32);
@@ -79,9 +81,9 @@ fn brought_behind_repeats(of: u32) -> (u64, u64) {
     (brought, longest)
 }
 
-/// One in twenty comes late: of the 40 segments before one there is none in an eighth of cases, so that a few in each round trip come in
-/// time. By their mean, as FAST has it, the hop brings half of what it can. Where none does, no more waits than the two backlogs that the
-/// queue lacks when it has been let run dry.
+/// One in twenty is late: among the 40 segments before a segment there is none in an eighth of cases, so a few per
+/// round trip arrive in time. By their mean, as in FAST, the hop delivers half of its capacity. If none is in time, at
+/// most the two backlogs that the queue lacks after a drain are queued.
 #[test]
 fn waiting_behind_repeats_is_no_queue() {
     let (brought, _) = brought_behind_repeats(20);
@@ -90,15 +92,16 @@ fn waiting_behind_repeats_is_no_queue() {
     assert!(alone >= 19_900 && longest <= 20, "{alone} of 20000, {longest} in the queue");
 }
 
-/// A hop whose queue holds so many segments.
+/// A hop whose queue holds `queue` segments.
 struct Hop {
     each: Duration,
     base: Duration,
     queue: u64,
 }
 
-/// How many segments a hop brings in the last 8 of 10 s, and how many are lost for want of room meanwhile. What is lost goes again once that
-/// shows, at most five with an acknowledgment, and takes no further room in the window, but its part of the pace.
+/// Returns the number of segments that a hop delivers in the last 8 of 10 s, and the number dropped from its full queue
+/// meanwhile. Lost segments are resent when the loss shows, at most five per acknowledgment. They count towards the
+/// pace, but not towards the window.
 fn brought_and_lost_on(&Hop { each, base, queue }: &Hop) -> (u64, u64) {
     let after = |seconds: u64| Instant::ZERO + Duration::from_millis(1_000 * seconds);
     let (mut hop, mut now, mut seq, mut departs) = (HopWindow::new(Seq(0)), Instant::ZERO, Seq(0), Instant::ZERO);
@@ -157,11 +160,12 @@ fn brought_and_lost_on(&Hop { each, base, queue }: &Hop) -> (u64, u64) {
     (brought, lost)
 }
 
-/// Ten are to wait, or what waits for 5 ms. Where fewer find room, more and more would be lost, and less and less would come. Such queues
-/// go on to overflow: mostly less is lost than makes half of the backlog be tried.
+/// The target is ten segments, or 5 ms of data. With less capacity, more and more would be lost, and less and less
+/// delivered. Such queues continue to overflow: mostly too little is lost for half the backlog to be tried.
 #[test]
 fn a_queue_that_overflows_is_not_aimed_beyond() {
-    // Microseconds for a segment, milliseconds to cross, segments of queue; percent that come at least, and that are lost at most, of what the hop can bring.
+    // Microseconds per segment, milliseconds to cross, queue in segments; minimum percentage delivered, and maximum
+    // percentage lost, of the hop's capacity.
     for (each, base, queue, comes, lost_at_most) in [
         (1_000, 20, 4, 95, 20),
         (1_000, 20, 6, 95, 10),
@@ -187,7 +191,7 @@ fn a_queue_that_overflows_is_not_aimed_beyond() {
 fn a_longer_path_is_noticed() {
     let (mut hop, mut now) = (HopWindow::new(Seq(7)), Instant::ZERO);
     settle(&mut hop, &mut now, Duration::from_millis(20), 40);
-    // At first the added delay passes for a queue.
+    // At first the added delay looks like a queue.
     let segments = settle(&mut hop, &mut now, Duration::from_millis(100), 20);
     assert!(segments < 30, "{segments}");
     let segments = settle(&mut hop, &mut now, Duration::from_millis(100), 300);

@@ -1,4 +1,4 @@
-//! What a TCP-aware hop does (RFC 3135's term: performance-enhancing proxy).
+//! TCP-aware hops (RFC 3135's term: performance-enhancing proxy).
 
 mod cache;
 pub mod eln;

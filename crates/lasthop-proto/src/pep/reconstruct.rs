@@ -1,10 +1,10 @@
-//! ACK reconstruction (RFC 3449 §5.3.1): behind a return link on which acknowledgments were filtered or lost, those that are
-//! missing between two that came are made again, and spaced. A sender whose window opens by the number of acknowledgments grows as
-//! if all had come, and sends no bursts.
+//! ACK reconstruction (RFC 3449 §5.3.1): behind a return link on which acknowledgments were filtered or lost, the
+//! missing ones between two received acknowledgments are recreated and spaced. A sender whose window grows by the
+//! number of acknowledgments grows as if all had arrived, and sends no bursts.
 //!
-//! Nothing is acknowledged that the receiver had not acknowledged: what is made lies below the number of an acknowledgment that is
-//! here. Where data was sent again, and behind duplicates, acknowledgments pass as they come: their jumps tell a sender what the
-//! receiver had already.
+//! Nothing is acknowledged that the receiver had not acknowledged: recreated numbers lie below that of an
+//! acknowledgment that has arrived. After retransmissions and duplicates, acknowledgments pass unchanged: their jumps
+//! show a sender which data the receiver already had.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
@@ -17,26 +17,27 @@ use crate::queue::Sight;
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 
-/// Most acknowledgments made in the place of one; where more are missing, they lie farther apart.
+/// Maximum number of acknowledgments recreated for one gap. If more are missing, they are spaced further apart.
 const MOST_MADE: u32 = 64;
-/// No acknowledgment is held longer, as none is delayed longer by a receiver (RFC 1122 §4.2.3.2).
+/// Maximum time that an acknowledgment is held: the maximum delay by a receiver (RFC 1122 §4.2.3.2).
 const LONGEST_HOLD: Duration = Duration::from_millis(500);
-/// Of two numbers so far apart neither is the later one.
+/// Distance from which neither of two numbers is the later one.
 const HALF: u32 = 1 << 31;
-/// A new span between acknowledgments weighs one in so many in the average.
+/// Divisor that weights a new interval between acknowledgments in the average.
 const WEIGHT: u64 = 8;
 
-/// What a reconstructor does.
+/// Parameters of a reconstructor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReconstructorConfig {
-    /// Segments that each acknowledgment covers at the output (`ack_thresh`), at least 1; without, all pass as they come.
+    /// Number of segments that each acknowledgment covers at the output (`ack_thresh`), at least 1. With `None`, all
+    /// pass unchanged.
     pub spacing: Option<u32>,
-    /// Most connections with state; the least recently used one goes first.
+    /// Maximum number of connections with state; the least recently used one is evicted first.
     pub connections: usize,
 }
 
 impl Default for ReconstructorConfig {
-    /// Two segments, as a receiver that delays acknowledgments has it, and 16,384 connections.
+    /// Returns two segments, like a receiver that delays acknowledgments, and 16,384 connections.
     fn default() -> Self {
         Self { spacing: Some(2), connections: 16_384 }
     }
@@ -47,11 +48,11 @@ impl Default for ReconstructorConfig {
 struct Waiting<P> {
     packet: Packet<P>,
     ack: Seq,
-    /// From one number that is made to the next.
+    /// Distance between the recreated numbers, in bytes.
     step: u32,
-    /// From one departure to the next.
+    /// Interval between departures.
     interval: Duration,
-    /// When the next leaves.
+    /// Time of the next departure.
     due: Instant,
 }
 
@@ -62,13 +63,13 @@ struct Flow<P> {
     segment: u32,
     /// One past the highest byte that passed.
     high: Seq,
-    /// What is acknowledged up to here may have been sent again.
+    /// End of data that may have been retransmitted.
     unsure: Option<Seq>,
-    /// Number and window of the last acknowledgment that went on.
+    /// Number and window of the last acknowledgment passed on.
     passed: Option<(Seq, u16)>,
-    /// When the last one with a new number came.
+    /// Time at which the last one with a new number arrived.
     came: Option<Instant>,
-    /// Average span between those.
+    /// Average interval between those.
     span: Option<Duration>,
     waiting: Option<Waiting<P>>,
 }
@@ -78,13 +79,13 @@ impl<P> Flow<P> {
         Self { segment: 0, high, unsure: None, passed: None, came: None, span: None, waiting: None }
     }
 
-    /// The highest number that came.
+    /// Returns the highest number that arrived.
     fn highest(&self) -> Option<(Seq, u16)> {
         let held = self.waiting.as_ref().map(|held| (held.ack, held.packet.tcp().map_or(0, |tcp| tcp.window)));
         held.or(self.passed)
     }
 
-    /// An acknowledgment with a new number came: the average span between them.
+    /// Notes an acknowledgment with a new number, and returns the average interval between them.
     fn measure(&mut self, now: Instant) -> Duration {
         let span = self.came.replace(now).map(|before| now.since(before).min(LONGEST_HOLD));
         let average = match (self.span, span) {
@@ -102,29 +103,29 @@ impl<P> Flow<P> {
     }
 }
 
-/// Makes again the acknowledgments that a return link took. Its wireless port faces that link, its wired port the sender of data.
+/// Recreates acknowledgments lost on a return link. Its wireless port faces that link, its wired port the data sender.
 ///
-/// In a driver with bytes the payload of an acknowledgment that is made ([`Why::LocalAck`]) is that of the one it was made from:
-/// the driver writes number and window into it.
+/// In a driver with bytes, a recreated acknowledgment ([`Why::LocalAck`]) has the payload of the one from which it was
+/// made: the driver writes number and window into it.
 #[derive(Clone, Debug)]
 pub struct Reconstructor<P> {
     config: ReconstructorConfig,
     flows: FlowTable<Flow<P>>,
-    /// Of each connection with something that waits: when it is due.
+    /// Time of the next departure of each connection with a waiting acknowledgment.
     agenda: BTreeSet<(Instant, FlowId)>,
     packets: VecDeque<(Port, Why, Packet<P>)>,
     events: VecDeque<(FlowId, Event)>,
 }
 
 impl Reconstructor<()> {
-    /// One for packets without payload, behind the contract. It is compiled here, with the mechanism, wherever it is asked for.
+    /// Returns a reconstructor for packets without payload as a trait object, so that it is compiled in this crate.
     pub fn boxed(config: ReconstructorConfig) -> Box<dyn Node<()>> {
         Box::new(Self::new(config))
     }
 }
 
 impl<P: Clone> Reconstructor<P> {
-    /// One without any connections.
+    /// Returns a reconstructor without connections.
     pub fn new(config: ReconstructorConfig) -> Self {
         Self {
             flows: FlowTable::new(config.connections),
@@ -135,12 +136,12 @@ impl<P: Clone> Reconstructor<P> {
         }
     }
 
-    /// Connections with state.
+    /// Returns the number of connections with state.
     pub fn connections(&self) -> usize {
         self.flows.len()
     }
 
-    /// Lets go what waits of a connection, without those before it.
+    /// Releases the waiting acknowledgment of a connection, without those before it.
     fn release(&mut self, slot: u32) {
         let Some((id, flow)) = self.flows.get_mut(slot) else { return };
         if let Some(Waiting { packet, ack, due, .. }) = flow.waiting.take() {
@@ -155,7 +156,7 @@ impl<P: Clone> Reconstructor<P> {
         self.flows.remove(slot);
     }
 
-    /// Data goes towards the link.
+    /// Processes a packet towards the link.
     fn see_data(&mut self, packet: &Packet<P>, segment: &Segment) {
         let found = self.flows.find(packet.flow);
         if segment.flags.meets(Flags::SYN.with(Flags::RST)) {
@@ -197,7 +198,7 @@ impl<P: Clone> Reconstructor<P> {
         self.flows.insert(flow, Flow::new(seq))
     }
 
-    /// What comes from the link: whether it waits.
+    /// Processes a packet from the link, and returns it if it has to wait.
     fn see_ack(&mut self, now: Instant, packet: &Packet<P>, segment: &Segment) -> Option<Waiting<P>> {
         let slot = self.flows.find(packet.flow)?;
         self.flows.touch(slot);
@@ -209,7 +210,7 @@ impl<P: Clone> Reconstructor<P> {
         let (_, flow) = self.flows.get_mut(slot)?;
         let ack = segment.ack;
         if !segment.flags.has(Flags::ACK) || !flow.is_near(ack) || ack.gt(flow.high) {
-            // For data that never came by: what is known is not this connection's.
+            // It acknowledges data that was never seen: the state is not this connection's.
             self.release(slot);
             return None;
         }
@@ -217,7 +218,7 @@ impl<P: Clone> Reconstructor<P> {
         if let (Sight::Plain(_), Some((highest, _))) = (sight, before)
             && ack.lt(highest)
         {
-            // Late: it says nothing new, and passes; what is made goes on behind it.
+            // Late: it has no news and passes; recreated ones continue behind it.
             if flow.passed.is_none_or(|(passed, _)| ack.gt(passed)) {
                 flow.passed = Some((ack, segment.window));
             }
@@ -225,7 +226,7 @@ impl<P: Clone> Reconstructor<P> {
         }
         let advances = before.is_none_or(|(highest, _)| ack.gt(highest));
         if sight == Sight::Telling || !advances && before.is_some_and(|(_, window)| window == segment.window) {
-            // Something is missing at the receiver, or came twice.
+            // Data is missing at the receiver, or arrived twice.
             flow.unsure = Some(flow.high);
         }
         let average = if advances { flow.measure(now) } else { Duration::ZERO };
@@ -245,7 +246,8 @@ impl<P: Clone> Reconstructor<P> {
         self.hold(now, slot, packet, ack, average)
     }
 
-    /// An acknowledgment of data that was sent once: makes those that are missing before it, the first at once; `None` when none is.
+    /// Holds an acknowledgment of data that was sent once and recreates those missing before it, the first at once.
+    /// Returns `None` if none is missing.
     fn hold(&mut self, now: Instant, slot: u32, packet: &Packet<P>, ack: Seq, average: Duration) -> Option<Waiting<P>> {
         let spacing = self.config.spacing?;
         let (id, flow) = self.flows.get_mut(slot)?;
@@ -267,12 +269,12 @@ impl<P: Clone> Reconstructor<P> {
             flow.passed = Some((ack, packet.tcp().map_or(window, |tcp| tcp.window)));
             return None;
         }
-        // RFC 3449: acknowledged bytes go on at the rate at which they came.
+        // RFC 3449: acknowledged bytes continue at the rate at which they arrived.
         let interval = Duration::from_nanos((average.as_nanos() / (u64::from(missing) + 1)).max(1));
         Some(Waiting { packet: packet.clone(), ack, step, interval, due: now })
     }
 
-    /// Sends what is due of the connection that is first, one packet.
+    /// Sends one due packet of a connection.
     fn depart(&mut self, id: FlowId) {
         let Some(slot) = self.flows.find(id) else { return };
         let Some((_, flow)) = self.flows.get_mut(slot) else { return };
@@ -286,7 +288,7 @@ impl<P: Clone> Reconstructor<P> {
         let next = passed + waiting.step;
         let mut made = waiting.packet.clone();
         if let Body::Tcp(segment) = &mut made.body {
-            // An edge between the last one's and this one's: what the receiver has offered by now.
+            // The right edge lies between the previous one's and this one's: the receiver has offered it by now.
             (segment.ack, segment.window) = (next, window);
         }
         made.cause = Cause::LocalAck;

@@ -1,4 +1,4 @@
-//! Sequences worked out by hand from RFC 3449 §5.3.1, and what holds of any sequence. Segments have 1,000 bytes.
+//! Sequences derived by hand from RFC 3449 §5.3.1, and properties of arbitrary sequences. Segments have 1,000 bytes.
 
 extern crate std;
 
@@ -26,24 +26,24 @@ fn packet(from: Side, len: u32, segment: Segment) -> Packet {
     Packet { from, header_len, len, body: Body::Tcp(segment), ..Packet::default() }
 }
 
-/// Segment `n`, towards the link.
+/// Returns segment `n`, towards the link.
 fn data(n: u32) -> Packet {
     packet(Side::Initiator, 1000, Segment { seq: seq(n), flags: Flags::ACK, ..Segment::default() })
 }
 
-/// All before segment `n` is there, from the link.
+/// Returns the acknowledgment of all segments before `n`, from the link.
 fn ack(n: u32, window: u16) -> Packet {
     packet(Side::Acceptor, 0, Segment { ack: seq(n), window, flags: Flags::ACK, ..Segment::default() })
 }
 
-/// A reconstructor, and what left towards the sender: when, which number, and why.
+/// A reconstructor, and the packets that left towards the sender: time, number, and reason.
 struct Bench {
     node: Reconstructor<()>,
     left: Vec<(u64, u32, Why)>,
 }
 
 impl Bench {
-    /// Behind it `segments` segments have passed.
+    /// Returns a bench through which `segments` segments have passed.
     fn new(segments: u32) -> Self {
         let mut bench = Self { node: Reconstructor::new(ReconstructorConfig::default()), left: Vec::new() };
         for n in 0..segments {
@@ -62,7 +62,7 @@ impl Bench {
         });
     }
 
-    /// Lets all leave that is due before `now`.
+    /// Runs all departures due before `now`.
     fn run(&mut self, now: u64) {
         while let Some(due) = self.node.poll_deadline().filter(|due| *due <= ms(now)) {
             self.node.handle_timeout(due);
@@ -87,8 +87,8 @@ impl Bench {
     }
 }
 
-/// RFC 3449: ack_thresh is 2, delta_a 8 segments, delta_t 80 ms. So ceil(8/2) - 1 = 3 are made, ack_interval = (2/8)·80 = 20 ms
-/// apart, and the one that came follows them.
+/// RFC 3449: ack_thresh is 2, delta_a 8 segments, delta_t 80 ms. Thus ceil(8/2) - 1 = 3 are recreated, ack_interval =
+/// (2/8)·80 = 20 ms apart, and the received one follows them.
 #[test]
 fn a_stretch_of_eight_segments_becomes_four_acknowledgments() {
     let mut bench = Bench::new(40);
@@ -123,8 +123,8 @@ fn no_more_are_made_than_are_missing() {
     }
 }
 
-/// One that comes while another waits takes its place: all that is left is spread over the average span, (7·80 + 10)/8 = 71.25 ms,
-/// so that nothing piles up.
+/// An acknowledgment that arrives while another waits replaces it. The remaining ones are spread over the average
+/// interval, (7·80 + 10)/8 = 71.25 ms, so that no backlog builds up.
 #[test]
 fn a_later_one_takes_the_place_of_one_that_waits() {
     let mut bench = Bench::new(40);
@@ -135,7 +135,8 @@ fn a_later_one_takes_the_place_of_one_that_waits() {
     assert_eq!(left, [(0, 8), (80, 10), (90, 12), (107, 14), (125, 16), (143, 18)]);
 }
 
-/// A duplicate goes behind what it repeats, at once; until what may be lost is acknowledged, everything passes as it comes.
+/// A duplicate follows the acknowledgment that it repeats at once. Until the possibly lost data is acknowledged,
+/// everything passes unchanged.
 #[test]
 fn duplicates_end_the_wait_and_what_follows_them_passes() {
     let mut bench = Bench::new(24);
@@ -148,14 +149,15 @@ fn duplicates_end_the_wait_and_what_follows_them_passes() {
     assert_eq!(bench.ack(160, 24), Disposition::Forwarded);
     let left: Vec<_> = bench.left.iter().map(|(at, n, _)| (*at, *n)).collect();
     assert_eq!(left, [(0, 8), (80, 10), (85, 16), (85, 16), (85, 16), (120, 23), (160, 24)]);
-    // It is over.
+    // The episode is over.
     (24..40).for_each(|n| {
         bench.pass(170, Port::WIRED, data(n));
     });
     assert_eq!(bench.ack(240, 32), Disposition::Held);
 }
 
-/// After a retransmission a jump says what the receiver had already: a sender that were told bit by bit would send it again.
+/// After a retransmission a jump shows which data the receiver already had. A sender that saw it in steps would resend
+/// that data.
 #[test]
 fn jumps_behind_retransmissions_pass() {
     let mut bench = Bench::new(24);
@@ -163,7 +165,7 @@ fn jumps_behind_retransmissions_pass() {
     bench.pass(50, Port::WIRED, data(8));
     assert_eq!(bench.ack(80, 20), Disposition::Forwarded);
     assert_eq!(bench.ack(160, 24), Disposition::Forwarded);
-    // SACK blocks tell the same.
+    // SACK blocks show the same.
     let mut bench = Bench::new(24);
     bench.ack(0, 8);
     let mut sack = ack(8, 500);
@@ -174,8 +176,8 @@ fn jumps_behind_retransmissions_pass() {
     assert_eq!(bench.ack(80, 20), Disposition::Forwarded);
 }
 
-/// A window that shrinks goes on at once; what is made has the window of the one before, so that no edge is offered that the
-/// receiver has not offered.
+/// An acknowledgment with a smaller window passes at once. Recreated ones have the window of the previous one, so that
+/// no edge is advertised that the receiver has not advertised.
 #[test]
 fn no_window_is_made_up() {
     let mut node = Reconstructor::<()>::new(ReconstructorConfig::default());
@@ -223,7 +225,7 @@ fn connections_have_a_limit_and_an_end() {
             released.push(place.flow);
         }
     }
-    // What waited of the one that had to go went on.
+    // The waiting acknowledgment of the evicted connection was passed on.
     assert_eq!((evicted, released, node.connections()), (vec![FlowId(0)], vec![FlowId(0)], 2));
     let reset = packet(Side::Initiator, 0, Segment { flags: Flags::RST, ..Segment::default() });
     node.handle_packet(ms(11), Port::WIRED, Packet { flow: FlowId(1), ..reset });
@@ -236,9 +238,9 @@ enum Step {
     Wait(u64),
     /// The next segments.
     Data(u32),
-    /// A segment that passed before, so far back.
+    /// A segment that passed before, counted back from the latest.
     Again(u32),
-    /// By so many segments further than the highest so far, or less far.
+    /// An acknowledgment above or below the highest so far by this number of segments.
     Ack(i32, u16),
     Sack,
     Open,
@@ -256,8 +258,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever comes: nothing is acknowledged that was not; what came goes on, or is covered by what came after it and went on;
-    /// nothing waits for longer than half a second; the state of the connection is all there is.
+    /// For any input: nothing is acknowledged that was not; every acknowledgment is passed on, or covered by a later
+    /// one that was; none waits longer than half a second; the connection's state is the only state.
     #[test]
     fn of_any_sequence(steps in proptest::collection::vec(step(), 1..200)) {
         let mut bench = Bench::new(10);
@@ -291,7 +293,7 @@ proptest! {
                         segment.options.sack.push(SackBlock { left: seq(next + 1), right: seq(next + 2) });
                     }
                     prop_assert_eq!(bench.pass(now, Port::WIRELESS, sack), Disposition::Forwarded);
-                    // Nothing stays behind it.
+                    // No acknowledgment stays behind it.
                     prop_assert_eq!(bench.left.iter().map(|(_, n, _)| *n).max(), Some(highest));
                 }
                 Step::Open => {
@@ -311,7 +313,7 @@ proptest! {
         bench.run(now + 501);
         prop_assert_eq!(bench.node.poll_deadline(), None);
         prop_assert_eq!(bench.left.iter().map(|(_, n, _)| *n).max().unwrap_or(0), highest);
-        // What is made repeats nothing and goes forward.
+        // Recreated acknowledgments repeat nothing and advance.
         let mut passed = None;
         for (at, (_, n, why)) in bench.left.iter().enumerate() {
             if opened.contains(&at) {

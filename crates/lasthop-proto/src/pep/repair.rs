@@ -1,4 +1,4 @@
-//! One connection at the base station: what is cached, which of it the wireless hop lost, and when to resend it.
+//! One connection at the base station: what is cached, which packets the wireless hop lost, and when to resend them.
 
 mod copies;
 mod data;
@@ -43,51 +43,57 @@ use signals::Signals;
 pub(super) use sizes::Sizes;
 use timestamps::copy_of;
 
-/// Old acknowledgments in a row after which the state, not the mobile host, is taken to be wrong.
+/// Number of consecutive old acknowledgments after which the state is rebuilt from them: the state is then taken to be
+/// wrong.
 const MAX_STALE: u32 = 16;
 
-/// Timeouts of one packet that do not double the next: four tries at 200 ms are over before a sender whose smallest timeout
-/// is 1 s gives up waiting, and on a lossy hop a lost retransmission is likelier than a round trip that has doubled.
+/// Number of timeouts of a packet that do not double the next. Four tries at 200 ms end before a sender whose minimum
+/// timeout is 1 s retransmits, and on a lossy hop a lost retransmission is likelier than a doubled round trip.
 const STEADY_TRIES: u32 = 3;
 
-/// Repairs with one acknowledgment: so many, enough for most bursts, and one for each packet that has arrived, up to so many more. The
-/// rest go as fast as packets leave the hop: no acknowledgment asks for all of a window.
+/// Maximum number of repairs triggered by one acknowledgment: `LEAST_REPAIRS`, enough for most bursts, plus one per
+/// packet that has arrived, up to `MOST_REPAIRS` more. The rest are sent at the rate at which packets leave the hop: no
+/// acknowledgment triggers a whole window.
 const LEAST_REPAIRS: u32 = 4;
 const MOST_REPAIRS: u32 = 16;
 
-/// How many of these go while the acknowledgment is handled. The others go at once as well, but as timers do, so that no packet waits for all of them.
+/// Number of repairs sent while the acknowledgment is handled. The others are also sent at once, but as timers,
+/// so that no packet waits for all of them.
 const REPAIRS_AT_A_TIME: u32 = 2;
 
-/// Repairs that go at once when it is time for spaced ones.
+/// Number of spaced repairs sent at a time.
 const SPACED: u32 = 2;
 
-/// Packets of new data that go in a silence, whether there is room for them on the hop or not: so many, or a window of them.
+/// Minimum limit of new packets sent in a silence, even beyond the window on the hop. The limit is a window if that is
+/// more.
 const MOST_PROBES: u32 = 8;
 
-/// For so long after the last arrival the base station speaks for the mobile host.
+/// Time since the last arrival during which the base station may suppress acknowledgments and answer for the mobile
+/// host.
 const CERTAIN: Duration = Duration::from_secs(1);
 
-/// For so long after a silence a connection is repaired whose losses are its sender's otherwise ([`Begin::AfterSilence`]).
+/// Time after a silence during which losses are repaired on a connection whose losses are otherwise left to the sender
+/// ([`Begin::AfterSilence`]).
 const AWAKE: Duration = Duration::from_secs(10);
 
-/// Most doublings of the local timeout.
+/// Maximum number of doublings of the local timeout.
 const MAX_DOUBLINGS: u32 = 6;
 
-/// Repairs that an acknowledgment allows still.
+/// Repairs that an acknowledgment still allows.
 #[derive(Clone, Copy, Debug)]
 struct Owed {
     since: Instant,
     repairs: u32,
 }
 
-/// What leaves the node.
+/// Output of the node.
 #[derive(Clone, Debug)]
 pub(super) struct Outbox<P> {
     pub packets: VecDeque<(Port, Why, Packet<P>)>,
     pub events: VecDeque<(FlowId, Event)>,
-    /// The priority of local retransmissions.
+    /// Priority of local retransmissions.
     pub repairs: Priority,
-    /// For packets that are kept.
+    /// Storage for cached packets.
     pub places: Places<P>,
 }
 
@@ -97,108 +103,110 @@ impl<P> Outbox<P> {
     }
 }
 
-/// What to do with a packet from the mobile host.
+/// Verdict on a packet from the mobile host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum AckVerdict {
     /// Forward it.
     Forward,
-    /// Keep it from the sender.
+    /// Suppress it.
     Hold,
-    /// Forward it and drop the state: all is acknowledged up to the FIN.
+    /// Forward it and drop the state: everything up to the FIN is acknowledged.
     Forget,
-    /// Forward it and begin anew from it: the mobile host keeps saying that it has less than passes for acknowledged.
+    /// Forward it and restart from it: the mobile host repeatedly acknowledges less than recorded.
     GoBack,
 }
 
-/// The state of one connection's data towards the mobile host.
+/// State of one connection's data towards the mobile host.
 #[derive(Clone, Debug)]
 pub(super) struct Repair<P> {
-    /// The side that the data comes from.
+    /// Side that the data comes from.
     pub side: Side,
     pub owner: Option<Owner>,
     pub cache: Cache<P>,
-    /// For which time this connection is in the queue of timers.
+    /// Time of this connection's entry in the timer queue.
     pub queued: Option<Instant>,
-    /// Whether it is among those that are behind.
+    /// True if it is listed among the connections with deferred work.
     pub is_listed: bool,
     /// Period in which it was last counted among the connections that share the hop.
     pub counted_in: Option<u64>,
-    /// What either end could have sent and would accept.
+    /// Ranges that either end could have sent and would accept.
     pub tracking: Tracking,
     /// Last acknowledgment.
     last_ack: Option<Seq>,
     /// One past the highest byte seen.
     high: Seq,
-    /// The window field of the last acknowledgment.
+    /// Window field of the last acknowledgment.
     window: u16,
-    /// The last pure acknowledgment that said something new, to answer the sender with.
+    /// Last pure acknowledgment with news, with which to answer the sender.
     answer: Option<Packet<P>>,
-    /// Signals of the last acknowledgment that the sender got.
+    /// Signals of the last acknowledgment that reached the sender.
     signals: Signals,
-    /// An acknowledgment of what did not come by, until one goes beyond it: it may be a stranger's, and is not repeated from here.
+    /// Acknowledgment of data that was not seen, until one exceeds it. It may be spoofed, so it is not repeated from
+    /// here.
     unseen: Option<Seq>,
     stale: u32,
     rtt: LinkRtt,
-    /// What was heard of the mobile host's connections when something of this one had last arrived, or its time had come.
+    /// Information from the mobile host's other connections at the last arrival on this one or its last timeout.
     heard: Option<Heard>,
-    /// When the cumulative acknowledgment last moved, or something above it was seen to have arrived.
+    /// Time at which the cumulative acknowledgment last advanced, or data above it was shown to have arrived.
     progress: Instant,
-    /// When the sender last sent anything.
+    /// Time at which the sender last sent anything.
     fresh: Instant,
-    /// When a copy from here last came back as a duplicate: nothing new has arrived, but the hop is up.
+    /// Time at which a local copy last returned as a duplicate: nothing new has arrived, but the hop is up.
     echoed: Instant,
-    /// When all that was out last passed for lost because nothing came.
+    /// Time at which all data in flight was last declared lost because nothing arrived.
     timed_out: Instant,
-    /// Doublings of the timeout, until the next round-trip sample.
+    /// Number of doublings of the timeout, until the next round-trip sample.
     doublings: u32,
-    /// Until then losses are repaired here.
+    /// Time until which losses are repaired here.
     awake: Instant,
-    /// What had been sent when the timer last expired: below this each packet's timer runs from its own sending.
+    /// End of the data sent when the timer last expired. Below it, each packet's timer runs from its own transmission.
     recover: Seq,
-    /// Packets known to have arrived above the hole at `last_ack`: one for each duplicate acknowledgment.
+    /// Number of packets known to have arrived above the hole at `last_ack`: one per duplicate acknowledgment.
     above: u32,
-    /// Duplicate acknowledgments that packets sent before the last local retransmission may still cause.
+    /// Number of duplicate acknowledgments that packets sent before the last local retransmission may still cause.
     expected: u32,
-    /// Duplicate acknowledgments that needless copies may still cause, and the acknowledgment that ends the doubt.
+    /// Number of duplicate acknowledgments that spurious copies may still cause, and the acknowledgment above which
+    /// they end.
     echoes: (u32, Seq),
-    /// The highest packet that the mobile host named.
+    /// Highest packet that the mobile host reported as received.
     highest_marked: Option<Seq>,
-    /// In which order packets left, and what that tells.
+    /// Order in which packets left, and the losses that it shows.
     order: Order,
     reordering: Reordering,
-    /// From here on it is still to be seen what is lost.
+    /// Sequence number from which packets have yet to be checked for loss.
     walk: Option<Seq>,
     owed: Option<Owed>,
-    /// When the next of what is lost goes, or of what is held, if nothing arrives before.
+    /// Time of the next lost or held packet, if nothing arrives before.
     pace: Option<Instant>,
-    /// When the first of what was overtaken, and may only be late, passes for lost.
+    /// Time at which the first reordered hole, which may only be late, is declared lost.
     late: Option<Instant>,
-    /// Repairs made since something arrived last, but for those that it asked for.
+    /// Repairs since the last arrival, except those that it triggered.
     in_vain: u32,
-    /// Copies of the oldest packet that go without waiting for the loss of the one before.
+    /// Copies of the oldest packet that are sent without waiting for the loss of the previous one.
     insistence: Option<Insistence>,
-    /// The SACK blocks taken in last.
+    /// SACK blocks processed last.
     blocks: SackBlocks,
     masks: Masks,
     copies: Copies,
-    /// The newest timestamp on what the sender resent, until the mobile host has echoed it.
+    /// Latest timestamp of the sender's retransmissions, until the mobile host has echoed it.
     ahead: Option<u32>,
-    /// What sizes of packets arrive.
+    /// Packet sizes that arrive.
     sizes: Sizes,
-    /// A packet that is too large, as far as known, which went all the same: from where to where.
+    /// Range of a forwarded packet that exceeds the known path MTU of the hop.
     large: Option<(Seq, Seq)>,
-    /// Repairs by the timer since the mobile host was heard.
+    /// Number of timer-driven repairs since the mobile host was last heard.
     bets: u32,
-    /// When the mobile host was last heard.
+    /// Time at which the mobile host was last heard.
     spoke: Instant,
-    /// How long its silence has no more bets, and until when.
+    /// Length and end of the pause in which the connection's budget for timer-driven repairs is exhausted.
     rest: (Duration, Instant),
-    /// Flow control on the hop, if there is any.
+    /// Flow control on the hop, if enabled.
     hop: Option<Hop>,
 }
 
 impl<P: Payload> Repair<P> {
-    /// A connection whose data comes from that side, and went by up to `start`.
+    /// Returns the state of a connection whose data comes from `side` and has passed by up to `start`.
     pub fn new(now: Instant, config: &SnoopConfig, side: Side, start: Seq, tracking: Tracking) -> Self {
         let (last_ack, window) = (tracking.acked(side), tracking.window(side));
         let mut rtt = LinkRtt::default();
@@ -255,14 +263,14 @@ impl<P: Payload> Repair<P> {
         }
     }
 
-    /// `copies` needless ones are on their way.
+    /// Notes that `copies` spurious copies are in flight.
     fn expect_echoes(&mut self, copies: u32) {
         if copies > 0 {
             self.echoes = (self.echoes.0.saturating_add(copies), self.high);
         }
     }
 
-    /// Takes an acknowledgment in, and says what to do with it if its signals are known.
+    /// Processes an acknowledgment and returns the verdict that applies if its signals are known.
     fn judge_ack(
         &mut self,
         now: Instant,
@@ -272,7 +280,7 @@ impl<P: Payload> Repair<P> {
         out: &mut Outbox<P>,
     ) -> AckVerdict {
         let ack = segment.ack;
-        // Beyond what came by: some of it passed elsewhere.
+        // Data acknowledged above `high` took another path.
         self.unseen = if ack.gt(self.high) { Some(ack) } else { self.unseen.filter(|unseen| ack.le(*unseen)) };
         self.high = self.high.max(ack);
         let pure = packet.len == 0 && !segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::FIN);
@@ -288,12 +296,12 @@ impl<P: Payload> Repair<P> {
         let advanced = self.last_ack != Some(ack);
         self.order.kept = self.reordering.kept(now);
         self.order.begin();
-        // RFC 5681 §2. A closed window is answered to probes; nothing is lost then.
+        // RFC 5681 §2. Acknowledgments of a closed window answer probes and indicate no loss.
         let repeats = !advanced && pure && segment.window == self.window && self.window != 0;
         let duplicate = repeats && self.high.gt(ack);
         self.window = segment.window;
         if !duplicate && config.awareness == TcpAwareness::Aware {
-            // Behind data of the mobile host an older acknowledgment would pass for a replay.
+            // After data from the mobile host, an older acknowledgment would look like a replay.
             self.answer = (pure && self.unseen.is_none()).then(|| packet.clone());
         }
         self.rtt.opened(self.tracking.crossing(self.side));
@@ -330,7 +338,7 @@ impl<P: Payload> Repair<P> {
             if repaired && self.hides_losses(config) {
                 return AckVerdict::Hold;
             }
-            // With an older timestamp than the sender has seen by now, the answer would pass for a replay.
+            // With a timestamp older than the sender has seen, the answer would look like a replay.
             if let Some(Body::Tcp(answer)) = self.answer.as_mut().map(|answer| &mut answer.body) {
                 answer.options.timestamps = segment.options.timestamps;
             }
@@ -340,7 +348,7 @@ impl<P: Payload> Repair<P> {
         AckVerdict::Forward
     }
 
-    /// Whether the sender is not told of losses that are repaired here.
+    /// Returns whether losses that are repaired here are hidden from the sender.
     fn hides_losses(&self, config: &SnoopConfig) -> bool {
         let tells = config.tells_congestion == Switch::On && self.hop.is_none() && self.masks == Masks::Seen;
         config.awareness == TcpAwareness::Aware && !(tells && self.rtt.is_nearly_full())
@@ -366,39 +374,40 @@ impl<P: Payload> Repair<P> {
         AckVerdict::Hold
     }
 
-    /// Whether an overtaken acknowledgment tells the sender nothing that it need know: it is old, or what it asks for is repaired here.
+    /// Returns whether a reordered acknowledgment carries nothing that the sender needs: it is old, or the losses that
+    /// it reports are repaired here.
     pub fn keeps_overtaken(&self, now: Instant, config: &SnoopConfig, ack: Seq) -> bool {
         let is_old = self.last_ack.is_some_and(|last_ack| ack.lt(last_ack));
         config.awareness == TcpAwareness::Aware && self.is_certain(now) && (is_old || self.repairs_all(config, ack))
     }
 
-    /// The last acknowledgment is not one to answer the sender with.
+    /// Discards the stored acknowledgment, so that it is not used to answer the sender.
     pub fn forget_answer(&mut self) {
         self.answer = None;
     }
 
-    /// Something has arrived.
+    /// Notes that something has arrived.
     fn heard(&mut self, now: Instant) {
         self.progress = now;
         (self.doublings, self.in_vain) = (0, 0);
         self.pace = if self.holds() { Some(now + self.rtt.silence()) } else { self.overdue(now) };
     }
 
-    /// Whether what the mobile host said last may still be told to the sender in its place: only for a while, so that a picture that is
-    /// wrong silences nobody.
+    /// Returns whether the mobile host's last acknowledgment may still be repeated to the sender. The time is limited,
+    /// so that incorrect state cannot silence a connection.
     fn is_certain(&self, now: Instant) -> bool {
         now.since(self.progress) < CERTAIN && !self.sleeps(now)
     }
 
-    /// Whether losses are the sender's: all passes, and is only watched.
+    /// Returns whether losses are left to the sender: all packets pass, and the connection is only tracked.
     fn sleeps(&self, now: Instant) -> bool {
         now >= self.awake
     }
 
-    /// The cumulative acknowledgment moves to `ack`; how many packets it takes out.
+    /// Advances the cumulative acknowledgment to `ack` and returns the number of packets that this removes.
     fn advance(&mut self, now: Instant, ack: Seq, out: &mut Outbox<P>) -> u32 {
-        // A single duplicate may itself have been an echo. If it was, so is the next one, and so on: each needless copy
-        // would beget another.
+        // A single duplicate may have been caused by a spurious copy. If it was, so is the next one, and so on: each
+        // spurious copy would trigger another.
         let doubtful = self.above == 1 && self.cache.front().is_some_and(|front| front.local > 0);
         if self.timed_out_early(now) {
             self.recover = ack;
@@ -409,7 +418,7 @@ impl<P: Payload> Repair<P> {
         if let Some(front) = self.cache.front()
             && front.covers(ack)
         {
-            // The sender has cut it, and this piece has arrived.
+            // The sender has split the packet, and this piece has arrived.
             let piece = ack.since(front.seq);
             if piece > 0 {
                 self.sizes.arrived(piece, now);
@@ -424,8 +433,9 @@ impl<P: Payload> Repair<P> {
         if self.highest_marked.is_some_and(|highest| highest.lt(ack)) {
             self.highest_marked = None;
         }
-        // All that was purged beyond the hole itself had arrived. What arrived besides lies above the next hole, so
-        // that the next hole belongs to the same burst ([a]); without this, packets still queued would pass for lost.
+        // All packets removed beyond the hole itself had arrived. The remaining duplicates stem from packets above the
+        // next hole, so the next hole belongs to the same burst ([a]). Without this check, packets still queued would
+        // be declared lost.
         self.above = self.above.saturating_sub(packets.saturating_sub(1));
         self.expected = 0;
         let burst = self.above > 0 && packets > 0 && self.masks == Masks::Unseen && !self.sleeps(now);
@@ -439,7 +449,7 @@ impl<P: Payload> Repair<P> {
         packets
     }
 
-    /// Takes out some of what is acknowledged.
+    /// Removes a part of the acknowledged data from the cache.
     fn take_out(&mut self, now: Instant, pace: Pace, out: &mut Outbox<P>) {
         let (order, rtt, sizes) = (&mut self.order, &self.rtt, &mut self.sizes);
         let arrived = |cached: &Cached<P>| {
@@ -462,12 +472,12 @@ impl<P: Payload> Repair<P> {
         self.expect_echoes(taken.unproven);
     }
 
-    /// Whether something is left to be done at once, of which each packet does a part.
+    /// Returns whether there is deferred work, of which each packet does a part.
     pub fn is_behind(&self) -> bool {
         self.cache.is_behind() || self.hop.as_ref().is_some_and(Hop::is_behind)
     }
 
-    /// Does some of what is left to be done at once.
+    /// Does a part of the deferred work.
     pub fn catch_up(&mut self, now: Instant, pace: Pace, out: &mut Outbox<P>) {
         if self.cache.is_behind() {
             self.take_out(now, pace, out);
@@ -475,17 +485,18 @@ impl<P: Payload> Repair<P> {
         self.release(now, out);
     }
 
-    /// Sends or drops some of what there is of a connection that is over here. Whether nothing is left.
+    /// Sends or drops a part of the data of a removed connection. Returns whether nothing is left.
     pub fn dissolve(&mut self, pace: Pace, out: &mut Outbox<P>) -> bool {
         if self.holds() {
-            // Nobody will ask when it went.
+            // Transmission times of a removed connection are not used.
             self.let_go(Instant::ZERO, out);
             return false;
         }
         self.cache.drop_some(pace, &mut out.places)
     }
 
-    /// A duplicate acknowledgment without a mask: whether the loss behind it is being repaired here.
+    /// Handles a duplicate acknowledgment without a mask. Returns whether the loss that it indicates is being repaired
+    /// here.
     fn on_duplicate(&mut self, now: Instant, config: &SnoopConfig, ack: Seq, out: &mut Outbox<P>) -> bool {
         let Some(front) = self.cache.front() else { return false };
         if !front.covers(ack) || front.origin == Origin::Resent || given_up(front, config) {
@@ -504,8 +515,9 @@ impl<P: Payload> Repair<P> {
             self.expect_duplicates();
             return true;
         }
-        // The hop keeps the order, so that a duplicate beyond those that earlier packets can cause comes from a packet
-        // behind the retransmission, which is lost then. So it is when duplicates still come a whole round trip later.
+        // The hop preserves order, so a duplicate beyond those that earlier packets can cause stems from a packet
+        // behind the retransmission, which is therefore lost. The same holds if duplicates still arrive a round trip
+        // later.
         let age = now.since(front.last_sent);
         if age >= self.rtt.round_trip(config) || (self.expected == 0 && age >= FLOOR) {
             self.resend(now, 0, Trigger::Duplicates, out);
@@ -520,12 +532,13 @@ impl<P: Payload> Repair<P> {
         self.expected = (self.cache.len() as u32).saturating_sub(1).saturating_sub(self.above);
     }
 
-    /// Whether nobody else looks after this hop: the sender is held back from here, or has left a silence to be ended here.
+    /// Returns whether losses are repaired only here: the sender is under flow control, or a silence has activated
+    /// local repair.
     pub(super) fn is_in_charge(&self, now: Instant) -> bool {
         self.hop.is_some() || (self.awake != Instant::FAR_FUTURE && !self.sleeps(now))
     }
 
-    /// What is held of a connection that is over goes nowhere.
+    /// Discards the held data of a removed connection.
     pub fn drop_held(&mut self) {
         self.hop = None;
     }
@@ -566,20 +579,21 @@ impl<P: Payload> Repair<P> {
             if let Some(hop) = &mut self.hop {
                 hop.repair(now, cached.len);
             }
-            // The copy before is not on the hop any more, so that only one counts.
+            // The previous copy is no longer on the hop, so only one counts.
             let cause = cause(trigger);
             let packet = Packet { priority: out.repairs, cause, ..copy_of(&cached.packet, recent) };
             out.send(Port::WIRELESS, Why::Repair(trigger), packet);
         }
     }
 
-    /// Whether the mobile host takes nothing: what is cached beyond its acknowledgment is at most a probe.
+    /// Returns whether the mobile host's window is closed. What is cached beyond its acknowledgment is then at most a
+    /// probe.
     fn window_closed(&self) -> bool {
         self.last_ack.is_some() && self.window == 0
     }
 }
 
-/// What measurement is told of a repair.
+/// Returns the cause of a repair, for measurement.
 const fn cause(trigger: Trigger) -> Cause {
     match trigger {
         Trigger::Duplicates => Cause::LocalDuplicate,
@@ -588,13 +602,13 @@ const fn cause(trigger: Trigger) -> Cause {
     }
 }
 
-/// Whether a packet that has arrived cannot have done so in its last sending.
+/// Returns whether a packet arrived too early for its last transmission to have caused the arrival.
 fn is_too_soon<P>(rtt: &LinkRtt, now: Instant, cached: &Cached<P>) -> bool {
-    // An urgent one overtakes the queue that others wait in.
+    // An urgent copy overtakes the queue in which others wait.
     cached.sent_again() && !cached.sendings.is_urgent() && rtt.is_too_soon(now.since(cached.again_sent))
 }
 
-/// Whether the timer resent a packet in vain so often that it is left to the sender.
+/// Returns whether the timer has resent a packet so often that it is left to the sender.
 fn given_up<P>(front: &Cached<P>, config: &SnoopConfig) -> bool {
     front.by_timer > 0 && front.by_timer >= config.max_local_retries
 }

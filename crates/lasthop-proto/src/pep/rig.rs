@@ -1,4 +1,4 @@
-//! For tests: one transfer over a wired path, a base station and a lossy half-duplex hop (\[a\] §IV).
+//! Test rig: one transfer over a wired path, a base station and a lossy half-duplex hop (\[a\] §IV).
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
@@ -13,14 +13,14 @@ use crate::tcp::config::{Switch, TcpConfig};
 use crate::tcp::{Connection, Setup};
 use crate::time::{Duration, Instant};
 
-/// What the hop does to a frame: mean bytes between losses, frames lost in a row.
+/// Losses on the hop: mean bytes between losses, consecutive frames lost.
 #[derive(Clone, Copy, Debug)]
 pub struct Loss {
     pub mean_bytes: f64,
     pub burst: u32,
 }
 
-/// What came of a transfer.
+/// Result of a transfer.
 #[derive(Clone, Default, Debug)]
 pub struct Outcome {
     pub mbps: f64,
@@ -32,11 +32,11 @@ pub struct Outcome {
     pub suppressed: u32,
     pub marked: u32,
     pub redundant: u32,
-    /// Most packets that ever waited for the hop.
+    /// Maximum number of packets that waited for the hop.
     pub longest_queue: usize,
 }
 
-/// How much later than a frame's end it may arrive: nothing, or up to so much, each frame by itself, whatever the order.
+/// Maximum delay of a frame after its end, drawn for each frame independently, so that frames are reordered.
 #[derive(Clone, Copy, Debug)]
 pub struct Late(pub Duration);
 
@@ -142,7 +142,7 @@ impl<B: Node<()>> Rig<B> {
         self.at(at, Happening::FrameEnds(turn, packet));
     }
 
-    /// A frame is at the other end of the hop.
+    /// Handles a frame's arrival at the other end of the hop.
     fn arrive(&mut self, turn: usize, packet: Packet) {
         let now = self.now;
         if turn == 1 {
@@ -225,7 +225,7 @@ pub fn transfer<B: Node<()>>(
     transfer_late(base, config, delay, (loss, Late(Duration::ZERO)), bytes, seed)
 }
 
-/// The same over a hop that does not keep the order.
+/// Transfers `bytes` like [`transfer`], over a hop that reorders.
 pub fn transfer_late<B: Node<()>>(
     base: B,
     config: TcpConfig,

@@ -1,12 +1,13 @@
 //! Window that one connection's sender is granted beyond the data that the base station has seen.
 //!
-//! Data within this window is in flight on the wired path or held at the base station. A fixed window would limit the throughput to
-//! one window for each round trip of the wired path, which the base station does not know. The window is therefore right-sized, as
-//! the receive buffers of hosts are (Fisk, Feng, "Dynamic right-sizing in TCP", LACSI 2001), by the amount of held data: the window
-//! is too small if nothing is held for part of the time, and too large if data is held all the time (a standing queue, RFC 8289 §3.2).
+//! Data within this window is in flight on the wired path or held at the base station. A fixed window would limit the
+//! throughput to one window for each round trip of the wired path, which the base station does not know. The window is
+//! therefore right-sized, as the receive buffers of hosts are (Fisk, Feng, "Dynamic right-sizing in TCP", LACSI 2001),
+//! by the amount of held data: the window is too small if nothing is held for part of the time, and too large if data
+//! is held all the time (a standing queue, RFC 8289 §3.2).
 //!
-//! The criterion is time, not packets. If the wired path is faster than the hop, a whole window arrives at once: every packet
-//! finds others held before it, and yet nothing is held for the rest of the round trip.
+//! The criterion is time, not packets. If the wired path is faster than the hop, a whole window arrives at once: every
+//! packet finds others held before it, and yet nothing is held for the rest of the round trip.
 
 use super::hop_window::HopControl;
 use crate::seq::Seq;
@@ -36,7 +37,7 @@ pub(super) struct Allowance {
 /// The window of one connection, and the state of the current measurement.
 #[derive(Clone, Debug)]
 pub(super) struct SenderRoom {
-    /// Bytes; 0 before the first round has begun.
+    /// Window, in bytes; 0 before the first round has begun.
     room: u32,
     /// The round ends when data up to this number arrives.
     round_end: Option<Seq>,
@@ -62,7 +63,7 @@ impl SenderRoom {
         }
     }
 
-    /// Bytes beyond those seen that the sender may send and the base station must accept.
+    /// Returns the number of bytes beyond those seen that the sender may send and the base station must accept.
     pub fn bytes(&self, control: HopControl) -> u32 {
         if self.room == 0 { control.held / FIRST } else { self.room }
     }
@@ -105,8 +106,8 @@ mod tests {
     const CONTROL: HopControl = HopControl { backlog: 10, held: 100_000 };
     const ALLOWANCE: Allowance = Allowance { standing: 10_000, least: 15_000 };
 
-    /// Simulates a sender that always fills its window, over a wired path that holds `wire` bytes; one packet arrives and one leaves each
-    /// millisecond. Returns the bytes held in the end.
+    /// Simulates a sender that always fills its window, over a wired path that holds `wire` bytes; one packet arrives
+    /// and one leaves each millisecond. Returns the bytes held in the end.
     fn settle(room: &mut SenderRoom, from: Seq, wire: u64, bytes: u32) -> u64 {
         let mut held = 0;
         for n in 0..bytes / 1000 {
@@ -145,8 +146,9 @@ mod tests {
         assert_eq!(settle(&mut room, Seq(20_000_000), 50_000, 20_000_000), ALLOWANCE.standing);
     }
 
-    /// A wire much faster than the hop brings a whole room at once, once each 100 ms; the hop takes a packet of 1000 bytes each 0.1 ms, 10 MB/s. Each packet but
-    /// the first finds others waiting, and the hop stands idle once they are gone.
+    /// A wire much faster than the hop delivers a whole window at once every 100 ms. The hop takes a packet of 1000
+    /// bytes every 0.1 ms (10 MB/s). Every packet but the first finds others held before it, and the hop is idle once
+    /// they are sent.
     #[test]
     fn rooms_that_come_at_once_fill_the_time_between_them() {
         let mut room = SenderRoom::new();

@@ -23,56 +23,58 @@ use crate::packet::{Flags, FlowId, Integrity, Packet, Payload, Segment, Side};
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 
-/// No IP packet is larger than this, in bytes (jumbograms as receive offload builds them included).
+/// Maximum payload of a credible IP packet, in bytes. Covers the jumbograms that receive offload builds.
 const MAX_SEGMENT: u32 = 1 << 20;
 
-/// Most packets that timers send at once, at least one for each connection that is looked at, and the pause after so many: bounds how long
-/// the others' packets wait.
+/// Maximum number of packets that timers send at once (at least one for each connection handled), and the pause after
+/// them. Bounds how long other packets wait.
 const MOST_TIMED: usize = 2;
 const PAUSE: Duration = Duration::from_micros(12);
 
-/// For so many packets there is room from the start among what leaves: as many as an acknowledgment resends.
+/// Initial capacity of the output queue, in packets: as many as one acknowledgment can trigger.
 const LEAVING: usize = 32;
 
-/// The base station of the link-layer schemes: LL, LL-TCP-AWARE (snoop), LL-SMART and LL-SMART-TCP-AWARE, by
-/// [`SnoopConfig::detection`] and [`SnoopConfig::awareness`]; and, where the mobile host sends SACK blocks instead of SMART
-/// numbers, a SACK-aware snoop.
+/// Base station of the link-layer schemes LL, LL-TCP-AWARE (snoop), LL-SMART and LL-SMART-TCP-AWARE, selected by
+/// [`SnoopConfig::detection`] and [`SnoopConfig::awareness`]. If the mobile host sends SACK blocks instead of SMART
+/// numbers, it is a SACK-aware snoop.
 ///
-/// Data from [`Port::WIRED`] is cached and forwarded, acknowledgments from [`Port::WIRELESS`] purge it and show what the
-/// hop lost. Everything else passes unchanged. All state is soft: losing it costs speed, never data.
+/// Data from [`Port::WIRED`] is cached and forwarded. Acknowledgments from [`Port::WIRELESS`] remove data from the
+/// cache and show which packets the hop lost. Everything else passes unchanged. All state is soft: losing it costs
+/// throughput, never data.
 ///
-/// [`Node::poll_deadline`] may name a time at which nothing turns out to be due: timers are moved back lazily.
+/// [`Node::poll_deadline`] may return a time at which nothing turns out to be due, because timers are moved back
+/// lazily.
 #[derive(Clone, Debug)]
 pub struct Snoop<P> {
     config: SnoopConfig,
     connections: FlowTable<Repair<P>>,
-    /// Not after each connection's own deadline; at most one entry each.
+    /// Wake-up times of connections, each no later than the connection's deadline; at most one entry per connection.
     timers: BTreeSet<(Instant, u32)>,
     next_timer: Option<Instant>,
-    /// Timers wait until then: many were due at once.
+    /// Time until which timers are suspended because many were due at once.
     pause: Instant,
     cached_bytes: u64,
-    /// Those of each owner.
+    /// Cached bytes of each owner.
     owned_bytes: Vec<u64>,
     neighbours: Neighbours,
-    /// Connections that are behind, each once ([`Repair::is_behind`]).
+    /// Connections with deferred work, each once ([`Repair::is_behind`]).
     behind: VecDeque<u32>,
-    /// What is left of connections that are over here.
+    /// Removed connections whose data has not been released completely.
     over: VecDeque<Repair<P>>,
-    /// When the next part of either is due.
+    /// Time of the next part of the deferred work of `behind` and `over`.
     catch_up: Option<Instant>,
     out: Outbox<P>,
 }
 
 impl Snoop<()> {
-    /// One for packets without payload, behind the contract. It is compiled here, with the mechanism, wherever it is asked for.
+    /// Returns an element for packets without payload as a trait object, so that it is compiled in this crate.
     pub fn boxed(config: SnoopConfig) -> Box<dyn Node<()>> {
         Box::new(Self::new(config))
     }
 }
 
 impl<P: Payload> Snoop<P> {
-    /// An element without any connections.
+    /// Returns an element without connections.
     pub fn new(config: SnoopConfig) -> Self {
         let repairs = config.queue_priority();
         Self {
@@ -96,17 +98,17 @@ impl<P: Payload> Snoop<P> {
         }
     }
 
-    /// Bytes cached, as counted towards [`SnoopConfig::cache_bytes`].
+    /// Returns the number of bytes cached, as counted towards [`SnoopConfig::cache_bytes`].
     pub fn cached_bytes(&self) -> u64 {
         self.cached_bytes
     }
 
-    /// Connections with state.
+    /// Returns the number of connections with state.
     pub fn connections(&self) -> usize {
         self.connections.len()
     }
 
-    /// Takes over a connection whose packets somebody else has followed so far; its data comes from that side.
+    /// Takes over a connection that another component has tracked so far. Its data comes from the side `data_from`.
     pub fn adopt(&mut self, now: Instant, flow: FlowId, owner: Owner, data_from: Side, tracking: Tracking) {
         self.forget(now, self.connections.find(flow));
         if let Some(slot) = self.create(now, flow, data_from)
@@ -117,12 +119,13 @@ impl<P: Payload> Snoop<P> {
         }
     }
 
-    /// Drops the state of a connection that goes on without this element: what is held of it goes as soon as possible.
+    /// Drops the state of a connection that continues without this element, and releases its held data as soon as
+    /// possible.
     pub fn remove(&mut self, now: Instant, flow: FlowId) {
         self.forget(now, self.connections.find(flow));
     }
 
-    /// Drops the state of all connections, which go on: what is held goes now.
+    /// Drops the state of all connections, which continue without this element, and releases all held data immediately.
     pub fn clear(&mut self) {
         while let Some(oldest) = self.connections.oldest() {
             self.forget(Instant::ZERO, Some(oldest));
@@ -132,9 +135,9 @@ impl<P: Payload> Snoop<P> {
         }
     }
 
-    /// Takes new parameters; connections keep their state. Where the limits are lower than what is kept, the least recently
-    /// used connections go. Timers that run already keep their time. Without flow control all that is held goes now; where
-    /// it is new, connections that are known already go on without it.
+    /// Applies new parameters; connections keep their state. If the new limits are exceeded, the least recently used
+    /// connections are evicted. Running timers keep their deadlines. If flow control is disabled, all held data is
+    /// released. If it is enabled, existing connections continue without it.
     pub fn set_config(&mut self, now: Instant, config: SnoopConfig) {
         self.out.repairs = config.queue_priority();
         if config.hop_control() != self.config.hop_control() {
@@ -154,8 +157,8 @@ impl<P: Payload> Snoop<P> {
         self.config = config;
     }
 
-    /// Learns from a packet that passes as it is, whatever is known of its connection. Nothing of it is kept; repairs that it asks for
-    /// are made.
+    /// Learns from a packet that passes unchanged in any case. The packet is not cached, but repairs that it triggers
+    /// are sent.
     pub fn observe(&mut self, now: Instant, port: Port, mut packet: Packet<P>) {
         let Some(&segment) = usable(&packet) else { return };
         let found = self.connections.find(packet.flow);
@@ -174,7 +177,7 @@ impl<P: Payload> Snoop<P> {
                 self.restart(now, slot, end);
             }
         } else if take == Take::Believed {
-            // Whatever is to become of it, it passes.
+            // The packet passes regardless of the verdict.
             let _ = self.take_ack(now, slot, &mut packet, &segment);
             if let Some((_, connection)) = self.connections.get_mut(slot) {
                 connection.forget_answer();
@@ -220,8 +223,8 @@ impl<P: Payload> Snoop<P> {
         }
     }
 
-    /// What to think of a packet, and the connection whose state may follow it; none where there is none, or where it comes from
-    /// the wrong side.
+    /// Returns the connection that the packet belongs to and how far the packet may change its state. Returns `None` if
+    /// there is no such connection, if the packet comes from the wrong side, or if it resets the connection.
     fn judge(
         &mut self,
         now: Instant,
@@ -250,12 +253,13 @@ impl<P: Payload> Snoop<P> {
         Some((slot, take))
     }
 
-    /// Whether the other end takes all up to here as sent: not all that a connection is picked up with is.
+    /// Returns whether the data up to `end` counts as sent. For a connection picked up in progress, not all seen data
+    /// does.
     fn is_sent(&mut self, slot: u32, end: Seq) -> bool {
         self.connections.get_mut(slot).is_some_and(|(_, connection)| end.le(connection.tracking.next(connection.side)))
     }
 
-    /// The connection has begun with this packet: what is held of one before it goes now.
+    /// Starts the connection afresh with this packet. Data held for a previous connection is released now.
     fn begin(&mut self, now: Instant, slot: u32, packet: &Packet<P>, segment: &Segment) {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return };
         let next = connection.tracking.next(connection.side);
@@ -267,7 +271,7 @@ impl<P: Payload> Snoop<P> {
         self.restart(now, slot, start);
     }
 
-    /// Nothing that was cached of a connection counts any more; its data goes by from `start` on.
+    /// Discards the connection's cached data and repair state. Its data passes by from `start` on.
     fn restart(&mut self, now: Instant, slot: u32, start: Seq) {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return };
         let tracking = core::mem::take(&mut connection.tracking);
@@ -278,7 +282,8 @@ impl<P: Payload> Snoop<P> {
         self.end(now, old);
     }
 
-    /// Begins anew where packets turned out to be too large for the hop: the sender has to see that, and to send smaller ones.
+    /// Restarts a connection whose packets turned out to exceed the hop's path MTU, so that the sender sees the losses
+    /// and sends smaller packets.
     fn heed_sizes(&mut self, now: Instant, slot: u32) {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return };
         let Some((start, sizes, edge)) = connection.take_size_news() else { return };
@@ -288,8 +293,9 @@ impl<P: Payload> Snoop<P> {
         }
     }
 
-    /// A stranger may have acknowledged more than has arrived, and be believed by the sender as well. The connection goes on; what is known of its
-    /// numbers stays, so that no stranger has a say in what they are.
+    /// Restarts the connection at an acknowledgment below the recorded one. An off-path attacker may have acknowledged
+    /// more than has arrived, and the sender may have accepted that. Tracked sequence numbers stay, so that an off-path
+    /// attacker cannot change them.
     fn go_back(&mut self, now: Instant, slot: u32, segment: &Segment) {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return };
         connection.tracking.go_back(connection.side, segment.ack);
@@ -310,7 +316,7 @@ impl<P: Payload> Snoop<P> {
 
     fn take_data(&mut self, now: Instant, slot: u32, packet: &Packet<P>, segment: &Segment) -> DataVerdict {
         let verdict = self.counted(slot, |connection, config, out| {
-            // So that more is freed than comes.
+            // Frees more than the packet adds.
             if connection.is_behind() {
                 connection.catch_up(now, Pace::Data, out);
             }
@@ -329,7 +335,7 @@ impl<P: Payload> Snoop<P> {
         verdict
     }
 
-    /// Keeps a packet if there is room for it.
+    /// Caches a packet if there is capacity for it.
     fn keep(&mut self, now: Instant, slot: u32, packet: &Packet<P>, segment: &Segment, place: Place) -> DataVerdict {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return DataVerdict::Forward };
         if place == Place::Back && connection.is_full(packet.len, segment.seq + packet.len) {
@@ -361,7 +367,7 @@ impl<P: Payload> Snoop<P> {
 
     fn take_wireless(&mut self, now: Instant, packet: &mut Packet<P>, segment: &Segment) -> AckVerdict {
         let found = self.connections.find(packet.flow);
-        // The mobile host's own SYN tells how large its windows are.
+        // The mobile host's own SYN carries its window scale.
         let begins = segment.flags.has(Flags::SYN);
         let found = found.or_else(|| if begins { self.create(now, packet.flow, packet.from.peer()) } else { None });
         let Some((slot, take)) = self.judge(now, found, Port::WIRELESS, packet, segment) else {
@@ -374,8 +380,8 @@ impl<P: Payload> Snoop<P> {
         }
     }
 
-    /// Nothing is learned from an acknowledgment that the sender refuses. One that the sender might heed all the same is kept from it, as if it
-    /// had come in time.
+    /// Handles an acknowledgment that the sender refuses: it changes no state. A reordered one that the sender might
+    /// evaluate nevertheless is suppressed as if it had arrived in order.
     fn take_refused_ack(&mut self, now: Instant, slot: u32, packet: &Packet<P>, segment: &Segment) -> AckVerdict {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return AckVerdict::Forward };
         let overtaken = connection.tracking.is_overtaken(packet.from, segment);
@@ -414,7 +420,7 @@ impl<P: Payload> Snoop<P> {
         verdict
     }
 
-    /// Gives a connection its share of the backlog that the mobile host's connections may have in front of the hop.
+    /// Assigns a connection its share of the backlog that the mobile host's connections may have in front of the hop.
     fn share_backlog(&mut self, now: Instant, slot: u32, owner: Option<Owner>) {
         if self.config.hop_control().is_none() {
             return;
@@ -425,8 +431,8 @@ impl<P: Payload> Snoop<P> {
         }
     }
 
-    /// Sees to it that the queue wakes up for this connection in time. A deadline that moves back, as each acknowledgment
-    /// moves it, leaves the queue alone.
+    /// Ensures that the timer queue wakes up for this connection in time. If the deadline moves later, as with each
+    /// acknowledgment, the queue is left unchanged.
     #[inline]
     fn arm(&mut self, slot: u32) {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return };
@@ -479,7 +485,7 @@ impl<P: Payload> Snoop<P> {
     }
 }
 
-/// The header, of an intact TCP segment of credible size.
+/// Returns the header of an intact TCP segment of credible size.
 fn usable<P>(packet: &Packet<P>) -> Option<&Segment> {
     packet.tcp().filter(|_| packet.integrity == Integrity::Intact && packet.len <= MAX_SEGMENT)
 }

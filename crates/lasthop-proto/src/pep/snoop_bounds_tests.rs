@@ -1,4 +1,5 @@
-//! What one packet may cost: of thousands of packets only so many are looked at, freed or sent at once, and the rest soon.
+//! Bounds of the work per packet: of thousands of packets only a limited number is examined, freed or sent at once, and
+//! the rest soon after.
 
 use super::tests::{Bench, ISN, ack, at, data, sack, segment, seq};
 use alloc::vec;
@@ -9,11 +10,11 @@ use crate::packet::Cause;
 use crate::packet::Side;
 use crate::scheme::{LocalDetection, TcpAwareness};
 
-/// Packets in the cache: many times what one call may look at, free or send.
+/// Packets in the cache: many times the number that one call may examine, free or send.
 const MANY: u32 = 1_000;
 const EACH: u64 = 256;
 
-/// A connection with `data(0..MANY)` cached, of which `ack(0)` came by; windows of 2^16 segments.
+/// Returns a connection with `data(0..MANY)` cached, after `ack(0)`, with windows of 2^16 segments.
 fn full(hop: Option<HopControl>) -> Bench {
     let config = SnoopConfig { hop, ..SnoopConfig::new(LocalDetection::Smart, TcpAwareness::Aware) };
     let mut bench = Bench::wide(config);
@@ -25,7 +26,7 @@ fn full(hop: Option<HopControl>) -> Bench {
     bench
 }
 
-/// Bytes cached after each call until nothing is left to be done.
+/// Returns the bytes cached after each call until no deferred work is left.
 fn falls(bench: &mut Bench) -> Vec<u64> {
     let mut seen = vec![bench.snoop.cached_bytes()];
     while let Some(due) = bench.snoop.catch_up {
@@ -45,7 +46,7 @@ fn few_at_a_time(seen: &[u64]) -> bool {
 fn what_an_acknowledgment_covers_is_gone_at_once_and_freed_in_parts() {
     let mut bench = full(None);
     bench.wireless(10, ack(MANY - 1));
-    // The one that is left is all that the timer may resend.
+    // The remaining packet is the only one that the timer may resend.
     let resent = (0..5).find_map(|_| {
         // Timers are moved back lazily.
         let due = bench.snoop.next_timer?;
@@ -56,7 +57,7 @@ fn what_an_acknowledgment_covers_is_gone_at_once_and_freed_in_parts() {
     let seen = falls(&mut bench);
     assert!(seen[0] > u64::from(MANY) / 2 * EACH && few_at_a_time(&seen), "{seen:?}");
     assert_eq!(seen.last(), Some(&EACH));
-    // Packets that come meanwhile do it sooner.
+    // Packets that arrive meanwhile speed it up.
     let mut bench = full(None);
     bench.wireless(10, ack(MANY));
     for n in 0..MANY / 2 {
@@ -88,12 +89,13 @@ fn what_is_held_goes_in_parts_and_in_order() {
         assert!(part.len() <= 64);
         sent.extend(part.into_iter().map(|(_, n)| n));
     }
-    // Ten had room on the hop.
+    // The window admitted ten.
     assert_eq!(sent, (10..MANY).collect::<Vec<_>>());
     assert_eq!((bench.snoop.cached_bytes(), bench.snoop.poll_deadline()), (0, None));
 }
 
-/// No sender cuts its data so small, then sends so much of it at once: what is cached is not compared, nor served any more.
+/// No sender splits its data so finely and then sends so much of it at once: the cached packets are neither compared
+/// nor used any more.
 #[test]
 fn a_segment_over_very_many_others_voids_them() {
     let mut bench = full(None);
@@ -106,7 +108,7 @@ fn a_segment_over_very_many_others_voids_them() {
     assert_eq!(bench.snoop.cached_bytes(), u64::from(MANY - 64) * EACH + 6_400);
     assert_eq!(bench.wired(6, wide(100, 65)).down, [(Cause::New, 100)]);
     assert_eq!(falls(&mut bench).last(), Some(&0));
-    // It goes on with what comes.
+    // Caching continues with new data.
     bench.wired(20, data(MANY));
     bench.wired(20, data(MANY + 1));
     bench.wireless(21, ack(MANY + 1));
@@ -123,7 +125,7 @@ fn timers_of_many_connections_are_acted_on_in_parts() {
         bench.wireless(0, Packet { flow: FlowId(flow), ..ack(0) });
         bench.wired(0, Packet { flow: FlowId(flow), ..data(0) });
     }
-    // All at once, as after a pause of the machine; a packet of another connection is not kept waiting either.
+    // All due at once, as after a pause of the machine; a packet of another connection is not delayed either.
     let mut now = at(900);
     let part = bench.wired(900, segment(Side::Initiator, 0, Segment::default())).down;
     assert!(part.len() <= 1 + 8, "{part:?}");
@@ -140,13 +142,13 @@ fn timers_of_many_connections_are_acted_on_in_parts() {
     assert!(now < at(902), "soon: {now:?}");
 }
 
-/// One acknowledgment allows four repairs and one for each of the 16 packets that it shows to have arrived.
+/// One acknowledgment allows four repairs, and one for each of the 16 packets that it reports as arrived.
 #[test]
 fn repairs_go_in_parts_and_at_once() {
     let mut bench = full(None);
     bench.snoop.handle_packet(at(10), Port::WIRELESS, sack(0, &[(500, 516)]));
     assert!(bench.snoop.out.packets.len() <= 4, "with the acknowledgment");
-    // Each of these is a call and what is due at once behind it.
+    // Each of these is a call and what is due immediately after it.
     let mut parts = vec![bench.drain(at(10)).down];
     while let Some(due) = bench.snoop.poll_deadline().filter(|due| *due < at(11)) {
         bench.snoop.handle_timeout(due);
@@ -157,11 +159,11 @@ fn repairs_go_in_parts_and_at_once() {
     assert_eq!(repaired, (0..20).map(|n| (Cause::LocalHole, n)).collect::<Vec<_>>());
 }
 
-/// New data that the window has room for goes behind the repairs.
+/// New data that the window admits is sent behind the repairs.
 #[test]
 fn repairs_go_ahead_of_what_is_held() {
     let mut bench = full(Some(HopControl { backlog: 1, held: 1 << 20 }));
-    // Ten had room on the hop; two of them are lost behind the first.
+    // The window admitted ten; two of them are lost after the first.
     let mut sent = bench.wireless(10, sack(0, &[(6, 10)])).down;
     while let Some(due) = bench.snoop.poll_deadline().filter(|due| *due < at(11)) {
         bench.snoop.handle_timeout(due);
@@ -172,7 +174,7 @@ fn repairs_go_ahead_of_what_is_held() {
     assert!(sent[repairs..].iter().all(|(cause, _)| *cause == Cause::New) && sent.len() > repairs, "{sent:?}");
 }
 
-/// A connection that ends while repairs are still to go: what is held goes all the same, and nothing is left.
+/// A connection that ends while repairs are pending: held data is sent nevertheless, and nothing is left.
 #[test]
 fn repairs_that_are_still_to_go_hold_nothing_back_at_the_end() {
     let mut bench = full(Some(HopControl { backlog: 1, held: 1 << 20 }));

@@ -6,62 +6,64 @@ use crate::scheme::{LocalDetection, TcpAwareness};
 use crate::tcp::config::Switch;
 use crate::time::Duration;
 
-/// Where local retransmissions go among the packets that wait for the wireless hop.
+/// Priority of local retransmissions relative to packets queued for the wireless hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RepairPriority {
-    /// Urgent where the scheme knows TCP, normal where it does not.
+    /// Urgent if the scheme is TCP-aware, normal otherwise.
     Auto,
-    /// Ahead of queued data: few duplicates arise before the hole is filled.
+    /// Ahead of queued data, so that few duplicates arrive before the hole is filled.
     Urgent,
-    /// Behind it, as any packet.
+    /// Behind queued data, like any other packet.
     Normal,
 }
 
-/// When a connection's losses begin to be repaired.
+/// Time from which a connection's losses are repaired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Begin {
-    /// With its first packet.
+    /// From its first packet.
     AtOnce,
-    /// When nothing has come from the mobile host for as long as the local timer waits, and then for 10 s. Before, all passes, and losses are the sender's.
+    /// For 10 s after a silence of the mobile host as long as the local timer. Before that, all packets pass, and
+    /// losses are left to the sender.
     AfterSilence,
 }
 
 /// Parameters of the snoop element.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SnoopConfig {
-    /// How losses on the hop are found.
+    /// Method of detecting losses on the hop.
     pub detection: LocalDetection,
-    /// Whether duplicate acknowledgments are suppressed.
+    /// Suppression of duplicate acknowledgments.
     pub awareness: TcpAwareness,
-    /// Most payload bytes cached, all connections together; a packet counts at least 256.
+    /// Maximum number of payload bytes cached for all connections together; a packet counts at least 256.
     pub cache_bytes: u64,
-    /// Most connections with state; the least recently used one goes first.
+    /// Maximum number of connections with state; the least recently used one is evicted first.
     pub connections: usize,
-    /// Where local retransmissions go in the queue.
+    /// Priority of local retransmissions in the queue.
     pub priority: RepairPriority,
-    /// Duplicate acknowledgments that trigger a local retransmission (\[a\]: "a small number").
+    /// Number of duplicate acknowledgments that trigger a local retransmission (\[a\]: "a small number").
     pub dupack_threshold: u32,
-    /// Smallest local timeout (\[a\] §III-A: 200 ms).
+    /// Minimum local timeout (\[a\] §III-A: 200 ms).
     pub timer_min: Duration,
-    /// Largest local timeout.
+    /// Maximum local timeout.
     pub timer_max: Duration,
-    /// Timer-driven local retransmissions of one packet before it is left to the sender.
+    /// Maximum number of timer-driven local retransmissions of a packet before it is left to the sender.
     pub max_local_retries: u32,
-    /// When a connection's losses begin to be repaired.
+    /// Time from which a connection's losses are repaired.
     pub begin: Begin,
-    /// Whether losses while the queue in front of the hop is nearly full are left to the sender as well, so that it slows down. It says
-    /// nothing with flow control, which keeps the queue short; nor without SACK blocks.
+    /// Makes losses visible to the sender while the queue in front of the hop is nearly full, so that the sender slows
+    /// down. Has no effect with flow control, which keeps the queue short, or without SACK blocks.
     pub tells_congestion: Switch,
-    /// Flow control on the hop; none in \[a\], whose windows were smaller than the base station's queue.
+    /// Flow control on the hop. `None` in \[a\], where windows were smaller than the base station's queue.
     pub hop: Option<HopControl>,
 }
 
 impl SnoopConfig {
-    /// The defaults: 16 MiB for 16,384 connections, a local timer of 200 ms to 3 s with 10 retries, and the first
-    /// duplicate acknowledgment triggers. Retransmissions go ahead of queued data under the TCP-aware schemes only.
+    /// Returns the defaults: 16 MiB for 16,384 connections, a local timeout of 200 ms to 3 s with 10 retries, and
+    /// repair at the first duplicate acknowledgment. Only the TCP-aware schemes send retransmissions ahead of queued
+    /// data.
     ///
-    /// \[a\] §III-A asks for "a small number" of duplicates. Nothing between the base station and the mobile host changes
-    /// the order of packets, so one is proof; and a window of 5 packets does not yield many more.
+    /// \[a\] §III-A asks for "a small number" of duplicates. Nothing between the base station and the mobile host
+    /// reorders packets, so one duplicate is proof, and a window of 5 packets yields few more.
     pub const fn new(detection: LocalDetection, awareness: TcpAwareness) -> Self {
         Self {
             detection,
@@ -79,8 +81,8 @@ impl SnoopConfig {
         }
     }
 
-    /// For the TCP of today: SACK blocks as masks (duplicates where there are none) and a local timer from 50 ms to 1 s, since
-    /// senders no longer wait for a second but for 200 ms and the round trip; 64 MiB.
+    /// Returns parameters for modern TCP: SACK blocks as masks (duplicates if there are none), a local timeout of 50 ms
+    /// to 1 s, since modern senders wait for 200 ms plus the round trip instead of 1 s, and 64 MiB.
     pub const fn modern() -> Self {
         Self {
             timer_min: Duration::from_millis(50),
@@ -90,9 +92,9 @@ impl SnoopConfig {
         }
     }
 
-    /// What the gateway does where its configuration says nothing: [`SnoopConfig::modern`] with flow control, since senders of
-    /// today would fill the queue in front of the hop. Repairs wait behind what is queued there: nothing that leaves a gateway
-    /// overtakes what is in a queue of the kernel's.
+    /// Returns the gateway's defaults: [`SnoopConfig::modern`] with flow control, because modern senders would
+    /// otherwise fill the queue in front of the hop. Repairs wait behind queued data, because no packet from a gateway
+    /// can overtake the kernel's queues.
     pub const fn gateway() -> Self {
         Self {
             priority: RepairPriority::Normal,
@@ -102,21 +104,23 @@ impl SnoopConfig {
         }
     }
 
-    /// What the gateway does beneath its own relay's connections over the hop: [`SnoopConfig::gateway`] after a silence, without flow control. As long as anything comes back, that relay's
-    /// BBR with RACK repairs as fast, and waits for no acknowledgment that is kept from it.
+    /// Returns the gateway's parameters beneath its own relay's connections over the hop: [`SnoopConfig::gateway`]
+    /// after a silence, without flow control. While acknowledgments arrive, the relay's BBR with RACK repairs as fast,
+    /// and no acknowledgment is withheld from it.
     pub const fn beneath_relay() -> Self {
         Self { begin: Begin::AfterSilence, tells_congestion: Switch::Off, hop: None, ..Self::gateway() }
     }
 
-    /// Flow control on the hop, where it is possible: without TCP's acknowledgments in hand there is nothing to control.
+    /// Returns the flow control on the hop, if possible: it needs a TCP-aware scheme, since it acts through TCP's
+    /// acknowledgments.
     pub(super) fn hop_control(&self) -> Option<HopControl> {
         self.hop.filter(|_| self.awareness == TcpAwareness::Aware)
     }
 
-    /// The priority that local retransmissions get.
+    /// Returns the priority of local retransmissions.
     ///
-    /// \[a\] finds that LL's losses are repaired by the source as well in nine of ten cases. That takes three duplicates before
-    /// the repair arrives, so LL's repairs must have waited behind queued data. Snoop sends them ahead of it.
+    /// \[a\] finds that the source also repairs nine of ten of LL's losses. That takes three duplicates before the
+    /// repair arrives, so LL's repairs must have waited behind queued data. Snoop sends them ahead of it.
     pub(super) const fn queue_priority(&self) -> Priority {
         match (self.priority, self.awareness) {
             (RepairPriority::Urgent, _) | (RepairPriority::Auto, TcpAwareness::Aware) => Priority::Urgent,

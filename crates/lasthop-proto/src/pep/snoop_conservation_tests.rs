@@ -1,5 +1,5 @@
-//! Whatever becomes of a connection here, however much of it is held or still to be repaired: all that there was room for leaves, in
-//! order, and nothing stays.
+//! Conservation: regardless of events on a connection and of the data held or still to be repaired, all
+//! accepted packets leave in order, and no state remains.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -12,39 +12,39 @@ use crate::node::Node;
 use crate::packet::{Cause, Packet};
 use crate::scheme::{LocalDetection, TcpAwareness};
 
-/// Calls of timers until nothing is due: more than everything held and every try of a repair takes.
+/// Maximum number of timer calls until nothing is due: more than all held packets and repair attempts take.
 const MOST_CALLS: usize = 20_000;
-/// Packets that the sender sends in all: its window has room for them.
+/// Total number of packets that the sender sends; its window has capacity for them.
 const MOST_SENT: u32 = 600;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// The sender sends so many packets more.
+    /// The sender sends this many more packets.
     Send(u32),
-    /// It sends this one again, counted from the oldest that is not acknowledged.
+    /// The sender resends this packet, counted from the oldest unacknowledged one.
     Resend(u32),
-    /// So many leave the hop: each is lost for which there is a bit, the others are acknowledged as they arrive.
+    /// This many packets leave the hop. Those whose bit is set are lost, the others are acknowledged as they arrive.
     Cross(u32, u64),
-    /// The same, and the acknowledgments are lost, but for the last.
+    /// This many packets leave the hop, and all acknowledgments but the last are lost.
     CrossUnheard(u32),
     Wait(u64),
-    /// What is due is done.
+    /// The due timers run.
     Timeout,
     Part(Parting),
 }
 
-/// How a connection, or its flow control, ends while it goes on.
+/// Ways in which a connection, or its flow control, ends while the connection continues.
 #[derive(Clone, Copy, Debug)]
 enum Parting {
-    /// It is to be forgotten.
+    /// Removed.
     Removed,
-    /// Another one takes its place.
+    /// Another one evicts it.
     Ousted,
-    /// All connections are.
+    /// All connections are removed.
     Cleared,
-    /// There is no flow control any more.
+    /// Flow control is disabled.
     Unheld,
-    /// There is room for less.
+    /// Limits are reduced.
     Narrowed,
 }
 
@@ -69,7 +69,7 @@ fn parting() -> impl Strategy<Value = Parting> {
 struct Hop {
     under_way: VecDeque<u32>,
     arrived: Vec<bool>,
-    /// Packets in the order in which each first left for the hop.
+    /// Packets in the order of their first transmission on the hop.
     first: Vec<u32>,
 }
 
@@ -88,7 +88,7 @@ impl Hop {
         self.arrived.iter().take_while(|arrived| **arrived).count() as u32
     }
 
-    /// What the mobile host says once `n` has arrived: the block with it first (RFC 2018 §4).
+    /// Returns the mobile host's acknowledgment after `n` has arrived, with its block first (RFC 2018 §4).
     fn answer(&mut self, n: u32) -> Packet {
         self.arrived.resize(self.arrived.len().max(n as usize + 1), false);
         self.arrived[n as usize] = true;
@@ -109,9 +109,9 @@ struct Story {
     config: SnoopConfig,
     now: u64,
     sent: u32,
-    /// What came in and was not dropped for want of room.
+    /// Packets that arrived and were not dropped for lack of capacity.
     taken: Vec<u32>,
-    /// Something that it sent again passed.
+    /// True if a retransmission passed.
     resent: bool,
 }
 
@@ -140,7 +140,7 @@ impl Story {
         }
     }
 
-    /// A packet of the sender comes; what becomes of it.
+    /// Passes a packet of the sender to the node, and returns its disposition.
     fn give(&mut self, n: u32) -> Disposition {
         let now = at(self.now);
         let disposition = self.bench.snoop.handle_packet(now, Port::WIRED, data(n));
@@ -162,7 +162,7 @@ impl Story {
             Step::Resend(n) => {
                 let n = self.hop.next() + n;
                 if n < self.sent {
-                    // What it sends again may pass, ahead of what is held.
+                    // Retransmissions may pass, ahead of held data.
                     self.resent |= self.give(n) == Disposition::Forwarded;
                 }
             }
@@ -174,7 +174,7 @@ impl Story {
         }
     }
 
-    /// The node is called once at the time that it has named, if that is within the current millisecond or past.
+    /// Calls the node once at its deadline, if that is within the current millisecond or past.
     fn timeout(&mut self) {
         if let Some(due) = self.bench.snoop.poll_deadline().filter(|due| *due < at(self.now + 1)) {
             self.call(due);
@@ -205,7 +205,7 @@ impl Story {
         self.hop.put(seen.down);
     }
 
-    /// The rest of the time, without further losses.
+    /// Runs the rest of the time, without further losses.
     fn end(&mut self) {
         for _ in 0..MOST_CALLS {
             self.cross(1, 0, |_| true);

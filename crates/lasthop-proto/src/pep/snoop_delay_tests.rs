@@ -1,4 +1,4 @@
-//! Hops on which delays vary: what is only late is hardly ever resent, and what is lost still is.
+//! Hops with varying delay: packets that are only late are hardly ever resent, and lost ones still are.
 
 use alloc::vec::Vec;
 
@@ -10,7 +10,7 @@ use super::*;
 use crate::packet::{Cause, Timestamps};
 use crate::tcp::config::{Preset, TcpConfig};
 
-/// What the gateway does by default: SACK blocks as masks, with flow control.
+/// Returns a bench with the gateway's defaults: SACK blocks as masks, with flow control.
 fn gateway() -> Bench {
     Bench::with(SnoopConfig::gateway())
 }
@@ -21,8 +21,8 @@ fn send(bench: &mut Bench, millis: u64, numbers: core::ops::Range<u32>) {
     }
 }
 
-/// Eight packets, of which the second comes last: its repair was needless, as is known 3 ms later, since a round trip takes 10 ms.
-/// Round trips of 10 and 16 ms: the smoothed one is 10.75 ms.
+/// Runs eight packets of which the second arrives last. Its repair was spurious, which shows 3 ms later, since a round
+/// trip takes 10 ms. Round trips of 10 and 16 ms: the smoothed one is 10.75 ms.
 fn overtaken(bench: &mut Bench) {
     send(bench, 0, 0..8);
     bench.wireless(10, ack(1));
@@ -31,17 +31,17 @@ fn overtaken(bench: &mut Bench) {
     bench.wireless(16, ack(8));
 }
 
-/// RFC 8985 §6.2 step 4: the reordering window begins at a quarter of the round trip once a repair was needless.
+/// RFC 8985 §6.2 step 4: the reordering window starts at a quarter of the round trip once a repair was spurious.
 #[test]
 fn what_is_overtaken_waits_once_a_repair_came_after_what_it_repaired() {
     let mut bench = gateway();
     overtaken(&mut bench);
     send(&mut bench, 20, 8..16);
     let seen = bench.wireless(31, sack(8, &[(9, 10)]));
-    // It waits for 5/4 of 10.75 ms from when it left, and the sender need not know.
+    // It waits for 5/4 of 10.75 ms after its transmission, hidden from the sender.
     assert_eq!((seen.down, seen.up, seen.events), (Vec::new(), Vec::new(), [suppressed(8)].into()));
     assert_eq!(bench.idle_until(60).first(), Some(&33));
-    // Another time it only was late.
+    // This time it was only late.
     let mut bench = gateway();
     overtaken(&mut bench);
     send(&mut bench, 20, 8..16);
@@ -50,7 +50,7 @@ fn what_is_overtaken_waits_once_a_repair_came_after_what_it_repaired() {
     assert_eq!(bench.idle_until(100), []);
 }
 
-/// A D-SACK block tells of it, too: below the acknowledgment, or within the block behind it (RFC 2883 §4).
+/// A D-SACK block shows it, too: below the acknowledgment, or within the second block (RFC 2883 §4).
 #[test]
 fn a_repair_that_comes_back_widens_the_window() {
     for duplicate in [sack(8, &[(1, 2)]), sack(5, &[(6, 7), (6, 8)])] {
@@ -60,13 +60,13 @@ fn a_repair_that_comes_back_widens_the_window() {
         let hole = if duplicate == sack(8, &[(1, 2)]) { 1 } else { 6 };
         if hole == 6 {
             bench.wireless(11, ack(5));
-            // 5 and 6 were overtaken by 7; then 6 comes.
+            // 5 and 6 were overtaken by 7; then 6 arrives.
             let both = [5, 6].map(|n| (Cause::LocalHole, n));
             assert_eq!(bench.wireless(12, sack(5, &[(7, 8)])).down, both);
             bench.wireless(13, sack(5, &[(6, 8)]));
         } else {
             assert_eq!(bench.wireless(12, sack(1, &[(2, 3)])).down, [(Cause::LocalHole, 1)]);
-            // So late that it may have been the repair.
+            // Late enough that it may have been the repair.
             bench.wireless(25, ack(8));
         }
         bench.wireless(26, duplicate);
@@ -76,14 +76,14 @@ fn a_repair_that_comes_back_widens_the_window() {
     }
 }
 
-/// Only what was seen out of order within ten seconds counts.
+/// Reordering counts only if it was seen within ten seconds.
 #[test]
 fn a_hop_that_keeps_the_order_again_is_believed_again() {
     let mut bench = gateway();
     overtaken(&mut bench);
     send(&mut bench, 10_020, 8..16);
     assert_eq!(bench.wireless(10_031, sack(8, &[(9, 10)])).down, [(Cause::LocalHole, 8)]);
-    // Each packet that was waited for in vain, and came, is one.
+    // Each packet that arrived after the hop had waited for it counts as reordering.
     let mut bench = gateway();
     overtaken(&mut bench);
     for round in 1..3 {
@@ -94,7 +94,8 @@ fn a_hop_that_keeps_the_order_again_is_believed_again() {
     }
 }
 
-/// All that is out is late by 200 ms: it goes again once, and the last packet now and then, until it comes. What comes then is not lost.
+/// All data in flight is late by 200 ms: it is resent once, and the last packet now and then, until something arrives.
+/// Nothing is declared lost then.
 #[test]
 fn after_a_spike_nothing_more_is_resent() {
     let mut bench = gateway();
@@ -102,13 +103,13 @@ fn after_a_spike_nothing_more_is_resent() {
     bench.wireless(10, sack(1, &[(2, 3)]));
     bench.wireless(12, ack(3));
     let copies = bench.idle_until(212);
-    // 7 packets, and copies of the first and of the last, fewer and fewer.
+    // 7 packets, and copies of the first and of the last, at growing intervals.
     assert!((7..56).contains(&copies.len()), "{copies:?}");
     let mut resent = Vec::new();
     for n in 4..=10 {
         resent.extend(bench.wireless(212, ack(n)).down);
     }
-    // Each copy comes back. As long as they do nothing passes for lost.
+    // Each copy returns. Meanwhile nothing is declared lost.
     send(&mut bench, 212, 10..18);
     for n in 0..7 {
         resent.extend(bench.wireless(214 + 8 * n, sack(10, &[(3 + n as u32, 4 + n as u32)])).down);
@@ -117,7 +118,7 @@ fn after_a_spike_nothing_more_is_resent() {
     assert_eq!(resent, []);
 }
 
-/// An acknowledgment that a later one has overtaken is an old copy by its timestamp (RFC 7323 §5.3), but Linux may heed it
+/// A reordered acknowledgment looks like an old copy by its timestamp (RFC 7323 §5.3), but Linux may evaluate it
 /// (`tcp_disordered_ack`).
 #[test]
 fn an_overtaken_acknowledgment_is_kept_from_the_sender() {
@@ -126,21 +127,21 @@ fn an_overtaken_acknowledgment_is_kept_from_the_sender() {
     for n in 0..6 {
         bench.wired(0, at_time(data(n), 100, u32::MAX - 10));
     }
-    // That of 2 alone is lost, and this comes before another duplicate.
+    // The acknowledgment of 2 alone is lost, and this arrives before another duplicate.
     assert_eq!(bench.wireless(20, at_time(sack(2, &[(3, 5)]), 20, 100)).down, [(Cause::LocalHole, 2)]);
-    // The sender has it.
+    // The sender has received it.
     bench.wired(21, at_time(data(6), 120, 20));
     let late = bench.wireless(22, at_time(sack(2, &[(3, 4)]), 19, 100));
     assert_eq!((late.up, late.events), (Vec::new(), [suppressed(2)].into()));
-    // It might be heeded for its SACK blocks, too, where it is a tick too old.
+    // Linux might evaluate its SACK blocks as well if it is a tick too old.
     assert_eq!(bench.wireless(23, at_time(ack(1), 15, 100)).up, []);
-    // What is not repaired here, the sender is told of.
+    // Losses that are not repaired here are shown to the sender.
     bench.wireless(30, at_time(ack(7), 30, 120));
     bench.wired(31, at_time(data(7), 131, 30));
     assert_eq!(bench.wireless(32, at_time(ack(7), 29, 120)).up, [(Cause::New, 7)]);
 }
 
-/// 2 MB over the rig's hop at 1.5 Mbps.
+/// Runs a download of 2 MB over the rig's hop at 1.5 Mbps.
 fn download(late: Duration, loss: Loss, seed: u64) -> Outcome {
     let mut tcp = TcpConfig::preset(Preset::Linux618);
     (tcp.send_buffer, tcp.receive_buffer) = (1 << 20, 1 << 20);
@@ -153,7 +154,7 @@ const NO_LOSS: Loss = Loss { mean_bytes: 1e12, burst: 1 };
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Of some 1,400 packets, however far they overtake each other.
+    /// Of some 1,400 packets, however strongly reordered.
     #[test]
     fn little_of_what_is_only_late_is_resent(late in 0_u64..80, seed in any::<u64>()) {
         let outcome = download(Duration::from_millis(late), NO_LOSS, seed);
@@ -162,7 +163,7 @@ proptest! {
         prop_assert!(outcome.timeouts == 0, "{late} ms: {outcome:?}");
     }
 
-    /// And what is lost is repaired by the base station.
+    /// Lost packets are repaired by the base station.
     #[test]
     fn what_is_lost_among_what_is_late_is_repaired_here(late in 0_u64..40, burst in 1_u32..4, seed in any::<u64>()) {
         let loss = Loss { mean_bytes: 100_000.0, burst };
@@ -171,7 +172,7 @@ proptest! {
     }
 }
 
-/// A gateway with another connection.
+/// Returns a gateway with another connection.
 fn gateway_for_two() -> Bench {
     let mut bench = gateway();
     bench.open(OTHER.0);
@@ -184,7 +185,8 @@ fn other(packet: Packet) -> Packet {
     Packet { flow: OTHER, ..packet }
 }
 
-/// Where others' packets arrive while one's own are awaited, there is a queue: a quarter more is waited than theirs took.
+/// If packets of others arrive while a connection waits for its own, there is a queue: it waits a quarter longer than
+/// theirs took.
 #[test]
 fn a_connection_waits_as_long_as_others_packets_take() {
     let repaired_at = |heard: bool| {
@@ -202,7 +204,8 @@ fn a_connection_waits_as_long_as_others_packets_take() {
     assert_eq!((repaired_at(false), repaired_at(true)), (Some(46), Some(70)));
 }
 
-/// In a silence copies go one after the other, to see when the hop is up again. It is, where another connection hears: then the timer alone resends.
+/// In a silence copies are sent one by one to detect that the hop is up again. If another connection receives, the hop
+/// is up, and only the timer resends.
 #[test]
 fn nobody_looks_for_the_end_of_a_silence_while_others_hear() {
     let copies = |heard: bool| {

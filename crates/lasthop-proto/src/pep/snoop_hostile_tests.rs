@@ -1,4 +1,4 @@
-//! Hosts that are silent or gone, and packets that are too large for the hop.
+//! Hosts that are silent or have left, and packets that exceed the path MTU.
 
 use alloc::vec::Vec;
 
@@ -7,7 +7,8 @@ use super::*;
 use crate::node::{Output, pump};
 use crate::packet::{SackBlock, Side};
 
-/// How many packets the timers resent of each of `silent` connections while another one hears every 10 ms, and how many of that one.
+/// Returns how many packets the timers resend on each of `silent` connections while another one receives every 10 ms,
+/// and how many on that one.
 fn resent_in(seconds: u64, silent: u32) -> (Vec<usize>, usize) {
     let mut bench = Bench::with(SnoopConfig::gateway());
     let of = |flow: u32, packet: Packet| Packet { flow: FlowId(flow), ..packet };
@@ -40,7 +41,8 @@ fn resent_in(seconds: u64, silent: u32) -> (Vec<usize>, usize) {
     (resent, other)
 }
 
-/// Each is tried a few times. All together they have a part of what the other one's arrivals earn, not each as much as it would have alone.
+/// Each is retried a few times. All together they get a part of what the other one's arrivals earn, not each as much as
+/// it would alone.
 #[test]
 fn silent_connections_are_tried_seldom_while_others_hear() {
     for silent in [40, 150] {
@@ -52,13 +54,13 @@ fn silent_connections_are_tried_seldom_while_others_hear() {
     }
 }
 
-/// `len` bytes from the `from`th on.
+/// Returns a packet of `len` bytes from byte `from` on.
 fn piece(from: u32, len: u32) -> Packet {
     let header = Segment { seq: ISN + from, window: 5000, flags: crate::packet::Flags::ACK, ..Segment::default() };
     segment(Side::Initiator, len, header)
 }
 
-/// All up to the `upto`th byte has arrived, and these.
+/// Returns an acknowledgment of all up to byte `upto`, with these blocks.
 fn bytes(upto: u32, blocks: &[(u32, u32)]) -> Packet {
     change(ack(0), |segment| {
         segment.ack = ISN + upto;
@@ -69,7 +71,7 @@ fn bytes(upto: u32, blocks: &[(u32, u32)]) -> Packet {
     })
 }
 
-/// What leaves for the hop: whether it is a repair, from which byte on, and how many.
+/// Returns the packets that leave for the hop: whether it is a repair, first byte, and length.
 fn leaving(snoop: &mut Snoop<()>, now: Instant) -> Vec<(bool, u32, u32)> {
     let mut gone = Vec::new();
     pump(snoop, now, |output| {
@@ -100,7 +102,7 @@ fn wait(bench: &mut Bench, until: u64) -> Vec<(bool, u32, u32)> {
     gone
 }
 
-/// From 20 ms on packets of 1000 bytes are lost, since the path has become narrower.
+/// Returns a bench on which packets of 1000 bytes are lost from 20 ms on, since the path MTU has decreased.
 fn behind_a_black_hole() -> Bench {
     let mut bench = Bench::with(SnoopConfig::gateway());
     wired(&mut bench, 0, piece(0, 1000));
@@ -113,7 +115,8 @@ fn behind_a_black_hole() -> Bench {
     bench
 }
 
-/// The sender finds the black hole by itself (RFC 4821, RFC 8899), and sends smaller segments: the large copies do not go again, the small ones pass, and are repaired.
+/// The sender detects the black hole itself (RFC 4821, RFC 8899), and sends smaller segments: the large copies are not
+/// resent, the small ones pass, and are repaired.
 #[test]
 fn behind_a_black_hole_the_senders_smaller_segments_pass_and_are_repaired() {
     let mut bench = behind_a_black_hole();
@@ -131,8 +134,8 @@ fn behind_a_black_hole_the_senders_smaller_segments_pass_and_are_repaired() {
     assert!(wait(&mut bench, 4000).is_empty());
 }
 
-/// A sender that goes back to the middle of a packet of its own sends as much at once as ever: that is no search for a smaller size, and what
-/// follows is kept for repairs.
+/// A sender that goes back to the middle of one of its packets still sends segments of the same size. That is no search
+/// for a smaller size, and the following segments are cached for repairs.
 #[test]
 fn segments_of_the_same_size_with_other_bounds_are_kept() {
     let mut bench = behind_a_black_hole();
@@ -142,7 +145,8 @@ fn segments_of_the_same_size_with_other_bounds_are_kept() {
     assert_eq!(bench.snoop.cached_bytes(), before + 1000);
 }
 
-/// Smaller segments arrive, as of a sender that has other things to send, and none as large: it is told of the large ones' loss.
+/// Smaller segments arrive, for example from a sender with other data to send, and none as large: the losses of the
+/// large ones are shown to the sender.
 #[test]
 fn what_is_too_large_is_left_to_the_sender() {
     let mut bench = Bench::with(SnoopConfig::gateway());
@@ -161,7 +165,7 @@ fn what_is_too_large_is_left_to_the_sender() {
     assert!((3..=5).contains(&large), "{large} repairs");
     assert_eq!(fates.first(), Some(&Disposition::Absorbed));
     assert!(fates.ends_with(&[Disposition::Forwarded; 4]), "{fates:?}");
-    // The sender's own go through, uncached, and when one has arrived the next is cached again.
+    // The sender's own pass, uncached; after one has arrived, the next is cached again.
     let before = bench.snoop.cached_bytes();
     assert_eq!(wired(&mut bench, 500, piece(1000, 1000)), [(false, 1000, 1000)]);
     assert_eq!(bench.snoop.cached_bytes(), before);
@@ -172,8 +176,8 @@ fn what_is_too_large_is_left_to_the_sender() {
     assert_eq!(bench.snoop.cached_bytes(), 1000);
 }
 
-/// Without flow control a sender that hears of no loss fills the queue, and what finds no room there is repaired over and over. While the
-/// queue is nearly as long as it ever was, the sender is told as well, and slows down.
+/// Without flow control, a sender that sees no loss fills the queue, and packets dropped there are repaired over and
+/// over. While the queue is nearly at its maximum, losses are shown to the sender as well, so that it slows down.
 #[test]
 fn without_flow_control_the_sender_hears_of_losses_in_a_full_queue() {
     for (last, fate) in [(100, Disposition::Forwarded), (20, Disposition::Absorbed)] {

@@ -1,4 +1,4 @@
-//! Whatever arrives in whatever order: no panic, bounded memory, the rules of [`crate::node::pump`].
+//! Arbitrary input in arbitrary order: no panic, bounded memory, the rules of [`crate::node::pump`].
 
 use alloc::vec::Vec;
 
@@ -22,7 +22,7 @@ pub(in super::super) enum Step {
 }
 
 fn sequence() -> impl Strategy<Value = Seq> {
-    // Mostly a few segments around the wrap, so that operations meet.
+    // Mostly a few segments around the wrap, so that operations overlap.
     prop_oneof![
         8 => (0u32..40).prop_map(|n| Seq(u32::MAX - 1_000) + n * 100),
         2 => (0u32..4_000).prop_map(|n| Seq(u32::MAX - 1_000) + n),
@@ -100,7 +100,7 @@ fn across(port: Port) -> Port {
     if port == Port::WIRED { Port::WIRELESS } else { Port::WIRED }
 }
 
-/// Runs the steps; what each put out. What becomes of a packet must be what the node says.
+/// Runs the steps, and passes the output of each to `check`. The packet's fate must match the node's disposition.
 pub(in super::super) fn run<N: Node<()>>(
     node: &mut N,
     steps: &[Step],
@@ -130,7 +130,7 @@ pub(in super::super) fn run<N: Node<()>>(
             _ => assert_eq!(given, []),
         }
         check(node, step, &outputs);
-        // A second timeout at the same time does nothing.
+        // A second timeout at the same time has no effect.
         node.handle_timeout(now);
         pump(node, now, |output| panic!("{output:?}"));
     }
@@ -157,10 +157,10 @@ proptest! {
             });
             if let Step::Packet(port, packet) = step {
                 let to = if *port == Port::WIRED { Port::WIRELESS } else { Port::WIRED };
-                // Control segments and what is not TCP pass as they are; LL lets all pass as it is.
+                // Control segments and packets other than TCP pass unchanged; LL passes everything unchanged.
                 let control = packet.tcp().is_none_or(|tcp| {
                     let fin = tcp.flags.has(Flags::FIN) && packet.len == 0;
-                    // With flow control the window in it may be another.
+                    // With flow control its window may be changed.
                     tcp.flags.has(Flags::SYN) || tcp.flags.has(Flags::RST) || (fin && !hop)
                 });
                 if unaware || control || packet.integrity != Integrity::Intact {

@@ -1,4 +1,4 @@
-//! Beneath a sender that repairs losses itself: what begins with a silence, and what goes before all passes for lost.
+//! Beneath a sender that repairs losses itself: actions after a silence, and before all data is declared lost.
 
 use alloc::vec;
 
@@ -7,7 +7,8 @@ use super::*;
 use crate::packet::Cause::{LocalHole, LocalTimer, New};
 use crate::scheme::{LocalDetection, TcpAwareness};
 
-/// As long as anything comes back all passes, also what would be repaired; a silence as long as the local timer wakes it, for 10 s.
+/// While anything arrives, all packets pass, including those that would otherwise be repaired. A silence as long as the
+/// local timer activates repair for 10 s.
 #[test]
 fn after_a_silence_losses_are_repaired_here_and_before_by_the_sender() {
     let config =
@@ -17,19 +18,19 @@ fn after_a_silence_losses_are_repaired_here_and_before_by_the_sender() {
         bench.wired(0, data(n));
     }
     bench.wireless(10, ack(1));
-    // 1 is lost, and the sender is told.
+    // 1 is lost, and the loss is shown to the sender.
     let told = bench.wireless(12, sack(1, &[(2, 3)]));
     assert_eq!((told.down, told.up, told.events), (vec![], vec![(New, 1)], vec![]));
-    // It sends it again; nothing is absorbed.
+    // The sender resends it; nothing is absorbed.
     assert_eq!(bench.wired(20, data(1)).down, [(New, 1)]);
-    // Nothing comes for 200 ms from what left last.
+    // Nothing arrives for 200 ms after the last transmission.
     let fired = bench.idle_until(300);
     assert_eq!(fired.first(), Some(&220));
-    // Now duplicates are kept from the sender, and holes repaired.
+    // Now duplicates are suppressed, and holes repaired.
     let seen = bench.wireless(310, sack(1, &[(2, 5)]));
     assert_eq!((seen.up, seen.events), (vec![], vec![suppressed(1)]));
     bench.wireless(320, ack(6));
-    // Ten seconds later it is the sender's again.
+    // Ten seconds later losses are left to the sender again.
     for n in 6..9 {
         bench.wired(11_000, data(n));
     }
@@ -37,7 +38,8 @@ fn after_a_silence_losses_are_repaired_here_and_before_by_the_sender() {
     assert_eq!((told.down, told.up), (vec![], vec![(New, 6)]));
 }
 
-/// Packets take 10 ms, and the mobile host names what arrived above a hole. Of 3 to 10 nothing comes. The timer waits 50 ms.
+/// Returns a bench on which packets take 10 ms, and the mobile host reports arrivals above a hole. Packets 3 to 10 get
+/// no response. The timer is at 50 ms.
 fn woken() -> Bench {
     let mut bench = Bench::with(SnoopConfig::beneath_relay());
     (0..3).for_each(|n| drop(bench.wired(0, data(n))));
@@ -50,7 +52,7 @@ fn woken() -> Bench {
     bench
 }
 
-/// What arrived of the silence's packets, at 80 ms; then 11 to 18 leave.
+/// Returns the bench after the packets of the silence have arrived, at 80 ms, and 11 to 18 have left.
 fn resumed() -> Bench {
     let mut bench = woken();
     bench.resent_until(79);
@@ -59,8 +61,9 @@ fn resumed() -> Bench {
     bench
 }
 
-/// The sender sends 11 in the silence, when 3 to 7 have gone again; 8, 9 and 10 follow, and 11 once more. All acknowledgments are lost but one, which tells of 3 to 8 and of 11.
-/// Nobody knows whether 8 arrived before 11: so this does not show that 11 arrived in its second sending, and that 9 and 10 were lost once more.
+/// The sender sends 11 in the silence, after 3 to 7 have been resent; 8, 9 and 10 follow, and 11 once more. All
+/// acknowledgments are lost but one, which reports 3 to 8 and 11. It is ambiguous whether 8 arrived before 11, so this
+/// does not show that 11 arrived in its second transmission, and that 9 and 10 were lost again.
 #[test]
 fn what_one_acknowledgment_tells_of_arrived_in_no_known_order() {
     let mut bench = woken();
@@ -71,8 +74,8 @@ fn what_one_acknowledgment_tells_of_arrived_in_no_known_order() {
     assert_eq!(bench.wireless(82, sack(9, &[(11, 12)])).down, []);
 }
 
-/// Of what left at 80 ms nothing has come at 95 ms, half a round trip late: then eight copies of the last packet ask whether anything comes through, as fast as packets went of late.
-/// The timer is for when none of them is answered.
+/// None of the data sent at 80 ms is acknowledged at 95 ms, half a round trip late. Eight copies of the last packet
+/// then probe the hop at the recent packet rate. The timer acts only if none of them is answered.
 #[test]
 fn what_is_overdue_is_asked_after_before_all_is_sent_again() {
     let gone = resumed().resent_until(131);
@@ -80,7 +83,7 @@ fn what_is_overdue_is_asked_after_before_all_is_sent_again() {
     assert_eq!(gone[8..11], [11, 12, 13].map(|n| (130, (LocalTimer, n))));
 }
 
-/// As long as the sender sends, its own packets ask.
+/// While the sender sends, its own packets probe the hop.
 #[test]
 fn a_sender_that_goes_on_is_not_helped_to_ask() {
     let mut bench = resumed();
@@ -92,7 +95,8 @@ fn a_sender_that_goes_on_is_not_helped_to_ask() {
     assert_eq!(bench.resent_until(104).first(), Some(&(101, (LocalTimer, 38))));
 }
 
-/// Both have resent 11, and the mobile host says that it had one copy: that does not show that the hop breaks the order, and the next hole is repaired at once.
+/// Both have resent 11, and the mobile host reports a duplicate: that does not show reordering, and the next hole is
+/// repaired at once.
 #[test]
 fn a_copy_that_comes_back_may_be_the_senders() {
     let mut bench = resumed();

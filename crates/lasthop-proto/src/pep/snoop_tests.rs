@@ -1,5 +1,5 @@
-//! Golden segment sequences: what goes in at which time, what must come out. Lengths are 100 bytes throughout; `data(n)`
-//! is the segment that starts at 100 n past the initial sequence number, `ack(n)` acknowledges all before it.
+//! Golden segment sequences: inputs with their times, and the expected output. Lengths are 100 bytes throughout;
+//! `data(n)` is the segment that starts at 100 n past the initial sequence number, `ack(n)` acknowledges all before it.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ use crate::time::Duration;
 use LocalDetection::{DuplicateAcks, Smart};
 use TcpAwareness::{Aware, Unaware};
 
-/// Chosen so that the sequence numbers wrap within the first segments.
+/// Initial sequence number, chosen so that the sequence numbers wrap within the first segments.
 pub(super) const ISN: Seq = Seq(u32::MAX - 250);
 
 pub(super) fn at(millis: u64) -> Instant {
@@ -46,7 +46,7 @@ pub(super) fn data(n: u32) -> Packet {
     segment(Side::Initiator, 100, Segment { seq: seq(n), window: 5000, flags: Flags::ACK, ..Segment::default() })
 }
 
-/// The sender's SYN, and the mobile host's answer.
+/// Returns the sender's SYN, and the mobile host's answer.
 fn handshake() -> [Packet; 2] {
     let syn = |seq, ack, flags| Segment { seq, ack, window: 5000, flags, ..Segment::default() };
     [
@@ -67,7 +67,7 @@ pub(super) fn change(mut packet: Packet, edit: impl FnOnce(&mut Segment)) -> Pac
     packet
 }
 
-/// `ack(n)` caused by `data(cause)`.
+/// Returns `ack(n)` caused by `data(cause)`.
 fn smart(n: u32, cause: u32) -> Packet {
     change(ack(n), |segment| segment.options.smart = Some(seq(cause)))
 }
@@ -79,12 +79,12 @@ pub(super) fn sack(n: u32, runs: &[(u32, u32)]) -> Packet {
 }
 
 pub(super) struct Bench {
-    /// Whether repairs go ahead of queued data: under the TCP-aware schemes they do.
+    /// True if repairs overtake queued data, as under the TCP-aware schemes.
     aware: bool,
     pub(super) snoop: Snoop<()>,
 }
 
-/// What came out: `(cause, n)` of packets to the mobile host, of packets to the sender, and events.
+/// Output: `(cause, n)` of packets to the mobile host, of packets to the sender, and events.
 #[derive(PartialEq, Debug, Default)]
 pub(super) struct Seen {
     pub(super) down: Vec<(Cause, u32)>,
@@ -109,25 +109,25 @@ impl Bench {
         Self { aware: config.queue_priority() == Priority::Urgent, snoop: Snoop::new(config) }
     }
 
-    /// After the handshake at 0 ms.
+    /// Completes the handshake at 0 ms.
     fn opened(mut self) -> Self {
         self.open(3);
         self
     }
 
-    /// The same with windows of 5000 times 2^6 bytes.
+    /// Returns an opened bench with windows of 5000 times 2^6 bytes.
     pub(super) fn wide(config: SnoopConfig) -> Self {
         Self::agreed(config, |segment| segment.options.window_scale = Some(6))
     }
 
-    /// The same with timestamps (RFC 7323 §3.2: both SYNs have them, or none counts).
+    /// Returns an opened bench with timestamps (RFC 7323 §3.2: only if both SYNs have them).
     pub(super) fn stamping(config: SnoopConfig) -> Self {
         Self::agreed(config, |segment| {
             segment.options.timestamps = Some(Timestamps { val: u32::MAX - 10, ecr: u32::MAX - 10 })
         })
     }
 
-    /// The same with an option in both SYNs.
+    /// Returns an opened bench with an option in both SYNs.
     fn agreed(config: SnoopConfig, option: impl Fn(&mut Segment)) -> Self {
         let mut bench = Self::unopened(config);
         let [syn, answer] = handshake().map(|packet| change(packet, &option));
@@ -136,7 +136,7 @@ impl Bench {
         bench
     }
 
-    /// The handshake of another connection.
+    /// Runs the handshake of another connection.
     pub(super) fn open(&mut self, flow: u32) -> Seen {
         let [syn, answer] = handshake().map(|packet| Packet { flow: FlowId(flow), ..packet });
         let seen = self.wired(0, syn);
@@ -144,7 +144,7 @@ impl Bench {
         seen
     }
 
-    /// `data(0..n)` at 0 ms, then `ack(1)` at 10 ms.
+    /// Returns a bench after `data(0..n)` at 0 ms and `ack(1)` at 10 ms.
     fn sent(detection: LocalDetection, awareness: TcpAwareness, n: u32) -> Self {
         let mut bench = Self::new(detection, awareness);
         for i in 0..n {
@@ -181,12 +181,12 @@ impl Bench {
         self.drain(at(millis))
     }
 
-    /// Runs the timers up to a time; when each local retransmission left.
+    /// Runs the timers up to a time, and returns when each local retransmission left.
     pub(super) fn idle_until(&mut self, millis: u64) -> Vec<u64> {
         self.resent_until(millis).iter().map(|&(when, _)| when).collect()
     }
 
-    /// The same, with what went: cause and number.
+    /// Runs the timers up to a time, and returns when each local retransmission left, with cause and number.
     pub(super) fn resent_until(&mut self, millis: u64) -> Vec<(u64, (Cause, u32))> {
         let mut gone = Vec::new();
         while let Some(deadline) = self.snoop.poll_deadline().filter(|&deadline| deadline <= at(millis)) {
@@ -244,7 +244,7 @@ fn a_threshold_above_one_lets_earlier_duplicates_pass() {
 fn an_unexpected_duplicate_shows_that_the_retransmission_was_lost() {
     let mut bench = Bench::sent(DuplicateAcks, Aware, 4);
     assert_eq!(bench.wireless(12, ack(1)).down, [(Cause::LocalDuplicate, 1)]);
-    // Packets 2 and 3 explain two duplicates; the third comes from behind the retransmission.
+    // Packets 2 and 3 explain two duplicates; the third stems from a packet behind the retransmission.
     assert_eq!(bench.wireless(13, ack(1)).down, []);
     bench.wired(14, data(4));
     assert_eq!(bench.wireless(16, ack(1)).down, [(Cause::LocalDuplicate, 1)]);
@@ -258,7 +258,7 @@ fn a_new_acknowledgment_shows_the_next_hole_of_a_burst() {
     bench.wireless(13, ack(1));
     let partial = bench.wireless(14, ack(2));
     assert_eq!((partial.down, partial.up), ([(Cause::LocalDuplicate, 2)].into(), [(Cause::New, 2)].into()));
-    // Now 5 is next, but nothing says that it is lost.
+    // Now 5 is next, but nothing indicates that it is lost.
     assert_eq!(bench.wireless(16, ack(5)).down, []);
 }
 
@@ -277,7 +277,7 @@ fn a_window_update_is_no_duplicate() {
     let mut bench = Bench::sent(DuplicateAcks, Aware, 4);
     let update = change(ack(1), |segment| segment.window = 6000);
     assert_eq!(bench.wireless(12, update), Seen { up: [(Cause::New, 1)].into(), ..Seen::default() });
-    // Nor is anything when nothing is outstanding, nor what carries data.
+    // The same holds if nothing is outstanding, and for segments with data.
     let mut piggybacked = change(ack(1), |segment| segment.window = 6000);
     piggybacked.len = 10;
     assert_eq!(bench.wireless(13, piggybacked).up, [(Cause::New, 1)]);
@@ -308,9 +308,9 @@ fn duplicates_for_what_is_not_cached_or_resent_by_the_sender_pass() {
     bench.wired(0, data(0));
     (2..5).for_each(|i| drop(bench.wired(0, data(i))));
     bench.wireless(10, ack(1));
-    // 1 never came by: congestion.
+    // 1 was never seen: congestion.
     assert_eq!(bench.wireless(11, ack(1)), Seen { up: [(Cause::New, 1)].into(), ..Seen::default() });
-    // It comes from the sender, is kept, and is the sender's business until it is acknowledged.
+    // The sender's retransmission is cached, and left to the sender until it is acknowledged.
     assert_eq!(bench.wired(20, data(1)).down, [(Cause::New, 1)]);
     assert_eq!(bench.snoop.cached_bytes(), 4 * 256);
     assert_eq!(bench.wireless(21, ack(1)), Seen { up: [(Cause::New, 1)].into(), ..Seen::default() });
@@ -330,12 +330,12 @@ fn stamped(n: u32, val: u32) -> Packet {
     change(data(n), |segment| segment.options.timestamps = Some(Timestamps { val, ecr: 7 }))
 }
 
-/// `ack(n)` of a mobile host that has taken that timestamp.
+/// Returns `ack(n)` of a mobile host that echoes the timestamp `ecr`.
 fn echoing(n: u32, ecr: u32) -> Packet {
     change(ack(n), |segment| segment.options.timestamps = Some(Timestamps { val: 7, ecr }))
 }
 
-/// Timestamps of what goes to the mobile host, and which data it is.
+/// Returns the data numbers and timestamps of packets to the mobile host.
 fn stamps(snoop: &mut Snoop<()>, now: Instant) -> Vec<(u32, u32)> {
     let mut seen = Vec::new();
     pump(snoop, now, |output| {
@@ -348,19 +348,19 @@ fn stamps(snoop: &mut Snoop<()>, now: Instant) -> Vec<(u32, u32)> {
     seen
 }
 
-/// RFC 7323 §5.3: a mobile host that has taken a timestamp takes none below it.
+/// RFC 7323 §5.3: a mobile host that has accepted a timestamp accepts none below it.
 #[test]
 fn what_is_resent_after_newer_data_below_it_is_no_replay() {
-    // The clock of timestamps wraps in between.
+    // The timestamp clock wraps in between.
     let (old, new) = (u32::MAX - 3, 5);
     let mut bench = Bench::stamping(SnoopConfig::new(DuplicateAcks, Aware));
     (0..4).for_each(|n| drop(bench.wired(0, stamped(n, old))));
     bench.wireless(10, echoing(1, old));
-    // Nobody else repairs 1: the sender does, in its own time, and the mobile host takes it.
+    // 1 is not repaired here: the sender retransmits it with a new timestamp, and the mobile host accepts it.
     bench.snoop.handle_packet(at(20), Port::WIRED, stamped(1, new));
     assert_eq!(stamps(&mut bench.snoop, at(20)), [(1, new)]);
     bench.wireless(30, echoing(2, new));
-    // The first duplicate may come from the copy of 1.
+    // The first duplicate may stem from the copy of 1.
     bench.wireless(31, echoing(2, new));
     bench.snoop.handle_packet(at(32), Port::WIRELESS, echoing(2, new));
     assert_eq!(stamps(&mut bench.snoop, at(32)), [(2, new)]);
@@ -375,7 +375,7 @@ fn what_was_held_while_the_sender_resent_is_no_replay() {
         bench.snoop.handle_packet(at(0), Port::WIRED, change(late, |segment| segment.seq = seq(n)));
     }
     assert_eq!(stamps(&mut bench.snoop, at(0)).len(), 10);
-    // It went by before there was any state.
+    // Data that passed before there was any state.
     bench.snoop.handle_packet(at(5), Port::WIRED, stamped(0, 200));
     assert_eq!(stamps(&mut bench.snoop, at(5)), [(0, 200)]);
     bench.snoop.handle_packet(at(6), Port::WIRELESS, echoing(11, 200));
@@ -383,7 +383,7 @@ fn what_was_held_while_the_sender_resent_is_no_replay() {
     assert!(released.len() > 1 && released.iter().all(|&(_, val)| val == 200), "{released:?}");
 }
 
-/// The mobile host has taken it before it can have said so.
+/// The mobile host has accepted the newer timestamp before it can have echoed it.
 #[test]
 fn what_goes_behind_a_newer_packet_of_the_sender_is_no_replay() {
     let hop = Some(HopControl { backlog: 1, held: 10_000 });
@@ -417,7 +417,7 @@ fn the_answer_is_not_older_than_a_duplicate_that_passed() {
     };
     let mut bench = Bench::sent(DuplicateAcks, Aware, 4);
     bench.wireless(12, at_time(ack(3), 12));
-    // The sender resent 3 itself, so that duplicates pass.
+    // The sender resent 3 itself, so duplicates pass.
     bench.wired(13, data(3));
     assert_eq!(bench.wireless(14, at_time(ack(3), 14)).up, [(Cause::New, 3)]);
     bench.snoop.handle_packet(at(20), Port::WIRED, data(1));
@@ -438,7 +438,7 @@ fn acknowledged_data_is_answered_here_and_old_acknowledgments_are_dropped() {
     let event = Event::Absorbed { seq: seq(3) };
     assert_eq!(answered, Seen { down: [].into(), up: [(Cause::LocalAck, 3)].into(), events: [event].into() });
     assert_eq!(bench.wireless(21, ack(2)), Seen { events: [event].into(), ..Seen::default() });
-    // A keepalive asks for the mobile host.
+    // A keepalive probes the mobile host.
     let mut keepalive = change(data(3), |segment| segment.seq = seq(3) - 1);
     keepalive.len = 1;
     assert_eq!(bench.wired(22, keepalive).down.len(), 1);
@@ -450,7 +450,7 @@ fn old_acknowledgments_without_end_mean_that_the_state_is_wrong() {
     bench.wireless(11, ack(4));
     let passed: usize = (0..40).map(|i| bench.wireless(20 + i, ack(2)).up.len()).sum();
     assert_eq!(passed, 40 - 15);
-    // It begins anew from what they say, and what was known of the numbers stays: a stranger's data change nothing, the sender's are repaired.
+    // The state is rebuilt from them, and tracked numbers stay: spoofed data changes nothing, the sender's is repaired.
     assert_eq!(bench.snoop.connections(), 1);
     let stranger = change(data(4), |segment| segment.ack = segment.ack - (1 << 20));
     assert_eq!(bench.wired(60, stranger).down.len(), 1);
@@ -467,7 +467,7 @@ fn the_timer_keeps_at_it_then_backs_off_then_leaves_it_to_the_sender() {
     let fired = bench.idle_until(60_000);
     assert_eq!(fired, [210, 410, 610, 810, 1210, 2010, 3610, 6610, 9610, 12610]);
     assert_eq!(bench.snoop.poll_deadline(), None);
-    // Given up: duplicates pass. The sender's own retransmission starts it afresh.
+    // Given up: duplicates pass. The sender's own retransmission restarts local repair.
     assert_eq!(bench.wireless(60_001, ack(1)).up, [(Cause::New, 1)]);
     bench.wired(60_010, data(1));
     assert_eq!(bench.idle_until(64_000), [63_010]);
@@ -481,7 +481,7 @@ fn progress_restarts_the_timer_but_not_for_a_burst_that_has_timed_out() {
     let fired = bench.idle_until(400);
     assert_eq!(fired.len(), 1);
     assert!(fired[0] >= 350, "{fired:?}");
-    // 3 was sent as long ago as 2: it does not wait for a timeout of its own.
+    // 3 was sent at the same time as 2: it does not wait for a timeout of its own.
     let seen = bench.wireless(fired[0] + 10, ack(3));
     assert_eq!(seen.down, [(Cause::LocalTimer, 3)]);
 }
@@ -513,10 +513,10 @@ fn a_needless_copy_does_not_beget_another() {
     let mut bench = Bench::sent(DuplicateAcks, Aware, 6);
     assert_eq!(bench.idle_until(210), [210]);
     (6..9).for_each(|i| drop(bench.wired(211, data(i))));
-    // The original was only late; the copy comes back as a duplicate.
+    // The original was only late; the copy returns as a duplicate.
     bench.wireless(215, ack(6));
     assert_eq!(bench.wireless(216, ack(6)).down, []);
-    // The next duplicate is a loss.
+    // The next duplicate indicates a loss.
     assert_eq!(bench.wireless(217, ack(6)).down, [(Cause::LocalDuplicate, 6)]);
 }
 
@@ -527,49 +527,51 @@ fn smart_numbers_show_every_hole_at_once_and_lost_repairs_by_what_left_after_the
     assert_eq!(holes.down, [1, 2, 3].map(|n| (Cause::LocalHole, n)));
     assert_eq!(bench.wireless(13, smart(1, 6)).down, [(Cause::LocalHole, 5)]);
     bench.wired(14, data(8));
-    // All this left before the repairs, or may have: 7, and 2 in its first sending.
+    // All of this left before the repairs, or may have: 7, and 2 in its first transmission.
     assert_eq!(bench.wireless(15, smart(1, 7)).down, []);
     // 2 is filled by its repair, which left after that of 1 and before that of 3.
     assert_eq!(bench.wireless(22, smart(1, 2)).down, [(Cause::LocalHole, 1)]);
-    // 8 left after those of 3 and 5, and before the second one of 1.
+    // 8 left after the repairs of 3 and 5, and before the second one of 1.
     assert_eq!(bench.wireless(23, smart(1, 8)).down, [(Cause::LocalHole, 3), (Cause::LocalHole, 5)]);
     assert_eq!(bench.wireless(34, smart(9, 5)).up, [(Cause::New, 9)]);
     assert_eq!(bench.snoop.cached_bytes(), 0);
 }
 
-/// Ahead of queued data repairs overtake: what has arrived tells of what was queued before it only if it was queued itself.
+/// Repairs overtake queued data. An arrival shows losses among data queued before it only if it was queued itself.
 #[test]
 fn a_repair_that_overtakes_tells_nothing_of_what_it_overtook() {
     let mut bench = Bench::sent(Smart, Aware, 8);
     assert_eq!(bench.wireless(12, smart(1, 3)).down, [(Cause::LocalHole, 1), (Cause::LocalHole, 2)]);
-    // 2's repair has arrived, 4 to 7 still wait in the queue; 1's repair is lost.
+    // 2's repair has arrived, 4 to 7 are still queued; 1's repair is lost.
     assert_eq!(bench.wireless(22, smart(1, 2)).down, [(Cause::LocalHole, 1)]);
     assert_eq!(bench.wireless(23, smart(1, 4)).down, []);
     assert_eq!(bench.wireless(24, smart(1, 6)).down, [(Cause::LocalHole, 5)]);
 }
 
-/// A burst longer than what is behind it takes the repairs with it: they go again, spaced, until something comes through.
+/// A burst longer than the data behind it destroys the repairs as well: they are repeated, spaced, until something
+/// arrives.
 #[test]
 fn a_window_that_is_lost_goes_again_spaced() {
     let hop = Some(HopControl::DEFAULT);
     let mut bench = Bench::with(SnoopConfig { hop, ..SnoopConfig::modern() });
     (0..10).for_each(|n| drop(bench.wired(0, data(n))));
     bench.wireless(10, sack(1, &[(2, 3)]));
-    // Nothing comes for three round trips after that. Then all but what arrived goes, not at once.
+    // Nothing arrives for three round trips after that. Then all packets but the one that arrived are resent, spaced.
     let gone = bench.resent_until(60);
     let order: Vec<_> = gone.iter().map(|&(_, (_, n))| n).collect();
     assert_eq!(order[..8], [1, 3, 4, 5, 6, 7, 8, 9]);
     assert!(gone[..8].iter().all(|&(when, _)| (40..50).contains(&when)));
     assert!(gone.windows(4).all(|few| few[0].0 < few[3].0));
-    // Then the last shows whether anything comes through.
+    // Then the last packet probes the hop.
     assert!(order[8..].iter().all(|&n| n == 9) && (4..10).contains(&order[8..].len()), "{order:?}");
-    // The first that comes through shows what it left behind it: 1 is lost again, and 3 to 6.
+    // The first arrival shows which earlier transmissions are lost: 1 again, and 3 to 6.
     let mut down = bench.wireless(60, sack(1, &[(7, 8), (2, 3)])).down;
     down.extend(bench.resent_until(61).into_iter().map(|(_, sent)| sent));
     assert_eq!(down, [1, 3, 4, 5, 6].map(|n| (Cause::LocalHole, n)));
 }
 
-/// A sender of today waits 200 ms beyond its round trip: a repair that is made so late, after one that was lost, is not left to chance.
+/// A modern sender waits 200 ms beyond its round trip. A repair shortly before that, after one that was lost, is sent
+/// in several copies.
 #[test]
 fn what_was_lost_again_goes_three_times_when_the_senders_timer_is_near() {
     for (arrives, copies) in [(None, vec![238, 271]), (Some(250), vec![238])] {
@@ -589,7 +591,7 @@ fn what_was_lost_again_goes_three_times_when_the_senders_timer_is_near() {
     }
 }
 
-/// Nothing is behind the last packet: it shows itself whether anything comes through, and so does the first where no block has come yet.
+/// The last packet has none behind it: it probes the hop itself, as does the first if no block has arrived yet.
 #[test]
 fn a_packet_on_its_own_is_not_left_to_its_timer() {
     for last in [1, 3] {
@@ -598,7 +600,7 @@ fn a_packet_on_its_own_is_not_left_to_its_timer() {
         bench.wireless(10, ack(1));
         let copies = bench.idle_until(160);
         assert!((16..40).contains(&copies.len()), "{copies:?}");
-        // The longer it lasts, the fewer.
+        // Probes become rarer as the silence lasts.
         let later = bench.idle_until(1160);
         assert!(later.len() < 48, "{later:?}");
     }
@@ -621,13 +623,13 @@ fn a_smart_number_below_the_acknowledgment_shows_nothing() {
 fn acknowledgments_of_needless_copies_are_kept_from_the_sender() {
     let named = [smart(4, 1), sack(4, &[(1, 2)])];
     let kept = Seen { events: [suppressed(4)].into(), ..Seen::default() };
-    // Where the sender resent it too, it is told.
+    // If the sender resent it too, the duplicate passes.
     let told = Seen { up: [(Cause::New, 4)].into(), ..Seen::default() };
     for (copied, sender_resends, seen) in
         named.into_iter().flat_map(|copied| [(copied, false, &kept), (copied, true, &told)])
     {
         let mut bench = Bench::sent(Smart, Aware, 4);
-        // The acknowledgment that 1 caused is lost, the next one shows a hole; all have arrived.
+        // The acknowledgment caused by 1 is lost, the next one shows a hole; all have arrived.
         assert_eq!(bench.wireless(12, smart(1, 2)).down, [(Cause::LocalHole, 1)]);
         if sender_resends {
             assert_eq!(bench.wired(12, data(1)).down, [(Cause::New, 1)]);
@@ -646,7 +648,7 @@ fn sack_blocks_are_the_mask_where_there_is_no_smart_number() {
     assert_eq!(resent, Seen { down: [(Cause::LocalHole, 1)].into(), up: [].into(), events: [suppressed(1)].into() });
     assert_eq!(bench.wireless(13, sack(1, &[(2, 4)])).down, []);
     assert_eq!(bench.wireless(14, sack(1, &[(5, 7), (2, 4)])).down, [(Cause::LocalHole, 4)]);
-    // What must pass does not tell the sender of holes that are being repaired.
+    // Acknowledgments that must pass do not report holes that are being repaired.
     bench.snoop.handle_packet(at(15), Port::WIRELESS, sack(2, &[(5, 7)]));
     let mut bare = Vec::new();
     pump(&mut bench.snoop, at(15), |output| {
@@ -655,7 +657,7 @@ fn sack_blocks_are_the_mask_where_there_is_no_smart_number() {
         }
     });
     assert_eq!(bare.len(), 1);
-    // 2 and 3 arrived, so that 2 is not one of them: the mobile host has forgotten it, and says so to the sender.
+    // 2 and 3 arrived, so 2 is not such a hole: the mobile host has discarded it, and the sender learns of it.
     assert_eq!(bare, [(52, Some(false))]);
     bench.snoop.handle_packet(at(16), Port::WIRELESS, sack(4, &[(5, 7)]));
     pump(&mut bench.snoop, at(16), |output| {
@@ -666,8 +668,8 @@ fn sack_blocks_are_the_mask_where_there_is_no_smart_number() {
     assert_eq!(bare[1], (40, Some(true)));
 }
 
-/// RFC 2018 §8: the mobile host may discard what it has named. What it waits for shows that, once nothing comes; all of it goes again, not one
-/// packet for each timeout.
+/// RFC 2018 §8: the mobile host may discard data that it has reported. This shows when the oldest packet is reported
+/// but nothing is acknowledged. All of the discarded data is resent, not one packet per timeout.
 #[test]
 fn what_the_mobile_host_discards_goes_again() {
     for hop in [None, Some(HopControl::DEFAULT)] {
@@ -677,11 +679,11 @@ fn what_the_mobile_host_discards_goes_again() {
         bench.wireless(10, ack(1));
         // 1 is lost; 2 to 8 arrive.
         assert_eq!(bench.wireless(12, sack(1, &[(2, 9)])).down, [(Cause::LocalHole, 1)]);
-        // 1 comes, but there is no room: of the others 7 and 8 are kept, and 9 is lost.
+        // 1 arrives, but there is no memory: of the others, 7 and 8 are kept, and 9 is lost.
         bench.wireless(22, sack(2, &[(7, 9)]));
         let resent: Vec<_> = bench.resent_until(150).into_iter().map(|(_, (_, n))| n).collect();
         assert_eq!(resent.first(), Some(&2), "{hop:?}");
-        // The first acknowledgment that moves shows how the rest is.
+        // The first acknowledgment that advances shows the state of the rest.
         let mut again = bench.wireless(160, sack(3, &[(7, 9)])).down;
         again.extend(bench.resent_until(165).into_iter().map(|(_, sent)| sent));
         let mut numbers: Vec<_> = resent.into_iter().chain(again.into_iter().map(|(_, n)| n)).collect();
@@ -708,12 +710,12 @@ fn a_handshake_begins_the_state_and_the_exact_reset_or_the_acknowledgment_of_the
     let mut bench = Bench::sent(DuplicateAcks, Aware, 3);
     let control = |n, flags| segment(Side::Initiator, 0, Segment { seq: seq(n), flags, ..Segment::default() });
     assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (1, 512));
-    // Neither a SYN nor a reset beside the next number says anything (RFC 5961).
+    // Neither a SYN nor a reset other than at the next number has an effect (RFC 5961).
     bench.wired(13, control(50, Flags::SYN));
     bench.wired(13, control(2, Flags::RST));
     bench.wireless(13, change(ack(1), |segment| (segment.seq, segment.flags) = (Seq(99), Flags::RST)));
     assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (1, 512));
-    // The mobile host answers the SYN, and the sender that: a new connection.
+    // The mobile host answers the SYN, and the sender acknowledges the answer: a new connection.
     let answer = Segment {
         seq: Seq(1_000),
         ack: seq(50) + 1,
@@ -737,13 +739,13 @@ fn a_handshake_begins_the_state_and_the_exact_reset_or_the_acknowledgment_of_the
     assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (0, 0));
 }
 
-/// RFC 9293 §3.10.4: an end that has sent its FIN sends nothing behind it.
+/// RFC 9293 §3.10.4: an end that has sent its FIN sends nothing after it.
 #[test]
 fn a_fin_in_the_middle_of_the_stream_is_not_its_end() {
     let fin = change(segment(Side::Initiator, 0, Segment::default()), |segment| {
         (segment.seq, segment.window, segment.flags) = (seq(1) + 50, 5000, Flags::ACK.with(Flags::FIN));
     });
-    // Behind data that had gone further, and before data that go further.
+    // After data beyond it, and before data beyond it.
     for (before, after) in [(4, 6), (1, 6)] {
         let mut bench = Bench::sent(Smart, Aware, before);
         bench.wired(12, fin);
@@ -752,13 +754,13 @@ fn a_fin_in_the_middle_of_the_stream_is_not_its_end() {
         }
         bench.wireless(14, ack(2));
         assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (1, u64::from(after - 2) * 256));
-        // What is lost behind it is repaired here, and the sender does not hear of it.
+        // Losses after it are repaired here, hidden from the sender.
         let seen = bench.wireless(15, sack(2, &[(3, 4)]));
         assert_eq!((seen.down, seen.up), (vec![(Cause::LocalHole, 2)], vec![]));
     }
 }
 
-/// Data may pass elsewhere, when the driver is overrun for example.
+/// Data may take another path, for example when the driver is overrun.
 #[test]
 fn an_acknowledgment_of_data_never_seen_is_believed_once_later_data_was() {
     let mut bench = Bench::sent(DuplicateAcks, Aware, 4);
@@ -778,7 +780,7 @@ fn what_the_mobile_host_would_refuse_is_not_cached() {
         assert_eq!(bench.wired(13, data(n)).down.len(), 1);
     }
     assert_eq!(bench.snoop.cached_bytes(), 3 * 256);
-    // Without a handshake nobody knows what it takes.
+    // Without a handshake, the window and the numbers are unknown.
     bench.wired(13, Packet { flow: FlowId(77), ..data(0) });
     assert_eq!(bench.snoop.cached_bytes(), 3 * 256);
 }
@@ -814,14 +816,14 @@ fn the_least_recently_used_connection_makes_room() {
     bench.wired(2, of(3, 1));
     bench.wired(2, of(3, 2));
     assert_eq!(bench.snoop.cached_bytes(), 4 * 256);
-    // The cache is full: flow 3 holds more than its share and passes uncached; a newcomer takes flow 2's place.
+    // The cache is full: flow 3 holds more than its share and passes uncached; a new flow takes flow 2's place.
     assert_eq!(bench.wired(3, of(3, 3)), Seen { down: [(Cause::New, 3)].into(), ..Seen::default() });
     assert_eq!(bench.open(4).events, [Event::Evicted]);
     bench.wired(4, of(4, 0));
     assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (2, 4 * 256));
 }
 
-/// The connections of one owner share what one connection may push out.
+/// The connections of one owner together may evict as much as one connection.
 #[test]
 fn an_owner_of_many_connections_pushes_out_nobody_beyond_its_share() {
     let config = SnoopConfig { cache_bytes: 8 * 256, ..SnoopConfig::new(DuplicateAcks, Aware) };
@@ -841,7 +843,7 @@ fn an_owner_of_many_connections_pushes_out_nobody_beyond_its_share() {
         (12..16).for_each(|flow| drop(bench.wired(2, of(flow, n))));
     }
     assert_eq!((bench.snoop.cached_bytes(), bench.snoop.connections()), (8 * 256, 7));
-    // Who has less still finds room.
+    // An owner with less still finds capacity.
     assert_eq!(bench.wired(3, of(11, 0)).events, []);
     assert_eq!(bench.snoop.owned_bytes, [4 * 256, 4 * 256]);
 }
@@ -871,7 +873,7 @@ fn lower_limits_push_out_the_least_recently_used() {
     assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (2, 2 * 256));
     bench.snoop.set_config(Instant::ZERO, SnoopConfig { connections: 1, ..config });
     assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (1, 256));
-    // The newest stayed, and it makes room for the next.
+    // The newest stayed, and it is evicted for the next.
     assert_eq!(bench.wired(10, of(4, 1)).events, [Event::Evicted; 3]);
     assert_eq!(bench.snoop.cached_bytes(), 2 * 256);
     assert_eq!(bench.open(5).events, [Event::Evicted]);
@@ -879,7 +881,7 @@ fn lower_limits_push_out_the_least_recently_used() {
     assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (1, 256));
 }
 
-/// Flow control, and a mobile host that has acknowledged the first of eight packets after 10 ms.
+/// Returns a bench with flow control whose mobile host has acknowledged the first of eight packets after 10 ms.
 fn one_of_eight_acknowledged() -> Bench {
     let (hop, timer_min) = (Some(HopControl::DEFAULT), Duration::from_millis(50));
     let mut bench = Bench::with(SnoopConfig { hop, timer_min, ..SnoopConfig::new(Smart, Aware) });
@@ -904,7 +906,7 @@ fn with_flow_control_the_timer_is_for_when_nothing_comes() {
 #[test]
 fn the_senders_retransmissions_pass_once_the_local_timer_backs_off() {
     let mut bench = one_of_eight_acknowledged();
-    // Four tries, three round trips apart, then the pauses double; the last packet goes more often.
+    // Four tries, three round trips apart, then the intervals double; the last packet is sent more often.
     let tries = |copies: Vec<u64>, all: &[u64]| all.iter().all(|at| copies.contains(at));
     assert!(tries(bench.idle_until(209), &[40, 70, 100, 130, 190]));
     assert_eq!(bench.wired(209, data(1)).down, []);
@@ -917,7 +919,7 @@ fn a_timeout_that_came_too_early_does_not_beget_others() {
     for (acked, due) in [(42, 72), (43, 43)] {
         let mut bench = one_of_eight_acknowledged();
         assert_eq!(bench.idle_until(40), [40]);
-        // A copy takes 10 ms, or half of what is not a scheduler's.
+        // A copy takes 10 ms, or half of that without the allowance for scheduling.
         let seen = bench.wireless(acked, ack(2)).down;
         assert_eq!(seen, if due == acked { Vec::from([(Cause::LocalTimer, 2)]) } else { Vec::new() });
         assert_eq!(bench.idle_until(71), []);
@@ -925,7 +927,7 @@ fn a_timeout_that_came_too_early_does_not_beget_others() {
     }
 }
 
-/// Flow control with ten segments on the hop and four held.
+/// Returns a bench with flow control, ten segments on the hop and four held.
 fn held_back() -> Bench {
     let hop = Some(HopControl { backlog: 1, held: 10_000 });
     let mut bench = Bench::with(SnoopConfig { hop, ..SnoopConfig::new(Smart, Aware) });
@@ -949,21 +951,21 @@ fn what_is_held_goes_on_its_way_when_the_state_is_dropped() {
         drop(&mut bench.snoop);
         assert_eq!(bench.drain(at(1)).down, held);
     }
-    // Without flow control the connection goes on, and nothing is held any more.
+    // After flow control is disabled, the connection continues, and nothing is held any more.
     let mut bench = held_back();
     bench.snoop.set_config(at(1), SnoopConfig::new(Smart, Aware));
     assert_eq!((bench.snoop.connections(), bench.snoop.cached_bytes()), (1, 14 * 256));
     bench.drain(at(1));
     assert_eq!(bench.wired(2, data(14)).down, [(Cause::New, 14)]);
-    // A connection that is reset has no use for it.
+    // A connection that is reset does not send its held data.
     let mut bench = held_back();
     let reset = segment(Side::Initiator, 0, Segment { seq: seq(14), flags: Flags::RST, ..Segment::default() });
     assert_eq!(bench.wired(1, reset).down.len(), 1);
     assert_eq!((bench.drain(at(1)).down, bench.snoop.connections(), bench.snoop.cached_bytes()), (Vec::new(), 0, 0));
 }
 
-/// A repaired hole frees a window at once, and all at once it would have to find room in the queue in front of the hop: ten segments go, and the
-/// others at the pace of twice a window in a round trip, as slow start has it.
+/// A repaired hole frees a window at once, which as a burst could overflow the queue in front of the hop. Ten segments
+/// are sent, and the others at twice a window per round trip, as in slow start.
 #[test]
 fn what_a_repair_sets_free_goes_spread_over_the_round_trip() {
     let mut bench = Bench::wide(SnoopConfig { hop: Some(HopControl::DEFAULT), ..SnoopConfig::new(Smart, Aware) });
@@ -975,27 +977,27 @@ fn what_a_repair_sets_free_goes_spread_over_the_round_trip() {
         if gone == 10 {
             (40..400).for_each(|n| assert_eq!(bench.wired(now, data(n)).down, []));
         }
-        // Behind that it would pass for a silence.
+        // Beyond that it would count as a silence.
         let later = bench.resent_until(now + 49);
         let numbers = at_once.iter().copied().chain(later.iter().map(|&(_, sent)| sent));
         assert!(numbers.eq((gone as u32..).map(|n| (Cause::New, n)).take(window)), "{window} from {gone}");
         assert!(at_once.len() <= 11, "{} of {window} at once", at_once.len());
-        // The others in their part of 50 ms.
+        // The others are spread over their part of 50 ms.
         let last = later.last().map_or(now, |&(when, _)| when);
         let part = 50 * (window as u64 - 11) / window as u64;
         assert!((now + part - 1..=now + part + 1).contains(&last), "the last of {window} at {last}, {now}");
         gone += window;
-        // What left last takes as long as the first.
+        // The packet sent last takes as long as the first.
         now = last + 100;
     }
 }
 
-/// Before data shows how long the hop takes, the handshake does; whoever of the two opens.
+/// The handshake measures the hop before data does, whichever end opens.
 #[test]
 fn a_long_hop_is_not_given_up_before_its_first_acknowledgment() {
     let timer_min = Duration::from_millis(50);
     let config = || SnoopConfig { timer_min, ..SnoopConfig::new(Smart, Aware) };
-    // The sender opens; the hop takes 200 ms, so that three times as long is waited.
+    // The sender opens; the hop takes 200 ms, so the timeout is three times that.
     let mut bench = Bench::unopened(config());
     let [syn, answer] = handshake();
     bench.wired(0, syn);
@@ -1013,7 +1015,7 @@ fn a_long_hop_is_not_given_up_before_its_first_acknowledgment() {
     bench.wireless(220, turned(ack(0)));
     bench.wired(240, turned(data(0)));
     assert_eq!(bench.idle_until(900).first(), Some(&840));
-    // Somebody else has followed the handshake.
+    // Another component has tracked the handshake.
     let mut tracking = Tracking::new();
     for (millis, packet) in [(0, of_mobile), (20, of_sender), (220, turned(ack(0)))] {
         tracking.take(at(millis), packet.from, packet.tcp().unwrap(), 0);
@@ -1022,7 +1024,7 @@ fn a_long_hop_is_not_given_up_before_its_first_acknowledgment() {
     bench.snoop.adopt(at(220), of_sender.flow, Owner(0), of_sender.from, tracking);
     bench.wired(240, turned(data(0)));
     assert_eq!(bench.idle_until(900).first(), Some(&840));
-    // A stranger's SYNs are not its opening.
+    // Spoofed SYNs are not its opening.
     let mut bench = Bench::unopened(config());
     bench.wired(0, change(syn, |segment| segment.seq += 77));
     bench.wired(10, syn);
@@ -1031,7 +1033,7 @@ fn a_long_hop_is_not_given_up_before_its_first_acknowledgment() {
     bench.wired(220, change(syn, |segment| segment.seq += 99));
     bench.wired(230, data(0));
     assert_eq!(bench.idle_until(900).first(), Some(&830));
-    // Nobody can tell which of two was answered.
+    // It is ambiguous which of two was answered.
     let mut bench = Bench::unopened(config());
     bench.wired(0, syn);
     bench.wired(150, syn);
@@ -1040,11 +1042,11 @@ fn a_long_hop_is_not_given_up_before_its_first_acknowledgment() {
     assert_eq!(bench.idle_until(900).first(), Some(&320));
 }
 
-/// What nobody resends here, the sender has to: else nobody does.
+/// Retransmissions of data that is not resent here must pass.
 #[test]
 fn only_what_the_timer_takes_care_of_is_kept_from_the_hop() {
     let hop = Some(HopControl::DEFAULT);
-    // A connection in its midst, of which two packets came by so far: there may never be an acknowledgment.
+    // A connection picked up in progress, of which two packets were seen: there may never be an acknowledgment.
     let mut bench = Bench { aware: true, snoop: Snoop::new(SnoopConfig { hop, ..SnoopConfig::new(Smart, Aware) }) };
     assert_eq!(bench.wired(0, data(49)).down, [(Cause::New, 49)]);
     for n in 1..5 {
@@ -1075,8 +1077,8 @@ fn ten_thousand_connections_each_have_their_timer() {
     assert_eq!(bench.idle_until(301).len(), 10_000);
 }
 
-/// \[a\] §IV: exponential errors of one in 64 KB. No link-layer scheme may provoke a coarse timeout, and the TCP-aware ones
-/// keep every loss from the sender.
+/// \[a\] §IV: exponential errors of one in 64 KB. No link-layer scheme may provoke a coarse timeout, and the TCP-aware
+/// ones hide every loss from the sender.
 #[test]
 fn the_four_schemes_of_the_paper() {
     for (buffer, millis, least) in [(8_192, 3, 1.35), (32_768, 3, 1.35), (32_768, 65, 1.2)] {
@@ -1104,7 +1106,7 @@ fn the_four_schemes_of_the_paper() {
     }
 }
 
-/// Bursts: SMART numbers show all holes, duplicates one at a time (\[a\] §V).
+/// In bursts, SMART numbers show all holes, duplicates one at a time (\[a\] §V).
 #[test]
 fn masks_repair_bursts_better() {
     let mbps = |detection, burst| {
@@ -1125,7 +1127,7 @@ fn masks_repair_bursts_better() {
     }
 }
 
-/// A SACK sender behind a SACK-aware snoop does not learn of the hop's losses.
+/// The hop's losses stay hidden from a SACK sender behind a SACK-aware snoop.
 #[test]
 fn a_sack_sender_does_not_learn_of_the_losses() {
     for (millis, burst) in [(3, 1), (3, 4), (65, 1), (65, 4)] {
@@ -1142,7 +1144,7 @@ fn a_sack_sender_does_not_learn_of_the_losses() {
     }
 }
 
-/// With flow control on the hop the sender's windows do not matter, and neither losses nor a full queue reach it.
+/// With flow control on the hop the sender's windows do not matter, and neither losses nor a full queue affect it.
 #[test]
 fn flow_control_keeps_the_hop_full_and_its_queue_short() {
     for (millis, burst) in [(3, 1), (65, 1), (65, 4)] {
@@ -1155,7 +1157,8 @@ fn flow_control_keeps_the_hop_full_and_its_queue_short() {
             let case = (millis, burst, seed, &outcome);
             assert_eq!((outcome.timeouts, outcome.source_resends), (0, 0), "{case:?}");
             assert!(outcome.mbps > 1.3, "{case:?}");
-            // What it takes to fill this hop, which has no delay of its own, the backlog, and what goes in a silence.
+            // The sum of the data that fills this hop, which has no delay of its own, the backlog, and the probes of a
+            // silence.
             assert!(outcome.longest_queue <= 32, "{case:?}");
         }
     }

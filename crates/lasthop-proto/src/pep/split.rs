@@ -1,8 +1,8 @@
-//! Split connection (\[a\] §III-C): the base station ends the connection of either side and joins the two.
+//! Split connection (\[a\] §III-C): the base station terminates the connections of both sides and joins them.
 //!
-//! Data is handed over by pointer ([`Handover::Shared`]): bytes stay in the receive buffer of the leg they came in on until the
-//! other leg's peer has acknowledged them. So the window advertised to the fast side is the buffer that the slow side leaves
-//! free. Or it is moved from socket to socket ([`Handover::Moved`]), as a gateway does it.
+//! With [`Handover::Shared`], data is handed over by pointer: bytes stay in the receive buffer of the leg on which they
+//! arrived until the other leg's peer has acknowledged them. The window advertised to the fast side is therefore the
+//! free part of that buffer. With [`Handover::Moved`], data is moved from socket to socket, as in the gateway.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
@@ -15,26 +15,26 @@ use crate::tcp::config::{Switch, TcpConfig};
 use crate::tcp::{Connection, Setup, State, TickPhase};
 use crate::time::{Duration, Instant};
 
-/// Most connections relayed at once; what comes beyond passes through untouched.
+/// Maximum number of connections relayed at once; packets of further ones pass through unchanged.
 const MAX_CONNECTIONS: usize = 16_384;
 
-/// What a socket is besides its buffers, in bytes: addresses, sequence numbers, windows, timers, options.
+/// Size of a socket without its buffers, in bytes: addresses, sequence numbers, windows, timers, options.
 const SOCKET_STATE: u64 = 512;
 
-/// How bytes get from one leg to the other, and where they wait.
+/// Transfer of bytes from one leg to the other, and their buffering.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Handover {
-    /// In one buffer of so many bytes for each direction of a connection, until the other leg's peer has acknowledged them
-    /// (\[a\] §IV-C).
+    /// One buffer of this size, in bytes, for each direction of a connection, in which bytes stay until the other leg's
+    /// peer has acknowledged them (\[a\] §IV-C).
     Shared(u32),
-    /// They move into the other leg's send buffer as soon as it has room, and are read thereby. Each leg's buffers are those of
-    /// its configuration.
+    /// Bytes move into the other leg's send buffer as soon as it has capacity, and are thereby read. Each leg's buffers
+    /// are those of its configuration.
     Moved,
 }
 
 impl Handover {
-    /// Most bytes of a direction that were received from one end and not acknowledged by the other: `from` is the leg that they
-    /// come in on, `to` the other.
+    /// Returns the maximum number of bytes of a direction that were received from one end and not acknowledged by the
+    /// other: `from` is the leg on which they arrive, `to` the other.
     pub fn most_held(self, from: &TcpConfig, to: &TcpConfig) -> u64 {
         match self {
             Self::Shared(buffer) => u64::from(buffer),
@@ -42,7 +42,7 @@ impl Handover {
         }
     }
 
-    /// The configuration of a leg: under [`Handover::Shared`] its buffers are the relay's.
+    /// Returns the configuration of a leg. With [`Handover::Shared`] its buffers are the relay's.
     fn leg(self, config: Arc<TcpConfig>) -> Arc<TcpConfig> {
         match self {
             Self::Shared(buffer) => {
@@ -53,24 +53,24 @@ impl Handover {
     }
 }
 
-/// The two connections that a flow becomes.
+/// The two connections that replace a flow.
 #[derive(Clone, Debug)]
 struct Relayed {
-    /// Towards [`Port::WIRED`] and [`Port::WIRELESS`].
+    /// Legs towards [`Port::WIRED`] and [`Port::WIRELESS`].
     legs: [Connection; 2],
-    /// Per direction, by the leg that data comes in on: bytes handed to the other leg.
+    /// Bytes handed to the other leg, by the leg on which data arrives.
     passed: [u64; 2],
-    /// Of those, read: under [`Handover::Shared`] when the other leg's peer has acknowledged them.
+    /// Bytes of `passed` that were read: with [`Handover::Shared`], when the other leg's peer has acknowledged them.
     read: [u64; 2],
-    /// The deadline under which the flow is filed.
+    /// Deadline under which the flow is filed.
     filed: Option<Instant>,
-    /// When to forget the flow once both legs are closed: until then stray segments must not pass through to an end whose
-    /// sequence numbers they do not fit.
+    /// Time to forget the flow after both legs are closed. Until then stray segments must not pass through to an end
+    /// whose sequence numbers they do not fit.
     forget_at: Option<Instant>,
 }
 
 impl Relayed {
-    /// Hands over what came in, frees what the other leg has taken charge of, and passes on the end of the stream.
+    /// Hands over received data, frees data that the other leg has taken over, and passes on the end of the stream.
     fn join(&mut self, now: Instant, handover: Handover) {
         for (from, to) in [(0, 1), (1, 0)] {
             let received = self.legs[from].received();
@@ -107,7 +107,7 @@ impl Relayed {
     }
 }
 
-/// Relays every connection opened through it.
+/// Relay for every connection opened through it.
 #[derive(Clone, Debug)]
 pub struct SplitRelay {
     configs: [Arc<TcpConfig>; 2],
@@ -116,14 +116,14 @@ pub struct SplitRelay {
     watch: Switch,
     flows: BTreeMap<FlowId, Relayed>,
     timers: BTreeSet<(Instant, FlowId)>,
-    /// Flows that may have something to send or report.
+    /// Flows that may have output.
     ready: VecDeque<FlowId>,
     bypass: VecDeque<(Port, Packet)>,
     events: VecDeque<(FlowId, Event)>,
 }
 
 impl SplitRelay {
-    /// A relay; `wired` and `wireless` configure the legs that face [`Port::WIRED`] and [`Port::WIRELESS`].
+    /// Returns a relay; `wired` and `wireless` configure the legs that face [`Port::WIRED`] and [`Port::WIRELESS`].
     pub fn new(
         handover: Handover,
         wired: Arc<TcpConfig>,
@@ -144,17 +144,18 @@ impl SplitRelay {
         }
     }
 
-    /// Connections relayed now.
+    /// Returns the number of connections relayed now.
     pub fn connections(&self) -> usize {
         self.flows.len()
     }
 
-    /// Whether a flow is relayed: what belongs to another passes through untouched, but for a SYN that opens one.
+    /// Returns whether a flow is relayed. Packets of other flows pass through unchanged, except a SYN that opens one.
     pub fn relays(&self, flow: FlowId) -> bool {
         self.flows.contains_key(&flow)
     }
 
-    /// A SYN came in at `port` from `from`: accepts there, and opens the other leg at once.
+    /// Opens a relayed connection when a SYN has arrived at `port` from `from`: accepts it there, and opens the other
+    /// leg at once.
     fn open(&mut self, flow: FlowId, port: Port, from: Side) {
         let leg = |index: usize, side: Side| {
             Connection::new(Setup {
@@ -163,7 +164,7 @@ impl SplitRelay {
                 config: self.configs[index].clone(),
                 iss: Seq(0),
                 phase: self.phase,
-                // The window that studies look at is the one on the lossy side.
+                // Studies examine the window on the lossy side.
                 watch: if index == usize::from(Port::WIRELESS.0) { self.watch } else { Switch::Off },
             })
         };
@@ -281,7 +282,8 @@ impl Node<()> for SplitRelay {
         self.events.pop_front()
     }
 
-    /// Of each connection that is open, the bytes that one end has handed over and the other has not got, and the two sockets.
+    /// Counts, for each open connection, the bytes that one end has handed over and the other has not received, and the
+    /// two sockets.
     fn hard_state(&self) -> u64 {
         let open = self.flows.values().filter(|relayed| !relayed.over());
         let held = |relayed: &Relayed| {

@@ -1,9 +1,10 @@
-//! SRP, the wireless half of a split connection that is no TCP (Yavatkar and Bhagwat, *Improving End-to-End Performance of TCP over
-//! Mobile Internetworks*, 1994): selective repeat over datagrams between the base station and the mobile host.
+//! SRP, a split connection whose wireless half is not TCP (Yavatkar and Bhagwat, *Improving End-to-End Performance of
+//! TCP over Mobile Internetworks*, 1994): selective repeat over datagrams between the base station and the mobile host.
 //!
-//! Each end of the hop is a [`SrpEnd`]. It ends the TCP connections of its own side ([`Port::WIRED`]) and brings their bytes over the hop
-//! ([`Port::WIRELESS`]) in datagrams, which the selective repeat of [`crate::link::arq`] numbers, acknowledges and sends again, for each
-//! connection on its own. `docs/models/srp.md` has the rules with their reasons.
+//! Each end of the hop is an [`SrpEnd`]. It terminates the TCP connections of its own side ([`Port::WIRED`]) and
+//! carries their bytes over the hop ([`Port::WIRELESS`]) in datagrams, which the selective repeat of
+//! [`crate::link::arq`] numbers, acknowledges and retransmits separately for each connection. `docs/models/srp.md`
+//! explains the rules.
 
 mod message;
 mod session;
@@ -23,26 +24,27 @@ use crate::tcp::TickPhase;
 use crate::tcp::config::TcpConfig;
 use crate::time::{Duration, Instant};
 
-/// Most connections at once; what comes beyond passes through untouched.
+/// Maximum number of connections at once; packets of further ones pass through unchanged.
 const MAX_CONNECTIONS: usize = 16_384;
 
 /// Parameters of both ends, which must agree.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SrpConfig {
-    /// Datagrams of a connection that may be sent and not acknowledged: 1 to 32,768.
+    /// Maximum number of a connection's unacknowledged datagrams: 1 to 32,768.
     pub window: u16,
     /// Bytes of IP, UDP and SRP headers in each datagram.
     pub header: u16,
-    /// How long an acknowledgment is waited for.
+    /// Retransmission timer.
     pub timer: Timer,
-    /// How long the receiver waits before it asks again for a datagram that is still missing; `None` asks once.
+    /// Time after which the receiver requests a datagram again that is still missing; `None` requests it once.
     pub nack_again: Option<Duration>,
-    /// Most bytes of a connection's direction that wait at the far end of the hop, and most in a datagram.
+    /// Maximum number of bytes of a connection's direction that wait at the far end of the hop, and in a datagram.
     pub buffer: u32,
 }
 
 impl SrpConfig {
-    /// Of the selective repeat below: nothing is given up, since no one else would send it again.
+    /// Returns the parameters of the underlying selective repeat. It never gives up, since nothing else would
+    /// retransmit.
     fn repeat(&self) -> ArqConfig {
         ArqConfig {
             protocol: Protocol::SelectiveRepeat,
@@ -63,18 +65,18 @@ pub struct SrpEnd {
     config: SrpConfig,
     tcp: Arc<TcpConfig>,
     phase: TickPhase,
-    /// The number of the next session that begins here.
+    /// Number of the next session that begins here.
     next: u16,
     sessions: BTreeMap<FlowId, Session>,
     timers: BTreeSet<(Instant, FlowId)>,
-    /// Connections that may have something to send or report.
+    /// Connections that may have output.
     ready: VecDeque<FlowId>,
     out: VecDeque<(Port, Why, Packet)>,
     events: VecDeque<(FlowId, Event)>,
 }
 
 impl SrpEnd {
-    /// An end without connections; `tcp` configures those that it has with its own side.
+    /// Returns an end without connections; `tcp` configures those with its own side.
     pub fn new(config: SrpConfig, tcp: Arc<TcpConfig>, phase: TickPhase) -> Self {
         Self {
             tcp: Arc::new(TcpConfig { receive_buffer: config.buffer, ..TcpConfig::clone(&tcp) }),
@@ -89,22 +91,24 @@ impl SrpEnd {
         }
     }
 
-    /// One behind the contract.
+    /// Returns an end as a trait object.
     pub fn boxed(config: SrpConfig, tcp: Arc<TcpConfig>, phase: TickPhase) -> Box<dyn Node<()>> {
         Box::new(Self::new(config, tcp, phase))
     }
 
-    /// Connections that end here now.
+    /// Returns the number of connections that end here now.
     pub fn connections(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Bytes of the fullest connection that came over the hop and wait for its own side: at most [`SrpConfig::buffer`].
+    /// Returns the maximum, over the connections, of the bytes that arrived over the hop and wait for its own side. At
+    /// most [`SrpConfig::buffer`].
     pub fn most_waiting(&self) -> u64 {
         self.sessions.values().map(Session::waiting).max().unwrap_or_default()
     }
 
-    /// Datagrams of the fullest connection that are not acknowledged: at most the window and a few that carry no bytes.
+    /// Returns the maximum, over the connections, of the number of unacknowledged datagrams. At most the window and a
+    /// few without payload.
     pub fn most_unacknowledged(&self) -> usize {
         self.sessions.values().map(Session::unacknowledged).max().unwrap_or_default()
     }
@@ -172,8 +176,8 @@ impl SrpEnd {
         Disposition::Absorbed
     }
 
-    /// The connection is over here, and the other end has not heard that its last datagrams arrived. They did: a session sends nothing
-    /// but its first one before that is acknowledged.
+    /// Answers a datagram of a connection that has ended here, if the other end does not know that its last datagrams
+    /// arrived. They did: a session sends only its first datagram before that is acknowledged.
     fn answer_forgotten(&mut self, number: u16, packet: &Packet) -> Disposition {
         if let Some(Header::Data(datagram)) = Header::of(packet)
             && datagram > 0
@@ -200,7 +204,7 @@ impl SrpEnd {
         Disposition::Forwarded
     }
 
-    /// Lets a connection do what it can, and files when it has to be woken.
+    /// Lets a connection proceed, and files its deadline.
     fn work(&mut self, now: Instant, flow: FlowId) {
         let Some(session) = self.sessions.get_mut(&flow) else { return };
         session.work(now, &mut self.out);
@@ -225,13 +229,13 @@ impl SrpEnd {
     }
 }
 
-/// Whether a session's number comes after another's.
+/// Returns whether a session's number comes after another's.
 const fn is_newer(number: u16, than: u16) -> bool {
     let ahead = number.wrapping_sub(than);
     ahead != 0 && ahead < 1 << 15
 }
 
-/// Whether the datagram is the first of a session.
+/// Returns whether the datagram is the first of a session.
 fn opens(packet: &Packet) -> bool {
     let mut inner = packet.link;
     inner.pop();
@@ -272,7 +276,7 @@ impl Node<()> for SrpEnd {
                 if session.leg.poll_transmit(now, place).is_some() {
                     return Some((Port::WIRED, Why::Own));
                 }
-                // What a reset of the own side asks for.
+                // A reset of the own side may require a transmission.
                 session.work(now, &mut self.out);
                 if !self.out.is_empty() {
                     continue;

@@ -1,8 +1,10 @@
-//! What each end of a connection could have sent, and what the other would accept, as far as a bystander can tell.
+//! State of a connection's ends as an observer on the path can infer it: what each could have sent, and what the other
+//! would accept.
 //!
-//! Somebody on the path sees packets that one end never sent: forged ones, copies of old ones, ones of an earlier connection.
-//! An end refuses most of them by their numbers (RFC 9293 §3.10.7.4, RFC 5961, RFC 7323 §5). A bystander that believes what an end
-//! refuses has another picture of the connection than the ends. So each packet is judged here, before anything is learned from it.
+//! An observer sees packets that neither end sent: spoofed packets, copies of old ones, packets of an earlier
+//! connection. An end refuses most of them by their numbers (RFC 9293 §3.10.7.4, RFC 5961, RFC 7323 §5). An observer
+//! that believes packets that an end refuses gets out of step with the ends. Each packet is therefore judged here
+//! before anything is learned from it.
 
 mod crossing;
 mod half;
@@ -18,81 +20,84 @@ pub(super) use half::latest;
 use half::{Half, Scale, Sight};
 use midst::Midst;
 
-/// Openings remembered at once: a flood of forged ones must not hide the real one from the answer to it.
+/// Maximum number of SYNs remembered at once. Bounds memory; a flood of spoofed SYNs must not displace the real one
+/// before its answer.
 const MOST_SYNS: usize = 8;
 
-/// Packets of either end in a row that the other would refuse, after which the picture itself may be wrong. A stranger makes up
-/// those of one end only: the other's are accepted all the while.
+/// Number of consecutive packets of each end that the other would refuse after which the tracked state itself may be
+/// wrong. An off-path attacker spoofs the packets of one end only: the other end's are accepted meanwhile.
 const DOUBT: u8 = 4;
 
-/// What to think of a packet.
+/// Verdict on a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Take {
     /// The other end accepts it.
     Believed,
-    /// Data that the other end has acknowledged, from within one window: it answers it with an acknowledgment.
+    /// Data that the other end has acknowledged, from within one window. The other end answers it with an
+    /// acknowledgment.
     Old,
-    /// The other end refuses it, or nobody can tell yet. Nothing may be learned from it.
+    /// The other end refuses it, or that is not known yet. Nothing may be learned from it.
     Refused,
-    /// With it a connection has begun: what was known of an earlier one between the same ports is void.
+    /// Completes the opening of a connection: state of an earlier one between the same ports is void.
     Opened,
-    /// It ends the connection (RFC 5961 §3.2).
+    /// Resets the connection (RFC 5961 §3.2).
     Reset,
 }
 
-/// A SYN that came by.
+/// A SYN that was seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Syn {
     from: Side,
     /// One past its last byte.
     end: Seq,
     segment: Segment,
-    /// When it did; nothing where it did more than once.
+    /// Time at which it was seen; `None` if it was seen more than once.
     came: Option<Instant>,
 }
 
-/// The picture of one connection.
+/// Tracked state of one connection.
 #[derive(Clone, Debug)]
 pub struct Tracking {
-    /// What each side sends, by [`Side::index`].
+    /// Data of each side, by [`Side::index`].
     halves: [Half; 2],
     stage: Stage,
-    /// The shift of the windows that each side advertises.
+    /// Shift of the windows that each side advertises.
     scales: [Scale; 2],
     stamps: Stamps,
-    /// Openings that came by, but for the SYNs of this connection itself.
+    /// SYNs seen, except those of this connection itself.
     syns: Vec<Syn>,
-    /// The initial sequence numbers of this connection, where its SYNs came by.
+    /// Initial sequence numbers of this connection, if its SYNs were seen.
     isn: [Option<Seq>; 2],
-    /// What is known of how long they took to the other end.
+    /// Times that the SYNs took to the other end.
     crossings: [Crossing; 2],
-    /// The smaller of both maximum segment sizes, where the SYNs told any.
+    /// Smaller of both maximum segment sizes, if the SYNs carried any.
     mss: Option<u16>,
-    /// What was not believed of each side lately, where there is a picture.
+    /// Recently refused packets of each side, if the connection is tracked.
     doubts: [Doubt; 2],
-    /// What each side sent, where there is none yet.
+    /// Packets of each side, if the connection is not tracked yet.
     midst: [Midst; 2],
 }
 
-/// Packets of one side that were not believed.
+/// Refused packets of one side.
 #[derive(Clone, Copy, Debug)]
 struct Doubt {
-    /// How many in a row.
+    /// Number of consecutive refused packets.
     refused: u8,
-    /// The last of them.
+    /// Last refused packet.
     last: Option<Sight>,
-    /// Whether it goes on from the one before, as a stranger's among the end's own does not, nor one that a stranger repeats.
+    /// True if the last continues the one before. An attacker's packet among the end's own does not, nor does a packet
+    /// that an attacker repeats.
     goes_on: bool,
-    /// Where the one that reaches furthest ends.
+    /// Highest end of any refused packet.
     end: Seq,
-    /// Whether what the last one acknowledges had been sent by then.
+    /// True if the data that the last one acknowledges had been sent by then.
     answers: bool,
 }
 
 impl Doubt {
     const NONE: Self = Self { refused: 0, last: None, goes_on: false, end: Seq(0), answers: false };
 
-    /// Another came, when the other side had sent what ends at `sent`.
+    /// Adds a packet seen when the data that the other side had sent ended at `sent`.
     fn add(&mut self, sight: Sight, sent: Seq) {
         self.answers = sight.ack.le(sent);
         self.refused = self.refused.saturating_add(1);
@@ -101,16 +106,16 @@ impl Doubt {
         self.last = Some(sight);
     }
 
-    /// Whether a picture that there is already is to be made anew with the last of them.
+    /// Returns whether existing state is to be rebuilt from the last refused packet.
     ///
-    /// RFC 9293 §3.10.7.4: an end takes no acknowledgment of what it has not sent. A stranger's may bear the number of the end's own, as all
-    /// its pure acknowledgments do, and so go on from them.
+    /// RFC 9293 §3.10.7.4: an end accepts no acknowledgment of data that it has not sent. A spoofed packet may bear the
+    /// sequence number of the end's own packets, as all its pure acknowledgments do, and so continue them.
     fn is_enough(&self) -> bool {
         self.refused >= DOUBT && self.goes_on && self.answers
     }
 }
 
-/// Whether anything is known.
+/// Stage of tracking of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     /// Not both ends have shown that they take part.
@@ -118,12 +123,12 @@ enum Stage {
     Open,
 }
 
-/// Whether segments' timestamps mean anything.
+/// Evaluation of timestamps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stamps {
-    /// As the packets show.
+    /// Evaluated if packets carry them.
     Heeded,
-    /// A SYN had none: both ends pass over those that come nevertheless (RFC 7323 §3.2).
+    /// A SYN had none: both ends ignore timestamps that arrive nevertheless (RFC 7323 §3.2).
     Ignored,
 }
 
@@ -134,7 +139,7 @@ impl Default for Tracking {
 }
 
 impl Tracking {
-    /// Nothing is known.
+    /// Returns the state of an unknown connection.
     pub const fn new() -> Self {
         Self {
             halves: [Half::NONE; 2],
@@ -150,47 +155,47 @@ impl Tracking {
         }
     }
 
-    /// Whether both ends have shown that they take part.
+    /// Returns whether both ends have shown that they take part.
     pub fn is_open(&self) -> bool {
         self.stage == Stage::Open
     }
 
-    /// SND.NXT of a side as far as seen: one past the highest sequence number that it sent.
+    /// Returns SND.NXT of a side as far as seen: one past the highest sequence number that it sent.
     pub fn next(&self, side: Side) -> Seq {
         self.halves[side.index()].next
     }
 
-    /// Whether a side has sent its FIN, and nothing behind it.
+    /// Returns whether a side has sent its FIN, and nothing after it.
     pub fn has_ended(&self, side: Side) -> bool {
         self.halves[side.index()].has_ended()
     }
 
-    /// The highest acknowledgment of what a side sent, once there is one.
+    /// Returns the highest acknowledgment of a side's data, or `None` before the first.
     pub fn acked(&self, side: Side) -> Option<Seq> {
         self.halves[side.index()].acked
     }
 
-    /// No more than up to `ack` of what a side sent has arrived, whatever was acknowledged.
+    /// Records that no more than the data up to `ack` of a side has arrived, although more was acknowledged.
     pub fn go_back(&mut self, side: Side, ack: Seq) {
         self.halves[side.index()].go_back(ack);
     }
 
-    /// The smaller of the maximum segment sizes that both SYNs told, if they came by and told any.
+    /// Returns the smaller of the maximum segment sizes of both SYNs, if they were seen and carried any.
     pub fn mss(&self) -> Option<u16> {
         self.mss
     }
 
-    /// The window field of the last acknowledgment of what a side sent.
+    /// Returns the window field of the last acknowledgment of a side's data.
     pub fn window(&self, side: Side) -> u16 {
         self.halves[side.index()].field
     }
 
-    /// How long a side's SYN took from here to the other end, and the answer back, where both came by and the SYN once.
+    /// Returns the time from a side's SYN at this point to the answer to it, if both were seen and the SYN once.
     pub fn crossing(&self, side: Side) -> Option<Duration> {
         self.crossings[side.index()].took()
     }
 
-    /// The shift of the windows that a side advertises (RFC 7323 §2.2), if its SYN told it.
+    /// Returns the shift of the windows that a side advertises (RFC 7323 §2.2), if its SYN was seen.
     pub fn shift(&self, side: Side) -> Option<u8> {
         match self.scales[side.index()] {
             Scale::Known(shift) => Some(shift),
@@ -198,14 +203,15 @@ impl Tracking {
         }
     }
 
-    /// TS.Recent of the end that a side sends to, as it last echoed it, and no more than the side itself sent (RFC 7323 §4.3): a
-    /// segment with this TSval is no replay there, nor does it make anything else one.
+    /// Returns TS.Recent of the end that a side sends to, as last echoed, and no later than the side itself sent (RFC
+    /// 7323 §4.3). A segment with this TSval is not rejected as a replay there, and does not cause another to be.
     pub fn recent(&self, side: Side) -> Option<u32> {
         self.halves[side.index()].echoed
     }
 
-    /// Whether a segment without payload that was refused is an acknowledgment that a later packet has overtaken. RFC 7323 §5.3 has the other end refuse it, for
-    /// its timestamp; Linux heeds the selective acknowledgments of duplicates (`tcp_disordered_ack`), and of what is a tick too old (`TCP_PAWS_WINDOW`).
+    /// Returns whether a refused segment without payload is a reordered acknowledgment. RFC 7323 §5.3 has the other end
+    /// refuse it because of its timestamp. Linux evaluates the SACK blocks of such duplicates (`tcp_disordered_ack`),
+    /// and accepts segments a tick too old (`TCP_PAWS_WINDOW`).
     pub fn is_overtaken(&self, from: Side, segment: &Segment) -> bool {
         let (own, peer) = (&self.halves[from.index()], &self.halves[from.peer().index()]);
         let special = Flags::SYN.with(Flags::FIN).with(Flags::RST);
@@ -219,7 +225,8 @@ impl Tracking {
             && stamps.is_some_and(is_older)
     }
 
-    /// Judges a segment with `len` bytes of payload that one side is said to have sent, and learns from it what may be learned.
+    /// Judges a segment with `len` bytes of payload whose source is `from`, and learns from it as far as the verdict
+    /// allows.
     pub fn take(&mut self, now: Instant, from: Side, segment: &Segment, len: u32) -> Take {
         let flags = segment.flags;
         if flags.has(Flags::RST) {
@@ -233,11 +240,11 @@ impl Tracking {
         }
     }
 
-    /// RFC 5961 §3.2: only at exactly the number that the other end expects. Who resets does so at its own SND.NXT (RFC 9293
-    /// §3.10.5), and the other end expects that once all that was sent has arrived. At the number last acknowledged, with data
-    /// under way, nobody here can tell whether the other end still expects it: a reset there may be a stranger's, which an end that
-    /// is further refuses. If it was a true one, the end that is no more answers whatever is sent to it with a reset at
-    /// its own next number.
+    /// Accepts a reset only at exactly the number that the other end expects (RFC 5961 §3.2). An end resets at its own
+    /// SND.NXT (RFC 9293 §3.10.5), which the other end expects once all data has arrived. At the number last
+    /// acknowledged, with data in flight, it is unknown here whether the other end still expects it: a reset there may
+    /// be spoofed, and an end that has received more refuses it. If it was genuine, the vanished end answers any
+    /// further packet with a reset at its own next number.
     fn take_reset(&mut self, from: Side, segment: &Segment) -> Take {
         let expected = match self.stage {
             Stage::Open => segment.seq == self.halves[from.index()].carried,
@@ -253,11 +260,11 @@ impl Tracking {
         Take::Reset
     }
 
-    /// A SYN alone changes nothing (RFC 5961 §4.2). Answered it opens a connection, and where there is one already, only with
-    /// the acknowledgment of the answer.
+    /// Remembers a SYN, which alone changes nothing (RFC 5961 §4.2). An answered SYN opens a connection; if one exists
+    /// already, only with the acknowledgment of the answer.
     fn take_syn(&mut self, now: Instant, from: Side, segment: &Segment, len: u32) -> Take {
         if self.isn[from.index()] == Some(segment.seq) {
-            // Sent again.
+            // A retransmission.
             self.crossings[from.index()].again();
             return Take::Refused;
         }
@@ -285,11 +292,11 @@ impl Tracking {
         }
     }
 
-    /// The SYN that an answer answers.
+    /// Returns the SYN that `answer` acknowledges.
     fn opening(&self, answer: &Syn) -> Option<Syn> {
         let ack = answer.segment.ack;
         let fits = |syn: &&Syn| {
-            // Data on it may not have been taken (RFC 7413).
+            // Data on the SYN may not have been accepted (RFC 7413).
             syn.from != answer.from
                 && !syn.segment.flags.has(Flags::ACK)
                 && (syn.end == ack || syn.segment.seq + 1 == ack)
@@ -322,7 +329,7 @@ impl Tracking {
         self.crossings[answer.from.index()] = Crossing::begun(answer.came);
     }
 
-    /// A connection has begun; its numbers are set.
+    /// Starts tracking a connection whose numbers are set.
     fn begin(&mut self) {
         self.stage = Stage::Open;
         self.syns = Vec::new();
@@ -348,7 +355,7 @@ impl Tracking {
         }
     }
 
-    /// Whether the other end accepts a segment; if so, learns from it.
+    /// Returns whether the other end accepts a segment; if so, learns from it.
     fn judge(&mut self, from: Side, sight: &Sight) -> Take {
         let (scale, peer_scale) = (self.scales[from.index()], self.scales[from.peer().index()]);
         let [mine, theirs] = &mut self.halves;
@@ -371,14 +378,14 @@ impl Tracking {
         taken
     }
 
-    /// A side acknowledges up to `ack`.
+    /// Notes that a side acknowledges up to `ack`.
     fn answer(&mut self, now: Instant, from: Side, ack: Seq) {
         let peer = from.peer().index();
         self.crossings[peer].answer(now, self.isn[peer].is_some_and(|isn| isn + 1 == ack));
     }
 
-    /// A packet that is not believed: perhaps another connection has begun between these ends, or one that nobody saw
-    /// beginning, or too much of this one passed elsewhere.
+    /// Handles a refused packet. Another connection may have begun between these ends, or one whose opening was not
+    /// seen, or too much of this one has taken another path.
     fn doubt(&mut self, now: Instant, from: Side, sight: Sight) -> Take {
         if let Some((opening, answer)) = self.handshake(from, &sight) {
             self.open(opening, answer);
@@ -402,8 +409,9 @@ impl Tracking {
         Take::Opened
     }
 
-    /// Where no opening was seen, a picture begins once each side has shown itself with two packets, whatever a stranger sends before or in between. Those without
-    /// data count as answers to what the other side has shown: a stranger's packet, for which there is a place here, must not let them count sooner.
+    /// Starts tracking a connection whose opening was not seen. Each side must have sent two packets that fit together,
+    /// regardless of spoofed packets before or in between. A packet without data counts only as an answer to such a
+    /// packet of the other side, so that a spoofed packet remembered here does not let it count sooner.
     fn begin_in_midst(&mut self, from: Side, sight: Sight) -> Take {
         let [mine, theirs] = &mut self.midst;
         let (own, peer) = if from == Side::Initiator { (mine, theirs) } else { (theirs, mine) };
@@ -416,7 +424,7 @@ impl Tracking {
         Take::Opened
     }
 
-    /// Where what a side has sent ends, believed or not.
+    /// Returns the end of a side's data, accepted or not.
     fn sent(&self, side: Side) -> Seq {
         let (half, doubt) = (&self.halves[side.index()], &self.doubts[side.index()]);
         match doubt.last {
@@ -426,19 +434,20 @@ impl Tracking {
         }
     }
 
-    /// Whether both SYNs of this connection came by.
+    /// Returns whether both SYNs of this connection were seen.
     fn has_seen_opening(&self) -> bool {
         self.isn.iter().all(Option::is_some)
     }
 
-    /// Whether the other end refuses a segment for its timestamp, whatever else passed unseen: TS.Recent never moves back (RFC 7323 §4.3), and what
-    /// is known of it is true where the opening came by. Such a segment is no reason for doubt.
+    /// Returns whether the other end refuses a segment for its timestamp, regardless of gaps in the observation:
+    /// TS.Recent never moves back (RFC 7323 §4.3), and its known value is correct if the opening was seen. Such a
+    /// segment gives no reason for doubt.
     fn is_certainly_late(&self, from: Side, sight: &Sight) -> bool {
         let (own, peer) = (&self.halves[from.index()], &self.halves[from.peer().index()]);
         self.has_seen_opening() && own.is_replay(sight, peer)
     }
 
-    /// Follows a connection from a packet of each side on: one that comes now, and one of the other side.
+    /// Tracks a connection from one packet of each side on: the current one, and one of the other side.
     fn pick_up(&mut self, from: Side, sight: Sight, other: Sight) {
         let sights = if from == Side::Initiator { [sight, other] } else { [other, sight] };
         let goes_on = self.is_open() && self.halves.iter().zip(&sights).all(|(half, sight)| half.is_near(sight));
@@ -460,12 +469,12 @@ impl Tracking {
             self.halves.iter_mut().zip(&before).for_each(|(half, before)| half.keep_stamps(before));
         }
         self.begin();
-        // What either of them carries is judged as all else is: one of them may be a stranger's.
+        // Both are judged like any other packet, since one of them may be spoofed.
         let _ = self.judge(from.peer(), &other);
         let _ = self.judge(from, &sight);
     }
 
-    /// The SYN and its answer that a segment completes.
+    /// Returns the SYN and its answer whose handshake a segment completes.
     fn handshake(&self, from: Side, sight: &Sight) -> Option<(Syn, Syn)> {
         let answers = self.syns.iter().filter(|syn| syn.from != from && syn.segment.flags.has(Flags::ACK));
         answers

@@ -1,10 +1,11 @@
-//! Each rule with the RFC that it is from: what an end would refuse changes nothing, what it accepts does.
+//! Tests of each rule, with the RFC it is from: a packet that an end would refuse changes nothing, one that it accepts
+//! does.
 
 use super::*;
 use crate::packet::{Options, Timestamps};
 
 impl Tracking {
-    /// Where it is of no interest when.
+    /// Takes a packet whose time does not matter.
     fn see(&mut self, from: Side, segment: &Segment, len: u32) -> Take {
         self.take(Instant::ZERO, from, segment, len)
     }
@@ -14,7 +15,7 @@ impl Tracking {
 const CLIENT: Seq = Seq(u32::MAX - 2_000);
 const SERVER: Seq = Seq(70_000);
 const SYN_ACK: Flags = Flags::SYN.with(Flags::ACK);
-/// What either end advertises, in bytes, scaled by 2^7.
+/// Window that either end advertises, in bytes, scaled by 2^7.
 const WINDOW: u32 = 128_000;
 
 fn segment(seq: Seq, ack: Seq, flags: Flags) -> Segment {
@@ -32,17 +33,17 @@ fn stamped(mut segment: Segment, val: u32, ecr: u32) -> Segment {
     segment
 }
 
-/// A data segment of the client, `at` bytes into its stream, that acknowledges `acked` bytes of the server's.
+/// Returns a data segment of the client, `at` bytes into its stream, that acknowledges `acked` bytes of the server's.
 fn data(at: u32, acked: u32) -> Segment {
     segment(CLIENT + 1 + at, SERVER + 1 + acked, Flags::ACK)
 }
 
-/// An acknowledgment of the server for `acked` bytes, which has sent `at` bytes itself.
+/// Returns the server's acknowledgment of `acked` bytes after it has sent `at` bytes itself.
 fn ack(acked: u32, at: u32) -> Segment {
     segment(SERVER + 1 + at, CLIENT + 1 + acked, Flags::ACK)
 }
 
-/// After the handshake, with window scales.
+/// Returns the state after the handshake, with window scales.
 fn opened() -> Tracking {
     let mut tracking = Tracking::new();
     assert_eq!(tracking.see(Side::Initiator, &syn(CLIENT, Seq(0), Flags::SYN), 0), Take::Refused);
@@ -53,7 +54,7 @@ fn opened() -> Tracking {
     tracking
 }
 
-/// After a SYN with the timestamp 100 and its answer with 9,000.
+/// Returns the state after a SYN with the timestamp 100 and its answer with 9,000.
 fn stamping() -> Tracking {
     let mut tracking = Tracking::new();
     tracking.see(Side::Initiator, &stamped(syn(CLIENT, Seq(0), Flags::SYN), 100, 0), 0);
@@ -61,7 +62,7 @@ fn stamping() -> Tracking {
     tracking
 }
 
-/// What a packet that is refused leaves behind: all that decides later is as before.
+/// Checks that a refused packet leaves all state on which later verdicts depend unchanged.
 fn unchanged(before: &Tracking, after: &Tracking) {
     let picture =
         |tracking: &Tracking| alloc::format!("{:?} {:?} {:?}", tracking.halves, tracking.stage, tracking.scales);
@@ -87,7 +88,7 @@ fn a_handshake_opens_and_tells_the_scales() {
     assert_eq!((tracking.shift(Side::Initiator), tracking.shift(Side::Acceptor)), (Some(0), Some(0)));
 }
 
-/// RFC 9293 §3.10.7.4: acceptable is what lies within the receiver's window.
+/// RFC 9293 §3.10.7.4: data is acceptable within the receiver's window.
 #[test]
 fn data_is_believed_inside_the_window_only() {
     let mut tracking = opened();
@@ -101,13 +102,14 @@ fn data_is_believed_inside_the_window_only() {
     assert_eq!(tracking.see(Side::Initiator, &data(WINDOW - 999, 0), 1_000), Take::Believed);
     assert_eq!(tracking.see(Side::Initiator, &data(0, 0), 1_000), Take::Old);
     refuses(&mut tracking, Side::Initiator, &data(2 * WINDOW + 5, 0), 1);
-    // Before the stream begins there is nothing.
+    // Nothing precedes the start of the stream.
     let mut tracking = opened();
     tracking.see(Side::Acceptor, &ack(0, 0), 0);
     refuses(&mut tracking, Side::Initiator, &segment(CLIENT - 1_000, SERVER + 1, Flags::ACK), 1_000);
 }
 
-/// RFC 5961 §5.2: no more than was sent, no less than a window behind. And the segment itself has to be acceptable.
+/// RFC 5961 §5.2: no more than was sent, no less than a window behind. In addition, the segment itself has to be
+/// acceptable.
 #[test]
 fn an_acknowledgment_is_believed_with_both_its_numbers_right_only() {
     let mut tracking = opened();
@@ -117,15 +119,16 @@ fn an_acknowledgment_is_believed_with_both_its_numbers_right_only() {
         refuses(&mut tracking, Side::Acceptor, &ack(50_000, wrong), 0);
     }
     assert_eq!(tracking.see(Side::Acceptor, &ack(50_000, 0), 0), Take::Believed);
-    // From before its own data was acknowledged.
+    // Sent before its own data was acknowledged.
     tracking.see(Side::Acceptor, &ack(50_000, 0), 500);
     tracking.see(Side::Initiator, &data(100_000, 500), 0);
     refuses(&mut tracking, Side::Acceptor, &ack(60_000, 499), 0);
     assert_eq!(tracking.see(Side::Acceptor, &ack(60_000, 500), 0), Take::Believed);
 }
 
-/// RFC 9293 §3.10.7.4: the send window is updated if SND.UNA =< SEG.ACK. So the largest window that the receiver ever granted, by which
-/// RFC 5961 §5.2 refuses older acknowledgments, stays as it is, and so does the right edge.
+/// RFC 9293 §3.10.7.4: the send window is updated if SND.UNA =< SEG.ACK. The largest window that the receiver ever
+/// granted, by which RFC 5961 §5.2 refuses older acknowledgments, therefore stays unchanged, and so does the right
+/// edge.
 #[test]
 fn an_older_acknowledgment_grants_nothing() {
     let mut tracking = opened();
@@ -143,7 +146,7 @@ fn an_older_acknowledgment_grants_nothing() {
     assert_eq!(tracking.see(Side::Acceptor, &ack(300_000 - WINDOW, 0), 0), Take::Believed);
 }
 
-/// RFC 9293 §3.8.6.1: a byte beyond a closed window may be taken.
+/// RFC 9293 §3.8.6.1: a byte beyond a closed window may be accepted.
 #[test]
 fn a_probe_that_was_taken_is_no_riddle() {
     let mut tracking = opened();
@@ -156,7 +159,8 @@ fn a_probe_that_was_taken_is_no_riddle() {
     assert_eq!(tracking.see(Side::Initiator, &data(WINDOW + 1, 0), 1_000), Take::Believed);
 }
 
-/// What is at the edge of an open window, or empty, is none: whoever writes it has nothing acknowledged that was not sent.
+/// Data at the edge of an open window, or an empty segment, is no probe: it does not extend the data that may be
+/// acknowledged.
 #[test]
 fn only_bytes_at_the_edge_of_a_closed_window_are_a_probe() {
     let mut tracking = opened();
@@ -174,14 +178,15 @@ fn only_bytes_at_the_edge_of_a_closed_window_are_a_probe() {
     refuses(&mut tracking, Side::Acceptor, &ack(1_001 + WINDOW, 0), 0);
 }
 
-/// RFC 5961 §3.2: "If the RST bit is set and the sequence number exactly matches the next expected sequence number (RCV.NXT), then TCP
-/// MUST reset the connection. If the RST bit is set and the sequence number does not exactly match the next expected sequence
-/// value, yet is within the current receive window, TCP MUST send an acknowledgment (challenge ACK)."
+/// RFC 5961 §3.2: "If the RST bit is set and the sequence number exactly matches the next expected sequence number
+/// (RCV.NXT), then TCP MUST reset the connection. If the RST bit is set and the sequence number does not exactly match
+/// the next expected sequence value, yet is within the current receive window, TCP MUST send an acknowledgment
+/// (challenge ACK)."
 #[test]
 fn a_reset_ends_the_connection_at_exactly_the_next_number_only() {
     let mut tracking = opened();
     tracking.see(Side::Initiator, &data(0, 0), 5_000);
-    // The other end was at 0 when it last said so; with data under way it may be further.
+    // The other end was at 0 in its last acknowledgment; with data in flight it may be further.
     for at in [0, 1, 4_999, 5_001, 100_000, 1 << 31] {
         refuses(&mut tracking, Side::Initiator, &Segment { flags: Flags::RST, ..data(at, 0) }, 0);
     }
@@ -195,7 +200,7 @@ fn a_reset_ends_the_connection_at_exactly_the_next_number_only() {
     let mut reset = tracking.clone();
     assert_eq!(reset.see(Side::Initiator, &Segment { flags: Flags::RST, ..data(5_000, 0) }, 0), Take::Reset);
     assert!(!reset.is_open());
-    // An end that is no more answers what it is sent with a reset at what that acknowledges (RFC 9293 §3.10.7.1).
+    // A vanished end answers a packet with a reset at the number that the packet acknowledges (RFC 9293 §3.10.7.1).
     assert_eq!(tracking.see(Side::Acceptor, &Segment { flags: Flags::RST, ..ack(0, 0) }, 0), Take::Reset);
 }
 
@@ -205,10 +210,10 @@ fn a_side_has_ended_with_its_fin_and_nothing_behind_it() {
     let mut tracking = opened();
     assert!(!tracking.has_ended(Side::Initiator));
     tracking.see(Side::Initiator, &data(0, 0), 1000);
-    // A stranger's, behind which the side had sent already.
+    // A spoofed one below data that the side has already sent.
     assert_eq!(tracking.see(Side::Initiator, &fin(300), 0), Take::Believed);
     assert!(!tracking.has_ended(Side::Initiator));
-    // Another, behind which the side sends on.
+    // Another, after which the side continues to send.
     assert_eq!(tracking.see(Side::Initiator, &fin(1500), 0), Take::Believed);
     assert!(tracking.has_ended(Side::Initiator) && !tracking.has_ended(Side::Acceptor));
     tracking.see(Side::Initiator, &data(1000, 0), 1000);
@@ -221,19 +226,19 @@ fn a_side_has_ended_with_its_fin_and_nothing_behind_it() {
     assert!(tracking.has_ended(Side::Initiator));
 }
 
-/// RFC 5961 §4.2: a SYN on its own says nothing.
+/// RFC 5961 §4.2: a SYN alone changes nothing.
 #[test]
 fn a_new_connection_on_the_same_ports_takes_a_whole_handshake() {
     let mut tracking = opened();
     tracking.see(Side::Initiator, &data(0, 0), 5_000);
     let (client, server) = (CLIENT + 900_000, SERVER + 900_000);
     refuses(&mut tracking, Side::Initiator, &syn(client, Seq(0), Flags::SYN), 0);
-    // A flood of others does not hide it.
+    // A flood of others does not displace it.
     for n in 0..3 {
         refuses(&mut tracking, Side::Initiator, &syn(Seq(n * 77), Seq(0), Flags::SYN), 0);
     }
     refuses(&mut tracking, Side::Acceptor, &syn(server, client + 1, SYN_ACK), 0);
-    // The old one still goes on.
+    // The old connection still continues.
     assert_eq!(tracking.clone().see(Side::Initiator, &data(5_000, 0), 1_000), Take::Believed);
     refuses(&mut tracking, Side::Initiator, &segment(client + 2, server + 1, Flags::ACK), 0);
     assert_eq!(tracking.see(Side::Initiator, &segment(client + 1, server + 1, Flags::ACK), 0), Take::Opened);
@@ -251,14 +256,15 @@ fn a_refused_connection_is_over_and_a_forged_refusal_is_not_believed() {
     assert_eq!(tracking.see(Side::Acceptor, &Segment { ack: CLIENT + 1, ..refusal }, 0), Take::Reset);
 }
 
-/// RFC 7323 §5.3 and §4.3: by what the other end has echoed, and not by what anybody claims to have sent.
+/// RFC 7323 §5.3 and §4.3: judged by what the other end has echoed, not by what was sent, possibly spoofed.
 #[test]
 fn replays_are_refused_by_what_the_other_end_has_taken() {
     let mut tracking = stamping();
     tracking.see(Side::Initiator, &stamped(data(0, 0), 105, 9_000), 0);
     tracking.see(Side::Acceptor, &stamped(ack(0, 0), 9_000, 100), 0);
     assert_eq!(tracking.see(Side::Initiator, &stamped(data(0, 0), 110, 9_000), 1_000), Take::Believed);
-    // Far in the future, inside the window: the other end takes it, but does not echo it before the bytes below it come.
+    // Far in the future, inside the window: the other end accepts it, but does not echo it before the bytes below it
+    // arrive.
     assert_eq!(tracking.see(Side::Initiator, &stamped(data(50_000, 0), 1 << 30, 9_000), 1_000), Take::Believed);
     assert_eq!(tracking.recent(Side::Initiator), Some(100));
     assert_eq!(tracking.see(Side::Acceptor, &stamped(ack(1_000, 0), 9_010, 110), 0), Take::Believed);
@@ -266,16 +272,16 @@ fn replays_are_refused_by_what_the_other_end_has_taken() {
     refuses(&mut tracking, Side::Initiator, &stamped(data(1_000, 0), 109, 9_010), 1_000);
     refuses(&mut tracking, Side::Initiator, &data(1_000, 0), 1_000);
     assert_eq!(tracking.see(Side::Initiator, &stamped(data(1_000, 0), 120, 9_010), 1_000), Take::Believed);
-    // An echo of what was never sent is none.
+    // An echo of a timestamp that was never sent does not count.
     tracking.see(Side::Acceptor, &stamped(ack(2_000, 0), 9_020, (1 << 30) + 1), 0);
     assert_eq!(tracking.recent(Side::Initiator), Some(110));
-    // Nor one of what may as well be later as earlier than all that was sent.
+    // Neither does one that may be later as well as earlier than all that was sent.
     tracking.see(Side::Acceptor, &stamped(ack(2_000, 0), 9_020, (1 << 30) + (1 << 31)), 0);
     assert_eq!(tracking.recent(Side::Initiator), Some(110));
 }
 
-/// Where a SYN had no timestamps, ends pass over those that come nevertheless (RFC 7323 §3.2): a stranger's do not make the ends'
-/// own packets, which have none, look like copies of old ones.
+/// If a SYN had no timestamps, ends ignore those that arrive nevertheless (RFC 7323 §3.2). Spoofed ones do not make the
+/// ends' own packets, which have none, look like replays.
 #[test]
 fn timestamps_that_no_syn_agreed_on_say_nothing() {
     let mut tracking = opened();
@@ -286,24 +292,25 @@ fn timestamps_that_no_syn_agreed_on_say_nothing() {
     assert_eq!(tracking.recent(Side::Initiator), None);
 }
 
-/// A gateway that starts in the midst of a connection does not know the window scale: it learns it from what is acknowledged.
+/// A gateway that starts while a connection is in progress does not know the window scale: it learns it from
+/// acknowledgments.
 #[test]
 fn a_connection_is_picked_up_in_its_midst() {
     let mut tracking = picked_up();
     assert_eq!(tracking.shift(Side::Acceptor), None);
-    // 1000 bytes are all that is sure to be allowed.
+    // Only 1000 bytes are certainly allowed.
     assert_eq!(tracking.see(Side::Initiator, &data(0, 0), 1_000), Take::Believed);
     assert_eq!(tracking.see(Side::Initiator, &data(1_000, 0), 31_000), Take::Refused);
     assert_eq!(tracking.see(Side::Acceptor, &ack(1_000, 0), 0), Take::Believed);
     assert_eq!(tracking.see(Side::Initiator, &data(32_000, 0), 1_000), Take::Refused);
-    // What was out is acknowledged: 32 times as much was allowed.
+    // The data in flight is acknowledged: 32 times as much was allowed.
     assert_eq!(tracking.see(Side::Acceptor, &ack(2_000, 0), 0), Take::Believed);
     assert_eq!(tracking.see(Side::Acceptor, &ack(32_000, 0), 0), Take::Believed);
     assert_eq!(tracking.see(Side::Initiator, &data(33_000, 0), 31_000), Take::Believed);
     assert_eq!(tracking.see(Side::Initiator, &data(64_000, 0), 1_000), Take::Refused);
 }
 
-/// One side alone cannot make believe in another connection.
+/// Packets of one side alone cannot replace a connection.
 #[test]
 fn a_stranger_on_one_side_does_not_displace_a_connection() {
     let mut tracking = opened();
@@ -318,7 +325,8 @@ fn a_stranger_on_one_side_does_not_displace_a_connection() {
     assert_eq!(tracking.see(Side::Initiator, &data(5_000, 0), 1_000), Take::Believed);
 }
 
-/// Nor does one packet of the other side that is refused, as a late one is: forged data near what it says would pass for the stream.
+/// A refused packet of the other side, such as a late one, does not help: spoofed data near the numbers in it would be
+/// taken for the stream.
 #[test]
 fn a_stranger_and_a_late_packet_do_not_make_a_connection() {
     let mut tracking = opened();
@@ -334,7 +342,7 @@ fn a_stranger_and_a_late_packet_do_not_make_a_connection() {
     assert_eq!(tracking.see(Side::Initiator, &data(5_000, 500), 1_000), Take::Believed);
 }
 
-/// Where much of a connection passed elsewhere, nothing of it fits any more until both ends show where they are.
+/// If much of a connection takes another path, none of it fits until both ends show their position.
 #[test]
 fn what_passed_elsewhere_is_made_up_for() {
     let mut tracking = opened();
@@ -349,7 +357,8 @@ fn what_passed_elsewhere_is_made_up_for() {
     assert_eq!(tracking.see(Side::Acceptor, &ack(far + 6_000, 0), 0), Take::Believed);
 }
 
-/// Packets that a full queue lets pass are not seen: then both ends are elsewhere. A stranger's data may be the last that came by.
+/// Packets that a full queue lets pass are not seen: both ends have then moved on. Spoofed data may be the last that
+/// was seen.
 #[test]
 fn after_a_gap_a_stranger_is_not_taken_for_the_sender() {
     for strangers_last in [false, true] {
@@ -368,20 +377,21 @@ fn after_a_gap_a_stranger_is_not_taken_for_the_sender() {
         }
         assert_eq!(takes.pop(), Some(Take::Opened));
         assert!(takes.iter().all(|&take| take == Take::Refused), "{takes:?}");
-        // What both SYNs said holds on, and what was forged does not pass for sent.
+        // The options of both SYNs stay valid, and spoofed data does not count as sent.
         assert_eq!(tracking.shift(Side::Acceptor), Some(7));
         assert_eq!(tracking.next(Side::Initiator), CLIENT + 1 + 60_000);
         refuses(&mut tracking, Side::Initiator, &data(500_000, 0), 1_000);
         refuses(&mut tracking, Side::Acceptor, &ack(501_000, 0), 0);
-        // What passed elsewhere before is known by what follows on it.
+        // Data that was not seen becomes known by the data that follows it.
         refuses(&mut tracking, Side::Acceptor, &ack(80_000, 0), 0);
         assert_eq!(tracking.see(Side::Initiator, &data(80_000, 0), 1_000), Take::Believed);
         assert_eq!(tracking.see(Side::Acceptor, &ack(81_000, 0), 0), Take::Believed);
     }
 }
 
-/// A sender may know a wider window than has come by here, by a stranger's acknowledgment; the receiver takes what lies within its own when it comes there.
-/// What lies across the edge is not believed, but may be acknowledged in part; what lies beyond may not.
+/// A sender may know a wider window than was seen here, by a spoofed acknowledgment. The receiver accepts the part
+/// inside its own window as of the arrival. Data across the edge is not accepted here, but may be acknowledged in part;
+/// data beyond the edge may not.
 #[test]
 fn what_lies_across_the_edge_may_be_taken_in_part() {
     let mut tracking = opened();
@@ -394,7 +404,8 @@ fn what_lies_across_the_edge_may_be_taken_in_part() {
     assert_eq!(tracking.see(Side::Initiator, &data(WINDOW + 2_000, 0), 1_000), Take::Believed);
 }
 
-/// After a gap a connection is picked up with a packet that follows on the one before: not with a stranger's in between.
+/// After a gap a connection is picked up with a packet that continues the one before, not with a spoofed one in
+/// between.
 #[test]
 fn after_a_gap_one_packet_of_a_stranger_is_not_where_the_stream_goes_on() {
     let mut tracking = opened();
@@ -412,7 +423,8 @@ fn after_a_gap_one_packet_of_a_stranger_is_not_where_the_stream_goes_on() {
     assert_eq!(tracking.acked(Side::Initiator), Some(CLIENT + 1 + far + 2_000));
 }
 
-/// Nor with a stranger's acknowledgment of what nobody has sent, though it has the number of the end's own (RFC 9293 §3.10.7.4).
+/// A spoofed acknowledgment of data not sent does not help either, although it has the end's own number (RFC 9293
+/// §3.10.7.4).
 #[test]
 fn after_a_gap_nothing_is_acknowledged_that_was_not_sent() {
     let mut tracking = opened();
@@ -430,7 +442,7 @@ fn after_a_gap_nothing_is_acknowledged_that_was_not_sent() {
     refuses(&mut tracking, Side::Initiator, &data(far + 1_000 + WINDOW, 0), 1_000);
 }
 
-/// Nor with what is repeated, from both sides: of two ends that go on one has more to say, or acknowledges more.
+/// Repetitions from both sides do not help either: of two ends that make progress, one sends more or acknowledges more.
 #[test]
 fn what_is_repeated_is_no_gap() {
     let mut tracking = opened();
@@ -450,21 +462,21 @@ fn what_is_repeated_is_no_gap() {
     assert_eq!(tracking.see(Side::Acceptor, &ack(2_000, 0), 0), Take::Believed);
 }
 
-/// After a gap, too, the other end refuses what is older than it has taken (RFC 7323 §5.3), so that a stranger's old timestamp is not where
-/// a connection is picked up.
+/// After a gap, too, the other end refuses timestamps older than it has accepted (RFC 7323 §5.3), so that a connection
+/// is not picked up with a spoofed old timestamp.
 #[test]
 fn after_a_gap_timestamps_do_not_move_back() {
     let mut tracking = stamping();
     tracking.see(Side::Initiator, &stamped(data(0, 0), 105, 9_000), 1_000);
     assert_eq!(tracking.see(Side::Acceptor, &stamped(ack(1_000, 0), 9_010, 105), 0), Take::Believed);
-    // Much passed elsewhere. A stranger has the number that the server waits for, and a timestamp one tick too old.
+    // Much was not seen. An attacker has the number that the server expects, and a timestamp one tick too old.
     let mut takes = Vec::new();
     for _ in 0..2 * DOUBT {
         takes.push(tracking.see(Side::Acceptor, &stamped(ack(500_000, 0), 9_020, 115), 0));
         takes.push(tracking.see(Side::Initiator, &stamped(data(500_000, 0), 104, 9_010), 1_000));
     }
     assert!(takes.iter().all(|&take| take == Take::Refused), "{takes:?}");
-    // The client shows itself. What it is picked up with is not a reason to believe old timestamps.
+    // The client shows itself. Being picked up is no reason to accept old timestamps.
     let shown = (0..DOUBT)
         .map(|n| tracking.see(Side::Initiator, &stamped(data(500_000 + 1_000 * u32::from(n), 0), 116, 9_020), 1_000));
     assert_eq!(shown.last(), Some(Take::Refused));
@@ -473,7 +485,7 @@ fn after_a_gap_timestamps_do_not_move_back() {
     assert_eq!(tracking.recent(Side::Initiator), Some(115));
 }
 
-/// A connection of which 1000 bytes are known to be allowed, by a window whose scale is not.
+/// Returns a connection that is known to allow 1000 bytes, with a window of unknown scale.
 fn picked_up() -> Tracking {
     let mut tracking = Tracking::new();
     let (before, later) = (segment(CLIENT + 1 - 500, SERVER + 1, Flags::ACK), data(0, 0));
@@ -484,8 +496,8 @@ fn picked_up() -> Tracking {
     tracking
 }
 
-/// Where no opening was seen, a stranger's packets among those of the ends let a connection be picked up neither sooner nor later, with numbers
-/// near the true ones as with others.
+/// If no opening was seen, spoofed packets among those of the ends neither hasten nor delay picking up a connection,
+/// whether their numbers are near the true ones or not.
 #[test]
 fn a_stranger_does_not_move_the_beginning() {
     for distance in [0, 1, 700, 1_000, 2_500, 1 << 20, 1 << 30] {
@@ -506,7 +518,7 @@ fn a_stranger_does_not_move_the_beginning() {
     }
 }
 
-/// A window scale is not learnt from data that the stream itself comes to later.
+/// The window scale is not learned from data that the stream itself reaches later.
 #[test]
 fn a_strangers_data_ahead_of_the_stream_prove_no_window() {
     let mut tracking = picked_up();
@@ -520,7 +532,7 @@ fn a_strangers_data_ahead_of_the_stream_prove_no_window() {
     assert_eq!(tracking.see(Side::Initiator, &data(156_000, 0), 1), Take::Refused);
 }
 
-/// It is learnt from what is acknowledged at once, whatever came by.
+/// The scale is learned from data acknowledged at once, whatever was seen.
 #[test]
 fn what_is_acknowledged_at_once_was_allowed() {
     let mut tracking = picked_up();
@@ -531,8 +543,8 @@ fn what_is_acknowledged_at_once_was_allowed() {
     assert_eq!(tracking.see(Side::Initiator, &data(64_000, 0), 1), Take::Refused);
 }
 
-/// The way from here to an end and back: the server's answer is here 30 ms after the SYN, the client's 20 ms after that. Nobody can tell which of two was answered
-/// (Karn's algorithm, RFC 6298 §3).
+/// Time from here to an end and back: the server's answer arrives 30 ms after the SYN, the client's 20 ms after that.
+/// It is ambiguous which of two was answered (Karn's algorithm, RFC 6298 §3).
 #[test]
 fn a_handshake_tells_how_long_either_way_takes() {
     let crossings = |syns: &[u64], answers: &[u64], served: u32| {
@@ -553,6 +565,6 @@ fn a_handshake_tells_how_long_either_way_takes() {
     assert_eq!(crossings(&[0], &[30], 0), [Some(30), Some(20)]);
     assert_eq!(crossings(&[0, 10], &[30], 0), [None, Some(20)]);
     assert_eq!(crossings(&[0], &[30, 40], 0), [Some(30), None]);
-    // The first acknowledgment did not come by, but that of what the server sent then.
+    // The first acknowledgment was not seen, but that of the data that the server sent then.
     assert_eq!(crossings(&[0], &[30], 500), [Some(30), None]);
 }

@@ -1,7 +1,7 @@
-//! A queue that knows TCP's acknowledgments, for a link that is thinner than they need: ACK filtering (RFC 3449 §5.2.1) and
-//! acknowledgments first (RFC 3449 §5.4.2).
+//! Queue that recognizes TCP acknowledgments, for a link with less capacity than they need: ACK filtering (RFC 3449
+//! §5.2.1) and acknowledgments first (RFC 3449 §5.4.2).
 //!
-//! All that it knows it reads off the packets that wait. Nothing of a connection stays when none of its packets does.
+//! Its only state is in the waiting packets. It keeps nothing of a connection without waiting packets.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -11,31 +11,32 @@ use crate::packet::{Flags, Integrity, Packet};
 use crate::seq::Seq;
 use crate::tcp::config::Switch;
 
-/// What an acknowledgment-aware queue does.
+/// Parameters of an acknowledgment-aware queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckAwareConfig {
-    /// What finds the queue full, acknowledgment or not, is dropped.
+    /// Limit beyond which arriving packets are dropped, acknowledgments included.
     pub limit: QueueLimit,
-    /// Whether an acknowledgment that comes takes out those of its connection that it makes superfluous (RFC 3449 §5.2.1).
+    /// Removes acknowledgments of the same connection that an arriving one makes redundant (RFC 3449 §5.2.1).
     pub filter: Switch,
-    /// Whether acknowledgments go ahead of all else (RFC 3449 §5.4.2).
+    /// Puts acknowledgments before all other packets (RFC 3449 §5.4.2).
     pub first: Switch,
 }
 
-/// What a queue sees of a packet that looks for acknowledgments.
+/// Classification of a packet by a queue that looks for acknowledgments.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Sight {
-    /// No acknowledgment by itself: it has data, opens or ends a connection, or is no TCP.
+    /// Not a pure acknowledgment: it has data, opens or closes a connection, or is not TCP.
     #[default]
     Other,
-    /// An acknowledgment that says nothing but how far the stream is there: a later one with a larger number says it too.
+    /// An acknowledgment with only a number: a later one with a larger number contains the same information.
     Plain(Seq),
-    /// An acknowledgment that says more: selective acknowledgments, an ECN echo, a notification of loss. It stays.
+    /// An acknowledgment with more information: selective acknowledgments, an ECN echo, a loss notification. It is
+    /// never removed.
     Telling,
 }
 
 impl Sight {
-    /// What is to be seen of `packet`.
+    /// Returns the classification of `packet`.
     pub fn of<P>(packet: &Packet<P>) -> Self {
         let Some(segment) = packet.tcp() else { return Self::Other };
         let alone = packet.len == 0 && segment.flags.has(Flags::ACK);
@@ -50,14 +51,14 @@ impl Sight {
     }
 }
 
-/// Whether an acknowledgment may be taken out.
+/// Indicates whether an acknowledgment may be removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Standing {
-    /// Once a later one says more.
+    /// By a later one with a larger number.
     Replaceable(Seq),
-    /// Never: one of a series of duplicates with this number.
+    /// Never: it is one of a series of duplicates with this number.
     Duplicate(Seq),
-    /// Never.
+    /// Never: it carries more information.
     Telling,
 }
 
@@ -72,31 +73,33 @@ impl Standing {
 
 #[derive(Clone, Debug)]
 struct Waiting<T> {
-    /// Its place in the order of arrival, or that of an acknowledgment which it replaced.
+    /// Its position in the order of arrival, or that of an acknowledgment which it replaced.
     turn: u64,
     item: T,
 }
 
-/// The queue. Acknowledgments wait apart from the rest, so that looking through them costs no more than there are.
+/// The queue. Acknowledgments are stored separately, so that searching them takes time proportional to their number
+/// only.
 #[derive(Clone, Debug)]
 pub struct AckAware<T> {
     config: AckAwareConfig,
     acks: VecDeque<(Waiting<T>, Standing)>,
     rest: VecDeque<Waiting<T>>,
     backlog: Backlog,
-    /// Packets that came so far.
+    /// Number of packets that have arrived so far.
     came: u64,
 }
 
 impl<T: Queued> AckAware<T> {
-    /// An empty queue.
+    /// Returns an empty queue.
     pub fn new(config: AckAwareConfig) -> Self {
         Self { config, acks: VecDeque::new(), rest: VecDeque::new(), backlog: Backlog::default(), came: 0 }
     }
 
-    /// Takes a packet in. What goes for it is added to `dropped`: the packet itself where there is no room, acknowledgments that
-    /// it makes superfluous. It takes the place of the first of these, so that the connection's news does not wait longer than without a
-    /// filter: at the end, behind data, one would be replaced by the next for as long as these come faster than the queue drains.
+    /// Enqueues a packet. Packets dropped because of it are added to `dropped`: the packet itself if the queue is full,
+    /// and acknowledgments that it makes redundant. It takes the position of the first of these, so that the
+    /// connection's latest number does not wait longer than without a filter: at the end, behind data, one would be
+    /// replaced by the next for as long as they arrive faster than the queue drains.
     pub fn push(&mut self, item: T, sight: Sight, dropped: &mut Vec<T>) {
         let (standing, place) = match sight {
             Sight::Other => (None, None),
@@ -121,9 +124,9 @@ impl<T: Queued> AckAware<T> {
         }
     }
 
-    /// Takes out what an acknowledgment of `ack` makes superfluous; its own standing, and the place that has become free. A series of
-    /// duplicates stays as a whole, the first of it included, since a sender counts them; nothing of its connection that stays is
-    /// overtaken.
+    /// Removes acknowledgments made redundant by one of `ack`. Returns its own standing, and the position that has
+    /// become free. A series of duplicates stays complete, including the first, since a sender counts them; remaining
+    /// packets of its connection are not overtaken.
     fn make_way(&mut self, item: &T, ack: Seq, dropped: &mut Vec<T>) -> (Standing, Option<u64>) {
         let mut standing = Standing::Replaceable(ack);
         let mut place = None;
@@ -151,7 +154,7 @@ impl<T: Queued> AckAware<T> {
         (standing, place)
     }
 
-    /// The packet whose turn it is.
+    /// Dequeues the next packet.
     pub fn pop(&mut self) -> Option<T> {
         let ack = self.acks.front().map(|(waits, _)| waits.turn);
         let other = self.rest.front().map(|waits| waits.turn);
@@ -164,7 +167,7 @@ impl<T: Queued> AckAware<T> {
         Some(waits.item)
     }
 
-    /// What waits.
+    /// Returns the backlog.
     pub const fn backlog(&self) -> Backlog {
         self.backlog
     }

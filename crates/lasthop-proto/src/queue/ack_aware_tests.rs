@@ -1,4 +1,4 @@
-//! Sequences worked out by hand from RFC 3449 §5.2.1 and §5.4.2, and what holds of any sequence.
+//! Sequences derived by hand from RFC 3449 §5.2.1 and §5.4.2, and properties of arbitrary sequences.
 
 extern crate std;
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::packet::{Body, SackBlock, SackBlocks, Segment};
 
-/// A packet: its flow, its number among all, and what it is.
+/// A packet: its flow, its number among all packets, and its length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Item {
     flow: u32,
@@ -34,7 +34,7 @@ fn config(filter: Switch, first: Switch) -> AckAwareConfig {
     AckAwareConfig { limit: QueueLimit::Packets(8), filter, first }
 }
 
-/// A queue and what came of it.
+/// A queue and its results.
 struct Bench {
     queue: AckAware<Item>,
     came: u32,
@@ -46,7 +46,7 @@ impl Bench {
         Self { queue: AckAware::new(config), came: 0, dropped: Vec::new() }
     }
 
-    /// The next packet, from 0 on.
+    /// Enqueues the next packet, numbered from 0.
     fn push(&mut self, flow: u32, sight: Sight) -> &mut Self {
         let item = Item { flow, number: self.came, bytes: if sight == Sight::Other { 1500 } else { 40 } };
         self.came += 1;
@@ -68,8 +68,8 @@ impl Bench {
     }
 }
 
-/// RFC 3449 §5.2.1: an acknowledgment that is about to be queued takes out the older ones of its connection; of what came while
-/// the link was busy, one is left.
+/// RFC 3449 §5.2.1: an acknowledgment about to be queued removes the older ones of its connection. Of those that
+/// arrived while the link was busy, one is left.
 #[test]
 fn one_acknowledgment_says_what_all_before_it_said() {
     let mut bench = Bench::new(config(Switch::On, Switch::Off));
@@ -82,8 +82,9 @@ fn one_acknowledgment_says_what_all_before_it_said() {
     assert_eq!((bench.drain(), &bench.dropped[..]), ([1].into(), &[0][..]));
 }
 
-/// The newest takes the place of the oldest that it replaces: data that came between does not hold it up, however often it is
-/// replaced. What stays of its own connection is not overtaken; an acknowledgment that replaces nothing goes to the end.
+/// The latest takes the position of the oldest that it replaces: data in between does not delay it, however often it is
+/// replaced. Remaining packets of its own connection are not overtaken; an acknowledgment that replaces nothing goes to
+/// the end.
 #[test]
 fn news_do_not_lose_their_turn() {
     let mut bench = Bench::new(config(Switch::On, Switch::Off));
@@ -97,8 +98,8 @@ fn news_do_not_lose_their_turn() {
     assert_eq!((bench.drain(), &bench.dropped[..]), ([0, 4, 2, 3].into(), &[1][..]));
 }
 
-/// "Data or TCP flags set", selective acknowledgments, ECN's echo, and a series of duplicates stay; so does what another
-/// connection sent.
+/// "Data or TCP flags set", selective acknowledgments, ECN's echo, and a series of duplicates stay; so do packets of
+/// another connection.
 #[test]
 fn what_says_more_than_a_number_stays() {
     let mut bench = Bench::new(config(Switch::On, Switch::Off));
@@ -108,17 +109,17 @@ fn what_says_more_than_a_number_stays() {
     bench.push(0, Sight::Other);
     bench.push(0, Sight::Plain(Seq(2000)));
     assert_eq!((bench.drain(), &bench.dropped[..]), ([1, 2, 3, 4].into(), &[0][..]));
-    // Three duplicates and the acknowledgment that they repeat: a sender counts them, whatever comes behind.
+    // Three duplicates and the acknowledgment that they repeat: a sender counts them, regardless of later ones.
     let mut bench = Bench::new(config(Switch::On, Switch::Off));
     bench.acks(&[500, 1000, 1000, 1000, 1000, 9000]);
     assert_eq!((bench.drain(), &bench.dropped[..]), ([1, 2, 3, 4, 5].into(), &[0][..]));
-    // An old one that comes late takes nothing out.
+    // A late old one removes nothing.
     let mut bench = Bench::new(config(Switch::On, Switch::Off));
     bench.acks(&[1000, 900]);
     assert_eq!(bench.drain(), [0, 1]);
 }
 
-/// RFC 3449 §5.4.2: acknowledgments go ahead of data; each kind stays in order. Without a filter none is taken out.
+/// RFC 3449 §5.4.2: acknowledgments precede data; each kind stays in order. Without a filter none is removed.
 #[test]
 fn acknowledgments_first() {
     let sights = [Sight::Other, Sight::Plain(Seq(1)), Sight::Other, Sight::Telling, Sight::Plain(Seq(3))];
@@ -131,7 +132,7 @@ fn acknowledgments_first() {
     }
 }
 
-/// What is taken out makes room; what finds no room is dropped.
+/// Removals free capacity; packets that find none are dropped.
 #[test]
 fn the_limit_holds() {
     let mut bench = Bench::new(config(Switch::On, Switch::Off));
@@ -173,7 +174,7 @@ fn what_is_seen_of_a_packet() {
     assert_eq!(Sight::of(&damaged), Sight::Telling);
 }
 
-/// A step: a packet comes, or one leaves.
+/// Returns a step: a packet arrives, or one leaves.
 fn step() -> impl Strategy<Value = Option<(u32, Sight)>> {
     let sight = prop_oneof![
         6 => (0u32..20).prop_map(|ack| Sight::Plain(Seq(u32::MAX - 8) + ack)),
@@ -188,9 +189,9 @@ fn switch() -> impl Strategy<Value = Switch> {
 }
 
 proptest! {
-    /// Each packet leaves once or is dropped once. The highest number that went in comes out. Only what
-    /// a later one covers is taken out. A connection's acknowledgments stay in order, and so does the rest. What waits is
-    /// what the backlog says, and within the limit.
+    /// Each packet leaves once or is dropped once. The highest number that went in comes out. Only acknowledgments that
+    /// a later one covers are removed. A connection's acknowledgments stay in order, and so do the others. The backlog
+    /// is correct, and within the limit.
     #[test]
     fn of_any_sequence(
         steps in proptest::collection::vec(step(), 1..200),

@@ -1,9 +1,9 @@
-//! Controlled delay (RFC 8289): packets are dropped, or marked, at the head of a line in which they have waited longer than a
-//! target for at least an interval, at first one an interval and then the more often the longer it lasts.
+//! Controlled delay (RFC 8289): packets are dropped, or marked, at the head of a line in which they have waited longer
+//! than a target for at least an interval; at first one per interval, then more often the longer that lasts.
 //!
-//! Arithmetic and order of decisions are those of Linux (`codel`), which differ from the RFC's pseudocode in three points:
-//! time counts in 1.024 µs, 1/√count is carried on by one Newton step for each drop in 16 bits, and the count to start with
-//! when dropping begins again is the number of drops of the last time.
+//! Arithmetic and order of decisions are those of Linux (`codel`), which differ from the RFC's pseudocode in three
+//! points: time counts in 1.024 µs, 1/√count is updated by one Newton step per drop in 16 bits, and the initial count
+//! when dropping resumes is the number of drops of the last time.
 
 use alloc::vec::Vec;
 
@@ -11,7 +11,7 @@ use super::{Backlog, Line, Queued, Ticks};
 use crate::tcp::config::Switch;
 use crate::time::{Duration, Instant};
 
-/// Linux's MTU with an Ethernet header: a queue with no more than one packet is never too long.
+/// Linux's MTU with an Ethernet header: a queue of at most one packet is never too long.
 const MTU: u32 = 1514;
 
 /// Bits of 1/√count.
@@ -20,11 +20,11 @@ const ROOT_BITS: u32 = 16;
 /// CoDel's parameters (RFC 8289 §4.2, §4.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CoDelConfig {
-    /// The standing delay that is accepted.
+    /// Accepted standing delay.
     pub target: Duration,
-    /// For how long the delay may be above the target before anything happens: a round trip of the worst case.
+    /// Time for which the delay may exceed the target before a reaction: a worst-case round trip.
     pub interval: Duration,
-    /// Whether packets that take marks are marked instead of dropped.
+    /// Marks ECN-capable packets instead of dropping them.
     pub ecn: Switch,
 }
 
@@ -34,7 +34,7 @@ impl Default for CoDelConfig {
     }
 }
 
-/// The control of one line.
+/// CoDel state of one line.
 #[derive(Clone, Debug)]
 pub struct CoDel {
     target: u32,
@@ -44,18 +44,18 @@ pub struct CoDel {
     largest: u32,
     /// Drops or marks since dropping began.
     count: u32,
-    /// [`Self::count`] when dropping began last.
+    /// [`Self::count`] when dropping last began.
     count_at_start: u32,
     dropping: bool,
     /// 1/√count in units of 2⁻¹⁶.
     inverse_root: u16,
-    /// When the delay, above the target since one interval before, allows a drop.
+    /// Time at which the delay, above the target since one interval before, permits a drop.
     above_until: Option<Ticks>,
     drop_next: Ticks,
 }
 
 impl CoDel {
-    /// The control of an empty line.
+    /// Returns the state of an empty line.
     pub fn new(config: CoDelConfig) -> Self {
         Self {
             target: Ticks::span(config.target.as_nanos()),
@@ -71,13 +71,13 @@ impl CoDel {
         }
     }
 
-    /// Judges by another target and interval from now on.
+    /// Changes target and interval.
     pub(super) fn tune(&mut self, config: CoDelConfig) {
         self.target = Ticks::span(config.target.as_nanos());
         self.interval = Ticks::span(config.interval.as_nanos());
     }
 
-    /// One step of Newton's method towards 1/√count: r·(3 - count·r²)/2.
+    /// Performs one step of Newton's method towards 1/√count: r·(3 - count·r²)/2.
     fn newton_step(&mut self) {
         let root = u64::from(self.inverse_root) << (32 - ROOT_BITS);
         let square = (root * root) >> 32;
@@ -86,13 +86,13 @@ impl CoDel {
         self.inverse_root = (root >> (32 - ROOT_BITS)) as u16;
     }
 
-    /// When the next drop is due after one at `at`: interval/√count later.
+    /// Returns the time of the next drop after one at `at`: interval/√count later.
     fn control_law(&self, at: Ticks) -> Ticks {
         let root = u64::from(self.inverse_root) << (32 - ROOT_BITS);
         at.plus(((u64::from(self.interval) * root) >> 32) as u32)
     }
 
-    /// Takes the first packet off the line; says whether it has waited too long for too long.
+    /// Takes the first packet off the line; returns whether the delay permits dropping it.
     fn take<T: Queued>(&mut self, now: Ticks, line: &mut Line<T>, backlog: &mut Backlog) -> (Option<T>, bool) {
         let Some(first) = line.pop_front() else {
             self.above_until = None;
@@ -115,8 +115,9 @@ impl CoDel {
         (Some(first.item), ripe)
     }
 
-    /// The packet to send at `now` from `line`. `backlog` is that of the whole queue, of which the line may be a part. What is
-    /// dropped on the way is added to `dropped`; `tell` marks a packet, or else tells its source of congestion, so that it need not be dropped.
+    /// Returns the packet to send at `now` from `line`. `backlog` is that of the whole queue, of which the line may be
+    /// a part. Dropped packets are added to `dropped`. `tell` marks a packet, or else signals congestion to its source,
+    /// so that it need not be dropped.
     pub(super) fn pop<T: Queued>(
         &mut self,
         now: Instant,
@@ -166,7 +167,7 @@ impl CoDel {
         Some(item)
     }
 
-    /// Dropping begins. What was the right rate a short while ago is a good start.
+    /// Starts dropping, at a recent rate if dropping ended shortly before.
     fn begin(&mut self, now: Ticks) {
         self.dropping = true;
         let drops = self.count.wrapping_sub(self.count_at_start);
@@ -186,13 +187,13 @@ impl CoDel {
         self.ecn.is_on() && tell(item)
     }
 
-    /// So many were dropped from the line for want of room: its signal grows as if this had dropped them.
+    /// Accounts for `drops` packets dropped from the line because of a limit, as if CoDel had dropped them.
     pub(super) fn strengthen(&mut self, drops: u32) {
         self.count = self.count.wrapping_add(drops);
     }
 }
 
-/// The arithmetic by itself.
+/// Access to the arithmetic for tests.
 #[cfg(test)]
 pub(super) mod tests_access {
     extern crate std;
@@ -213,12 +214,12 @@ pub(super) mod tests_access {
         })
     }
 
-    /// 1/√n for n from 1 to `most`.
+    /// Returns 1/√n for n from 1 to `most`.
     pub(crate) fn inverse_roots(most: usize) -> Vec<u16> {
         after_each_step(Duration::from_millis(100)).take(most).map(|control| control.inverse_root).collect()
     }
 
-    /// The ticks from the nth drop to the next, for n from 1 to `most`.
+    /// Returns the ticks from the nth drop to the next, for n from 1 to `most`.
     pub(crate) fn spans(interval: Duration, most: usize) -> Vec<u32> {
         after_each_step(interval).take(most).map(|control| control.control_law(Ticks(7)).since(Ticks(7))).collect()
     }

@@ -1,5 +1,5 @@
-//! FlowQueue-CoDel (RFC 8290): a line under CoDel for each flow, served in turns by deficit round robin, lines that have just
-//! become active first.
+//! FlowQueue-CoDel (RFC 8290): a line under CoDel for each flow, served by deficit round robin, newly active lines
+//! first.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -11,17 +11,17 @@ use crate::time::Instant;
 /// FQ-CoDel's parameters (RFC 8290 §5.2), with Linux's values as defaults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FqCoDelConfig {
-    /// Of each line.
+    /// Parameters of each line.
     pub codel: CoDelConfig,
-    /// Most lines; flows beyond share them.
+    /// Maximum number of lines; further flows share them.
     pub flows: u32,
     /// Bytes that a line may send in its turn.
     pub quantum: u32,
-    /// Most packets in all lines together.
+    /// Maximum number of packets in all lines together.
     pub limit: u32,
-    /// Most bytes in all lines together.
+    /// Maximum number of bytes in all lines together.
     pub memory_limit: u64,
-    /// Most packets that go at once when a limit is passed.
+    /// Maximum number of packets dropped at once when a limit is exceeded.
     pub drop_batch: u32,
 }
 
@@ -38,13 +38,13 @@ impl Default for FqCoDelConfig {
     }
 }
 
-/// The lines and whose turn it is.
+/// The lines and the order of their turns.
 #[derive(Clone, Debug)]
 pub struct FqCoDel<T> {
     config: FqCoDelConfig,
-    /// By [`FqCoDel::place`]; a line keeps what its control has learnt while nothing waits in it.
+    /// Lines by [`FqCoDel::place`]; a line keeps its control state while it is empty.
     flows: BTreeMap<u32, Flow<T>>,
-    /// Lines that were empty when their first packet came.
+    /// Lines that were empty when their first packet arrived.
     new: VecDeque<u32>,
     /// Lines that have had their turn.
     old: VecDeque<u32>,
@@ -58,17 +58,17 @@ struct Flow<T> {
     /// Bytes that it may still send in its turn.
     deficit: i64,
     control: CoDel,
-    /// Whether it stands in one of the two lists.
+    /// On if it is in one of the two lists.
     listed: Switch,
 }
 
 impl<T: Queued> FqCoDel<T> {
-    /// No line yet.
+    /// Returns a queue without lines.
     pub fn new(config: FqCoDelConfig) -> Self {
         Self { config, flows: BTreeMap::new(), new: VecDeque::new(), old: VecDeque::new(), backlog: Backlog::default() }
     }
 
-    /// Judges all lines by another target and interval from now on.
+    /// Changes target and interval of all lines.
     pub(super) fn tune(&mut self, config: CoDelConfig) {
         self.config.codel = config;
         for flow in self.flows.values_mut() {
@@ -76,13 +76,13 @@ impl<T: Queued> FqCoDel<T> {
         }
     }
 
-    /// What waits in all lines.
+    /// Returns the backlog of all lines.
     pub fn backlog(&self) -> Backlog {
         self.backlog
     }
 
-    /// The line of a flow. Linux hashes addresses and ports with a random key. Numbers of flows are spread evenly instead
-    /// (Fibonacci hashing), so that no two flows share a line by accident while there are few.
+    /// Returns the line of a flow. Linux hashes addresses and ports with a random key. Flow numbers are spread evenly
+    /// instead (Fibonacci hashing), so that few flows never share a line by accident.
     fn place(&self, flow: u32) -> u32 {
         ((u64::from(flow.wrapping_mul(0x9e37_79b9)) * u64::from(self.config.flows)) >> 32) as u32
     }
@@ -110,7 +110,8 @@ impl<T: Queued> FqCoDel<T> {
         }
     }
 
-    /// Drops the first packets of the line with the most bytes, until half of these are gone.
+    /// Drops packets from the head of the line with the most bytes, until half of its bytes or a whole batch of packets
+    /// is dropped.
     fn cut_fattest(&mut self, dropped: &mut Vec<T>) {
         let mut fattest: Option<&mut Flow<T>> = None;
         for flow in self.flows.values_mut() {
@@ -158,8 +159,8 @@ impl<T: Queued> FqCoDel<T> {
                 flow.deficit -= i64::from(item.bytes());
                 return Some(item);
             }
-            // A line that runs empty in its first turn takes one among the old ones, so that it cannot starve them by coming
-            // back at once.
+            // A line that runs empty in its first turn moves to the old ones, so that it cannot starve them by
+            // returning at once.
             list.pop_front();
             if from_new && !self.old.is_empty() {
                 self.old.push_back(place);

@@ -1,5 +1,6 @@
-//! Queues in front of links that do more than drop what finds them full: CoDel (RFC 8289) and FQ-CoDel (RFC 8290), with ECN
-//! marks (RFC 3168), and one that knows TCP's acknowledgments (RFC 3449). State machines without I/O, in integers: whoever drives a link hands packets in and takes them out.
+//! Queues in front of links beyond drop-tail: CoDel (RFC 8289) and FQ-CoDel (RFC 8290), with ECN marks (RFC 3168), and
+//! one that recognizes TCP acknowledgments (RFC 3449). State machines without I/O, in integers: a link's driver
+//! enqueues and dequeues packets.
 
 mod ack_aware;
 mod codel;
@@ -17,17 +18,17 @@ pub use fq_codel::{FqCoDel, FqCoDelConfig};
 
 use crate::time::Instant;
 
-/// The size of a queue.
+/// Capacity of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueueLimit {
-    /// At most so many packets wait.
+    /// Maximum number of packets.
     Packets(u32),
-    /// At most so many bytes wait.
+    /// Maximum number of bytes.
     Bytes(u64),
 }
 
 impl QueueLimit {
-    /// Whether a queue with this limit takes a packet of `bytes` besides what waits.
+    /// Returns whether a queue with this limit accepts a packet of `bytes` in addition to the backlog `waits`.
     #[inline]
     pub const fn has_room(self, waits: Backlog, bytes: u32) -> bool {
         match self {
@@ -37,24 +38,24 @@ impl QueueLimit {
     }
 }
 
-/// What waits in a queue.
+/// Backlog of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Backlog {
-    /// Packets.
+    /// Number of packets.
     pub packets: u32,
-    /// Their bytes on the wire.
+    /// Their length on the wire, in bytes.
     pub bytes: u64,
 }
 
 impl Backlog {
-    /// A packet of `bytes` came.
+    /// Adds a packet of `bytes`.
     #[inline]
     pub const fn add(&mut self, bytes: u32) {
         self.packets += 1;
         self.bytes += bytes as u64;
     }
 
-    /// A packet of `bytes` left.
+    /// Removes a packet of `bytes`.
     #[inline]
     pub const fn remove(&mut self, bytes: u32) {
         self.packets -= 1;
@@ -62,21 +63,21 @@ impl Backlog {
     }
 }
 
-/// What stands in front of a link.
+/// Queue in front of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueueSpec {
-    /// First in, first out; what finds it full is dropped.
+    /// First in, first out; packets that find it full are dropped.
     Fifo(QueueLimit),
     /// One queue under CoDel.
     CoDel(QueueLimit, CoDelConfig),
     /// A queue for each flow, each under CoDel.
     FqCoDel(FqCoDelConfig),
-    /// One queue that knows TCP's acknowledgments.
+    /// One queue that recognizes TCP acknowledgments.
     AckAware(AckAwareConfig),
 }
 
 impl QueueSpec {
-    /// Whether it marks packets that take marks, where it would drop others.
+    /// Returns whether it marks ECN-capable packets where it would drop others.
     pub const fn marks(&self) -> bool {
         match self {
             Self::Fifo(_) | Self::AckAware(_) => false,
@@ -85,7 +86,7 @@ impl QueueSpec {
         }
     }
 
-    /// Whether it takes out acknowledgments that later ones make superfluous.
+    /// Returns whether it removes acknowledgments that later ones make redundant.
     pub const fn filters(&self) -> bool {
         matches!(self, Self::AckAware(config) if config.filter.is_on())
     }
@@ -97,15 +98,15 @@ impl From<QueueLimit> for QueueSpec {
     }
 }
 
-/// What a managed queue needs to know of a packet.
+/// Packet interface required by a managed queue.
 pub trait Queued {
-    /// Bytes on the wire.
+    /// Returns its length on the wire, in bytes.
     fn bytes(&self) -> u32;
 
-    /// Tells its flow and direction from others.
+    /// Returns a key of its flow and direction.
     fn flow(&self) -> u32;
 
-    /// Marks it (RFC 3168 §5), if its ends take marks; says whether it is marked now.
+    /// Marks it (RFC 3168 §5) if it is ECN-capable; returns whether it is marked now.
     fn mark(&mut self) -> bool;
 }
 
@@ -118,7 +119,7 @@ impl Ticks {
         Self((now.as_nanos() >> 10) as u32)
     }
 
-    /// Of a span in nanoseconds, at most half of what 32 bits hold.
+    /// Returns a span in nanoseconds as ticks, limited to half of 32 bits.
     const fn span(nanos: u64) -> u32 {
         let ticks = nanos >> 10;
         if ticks > i32::MAX as u64 { i32::MAX as u32 } else { ticks as u32 }
@@ -137,17 +138,17 @@ impl Ticks {
     }
 }
 
-/// A packet that waits, and since when.
+/// A waiting packet, and its time of arrival.
 #[derive(Clone, Debug)]
 struct Waiting<T> {
     item: T,
     since: Ticks,
 }
 
-/// Packets that wait in order.
+/// Waiting packets in order.
 type Line<T> = VecDeque<Waiting<T>>;
 
-/// A queue that decides about a packet when its turn comes.
+/// A queue that decides on a packet when its turn comes.
 #[derive(Clone, Debug)]
 pub enum ManagedQueue<T> {
     /// RFC 8289.
@@ -168,7 +169,7 @@ pub struct CoDelQueue<T> {
 }
 
 impl<T: Queued> ManagedQueue<T> {
-    /// The queue that `spec` describes; `None` for one that needs no management.
+    /// Returns the queue that `spec` describes; `None` for one that needs no management.
     pub fn new(spec: &QueueSpec) -> Option<Self> {
         match *spec {
             QueueSpec::Fifo(_) => None,
@@ -182,12 +183,13 @@ impl<T: Queued> ManagedQueue<T> {
         }
     }
 
-    /// Takes a packet in of which there is nothing to see. What must go for it, itself perhaps, is added to `dropped`.
+    /// Enqueues a packet without classification. Packets dropped because of it, itself included, are added to
+    /// `dropped`.
     pub fn push(&mut self, now: Instant, item: T, dropped: &mut Vec<T>) {
         self.push_seen(now, item, || Sight::Other, dropped);
     }
 
-    /// The same for a packet that shows what `look` sees, where the queue looks.
+    /// Enqueues a packet that `look` classifies, if the queue needs that.
     pub fn push_seen(&mut self, now: Instant, item: T, look: impl FnOnce() -> Sight, dropped: &mut Vec<T>) {
         match self {
             Self::CoDel(queue) => {
@@ -203,12 +205,13 @@ impl<T: Queued> ManagedQueue<T> {
         }
     }
 
-    /// The packet whose turn it is at `now`. Those that are dropped on the way to it are added to `dropped`.
+    /// Dequeues the next packet at `now`. Packets dropped before it are added to `dropped`.
     pub fn pop(&mut self, now: Instant, dropped: &mut Vec<T>) -> Option<T> {
         self.pop_telling(now, dropped, Queued::mark)
     }
 
-    /// The same, where a source may be told of congestion otherwise than by a mark: `tell` says of a packet whether its source was, and the packet need not be dropped.
+    /// Dequeues the next packet, where congestion may be signalled to a source otherwise than by a mark: `tell` returns
+    /// whether a packet's source was signalled, so that the packet need not be dropped.
     pub fn pop_telling(
         &mut self,
         now: Instant,
@@ -222,7 +225,7 @@ impl<T: Queued> ManagedQueue<T> {
         }
     }
 
-    /// Judges what waits by another target and interval from now on, where it judges by any.
+    /// Changes target and interval, if the queue uses any.
     pub fn tune(&mut self, config: CoDelConfig) {
         match self {
             Self::CoDel(queue) => queue.control.tune(config),
@@ -231,7 +234,7 @@ impl<T: Queued> ManagedQueue<T> {
         }
     }
 
-    /// What waits.
+    /// Returns the backlog.
     pub fn backlog(&self) -> Backlog {
         match self {
             Self::CoDel(queue) => queue.backlog,

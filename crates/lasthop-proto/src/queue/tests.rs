@@ -1,4 +1,4 @@
-//! CoDel against Linux's integers and against schedules worked out by hand; FQ-CoDel against what RFC 8290 promises.
+//! CoDel against Linux's integers and against schedules derived by hand; FQ-CoDel against the properties in RFC 8290.
 
 extern crate std;
 
@@ -52,14 +52,14 @@ fn fq_codel(config: FqCoDelConfig) -> ManagedQueue<Item> {
     ManagedQueue::new(&QueueSpec::FqCoDel(config)).unwrap()
 }
 
-/// 1/√count in units of 2⁻¹⁶ as Linux's integers have it, one Newton step for each count from 1 on: r·(3 - n·r²)/2 with r in
-/// 32 bits, of which 16 are kept.
+/// 1/√count in units of 2⁻¹⁶ in Linux's integers, one Newton step for each count from 1 on: r·(3 - n·r²)/2 with r in 32
+/// bits, of which 16 are kept.
 #[test]
 fn newton_steps_are_those_of_linux() {
     let first = [32_769, 36_864, 31_968, 28_935, 26_481, 24_588, 23_037, 21_746, 20_647, 19_699];
     let roots = tests_access::inverse_roots(1000);
     assert_eq!(roots[1..11], first);
-    // The step has caught up with the count long since: 65,536/√100, /√400 and /√1000, rounded down.
+    // The step has long caught up with the count: 65,536/√100, /√400 and /√1000, rounded down.
     assert_eq!((roots[99], roots[399], roots[999]), (6553, 3276, 2072));
 }
 
@@ -70,11 +70,11 @@ fn the_control_law_is_that_of_linux() {
     assert_eq!(spans, [97_654, 48_829, 54_931, 47_635, 43_116, 39_459]);
 }
 
-/// When drops or marks fall, in ms, while a line that was 200 packets long at time 0 sends one every 10 ms.
+/// Times of drops or marks, in ms, while a line that was 200 packets long at time 0 sends one every 10 ms.
 ///
-/// The second packet, at 10 ms, has waited more than 5 ms: until 110 ms that is let pass. The first to come after that, at
-/// 120 ms, begins; the next are due 100.0, 50.0, 56.2, 48.8 and 44.1 ms after the last was due, which the next packet meets:
-/// 220, 270, 326.2, 375.0 and 419.2 ms.
+/// The second packet, at 10 ms, has waited more than 5 ms, which is tolerated until 110 ms. The first packet after
+/// that, at 120 ms, starts dropping. The next drops are due 100.0, 50.0, 56.2, 48.8 and 44.1 ms after the previous due
+/// time, and affect the next packet: 220, 270, 326.2, 375.0 and 419.2 ms.
 const SCHEDULE: [u64; 6] = [120, 220, 270, 330, 380, 420];
 
 #[test]
@@ -112,7 +112,7 @@ fn what_takes_no_marks_is_dropped_under_ecn_too() {
     assert_eq!((popped, dropped.len()), (43, SCHEDULE.len()));
 }
 
-/// Below the target, or with no more than a packet behind it, nothing is too late, however long it lasts.
+/// Below the target, or with at most one packet behind it, nothing is too late, however long it lasts.
 #[test]
 fn short_waits_and_short_lines_are_left_alone() {
     let (mut queue, mut dropped) = (codel(Switch::Off), Vec::new());
@@ -125,7 +125,7 @@ fn short_waits_and_short_lines_are_left_alone() {
     }
     for turn in 1000..2000 {
         queue.push(ms(turn * 10), item(0, 0, 1500), &mut dropped);
-        // A second is behind all but the first.
+        // A second one is behind all but the first.
         if turn > 1000 {
             assert!(queue.pop(ms(turn * 10), &mut dropped).is_some());
         }
@@ -133,8 +133,8 @@ fn short_waits_and_short_lines_are_left_alone() {
     assert_eq!(dropped, []);
 }
 
-/// After a pause shorter than 16 intervals dropping goes on at the rate that it had reached: 10 drops since it began make
-/// 1/√10 of an interval the first distance, one Newton step from where the root stood.
+/// After a pause shorter than 16 intervals dropping resumes at the rate that it had reached: after 10 drops, the first
+/// distance is 1/√10 of an interval, one Newton step from the previous root.
 #[test]
 fn dropping_resumes_where_it_was() {
     let gaps = |pause: u64| {
@@ -156,11 +156,11 @@ fn dropping_resumes_where_it_was() {
     };
     let (before, after) = gaps(50);
     assert!(after.abs_diff(before) <= 6, "{before} {after}");
-    // After two seconds it begins anew.
+    // After two seconds it starts again.
     assert_eq!(gaps(2000).1, 100);
 }
 
-/// Two flows that always have packets get the same share in bytes, whatever the size of these.
+/// Two flows that always have packets get equal shares in bytes, for any packet size.
 #[test]
 fn shares_are_equal_in_bytes() {
     let mut queue = fq_codel(FqCoDelConfig::default());
@@ -179,7 +179,7 @@ fn shares_are_equal_in_bytes() {
     assert!(a.abs_diff(b) <= 2 * 1514, "{a} {b}");
 }
 
-/// RFC 8290 §4.2: a flow that builds no queue goes ahead of those that do, once a turn.
+/// RFC 8290 §4.2: a flow that builds no queue precedes those that do, once per turn.
 #[test]
 fn a_sparse_flow_goes_first() {
     let (mut queue, mut dropped) = (fq_codel(FqCoDelConfig::default()), Vec::new());
@@ -188,14 +188,14 @@ fn a_sparse_flow_goes_first() {
     assert_eq!(numbers, [0; 4]);
     queue.push(ms(1), item(7, 0, 100), &mut dropped);
     assert_eq!(queue.pop(ms(2), &mut dropped).unwrap().flow, 7);
-    // Back at once, it has to wait for its turn like everyone.
+    // If it returns at once, it has to wait for its turn like any other.
     queue.push(ms(2), item(7, 1, 1500), &mut dropped);
     queue.push(ms(2), item(7, 2, 1500), &mut dropped);
     let flows: Vec<u32> = (0..6).map(|_| queue.pop(ms(3), &mut dropped).unwrap().flow).collect();
     assert!(flows[..3].contains(&0) && flows.contains(&7), "{flows:?}");
 }
 
-/// The flow with the longest queue pays for what has no room, from its head.
+/// Packets beyond the limit are dropped from the head of the longest queue.
 #[test]
 fn the_fattest_flow_pays() {
     let config = FqCoDelConfig { limit: 10, drop_batch: 64, ..FqCoDelConfig::default() };
@@ -225,7 +225,7 @@ fn specs() -> impl Strategy<Value = QueueSpec> {
 }
 
 proptest! {
-    /// Each packet comes out once, sent or dropped, each flow's in order; the limits hold; and it empties.
+    /// Each packet leaves once, sent or dropped, each flow's in order; the limits hold; and the queue drains.
     #[test]
     fn nothing_is_lost_but_what_is_told(
         spec in specs(),

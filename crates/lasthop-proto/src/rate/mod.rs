@@ -1,7 +1,7 @@
-//! Rates that vary in time: one process for each link, whatever is sent over it.
+//! Rates that vary in time: one process for each link, independent of its traffic.
 //!
-//! A model is a file here: its parameters are a variant of [`RateSpec`], and all that it has to answer is which rate holds at a time,
-//! and until when ([`Segment`]). A frame that is on the air when the rate changes is sent partly at each rate.
+//! A model is a file here: its parameters are a variant of [`RateSpec`], and it provides the rate at a time, and the
+//! end of its validity ([`Segment`]). A frame on the air when the rate changes is sent partly at each rate.
 
 mod series;
 #[cfg(test)]
@@ -14,29 +14,29 @@ use crate::time::{Duration, Instant};
 pub use self::series::{Offset, RateSeries, RateStep, Wrap, ramps};
 pub use self::trace::{BadRates, MOST_STEPS, RateTrace, read_rates};
 
-/// A model of how a rate varies, and its parameters.
+/// A model of a varying rate, and its parameters.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub enum RateSpec {
-    /// It does not.
+    /// A constant rate.
     #[default]
     Constant,
-    /// Steps in time, given, measured or made from ramps.
+    /// Steps in time, specified, measured or made from ramps.
     Series(RateSeries),
 }
 
 impl RateSpec {
-    /// Whether the rate varies.
+    /// Returns whether the rate varies.
     pub const fn varies(&self) -> bool {
         !matches!(self, Self::Constant)
     }
 }
 
-/// A rate, and until when it holds.
+/// A rate, and the end of its validity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment {
     /// Bits per second; nothing is sent at zero.
     pub rate: u64,
-    /// When the next segment begins.
+    /// Start of the next segment.
     pub until: Instant,
 }
 
@@ -51,11 +51,13 @@ pub struct RateProcess {
     model: Model,
 }
 
-/// Work of a byte: its bits, times the nanoseconds of a second, so that a nanosecond of a rate in bits per second is a whole number.
+/// Work of a byte: its bits, times the nanoseconds of a second, so that a nanosecond of a rate in bits per second is a
+/// whole number.
 const BYTE: u128 = 8_000_000_000;
 
 impl RateProcess {
-    /// The process that `spec` describes, from the start of the run; `None` for a constant rate. All its randomness comes from `stream`.
+    /// Returns the process that `spec` describes, from the start of the run; `None` for a constant rate. All its
+    /// randomness comes from `stream`.
     pub fn new(spec: &RateSpec, stream: impl FnOnce() -> Stream) -> Option<Self> {
         let model = match spec {
             RateSpec::Constant => return None,
@@ -64,7 +66,8 @@ impl RateProcess {
         Some(Self { model })
     }
 
-    /// When a frame of `bytes` has been sent whose transmission begins at `start`; [`Instant::FAR_FUTURE`] if that is never.
+    /// Returns when a frame of `bytes` is completely sent, if its transmission begins at `start`;
+    /// [`Instant::FAR_FUTURE`] for never.
     pub fn finish(&mut self, start: Instant, bytes: u32) -> Instant {
         let (mut at, mut work) = (start, u128::from(bytes) * BYTE);
         loop {
@@ -74,7 +77,7 @@ impl RateProcess {
             let Segment { rate, until } = self.segment(at);
             let room = u128::from(rate) * u128::from(until.since(at).as_nanos());
             if work <= room {
-                // With a rate of zero there is room for nothing, which takes no time.
+                // With a rate of zero the work done is zero, and takes no time.
                 let nanos = work.div_ceil(u128::from(rate.max(1)));
                 return at + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
             }
@@ -86,7 +89,7 @@ impl RateProcess {
         }
     }
 
-    /// The rate at `at`.
+    /// Returns the rate at `at`.
     pub fn segment(&self, at: Instant) -> Segment {
         match &self.model {
             Model::Series(series) => series.segment(at),

@@ -1,4 +1,4 @@
-//! Steps in time.
+//! Steps of a rate in time.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -7,52 +7,52 @@ use super::{MOST_STEPS, Segment};
 use crate::random::Stream;
 use crate::time::{Duration, Instant};
 
-/// From a time on, a rate holds.
+/// A rate that is valid from a time on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RateStep {
-    /// Since the beginning of the series.
+    /// Start, since the beginning of the series.
     pub from: Duration,
     /// Bits per second; zero is an outage.
     pub rate: u64,
 }
 
-/// What follows the end of a series.
+/// Continuation after the end of a series.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wrap {
-    /// It begins anew.
+    /// Starts again.
     Repeat,
-    /// The last rate holds.
+    /// The last rate remains valid.
     Hold,
     /// Nothing is sent any more.
     Stop,
 }
 
-/// Which place of a series a run begins with.
+/// Position in a series at which a run begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Offset {
-    /// So far into it.
+    /// Fixed offset.
     At(Duration),
-    /// A place that is drawn for each run, uniform over its length; the same for both directions of a link and for all schemes under
-    /// one seed.
+    /// Random offset, drawn for each run, uniform over its length; equal for both directions of a link and for all
+    /// schemes under one seed.
     Random,
 }
 
 /// A series of steps.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RateSeries {
-    /// The steps, the first from zero on; times grow.
+    /// Steps, the first from zero on; times increase.
     steps: Arc<Vec<RateStep>>,
-    /// When it ends.
+    /// End of the series.
     length: Duration,
-    /// What follows then.
+    /// Continuation after the end.
     wrap: Wrap,
-    /// Where a run begins.
+    /// Position at which a run begins.
     offset: Offset,
 }
 
 impl RateSeries {
-    /// The series of `steps`, which ends at `length`; `None` where there are none, their times do not grow from zero, it ends before
-    /// the last one, or nothing would ever be sent.
+    /// Returns the series of `steps`, which ends at `length`. Returns `None` if there are no steps, their times do not
+    /// increase from zero, it ends before the last one, or nothing would ever be sent.
     pub fn new(steps: Vec<RateStep>, length: Duration, wrap: Wrap, offset: Offset) -> Option<Self> {
         let grows = steps.is_sorted_by(|a, b| a.from < b.from);
         let (first, last) = (steps.first()?, steps.last()?);
@@ -64,7 +64,7 @@ impl RateSeries {
         (grows && whole && goes_on).then(|| Self { steps: Arc::new(steps), length, wrap, offset })
     }
 
-    /// The same series with all rates times `up / down`, rounded down: that of the other direction of a link.
+    /// Returns the same series with all rates times `up / down`, rounded down, for the other direction of a link.
     #[must_use]
     pub fn scaled(&self, up: u64, down: u64) -> Self {
         if up == down || down == 0 {
@@ -72,29 +72,29 @@ impl RateSeries {
         }
         let scale = |step: &RateStep| {
             let rate = u128::from(step.rate) * u128::from(up) / u128::from(down);
-            // What sends down sends up.
+            // A positive rate stays positive.
             let rate = u64::try_from(rate).unwrap_or(u64::MAX).max(u64::from(step.rate > 0));
             RateStep { rate, ..*step }
         };
         Self { steps: Arc::new(self.steps.iter().map(scale).collect()), ..self.clone() }
     }
 
-    /// The steps.
+    /// Returns the steps.
     pub fn steps(&self) -> &[RateStep] {
         &self.steps
     }
 
-    /// When it ends, or begins anew.
+    /// Returns the time at which it ends, or starts again.
     pub const fn length(&self) -> Duration {
         self.length
     }
 
-    /// What follows then.
+    /// Returns the continuation after its end.
     pub const fn wrap(&self) -> Wrap {
         self.wrap
     }
 
-    /// Mean rate over its length, in bits per second; the last rate where it has no length.
+    /// Returns the mean rate over its length, in bits per second; the last rate if its length is zero.
     pub fn mean(&self) -> f64 {
         match self.length {
             Duration::ZERO => self.steps.last().map_or(0.0, |step| step.rate as f64),
@@ -102,7 +102,7 @@ impl RateSeries {
         }
     }
 
-    /// What it carries from its beginning to `length`: bits times a billion.
+    /// Returns the data that it carries from its start to `length`: bits times a billion.
     fn capacity_of(steps: &[RateStep], length: Duration) -> u128 {
         let ends = steps.iter().skip(1).map(|step| step.from).chain([length]);
         let spans = steps.iter().zip(ends);
@@ -110,9 +110,9 @@ impl RateSeries {
     }
 }
 
-/// The steps of `points` between which the rate changes evenly, each step `grid` long and of the mean rate of its part of a ramp, so that
-/// as much is sent in each as on the ramp; `None` where there are more than [`MOST_STEPS`]. Before the first point its rate holds, and
-/// from the last one on that of the last.
+/// Returns steps that approximate linear ramps between `points`, each step `grid` long and of the mean rate of its part
+/// of a ramp, so that each carries as much as the ramp; `None` if there are more than [`MOST_STEPS`]. Before the first
+/// point its rate is valid, and from the last one on that of the last.
 pub fn ramps(points: &[RateStep], grid: Duration) -> Option<Vec<RateStep>> {
     let grid = grid.as_nanos().max(1);
     let mut steps: Vec<RateStep> = Vec::new();
@@ -144,7 +144,7 @@ pub fn ramps(points: &[RateStep], grid: Duration) -> Option<Vec<RateStep>> {
         let mut at = from;
         while at < to {
             let end = at.saturating_add(grid).min(to);
-            // In the middle of the step, twice so far from the first point as `twice` says.
+            // Middle of the step: its distance from the first point is `twice` / 2.
             let twice = i128::from(at - from) + i128::from(end - from);
             let rate = a + (b - a) * twice / (2 * span);
             push(at, u64::try_from(rate).unwrap_or_default())?;
@@ -160,9 +160,9 @@ pub fn ramps(points: &[RateStep], grid: Duration) -> Option<Vec<RateStep>> {
 #[derive(Clone, Debug)]
 pub(super) struct Process {
     series: RateSeries,
-    /// How far into the series the run begins.
+    /// Offset in the series at which the run begins, in nanoseconds.
     offset: u64,
-    /// What one lap carries: bits times a billion.
+    /// Data that one lap carries: bits times a billion.
     lap: u128,
 }
 
@@ -176,7 +176,7 @@ impl Process {
         Self { series: series.clone(), offset, lap }
     }
 
-    /// Nanoseconds into the series at `at`.
+    /// Returns the position in the series at `at`, in nanoseconds.
     fn place(&self, at: Instant) -> u64 {
         let place = at.as_nanos().saturating_add(self.offset);
         let length = self.series.length.as_nanos();
@@ -200,7 +200,7 @@ impl Process {
         Segment { rate, until }
     }
 
-    /// Goes on from `at` by as many whole laps as `work` takes, and leaves some of it.
+    /// Advances from `at` by as many whole laps as `work` takes, and leaves a remainder of it.
     pub(super) fn skip(&self, at: Instant, work: u128) -> (Instant, u128) {
         if self.series.wrap != Wrap::Repeat || work <= self.lap {
             return (at, work);

@@ -1,4 +1,4 @@
-//! Series worked out by hand, and what holds of any.
+//! Series derived by hand, and properties of arbitrary ones.
 
 extern crate std;
 
@@ -18,7 +18,7 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + ms(millis)
 }
 
-/// Steps in ms and kbps: a kbps is a bit a millisecond.
+/// Returns steps from values in ms and kbps: a kbps is a bit per millisecond.
 fn steps(steps: &[(u64, u64)]) -> Vec<RateStep> {
     steps.iter().map(|(from, rate)| RateStep { from: ms(*from), rate: 1000 * rate }).collect()
 }
@@ -28,7 +28,7 @@ fn process(given: &[(u64, u64)], length: u64, wrap: Wrap) -> RateProcess {
     RateProcess::new(&RateSpec::Series(series), || unreachable!("nothing is drawn")).unwrap()
 }
 
-/// 8000 kbps is 1000 bytes a millisecond; 800 a tenth of that.
+/// 8000 kbps is 1000 bytes per millisecond; 800 a tenth of that.
 #[test]
 fn a_frame_on_the_air_is_sent_partly_at_each_rate() {
     let mut rate = process(&[(0, 8000), (10, 800), (20, 0), (25, 8000)], 30, Wrap::Hold);
@@ -41,7 +41,7 @@ fn a_frame_on_the_air_is_sent_partly_at_each_rate() {
     assert_eq!(rate.finish(at(9), 1000), at(10));
     assert_eq!(rate.finish(at(10), 1000), at(20));
     assert_eq!(rate.finish(at(20), 1000), at(26));
-    // The last rate holds.
+    // The last rate remains valid.
     assert_eq!(rate.finish(at(100_000), 1000), at(100_001));
     assert_eq!(rate.finish(at(22), 0), at(22));
 }
@@ -74,23 +74,23 @@ fn series_that_never_send_are_none() {
     assert!(series(&[(0, 0), (10, 5)], 10, Wrap::Hold));
 }
 
-/// From 8000 to 0 kbps in 40 ms by steps of 10 ms: their mean rates. What a ramp carries is half of the time at the full rate.
+/// From 8000 to 0 kbps in 40 ms in steps of 10 ms: their mean rates. A ramp carries half of the time at the full rate.
 #[test]
 fn ramps_carry_what_they_should() {
     let made = ramps(&steps(&[(20, 8000), (60, 0), (80, 4000)]), ms(10)).unwrap();
     let expected = [(0, 8000), (20, 7000), (30, 5000), (40, 3000), (50, 1000), (60, 1000), (70, 3000), (80, 4000)];
-    // Of two alike one is made.
+    // Two equal steps are merged.
     let expected: Vec<_> = expected.into_iter().filter(|(from, _)| *from != 60).collect();
     assert_eq!(made, steps(&expected));
     let series = RateSeries::new(made, ms(80), Wrap::Hold, Offset::At(Duration::ZERO)).unwrap();
     assert!((series.mean() - (8e6 * 20.0 + 4e6 * 40.0 + 2e6 * 20.0) / 80.0).abs() < 1.0);
-    // An odd end: 15 ms in steps of 10 and 5.
+    // A partial step at the end: 15 ms in steps of 10 and 5.
     let made = ramps(&steps(&[(0, 3000), (15, 0)]), ms(10)).unwrap();
     assert_eq!(made, steps(&[(0, 2000), (10, 500), (15, 0)]));
     assert!(ramps(&steps(&[(0, 1), (1_000_000_000, 9)]), Duration::from_micros(1)).is_none());
 }
 
-/// The offset is one draw from the stream, wherever it is asked for.
+/// The offset is one draw from the stream, wherever it is requested.
 #[test]
 fn a_drawn_offset_is_the_same_for_all() {
     let given: Vec<_> = (0..100).map(|step| (10 * step, 100 + step)).collect();
@@ -156,7 +156,8 @@ proptest! {
         prop_assert_eq!(process.finish(start, bytes), start + span);
     }
 
-    /// From the beginning of a frame to its end the series carries its bits, and a nanosecond sooner it did not: work is conserved.
+    /// From the start of a frame to its end the series carries its bits, and one nanosecond earlier it did not: work is
+    /// conserved.
     #[test]
     fn what_is_sent_is_what_the_series_carries((series, _) in series(), start in 0u64..500_000_000, bytes in 1u32..3000) {
         let mut process = RateProcess::new(&RateSpec::Series(series), || unreachable!()).unwrap();
@@ -181,7 +182,7 @@ proptest! {
         }
     }
 
-    /// What begins later ends later: order is kept.
+    /// Frames that start later end later: order is kept.
     #[test]
     fn later_frames_end_later((series, _) in series(), starts in proptest::collection::vec(0u64..50_000_000, 1..40)) {
         let mut process = RateProcess::new(&RateSpec::Series(series), || unreachable!()).unwrap();
@@ -195,7 +196,7 @@ proptest! {
         }
     }
 
-    /// No file makes it panic, and what it reads is a series.
+    /// No file causes a panic, and a valid one yields a series.
     #[test]
     fn any_file_is_read_or_refused(text in "[0-9 .,#\\n-]{0,60}") {
         if let Ok(trace) = read_rates(text.as_bytes()) {

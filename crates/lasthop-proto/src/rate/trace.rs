@@ -1,4 +1,4 @@
-//! A measured rate, from a file.
+//! A measured rate, read from a file.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -6,24 +6,24 @@ use core::fmt;
 use super::RateStep;
 use crate::time::Duration;
 
-/// Most steps of a series.
+/// Maximum number of steps in a series.
 pub const MOST_STEPS: usize = 1 << 20;
 
-/// What a file says: steps, and when the last one ends.
+/// Contents of a file: steps, and the end of the last one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RateTrace {
-    /// The steps, the first from zero on.
+    /// Steps, the first from zero on.
     pub steps: Vec<RateStep>,
-    /// The time of the last line.
+    /// Time of the last line.
     pub length: Duration,
 }
 
-/// Why bytes are no series of rates. Lines are counted from 1.
+/// Error in a series of rates. Lines are counted from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadRates {
     /// A line that is not a time and a rate.
     Line(usize),
-    /// A line whose time is not after that of the line before.
+    /// A line whose time is not after that of the previous line.
     Back(usize),
     /// The first line of numbers, whose time is not zero.
     First(usize),
@@ -31,7 +31,7 @@ pub enum BadRates {
     Header(usize),
     /// More than [`MOST_STEPS`].
     Long,
-    /// Less than two lines: no span of time.
+    /// Fewer than two lines: no time span.
     Short,
     /// No rate above zero.
     Silent,
@@ -53,17 +53,17 @@ impl fmt::Display for BadRates {
 
 impl core::error::Error for BadRates {}
 
-/// Reads a series: in each line a time in seconds and a rate in Mbps that holds from then on, with white space or a comma between, and
-/// remarks from `#` to the end of the line. Times grow from line to line, from zero on. The last line says when the series ends; its
-/// rate holds where the last rate is to hold. A header with the columns `t_s` and `rate_mbps`, in any order and beside others, may
-/// stand in front.
+/// Reads a series. Each line contains a time in seconds and the rate in Mbps from then on, separated by white space or
+/// a comma, with comments from `#` to the end of the line. Times increase from line to line, starting at zero. The last
+/// line marks the end of the series; its rate applies if the last rate is to remain valid. A header with the columns
+/// `t_s` and `rate_mbps`, in any order and among others, may precede the lines.
 ///
 /// # Errors
 ///
-/// [`BadRates`], for the first thing that is wrong.
+/// Returns [`BadRates`] for the first error.
 pub fn read_rates(text: &[u8]) -> Result<RateTrace, BadRates> {
     let mut steps: Vec<RateStep> = Vec::new();
-    // Columns of time and rate, and how many there are: exactly two where no header says otherwise.
+    // Columns of time and rate, and the number of columns: exactly two without a header.
     let mut columns = None;
     for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
         let line = line.split(|byte| *byte == b'#').next().unwrap_or_default();
@@ -99,7 +99,7 @@ pub fn read_rates(text: &[u8]) -> Result<RateTrace, BadRates> {
     Ok(RateTrace { steps, length })
 }
 
-/// Fields of a line: with a comma in it, what is between commas, otherwise what is between white space.
+/// Returns the fields of a line: separated by commas if there is one, otherwise by white space.
 fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     let commas = line.contains(&b',');
     let cut = move |byte: &u8| if commas { *byte == b',' } else { byte.is_ascii_whitespace() };
@@ -110,7 +110,8 @@ fn is_name(field: &[u8]) -> bool {
     field.first().is_some_and(|byte| byte.is_ascii_alphabetic())
 }
 
-/// A decimal number times ten to the `digits`, up to a day in nanoseconds; digits beyond are left out.
+/// Parses a decimal number times ten to the power `digits`, limited to a day in nanoseconds; further digits are
+/// ignored.
 fn scaled(text: &[u8], digits: u32) -> Option<u64> {
     crate::delay::scaled(text, digits)
 }

@@ -1,4 +1,4 @@
-//! One end of a TCP connection: handshake, data both ways, close and reset (RFC 9293 §3.3.2, §3.10.7).
+//! One end of a TCP connection: handshake, data in both directions, close and reset (RFC 9293 §3.3.2, §3.10.7).
 
 mod arrivals;
 mod handshake;
@@ -18,40 +18,40 @@ use crate::packet::{FlowId, Integrity, Packet, Side};
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 
-/// IPv4 and TCP headers without options.
+/// Length of IPv4 and TCP headers without options.
 const HEADER: u16 = 40;
 
-/// Bytes that the timestamps option takes, padded.
+/// Length of the timestamps option, padded.
 const TIMESTAMPS: u32 = 12;
 
-/// Bytes that the ratio of acknowledgments takes, padded.
+/// Length of the acknowledgment-ratio option, padded.
 const ACK_RATIO: u32 = 8;
 
-/// No IP packet is larger than this, in bytes (jumbograms as receive offload builds them included); more would leave the
-/// range in which sequence numbers can be compared.
+/// Maximum payload of a credible IP packet, in bytes. Covers the jumbograms that receive offload builds; longer ones
+/// would exceed the range in which sequence numbers can be compared.
 const MAX_SEGMENT: u32 = 1 << 20;
 
-/// The least maximum segment size that is believed of a peer or a path: options at their longest and 8 bytes of payload.
+/// Minimum segment size accepted from a peer or a path: options at their maximum and 8 bytes of payload.
 const LEAST_MSS: u32 = 48;
 
-/// What a connection needs to know at birth.
+/// Initial parameters of a connection.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The flow that it is an end of.
+    /// Flow that it is an end of.
     pub flow: FlowId,
-    /// Which end.
+    /// Its side.
     pub side: Side,
     /// Its keys.
     pub config: Arc<TcpConfig>,
     /// Its initial sequence number.
     pub iss: Seq,
-    /// The phase of its host's ticks.
+    /// Phase of its host's ticks.
     pub phase: TickPhase,
-    /// Whether changes of the congestion window are reported.
+    /// On if changes of the congestion window are reported.
     pub watch: Switch,
 }
 
-/// RFC 9293 §3.3.2.
+/// State of a connection (RFC 9293 §3.3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub enum State {
@@ -68,10 +68,10 @@ pub enum State {
     TimeWait,
 }
 
-/// What segments after the handshake may carry besides SACK blocks: asked for each of them.
+/// Options that segments after the handshake may carry besides SACK blocks. Checked for each segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Extras {
-    /// Nothing.
+    /// None.
     None,
     /// Timestamps (RFC 7323 §3).
     Timestamps,
@@ -79,8 +79,8 @@ enum Extras {
     Any,
 }
 
-/// One end of a TCP connection. Payload bytes stay with the driver, which fills and reads them by sequence number: the
-/// connection deals in lengths.
+/// One end of a TCP connection. Payload bytes stay with the driver, which fills and reads them by sequence number; the
+/// connection handles only lengths.
 #[derive(Clone, Debug)]
 pub struct Connection {
     config: Arc<TcpConfig>,
@@ -91,35 +91,35 @@ pub struct Connection {
     receiver: Receiver,
     /// Shift of the windows that the peer advertises.
     peer_shift: u8,
-    /// The maximum segment size that the peer announced.
+    /// Maximum segment size that the peer announced.
     peer_mss: u32,
-    /// Bytes of options and payload that the path takes in one segment. A driver without packets has no limit, and counts
-    /// options in addition.
+    /// Bytes of options and payload that the path carries in one segment. A driver without packets has no limit, and
+    /// counts options in addition.
     path_mss: Option<u32>,
     sack: Switch,
-    /// Whether both ends have agreed on ECN (RFC 3168 §6.1.1).
+    /// On if both ends have negotiated ECN (RFC 3168 §6.1.1).
     ecn: Switch,
-    /// Whether both ends have agreed on acknowledgment congestion control (RFC 5690 §4.1).
+    /// On if both ends have negotiated acknowledgment congestion control (RFC 5690 §4.1).
     ack_congestion: Switch,
     timestamps: Switch,
     extras: Extras,
-    /// Whether segments that arrive carry nothing that header prediction does not look at.
+    /// On if arriving segments carry nothing that header prediction ignores.
     plain: Switch,
-    /// The latest timestamp that the peer sent in order (RFC 7323 §4.3).
+    /// Latest timestamp that the peer sent in order (RFC 7323 §4.3).
     ts_recent: u32,
     time_wait: Option<Instant>,
-    /// Whether the peer's SYN is to be acknowledged before anything else is sent.
+    /// On if the peer's SYN has to be acknowledged before anything else is sent.
     own_ack: Switch,
-    /// A reset to send: its sequence number, and what it acknowledges.
+    /// Reset to send: its sequence number, and its acknowledgment number.
     reset: Option<(Seq, Option<Seq>)>,
     watch: Switch,
     watched: (u32, u32),
-    /// Challenge acknowledgments: since when they are counted, and how many.
+    /// Challenge acknowledgments: start of the current count, and the count.
     challenges: (Instant, u8),
 }
 
 impl Connection {
-    /// A closed connection.
+    /// Returns a closed connection.
     pub fn new(setup: Setup) -> Self {
         let Setup { flow, side, config, iss, phase, watch } = setup;
         Self {
@@ -162,9 +162,9 @@ impl Connection {
         }
     }
 
-    /// The path takes `mss` bytes of options and payload in one segment (RFC 6691): called before the connection opens with
-    /// what the interface takes, and again when the path turns out to take less (RFC 1191 §6.4). What is outstanding then is
-    /// sent again in smaller segments, at once and without a reduction of the window.
+    /// Sets the number of bytes of options and payload that the path carries in one segment (RFC 6691). Called before
+    /// the connection opens with the interface's value, and again if the path turns out to carry less (RFC 1191 §6.4).
+    /// Outstanding data is then retransmitted in smaller segments, at once and without a window reduction.
     pub fn fit_path(&mut self, now: Instant, mss: u32) {
         self.path_mss = Some(mss.max(LEAST_MSS));
         if !matches!(self.state, State::Closed | State::Listen | State::SynSent) {
@@ -172,17 +172,17 @@ impl Connection {
         }
     }
 
-    /// Hands over `bytes` more of the stream. What does not fit into the send buffer waits.
+    /// Adds `bytes` to the stream. Data that does not fit into the send buffer waits.
     pub fn write(&mut self, bytes: u64) {
         self.sender.write(bytes);
     }
 
-    /// Hands over as much of `bytes` more of the stream as the send buffer has room for; how much that was.
+    /// Adds as much of `bytes` to the stream as the send buffer has capacity for, and returns that amount.
     pub fn offer(&mut self, now: Instant, bytes: u64) -> u64 {
         self.sender.offer(now, bytes)
     }
 
-    /// No more will be written: a FIN follows the stream.
+    /// Closes the stream: a FIN follows the written data.
     pub fn close(&mut self) {
         match self.state {
             State::Listen | State::Closed => self.state = State::Closed,
@@ -190,7 +190,7 @@ impl Connection {
         }
     }
 
-    /// Tears the connection down with a reset.
+    /// Aborts the connection with a reset.
     pub fn abort(&mut self) {
         if !matches!(self.state, State::Closed | State::Listen | State::TimeWait) {
             let s = self.sender.state();
@@ -199,63 +199,63 @@ impl Connection {
         }
     }
 
-    /// In-order bytes not read yet.
+    /// Returns the number of in-order bytes not read yet.
     pub fn readable(&self) -> u64 {
         self.receiver.unread()
     }
 
-    /// The application takes `bytes` of what is readable, which opens the window.
+    /// Notes that the application reads `bytes`, which opens the window.
     pub fn read(&mut self, bytes: u64) {
         self.receiver.on_read(bytes);
     }
 
-    /// In-order bytes received since the start, read or not.
+    /// Returns the number of in-order bytes received since the start, read or not.
     pub fn received(&self) -> u64 {
         self.receiver.received()
     }
 
-    /// Stream bytes that the peer has acknowledged.
+    /// Returns the number of stream bytes that the peer has acknowledged.
     pub fn acked(&self) -> u64 {
         self.sender.acked()
     }
 
-    /// Stream bytes handed over and not acknowledged.
+    /// Returns the number of stream bytes written and not acknowledged.
     pub fn unacked(&self) -> u64 {
         self.sender.state().queued - self.sender.acked()
     }
 
-    /// Returns the round trip that the last acknowledgment gave a sample of, if it gave one and it was not returned before. For
+    /// Returns the round-trip sample of the last acknowledgment, if there was one and it was not returned before. For
     /// measurement only.
     pub fn take_rtt_sample(&mut self) -> Option<Duration> {
         self.sender.take_rtt_sample()
     }
 
-    /// How often our SYN had to be sent again.
+    /// Returns the number of retransmissions of this end's SYN.
     pub fn syn_retries(&self) -> u32 {
         self.sender.state().syn_retries
     }
 
-    /// Where the connection stands.
+    /// Returns the state of the connection.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// The flow that it is an end of.
+    /// Returns the flow that it is an end of.
     pub fn flow(&self) -> FlowId {
         self.flow
     }
 
-    /// Whether the peer's stream has ended and all of it arrived.
+    /// Returns whether the peer's stream has ended and all of it arrived.
     pub fn peer_closed(&self) -> bool {
         self.receiver.finished()
     }
 
-    /// Whether everything written, and the FIN after it, is acknowledged.
+    /// Returns whether everything written, and the FIN after it, is acknowledged.
     pub fn all_acked(&self) -> bool {
         self.sender.fin_acked()
     }
 
-    /// Takes a packet that arrived: [`Node::handle_packet`] for drivers that keep the packet.
+    /// Processes a packet that arrived: [`Node::handle_packet`] for drivers that keep the packet.
     #[inline]
     pub fn take_packet(&mut self, now: Instant, packet: &Packet) {
         let Some(segment) = packet.tcp().filter(|_| packet.len <= MAX_SEGMENT) else { return };
@@ -266,14 +266,14 @@ impl Connection {
         }
     }
 
-    /// Whether its share of the host's queue is bounded, so that its driver has to say when segments leave
+    /// Returns whether its share of the host's queue is limited, so that its driver has to report when segments leave
     /// ([`Node::schedule_departure`]).
     #[inline]
     pub fn bounds_host_queue(&self) -> bool {
         self.config.bounds_host_queue()
     }
 
-    /// Congestion window and slow-start threshold, in bytes.
+    /// Returns congestion window and slow-start threshold, in bytes.
     pub fn window(&self) -> (u32, u32) {
         self.sender.window()
     }
@@ -284,7 +284,7 @@ impl Connection {
         self.sender.report(event);
     }
 
-    /// The clock behind TSval: milliseconds, starting at 1 so that 0 is never echoed.
+    /// Returns the TSval clock: milliseconds, starting at 1 so that 0 is never echoed.
     #[inline(always)]
     fn timestamp(&self, now: Instant) -> u32 {
         (now.as_nanos() / 1_000_000 + 1) as u32
@@ -301,7 +301,7 @@ impl Connection {
         }
     }
 
-    /// Whether a pure acknowledgment is due. A closed connection still acknowledges the FIN that closed it.
+    /// Returns whether a pure acknowledgment is due. A closed connection still acknowledges the FIN that closed it.
     #[inline]
     fn acknowledges(&self) -> bool {
         let open = match self.state {
@@ -316,7 +316,7 @@ impl Connection {
         if self.state == State::Closed { self.sender.state().snd_max } else { self.sender.ack_seq() }
     }
 
-    /// The FIN leaves.
+    /// Notes that the FIN leaves.
     fn on_fin_sent(&mut self) {
         match self.state {
             State::Established => self.state = State::FinWait1,
@@ -326,13 +326,13 @@ impl Connection {
     }
 }
 
-/// Another one for each end of each flow, and for each run where the host's phase is drawn.
+/// Returns a different seed for each end of each flow, and for each run if the host's phase is drawn.
 fn seed(flow: FlowId, side: Side, phase: TickPhase) -> u64 {
     let end = u64::from(flow.0) << 1 | side.index() as u64;
     phase.slow.as_nanos() ^ end.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// The earlier of two deadlines.
+/// Returns the earlier of two deadlines.
 #[inline]
 fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     match (a, b) {

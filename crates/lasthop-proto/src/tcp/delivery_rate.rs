@@ -1,38 +1,38 @@
-//! Samples of the delivery rate (draft-ietf-ccwg-bbr, "Delivery Rate Samples"; Linux `tcp_rate.c`), and the connection's
-//! counts of segments delivered and lost.
+//! Samples of the delivery rate (draft-ietf-ccwg-bbr, "Delivery Rate Samples"; Linux `tcp_rate.c`), and the
+//! connection's counts of delivered and lost segments.
 
 use super::congestion::control::{LostSegment, RateSample, Totals};
 use super::flight::{Sent, Snapshot};
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 
-/// What the sampler remembers of a connection.
+/// State of the sampler of a connection.
 #[derive(Clone, Debug)]
 pub struct RateSampler {
     delivered: u64,
     lost: u64,
-    /// When something was last delivered.
+    /// Time of the last delivery.
     delivered_at: Instant,
-    /// When the newest segment that was delivered had been sent.
+    /// Transmission time of the latest segment that was delivered.
     first_sent: Instant,
-    /// Until so much is delivered, samples are limited by the application; 0 for not at all.
+    /// Number of deliveries until which samples are application-limited; 0 if they are not.
     app_limited: u64,
-    /// The round ends when something is delivered that was sent after so much had been.
+    /// Number of deliveries: the round ends when a segment is delivered that was sent after them.
     round_end: u64,
 }
 
-/// The newest segment that an acknowledgment delivers: what its sample is taken from.
+/// Latest segment that an acknowledgment delivers, from which its sample is taken.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
     snapshot: Snapshot,
-    /// From the first segment of its flight until it was sent.
+    /// Time from the first segment of its flight until it was sent.
     sending: Duration,
     sent_at: Instant,
     end: Seq,
 }
 
 impl Default for RateSampler {
-    /// A connection whose SYN was delivered.
+    /// Returns the state of a connection whose SYN was delivered.
     fn default() -> Self {
         Self {
             delivered: 1,
@@ -46,27 +46,27 @@ impl Default for RateSampler {
 }
 
 impl RateSampler {
-    /// Segments delivered so far.
+    /// Returns the number of segments delivered so far.
     pub const fn delivered(&self) -> u64 {
         self.delivered
     }
 
-    /// Segments taken for lost so far.
+    /// Returns the number of segments declared lost so far.
     pub const fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Both, and when something was last delivered.
+    /// Returns both counts, and the time of the last delivery.
     pub const fn totals(&self) -> Totals {
         Totals { delivered: self.delivered, lost: self.lost, delivered_at: self.delivered_at }
     }
 
-    /// Whether what is sent now counts as limited by the application.
+    /// Returns whether data sent now counts as application-limited.
     pub const fn is_app_limited(&self) -> bool {
         self.app_limited != 0
     }
 
-    /// A segment leaves while `out` others are not acknowledged; `in_flight` counts it.
+    /// Notes a segment that leaves while `out` others are not acknowledged; `in_flight` includes it.
     pub fn on_sent(&mut self, now: Instant, out: u32, in_flight: u32) -> Snapshot {
         if out == 0 {
             (self.first_sent, self.delivered_at) = (now, now);
@@ -81,7 +81,7 @@ impl RateSampler {
         }
     }
 
-    /// `sent` is delivered by the acknowledgment that `newest` is collected for.
+    /// Notes that `sent` is delivered by the acknowledgment for which `newest` is collected.
     pub fn on_delivered(&mut self, sent: &Sent, newest: &mut Option<Candidate>) {
         if newest.as_ref().is_none_or(|newest| sent.is_after(newest.sent_at, newest.end)) {
             self.first_sent = sent.sent_at();
@@ -91,12 +91,12 @@ impl RateSampler {
         }
     }
 
-    /// So many segments were delivered.
+    /// Counts delivered segments.
     pub fn count_delivered(&mut self, segments: u32) {
         self.delivered += u64::from(segments);
     }
 
-    /// `sent` was taken for lost.
+    /// Notes that `sent` was declared lost.
     pub fn on_lost(&mut self, sent: &Sent) -> LostSegment {
         self.lost += 1;
         let snapshot = sent.snapshot();
@@ -107,13 +107,13 @@ impl RateSampler {
         }
     }
 
-    /// What had been delivered when the candidate's segment was sent.
+    /// Returns the number of deliveries when the candidate's segment was sent.
     pub fn prior_delivered(&self, candidate: &Candidate) -> u64 {
         self.delivered - u64::from((self.delivered as u32).wrapping_sub(candidate.snapshot.delivered))
     }
 
-    /// The acknowledgment has been taken in; it delivered `delivered` segments. An interval below the shortest round trip
-    /// says nothing about the path.
+    /// Returns the sample of an acknowledgment that delivered `delivered` segments. An interval below the shortest
+    /// round trip says nothing about the path.
     pub fn sample(
         &mut self,
         now: Instant,
@@ -144,7 +144,7 @@ impl RateSampler {
         })
     }
 
-    /// Whether the acknowledgment ends a round trip, and if so begins the next.
+    /// Returns whether the acknowledgment ends a round trip; if so, starts the next.
     pub fn ends_round(&mut self, newest: Option<&Candidate>) -> bool {
         let ends = newest.is_some_and(|newest| self.prior_delivered(newest) >= self.round_end);
         if ends {
@@ -153,13 +153,13 @@ impl RateSampler {
         ends
     }
 
-    /// A timeout starts a round of its own.
+    /// Starts a new round after a timeout.
     pub fn restart_round(&mut self) {
         self.round_end = self.delivered;
     }
 
-    /// The application leaves the window unused: what is in flight now, and what follows before it is delivered, says
-    /// nothing about the path's rate.
+    /// Notes that the application leaves the window unused: the data in flight now, and data sent before it is
+    /// delivered, says nothing about the path's rate.
     pub fn limit_by_application(&mut self, in_flight: u32) {
         self.app_limited = (self.delivered + u64::from(in_flight)).max(1);
     }
@@ -191,8 +191,9 @@ mod tests {
         rate.sample(now, count, newest.as_ref(), Duration::from_millis(10))
     }
 
-    /// Ten segments leave a millisecond apart and arrive compressed at 100 ms: they are worth what they were sent at, not
-    /// what the acknowledgments' spacing says. The second flight, sent at one moment, is worth what arrived in its round.
+    /// Ten segments leave a millisecond apart and arrive compressed at 100 ms: the sample is the rate at which they
+    /// were sent, not the spacing of the acknowledgments. The second flight, sent at one moment, counts by the arrivals
+    /// in its round.
     #[test]
     fn the_longer_of_both_intervals_counts() {
         let (mut flight, mut rate) = (Flight::default(), RateSampler::default());
@@ -213,7 +214,7 @@ mod tests {
         assert_eq!(acknowledge(&mut flight, &mut rate, 1, at(9)), None);
     }
 
-    /// The mark lasts until what was in flight, and one more, is delivered.
+    /// The mark lasts until the data in flight, and one more segment, is delivered.
     #[test]
     fn the_application_limits_for_a_flight() {
         let (mut flight, mut rate) = (Flight::default(), RateSampler::default());

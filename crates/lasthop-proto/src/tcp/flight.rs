@@ -1,9 +1,9 @@
-//! What is in flight: a record of each segment that was sent and is not acknowledged, in the order of sequence numbers.
+//! Data in flight: a record of each segment that was sent and is not acknowledged, in the order of sequence numbers.
 //!
-//! Counts are segments. Three marks overlap: *sacked* (the peer has it), *lost* (taken for lost), and *resent* (a
-//! retransmission of it is under way). A peer that does not report selectively sends duplicates instead: each stands for a
-//! segment that has arrived, which one is not known ([`Flight::guess`]). [`Flight::in_flight`] is what Linux counts: all, less
-//! those sacked, guessed or lost, plus those resent.
+//! Counts are segments. Three marks overlap: *sacked* (the peer has it), *lost* (declared lost), and *resent* (a
+//! retransmission of it is in flight). A peer without SACK sends duplicates instead: each represents a segment that has
+//! arrived, but not which one ([`Flight::guess`]). [`Flight::in_flight`] is Linux's count: all, minus those sacked,
+//! guessed or lost, plus those resent.
 
 mod guess;
 
@@ -14,26 +14,26 @@ pub use self::guess::Guess;
 use crate::seq::Seq;
 use crate::time::Instant;
 
-/// Most segments tracked at once; no more are sent while so many are out.
+/// Maximum number of tracked segments; no more are sent while this many are outstanding.
 pub const MAX_SEGMENTS: usize = 65_536;
 
-/// An empty ring that has grown beyond this many records gives its memory back: an idle connection stays small.
+/// Number of records above which an empty ring frees its memory, so that an idle connection stays small.
 const KEPT: usize = 16;
 
-/// Where the connection stood when a segment was last sent: what delivery-rate samples are made of. Counters wrap.
+/// State of the connection when a segment was last sent, from which delivery-rate samples are computed. Counters wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Snapshot {
-    /// When the flight that it belongs to began to be sent.
+    /// Time at which its flight began to be sent.
     pub first_sent: Instant,
-    /// When something was last delivered.
+    /// Time of the last delivery.
     pub delivered_at: Instant,
-    /// Segments delivered of the connection.
+    /// Segments of the connection delivered.
     pub delivered: u32,
-    /// Segments taken for lost of the connection.
+    /// Segments of the connection declared lost.
     pub lost: u32,
     /// Segments in flight, this one included.
     pub in_flight: u32,
-    /// Whether the application left the window unused.
+    /// True if the application left the window unused.
     pub is_app_limited: bool,
 }
 
@@ -53,150 +53,151 @@ const LOST: u8 = 2;
 const RESENT: u8 = 4;
 
 impl Sent {
-    /// First sequence number that is not acknowledged.
+    /// Returns the first sequence number that is not acknowledged.
     pub const fn seq(&self) -> Seq {
         self.seq
     }
 
-    /// The number after its last one.
+    /// Returns the number after its last one.
     pub const fn end(&self) -> Seq {
         self.end
     }
 
-    /// When it was last sent.
+    /// Returns when it was last sent.
     pub const fn sent_at(&self) -> Instant {
         self.sent_at
     }
 
-    /// Where the connection stood when it was last sent.
+    /// Returns the state of the connection when it was last sent.
     pub const fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
-    /// Whether it was sent more than once.
+    /// Returns whether it was sent more than once.
     pub const fn is_repeated(&self) -> bool {
         self.transmissions > 1
     }
 
-    /// Whether the peer has reported it.
+    /// Returns whether the peer has reported it.
     pub const fn is_sacked(&self) -> bool {
         self.marks & SACKED != 0
     }
 
-    /// Whether it is taken for lost.
+    /// Returns whether it is declared lost.
     pub const fn is_lost(&self) -> bool {
         self.marks & LOST != 0
     }
 
-    /// Whether a retransmission of it is under way.
+    /// Returns whether a retransmission of it is in flight.
     pub const fn is_resent(&self) -> bool {
         self.marks & RESENT != 0
     }
 
-    /// Whether it is taken for lost and not sent again yet.
+    /// Returns whether it is declared lost and not retransmitted yet.
     pub const fn is_waiting(&self) -> bool {
         self.marks & (LOST | RESENT) == LOST
     }
 
-    /// Whether it was sent after what was sent at `at` and ends at `end`. What leaves at the same time is ordered by
-    /// sequence numbers (RFC 8985 §6.2 step 2).
+    /// Returns whether it was sent after a segment that was sent at `at` and ends at `end`. Segments sent at the same
+    /// time are ordered by sequence number (RFC 8985 §6.2 step 2).
     pub fn is_after(&self, at: Instant, end: Seq) -> bool {
         self.sent_at > at || self.sent_at == at && self.end.gt(end)
     }
 }
 
-/// The place of a segment in the connection: the first one sent is 0.
+/// Index of a segment in the connection: the first one sent is 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Index(u64);
 
-/// The segments that are out.
+/// The outstanding segments.
 #[derive(Clone, Default, Debug)]
 pub struct Flight {
     segments: VecDeque<Sent>,
-    /// Place of the first one.
+    /// Index of the first one.
     base: u64,
-    /// Those below `sorted` that are not sacked, in order.
+    /// Indices below `sorted` that are not sacked, in order.
     holes: VecDeque<u64>,
-    /// From here on nothing is sacked, lost or resent, and the order of sequence numbers is that of sending.
+    /// Index from which nothing is sacked, lost or resent, and sequence order equals transmission order.
     sorted: u64,
-    /// No segment before this place waits to be sent again.
+    /// Index before which no segment waits for retransmission.
     waiting_from: u64,
     sacked: u32,
     lost: u32,
     resent: u32,
     waiting: u32,
-    /// Segments that duplicates say have arrived.
+    /// Segments that duplicates show to have arrived.
     guessed: u32,
 }
 
 impl Flight {
-    /// Segments that are not acknowledged (Linux `packets_out`).
+    /// Returns the number of unacknowledged segments (Linux `packets_out`).
     pub fn len(&self) -> u32 {
         self.segments.len() as u32
     }
 
-    /// Whether nothing is out.
+    /// Returns whether nothing is outstanding.
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
 
-    /// Whether no more can be tracked.
+    /// Returns whether no more segments can be tracked.
     pub fn is_full(&self) -> bool {
         self.segments.len() >= MAX_SEGMENTS
     }
 
-    /// Segments that the peer has reported, or that its duplicates stand for (Linux `sacked_out`).
+    /// Returns the number of segments that the peer has reported, or that its duplicates represent (Linux
+    /// `sacked_out`).
     pub const fn sacked(&self) -> u32 {
         self.sacked + self.guessed
     }
 
-    /// Segments taken for lost.
+    /// Returns the number of segments declared lost.
     pub const fn lost(&self) -> u32 {
         self.lost
     }
 
-    /// Segments of which a retransmission is under way.
+    /// Returns the number of segments of which a retransmission is in flight.
     pub const fn resent(&self) -> u32 {
         self.resent
     }
 
-    /// Segments that are taken for lost and not sent again yet.
+    /// Returns the number of segments declared lost and not retransmitted yet.
     pub const fn waiting(&self) -> u32 {
         self.waiting
     }
 
-    /// Segments in the network, as far as is known.
+    /// Returns the number of segments in the network, as far as is known.
     pub fn in_flight(&self) -> u32 {
         (self.len() + self.resent).saturating_sub(self.sacked() + self.lost)
     }
 
-    /// The oldest segment.
+    /// Returns the oldest segment.
     pub fn front(&self) -> Option<&Sent> {
         self.segments.front()
     }
 
-    /// The newest segment.
+    /// Returns the latest segment.
     pub fn back(&self) -> Option<&Sent> {
         self.segments.back()
     }
 
-    /// A segment that is still out.
+    /// Returns a segment that is still outstanding.
     pub fn get(&self, index: Index) -> Option<&Sent> {
         self.segments.get(index.0.checked_sub(self.base)? as usize)
     }
 
-    /// All of them, in order.
+    /// Returns all segments, in order.
     pub fn iter(&self) -> impl Iterator<Item = (Index, &Sent)> {
         (self.base..).map(Index).zip(&self.segments)
     }
 
-    /// The segment that holds `seq`.
+    /// Returns the segment that contains `seq`.
     pub fn find(&self, seq: Seq) -> Option<Index> {
         let at = self.segments.partition_point(|sent| sent.end.le(seq));
         self.segments.get(at).filter(|sent| sent.seq.le(seq)).map(|_| Index(self.base + at as u64))
     }
 
-    /// The number after the highest that is sacked.
+    /// Returns the number after the highest sacked one.
     pub fn highest_sacked(&self) -> Option<Seq> {
         // The highest one that is not a hole: holes are in order, so walk back over those that touch the end.
         if self.sacked == 0 {
@@ -212,12 +213,12 @@ impl Flight {
         self.get(Index(place.checked_sub(1)?)).map(Sent::end)
     }
 
-    /// A segment `seq..end` leaves for the first time.
+    /// Adds a segment `seq..end` that leaves for the first time.
     pub fn push(&mut self, seq: Seq, end: Seq, now: Instant, snapshot: Snapshot) {
         self.segments.push_back(Sent { seq, end, sent_at: now, snapshot, marks: 0, transmissions: 1 });
     }
 
-    /// A retransmission leaves. Counts as such in [`Flight::in_flight`].
+    /// Records a retransmission. It counts as such in [`Flight::in_flight`].
     pub fn resend(&mut self, index: Index, now: Instant, snapshot: Snapshot) {
         self.sort_until(index.0 + 1);
         self.repeat(index, now, snapshot);
@@ -231,7 +232,7 @@ impl Flight {
         self.waiting -= u32::from(waited);
     }
 
-    /// A copy leaves that no loss asked for (a tail-loss probe): it is not counted.
+    /// Records a copy not triggered by a loss (a tail-loss probe), which is not counted.
     pub fn repeat(&mut self, index: Index, now: Instant, snapshot: Snapshot) {
         self.sort_until(index.0 + 1);
         if let Some(sent) = self.record(index) {
@@ -241,7 +242,7 @@ impl Flight {
         }
     }
 
-    /// Everything below `una` has arrived. Calls `each` for every segment that goes, as it was.
+    /// Removes everything below `una`, which has arrived. Calls `each` with the former state of every removed segment.
     pub fn acknowledge(&mut self, una: Seq, mut each: impl FnMut(&Sent)) {
         while let Some(first) = self.segments.front() {
             if first.end.gt(una) {
@@ -270,8 +271,8 @@ impl Flight {
         }
     }
 
-    /// The peer reports `left..right`. Calls `each` for every segment that is newly covered, as it was, with the number
-    /// after the highest sacked before it.
+    /// Marks `left..right`, which the peer reports. Calls `each` with the former state of every newly covered segment,
+    /// and the number after the highest sacked one before it.
     pub fn select(&mut self, left: Seq, right: Seq, mut each: impl FnMut(&Sent, Option<Seq>)) {
         let (from, to) = self.covered(left, right);
         if from >= to {
@@ -288,7 +289,7 @@ impl Flight {
             sent.marks |= SACKED;
             sent.marks &= !LOST;
             if lost && resent {
-                // Not lost: its retransmission still counts as under way (Linux `tcp_sacktag_one`).
+                // The original arrived; its retransmission still counts as in flight (Linux `tcp_sacktag_one`).
                 sent.marks &= !RESENT;
                 flight.resent -= 1;
             }
@@ -312,8 +313,8 @@ impl Flight {
         }
     }
 
-    /// The peer reports that what it holds of `left..right` came twice. Calls `each` for every segment in it; a
-    /// retransmission that was under way has arrived.
+    /// Processes the report that data in `left..right` arrived twice. Calls `each` for every segment in it; a
+    /// retransmission in flight has arrived.
     pub fn select_again(&mut self, left: Seq, right: Seq, mut each: impl FnMut(&Sent)) {
         let (from, to) = self.covered(left, right);
         for place in from..to {
@@ -326,7 +327,7 @@ impl Flight {
         }
     }
 
-    /// Takes a segment for lost, or its retransmission if it was lost before. Says whether that is new.
+    /// Declares a segment lost, or its retransmission if it was lost before. Returns whether that is new.
     pub fn mark_lost(&mut self, index: Index) -> bool {
         self.sort_until(index.0 + 1);
         let Some(sent) = self.record(index) else { return false };
@@ -342,7 +343,7 @@ impl Flight {
         } else {
             self.lost += 1;
         }
-        // A probe's copy may be under way when the original is found lost; then nothing waits.
+        // A probe's copy may be in flight when the original is declared lost; then nothing waits.
         if again || !resent {
             self.waiting += 1;
             self.waiting_from = self.waiting_from.min(index.0);
@@ -350,7 +351,7 @@ impl Flight {
         true
     }
 
-    /// Nothing is taken for lost any more.
+    /// Removes all loss marks.
     pub fn unmark_lost(&mut self) {
         for at in 0..self.holes.len() {
             if let Some(sent) = self.record(Index(self.holes[at])) {
@@ -361,7 +362,7 @@ impl Flight {
         self.waiting = 0;
     }
 
-    /// The peer has taken back what it reported (RFC 2018 §8).
+    /// Discards all SACK marks: the peer has reneged (RFC 2018 §8).
     pub fn forget_sacks(&mut self) {
         for sent in &mut self.segments {
             sent.marks &= !SACKED;
@@ -372,8 +373,8 @@ impl Flight {
         self.recount();
     }
 
-    /// How many places [`Flight::hole`] has: the segments that may be missing, which are below something sacked, lost or
-    /// resent, or were sent before what was sent at `at` and ends at `end`.
+    /// Returns the number of holes for [`Flight::hole`]: segments that may be missing, as they are below something
+    /// sacked, lost or resent, or were sent before a segment that was sent at `at` and ends at `end`.
     pub fn holes(&mut self, at: Instant, end: Seq) -> usize {
         let mut sorted = self.sorted;
         while self.get(Index(sorted)).is_some_and(|sent| !sent.is_after(at, end)) {
@@ -383,12 +384,12 @@ impl Flight {
         self.holes.len()
     }
 
-    /// One of them, in order.
+    /// Returns one of the holes, in order.
     pub fn hole(&self, at: usize) -> Option<Index> {
         self.holes.get(at).copied().map(Index)
     }
 
-    /// The first segment that is to be sent again.
+    /// Returns the first segment to be retransmitted.
     pub fn next_waiting(&mut self) -> Option<(Index, &Sent)> {
         if self.waiting == 0 {
             return None;
@@ -400,7 +401,7 @@ impl Flight {
         self.get(Index(place)).map(|sent| (Index(place), sent))
     }
 
-    /// Cuts what is longer than `mss`, since the path takes no more, and takes all that is not sacked for lost.
+    /// Splits segments longer than `mss`, which the path does not carry, and declares all that are not sacked lost.
     pub fn cut(&mut self, mss: u32) {
         let mss = mss.max(1);
         self.guessed = 0;
@@ -422,7 +423,7 @@ impl Flight {
         self.recount();
     }
 
-    /// Whether every count is what counting gives, and every order holds.
+    /// Returns whether every count is correct, and every order holds.
     pub fn is_sound(&self) -> bool {
         let count = |wanted: fn(&Sent) -> bool| self.segments.iter().filter(|sent| wanted(sent)).count() as u32;
         let counts = (self.sacked, self.lost, self.resent, self.waiting)
@@ -440,7 +441,7 @@ impl Flight {
             && self.segments.iter().zip(self.segments.iter().skip(1)).all(|(a, b)| a.end == b.seq)
     }
 
-    /// Places of the segments that lie in `left..right` as a whole.
+    /// Returns the indices of the segments that lie entirely in `left..right`.
     fn covered(&self, left: Seq, right: Seq) -> (u64, u64) {
         let from = self.segments.partition_point(|sent| sent.seq.lt(left));
         let to = self.segments.partition_point(|sent| sent.end.le(right));

@@ -37,7 +37,7 @@ fn sacks_are_counted_once() {
     assert_eq!(select(&mut flight, 1, 6), [0; 0]);
     assert_eq!((flight.sacked(), flight.in_flight()), (5, 5));
     assert_eq!(flight.highest_sacked(), Some(Seq(6 * MSS)));
-    // What is covered in part is not.
+    // Partially covered segments do not count.
     let mut none = 0;
     flight.select(Seq(6 * MSS + 1), Seq(7 * MSS + 999), |_, _| none += 1);
     assert_eq!(none, 0);

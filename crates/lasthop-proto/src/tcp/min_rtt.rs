@@ -1,8 +1,8 @@
-//! The shortest round trip of a window of time, from three samples (Kathleen Nichols' filter; Linux `minmax.c`).
+//! Minimum round trip within a window of time, from three samples (Kathleen Nichols' filter; Linux `minmax.c`).
 
 use crate::time::{Duration, Instant};
 
-/// How far back the shortest round trip is looked for (Linux `tcp_min_rtt_wlen`).
+/// Length of the window (Linux `tcp_min_rtt_wlen`).
 const WINDOW: Duration = Duration::from_secs(300);
 
 /// The best sample, and the best of those after it, twice.
@@ -16,12 +16,12 @@ impl Default for MinRtt {
 }
 
 impl MinRtt {
-    /// The shortest round trip; `None` before the first sample.
+    /// Returns the minimum round trip; `None` before the first sample.
     pub fn get(&self) -> Option<Duration> {
         (self.0[0].1 < Duration::MAX).then_some(self.0[0].1)
     }
 
-    /// Takes in a sample.
+    /// Processes a sample.
     pub fn update(&mut self, now: Instant, rtt: Duration) {
         let sample = (now, rtt);
         let best = &mut self.0;

@@ -1,6 +1,7 @@
 //! TCP endpoints: a [`Connection`] is one end, as a [`Node`](crate::node::Node).
 //!
-//! [`config`] holds every detail as a key; [`recovery`] says what to resend and when; [`congestion`] owns the window.
+//! [`config`] contains every detail as a key; [`recovery`] decides what to resend and when; [`congestion`] owns the
+//! window.
 
 pub mod config;
 pub mod congestion;

@@ -1,39 +1,39 @@
-//! When the next segment may leave (Linux's internal pacing, `tcp_update_skb_after_send`).
+//! Pacing of segments (Linux's internal pacing, `tcp_update_skb_after_send`).
 
 use super::congestion::control::Pacing;
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 
-/// Segments of a connection that are not paced.
+/// Number of initial segments of a connection that are not paced.
 const FREE: u32 = 10;
 
-/// A segment that is to leave.
+/// A segment about to leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
     /// Its first sequence number.
     pub seq: Seq,
-    /// When it left last, if it is sent again.
+    /// Time at which it left last, if it is retransmitted.
     pub left_at: Option<Instant>,
 }
 
-/// Keeps the distance between bursts. A burst that leaves late, because a timer did, makes up for at most half of the
-/// distance to the next one.
+/// Spaces bursts. A burst that leaves late, because a timer was late, catches up by at most half of the interval to the
+/// next one.
 ///
-/// A burst is one packet of Linux's, cut by the device (TSO): new data without a gap, or what was such a packet and is sent again
-/// (`tcp_write_xmit`, `tcp_xmit_retransmit_queue`). Whatever comes behind it waits.
+/// A burst is one packet in Linux, split by the device (TSO): new data without a gap, or such a packet that is
+/// retransmitted (`tcp_write_xmit`, `tcp_xmit_retransmit_queue`). Segments after it wait.
 #[derive(Clone, Debug)]
 pub struct Pacer {
-    /// No burst begins before this.
+    /// Time before which no burst begins.
     release: Instant,
-    /// Segments of the connection that still leave unpaced.
+    /// Number of the connection's segments that still leave unpaced.
     free: u32,
-    /// Segments that the burst under way still takes.
+    /// Number of segments that the current burst still takes.
     left: u32,
-    /// By how much it left late, as far as it is not made up for.
+    /// Delay of the burst that is not caught up yet.
     credit: Duration,
-    /// When it began.
+    /// Start of the current burst.
     began: Instant,
-    /// What would go on with it.
+    /// Segment that would continue it.
     next: Piece,
 }
 
@@ -45,22 +45,22 @@ impl Default for Pacer {
 }
 
 impl Pacer {
-    /// Until when `piece` may not leave; `None` where it may leave now.
+    /// Returns the time until which `piece` may not leave; `None` if it may leave now.
     pub fn blocked_until(&self, now: Instant, piece: Piece) -> Option<Instant> {
         (self.release > now && !self.goes_on(now, piece)).then_some(self.release)
     }
 
-    /// Whether `piece` belongs to the burst under way.
+    /// Returns whether `piece` belongs to the current burst.
     pub fn goes_on(&self, now: Instant, piece: Piece) -> bool {
         self.left > 0 && self.began == now && self.next == piece
     }
 
-    /// How long from now until something may leave.
+    /// Returns the time from now until a segment may leave.
     pub fn delay(&self, now: Instant) -> Duration {
         self.release.since(now)
     }
 
-    /// `piece` leaves, `bytes` of payload.
+    /// Notes that `piece` leaves, with `bytes` of payload.
     pub fn on_sent(&mut self, now: Instant, piece: Piece, bytes: u32, pacing: Pacing) {
         if !self.goes_on(now, piece) {
             self.credit = now.since(self.release);
@@ -88,24 +88,24 @@ impl Pacer {
 mod tests {
     use super::*;
 
-    /// 1000 bytes each millisecond.
+    /// 1000 bytes per millisecond.
     const PACING: Pacing = Pacing { rate: 1_000_000, quantum: 1 };
 
     fn at(micros: u64) -> Instant {
         Instant::from_nanos(micros * 1000)
     }
 
-    /// The segment of this number, 1000 bytes of new data.
+    /// Returns segment `number`, 1000 bytes of new data.
     fn new(number: u32) -> Piece {
         Piece { seq: Seq(number * 1000), left_at: None }
     }
 
-    /// The same, sent again after it left at `micros`.
+    /// Returns segment `number`, retransmitted after it left at `micros`.
     fn again(number: u32, micros: u64) -> Piece {
         Piece { left_at: Some(at(micros)), ..new(number) }
     }
 
-    /// Segments 0 to 9 have left.
+    /// Returns a pacer after segments 0 to 9 have left.
     fn paced() -> Pacer {
         let mut pacer = Pacer::default();
         for number in 0..FREE {
@@ -148,7 +148,7 @@ mod tests {
             pacer.on_sent(at(100), new(number), 1000, pacing);
             assert_eq!(pacer.blocked_until(at(100), new(number + 1)).is_none(), number < 12);
         }
-        // 100 us late, so 2.9 ms and not 3.
+        // 100 us late, so 2.9 ms instead of 3.
         assert_eq!(pacer.blocked_until(at(100), new(13)), Some(at(3000)));
     }
 

@@ -1,62 +1,62 @@
-//! Proportional rate reduction: how the window gets down to the threshold while losses are repaired, in proportion to what
-//! is delivered (RFC 9937, and Linux's `tcp_cwnd_reduction`). Counts are segments.
+//! Proportional rate reduction: reduces the window to the threshold while losses are repaired, in proportion to the
+//! data delivered (RFC 9937, and Linux's `tcp_cwnd_reduction`). Counts are segments.
 
 use super::config::WindowReduction;
 
-/// A reduction under way.
+/// A reduction in progress.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Prr {
-    /// What was in flight when it began: RecoverFS, or Linux's `prior_cwnd`.
+    /// Data in flight at its start: RecoverFS, or Linux's `prior_cwnd`.
     prior: u32,
-    /// Delivered since (`prr_delivered`).
+    /// Segments delivered since (`prr_delivered`).
     delivered: u32,
-    /// Sent since (`prr_out`).
+    /// Segments sent since (`prr_out`).
     out: u32,
 }
 
-/// What a reduction begins with.
+/// State at the start of a reduction.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// The congestion window.
+    /// Congestion window.
     pub window: u32,
     /// Segments sent and not acknowledged.
     pub out: u32,
-    /// Of these, selectively acknowledged.
+    /// Segments of `out` that were selectively acknowledged.
     pub sacked: u32,
-    /// Delivered by the acknowledgment that shows the loss.
+    /// Segments delivered by the acknowledgment that shows the loss.
     pub delivered: u32,
 }
 
-/// What an acknowledgment tells a reduction.
+/// Input of a reduction from an acknowledgment.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// Newly delivered.
+    /// Segments newly delivered.
     pub delivered: u32,
-    /// In flight after it.
+    /// Segments in flight after it.
     pub in_flight: u32,
-    /// The slow-start threshold.
+    /// Slow-start threshold.
     pub ssthresh: u32,
-    /// Whether `snd_una` advanced and nothing more was found lost (RFC 9937 §6.2 SafeACK).
+    /// True if `snd_una` advanced and no further loss was found (RFC 9937 §6.2 SafeACK).
     pub is_safe: bool,
 }
 
 impl Prr {
-    /// A reduction begins.
+    /// Starts a reduction.
     pub fn begin(rule: WindowReduction, entry: &Entry) -> Self {
         let prior = match rule {
-            // §6.1: what was selectively acknowledged before is no part of it.
+            // §6.1: segments selectively acknowledged before do not count.
             WindowReduction::Rfc9937 => entry.out.saturating_sub(entry.sacked).saturating_add(entry.delivered),
             WindowReduction::Linux => entry.window,
         };
         Self { prior, delivered: 0, out: 0 }
     }
 
-    /// So many segments leave.
+    /// Counts segments that leave.
     pub fn on_sent(&mut self, segments: u32) {
         self.out = self.out.saturating_add(segments);
     }
 
-    /// The window after an acknowledgment that delivers something.
+    /// Returns the window after an acknowledgment, or `None` if it delivers nothing.
     pub fn on_ack(&mut self, step: &Step) -> Option<u32> {
         if step.delivered == 0 || self.prior == 0 {
             return None;
@@ -72,7 +72,7 @@ impl Prr {
                 conserved.saturating_add(u32::from(step.is_safe)).min(room)
             }
         };
-        // The loss that began this is repaired at once.
+        // The loss that triggered the reduction is repaired at once.
         let send = send.max(u32::from(self.out == 0));
         Some(step.in_flight.saturating_add(send))
     }
@@ -86,7 +86,7 @@ mod tests {
         Prr::begin(rule, &Entry { window, out: window, sacked: 1, delivered: 1 })
     }
 
-    /// The numbers of RFC 9937 §4's proportional part: from 200 in flight to a threshold of 100, one leaves for two
+    /// Numbers of RFC 9937 §4's proportional part: from 200 in flight to a threshold of 100, one leaves for two
     /// delivered; 51 delivered allow 26, 25.5 rounded up.
     #[test]
     fn above_the_threshold_the_window_falls_in_proportion() {
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn below_the_threshold_it_grows_back() {
         let mut prr = begin(WindowReduction::Linux, 20);
-        // Ten of twenty found lost at once: in flight 6, threshold 10.
+        // Ten of twenty declared lost at once: in flight 6, threshold 10.
         let step = Step { delivered: 4, in_flight: 6, ssthresh: 10, is_safe: false };
         assert_eq!(prr.on_ack(&step), Some(10));
         prr.on_sent(4);
@@ -121,7 +121,8 @@ mod tests {
         assert_eq!(prr.on_ack(&step), Some(9));
     }
 
-    /// §6.1: 20 are out, 5 of them had been selectively acknowledged before the acknowledgment that brings one more.
+    /// §6.1: 20 are outstanding, 5 of them had been selectively acknowledged before the acknowledgment that adds one
+    /// more.
     #[test]
     fn the_rfc_divides_by_what_was_in_flight() {
         let entry = Entry { window: 40, out: 20, sacked: 6, delivered: 1 };

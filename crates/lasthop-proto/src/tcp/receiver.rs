@@ -1,4 +1,4 @@
-//! The receiving half: reassembly, what window to advertise, when to acknowledge, and what the acknowledgment says.
+//! Receiving half: reassembly, the advertised window, and the timing and contents of acknowledgments.
 
 mod ack_ratio;
 mod autotune;
@@ -23,11 +23,10 @@ pub use linux::Arrival;
 use linux::{Linux, Slot};
 use marks::Marks;
 
-/// Most runs of out-of-order data kept; a segment that would make one more is not kept. Bounds memory whatever the peer
-/// sends.
+/// Maximum number of out-of-order runs; a segment that would add another is not kept. Bounds memory for any peer.
 const MAX_RUNS: usize = 512;
 
-/// Whether an acknowledgment is owed.
+/// State of an acknowledgment that may be owed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AckDue {
     No,
@@ -35,55 +34,55 @@ enum AckDue {
     Now,
 }
 
-/// The receiving half of a connection.
+/// Receiving half of a connection.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     config: Arc<TcpConfig>,
     phase: TickPhase,
-    /// Next expected.
+    /// Next expected sequence number.
     rcv_nxt: Seq,
     /// Right edge of the window advertised last.
     rcv_adv: Seq,
     /// `rcv_nxt` as acknowledged last (RFC 7323 §4.3: `Last.ACK.sent`).
     last_ack_sent: Seq,
-    /// In-order bytes that the application has not read, as far as the window knows.
+    /// In-order bytes that the application has not read, as far as the window is concerned.
     unread: u64,
-    /// Of these, bytes that it reads as soon as the acknowledgment that is due has left.
+    /// Bytes of `unread` that it reads as soon as the due acknowledgment has left.
     reading: u64,
     /// Stream bytes received in order.
     received: u64,
     /// Out-of-order runs, in order.
     runs: Vec<SackBlock>,
-    /// First blocks of recent acknowledgments, most recent first (RFC 2018 §4); nothing before the first hole, so that an idle
-    /// connection stays small.
+    /// First blocks of recent acknowledgments, most recent first (RFC 2018 §4). `None` before the first hole, so that
+    /// an idle connection stays small.
     history: Option<Box<SackBlocks>>,
-    /// The run that the segment which causes the next acknowledgment belongs to.
+    /// Run of the segment that causes the next acknowledgment.
     latest: Option<SackBlock>,
     /// First sequence number of the segment that causes the next acknowledgment.
     smart: Option<Seq>,
-    /// The first run that arrived corrupted and is not repaired yet. ELN conveys one loss at a time (\[a\] §III-B): what is
-    /// corrupted while another loss is being repaired is not remembered.
+    /// First run that arrived corrupted and is not repaired yet. ELN conveys one loss at a time (\[a\] §III-B): data
+    /// corrupted while another loss is being repaired is not recorded.
     damaged: Option<SackBlock>,
-    /// Where the stream ends, once the FIN is known.
+    /// End of the stream, once the FIN is known.
     fin: Option<Seq>,
     /// One past the highest byte that arrived.
     highest: Seq,
     due: AckDue,
-    /// Whether acknowledgments carry SACK blocks.
+    /// On if acknowledgments carry SACK blocks.
     sack: Switch,
-    /// What arrived again and is yet to be reported (RFC 2883).
+    /// Duplicate data to be reported (RFC 2883).
     duplicate: Option<SackBlock>,
     marks: Marks,
-    /// What the peer says of acknowledgments, under acknowledgment congestion control.
+    /// Acknowledgment ratio requested by the peer, under acknowledgment congestion control.
     ratio: Option<AckRatio>,
-    /// What a receiver as Linux's keeps besides.
+    /// Additional state of a Linux receiver.
     linux: Slot,
-    /// Shift of the windows that we advertise.
+    /// Shift of the windows that this end advertises.
     pub window_shift: u8,
 }
 
 impl Receiver {
-    /// A receiver that has not seen the peer's SYN.
+    /// Returns a receiver that has not seen the peer's SYN.
     pub fn new(config: Arc<TcpConfig>, phase: TickPhase) -> Self {
         Self {
             linux: Slot::new(&config),
@@ -111,7 +110,7 @@ impl Receiver {
         }
     }
 
-    /// The peer's SYN arrived.
+    /// Notes the peer's SYN.
     pub fn on_syn(&mut self, irs: Seq) {
         self.rcv_nxt = irs + 1;
         self.rcv_adv = self.rcv_nxt;
@@ -119,38 +118,38 @@ impl Receiver {
         self.highest = self.rcv_nxt;
     }
 
-    /// Next expected sequence number.
+    /// Returns the next expected sequence number.
     pub fn rcv_nxt(&self) -> Seq {
         self.rcv_nxt
     }
 
-    /// The acknowledgment sent last.
+    /// Returns the last acknowledgment number sent.
     pub fn last_ack_sent(&self) -> Seq {
         self.last_ack_sent
     }
 
-    /// Stream bytes received in order.
+    /// Returns the number of stream bytes received in order.
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// In-order bytes that the application has not read.
+    /// Returns the number of in-order bytes that the application has not read.
     pub fn unread(&self) -> u64 {
         self.unread - self.reading
     }
 
-    /// Whether the FIN and everything before it arrived.
+    /// Returns whether the FIN and everything before it arrived.
     pub fn finished(&self) -> bool {
         self.fin.is_some_and(|fin| self.rcv_nxt.gt(fin))
     }
 
-    /// RFC 9293 §3.10.7.4: whether any of the segment lies in the window.
+    /// Returns whether any part of the segment lies in the window (RFC 9293 §3.10.7.4).
     #[inline]
     pub fn acceptable(&self, seq: Seq, seq_len: u32) -> bool {
         self.expects(seq, seq_len) || self.overlaps_window(seq, seq_len)
     }
 
-    /// Whether the segment is exactly what comes next, and the window advertised last covers it.
+    /// Returns whether the segment is exactly the next one, and inside the window advertised last.
     #[inline]
     pub fn expects(&self, seq: Seq, seq_len: u32) -> bool {
         seq == self.rcv_nxt && seq_len <= self.rcv_adv.since(seq)
@@ -168,7 +167,7 @@ impl Receiver {
         seq.0.wrapping_sub(self.rcv_nxt.0) < window
     }
 
-    /// The window open towards the peer, in bytes: what was advertised is never taken back.
+    /// Returns the window towards the peer, in bytes. An advertised window is never taken back.
     pub fn window(&self) -> u32 {
         self.right_edge().since(self.rcv_nxt)
     }
@@ -178,26 +177,27 @@ impl Receiver {
         tuned.unwrap_or_else(|| self.fixed_edge())
     }
 
-    /// The right edge where the buffer is of fixed size.
+    /// Returns the right edge for a buffer of fixed size.
     fn fixed_edge(&self) -> Seq {
         self.rcv_adv.max(self.rcv_nxt + self.fixed_offer())
     }
 
-    /// The window that a buffer of fixed size leaves open.
+    /// Returns the window that a buffer of fixed size leaves open.
     fn fixed_offer(&self) -> u32 {
         let free = u64::from(self.config.receive_buffer).saturating_sub(self.unread) as u32;
         let silly = free < self.config.receive_buffer / 4 && free < self.config.mss;
         if silly { 0 } else { free.min(0xffff << self.window_shift) }
     }
 
-    /// The window field of a SYN, which is never scaled (RFC 7323 §2.2).
+    /// Returns the window field of a SYN, which is never scaled (RFC 7323 §2.2).
     pub fn syn_window(&self) -> u16 {
         let offer = |linux: &Linux| Some(linux.tuning()?.window(self.holdings(linux.mss()), linux.mss(), 1).0);
         let tuned = self.linux.read(&self.config, offer).flatten();
         tuned.unwrap_or(self.config.receive_buffer).min(0xffff) as u16
     }
 
-    /// The window field of the SYN being sent, and books it as sent. Where the buffer tunes itself, it is what is offered, to the byte.
+    /// Returns the window field of the SYN being sent, and records it as sent. With an auto-tuned buffer, the window is
+    /// exactly that field.
     pub fn take_syn_window(&mut self) -> u16 {
         self.take_window();
         let window = self.syn_window();
@@ -207,58 +207,58 @@ impl Receiver {
         window
     }
 
-    /// What both ends agreed on: whether acknowledgments carry SACK blocks, and whether packets take marks.
+    /// Sets the negotiated options: whether acknowledgments carry SACK blocks, and whether ECN is used.
     pub fn agree(&mut self, sack: Switch, ecn: Switch) {
         self.sack = sack;
         self.marks.used = ecn;
     }
 
-    /// The peer says how many segments there are to be for an acknowledgment.
+    /// Enables the acknowledgment ratio requested by the peer.
     pub fn obey_ratio(&mut self) {
         self.ratio = Some(AckRatio::NEW);
     }
 
-    /// A segment that begins at `seq` tells so many (RFC 5690 §4.2).
+    /// Notes the ratio in a segment that begins at `seq` (RFC 5690 §4.2).
     pub fn on_ratio(&mut self, seq: Seq, ratio: NonZeroU8) {
         if let Some(acks) = &mut self.ratio {
             acks.on_told(seq, ratio);
         }
     }
 
-    /// A SYN of the peer's is answered with timestamps, which take their room in each segment.
+    /// Notes that a SYN of the peer is answered with timestamps, which take space in each segment.
     pub fn answer_syn(&mut self) {
         self.linux.answer_syn(self.config.mss);
     }
 
-    /// The handshake is over; whether segments carry timestamps.
+    /// Notes that the handshake is complete, and whether segments carry timestamps.
     pub fn start(&mut self, now: Instant, timestamps: Switch) {
         self.linux.start(now, timestamps);
     }
 
-    /// Whether it wants to know more of arrivals than [`Receiver::on_data`] takes.
+    /// Returns whether it requires more information on arrivals than [`Receiver::on_data`] takes.
     #[inline]
     pub fn is_linux(&self) -> bool {
         self.linux.is_linux()
     }
 
-    /// A packet with data came: its mark, and whether its sender has answered the echo of an earlier one (CWR).
+    /// Notes a data packet's mark, and whether its sender has answered the echo of an earlier one (CWR).
     pub fn on_mark(&mut self, ecn: Ecn, cwr: Switch) {
         if cwr.is_on() {
             self.marks.echo = Switch::Off;
         }
-        // A receiver as Linux's looks at marks where it looks at the data.
+        // A Linux receiver evaluates marks together with the data.
         if !self.linux.is_linux() {
             self.marks.see(ecn);
         }
     }
 
-    /// Whether acknowledgments carry ECE (RFC 3168 §6.1.3).
+    /// Returns whether acknowledgments carry ECE (RFC 3168 §6.1.3).
     #[inline]
     pub fn echoes(&self) -> bool {
         self.marks.echo.is_on()
     }
 
-    /// Takes `len` bytes at `seq` that arrived intact, and the FIN behind them if `fin` is on.
+    /// Processes `len` bytes at `seq` that arrived intact, and the FIN behind them if `fin` is on.
     #[inline]
     pub fn on_data(&mut self, now: Instant, seq: Seq, len: u32, fin: Switch) {
         if self.config.smart_acks.is_on() {
@@ -271,7 +271,7 @@ impl Receiver {
         }
     }
 
-    /// Any other case: data out of order, seen before, beyond the window, or with a FIN.
+    /// Handles all other cases: data out of order, duplicate, beyond the window, or with a FIN.
     #[inline(never)]
     fn take_run(&mut self, now: Instant, seq: Seq, len: u32, fin: Switch) {
         let edge = self.right_edge();
@@ -294,7 +294,7 @@ impl Receiver {
         }
     }
 
-    /// New data lies ahead of a hole.
+    /// Schedules the acknowledgment of new data ahead of a hole.
     fn ack_ahead(&mut self, now: Instant) {
         match (self.ratio.as_mut().map(AckRatio::on_ahead), self.config.delayed_ack) {
             (Some(Leaves::Later), DelayedAck::EverySecond { timeout }) => self.delay_until(now + timeout),
@@ -302,14 +302,14 @@ impl Receiver {
         }
     }
 
-    /// An acknowledgment leaves at `latest`, unless one is due before.
+    /// Schedules an acknowledgment for `latest`, unless one is due before.
     fn delay_until(&mut self, latest: Instant) {
         if self.due == AckDue::No {
             self.due = AckDue::Delayed(latest);
         }
     }
 
-    /// Puts data where it belongs, as far as it is new and before `edge`, and moves `rcv_nxt` over what is in order now.
+    /// Stores data that is new and before `edge`, and advances `rcv_nxt` over in-order data.
     fn place(&mut self, edge: Seq, seq: Seq, len: u32, fin: Switch) {
         let (left, right) = (seq.max(self.rcv_nxt), (seq + len).min(edge));
         if fin.is_on() && self.fin.is_none() && (seq + len).le(edge) {
@@ -331,7 +331,7 @@ impl Receiver {
         self.deliver();
     }
 
-    /// The usual case: the next segment, with nothing queued behind it.
+    /// Handles the usual case: the next segment, with nothing queued behind it.
     #[inline]
     fn take_in_order(&mut self, now: Instant, len: u32) {
         self.rcv_nxt += len;
@@ -347,7 +347,7 @@ impl Receiver {
         matches!(self.config.delayed_ack, DelayedAck::Ns2 { .. }) && self.highest == self.rcv_nxt
     }
 
-    /// Corrupted data with an intact header: of use for ELN only.
+    /// Notes corrupted data with an intact header, which is used for ELN only.
     pub fn on_damaged(&mut self, seq: Seq, len: u32) {
         let (left, right) = (seq.max(self.rcv_nxt), (seq + len).min(self.right_edge()));
         if left.lt(right) && self.damaged.is_none() {
@@ -355,18 +355,18 @@ impl Receiver {
         }
     }
 
-    /// Whether the next expected byte arrived corrupted (ELN).
+    /// Returns whether the next expected byte arrived corrupted (ELN).
     pub fn next_was_damaged(&self) -> Switch {
         let hit = self.damaged.is_some_and(|run| run.left.le(self.rcv_nxt) && run.right.gt(self.rcv_nxt));
         if hit { Switch::On } else { Switch::Off }
     }
 
-    /// Adds a run and merges it with those it touches; returns the run that it became part of, if it was kept.
+    /// Adds a run and merges it with those it touches; returns the resulting run, if it was kept.
     fn insert(&mut self, block: SackBlock) -> Option<SackBlock> {
         if let Some(last) = self.runs.last_mut()
             && last.right == block.left
         {
-            // The usual case: what follows the highest run.
+            // The usual case: data that follows the highest run.
             last.right = block.right;
             return Some(*last);
         }
@@ -392,7 +392,7 @@ impl Receiver {
         self.runs.iter().find(|run| run.left.le(seq) && run.right.gt(seq)).copied()
     }
 
-    /// Moves `rcv_nxt` over what is in order now.
+    /// Advances `rcv_nxt` over in-order data.
     fn deliver(&mut self) {
         if let Some(first) = self.runs.first()
             && first.left == self.rcv_nxt
@@ -411,7 +411,7 @@ impl Receiver {
         }
     }
 
-    /// What comes next, up to `right`, is there.
+    /// Advances to `right`, up to which all data is present.
     fn deliver_to(&mut self, right: Seq) {
         let bytes = u64::from(right.since(self.rcv_nxt));
         self.rcv_nxt = right;
@@ -420,7 +420,7 @@ impl Receiver {
         self.damaged = self.damaged.filter(|run| run.right.gt(right));
     }
 
-    /// An in-order segment with nothing queued behind it.
+    /// Schedules the acknowledgment of an in-order segment with nothing queued behind it.
     fn delay_ack(&mut self, now: Instant) {
         match self.config.delayed_ack {
             DelayedAck::Off | DelayedAck::Linux => self.due = AckDue::Now,
@@ -450,8 +450,8 @@ impl Receiver {
         }
     }
 
-    /// The application has read `bytes`: acknowledges when that moves the window by two segments or half the buffer
-    /// (4.4BSD `tcp_output`; RFC 9293 §3.8.6.2.2).
+    /// Notes that the application has read `bytes`. Acknowledges if that moves the window by two segments or half the
+    /// buffer (4.4BSD `tcp_output`; RFC 9293 §3.8.6.2.2).
     pub fn on_read(&mut self, bytes: u64) {
         if (self.config.ack_before_read.is_on() || self.linux.is_linux()) && self.ack_due() {
             self.reading = (self.reading + bytes).min(self.unread);
@@ -466,11 +466,11 @@ impl Receiver {
         }
         self.unread = self.unread.saturating_sub(bytes);
         if self.ack_due() || self.finished() {
-            // It goes out as it is; or nobody waits for the window any more, and the peer may be gone.
+            // It leaves as it is; or the window is of no interest any more, and the peer may have left.
             return;
         }
         if matches!(self.config.delayed_ack, DelayedAck::Ns2 { .. }) && self.poll_deadline().is_some() {
-            // It knows no windows, so that nothing hastens an acknowledgment.
+            // ns-2 has no windows, so nothing hastens an acknowledgment.
             return;
         }
         let moved = self.right_edge().since(self.rcv_adv);
@@ -480,18 +480,18 @@ impl Receiver {
         }
     }
 
-    /// An acknowledgment leaves at the next opportunity.
+    /// Schedules an acknowledgment for the next opportunity.
     pub fn ack_now(&mut self) {
         self.due = AckDue::Now;
     }
 
-    /// Whether an acknowledgment is to be sent now.
+    /// Returns whether an acknowledgment is to be sent now.
     #[inline]
     pub fn ack_due(&self) -> bool {
         self.due == AckDue::Now || self.has_early_report()
     }
 
-    /// When a delayed acknowledgment leaves.
+    /// Returns when a delayed acknowledgment leaves.
     #[inline]
     pub fn poll_deadline(&self) -> Option<Instant> {
         let delayed = match self.due {
@@ -505,7 +505,7 @@ impl Receiver {
         }
     }
 
-    /// Acts when the delayed acknowledgment's time has come.
+    /// Handles the timer of a delayed acknowledgment.
     pub fn on_timer(&mut self, now: Instant) {
         if self.poll_deadline().is_some_and(|at| at <= now) {
             if matches!(self.due, AckDue::Delayed(at) if at <= now) {
@@ -515,7 +515,7 @@ impl Receiver {
         }
     }
 
-    /// The window field of the segment being sent, and books the acknowledgment as sent.
+    /// Returns the window field of the segment being sent, and records the acknowledgment as sent.
     #[inline]
     pub fn take_window(&mut self) -> u16 {
         let (edge, early) =
@@ -542,7 +542,7 @@ impl Receiver {
         (edge, self.linux_ack_sent())
     }
 
-    /// The SMART number of the segment being sent.
+    /// Returns the SMART number of the segment being sent.
     pub fn take_smart(&mut self) -> Option<Seq> {
         self.smart.take()
     }

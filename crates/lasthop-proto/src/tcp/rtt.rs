@@ -1,4 +1,4 @@
-//! From round-trip samples to the retransmission timeout: `srtt`, `rttvar`, `rto`, and exponential backoff.
+//! Retransmission timeout from round-trip samples: `srtt`, `rttvar`, `rto`, and exponential backoff.
 
 use alloc::sync::Arc;
 
@@ -6,16 +6,16 @@ use crate::seq::Seq;
 use crate::tcp::config::{Clock, RttRule, Switch, TcpConfig};
 use crate::time::{Duration, Instant};
 
-/// The two global ticks of a 4.4BSD host, as phases within their periods.
+/// Phases of the two global ticks of a 4.4BSD host within their periods.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct TickPhase {
-    /// When the first slow tick comes.
+    /// Time of the first slow tick.
     pub slow: Duration,
-    /// When the first fast tick comes.
+    /// Time of the first fast tick.
     pub fast: Duration,
 }
 
-/// The first tick after `now` of a clock that ticks every `period` from `phase` on.
+/// Returns the first tick after `now` of a clock that ticks every `period` from `phase` on.
 pub(crate) fn next_tick(now: Instant, period: Duration, phase: Duration) -> Instant {
     let (period, phase, now) = (period.as_nanos().max(1), phase.as_nanos(), now.as_nanos());
     if now < phase {
@@ -24,7 +24,7 @@ pub(crate) fn next_tick(now: Instant, period: Duration, phase: Duration) -> Inst
     Instant::from_nanos(phase + ((now - phase) / period + 1) * period)
 }
 
-/// How many ticks fall into `from..=to`, not counting one at `from` itself.
+/// Returns the number of ticks in `from..=to`, not counting one at `from` itself.
 fn ticks_between(from: Instant, to: Instant, period: Duration, phase: Duration) -> i64 {
     let count = |at: Instant| {
         let at = at.as_nanos() as i64 - phase.as_nanos() as i64;
@@ -33,9 +33,9 @@ fn ticks_between(from: Instant, to: Instant, period: Duration, phase: Duration) 
     count(to) - count(from)
 }
 
-/// When a timer of Linux fires that is set at `now` to expire `span` later: at a tick, the span in ticks rounded up. The
-/// wheel has levels of 64 slots; each counts in eight times the ticks of the one below, and a slot fires when it has passed
-/// as a whole (`calc_index`). `phase` is the age of the tick counter at the start of the run.
+/// Returns when a Linux timer fires that is set at `now` to expire `span` later: at a tick, with the span in ticks
+/// rounded up. The wheel has levels of 64 slots. Each counts in eight times the ticks of the level below, and a slot
+/// fires when it has passed completely (`calc_index`). `phase` is the age of the tick counter at the start of the run.
 pub(super) fn jiffies_deadline(
     now: Instant,
     span: Duration,
@@ -50,20 +50,21 @@ pub(super) fn jiffies_deadline(
     Instant::from_nanos(fires.saturating_mul(jiffy.as_nanos().max(1)).saturating_sub(phase.as_nanos()))
 }
 
-/// The wheel's level for a timer of so many ticks: the lowest of nine, the last one aside, with `ticks < 63 * 8^level`.
+/// Returns the wheel's level for a timer of `ticks` ticks: the lowest of nine, except for the last one, with `ticks <
+/// 63 * 8^level`.
 fn wheel_level(ticks: u64) -> u32 {
     let digits = (u64::BITS - (ticks / 63).leading_zeros()).div_ceil(3);
     digits.min(8)
 }
 
-/// Linux's variance: the largest deviation of a round trip holds, and falls by a quarter of the difference each round.
+/// Linux's variance: the maximum deviation of a round trip, which falls by a quarter of the difference each round.
 #[derive(Clone, Copy, Default, Debug)]
 struct Rounds {
     /// Smoothed deviation, in quarters of a microsecond.
     mdev: i64,
-    /// Its largest value in this round.
+    /// Its maximum in this round.
     mdev_max: i64,
-    /// The round ends when this is acknowledged.
+    /// Number whose acknowledgment ends the round.
     end: Seq,
 }
 
@@ -76,20 +77,20 @@ pub struct RttEstimator {
     srtt: i64,
     /// Integer rules: scaled by 4, in ticks. RFC 6298: nanoseconds.
     rttvar: i64,
-    /// The timeout before backoff and before the minimum is applied.
+    /// Timeout before backoff and before the minimum is applied.
     estimate: Duration,
-    /// The timeout in force.
+    /// Timeout in force.
     rto: Duration,
     backoff: u32,
     has_sample: bool,
-    /// The latest sample, until it is taken; zero for none.
+    /// Latest sample, until it is taken; zero for none.
     latest: Duration,
-    /// [`RttRule::Linux`] only.
+    /// For [`RttRule::Linux`] only.
     rounds: Rounds,
 }
 
 impl RttEstimator {
-    /// An estimator without samples.
+    /// Returns an estimator without samples.
     pub fn new(config: Arc<TcpConfig>, phase: TickPhase) -> Self {
         let mut estimator = Self {
             phase: phase.slow,
@@ -107,7 +108,7 @@ impl RttEstimator {
         estimator
     }
 
-    /// Length of a tick for the integer rules.
+    /// Returns the length of a tick for the integer rules.
     fn tick(&self) -> Duration {
         match (self.config.rtt_rule, self.config.clock) {
             (RttRule::Bsd, Clock::Ticks { slow, .. }) => slow,
@@ -115,7 +116,7 @@ impl RttEstimator {
         }
     }
 
-    /// Takes the sample of a segment sent at `sent` and acknowledged now. Ends the backoff: Karn's rule sees to it that
+    /// Takes the sample of a segment sent at `sent` and acknowledged now. Ends the backoff: Karn's rule ensures that
     /// only segments sent once are sampled.
     pub fn sample(&mut self, sent: Instant, now: Instant) {
         match self.config.rtt_rule {
@@ -135,8 +136,8 @@ impl RttEstimator {
         Some(core::mem::take(&mut self.latest)).filter(|latest| *latest > Duration::ZERO)
     }
 
-    /// [`RttEstimator::sample`] of a connection that stands at `snd_una` and `snd_nxt`: a round of Linux's rule is over when
-    /// what was sent at its end is acknowledged.
+    /// Takes a sample like [`RttEstimator::sample`] on a connection at `snd_una` and `snd_nxt`. A round of Linux's rule
+    /// is over when the data outstanding at its end is acknowledged.
     pub fn sample_in_round(&mut self, sent: Instant, now: Instant, snd_una: Seq, snd_nxt: Seq) {
         let first = !self.has_sample;
         self.sample(sent, now);
@@ -158,12 +159,12 @@ impl RttEstimator {
         Duration::from_micros(((self.srtt >> 3) + self.rttvar) as u64)
     }
 
-    /// `rto_min` in microseconds.
+    /// Returns `rto_min` in microseconds.
     fn least_deviation(&self) -> i64 {
         (self.config.rto_min.as_nanos() / 1000) as i64
     }
 
-    /// Linux `tcp_rtt_estimator`, in microseconds: `srtt` by 8, the deviation by 4.
+    /// Applies Linux's `tcp_rtt_estimator`, in microseconds: `srtt` scaled by 8, the deviation by 4.
     fn sample_linux(&mut self, r: Duration) {
         let mut m = (r.as_nanos() / 1000).clamp(1, 1 << 40) as i64;
         let floor = self.least_deviation();
@@ -194,8 +195,8 @@ impl RttEstimator {
         self.estimate = self.linux_estimate();
     }
 
-    /// The integers of Jacobson (1988), srtt scaled by 8 and rttvar by 4, for a sample of `m` ticks. `origin` is what the
-    /// counter of ticks starts with: 1 for 4.4BSD's `t_rtt`, 0 for ns-2.
+    /// Applies the integer algorithm of Jacobson (1988), srtt scaled by 8 and rttvar by 4, to a sample of `m` ticks.
+    /// `origin` is the initial value of the tick counter: 1 for 4.4BSD's `t_rtt`, 0 for ns-2.
     fn sample_ticks(&mut self, m: i64, origin: i64) {
         if self.srtt != 0 {
             let delta = m - origin - (self.srtt >> 3);
@@ -209,7 +210,7 @@ impl RttEstimator {
         self.estimate = self.tick() * ((self.srtt >> 3) + self.rttvar) as u64;
     }
 
-    /// RFC 6298 §2.2 and §2.3.
+    /// Applies RFC 6298 §2.2 and §2.3.
     fn sample_rfc6298(&mut self, r: Duration) {
         let r = r.as_nanos() as i64;
         if self.has_sample {
@@ -223,7 +224,7 @@ impl RttEstimator {
         self.estimate = Duration::from_nanos((self.srtt + var) as u64);
     }
 
-    /// The smoothed round-trip time, once there is a sample.
+    /// Returns the smoothed round-trip time, or `None` before the first sample.
     pub fn srtt(&self) -> Option<Duration> {
         self.has_sample.then(|| match self.config.rtt_rule {
             RttRule::Bsd | RttRule::Ns2 => self.tick() * (self.srtt.max(1) as u64) / 8,
@@ -232,7 +233,7 @@ impl RttEstimator {
         })
     }
 
-    /// The tick that timers count in; a millisecond where they count in none.
+    /// Returns the tick in which timers count, or a millisecond if they do not count in ticks.
     pub fn jiffy(&self) -> Duration {
         match self.config.clock {
             Clock::Jiffies { jiffy, .. } => jiffy,
@@ -240,7 +241,7 @@ impl RttEstimator {
         }
     }
 
-    /// The timeout in force, backoff included.
+    /// Returns the timeout in force, backoff included.
     #[inline]
     pub fn rto(&self) -> Duration {
         self.rto
@@ -266,12 +267,12 @@ impl RttEstimator {
         }
     }
 
-    /// When a timer started now with the timeout in force fires.
+    /// Returns when a timer started now with the timeout in force fires.
     pub fn deadline(&self, now: Instant) -> Instant {
         self.deadline_after(now, self.rto())
     }
 
-    /// When a timer of `span` started now fires: after n-1 to n ticks where timers tick.
+    /// Returns when a timer of `span` started now fires: after n-1 to n ticks if timers tick.
     pub fn deadline_after(&self, now: Instant, span: Duration) -> Instant {
         match self.config.clock {
             Clock::Fine => now + span,
@@ -288,7 +289,7 @@ impl RttEstimator {
         match self.config.rtt_rule {
             RttRule::Bsd => {
                 self.backoff = self.backoff.saturating_mul(2).min(self.config.max_backoff);
-                // From the fourth on the estimate counts as wrong: it is kept in rttvar until a sample comes.
+                // From the fourth on the estimate counts as wrong: it is kept in rttvar until the next sample.
                 if self.backoff >= 16 {
                     self.forget_srtt();
                 }
@@ -313,7 +314,7 @@ impl RttEstimator {
         self.srtt = 0;
     }
 
-    /// RFC 6298 §5.7: data after a SYN that was sent again, and not timed, starts with a timeout of 3 s.
+    /// Sets a timeout of 3 s for data after a SYN that was retransmitted, and not timed (RFC 6298 §5.7).
     pub fn after_syn_timeout(&mut self) {
         let floor = Duration::from_secs(3);
         if self.config.rtt_rule == RttRule::Rfc6298 && !self.has_sample && self.estimate < floor {
@@ -392,9 +393,9 @@ mod tests {
         }
     }
 
-    /// A steady round trip ends at itself plus the minimum. One that jumps up by 80 ms shows in full: the deviation is
-    /// 0 + 80 in quarters of which four count, so 80 ms, below the minimum; by 480 ms, 60 ms go to srtt and 480 ms count.
-    /// It stays for a round and falls by a quarter of the difference to 200 ms each round after.
+    /// A constant round trip leads to itself plus the minimum. A jump by 80 ms counts in full: the deviation is 0 + 80
+    /// in quarters of which four count, so 80 ms, below the minimum; of 480 ms, 60 ms enter srtt and 480 ms count. The
+    /// deviation stays for a round and falls by a quarter of the difference to 200 ms each round after.
     #[test]
     fn linux_variance_rises_at_once_and_falls_by_quarters() {
         let mut linux = linux();
@@ -418,8 +419,8 @@ mod tests {
         assert!(fallen < jumped, "{fallen}");
     }
 
-    /// HZ = 250: a tick each 4 ms. Below 252 ms timers fire at the tick after they expire; from there on at one of every
-    /// eighth tick, from 2,016 ms at one of every 64th.
+    /// HZ = 250: a tick every 4 ms. Below 252 ms timers fire at the tick after they expire; from there on at every
+    /// eighth tick, from 2,016 ms at every 64th.
     #[test]
     fn timers_fire_at_ticks_that_the_wheel_rounds_up() {
         let deadline = |now: u64, millis: u64, wheel: Switch| {

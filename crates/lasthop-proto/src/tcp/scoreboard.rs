@@ -1,12 +1,12 @@
-//! The sender's memory of what SACK blocks reported.
+//! The sender's record of SACK blocks.
 
 use alloc::vec::Vec;
 
 use crate::packet::{SackBlock, SackBlocks};
 use crate::seq::Seq;
 
-/// Most runs remembered. A peer with more holes than this in one window loses precision, not correctness: what is not
-/// remembered counts as not received.
+/// Maximum number of stored runs. With more holes in one window, precision is lost, not correctness: a run that is not
+/// stored counts as not received.
 const MAX_RUNS: usize = 512;
 
 /// Disjoint runs of SACKed bytes above the cumulative acknowledgment, in order.
@@ -16,8 +16,8 @@ pub struct Scoreboard {
 }
 
 impl Scoreboard {
-    /// Takes in the blocks of an acknowledgment; ignores what lies outside `snd_una..snd_max`. Returns how many bytes
-    /// were not known as received before.
+    /// Processes the blocks of an acknowledgment, ignoring data outside `snd_una..snd_max`. Returns the number of bytes
+    /// not known as received before.
     pub fn update(&mut self, snd_una: Seq, snd_max: Seq, blocks: &SackBlocks) -> u32 {
         self.acknowledge(snd_una);
         let mut fresh = 0;
@@ -32,7 +32,7 @@ impl Scoreboard {
         fresh
     }
 
-    /// Forgets everything below `snd_una`.
+    /// Removes everything below `snd_una`.
     pub fn acknowledge(&mut self, snd_una: Seq) {
         let gone = self.runs.iter().take_while(|run| run.right.le(snd_una)).count();
         if gone > 0 {
@@ -43,14 +43,14 @@ impl Scoreboard {
         }
     }
 
-    /// Adds a run and merges it with those it touches. Returns the bytes that it adds.
+    /// Adds a run and merges it with those it touches. Returns the number of bytes that it adds.
     fn insert(&mut self, block: SackBlock) -> u32 {
         if let Some(last) = self.runs.last_mut()
             && last.left.le(block.left)
             && block.left.le(last.right)
             && last.right.le(block.right)
         {
-            // Most news is that the highest run has grown.
+            // Most news is growth of the highest run.
             let fresh = block.right.since(last.right);
             last.right = block.right;
             return fresh;
@@ -82,22 +82,22 @@ impl Scoreboard {
         right.since(left) - known
     }
 
-    /// Forgets everything (after a retransmission timeout, RFC 2018 §8).
+    /// Removes everything (after a retransmission timeout, RFC 2018 §8).
     pub fn clear(&mut self) {
         self.runs.clear();
     }
 
-    /// The runs, in order.
+    /// Returns the runs, in order.
     pub fn runs(&self) -> &[SackBlock] {
         &self.runs
     }
 
-    /// The byte after the highest one SACKed.
+    /// Returns the byte after the highest one SACKed.
     pub fn highest(&self) -> Option<Seq> {
         self.runs.last().map(|run| run.right)
     }
 
-    /// The hole that holds the highest byte not SACKed: its first byte and the byte after its last.
+    /// Returns the hole that contains the highest byte not SACKed: its first byte and the byte after its last.
     pub fn highest_hole(&self, snd_una: Seq, snd_max: Seq) -> Option<(Seq, Seq)> {
         let mut end = snd_max;
         for run in self.runs.iter().rev() {
@@ -109,7 +109,8 @@ impl Scoreboard {
         snd_una.lt(end).then_some((snd_una, end))
     }
 
-    /// The first hole at or after `from` that has SACKed bytes above it: its first byte and the byte after its last.
+    /// Returns the first hole at or after `from` that has SACKed bytes above it: its first byte and the byte after its
+    /// last.
     pub fn next_hole(&self, from: Seq) -> Option<(Seq, Seq)> {
         let mut start = from;
         for run in &self.runs {
@@ -121,8 +122,8 @@ impl Scoreboard {
         None
     }
 
-    /// RFC 6675 §4 `IsLost`: `dup_thresh` discontiguous runs, or more than `(dup_thresh - 1) * smss` SACKed bytes, lie
-    /// above `seq`.
+    /// Evaluates `IsLost` of RFC 6675 §4: whether `dup_thresh` discontiguous runs, or more than `(dup_thresh - 1) *
+    /// smss` SACKed bytes, lie above `seq`.
     pub fn is_lost(&self, seq: Seq, dup_thresh: u32, smss: u32) -> bool {
         let above = self.runs.iter().rev().take_while(|run| run.left.gt(seq));
         let (mut runs, mut bytes) = (0, 0);

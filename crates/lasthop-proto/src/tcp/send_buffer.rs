@@ -1,37 +1,37 @@
-//! A send buffer that grows with the congestion window, as Linux 6.18 has it: it holds two windows of segments, three with BBR, with
-//! the memory that they take at worst (`tcp_sndbuf_expand`), and never shrinks.
+//! Linux 6.18's auto-tuned send buffer: it holds two windows of segments, three with BBR, with their worst-case memory
+//! (`tcp_sndbuf_expand`), and never shrinks.
 
 use super::config::{Recovery, SendAutotune, Switch, TcpConfig};
 
-/// `tcp_wmem[1]`: bytes of memory at first.
+/// Initial memory, in bytes (`tcp_wmem[1]`).
 const START: u32 = 16_384;
-/// Segments that the buffer is for at least (`TCP_INIT_CWND`).
+/// Minimum number of segments per window (`TCP_INIT_CWND`).
 const LEAST_SEGMENTS: u32 = 10;
 
-/// What a buffer is to hold.
+/// Required capacity of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Need {
-    /// Congestion windows.
+    /// Number of congestion windows.
     pub windows: u32,
     /// Segments in each.
     pub segments: u32,
 }
 
-/// The state of the buffer. It counts memory; of what is in it only the data is counted, since segments wait in large packets.
+/// State of the buffer. Its size counts memory; only the data in it is counted, since segments wait in large packets.
 #[derive(Clone, Debug)]
 pub struct SendBuffer {
-    /// Memory in use at most (`sk_sndbuf`).
+    /// Maximum memory in use (`sk_sndbuf`).
     size: u32,
-    /// What it may grow to (`tcp_wmem[2]`).
+    /// Limit of its growth (`tcp_wmem[2]`).
     most: u32,
-    /// Position of the stream up to which the application has written.
+    /// Stream position up to which the application has written.
     written: u64,
-    /// Whether the application found it full, and waits (`SOCK_NOSPACE`).
+    /// True if the application found it full, and waits (`SOCK_NOSPACE`).
     is_awaited: bool,
 }
 
 impl SendBuffer {
-    /// An empty one, where `config` asks for it. Only RACK counts its window in segments, as Linux does.
+    /// Returns an empty buffer, if `config` enables it. Only RACK counts its window in segments, as Linux does.
     pub fn new(config: &TcpConfig) -> Option<Self> {
         let tunes = config.send_autotune == SendAutotune::Linux && config.recovery == Recovery::Rack;
         tunes.then(|| Self {
@@ -42,25 +42,26 @@ impl SendBuffer {
         })
     }
 
-    /// Position of the stream up to which the application has written.
+    /// Returns the stream position up to which the application has written.
     #[inline]
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// Lets the buffer hold what is needed of segments that take `memory` bytes each.
+    /// Expands the buffer to hold the required number of segments, each of which takes `memory` bytes.
     pub fn expand(&mut self, need: Need, memory: u32) {
         let wanted = need.segments.max(LEAST_SEGMENTS).saturating_mul(need.windows).saturating_mul(memory);
         self.size = self.size.max(wanted.min(self.most));
     }
 
-    /// Whether an application waits for room.
+    /// Returns whether an application waits for capacity.
     pub fn is_awaited(&self) -> bool {
         self.is_awaited
     }
 
-    /// The application writes, up to position `end` of the stream: whole segments, until the buffer is full. One that waits for room
-    /// goes on when a third of the buffer is free (`sk_stream_write_space`). Whether it wrote something.
+    /// Lets the application write up to position `end` of the stream: whole segments, until the buffer is full. One
+    /// that waits for capacity continues when a third of the buffer is free (`sk_stream_write_space`). Returns whether
+    /// it wrote anything.
     pub fn fill(&mut self, una_pos: u64, end: u64, mss: u32) -> bool {
         let held = self.written.saturating_sub(una_pos);
         let free = u64::from(self.size).saturating_sub(held);
@@ -74,9 +75,9 @@ impl SendBuffer {
     }
 }
 
-/// Memory that a segment of `mss` bytes of payload takes at worst (`tcp_sndbuf_expand`): with the largest segment that the peer takes,
-/// room for headers (`MAX_TCP_HEADER` of a kernel without radio drivers) and Linux's bookkeeping behind it, rounded up to a power of two as its
-/// allocator does, and 256 bytes to describe it.
+/// Returns the worst-case memory of a segment with `mss` bytes of payload (`tcp_sndbuf_expand`): the maximum segment
+/// that the peer accepts, space for headers (`MAX_TCP_HEADER` of a kernel without radio drivers) and Linux's
+/// bookkeeping behind it, rounded up to a power of two like its allocator does, and 256 bytes for the descriptor.
 pub fn segment_memory(mss: u32, timestamps: Switch) -> u32 {
     const HEADERS: u32 = 256;
     const SHARED: u32 = 320;
@@ -97,8 +98,8 @@ mod tests {
         SendBuffer::new(&config).unwrap()
     }
 
-    /// What `SO_SNDBUF` and `ss -m` say of a kernel 6.18 with segments of 1,448 bytes: 46,080 bytes after the handshake, 69,120 under BBR;
-    /// 69,120 at a window of 15 segments, 92,160 at one of 20.
+    /// `SO_SNDBUF` and `ss -m` on a kernel 6.18 with segments of 1,448 bytes: 46,080 bytes after the handshake, 69,120
+    /// with BBR; 69,120 at a window of 15 segments, 92,160 at one of 20.
     #[test]
     fn it_holds_two_windows_and_three_under_bbr() {
         assert_eq!(segment_memory(1448, Switch::On), MEMORY);
@@ -120,8 +121,8 @@ mod tests {
         }
     }
 
-    /// 46,080 bytes are 31.8 segments: the 32nd begins while there is room. A third is free when 15,360 bytes are acknowledged,
-    /// of a queue that is as full as the buffer: 46,336 bytes less 11 segments leave 30,408.
+    /// 46,080 bytes are 31.8 segments: the 32nd starts while there is capacity. A third is free when 15,360 bytes are
+    /// acknowledged, of a queue that is as full as the buffer: 46,336 bytes minus 11 segments leave 30,408.
     #[test]
     fn the_application_writes_whole_segments_once_a_third_is_free() {
         let mut buffer = buffer();
@@ -136,13 +137,13 @@ mod tests {
         }
         assert!(buffer.fill(una + 1448, end, mss));
         assert_eq!(buffer.written(), 1 + (11 + 32) * 1448);
-        // The stream's end is no whole segment.
+        // The stream ends with a partial segment.
         assert!(buffer.fill(1 + 43 * 1448, 1 + 43 * 1448 + 100, mss));
         assert_eq!(buffer.written(), 1 + 43 * 1448 + 100);
         assert!(!buffer.fill(1 + 43 * 1448 + 100, 1 + 43 * 1448 + 100, mss));
     }
 
-    /// 40,000 bytes leave room for 6,080, five segments, although less than a third is free.
+    /// 40,000 bytes leave capacity for 6,080, five segments, although less than a third is free.
     #[test]
     fn who_does_not_wait_writes_into_what_room_there_is() {
         let mut buffer = buffer();

@@ -1,4 +1,4 @@
-//! What every loss recovery shares: sequence numbers, windows, the timer, and the one segment that is due next.
+//! State common to all loss recoveries: sequence numbers, windows, the timer, and the segment that is due next.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -19,87 +19,87 @@ pub struct Ack<'a> {
     pub ack: Seq,
     /// SACK blocks; empty unless SACK was negotiated.
     pub sack: &'a SackBlocks,
-    /// The SMART number.
+    /// SMART number.
     pub smart: Option<Seq>,
-    /// Whether the next expected segment was lost to corruption.
+    /// On if the next expected segment was lost to corruption.
     pub eln: Switch,
-    /// Whether the peer echoes a mark (RFC 3168); off unless marks were agreed on.
+    /// On if the peer echoes a mark (RFC 3168); off unless ECN was negotiated.
     pub ece: Switch,
 }
 
-/// How a new acknowledgment treats the retransmission timer.
+/// Effect of a new acknowledgment on the retransmission timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timer {
-    /// Starts it anew.
+    /// Restarts it.
     Restart,
     /// Lets it run.
     Keep,
 }
 
-/// Sender variables (RFC 9293 §3.3.1 and RFC 5681 §2) and what recoveries ask of the sender.
+/// Sender variables (RFC 9293 §3.3.1 and RFC 5681 §2) and requests of the recovery.
 ///
 /// Sequence space is counted from the SYN: position 0 is the SYN, 1.. are the stream's bytes, and one more is the FIN.
 #[derive(Clone, Debug)]
 pub struct SendState {
-    /// The endpoint's keys.
+    /// Keys of the endpoint.
     pub config: Arc<TcpConfig>,
-    /// The segment size in use: the smaller of ours and the peer's.
+    /// Segment size in use: the smaller of this end's and the peer's.
     pub mss: u32,
     /// Initial sequence number.
     pub iss: Seq,
-    /// Lowest unacknowledged.
+    /// Lowest unacknowledged number.
     pub snd_una: Seq,
-    /// Next to send.
+    /// Next number to send.
     pub snd_nxt: Seq,
-    /// One past the highest sent.
+    /// One past the highest number sent.
     pub snd_max: Seq,
     /// The peer's window, in bytes.
     pub snd_wnd: u32,
-    /// Largest `snd_wnd` so far.
+    /// Maximum of `snd_wnd` so far.
     pub max_snd_wnd: u32,
     /// Position of `snd_una`.
     pub una_pos: u64,
-    /// Stream bytes that the application has handed over.
+    /// Stream bytes written by the application.
     pub queued: u64,
-    /// Whether a FIN follows them.
+    /// On if a FIN follows them.
     pub closed: Switch,
-    /// The send buffer, where it tunes itself.
+    /// Send buffer, if it is auto-tuned.
     pub buffer: Option<SendBuffer>,
-    /// Congestion control; of no meaning with RACK, which has one of its own.
+    /// Congestion control; unused with RACK, which has its own.
     pub cc: Congestion,
     /// Round-trip estimator.
     pub rtt: RttEstimator,
-    /// The segment being timed: one past its end, and when it was sent.
+    /// Segment being timed: one past its end, and its transmission time.
     pub timed: Option<(Seq, Instant)>,
-    /// When the retransmission timer expires.
+    /// Expiry of the retransmission timer.
     pub rto_timer: Option<Instant>,
-    /// Expiries in a row without progress.
+    /// Number of consecutive expiries without progress.
     pub retries: u32,
-    /// Times that the SYN was resent.
+    /// Number of retransmissions of the SYN.
     pub syn_retries: u32,
-    /// Duplicate acknowledgments in a row.
+    /// Number of consecutive duplicate acknowledgments.
     pub dupacks: u32,
-    /// A segment to resend at once, whatever the windows say.
+    /// Segment to resend at once, regardless of the windows.
     pub resend: Option<(Seq, Cause)>,
-    /// Limited transmit: one new segment may go out beyond the congestion window, which counts as inflated by
+    /// Limited transmit: one new segment may be sent beyond the congestion window, which counts as inflated by
     /// `dupacks`.
     pub limited: Switch,
     /// Bytes sent by limited transmit since the last new acknowledgment.
     pub limited_sent: u32,
-    /// Behind the last segment smaller than the mss that was sent for the first time (Linux `snd_sml`).
+    /// End of the last segment smaller than the mss that was sent for the first time (Linux `snd_sml`).
     pub small_end: Seq,
-    /// Segments that may still be sent before the next acknowledgment.
+    /// Number of segments that may still be sent before the next acknowledgment.
     pub budget: u32,
-    /// Bytes above `snd_una` known to have left the network: they do not count against the congestion window.
+    /// Bytes above `snd_una` known to have left the network, which do not count against the congestion window.
     pub credit: u32,
-    /// What a congestion control draws at random follows from it.
+    /// Seed of the congestion control's random draws.
     pub seed: u64,
-    /// Things to report.
+    /// Events to report.
     pub events: Vec<Event>,
 }
 
 impl SendState {
-    /// A sender before its SYN.
+    /// Returns the state before the SYN.
     pub fn new(config: Arc<TcpConfig>, iss: Seq, phase: TickPhase, seed: u64) -> Self {
         Self {
             mss: config.mss,
@@ -132,18 +132,18 @@ impl SendState {
         }
     }
 
-    /// Sent and not acknowledged.
+    /// Returns the number of bytes sent and not acknowledged.
     #[inline]
     pub fn flight(&self) -> u32 {
         self.snd_max.since(self.snd_una)
     }
 
-    /// The same in segments, rounded up.
+    /// Returns the flight in segments, rounded up.
     pub fn flight_segments(&self) -> u32 {
         self.flight().div_ceil(self.mss)
     }
 
-    /// Whether a segment smaller than the mss has to wait, given that data is outstanding.
+    /// Returns whether a segment smaller than the mss has to wait, given that data is outstanding.
     pub fn holds_small(&self) -> bool {
         match self.config.nagle {
             Nagle::Off => false,
@@ -152,24 +152,24 @@ impl SendState {
         }
     }
 
-    /// What congestion control wants to know at a loss.
+    /// Returns the information that congestion control requires at a loss.
     pub fn outstanding(&self) -> Outstanding {
         Outstanding { flight: self.flight(), snd_wnd: self.snd_wnd.min(self.config.send_buffer) }
     }
 
-    /// What the peer's window and our buffer allow beyond `snd_una`.
+    /// Returns the bytes that the peer's window and the send buffer allow beyond `snd_una`.
     #[inline]
     pub fn flow_window(&self) -> u32 {
         self.snd_wnd.min(self.config.send_buffer)
     }
 
-    /// One past the last position that can be sent now: the stream's end, its FIN included.
+    /// Returns one past the last position that can be sent now: the stream's end, its FIN included.
     pub fn end_pos(&self) -> u64 {
         1 + self.queued + u64::from(self.closed.is_on())
     }
 
-    /// One past the last position, the stream's end or its FIN, that is in the send buffer: what is beyond still waits with the
-    /// application.
+    /// Returns one past the last position, the stream's end or its FIN, that is in the send buffer. Data beyond it is
+    /// still in the application.
     #[inline]
     pub fn buffered_end(&self) -> u64 {
         match &self.buffer {
@@ -179,13 +179,13 @@ impl SendState {
         }
     }
 
-    /// Position of a sequence number at or above `snd_una`.
+    /// Returns the position of a sequence number at or above `snd_una`.
     #[inline]
     pub fn pos(&self, seq: Seq) -> u64 {
         self.una_pos + u64::from(seq.since(self.snd_una))
     }
 
-    /// Whether [`RecoveryGuard`] lets a fast retransmit begin, given the `recover` of the last one.
+    /// Returns whether [`RecoveryGuard`] permits a fast retransmit, given the `recover` of the last one.
     pub fn may_enter(&self, recover: Option<Seq>) -> bool {
         match self.config.recovery_guard {
             RecoveryGuard::None => true,
@@ -195,12 +195,13 @@ impl SendState {
         }
     }
 
-    /// Whether the retransmission timer, expiring with nothing outstanding, is what ends an idle connection's window.
+    /// Returns whether an idle connection's window is reset by an expiry of the retransmission timer with nothing
+    /// outstanding.
     pub fn timer_finds_idleness(&self) -> bool {
         self.config.rtt_rule == RttRule::Ns2 && self.config.idle_restart.is_on()
     }
 
-    /// Whether the window inflated in fast recovery comes down at its end.
+    /// Returns whether the window inflated in fast recovery is deflated at its end.
     pub fn deflates(&self) -> bool {
         match self.config.deflation {
             Deflation::Always => true,
@@ -208,8 +209,8 @@ impl SendState {
         }
     }
 
-    /// The end of a recovery that counted what was in the network instead of inflating the window: leaves it where inflation
-    /// would have.
+    /// Ends a recovery that counted the data in the network instead of inflating the window: leaves the window as
+    /// inflation would have.
     pub fn leave_inflated(&mut self) {
         self.cc.deflate(None);
         if !self.deflates() {
@@ -217,29 +218,28 @@ impl SendState {
         }
     }
 
-    /// Starts the retransmission timer anew.
+    /// Restarts the retransmission timer.
     pub fn restart_timer(&mut self, now: Instant) {
         self.rto_timer = Some(self.rtt.deadline(now));
     }
 
-    /// Fast retransmit: resends the lowest unacknowledged segment and halves the window.
+    /// Performs a fast retransmit: resends the lowest unacknowledged segment and halves the window.
     pub fn fast_retransmit(&mut self, now: Instant, cause: Cause) {
         self.events.push(Event::RecoveryEntered { seq: self.snd_una });
-        // RFC 5681 §3.2 step 2: what limited transmit sent must not count.
+        // RFC 5681 §3.2 step 2: data sent by limited transmit must not count.
         let Outstanding { flight, snd_wnd } = self.outstanding();
         self.cc.halve(Outstanding { flight: flight.saturating_sub(self.limited_sent), snd_wnd });
         self.resend_lowest(now, cause);
     }
 
-    /// Resends the lowest unacknowledged segment; the measurement under way is abandoned (Karn) and the timer starts
-    /// anew.
+    /// Resends the lowest unacknowledged segment, abandons the current measurement (Karn) and restarts the timer.
     pub fn resend_lowest(&mut self, now: Instant, cause: Cause) {
         self.timed = None;
         self.restart_timer(now);
         self.resend = Some((self.snd_una, cause));
     }
 
-    /// Moves `snd_una` to `ack`, takes the round-trip sample and sees to the timer. Returns the sequence space
+    /// Advances `snd_una` to `ack`, takes the round-trip sample and handles the timer. Returns the sequence space
     /// acknowledged.
     #[inline]
     pub fn advance(&mut self, now: Instant, ack: Seq, timer: Timer) -> u32 {
@@ -266,7 +266,7 @@ impl SendState {
         acked
     }
 
-    /// The acknowledgment of a SYN does not count as data.
+    /// Grows the window, except for the acknowledgment of a SYN, which does not count as data.
     pub fn grow(&mut self, acked: u32) {
         if acked > 0 {
             self.cc.grow(acked);

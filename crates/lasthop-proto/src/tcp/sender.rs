@@ -1,4 +1,4 @@
-//! The sending half: what to send next, what acknowledgments do, and the two timers.
+//! Sending half: the next segment to send, the effects of acknowledgments, and the two timers.
 
 mod ack_ratio;
 mod marks;
@@ -20,33 +20,33 @@ use crate::packet::Cause;
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 
-/// A segment to put on the wire.
+/// A segment to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transmission {
     /// First sequence number.
     pub seq: Seq,
     /// Payload bytes.
     pub len: u32,
-    /// Whether it is the SYN.
+    /// On if it is the SYN.
     pub syn: Switch,
-    /// Whether the FIN follows its payload.
+    /// On if the FIN follows its payload.
     pub fin: Switch,
-    /// Whether it carries PSH.
+    /// On if it carries PSH.
     pub push: Switch,
-    /// Whether its sequence numbers were sent before.
+    /// First or repeated transmission of its sequence numbers.
     pub turn: Turn,
-    /// Why it is sent, for measurement.
+    /// Reason for sending it, for measurement.
     pub cause: Cause,
 }
 
-/// Whether sequence numbers were sent before.
+/// First or repeated transmission of sequence numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
-    /// They go out for the first time.
+    /// First transmission.
     First,
-    /// They were sent before.
+    /// Retransmission.
     Again,
-    /// They ask whether a closed window has opened.
+    /// Probe of a closed window.
     Probe,
 }
 
@@ -56,17 +56,17 @@ impl Transmission {
     }
 }
 
-/// What the peer's acknowledgment turned out to be.
+/// Result of processing the peer's acknowledgment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AckVerdict {
-    /// Taken in.
+    /// The segment was processed.
     Taken,
-    /// It acknowledges what was never sent, or is older than any window of the peer (RFC 9293 §3.10.7.4, RFC 5961 §5:
-    /// acknowledge and drop): no peer means it.
+    /// The segment acknowledges data that was never sent, or is older than any window of the peer (RFC 9293 §3.10.7.4,
+    /// RFC 5961 §5: acknowledge and drop). No genuine peer sends it.
     Implausible,
 }
 
-/// A segment's fields that concern the sender besides [`Ack`].
+/// Fields of a segment that concern the sender besides [`Ack`].
 #[derive(Clone, Copy, Debug)]
 pub struct Incoming<'a> {
     /// The acknowledgment.
@@ -77,20 +77,20 @@ pub struct Incoming<'a> {
     pub seq_len: u32,
     /// Its first sequence number.
     pub seq: Seq,
-    /// When the peer's timestamp echo says the acknowledged segment was sent.
+    /// Transmission time of the acknowledged segment, by the peer's timestamp echo.
     pub echoed: Option<Instant>,
 }
 
-/// The sending half of a connection.
+/// Sending half of a connection.
 #[derive(Clone, Debug)]
 pub struct Sender {
     state: SendState,
     recovery: Recovery,
-    /// When a closed window is probed next.
+    /// Time of the next probe of a closed window.
     persist: Option<Instant>,
-    /// Probes in a row.
+    /// Number of consecutive probes.
     probes: u32,
-    /// Probes since the peer was last heard of.
+    /// Number of probes since the last segment from the peer.
     unanswered: u32,
     probe_due: Switch,
     /// Sequence and acknowledgment numbers of the segment used for the last window update (RFC 9293 §3.3.1).
@@ -98,18 +98,18 @@ pub struct Sender {
     last_sent: Instant,
     /// New segments that leave together.
     run: transmit::Run,
-    /// Given up after too many timeouts.
+    /// On if it was given up after too many timeouts.
     given_up: Switch,
-    /// What ECN asks of it.
+    /// State of ECN.
     marks: marks::Marks,
-    /// How it controls the peer's acknowledgments, if it does.
+    /// Control of the peer's acknowledgments, if enabled.
     ack_ratio: Option<Box<ack_ratio::AckRatio>>,
-    /// Off when nothing can be sent until something happens: an acknowledgment, a timer, more to send.
+    /// Off if nothing can be sent before the next event: an acknowledgment, a timer, more data.
     awake: Switch,
 }
 
 impl Sender {
-    /// A sender before its SYN. What its congestion control draws at random follows from `seed`.
+    /// Returns a sender before its SYN. Random draws of its congestion control derive from `seed`.
     pub fn new(config: Arc<TcpConfig>, iss: Seq, phase: TickPhase, seed: u64) -> Self {
         let recovery = Recovery::new(&config);
         Self {
@@ -134,12 +134,12 @@ impl Sender {
         self.state.rtt.take_latest()
     }
 
-    /// Sequence numbers, windows and counters, to read.
+    /// Returns sequence numbers, windows and counters.
     pub fn state(&self) -> &SendState {
         &self.state
     }
 
-    /// Takes over the smaller of the two segment sizes. The initial window counts in it (RFC 6928 §2).
+    /// Adopts the smaller of the two segment sizes, in which the initial window counts (RFC 6928 §2).
     pub fn limit_mss(&mut self, mss: u32) {
         if mss < self.state.mss {
             self.state.mss = mss.max(1);
@@ -149,17 +149,17 @@ impl Sender {
         }
     }
 
-    /// Whether its SYN has left.
+    /// Returns whether its SYN has left.
     pub fn has_begun(&self) -> bool {
         self.state.snd_max != self.state.iss
     }
 
-    /// The peer does not report selectively what it has (RFC 2018 §2).
+    /// Notes that the peer does not send selective acknowledgments (RFC 2018 §2).
     pub fn do_without_sack(&mut self) {
         self.recovery.do_without_sack();
     }
 
-    /// Congestion window and slow-start threshold, in bytes.
+    /// Returns congestion window and slow-start threshold, in bytes.
     pub fn window(&self) -> (u32, u32) {
         let s = &self.state;
         match self.recovery.rack().map(Rack::window) {
@@ -168,8 +168,8 @@ impl Sender {
         }
     }
 
-    /// The path turned out to take segments of at most `mss` bytes: what is outstanding goes out again, which is no sign of
-    /// congestion (RFC 1191 §6.4). Congestion control goes on counting in the segments that it began with.
+    /// Reduces the segment size to the path's, `mss` bytes. Outstanding data is retransmitted, which is no sign of
+    /// congestion (RFC 1191 §6.4). Congestion control continues to count in segments of the initial size.
     pub fn shrink_segments(&mut self, now: Instant, mss: u32) {
         let s = &mut self.state;
         if mss >= s.mss {
@@ -191,18 +191,18 @@ impl Sender {
         self.awake = Switch::On;
     }
 
-    /// The SYN goes out again, to answer the peer's in a simultaneous open.
+    /// Sends the SYN again, to answer the peer's in a simultaneous open.
     pub fn answer_syn(&mut self) {
         self.state.snd_nxt = self.state.iss;
         self.awake = Switch::On;
     }
 
-    /// Reports something beside what the sender itself reports.
+    /// Reports an additional event.
     pub fn report(&mut self, event: Event) {
         self.state.events.push(event);
     }
 
-    /// Hands over `bytes` more of the stream.
+    /// Adds `bytes` to the stream.
     pub fn write(&mut self, bytes: u64) {
         if self.state.closed.is_on() {
             return;
@@ -215,7 +215,7 @@ impl Sender {
         }
     }
 
-    /// Hands over as much of `bytes` more of the stream as the send buffer has room for; how much that was.
+    /// Adds as much of `bytes` to the stream as the send buffer has capacity for, and returns that amount.
     pub fn offer(&mut self, now: Instant, bytes: u64) -> u64 {
         let s = &self.state;
         let taken = if s.buffer.is_some() {
@@ -229,7 +229,7 @@ impl Sender {
         taken
     }
 
-    /// A FIN follows what was written.
+    /// Closes the stream: a FIN follows the written data.
     pub fn close(&mut self) {
         self.state.closed = Switch::On;
         self.awake = Switch::On;
@@ -238,33 +238,33 @@ impl Sender {
         }
     }
 
-    /// Stream bytes acknowledged.
+    /// Returns the number of acknowledged stream bytes.
     pub fn acked(&self) -> u64 {
         self.state.una_pos.saturating_sub(1).min(self.state.queued)
     }
 
-    /// Whether the FIN is acknowledged.
+    /// Returns whether the FIN is acknowledged.
     pub fn fin_acked(&self) -> bool {
         self.state.closed.is_on() && self.state.una_pos == self.state.end_pos()
     }
 
-    /// Whether the FIN was sent.
+    /// Returns whether the FIN was sent.
     pub fn fin_sent(&self) -> bool {
         self.state.closed.is_on() && self.state.pos(self.state.snd_max) == self.state.end_pos()
     }
 
-    /// Whether the connection was given up.
+    /// Returns whether the connection was given up.
     pub fn given_up(&self) -> bool {
         self.given_up.is_on()
     }
 
-    /// The next thing to report.
+    /// Returns the next event to report.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
         if self.state.events.is_empty() { None } else { Some(self.state.events.remove(0)) }
     }
 
-    /// The peer's first window (from its SYN, never scaled).
+    /// Sets the peer's first window (from its SYN, never scaled).
     pub fn set_window(&mut self, window: u32, seq: Seq, ack: Seq) {
         self.state.snd_wnd = window;
         self.state.max_snd_wnd = window;
@@ -272,13 +272,13 @@ impl Sender {
         self.awake = Switch::On;
     }
 
-    /// Whether a segment with these numbers is newer than the last one of which the window was taken.
+    /// Returns whether a segment with these numbers is newer than the last one used for a window update.
     pub fn may_update_window(&self, seq: Seq, ack: Seq, window: u32) -> bool {
         let (wl1, wl2) = self.snd_wl;
         wl1.lt(seq) || (wl1 == seq && (wl2.lt(ack) || (wl2 == ack && window > self.state.snd_wnd)))
     }
 
-    /// RFC 9293 §3.10.7.4: takes the window from segments that are not older than the last one used.
+    /// Applies RFC 9293 §3.10.7.4: updates the window from segments that are not older than the last one used.
     fn update_window(&mut self, incoming: &Incoming) -> Switch {
         if !self.may_update_window(incoming.seq, incoming.ack.ack, incoming.window) {
             return Switch::Off;
@@ -294,8 +294,8 @@ impl Sender {
         if changed { Switch::On } else { Switch::Off }
     }
 
-    /// Data arrived with an acknowledgment: says whether that brings no news to a sender that has nothing under way, and if
-    /// so takes it in.
+    /// Processes an acknowledgment with data if it brings no news to a sender with nothing outstanding. Returns whether
+    /// it did.
     #[inline]
     pub fn on_nothing_new(&mut self, seq: Seq, ack: Seq, window: u32) -> bool {
         let s = &self.state;
@@ -311,7 +311,7 @@ impl Sender {
         false
     }
 
-    /// Takes in an acknowledgment.
+    /// Processes an acknowledgment.
     #[inline(always)]
     pub fn on_ack(&mut self, now: Instant, incoming: &Incoming) -> AckVerdict {
         let ack = incoming.ack.ack;
@@ -338,7 +338,7 @@ impl Sender {
             return AckVerdict::Taken;
         }
         if ack == self.state.snd_una {
-            // RFC 5681 §2: no data, data outstanding (4.4BSD: the timer runs, so a refused probe is not meant), same
+            // RFC 5681 §2: no data, data outstanding (4.4BSD: the timer runs, which excludes a refused probe), same
             // window.
             let pure = incoming.seq_len == 0 && !window_changed.is_on() && incoming.window == self.state.snd_wnd;
             let by_sack = !incoming.ack.sack.is_empty() && self.recovery.get().judges_by_sack();
@@ -350,7 +350,7 @@ impl Sender {
             return AckVerdict::Taken;
         }
         if let Some(sent) = incoming.echoed {
-            // RFC 7323 §4.1: every acknowledgment of new data gives a sample.
+            // RFC 7323 §4.1: every acknowledgment of new data yields a sample.
             self.state.timed = Some((ack, sent));
         }
         if self.state.una_pos == 0 {
@@ -361,7 +361,7 @@ impl Sender {
             }
             return AckVerdict::Taken;
         }
-        // 4.4BSD header prediction: the short path looks after the timer and nothing else.
+        // 4.4BSD header prediction: the fast path handles the timer and nothing else.
         let predicted = self.state.config.header_prediction.is_on()
             && incoming.seq_len == 0
             && incoming.window == window_before
@@ -376,14 +376,14 @@ impl Sender {
         AckVerdict::Taken
     }
 
-    /// What came is no duplicate, and acknowledges nothing new.
+    /// Handles an acknowledgment that is no duplicate and acknowledges nothing new.
     fn end_duplicates(&mut self) {
         if self.state.config.impure_duplicates == ImpureDuplicates::RestartCount {
             self.state.dupacks = 0;
         }
     }
 
-    /// When a timer expires next.
+    /// Returns when the next timer expires.
     #[inline]
     pub fn poll_deadline(&self) -> Option<Instant> {
         let timers = match (self.state.rto_timer, self.persist) {
@@ -396,7 +396,7 @@ impl Sender {
         }
     }
 
-    /// Acts on whichever timer has expired.
+    /// Handles expired timers.
     pub fn on_timer(&mut self, now: Instant) {
         self.awake = Switch::On;
         if self.state.rto_timer.is_some_and(|at| at <= now) {
@@ -458,26 +458,26 @@ impl Sender {
         s.restart_timer(now);
     }
 
-    /// The sequence number of a pure acknowledgment. While probing, `snd_max` may lie beyond the window, where the peer
-    /// would refuse it (4.4BSD `tcp_output`).
+    /// Returns the sequence number of a pure acknowledgment. While probing, `snd_max` may lie beyond the window, where
+    /// the peer would refuse it (4.4BSD `tcp_output`).
     pub fn ack_seq(&self) -> Seq {
         if self.probes > 0 { self.state.snd_nxt } else { self.state.snd_max }
     }
 
-    /// Whether [`Sender::poll_transmit`] may have something to send.
+    /// Returns whether [`Sender::poll_transmit`] may return a segment.
     #[inline]
     pub fn is_awake(&self) -> bool {
         self.awake.is_on()
     }
 
-    /// Takes note of when the segment that was polled last begins transmission.
+    /// Notes when the segment polled last begins transmission.
     pub fn schedule_departure(&mut self, now: Instant, queued: Queued) {
         if let Some(rack) = self.recovery.rack_mut() {
             rack.schedule_departure(now, queued);
         }
     }
 
-    /// Takes note that a segment with `bytes` of payload begins transmission whose departure was unknown.
+    /// Notes that a segment with `bytes` of payload, whose departure was unknown, begins transmission.
     pub fn on_departure(&mut self, bytes: u32) {
         if let Some(rack) = self.recovery.rack_mut()
             && rack.on_departure(bytes)
@@ -486,7 +486,7 @@ impl Sender {
         }
     }
 
-    /// The next segment to send, if windows and rules let one go.
+    /// Returns the next segment to send, if windows and rules permit one.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmission> {
         let mut transmission = self.next_transmission(now);

@@ -1,4 +1,4 @@
-//! What a frame looks like, what happens to stray ones, and extreme sizes.
+//! Frame format, stray frames, and extreme sizes.
 
 use lasthop_proto::link::arq::{Arq, ArqConfig, Header, MAX_WINDOW, Protocol, Timer};
 use lasthop_proto::node::Port;
@@ -8,7 +8,7 @@ use lasthop_proto::time::{Duration, Instant};
 use super::golden::{GBN, SR};
 use super::link::*;
 
-/// A frame is the packet with the header in front, and the packet comes out as it went in.
+/// A frame is the packet with the header in front, and the packet is delivered unchanged.
 #[test]
 fn frames_carry_packets_unchanged() {
     let mut ends = [Arq::new(config(SR)), Arq::new(config(SR))];
@@ -28,7 +28,7 @@ fn frames_carry_packets_unchanged() {
         let expected = [(Port::WIRED, sent), (Port::WIRELESS, ack)];
         assert_eq!(feed(&mut ends[1], ms(0), Port::WIRELESS, frame), expected);
     }
-    // A retransmission's priority ends with the hop; its cause says how it came.
+    // A retransmission's priority ends with the hop; its cause records the retransmission.
     let frame = feed(&mut ends[0], ms(10), Port::WIRED, packet(6))[0].1;
     let nack = Packet { link: Header::Nack(2).into(), body: Body::Control, ..Packet::default() };
     let again = Packet { priority: Priority::Urgent, cause: Cause::LinkNack, ..frame };
@@ -51,7 +51,7 @@ fn damaged_frames_count_as_lost() {
     let frame = feed(&mut ends[0], ms(0), Port::WIRED, packet(0))[0].1;
     let damaged = |packet| Packet { integrity: Integrity::PayloadDamaged, ..packet };
     assert_eq!(feed(&mut ends[1], ms(0), Port::WIRELESS, damaged(frame)), []);
-    // What was damaged before the hop is none of the protocol's business, as is what has no link header.
+    // Corruption before the hop is ignored by the protocol, as are packets without its header.
     assert_eq!(feed(&mut ends[0], ms(0), Port::WIRED, damaged(packet(1))), [(Port::WIRELESS, damaged(packet(1)))]);
     for other in [damaged(packet(1)), packet(2)] {
         assert_eq!(feed(&mut ends[1], ms(0), Port::WIRELESS, other), [(Port::WIRED, other)]);
@@ -59,7 +59,7 @@ fn damaged_frames_count_as_lost() {
     assert_eq!(feed(&mut ends[1], ms(0), Port::WIRELESS, frame).len(), 2);
 }
 
-/// Acknowledged, never sent: a NACK for either is not answered.
+/// A NACK for a frame that is acknowledged or was never sent is not answered.
 #[test]
 fn stray_control_frames_do_nothing() {
     for protocol in [SR, GBN, Protocol::StopAndWait] {
@@ -87,7 +87,7 @@ fn stray_control_frames_do_nothing() {
     }
 }
 
-/// Timers of no length, or of endless length, do not make an end spin.
+/// Timers of zero or unlimited length do not make an end spin.
 #[test]
 fn extreme_timers() {
     for protocol in [SR, GBN, Protocol::StopAndWait] {
@@ -105,7 +105,7 @@ fn extreme_timers() {
     }
 }
 
-/// 2^15 frames may be on their way, not more, and every other frame of a full window can be repaired.
+/// 2^15 frames may be in flight, not more, and every other frame of a full window can be repaired.
 #[test]
 fn the_largest_window() {
     for protocol in [SR, GBN] {

@@ -1,8 +1,8 @@
-//! What is sent when, derived from the rules in `docs/models/arq.md`. The hop takes 50 ms each way, whatever is sent.
-//! Unless said otherwise the timer is 600 ms and a frame is NACKed once.
+//! Timelines derived from the rules in `docs/models/arq.md`. The hop takes 50 ms in each direction for any frame.
+//! Unless stated otherwise the timer is 600 ms and a frame is NACKed once.
 //!
-//! A line is `time end what`: what end `a` or `b` sends, and `out` for a packet that it hands out. `nack` and `timer`
-//! behind a frame say why it is sent again.
+//! A line is `time end what`: the frame that end `a` or `b` sends, and `out` for a packet that it delivers. `nack` and
+//! `timer` after a frame state the reason for a retransmission.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,8 @@ use super::link::*;
 pub const SR: Protocol = Protocol::SelectiveRepeat;
 pub const GBN: Protocol = Protocol::GoBackN;
 
-/// A channel of 50 ms that loses the transmissions listed: what is lost, and how often from its first transmission on.
+/// Returns a channel of 50 ms that loses the listed transmissions: the frame, and how often from its first transmission
+/// on.
 pub fn losing(mut losses: BTreeMap<&'static str, u32>) -> impl FnMut(usize, &Packet) -> Vec<Duration> {
     move |_, packet| match Header::of(packet).and_then(|header| losses.get_mut(describe(header).as_str())) {
         Some(left) if *left > 0 => {
@@ -30,7 +31,7 @@ pub fn link<const N: usize>(config: ArqConfig, losses: [(&'static str, u32); N])
     Link::new(config, losing(BTreeMap::from(losses)))
 }
 
-/// Gives end `a` packets 0, 1, ... 10 ms apart, and runs for 10 s.
+/// Offers end `a` packets 0, 1, ... 10 ms apart, and runs for 10 s.
 pub fn send(link: &mut Link<'_>, count: u32) {
     let start = link.now;
     for number in 0..count {
@@ -59,7 +60,7 @@ fn nothing_lost() {
     check(config(SR), [], 2, "0 a data 0\n 10 a data 1\n 50 b out 0\n 50 b ack 1\n 60 b out 1\n 60 b ack 2");
 }
 
-/// Frame 2 shows at 70 ms that 1 is missing; the repair arrives a round trip later and frees what was held.
+/// Frame 2 shows at 70 ms that 1 is missing; the repair arrives a round trip later and releases the held frames.
 #[test]
 fn one_loss() {
     let expected = "
@@ -100,8 +101,8 @@ fn two_losses_in_a_window() {
     check(config(SR), [("data 1", 1), ("data 2", 1)], 4, expected);
 }
 
-/// The repair of 120 ms has its own timer, until 720. The frames behind the hole are not acknowledged: theirs expire
-/// too.
+/// The repair of 120 ms has its own timer, until 720. The frames behind the hole are not acknowledged: their timers
+/// expire too.
 #[test]
 fn a_lost_retransmission_waits_for_the_timer() {
     let expected = "
@@ -153,7 +154,7 @@ fn a_lost_ack_is_made_up_for_by_the_next() {
     check(config(SR), [("ack 1", 1)], 2, expected);
 }
 
-/// The timer sends the frame again; the duplicate is answered, not handed out.
+/// The timer retransmits the frame; the duplicate is answered, not delivered.
 #[test]
 fn the_last_ack_lost() {
     let expected = "
@@ -165,7 +166,7 @@ fn the_last_ack_lost() {
     check(config(SR), [("ack 1", 1)], 1, expected);
 }
 
-/// The timers of the missing frame, 610, and of the one held, 620, do what the NACK would have done.
+/// The timers of the missing frame, 610, and of the held one, 620, have the effect of the lost NACK.
 #[test]
 fn a_lost_nack() {
     let expected = "
@@ -228,7 +229,7 @@ fn numbers_wrap() {
     }
 }
 
-/// Two on their way, one waits, the fourth is dropped.
+/// Two in flight, one waits, the fourth is dropped.
 #[test]
 fn packets_wait_for_the_window() {
     let mut link = link(ArqConfig { window: 2, queue: 1, ..config(SR) }, []);
@@ -270,7 +271,7 @@ fn both_directions() {
 }
 
 /// 1 s before the first sample (RFC 6298 §2.1); the second expiry comes 2 s later. Frame 1 gives a sample of 100 ms:
-/// SRTT 100, RTTVAR 50, so that frame 2 is sent again after 300 ms.
+/// SRTT 100, RTTVAR 50, so that frame 2 is retransmitted after 300 ms.
 #[test]
 fn the_estimated_timer() {
     let mut link =
@@ -297,8 +298,8 @@ fn the_estimated_timer() {
     expect(&link, expected);
 }
 
-/// The frames were sent with 1 s. The acknowledgment of 100 ms makes that 300 ms, from the next sending on: the repair of
-/// 120 expires first.
+/// The frames were sent with 1 s. The acknowledgment of 100 ms makes that 300 ms for subsequent transmissions: the
+/// repair of 120 expires first.
 #[test]
 fn an_estimate_holds_from_the_next_sending_on() {
     let timer = Timer::Estimated { min: millis(20) };

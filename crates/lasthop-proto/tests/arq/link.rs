@@ -1,4 +1,4 @@
-//! Two ends joined by a channel that does what the test says.
+//! Two ends joined by a channel that the test controls.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use lasthop_proto::node::{Disposition, Node, Output, Port, Why, pump};
 use lasthop_proto::packet::{Body, Cause, FlowId, Packet, Priority};
 use lasthop_proto::time::{Duration, Instant};
 
-/// Bytes that packets have, headers included.
+/// Header bytes of packets.
 pub const HEADER: u16 = 40;
 
 pub fn millis(millis: u64) -> Duration {
@@ -18,7 +18,7 @@ pub fn ms(at: u64) -> Instant {
     Instant::ZERO + millis(at)
 }
 
-/// A window of 8, a timer of 600 ms, frames longer by 4 bytes, NACKs once, no frame given up.
+/// Returns a window of 8, a timer of 600 ms, frames longer by 4 bytes, single NACKs, no frame given up.
 pub fn config(protocol: Protocol) -> ArqConfig {
     ArqConfig {
         protocol,
@@ -32,7 +32,7 @@ pub fn config(protocol: Protocol) -> ArqConfig {
     }
 }
 
-/// A packet that is known by its number.
+/// Returns a packet identified by its number.
 pub fn packet(number: u32) -> Packet {
     let body = Body::Datagram { number };
     Packet { flow: FlowId(number % 3), header_len: HEADER, len: 100, cause: Cause::Datagram, body, ..Packet::default() }
@@ -45,7 +45,7 @@ pub fn number(packet: &Packet) -> u32 {
     }
 }
 
-/// After what times the copies of a frame arrive, given the end that sent it.
+/// Returns the delays after which the copies of a frame arrive, given the end that sent it.
 pub type Channel<'a> = Box<dyn FnMut(usize, &Packet) -> Vec<Duration> + 'a>;
 
 pub struct Link<'a> {
@@ -53,11 +53,11 @@ pub struct Link<'a> {
     pub ends: [Arq; 2],
     pub config: ArqConfig,
     pub channel: Channel<'a>,
-    /// What each end handed out, with the times.
+    /// Packets delivered by each end, with their times.
     pub taken: [Vec<(Instant, Packet)>; 2],
-    /// What each end was given and did not drop.
+    /// Packets that each end accepted.
     pub accepted: [Vec<u32>; 2],
-    /// What happened, one line each.
+    /// Log of events, one line each.
     pub trace: Vec<String>,
     agenda: BTreeMap<(Instant, u64), (usize, Packet)>,
     order: u64,
@@ -78,7 +78,7 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// A packet from the inside.
+    /// Offers a packet from the inside.
     pub fn offer(&mut self, end: usize, packet: Packet) {
         let dropped = self.ends[end].dropped();
         self.handle(end, Port::WIRED, packet);
@@ -88,7 +88,7 @@ impl<'a> Link<'a> {
     }
 
     pub fn handle(&mut self, end: usize, port: Port, packet: Packet) {
-        // Woken too early an end does nothing.
+        // A premature wake-up has no effect.
         self.ends[end].handle_timeout(self.now);
         assert_eq!(self.ends[end].poll_transmit(self.now, &mut Packet::default()), None);
         let outputs = feed(&mut self.ends[end], self.now, port, packet);
@@ -148,7 +148,7 @@ impl<'a> Link<'a> {
         self.trace.push(format!("{at} {} {what}{fate}", ["a", "b"][end]));
     }
 
-    /// Lets time pass up to `until`.
+    /// Advances the time to `until`.
     pub fn run_until(&mut self, until: Instant) {
         loop {
             let arrival = self.agenda.keys().next().map(|&(at, _)| at);
@@ -160,7 +160,7 @@ impl<'a> Link<'a> {
             if arrival == Some(at)
                 && let Some((_, (end, packet))) = self.agenda.pop_first()
             {
-                // The packet goes first, whatever timer expires now.
+                // The packet goes first, even if a timer expires now.
                 self.ends[end].handle_packet(at, Port::WIRELESS, packet);
                 self.flush(end);
                 continue;
@@ -175,7 +175,7 @@ impl<'a> Link<'a> {
         self.now = self.now.max(until);
     }
 
-    /// The numbers that `end` handed out.
+    /// Returns the packet numbers that `end` delivered.
     pub fn numbers(&self, end: usize) -> Vec<u32> {
         self.taken[end].iter().map(|(_, packet)| number(packet)).collect()
     }
@@ -194,7 +194,7 @@ pub fn describe(header: Header) -> String {
     }
 }
 
-/// What an end puts out for a packet. What becomes of the packet itself must be what the end says.
+/// Returns an end's output for a packet. The packet's fate must match the end's disposition.
 pub fn feed(end: &mut Arq, now: Instant, port: Port, packet: Packet) -> Vec<(Port, Packet)> {
     let disposition = end.handle_packet(now, port, packet);
     let outputs = drain(end, now);
@@ -209,7 +209,7 @@ pub fn feed(end: &mut Arq, now: Instant, port: Port, packet: Packet) -> Vec<(Por
         Disposition::Absorbed | Disposition::Held | Disposition::Dropped => assert_eq!(given, Vec::<&_>::new()),
     }
     for (port, why, packet) in &outputs {
-        // What is handed on may be anything, another protocol's control packet or repeat included.
+        // A packet passed on may be of any kind, including another protocol's control packet or retransmission.
         if !matches!(why, Why::Given | Why::Released) {
             let repeats = packet.cause.is_local_retransmission() && *port == Port::WIRELESS;
             assert_eq!(matches!(why, Why::Repair(_)), repeats, "{why:?} {packet:?}");
@@ -219,7 +219,7 @@ pub fn feed(end: &mut Arq, now: Instant, port: Port, packet: Packet) -> Vec<(Por
     outputs.into_iter().map(|(port, _, packet)| (port, packet)).collect()
 }
 
-/// What an end puts out because of the time.
+/// Returns an end's output at a time.
 pub fn wake(end: &mut Arq, now: Instant) -> Vec<(Port, Packet)> {
     end.handle_timeout(now);
     drain(end, now).into_iter().map(|(port, _, packet)| (port, packet)).collect()

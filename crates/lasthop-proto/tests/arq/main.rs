@@ -1,4 +1,4 @@
-//! The link protocols of `link::arq`: sequences derived from the rules, random channels, garbage.
+//! Tests of the link protocols of `link::arq`: sequences derived from the rules, random channels, garbage.
 
 mod frames;
 mod golden;

@@ -1,5 +1,5 @@
-//! Random channels: each packet arrives once and in order, whatever was lost, doubled or late, and memory stays
-//! bounded (which [`Link`] checks after each step). Whatever is injected does no harm.
+//! Random channels: each packet arrives once and in order, whatever was lost, duplicated or delayed, and memory stays
+//! bounded (which [`Link`] checks after each step). Injected frames do no harm.
 
 use std::sync::OnceLock;
 
@@ -12,13 +12,13 @@ use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
 
 use super::link::*;
 
-/// When the channel becomes clean.
+/// Time at which the channel becomes lossless.
 const CLEAN: u64 = 20_000;
 
-/// No frame is on its way for longer, in milliseconds. No test sends 2^15 frames in that time.
+/// Maximum delay of a frame, in milliseconds. No test sends 2^15 frames in that time.
 const LATEST: u64 = 2_000;
 
-/// What is to come of a frame while the channel is bad.
+/// Fate of a frame while the channel is bad.
 #[derive(Clone, Debug)]
 enum Fate {
     Lost,
@@ -26,7 +26,7 @@ enum Fate {
     Twice(u64, u64),
 }
 
-/// A bad channel: fates for one frame after the other, over and over, and whether control frames get through at all.
+/// A bad channel: fates for successive frames, repeated, and whether it loses all control frames.
 #[derive(Clone, Debug)]
 struct Bad {
     fates: Vec<Fate>,
@@ -34,7 +34,7 @@ struct Bad {
 }
 
 impl Bad {
-    /// The channel: bad up to [`CLEAN`], then 10 ms for all.
+    /// Returns the channel: bad up to [`CLEAN`], then 10 ms for all frames.
     fn channel(self, now: impl Fn() -> Instant) -> impl FnMut(usize, &Packet) -> Vec<Duration> {
         let mut fates = self.fates.into_iter().cycle();
         move |_, packet| match fates.next() {
@@ -85,12 +85,12 @@ fn configs() -> impl Strategy<Value = ArqConfig> {
     )
 }
 
-/// Up to so many packets at an end, after a pause in milliseconds.
+/// Returns numbers of packets to offer at an end, after a pause in milliseconds.
 fn offers() -> impl Strategy<Value = Vec<(usize, u32, u64)>> {
     prop::collection::vec((0usize..2, 1u32..12, prop_oneof![0u64..50, 0u64..2_000]), 1..40)
 }
 
-/// Two ends after 65,500 packets each way without a loss: numbers are about to wrap.
+/// Returns two ends after 65,500 packets in each direction without a loss: numbers are about to wrap.
 fn near_the_wrap() -> &'static [(ArqConfig, [Arq; 2])] {
     static PAIRS: OnceLock<Vec<(ArqConfig, [Arq; 2])>> = OnceLock::new();
     PAIRS.get_or_init(|| {
@@ -108,7 +108,7 @@ fn near_the_wrap() -> &'static [(ArqConfig, [Arq; 2])] {
     })
 }
 
-/// A pair over a bad channel, which is offered packets, and then runs until it must have been clean for long enough.
+/// Runs a pair over a bad channel, with offered packets, until it has been lossless for long enough.
 fn run(config: ArqConfig, ends: Option<[Arq; 2]>, bad: Bad, offers: &[(usize, u32, u64)]) -> Link<'static> {
     let clock = std::rc::Rc::new(std::cell::Cell::new(Instant::ZERO));
     let time = clock.clone();
@@ -137,15 +137,15 @@ fn run(config: ArqConfig, ends: Option<[Arq; 2]>, bad: Bad, offers: &[(usize, u3
     link
 }
 
-/// Time, once the channel is clean, until all that was accepted has arrived. A frame is late by its timer at most, 64
-/// s if that is estimated and has been doubled so often. A round trip takes 20 ms, and at the worst each frame takes
-/// a timer of its own to get through.
+/// Returns the time after the channel has become lossless until all accepted packets have arrived. A frame is late by
+/// its timer at most, 64 s if that is estimated and has been doubled often enough. A round trip takes 20 ms, and in the
+/// worst case each frame needs a timer of its own.
 fn bound(link: &Link<'_>) -> Duration {
     let frames: usize = link.ends.iter().map(|end| end.unacknowledged() + end.waiting()).sum();
     Duration::from_secs(70) + millis(LATEST) + Duration::from_secs(2) * frames as u64
 }
 
-/// No more than once, and in order if that is promised.
+/// Checks that packets arrived at most once, and in order if that is guaranteed.
 fn at_most_once(link: &Link<'_>, end: usize) -> Result<(), TestCaseError> {
     let mut taken = link.numbers(end);
     if link.config.delivery == Delivery::Immediate && link.config.protocol == Protocol::SelectiveRepeat {
@@ -170,7 +170,7 @@ fn exactly_once(link: &Link<'_>) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Seeds of failures are printed and kept beside this file, to be run first from then on.
+/// Prints seeds of failures and keeps them beside this file, to be run first from then on.
 fn kept() -> Option<Box<dyn FailurePersistence>> {
     Some(Box::new(FileFailurePersistence::WithSource("proptest-regressions")))
 }
@@ -193,7 +193,7 @@ proptest! {
         prop_assert_eq!(link.trace.len(), lines);
     }
 
-    /// What is given up is lost; all else arrives, and the link goes on as before.
+    /// Given-up frames are lost; all others arrive, and the link continues.
     #[test]
     fn frames_given_up_do_not_stop_the_rest(
         config in configs(),
@@ -242,9 +242,9 @@ enum Step {
     Offer(usize),
     /// At an end: a frame that the other one never sent.
     Inject(usize, Box<Packet>),
-    /// Milliseconds.
+    /// Wait in milliseconds.
     Wait(u64),
-    /// To the next deadline of an end.
+    /// Advance to the next deadline of an end.
     Deadline(usize),
 }
 
@@ -282,7 +282,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(cases(400))]
 
-    /// Memory is looked at by [`Link`]. The ends may be out of step for good, but they neither stop nor send without
+    /// Memory is checked by [`Link`]. The ends may be out of step permanently, but they neither stop nor send without
     /// end.
     #[test]
     fn garbage_does_no_harm(
@@ -290,7 +290,7 @@ proptest! {
         most in prop::option::of(0u32..4),
         steps in prop::collection::vec(step(), 1..120),
     ) {
-        // What is put out in one step grows with the window.
+        // The output of one step grows with the window.
         let window = config.window.min(100);
         let config = ArqConfig { max_retransmissions: most, window, ..config };
         let mut ends = [Arq::new(config.clone()), Arq::new(config.clone())];
@@ -317,7 +317,7 @@ proptest! {
             let (arq, window) = (&ends[end], usize::from(config.window.max(1)));
             prop_assert!(arq.unacknowledged() <= window && arq.held() < window);
             prop_assert!(arq.waiting() <= config.queue as usize);
-            // A window resent, a window of NACKs or of packets let go, and a few frames besides.
+            // A retransmitted window, a window of NACKs or of released packets, and a few frames more.
             prop_assert!(outputs.len() <= 4 * window + 10, "{} outputs", outputs.len());
         }
     }

@@ -1,11 +1,11 @@
-//! [`golden`](super::golden) for go-back-N, stop-and-wait, frames given up and immediate delivery.
+//! [`golden`](super::golden) for go-back-N, stop-and-wait, given-up frames and immediate delivery.
 
 use lasthop_proto::link::arq::{ArqConfig, Delivery, Protocol, Timer};
 
 use super::golden::*;
 use super::link::*;
 
-/// Frames 2 and 3 are thrown away, and asked for by one NACK with 1.
+/// Frames 2 and 3 are discarded, and requested with 1 by one NACK.
 #[test]
 fn go_back_n_one_loss() {
     let expected = "
@@ -70,7 +70,7 @@ fn go_back_n_asks_again() {
     check(ArqConfig { nack_again: Some(millis(200)), ..config(GBN) }, [("data 1", 2)], 3, expected);
 }
 
-/// A second gap, once the first is filled, has a NACK of its own: 1 is lost, and 2 as it is sent again.
+/// A second gap, after the first is filled, has its own NACK: 1 is lost, and 2 in its retransmission.
 #[test]
 fn go_back_n_one_nack_for_each_gap() {
     let expected = "
@@ -96,7 +96,7 @@ fn go_back_n_one_nack_for_each_gap() {
     check(config(GBN), [("data 1", 1), ("data 2", 2)], 4, expected);
 }
 
-/// One frame each round trip, whatever the window asked for; only the timer finds a loss.
+/// One frame per round trip, regardless of the configured window; only the timer detects a loss.
 #[test]
 fn stop_and_wait() {
     let expected = "
@@ -113,7 +113,7 @@ fn stop_and_wait() {
     check(config(Protocol::StopAndWait), [("data 1", 1)], 3, expected);
 }
 
-/// Frame 0 was sent again once, at 110, and is not acknowledged by 710.
+/// Frame 0 was retransmitted once, at 110, and is not acknowledged by 710.
 #[test]
 fn a_frame_is_given_up() {
     let config = ArqConfig { max_retransmissions: Some(1), ..config(SR) };
@@ -132,7 +132,7 @@ fn a_frame_is_given_up() {
     assert_eq!((link.ends[0].given_up(), link.is_idle()), (1, true));
 }
 
-/// Before the skip of 710 would be repeated at 1310, frame 1 is given up as well: its retransmission was of 610.
+/// Before the skip of 710 would be repeated at 1310, frame 1 is given up as well: its retransmission was at 610.
 #[test]
 fn a_lost_skip_is_made_up_for_by_the_next() {
     let config = ArqConfig { max_retransmissions: Some(1), ..config(SR) };
@@ -152,7 +152,7 @@ fn a_lost_skip_is_made_up_for_by_the_next() {
     assert_eq!((link.ends[0].given_up(), link.is_idle()), (2, true));
 }
 
-/// The skip, and the acknowledgment of the skip: it is repeated on the timer, and answered each time.
+/// The skip and the acknowledgment of the skip are lost: it is repeated on the timer, and answered each time.
 #[test]
 fn a_skip_is_repeated() {
     let config = ArqConfig { max_retransmissions: Some(0), ..config(SR) };
@@ -166,7 +166,7 @@ fn a_skip_is_repeated() {
     check(config, [("data 0", 1), ("skip 1", 1), ("ack 1", 1)], 1, expected);
 }
 
-/// A repeated skip that the receiver is past already is answered with what it expects now.
+/// A repeated skip that the receiver has already passed is answered with the number that it expects.
 #[test]
 fn an_old_skip_is_answered() {
     let config = ArqConfig { max_retransmissions: Some(0), ..config(SR) };
@@ -188,7 +188,7 @@ fn an_old_skip_is_answered() {
     assert!(link.is_idle());
 }
 
-/// The answer to a skip is no sample of the link's round trip; the expiry doubles the timer as any other does.
+/// The answer to a skip is no sample of the link's round trip; the expiry doubles the timer like any other.
 #[test]
 fn a_frame_given_up_is_no_sample() {
     let timer = Timer::Estimated { min: millis(20) };
@@ -208,8 +208,8 @@ fn a_frame_given_up_is_no_sample() {
     expect(&link, expected);
 }
 
-/// Without retransmissions the NACK is in vain. Frame 1 is given up at 610, though it arrived, and handed out all the
-/// same.
+/// Without retransmissions the NACK has no effect. Frame 1 is given up at 610, though it arrived, and is delivered
+/// nevertheless.
 #[test]
 fn no_retransmission_permitted() {
     let config = ArqConfig { max_retransmissions: Some(0), ..config(SR) };
@@ -225,8 +225,7 @@ fn no_retransmission_permitted() {
     check(config, [("data 0", 1)], 2, expected);
 }
 
-/// Only the frame gone back to counts: frame 1, sent three times, is not given up with frame 0. The skip goes out
-/// ahead.
+/// Only the frame gone back to counts: frame 1, sent three times, is not given up with frame 0. The skip is sent first.
 #[test]
 fn go_back_n_gives_up_one_frame() {
     let config = ArqConfig { max_retransmissions: Some(1), ..config(GBN) };
@@ -247,7 +246,7 @@ fn go_back_n_gives_up_one_frame() {
     assert_eq!((link.ends[0].given_up(), link.is_idle()), (1, true));
 }
 
-/// Frames behind the hole are handed out as they come, the late one when it comes; the acknowledgments are the same.
+/// Frames behind the hole are delivered as they arrive, the late one when it arrives; the acknowledgments are the same.
 #[test]
 fn immediate_delivery() {
     let expected = "

@@ -25,7 +25,7 @@ fn slow_start_counts_segments_not_acknowledgments() {
 fn reno_grows_by_one_for_each_window_delivered() {
     let mut driver = Driver::new(ControlRule::Reno);
     driver.lose();
-    // Half of ten; slow start ends at the threshold exactly.
+    // Half of ten; slow start ends exactly at the threshold.
     assert_eq!((driver.window(), driver.ssthresh()), (5, 5));
     driver.pass(ms(100));
     driver.ack(4);
@@ -34,7 +34,7 @@ fn reno_grows_by_one_for_each_window_delivered() {
     assert_eq!(driver.window(), 6);
     driver.ack(6);
     assert_eq!(driver.window(), 7);
-    // A stretch acknowledgment of two windows' worth is two steps at this window's pace.
+    // A stretch acknowledgment of two windows counts as two steps at the rate of this window.
     driver.ack(7);
     driver.ack(8);
     assert_eq!(driver.window(), 9);
@@ -46,7 +46,7 @@ fn slow_start_hands_on_what_it_does_not_use() {
     driver.lose();
     driver.control.set_window(4);
     driver.fill();
-    // Threshold 5: one of four ends slow start, three are credit; two more are the window's five.
+    // Threshold 5: one of four ends slow start, three are credit; two more complete the window's five.
     driver.ack(4);
     assert_eq!(driver.window(), 5);
     driver.ack(2);
@@ -126,7 +126,7 @@ fn idleness_halves_once_for_each_timeout_beyond_the_first() {
         driver.tell(Episode::IdleRestart { idle: ms(idle), rto: ms(200) });
         (driver.window(), driver.ssthresh())
     };
-    // 201 ms are more than one timeout by a little, 401 ms more than two.
+    // 201 ms are slightly more than one timeout, 401 ms more than two.
     for rule in [ControlRule::Reno, CUBIC] {
         assert_eq!(after(rule, 200), (100, u32::MAX));
         assert_eq!(after(rule, 201), (50, u32::MAX));
@@ -134,9 +134,9 @@ fn idleness_halves_once_for_each_timeout_beyond_the_first() {
         assert_eq!(after(rule, 601), (12, u32::MAX));
         assert_eq!(after(rule, 60_000), (10, u32::MAX), "not below the initial window");
     }
-    // RFC 5681 §4.1 knows no halves.
+    // RFC 5681 §4.1 has no halving.
     assert_eq!(after(CUBIC_9438, 201).0, 10);
-    // The threshold remembers three quarters of what was.
+    // The threshold keeps three quarters of the former window.
     let mut driver = Driver::new(ControlRule::Reno);
     driver.control.set_window(100);
     driver.lose();
@@ -156,10 +156,10 @@ fn half_of_what_is_not_used_goes() {
     assert_eq!(driver.window(), 55);
 }
 
-/// Packetdrill's `cubic-rto-ss-ca-cwnd-bump`, restated: round trip 100 ms; a timeout with a window of 10. Threshold
-/// 10 * 717 / 1024 = 7. Slow start from 2 to 7. Then, with all memory of a maximum gone, the pace is one for 20, until
-/// Reno's window is one ahead: once more than 7 * 15 / 8 = 13 are delivered. That is looked at 1/32 s after the last time
-/// at the earliest, so the 14th and 15th segment, close behind the others, change nothing and the 16th makes the window 8.
+/// Packetdrill's `cubic-rto-ss-ca-cwnd-bump`, restated: round-trip time 100 ms; a timeout with a window of 10.
+/// Threshold 10 * 717 / 1024 = 7. Slow start from 2 to 7. Without a remembered maximum, growth is then one segment for
+/// 20, until Reno's window is one ahead: once more than 7 * 15 / 8 = 13 are delivered. That is checked at most every
+/// 1/32 s, so the 14th and 15th segment, close behind the others, change nothing and the 16th makes the window 8.
 #[test]
 fn linux_cubic_after_a_timeout() {
     let mut driver = Driver::new(CUBIC);
@@ -185,8 +185,8 @@ fn linux_cubic_after_a_timeout() {
     assert_eq!(driver.window(), 8);
 }
 
-/// Without a maximum nothing is slower than one for 20 delivered: with a threshold above 40, where Reno's counter steps
-/// once in 75 segments, the window grows by one after 20.
+/// Without a maximum, growth is at least one segment for 20 delivered: with a threshold above 40, where Reno's counter
+/// steps once in 75 segments, the window grows by one after 20.
 #[test]
 fn linux_cubic_without_a_maximum_grows_five_percent_a_round() {
     let mut driver = Driver::new(CUBIC);
@@ -203,8 +203,8 @@ fn linux_cubic_without_a_maximum_grows_five_percent_a_round() {
     assert_eq!(driver.window(), 40);
 }
 
-/// RFC 9438 §4.2 with C = 0.4 and β = 0.7: from W_max 2304 the curve starts at 1612.8 and needs K = ∛(691.2 / 0.4) = 12 s;
-/// W(10 s) = 2304 - 0.4 * 8 = 2300.8, W(15 s) = 2304 + 0.4 * 27 = 2314.8. In steps of a window a round trip the window
+/// RFC 9438 §4.2 with C = 0.4 and β = 0.7: from W_max 2304 the curve starts at 1612.8 and needs K = ∛(691.2 / 0.4) = 12
+/// s; W(10 s) = 2304 - 0.4 * 8 = 2300.8, W(15 s) = 2304 + 0.4 * 27 = 2314.8. Growing once per round trip, the window
 /// follows the curve closely from below.
 #[test]
 fn the_curve_passes_its_plateau_after_twelve_seconds() {
@@ -232,10 +232,10 @@ fn the_curve_passes_its_plateau_after_twelve_seconds() {
     }
 }
 
-/// RFC 9438 §4.3: W_est grows by 9/17 for each window delivered until it is where the window was, then by one.
+/// RFC 9438 §4.3: W_est grows by 9/17 for each window delivered until it reaches the former window, then by one.
 #[test]
 fn the_friendly_window_of_the_rfc_speeds_up_where_the_window_was() {
-    // At a round trip of 10 ms the curve is far below Reno's line.
+    // At a round-trip time of 10 ms the curve is far below Reno's line.
     let mut driver = Driver::starting(CUBIC_9438, &Start { window: 20, ..start() });
     driver.lose();
     assert_eq!(driver.window(), 14);
@@ -253,7 +253,7 @@ fn the_friendly_window_of_the_rfc_speeds_up_where_the_window_was() {
         *round = driver.window();
     }
     assert!((f64::from(driver.window()) - expected).abs() < 1.5, "{} after {delivered}: {expected}", driver.window());
-    // 6 / (9/17) = 11 rounds to get back, then one a round.
+    // 6 / (9/17) = 11 rounds to the former window, then one per round.
     assert!(rounds[9] < 20 && rounds[12] >= 20, "{rounds:?}");
     assert!(rounds[39] - rounds[29] >= 9, "{rounds:?}");
 }
@@ -276,7 +276,7 @@ fn a_loss_below_the_maximum_lowers_the_plateau() {
     }
 }
 
-/// The target is 1.5 times the window at most: one segment more for two delivered.
+/// The target is at most 1.5 times the window: one segment more for two delivered.
 #[test]
 fn no_window_grows_faster_than_by_half_a_round_trip() {
     for rule in [CUBIC, CUBIC_9438] {
@@ -284,7 +284,7 @@ fn no_window_grows_faster_than_by_half_a_round_trip() {
         driver.lose();
         driver.pass(ms(100));
         driver.ack(1);
-        // A minute later the curve is far above.
+        // After a minute the curve is far above.
         driver.pass(Duration::from_secs(60));
         let before = driver.window();
         for _ in 0..before {
@@ -295,7 +295,7 @@ fn no_window_grows_faster_than_by_half_a_round_trip() {
     }
 }
 
-/// Linux moves the epoch by what was spent idle, and RFC 9438 §5.8 asks for it: the curve goes on where it was.
+/// Linux moves the epoch by the idle time, and RFC 9438 §5.8 requires it: the curve continues where it was.
 #[test]
 fn idleness_does_not_count() {
     let windows = |rule, idle: u64| {

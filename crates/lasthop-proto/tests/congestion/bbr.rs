@@ -1,4 +1,4 @@
-//! BBR version 1 on paths of one bottleneck.
+//! BBR version 1 on paths with one bottleneck.
 
 use lasthop_proto::tcp::congestion::control::{CongestionControl, Episode, Phase};
 use lasthop_proto::tcp::congestion::{Control, ControlRule, Start};
@@ -11,7 +11,7 @@ fn on(mbps: f64, rtt: u64, buffer: f64) -> Path {
     Path::new(Control::new(ControlRule::Bbr, &start()), mbps, ms(rtt), buffer)
 }
 
-/// A flow's sequence of phases, with the time at which each begins.
+/// A flow's sequence of phases, with the start time of each.
 fn phases(path: &mut Path, span: Duration) -> Vec<(Instant, Phase)> {
     let until = path.now + span;
     let mut seen = vec![(path.now, path.phase())];
@@ -24,14 +24,14 @@ fn phases(path: &mut Path, span: Duration) -> Vec<(Instant, Phase)> {
     seen
 }
 
-/// The first rate is the window in a round trip, times 2/ln 2, less one in a hundred.
+/// The first rate is one window per round-trip time, times 2/ln 2, less one percent.
 #[test]
 fn the_first_rate_is_the_window_in_a_round_trip() {
     let path = on(10.0, 100, 100.0);
     let rate = path.control.pacing().expect("paced").rate as f64;
     let expected = 10.0 * 1448.0 / 0.1 * 739.0 / 256.0 * 0.99;
     assert!((rate / expected - 1.0).abs() < 1e-3, "{rate} instead of {expected}");
-    // Without a round trip a millisecond stands for it.
+    // Without a round-trip time, one millisecond is used.
     let control = Control::new(ControlRule::Bbr, &start());
     let rate = control.pacing().expect("paced").rate as f64;
     assert!((rate / (expected * 100.0) - 1.0).abs() < 1e-3, "{rate}");
@@ -44,7 +44,8 @@ fn startup_finds_the_rate_and_leaves_a_full_pipe_after_three_rounds() {
         path.run_until(Duration::from_secs(20), |path| path.phase() == Phase::Drain);
         assert!((path.rate_ratio() - 1.0).abs() < 0.02, "{mbps} Mbps, {rtt} ms: {}", path.rate_ratio());
         let at = path.now.as_secs_f64() * 1000.0 / rtt as f64;
-        // The rate doubles each round until it is the path's; then three rounds, that a growing queue stretches.
+        // The rate doubles each round until it reaches the path's; then three rounds follow, stretched by a growing
+        // queue.
         let rounds = (mbps * 1e6 / 8.0 / 1448.0 * rtt as f64 / 1000.0 / 10.0).log2().max(0.0);
         assert!(at > rounds + 3.0 && at < rounds + 18.0, "{mbps} Mbps, {rtt} ms: {at} round trips, {rounds} doublings");
     }
@@ -71,7 +72,7 @@ fn probe_bw_cycles_through_eight_round_trips() {
     assert!(ups.len() > 10, "{seen:?}");
     for pair in ups.windows(2) {
         let cycle = (pair[1] - pair[0]) / 0.05;
-        // Up until there is a queue of a quarter, down until there is none, six cruises.
+        // Up until there is a queue of a quarter, down until it is empty, six cruises.
         assert!((7.0..10.5).contains(&cycle), "{cycle} round trips");
     }
     for trio in seen.windows(2) {
@@ -89,7 +90,7 @@ fn probe_bw_cycles_through_eight_round_trips() {
     assert!((rate / (0.99 * gain) - 1.0).abs() < 0.01, "{rate} in {:?}", path.phase());
 }
 
-/// The first phase is drawn: any but the one below the rate.
+/// The first phase is random: any but the one below the rate.
 #[test]
 fn the_first_phase_is_drawn() {
     let first = |seed| {
@@ -113,18 +114,18 @@ fn probe_rtt_comes_every_ten_seconds_and_restores_the_window() {
         assert_eq!(path.control.window(), 4);
         let entered = path.now;
         path.run_until(Duration::from_secs(1), |path| path.phase() != Phase::ProbeRtt);
-        // What is in flight drains for a round trip at most, then 200 ms and a round.
+        // The data in flight drains for at most a round trip, then 200 ms and a round follow.
         let lasted = path.now.since(entered);
         assert!(lasted >= ms(200) && lasted <= ms(350), "{lasted}");
         let bdp = path.rate * 0.05;
         assert!(f64::from(path.control.window()) > 1.5 * bdp, "{} of {bdp}", path.control.window());
     }
-    // Ten seconds after the last shortest round trip, the next one ten after the end of the last.
+    // Ten seconds after the last minimum of the round-trip time, the next one ten after the end of the last.
     assert!(at[1] - at[0] > 10.0 && at[1] - at[0] < 10.6, "{at:?}");
     assert!(at[2] - at[1] > 10.0 && at[2] - at[1] < 10.6, "{at:?}");
 }
 
-/// Under random loss of p the rate stays near (1 - p) of the path's, up to 1.25 (1 - p) = 1: 20 %.
+/// At a random loss rate of p the rate stays near (1 - p) of the path's, up to 1.25 (1 - p) = 1: 20 %.
 #[test]
 fn random_loss_costs_no_more_than_itself() {
     for (loss, least) in [(0.0, 0.95), (0.01, 0.93), (0.03, 0.90), (0.1, 0.80)] {
@@ -162,8 +163,8 @@ fn a_timeout_does_not_forget_the_path() {
     assert!((path.rate_ratio() - 1.0).abs() < 0.05, "{}", path.rate_ratio());
 }
 
-/// A policer lets a burst pass and drops what exceeds 5 Mbps on a path of 20. Two intervals with a fifth lost at the same
-/// rate, and BBR sends at that rate: hardly anything is lost while it does.
+/// A policer lets a burst pass and drops the traffic above 5 Mbps on a path of 20. After two intervals with a fifth
+/// lost at the same rate, BBR sends at that rate, with hardly any loss.
 #[test]
 fn a_policer_is_recognised() {
     let mut path = on(20.0, 40, 1000.0);
@@ -201,7 +202,7 @@ fn a_rate_ten_times_higher_is_found_and_ten_times_lower_too() {
     assert!((path.rate_ratio() - 1.0).abs() < 0.02, "{}", path.rate_ratio());
 }
 
-/// Acknowledgments in bunches of 20 ms, as of a radio's time slots: the window makes room, nothing stalls.
+/// Acknowledgments in bunches of 20 ms, as with a radio's time slots: the window allows for them, without a stall.
 #[test]
 fn bunched_acknowledgments_do_not_stall_it() {
     let mut path = on(20.0, 20, 10_000.0);
@@ -218,7 +219,7 @@ fn idleness_spares_probe_rtt() {
     path.app = Some(0.0);
     path.run(Duration::from_secs(12));
     assert_eq!(path.in_flight(), 0);
-    // What was expired is measured with the first segments after idleness: no window of four is needed.
+    // The first segments after the idle time measure the expired minimum: no window of four is needed.
     path.app = None;
     let seen = phases(&mut path, Duration::from_secs(3));
     assert!(seen.iter().all(|(_, phase)| *phase != Phase::ProbeRtt), "{seen:?}");

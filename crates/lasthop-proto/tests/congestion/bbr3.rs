@@ -1,4 +1,5 @@
-//! BBR version 3 on paths of one bottleneck: the example test cases of draft-ietf-ccwg-bbr that a control alone can run.
+//! BBR version 3 on paths with one bottleneck: the example test cases of draft-ietf-ccwg-bbr that need only a
+//! congestion control.
 
 use lasthop_proto::tcp::congestion::control::{CongestionControl, Episode, Phase};
 use lasthop_proto::tcp::congestion::{Bbr3Rule, Control, ControlRule, Start};
@@ -25,7 +26,7 @@ fn drained(path: &mut Path) {
     path.run_until(Duration::from_secs(20), |path| path.phase() != Phase::Drain);
 }
 
-/// The pacing rate over the path's estimated rate, without the margin.
+/// Pacing rate over the path's estimated rate, without the margin.
 fn gain(path: &Path) -> f64 {
     path.control.pacing().expect("paced").rate as f64 / path.model().rate as f64 / 0.99
 }
@@ -69,8 +70,8 @@ fn drain_ends_when_the_queue_is_gone() {
     }
 }
 
-/// The rate falls by a tenth as DRAIN begins, and what is in flight stays above what the old rate fills: after three rounds
-/// it ends all the same.
+/// The rate falls by a tenth as DRAIN begins, and the data in flight stays above what the old rate fills: DRAIN still
+/// ends after three rounds.
 #[test]
 fn drain_ends_after_three_rounds() {
     let mut path = on(20.0, 50, 10_000.0);
@@ -91,7 +92,7 @@ fn the_cycle_is_down_cruise_refill_up() {
         assert!((gain(&path) - 1.0).abs() < 0.01);
         let cruising = path.now;
         to(&mut path, Phase::Refill);
-        // Two to three seconds after the cycle began.
+        // Two to three seconds after the start of the cycle.
         let waited = path.now.since(cruising).as_secs_f64();
         assert!(waited > 1.8 && waited < 3.1, "{waited}");
         let refilling = path.now;
@@ -111,7 +112,7 @@ fn the_cycle_is_down_cruise_refill_up() {
     }
 }
 
-/// On a small path Reno would lose every few rounds; so a probe comes after 62 or 63 rounds at the latest.
+/// On a small path Reno would lose every few rounds; so a probe starts after at most 62 or 63 rounds.
 #[test]
 fn short_paths_probe_by_rounds() {
     let mut path = on(100.0, 10, 10_000.0);
@@ -133,7 +134,7 @@ fn probe_up_ends_on_losses_and_bounds_what_is_in_flight() {
     path.loss = 0.0;
     let bound = f64::from(path.model().inflight_bound.expect("bounded"));
     assert!(bound >= 0.7 * bdp && bound < 1.6 * bdp, "{bound} of {bdp}");
-    // The next probe is a precaution: it stops where the bound is, then probes again at once.
+    // The next probe is cautious: it stops at the bound, then probes again at once.
     to(&mut path, Phase::Cruise);
     to(&mut path, Phase::Up);
     let up = path.now;
@@ -227,7 +228,7 @@ fn a_rate_ten_times_lower_is_found() {
     let mut path = on(100.0, 40, 200.0);
     path.run(Duration::from_secs(4));
     path.set_mbps(10.0);
-    // The short term follows losses by 0.7 a round.
+    // The short-term bound follows losses by 0.7 per round.
     path.run_until(Duration::from_secs(4), |path| path.rate_ratio() < 3.0);
     path.run(Duration::from_secs(12));
     assert!((path.rate_ratio() - 1.0).abs() < 0.05, "{}", path.rate_ratio());
@@ -263,7 +264,7 @@ fn a_spurious_recovery_is_undone() {
     assert!(path.control.window() >= window, "{} of {window}", path.control.window());
 }
 
-/// Version 1 and 3 part at 2 %: below it both fill the path; above it version 3 gives way.
+/// Versions 1 and 3 differ at 2 %: below it both fill the path; above it version 3 yields.
 #[test]
 fn losses_above_two_percent_shrink_the_bound() {
     let share = |loss| {

@@ -1,5 +1,5 @@
-//! Whatever a control is told, its window stays between one segment and its bound, its rate lets segments out or does
-//! not hold them back, and it does not panic.
+//! For any input, a control's window stays between one segment and its bound, its rate is zero (no limit) or lets
+//! segments out, and it does not panic.
 
 use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::congestion::control::{
@@ -158,7 +158,7 @@ proptest! {
                 prop_assert!(window >= 1 && window <= bound.max(1), "{rule:?}: {window} of {bound} after {event:?}");
                 prop_assert!(control.ssthresh() >= 1, "{rule:?} after {event:?}");
                 if let Some(pacing) = control.pacing() {
-                    // A rate of 0 holds nothing back; the least above it lets a segment out within the minute or two.
+                    // A rate of 0 is no limit; the smallest rate above it lets a segment out within two minutes.
                     let wait = u64::from(mss.min(1 << 16)).checked_div(pacing.rate).unwrap_or(0);
                     prop_assert!(wait <= 120 && pacing.quantum >= 1, "{rule:?}: {wait} s after {event:?}");
                 }
@@ -168,7 +168,7 @@ proptest! {
     }
 }
 
-/// An idle connection is small: what a control needs beyond a few words is on the heap.
+/// An idle connection is small: all but a few words of a control's state is on the heap.
 #[test]
 fn controls_are_small() {
     assert!(size_of::<Control>() <= 48, "{}", size_of::<Control>());

@@ -1,5 +1,5 @@
-//! Feeds a control with acknowledgments as a sender would that always has data: it sends what the window allows, and what
-//! is acknowledged was in flight.
+//! Feeds a control with acknowledgments like a sender with unlimited data: it sends what the window allows, and the
+//! data acknowledged was in flight.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ pub fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A start as Linux has it: ten segments, `HZ` 250.
+/// Start parameters as in Linux: ten segments, `HZ` 250.
 pub fn start() -> Start {
     Start { window: 10, bound: u32::MAX, mss: 1448, jiffy: ms(4), seed: 1 }
 }
@@ -21,9 +21,9 @@ pub struct Driver {
     pub control: Control,
     pub now: Instant,
     pub state: CaState,
-    /// When each segment in flight was sent.
+    /// Transmission time of each segment in flight.
     flight: VecDeque<Instant>,
-    /// All that has been delivered.
+    /// Number of segments delivered.
     pub delivered: u64,
     sent: u64,
     round_end: u64,
@@ -70,18 +70,18 @@ impl Driver {
         }
     }
 
-    /// The oldest `segments` are acknowledged; the round trip is the newest's.
+    /// Acknowledges the oldest `segments`; the round-trip time is the newest's.
     pub fn ack(&mut self, segments: u32) {
         self.ack_in(segments, None);
     }
 
-    /// The same with a round trip of the caller's choice.
+    /// Acknowledges the oldest `segments` with the given round-trip time.
     pub fn ack_with(&mut self, segments: u32, rtt: Duration) {
         self.ack_in(segments, Some(rtt));
     }
 
-    /// A segment that was sent again arrives, in front of which another is missing: a round trip by what was delivered, but not
-    /// by numbers.
+    /// A retransmission arrives while an earlier segment is missing: this gives a round-trip time from the delivery
+    /// information, but not from sequence numbers.
     pub fn arrive_out_of_order(&mut self, rtt: Duration) {
         self.tell_ack(&AckSample {
             acked: 0,
@@ -96,7 +96,7 @@ impl Driver {
         self.control.on_ack(sample);
     }
 
-    /// What an acknowledgment of so many segments says.
+    /// Builds the sample of an acknowledgment of `segments`.
     fn sample(&self, segments: u32, rtt: Duration) -> AckSample {
         let in_flight = self.flight.len() as u32;
         AckSample {
@@ -147,7 +147,7 @@ impl Driver {
         self.flight.len() as u32
     }
 
-    /// Puts the window where a test begins.
+    /// Sets the window at which a test begins.
     pub fn control_at(&mut self, window: u32) {
         self.control.set_window(window);
         self.fill();
@@ -157,19 +157,19 @@ impl Driver {
         self.control.on_episode(self.now, what);
     }
 
-    /// A loss that is repaired within the round trip: the window is at its threshold when it is over.
+    /// A loss that is repaired within the round trip: the window is at its threshold afterwards.
     pub fn lose(&mut self) {
         self.tell(Episode::Reduce(Reduction::Loss));
         self.control.set_window(self.control.ssthresh());
         self.tell(Episode::Ended);
-        // What was sent beyond the window has been delivered meanwhile.
+        // Data in flight beyond the window has been delivered in the meantime.
         let left = self.control.window().min(self.flight.len() as u32);
         self.delivered += (self.flight.len() as u32 - left) as u64;
         self.flight.truncate(left as usize);
         self.fill();
     }
 
-    /// A timeout: all is lost, the first is sent again.
+    /// A timeout: everything is declared lost, the first segment is retransmitted.
     pub fn time_out(&mut self, again: bool) {
         let totals = Totals { delivered: self.delivered, lost: 0, delivered_at: self.now };
         self.tell(Episode::Timeout { again, totals });

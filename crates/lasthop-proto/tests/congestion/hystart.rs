@@ -8,10 +8,11 @@ use crate::driver::{Driver, ms, start};
 const SINCE_6_15: ControlRule = ControlRule::Cubic(HystartRule::Linux);
 const BEFORE_6_15: ControlRule = ControlRule::Cubic(HystartRule::LinuxBefore6_15);
 
-/// Packetdrill's `cubic-bulk-166k`, restated: two segments are acknowledged every 100 ms, so the round trip rises from
-/// the second acknowledgment on. Before 6.15 the first round begins at the fourth acknowledgment, which finds a window of
-/// 16, and ends with the 22nd segment; the second begins at the twelfth, and the ninth of its samples ends slow start with
-/// the window at 48. CUBIC then grows to 49, 50, 52 and 58 with 60, 80, 100 and 120 segments, and by one in two after.
+/// Packetdrill's `cubic-bulk-166k`, restated: two segments are acknowledged every 100 ms, so the round-trip time rises
+/// from the second acknowledgment on. Before 6.15 the first round begins at the fourth acknowledgment, at a window of
+/// 16, and ends with the 22nd segment; the second begins at the twelfth, and the ninth of its samples ends slow start
+/// with the window at 48. CUBIC then grows to 49, 50, 52 and 58 with 60, 80, 100 and 120 segments, and by one in two
+/// after.
 #[test]
 fn a_slow_path_ends_slow_start_at_48_segments() {
     let mut driver = Driver::new(BEFORE_6_15);
@@ -29,8 +30,8 @@ fn a_slow_path_ends_slow_start_at_48_segments() {
     }
 }
 
-/// The same since 6.15: rounds begin with the first acknowledgment. The second round begins with the sixth, and its ninth
-/// sample, the 14th acknowledgment, finds a window of 36.
+/// Since 6.15 rounds begin with the first acknowledgment. The second round begins with the sixth, and at its ninth
+/// sample, the 14th acknowledgment, the window is 36.
 #[test]
 fn the_same_path_ends_slow_start_at_36_segments_since_rounds_are_right() {
     let mut driver = Driver::new(SINCE_6_15);
@@ -41,7 +42,7 @@ fn the_same_path_ends_slow_start_at_36_segments_since_rounds_are_right() {
     assert_eq!(driver.ssthresh(), 36);
 }
 
-/// A path of `rtt` on which each window's acknowledgments come back `gap` apart, `each` segments at a time.
+/// A round on a path of `rtt` on which each window's acknowledgments arrive `gap` apart, `each` segments at a time.
 fn round(driver: &mut Driver, rtt: u64, gap: Duration, each: u32) {
     let window = driver.window();
     let began = driver.now;
@@ -57,9 +58,9 @@ fn round(driver: &mut Driver, rtt: u64, gap: Duration, each: u32) {
     driver.pass(ms(rtt).saturating_sub(spent));
 }
 
-/// A round ends when more is acknowledged than had been sent when it began (`hystart_update`), not when something arrives that was
-/// sent in it, as a segment does that came late and was sent again. The queue of a round lengthens its later round trips by more than
-/// an eighth of the least: taken by themselves they would end slow start.
+/// A round ends when more is acknowledged than had been sent at its beginning (`hystart_update`), not when a segment
+/// sent in it arrives, as a late retransmission does. The queue of a round lengthens its later round-trip times by more
+/// than an eighth of the least: on their own they would end slow start.
 #[test]
 fn a_segment_sent_again_ends_no_round() {
     let mut driver = Driver::new(SINCE_6_15);
@@ -76,8 +77,8 @@ fn a_segment_sent_again_ends_no_round() {
     assert!(driver.ssthresh() > 1000, "{}", driver.ssthresh());
 }
 
-/// Packetdrill's `cubic-hystart-delay-rtt-jumps-upward` in its essence: round trips of 100 ms, then of more than 100 ms +
-/// max(4, 100/8 = 12.5) ms for all of a round: its ninth sample ends slow start. A rise of less does not.
+/// Packetdrill's `cubic-hystart-delay-rtt-jumps-upward` in its essence: round-trip times of 100 ms, then of more than
+/// 100 ms + max(4, 100/8 = 12.5) ms for a whole round: its ninth sample ends slow start. A smaller rise does not.
 #[test]
 fn a_round_trip_that_rises_by_an_eighth_ends_slow_start() {
     for (rise, ends) in [(13, true), (12, false)] {
@@ -86,13 +87,13 @@ fn a_round_trip_that_rises_by_an_eighth_ends_slow_start() {
         round(&mut driver, 100, ms(3), 1);
         assert_eq!((driver.window(), driver.ssthresh()), (40, u32::MAX));
         round(&mut driver, 100 + rise, ms(3), 1);
-        // Eight samples of this round let the window grow, the ninth finds it at 48.
+        // Eight samples of this round let the window grow; at the ninth it is 48.
         let expected = if ends { 48 } else { u32::MAX };
         assert_eq!(driver.ssthresh(), expected, "{rise} ms");
     }
 }
 
-/// The rise that is tolerated is 4 ms at least and 16 ms at most.
+/// The tolerated rise is at least 4 ms and at most 16 ms.
 #[test]
 fn the_tolerated_rise_has_bounds() {
     for (rtt, rise, ends) in [(20, 4, false), (20, 5, true), (400, 16, false), (400, 17, true)] {
@@ -104,7 +105,8 @@ fn the_tolerated_rise_has_bounds() {
     }
 }
 
-/// Packetdrill's `cubic-hystart-delay-min-rtt-jumps-downward` in its essence: a round trip that falls ends nothing.
+/// Packetdrill's `cubic-hystart-delay-min-rtt-jumps-downward` in its essence: a falling round-trip time does not end
+/// slow start.
 #[test]
 fn a_round_trip_that_falls_ends_nothing() {
     let mut driver = Driver::new(SINCE_6_15);
@@ -114,8 +116,8 @@ fn a_round_trip_that_falls_ends_nothing() {
     assert_eq!((driver.window(), driver.ssthresh()), (80, u32::MAX));
 }
 
-/// Acknowledgments 1 ms apart are a train; when it is longer than (40 ms + 1 ms)/2 from the round's start, half of the path
-/// is full. Gaps of 3 ms break it.
+/// Acknowledgments 1 ms apart are a train; once it is longer than (40 ms + 1 ms)/2 from the round's start, half of the
+/// path is full. Gaps of 3 ms break it.
 #[test]
 fn a_train_of_half_a_round_trip_ends_slow_start() {
     let mut driver = Driver::new(SINCE_6_15);
@@ -124,7 +126,7 @@ fn a_train_of_half_a_round_trip_ends_slow_start() {
     round(&mut driver, 40, ms(1), 1);
     assert_eq!(driver.ssthresh(), u32::MAX, "twenty are 19 ms");
     round(&mut driver, 40, ms(1), 1);
-    // The first beyond 20.5 ms is the 22nd: 21 have grown the window of 40.
+    // The first beyond 20.5 ms is the 22nd: 21 have increased the window of 40.
     assert_eq!(driver.ssthresh(), 61);
 
     let mut driver = Driver::new(SINCE_6_15);
@@ -134,7 +136,7 @@ fn a_train_of_half_a_round_trip_ends_slow_start() {
     assert_eq!(driver.ssthresh(), u32::MAX);
 }
 
-/// Below 16 segments nothing ends slow start; off, nothing ever does.
+/// Below 16 segments HyStart does not end slow start; when off, it never does.
 #[test]
 fn small_windows_and_off_are_left_alone() {
     let mut driver = Driver::starting(SINCE_6_15, &Start { window: 2, ..start() });
@@ -149,8 +151,8 @@ fn small_windows_and_off_are_left_alone() {
     assert_eq!((driver.window(), driver.ssthresh()), (160, u32::MAX));
 }
 
-/// RFC 9406 §4.2 for each control that has it: a baseline of 40 ms tolerates less than 40/8 = 5 ms. Then Conservative Slow
-/// Start: a fourth of the growth, five rounds with the one that it begins in.
+/// RFC 9406 §4.2 for each control that implements it: a baseline of 40 ms tolerates less than 40/8 = 5 ms. Then
+/// Conservative Slow Start: a quarter of the growth, for five rounds including the one in which it begins.
 #[test]
 fn hystart_plus_plus_slows_down_then_leaves() {
     for rule in [ControlRule::Cubic(HystartRule::Rfc9406), ControlRule::Cubic9438(HystartRule::Rfc9406)] {
@@ -160,7 +162,7 @@ fn hystart_plus_plus_slows_down_then_leaves() {
         assert_eq!(driver.window(), 40, "{rule:?}: 44 ms are tolerated");
         // The baseline is the last round's 44 ms: 49.5 ms are a rise of an eighth.
         round(&mut driver, 50, ms(3), 1);
-        // Seven samples grow the window by seven, the eighth begins CSS: 33 more are 8.
+        // Seven samples increase the window by seven, the eighth begins CSS: 33 more are 8.
         assert_eq!((driver.window(), driver.ssthresh()), (55, u32::MAX), "{rule:?}");
         round(&mut driver, 50, ms(1), 1);
         assert!(driver.window().abs_diff(55 + 55 / 4) <= 1, "{rule:?}: {}", driver.window());
@@ -174,7 +176,7 @@ fn hystart_plus_plus_slows_down_then_leaves() {
     }
 }
 
-/// RFC 9406 §4.2: a round trip below the baseline shows that the rise was an accident; slow start resumes.
+/// RFC 9406 §4.2: a round-trip time below the baseline shows that the rise was spurious; slow start resumes.
 #[test]
 fn hystart_plus_plus_resumes() {
     let mut driver = Driver::new(ControlRule::Cubic9438(HystartRule::Rfc9406));
@@ -183,14 +185,14 @@ fn hystart_plus_plus_resumes() {
     round(&mut driver, 60, ms(3), 1);
     assert_eq!(driver.window(), 55);
     round(&mut driver, 40, ms(1), 1);
-    // Seven at a fourth, then one for one.
+    // Seven at a quarter, then one for one.
     let resumed = driver.window();
     assert!((55 + 47..=55 + 50).contains(&resumed), "{resumed}");
     round(&mut driver, 40, ms(1), 1);
     assert_eq!(driver.window(), 2 * resumed);
 }
 
-/// RFC 9406 §4.3: an acknowledgment is worth 8 segments at most, and a loss ends the first slow start for good.
+/// RFC 9406 §4.3: an acknowledgment counts for at most 8 segments, and a loss ends the first slow start permanently.
 #[test]
 fn hystart_plus_plus_bounds_bursts_and_ends_with_a_loss() {
     let mut driver = Driver::new(ControlRule::Cubic9438(HystartRule::Rfc9406));

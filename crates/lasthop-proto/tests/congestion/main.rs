@@ -1,4 +1,5 @@
-//! Congestion controls of today, each alone: fed with acknowledgments whose effects are derived from its specification.
+//! Modern congestion controls in isolation, fed with acknowledgments whose effects are derived from their
+//! specifications.
 
 mod avoidance;
 mod bbr;

@@ -1,6 +1,6 @@
-//! A path of one bottleneck for a control: a sender that paces and counts as the contract says, a queue that drops what it
-//! has no room for, a fixed delay. Losses are known when something sent later is acknowledged; acknowledgments are never
-//! lost. Time is exact and chance is a fixed sequence, so every run is the same.
+//! A path with one bottleneck for a control: a sender that paces and counts according to the contract, a queue that
+//! drops packets when full, and a fixed delay. The acknowledgment of a segment sent later reveals a loss;
+//! acknowledgments are never lost. Time is exact and randomness is a fixed sequence, so every run is identical.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -13,11 +13,11 @@ use lasthop_proto::time::{Duration, Instant};
 
 pub const MSS: u64 = 1448;
 
-/// Who cuts a flow to a rate by dropping what exceeds it.
+/// Policer that drops the traffic of a flow above a rate.
 pub struct Policer {
-    /// Segments a second.
+    /// Segments per second.
     pub rate: f64,
-    /// Segments that may exceed it at once.
+    /// Segments that may exceed the rate at once.
     pub burst: f64,
     pub tokens: f64,
     pub at: Instant,
@@ -26,7 +26,7 @@ pub struct Policer {
 struct Sent {
     segment: u64,
     at: Instant,
-    /// When its acknowledgment comes; `None` when it is lost.
+    /// Arrival time of its acknowledgment; `None` if it is lost.
     back: Option<Instant>,
     first_sent: Instant,
     delivered: u64,
@@ -39,24 +39,24 @@ struct Sent {
 pub struct Path {
     pub control: Control,
     pub now: Instant,
-    /// Segments a second.
+    /// Segments per second.
     pub rate: f64,
     pub rtt: Duration,
-    /// Segments that wait at most.
+    /// Maximum number of queued segments.
     pub buffer: f64,
-    /// One in so many is lost besides, spread by a fixed sequence; 0: none.
+    /// Probability that a segment is additionally lost, by a fixed pseudorandom sequence.
     pub loss: f64,
     pub policer: Option<Policer>,
-    /// Acknowledgments wait for the next multiple of this.
+    /// Acknowledgments wait for the next multiple of this duration.
     pub slot: Duration,
-    /// Segments a second that the application has; `None`: always more.
+    /// Segments per second that the application writes; `None`: unlimited.
     pub app: Option<f64>,
     app_credit: f64,
     app_at: Instant,
     flight: VecDeque<Sent>,
-    /// Segments that were sent and not acknowledged.
+    /// Segments sent and not acknowledged.
     unacknowledged: BTreeSet<u64>,
-    /// Of these, lost and not sent again.
+    /// Those of them that are lost and not retransmitted.
     repairs: VecDeque<u64>,
     next_segment: u64,
     wire_free: Instant,
@@ -68,7 +68,7 @@ pub struct Path {
     pub sent: u64,
     app_limited_until: u64,
     state: CaState,
-    /// Recovery is over when all segments before this one are acknowledged.
+    /// Recovery ends when all segments before this one are acknowledged.
     recover: u64,
     next_round: u64,
     min_rtt: Duration,
@@ -123,7 +123,7 @@ impl Path {
         self.model().phase
     }
 
-    /// The estimated rate over the path's.
+    /// Estimated rate over the path's rate.
     pub fn rate_ratio(&self) -> f64 {
         self.model().rate as f64 / (self.rate * MSS as f64)
     }
@@ -141,7 +141,8 @@ impl Path {
         (self.chance >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Whether the path takes a segment, and when its acknowledgment is back.
+    /// Sends a segment through the path and returns the arrival time of its acknowledgment; `None` if the path drops
+    /// it.
     fn carry(&mut self) -> Option<Instant> {
         if let Some(policer) = &mut self.policer {
             let since = self.now.since(policer.at).as_secs_f64();
@@ -236,7 +237,7 @@ impl Path {
         });
     }
 
-    /// The next acknowledgment's time: the first in flight that is not lost.
+    /// Time of the next acknowledgment: that of the first segment in flight that is not lost.
     fn next_ack(&self) -> Option<Instant> {
         self.flight.iter().find_map(|sent| sent.back)
     }
@@ -245,7 +246,7 @@ impl Path {
         Totals { delivered: self.delivered, lost: self.lost, delivered_at: self.delivered_at }
     }
 
-    /// Everything is lost that is in flight: the retransmission timer has to help.
+    /// Handles a timeout: all data in flight is lost.
     fn time_out(&mut self) {
         self.now += self.srtt + Duration::from_millis(200);
         self.lost += self.flight.len() as u64;
@@ -265,7 +266,7 @@ impl Path {
         while let Some(first) = self.flight.front() {
             match first.back {
                 Some(back) if back > self.now => break,
-                // A later one that is acknowledged shows the loss.
+                // The acknowledgment of a later segment reveals the loss.
                 None if !self.flight.iter().any(|sent| sent.back.is_some_and(|back| back <= self.now)) => break,
                 _ => {}
             }
@@ -297,7 +298,7 @@ impl Path {
         if self.state >= CaState::Recovery && una >= self.recover {
             self.control.on_episode(self.now, Episode::Ended);
             if newly_lost > 0 || !self.repairs.is_empty() {
-                // One recovery follows the other, with the same acknowledgment.
+                // One recovery follows another with the same acknowledgment.
                 self.state = CaState::Recovery;
                 self.recover = self.next_segment;
                 self.control.on_episode(self.now, Episode::Reduce(Reduction::Loss));
@@ -352,7 +353,7 @@ impl Path {
         }
     }
 
-    /// One event: an acknowledgment, or the pacer's time.
+    /// Processes one event: an acknowledgment, or the expiry of the pacing timer.
     pub fn step(&mut self) {
         self.send();
         let ack = self.next_ack();
@@ -379,7 +380,7 @@ impl Path {
         }
     }
 
-    /// Runs until `is_there`, for `most` at most.
+    /// Runs until `is_there` holds, for at most `most`.
     pub fn run_until(&mut self, most: Duration, is_there: impl Fn(&Self) -> bool) {
         let until = self.now + most;
         while !is_there(self) {
@@ -388,7 +389,7 @@ impl Path {
         }
     }
 
-    /// Runs for `span` and returns what was delivered of what the path could carry.
+    /// Runs for `span` and returns the delivered share of the path's capacity.
     pub fn share(&mut self, span: Duration) -> f64 {
         let (delivered, from) = (self.delivered, self.now);
         self.run(span);

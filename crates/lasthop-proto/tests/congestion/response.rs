@@ -1,8 +1,8 @@
-//! Windows under deterministic losses, against RFC 9438 §5.
+//! Windows under deterministic losses, compared with RFC 9438 §5.
 //!
-//! Its tables are of the model's operating point: where the window at the loss is what it was at the last one. A control
-//! is put there, loses, and gets as many segments through as lie between losses; its mean window has to be the table's and
-//! it has to be back where it was.
+//! Its tables apply to the model's operating point, where the window at a loss equals that at the last one. The test
+//! puts a control there, causes a loss, and delivers as many segments as there are between losses; the mean window must
+//! match the table, and the window must be back at its start.
 
 use lasthop_proto::tcp::congestion::{ControlRule, HystartRule, Start};
 use lasthop_proto::time::Duration;
@@ -12,8 +12,8 @@ use crate::driver::{Driver, ms, start};
 const LINUX: ControlRule = ControlRule::Cubic(HystartRule::Off);
 const RFC: ControlRule = ControlRule::Cubic9438(HystartRule::Off);
 
-/// The next acknowledgment, for two segments or a hundredth of the window: the window before it, and the seconds until it. They
-/// come evenly spaced over the round trip of `rtt` ms.
+/// Delivers the next acknowledgment, for two segments or a hundredth of the window; returns the window before it, and
+/// the seconds until it. Acknowledgments are evenly spaced over the round-trip time of `rtt` ms.
 fn step(driver: &mut Driver, rtt: u64) -> (f64, f64) {
     let window = driver.window();
     let now = (window / 100).clamp(2, 200).min(window);
@@ -26,7 +26,7 @@ fn step(driver: &mut Driver, rtt: u64) -> (f64, f64) {
 /// Mean window, and window at the end, of an epoch of `segments` after a loss at `peak`.
 fn epoch(rule: ControlRule, rtt: u64, peak: u32, segments: u64) -> (f64, u32) {
     let mut driver = Driver::starting(rule, &Start { window: peak, ..start() });
-    // The round trip is known from before the loss; the window was in use, and grew by one.
+    // The round-trip time is known from before the loss; the window was in use, and grew by one.
     driver.pass(ms(rtt));
     driver.ack(1);
     driver.control_at(peak);
@@ -41,7 +41,7 @@ fn epoch(rule: ControlRule, rtt: u64, peak: u32, segments: u64) -> (f64, u32) {
     (sum / time, driver.window())
 }
 
-/// One row of a table in both arithmetics: mean and peak are within `off_by`.
+/// Checks one row of a table in both arithmetics: mean and peak within `off_by`.
 fn check(rtt: u64, mean: f64, p: f64, share_of_peak: f64, off_by: f64) {
     for rule in [LINUX, RFC] {
         let peak = (mean / share_of_peak).round() as u32;
@@ -52,12 +52,12 @@ fn check(rtt: u64, mean: f64, p: f64, share_of_peak: f64, off_by: f64) {
     }
 }
 
-/// Of the curve from 0.7 to 1 the mean is 1 - 0.3/4.
+/// Mean of the curve from 0.7 to 1: 1 - 0.3/4.
 const CURVE: f64 = 0.925;
-/// Of the line from 0.7 to 1.
+/// Mean of the line from 0.7 to 1.
 const LINE: f64 = 0.85;
 
-/// Table 1, the rows of the curve: round trip 0.1 s, W = 1.054 (RTT/p)^0.75.
+/// Table 1, the rows of the curve: round-trip time 0.1 s, W = 1.054 (RTT/p)^0.75.
 #[test]
 fn table_1_where_cubic_rules() {
     for (mean, p) in [(187.0, 1e-4), (1054.0, 1e-5), (5926.0, 1e-6), (33_325.0, 1e-7)] {
@@ -65,14 +65,14 @@ fn table_1_where_cubic_rules() {
     }
 }
 
-/// Table 2: round trip 0.01 s; only at 1e-7 the curve is above Reno's line.
+/// Table 2: round-trip time 0.01 s; the curve is above Reno's line only at 1e-7.
 #[test]
 fn table_2_where_cubic_rules() {
     check(10, 5926.0, 1e-7, CURVE, 0.05);
 }
 
-/// Tables 1 and 2, the rows where Reno's line rules: 1.2/√p. At 0.1 s and 1e-3 the curve is not far below, and adds its
-/// share; at 1e-2 whole segments are a tenth of the window.
+/// Tables 1 and 2, the rows where Reno's line applies: 1.2/√p. At 0.1 s and 1e-3 the curve is not far below, and adds
+/// its share; at 1e-2 whole segments are a tenth of the window.
 #[test]
 fn tables_1_and_2_where_reno_rules() {
     for (mean, p) in [(120.0, 1e-4), (379.0, 1e-5), (1200.0, 1e-6)] {
@@ -92,8 +92,8 @@ fn table_3() {
     }
 }
 
-/// Free to run, with a loss every 1/p: fast convergence makes windows alternate around the operating point, so means
-/// stay within a sixth of the tables.
+/// Without an operating point, with a loss every 1/p: fast convergence makes windows alternate around the operating
+/// point, so means stay within a sixth of the tables.
 #[test]
 fn windows_left_to_themselves_stay_near_the_tables() {
     for (rtt, mean, p) in

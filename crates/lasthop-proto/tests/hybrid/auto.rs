@@ -1,4 +1,5 @@
-//! A rate that is found, congestion that is told from corruption, and the circuit breaker: `docs/models/two-ended-link.md`.
+//! Rate estimation, distinction of congestion from corruption, and the circuit breaker:
+//! `docs/models/two-ended-link.md`.
 
 use lasthop_proto::link::headers::LinkHeaders;
 use lasthop_proto::link::hybrid::node::TwoEnded;
@@ -11,14 +12,14 @@ use proptest::prelude::*;
 use super::bottleneck::*;
 use super::link::*;
 
-/// Whether `found` lies within so many percent of `truth`.
+/// Returns whether `found` is within `percent` percent of `truth`.
 fn near(found: u64, truth: u64, percent: u64) -> bool {
     found.abs_diff(truth) * 100 <= truth * percent
 }
 
-/// The rate is there 5 s after the first packets, and what the hop carries is used, on fast, short and long hops, with losses and
-/// without, alone and in runs, in both directions, after a pause, and for several flows. On a hop of 300 kbps, where a round has few
-/// frames, it is less exact.
+/// The rate is found 5 s after the first packets, and the hop's capacity is used, on fast, short and long hops, with
+/// and without losses, single and in runs, in both directions, after a pause, and for several flows. On a hop of 300
+/// kbps, where a round has few frames, it is less exact.
 #[test]
 fn the_rate_is_found() {
     let rates: [fn(Instant) -> u64; 4] = [|_| 300_000, |_| 2_000_000, TEN, |_| 80_000_000];
@@ -44,7 +45,7 @@ fn the_rate_is_found() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The queue in front of the hop stays short: what is handed out is at most 10 ms older than on an empty hop, 19 of 20 packets.
+/// The queue in front of the hop stays short: 19 of 20 packets are delivered at most 10 ms later than on an empty hop.
 #[test]
 fn the_queue_stays_short() {
     let mut link = Link::new(auto(Repair::Repeat), Hop::A.channel());
@@ -63,7 +64,7 @@ fn the_queue_stays_short() {
     assert!(all > 5_000 && late * 20 < all, "{late} of {all}");
 }
 
-/// 10, 4 and again 10 Mbps: found again within 3 s, without losses and at 2.3 %.
+/// 10, 4 and again 10 Mbps: the rate is found again within 3 s, without losses and at 2.3 %.
 #[test]
 fn a_step_is_followed() {
     let rate: fn(Instant) -> u64 =
@@ -80,7 +81,8 @@ fn a_step_is_followed() {
     }
 }
 
-/// A given rate that is a little too high: what stands in front of the hop goes, and what is sent is what the hop carries.
+/// At a given rate slightly above the hop's, the queue in front of the hop drains, and the sending rate equals the
+/// hop's.
 #[test]
 fn a_given_rate_that_is_a_little_too_high_fills_no_queue() {
     for percent in [101, 103] {
@@ -98,7 +100,8 @@ fn a_given_rate_that_is_a_little_too_high_fills_no_queue() {
     }
 }
 
-/// Twice what the hop carries, at a rate that was set too high: no code, no packet more than twice, no more than the rate.
+/// Twice the hop's capacity, with a rate that was set too high: no code, no packet more than twice, no more than the
+/// rate.
 #[test]
 fn congestion_is_not_hidden_at_a_given_rate() {
     let given = HopConfig { rate: RateRule::Fixed(20_000_000), ..config(Repair::Adaptive) };
@@ -136,7 +139,7 @@ fn congestion_is_not_hidden_at_a_given_rate() {
     assert_eq!((hop.state(link.now), hop.loss(), hop.rate()), (State::Congested, 0, 20_000_000));
 }
 
-/// The same where the rate is found: no more is sent than the hop carries, and nothing but data.
+/// With an estimated rate, no more is sent than the hop carries, and only data.
 #[test]
 fn overload_is_dropped_at_the_entrance() {
     let mut link = Link::new(auto(Repair::Adaptive), Hop::A.channel());
@@ -148,7 +151,8 @@ fn overload_is_dropped_at_the_entrance() {
     assert!(link.ends[0].hop().counters().dropped > 1_000);
 }
 
-/// 40 % for ten seconds: the breaker acts, packets go out once, and no code; 10 s after the last loss all is as before.
+/// 40 % for ten seconds: the breaker opens, packets are sent once, and no code; 10 s after the last loss it is closed
+/// again.
 #[test]
 fn the_breaker_acts_and_lets_go() {
     for rule in [RateRule::Fixed(10_000_000), RateRule::Auto] {
@@ -172,7 +176,7 @@ fn the_breaker_acts_and_lets_go() {
     }
 }
 
-/// A packet that comes marked is congestion, unless it was marked before the hop.
+/// A packet that arrives marked indicates congestion, unless it was marked before the hop.
 #[test]
 fn marks_are_congestion() {
     for before in [Ecn::Ect0, Ecn::Ce] {
@@ -183,7 +187,7 @@ fn marks_are_congestion() {
             let packet = Packet { ecn: if step == 200 { before } else { Ecn::Ect0 }, ..segment(0, step) };
             let mut outputs = feed(&mut end, now, Port::WIRED, packet);
             outputs.extend(wake(&mut end, now));
-            // Heard of 10 ms later; the packet of step 200 came marked.
+            // Reported 10 ms later; the packet of step 200 arrived marked.
             let marked = u32::from(step >= 200);
             sent += outputs.iter().filter(|(port, _)| *port == Port::WIRELESS).count() as u32;
             let report = LinkReport {
@@ -206,7 +210,7 @@ fn marks_are_congestion() {
     }
 }
 
-/// A peer that says at once that all arrived, whenever it was sent, is not sent more than there is.
+/// A peer that immediately reports everything as arrived does not receive more than there is.
 #[test]
 fn a_peer_that_lies_gains_nothing() {
     let mut end = TwoEnded::new(auto(Repair::Repeat));
@@ -232,7 +236,7 @@ fn a_peer_that_lies_gains_nothing() {
             let link: LinkHeaders = Header::Feedback { packet: step }.into();
             feed(&mut end, now, Port::WIRELESS, Packet { link, body: Body::Report(report), ..Packet::default() });
         }
-        // 1500 bytes each 1.5 ms are 8 Mbps: no more can have been seen to be carried.
+        // 1500 bytes every 1.5 ms are 8 Mbps: no higher capacity can have been observed.
         assert!((8_000..=8_800_000).contains(&end.hop().rate()), "{}", end.hop().rate());
     }
     assert!(bytes <= 20_000 * 1500);
@@ -241,7 +245,7 @@ fn a_peer_that_lies_gains_nothing() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever feedback says: the rate lies between its bounds, and what is offered leaves in the end.
+    /// For any feedback, the rate stays within its bounds, and all offered packets leave in the end.
     #[test]
     fn the_rate_keeps_its_bounds(reports in prop::collection::vec((any::<[u32; 9]>(), 0u64..300), 1..400)) {
         let mut end = TwoEnded::new(auto(Repair::Adaptive));

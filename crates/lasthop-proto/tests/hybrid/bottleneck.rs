@@ -1,4 +1,4 @@
-//! A hop with a rate, a delay and a queue of its own, in both directions, that also loses.
+//! A hop with a rate, a delay and a queue in both directions, and with losses.
 
 use lasthop_proto::link::hybrid::{HopConfig, RateRule, Repair};
 use lasthop_proto::packet::Packet;
@@ -6,16 +6,16 @@ use lasthop_proto::time::{Duration, Instant};
 
 use super::link::*;
 
-/// What a hop is.
+/// Parameters of a hop.
 #[derive(Clone, Copy)]
 pub struct Hop {
-    /// Bits per second, by when.
+    /// Rate in bits per second, by time.
     pub rate: fn(Instant) -> u64,
-    /// Each way.
+    /// Delay in each direction.
     pub delay: Duration,
-    /// Frames that may wait.
+    /// Capacity of the queue, in frames.
     pub queue: u64,
-    /// Frames of 1000 that are lost, in runs of `run`.
+    /// Number of lost frames per 1000, in runs of `run`.
     pub loss: u64,
     pub run: u64,
 }
@@ -26,9 +26,9 @@ impl Hop {
     /// Hop A of the documentation: 10 Mbps and 30 ms.
     pub const A: Self = Self { rate: TEN, delay: Duration::from_millis(30), queue: 100, loss: 0, run: 1 };
 
-    /// The channel that it is.
+    /// Returns its channel.
     pub fn channel(self) -> impl FnMut(Instant, usize, &Packet) -> Vec<Duration> {
-        // When each direction is free, and how many frames of the run are still to be lost.
+        // Time at which each direction becomes free, and number of frames of the run still to be lost.
         let (mut free, mut left, mut random) = ([Instant::ZERO; 2], [0; 2], 1_u64);
         move |now, end, packet| {
             let frame = |bytes: u64| Duration::from_nanos(bytes * 8_000_000_000 / (self.rate)(now));
@@ -51,12 +51,12 @@ impl Hop {
     }
 }
 
-/// An end that finds its rate.
+/// Returns the configuration of an end that estimates its rate.
 pub fn auto(repair: Repair) -> HopConfig {
     HopConfig { rate: RateRule::Auto, ..config(repair) }
 }
 
-/// Lets `end` bring packets of `flows` flows over the hop until `until`, `bits` a second of them.
+/// Offers packets of `flows` flows to `end` until `until`, at `bits` bits per second.
 pub fn offer(link: &mut Link<'_>, end: usize, flows: u32, bits: u64, until: Instant) {
     let pause = Duration::from_nanos(1500 * 8 * 1_000_000_000 / bits);
     let mut number = (link.now.as_nanos() / 100_000) as u32;
@@ -68,7 +68,7 @@ pub fn offer(link: &mut Link<'_>, end: usize, flows: u32, bits: u64, until: Inst
     }
 }
 
-/// Bits per second that `end` handed out from `from` on until now, of packets with the hop's header.
+/// Returns the rate at which `end` delivered packets since `from`, including the hop's header, in bits per second.
 pub fn goodput(link: &Link<'_>, end: usize, from: Instant) -> u64 {
     let bytes: u64 =
         link.taken[end].iter().filter(|(at, _)| *at >= from).map(|(_, packet)| u64::from(packet.wire_len()) + 58).sum();

@@ -1,4 +1,5 @@
-//! Sequences derived from the rules in `docs/models/two-ended-link.md`. A frame of full size takes 1 ms, the hop 30 ms each way.
+//! Sequences derived from the rules in `docs/models/two-ended-link.md`. A full-size frame takes 1 ms, the hop 30 ms in
+//! each direction.
 
 use lasthop_proto::link::hybrid::{Header, Repair};
 use lasthop_proto::packet::{Cause, Packet};
@@ -6,7 +7,7 @@ use lasthop_proto::time::{Duration, Instant};
 
 use super::link::*;
 
-/// A channel that loses the data frames of end 0 with these packet numbers.
+/// Returns a channel that loses the data frames of end 0 with these packet numbers.
 fn losing(lost: &[u32]) -> impl FnMut(Instant, usize, &Packet) -> Vec<Duration> {
     move |_, end, packet| match Header::of(packet) {
         Some(Header::Symbol { packet, .. }) if end == 0 && lost.contains(&packet) => vec![],
@@ -14,7 +15,7 @@ fn losing(lost: &[u32]) -> impl FnMut(Instant, usize, &Packet) -> Vec<Duration> 
     }
 }
 
-/// Three later transmissions acknowledged: at 65 ms, when the feedback of 35 ms says so. Order is restored at 95 ms.
+/// Three later transmissions are acknowledged at 65 ms, by the feedback of 35 ms. Order is restored at 95 ms.
 #[test]
 fn one_loss() {
     let lost = [2];
@@ -46,7 +47,8 @@ fn one_loss() {
     assert_eq!(taken, [(30, 0), (31, 1), (95, 2), (95, 3), (95, 4), (95, 5)]);
 }
 
-/// Nothing comes after the last packet: silence of 60 ms, four times the variation of 16.875 ms and 5 ms has it probed.
+/// No packet follows the last one. After a silence of 60 ms, four times the variation of 16.875 ms, and 5 ms, the hop
+/// is probed.
 #[test]
 fn the_tail_is_probed() {
     let lost = [5];
@@ -58,8 +60,8 @@ fn the_tail_is_probed() {
     assert_eq!(link.ends[0].poll_quiet(), None);
 }
 
-/// What is said of acknowledgments takes room from the data that they are for: it is said after 20 ms, for 16 together, or at once behind
-/// a gap.
+/// Feedback on acknowledgments takes capacity from the data that they acknowledge. It is sent after 20 ms, for 16
+/// together, or immediately after a gap.
 #[test]
 fn acknowledgments_are_spoken_of_seldom() {
     let lost = [8];
@@ -75,12 +77,12 @@ fn acknowledgments_are_spoken_of_seldom() {
     assert_eq!(feedback, ["50 #0 feedback 5", "66 #1 feedback 9", "149.5 #2 feedback 10"]);
 }
 
-/// With a code, the probe is the sum of all that is not acknowledged: it restores whichever is missing.
+/// With a code, the probe is the sum of all unacknowledged packets: it restores whichever is missing.
 #[test]
 fn a_coded_probe() {
     let lost = [4];
     let mut link = Link::new(config(Repair::Adaptive), |at, end, packet| {
-        // Nothing is heard of the last two either.
+        // Feedback on the last two is lost as well.
         if end == 1 && at > ms(34) && at < ms(100) { vec![] } else { losing(&lost)(at, end, packet) }
     });
     (0..6).for_each(|number| link.offer(0, segment(0, number)));
@@ -91,7 +93,8 @@ fn a_coded_probe() {
     assert_eq!(link.ends[1].hop().counters().restored, 1);
 }
 
-/// A lost repeat is found as a first loss is, one round trip later; then two go out, apart, and then three.
+/// A lost retransmission is detected like a first loss, one round trip later; then two are sent, spaced, and then
+/// three.
 #[test]
 fn rounds_escalate() {
     let mut times = vec![];
@@ -120,7 +123,7 @@ fn rounds_escalate() {
     assert_eq!(times.len(), 7, "{times:?}");
 }
 
-/// Other flows do not wait for a hole that is not theirs, and datagrams for none.
+/// Flows do not wait for another flow's hole, and datagrams for none.
 #[test]
 fn flows_do_not_wait_for_each_other() {
     let lost = [0];
@@ -138,7 +141,7 @@ fn flows_do_not_wait_for_each_other() {
     assert_eq!(link.numbers(1, 1), [0, 1, 2, 3]);
 }
 
-/// An outage of 300 ms: what is given up is told, and nothing is sent for ever.
+/// An outage of 300 ms: given-up packets are announced, and sending ends.
 #[test]
 fn an_outage_passes() {
     for outage in [300, 3_000] {
@@ -159,11 +162,11 @@ fn an_outage_passes() {
         link.run_until(ms(60_000));
         for flow in 0..2 {
             let numbers = link.numbers(1, flow);
-            // Calls are not held: what is repaired comes later.
+            // Calls are not held: repaired packets arrive later.
             let ordered = flow == 1 || numbers.is_sorted_by(|one, next| one < next);
             assert!(ordered && numbers.ends_with(&[77, 78, 79]), "{numbers:?}");
         }
-        // Some arrived of which it could not be heard in time.
+        // Some arrived whose acknowledgment was not received in time.
         assert!(link.numbers(1, 0).len() + link.numbers(1, 1).len() + lost_of(&link) >= 160);
         assert_eq!(link.ends.each_ref().map(|end| end.poll_quiet()), [None, None]);
     }
@@ -173,7 +176,7 @@ fn lost_of(link: &Link<'_>) -> usize {
     link.ends[0].hop().counters().given_up as usize
 }
 
-/// A share of 3 in 20: three lost are restored, without feedback, and four are not.
+/// A share of 3 in 20: three lost packets are restored, without feedback, and four are not.
 #[test]
 fn a_fixed_share() {
     for (lost, restored) in [(&[3, 9, 17][..], 3), (&[3, 9, 11, 17][..], 0)] {
@@ -189,7 +192,7 @@ fn a_fixed_share() {
     }
 }
 
-/// A block that is not full is closed 8 ms after its last packet, with its part of the frames: 2 for 7.
+/// A partial block is closed 8 ms after its last packet, with a proportional number of frames: 2 for 7.
 #[test]
 fn a_block_does_not_wait() {
     let mut link = Link::new(config(SHARE), losing(&[]));
@@ -198,7 +201,7 @@ fn a_block_does_not_wait() {
     assert_eq!(link.lines(0)[7..], ["9.032 #7 repair 0+7 key 0 ahead", "9.205334 #8 repair 0+7 key 1 ahead"]);
 }
 
-/// At 10 % loss, where a repeat would come too late for a call, its packets go out three times.
+/// At 10 % loss, where a retransmission would be too late for a call, its packets are sent three times.
 #[test]
 fn calls_are_sent_ahead() {
     let mut frame = 0;
@@ -229,7 +232,7 @@ trait Quiet {
 }
 
 impl Quiet for lasthop_proto::link::hybrid::node::TwoEnded {
-    /// When it does something again, unasked.
+    /// Returns when it acts again without input.
     fn poll_quiet(&self) -> Option<Instant> {
         lasthop_proto::node::Node::poll_deadline(self)
     }

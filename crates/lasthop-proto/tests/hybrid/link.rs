@@ -1,4 +1,4 @@
-//! Two ends joined by a channel that does what the test says.
+//! Two ends joined by a channel that the test controls.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub fn ms(at: u64) -> Instant {
     Instant::ZERO + millis(at)
 }
 
-/// A frame of full size takes 1 ms.
+/// Rate at which a full-size frame takes 1 ms.
 pub const RATE: u64 = 12_000_000;
 
 pub fn config(repair: Repair) -> HopConfig {
@@ -28,19 +28,19 @@ pub fn config(repair: Repair) -> HopConfig {
 
 pub const SHARE: Repair = Repair::Share(Share { data: 20, coded: 3, wait: Duration::from_millis(8) });
 
-/// A segment of a flow, full with the hop's header.
+/// Returns a segment of a flow, full-size with the hop's header.
 pub fn segment(flow: u32, number: u32) -> Packet {
     let body = Body::Tcp(Segment { seq: Seq(number), ..Segment::default() });
     Packet { flow: FlowId(flow), header_len: 52, len: 1390, body, ..Packet::default() }
 }
 
-/// A segment without data.
+/// Returns a segment without data.
 pub fn acknowledgment(number: u32) -> Packet {
     let body = Body::Tcp(Segment { seq: Seq(number), ..Segment::default() });
     Packet { flow: FlowId(9), header_len: 52, len: 0, body, ..Packet::default() }
 }
 
-/// A datagram of a call.
+/// Returns a datagram of a call.
 pub fn datagram(flow: u32, number: u32) -> Packet {
     let body = Body::Datagram { number };
     Packet { flow: FlowId(flow), header_len: 28, len: 172, cause: Cause::Datagram, body, ..Packet::default() }
@@ -54,16 +54,16 @@ pub fn number(packet: &Packet) -> u32 {
     }
 }
 
-/// After what times the copies of a frame arrive, given the time and the end that sent it.
+/// Returns the delays after which the copies of a frame arrive, given the time and the end that sent it.
 pub type Channel<'a> = Box<dyn FnMut(Instant, usize, &Packet) -> Vec<Duration> + 'a>;
 
 pub struct Link<'a> {
     pub now: Instant,
     pub ends: [TwoEnded; 2],
     pub channel: Channel<'a>,
-    /// What each end handed out, with the times.
+    /// Packets delivered by each end, with their times.
     pub taken: [Vec<(Instant, Packet)>; 2],
-    /// What each end sent, with the times and whether it was lost.
+    /// Frames sent by each end, with their times and whether they were lost.
     pub sent: [Vec<(Instant, Packet, bool)>; 2],
     agenda: BTreeMap<(Instant, u64), (usize, Packet)>,
     order: u64,
@@ -82,7 +82,7 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// A packet from the inside.
+    /// Offers a packet from the inside.
     pub fn offer(&mut self, end: usize, packet: Packet) {
         self.handle(end, Port::WIRED, packet);
     }
@@ -110,7 +110,7 @@ impl<'a> Link<'a> {
         check(&self.ends[end]);
     }
 
-    /// Lets time pass up to `until`.
+    /// Advances the time to `until`.
     pub fn run_until(&mut self, until: Instant) {
         loop {
             let arrival = self.agenda.keys().next().map(|&(at, _)| at);
@@ -135,13 +135,14 @@ impl<'a> Link<'a> {
         self.now = self.now.max(until);
     }
 
-    /// The numbers that `end` handed out of a flow.
+    /// Returns the packet numbers of a flow that `end` delivered.
     pub fn numbers(&self, end: usize, flow: u32) -> Vec<u32> {
         let of_flow = self.taken[end].iter().filter(|(_, packet)| packet.flow == FlowId(flow));
         of_flow.map(|(_, packet)| number(packet)).collect()
     }
 
-    /// What `end` sent, a line each: the time in milliseconds, what, and why if not for the first time.
+    /// Returns the frames that `end` sent, one line each: the time in milliseconds, the contents, and the reason unless
+    /// it is the first transmission.
     pub fn lines(&self, end: usize) -> Vec<String> {
         let line = |(at, packet, lost): &(Instant, Packet, bool)| {
             let why = match packet.cause {
@@ -158,7 +159,7 @@ impl<'a> Link<'a> {
     }
 }
 
-/// Nothing grows beyond its bound.
+/// Checks that no state exceeds its bound.
 pub fn check(end: &TwoEnded) {
     let sizes = end.hop().sizes();
     assert!(sizes.waiting <= 1000, "{sizes:?}");
@@ -183,13 +184,13 @@ fn describe(packet: &Packet) -> String {
     }
 }
 
-/// What an end puts out for a packet.
+/// Returns an end's output for a packet.
 pub fn feed(end: &mut TwoEnded, now: Instant, port: Port, packet: Packet) -> Vec<(Port, Packet)> {
     end.handle_packet(now, port, packet);
     drain(end, now)
 }
 
-/// What an end puts out because of the time.
+/// Returns an end's output at a time.
 pub fn wake(end: &mut TwoEnded, now: Instant) -> Vec<(Port, Packet)> {
     end.handle_timeout(now);
     drain(end, now)

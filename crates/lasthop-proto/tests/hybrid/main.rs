@@ -1,4 +1,4 @@
-//! Both ends of a two-ended link over channels of all kinds.
+//! Tests of both ends of a two-ended link over various channels.
 
 mod auto;
 mod bottleneck;

@@ -1,4 +1,4 @@
-//! Random channels and hostile frames: no packet twice, order per flow, bounded memory, quiet at the end.
+//! Random channels and hostile frames: no packet twice, order per flow, bounded memory, no activity at the end.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use proptest::prelude::*;
 
 use super::link::*;
 
-/// When the channel becomes clean.
+/// Time at which the channel becomes lossless.
 const CLEAN: u64 = 5_000;
 
-/// What is to come of a frame while the channel is bad.
+/// Fate of a frame while the channel is bad.
 #[derive(Clone, Debug)]
 enum Fate {
     Lost,
@@ -47,7 +47,7 @@ fn channel(fates: Vec<Fate>) -> impl FnMut(Instant, usize, &Packet) -> Vec<Durat
     }
 }
 
-/// Packets to offer: how long after the one before, at which end, of which flow.
+/// Returns packets to offer: delay after the previous one, end, and flow.
 fn traffic() -> impl Strategy<Value = Vec<(u64, usize, u32)>> {
     prop::collection::vec((0u64..40, 0usize..2, 0u32..4), 1..250)
 }
@@ -55,7 +55,8 @@ fn traffic() -> impl Strategy<Value = Vec<(u64, usize, u32)>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Flows 0 and 1 are streams, 2 and 3 calls. What was not given up, dropped or released early has arrived, streams in order.
+    /// Flows 0 and 1 are streams, 2 and 3 calls. Packets that were not given up, dropped or released early have
+    /// arrived, streams in order.
     #[test]
     fn whatever_the_channel_does(fates in fates(), repair in repair(), traffic in traffic()) {
         let mut link = Link::new(config(repair), channel(fates));
@@ -75,7 +76,7 @@ proptest! {
             if repair == SHARE {
                 continue;
             }
-            // What is given up may have arrived all the same, if all that was said of it was lost.
+            // Given-up packets may have arrived nevertheless, if all feedback on them was lost.
             prop_assert!(taken.len() as u64 + sent.dropped + sent.given_up >= offered, "{:?}", sent);
             if sent.given_up == 0 && received.released == 0 {
                 for flow in 0..2 {
@@ -96,7 +97,7 @@ proptest! {
         }
     }
 
-    /// Frames of all kinds at any time, true ones among them.
+    /// Frames of all kinds at any time, genuine ones among them.
     #[test]
     fn hostile_frames(repair in repair(), steps in prop::collection::vec(step(), 1..300)) {
         let mut ends = [TwoEnded::new(config(repair)), TwoEnded::new(config(repair))];
@@ -178,7 +179,7 @@ fn hostile() -> impl Strategy<Value = Packet> {
     prop_oneof![data, repair, feedback, floor]
 }
 
-/// Nothing but data and feedback without losses, in both directions, whatever the repair.
+/// Without losses, only data and feedback are sent, in both directions, for any repair.
 #[test]
 fn no_loss_no_repair() {
     for repair in
@@ -208,7 +209,7 @@ fn no_loss_no_repair() {
     }
 }
 
-/// A million packets over a hop that loses none: data and feedback are all that goes out.
+/// A million packets over a lossless hop: only data and feedback are sent.
 #[test]
 fn a_million_packets_without_a_loss_and_not_one_repair() {
     let mut link = Link::new(config(Repair::Adaptive), |_, _, _| vec![millis(30)]);
@@ -234,13 +235,13 @@ fn a_million_packets_without_a_loss_and_not_one_repair() {
         feedback += counters.feedback;
     }
     assert_eq!(taken, 1_000_000);
-    // 96 bytes each, of what the reverse direction could carry in that time; 8 frames of its share are saved up.
+    // 96 bytes each, of the reverse direction's capacity in that time; 8 frames of its share are credit.
     let share = (feedback * 96 * 8) as f64 / (RATE as f64 * 1010.0);
     assert!(share < 0.020_001, "{share}");
 }
 
-/// Losses that go 0, 1, 10, 0 %: every hundredth and every tenth frame. The estimate follows within 2 s, and repair ends within 3 s of
-/// the last loss.
+/// Losses of 0, 1, 10, 0 %: every hundredth and every tenth frame. The estimate follows within 2 s, and repair ends
+/// within 3 s after the last loss.
 #[test]
 fn losses_that_change_are_followed() {
     for repair in [Repair::Repeat, Repair::Adaptive] {
@@ -259,7 +260,7 @@ fn losses_that_change_are_followed() {
         let mut wrong = Vec::new();
         for number in 0..21_000 {
             link.offer(0, segment(number % 3, number));
-            // With a call, for which copies go out.
+            // With a call, for which copies are sent.
             if number % 20 == 0 {
                 link.offer(0, datagram(9, number));
             }

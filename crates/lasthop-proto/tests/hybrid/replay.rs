@@ -1,4 +1,5 @@
-//! A VPN inside the hop: its receiver drops what is older than its replay window (RFC 4303 §3.4.3; 32 packets in strongSwan).
+//! A VPN inside the hop: its receiver drops packets older than its replay window (RFC 4303 §3.4.3; 32 packets in
+//! strongSwan).
 
 use lasthop_proto::link::hybrid::Repair;
 use lasthop_proto::packet::Packet;
@@ -9,7 +10,7 @@ use crate::link::{Link, config, datagram, millis, ms, segment};
 
 const WINDOW: u32 = 32;
 
-/// Packets of which an anti-replay window makes replays: those that others overtook by the whole window.
+/// Returns the number of packets that an anti-replay window rejects: those that others overtook by the whole window.
 fn replays(numbers: &[u32]) -> usize {
     let mut highest = 0;
     let mut is_old = |&number: &u32| {
@@ -19,8 +20,8 @@ fn replays(numbers: &[u32]) -> usize {
     numbers.iter().filter(|number| is_old(number)).count()
 }
 
-/// 20,000 packets at 80 % of the rate over a hop of 30 ms each way that loses `loss` in a million frames in either direction: how many arrived,
-/// and how many of them come too late for the window.
+/// Sends 20,000 packets at 80 % of the rate over a hop of 30 ms in each direction that loses `loss` in a million frames
+/// in either direction. Returns how many arrived, and how many of them were too late for the window.
 fn over(loss: u64, repair: Repair, packet: fn(u32, u32) -> Packet) -> (usize, usize) {
     let mut random = Root(7).stream("losses");
     let mut link =
@@ -45,7 +46,7 @@ fn a_vpn_takes_no_repaired_packet_for_a_replay() {
     }
 }
 
-/// The control: handed on at once, what is repeated comes some 50 packets late, all of the 460 that are lost.
+/// Control: if passed on at once, retransmitted packets arrive some 50 packets late, for all 460 losses.
 #[test]
 fn without_order_it_would() {
     let (arrived, replays) = over(23_000, Repair::Repeat, datagram);

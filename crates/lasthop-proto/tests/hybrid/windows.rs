@@ -1,4 +1,4 @@
-//! Sources that take no marks are told of congestion by the window that they are offered.
+//! Receive-window clamping signals congestion to sources that are not ECN-capable.
 
 use std::collections::VecDeque;
 
@@ -25,64 +25,64 @@ fn field(packet: &Packet) -> (Seq, u16) {
     (segment.ack, segment.window)
 }
 
-/// The first of what is under way, if it is there by now.
+/// Returns the first packet in flight, if it has arrived by now.
 fn due(way: &mut VecDeque<(Instant, Packet)>, now: Instant) -> Option<(Instant, Packet)> {
     way.front().is_some_and(|(at, _)| *at <= now).then(|| way.pop_front())?
 }
 
-/// How a source looks at what it is offered.
+/// Reaction of a source to its offered window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Heed {
     Windows,
     Nothing,
 }
 
-/// What becomes of what was dropped.
+/// Treatment of dropped packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Holes {
     Stay,
-    /// At once, by a way of its own.
+    /// Filled at once, by another path.
     AreFilled,
 }
 
-/// A connection over a hop: a source with a window that does not change, behind end 0, and a receiver behind end 1.
+/// A connection over a hop: a source with a constant window, behind end 0, and a receiver behind end 1.
 struct World<'a> {
     link: Link<'a>,
-    /// From the source to the hop, one way.
+    /// Delay from the source to the hop, in one direction.
     wire: Duration,
     heed: Heed,
     holes: Holes,
-    /// Bytes that the source has under way at most.
+    /// Maximum number of the source's bytes in flight.
     window: u32,
-    /// What the receiver offers, in units of `1 << shift` bytes.
+    /// Window that the receiver offers, in units of `1 << shift` bytes.
     offers: u16,
     shift: u8,
     stamped: bool,
     first: Seq,
     next: Seq,
     acked: Seq,
-    /// The right edge as the source has it, and the one before it moved last to the left.
+    /// The right edge as the source knows it, and the number of times that it moved left.
     edge: Seq,
     retracted: u32,
     expected: Seq,
-    /// What the receiver sends next.
+    /// Next sequence number of the receiver's own data.
     said: Seq,
     unacked: u32,
     to_source: VecDeque<(Instant, Packet)>,
     to_hop: VecDeque<(Instant, Packet)>,
     seen: [usize; 2],
-    /// When the source heard of what window in bytes.
+    /// Times at which the source received a window, in bytes.
     heard: Vec<(Instant, u32)>,
 }
 
 impl World<'_> {
-    /// A hop of so many milliseconds each way.
+    /// Returns a world with a hop of `way` ms in each direction.
     fn new(way: u64, wire: u64, segments: u32, offers: u16, shift: u8) -> Self {
         // Numbers wrap early.
         Self::beginning(Seq(u32::MAX - 100_000), way, wire, segments, offers, shift)
     }
 
-    /// The same with another first number.
+    /// Returns the same with another first number.
     fn beginning(first: Seq, way: u64, wire: u64, segments: u32, offers: u16, shift: u8) -> Self {
         let link = Link::new(config(Repair::Repeat), move |_, _, _| vec![millis(way)]);
         Self {
@@ -135,7 +135,7 @@ impl World<'_> {
         self.go_on(now, echoed);
     }
 
-    /// Sends what its window and the one that it is offered allow.
+    /// Sends what its own window and the offered one allow.
     fn go_on(&mut self, now: Instant, echoed: u32) {
         while self.next.since(self.acked) + SEGMENT <= self.window
             && (self.heed == Heed::Nothing || (self.next + SEGMENT).le(self.edge))
@@ -180,7 +180,7 @@ impl World<'_> {
         }
     }
 
-    /// Lets time pass from one millisecond to the next.
+    /// Advances the time millisecond by millisecond.
     fn run_until(&mut self, until: Instant) {
         if self.next == self.first {
             let options = Options { window_scale: Some(7), timestamps: self.stamps(0), ..Options::default() };
@@ -206,7 +206,7 @@ impl World<'_> {
         }
     }
 
-    /// Lets time pass, while nineteen others fill the hop.
+    /// Advances the time, while nineteen other flows fill the hop.
     fn run_beside_others(&mut self, until: u64) {
         while self.link.now < ms(until) {
             let now = self.link.now.as_nanos() as u32 / 1_000_000;
@@ -215,28 +215,30 @@ impl World<'_> {
         }
     }
 
-    /// The smallest window that was heard from then on.
+    /// Returns the smallest window received since `from`.
     fn least(&self, from: Instant) -> u32 {
         self.heard.iter().filter(|(at, _)| *at >= from).map(|(_, bytes)| *bytes).min().unwrap()
     }
 }
 
-/// 230 segments over 100 ms: 130 ms of them wait, where a round trip and 5 ms are accepted. The source is told by 7/10 of them, 161, of which 61 wait. The right edge stands until
-/// so much was acknowledged; two round trips later the cap grows along CUBIC's curve, which is back at 230 segments after ∛(0.3·230/0.4) = 5.6 s. The same where
-/// a part of the way lies in front of the hop, and where timestamps do not show it.
+/// 230 segments over 100 ms: 130 ms of them are queued, where a round trip and 5 ms are accepted. The cut leaves 7/10
+/// of them, 161, of which 61 are queued. The right edge stays until enough was acknowledged. Two round trips later the
+/// cap grows along CUBIC's curve, which is back at 230 segments after ∛(0.3·230/0.4) = 5.6 s. The same holds if a part
+/// of the path is in front of the hop, and if timestamps do not show it.
 #[test]
 fn a_source_is_told_by_its_window() {
     for (way, wire, stamped, until) in
         [(50, 0, true, 4_000), (50, 0, false, 4_000), (30, 30, true, 2_400), (30, 30, false, 2_400)]
     {
-        // 400 kB, more than the source has under way, and less than two of its windows.
+        // 400 kB, more than the source has in flight, and less than two of its windows.
         let mut world = World::new(way, wire, 230, 3125, 7);
         world.stamped = stamped;
         // Before the next cut.
         world.run_until(ms(until));
         let Counters { dropped, windows_cut, .. } = world.counters();
         assert_eq!((dropped, windows_cut, world.retracted), (0, 1, 0), "{way} {wire}");
-        // A round trip of the hop, or of both ways, and CoDel's interval, ten times what is accepted, have to pass first.
+        // A round trip of the hop, or of the whole path, and CoDel's interval, ten times the accepted delay, have to
+        // pass first.
         let cut = world.heard.iter().find(|(_, bytes)| *bytes < 400_000).unwrap().0;
         let accepted = 5 + 2 * way;
         let earliest = 10 * accepted + 2 * way;
@@ -245,7 +247,7 @@ fn a_source_is_told_by_its_window() {
         let low = f64::from(230 * SEGMENT) * 0.7;
         let least = f64::from(world.least(Instant::ZERO));
         assert!((low - 0.7 * f64::from(SEGMENT)..low + 128.0).contains(&least), "{way} {wire}: {least}, {low}");
-        // What was offered is used up first: 400 kB at 1390 bytes a millisecond.
+        // The window already offered is used up first: 400 kB at 1390 bytes per millisecond.
         let there = world.heard.iter().find(|(_, bytes)| f64::from(*bytes) == least).unwrap().0;
         let expected = (400_000.0 - least) / 1390.0;
         let took = there.since(cut).as_nanos() as f64 / 1e6;
@@ -263,7 +265,7 @@ fn a_source_is_told_by_its_window() {
     }
 }
 
-/// Data that came twice may still tell its receiver of a window (SEG.WL1 of RFC 9293 §3.10.7.4): it grants no more than was granted.
+/// Retransmitted data may still carry a window (SEG.WL1 of RFC 9293 §3.10.7.4): it grants no more than was granted.
 #[test]
 fn data_that_comes_again_grants_no_more() {
     let mut world = World::new(50, 0, 230, 3125, 7);
@@ -288,7 +290,7 @@ fn data_that_comes_again_grants_no_more() {
     assert_eq!(world.retracted, 0);
 }
 
-/// Where the edge is too far ahead to be felt, a packet is dropped as ever; the edge stands from then on.
+/// If the edge is too far ahead to be effective, a packet is dropped instead; the edge stays from then on.
 #[test]
 fn a_far_edge_comes_nearer_before_it_is_used() {
     let mut world = World::new(50, 0, 230, 31_250, 7);
@@ -298,8 +300,9 @@ fn a_far_edge_comes_nearer_before_it_is_used() {
     assert_eq!(world.retracted, 0);
 }
 
-/// Where the edge was far ahead while others shared the hop, it comes near when they are long gone: no window is smaller than a cut of what the source has under way by
-/// then. No queue is told of below 105 ms, and the hop holds 100 ms: 205 segments, of which 7/10.
+/// If the edge was far ahead while others shared the hop, it comes near long after they have left: no window is smaller
+/// than a cut of the source's flight at that time. No queue is signalled below 105 ms, and the hop holds 100 ms: 205
+/// segments, of which 7/10.
 #[test]
 fn a_far_edge_does_not_bring_an_old_cap_with_it() {
     let mut world = World::new(50, 0, 60, 31_250, 7);
@@ -316,14 +319,15 @@ fn a_far_edge_does_not_bring_an_old_cap_with_it() {
     assert_eq!(world.retracted, 0);
 }
 
-/// A source that was held to its part of a hop among twenty, and pauses, sends in bursts when it goes on: all of a window, and nothing for the rest of the round trip. It has the whole hop in a
-/// few round trips all the same: its cap doubles in each.
+/// A source that was limited to its share of a hop among twenty, and pauses, sends bursts afterwards: a whole window,
+/// and nothing for the rest of the round trip. It reaches the whole hop's rate in a few round trips nevertheless: its
+/// cap doubles in each.
 #[test]
 fn a_cap_grows_after_a_pause() {
     let mut world = World::new(100, 0, 150, 3125, 7);
     world.holes = Holes::AreFilled;
     world.run_beside_others(60_000);
-    // A round trip of the hop and the accepted wait hold some 20 segments, one each 20 ms.
+    // A round trip of the hop and the accepted delay hold some 20 segments, one every 20 ms.
     let low = world.least(ms(50_000));
     assert!(low < 50 * SEGMENT, "{low}");
     world.window = 0;
@@ -331,7 +335,7 @@ fn a_cap_grows_after_a_pause() {
     world.window = 230 * SEGMENT;
     let stamp = world.stamps(0).unwrap().val;
     world.go_on(world.link.now, stamp);
-    // Doubled in each of 200 ms it is above 200 segments within five of them.
+    // Doubling every 200 ms, it exceeds 200 segments within five round trips.
     world.run_until(ms(66_000));
     let before = world.expected;
     world.run_until(ms(67_000));
@@ -340,7 +344,7 @@ fn a_cap_grows_after_a_pause() {
     assert_eq!(world.retracted, 0);
 }
 
-/// A source that heeds no windows is told as ever, by drops.
+/// A source that ignores windows is signalled by drops.
 #[test]
 fn a_source_that_heeds_no_window_loses_packets() {
     let mut world = World::new(50, 0, 230, 3125, 7);
@@ -349,12 +353,13 @@ fn a_source_that_heeds_no_window_loses_packets() {
     assert!(world.counters().dropped >= 1, "{:?}", world.counters());
 }
 
-/// The windows' scale is told by both SYNs: of a connection that nobody saw beginning it is not known, and no window is touched.
+/// Both SYNs carry the window scale. If the opening of a connection was not seen, the scale is unknown, and no window
+/// is changed.
 #[test]
 fn without_a_handshake_packets_are_dropped() {
     let mut world = World::new(50, 0, 230, 3125, 7);
     world.run_until(ms(150));
-    // The end forgets; the connection goes on.
+    // The end loses its state; the connection continues.
     let back = world.link.ends[0].hop_mut().give_back(ms(150));
     for packet in back {
         world.link.offer(0, packet);
@@ -365,7 +370,7 @@ fn without_a_handshake_packets_are_dropped() {
     assert_eq!(world.least(ms(1_000)), 400_000);
 }
 
-/// With marks the windows are left alone.
+/// If the source is ECN-capable, windows are not changed.
 #[test]
 fn marks_come_first() {
     let mut world = World::new(50, 0, 230, 3125, 7);
@@ -385,7 +390,7 @@ fn marks_come_first() {
     assert!(world.link.taken[1].iter().any(|(_, packet)| packet.ecn == Ecn::Ce));
 }
 
-/// 10,000 connections: 4096 are remembered.
+/// 10,000 connections, of which 4096 are tracked.
 #[test]
 fn memory_is_bounded() {
     let mut end = lasthop_proto::link::hybrid::node::TwoEnded::new(config(Repair::Repeat));
@@ -400,10 +405,10 @@ fn memory_is_bounded() {
     assert_eq!(end.hop().sizes().connections, 4096);
 }
 
-/// What a receiver, or a stranger in its name, may say.
+/// A packet of a receiver, or one spoofed in its name.
 #[derive(Clone, Debug)]
 struct Says {
-    /// Acknowledges up to so many bytes before, or behind, what was sent last.
+    /// Acknowledged number relative to the end of the data sent, in bytes.
     ack: i32,
     window: u16,
     flags: Flags,
@@ -427,7 +432,8 @@ fn says() -> impl Strategy<Value = Says> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
-    /// Whatever a receiver says, and whoever speaks in its name: packets go on with no other change than a smaller window, which is never 0 where it was not.
+    /// For any packets of a receiver, or spoofed in its name: they pass with no other change than a smaller window,
+    /// which becomes 0 only if it was 0.
     #[test]
     fn a_packet_goes_on_with_a_smaller_window_at_most(
         script in prop::collection::vec(says(), 1..150), shift in 0..=14_u8, first in any::<u32>(), segments in 60..400_u32,
@@ -462,7 +468,8 @@ proptest! {
         }
     }
 
-    /// A receiver whose window is what is left of its buffer: the right edge as the source has it never moves to the left, whatever the scale, the way and the source's window.
+    /// A receiver whose window is the free part of its buffer: the right edge as the source knows it never moves left,
+    /// for any scale, path and source window.
     #[test]
     fn edges_never_move_left(
         shift in 0..=10_u8, first in any::<u32>(), segments in 20..600_u32, way in 5..80_u64, wire in 0..60_u64, offers in 100..60_000_u16,

@@ -1,4 +1,4 @@
-//! The two ends of a hop with SRP on it, and the hop between them, as one node: what stands in the middle of a [`super::Pair`].
+//! The two ends of a hop with SRP, and the hop between them, as one node for the middle of a [`super::Pair`].
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -20,14 +20,14 @@ use super::Fate;
 #[derive(Clone, Debug)]
 pub struct Crossing {
     pub at: Instant,
-    /// 0 for the base station, 1 for the mobile host.
+    /// 0 is the base station, 1 the mobile host.
     pub end: usize,
     pub header: Option<Header>,
     pub len: u32,
     pub why: Why,
 }
 
-/// What was seen on the hop, and the most that ever waited at an end.
+/// Frames seen on the hop, and the maximum backlog of each end.
 #[derive(Default, Debug)]
 pub struct Seen {
     pub frames: Vec<Crossing>,
@@ -117,7 +117,7 @@ impl Bridge {
         seen.connections = self.ends.iter().map(SrpEnd::connections).sum();
     }
 
-    /// Frames that are there by now arrive.
+    /// Delivers the frames that have arrived by `now`.
     fn settle(&mut self, now: Instant) {
         while let Some(entry) = self.hop.first_entry().filter(|entry| entry.key().0 <= now) {
             let (end, packet) = entry.remove();

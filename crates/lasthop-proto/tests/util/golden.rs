@@ -1,4 +1,4 @@
-//! The story of a transfer as text, to compare with one derived by hand.
+//! The segments of a transfer as text, for comparison with a sequence derived by hand.
 
 use lasthop_proto::packet::{Cause, Flags, Side};
 use lasthop_proto::tcp::config::{
@@ -9,7 +9,7 @@ use lasthop_proto::time::Instant;
 
 use super::{Fate, Pair, Sent, millis};
 
-/// The letter behind a segment's number.
+/// The letter after a segment's number.
 fn mark(cause: Cause) -> &'static str {
     match cause {
         Cause::New => "",
@@ -48,7 +48,7 @@ fn tidy(text: &str) -> String {
     lines.join("\n")
 }
 
-/// A transfer of `segments` full segments over a path with `faults`; the other end gets every byte.
+/// Transfers `segments` full segments over a path with `faults`, and checks that the peer receives every byte.
 pub fn sends(config: TcpConfig, segments: u32, faults: impl FnOnce(Pair) -> Pair) -> Pair {
     let mss = config.mss;
     let mut pair = faults(Pair::of(config));
@@ -59,13 +59,13 @@ pub fn sends(config: TcpConfig, segments: u32, faults: impl FnOnce(Pair) -> Pair
 }
 
 impl Pair {
-    /// When the first data segment left the initiator.
+    /// Time at which the first data segment left the initiator.
     pub fn first_data(&self) -> Instant {
         self.sent_by(Side::Initiator).find(|sent| sent.len > 0).map_or(Instant::ZERO, |sent| sent.at)
     }
 
-    /// The initiator's data segments: a line for each instant, in milliseconds since the first one; each segment its
-    /// number in the stream and a letter for why it was sent.
+    /// The initiator's data segments. Each line is an instant, in milliseconds since the first segment; each segment is
+    /// its number in the stream and a letter for the cause of the transmission.
     ///
     /// | letter | cause |
     /// |---|---|
@@ -90,14 +90,14 @@ impl Pair {
         lines(acks, start, |sent| ((sent.ack - 1) / mss).to_string())
     }
 
-    /// Checks the story against one derived by hand.
+    /// Compares the story with one derived by hand.
     #[track_caller]
     pub fn expect(&self, expected: &str) {
         let story = self.story();
         assert!(story == tidy(expected), "expected\n{}\n\nbut sent\n{story}\n", tidy(expected));
     }
 
-    /// Checks the acknowledgments against a story derived by hand.
+    /// Compares the acknowledgments with a story derived by hand.
     #[track_caller]
     pub fn expect_acks(&self, expected: &str) {
         let story = self.ack_story();
@@ -105,15 +105,15 @@ impl Pair {
     }
 }
 
-/// The endpoint behind the golden tests of loss recovery, plain enough to follow by hand: segments of 1000 bytes, the
-/// first flight is 8 of them and congestion avoidance begins there, every segment is acknowledged at once, nothing
-/// limits the sender but its congestion window, and the timeout is its minimum, one second. With the 50 ms of
-/// [`Pair::of`] each way and no time to put a packet on the wire, things happen every 100 ms.
+/// Endpoint of the golden tests of loss recovery, simple enough to follow by hand: segments of 1000 bytes; a first
+/// flight of 8 segments, with congestion avoidance from there; an immediate acknowledgment of every segment; the
+/// congestion window as the only limit; and the minimum timeout, one second. With the 50 ms one-way delay of
+/// [`Pair::of`] and no serialization delay, events are 100 ms apart.
 pub fn lab(recovery: Recovery) -> TcpConfig {
     lab_with_window(recovery, 8)
 }
 
-/// [`lab`] with a first flight of so many segments.
+/// [`lab`] with a first flight of `segments`.
 pub fn lab_with_window(recovery: Recovery, segments: u32) -> TcpConfig {
     TcpConfig {
         mss: 1000,
@@ -131,8 +131,8 @@ pub fn lab_with_window(recovery: Recovery, segments: u32) -> TcpConfig {
     }
 }
 
-/// 4.4BSD without its quirks, plain enough to follow by hand: every segment is acknowledged at once, congestion avoidance begins
-/// after the first flight of so many segments.
+/// 4.4BSD without its quirks, simple enough to follow by hand: every segment is acknowledged at once, and congestion
+/// avoidance begins after the first flight of `flight` segments.
 pub fn bsd(recovery: Recovery, flight: u32) -> TcpConfig {
     TcpConfig {
         mss: 1000,
@@ -153,11 +153,11 @@ pub fn bsd(recovery: Recovery, flight: u32) -> TcpConfig {
     }
 }
 
-/// Segment 1 comes ten milliseconds late, after all of the first flight.
+/// Segment 1 arrives ten milliseconds late, after all others of the first flight.
 pub const LATE_BY_A_FLIGHT: Fate = Fate::Late(millis(10));
 
-/// A segment as `> FA 1+1000:2`: from the initiator (`>`) or to it (`<`), its flags, its first sequence number, its payload,
-/// and what it acknowledges; numbers relative to the initial ones.
+/// Formats a segment as `> FA 1+1000:2`: sent by the initiator (`>`) or to it (`<`), flags, first sequence number,
+/// payload length, acknowledgment number; numbers are relative to the initial ones.
 fn line(sent: &Sent) -> String {
     let flags = [(Flags::SYN, 'S'), (Flags::FIN, 'F'), (Flags::RST, 'R'), (Flags::ACK, 'A')];
     let letters: String = flags.iter().filter(|(flag, _)| sent.is(*flag)).map(|(_, letter)| letter).collect();
@@ -168,7 +168,7 @@ fn line(sent: &Sent) -> String {
 }
 
 impl Pair {
-    /// Everything that both ends sent, a line each, with the time in milliseconds since the start of the run.
+    /// Everything that both ends sent, one segment per line, with the time in milliseconds since the start of the run.
     pub fn conversation(&self) -> String {
         let lines = self.trace.iter().filter(|sent| !sent.by_middle).map(|sent| {
             let millis = sent.at.as_nanos() as f64 / 1e6;
@@ -177,14 +177,14 @@ impl Pair {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// Checks the conversation against one derived by hand.
+    /// Compares the conversation with one derived by hand.
     #[track_caller]
     pub fn expect_conversation(&self, expected: &str) {
         let conversation = self.conversation();
         assert!(conversation == tidy(expected), "expected\n{}\n\nbut heard\n{conversation}\n", tidy(expected));
     }
 
-    /// Forgets the conversation so far.
+    /// Clears the conversation so far.
     pub fn forget(&mut self) {
         self.trace.clear();
     }

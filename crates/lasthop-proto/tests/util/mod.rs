@@ -1,7 +1,7 @@
-//! Two TCP endpoints joined by a path that loses, delays, repeats or damages what it is told to.
+//! Two TCP endpoints joined by a path that loses, delays, duplicates or damages packets as configured.
 //!
-//! A [`Pair`] reads like prose: `Pair::of(config).lose(&[(5, 1)])`, then `pair.send_segments(20)`, `pair.finish()`, and
-//! `pair.story()` tells which segments left the client when, and why.
+//! Usage of a [`Pair`]: `Pair::of(config).lose(&[(5, 1)])`, then `pair.send_segments(20)` and `pair.finish()`;
+//! `pair.story()` lists which segments left the client at which time, and why.
 #![allow(dead_code)]
 
 pub mod bridge;
@@ -18,40 +18,40 @@ use lasthop_proto::tcp::config::{Switch, TcpConfig};
 use lasthop_proto::tcp::{Connection, Setup, State, TickPhase};
 use lasthop_proto::time::{Duration, Instant};
 
-/// More steps than any of these tests needs: what takes longer hangs.
+/// Limit on the steps of a run. It is far above what any test needs; a run that reaches it hangs.
 const MAX_STEPS: u32 = 400_000;
 
-/// Milliseconds since the start.
+/// Instant at `millis` milliseconds after the start.
 pub fn ms(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-/// A span of milliseconds.
+/// Duration of `millis` milliseconds.
 pub const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// What the lossy hop does to a packet.
+/// Effect of the lossy hop on a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     Arrive,
     Lose,
     /// Corrupted, headers intact.
     Damage,
-    /// Marked by a queue, if it takes marks (RFC 3168 §5).
+    /// Marked by a queue, if the packet is ECN-capable (RFC 3168 §5).
     Mark,
-    /// Arrives so much later than it should.
+    /// Delayed by the given duration.
     Late(Duration),
-    /// Arrives twice.
+    /// Duplicated.
     Twice,
 }
 
-/// A packet as an endpoint sent it, or as the middle sent it on.
+/// A packet sent by an endpoint, or forwarded or created by the middle.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     pub at: Instant,
     pub from: Side,
-    /// Whether the middle sent it (towards the lossy hop or away from it).
+    /// True if the middle sent it (in either direction).
     pub by_middle: bool,
     /// Relative to the sender's initial sequence number: the SYN is 0, the first byte 1.
     pub seq: u32,
@@ -59,10 +59,10 @@ pub struct Sent {
     pub ack: u32,
     pub len: u32,
     pub cause: Cause,
-    /// For a segment with payload: its number in the stream, from 1, by its first byte.
+    /// Of a segment with payload: the number of its first byte's segment in the stream, from 1.
     pub number: u32,
-    /// How many times that first byte was sent, this time included. For other packets, how many such (SYN, FIN, pure
-    /// acknowledgment, reset) this end has sent.
+    /// Number of transmissions of that first byte, including this one. For other packets: number of such packets (SYN,
+    /// FIN, pure acknowledgment, reset) that this end has sent.
     pub transmission: u32,
     pub segment: Segment,
     pub fate: Fate,
@@ -73,13 +73,13 @@ impl Sent {
         self.segment.flags.has(flags)
     }
 
-    /// An acknowledgment and nothing else.
+    /// Returns whether the packet is a pure acknowledgment.
     pub fn is_pure_ack(&self) -> bool {
         self.len == 0 && self.segment.flags == Flags::ACK
     }
 }
 
-/// Where a packet arrives.
+/// Destination of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     End(Side),
@@ -90,7 +90,7 @@ enum Place {
 #[derive(Clone, Copy, Debug)]
 struct Lane {
     delay: Duration,
-    /// Time to put a byte on the wire.
+    /// Serialization time of a byte.
     per_byte: Duration,
     free: Instant,
 }
@@ -109,7 +109,7 @@ fn collect(out: &mut Vec<Output<()>>, output: Output<()>) {
 
 type Judge = Box<dyn FnMut(&Sent) -> Fate>;
 
-/// Two connections and what lies between them.
+/// Two connections and the path between them.
 pub struct Pair {
     pub now: Instant,
     /// The initiator and the acceptor.
@@ -117,12 +117,12 @@ pub struct Pair {
     pub configs: [Arc<TcpConfig>; 2],
     pub iss: [Seq; 2],
     pub middle: Option<Box<dyn Node<()>>>,
-    /// Whether each application reads what arrives at once.
+    /// Per end: true if the application reads data as it arrives.
     pub reading: [bool; 2],
     /// Every packet that an end or the middle sent, in order.
     pub trace: Vec<Sent>,
     pub events: Vec<(Instant, Side, Event)>,
-    /// Every packet that reached an end: when, its data range and whether it was intact.
+    /// Every packet that reached an end: arrival time, receiving side, packet.
     pub arrived: Vec<(Instant, Side, Packet)>,
     judge: Option<Judge>,
     data_fates: BTreeMap<(u32, u32), Fate>,
@@ -136,12 +136,12 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Two hosts with the same keys, 50 ms apart, whose initial sequence numbers are 0.
+    /// Two hosts with the same keys, 50 ms apart, with initial sequence numbers of 0.
     pub fn of(config: TcpConfig) -> Self {
         Self::between(config.clone(), config)
     }
 
-    /// An initiator and an acceptor with keys of their own.
+    /// An initiator and an acceptor with different keys.
     pub fn between(client: TcpConfig, server: TcpConfig) -> Self {
         let configs = [Arc::new(client), Arc::new(server)];
         let lane = Lane { delay: millis(50), per_byte: Duration::ZERO, free: Instant::ZERO };
@@ -172,7 +172,7 @@ impl Pair {
         Connection::new(Setup { flow: FlowId(1), side, config: config.clone(), iss, phase, watch: Switch::On })
     }
 
-    /// Initial sequence numbers of the initiator and the acceptor.
+    /// Sets the initial sequence numbers of the initiator and the acceptor.
     pub fn with_iss(mut self, client: u32, server: u32) -> Self {
         self.iss = [Seq(client), Seq(server)];
         self.ends = [Side::Initiator, Side::Acceptor]
@@ -180,19 +180,19 @@ impl Pair {
         self
     }
 
-    /// The delay of each hop, one way.
+    /// Sets the one-way delay of each hop.
     pub fn with_delay(mut self, delay: Duration) -> Self {
         self.lanes.iter_mut().flatten().for_each(|lane| lane.delay = delay);
         self
     }
 
-    /// Packets take so long a byte to leave, each hop.
+    /// Sets the serialization time of a byte on each hop.
     pub fn with_time_per_byte(mut self, per_byte: Duration) -> Self {
         self.lanes.iter_mut().flatten().for_each(|lane| lane.per_byte = per_byte);
         self
     }
 
-    /// A node in the middle; the lossy hop is the one beyond it.
+    /// Inserts a node in the middle; the lossy hop is the one beyond it.
     pub fn with_middle(mut self, middle: impl Node<()> + 'static) -> Self {
         self.middle = Some(Box::new(middle));
         self
@@ -203,12 +203,12 @@ impl Pair {
         list.iter().fold(self, |pair, &(number, transmission)| pair.treat(number, transmission, Fate::Lose))
     }
 
-    /// Damages them instead: their headers arrive intact.
+    /// Damages the given transmissions; their headers arrive intact.
     pub fn damage(self, list: &[(u32, u32)]) -> Self {
         list.iter().fold(self, |pair, &(number, transmission)| pair.treat(number, transmission, Fate::Damage))
     }
 
-    /// What happens to one transmission of a data segment from the initiator.
+    /// Sets the fate of one transmission of a data segment from the initiator.
     pub fn treat(mut self, number: u32, transmission: u32, fate: Fate) -> Self {
         self.data_fates.insert((number, transmission), fate);
         self
@@ -220,13 +220,13 @@ impl Pair {
         self
     }
 
-    /// Marks them instead.
+    /// Marks pure acknowledgments from the acceptor instead of losing them.
     pub fn mark_acks(mut self, list: &[u32]) -> Self {
         self.ack_fates.extend(list.iter().map(|&number| (number, Fate::Mark)));
         self
     }
 
-    /// Decides about every packet on the lossy hop that no list mentions.
+    /// Decides the fate of every packet on the lossy hop that no list mentions.
     pub fn judged_by(mut self, judge: impl FnMut(&Sent) -> Fate + 'static) -> Self {
         self.judge = Some(Box::new(judge));
         self
@@ -244,7 +244,7 @@ impl Pair {
         (self.ends[0].state(), self.ends[1].state())
     }
 
-    /// The acceptor listens, the initiator connects, and the handshake runs to its end.
+    /// Opens the connection: the acceptor listens, the initiator connects, and the handshake completes.
     pub fn connect(&mut self) {
         self.ends[1].listen();
         self.ends[0].connect();
@@ -257,14 +257,14 @@ impl Pair {
         }
     }
 
-    /// Connects, then lets the initiator write so many segments at once, at the time that the story calls 0.
+    /// Connects, then writes `count` segments at the initiator at once. This is time 0 of the story.
     pub fn send_segments(&mut self, count: u32) {
         self.connect();
         self.ends[0].write(u64::from(count) * u64::from(self.configs[0].mss));
         self.flush();
     }
 
-    /// Lets whoever has something to send, send it.
+    /// Makes both ends send their pending output.
     pub fn flush(&mut self) {
         for side in [Side::Initiator, Side::Acceptor] {
             self.drain(Place::End(side));
@@ -274,7 +274,7 @@ impl Pair {
         }
     }
 
-    /// Runs until nothing is left to happen.
+    /// Runs until no event is left.
     pub fn finish(&mut self) {
         self.run_until(Instant::FAR_FUTURE);
     }
@@ -292,7 +292,7 @@ impl Pair {
         }
     }
 
-    /// Runs until everything that `side` wrote was acknowledged, or nothing is left to happen.
+    /// Runs until everything that `side` wrote is acknowledged, or no event is left.
     pub fn until_all_acked_by(&mut self, side: Side) {
         self.flush();
         let mut steps = 0;
@@ -302,7 +302,7 @@ impl Pair {
         }
     }
 
-    /// When something happens next.
+    /// Returns the time of the next event.
     pub fn next(&self) -> Option<Instant> {
         let packet = self.queue.keys().next().map(|&(at, _)| at);
         let middle = self.middle.as_ref().and_then(|node| node.poll_deadline());
@@ -310,7 +310,7 @@ impl Pair {
         timers.chain(packet).min()
     }
 
-    /// The next thing that happens, unless it lies beyond `until`. Packets go before timers.
+    /// Processes the next event unless it is later than `until`, and returns whether it did. Packets precede timers.
     pub fn step(&mut self, until: Instant) -> bool {
         let Some(at) = self.next().filter(|&at| at <= until) else { return false };
         assert!(at >= self.now, "time runs backwards");
@@ -341,13 +341,13 @@ impl Pair {
         true
     }
 
-    /// Hands `packet` to an end as if it had come from its peer.
+    /// Delivers `packet` to an end as if it came from the peer.
     pub fn inject(&mut self, to: Side, packet: Packet) {
         self.ends[to.index()].handle_packet(self.now, Port::ONLY, packet);
         self.drain(Place::End(to));
     }
 
-    /// A segment with the given numbers, relative to the initial ones, as the peer of `to` could have sent it.
+    /// Builds a segment with the given numbers, relative to the initial ones, as the peer of `to` could have sent it.
     pub fn forge(&self, to: Side, flags: Flags, seq: u32, ack: u32, len: u32) -> Packet {
         let from = to.peer();
         let (seq, ack) = (self.iss[from.index()] + seq, self.iss[to.index()] + ack);
@@ -367,7 +367,7 @@ impl Pair {
         }
     }
 
-    /// The application reads, then what the node has to say is taken to where it belongs.
+    /// Lets the application read, then delivers the node's outputs to their destinations.
     fn drain(&mut self, place: Place) {
         let mut out = Vec::new();
         match place {
@@ -401,7 +401,7 @@ impl Pair {
         }
     }
 
-    /// Puts a packet that travels away from `from` on a hop.
+    /// Puts a packet that travels away from `from` onto a hop.
     fn launch(&mut self, hop: usize, from: Side, packet: Packet, by_middle: bool) {
         let lossy = self.middle.is_none() || hop == 1;
         let mut sent = self.describe(from, &packet, by_middle);
@@ -468,12 +468,12 @@ impl Pair {
         }
     }
 
-    /// What the ends sent, as [`Sent`], from one side.
+    /// Packets that the end on `side` sent.
     pub fn sent_by(&self, side: Side) -> impl Iterator<Item = &Sent> {
         self.trace.iter().filter(move |sent| sent.from == side && !sent.by_middle)
     }
 
-    /// How often an end reported an event that `wanted` accepts.
+    /// Number of events that `wanted` accepts.
     pub fn count_events(&self, wanted: impl Fn(&Event) -> bool) -> usize {
         self.events.iter().filter(|(_, _, event)| wanted(event)).count()
     }

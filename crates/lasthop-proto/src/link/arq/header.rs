@@ -1,34 +1,35 @@
-//! What the protocol puts in front of a packet, and what control frames consist of.
+//! Header that the protocol puts in front of a packet, and contents of control frames.
 
 use crate::link::headers::{LONGEST, LinkHeader, LinkProtocol};
 use crate::packet::Packet;
 
-/// The header of a frame. Numbers wrap; both ends count from 0.
+/// Header of a frame. Numbers wrap; both ends start at 0.
 ///
-/// In bytes: 0 for data, 1 for an acknowledgment, 2 for "missing", 3 for "comes no more"; a zero; the number, high byte first.
+/// In bytes: 0 for data, 1 for an acknowledgment, 2 for "missing", 3 for "skipped"; a zero; the number, high byte
+/// first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Header {
-    /// The frame of that number, which carries a packet.
+    /// Frame with that number, which carries a packet.
     Data(u16),
     /// Control: every frame before that number arrived.
     Ack(u16),
-    /// Control: the frame of that number is missing.
+    /// Control: the frame with that number is missing.
     Nack(u16),
-    /// Control: no frame before that number comes any more.
+    /// Control: no frame before that number will be sent any more.
     Skip(u16),
 }
 
 impl Header {
-    /// Its bytes.
+    /// Length, in bytes.
     pub const LEN: usize = 4;
 
-    /// The header of a frame, if it is one of this protocol: its outermost.
+    /// Returns the outermost header of a frame, if it is one of this protocol.
     #[inline]
     pub fn of<P>(packet: &Packet<P>) -> Option<Self> {
         Self::from_bytes(packet.link.read(LinkProtocol::ARQ)?)
     }
 
-    /// The header in bytes.
+    /// Returns the header in bytes.
     pub const fn to_bytes(self) -> [u8; Self::LEN] {
         let (kind, number) = match self {
             Self::Data(number) => (0, number),
@@ -40,7 +41,7 @@ impl Header {
         [kind, 0, high, low]
     }
 
-    /// The header that these bytes are, if they are one.
+    /// Parses a header; `None` if it is malformed.
     pub const fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let &[kind, 0, high, low] = bytes else { return None };
         let number = u16::from_be_bytes([high, low]);

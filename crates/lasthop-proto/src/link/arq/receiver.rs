@@ -1,4 +1,4 @@
-//! The receiving half of an end: acknowledges frames, asks for those missing, and hands packets on.
+//! Receiving half of an end: acknowledges frames, requests missing ones, and passes packets on.
 
 use alloc::collections::VecDeque;
 
@@ -7,30 +7,30 @@ use crate::node::{Disposition, Port, Why};
 use crate::packet::{Packet, Priority};
 use crate::time::{Duration, Instant};
 
-/// What is known of a number at or after the one expected.
+/// State of a number at or after the expected one.
 #[derive(Clone, Debug)]
 enum Slot<P> {
     /// The frame is missing.
     Missing {
-        /// When it was last asked for.
+        /// Time of the last request.
         nacked: Instant,
     },
     /// The frame waits for a gap to be filled.
     Held(Packet<P>),
-    /// The packet was handed on ([`Delivery::Immediate`]).
+    /// The packet was passed on ([`Delivery::Immediate`]).
     Passed,
 }
 
 /// Frames that arrived out of order.
 #[derive(Clone, Debug)]
 pub(super) struct Receiver<P> {
-    /// The first number that is missing; all before arrived, or were skipped.
+    /// First missing number; all before arrived, or were skipped.
     expected: u16,
-    /// From `expected` on. If there is one, the first is missing. Go-back-N has that one only.
+    /// State of the numbers from `expected` on. If there is one, the first is missing. Go-back-N has only that one.
     slots: VecDeque<Slot<P>>,
-    /// How many are [`Slot::Held`].
+    /// Number of slots that are [`Slot::Held`].
     held: usize,
-    /// No NACK is repeated before: a lower bound, made exact when it has come.
+    /// Time before which no NACK is repeated: a lower bound, made exact when it is reached.
     deadline: Instant,
 }
 
@@ -43,14 +43,14 @@ impl<P> Receiver<P> {
         self.held
     }
 
-    /// [`Instant::FAR_FUTURE`] for never.
+    /// Returns the deadline, [`Instant::FAR_FUTURE`] for none.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 }
 
 impl<P: Default> Receiver<P> {
-    /// A frame with a packet.
+    /// Processes a frame with a packet.
     pub fn on_data(
         &mut self,
         now: Instant,
@@ -69,7 +69,7 @@ impl<P: Default> Receiver<P> {
         } else if offset < config.window {
             self.on_gap(now, config, usize::from(offset), packet, out)
         } else if offset >= MAX_WINDOW {
-            // It was here before: the acknowledgment was lost.
+            // It arrived before: the acknowledgment was lost.
             self.acknowledge(config, out);
             Disposition::Absorbed
         } else {
@@ -77,7 +77,7 @@ impl<P: Default> Receiver<P> {
         }
     }
 
-    /// No frame before `next` comes any more.
+    /// Notes that no frame before `next` will be sent any more.
     pub fn on_skip(&mut self, config: &ArqConfig, next: u16, out: &mut Outbox<P>) {
         let count = next.wrapping_sub(self.expected);
         if count <= config.window {
@@ -91,7 +91,7 @@ impl<P: Default> Receiver<P> {
         }
     }
 
-    /// Asks again for what is still missing.
+    /// Requests frames again that are still missing.
     pub fn on_timeout(&mut self, now: Instant, config: &ArqConfig, out: &mut Outbox<P>) {
         let Some(span) = nack_again(config) else { return };
         if now < self.deadline || self.deadline == Instant::FAR_FUTURE {
@@ -108,7 +108,7 @@ impl<P: Default> Receiver<P> {
         }
     }
 
-    /// A frame `index` after the one expected.
+    /// Processes a frame `index` after the expected one.
     fn on_gap(
         &mut self,
         now: Instant,
@@ -150,7 +150,8 @@ impl<P: Default> Receiver<P> {
         }
     }
 
-    /// What was expected has come, or comes no more: hands on what waited for it, and acknowledges.
+    /// Advances after the expected frame has arrived or was skipped: passes on frames that waited for it, and
+    /// acknowledges.
     fn advance(&mut self, config: &ArqConfig, out: &mut Outbox<P>) {
         while self.slots.front().is_some_and(|slot| !matches!(slot, Slot::Missing { .. })) {
             self.pop(config, out);
@@ -162,7 +163,7 @@ impl<P: Default> Receiver<P> {
         self.acknowledge(config, out);
     }
 
-    /// Takes the first slot out, and hands on the packet if one waits there.
+    /// Removes the first slot, and passes on the packet if one waits there.
     fn pop(&mut self, config: &ArqConfig, out: &mut Outbox<P>) {
         if let Some(Slot::Held(packet)) = self.slots.pop_front() {
             self.held -= 1;
@@ -175,18 +176,18 @@ impl<P: Default> Receiver<P> {
     }
 }
 
-/// The time between two NACKs of a frame, if there is a second one.
+/// Returns the time between two NACKs of a frame, or `None` if there is only one.
 fn nack_again(config: &ArqConfig) -> Option<Duration> {
     config.nack_again.map(|span| span.max(FLOOR))
 }
 
-/// The NACK of the frame `index` after `expected`.
+/// Returns the NACK of the frame `index` after `expected`.
 fn nack<P: Default>(config: &ArqConfig, expected: u16, index: usize) -> (Port, Why, Packet<P>) {
     // Less than the window.
     control(config, Header::Nack(expected.wrapping_add(index as u16)))
 }
 
-/// Hands a packet out as it was before the hop. The priority of a retransmission was for the hop only.
+/// Passes a packet on as it was before the hop. The priority of a retransmission applied to the hop only.
 fn hand_on<P>(config: &ArqConfig, packet: Packet<P>, why: Why, out: &mut Outbox<P>) {
     let header_len = packet.header_len.saturating_sub(config.header);
     let mut packet = Packet { header_len, priority: Priority::Normal, ..packet };

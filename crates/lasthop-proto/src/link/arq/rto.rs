@@ -1,27 +1,27 @@
-//! How long a frame's acknowledgment is waited for.
+//! Retransmission timeout of a frame.
 
 use super::{FLOOR, Timer};
 use crate::time::Duration;
 
-/// RFC 6298 §2.1: before the first sample.
+/// Timeout before the first sample (RFC 6298 §2.1).
 const INITIAL_RTO: Duration = Duration::from_secs(1);
 
-/// RFC 6298 §2.5: at least 60 s.
+/// Maximum timeout (RFC 6298 §2.5: at least 60 s).
 const MAX_RTO: Duration = Duration::from_secs(64);
 
 /// Clock granularity of RFC 6298 §2.
 const G: Duration = Duration::from_millis(1);
 
-/// More doublings than lead from [`FLOOR`] to [`MAX_RTO`].
+/// Maximum number of doublings: more than lead from [`FLOOR`] to [`MAX_RTO`].
 const MAX_DOUBLINGS: u8 = 32;
 
-/// The timer's state: nothing but its setting, if it is fixed.
+/// State of the timer; only the setting if it is fixed.
 #[derive(Clone, Debug)]
 pub(super) struct Rto {
     timer: Timer,
     srtt: Option<Duration>,
     rttvar: Duration,
-    /// The most doublings of any frame since the last sample.
+    /// Maximum number of doublings of any frame since the last sample.
     doublings: u8,
 }
 
@@ -30,7 +30,7 @@ impl Rto {
         Self { timer, srtt: None, rttvar: Duration::ZERO, doublings: 0 }
     }
 
-    /// Takes a round trip of a frame that was sent once (Karn's rule).
+    /// Takes a round-trip sample of a frame that was sent once (Karn's rule).
     pub fn sample(&mut self, r: Duration) {
         match self.srtt {
             None => (self.srtt, self.rttvar) = (Some(r), r / 2),
@@ -43,15 +43,15 @@ impl Rto {
         self.doublings = 0;
     }
 
-    /// The timer of a frame expired that had been doubled so often: how often it is from now on.
+    /// Returns the new number of doublings of a frame whose timer expired after `doublings`.
     pub fn back_off(&mut self, doublings: u8) -> u8 {
         let doublings = (doublings + 1).min(MAX_DOUBLINGS);
         self.doublings = self.doublings.max(doublings);
         doublings
     }
 
-    /// The timeout of a frame whose own expiries double it so often. A timeout that is too short for every frame lets
-    /// none be sampled: hence frames that did not expire start with the doublings of those that did, until there is a
+    /// Returns the timeout of a frame with `doublings` expiries. A timeout that is too short for every frame yields no
+    /// samples. Therefore frames that did not expire start with the doublings of those that did, until there is a
     /// sample.
     pub fn timeout(&self, doublings: u8) -> Duration {
         match self.timer {
@@ -82,7 +82,7 @@ mod tests {
         for _ in 0..200 {
             rto.sample(MS * 80);
         }
-        // The variation is gone to rounding; G remains.
+        // The variation has decayed to rounding; G remains.
         assert!(rto.timeout(0) > MS * 80 && rto.timeout(0) <= MS * 81, "{}", rto.timeout(0));
     }
 

@@ -1,4 +1,4 @@
-//! The sending half of an end: numbers frames, keeps them until they are acknowledged, sends them again.
+//! Sending half of an end: numbers frames, stores them until they are acknowledged, retransmits them.
 
 use alloc::collections::VecDeque;
 
@@ -9,22 +9,22 @@ use crate::node::{Disposition, Port, Trigger, Why};
 use crate::packet::{Cause, Packet, Priority};
 use crate::time::Instant;
 
-/// A frame that is not acknowledged.
+/// An unacknowledged frame.
 #[derive(Clone, Debug)]
 struct Frame<P> {
-    /// As sent first; `None` once it is given up.
+    /// The packet as first sent; `None` once it is given up.
     packet: Option<Packet<P>>,
-    /// When it was sent, if that was once: then its acknowledgment gives a round-trip sample.
+    /// Transmission time if it was sent once: its acknowledgment then yields a round-trip sample.
     sent: Option<Instant>,
-    /// When its timer expires. At the front of the window, for a frame given up: when the other end is told again.
+    /// Expiry of its timer. For a given-up frame at the front of the window: time of the next notice to the other end.
     due: Instant,
-    /// Retransmissions that this frame itself asked for; those made while going back to an earlier one do not count.
+    /// Retransmissions of this frame for its own sake; those made while going back to an earlier one do not count.
     retransmissions: u32,
-    /// Times that its timer expired, as [`Rto`] counts them.
+    /// Number of expiries of its timer, as counted by [`Rto`].
     doublings: u8,
 }
 
-/// Frames on their way and packets that wait for the window.
+/// Frames in flight and packets that wait for the window.
 #[derive(Clone, Debug)]
 pub(super) struct Sender<P> {
     rto: Rto,
@@ -32,7 +32,7 @@ pub(super) struct Sender<P> {
     una: u16,
     frames: VecDeque<Frame<P>>,
     waiting: VecDeque<Packet<P>>,
-    /// No frame is due before: a lower bound, made exact when it has come.
+    /// Time before which no frame is due: a lower bound, made exact when it is reached.
     deadline: Instant,
     dropped: u64,
     given_up: u64,
@@ -67,14 +67,14 @@ impl<P> Sender<P> {
         self.given_up
     }
 
-    /// [`Instant::FAR_FUTURE`] for never.
+    /// Returns the deadline, [`Instant::FAR_FUTURE`] for none.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 }
 
 impl<P: Clone + Default> Sender<P> {
-    /// A packet to bring over the hop.
+    /// Accepts a packet to be sent over the hop.
     pub fn on_packet(
         &mut self,
         now: Instant,
@@ -94,13 +94,13 @@ impl<P: Clone + Default> Sender<P> {
         }
     }
 
-    /// All frames before `next` arrived, or were skipped.
+    /// Notes that all frames before `next` arrived, or were skipped.
     pub fn on_ack(&mut self, now: Instant, config: &ArqConfig, next: u16, out: &mut Outbox<P>) {
         let count = usize::from(next.wrapping_sub(self.una));
         if count == 0 || count > self.frames.len() {
             return;
         }
-        // What lay behind a hole arrived long before: a sample only if none of them had to be sent again.
+        // Frames behind a hole arrived long before: take a sample only if none of them was retransmitted.
         let mut sample = Some(now);
         for frame in self.frames.drain(..count) {
             sample = sample.and(frame.sent);
@@ -119,22 +119,22 @@ impl<P: Clone + Default> Sender<P> {
         }
     }
 
-    /// The other end misses a frame.
+    /// Handles the other end's request for a frame.
     pub fn on_nack(&mut self, now: Instant, config: &ArqConfig, number: u16, out: &mut Outbox<P>) {
         let index = usize::from(number.wrapping_sub(self.una));
         let Some(frame) = self.frames.get(index) else { return };
-        // The NACK may be older than the last permitted retransmission: it is for the timer to give up.
+        // The NACK may be older than the last permitted retransmission: giving up is left to the timer.
         if frame.packet.is_some() && !is_exhausted(config, frame) {
             self.resend(now, config, index, Trigger::Request, out);
         }
     }
 
-    /// Acts on the timers that have expired.
+    /// Handles expired timers.
     pub fn on_timeout(&mut self, now: Instant, config: &ArqConfig, out: &mut Outbox<P>) {
         if now < self.deadline || self.deadline == Instant::FAR_FUTURE {
             return;
         }
-        // First, so that the other end knows before it gets the frames that follow.
+        // First, so that the other end knows before it receives the following frames.
         self.give_up(now, config, out);
         for index in 0..self.frames.len() {
             let frame = &mut self.frames[index];
@@ -147,10 +147,10 @@ impl<P: Clone + Default> Sender<P> {
     }
 
     fn send(&mut self, now: Instant, config: &ArqConfig, packet: Packet<P>, why: Why, out: &mut Outbox<P>) {
-        // At most 2^15 frames are kept.
+        // At most 2^15 frames are stored.
         let number = self.una.wrapping_add(self.frames.len() as u16);
         let header_len = packet.header_len.saturating_add(config.header);
-        // One new frame that overtook another would pass for a loss.
+        // A new frame that overtook another would be taken for a loss.
         let priority = Priority::Normal;
         let mut packet = Packet { header_len, priority, ..packet };
         Header::Data(number).put(&mut packet.link);
@@ -160,7 +160,7 @@ impl<P: Clone + Default> Sender<P> {
         self.frames.push_back(Frame { packet: Some(packet), sent: Some(now), due, retransmissions: 0, doublings: 0 });
     }
 
-    /// Sends a frame again; with go-back-N, those behind it too.
+    /// Retransmits a frame; with go-back-N, those behind it too.
     fn resend(&mut self, now: Instant, config: &ArqConfig, index: usize, trigger: Trigger, out: &mut Outbox<P>) {
         let cause = if trigger == Trigger::Request { Cause::LinkNack } else { Cause::LinkTimer };
         let end = match config.protocol {
@@ -179,8 +179,8 @@ impl<P: Clone + Default> Sender<P> {
         }
     }
 
-    /// Gives up the frames whose timers expired after the last permitted retransmission, and tells the other end;
-    /// again, if it does not seem to have heard of earlier ones.
+    /// Gives up frames whose timers expired after the last permitted retransmission, and notifies the other end; again,
+    /// if earlier notices seem to be lost.
     fn give_up(&mut self, now: Instant, config: &ArqConfig, out: &mut Outbox<P>) {
         let mut tell = false;
         for frame in self.frames.iter_mut().filter(|frame| frame.due <= now) {
@@ -200,8 +200,8 @@ impl<P: Clone + Default> Sender<P> {
         }
     }
 
-    /// Tells the other end not to wait for the frames at the front of the window that were given up, if there are
-    /// any. The timer of the first sees to it that this is repeated until it is acknowledged.
+    /// Tells the other end not to wait for given-up frames at the front of the window, if there are any. The timer of
+    /// the first one repeats this until it is acknowledged.
     fn skip(&mut self, now: Instant, config: &ArqConfig, out: &mut Outbox<P>) {
         let count = self.frames.iter().take_while(|frame| frame.packet.is_none()).count();
         if let Some(first) = self.frames.front_mut().filter(|_| count > 0) {

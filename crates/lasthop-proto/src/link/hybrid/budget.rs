@@ -1,36 +1,37 @@
-//! How much repair is worth: what the hop loses, in which runs, and what may be spent against it.
+//! Budget for repair: the hop's loss rate, the lengths of its loss runs, and the redundancy that they justify.
 
 use alloc::collections::VecDeque;
 
 use crate::tcp::config::Switch;
 use crate::time::{Duration, Instant};
 
-/// Losses are taken over so many spans.
+/// Number and length of the intervals over which losses are counted.
 const SPANS: usize = 8;
 const SPAN: Duration = Duration::from_millis(250);
 
-/// Redundancy ahead of losses is off below this share of losses, in 10⁻⁶: 0.2 %.
+/// Loss rate, in 10⁻⁶, below which redundancy ahead of losses is off: 0.2 %.
 const ON: u64 = 2_000;
 
-/// Share of packets in 10⁻⁶ that may be left unrepaired at the deadline.
+/// Target rate of packets that remain unrepaired at the deadline, in 10⁻⁶.
 const RESIDUAL: u64 = 500;
 
-/// Share of packets in 10⁻⁶ of a light flow that may wait for a repeat, one in 20: then of 100 exchanges, a packet each way, one at
-/// most waits for two.
+/// Target rate of a light flow's packets that wait for a retransmission, in 10⁻⁶: one in 20. Of 100 exchanges of a
+/// packet each way, at most one then waits for two.
 const WAITING: u64 = 50_000;
 
-/// Most copies that go out ahead of a loss.
+/// Maximum number of copies sent ahead of a loss.
 const MOST_COPIES: u8 = 2;
 
-/// Redundancy may take this share of the rate, a 7th (15 %), and save up so much of it.
+/// Divisor of the rate that redundancy may use, a 7th (15 %), and maximum credit for it.
 const SHARE: u64 = 7;
 const SAVED: Duration = Duration::from_millis(200);
 
-/// Coded frames are tried for so long, and go on if one of 50 was of use; then they are off for as long. A trial needs some.
+/// Length of a trial of coded frames, which continue if one of 50 was useful and are otherwise off for as long, and
+/// minimum number of frames in it.
 const TRIAL: Duration = Duration::from_secs(10);
 const ENOUGH: u64 = 50;
 
-/// The longest run of losses that copies are kept apart for, in frames.
+/// Maximum run of losses, in frames, that separates copies.
 const LONGEST_RUN: u64 = 32;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,28 +40,28 @@ struct Count {
     lost: u64,
 }
 
-/// What is known of the hop's losses.
+/// Statistics of the hop's losses.
 #[derive(Clone, Debug)]
 pub(super) struct Budget {
-    /// The last spans, the current one last.
+    /// Recent intervals, the current one last.
     spans: VecDeque<Count>,
     until: Instant,
     /// Mean length of a run of losses, in 1/16 frame.
     run: u64,
-    /// The run that may go on: the packet number after it, and its length.
+    /// The latest run: the packet number after it, and its length.
     open: (u64, u64),
-    /// When redundancy at its full share would have been sent that was.
+    /// Time at which the redundancy sent so far would be complete at its full share.
     spent: Instant,
-    /// Coded frames of this trial and those that the other end found useful, its count before, and when the trial ends.
+    /// Coded frames of this trial, those reported useful, the previous report, and the end of the trial.
     coded: u64,
     useful: u64,
     told: u32,
     trial: Instant,
-    /// Coded frames were of no use: none until then.
+    /// End of the period without coded frames, after they were of no use.
     off_until: Instant,
-    /// Frames that arrived or were lost, and those that were lost, since the start, whatever took them.
+    /// Frames that arrived or were lost, and lost frames, since the start, whatever the cause.
     totals: (u64, u64),
-    /// What is lost meanwhile says nothing of the hop.
+    /// On if losses are currently not attributed to the hop.
     frozen: Switch,
 }
 
@@ -82,12 +83,12 @@ impl Budget {
         }
     }
 
-    /// From now on losses count, or do not: those of congestion are not the hop's.
+    /// Sets whether losses are ignored: losses to congestion are not the hop's.
     pub fn freeze(&mut self, frozen: Switch) {
         self.frozen = frozen;
     }
 
-    /// So many of the last losses were none of the hop's.
+    /// Removes `lost` of the last losses, which were not the hop's.
     pub fn take_back(&mut self, mut lost: u64) {
         for count in self.spans.iter_mut().rev() {
             let here = count.lost.min(lost);
@@ -95,12 +96,12 @@ impl Budget {
         }
     }
 
-    /// Frames that arrived or were lost since the start, and those of them that were lost.
+    /// Returns the number of frames that arrived or were lost since the start, and of lost ones.
     pub fn totals(&self) -> (u64, u64) {
         self.totals
     }
 
-    /// Mean length of a run of losses, in 1/16 frame.
+    /// Returns the mean length of a run of losses, in 1/16 frame.
     pub fn run(&self) -> u64 {
         self.run
     }
@@ -123,7 +124,7 @@ impl Budget {
         self.until = now + SPAN;
     }
 
-    /// A frame arrived.
+    /// Notes that a frame arrived.
     pub fn on_acked(&mut self, now: Instant) {
         self.totals.0 += 1;
         self.turn(now);
@@ -132,7 +133,7 @@ impl Budget {
         }
     }
 
-    /// The frame of that number was lost.
+    /// Notes that the frame with that number was lost.
     pub fn on_lost(&mut self, now: Instant, packet: u64) {
         self.totals = (self.totals.0 + 1, self.totals.1 + 1);
         self.turn(now);
@@ -154,7 +155,7 @@ impl Budget {
         }
     }
 
-    /// What was held lost arrived.
+    /// Notes that a frame declared lost arrived.
     pub fn on_spurious(&mut self) {
         self.totals.1 = self.totals.1.saturating_sub(1);
         if let Some(count) = self.spans.iter_mut().rev().find(|count| count.lost > 0) {
@@ -162,36 +163,37 @@ impl Budget {
         }
     }
 
-    /// Time passed.
+    /// Notes that time has passed.
     pub fn on_time(&mut self, now: Instant) {
         self.turn(now);
     }
 
-    /// The share of frames that were lost in the last 2 s, in 10⁻⁶.
+    /// Returns the loss rate of the last 2 s, in 10⁻⁶.
     pub fn loss(&self) -> u64 {
         let (resolved, lost) =
             self.spans.iter().fold((0, 0), |(all, lost), count| (all + count.resolved, lost + count.lost));
-        // A few frames say little.
+        // A few frames show little.
         lost * 1_000_000 / resolved.max(50)
     }
 
-    /// Frames by which copies are to be apart, so that one run of losses does not take both.
+    /// Returns the distance between copies, in frames, at which one run of losses does not destroy both.
     pub fn apart(&self) -> u64 {
         (self.run.div_ceil(16) + 1).max(2)
     }
 
-    /// Transmissions in the `round`-th resend of a packet.
+    /// Returns the number of transmissions in the `round`-th retransmission round of a packet.
     pub fn transmissions(round: u8) -> u8 {
         round.clamp(1, 3)
     }
 
-    /// Copies to send with a real-time packet that is worth `left` on a hop of that round trip.
+    /// Returns the number of copies to send with a real-time packet that is useful for `left`, on a hop with the round
+    /// trip `trip`.
     pub fn copies(&self, left: Duration, trip: Duration) -> u8 {
         let loss = self.loss();
         if loss < ON {
             return 0;
         }
-        // A round takes a round trip and what finding a loss takes; the last must arrive in time.
+        // A round takes a round trip and the time to detect a loss; the last one must arrive in time.
         let round = trip + trip / 8 + Duration::from_millis(5);
         let rounds = left.saturating_sub(trip / 2).as_nanos() / round.as_nanos().max(1);
         let mut missing = 1_000_000;
@@ -201,13 +203,14 @@ impl Budget {
         copies_to(RESIDUAL, missing, loss)
     }
 
-    /// Copies to send with a real-time packet of a flow that takes next to nothing of the rate, so that few wait for a repeat.
+    /// Returns the number of copies to send with a real-time packet of a flow with a negligible rate, so that few wait
+    /// for a retransmission.
     pub fn prompt_copies(&self) -> u8 {
         let loss = self.loss();
         if loss < ON { 0 } else { copies_to(WAITING, loss, loss) }
     }
 
-    /// A coded frame goes out ahead of a loss.
+    /// Notes a coded frame sent ahead of a loss.
     pub fn on_coded(&mut self, now: Instant) {
         if now >= self.trial {
             if self.coded >= ENOUGH && self.useful * 50 < self.coded {
@@ -218,30 +221,30 @@ impl Budget {
         self.coded += 1;
     }
 
-    /// The other end's count of useful coded frames.
+    /// Notes the other end's count of useful coded frames.
     pub fn on_useful(&mut self, told: u32) {
-        // One that counts backwards, or more than was sent, gains nothing by it.
+        // A count that decreases, or exceeds the number sent, gives no advantage.
         self.useful = (self.useful + u64::from(told.wrapping_sub(self.told))).min(self.coded);
         self.told = told;
     }
 
-    /// Whether coded frames ahead of losses are worth it: something is lost, and they were of use.
+    /// Returns whether coded frames ahead of losses are worthwhile: there are losses, and coded frames were useful.
     pub fn is_on(&self, now: Instant) -> bool {
         self.loss() >= ON && now >= self.off_until
     }
 
-    /// Whether redundancy that takes `time` on the hop fits its share now.
+    /// Returns whether redundancy that takes `time` on the hop fits its share now.
     pub fn allows(&self, now: Instant, time: Duration) -> bool {
         self.spent + time.saturating_mul(SHARE) <= now + SAVED
     }
 
-    /// Redundancy that takes `time` goes out.
+    /// Charges redundancy that takes `time`.
     pub fn spend(&mut self, now: Instant, time: Duration) {
         self.spent = self.spent.max(now) + time.saturating_mul(SHARE);
     }
 }
 
-/// Copies that bring a share of what is `missing` down to `most`, all in 10⁻⁶.
+/// Returns the number of copies that reduce the rate `missing` to `most`, all in 10⁻⁶.
 fn copies_to(most: u64, missing: u64, loss: u64) -> u8 {
     (0..MOST_COPIES)
         .find(|copies| (0..*copies).fold(missing, |missing, _| missing * loss / 1_000_000) <= most)
@@ -256,7 +259,7 @@ mod tests {
         Instant::from_nanos(millis * 1_000_000)
     }
 
-    /// One of ten for a second, then none: the estimate is there in 2 s and gone 2 s after the last.
+    /// One loss in ten for a second, then none: the estimate is reached in 2 s and gone 2 s after the last loss.
     #[test]
     fn the_estimate_follows() {
         let mut budget = Budget::new();
@@ -296,7 +299,8 @@ mod tests {
         assert_eq!(budget.copies(Duration::from_millis(90), Duration::from_millis(10)), 0);
     }
 
-    /// Of one packet in 20 the first transmission may be lost: at 4 % without a copy, at 10 % with one, at 30 % with two.
+    /// The first transmission of one packet in 20 may be lost: at 4 % without a copy, at 10 % with one, at 30 % with
+    /// two.
     #[test]
     fn few_packets_of_light_flows_wait_for_a_repeat() {
         for (every, copies) in [(1_000, 0), (25, 0), (10, 1), (3, 2)] {

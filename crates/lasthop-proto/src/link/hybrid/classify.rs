@@ -1,4 +1,4 @@
-//! Which class a packet is of, and how far back its flow's previous one is.
+//! Classification of packets, and the distance to the previous packet of a flow.
 
 use alloc::collections::BTreeMap;
 
@@ -6,35 +6,35 @@ use super::frame::{Class, Traffic};
 use super::numbers::Symbol;
 use crate::time::{Duration, Instant};
 
-/// Flows that are remembered; the one that was quiet for longest makes room.
+/// Maximum number of tracked flows; the least recently used one is evicted.
 const FLOWS: usize = 4096;
 
-/// Over which a flow's rate is taken.
+/// Interval over which a flow's rate is measured.
 const SPAN: Duration = Duration::from_millis(500);
 
-/// A flow of datagrams with more than this share of the rate (30 %) is a transfer, whatever it says.
+/// Share of the rate (30 %) above which a flow of datagrams is treated as a transfer.
 const TRANSFER: (u64, u64) = (3, 10);
 
-/// A flow with at most one part in so many of the rate is light.
+/// Divisor of the rate up to which a flow is light.
 const LIGHT: u64 = 50;
 
 #[derive(Clone, Debug)]
 struct Flow {
     /// Its last symbol that others may have to wait for.
     last: Option<Symbol>,
-    /// Since when `bytes` are counted.
+    /// Start of the count `bytes`.
     since: Instant,
     bytes: u64,
-    /// Bits per second over the span before.
+    /// Rate in the previous interval, in bits per second.
     rate: u64,
     touched: u64,
 }
 
-/// What is known of the flows.
+/// State of all flows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Classifier {
     flows: BTreeMap<u32, Flow>,
-    /// Flow by when it was touched last.
+    /// Flows by the time of their last use.
     order: BTreeMap<u64, u32>,
     touches: u64,
 }
@@ -60,7 +60,7 @@ impl Classifier {
         flow
     }
 
-    /// The class of a packet of `bytes` of a flow, on a hop of `rate` bits per second.
+    /// Returns the class of a packet of `bytes` bytes of a flow, on a hop of `rate` bits per second.
     pub fn classify(&mut self, now: Instant, key: u32, traffic: Traffic, bytes: u32, rate: u64) -> Class {
         let flow = self.touch(now, key);
         let span = now.since(flow.since);
@@ -79,12 +79,13 @@ impl Classifier {
         }
     }
 
-    /// Whether a flow takes so little of a hop of `rate` bits per second that a copy of each of its packets costs next to nothing.
+    /// Returns whether a flow uses so little of a hop of `rate` bits per second that copies of its packets cost almost
+    /// nothing.
     pub fn is_light(&self, key: u32, rate: u64) -> bool {
         self.flows.get(&key).is_some_and(|flow| flow.rate.saturating_mul(LIGHT) <= rate)
     }
 
-    /// The flow's ordered symbol before `symbol`, which is its last from now on.
+    /// Returns the flow's ordered symbol before `symbol`, which becomes its last one.
     pub fn chain(&mut self, now: Instant, key: u32, symbol: Symbol) -> Option<Symbol> {
         self.touch(now, key).last.replace(symbol)
     }

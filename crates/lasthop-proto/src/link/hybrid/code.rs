@@ -1,15 +1,15 @@
-//! A sliding-window code: random linear combinations over GF(256) of packets in a row (after RFC 8681; the first combination
-//! over a window is the plain sum).
+//! Sliding-window code: random linear combinations over GF(256) of consecutive packets (after RFC 8681; the first
+//! combination over a window is the plain sum).
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::numbers::{Symbol, Window};
 
-/// Most symbols in a combination, and those that an end keeps for it.
+/// Maximum number of symbols in a combination, and number of symbols that an end stores for it.
 pub const WINDOW: usize = 128;
 
-/// Most symbols that a decoder solves for at a time.
+/// Maximum number of symbols that a decoder solves for at a time.
 pub const UNKNOWN: usize = 32;
 
 /// x⁸ + x⁴ + x³ + x² + 1, under which 2 generates the field.
@@ -37,7 +37,7 @@ const TABLES: ([u8; 510], [u8; 256]) = {
 pub struct Gf(pub u8);
 
 impl Gf {
-    /// The product.
+    /// Returns the product.
     pub const fn times(self, other: Self) -> Self {
         if self.0 == 0 || other.0 == 0 {
             return Self(0);
@@ -46,7 +46,7 @@ impl Gf {
         Self(powers[logarithms[self.0 as usize] as usize + logarithms[other.0 as usize] as usize])
     }
 
-    /// What it must be multiplied with to give 1; 0 for 0.
+    /// Returns the multiplicative inverse; 0 for 0.
     pub const fn inverse(self) -> Self {
         if self.0 == 0 {
             return self;
@@ -55,12 +55,12 @@ impl Gf {
         Self(powers[255 - logarithms[self.0 as usize] as usize])
     }
 
-    /// The sum, which is also the difference.
+    /// Returns the sum, which is also the difference.
     pub const fn plus(self, other: Self) -> Self {
         Self(self.0 ^ other.0)
     }
 
-    /// Adds `self` times each byte of `from` to the byte of `to` at its place.
+    /// Adds `self` times each byte of `from` to the corresponding byte of `to`.
     pub fn add_scaled(self, to: &mut [u8], from: &[u8]) {
         for (to, from) in to.iter_mut().zip(from) {
             *to ^= self.times(Self(*from)).0;
@@ -70,7 +70,7 @@ impl Gf {
 
 /// A vector over GF(256): a packet, or a combination of packets.
 pub trait Coded: Clone + PartialEq + core::fmt::Debug {
-    /// The sum of nothing.
+    /// Returns the empty sum.
     fn zero() -> Self;
 
     /// Adds `factor` times `other`.
@@ -84,7 +84,7 @@ pub trait Coded: Clone + PartialEq + core::fmt::Debug {
     }
 }
 
-/// The coefficient of a symbol in the combination of that key: 1 for key 0, never 0.
+/// Returns the coefficient of a symbol in the combination with that key: 1 for key 0, never 0.
 pub const fn coefficient(key: u8, symbol: Symbol) -> Gf {
     if key == 0 {
         return Gf(1);
@@ -96,12 +96,12 @@ pub const fn coefficient(key: u8, symbol: Symbol) -> Gf {
     Gf(((mixed ^ (mixed >> 33)) % 255) as u8 + 1)
 }
 
-/// The last symbols that were sent.
+/// The last symbols sent.
 #[derive(Clone, Debug)]
 pub(super) struct Encoder<C> {
     /// Number of the first of `recent`.
     first: u64,
-    /// And their bytes.
+    /// The symbols and their lengths in bytes.
     recent: VecDeque<(C, u32)>,
     key: u8,
 }
@@ -111,7 +111,7 @@ impl<C: Coded> Encoder<C> {
         Self { first: 0, recent: VecDeque::new(), key: 0 }
     }
 
-    /// The symbol after the one before.
+    /// Appends the next symbol.
     pub fn push(&mut self, coded: C, bytes: u32) {
         if self.recent.len() == WINDOW {
             self.recent.pop_front();
@@ -120,15 +120,15 @@ impl<C: Coded> Encoder<C> {
         self.recent.push_back((coded, bytes));
     }
 
-    /// The part of the symbols from `first` to before `end` that is still kept.
+    /// Returns the part of the symbols from `first` to before `end` that is still stored.
     pub fn window(&self, first: Symbol, end: Symbol) -> Option<Window> {
         let kept = self.first + self.recent.len() as u64;
         let (first, end) = (first.0.max(self.first), end.0.min(kept));
         (first < end).then(|| Window { first: Symbol(first), count: (end - first) as u8 })
     }
 
-    /// The `nth` combination over a window: its key, the sum, and the bytes of the longest packet in it. The first, 0, is the
-    /// plain sum.
+    /// Returns the `nth` combination over a window: its key, the sum, and the length of the longest packet in it, in
+    /// bytes. The first, 0, is the plain sum.
     pub fn combine(&mut self, window: Window, nth: u8) -> (u8, C, u32) {
         if nth > 0 {
             self.key = self.key % 255 + 1;
@@ -146,10 +146,10 @@ impl<C: Coded> Encoder<C> {
     }
 }
 
-/// A combination of symbols that are missing.
+/// A combination of missing symbols.
 #[derive(Clone, Debug)]
 struct Equation<C> {
-    /// By symbol, rising; the first has coefficient 1 and stands in no other equation.
+    /// Terms by ascending symbol; the first has coefficient 1, and its symbol is in no other equation.
     terms: Vec<(u64, Gf)>,
     sum: C,
 }
@@ -182,12 +182,12 @@ impl<C: Coded> Equation<C> {
     }
 }
 
-/// What a combination was good for.
+/// Usefulness of a combination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Gain {
-    /// It said nothing new, or too little is known to use it.
+    /// The symbol contains nothing new, or too little is known to use it.
     None,
-    /// It narrows down what is missing, or restores it.
+    /// The symbol adds an equation on missing symbols, or restores some.
     Rank,
 }
 
@@ -205,7 +205,7 @@ impl<C: Coded> Decoder<C> {
         Self { first: 0, known: VecDeque::new(), equations: Vec::new() }
     }
 
-    /// Symbols kept, at most twice [`WINDOW`], and equations, at most [`UNKNOWN`].
+    /// Returns the number of stored symbols, at most twice [`WINDOW`], and of equations, at most [`UNKNOWN`].
     pub fn size(&self) -> (usize, usize) {
         (self.known.len(), self.equations.len())
     }
@@ -214,7 +214,7 @@ impl<C: Coded> Decoder<C> {
         self.known.get(symbol.checked_sub(self.first)? as usize)?.as_ref()
     }
 
-    /// Makes room for a symbol; `false` if it is too old.
+    /// Advances the stored range to include a symbol; returns `false` if the symbol is too old.
     fn reach(&mut self, symbol: u64) -> bool {
         let Some(ahead) = symbol.checked_sub(self.first) else { return false };
         let excess = ahead.saturating_sub(2 * WINDOW as u64 - 1);
@@ -232,7 +232,7 @@ impl<C: Coded> Decoder<C> {
         true
     }
 
-    /// A symbol arrived. Adds those that are restored by it to `restored`.
+    /// Processes a symbol that arrived. Adds the symbols that it restores to `restored`.
     pub fn on_symbol(&mut self, symbol: Symbol, coded: C, restored: &mut Vec<(Symbol, C)>) {
         if !self.reach(symbol.0) || self.get(symbol.0).is_some() {
             return;
@@ -241,7 +241,7 @@ impl<C: Coded> Decoder<C> {
         self.solve(restored);
     }
 
-    /// A combination arrived. Adds the symbols that are restored by it to `restored`.
+    /// Processes a combination that arrived. Adds the symbols that it restores to `restored`.
     pub fn on_repair(&mut self, window: Window, key: u8, sum: C, restored: &mut Vec<(Symbol, C)>) -> Gain {
         let numbers = window.numbers();
         if numbers.is_empty() || usize::from(window.count) > WINDOW || !self.reach(numbers.end - 1) {
@@ -252,7 +252,7 @@ impl<C: Coded> Decoder<C> {
             let factor = coefficient(key, Symbol(symbol));
             match self.get(symbol) {
                 Some(known) => equation.sum.add_scaled(factor, known),
-                // It is too old to be known still.
+                // It is too old to be stored still.
                 None if symbol < self.first => return Gain::None,
                 None => equation.terms.push((symbol, factor)),
             }
@@ -276,7 +276,7 @@ impl<C: Coded> Decoder<C> {
         Gain::Rank
     }
 
-    /// Adds an equation whose first unknown is in no other as a first, and takes that out of the others.
+    /// Adds an equation whose first unknown is the first of no other, and eliminates that unknown from the others.
     fn insert(&mut self, equation: Equation<C>) {
         if self.equations.len() == UNKNOWN {
             self.equations.remove(0);
@@ -306,7 +306,7 @@ impl<C: Coded> Decoder<C> {
         if let Some(place) = self.known.get_mut(index as usize) {
             *place = Some(coded);
         }
-        // Those that lost their first unknown may begin with one that is another's first now.
+        // Equations that lost their first unknown may now start with another equation's.
         for mut equation in loose {
             for other in &self.equations {
                 let factor = equation.coefficient(other.terms[0].0);
@@ -321,7 +321,7 @@ impl<C: Coded> Decoder<C> {
         }
     }
 
-    /// Takes out what is left with one unknown, until nothing is.
+    /// Solves equations with a single unknown until none is left.
     fn solve(&mut self, restored: &mut Vec<(Symbol, C)>) {
         while let Some(index) = self.equations.iter().position(|equation| equation.terms.len() == 1) {
             let Equation { terms, sum } = self.equations.remove(index);

@@ -15,7 +15,7 @@ impl Coded for [u8; 4] {
     }
 }
 
-/// By shifts, as the field is defined.
+/// Computes a product by shifts, as the field is defined.
 fn product(a: u8, b: u8) -> u8 {
     let (mut sum, mut a) = (0_u16, u16::from(a));
     for bit in 0..8 {
@@ -94,7 +94,7 @@ fn a_sum_restores_one() {
     assert_eq!(rig.decoder.size(), (20, 0));
 }
 
-/// Two of three missing: the third equation is not needed; one that arrives late solves for the other.
+/// Two of three missing: the third equation is not needed; a late symbol solves for the other.
 #[test]
 fn equations_add_up() {
     let mut rig = Rig::new();
@@ -106,8 +106,8 @@ fn equations_add_up() {
     assert!(rig.restored.iter().all(|(number, coded)| *coded == symbol(number.0)));
 }
 
-/// Random losses of symbols and combinations: what is restored is right, each at most once, and memory is bounded. As many
-/// combinations as losses nearly always do.
+/// Random losses of symbols and combinations: restored symbols are correct, each at most once, and memory is bounded.
+/// As many combinations as losses nearly always suffice.
 #[test]
 fn whatever_is_lost() {
     let mut stream = Root(3).stream("code");
@@ -134,7 +134,7 @@ fn whatever_is_lost() {
     assert!(restored <= combinations && restored * 10 > lost * 3, "{restored} of {lost} by {combinations}");
 }
 
-/// As many combinations over a window as it has losses: RFC 8681's advice is one more for more than 99.998 %.
+/// As many combinations over a window as it has losses. RFC 8681 recommends one more for more than 99.998 %.
 #[test]
 fn as_many_as_were_lost() {
     let (mut stream, mut solved) = (Root(4).stream("code"), 0);

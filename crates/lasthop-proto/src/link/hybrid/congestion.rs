@@ -1,38 +1,38 @@
-//! Congestion told from corruption, for rates that are given and that are found; and the circuit breaker (RFC 8084).
+//! Distinction of congestion from corruption, for given and for estimated rates; and the circuit breaker (RFC 8084).
 
 use alloc::collections::VecDeque;
 
 use super::rounds::Round;
 use crate::time::{Duration, Instant};
 
-/// An end of which nothing is heard knows of no congestion any more.
+/// Time without feedback after which congestion is no longer assumed.
 const MEMORY: Duration = Duration::from_secs(1);
 
-/// The breaker looks at so many spans of a second, and acts if more than 30 % of what was sent in each of them is lost: an outage that is over, all of whose losses
-/// are found at once, is none of its business.
+/// Number and length of the intervals that the breaker examines, and the loss in percent above which it acts if every
+/// interval exceeds it. An outage that has ended, whose losses are all detected at once, does not trigger it.
 const SPANS: usize = 10;
 const SPAN: Duration = Duration::from_secs(1);
 const BROKEN: u64 = 30;
-/// It lets go below 20 %.
+/// Loss in percent below which it closes again.
 const MENDED: u64 = 20;
-/// Fewer frames in all spans say little.
+/// Number of frames in all intervals below which they show little.
 const ENOUGH: u64 = 100;
 
-/// What an end does against losses now.
+/// Measures that an end currently takes against losses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// Nothing is lost that would be worth repair ahead of losses.
+    /// No losses that would justify repair ahead of losses.
     Silent,
     /// Losses are repaired.
     Repairing,
-    /// The hop is full: no code, one repeat of a packet.
+    /// The hop is full: no code, one retransmission of a packet.
     Congested,
-    /// The hop loses more than repair can be answered for: no code, no repeats.
+    /// The hop loses too much for repair to be justified: no code, no retransmissions.
     Broken,
 }
 
 impl State {
-    /// Its name.
+    /// Returns its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Silent => "silent",
@@ -43,14 +43,14 @@ impl State {
     }
 }
 
-/// What takes frames.
+/// State of congestion detection.
 #[derive(Clone, Debug)]
 pub(super) struct Congestion {
-    /// Rounds in a row with signs of it, and packets that were marked in them.
+    /// Number of consecutive rounds with signs of congestion, and of packets marked in them.
     rounds: u32,
     marks: u32,
     until: Instant,
-    /// Frames of the last seconds, those lost of them, and whether the hop was full then; the current one last.
+    /// Frames of the last seconds, lost frames, and whether the hop was full; the current second last.
     seconds: VecDeque<(u64, u64, u32)>,
     turn: Instant,
     broken: Option<Instant>,
@@ -62,13 +62,13 @@ impl Congestion {
         Self { rounds: 0, marks: 0, until, seconds: VecDeque::new(), turn, broken: None }
     }
 
-    /// A round is over. `signs` says of it whether the hop is full.
+    /// Evaluates a completed round. `signs` says whether the hop was full in it.
     pub fn on_round(&mut self, round: &Round, signs: Signs) {
         self.rounds = if signs == Signs::Full { self.rounds.saturating_add(1) } else { 0 };
         self.marks = if signs == Signs::Full { self.marks.saturating_add(round.marks) } else { 0 };
         self.until = round.ended + round.trip.saturating_mul(4) + MEMORY;
         if round.ended >= self.turn || self.seconds.is_empty() {
-            // Seconds in which nothing was sent do not count.
+            // Seconds without transmissions do not count.
             self.turn = round.ended + SPAN;
             self.seconds.push_back((0, 0, 0));
             if self.seconds.len() > SPANS {
@@ -91,13 +91,13 @@ impl Congestion {
         }
     }
 
-    /// Rounds in a row in which the hop was full.
+    /// Returns the number of consecutive rounds in which the hop was full.
     pub fn rounds(&self) -> u32 {
         self.rounds
     }
 
     pub fn is_congested(&self, now: Instant) -> bool {
-        // A queue of one round may be this end's own try.
+        // A queue of a single round may result from this end's own trial.
         (self.rounds > 1 || self.marks > 0) && now < self.until
     }
 
@@ -106,16 +106,17 @@ impl Congestion {
     }
 }
 
-/// What a round says of the hop.
+/// Signs of congestion in a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Signs {
-    /// A queue stands, or packets came marked, or more was lost the more was sent.
+    /// A standing queue, marked packets, or losses that increase with the rate.
     Full,
-    /// What is lost is corruption.
+    /// Losses are corruption.
     Free,
 }
 
-/// By delay and marks: a queue that stood all the time, or twice as much at last, if more was lost than corruption explains.
+/// Returns the signs by delay and marks: a standing queue, or one twice as long at the end if more was lost than
+/// corruption explains.
 pub(super) fn signs(round: &Round, target: Duration) -> Signs {
     let overflows = round.above > target.saturating_mul(2) && round.excess > 0;
     if round.standing > target || overflows || round.marks > 0 { Signs::Full } else { Signs::Free }
@@ -146,7 +147,8 @@ mod tests {
         }
     }
 
-    /// 31 % for ten seconds break it, nine do not; where a queue stood it is congestion. 19 % on average mend it.
+    /// 31 % for ten seconds trip the breaker, nine seconds do not; with a standing queue it is congestion. 19 % on
+    /// average close it.
     #[test]
     fn the_breaker_by_hand() {
         let mut congestion = Congestion::new();
@@ -170,7 +172,7 @@ mod tests {
         }
     }
 
-    /// The path is cut for seconds, in which no round ends. Then all that was lost is found in one.
+    /// The path is down for seconds, in which no round ends. Then all losses are detected in one round.
     #[test]
     fn an_outage_that_is_over_does_not_break_it() {
         let mut congestion = Congestion::new();

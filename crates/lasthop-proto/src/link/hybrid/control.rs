@@ -1,4 +1,4 @@
-//! How fast frames are sent, and what may be done against losses: the pace, what finds its rate, and what tells congestion.
+//! Sending rate and permitted repair: the pacer, the rate estimator, and congestion detection.
 
 use super::budget::Budget;
 use super::congestion::{Congestion, State, signs};
@@ -10,32 +10,32 @@ use super::sender::ROUNDS;
 use crate::tcp::config::Switch;
 use crate::time::Instant;
 
-/// How fast frames are sent.
+/// Rate at which frames are sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RateRule {
-    /// So many bits per second, the hop's headers included.
+    /// Fixed rate in bits per second, including the hop's headers.
     Fixed(u64),
-    /// What the hop is found to carry.
+    /// Estimated capacity of the hop.
     Auto,
 }
 
-/// Probes in a row without an answer after which the rate is not believed any more.
+/// Number of consecutive unanswered probes after which the rate estimate is discarded.
 const SILENT: u32 = 3;
 
-/// The pace and what it follows.
+/// The pacer and its inputs.
 #[derive(Clone, Debug)]
 pub(super) struct Control {
     pub pacer: Pacer,
-    /// Bits per second, if they are not found.
+    /// Configured rate in bits per second, used if the rate is not estimated.
     given: u64,
     finder: Option<Finder>,
     rounds: Rounds,
     congestion: Congestion,
-    /// Frames lost in the last round that corruption does not explain.
+    /// Number of frames lost in the last round that corruption does not explain.
     excess: u64,
 }
 
-/// Bits per second at which frames leave: the given ones, or as what finds the rate has it.
+/// Returns the sending rate in bits per second: the configured one, or the estimator's.
 fn pace(given: u64, finder: Option<&Finder>) -> u64 {
     finder.map_or(given, Finder::pace)
 }
@@ -50,7 +50,7 @@ impl Control {
         Self { pacer, given, finder, rounds: Rounds::new(), congestion: Congestion::new(), excess: 0 }
     }
 
-    /// Nothing is known of the path any more.
+    /// Discards everything known of the path.
     pub fn begin_anew(&mut self) {
         (self.rounds, self.congestion) = (Rounds::new(), Congestion::new());
         if let Some(finder) = &mut self.finder {
@@ -59,24 +59,25 @@ impl Control {
         self.pacer.change(pace(self.given, self.finder.as_ref()));
     }
 
-    /// Bits per second: the given ones, or those that were found.
+    /// Returns the rate in bits per second: configured or estimated.
     pub fn rate(&self) -> u64 {
         self.finder.as_ref().map_or(self.given, Finder::rate)
     }
 
-    /// Bits per second of which feedback may take its share, where frames arrive at `arrives`: an end that finds its rate and has
-    /// little to send takes the way back for one as fast as the way here, until a queue stands on it.
+    /// Returns the rate, in bits per second, of which feedback may take its share, when frames arrive at `arrives`. An
+    /// end that estimates its rate and has little to send assumes that the return direction is as fast as the arriving
+    /// one, until a queue builds up.
     pub fn feedback_rate(&self, now: Instant, arrives: u64) -> u64 {
         let rate = self.rate();
         if self.finds() && !self.congestion.is_congested(now) { rate.max(arrives) } else { rate }
     }
 
-    /// Whether the rate may change.
+    /// Returns whether the rate is estimated.
     pub fn finds(&self) -> bool {
         self.finder.is_some()
     }
 
-    /// No frame leaves now.
+    /// Notes that no frame leaves now.
     pub fn on_pause(&mut self, press: Press) {
         self.pacer.on_pause(press);
         if press == Press::Nothing {
@@ -84,12 +85,12 @@ impl Control {
         }
     }
 
-    /// A packet leaves that was marked before.
+    /// Notes a packet that left already marked.
     pub fn on_marked_sent(&mut self) {
         self.rounds.on_marked_sent();
     }
 
-    /// Feedback has been taken in. Returns how many packets the sources are to be told of as lost to congestion.
+    /// Evaluates feedback. Returns the number of packets to be signalled to the sources as lost to congestion.
     pub fn on_feedback(&mut self, heard: &Heard, detector: &mut Detector, budget: &mut Budget) -> u32 {
         if let (Some(finder), Some(anchor)) = (&mut self.finder, heard.anchor)
             && let Some(rate) = self.rounds.step(anchor, heard.header)
@@ -102,7 +103,7 @@ impl Control {
         self.congestion.on_round(&round, signs);
         let before = core::mem::replace(&mut self.excess, round.excess);
         if self.congestion.rounds() == 1 {
-            // The queue overflowed before it was seen to stand.
+            // The queue overflowed before the delay showed it.
             budget.take_back(before + round.excess);
         }
         budget.freeze(if self.congestion.rounds() > 0 { Switch::On } else { Switch::Off });
@@ -116,7 +117,7 @@ impl Control {
         owed
     }
 
-    /// The hop was probed, so many times in a row without an answer.
+    /// Notes that the hop was probed, and the number of consecutive probes without an answer.
     pub fn on_probe(&mut self, probes: u32) {
         if let Some(finder) = self.finder.as_mut().filter(|_| probes >= SILENT) {
             finder.on_silence();
@@ -124,7 +125,7 @@ impl Control {
         }
     }
 
-    /// What is done against losses at `now`, of which the hop has `loss` in 10⁻⁶ by corruption.
+    /// Returns the measures against losses at `now`, at a corruption rate of `loss`, in 10⁻⁶.
     pub fn state(&self, now: Instant, loss: u64) -> State {
         if self.congestion.is_broken() {
             State::Broken
@@ -137,12 +138,12 @@ impl Control {
         }
     }
 
-    /// Whether more may be sent than repeats of what is lost.
+    /// Returns whether more may be sent than retransmissions of lost packets.
     pub fn may_code(&self, now: Instant) -> bool {
         !self.congestion.is_broken() && !self.congestion.is_congested(now)
     }
 
-    /// In how many rounds a packet may be sent again at `now`.
+    /// Returns the number of rounds in which a packet may be retransmitted at `now`.
     pub fn repeats(&self, now: Instant) -> u8 {
         if self.congestion.is_broken() {
             0

@@ -1,39 +1,39 @@
-//! How the sender finds losses: by transmissions that were acknowledged later, by time, and by silence (after RFC 9002 §6 and
-//! RFC 8985).
+//! Loss detection of the sender: by later transmissions that were acknowledged, by time, and by silence (after RFC 9002
+//! §6 and RFC 8985).
 
 use crate::time::{Duration, Instant};
 
-/// Later transmissions acknowledged that make one lost.
+/// Number of later acknowledged transmissions after which a transmission is declared lost.
 pub(super) const THRESHOLD: u64 = 3;
 
-/// Before the first sample.
+/// Round trip assumed before the first sample.
 const FIRST_GUESS: Duration = Duration::from_millis(100);
 
-/// The shortest time after which anything is held lost.
+/// Minimum time before any transmission is declared lost.
 const GRANULE: Duration = Duration::from_millis(1);
 
-/// Minima of the round trip are taken over one to two of these.
+/// Length of the periods over which minima of the round trip are taken; one to two of them count.
 const EPOCH: Duration = Duration::from_secs(10);
 
-/// Silence is not waited for longer, whatever it was doubled to.
+/// Maximum silence before a probe, however often it was doubled.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Round trips of the hop, and what follows from them.
+/// Round-trip estimates of the hop, and the timeouts derived from them.
 #[derive(Clone, Debug)]
 pub(super) struct Detector {
     smoothed: Option<Duration>,
     variation: Duration,
     latest: Duration,
-    /// Since it was asked for.
+    /// Minimum since the last query.
     least: Option<Duration>,
-    /// Of this epoch and the one before.
+    /// Minima of this period and the previous one.
     minima: [Duration; 2],
     epoch: Instant,
-    /// Disorder that is allowed for, in quarters of the shortest round trip.
+    /// Allowance for reordering, in quarters of the shortest round trip.
     tolerance: u32,
-    /// When the tolerance goes back.
+    /// End of the allowance.
     tolerant_until: Instant,
-    /// By so much both ends' drivers may be late.
+    /// Scheduling slack allowed for both ends' drivers.
     lag: Duration,
 }
 
@@ -52,24 +52,24 @@ impl Detector {
         }
     }
 
-    /// Nothing is known of the round trip any more.
+    /// Discards all round-trip estimates.
     pub fn begin_anew(&mut self) {
         *self = Self { lag: self.lag, ..Self::new() };
     }
 
-    /// Waits so much longer before anything is held lost by time.
+    /// Sets the additional time before a transmission is declared lost by time.
     pub fn tolerate(&mut self, lag: Duration) {
         self.lag = lag;
     }
 
-    /// A round trip, `waited` of it at the other end.
+    /// Takes a round-trip sample, of which `waited` was spent at the other end.
     pub fn sample(&mut self, now: Instant, whole: Duration, waited: Duration) {
         if now.since(self.epoch) >= EPOCH {
             (self.minima, self.epoch) = ([Duration::MAX, self.minima[0]], now);
         }
         self.minima[0] = self.minima[0].min(whole);
         let without = whole.saturating_sub(waited);
-        // Who says to have waited longer than the whole trip took is not believed (RFC 9002 §5.3).
+        // A reported delay longer than the round trip itself is ignored (RFC 9002 §5.3).
         let sample = if without > GRANULE / 10 { without } else { whole };
         self.minima[0] = self.minima[0].min(sample);
         self.latest = sample;
@@ -84,12 +84,12 @@ impl Detector {
         }
     }
 
-    /// The hop's round trip.
+    /// Returns the hop's round trip.
     pub fn round_trip(&self) -> Duration {
         self.smoothed.unwrap_or(FIRST_GUESS)
     }
 
-    /// The shortest of the last 10 to 20 s.
+    /// Returns the shortest round trip of the last 10 to 20 s.
     pub fn shortest(&self) -> Duration {
         match self.minima[0].min(self.minima[1]) {
             Duration::MAX => self.round_trip(),
@@ -97,42 +97,44 @@ impl Detector {
         }
     }
 
-    /// The shortest since this was asked last, if there was any.
+    /// Returns the shortest round trip since the last call, if there was a sample.
     pub fn take_least(&mut self) -> Option<Duration> {
         self.least.take()
     }
 
-    /// By how much drivers may be late.
+    /// Returns the scheduling slack of the drivers.
     pub fn lag(&self) -> Duration {
         self.lag
     }
 
-    /// What was held lost has arrived.
+    /// Notes that a transmission declared lost has arrived.
     pub fn on_spurious(&mut self, now: Instant) {
         self.tolerance = (self.tolerance + 1).min(8);
         self.tolerant_until = now + self.round_trip() * 16;
     }
 
-    /// Time passed: disorder may be forgotten.
+    /// Ends the allowance for reordering when its time has passed.
     pub fn relax(&mut self, now: Instant) {
         if self.tolerance > 0 && now >= self.tolerant_until {
             self.tolerance = 0;
         }
     }
 
-    /// Later transmissions acknowledged that make one lost; `None` where frames overtake each other.
+    /// Returns the number of later acknowledged transmissions after which one is declared lost; `None` while frames are
+    /// reordered.
     pub fn threshold(&self) -> Option<u64> {
         (self.tolerance == 0).then_some(THRESHOLD)
     }
 
-    /// Time after which a transmission is lost if a later one has been acknowledged.
+    /// Returns the time after which a transmission is declared lost if a later one has been acknowledged.
     pub fn patience(&self) -> Duration {
         let trip = self.round_trip().max(self.latest);
         let disorder = (self.shortest() / 4).saturating_mul(self.tolerance.into());
         (trip.saturating_mul(9) / 8 + disorder).max(GRANULE) + self.lag
     }
 
-    /// Time without feedback, which may wait for `delay`, after which the hop is probed, the `nth` time in a row.
+    /// Returns the time without feedback, which may be delayed by `delay`, after which the hop is probed for the `nth`
+    /// time in a row.
     pub fn silence(&self, delay: Duration, nth: u32) -> Duration {
         let base = self.round_trip() + self.variation.saturating_mul(4).max(GRANULE * 2) + delay + self.lag;
         base.saturating_mul(1 << nth.min(10)).min(LONGEST.max(base))

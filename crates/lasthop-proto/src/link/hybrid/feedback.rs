@@ -1,56 +1,57 @@
-//! The receiver's account of what arrived, and when it says so.
+//! The receiver's record of arrivals, and the schedule of its feedback.
 
 use super::frame::{Class, Feedback};
 use super::numbers::{PacketNumber, Symbol};
 use super::settings::Reports;
 use crate::time::{Duration, Instant};
 
-/// Frames after which feedback is due.
+/// Number of frames after which feedback is due.
 const EVERY: u32 = 2;
 
-/// Feedback is not put off for longer.
+/// Maximum feedback delay.
 const LONGEST: Duration = Duration::from_millis(5);
 
-/// The same of frames that bring acknowledgments: each makes up for those before it, and what is said of them takes room from the data
-/// that they are for.
+/// Same limits for frames that carry acknowledgments: each replaces those before it, and feedback on them takes
+/// capacity from the data that they acknowledge.
 const FOR_ACKNOWLEDGMENTS: u32 = 16;
 const LONGEST_FOR_ACKNOWLEDGMENTS: Duration = Duration::from_millis(20);
 
-/// The same of AIRMAIL's ends: they say it for many frames together, of which it must be able to tell.
+/// Same limits for AIRMAIL's ends: they report once for many frames, all of which a report must cover.
 const MOST_TOGETHER: u32 = 64;
 const ON_EVENT: u32 = 16;
 
-/// Bytes of feedback on the wire, the hop's header included: what its share is counted with.
+/// Length of feedback on the wire, including the hop's header, in bytes. Used to compute its share.
 pub(super) const BYTES: u32 = 96;
 
-/// Its share of this end's rate: 2 %.
+/// Divisor of this end's rate that yields the share of feedback: 2 %.
 const SHARE: u64 = 50;
 
-/// How much of its share feedback may save up, in frames.
+/// Maximum credit of feedback within its share, in frames.
 const SAVED: u64 = 8;
 
-/// Which packets arrived.
+/// Record of the packets that arrived.
 #[derive(Clone, Debug)]
 pub(super) struct Account {
     reports: Reports,
     largest: Option<PacketNumber>,
-    /// When the largest arrived.
+    /// Arrival time of the largest.
     at: Instant,
     /// Bit i: `largest - 1 - i` arrived.
     received: u128,
-    /// Of the last packet that arrived.
+    /// Class of the last packet that arrived.
     class: Option<Class>,
-    /// Frames that ask for feedback since the last.
+    /// Number of frames to be acknowledged since the last feedback.
     unsaid: u32,
     due: Option<Instant>,
-    /// When feedback at the full share would have been sent that was: at most [`SAVED`] frames behind the time.
+    /// Time at which all feedback so far would be complete at the full share: at most [`SAVED`] frames behind the
+    /// current time.
     spent: Instant,
-    /// Bytes that arrived in this span and when it began, and bits per second in the one before.
+    /// Bytes that arrived in this interval, its start, and the rate of the previous one in bits per second.
     span: (u64, Instant),
     arrives: u64,
 }
 
-/// Over which the rate of what arrives is taken.
+/// Interval over which the arrival rate is measured.
 const SPAN: Duration = Duration::from_millis(100);
 
 impl Account {
@@ -70,12 +71,12 @@ impl Account {
         }
     }
 
-    /// The largest packet number that arrived.
+    /// Returns the largest packet number that arrived.
     pub fn largest(&self) -> Option<PacketNumber> {
         self.largest
     }
 
-    /// A frame of so many bytes arrived.
+    /// Counts a frame of `bytes` bytes that arrived.
     pub fn count(&mut self, now: Instant, bytes: u32) {
         self.span.0 += u64::from(bytes);
         let span = now.since(self.span.1);
@@ -85,12 +86,12 @@ impl Account {
         }
     }
 
-    /// Bits per second that arrived last.
+    /// Returns the recent arrival rate, in bits per second.
     pub fn arrives(&self) -> u64 {
         self.arrives
     }
 
-    /// A packet arrived. Says whether numbers are missing before it that were not missed before.
+    /// Notes a packet that arrived. Returns whether it reveals newly missing numbers before it.
     pub fn on_packet(&mut self, now: Instant, packet: PacketNumber) -> bool {
         let Some(largest) = self.largest else {
             (self.largest, self.at) = (Some(packet), now);
@@ -104,7 +105,7 @@ impl Account {
             return false;
         }
         let ahead = packet.0 - largest.0;
-        // The old largest takes its place among those that arrived.
+        // The previous largest becomes one of those that arrived.
         self.received = match ahead {
             1..128 => self.received << ahead | 1 << (ahead - 1),
             128 => 1 << 127,
@@ -114,8 +115,9 @@ impl Account {
         ahead > 1
     }
 
-    /// A frame with a packet of that class asks for feedback, at once if something is missing; one without a packet is treated as the last
-    /// with one. `trip` is the hop's, `rate` this end's in bits per second.
+    /// Schedules feedback for a frame with a packet of that class, immediately if a packet is missing. A frame without
+    /// a packet is treated like the last one with a packet. `trip` is the hop's round trip, `rate` this end's rate in
+    /// bits per second.
     pub fn on_elicited(&mut self, now: Instant, class: Option<Class>, urgent: bool, trip: Duration, rate: u64) {
         self.unsaid += 1;
         self.class = class.or(self.class);
@@ -131,7 +133,8 @@ impl Account {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
-    /// When the share allows another. On slow links once in a quarter of a round trip at any rate, and in 20 ms.
+    /// Returns when the share allows the next feedback. On slow links once per quarter of a round trip in any case, and
+    /// per 20 ms.
     fn allowed(&self, trip: Duration, rate: u64) -> Instant {
         let gap = Self::gap(trip, rate);
         Instant::from_nanos(self.spent.as_nanos().saturating_sub((gap * (SAVED - 1)).as_nanos()))
@@ -143,7 +146,7 @@ impl Account {
         gap.min((trip / 4).max(Duration::from_millis(20)))
     }
 
-    /// How long feedback is put off for a frame of that class.
+    /// Returns the feedback delay for a frame of that class.
     fn wait(reports: Reports, class: Option<Class>, trip: Duration) -> Duration {
         match reports {
             Reports::Prompt if class == Some(Class::AtOnce) => LONGEST_FOR_ACKNOWLEDGMENTS,
@@ -152,17 +155,17 @@ impl Account {
         }
     }
 
-    /// How long feedback for a frame of that class waits at the most, at an end of that rate.
+    /// Returns the maximum feedback delay for a frame of that class at an end with that rate.
     pub fn longest_wait(reports: Reports, class: Option<Class>, trip: Duration, rate: u64) -> Duration {
         Self::wait(reports, class, trip).max(Self::gap(trip, rate))
     }
 
-    /// When feedback is due.
+    /// Returns when feedback is due.
     pub fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// The part of a feedback frame that this knows; it counts as sent.
+    /// Returns the part of a feedback frame that is recorded here, and counts it as sent.
     pub fn take(&mut self, now: Instant, trip: Duration, rate: u64) -> Option<Feedback> {
         let largest = self.largest?;
         self.unsaid = 0;

@@ -1,13 +1,15 @@
-//! What a TCP source has under way, as an end of the hop between it and its receiver can tell, and how long its round trips are.
+//! Estimate of a TCP source's data in flight, and of its round trips, as an end of the hop between it and its receiver
+//! can infer them.
 //!
-//! What was sent and not acknowledged *here* is a part of it: acknowledgments that left, and data that has not come yet, are on the wire between source and hop. So now and
-//! then an acknowledgment is remembered until the source answers it, which its timestamp shows (RFC 7323 §4), or the time that its handshake took: what it
-//! has sent by then, less what that acknowledgment said, is under way.
+//! Data that was sent and not acknowledged *here* is a part of it: acknowledgments that have left, and data that has
+//! not arrived yet, are on the wire between source and hop. Therefore one acknowledgment at a time is remembered until
+//! the source answers it, which shows by its timestamp (RFC 7323 §4), or after the time that its handshake took. The
+//! data sent by then, minus what that acknowledgment covered, is in flight.
 
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 
-/// An acknowledgment that went to the source.
+/// An acknowledgment sent to the source.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     at: Instant,
@@ -16,35 +18,36 @@ struct Mark {
     stamp: Option<u32>,
 }
 
-/// A round trip that is over.
+/// A completed round trip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Round {
-    /// How long it took.
+    /// Duration.
     pub took: Duration,
-    /// For how long nothing of the flow waited at the entrance.
+    /// Time in which the flow's queue was empty.
     pub idle: Duration,
-    /// The most that was under way, in bytes.
+    /// Maximum number of bytes in flight.
     pub most: u32,
 }
 
-/// How the source's answer to an acknowledgment is told.
+/// Evidence of the source's answer to an acknowledgment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Answer {
-    /// It echoes this timestamp (TSecr).
+    /// Echoes this timestamp (TSecr).
     Echo(u32),
-    /// It comes so long after it.
+    /// Arrives this long after the segment.
     After(Duration),
 }
 
-/// One source's round trips.
+/// Round trips of one source.
 #[derive(Clone, Debug)]
 pub(super) struct Rounds {
     mark: Option<Mark>,
     begun: Instant,
-    /// What the source sent when it had heard of the round's beginning: once that is acknowledged, the round is over.
+    /// End of the source's data sent when it had learned of the round's start. The round is over once that is
+    /// acknowledged.
     end: Option<Seq>,
     idle: Duration,
-    /// The most that was under way in this round, and in the one before.
+    /// Maximum number of bytes in flight in this round, and in the previous one.
     most: [u32; 2],
 }
 
@@ -53,27 +56,28 @@ impl Rounds {
         Self { mark: None, begun: now, end: None, idle: Duration::ZERO, most: [0; 2] }
     }
 
-    /// A new round begins now, whatever this one came to: it is over when the source has heard of something that happens now, and what it sends then has arrived.
+    /// Starts a new round now, whatever the state of the current one. It is over when the source has learned of an
+    /// event after now, and the data that it then sends has arrived.
     pub fn begin(&mut self, now: Instant) {
         (self.mark, self.begun, self.end, self.idle) = (None, now, None, Duration::ZERO);
     }
 
-    /// The most that was under way in this round and the one before, in bytes.
+    /// Returns the maximum number of bytes in flight in this round and the previous one.
     pub fn most(&self) -> u32 {
         self.most[0].max(self.most[1])
     }
 
-    /// Whether no more is under way than a round before, but for a quarter: not in slow start.
+    /// Returns whether the flight grew by at most a quarter in a round: not in slow start.
     pub fn are_steady(&self) -> bool {
         self.most[0] <= self.most[1].saturating_add(self.most[1] / 4)
     }
 
-    /// The flow's queue is not empty any more; it was since then.
+    /// Notes that the flow's queue is no longer empty, and was since `since`.
     pub fn was_empty(&mut self, now: Instant, since: Instant) {
         self.idle = self.idle + now.since(since.max(self.begun));
     }
 
-    /// The source has sent all up to `high`, in segments of so many bytes at most.
+    /// Notes that the source has sent all data up to `high`, in segments of at most `segment` bytes.
     pub fn on_sent(&mut self, now: Instant, high: Seq, segment: u32, answer: Answer) {
         let Some(mark) = self.mark else { return };
         let is_answered = match (answer, mark.stamp) {
@@ -89,17 +93,18 @@ impl Rounds {
         }
     }
 
-    /// An acknowledgment with that timestamp goes to the source, of whose flow nothing waits since `empty`. Returns the round that is over with it.
+    /// Notes an acknowledgment with that timestamp to the source, whose queue has been empty since `empty`. Returns the
+    /// round that it completes.
     pub fn on_acked(&mut self, now: Instant, acked: Seq, stamp: Option<u32>, empty: Option<Instant>) -> Option<Round> {
         let is_over = self.end.is_some_and(|end| acked.ge(end));
         let round = is_over.then(|| {
             if let Some(since) = empty {
-                // The rest of this round; the next one counts what comes from now on.
+                // The rest of this round; the next one counts from now on.
                 self.was_empty(now, since);
             }
             let round = Round { took: now.since(self.begun), idle: self.idle, most: self.most[0] };
             (self.begun, self.end, self.idle, self.most) = (now, None, Duration::ZERO, [0, self.most[0]]);
-            // One that was asked before says nothing of the new one's end.
+            // An earlier mark says nothing about the new round's end.
             self.mark = None;
             round
         });

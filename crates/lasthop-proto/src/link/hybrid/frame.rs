@@ -1,4 +1,4 @@
-//! What the two ends say to each other, and what they carry.
+//! Frames exchanged by the two ends, and their contents.
 
 use core::fmt::Debug;
 
@@ -7,21 +7,21 @@ use super::numbers::{PacketNumber, Symbol, Window};
 use crate::packet::{Segment, Side};
 use crate::time::Duration;
 
-/// How a packet is treated on the hop.
+/// Treatment of a packet on the hop.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub enum Class {
-    /// Repaired in several rounds; in order among those of its flow.
+    /// Repaired in several rounds; delivered in order within its flow.
     #[default]
     Ordered,
-    /// Repaired within a deadline; handed on when it arrives.
+    /// Repaired within a deadline; passed on as it arrives.
     RealTime,
-    /// Repaired within a deadline, never sent twice ahead of a loss; handed on when it arrives. For acknowledgments, which
-    /// later ones make up for.
+    /// Repaired within a deadline, without copies ahead of a loss; passed on as it arrives. For acknowledgments, for
+    /// which later ones compensate.
     AtOnce,
 }
 
 impl Class {
-    /// The class that frames write as this byte, `class as u8`.
+    /// Returns the class that frames encode as this byte, `class as u8`.
     pub const fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             0 => Some(Self::Ordered),
@@ -32,27 +32,27 @@ impl Class {
     }
 }
 
-/// What a packet is, as far as its headers tell.
+/// Type of a packet, as far as its headers show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Traffic {
-    /// A byte stream or another protocol that suffers from disorder: TCP, QUIC, ESP, VPNs.
+    /// A byte stream or another protocol that suffers from reordering: TCP, QUIC, ESP, VPNs.
     Stream,
-    /// Nothing but an acknowledgment.
+    /// A pure acknowledgment.
     Acknowledgment,
-    /// A part of a call, as its DSCP says (expedited forwarding, RFC 3246).
+    /// A part of a call, marked by its DSCP (expedited forwarding, RFC 3246).
     Call,
-    /// Anything else: games, names, echoes, and calls that nobody marked.
+    /// Any other datagram: games, DNS, echo requests, and unmarked calls.
     Datagram,
-    /// A packet that is to go unrepaired, for comparison: never sent again, in no code, handed on when it arrives.
+    /// A packet sent without repair, for comparison: never retransmitted, in no code, passed on as it arrives.
     Bare,
 }
 
 /// A TCP segment in a packet.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TcpSight<C> {
-    /// Tells its connection from others.
+    /// Key of its connection.
     pub connection: C,
-    /// Which of the connection's ends sent it. Either may be called the initiator, but always the same one.
+    /// End of the connection that sent it. Either may be called the initiator, but always the same one.
     pub side: Side,
     /// Its header.
     pub segment: Segment,
@@ -60,106 +60,107 @@ pub struct TcpSight<C> {
     pub len: u32,
 }
 
-/// What a driver carries over the hop.
+/// A driver's packet.
 pub trait Item: Clone {
     /// A linear combination of such packets.
     type Coded: Coded;
 
-    /// What tells a TCP connection from others, the same in both directions.
+    /// Key of a TCP connection, equal in both directions.
     type Connection: Ord + Clone + Debug;
 
-    /// Tells its flow and direction from others.
+    /// Returns a key of its flow and direction.
     fn flow(&self) -> u32;
 
-    /// Bytes on the wire without the hop's own header.
+    /// Returns its length on the wire without the hop's own header, in bytes.
     fn bytes(&self) -> u32;
 
-    /// What it is.
+    /// Returns its type.
     fn traffic(&self) -> Traffic;
 
-    /// Marks congestion (RFC 3168 §5), if its ends take marks; says whether it is marked now.
+    /// Marks congestion (RFC 3168 §5) if the packet is ECN-capable, and returns whether it is marked now.
     fn mark(&mut self) -> bool;
 
-    /// Whether it is marked.
+    /// Returns whether it is marked.
     fn is_marked(&self) -> bool;
 
-    /// The TCP segment in it; `None` where it is none, or only a part of one.
+    /// Returns the TCP segment in it; `None` if there is none, or only a part of one.
     fn tcp(&self) -> Option<TcpSight<Self::Connection>>;
 
-    /// Writes another window into the TCP segment in it. What is none stays as it is.
+    /// Writes another window into the TCP segment in it. Has no effect on other packets.
     fn set_window(&mut self, window: u16);
 
-    /// The packet as the code sees it, together with what its frame says.
+    /// Returns the packet as a vector for the code, together with its frame's label.
     fn encode(&self, label: Label) -> Self::Coded;
 
-    /// The packet that a code restored; `None` where that is not one.
+    /// Returns the packet that a code restored; `None` if it is invalid.
     fn decode(coded: &Self::Coded) -> Option<(Self, Label)>;
 }
 
-/// What a data frame says of its packet besides the number.
+/// Label of a packet in a data frame, besides the number.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Label {
-    /// How it is treated.
+    /// Its treatment.
     pub class: Class,
-    /// Distance to the symbol of its flow before it; 0 when there is none to wait for.
+    /// Distance to the previous symbol of its flow; 0 if there is none to wait for.
     pub chain: u8,
 }
 
-/// What arrived at the end that says so.
+/// Report of arrivals at an end.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Feedback {
-    /// The largest packet number that arrived.
+    /// Largest packet number that arrived.
     pub largest: PacketNumber,
-    /// For how long it has been here.
+    /// Time since its arrival.
     pub delay: Duration,
-    /// Bit i: the packet `largest - 1 - i` arrived.
+    /// Bit i: packet `largest - 1 - i` arrived.
     pub received: u128,
-    /// Every symbol below is here, or was given up.
+    /// Every symbol below is present, or was given up.
     pub floor: Symbol,
-    /// Bit i: the symbol `floor + 1 + i` is here.
+    /// Bit i: symbol `floor + 1 + i` is present.
     pub beyond: u128,
     /// Bytes of all frames that arrived since the start, without the hop's headers. Wraps.
     pub delivered: u32,
-    /// Frames since the start that brought a symbol by redundancy: copies ahead of a loss, and coded ones. Wraps.
+    /// Number of frames since the start that delivered a symbol by redundancy: copies ahead of a loss, and coded
+    /// frames. Wraps.
     pub useful: u32,
-    /// Packets since the start that came marked as having met congestion (RFC 3168). Wraps.
+    /// Number of packets since the start that arrived marked with congestion experienced (RFC 3168). Wraps.
     pub marked: u32,
 }
 
-/// What is in a frame.
+/// Contents of a frame.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Frame<I: Item> {
     /// A packet.
     Data(Symbol, Label, I),
-    /// A combination of the symbols in the window, with the coefficients that the key gives.
+    /// A combination of the symbols in the window, with the coefficients that the key determines.
     Repair(Window, u8, I::Coded),
-    /// What arrived.
+    /// A report of arrivals.
     Feedback(Feedback),
-    /// No symbol below comes any more.
+    /// Notice that no symbol below will be sent any more.
     Floor(Symbol),
-    /// Asks for feedback.
+    /// A request for feedback.
     Probe,
-    /// A packet without a number of its own, so that no repair can name it.
+    /// A packet without a number, which no repair can refer to.
     Bare(I),
 }
 
 impl<I: Item> Frame<I> {
-    /// Whether the other end is to say that it arrived.
+    /// Returns whether the other end has to acknowledge it.
     pub const fn elicits(&self) -> bool {
         !matches!(self, Self::Feedback(_))
     }
 }
 
-/// Why a frame was sent.
+/// Reason for which a frame was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
-    /// A packet for the first time.
+    /// First transmission of a packet.
     First,
-    /// A packet that is known to be lost.
+    /// Retransmission of a packet declared lost.
     Resend,
-    /// To find out whether the last packets arrived.
+    /// Probe for whether the last packets arrived.
     Probe,
-    /// Ahead of a loss.
+    /// Redundancy ahead of a loss.
     Redundancy,
     /// Neither packet nor repair.
     Control,

@@ -1,69 +1,70 @@
-//! What an end puts in front of a packet in the simulator, and what its other frames consist of.
+//! Header that an end puts in front of a packet in the simulator, and contents of its other frames.
 
 use super::frame::{Class, Label};
 use crate::link::headers::{LONGEST, LinkHeader, LinkProtocol};
 use crate::packet::Packet;
 
-/// The header of a frame. Numbers are the low 32 bits.
+/// Header of a frame. Numbers are the low 32 bits.
 ///
-/// In bytes: 0 for a packet, 1 for a combination, 2 for feedback, 3 for the floor, 4 for a probe, 5 for a packet that goes unrepaired; the transmission's number, high byte
-/// first; then of a packet its symbol, class and chain, of a combination the first symbol, the count and the key, of the floor the symbol.
+/// In bytes: 0 for a packet, 1 for a combination, 2 for feedback, 3 for the floor, 4 for a probe, 5 for a packet
+/// without repair; the transmission's number, high byte first; then for a packet its symbol, class and chain, for a
+/// combination the first symbol, the count and the key, for the floor the symbol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Header {
     /// The transmission carries a packet.
     Symbol {
-        /// The transmission's number.
+        /// Number of the transmission.
         packet: u32,
-        /// The packet's number.
+        /// Number of the packet.
         symbol: u32,
-        /// How the packet is treated, and what it waits for.
+        /// Treatment of the packet, and the packet that it waits for.
         label: Label,
     },
-    /// A combination of packets in a row, in a [`Body::Coded`](crate::packet::Body::Coded).
+    /// A combination of consecutive packets, in a [`Body::Coded`](crate::packet::Body::Coded).
     Repair {
-        /// The transmission's number.
+        /// Number of the transmission.
         packet: u32,
-        /// The number of the first packet.
+        /// Number of the first packet.
         first: u32,
-        /// How many packets.
+        /// Number of packets.
         count: u8,
-        /// What the coefficients follow from.
+        /// Key that determines the coefficients.
         key: u8,
     },
-    /// What arrived, in a [`Body::Report`](crate::packet::Body::Report).
+    /// A report of arrivals, in a [`Body::Report`](crate::packet::Body::Report).
     Feedback {
-        /// The transmission's number.
+        /// Number of the transmission.
         packet: u32,
     },
-    /// No packet before that number comes any more.
+    /// Notice that no packet before that number will be sent any more.
     Floor {
-        /// The transmission's number.
+        /// Number of the transmission.
         packet: u32,
-        /// The first packet that may still come.
+        /// First packet that may still be sent.
         symbol: u32,
     },
-    /// Asks for feedback.
+    /// Request for feedback.
     Probe {
-        /// The transmission's number.
+        /// Number of the transmission.
         packet: u32,
     },
-    /// The transmission carries a packet that goes unrepaired.
+    /// The transmission carries a packet without repair.
     Bare {
-        /// The transmission's number.
+        /// Number of the transmission.
         packet: u32,
     },
 }
 
 impl Header {
-    /// Bytes of the longest.
+    /// Maximum length, in bytes.
     pub const LEN: usize = LONGEST;
 
-    /// The header of a frame, if it is one of this protocol: its outermost.
+    /// Returns the outermost header of a frame, if it is one of this protocol.
     pub fn of<P>(packet: &Packet<P>) -> Option<Self> {
         Self::from_bytes(packet.link.read(LinkProtocol::TWO_ENDED)?)
     }
 
-    /// The header that these bytes are, if they are one.
+    /// Parses a header; `None` if it is malformed.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (&kind, rest) = bytes.split_first()?;
         let (packet, rest) = number(rest)?;

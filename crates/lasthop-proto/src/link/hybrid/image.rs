@@ -1,4 +1,4 @@
-//! The simulator's packets as the code sees them: all that distinguishes them, in a fixed number of bytes.
+//! The simulator's packets as vectors for the code: everything that distinguishes them, in a fixed number of bytes.
 
 use core::fmt;
 use core::num::NonZeroU8;
@@ -11,10 +11,10 @@ use crate::packet::{
 };
 use crate::seq::Seq;
 
-/// Bytes of a packet's image.
+/// Length of a packet's image, in bytes.
 const LENGTH: usize = 76;
 
-/// What a packet is, or a combination of packets: a vector over GF(256).
+/// A packet, or a combination of packets: a vector over GF(256).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Image(pub [u8; LENGTH]);
 
@@ -34,13 +34,13 @@ impl Coded for Image {
     }
 }
 
-/// Kinds of packets.
+/// Types of packets.
 const TCP: u8 = 1;
 const DATAGRAM: u8 = 2;
 const QUIC: u8 = 3;
 const MEDIA: u8 = 4;
 
-/// Bits beside the flags that say which options there are.
+/// Bits besides the flags that indicate which options are present.
 const MSS: u16 = 1 << 9;
 const SCALE: u16 = 1 << 10;
 const SACK_PERMITTED: u16 = 1 << 11;
@@ -151,46 +151,46 @@ fn take_segment(from: &mut Reader<'_>) -> Option<Segment> {
     Some(Segment { seq, ack, window, flags: Flags(bits & Flags::ALL.0), options })
 }
 
-/// A form of payload that a two-ended link can carry: it says what packets with it look like to the code.
+/// A payload type that a two-ended link can carry, with its representation for the code.
 pub trait Carried: Clone + Default {
     /// A packet, or a combination of packets.
     type Coded: Coded;
 
-    /// What tells a TCP connection from others.
+    /// Key of a TCP connection.
     type Connection: Ord + Clone + fmt::Debug;
 
-    /// The packet, together with what its frame says.
+    /// Returns the packet as a vector, together with its frame's label.
     fn encode(packet: &Packet<Self>, label: Label) -> Self::Coded;
 
-    /// The packet that a code restored; `None` where that is not one.
+    /// Returns the packet that a code restored; `None` if it is invalid.
     fn decode(coded: &Self::Coded) -> Option<(Packet<Self>, Label)>;
 
-    /// A combination as a frame brings it: of headers, in a [`Body::Coded`], and of payloads.
+    /// Splits a combination into the parts that a frame carries: headers, for a [`Body::Coded`], and payload.
     fn part(coded: Self::Coded) -> (Image, Self);
 
-    /// What [`Self::part`] took apart.
+    /// Joins the parts of [`Self::part`].
     fn join(image: Image, payload: Self) -> Self::Coded;
 
-    /// The TCP segment in a packet.
+    /// Returns the TCP segment in a packet.
     fn tcp(packet: &Packet<Self>) -> Option<TcpSight<Self::Connection>>;
 
     /// Writes another window into the TCP segment in a packet.
     fn set_window(packet: &mut Packet<Self>, window: u16);
 
-    /// Whether the packet is to go unrepaired, for comparison. Simulations compare runs instead.
+    /// Returns whether the packet is to be sent without repair, for comparison. Simulations compare runs instead.
     fn is_bare(_: &Packet<Self>) -> bool {
         false
     }
 }
 
 impl<P> Packet<P> {
-    /// The TCP segment that its headers are.
+    /// Returns the TCP segment in its headers.
     pub fn tcp_sight(&self) -> Option<TcpSight<FlowId>> {
         let Body::Tcp(segment) = self.body else { return None };
         Some(TcpSight { connection: self.flow, side: self.from, segment, len: self.len })
     }
 
-    /// Has them offer another window.
+    /// Sets the window in its headers.
     pub fn offer_window(&mut self, window: u16) {
         if let Body::Tcp(segment) = &mut self.body {
             segment.window = window;
@@ -198,7 +198,7 @@ impl<P> Packet<P> {
     }
 }
 
-/// The simulator's packets: all that they are is in their headers.
+/// The simulator's packets consist of their headers.
 impl Carried for () {
     type Coded = Image;
     type Connection = FlowId;
@@ -285,7 +285,7 @@ impl<P: Carried> Item for Packet<P> {
 }
 
 impl Image {
-    /// The headers of a packet, together with what its frame says.
+    /// Returns the headers of a packet, together with its frame's label.
     pub fn of<P>(packet: &Packet<P>, label: Label) -> Self {
         let mut to = Writer { image: Self::zero(), at: 0 };
         let kind = match packet.body {
@@ -313,7 +313,7 @@ impl Image {
         to.image
     }
 
-    /// The packet with those headers and no payload, and what its frame says; `None` where that is not one.
+    /// Returns the packet with these headers and no payload, and its frame's label; `None` if it is invalid.
     pub fn packet(&self) -> Option<(Packet, Label)> {
         let mut from = Reader { image: self, at: 0 };
         let [first, chain] = from.take();

@@ -1,4 +1,4 @@
-//! What waits for the hop: FQ-CoDel (RFC 8290) over packets that have not been sent yet.
+//! Queue in front of the hop: FQ-CoDel (RFC 8290) over packets that have not been sent yet.
 
 use alloc::vec::Vec;
 
@@ -9,10 +9,10 @@ use crate::queue::{CoDelConfig, FqCoDelConfig, ManagedQueue, Queued};
 use crate::tcp::config::Switch;
 use crate::time::{Duration, Instant};
 
-/// A frame of full size, in bits.
+/// A full-size frame, in bits.
 const FRAME_BITS: u64 = 1514 * 8;
 
-/// A packet that waits.
+/// A waiting packet.
 #[derive(Clone, Debug)]
 struct Entry<I> {
     item: I,
@@ -33,40 +33,40 @@ impl<I: Item> Queued for Entry<I> {
     }
 }
 
-/// The interval is so many times the target: RFC 8289 §3.2 wants the target at 5 to 10 % of it.
+/// Ratio of the interval to the target: RFC 8289 §3.2 recommends a target of 5 to 10 % of the interval.
 const TARGETS: u64 = 10;
 
-/// The longest target, whatever the other end makes of the round trip.
+/// Maximum target, regardless of the round-trip time that the other end suggests.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Most packets that are owed to congestion.
+/// Maximum number of pending congestion signals.
 const MOST_OWED: u32 = 8;
 
 /// The queues.
 #[derive(Clone, Debug)]
 pub(super) struct Ingress<I: Item> {
     queue: ManagedQueue<Entry<I>>,
-    /// The target that was given.
+    /// Configured target.
     given: Duration,
-    /// Above the round trip.
+    /// Target beyond the round trip.
     target: Duration,
     interval: Duration,
-    /// What the queues were tuned to.
+    /// Round trip to which the queues are tuned.
     trip: Duration,
     gone: Vec<Entry<I>>,
     windows: Windows<I::Connection>,
     dropped: u64,
-    /// Packets that are still to be marked or dropped, as the hop lost as many to congestion.
+    /// Number of packets still to be marked or dropped, since the hop lost as many to congestion.
     owed: u32,
 }
 
 impl<I: Item> Ingress<I> {
-    /// For a hop of `rate` bits per second.
+    /// Returns the queues for a hop of `rate` bits per second.
     pub fn new(config: &HopConfig, rate: u64) -> Self {
-        // Below 1.5 frames the delay of a queue cannot be told from that of sending.
+        // Below 1.5 frames, queueing delay cannot be distinguished from transmission time.
         let (given, interval) = (config.target, config.interval);
         let target = given.max(frames(rate));
-        // Several at once would be a burst of losses of our own making.
+        // Several drops at once would be a burst of losses caused here.
         let codel = codel(target, interval, Duration::ZERO);
         let config = FqCoDelConfig { codel, limit: config.queue, drop_batch: 1, ..FqCoDelConfig::default() };
         let queue = ManagedQueue::FqCoDel(crate::queue::FqCoDel::new(config).into());
@@ -74,9 +74,8 @@ impl<I: Item> Ingress<I> {
         Self { queue, given, target, interval, trip: Duration::ZERO, gone: Vec::new(), windows, dropped: 0, owed: 0 }
     }
 
-    /// Accepts the wait that a hop of that round trip makes: while a hole is repaired a flow stands still, and what its source sends then comes in one burst, of about a
-    /// round trip of the hop.
-    /// Where the rate is found, `rate` is what it is now.
+    /// Adapts the target to the hop's round trip: while a hole is repaired a flow stalls, and its source then sends a
+    /// burst of about a round trip of the hop. If the rate is estimated, `rate` is the current estimate.
     pub fn tune(&mut self, trip: Duration, rate: Option<u64>) {
         if let Some(rate) = rate {
             let target = self.given.max(frames(rate));
@@ -112,7 +111,8 @@ impl<I: Item> Ingress<I> {
                 return Some(entry.item);
             }
             self.owed -= 1;
-            // Its queue stands among others' packets, whose sources hear of it by drops: a cap would leave to them what it takes, and not see when they are gone.
+            // The flow's queue is among others' packets, whose sources react to drops. A capped flow would yield its
+            // share to them, and not notice when they have left.
             if entry.item.mark() {
                 return Some(entry.item);
             }
@@ -120,17 +120,17 @@ impl<I: Item> Ingress<I> {
         }
     }
 
-    /// A packet that came over the hop goes on.
+    /// Adjusts a packet that arrived over the hop and is passed on.
     pub fn on_arrived(&mut self, now: Instant, item: &mut I) {
         self.windows.on_arrived(now, item);
     }
 
-    /// Packets go another way.
+    /// Resets the tracked windows after a change of path.
     pub fn forget_windows(&mut self) {
         self.windows.forget();
     }
 
-    /// The hop lost so many packets to congestion and repairs them: the sources are told, by as many marks or drops.
+    /// Signals `packets` losses to congestion, which the hop repairs, to the sources by as many marks or drops.
     pub fn tell_congestion(&mut self, packets: u32) {
         self.owed = self.owed.saturating_add(packets).min(MOST_OWED);
     }
@@ -154,13 +154,13 @@ impl<I: Item> Ingress<I> {
         self.windows.cuts()
     }
 
-    /// TCP connections that are remembered.
+    /// Returns the number of tracked TCP connections.
     pub fn connections(&self) -> usize {
         self.windows.len()
     }
 }
 
-/// What 1.5 frames take.
+/// Returns the transmission time of 1.5 frames.
 fn frames(rate: u64) -> Duration {
     Duration::from_nanos(FRAME_BITS * 1_500_000_000 / rate.max(1))
 }

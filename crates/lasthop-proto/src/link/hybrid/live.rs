@@ -1,4 +1,4 @@
-//! What drivers on real networks need besides: ends that start anew, paths that change, clocks that are late.
+//! Functions for drivers on real networks: restarted ends, changed paths, scheduling delay.
 
 use alloc::vec::Vec;
 
@@ -10,8 +10,8 @@ use super::{Counters, Hop};
 use crate::time::{Duration, Instant};
 
 impl<I: Item> Hop<I> {
-    /// The other end has forgotten everything: this one begins anew too, by another configuration. What waits at the entrance stays;
-    /// what was under way, and what was counted, is forgotten.
+    /// Restarts this end with another configuration because the other end has lost its state. Packets in the entry
+    /// queue stay; data in flight and counters are discarded.
     pub fn begin_anew(&mut self, config: HopConfig) {
         let (fresh, lag) = (Ingress::new(&config, self.control.rate()), self.control.pacer.lag());
         let ingress = core::mem::replace(&mut self.ingress, fresh);
@@ -23,23 +23,25 @@ impl<I: Item> Hop<I> {
         }
     }
 
-    /// Frames take another way from now on, and have so many bytes of headers: nothing is known of its round trip, nor of a rate that is to be found.
+    /// Switches to another path, whose frames have `header` bytes of headers: its round trip is unknown, and so is its
+    /// rate if that is estimated.
     pub fn on_new_path(&mut self, header: u16) {
         self.config.header = header;
         self.detector.begin_anew();
         self.control.begin_anew();
     }
 
-    /// A driver that comes late, by up to `lag`, may send at once what it could have sent meanwhile; and the other end is waited for so
-    /// much longer before anything is held lost by time.
+    /// Allows for a scheduling delay of up to `lag`: the driver may send missed frames at once, and transmissions are
+    /// declared lost by time that much later.
     pub fn tolerate(&mut self, lag: Duration) {
         self.control.pacer.tolerate(lag);
         self.detector.tolerate(lag);
     }
 
-    /// The other end is silent, and what it would have got goes another way: gives out what it has not acknowledged, in the order in
-    /// which that was sent first, and what waits to be sent. What this end holds for an earlier packet is handed on
-    /// ([`Hop::poll_item`]). Should the other end be there after all, it hears that none of it comes.
+    /// Returns all unacknowledged packets, in the order of their first transmission, and the packets in the entry
+    /// queue, because the other end is silent and they will take another path. Packets that this end holds for an
+    /// earlier one are passed on ([`Hop::poll_item`]). If the other end is reachable after all, it learns that none of
+    /// them will be sent.
     pub fn give_back(&mut self, now: Instant) -> Vec<I> {
         let mut items = self.sender.give_back(now);
         while let Some(item) = self.ingress.pop(now) {
@@ -50,19 +52,19 @@ impl<I: Item> Hop<I> {
         items
     }
 
-    /// From now on [`Hop::poll_fate`] tells what becomes of transmissions.
+    /// Starts to record the fates of transmissions for [`Hop::poll_fate`].
     pub fn watch(&mut self) {
         self.sender.watch();
     }
 
-    /// What became of a transmission, as far as the driver kept up: no more than 4096 wait for it.
+    /// Returns the fate of a transmission. At most 4096 are queued; more are dropped.
     pub fn poll_fate(&mut self) -> Option<Fate> {
         self.sender.poll_fate()
     }
 }
 
 impl Counters {
-    /// The sum of two counts.
+    /// Returns the sum of two sets of counters.
     pub fn plus(&self, other: &Self) -> Self {
         Self {
             dropped: self.dropped + other.dropped,

@@ -1,8 +1,8 @@
-//! Both ends of a lossy hop repair it for all traffic: selective repeat found by the sender, order restored per flow, and a
-//! sliding-window code where repeats come too late.
+//! Two-ended repair of a lossy hop for all traffic: selective repeat driven by the sender, in-order delivery per flow,
+//! and a sliding-window code where retransmissions are too late.
 //!
-//! [`Hop`] is one end, without I/O and without bytes: it takes packets and frames, and gives out frames and packets. The
-//! simulator's and the lab's node is [`node::TwoEnded`]. `docs/models/two-ended-link.md` has the rules with their reasons.
+//! [`Hop`] is one end, without I/O and without bytes: it converts packets to frames, and frames to packets. The
+//! simulator's and the lab's node is [`node::TwoEnded`]. `docs/models/two-ended-link.md` explains the rules.
 
 mod budget;
 mod cap;
@@ -55,17 +55,17 @@ use self::rounds::Heard;
 use self::sender::{DEADLINE, Sender, View};
 use crate::time::{Duration, Instant};
 
-/// Bytes of feedback on the wire besides the hop's header.
+/// Length of feedback on the wire without the hop's header, in bytes.
 pub const FEEDBACK_BYTES: u32 = 38;
 
-/// Idle time after which repair for what was sent last is worth its while.
+/// Idle time after which repair for the last packets is worthwhile.
 const IDLE: Duration = Duration::from_millis(2);
 
-/// A block of AIRMAIL's packets, and so long after its last packet it is closed.
+/// Packets in a block of AIRMAIL, and the time after its last packet at which it is closed.
 const BLOCK: u64 = 16;
 const BLOCK_WAIT: Duration = Duration::from_millis(8);
 
-/// When the end of that configuration says what arrived.
+/// Returns the report schedule of an end with that configuration.
 const fn reports(config: &HopConfig) -> Reports {
     match config.repair {
         Repair::Airmail(reports) => reports,
@@ -79,17 +79,17 @@ const fn reports(config: &HopConfig) -> Reports {
 /// A frame that leaves.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outgoing<I: Item> {
-    /// Its number.
+    /// Its packet number.
     pub packet: PacketNumber,
-    /// What is in it.
+    /// Its contents.
     pub frame: Frame<I>,
-    /// Why it is sent.
+    /// Reason for which it is sent.
     pub why: Why,
-    /// Its bytes on the wire.
+    /// Its length on the wire, in bytes.
     pub bytes: u32,
 }
 
-/// Coded frames that are to come.
+/// Coded frames to be sent.
 #[derive(Clone, Copy, Debug)]
 struct Due {
     first: Symbol,
@@ -114,9 +114,9 @@ pub struct Hop<I: Item> {
     encoder: Encoder<I::Coded>,
     decoder: Decoder<I::Coded>,
     coded: Option<Due>,
-    /// First symbol of the block that is open, and when it is closed ([`Repair::Share`]).
+    /// First symbol of the open block, and the time at which the block is closed ([`Repair::Share`]).
     block: Option<(Symbol, Instant)>,
-    /// When nothing more came to send, until repair for it is decided ([`Repair::Adaptive`]).
+    /// Time at which repair is decided after the last packet was sent ([`Repair::Adaptive`]).
     idle: Option<Instant>,
     out: VecDeque<I>,
     counters: Counters,
@@ -126,7 +126,7 @@ pub struct Hop<I: Item> {
 }
 
 impl<I: Item> Hop<I> {
-    /// An end that has sent and received nothing.
+    /// Returns an end that has sent and received nothing.
     pub fn new(config: HopConfig) -> Self {
         let control = Control::new(config.rate);
         Self {
@@ -152,24 +152,24 @@ impl<I: Item> Hop<I> {
         }
     }
 
-    /// The numbers next to which those of arriving frames are restored from 32 bits: packet numbers, and symbols that the other
-    /// end sends.
+    /// Returns the reference numbers for restoring the 32-bit numbers of arriving frames: packet numbers, and symbols
+    /// of the other end.
     pub fn near(&self) -> (PacketNumber, Symbol) {
         (self.account.largest().unwrap_or_default(), self.receiver.near())
     }
 
-    /// The numbers next to which those of feedback are restored: this end's own.
+    /// Returns the reference numbers for restoring those of feedback: this end's own.
     pub fn near_own(&self) -> (PacketNumber, Symbol) {
         (self.sender.next_packet(), self.sender.next_symbol())
     }
 
-    /// A packet to bring over the hop.
+    /// Accepts a packet to be sent over the hop.
     pub fn offer(&mut self, now: Instant, item: I) {
         self.ingress.push(now, item);
     }
 
-    /// The next packet that came over the hop, as it goes on at `now`: the window that it offers may be smaller than it was, where the source that
-    /// it goes to is to be told of congestion.
+    /// Returns the next packet that arrived over the hop, as it is passed on at `now`. Its window may be reduced to
+    /// signal congestion to the source that it is for.
     pub fn poll_item(&mut self, now: Instant) -> Option<I> {
         let mut item = self.out.pop_front()?;
         self.ingress.on_arrived(now, &mut item);
@@ -188,19 +188,20 @@ impl<I: Item> Hop<I> {
         matches!(self.config.repair, Repair::Airmail(_))
     }
 
-    /// How long the other end puts off feedback: of AIRMAIL's ends, each as long.
+    /// Returns the maximum feedback delay of the other end; AIRMAIL's ends are assumed equal.
     fn longest_wait(&self) -> Duration {
         let class = self.sender.newest_class();
         Account::longest_wait(reports(&self.config), class, self.detector.round_trip(), self.control.rate())
     }
 
-    /// Symbols that may be under way: what four round trips hold, the longest that any is repaired for, and some.
+    /// Returns the maximum number of symbols in flight: the capacity of four round trips, for which a symbol is
+    /// repaired at most, and some more.
     fn window(&self) -> u64 {
         let bits = u128::from(self.control.rate()) * u128::from(self.detector.round_trip().as_nanos()) / 1_000_000_000;
         (4 * bits / (1500 * 8)).min(1 << 40) as u64 + 128
     }
 
-    /// Splits this end into its sender and what that looks at.
+    /// Splits this end into its sender and the sender's view of the rest.
     fn split(&mut self, now: Instant) -> (&mut Sender<I>, View<'_>) {
         let frame = self.control.pacer.time_for(1500);
         let wait = self.longest_wait();
@@ -211,7 +212,7 @@ impl<I: Item> Hop<I> {
         (&mut self.sender, View { detector, budget, frame, wait, most, rounds, total })
     }
 
-    /// A frame arrived.
+    /// Processes an arriving frame.
     pub fn receive(&mut self, now: Instant, packet: PacketNumber, bytes: u32, frame: Frame<I>) {
         self.delivered = self.delivered.wrapping_add(bytes);
         let hole = self.account.on_packet(now, packet);
@@ -238,7 +239,7 @@ impl<I: Item> Hop<I> {
             }
             Frame::Repair(window, key, sum) => {
                 let near = self.receiver.near().0;
-                // As far ahead as no honest end sends, or coded where nothing is.
+                // No honest end sends so far ahead, or coded frames if it has no code.
                 if !self.codes() || window.first.0 > near.saturating_add(receiver::AHEAD) {
                     self.counters.refused += 1;
                     return;
@@ -266,7 +267,7 @@ impl<I: Item> Hop<I> {
         }
     }
 
-    /// Feedback has been taken in: what it says of the hop's rate and of congestion.
+    /// Evaluates feedback on the hop's rate and congestion.
     fn judge(&mut self, now: Instant, marked: u32) {
         let (anchor, next) = (self.sender.take_anchor(), self.sender.next_packet().0);
         let frame = Duration::from_nanos(1500 * 8 * 1_000_000_000 / self.control.rate());
@@ -278,7 +279,7 @@ impl<I: Item> Hop<I> {
     fn take(&mut self, now: Instant, symbol: Symbol, label: Label, item: I) -> Intake {
         let trip = self.detector.round_trip();
         if !self.repeats() && symbol.0 > self.receiver.near().0 {
-            // Nobody says what comes no more: what lies far back does not.
+            // Without reports of given-up symbols: symbols far back are not expected any more.
             let far = symbol.0.saturating_sub(4 * WINDOW as u64);
             self.receiver.on_floor(Symbol(far), &mut self.out);
         }
@@ -294,7 +295,7 @@ impl<I: Item> Hop<I> {
             if self.receiver.has(symbol) {
                 continue;
             }
-            // Lies in a repair frame can restore what is no packet.
+            // A forged repair frame can restore something that is no packet.
             match I::decode(&coded) {
                 Some((item, label)) => {
                     if self.take(now, symbol, label, item) == Intake::New {
@@ -306,7 +307,7 @@ impl<I: Item> Hop<I> {
         }
     }
 
-    /// Acts on the time.
+    /// Handles timeouts.
     pub fn on_timeout(&mut self, now: Instant) {
         self.receiver.on_timeout(now, &mut self.out);
         self.budget.on_time(now);
@@ -324,7 +325,7 @@ impl<I: Item> Hop<I> {
         }
     }
 
-    /// Sends what was sent last again, or a combination of all that is not acknowledged.
+    /// Resends the last packet, or a combination of all unacknowledged ones, as a probe.
     fn probe(&mut self, now: Instant) {
         let Some(newest) = self.sender.newest() else { return };
         let (first, end) = (self.sender.floor(), Symbol(newest.0 + 1));
@@ -336,7 +337,7 @@ impl<I: Item> Hop<I> {
         }
     }
 
-    /// Ends a block.
+    /// Closes a block.
     fn close(&mut self, now: Instant, first: Symbol) {
         self.block = None;
         let end = self.sender.next_symbol();
@@ -351,19 +352,19 @@ impl<I: Item> Hop<I> {
         }
     }
 
-    /// Whether coded frames ahead of losses are worth it, and the hop has room for them.
+    /// Returns whether coded frames ahead of losses are worthwhile, and the hop has capacity for them.
     fn may_add(&self, now: Instant) -> bool {
         self.budget.is_on(now) && self.control.may_code(now)
     }
 
-    /// How many of so many frames may be lost: the mean and two standard deviations.
+    /// Returns the number of losses to expect among `frames` frames: the mean and two standard deviations.
     fn expected_losses(&self, frames: u64) -> u64 {
         let expected = frames * self.budget.loss();
         // In 10⁻⁶.
         (expected + 2 * (expected * 1_000_000).isqrt()).div_ceil(1_000_000)
     }
 
-    /// Nothing waits: repair what may have been lost of what was sent last, as far as losses suggest.
+    /// Sends repair for the last packets when none are waiting, as far as the loss rate suggests.
     fn repair_idle(&mut self, now: Instant) {
         let Some(newest) = self.sender.newest().filter(|_| self.may_add(now)) else { return };
         let end = Symbol(newest.0 + 1);
@@ -375,7 +376,7 @@ impl<I: Item> Hop<I> {
         }
     }
 
-    /// The next frame to send.
+    /// Returns the next frame to send.
     pub fn poll_frame(&mut self, now: Instant) -> Option<Outgoing<I>> {
         if self.account.due().is_some_and(|due| due <= now) {
             return self.feedback(now);
@@ -420,7 +421,7 @@ impl<I: Item> Hop<I> {
         outgoing
     }
 
-    /// What is to leave when the pace allows the next frame.
+    /// Returns whether frames are waiting to leave when the pace allows the next one.
     fn press(&self) -> Press {
         let pace = self.control.pacer.next();
         let due = [self.sender.floor_due(), self.sender.next_again()].into_iter().flatten().any(|at| at <= pace);
@@ -437,7 +438,7 @@ impl<I: Item> Hop<I> {
         Some(self.send(now, Frame::Feedback(feedback), None, Why::Control, FEEDBACK_BYTES))
     }
 
-    /// Sends a frame of so many bytes besides the header.
+    /// Sends a frame of `bytes` bytes besides the header.
     fn send(&mut self, now: Instant, frame: Frame<I>, symbol: Option<Symbol>, why: Why, bytes: u32) -> Outgoing<I> {
         let bytes = bytes + u32::from(self.config.header);
         let (elicits, repeats) = (frame.elicits(), self.repeats());
@@ -450,7 +451,7 @@ impl<I: Item> Hop<I> {
     fn send_coded(&mut self, now: Instant) -> Option<Outgoing<I>> {
         let due = self.coded?;
         let adaptive = self.config.repair == Repair::Adaptive;
-        // What new packets need goes before what may not be needed.
+        // New packets have priority over repair that may not be needed.
         let room = self.control.may_code(now) && self.ingress.waiting() == 0;
         if adaptive && due.why == Why::Redundancy && !room {
             self.coded = None;
@@ -473,7 +474,7 @@ impl<I: Item> Hop<I> {
             self.budget.on_coded(now);
         }
         self.counters.redundant += 1;
-        // Key and window take the place of what a data frame says of its packet, and two bytes.
+        // Key and window replace a data frame's label of its packet, and take two more bytes.
         Some(self.send(now, Frame::Repair(window, key, sum), None, due.why, bytes + 2))
     }
 
@@ -501,7 +502,7 @@ impl<I: Item> Hop<I> {
             && class == Class::Ordered
             && let Some(before) = self.classifier.chain(now, flow, symbol)
         {
-            // One that lies further back is not waited for.
+            // A predecessor further back is not waited for.
             label.chain = u8::try_from(symbol.0 - before.0).unwrap_or(0);
         }
         let bytes = item.bytes() + u32::from(self.config.header);
@@ -529,7 +530,7 @@ impl<I: Item> Hop<I> {
         Some(Outgoing { packet, frame: Frame::Data(symbol, label, item), why: Why::First, bytes })
     }
 
-    /// A packet is in the block that is open, which is closed when it has so many, or so long after the last.
+    /// Adds a packet to the open block, which is closed when it has `packets` packets, or `wait` after the last.
     fn add_to_block(&mut self, now: Instant, symbol: Symbol, packets: u64, wait: Duration) {
         let first = self.block.map_or(symbol, |(first, _)| first);
         self.block = Some((first, now + wait));
@@ -538,10 +539,10 @@ impl<I: Item> Hop<I> {
         }
     }
 
-    /// Copies of a packet that cannot wait for repeats, or should not.
+    /// Sends copies of a packet that cannot wait for retransmission, or should not.
     fn copy_ahead(&mut self, now: Instant, flow: u32, symbol: Symbol, bytes: u32) {
         let trip = self.detector.round_trip();
-        // The rest of the way has a part in the deadline.
+        // The rest of the path takes a part of the deadline.
         let mut copies = self.budget.copies(DEADLINE - DEADLINE / 8, trip);
         let prompt = self.budget.prompt_copies();
         if prompt > copies && self.classifier.is_light(flow, self.control.rate()) {
@@ -554,7 +555,7 @@ impl<I: Item> Hop<I> {
         }
     }
 
-    /// When to call [`Hop::on_timeout`], or [`Hop::poll_frame`] again.
+    /// Returns when to call [`Hop::on_timeout`], or [`Hop::poll_frame`] again.
     pub fn deadline(&self) -> Option<Instant> {
         let wait = self.longest_wait();
         let pace = self.control.pacer.next();

@@ -11,42 +11,43 @@ use crate::node::{self, Disposition, Node, Port, Trigger};
 use crate::packet::{Body, Cause, FlowId, Integrity, LinkReport, Packet, Priority};
 use crate::time::{Duration, Instant};
 
-/// One end of a two-ended link. What comes in at [`Port::WIRED`] is brought over the hop, what comes in at
-/// [`Port::WIRELESS`] is taken from it; the other end must be one too.
+/// One end of a two-ended link. Packets that arrive at [`Port::WIRED`] are sent over the hop as frames, frames that
+/// arrive at [`Port::WIRELESS`] are converted back. The other end must be one too.
 #[derive(Clone, Debug)]
 pub struct TwoEnded<P: Carried = ()> {
     hop: Hop<Packet<P>>,
-    /// What goes past the protocol.
+    /// Packets that bypass the protocol.
     past: VecDeque<(Port, Packet<P>)>,
-    /// Flows that do.
+    /// Flows that bypass the protocol.
     flows: Vec<FlowId>,
 }
 
 impl TwoEnded<()> {
-    /// An end for packets without bytes, as simulators have them. It is compiled in this crate, with its optimisation.
+    /// Returns an end for packets without bytes, as simulators use, as a trait object compiled and optimised in this
+    /// crate.
     pub fn boxed(config: HopConfig, past: Vec<FlowId>) -> Box<dyn Node<()>> {
         Box::new(Self::new(config).passing(past))
     }
 }
 
 impl<P: Carried> TwoEnded<P> {
-    /// An end that has sent and received nothing.
+    /// Returns an end that has sent and received nothing.
     pub fn new(config: HopConfig) -> Self {
         Self { hop: Hop::new(config), past: VecDeque::new(), flows: Vec::new() }
     }
 
-    /// Those flows go past the protocol: they share the link, and are not repaired.
+    /// Lets these flows bypass the protocol: they share the link, and are not repaired.
     pub fn passing(mut self, flows: Vec<FlowId>) -> Self {
         self.flows = flows;
         self
     }
 
-    /// The state machine.
+    /// Returns the state machine.
     pub fn hop(&self) -> &Hop<Packet<P>> {
         &self.hop
     }
 
-    /// The same, for what happens to ends on real networks alone: they begin anew, and their paths change.
+    /// Returns the state machine for events that occur only on real networks: restarts of ends, and changes of path.
     pub fn hop_mut(&mut self) -> &mut Hop<Packet<P>> {
         &mut self.hop
     }
@@ -56,7 +57,7 @@ impl<P: Carried> TwoEnded<P> {
             self.past.push_back((Port::WIRED, packet));
             return Disposition::Forwarded;
         };
-        // Frames are authenticated: what is damaged did not arrive.
+        // Frames are authenticated: a corrupted one counts as lost.
         let whole = packet.integrity == Integrity::Intact;
         let Some(header) = Header::from_bytes(header).filter(|_| whole) else { return Disposition::Dropped };
         let bytes = packet.wire_len().saturating_sub(self.hop.header().into());
@@ -81,18 +82,18 @@ impl<P: Carried> TwoEnded<P> {
         };
         let carries = matches!(frame, Frame::Data(..) | Frame::Bare(_));
         self.hop.receive(now, PacketNumber(expand(number, packets.0)), bytes, frame);
-        // A packet that waits for nothing is handed on at once, by the same way.
+        // A packet without a predecessor to wait for is passed on at once, by the same path.
         if carries { Disposition::Held } else { Disposition::Absorbed }
     }
 
-    /// A packet without this hop's header.
+    /// Returns a packet without this hop's header.
     fn unwrapped(&self, mut packet: Packet<P>) -> Packet<P> {
         packet.link.pop();
         let header_len = packet.header_len.saturating_sub(self.hop.header());
         Packet { header_len, priority: Priority::Normal, ..packet }
     }
 
-    /// A frame as a packet.
+    /// Returns a frame as a packet.
     fn packet(&self, outgoing: Outgoing<Packet<P>>) -> Packet<P> {
         let Outgoing { packet: PacketNumber(number), frame, why, bytes } = outgoing;
         let packet = number as u32;
@@ -156,7 +157,7 @@ impl From<Feedback> for LinkReport {
 }
 
 impl LinkReport {
-    /// The feedback that it says; its numbers are restored next to these.
+    /// Returns its contents as feedback, with numbers restored next to the given ones.
     pub fn feedback(&self, (packet, symbol): (PacketNumber, Symbol)) -> Feedback {
         Feedback {
             largest: PacketNumber(expand(self.largest, packet.0)),
@@ -189,7 +190,7 @@ impl<P: Carried> Node<P> for TwoEnded<P> {
             self.hop.offer(now, packet);
             return Disposition::Held;
         }
-        // Damage done before this hop is none of its own.
+        // Corruption before this hop is not this protocol's concern.
         self.past.push_back((Port::WIRELESS, packet));
         Disposition::Forwarded
     }

@@ -1,16 +1,16 @@
-//! The two number spaces: one of transmissions, one of what they carry.
+//! The two number spaces: one of transmissions, one of the packets that they carry.
 
 use core::ops::Range;
 
-/// Number of a transmission: every frame has its own, repeats included. Counts from 0.
+/// Number of a transmission: every frame has its own, retransmissions included. Starts at 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct PacketNumber(pub u64);
 
-/// Number of a carried packet: the same in each of its transmissions. Counts from 0.
+/// Number of a carried packet, equal in all of its transmissions. Starts at 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Symbol(pub u64);
 
-/// The number next to `near` whose low 32 bits are `low` (as RFC 9000 §A.3 restores packet numbers).
+/// Returns the number nearest to `near` whose low 32 bits are `low` (as RFC 9000 §A.3 restores packet numbers).
 pub const fn expand(low: u32, near: u64) -> u64 {
     let ahead = low.wrapping_sub(near as u32) as i32;
     match near.checked_add_signed(ahead as i64) {
@@ -19,17 +19,17 @@ pub const fn expand(low: u32, near: u64) -> u64 {
     }
 }
 
-/// A run of up to 255 symbols.
+/// A range of up to 255 symbols.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Window {
-    /// The first.
+    /// First symbol.
     pub first: Symbol,
-    /// How many.
+    /// Number of symbols.
     pub count: u8,
 }
 
 impl Window {
-    /// The numbers in it. Empty if they would pass the largest there is.
+    /// Returns the numbers in it. Empty if they would exceed the maximum.
     pub const fn numbers(self) -> Range<u64> {
         match self.first.0.checked_add(self.count as u64) {
             Some(end) => self.first.0..end,

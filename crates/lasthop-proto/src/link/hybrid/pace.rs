@@ -1,59 +1,59 @@
-//! When the next frame may leave: pacing at a rate.
+//! Pacing of frames at a rate.
 
 use crate::time::{Duration, Instant};
 
-/// What a driver that comes very late may make up for: no more waits in the hop's queue afterwards.
+/// Time that a driver with a large scheduling delay may catch up on. More would queue in front of the hop afterwards.
 const CATCH_UP: Duration = Duration::from_millis(8);
 
-/// Whether frames wait for nothing but the pace.
+/// Indicates whether frames wait only for the pacing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Press {
-    /// The driver is to come when the next may leave: if it comes later, the hop was idle for its sake.
+    /// Frames wait: if the driver comes later than the next may leave, the hop was idle because of it.
     Frames,
-    /// The hop is idle for want of frames.
+    /// The hop is idle for lack of frames.
     Nothing,
 }
 
-/// The pacer.
+/// Pacer of frames.
 #[derive(Clone, Debug)]
 pub(super) struct Pacer {
     rate: u64,
-    /// Bytes that left.
+    /// Number of bytes sent.
     total: u64,
     next: Instant,
-    /// By so much the driver may be late.
+    /// Scheduling slack allowed for the driver.
     lag: Duration,
-    /// Since the last frame.
+    /// State since the last frame.
     press: Press,
 }
 
 impl Pacer {
-    /// Sends at so many bits per second.
+    /// Returns a pacer at `rate` bits per second.
     pub fn new(rate: u64) -> Self {
         Self { rate: rate.max(1), total: 0, next: Instant::ZERO, lag: Duration::ZERO, press: Press::Nothing }
     }
 
-    /// What leaves from now on takes its time at another rate.
+    /// Changes the rate of subsequent frames.
     pub fn change(&mut self, rate: u64) {
         self.rate = rate.max(1);
     }
 
-    /// Bytes that left.
+    /// Returns the number of bytes sent.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// How long `bytes` take.
+    /// Returns the transmission time of `bytes` bytes.
     pub fn time_for(&self, bytes: u32) -> Duration {
         Duration::from_nanos((u64::from(bytes) * 8_000_000_000).div_ceil(self.rate))
     }
 
-    /// When the next frame may leave.
+    /// Returns when the next frame may leave.
     pub fn next(&self) -> Instant {
         self.next
     }
 
-    /// A frame of `bytes` leaves.
+    /// Notes that a frame of `bytes` bytes leaves.
     pub fn on_sent(&mut self, now: Instant, bytes: u32) {
         let credit = match self.press {
             Press::Frames if self.lag > Duration::ZERO => CATCH_UP.max(self.lag),
@@ -64,7 +64,7 @@ impl Pacer {
         self.total += u64::from(bytes);
     }
 
-    /// What waits, now that no more frames leave.
+    /// Sets whether frames wait, now that none may leave.
     pub fn on_pause(&mut self, press: Press) {
         self.press = press;
     }
@@ -73,7 +73,8 @@ impl Pacer {
         self.lag
     }
 
-    /// Lets a driver that is late by up to `lag` send what it has not sent meanwhile; [`CATCH_UP`] where frames waited for it.
+    /// Lets a driver with a scheduling delay of up to `lag` catch up on missed transmissions, or up to [`CATCH_UP`] if
+    /// frames waited for it.
     pub fn tolerate(&mut self, lag: Duration) {
         self.lag = lag;
     }
@@ -83,7 +84,7 @@ impl Pacer {
 mod tests {
     use super::*;
 
-    /// 1000 bytes a millisecond. A driver that comes 5 ms late sends what was to be sent in the last 2 ms, if it may.
+    /// 1000 bytes per millisecond. A driver that is 5 ms late sends the data of the last 2 ms, if allowed.
     #[test]
     fn a_late_driver_makes_up_for_what_it_may() {
         for (lag, frames) in [(0, 1), (2, 3)] {
@@ -100,7 +101,7 @@ mod tests {
         }
     }
 
-    /// Where frames wait, it makes up for all of it, but no more than 8 ms; a driver that may not be late, for nothing.
+    /// If frames wait, it catches up on all of them, up to 8 ms; a driver without slack catches up on nothing.
     #[test]
     fn a_very_late_driver_makes_up_for_what_waited() {
         for (lag, late, frames) in [(3, 6, 6), (3, 40, 9), (0, 6, 1)] {

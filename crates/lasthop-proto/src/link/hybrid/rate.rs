@@ -1,5 +1,5 @@
-//! The hop's rate, found: what arrived in a round at the most, raised by tries where packets wait, lowered where a queue stands
-//! (after BBR, draft-ietf-ccwg-bbr, and Copa, NSDI '18).
+//! Estimator of the hop's rate: the maximum that arrived in a round, increased by trials while packets wait, decreased
+//! by a standing queue (after BBR, draft-ietf-ccwg-bbr, and Copa, NSDI '18).
 
 use alloc::collections::VecDeque;
 
@@ -7,55 +7,56 @@ use super::congestion::Signs;
 use super::rounds::{Round, Supply};
 use crate::time::{Duration, Instant};
 
-/// Bits per second between which every rate lies.
+/// Minimum and maximum rate, in bits per second.
 const LEAST: u64 = 8_000;
 const MOST: u64 = 100_000_000_000;
 
-/// Before anything is known: with the gain of the beginning 1 Mbps, about ten packets in 100 ms (RFC 6928).
+/// Initial rate, in bits per second. With the startup gain 1 Mbps, about ten packets in 100 ms (RFC 6928).
 const FIRST: u64 = 500_000;
 
-/// Rounds over which the largest rate is taken, and from one try to the next.
+/// Number of rounds over which the maximum rate is taken, and between trials.
 const ROUNDS: usize = 8;
 
-/// Gains in percent. At the beginning; of a try, above 100; the least that a queue takes off, and the most.
+/// Gains in percent: at startup; increase by a trial, and its maximum; minimum and maximum decrease by a queue.
 const BEGINNING: u64 = 200;
 const TRY: u64 = 10;
 const LARGEST_TRY: u64 = 80;
 const DRAIN: u64 = 15;
 const LARGEST_DRAIN: u64 = 50;
 
-/// The beginning is over after so many rounds without a quarter more (BBR's rule).
+/// Number of rounds without an increase by a quarter that end startup (BBR's rule).
 const FLAT: u32 = 3;
 
-/// So much, or two frames, stands at a rate that is given without a change: the shortest round trip is that of a frame without a packet.
+/// Standing delay tolerated at a given rate, or two frames if that is more: the shortest round trip is that of a frame
+/// without a packet.
 const LEFT_ALONE: Duration = Duration::from_millis(2);
 
-/// A queue that stands for so many rounds although less is sent is filled by others (Copa's rule).
+/// Number of rounds for which a queue must persist at a reduced rate to be attributed to others (Copa's rule).
 const STUBBORN: u32 = 5;
 
-/// Among others it is looked so often whether they are still there, for so many rounds.
+/// Interval between checks that others are still present, and number of rounds of a check.
 const LOOK: Duration = Duration::from_secs(5);
 const LOOKING: u32 = 3;
 
-/// So many rounds in a row without a queue say so too.
+/// Number of consecutive rounds without a queue that show their absence.
 const ABSENT: u32 = 4;
 
-/// After losses that rose with the rate there is no try for so many rounds.
+/// Number of rounds without a trial after losses that rose with the rate.
 const CAUTION: u32 = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
-    /// The rate doubles. With the largest rate that was a quarter above the one before, and rounds since.
+    /// The rate doubles. Largest rate that exceeded the previous one by a quarter, and number of rounds since.
     Beginning(u64, u32),
     /// The queue is this end's own, and is kept short.
     Alone,
     /// Others fill the queue.
     Sharing {
-        /// When it was looked last whether they do.
+        /// Time of the last check that they do.
         since: Instant,
-        /// Rounds of looking that are left.
+        /// Number of rounds left of the check.
         left: u32,
-        /// Rounds in a row without a queue.
+        /// Number of consecutive rounds without a queue.
         free: u32,
     },
 }
@@ -77,21 +78,21 @@ impl Share {
     }
 }
 
-/// What is known of the rate.
+/// State of the rate estimate.
 #[derive(Clone, Debug)]
 pub(super) struct Finder {
-    /// Rates of the last rounds in which there was always something to send.
+    /// Rates of the last rounds in which there was always data to send.
     rates: VecDeque<u64>,
     mode: Mode,
-    /// Gains of this round, and of the one before, which is measured in it.
+    /// Gain of this round, and of the previous one, which is measured in this round.
     gain: u64,
     before: u64,
-    /// The rate when the last try began, and by how much it went above.
+    /// Rate at the start of the last trial, and its increase.
     base: u64,
     raise: u64,
-    /// Rounds until the next try.
+    /// Number of rounds until the next trial.
     pause: u32,
-    /// Losses during tries, and otherwise.
+    /// Losses during trials, and otherwise.
     tries: Share,
     others: Share,
 }
@@ -111,17 +112,17 @@ impl Finder {
         }
     }
 
-    /// Bits per second that the hop carries, as far as it is known.
+    /// Returns the estimated rate of the hop, in bits per second.
     pub fn rate(&self) -> u64 {
         self.rates.iter().copied().max().unwrap_or(FIRST).clamp(LEAST, MOST)
     }
 
-    /// Bits per second to send at.
+    /// Returns the sending rate, in bits per second.
     pub fn pace(&self) -> u64 {
         (self.rate().saturating_mul(self.gain) / 100).clamp(LEAST, MOST)
     }
 
-    /// Whether others fill the hop's queue.
+    /// Returns whether others fill the hop's queue.
     #[cfg(test)]
     pub fn is_sharing(&self) -> bool {
         matches!(self.mode, Mode::Sharing { .. })
@@ -132,33 +133,34 @@ impl Finder {
         self.rates.push_back(rate.clamp(LEAST, MOST));
     }
 
-    /// The last few frames arrived at that rate: at the beginning it counts at once.
+    /// Notes the rate at which the last few frames arrived, which counts immediately during startup.
     pub fn on_step(&mut self, rate: u64) {
         if matches!(self.mode, Mode::Beginning(..)) && rate > self.rate() {
             self.set(rate);
         }
     }
 
-    /// Nothing is heard any more: half as much is sent, and the rate is looked for anew.
+    /// Halves the rate and restarts the estimate when no feedback arrives any more.
     pub fn on_silence(&mut self) {
         self.set(self.rate() / 2);
         (self.mode, self.gain, self.before) = (Mode::Beginning(0, 0), 100, 100);
     }
 
-    /// Less was lost when less was sent: whether the last rounds say that.
+    /// Returns whether the last rounds show that fewer packets are lost at a lower rate.
     fn rises(&self) -> bool {
         let (tries, others) = (self.tries, self.others);
         if tries.frames < 100 || others.frames < 100 {
             return false;
         }
-        // In 10⁻⁶ of the frames of tries: what was lost in excess, and what a raise of TRY percent loses where nothing more is carried.
+        // In 10⁻⁶ of the frames of trials: the excess losses, compared with those of a raise of TRY percent if no more
+        // is carried.
         let expected = others.lost * tries.frames / others.frames;
         let excess = tries.lost.saturating_sub(expected);
         excess * 250 > tries.frames * TRY && excess > 4 * (expected + 1).isqrt() + 4
     }
 
-    /// A round is over. `full` says how many were in a row with signs of congestion, this one included. Returns how many packets
-    /// the sources are to be told of as lost to congestion.
+    /// Evaluates a completed round. `full` is the number of consecutive rounds with signs of congestion, this one
+    /// included. Returns the number of packets to be signalled to the sources as lost to congestion.
     pub fn on_round(&mut self, round: &Round, signs: Signs, full: u32) -> u32 {
         let (measured, sent) = (self.before, self.gain);
         self.before = sent;
@@ -169,7 +171,7 @@ impl Finder {
                     self.rates.pop_front();
                 }
             }
-            // What was limited by want of packets does not lower it.
+            // A measurement limited by lack of packets does not decrease the rate.
             Some(rate) if rate > self.rate() => self.set(rate),
             Some(_) | None => {}
         }
@@ -203,7 +205,7 @@ impl Finder {
         (self.mode, self.gain) = (Mode::Beginning(best, flat), BEGINNING);
     }
 
-    /// This end is alone from now on; what was sent before was no try.
+    /// Enters the mode in which this end is alone; earlier transmissions do not count as a trial.
     fn settle(&mut self, gain: u64) {
         (self.mode, self.gain, self.before) = (Mode::Alone, gain, 100);
         (self.raise, self.pause) = (TRY, ROUNDS as u32);
@@ -218,7 +220,7 @@ impl Finder {
                 && round.supply == Supply::Ample
                 && let Some(rate) = round.rate
             {
-                // What arrives while a queue grows is what the hop carries; of what was sent at less no more can arrive.
+                // While the queue grows, arrivals show the hop's capacity; transmissions at a lower rate limit them.
                 self.set((rate * 100 / measured.min(100)).min(self.rate()));
             }
             if full > STUBBORN {
@@ -226,7 +228,7 @@ impl Finder {
                 self.gain = 100 + TRY;
                 return;
             }
-            // What three rounds do not take away is not this end's alone.
+            // A queue that three rounds do not drain is not this end's alone.
             let gain = if full <= 3 { drain(round) } else { 100 - DRAIN };
             (self.gain, self.raise, self.pause) = (gain, TRY, ROUNDS as u32);
             return;
@@ -238,7 +240,7 @@ impl Finder {
             return;
         }
         if sent > 100 {
-            // Takes back what the try was too much.
+            // Drains the excess of the trial.
             self.gain = 200 - sent.min(150);
             return;
         }
@@ -272,7 +274,7 @@ impl Finder {
             *left = LOOKING;
         }
         self.gain = if *left > 0 { LARGEST_DRAIN } else { 100 + TRY };
-        // Where packets do not wait their sources heed what they are told.
+        // If packets are not waiting, their sources react to congestion signals.
         if round.excess > 0 && round.supply == Supply::Ample {
             let arrived = round.rate.unwrap_or(MOST).min(self.rate());
             self.set(arrived * (100 - DRAIN) / 100);
@@ -281,8 +283,9 @@ impl Finder {
     }
 }
 
-/// The gain at a rate that is given, which leaves next to nothing over of what the hop carries, or is a little more: what stands there since this
-/// end made up for lost time would stay. What three rounds do not take away is not this end's alone.
+/// Returns the gain at a given rate, which leaves almost none of the hop's capacity unused, or slightly exceeds it. A
+/// queue that has built up since this end caught up after a delay would persist. A queue that three rounds do not drain
+/// is not this end's alone.
 pub(super) fn gain_at_given(round: &Round, signs: Signs, full: u32, frame: Duration) -> u64 {
     match signs {
         Signs::Free if round.standing > LEFT_ALONE.max(frame * 2) => ease(round),
@@ -291,13 +294,13 @@ pub(super) fn gain_at_given(round: &Round, signs: Signs, full: u32, frame: Durat
     }
 }
 
-/// The gain with which what stands goes in some four rounds.
+/// Returns the gain that drains the queue in about four rounds.
 fn ease(round: &Round) -> u64 {
     let trip = round.trip.as_nanos().max(1);
     100 - (round.standing.as_nanos() * 25 / trip).min(TRY)
 }
 
-/// The gain that lets what stands go.
+/// Returns the gain that drains the queue.
 fn drain(round: &Round) -> u64 {
     let share = round.standing.as_nanos() * 100 / round.trip.as_nanos().max(1);
     100 - share.clamp(DRAIN, LARGEST_DRAIN)
@@ -309,7 +312,7 @@ mod tests {
 
     const MBPS: u64 = 1_000_000;
 
-    /// Rounds of 60 ms, and what waits of them.
+    /// Rounds of 60 ms, and the standing queue in them.
     struct Hop {
         finder: Finder,
         now: Instant,
@@ -321,7 +324,7 @@ mod tests {
             Self { finder: Finder::new(), now: Instant::ZERO, full: 0 }
         }
 
-        /// A round that measured so many bits per second, with so many milliseconds that stand in front of the hop.
+        /// Returns a round that measured `rate` bits per second, with a standing delay of `standing` ms.
         fn round(&mut self, rate: u64, standing: u64) -> Round {
             self.now += Duration::from_millis(60 + standing);
             Round {
@@ -352,8 +355,8 @@ mod tests {
         }
     }
 
-    /// Twice as fast with each two rounds, since a round measures what the one before sent. A queue of 30 in 90 ms takes a third off
-    /// the 10 Mbps that arrive; eight rounds later a tenth more is tried, taken back, and was in vain.
+    /// The rate doubles every two rounds, since a round measures what the previous one sent. A queue of 30 in 90 ms
+    /// takes a third off the 10 Mbps that arrive. Eight rounds later a tenth more is tried, drained, and was futile.
     #[test]
     fn a_hop_of_ten_megabits_by_hand() {
         let mut hop = Hop::new();
@@ -364,12 +367,12 @@ mod tests {
             assert_eq!(hop.hear(10 * MBPS, 0), 10 * MBPS);
         }
         let tried = [hop.hear(10 * MBPS, 0), hop.hear(10 * MBPS, 0), hop.hear(10 * MBPS, 3), hop.hear(9 * MBPS, 0)];
-        // 3 ms of 63 that stand: 1 % less until they are gone.
+        // 3 ms of 63 are queued: 1 % less until they have drained.
         assert_eq!(tried, [11 * MBPS, 9 * MBPS, 9_900_000, 10 * MBPS]);
     }
 
-    /// At a given rate: a frame of 1.2 ms more or less is no queue, 3 of 63 ms go at 99 % of it, and a queue that is there after three
-    /// rounds with 90 % is left to others.
+    /// At a given rate, a frame of 1.2 ms more or less is no queue, 3 of 63 ms are drained at 99 % of it, and a queue
+    /// that persists after three rounds at 90 % is attributed to others.
     #[test]
     fn what_stands_at_a_given_rate_goes() {
         let mut hop = Hop::new();
@@ -381,7 +384,7 @@ mod tests {
         assert_eq!(gain_at_given(&hop.round(MBPS, 200), Signs::Free, 0, frame * 10), 90);
     }
 
-    /// A try that arrives is followed by one twice as large.
+    /// A successful trial is followed by one twice as large.
     #[test]
     fn a_hop_that_became_faster_by_hand() {
         let mut hop = Hop::new();
@@ -392,7 +395,7 @@ mod tests {
         assert_eq!(paces, [4_400, 3_600, 5_280, 3_520, 7_392, 3_168]);
     }
 
-    /// What the hop had too few packets for does not lower the rate, and nothing more is tried.
+    /// Lack of packets does not decrease the rate, and no trial is made.
     #[test]
     fn want_of_packets_says_nothing() {
         let mut hop = Hop::new();
@@ -403,8 +406,9 @@ mod tests {
         }
     }
 
-    /// Five rounds with less do not empty the queue: others fill it. The pace goes on up, and losses that corruption does not explain
-    /// take 15 % off and are told of. When the queue is empty for four rounds this end is alone.
+    /// Five rounds at a lower rate do not drain the queue: others fill it. The pace continues to rise, and losses that
+    /// corruption does not explain reduce it by 15 % and are signalled. After four rounds with an empty queue this end
+    /// is alone.
     #[test]
     fn a_stubborn_queue_is_shared() {
         let mut hop = Hop::new();
@@ -426,7 +430,8 @@ mod tests {
         assert!(!hop.finder.is_sharing());
     }
 
-    /// On a hop without a queue what is too much is lost at once: after a few tries less is sent, and tries become rare.
+    /// On a hop without a queue, excess data is lost at once. After a few trials the rate decreases, and trials become
+    /// rare.
     #[test]
     fn losses_that_rise_with_the_rate_are_congestion() {
         let mut hop = Hop::new();
@@ -434,7 +439,7 @@ mod tests {
         let mut most = 0;
         let mut paces = [hop.finder.pace(); 2];
         for _ in 0..400 {
-            // Beyond 10 Mbps all is lost; what arrives is 10 Mbps at most.
+            // Everything above 10 Mbps is lost; at most 10 Mbps arrive.
             let (sent, now) = (paces[0], hop.finder.pace());
             let lost = 50 * sent.saturating_sub(10 * MBPS) / sent;
             let round = Round { lost, resolved: 50, ..hop.round(sent.min(10 * MBPS), 0) };

@@ -1,4 +1,4 @@
-//! The receiving half: each symbol once, ordered flows in order, all else at once.
+//! Receiving half: each symbol once, ordered flows in order, all other packets at once.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -7,31 +7,31 @@ use super::frame::{Class, Item, Label};
 use super::numbers::Symbol;
 use crate::time::{Duration, Instant};
 
-/// Symbols that may be known beyond the first that is missing. A sender keeps to half of it.
+/// Maximum number of symbols beyond the first missing one. A sender uses half of it.
 pub(super) const AHEAD: u64 = 1 << 14;
 
-/// Most packets that wait for an earlier one.
+/// Maximum number of packets held for an earlier one.
 pub(super) const MOST_HELD: usize = 4096;
 
-/// What four rounds of repair take beside their round trips: feedback that waits, and copies that are kept apart.
+/// Time of four repair rounds beyond their round trips: feedback delay, and spacing of copies.
 const ROUNDS_TAKE: Duration = Duration::from_millis(60);
-/// Holes that stand longer look to the ends like a path that is cut.
+/// Maximum duration of a hole. Longer ones look like a broken path to the ends.
 const LONGEST_HOLD: Duration = Duration::from_millis(250);
 
-/// For how long a packet waits for an earlier one of its flow, on a hop with that round trip: what four rounds of repair take. What goes on sooner is resent by its
-/// source, which waits for the same hole.
+/// Returns how long a packet waits for an earlier one of its flow, on a hop with the round trip `trip`: the time of
+/// four repair rounds. If packets are passed on sooner, their source retransmits, which waits for the same hole.
 pub(super) fn hold(trip: Duration) -> Duration {
     (trip.saturating_mul(4) + ROUNDS_TAKE).min(LONGEST_HOLD)
 }
 
-/// What is known of a symbol.
+/// State of a symbol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Slot {
     Missing,
     Here,
 }
 
-/// A packet that waits for an earlier one of its flow.
+/// A packet held for an earlier one of its flow.
 #[derive(Clone, Debug)]
 struct Held<I> {
     item: I,
@@ -39,28 +39,28 @@ struct Held<I> {
     until: Instant,
 }
 
-/// What became of a symbol that arrived.
+/// Result for a symbol that arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Intake {
-    /// It was here before, or nobody waits for it any more.
+    /// The number was present before, or is not awaited any more.
     Known,
-    /// It is new.
+    /// The number is new.
     New,
-    /// It lies further ahead than any honest end would send.
+    /// The number is further ahead than any honest end would send.
     Beyond,
 }
 
-/// What arrived and what is missing.
+/// Symbols that arrived and symbols that are missing.
 #[derive(Clone, Debug)]
 pub(super) struct Receiver<I> {
-    /// The first symbol that is missing.
+    /// First missing symbol.
     floor: u64,
-    /// From `floor` on; the first is missing.
+    /// State of the symbols from `floor` on; the first is missing.
     slots: VecDeque<Slot>,
     held: BTreeMap<u64, Held<I>>,
     /// Pairs of a symbol and one that waits for it.
     waiters: BTreeSet<(u64, u64)>,
-    /// Held symbols by when they go without waiting.
+    /// Held symbols by the time at which they are released.
     expiry: BTreeSet<(Instant, u64)>,
     released: u64,
 }
@@ -77,14 +77,14 @@ impl<I: Item> Receiver<I> {
         }
     }
 
-    /// The first symbol that is missing, and a bit for each of the 128 after it.
+    /// Returns the first missing symbol, and a bit for each of the 128 after it.
     pub fn state(&self) -> (Symbol, u128) {
         let beyond = self.slots.iter().skip(1).take(128).enumerate();
         let bits = beyond.filter(|(_, slot)| **slot == Slot::Here).fold(0, |bits, (index, _)| bits | 1 << index);
         (Symbol(self.floor), bits)
     }
 
-    /// The symbol next to which 32-bit numbers are restored.
+    /// Returns the symbol next to which 32-bit numbers are restored.
     pub fn near(&self) -> Symbol {
         Symbol(self.floor + self.slots.len() as u64)
     }
@@ -93,22 +93,22 @@ impl<I: Item> Receiver<I> {
         self.held.len()
     }
 
-    /// Packets handed on before one that they should have waited for.
+    /// Returns the number of packets passed on before one for which they should have waited.
     pub fn released(&self) -> u64 {
         self.released
     }
 
-    /// Symbols between the first that is missing and the last that is here.
+    /// Returns the number of symbols between the first missing and the last present one.
     pub fn span(&self) -> usize {
         self.slots.len()
     }
 
-    /// When the first packet has waited long enough.
+    /// Returns when the first held packet is released.
     pub fn deadline(&self) -> Option<Instant> {
         self.expiry.first().map(|(until, _)| *until)
     }
 
-    /// Whether nothing has to wait for that symbol: it was handed on or given up.
+    /// Returns whether no packet has to wait for that symbol: it was passed on or given up.
     fn is_past(&self, symbol: u64) -> bool {
         if self.held.contains_key(&symbol) {
             return false;
@@ -119,7 +119,7 @@ impl<I: Item> Receiver<I> {
         }
     }
 
-    /// Whether the symbol is here.
+    /// Returns whether the symbol is present.
     pub fn has(&self, symbol: Symbol) -> bool {
         match symbol.0.checked_sub(self.floor) {
             None => true,
@@ -127,7 +127,7 @@ impl<I: Item> Receiver<I> {
         }
     }
 
-    /// A symbol arrived; what can be handed on is added to `out`.
+    /// Processes a symbol that arrived; adds packets that can be passed on to `out`.
     pub fn on_symbol(
         &mut self,
         now: Instant,
@@ -171,11 +171,11 @@ impl<I: Item> Receiver<I> {
         Intake::New
     }
 
-    /// No symbol below `floor` comes any more.
+    /// Notes that no symbol below `floor` will arrive any more.
     pub fn on_floor(&mut self, floor: Symbol, out: &mut VecDeque<I>) -> Intake {
         let Some(count) = floor.0.checked_sub(self.floor).filter(|count| *count > 0) else { return Intake::Known };
         if count > AHEAD {
-            // Nothing that is here or held could belong to what comes; start anew there.
+            // No present or held symbol can belong to the following ones; restart there.
             self.release_all(out);
             (self.floor, self.slots) = (floor.0, VecDeque::new());
             return Intake::New;
@@ -194,7 +194,7 @@ impl<I: Item> Receiver<I> {
         Intake::New
     }
 
-    /// Hands on what has waited long enough.
+    /// Passes on packets that were held for their maximum time.
     pub fn on_timeout(&mut self, now: Instant, out: &mut VecDeque<I>) {
         while let Some((until, symbol)) = self.expiry.first().copied() {
             if until > now {
@@ -204,7 +204,7 @@ impl<I: Item> Receiver<I> {
         }
     }
 
-    /// Hands on all that is held.
+    /// Passes on all held packets.
     pub fn release_all(&mut self, out: &mut VecDeque<I>) {
         while let Some((symbol, _)) = self.held.first_key_value() {
             let symbol = *symbol;
@@ -219,7 +219,7 @@ impl<I: Item> Receiver<I> {
         }
     }
 
-    /// Hands on what waits for `symbol`, and what waits for that.
+    /// Passes on packets that wait for `symbol`, and those that wait for them.
     fn follow(&mut self, symbol: u64, out: &mut VecDeque<I>) {
         let mut passed = Vec::from([symbol]);
         while let Some(symbol) = passed.pop() {
@@ -239,7 +239,7 @@ impl<I: Item> Receiver<I> {
         Some(held.item)
     }
 
-    /// Hands a held packet on without what it waits for; before it, what it waits for and what is held itself.
+    /// Passes on a held packet without the one that it waits for, preceded by held packets for which it waits.
     fn release(&mut self, symbol: u64, out: &mut VecDeque<I>) {
         let mut first = symbol;
         while let Some(before) = self.held.get(&first).map(|held| held.after)

@@ -1,24 +1,25 @@
-//! Round trips told apart by what was sent in them, and what each brought: a rate, a standing delay, losses, marks.
+//! Round trips delimited by the transmissions in them, and their measurements: rate, standing delay, losses, marks.
 
 use super::budget::Budget;
 use super::detect::Detector;
 use super::sender::Anchor;
 use crate::time::{Duration, Instant};
 
-/// A round takes at least so long, and as long as so many frames: few would say little.
+/// Minimum duration of a round, in time and in frames: fewer frames would show little.
 const SHORTEST: Duration = Duration::from_millis(50);
 const FRAMES: u64 = 8;
 
-/// The standing delay that is accepted, if it is more than that of 1.5 frames.
+/// Accepted standing delay, or 1.5 frames if that is more.
 const TARGET: Duration = Duration::from_millis(5);
 
-/// Rounds for which a packet that left marked is waited for: the other end tells of it a round later; one that is sent again takes two more.
+/// Number of rounds for which the report of a packet that left marked is awaited: the other end reports it a round
+/// later, and a retransmission takes two more.
 const OWN: usize = 4;
 
-/// Frames of a step.
+/// Number of frames in a step.
 const STEP: u64 = 4;
 
-/// Whether there was always something to send.
+/// Indicates whether there was always data to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Supply {
     /// The hop waited for packets, or for the window.
@@ -27,65 +28,66 @@ pub(super) enum Supply {
     Ample,
 }
 
-/// What feedback told.
+/// Contents of feedback.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heard {
     pub now: Instant,
-    /// The newest transmission that arrived, if it was not known before.
+    /// Latest transmission that arrived, if it was not known before.
     pub anchor: Option<Anchor>,
     /// Number of the next transmission.
     pub next: u64,
-    /// Marked packets that arrived since the start. Wraps.
+    /// Number of marked packets that arrived since the start. Wraps.
     pub marked: u32,
-    /// What a frame of full size takes, and bytes of the hop's header.
+    /// Transmission time of a full-size frame, and length of the hop's header in bytes.
     pub frame: Duration,
     pub header: u16,
 }
 
-/// A round that is over. What it measured was sent in the round before.
+/// A completed round. It measures what was sent in the previous round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Round {
     pub ended: Instant,
-    /// Bits per second that the hop carried, what was lost to corruption included; none where that cannot be told.
+    /// Rate that the hop carried, in bits per second, including corrupted frames; `None` if unknown.
     pub rate: Option<u64>,
-    /// Of what it measured.
+    /// Supply during the measured transmissions.
     pub supply: Supply,
-    /// Of what was sent in it.
+    /// Supply during the transmissions of the round itself.
     pub demand: Supply,
-    /// The least round trip in it above the shortest of 10 to 20 s.
+    /// Minimum round trip in it minus the minimum of the last 10 to 20 s.
     pub standing: Duration,
-    /// The smoothed round trip, and by how much it is above the shortest.
+    /// Smoothed round trip, and its excess over the minimum.
     pub trip: Duration,
     pub above: Duration,
-    /// Frames that arrived or were lost, those that were lost, and those of them that corruption does not explain.
+    /// Number of frames that arrived or were lost, of lost ones, and of losses that corruption does not explain.
     pub resolved: u64,
     pub lost: u64,
     pub excess: u64,
-    /// Packets that were marked on the hop.
+    /// Number of packets marked on the hop.
     pub marks: u32,
 }
 
-/// The round that goes on.
+/// The current round.
 #[derive(Clone, Debug)]
 pub(super) struct Rounds {
-    /// It is over once something that was sent in it has arrived.
+    /// Number of a transmission: the round ends when it or a later one has arrived.
     mark: u64,
     started: Instant,
-    /// The first that arrived of what the round before sent, the last, and the first that arrived of this round.
+    /// First and last arrival of the previous round's transmissions, and first of this round's.
     from: Option<Anchor>,
     last: Option<Anchor>,
     to: Option<Anchor>,
-    /// Where the last step ended.
+    /// End of the last step.
     step: Option<Anchor>,
-    /// Of what is sent now, and of what was sent in the round before.
+    /// Supply of this round, and of the previous one.
     supply: [Supply; 2],
-    /// [`Budget::totals`] when it began.
+    /// [`Budget::totals`] at its start.
     totals: (u64, u64),
-    /// [`Budget::loss`] when it began, and when the one before did: what these two lost themselves explains nothing of it.
+    /// [`Budget::loss`] at its start, and at that of the previous round. Losses of these two rounds themselves must not
+    /// explain any of them.
     loss: [u64; 2],
-    /// Marks that the other end has told of.
+    /// Number of marks that the other end has reported.
     told: u32,
-    /// Packets that left here already marked in this round and in those before, the newest first, and are not told of yet.
+    /// Packets that left already marked in this round and the previous ones, latest first, and are not reported yet.
     own: [u32; OWN],
 }
 
@@ -106,17 +108,18 @@ impl Rounds {
         }
     }
 
-    /// There is nothing to send although the pace allows it.
+    /// Notes that there is nothing to send although the pace allows it.
     pub fn on_idle(&mut self) {
         self.supply[0] = Supply::Limited;
     }
 
-    /// A packet leaves that was marked before.
+    /// Notes a packet that left already marked.
     pub fn on_marked_sent(&mut self) {
         self.own[0] = self.own[0].saturating_add(1);
     }
 
-    /// Bits per second at which the last few frames arrived, once there are enough since this was told last.
+    /// Returns the rate at which the last few frames arrived, in bits per second, once there are enough since the last
+    /// call.
     pub fn step(&mut self, anchor: Anchor, header: u16) -> Option<u64> {
         let Some(step) = self.step else {
             self.step = Some(anchor);
@@ -129,7 +132,7 @@ impl Rounds {
         carried(&step, &anchor, header, Explained { most: 0, usual: 0 })
     }
 
-    /// What feedback told has been taken in; the round that it ends.
+    /// Processes feedback, and returns the round that it completes.
     pub fn on_feedback(&mut self, heard: &Heard, detector: &mut Detector, budget: &Budget) -> Option<Round> {
         match heard.anchor {
             Some(anchor) if anchor.packet < self.mark => self.last = Some(anchor),
@@ -147,11 +150,12 @@ impl Rounds {
         let (resolved, lost) = (resolved - self.totals.0, lost.saturating_sub(self.totals.1));
         let excess = lost.saturating_sub(expected(resolved, self.loss[1], budget.run()));
         let rate = self.from.and_then(|from| {
-            // On slow hops feedback tells of few frames, and none may lie so that it was sent in that round alone.
+            // On slow hops feedback reports few frames, and none of them may belong to that round alone.
             let middle = from.packet + to.packet.saturating_sub(from.packet) / 2;
             let end = self.last.filter(|last| last.packet > middle).unwrap_or(to);
             let frames = end.packet.saturating_sub(from.packet);
-            // What a queue may have lost is not taken for corruption, where it is more than usual.
+            // If delay exceeds the target, possible drops from a queue count as corruption only up to the usual loss
+            // rate.
             let most = expected(frames, self.loss[1], budget.run());
             let usual =
                 if above > target(heard.frame, detector.lag()) { frames * self.loss[1] / 1_000_000 } else { most };
@@ -196,13 +200,13 @@ impl Rounds {
     }
 }
 
-/// The standing delay that is accepted where a frame takes `frame`, and drivers are late by up to `lag`.
+/// Returns the accepted standing delay for frames of duration `frame` and a scheduling slack of `lag`.
 pub(super) fn target(frame: Duration, lag: Duration) -> Duration {
     TARGET.max(frame.saturating_mul(3) / 2) + lag
 }
 
-/// Losses among so many frames that corruption explains: the mean and two standard deviations, in whole runs, and one run; none
-/// where nothing was lost to it.
+/// Returns the number of losses among `frames` frames that corruption explains: the mean and two standard deviations,
+/// in whole runs, and one run; 0 without corruption.
 fn expected(frames: u64, loss: u64, run: u64) -> u64 {
     // In 10⁻⁶.
     let mean = frames * loss;
@@ -214,15 +218,15 @@ fn expected(frames: u64, loss: u64, run: u64) -> u64 {
     (mean + 2 * mean.saturating_mul(run * 1_000_000).isqrt()) / 1_000_000 + run
 }
 
-/// Losses among some frames that corruption explains: at the most, and where there are more.
+/// Losses that corruption explains: the maximum, and the number to assume if there are more.
 #[derive(Clone, Copy, Debug)]
 struct Explained {
     most: u64,
     usual: u64,
 }
 
-/// Bits per second that the hop carried between two arrivals: what arrived, and what was lost to corruption. No faster than they were
-/// sent: what the other end says can only make it slower.
+/// Returns the rate that the hop carried between two arrivals, in bits per second: arrivals and corrupted frames. It is
+/// at most the sending rate: reports from the other end can only decrease it.
 fn carried(from: &Anchor, to: &Anchor, header: u16, explained: Explained) -> Option<u64> {
     let span = to.arrived.since(from.arrived).max(to.sent.since(from.sent)).as_nanos();
     let bytes = to.before.saturating_sub(from.before);
@@ -230,7 +234,7 @@ fn carried(from: &Anchor, to: &Anchor, header: u16, explained: Explained) -> Opt
     if span == 0 || bytes == 0 || frames == 0 {
         return None;
     }
-    // It counts without headers.
+    // The count excludes headers.
     let bare = bytes.saturating_sub(frames * u64::from(header)).max(1);
     let arrived = u128::from(to.delivered.wrapping_sub(from.delivered)) * u128::from(bytes) / u128::from(bare);
     let missing = u128::from(bytes).saturating_sub(arrived);
@@ -255,9 +259,9 @@ mod tests {
         Anchor { packet, before: packet * 1250, sent: at(sent), delivered, arrived: at(arrived) }
     }
 
-    /// 10 frames of 1250 bytes, 50 of them the header, that were sent in 10 ms and arrive in 20: 5 Mbps. Arrivals closer to each other
-    /// than the sending are not believed: 10 Mbps. Of ten frames five are lost: half arrived; corruption explains up to six of them: all
-    /// were carried; it explains up to four, and usually two: seven tenths.
+    /// 10 frames of 1250 bytes, 50 of them the header, sent in 10 ms, arrive in 20: 5 Mbps. Arrivals closer together
+    /// than the transmissions are not accepted: 10 Mbps. If five of ten frames are lost, half arrived. If corruption
+    /// explains up to six of them, all were carried; if it explains up to four, and usually two, seven tenths.
     #[test]
     fn a_rate_by_hand() {
         let from = anchor(0, 0, 50);
@@ -277,7 +281,7 @@ mod tests {
         assert_eq!([target(ms(1), ms(0)), target(ms(12), ms(3))], [ms(5), ms(21)]);
     }
 
-    /// Rounds end with what was sent in them; the second measures what the first sent.
+    /// Rounds end with the transmissions in them; the second measures what the first sent.
     #[test]
     fn rounds_end_with_what_was_sent_in_them() {
         let (mut rounds, mut detector, mut budget) = (Rounds::new(), Detector::new(), Budget::new());
@@ -302,8 +306,8 @@ mod tests {
         let round = hear(180, 120, 180).unwrap();
         assert_eq!((round.supply, round.demand, round.standing), (Supply::Ample, Supply::Ample, Duration::ZERO));
     }
-    /// A packet that left marked is told of a round later, and one that was lost three: neither was marked on the hop. A second mark
-    /// beside it was, and one that nobody is waited for any more.
+    /// A packet that left marked is reported a round later, and one that was lost three: neither was marked on the hop.
+    /// A second mark in addition was, and so was one after the time for reports has passed.
     #[test]
     fn own_marks_are_not_the_hops() {
         let (mut rounds, mut detector, mut budget) = (Rounds::new(), Detector::new(), Budget::new());

@@ -1,4 +1,5 @@
-//! The sending half: symbols that are not acknowledged, transmissions that carry them, rounds of repair, and the floor.
+//! Sending half: unacknowledged symbols, the transmissions that carry them, rounds of repair, and the lowest symbol
+//! still being sent (`floor`).
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -10,25 +11,25 @@ use super::numbers::{PacketNumber, Symbol};
 use super::receiver::{AHEAD, hold};
 use crate::time::{Duration, Instant};
 
-/// Most resends of a packet, in rounds.
+/// Maximum number of retransmission rounds of a packet.
 pub(super) const ROUNDS: u8 = 4;
 
-/// Packets of calls, and acknowledgments, are of no use later.
+/// Deadline after which packets of calls, and acknowledgments, are of no use.
 pub(super) const DEADLINE: Duration = Duration::from_millis(100);
 
-/// Fates that wait for the driver at most.
+/// Maximum number of fates queued for the driver.
 const MOST_FATES: usize = 4096;
 
-/// Transmissions that are remembered although nothing was heard of them.
+/// Maximum number of unacknowledged transmissions to track.
 const MOST_SENT: usize = 2 * AHEAD as usize;
 
-/// Transmissions held lost that are remembered, to see whether they arrive.
+/// Maximum number of transmissions declared lost that are tracked, to detect late arrivals.
 const MOST_LOST: usize = 256;
 
-/// Floors sent in a row without an answer; new data lets it begin again.
+/// Maximum number of consecutive floor notices without an answer; new data restarts the count.
 const FLOORS: u32 = 8;
 
-/// What became of a symbol.
+/// Fate of a symbol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Alive,
@@ -39,24 +40,24 @@ enum State {
 /// A symbol.
 #[derive(Clone, Debug)]
 struct Carried<I> {
-    /// `None` once it is no longer alive.
+    /// The packet; `None` once the symbol is no longer alive.
     item: Option<I>,
     label: Label,
     first: Instant,
     round: u8,
-    /// Transmissions neither acknowledged nor lost.
+    /// Number of transmissions in flight.
     flying: u16,
-    /// Transmissions that are to come.
+    /// Number of transmissions planned.
     queued: u16,
     state: State,
 }
 
-/// What became of a transmission.
+/// Fate of a transmission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// It arrived.
+    /// The packet arrived.
     Arrived(PacketNumber),
-    /// It is held lost.
+    /// The packet was declared lost.
     Lost(PacketNumber),
 }
 
@@ -65,25 +66,25 @@ pub enum Fate {
 struct Sent {
     symbol: Option<Symbol>,
     at: Instant,
-    /// Bytes of all frames that left before.
+    /// Bytes of all frames sent before.
     before: u64,
     open: bool,
 }
 
-/// The newest transmission that arrived, as feedback tells of it.
+/// The latest transmission that arrived, as reported by feedback.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Anchor {
     pub packet: u64,
-    /// Bytes of all frames that left before it.
+    /// Bytes of all frames sent before it.
     pub before: u64,
     pub sent: Instant,
     /// Bytes that had arrived, without the hop's headers. Wraps.
     pub delivered: u32,
-    /// When the other end had it, later by the way back.
+    /// Time of its arrival at the other end, plus the return path's delay.
     pub arrived: Instant,
 }
 
-/// A transmission to come.
+/// A planned transmission.
 #[derive(Clone, Copy, Debug)]
 struct Again {
     symbol: Symbol,
@@ -99,23 +100,23 @@ pub(super) struct Load<I> {
     pub why: Why,
 }
 
-/// What a sender knows of the world besides its own.
+/// State outside the sender that it uses.
 pub(super) struct View<'a> {
     pub detector: &'a mut Detector,
     pub budget: &'a mut Budget,
-    /// What a frame takes on the hop.
+    /// Transmission time of a frame on the hop.
     pub frame: Duration,
-    /// How long feedback waits at the most.
+    /// Maximum feedback delay.
     pub wait: Duration,
-    /// Transmissions of a packet in a round, at most.
+    /// Maximum number of transmissions of a packet in a round.
     pub most: u8,
-    /// Rounds in which a packet is sent again, at most.
+    /// Maximum number of rounds in which a packet is retransmitted.
     pub rounds: u8,
-    /// Bytes of all frames that left.
+    /// Bytes of all frames sent.
     pub total: u64,
 }
 
-/// What is on its way.
+/// Symbols and transmissions in flight.
 #[derive(Clone, Debug)]
 pub(super) struct Sender<I> {
     /// Number of the first of `carried`.
@@ -125,26 +126,27 @@ pub(super) struct Sender<I> {
     /// Number of the first of `sent`.
     first_sent: u64,
     sent: VecDeque<Sent>,
-    /// Transmissions that were held lost, by number, with the symbol that each carried: every report names those that it has seen once more.
+    /// Transmissions declared lost, by number, with the symbol of each. Every report may name them once more if they
+    /// have arrived.
     lost: BTreeMap<u64, Option<Symbol>>,
     largest_acked: Option<u64>,
-    /// Told by the last feedback, if it told of something newer than those before.
+    /// Set by the last feedback if it reported a later arrival than before.
     anchor: Option<Anchor>,
-    /// Transmissions to come, real time first, by time.
+    /// Planned transmissions by time; real-time classes first.
     again: [BTreeMap<(Instant, u64), Again>; 2],
     order: u64,
     loss_due: Option<Instant>,
-    /// When silence began to be counted, and probes since.
+    /// Start of the current silence, and number of probes since.
     quiet: Instant,
     probes: u32,
-    /// What the other end says that it waits for.
+    /// First symbol that the other end reports as missing.
     peer_floor: u64,
     /// The symbol after the last given up.
     given_up_to: u64,
     floor_due: Option<Instant>,
     floors: u32,
     given_up: u64,
-    /// What became of transmissions, where somebody wants to know.
+    /// Fates of transmissions, if they are watched.
     fates: Option<VecDeque<Fate>>,
 }
 
@@ -173,7 +175,7 @@ impl<I: Item> Sender<I> {
         }
     }
 
-    /// What becomes of transmissions is told from now on.
+    /// Starts to record the fates of transmissions.
     pub fn watch(&mut self) {
         self.fates.get_or_insert_default();
     }
@@ -200,7 +202,7 @@ impl<I: Item> Sender<I> {
         PacketNumber(self.first_sent + self.sent.len() as u64)
     }
 
-    /// The oldest symbol that is alive.
+    /// Returns the oldest symbol that is alive.
     pub fn floor(&self) -> Symbol {
         Symbol(self.base)
     }
@@ -209,23 +211,23 @@ impl<I: Item> Sender<I> {
         self.given_up
     }
 
-    /// Symbols from the first that is alive on, transmissions remembered, and transmissions to come.
+    /// Returns the number of symbols from the first that is alive, of tracked transmissions, and of planned ones.
     pub fn size(&self) -> (usize, usize, usize) {
         (self.carried.len(), self.sent.len(), self.again.iter().map(BTreeMap::len).sum())
     }
 
-    /// Whether another symbol may be sent: so many may lie between the first that is alive and the last. The other end must be
-    /// able to tell them apart, whatever it has heard of.
+    /// Returns whether another symbol may be sent. At most `window` may lie between the first that is alive and the
+    /// last, and the other end must be able to identify them, whatever it has received.
     pub fn may_send(&self, window: u64) -> bool {
         (self.carried.len() as u64) < window.min(AHEAD / 2) && !self.is_too_far()
     }
 
-    /// Whether the other end could not tell where the next symbol belongs, before it has heard of the floor.
+    /// Returns whether the other end could not identify the next symbol before it has received the floor.
     fn is_too_far(&self) -> bool {
         self.next_symbol().0 >= self.peer_floor.saturating_add(AHEAD)
     }
 
-    /// A transmission leaves; its number.
+    /// Records a transmission and returns its number.
     pub fn record(&mut self, now: Instant, symbol: Option<Symbol>, elicits: bool, view: &mut View<'_>) -> PacketNumber {
         let number = self.next_packet();
         self.forget();
@@ -244,7 +246,7 @@ impl<I: Item> Sender<I> {
         number
     }
 
-    /// Takes a new symbol in; it is sent now.
+    /// Adds a new symbol, which is sent now.
     pub fn push(&mut self, now: Instant, item: I, label: Label, view: &mut View<'_>) -> PacketNumber {
         let symbol = self.next_symbol();
         let item = Some(item);
@@ -262,15 +264,15 @@ impl<I: Item> Sender<I> {
         self.record(now, Some(symbol), true, view)
     }
 
-    /// A symbol goes out that is never repeated.
+    /// Records a symbol that is never retransmitted.
     pub fn pass(&mut self, now: Instant, view: &mut View<'_>) -> PacketNumber {
         self.base += 1;
         self.peer_floor = self.base;
         self.record(now, None, false, view)
     }
 
-    /// `count` more transmissions of a symbol, `apart` from each other, the first `apart` from now if it is a copy of what has
-    /// just been sent.
+    /// Plans `count` more transmissions of a symbol, `apart` from each other; the first is `apart` from now if it is a
+    /// copy of one just sent.
     pub fn copies(&mut self, now: Instant, symbol: Symbol, why: Why, count: u8, apart: Duration) {
         let Some(carried) = get(&mut self.carried, self.base, symbol) else { return };
         let rank = usize::from(carried.label.class == Class::Ordered);
@@ -283,7 +285,7 @@ impl<I: Item> Sender<I> {
         }
     }
 
-    /// The next packet to send again at `now`, if one is due.
+    /// Returns the next packet to retransmit, if one is due at `now`.
     pub fn pop_again(&mut self, now: Instant, view: &mut View<'_>) -> Option<(PacketNumber, Load<I>)> {
         for rank in 0..2 {
             while let Some(entry) = self.again[rank].first_entry() {
@@ -310,12 +312,12 @@ impl<I: Item> Sender<I> {
         None
     }
 
-    /// When the next packet may be sent again.
+    /// Returns when the next packet may be retransmitted.
     pub fn next_again(&self) -> Option<Instant> {
         self.again.iter().filter_map(|again| again.first_key_value()).map(|((at, _), _)| *at).min()
     }
 
-    /// The other end says what arrived. `false` if it cannot be true.
+    /// Processes feedback from the other end. Returns `false` if it is invalid.
     pub fn on_feedback(&mut self, now: Instant, feedback: &Feedback, view: &mut View<'_>) -> bool {
         if feedback.largest >= self.next_packet() || feedback.floor > self.next_symbol() {
             return false;
@@ -362,12 +364,12 @@ impl<I: Item> Sender<I> {
         true
     }
 
-    /// The newest transmission that arrived, if it was not known before.
+    /// Returns the latest transmission that arrived, if it was not known before.
     pub fn take_anchor(&mut self) -> Option<Anchor> {
         self.anchor.take()
     }
 
-    /// Probes in a row without an answer.
+    /// Returns the number of consecutive probes without an answer.
     pub fn probes(&self) -> u32 {
         self.probes
     }
@@ -392,7 +394,7 @@ impl<I: Item> Sender<I> {
         }
     }
 
-    /// A transmission is acknowledged that is not open: perhaps one that was held lost.
+    /// Handles the acknowledgment of a transmission that is not open, which may have been declared lost.
     fn on_late(&mut self, now: Instant, packet: u64, view: &mut View<'_>) {
         let Some(symbol) = self.lost.remove(&packet) else { return };
         view.detector.on_spurious(now);
@@ -422,7 +424,7 @@ impl<I: Item> Sender<I> {
         }
     }
 
-    /// Gives out what is alive, in its order, which is given up here.
+    /// Gives up all symbols that are alive, and returns their packets in order.
     pub fn give_back(&mut self, now: Instant) -> Vec<I> {
         let alive = |carried: &Carried<I>| carried.item.clone().filter(|_| carried.state == State::Alive);
         let items: Vec<I> = self.carried.iter().filter_map(alive).collect();
@@ -430,13 +432,13 @@ impl<I: Item> Sender<I> {
         for index in 0..self.carried.len() as u64 {
             self.give_up(Symbol(first + index));
         }
-        // None of them is lost.
+        // They are not lost.
         self.given_up = given_up;
         self.advance(now);
         items
     }
 
-    /// Forgets what is over at the front, and has the other end told if it may not know.
+    /// Removes finished symbols at the front, and schedules a floor notice if the other end may not know.
     fn advance(&mut self, now: Instant) {
         while self.carried.front().is_some_and(|carried| carried.state != State::Alive) {
             self.carried.pop_front();
@@ -449,7 +451,7 @@ impl<I: Item> Sender<I> {
         }
     }
 
-    /// Forgets transmissions at the front that are settled.
+    /// Removes settled transmissions at the front.
     fn forget(&mut self) {
         while self.sent.front().is_some_and(|sent| !sent.open) {
             self.sent.pop_front();
@@ -457,7 +459,7 @@ impl<I: Item> Sender<I> {
         }
     }
 
-    /// Holds lost what others have overtaken.
+    /// Declares overtaken transmissions lost.
     fn find_lost(&mut self, now: Instant, view: &mut View<'_>) {
         self.loss_due = None;
         let Some(largest) = self.largest_acked else { return };
@@ -486,7 +488,7 @@ impl<I: Item> Sender<I> {
         }
     }
 
-    /// One transmission of a symbol is lost; with the last of them begins the next round.
+    /// Handles the loss of one transmission of a symbol. The loss of the last one in flight starts the next round.
     fn ground(&mut self, now: Instant, symbol: Symbol, view: &mut View<'_>) {
         let Some(carried) = get(&mut self.carried, self.base, symbol) else { return };
         carried.flying = carried.flying.saturating_sub(1);
@@ -504,7 +506,7 @@ impl<I: Item> Sender<I> {
         self.copies(now, symbol, Why::Resend, count, apart);
     }
 
-    /// Acts on what has become due. Says whether the hop is to be probed.
+    /// Handles timeouts. Returns whether the hop has to be probed.
     pub fn on_timeout(&mut self, now: Instant, view: &mut View<'_>) -> bool {
         if self.loss_due.is_some_and(|due| due <= now) {
             self.find_lost(now, view);
@@ -526,13 +528,13 @@ impl<I: Item> Sender<I> {
         self.alive > 0
     }
 
-    /// The newest symbol that is alive: what a probe carries.
+    /// Returns the latest symbol that is alive, which a probe carries.
     pub fn newest(&self) -> Option<Symbol> {
         let index = self.carried.iter().rposition(|carried| carried.state == State::Alive)?;
         Some(Symbol(self.base + index as u64))
     }
 
-    /// The class of the newest symbol, while one is remembered.
+    /// Returns the class of the latest symbol, while one is stored.
     pub fn newest_class(&self) -> Option<Class> {
         self.carried.back().map(|carried| carried.label.class)
     }
@@ -541,17 +543,17 @@ impl<I: Item> Sender<I> {
         (self.alive > 0).then(|| self.quiet + detector.silence(wait, self.probes))
     }
 
-    /// When [`Sender::on_timeout`] has something to do.
+    /// Returns the next deadline of [`Sender::on_timeout`].
     pub fn deadline(&self, detector: &Detector, wait: Duration) -> Option<Instant> {
         [self.loss_due, self.silence_due(detector, wait)].into_iter().flatten().min()
     }
 
-    /// When the other end is to be told the floor.
+    /// Returns when to send the floor to the other end.
     pub fn floor_due(&self) -> Option<Instant> {
         self.floor_due
     }
 
-    /// The floor is told.
+    /// Notes that the floor was sent.
     pub fn on_floor_sent(&mut self, now: Instant, trip: Duration) {
         self.floors += 1;
         let pause = (trip + trip / 4).max(Duration::from_millis(20)).saturating_mul(1 << self.floors.min(5));
@@ -560,12 +562,12 @@ impl<I: Item> Sender<I> {
     }
 }
 
-/// The symbol, if it is remembered.
+/// Returns the symbol, if it is stored.
 fn get<I>(carried: &mut VecDeque<Carried<I>>, base: u64, symbol: Symbol) -> Option<&mut Carried<I>> {
     carried.get_mut(usize::try_from(symbol.0.checked_sub(base)?).ok()?)
 }
 
-/// For how long after its first transmission a packet is worth sending again.
+/// Returns the time after its first transmission for which a packet is worth retransmitting.
 fn lifetime(class: Class, trip: Duration) -> Duration {
     match class {
         Class::Ordered => hold(trip) + trip / 2,

@@ -1,4 +1,4 @@
-//! What an end tells of itself: what it remembers and counted, and what it knows of the hop.
+//! Status of an end: its memory use, its counters, and its knowledge of the hop.
 
 use super::congestion::State;
 use super::frame::Item;
@@ -6,7 +6,7 @@ use super::{Counters, Hop, Sizes};
 use crate::time::{Duration, Instant};
 
 impl<I: Item> Hop<I> {
-    /// How much is remembered.
+    /// Returns the number of stored items.
     pub fn sizes(&self) -> Sizes {
         let (symbols, transmissions, planned) = self.sender.size();
         Sizes {
@@ -22,7 +22,7 @@ impl<I: Item> Hop<I> {
         }
     }
 
-    /// What was counted.
+    /// Returns the counters.
     pub fn counters(&self) -> Counters {
         Counters {
             dropped: self.ingress.dropped(),
@@ -33,27 +33,27 @@ impl<I: Item> Hop<I> {
         }
     }
 
-    /// Bytes that the hop adds to each packet.
+    /// Returns the number of bytes that the hop adds to each packet.
     pub fn header(&self) -> u16 {
         self.config.header
     }
 
-    /// The hop's round trip, as far as it is known.
+    /// Returns the hop's round trip, as far as it is known.
     pub fn round_trip(&self) -> Duration {
         self.detector.round_trip()
     }
 
-    /// Frames lost on the way out in the last 2 s, in 10⁻⁶.
+    /// Returns the loss rate of outgoing frames in the last 2 s, in 10⁻⁶.
     pub fn loss(&self) -> u64 {
         self.budget.loss()
     }
 
-    /// Bits per second at which this end sends: those that were given, or that it found.
+    /// Returns the sending rate in bits per second: configured or estimated.
     pub fn rate(&self) -> u64 {
         self.control.rate()
     }
 
-    /// What it does against losses at `now`.
+    /// Returns the measures against losses at `now`.
     pub fn state(&self, now: Instant) -> State {
         self.control.state(now, self.budget.loss())
     }

@@ -1,8 +1,10 @@
-//! Congestion told to TCP's sources by the windows that they are offered.
+//! Congestion signals to TCP sources by receive-window clamping.
 //!
-//! Where a packet of a source that takes no marks would be dropped to tell it of congestion, the acknowledgments that leave this end offer less of the receiver's window
-//! instead ([`Cap`]). A window is never made larger, and the right edge that the source was offered never moves to the left (RFC 7323 §2.4): it stands until enough was
-//! acknowledged. Only of connections whose handshake came by the windows' scale is known; [`Tracking`] tells what their ends would refuse, of which nothing is learned.
+//! Instead of dropping a packet of a source that is not ECN-capable, this end reduces the receive window in the
+//! acknowledgments that leave it ([`Cap`]). A window is never enlarged, and the right edge offered to the source never
+//! moves left (RFC 7323 §2.4): it stays until enough data is acknowledged. The window scale is known only of
+//! connections whose handshake was seen. [`Tracking`] identifies packets that their ends would refuse, from which
+//! nothing is learned.
 
 use alloc::collections::BTreeMap;
 
@@ -15,43 +17,44 @@ use crate::pep::tracking::{Take, Tracking};
 use crate::seq::Seq;
 use crate::time::Instant;
 
-/// Connections that are remembered; the one that was quiet for longest makes room.
+/// Maximum number of tracked connections; the least recently used one is evicted.
 const CONNECTIONS: usize = 4096;
 
-/// The table finds numbers below this by index, for which it would keep room.
+/// First flow number. The table finds lower numbers by index and would reserve memory for them.
 const FIRST: u32 = 1 << 16;
 
-/// A source may send so many bytes beyond its window: a probe, and its FIN (RFC 9293 §3.8.6.1).
+/// Bytes that a source may send beyond its window: a probe, and its FIN (RFC 9293 §3.8.6.1).
 const BEYOND: u32 = 2;
 
-/// So many flights ahead the right edge may be where a source is told by it: one that grows fast, and one that does not.
+/// Maximum distance of the right edge, in flights, at which clamping is effective: for a source that grows fast, and
+/// for one that does not.
 const NEAR: u32 = 2;
 const FAR: u32 = 4;
 
-/// A packet of a connection that waits.
+/// A waiting packet of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ticket {
     slot: u32,
     id: FlowId,
-    /// One past its last byte, where it has any.
+    /// One past its last byte; `None` without data.
     end: Option<Seq>,
 }
 
-/// What is known of a connection of which one end is behind this end of the hop.
+/// A connection with one end behind this end of the hop.
 #[derive(Clone, Debug)]
 struct Connection<C> {
     key: C,
-    /// The side that is.
+    /// Side behind this end.
     local: Side,
     tracking: Tracking,
-    /// The largest segment that it sent, in bytes.
+    /// Largest segment that it sent, in bytes.
     segment: u32,
-    /// What it sent up to here waits no more.
+    /// End of its data that has left the queue.
     left: Seq,
-    /// Since when nothing of it waits.
+    /// Time since which none of its data is queued.
     empty: Instant,
     rounds: Rounds,
-    /// The right edge that it was offered.
+    /// Right edge that it was offered.
     edge: Option<Seq>,
     cap: Option<Cap>,
 }
@@ -62,13 +65,13 @@ impl<C> Connection<C> {
         Self { key, local, tracking, segment: 0, left: Seq(0), empty: now, rounds, edge: None, cap: None }
     }
 
-    /// Another connection between the same ports, or one that is known anew.
+    /// Resets the state for another connection between the same ports, or one that is picked up again.
     fn begin(&mut self, now: Instant) {
         (self.segment, self.empty, self.edge, self.cap) = (0, now, None, None);
         (self.left, self.rounds) = (self.tracking.next(self.local), Rounds::new(now));
     }
 
-    /// What to think of a packet, of either side; with one that begins or ends the connection, what was offered before is void.
+    /// Judges a packet of either side. One that begins or ends the connection voids earlier offers.
     fn take<K>(&mut self, now: Instant, sight: &TcpSight<K>) -> Take {
         let taken = self.tracking.take(now, sight.side, &sight.segment, sight.len);
         match taken {
@@ -79,7 +82,7 @@ impl<C> Connection<C> {
         taken
     }
 
-    /// The side here has sent a packet.
+    /// Notes a packet sent by the local side.
     fn on_sent<K>(&mut self, now: Instant, sight: &TcpSight<K>) {
         let before = self.tracking.next(self.local);
         if matches!(self.take(now, sight), Take::Old | Take::Refused) {
@@ -102,7 +105,7 @@ impl<C> Connection<C> {
         }
     }
 
-    /// What it sent up to `end` waits no more.
+    /// Notes that the local side's data up to `end` has left the queue.
     fn on_left(&mut self, now: Instant, end: Seq) {
         self.left = self.left.max(end);
         if self.left.ge(self.tracking.next(self.local)) {
@@ -110,11 +113,11 @@ impl<C> Connection<C> {
         }
     }
 
-    /// Congestion is to be told to the side here.
+    /// Signals congestion to the local side.
     fn signal(&mut self, now: Instant) -> Option<Told> {
         self.tracking.shift(self.local.peer())?;
         let (acked, edge) = (self.tracking.acked(self.local)?, self.edge?);
-        // Who does not keep to a window is not told by one.
+        // A source that exceeds its window cannot be clamped.
         if self.tracking.next(self.local).gt(edge + BEYOND) {
             return None;
         }
@@ -132,12 +135,12 @@ impl<C> Connection<C> {
         (told != Told::Dropped).then_some(told)
     }
 
-    /// A packet goes on to the side here: the window that it is to offer.
+    /// Returns the window to offer in a packet to the local side, if it has to be changed.
     fn on_heard<K>(&mut self, now: Instant, sight: &TcpSight<K>) -> Option<u16> {
         let (segment, taken) = (&sight.segment, self.take(now, sight));
         match taken {
             Take::Opened | Take::Reset | Take::Believed => {}
-            // Of data that comes again no acknowledgment is believed, and one beyond the edge is none.
+            // An acknowledgment on retransmitted data does not count, and one beyond the edge is not accepted.
             Take::Old if self.edge.is_none_or(|edge| segment.ack.gt(edge)) => return None,
             Take::Old => {}
             Take::Refused => return None,
@@ -151,7 +154,7 @@ impl<C> Connection<C> {
         let offered = segment.ack + (u32::from(segment.window) << shift);
         let edge = self.edge.map_or(offered, |edge| edge.max(segment.ack));
         if taken == Take::Old || self.tracking.acked(self.local) != Some(segment.ack) {
-            // An older one, and data that comes again, grant no more than has been granted.
+            // Older acknowledgments and retransmitted data grant no more than was already granted.
             return self.offer(segment.ack, segment.window, shift, edge);
         }
         let stamp = segment.options.timestamps.map(|stamps| stamps.val);
@@ -170,10 +173,11 @@ impl<C> Connection<C> {
         self.offer(segment.ack, segment.window, shift, allowed)
     }
 
-    /// Offers all up to `allowed`, and no more than the receiver does: the window field, where it is not the receiver's.
+    /// Offers data up to `allowed`, at most the receiver's window. Returns the window field if it differs from the
+    /// receiver's.
     fn offer(&mut self, ack: Seq, window: u16, shift: u8, allowed: Seq) -> Option<u16> {
         let unit = 1_u32 << shift;
-        // Rounded up: the edge does not move to the left.
+        // Rounded up: the edge does not move left.
         let field = u16::try_from(allowed.since(ack).div_ceil(unit)).map_or(window, |field| field.min(window));
         let edge = ack + (u32::from(field) << shift);
         self.edge = Some(self.edge.map_or(edge, |before| before.max(edge)));
@@ -181,7 +185,7 @@ impl<C> Connection<C> {
     }
 }
 
-/// The connections, and what their sources are told.
+/// Tracked connections, and the signals to their sources.
 #[derive(Clone, Debug)]
 pub(super) struct Windows<C> {
     slots: BTreeMap<C, u32>,
@@ -195,17 +199,18 @@ impl<C: Ord + Clone> Windows<C> {
         Self { slots: BTreeMap::new(), table: FlowTable::new(CONNECTIONS), next: FlowId(FIRST), cuts: 0 }
     }
 
-    /// Connections that are remembered.
+    /// Returns the number of tracked connections.
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Windows that were cut in place of a drop.
+    /// Returns the number of windows cut instead of a drop.
     pub fn cuts(&self) -> u64 {
         self.cuts
     }
 
-    /// Acknowledgments went another way, or will: nothing is known of what was offered.
+    /// Resets all connections after acknowledgments have taken or will take another path: the offered windows are
+    /// unknown.
     pub fn forget(&mut self) {
         *self = Self { cuts: self.cuts, next: self.next, ..Self::new() };
     }
@@ -233,7 +238,7 @@ impl<C: Ord + Clone> Windows<C> {
         Some(slot)
     }
 
-    /// A packet comes to the entrance.
+    /// Notes a packet that enters the queue.
     pub fn on_offered<I: Item<Connection = C>>(&mut self, now: Instant, item: &I) -> Option<Ticket> {
         let sight = sight_of(item)?;
         let (slot, id, connection) = self.find(now, &sight.connection, sight.side)?;
@@ -250,14 +255,14 @@ impl<C: Ord + Clone> Windows<C> {
         (id == ticket.id).then_some(connection)
     }
 
-    /// The packet has left the entrance.
+    /// Notes that the packet has left the queue.
     pub fn on_left(&mut self, now: Instant, ticket: Ticket) {
         if let (Some(end), Some(connection)) = (ticket.end, self.of(ticket)) {
             connection.on_left(now, end);
         }
     }
 
-    /// Congestion is to be told to the source of a packet: whether it need not be dropped for it.
+    /// Signals congestion to the source of a packet. Returns whether the packet need not be dropped for it.
     pub fn tell(&mut self, now: Instant, ticket: Ticket) -> bool {
         let told =
             if ticket.end.is_some() { self.of(ticket).and_then(|connection| connection.signal(now)) } else { None };
@@ -265,7 +270,7 @@ impl<C: Ord + Clone> Windows<C> {
         told.is_some()
     }
 
-    /// A packet that came over the hop goes on.
+    /// Adjusts a packet that arrived over the hop and is passed on.
     pub fn on_arrived<I: Item<Connection = C>>(&mut self, now: Instant, item: &mut I) {
         let Some(sight) = sight_of(item) else { return };
         let Some((.., connection)) = self.find(now, &sight.connection, sight.side.peer()) else { return };
@@ -278,7 +283,8 @@ impl<C: Ord + Clone> Windows<C> {
     }
 }
 
-/// The segment in a packet whose source may be told by its window. What goes unrepaired for comparison is to fare as it would without the hop's ends.
+/// Returns the TCP segment of a packet whose source may be clamped. Packets sent without repair for comparison are not
+/// changed.
 fn sight_of<I: Item>(item: &I) -> Option<TcpSight<I::Connection>> {
     if item.traffic() == Traffic::Bare { None } else { item.tcp() }
 }

@@ -1,19 +1,19 @@
-//! Whether the queue in front of the hop overflows, or the hop corrupts much.
+//! Distinguishes an overflowing queue in front of the hop from corruption.
 //!
-//! Both lose packets, and delay shows neither. But what an overflowing queue loses depends on how much is sent into it; what corruption takes does not.
-//! So where much is lost, half of the backlog is tried, and what is lost then is compared.
+//! Both lose packets, and neither shows in the delay. An overflowing queue loses less if less is sent into it;
+//! corruption takes the same share. If much is lost, half the backlog is therefore tried, and the losses are compared.
 
-/// Rounds in a row in which more than a third of what was under way is lost, after which half of the backlog is tried, and rounds that are compared with
-/// them: a burst takes one or two.
+/// Number of consecutive rounds with more than a third of the data in flight lost after which half the backlog is
+/// tried, and number of rounds compared with them. A burst takes one or two.
 const ROUNDS: u32 = 3;
 
-/// Rounds between these: packets still arrive that were sent before, and repairs of what was lost then.
+/// Number of rounds skipped in between, in which packets sent before still arrive, and repairs of their losses.
 const SETTLING: u32 = 2;
 
-/// In so many parts losses are compared.
+/// Resolution of compared loss shares.
 const PARTS: u64 = 1 << 10;
 
-/// How much is lost, of how much, in bytes.
+/// Lost bytes, and the bytes sent.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Losses {
     pub lost: u64,
@@ -30,33 +30,33 @@ impl Losses {
         3 * self.lost > self.of
     }
 
-    /// In [`PARTS`] of all.
+    /// Returns the lost share, in units of 1/[`PARTS`].
     fn share(self) -> u64 {
         self.lost / (self.of / PARTS).max(1)
     }
 }
 
-/// What is to be given back when less did not help.
+/// Limits to restore if the smaller backlog does not help.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Allowance {
-    /// Bytes that may be on the hop.
+    /// Maximum number of bytes on the hop.
     pub window: u64,
-    /// Bytes that are to wait at most.
+    /// Maximum backlog, in bytes.
     pub most_queued: u64,
 }
 
-/// What the window is to do.
+/// Action that the window has to take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Advice {
-    /// Go on.
+    /// No change.
     Keep,
-    /// Try half of the backlog.
+    /// Try half the backlog.
     Halve,
-    /// Take back what was allowed before: corruption it was.
+    /// Restore the previous limits: the losses are corruption.
     Restore(Allowance),
 }
 
-/// Half of the backlog, tried.
+/// Trial of half the backlog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Trial {
     before: Allowance,
@@ -67,14 +67,14 @@ struct Trial {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// For so many rounds much has been lost.
+    /// Number of consecutive rounds with heavy loss, and their losses.
     Watching(u32, Losses),
     Trying(Trial),
-    /// It did not help.
+    /// The trial did not help.
     TriedInVain,
 }
 
-/// Watches the losses of a window.
+/// Detector of overflow in the losses of a window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Overflow(State);
 
@@ -83,19 +83,19 @@ impl Overflow {
         Self(State::Watching(0, Losses { lost: 0, of: 0 }))
     }
 
-    /// The queue has been let run dry: the path may be another one.
+    /// Allows another trial after the queue has been drained: the path may have changed.
     pub fn forget(&mut self) {
         if self.0 == State::TriedInVain {
             *self = Self::new();
         }
     }
 
-    /// Half of the backlog is tried.
+    /// Returns whether half the backlog is being tried.
     pub fn is_trying(&self) -> bool {
         matches!(self.0, State::Trying(_))
     }
 
-    /// A round trip in which so much was lost while so much was allowed.
+    /// Evaluates a round trip with its losses and the limits in force.
     pub fn round(&mut self, losses: Losses, allowed: Allowance) -> Advice {
         match &mut self.0 {
             State::TriedInVain => Advice::Keep,
@@ -147,7 +147,7 @@ mod tests {
         Losses { lost, of: 100_000 }
     }
 
-    /// The advice of round after round.
+    /// Returns the advice of consecutive rounds.
     fn advice(overflow: &mut Overflow, rounds: &[u64]) -> alloc::vec::Vec<Advice> {
         rounds.iter().map(|&bytes| overflow.round(lost(bytes), ALLOWED)).collect()
     }
@@ -162,7 +162,7 @@ mod tests {
     fn a_smaller_backlog_that_loses_less_is_kept() {
         let mut overflow = Overflow::new();
         assert_eq!(advice(&mut overflow, &[60_000; 3])[2], Advice::Halve);
-        // The first two rounds show what was sent before.
+        // The first two rounds contain data sent before.
         assert_eq!(advice(&mut overflow, &[60_000, 60_000, 45_000, 50_000, 45_000]), [Advice::Keep; 5]);
         assert_eq!(advice(&mut overflow, &[60_000; 3])[2], Advice::Halve, "and halved again");
     }

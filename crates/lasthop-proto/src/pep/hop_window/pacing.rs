@@ -1,13 +1,13 @@
-//! How fast what may be on the hop goes there: spread over a round trip, as FAST's burstiness control and Linux's pacing have it.
+//! Pacing of data onto the hop: spread over a round trip, like FAST's burstiness control and Linux's pacing.
 //!
-//! A repaired hole frees a whole window at once. Sent at once it would have to find room in the queue in front of the hop, and what does not is lost.
+//! A repaired hole frees a whole window at once. Sent as a burst it could overflow the queue in front of the hop.
 
 use crate::time::{Duration, Instant};
 
-/// For so long timers may be late; what they were to send meanwhile goes at once.
+/// Scheduling delay allowed for timers; packets due meanwhile are sent at once.
 const SLACK: Duration = Duration::from_millis(2);
 
-/// So many bytes a second, at most so many of them at once.
+/// Rate in bytes per second, and minimum burst in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::pep) struct Pace {
     pub rate: u64,
@@ -20,13 +20,13 @@ impl Pace {
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// How far what goes may be ahead of the rate.
+    /// Returns the time by which transmissions may be ahead of the rate.
     fn ahead(self) -> Duration {
         self.time_for(self.least_burst).max(SLACK)
     }
 }
 
-/// When what has gone would all have gone at the rate.
+/// Time at which all transmissions so far would be complete at the rate.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::pep) struct Pacer {
     done: Instant,
@@ -35,13 +35,13 @@ pub(in crate::pep) struct Pacer {
 impl Pacer {
     pub const NEW: Self = Self { done: Instant::ZERO };
 
-    /// When the next may go, if not now.
+    /// Returns the time at which the next packet may be sent, or `None` for now.
     pub fn waits_until(self, now: Instant, pace: Pace) -> Option<Instant> {
         let early = self.done.since(now).as_nanos().saturating_sub(pace.ahead().as_nanos());
         (early > 0).then(|| now + Duration::from_nanos(early))
     }
 
-    /// `len` bytes go.
+    /// Accounts for a transmission of `len` bytes.
     pub fn sent(&mut self, now: Instant, pace: Pace, len: u32) {
         self.done = self.done.max(now) + pace.time_for(len.into());
     }
@@ -51,8 +51,9 @@ impl Pacer {
 mod tests {
     use super::*;
 
-    /// 1000 bytes a millisecond, by packets of 500: a burst of 4000 is more than comes in 2 ms. Whenever more wants to go, never has more gone
-    /// since the start than the burst, one packet, and what the rate brings; and no less than the rate brings.
+    /// 1000 bytes per millisecond in packets of 500: a burst of 4000 is more than arrives in 2 ms. At any time, at most
+    /// the burst, one packet and what the rate yields have been sent since the start, and at least what the rate
+    /// yields.
     #[test]
     fn a_burst_goes_at_once_and_the_rest_at_the_rate() {
         let pace = Pace { rate: 1_000_000, least_burst: 4_000 };
@@ -67,7 +68,7 @@ mod tests {
             assert!((brought + 4_000..=brought + 4_500).contains(&gone), "{gone} after {brought}");
             now = pacer.waits_until(now, pace).unwrap();
         }
-        // What did not go meanwhile is no credit beyond the burst.
+        // Unused time gives no credit beyond the burst.
         now += Duration::from_secs(10);
         let before = gone;
         while pacer.waits_until(now, pace).is_none() {
@@ -79,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_timer_that_is_late_by_two_milliseconds_costs_nothing() {
-        // 125 kB a millisecond: 1 Gbps.
+        // 125 kB per millisecond: 1 Gbps.
         let pace = Pace { rate: 125_000_000, least_burst: 6_000 };
         let (mut pacer, mut now, mut gone) = (Pacer::NEW, Instant::ZERO, 0_u64);
         while gone < 12_500_000 {

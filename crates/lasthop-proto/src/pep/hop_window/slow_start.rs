@@ -1,15 +1,17 @@
-//! How the window on the hop grows at first: by what arrives, so that it doubles in a round trip, while no queue shows.
+//! Initial growth of the window on the hop: by the bytes that arrive, so that it doubles in a round trip, while no
+//! queue shows.
 
 use super::{FIRST, Load, during};
 use crate::time::Duration;
 
-/// Up to so many segments the window is ahead of a sender whose own window doubles: else short transfers would wait for a round trip.
+/// Window, in segments, up to which it runs ahead of a sender whose own window doubles. Otherwise short transfers would
+/// wait for a round trip.
 const SHORT: u64 = 4 * FIRST;
 
-/// Packets after which slow start looks whether there is a queue (HyStart's N_RTT_SAMPLE, RFC 9406 §4.2).
+/// Number of packets between checks for a queue (HyStart's N_RTT_SAMPLE, RFC 9406 §4.2).
 const FEW: u32 = 8;
 
-/// Whether the window held anything back.
+/// Indicates whether the window held anything back.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum Limited {
     #[default]
@@ -17,15 +19,15 @@ pub(super) enum Limited {
     Yes,
 }
 
-/// How a round trip has used the window.
+/// Use of the window in a round trip.
 #[derive(Clone, Copy, Default, Debug)]
 struct Use {
     limited: Limited,
-    /// The most that was on the hop, in bytes.
+    /// Maximum number of bytes on the hop.
     peak: u64,
 }
 
-/// What a few packets in a row show.
+/// Measurements of a few consecutive packets.
 #[derive(Clone, Copy, Default, Debug)]
 struct Few {
     packets: u32,
@@ -39,7 +41,7 @@ enum Queue {
     Crowded,
 }
 
-/// What is known of the hop: its shortest round trip, its rate in bytes a second, and the bytes that are to wait in its queue.
+/// Knowledge of the hop: shortest round trip, rate in bytes per second, and target backlog in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     pub base: Duration,
@@ -47,45 +49,45 @@ pub(super) struct Known {
     pub backlog: u64,
 }
 
-/// Whether the window is to grow.
+/// Decision on whether the window grows.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct SlowStart {
-    /// In this round trip.
+    /// This round trip.
     now: Use,
-    /// And in the one before.
+    /// The previous one.
     before: Use,
     few: Few,
-    /// Whether there was a queue with the few packets before.
+    /// Queue found by the previous few packets.
     queue: Queue,
 }
 
 impl SlowStart {
-    /// The window holds something back.
+    /// Notes that the window holds something back.
     pub fn hold_back(&mut self) {
         self.now.limited = Limited::Yes;
     }
 
-    /// So many bytes are on the hop.
+    /// Notes that `in_flight` bytes are on the hop.
     pub fn sent(&mut self, in_flight: u64) {
         self.now.peak = self.now.peak.max(in_flight);
     }
 
-    /// Whether the window, of so many bytes, grows by what has arrived: where it is used, and no queue shows.
+    /// Returns whether `window` grows by the data that arrives, which requires that it is used and that no queue shows.
     pub fn grows(&self, window: u64, segment: u64) -> bool {
         let is_limited = self.now.limited == Limited::Yes || self.before.limited == Limited::Yes;
         let is_half_full = 2 * self.now.peak.max(self.before.peak) >= window;
         self.queue == Queue::Free && (is_limited || is_half_full && window < SHORT * segment)
     }
 
-    /// A round trip ends, with so many bytes on the hop; says whether the window held anything back in it.
+    /// Ends a round trip with `in_flight` bytes on the hop. Returns whether the window held anything back in it.
     pub fn end_round(&mut self, in_flight: u64) -> Limited {
         self.before = self.now;
         self.now = Use { limited: Limited::No, peak: in_flight };
         self.before.limited
     }
 
-    /// A packet has crossed the hop in that time, with so many bytes under way. A window that has doubled shows a round trip later what that was: until then
-    /// it grows only while packets find no queue.
+    /// Checks for a queue after a packet has crossed the hop in `rtt` with `under_way` bytes in flight. The effect of a
+    /// doubled window shows a round trip later. Until then it grows only while packets find no queue.
     pub fn look_for_queue(&mut self, rtt: Duration, under_way: u64, known: Known) {
         self.few.packets += 1;
         self.few.under_way.add(rtt, under_way);
@@ -104,7 +106,7 @@ mod tests {
 
     const SEGMENT: u64 = 1_000;
 
-    /// 100 segments a second and 100 ms: ten are on the way, and ten may wait.
+    /// 100 segments per second and 100 ms: ten in flight, and ten may be queued.
     const KNOWN: Known = Known { base: Duration::from_millis(100), rate: 100 * SEGMENT, backlog: 10 * SEGMENT };
 
     #[test]
@@ -118,14 +120,14 @@ mod tests {
         assert!(start.grows(39 * SEGMENT, SEGMENT) && !start.grows(40 * SEGMENT, SEGMENT));
         start.hold_back();
         assert!(start.grows(40 * SEGMENT, SEGMENT));
-        // It counts for one round trip more.
+        // It counts for one more round trip.
         assert_eq!(start.end_round(SEGMENT), Limited::Yes);
         assert!(start.grows(40 * SEGMENT, SEGMENT) && start.grows(39 * SEGMENT, SEGMENT));
         assert_eq!(start.end_round(SEGMENT), Limited::No);
         assert!(!start.grows(40 * SEGMENT, SEGMENT) && !start.grows(10 * SEGMENT, SEGMENT));
     }
 
-    /// Of eight packets in a row the one that was delayed least counts: the others may be late for other reasons.
+    /// Of eight consecutive packets the least delayed counts: the others may be late for other reasons.
     #[test]
     fn half_of_the_backlog_in_the_queue_stops_it() {
         let mut start = SlowStart::default();

@@ -1,33 +1,33 @@
-//! Acknowledgments that come back for needless copies.
+//! Acknowledgments caused by spurious copies.
 //!
-//! Where acknowledgments get lost, packets that have arrived pass for lost, and are resent. When all is acknowledged, each such
-//! copy still brings a duplicate acknowledgment, and to a sender with data on the wire three of them are a loss. Its SMART
-//! number or D-SACK block (RFC 2883) tells it from others.
+//! If acknowledgments are lost, packets that have arrived are declared lost and resent. When all data is acknowledged,
+//! each such copy still causes a duplicate acknowledgment, and three of them indicate a loss to a sender with data on
+//! the wire. Its SMART number or D-SACK block (RFC 2883) distinguishes it from others.
 
 use crate::packet::Segment;
 use crate::seq::Seq;
 
-/// What was sent more than once, and by whom.
+/// Retransmissions by the base station and by the sender.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Copies {
-    /// The highest packet that the base station resent.
+    /// Highest packet that the base station resent.
     highest: Option<Seq>,
-    /// All that the sender resent lies below this: what comes back for its copies is for the sender.
+    /// End of all data that the sender resent. Duplicates caused by its copies are for the sender.
     senders: Option<Seq>,
 }
 
 impl Copies {
-    /// The packet at `seq` is resent.
+    /// Notes that the packet at `seq` is resent.
     pub fn by_base_station(&mut self, seq: Seq) {
         self.highest = Some(self.highest.map_or(seq, |highest| highest.max(seq)));
     }
 
-    /// The sender resent data that ends at `end`.
+    /// Notes that the sender resent data that ends at `end`.
     pub fn by_sender(&mut self, end: Seq) {
         self.senders = Some(self.senders.map_or(end, |senders| senders.max(end)));
     }
 
-    /// Whether an acknowledgment that acknowledges nothing new was caused by a copy from here of data that it acknowledges.
+    /// Returns whether an acknowledgment without news was caused by a local copy of data that it acknowledges.
     pub fn explain(self, segment: &Segment) -> bool {
         let (Some(highest), ack) = (self.highest, segment.ack) else { return false };
         let block = segment.options.sack.as_slice().first().filter(|block| block.right.le(ack)).map(|block| block.left);

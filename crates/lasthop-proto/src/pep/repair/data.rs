@@ -1,4 +1,4 @@
-//! Data from the wire: what is kept, what is forwarded, and what is answered here.
+//! Handling of data from the wire: what is cached, forwarded, or answered here.
 
 use super::super::cache::{Cached, Origin, Overlap, Whereabouts};
 use super::super::snoop_config::SnoopConfig;
@@ -11,47 +11,48 @@ use crate::scheme::TcpAwareness;
 use crate::seq::Seq;
 use crate::time::Instant;
 
-/// Most packets kept here that are compared with one from the wire: no sender of large segments has sent so small ones before.
+/// Maximum number of cached packets compared with one from the wire. A sender of large segments has not sent such small
+/// ones before.
 const MOST_MET: usize = 64;
 
-/// What to do with data from the wire.
+/// Verdict on data from the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::pep) enum DataVerdict {
-    /// Keep it, if there is room, and forward it.
+    /// Cache it, if there is capacity, and forward it.
     Store(Place),
     /// Forward it.
     Forward,
-    /// The mobile host has it; it was answered here.
+    /// Absorb it: the mobile host has it, and it was answered here.
     Absorbed,
-    /// It is kept, and goes later.
+    /// Hold it: it is cached and sent later.
     Held,
-    /// There is no room for it: drop it, as any full queue does.
+    /// Drop it for lack of capacity, as any full queue does.
     Refused,
-    /// Forward it; what is kept does not fit what the sender sends, and is void.
+    /// Forward it and restart: the cached data does not fit the sender's and is void.
     Restart,
 }
 
-/// Where data belongs in the cache.
+/// Position of data in the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::pep) enum Place {
-    /// Behind all that was seen.
+    /// After all data seen.
     Back,
-    /// In place of `count` packets from `first` on; the sender resent it, or it is late.
+    /// In place of `count` packets from `first` on: a retransmission by the sender, or late data.
     Within {
         /// Index of the first.
         first: usize,
-        /// How many; none for a hole.
+        /// Number of packets; 0 for a hole.
         count: usize,
     },
 }
 
 impl<P: Payload> Repair<P> {
-    /// A FIN without data passed; `end` is one past it.
+    /// Notes a FIN without data that has passed; `end` is one past it.
     pub fn on_fin(&mut self, end: Seq) {
         self.high = self.high.max(end);
     }
 
-    /// Data from the wire that ends at `end`: what to do with it.
+    /// Judges data from the wire that ends at `end`.
     pub fn on_data(
         &mut self,
         now: Instant,
@@ -63,13 +64,13 @@ impl<P: Payload> Repair<P> {
         let (seq, end) = (segment.seq, segment.seq + packet.seq_len());
         self.large = self.large.filter(|large| end.le(large.0) || seq.ge(large.1));
         if self.sizes.are_exceeded_by(packet.len) {
-            // Whether it arrives all the same will be seen.
+            // It may arrive nevertheless.
             self.large.get_or_insert((seq, end));
             return self.pass_by(segment, end, out);
         }
         if seq.ge(self.high) {
             self.high = end;
-            // A one-byte probe of a closed window is not worth keeping: it would stand in the way of the real data.
+            // A one-byte probe of a closed window is not worth caching: it would be in the way of the real data.
             return if self.window_closed() { DataVerdict::Forward } else { DataVerdict::Store(Place::Back) };
         }
         self.high = self.high.max(end);
@@ -92,11 +93,11 @@ impl<P: Payload> Repair<P> {
         if !matches!(overlap, Overlap::Cuts { .. }) {
             return DataVerdict::Store(Place::Within { first, count });
         }
-        // What there is stays as it is: whichever form arrives, acknowledgments take both out.
+        // Existing packets stay as they are: acknowledgments remove them whichever form arrives.
         for index in first..first + count {
             self.cache.set_resent(index);
             if let Some(old) = self.cache.get_mut(index) {
-                // A sender that begins inside a packet that it has sent may send as much at once as ever.
+                // A sender that starts inside a packet it has sent may still send segments of the same size.
                 if packet.len < old.len {
                     self.sizes.is_cut(old.len, old.local);
                 }
@@ -108,7 +109,7 @@ impl<P: Payload> Repair<P> {
         DataVerdict::Forward
     }
 
-    /// Data from the wire up to `end` that is not kept: what there is of it here is given up.
+    /// Lets data from the wire up to `end` pass uncached. Cached packets that it overlaps are dropped.
     pub fn pass_by(&mut self, segment: &Segment, end: Seq, out: &mut Outbox<P>) -> DataVerdict {
         self.high = self.high.max(end);
         let (first, count) = self.cache.overlap(segment.seq, end).range();
@@ -120,21 +121,21 @@ impl<P: Payload> Repair<P> {
         DataVerdict::Forward
     }
 
-    /// News that packets are too large for the hop, once: from where on the connection begins anew, since what is kept of it must not
-    /// go again, and what is known of sizes and of the window's edge goes on.
+    /// Returns, once, the news that packets exceed the path MTU: the number from which the connection restarts, since
+    /// cached packets must not be retransmitted, and the known sizes and right edge, which stay valid.
     pub fn take_size_news(&mut self) -> Option<(Seq, Sizes, Option<Seq>)> {
         let sizes = self.sizes.take_news()?;
         Some((self.high, sizes, self.edge()))
     }
 
-    /// Goes on with what was known before it began anew.
+    /// Restores sizes and right edge after a restart.
     pub fn keep_sizes(&mut self, sizes: Sizes, edge: Option<Seq>) {
         self.sizes = sizes;
         self.tell_edge(edge);
     }
 
-    /// Packets of which somebody has sent another version: which is right only the ends can tell. What was held of them goes as it
-    /// would have gone.
+    /// Drops packets of which another version was sent: only the ends can tell which is right. Held ones are sent as
+    /// planned.
     fn disown(&mut self, first: usize, count: usize, out: &mut Outbox<P>) {
         let recent = self.recent();
         let Outbox { packets, places, .. } = out;
@@ -152,7 +153,8 @@ impl<P: Payload> Repair<P> {
         });
     }
 
-    /// The sender has not seen the acknowledgment: repeats it, instead of the data.
+    /// Answers data that was already acknowledged: repeats the acknowledgment, which the sender has not seen, instead
+    /// of forwarding the data.
     pub fn on_acknowledged_data(
         &mut self,
         config: &SnoopConfig,
@@ -161,7 +163,7 @@ impl<P: Payload> Repair<P> {
         out: &mut Outbox<P>,
     ) -> DataVerdict {
         let Some(last_ack) = self.last_ack else { return DataVerdict::Forward };
-        // A keepalive asks whether the mobile host is there, not the base station.
+        // A keepalive probes the mobile host, not the base station.
         let keepalive = packet.len <= 1;
         let answer = self.answer.as_ref().filter(|answer| answer.tcp().is_some_and(|tcp| tcp.ack == last_ack));
         match answer {
@@ -177,7 +179,7 @@ impl<P: Payload> Repair<P> {
         }
     }
 
-    /// Data that the mobile host has goes to it all the same, and it answers.
+    /// Notes that old data passes to the mobile host, which will answer it.
     pub fn pass_old_data(&mut self) {
         if let Some(last_ack) = self.last_ack {
             self.expect_echoes(1);
@@ -185,7 +187,7 @@ impl<P: Payload> Repair<P> {
         }
     }
 
-    /// Keeps a packet, and says whether it may go now.
+    /// Caches a packet and decides whether it may be sent now.
     pub fn store(&mut self, now: Instant, packet: Packet<P>, seq: Seq, place: Place, out: &mut Outbox<P>) -> Passage {
         let len = packet.len;
         match place {
@@ -201,7 +203,7 @@ impl<P: Payload> Repair<P> {
                 let (mut on_hop, mut held) = (0, 0);
                 for index in first..first + count {
                     if let Some(old) = self.cache.get_mut(index) {
-                        // If it comes back, nobody knows whose copy was needless.
+                        // If it returns in a D-SACK block, it is ambiguous whose copy was spurious.
                         self.reordering.repeated(old.seq);
                         all_marked &= old.whereabouts == Whereabouts::Arrived;
                         match old.whereabouts {
@@ -219,7 +221,7 @@ impl<P: Payload> Repair<P> {
                     cached.whereabouts = Whereabouts::Arrived;
                 }
                 self.cache.replace(first, count, cached, &mut out.places);
-                // What the sender resends goes ahead of what waits.
+                // The sender's retransmissions overtake held data.
                 if let Some(hop) = &mut self.hop {
                     hop.out_of_sight(on_hop.into());
                     hop.unheld(held);

@@ -1,8 +1,9 @@
-//! Flow control on the hop: what is held at the base station, when it goes, and how the sender is kept from sending more.
+//! Flow control on the hop: which data is held at the base station, when it is released, and how the sender is limited.
 //!
-//! The sender's congestion window is of no use here: on a lossy hop it must not follow losses, and what the base station hides from
-//! it is all that it could follow. Its *receive* window does it instead: the right edge in acknowledgments is drawn in to what
-//! the base station has room for. No edge ever moves left, and nothing is acknowledged but by the mobile host.
+//! The sender's congestion window cannot be used for this. On a lossy hop it must not follow losses, and the base
+//! station hides all other signals that it could follow. The sender is limited through its *receive* window instead:
+//! the right edge in acknowledgments is reduced to the base station's capacity. The right edge never moves left, and
+//! only the mobile host acknowledges data.
 
 use super::timestamps::copy_of;
 use super::{MOST_PROBES, Outbox, Repair, SPACED};
@@ -15,40 +16,42 @@ use crate::pep::snoop_config::SnoopConfig;
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 
-/// Local timeouts without an arrival after which the sender's own retransmissions pass.
+/// Number of local timeouts without an arrival after which the sender's own retransmissions pass.
 const PATIENCE: u64 = 4;
 
-/// Minimum backlog of a connection that shares the hop with others, in segments: a queue of one may be empty between two of them.
+/// Minimum backlog of a connection that shares the hop with others, in segments: a queue of one may be empty between
+/// two of them.
 const LEAST_BACKLOG: u32 = 2;
 
-/// Number of round trips on the hop after a repair for which the hop may count as lossy. A stall lasts about one round trip, so that
-/// stalls after rarer losses cost less than 2 %.
+/// Number of round trips on the hop after a repair for which the hop may count as lossy. A stall lasts about one round
+/// trip, so that stalls after rarer losses cost less than 2 %.
 const LOSSY_ROUNDS: u64 = 50;
 
-/// Number of round trips that repairs must span before the hop counts as lossy. A slow start that overflows the queue is repaired
-/// sooner.
+/// Number of round trips that repairs must span before the hop counts as lossy. A slow start that overflows the queue
+/// is repaired sooner.
 const OVERSHOOT_ROUNDS: u64 = 8;
 
-/// Most packets that go at once, however much room there is: bounds what an acknowledgment can cost.
+/// Maximum number of packets released at once, however large the window. Bounds the work that one acknowledgment can
+/// cause.
 const MOST_RELEASED: u32 = 64;
 
 /// Flow control of one connection.
 #[derive(Clone, Debug)]
 pub(in crate::pep) struct Hop {
-    /// As configured.
+    /// Parameters as configured.
     configured: HopControl,
     /// Number of connections that share the configured backlog, this one included.
     sharing: u32,
     window: HopWindow,
     room: SenderRoom,
-    /// Bytes held.
+    /// Number of bytes held.
     held: u64,
-    /// Where they begin.
+    /// Start of the held data.
     first_held: Seq,
-    /// The right edge that the sender has been told.
+    /// Right edge last advertised to the sender.
     edge: Option<Seq>,
     pacer: Pacer,
-    /// Whether packets went, and there may be room for more.
+    /// State of the last release.
     release: Release,
     repairs: Repairs,
 }
@@ -76,30 +79,30 @@ impl Repairs {
     }
 }
 
-/// How far it got when packets went last.
+/// Result of the last release of held packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Release {
     Done,
     Behind,
-    /// There is room, but it is too soon.
+    /// The window admits the packet, but pacing delays it.
     Paced(Instant),
 }
 
-/// Whether a packet may go.
+/// Decision on whether a packet may be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Admission {
     Now,
-    /// Once another has arrived.
+    /// Not before another packet has arrived.
     Full,
     Paced(Instant),
 }
 
-/// What becomes of new data.
+/// Decision on new data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::pep) enum Passage {
-    /// It goes now.
+    /// Sent now.
     Now,
-    /// It waits in the cache.
+    /// Held in the cache.
     Later,
 }
 
@@ -125,8 +128,9 @@ impl Hop {
         HopControl { backlog: (backlog / self.sharing).max(LEAST_BACKLOG.min(backlog)), held }
     }
 
-    /// Limits for data that is held while the hop is busy: as much as is to wait in front of the hop. While a hole is being repaired, the
-    /// sender gets no acknowledgment for a round trip of the hop. The hop stays busy only if a window more is held then.
+    /// Returns the limits for data held while the hop is busy: the target backlog in front of the hop. While a hole is
+    /// being repaired, the sender gets no acknowledgment for a round trip of the hop. To keep the hop busy then, a
+    /// lossy hop needs another window held.
     fn allowance(&self, now: Instant) -> Allowance {
         let backlog = self.window.backlog(self.control());
         let is_lossy = self.window.base().is_some_and(|base| self.repairs.show_loss(now, base));
@@ -134,7 +138,7 @@ impl Hop {
         Allowance { standing, least: self.window.first() }
     }
 
-    /// Whether `len` bytes more may go, when `arrived` bytes of those on the hop are known to have arrived.
+    /// Returns whether `len` more bytes may be sent, if `arrived` bytes of those on the hop are known to have arrived.
     fn admits(&mut self, now: Instant, len: u32, arrived: u64) -> Admission {
         if !self.window.admits(self.control(), len, arrived) {
             return Admission::Full;
@@ -143,30 +147,30 @@ impl Hop {
         waits_until.map_or(Admission::Now, Admission::Paced)
     }
 
-    /// When more may go, whether or not anything arrives before.
+    /// Returns the time at which pacing releases more data, whether or not anything arrives before.
     pub fn paced(&self) -> Option<Instant> {
         if let Release::Paced(at) = self.release { Some(at) } else { None }
     }
 
-    /// `len` bytes sent again, or for the first time.
+    /// Counts `len` bytes as sent, whether for the first time or again.
     pub fn sent(&mut self, len: u32) {
         self.window.sent(len);
     }
 
-    /// `len` bytes leave that nothing waits for: they have their part of the rate.
+    /// Charges the pacer for `len` bytes that are sent without waiting for it.
     pub fn leave(&mut self, now: Instant, len: u32) {
         if let Some(pace) = self.window.pace() {
             self.pacer.sent(now, pace, len);
         }
     }
 
-    /// Notes a repair of `len` bytes, which takes its part of the rate.
+    /// Notes a repair of `len` bytes, which counts towards the pacing rate.
     pub fn repair(&mut self, now: Instant, len: u32) {
         self.repairs.note(now, self.window.base());
         self.leave(now, len);
     }
 
-    /// A packet leaves for the first time.
+    /// Notes that a packet leaves for the first time.
     fn depart<P: Payload>(&mut self, now: Instant, cached: &mut Cached<P>) {
         self.leave(now, cached.len);
         self.room.departed(now);
@@ -174,27 +178,27 @@ impl Hop {
         cached.arrived_before = self.window.arrived();
     }
 
-    /// `len` bytes arrived.
+    /// Notes that `len` bytes arrived.
     pub fn landed(&mut self, len: u64) {
         self.window.landed(len);
     }
 
-    /// Nobody here will learn what becomes of `len` bytes.
+    /// Notes that the fate of `len` bytes will remain unknown here.
     pub fn out_of_sight(&mut self, len: u64) {
         self.window.out_of_sight(len);
     }
 
-    /// `len` bytes are not held any more.
+    /// Notes that `len` bytes are no longer held.
     pub fn unheld(&mut self, len: u32) {
         self.held = self.held.saturating_sub(len.into());
     }
 
-    /// Whether more may go at once.
+    /// Returns whether more may be released at once.
     pub fn is_behind(&self) -> bool {
         self.release == Release::Behind
     }
 
-    /// A packet at `seq` that was sent once has arrived; all data seen ends at `high`.
+    /// Takes a sample from the packet at `seq`, which was sent once and has arrived. All data seen ends at `high`.
     pub fn sample(&mut self, now: Instant, crossing: Crossing, seq: Seq, high: Seq) {
         let next = if self.held > 0 { self.first_held } else { high };
         self.window.sample(now, self.control(), crossing, seq, next);
@@ -202,7 +206,8 @@ impl Hop {
 }
 
 impl<P: Payload> Repair<P> {
-    /// Whether there is no room for `len` bytes more, which end at `end`. There is for all that the sender was allowed.
+    /// Returns whether there is no capacity for `len` more bytes that end at `end`. Data inside the advertised window
+    /// always has capacity.
     pub fn is_full(&self, len: u32, end: Seq) -> bool {
         self.hop.as_ref().is_some_and(|hop| {
             hop.held > 0
@@ -211,15 +216,16 @@ impl<P: Payload> Repair<P> {
         })
     }
 
-    /// Whether anything waits.
+    /// Returns whether any data is held.
     pub fn holds(&self) -> bool {
         self.hop.as_ref().is_some_and(|hop| hop.held > 0)
     }
 
-    /// Whether the sender resends what is being taken care of here: all of `seq..end` is cached, and the timer runs. It does not
-    /// after too many tries, with a closed window, nor before the first acknowledgment, which never comes where the only packet
-    /// seen of a connection is lost. Nor when nothing has arrived for several timeouts: the hop may have been down, and the sender
-    /// may know sooner that it is up again.
+    /// Returns whether a retransmission by the sender is already being handled here: all of `seq..end` is cached, and
+    /// the timer runs. The timer does not run after too many tries, with a closed window, or before the first
+    /// acknowledgment, which never comes if the only packet seen of a connection is lost. Returns false as well if
+    /// nothing has arrived for several timeouts: the hop may have been down, and the sender may learn sooner that it is
+    /// up again.
     pub(super) fn has_in_hand(&self, now: Instant, config: &SnoopConfig, seq: Seq, end: Seq, overlap: Overlap) -> bool {
         let Overlap::Covers { first, count } = overlap else { return false };
         self.hop.is_some()
@@ -228,14 +234,14 @@ impl<P: Payload> Repair<P> {
             && self.timer(config).is_some()
     }
 
-    /// Whether what is being acknowledged was not lost when its timer resent it: the acknowledgment is here sooner than the hop
-    /// could have brought one for the copy. Then what was sent before is not lost either, only late.
+    /// Returns whether the timeout of the oldest packet was spurious: its acknowledgment arrives sooner than the hop
+    /// could have delivered one for the copy. Then data sent before is not lost either, only late.
     pub(super) fn timed_out_early(&self, now: Instant) -> bool {
         let (Some(front), Some(hop)) = (self.cache.front(), &self.hop) else { return false };
         front.by_timer > 0 && hop.window.is_too_soon(now.since(front.again_sent))
     }
 
-    /// Says whether the packet just stored at `index` may go now.
+    /// Decides whether the packet just stored at `index` may be sent now.
     pub(super) fn admit(&mut self, now: Instant, index: usize, len: u32) -> Passage {
         let arrived = self.arrived_unmarked();
         let Some(cached) = self.cache.get_mut(index) else { return Passage::Now };
@@ -261,14 +267,14 @@ impl<P: Payload> Repair<P> {
         Passage::Later
     }
 
-    /// Sends what the window has room for by now, behind the repairs.
+    /// Sends what the window admits now, behind the repairs.
     pub fn release(&mut self, now: Instant, out: &mut Outbox<P>) {
         if self.owed.is_none() {
             self.release_beyond(now, 0, out);
         }
     }
 
-    /// The same, and up to `beyond` packets for which it has none.
+    /// Sends what the window admits now, and up to `beyond` packets more.
     pub(super) fn release_beyond(&mut self, now: Instant, mut beyond: u32, out: &mut Outbox<P>) {
         let (arrived, recent) = (self.arrived_unmarked(), self.recent());
         let Some(hop) = &mut self.hop else { return };
@@ -304,7 +310,7 @@ impl<P: Payload> Repair<P> {
                 self.order.leave(&mut cached.sendings, Priority::Normal);
                 hop.depart(now, cached);
                 if !admitted {
-                    // In a silence what is under way may arrive at any moment, all together.
+                    // In a silence, data in flight may arrive at any moment, all at once.
                     cached.under_way = 0;
                 }
                 hop.held = hop.held.saturating_sub(len.into());
@@ -315,7 +321,7 @@ impl<P: Payload> Repair<P> {
         (hop.held, hop.release) = (0, Release::Done);
     }
 
-    /// The packet that is furthest on the hop, and when it left: nothing where it has arrived.
+    /// Returns the packet furthest ahead on the hop and the time at which it was sent, or `None` if it has arrived.
     pub(super) fn last_on_hop(&mut self) -> Option<(usize, Instant)> {
         let sent = match &self.hop {
             Some(hop) if hop.held > 0 => self.cache.index_from(hop.first_held),
@@ -326,12 +332,12 @@ impl<P: Payload> Repair<P> {
         Some((index, last.last_sent))
     }
 
-    /// Packets of new data that may go beyond the window in a silence.
+    /// Returns the maximum number of new packets that may be sent beyond the window in a silence.
     pub(super) fn most_probes(&self) -> u32 {
         self.hop.as_ref().map_or(0, |hop| hop.window.segments() as u32).max(MOST_PROBES)
     }
 
-    /// The time between what goes spaced: what the hop has taken for as much of late.
+    /// Returns the interval between spaced repairs: the time in which the hop has recently delivered as much.
     pub(super) fn spacing(&self) -> Duration {
         let parts = self.hop.as_ref().map(|hop| hop.window.segments() / u64::from(SPACED));
         self.rtt.spacing(self.in_vain, parts)
@@ -344,7 +350,7 @@ impl<P: Payload> Repair<P> {
         }
     }
 
-    /// Takes other parameters; without any, all that is held goes.
+    /// Applies new parameters. With `None`, all held data is released.
     pub fn set_control(&mut self, now: Instant, control: Option<HopControl>, out: &mut Outbox<P>) {
         match (&mut self.hop, control) {
             (Some(hop), Some(control)) => hop.configured = control,
@@ -353,7 +359,7 @@ impl<P: Payload> Repair<P> {
         }
     }
 
-    /// Sends what is held without regard to the hop or to repairs, as much as may go at once.
+    /// Releases held data regardless of the window and of repairs, as much as may be sent at once.
     pub(super) fn let_go(&mut self, now: Instant, out: &mut Outbox<P>) {
         if let Some(hop) = &mut self.hop {
             hop.window.open();
@@ -361,7 +367,7 @@ impl<P: Payload> Repair<P> {
         self.release_beyond(now, 0, out);
     }
 
-    /// Sends all that is held: there is no flow control from now on.
+    /// Releases all held data and disables flow control.
     pub fn flush(&mut self, now: Instant, out: &mut Outbox<P>) {
         while self.holds() {
             self.let_go(now, out);
@@ -369,7 +375,7 @@ impl<P: Payload> Repair<P> {
         self.hop = None;
     }
 
-    /// Draws the window in an acknowledgment in to what there is room for.
+    /// Reduces the window in an acknowledgment to the base station's capacity.
     pub(super) fn draw_in(&mut self, packet: &mut Packet<P>) {
         let (high, shift) = (self.high, self.tracking.shift(self.side.peer()));
         let Some(hop) = &mut self.hop else { return };
@@ -385,26 +391,26 @@ impl<P: Payload> Repair<P> {
         hop.edge = Some(edge);
     }
 
-    /// The right edge that the sender knows once an acknowledgment passes as it is.
+    /// Returns the right edge that the sender knows after an acknowledgment passes unchanged.
     pub fn edge_with(&self, segment: &Segment) -> Option<Seq> {
         let shift = self.tracking.shift(self.side.peer())?;
         let edge = segment.ack + (u32::from(segment.window) << shift);
         self.hop.as_ref().map(|hop| hop.edge.map_or(edge, |told| told.max(edge)))
     }
 
-    /// The right edge that the sender was told.
+    /// Returns the right edge last advertised to the sender.
     pub(super) fn edge(&self) -> Option<Seq> {
         self.hop.as_ref().and_then(|hop| hop.edge)
     }
 
-    /// The sender knows this right edge: it does not move left.
+    /// Sets the right edge that the sender knows, so that it does not move left.
     pub fn tell_edge(&mut self, edge: Option<Seq>) {
         if let Some(hop) = &mut self.hop {
             hop.edge = edge;
         }
     }
 
-    /// Bytes that duplicate acknowledgments without blocks show to have arrived.
+    /// Returns the number of bytes that duplicate acknowledgments without blocks show to have arrived.
     fn arrived_unmarked(&self) -> u64 {
         let len = self.cache.front().map_or(0, |front| front.len);
         u64::from(self.above) * u64::from(len)

@@ -1,4 +1,4 @@
-//! Copies of a packet whose repairs were lost before, so that the sender's timer is not the first to be heard.
+//! Additional copies of a packet whose repairs were lost, so that its loss does not trigger the sender's timer.
 
 use super::{Outbox, Repair};
 use crate::node::Trigger;
@@ -7,15 +7,15 @@ use crate::pep::cache::Whereabouts;
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 
-/// The least that a sender of today waits beyond the round trip (Linux's `TCP_RTO_MIN`).
+/// Minimum time that a modern sender waits beyond the round trip (Linux's `TCP_RTO_MIN`).
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Copies beyond the one that was asked for, and the parts of a round trip in which all these go: one burst does not take them all, and
-/// before the loss of the first could be noticed.
+/// Number of copies beyond the triggered one, and divisor of the round trip that spaces them: one burst does not
+/// destroy all of them, and they are sent before the loss of the first could be noticed.
 const COPIES: u32 = 2;
 const PARTS: u64 = COPIES as u64 + 1;
 
-/// What is still to go of the oldest packet.
+/// Copies of the oldest packet still to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Insistence {
     seq: Seq,
@@ -24,8 +24,8 @@ pub(super) struct Insistence {
 }
 
 impl<P: Payload> Repair<P> {
-    /// The oldest packet is resent. If a repair of it was lost before, and it has been on its way for as long as a sender is patient, the
-    /// loss of one more would be too much.
+    /// Decides on additional copies when the oldest packet is resent. They are sent if a repair of it was lost, and it
+    /// left so long ago that another loss would exceed the sender's minimum timeout.
     pub(super) fn begin_to_insist(&mut self, now: Instant) {
         self.insistence = None;
         let pause = self.rtt.smoothed() / PARTS;
@@ -38,7 +38,7 @@ impl<P: Payload> Repair<P> {
         }
     }
 
-    /// Sends the next copy, if it is time and the packet is still the oldest.
+    /// Sends the next copy if it is due and the packet is still the oldest.
     pub(super) fn insist(&mut self, now: Instant, out: &mut Outbox<P>) {
         let Some(Insistence { seq, left, next }) = self.insistence.filter(|insistence| insistence.next <= now) else {
             return;

@@ -1,23 +1,23 @@
-//! The round trip of the wireless hop, and the local timeout from it.
+//! Round-trip time of the wireless hop, and the local timeout derived from it.
 
 use super::super::snoop_config::SnoopConfig;
 use crate::time::Duration;
 
-/// Smallest local timeout and link round trip that are believed: bounds the work that a mobile host can ask for.
+/// Minimum local timeout and link round trip. Bounds the work that a mobile host can cause.
 pub(super) const FLOOR: Duration = Duration::from_millis(1);
 
-/// The least that is waited beyond the round trip.
+/// Minimum margin beyond the round trip.
 pub(super) const LEAST_MARGIN: Duration = Duration::from_millis(5);
 
-/// Pauses between spaced repairs in a round trip, where nobody knows better, and the longest of them.
+/// Default number of intervals between spaced repairs in a round trip, and the maximum interval.
 const PARTS: u64 = 16;
 const LONGEST_SPACING: Duration = Duration::from_millis(16);
 
-/// Spaced repairs in vain after which the pauses double; and how often they do at most.
+/// Number of spaced repairs without an arrival after which the interval doubles, and maximum number of doublings.
 const STEADY: u32 = 48;
 const MOST_DOUBLINGS: u32 = 6;
 
-/// Samples after which a third of the longest round trip is left, where none is as long.
+/// Number of samples after which the maximum round trip has decayed to a third, unless one is as long.
 const MEMORY: u64 = 1 << 14;
 
 /// Smoothed round trip of the wireless hop (the estimator of RFC 6298 §2, in nanoseconds).
@@ -25,13 +25,13 @@ const MEMORY: u64 = 1 << 14;
 pub(super) struct LinkRtt {
     srtt: Option<u64>,
     dev: u64,
-    /// The shortest seen.
+    /// Minimum seen.
     least: u64,
-    /// The longest of late.
+    /// Recent maximum.
     most: u64,
-    /// The newest, until somebody has asked for it.
+    /// Latest sample, until it is taken.
     latest: Option<Duration>,
-    /// What the handshake took; nothing where that is not known.
+    /// Time of the handshake, in nanoseconds; 0 if unknown.
     handshake: u64,
 }
 
@@ -51,25 +51,28 @@ impl LinkRtt {
         }
     }
 
-    /// A sample that counts only where there is none yet: acknowledgments that move may bring none for long, where all that they acknowledge had to be resent.
+    /// Takes a sample only if there is none yet. Advancing acknowledgments may yield none for long if all the data that
+    /// they cover was resent.
     pub fn first_sample(&mut self, rtt: Duration) {
         if self.srtt.is_none() {
             self.sample(rtt);
         }
     }
 
-    /// The newest sample, once.
+    /// Returns the latest sample, once.
     pub fn take_latest(&mut self) -> Option<Duration> {
         self.latest.take()
     }
 
-    /// The handshake's packets are short, so that data take longer: their time counts for the timeout only until there is a sample.
+    /// Sets the time of the handshake. Its packets are short, and data takes longer, so it determines the timeout only
+    /// until there is a sample.
     pub fn opened(&mut self, handshake: Option<Duration>) {
         self.handshake = handshake.map_or(self.handshake, Duration::as_nanos);
     }
 
-    /// srtt + 4 dev within the configured bounds. Before the first sample twice the lower bound: the mobile host may hold
-    /// its first acknowledgment back for as long as the bound itself; or what the handshake as a first sample comes to, if that is more.
+    /// Returns srtt + 4 dev within the configured bounds. Before the first sample, returns twice the lower bound, since
+    /// the mobile host may delay its first acknowledgment for the bound itself, or the timeout with the handshake as
+    /// the first sample if that is longer.
     pub fn timeout(&self, config: &SnoopConfig) -> Duration {
         let nanos = match self.srtt {
             Some(srtt) => srtt.saturating_add(self.dev.saturating_mul(4)),
@@ -78,57 +81,60 @@ impl LinkRtt {
         Duration::from_nanos(nanos).min(config.timer_max).max(config.timer_min).max(FLOOR)
     }
 
-    /// The same where no acknowledgment is held back: the lower bound is there for that. What schedulers take stays.
+    /// Returns the timeout for data whose acknowledgment is not delayed, without the lower bound, which exists for
+    /// delayed ones. Allows for scheduling delay.
     pub fn probe_timeout(&self, config: &SnoopConfig) -> Duration {
         let Some(srtt) = self.srtt else { return self.timeout(config) };
         let margin = self.dev.saturating_mul(4).max(growth(srtt));
         Duration::from_nanos(srtt.saturating_add(margin)).min(self.timeout(config))
     }
 
-    /// After so long a packet should have been acknowledged: in a round trip, or a quarter more where the queue grows. Nothing before there is a sample.
+    /// Returns the time after which a packet should have been acknowledged: a round trip and a quarter, since the queue
+    /// may grow. `None` before the first sample.
     pub fn due(&self) -> Option<Duration> {
         self.srtt.map(|srtt| Duration::from_nanos(srtt.saturating_add(growth(srtt))))
     }
 
-    /// How long packets wait in the queue in front of the hop.
+    /// Returns the current queueing delay in front of the hop.
     pub fn queue(&self) -> Duration {
         Duration::from_nanos(self.srtt.unwrap_or(0).saturating_sub(self.least))
     }
 
-    /// Whether packets wait in a queue that is nearly as long as it was at most, so that what is lost may have found no room in it.
+    /// Returns whether the queueing delay is nearly at its maximum, so that lost packets may have been dropped from a
+    /// full queue.
     pub fn is_nearly_full(&self) -> bool {
         let (queue, longest) =
             (self.srtt.unwrap_or(0).saturating_sub(self.least), self.most.saturating_sub(self.least));
         longest > self.least && queue >= longest / 4 * 3
     }
 
-    /// Whether an acknowledgment comes sooner after a sending than the hop can have brought it.
+    /// Returns whether an acknowledgment arrives sooner after a transmission than the hop can have delivered it.
     pub fn is_too_soon(&self, elapsed: Duration) -> bool {
         elapsed.as_nanos() < self.least
     }
 
-    /// The smoothed round trip; nothing before there is one.
+    /// Returns the smoothed round trip, or 0 before the first sample.
     pub fn smoothed(&self) -> Duration {
         Duration::from_nanos(self.srtt.unwrap_or(0))
     }
 
-    /// The shortest time that a packet of this connection took, the handshake's among them.
+    /// Returns the shortest time that a packet of this connection took, including the handshake.
     pub fn least(&self) -> Option<Duration> {
         let data = self.srtt.map(|_| Duration::from_nanos(self.least));
         let handshake = (self.handshake > 0).then(|| Duration::from_nanos(self.handshake));
         [data, handshake].into_iter().flatten().min()
     }
 
-    /// For so long nothing may come from a hop on which the window is full: until its queue has run dry, which takes as long as packets wait in it. Where they
-    /// are late for other reasons, too, half a round trip is enough.
+    /// Returns the maximum time without arrivals on a hop with a full window: the time in which its queue drains, which
+    /// equals the queueing delay. If packets are late for other reasons too, half a round trip is enough.
     pub fn silence(&self) -> Duration {
         let srtt = self.srtt.unwrap_or(u64::MAX);
         let queue = srtt.saturating_sub(self.least).saturating_add(self.dev);
         Duration::from_nanos(queue.min(srtt / 2)).max(LEAST_MARGIN)
     }
 
-    /// The time between repairs that nothing has asked for: a round trip has so many `parts`. It grows with how many of them were in
-    /// vain.
+    /// Returns the interval between repairs that no acknowledgment has triggered: a round trip divided by `parts`. It
+    /// grows with the number of repairs without an arrival.
     pub fn spacing(&self, in_vain: u32, parts: Option<u64>) -> Duration {
         let part = Duration::from_nanos(self.srtt.unwrap_or(0) / parts.unwrap_or(PARTS).max(1))
             .max(FLOOR)
@@ -136,13 +142,13 @@ impl LinkRtt {
         part.saturating_mul(1 << (in_vain / STEADY).min(MOST_DOUBLINGS))
     }
 
-    /// The smoothed round trip, or the smallest timeout before there is one.
+    /// Returns the smoothed round trip, or the minimum timeout before the first sample.
     pub fn round_trip(&self, config: &SnoopConfig) -> Duration {
         self.srtt.map_or(config.timer_min, Duration::from_nanos).max(FLOOR)
     }
 }
 
-/// What is waited beyond a round trip of so many nanoseconds, since the queue may grow meanwhile.
+/// Returns the margin beyond a round trip of `srtt` nanoseconds, in which the queue may grow.
 fn growth(srtt: u64) -> u64 {
     (srtt / 4).max(LEAST_MARGIN.as_nanos())
 }
@@ -162,7 +168,7 @@ mod tests {
         assert_eq!(rtt.timeout(&config), Duration::from_millis(1200));
         rtt.sample(Duration::from_millis(400));
         assert_eq!(rtt.timeout(&config), Duration::from_millis(1000));
-        // Bounded from below, too.
+        // The lower bound applies as well.
         let mut short = LinkRtt::default();
         short.sample(Duration::from_millis(4));
         assert_eq!(short.timeout(&config), config.timer_min);

@@ -1,4 +1,5 @@
-//! Holes by what the mobile host says has arrived: SACK blocks, or the SMART number ([`crate::scheme::LocalDetection::Smart`]).
+//! Holes shown by the mobile host's reports of arrivals: SACK blocks, or the SMART number
+//! ([`crate::scheme::LocalDetection::Smart`]).
 
 use super::super::cache::{Cached, Origin, Whereabouts};
 use super::super::snoop_config::{Begin, SnoopConfig};
@@ -8,27 +9,28 @@ use crate::packet::{Body, Packet, Payload, SackBlock, SackBlocks, Segment};
 use crate::seq::Seq;
 use crate::time::Instant;
 
-/// Whether this mobile host tells what arrived above a hole.
+/// Indicates whether this mobile host reports arrivals above a hole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Masks {
     Unseen,
     Seen,
 }
 
-/// What is still lost when as much was resent as was allowed.
+/// Losses that remain after the allowed repairs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Lost {
-    /// Something.
+    /// Some are left.
     More,
-    /// Nothing that is known yet.
+    /// None are known yet.
     Nothing,
 }
 
-/// Most packets kept here that one acknowledgment has looked at: bounds what it can cost.
+/// Maximum number of cached packets that one acknowledgment examines. Bounds its cost.
 const MOST_STEPS: u32 = 256;
 
 impl<P: Payload> Repair<P> {
-    /// Marks what the SMART number or the SACK blocks say has arrived. Whether they said anything, and how many packets they marked.
+    /// Marks packets that the SMART number or the SACK blocks report as arrived. Returns whether there was a report,
+    /// and the number of packets newly marked.
     pub(super) fn take_masks(&mut self, now: Instant, ack: Seq, segment: &Segment) -> (bool, u32) {
         let (mut said, mut marked, mut steps) = (false, 0, MOST_STEPS);
         if let Some(smart) = segment.options.smart {
@@ -48,7 +50,7 @@ impl<P: Payload> Repair<P> {
             }
             self.masks = Masks::Seen;
             said = true;
-            // A block usually is an earlier one grown at its right end: only the growth is news.
+            // A block usually is an earlier one extended at its right end: only the extension is new.
             let known = old.as_slice().iter().find(|old| old.left == block.left && old.right.le(block.right));
             let mut index = match known {
                 Some(old) if old.right.gt(old.left) => self.cache.index_after(old.right),
@@ -59,7 +61,7 @@ impl<P: Payload> Repair<P> {
                 && packet.end.le(block.right)
             {
                 if steps == 0 {
-                    // The rest with the next acknowledgment, which has the block again.
+                    // The rest follows with the next acknowledgment, which contains the block again.
                     looked_at = packet.seq;
                     break;
                 }
@@ -74,7 +76,7 @@ impl<P: Payload> Repair<P> {
         (said, marked)
     }
 
-    /// Notes that a packet has arrived; 1 if that is news.
+    /// Marks a packet as arrived. Returns 1 if that is new, otherwise 0.
     fn mark(&mut self, now: Instant, index: usize) -> u32 {
         let Some(packet) = self.cache.get_mut(index) else { return 0 };
         let before = core::mem::replace(&mut packet.whereabouts, Whereabouts::Arrived);
@@ -104,8 +106,9 @@ impl<P: Payload> Repair<P> {
         1
     }
 
-    /// A mobile host that runs out of memory discards what it has said to have (RFC 2018 §8), as Linux does (`tcp_prune_ofo_queue`). It shows when what
-    /// it waits for passes for arrived, and nothing comes: then nothing counts as arrived but what it named last.
+    /// Takes back reported arrivals that turned out to be wrong. A mobile host short of memory may discard data that it
+    /// has reported (RFC 2018 §8), as Linux does (`tcp_prune_ofo_queue`). This shows when the oldest packet counts as
+    /// arrived, and nothing is acknowledged. Then only its last blocks still count.
     pub(super) fn take_back_marks(&mut self) {
         let (Some(front), Some(last_ack)) = (self.cache.front(), self.last_ack) else { return };
         if front.whereabouts != Whereabouts::Arrived || !front.covers(last_ack) {
@@ -124,8 +127,8 @@ impl<P: Payload> Repair<P> {
         }
     }
 
-    /// Resends what is lost by the order of sending, the oldest first and at most `most` packets of it; the rest goes with what
-    /// arrives next, or spaced.
+    /// Resends packets that are lost by transmission order, oldest first and at most `most`. The rest is sent with the
+    /// next arrivals, or spaced.
     pub(super) fn resend_lost(&mut self, now: Instant, most: u32, out: &mut Outbox<P>) -> Lost {
         let mut index = match self.walk.take() {
             Some(from) => self.cache.index_from(from),
@@ -162,11 +165,11 @@ impl<P: Payload> Repair<P> {
             let Some(packet) = self.cache.get_mut(index) else { break };
             match packet.whereabouts {
                 Whereabouts::Arrived => {}
-                // All behind it is still to come.
+                // All later packets have not been sent yet.
                 Whereabouts::Held => break,
                 Whereabouts::OnHop => {
                     self.order.under_way(packet);
-                    // What was sent once is in order: all behind it left later.
+                    // A packet sent once is in order: all later packets left after it.
                     if !packet.sent_again() && !overtaken {
                         break;
                     }
@@ -184,7 +187,8 @@ impl<P: Payload> Repair<P> {
         if self.walk.is_some() && left == 0 { Lost::More } else { Lost::Nothing }
     }
 
-    /// Whether all holes that the mobile host has are repaired here, so that the sender need not know. Where repair begins with a silence, the sender has resent some of them by its timer, too.
+    /// Returns whether all of the mobile host's holes are repaired here, so that the sender need not know of them. If
+    /// repair begins with a silence, the sender's timer has resent some of them too.
     pub(super) fn repairs_all(&self, config: &SnoopConfig, ack: Seq) -> bool {
         let in_hand = |front: &Cached<P>| front.local > 0 || self.may_be_late(front);
         self.cache.front().is_some_and(|front| front.covers(ack) && in_hand(front) && !given_up(front, config))
@@ -192,7 +196,7 @@ impl<P: Payload> Repair<P> {
             && (self.hop.is_some() || config.begin == Begin::AfterSilence || !self.cache.any_resent())
     }
 
-    /// What the mobile host waited for has arrived: whether something that left later had arrived before.
+    /// Checks, when the oldest packet has arrived, whether one that left later had arrived before it.
     pub(super) fn watch_order(&mut self, now: Instant) {
         let (Some(front), Some(last_ack), Some(_)) = (self.cache.front(), self.last_ack, &self.hop) else { return };
         if self.masks == Masks::Unseen || !front.covers(last_ack) || front.origin == Origin::Resent {
@@ -200,19 +204,19 @@ impl<P: Payload> Repair<P> {
         }
         match front.local {
             0 if self.order.has_overtaken(front) => self.reordering.waited(now),
-            // Not what the timer resent: that is found elsewhere.
+            // Packets resent by the timer are handled elsewhere.
             1 if front.unproven == 0 && is_too_soon(&self.rtt, now, front) => self.reordering.needless(now, &self.rtt),
             _ => {}
         }
     }
 
-    /// Whether a packet was overtaken, and is resent once it cannot only be late any more.
+    /// Returns whether a packet may only be reordered, and is retransmitted after the reordering delay.
     fn may_be_late(&self, cached: &Cached<P>) -> bool {
         self.hop.is_some() && self.late.is_some() && self.order.has_overtaken(cached)
     }
 }
 
-/// Takes the SACK blocks out of an acknowledgment that must pass: they show holes that are being repaired here.
+/// Removes the SACK blocks from an acknowledgment that must pass: they report holes that are being repaired here.
 pub(super) fn hide_blocks<P>(packet: &mut Packet<P>) {
     if let Body::Tcp(segment) = &mut packet.body {
         let before = segment.options.wire_len();

@@ -1,84 +1,88 @@
-//! The order in which packets left for the hop, and what an arrival tells by it.
+//! Order in which packets left for the hop, and what an arrival shows by it.
 //!
-//! The hop keeps the order. So what left before something that has arrived is lost if it has not arrived itself, a repair as well as
-//! a first sending: RFC 8985 tells losses by time of sending in the same way. Only urgent packets overtake, and only in the queue.
+//! The hop preserves order. A packet that left before one that has arrived is therefore lost if it has not arrived
+//! itself, whether it was a repair or a first transmission; RFC 8985 detects losses by transmission time in the same
+//! way. Only urgent packets overtake, and only in the queue.
 
 use super::super::cache::Cached;
 use super::super::sendings::{Number, Sending, Sendings};
 use crate::packet::Priority;
 
-/// Whether the hop keeps the order.
+/// Indicates whether the hop preserves order.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum Kept {
-    /// What was overtaken is lost.
+    /// Overtaken packets are lost.
     #[default]
     Yes,
-    /// It may be late: of what was sent several times nobody knows which has arrived.
+    /// Packets may be late, and of packets sent several times it is ambiguous which copy has arrived.
     No,
 }
 
-/// What arrivals have shown.
+/// Latest transmissions shown to have arrived.
 #[derive(Clone, Copy, Default, Debug)]
 struct Shown {
-    /// The latest that arrived.
+    /// Latest that arrived.
     arrived: Number,
-    /// The latest that arrived of those that overtook nobody.
+    /// Latest that arrived of those with normal priority.
     in_turn: Number,
-    /// The latest that arrived of those that were sent since all passed for lost, as far as can be told.
+    /// Latest that arrived of those sent since all data in flight was declared lost, as far as known.
     probe: Sending,
 }
 
-/// What has left and what has arrived.
+/// Transmissions and arrivals so far.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Order {
     pub kept: Kept,
     last: Number,
     shown: Shown,
-    /// What had been shown when the acknowledgment came that is being taken in.
+    /// State before the acknowledgment that is being processed.
     before: Shown,
-    /// The latest that arrived of those that overtook nobody and were sent only once, so that nothing else can have arrived in its place.
+    /// Latest that arrived of those with normal priority that were sent only once, so that no other copy can have
+    /// arrived instead.
     certain: Number,
-    /// All up to here passes for lost: nothing came for too long.
+    /// Latest transmission declared lost because nothing arrived for too long.
     timed_out: Number,
-    /// The earliest under way, as far as known, among those that overtake nobody and among the urgent ones.
+    /// Earliest in flight, as far as known, of normal and of urgent priority.
     earliest: [Number; 2],
 }
 
 impl Order {
-    /// A packet leaves, as it may have left before.
+    /// Numbers a transmission of a packet, which may have been sent before.
     pub fn leave(&mut self, sendings: &mut Sendings, priority: Priority) {
         self.repeat(sendings, priority);
         (sendings.again, sendings.repeated) = (sendings.last, sendings.last);
     }
 
-    /// A packet leaves once more though nothing says that it was lost since it left last: if it arrives, that may have been either time.
+    /// Numbers a repeated transmission of a packet not shown to be lost since the previous one. If it arrives, either
+    /// copy may have.
     pub fn repeat(&mut self, sendings: &mut Sendings, priority: Priority) {
         self.last.0 += 1;
         let now = Sending { number: self.last, priority };
-        // A sending that is lost cannot be what arrives.
+        // A lost transmission cannot be the one that arrives.
         let none = sendings.first == Sending::default();
         let first = if none || self.is_lost(sendings.first, self.shown) { now } else { sendings.first };
         let repeated = if sendings.repeated == sendings.again { now } else { sendings.repeated };
         *sendings = Sendings { first, last: now, repeated, ..*sendings };
     }
 
-    /// A packet has arrived: in its last sending if all before are known to be lost, else perhaps in the first of the others.
-    /// `too_soon`: for its last sending it has come too soon.
+    /// Notes that a packet has arrived: in its last transmission if all previous ones are known to be lost, otherwise
+    /// possibly in the first of the others. `too_soon` says that the arrival is too early for its last transmission.
     pub fn arrive<P>(&mut self, cached: &Cached<P>, too_soon: bool) {
         let Sendings { first, again, repeated, last } = cached.sendings;
         if too_soon || last.number <= self.timed_out {
-            // What passed for lost was late: so may be the rest.
+            // A packet declared lost was late; so may be the others.
             self.timed_out = Number(0);
             (self.shown.probe, self.before.probe) = Default::default();
         } else if first.number <= self.timed_out {
-            // If it was late after all, what was sent again arrives in the order in which it was sent first: then this says of
-            // none that it is lost.
+            // If it was late after all, retransmitted packets arrive in the order of their first transmission, and this
+            // arrival shows none of them to be lost.
             if self.shown.probe.number < again.number {
                 self.shown.probe = again;
             }
         }
         if too_soon {
-            // An earlier sending has arrived, which passed for lost: of what left behind the last one it tells nothing.
+            // An earlier transmission, which was declared lost, has arrived. This says nothing about packets that left
+            // before the last one.
             return;
         }
         let told = [first, repeated].into_iter().find(|sending| !self.is_lost(*sending, self.before)).unwrap_or(last);
@@ -91,22 +95,23 @@ impl Order {
         }
     }
 
-    /// An acknowledgment comes. Of what it tells to have arrived nobody knows which came first: those in between may have been lost.
+    /// Begins to process an acknowledgment. Packets that it reports may have arrived in any order: those in between may
+    /// have been lost.
     pub fn begin(&mut self) {
         self.before = self.shown;
     }
 
-    /// Nothing has come for so long that nothing of what left will.
+    /// Declares all transmissions so far lost.
     pub fn time_out(&mut self) {
         self.timed_out = self.last;
     }
 
-    /// Whether a sending cannot be what arrives.
+    /// Returns whether a transmission cannot be the one that arrives.
     fn is_lost(&self, sending: Sending, shown: Shown) -> bool {
         self.kept == Kept::Yes && self.is_outrun(sending, shown)
     }
 
-    /// Whether something that left later has arrived.
+    /// Returns whether a later transmission has arrived.
     #[inline]
     fn is_outrun(&self, sending: Sending, shown: Shown) -> bool {
         let later = if sending.priority == Priority::Normal { shown.in_turn } else { shown.arrived };
@@ -114,24 +119,24 @@ impl Order {
         sending.number < later || (probe && sending.number < shown.probe.number)
     }
 
-    /// Whether something that left after a packet has arrived, and it has not.
+    /// Returns whether a packet has not arrived although one that left later has.
     #[inline]
     pub fn has_overtaken<P>(&self, cached: &Cached<P>) -> bool {
         self.is_outrun(cached.sendings.last, self.shown)
     }
 
-    /// The same, and there is no doubt in what sending that other one arrived.
+    /// Returns the same, provided that it is certain which transmission of that other packet arrived.
     pub fn has_surely_overtaken<P>(&self, cached: &Cached<P>) -> bool {
         cached.sendings.last.number < self.certain && !cached.sendings.is_urgent()
     }
 
-    /// Whether it passes for lost because nothing came for too long.
+    /// Returns whether a packet is declared lost because nothing arrived for too long.
     #[inline]
     pub fn has_timed_out<P>(&self, cached: &Cached<P>) -> bool {
         cached.sendings.last.number <= self.timed_out
     }
 
-    /// Whether anything may be lost that was not when all was looked at last.
+    /// Returns whether more packets may be lost than at the last scan.
     #[inline]
     pub fn has_news(&self) -> bool {
         let [normal, urgent] = self.earliest;
@@ -140,13 +145,13 @@ impl Order {
             || normal.min(urgent) <= self.timed_out.max(self.shown.probe.number)
     }
 
-    /// All is looked at once more: what is under way is told to [`Order::under_way`].
+    /// Starts a scan, which reports packets in flight to [`Order::under_way`].
     pub fn look(&mut self) {
         let next = Number(self.last.0 + 1);
         self.earliest = [next, next];
     }
 
-    /// A packet is under way, or is still to be resent.
+    /// Notes a packet that is in flight, or still to be resent.
     pub fn under_way<P>(&mut self, cached: &Cached<P>) {
         let Sending { number, priority } = cached.sendings.last;
         let earliest = &mut self.earliest[usize::from(priority == Priority::Urgent)];

@@ -1,14 +1,15 @@
-//! Hops that do not keep the order: how much later than what left after it a packet may come.
+//! Reordering on the hop: how much later than a packet sent after it a packet may arrive.
 //!
-//! As in RFC 8985 §6.2: nothing waits before the order is seen to be broken; then what was overtaken waits, beyond a round trip, for
-//! quarters of one, a quarter more for each round trip in which a repair was needless. Two things show that one was:
+//! As in RFC 8985 §6.2, there is no delay before reordering is detected. Then a reordered packet waits, beyond a round
+//! trip, for quarters of one, a quarter more for each round trip with a spurious repair. Two events show that a repair
+//! was spurious:
 //!
-//! * It comes back in a D-SACK block (RFC 2883).
-//! * What the mobile host waited for arrives sooner than the hop could have brought the repair: that was the first sending, and it came
-//!   after what it left before.
+//! * It returns in a D-SACK block (RFC 2883).
+//! * The oldest packet arrives sooner than the hop could have delivered its repair: the first transmission arrived, and
+//!   it arrived after packets sent later.
 //!
-//! Repairs by the timer do not count: they are made where nothing else is known. Nor do those that rest on the arrival of a packet
-//! that was sent several times.
+//! Repairs by the timer do not count, because they are made without other information. Neither do repairs triggered by
+//! the arrival of a packet that was sent several times.
 
 use super::LinkRtt;
 use super::order::Kept;
@@ -16,43 +17,44 @@ use crate::packet::{SackBlock, Segment};
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 
-/// Repairs remembered.
+/// Maximum number of remembered repairs.
 const REMEMBERED: usize = 16;
 
-/// A D-SACK block for a repair is here within so many round trips.
+/// Number of round trips within which a D-SACK block for a repair arrives.
 const ROUND_TRIPS: u64 = 3;
 
-/// Steps of a quarter of the round trip: at most one round trip.
+/// Maximum number of steps of a quarter of the round trip: at most one round trip.
 const MOST_STEPS: u32 = 4;
 
-/// After so long without a needless repair one step is enough; after so long without anything out of order the hop passes for one
-/// that keeps it.
+/// Time without a spurious repair after which one step is enough, and time without reordering after which the hop
+/// counts as order-preserving.
 const MEMORY: Duration = Duration::from_secs(10);
 
-/// A repair that may come back.
+/// A repair that may return.
 #[derive(Clone, Copy, Debug)]
 struct Repaired {
     seq: Seq,
     at: Instant,
 }
 
-/// What is known of the hop's order.
+/// Reordering seen on the hop.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reordering {
     steps: u32,
-    /// When anything last came out of order.
+    /// Time of the last reordering.
     seen: Instant,
-    /// When a repair was last needless: that is asked once a round trip.
+    /// Time of the last spurious repair that added a step; at most one counts per round trip.
     widened: Instant,
     repairs: [Option<Repaired>; REMEMBERED],
 }
 
 impl Reordering {
-    /// The hop keeps the order.
+    /// No reordering.
     pub const NONE: Self = Self { steps: 0, seen: Instant::ZERO, widened: Instant::ZERO, repairs: [None; REMEMBERED] };
 
-    /// The packet at `seq` is resent because what surely left after it has arrived. Where many are, some are remembered for as long as
-    /// one may come back: the latest alone would all be forgotten by then.
+    /// Notes that the packet at `seq` is resent because one that certainly left after it has arrived. If there are
+    /// many, some are remembered for as long as one may return; if only the latest were kept, all would be forgotten by
+    /// then.
     pub fn repaired(&mut self, now: Instant, seq: Seq, rtt: &LinkRtt) {
         let most = rtt.smoothed().saturating_mul(ROUND_TRIPS);
         let is_free = |place: &&mut Option<Repaired>| place.is_none_or(|old| now.since(old.at) > most);
@@ -61,14 +63,15 @@ impl Reordering {
         }
     }
 
-    /// The packet at `seq` goes once more though nothing shows that it is lost: that it comes back says nothing of its repair.
+    /// Notes that the packet at `seq` is retransmitted without proof of its loss: its return says nothing about its
+    /// repair.
     pub fn repeated(&mut self, seq: Seq) {
         for place in &mut self.repairs {
             *place = place.filter(|repair| repair.seq != seq);
         }
     }
 
-    /// An acknowledgment came: if it tells of a duplicate (RFC 2883 §4), and that is a repair, the repair was needless.
+    /// Evaluates an acknowledgment. If it reports a duplicate (RFC 2883 §4) of a repair, the repair was spurious.
     pub fn heed(&mut self, now: Instant, segment: &Segment, rtt: &LinkRtt) {
         let Some(block) = duplicate(segment) else { return };
         let is_it = |place: &&mut Option<Repaired>| place.is_some_and(|repair| repair.seq == block.left);
@@ -77,7 +80,7 @@ impl Reordering {
         }
     }
 
-    /// A repair turned out to be needless.
+    /// Notes that a repair turned out to be spurious.
     pub fn needless(&mut self, now: Instant, rtt: &LinkRtt) {
         self.seen = now;
         if self.steps == 0 || now.since(self.widened) >= rtt.smoothed() {
@@ -86,7 +89,7 @@ impl Reordering {
         }
     }
 
-    /// What was overtaken has arrived, and was not resent.
+    /// Notes that a reordered packet has arrived without a retransmission.
     pub fn waited(&mut self, now: Instant) {
         self.seen = now;
         if self.steps == 0 {
@@ -94,12 +97,12 @@ impl Reordering {
         }
     }
 
-    /// Whether the hop keeps the order, as far as was seen.
+    /// Returns whether the hop preserves order, as far as was seen.
     pub fn kept(&self, now: Instant) -> Kept {
         if self.steps > 0 && now.since(self.seen) <= MEMORY { Kept::No } else { Kept::Yes }
     }
 
-    /// How long after its sending a packet that was overtaken passes for lost.
+    /// Returns the time after its transmission at which a reordered packet is declared lost.
     pub fn patience(&mut self, now: Instant, rtt: &LinkRtt) -> Duration {
         if now.since(self.seen) > MEMORY {
             self.steps = 0;
@@ -113,7 +116,7 @@ impl Reordering {
     }
 }
 
-/// The block in front that tells of a duplicate: it lies below the acknowledgment, or within the second one.
+/// Returns the first block if it reports a duplicate: it lies below the acknowledgment, or within the second block.
 fn duplicate(segment: &Segment) -> Option<SackBlock> {
     let blocks = segment.options.sack.as_slice();
     let first = *blocks.first()?;

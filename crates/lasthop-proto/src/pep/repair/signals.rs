@@ -1,9 +1,9 @@
-//! Signals in acknowledgments besides their numbers: congestion echoes (RFC 3168 §6.1, RFC 9768 §3.2), and options that
-//! nothing here reads, such as AccECN's counters or Multipath TCP's data acknowledgments (RFC 8684 §3.3.2).
+//! Signals in acknowledgments besides their numbers: congestion echoes (RFC 3168 §6.1, RFC 9768 §3.2), and options not
+//! parsed here, such as AccECN's counters or Multipath TCP's data acknowledgments (RFC 8684 §3.3.2).
 //!
-//! A duplicate acknowledgment that is kept from the sender would take its signals with it. AccECN's counter of marks has three
-//! bits, and an option may be sent once only. So a duplicate with other signals than the sender has seen passes, without its
-//! SACK blocks: it shows no hole then, and a SACK sender takes it for no duplicate (RFC 6675 §2).
+//! Suppressing a duplicate acknowledgment would suppress its signals. AccECN's counter of marks has three bits, and an
+//! option may be sent only once. A duplicate with other signals than the sender has seen therefore passes, without its
+//! SACK blocks: it then shows no hole, and a SACK sender does not count it as a duplicate (RFC 6675 §2).
 
 use super::masks::hide_blocks;
 use super::{AckVerdict, Outbox, Repair};
@@ -12,14 +12,14 @@ use crate::packet::{Flags, Packet, Payload, Segment};
 use crate::pep::snoop_config::SnoopConfig;
 use crate::time::{Duration, Instant};
 
-/// The flags that tell of congestion.
+/// Flags that signal congestion.
 const ECHO: Flags = Flags(Flags::ECE.0 | Flags::CWR.0 | Flags::AE.0);
 
-/// The signals of one acknowledgment.
+/// Signals of one acknowledgment.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Signals {
     echo: Flags,
-    /// Digest of its options that nothing here reads; 0 without such.
+    /// Digest of its options that are not parsed here; 0 without such options.
     options: u64,
 }
 
@@ -29,15 +29,15 @@ impl Signals {
         Self { echo, options: P::unread_options(packet) }
     }
 
-    /// Whether an acknowledgment with these may be sent to the sender again later: an echo that is outdated by then would be
-    /// taken for marks, and what an option asks for may have been done.
+    /// Returns whether an acknowledgment with these signals may be sent to the sender again later. An outdated echo
+    /// would be taken for new marks, and an option's request may already have been fulfilled.
     pub fn may_be_repeated(self, now: Self) -> bool {
         self.options == 0 && self.echo == now.echo
     }
 }
 
 impl<P: Payload> Repair<P> {
-    /// An acknowledgment from the mobile host.
+    /// Processes an acknowledgment from the mobile host.
     pub fn on_ack(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! When nothing comes: what goes then, how often, and when what is out passes for lost.
+//! Behaviour in a silence: what is sent, how often, and when data in flight is declared lost.
 
 use super::link_rtt::{FLOOR, LEAST_MARGIN};
 use super::{MAX_DOUBLINGS, MOST_PROBES, Masks, Outbox, Repair, SPACED, STEADY_TRIES};
@@ -6,14 +6,14 @@ use crate::node::Trigger;
 use crate::packet::Payload;
 use crate::time::{Duration, Instant};
 
-/// Part of a silence that passes between two probes of it.
+/// Divisor of the silence so far that yields the interval between probes.
 const SELDOM: u64 = 32;
 
-/// Fewer packets under way do not tell how fast the hop is.
+/// Minimum number of packets in flight from which the hop's rate is estimated.
 const LEAST_UNDER_WAY: u64 = 4;
 
 impl<P: Payload> Repair<P> {
-    /// A copy from here has come back as a duplicate: it takes its time on the hop, and what is behind it waits for that.
+    /// Notes that a local copy has returned as a duplicate. It took time on the hop, for which packets behind it wait.
     pub(super) fn hear_echo(&mut self, now: Instant) {
         self.echoed = now;
         if self.walk.is_none() && self.holds() {
@@ -21,12 +21,13 @@ impl<P: Payload> Repair<P> {
         }
     }
 
-    /// Nothing has arrived since the last of what goes spaced went.
+    /// Acts when nothing has arrived since the last spaced transmission.
     pub(super) fn on_silence(&mut self, now: Instant, out: &mut Outbox<P>) {
         if self.walk.is_none()
             && let Some(took) = self.others_hear(now)
         {
-            // Nobody need look for the end of a silence. What is out waits, or is lost: the timer tells.
+            // No probe is needed to find the end of the silence. Data in flight is queued or lost, which the timer
+            // decides.
             self.pace = Some(now + took);
             return;
         }
@@ -37,7 +38,7 @@ impl<P: Payload> Repair<P> {
         self.pace = None;
         self.in_vain = self.in_vain.saturating_add(SPACED);
         if self.walk.is_none() && self.holds() && self.in_vain <= self.most_probes() {
-            // New data shows as well as a copy whether anything comes through (RFC 8985 §7.3), and is never sent in vain.
+            // New data probes the hop as well as a copy does (RFC 8985 §7.3), and is never spurious.
             self.release_beyond(now, SPACED, out);
             self.pace = Some(now + self.spacing());
         } else {
@@ -52,17 +53,18 @@ impl<P: Payload> Repair<P> {
         }
     }
 
-    /// Whether nothing passes for lost yet of what was sent by a sender that looks after this hop itself.
+    /// Returns whether no data is declared lost yet on a connection whose sender repairs the hop itself.
     fn awaits_arrivals(&self, now: Instant) -> bool {
         self.hop.is_none() && self.is_in_charge(now) && self.walk.is_none() && !self.has_timed_out()
     }
 
-    /// Whether all that was out has passed for lost since anything came.
+    /// Returns whether all data in flight has been declared lost since the last arrival.
     fn has_timed_out(&self) -> bool {
         self.timed_out > self.progress.max(self.echoed)
     }
 
-    /// When the oldest packet under way should have arrived, if a silence is to be ended from here; not before the hop has had time for another.
+    /// Returns when the oldest packet in flight should have arrived, if local repair ends the silence; not before the
+    /// hop has had time for another.
     pub(super) fn overdue(&mut self, now: Instant) -> Option<Instant> {
         if self.hop.is_some() || !self.is_in_charge(now) {
             return None;
@@ -73,7 +75,7 @@ impl<P: Payload> Repair<P> {
         Some((sent + self.rtt.due()?).max(now + LEAST_MARGIN))
     }
 
-    /// Data from the sender: it will be overdue one day.
+    /// Notes data from the sender, which can become overdue.
     pub(super) fn expect(&mut self, now: Instant) {
         self.fresh = now;
         if self.pace.is_none() {
@@ -81,19 +83,21 @@ impl<P: Payload> Repair<P> {
         }
     }
 
-    /// Until when what the sender sent last is on its way through the queue, and shows as well as a copy whether anything comes through.
+    /// Returns the time until which the sender's last data is in the queue, where it probes the hop as well as a copy
+    /// would.
     fn sender_shows(&self, now: Instant) -> Option<Instant> {
         let dry = self.fresh + self.rtt.queue() + self.packet_time();
         (self.awaits_arrivals(now) && now < dry).then_some(dry)
     }
 
-    /// The time between two packets of late, as far as the number under way tells.
+    /// Returns the recent interval between packets, as far as the number in flight shows it.
     fn packet_time(&self) -> Duration {
         (self.rtt.smoothed() / (self.cache.len() as u64).max(LEAST_UNDER_WAY)).max(FLOOR)
     }
 
-    /// What should have arrived has not, and the queue has run dry: copies of the last packet go as fast as packets went of late. If acknowledgments
-    /// were lost, the next says so before all is sent again; if data was, it shows what.
+    /// Sends copies of the last packet at the recent packet rate if data is overdue and the queue has drained. If
+    /// acknowledgments were lost, the next one shows it before all data is retransmitted; if data was lost, it shows
+    /// which.
     fn probe_overdue(&mut self, now: Instant, out: &mut Outbox<P>) {
         if self.in_vain > MOST_PROBES * SPACED {
             return;
@@ -104,14 +108,14 @@ impl<P: Payload> Repair<P> {
         self.pace = Some(now + self.packet_time());
     }
 
-    /// All that passed for lost in a silence has gone again: from then on the last packet alone shows whether anything comes through, and by
-    /// its place in the order what of all this was lost. Under delays that grow all at once most of it was not.
+    /// Probes the hop with the last packet alone after all data declared lost in a silence has been resent. Its
+    /// position in the order of transmissions shows which of it was lost. If delays grow suddenly, most of it was not.
     fn probe_silence(&mut self, now: Instant, out: &mut Outbox<P>) {
         let heard = self.progress.max(self.echoed);
         if !self.is_in_charge(now) || self.walk.is_some() || !self.has_timed_out() {
             return;
         }
-        // The longer it lasts, the more seldom: a fade that ends by packets, not by time, wants many.
+        // Probes become rarer as the silence lasts. A fade that ends by packets, not by time, needs many.
         let pause = self.spacing().max(now.since(heard) / SELDOM);
         if let Some((index, sent)) = self.last_on_hop()
             && now.since(sent) >= pause
@@ -121,9 +125,9 @@ impl<P: Payload> Repair<P> {
         self.pace = Some(now + pause);
     }
 
-    /// Nothing has arrived for too long.
+    /// Acts when nothing has arrived for too long.
     pub(super) fn on_timeout(&mut self, now: Instant, out: &mut Outbox<P>) {
-        // Once in a silence: what has gone again since then may still be on its way.
+        // Once per silence: data resent since then may still be in flight.
         if !self.is_in_charge(now) || !self.has_timed_out() {
             self.order.time_out();
             self.timed_out = now;

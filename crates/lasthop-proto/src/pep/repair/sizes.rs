@@ -1,42 +1,43 @@
-//! Sizes of packets that the hop carries. Behind a link with a smaller MTU whose router sends no ICMP, or where a firewall drops
-//! that, packets above some size are lost for good (RFC 2923 §2.1). No repair helps: the sender has to send smaller ones, and has
-//! to see the losses for that.
+//! Packet sizes that the hop carries. Behind a link with a smaller MTU whose router sends no ICMP, or whose ICMP a
+//! firewall drops, packets above some size are always lost (RFC 2923 §2.1). Repairs do not help: the sender has to send
+//! smaller packets, and has to see the losses for that.
 //!
-//! A packet that was repaired several times in vain is too large where smaller ones arrived that left after it, and none as large.
+//! A packet whose repairs failed several times is too large if smaller packets that left after it have arrived, and
+//! none of its size.
 
 use crate::time::Instant;
 
-/// Repairs in vain from which on a packet may be too large.
+/// Number of failed repairs from which a packet may be too large.
 const IN_VAIN: u32 = 3;
 
-/// Arrivals of smaller packets that it takes.
+/// Number of arrivals of smaller packets required.
 const SMALLER: usize = 3;
 
-/// Sizes of which it is remembered when they last arrived.
+/// Maximum number of sizes whose last arrival is remembered.
 const REMEMBERED: usize = 6;
 
-/// An arrival: payload bytes, and when the packet left.
+/// An arrival: payload bytes, and the packet's transmission time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Arrival {
     len: u32,
     left: Instant,
 }
 
-/// What is known of the sizes.
+/// Sizes seen to arrive.
 #[derive(Clone, Copy, Default, Debug)]
 pub(in crate::pep) struct Sizes {
-    /// Arrivals behind which none as large has left: sizes fall, and times rise.
+    /// Arrivals with no later-sent one of the same size or larger: sizes fall and times rise.
     largest: [Option<Arrival>; REMEMBERED],
-    /// When the last to arrive had left.
+    /// Transmission times of the latest arrivals.
     latest: [Option<Instant>; SMALLER],
-    /// Packets with so many bytes of payload, or more, are too large.
+    /// Payload size, in bytes, from which packets are too large.
     limit: Option<u32>,
-    /// Whether that was found since it was asked last.
+    /// True if the limit was found since the last call of `take_news`.
     is_news: bool,
 }
 
 impl Sizes {
-    /// A packet has arrived.
+    /// Notes that a packet has arrived.
     pub fn arrived(&mut self, len: u32, left: Instant) {
         self.latest.rotate_right(1);
         self.latest[0] = Some(left);
@@ -44,7 +45,7 @@ impl Sizes {
             return;
         }
         let kept = self.largest.into_iter().flatten().filter(|known| known.len > len || known.left > left);
-        // Of too many the oldest goes.
+        // The oldest goes if there are too many.
         let too_many = kept.clone().count() / REMEMBERED;
         let mut largest = [None; REMEMBERED];
         let all = kept.skip(too_many).chain([Arrival { len, left }]);
@@ -52,8 +53,8 @@ impl Sizes {
         self.largest = largest;
     }
 
-    /// A packet of `len` bytes, which left first at `first` and was repaired `repairs` times since, is to be repaired once more.
-    /// Whether that is in vain, since it is too large.
+    /// Returns whether repairing a packet again is futile because it is too large. It has `len` bytes, left first at
+    /// `first`, and was repaired `repairs` times since.
     pub fn is_in_vain(&mut self, len: u32, first: Instant, repairs: u32) -> bool {
         let left_since = |arrival: &&Arrival| arrival.left > first;
         let largest = self.largest.iter().flatten().filter(left_since).map(|arrival| arrival.len).max();
@@ -65,29 +66,30 @@ impl Sizes {
         found
     }
 
-    /// The sender sends a packet of `len` bytes in smaller pieces, after `repairs` of it: it knows, or tries whether these arrive.
+    /// Notes that the sender sends a packet of `len` bytes in smaller pieces, after `repairs` repairs of it: it knows
+    /// the limit, or probes for it.
     pub fn is_cut(&mut self, len: u32, repairs: u32) {
         if repairs >= IN_VAIN {
             (self.limit, self.is_news) = (Some(len), true);
         }
     }
 
-    /// Whether a packet with so many bytes of payload is known to be too large.
+    /// Returns whether a packet with `len` bytes of payload is known to be too large.
     pub fn are_exceeded_by(&self, len: u32) -> bool {
         self.limit.is_some_and(|limit| len >= limit)
     }
 
-    /// Whether any size is known to be too large.
+    /// Returns whether any size is known to be too large.
     pub fn are_limited(&self) -> bool {
         self.limit.is_some()
     }
 
-    /// Takes the news that packets are too large, once: what is known then goes on.
+    /// Returns, once, the news that packets are too large. The known sizes stay valid.
     pub fn take_news(&mut self) -> Option<Self> {
         core::mem::take(&mut self.is_news).then_some(*self)
     }
 
-    /// A large packet has arrived: there is no limit any more.
+    /// Removes the limit: a large packet has arrived.
     pub fn lift(&mut self) {
         self.limit = None;
     }
@@ -102,7 +104,7 @@ mod tests {
         Instant::ZERO + Duration::from_millis(ms)
     }
 
-    /// Three smaller ones that left later, and three repairs: not less.
+    /// A limit takes three smaller packets that left later, and three repairs.
     #[test]
     fn what_is_lost_again_and_again_while_smaller_ones_arrive_is_too_large() {
         for (repairs, smaller, found) in [(3, 3, true), (2, 3, false), (3, 2, false), (9, 0, false)] {

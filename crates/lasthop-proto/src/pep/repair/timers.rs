@@ -1,4 +1,4 @@
-//! What is due when, though nothing comes.
+//! Timers of a connection, and the actions due.
 
 use super::hop::Hop;
 use super::link_rtt::FLOOR;
@@ -8,17 +8,17 @@ use crate::pep::cache::Whereabouts;
 use crate::pep::snoop_config::SnoopConfig;
 use crate::time::{Duration, Instant};
 
-/// How long a silence rests that has no more bets.
+/// First and maximum pause of a silence without budget for repairs.
 const FIRST_REST: Duration = Duration::from_millis(200);
 const LONGEST_REST: Duration = Duration::from_secs(8);
 
 impl<P: Payload> Repair<P> {
-    /// When something is to be resent.
+    /// Returns the time of the next action.
     pub fn deadline(&self, config: &SnoopConfig) -> Option<Instant> {
         self.due(config).map(|due| due.max(self.rest.1))
     }
 
-    /// The same, were there no rest in a silence.
+    /// Returns the time of the next action without regard to the pause in a silence.
     fn due(&self, config: &SnoopConfig) -> Option<Instant> {
         if let Some(owed) = self.owed {
             return Some(owed.since);
@@ -29,44 +29,45 @@ impl<P: Payload> Repair<P> {
         Some([self.pace, self.late, next, paced].into_iter().flatten().fold(timer, Instant::min))
     }
 
-    /// Whether what is due is a bet beyond those that each silence has.
+    /// Returns whether the next action is a timer-driven repair beyond the `free` ones of each silence.
     pub fn bets_more_than(&self, free: u32) -> bool {
         self.owed.is_none() && self.bets >= free
     }
 
-    /// When the mobile host was last heard.
+    /// Returns when the mobile host was last heard.
     pub fn spoke(&self) -> Instant {
         self.spoke
     }
 
-    /// So many bets were made; how many there were before in this silence.
+    /// Counts `bets` timer-driven repairs. Returns their number before in this silence.
     pub fn count_bets(&mut self, bets: u32) -> u32 {
         let before = self.bets;
         self.bets = self.bets.saturating_add(bets);
         before
     }
 
-    /// No bet may be made now: it is asked again after a while, each time after twice as long.
+    /// Pauses because the budget is exhausted. Each pause is twice as long as the previous one.
     pub fn rest(&mut self, now: Instant) {
         let pause = self.rest.0.saturating_mul(2).max(FIRST_REST).min(LONGEST_REST);
         self.rest = (pause, now + pause);
     }
 
-    /// When the oldest packet is to be resent, though nothing has arrived.
+    /// Returns when the oldest packet is to be resent if nothing arrives.
     pub(super) fn timer(&self, config: &SnoopConfig) -> Option<Instant> {
         let front = self.cache.front()?;
         if self.last_ack.is_none() || self.window_closed() || front.by_timer >= config.max_local_retries {
             return None;
         }
         if self.sizes.are_limited() && front.whereabouts == Whereabouts::Arrived {
-            // What is missing in front of it is too large, and the sender's.
+            // The missing packet before it exceeds the path MTU and is left to the sender.
             return None;
         }
-        // Progress shows that the hop works through its queue, so that the timer starts again. But where nothing tells what else
-        // was lost, not for what was sent before a timeout, or a burst without later packets would cost a timeout for each packet.
+        // Progress shows that the hop works through its queue, and restarts the timer. Without reports of other losses,
+        // it does not restart for packets sent before a timeout; otherwise a burst without later packets would cost a
+        // timeout per packet.
         let restarts = self.masks == Masks::Seen || front.seq.ge(self.recover);
         let since = if restarts { self.progress.max(self.echoed).max(front.last_sent) } else { front.last_sent };
-        // The acknowledgment of a packet on its own may be held back, that of two is not (RFC 9293 §3.8.6.3).
+        // The acknowledgment of a single packet may be delayed, that of two is not (RFC 9293 §3.8.6.3).
         let alone = self.cache.len() == 1 || self.hop.is_none();
         let timeout = if alone { self.rtt.timeout(config) } else { self.rtt.probe_timeout(config) };
         let timeout = timeout.saturating_mul(1 << self.doublings);
@@ -74,7 +75,7 @@ impl<P: Payload> Repair<P> {
             .filter(|&at| at != Instant::FAR_FUTURE)
     }
 
-    /// Acts on what is due.
+    /// Performs the actions that are due.
     pub fn on_timer(&mut self, now: Instant, config: &SnoopConfig, out: &mut Outbox<P>) {
         if self.sleeps(now) {
             (self.late, self.pace, self.insistence, self.owed) = (None, None, None, None);

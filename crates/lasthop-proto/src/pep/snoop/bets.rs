@@ -1,26 +1,26 @@
-//! Repairs by the timer in a silence: bets on a mobile host that may have left. While nobody hears, the hop may be down, and nobody
-//! pays for them. While other connections hear, they take those connections' airtime, so they are bounded: in a silence of a
-//! connection, for each owner of connections, and for all owners together.
+//! Budget for timer-driven repairs ("bets") in a silence, when the mobile host may have left. If no connection receives
+//! anything, the hop may be down, and repairs are free. If other connections do, repairs take airtime from them, so
+//! repairs are limited per silence of a connection, per owner of connections, and for all owners together.
 
 use crate::time::{Duration, Instant};
 
-/// Repairs in one silence of a connection that are not counted.
+/// Number of free repairs in one silence of a connection.
 pub(super) const FREE: u32 = 4;
 
-/// Arrivals that earn an owner a bet, and that earn all owners together one.
+/// Number of arrivals that earn one bet for an owner, and for all owners together.
 const ARRIVALS_OF_OWNER: u32 = 64;
 const ARRIVALS_OF_ALL: u32 = 32;
 
-/// Bets that are saved up at most, and there at first.
+/// Maximum and initial number of bets.
 const MOST_OF_OWNER: u32 = 64;
 const MOST_OF_ALL: u32 = 256;
 
-/// An owner of whom nothing is heard gets so many bets more after this time, and again each time that the silence has doubled.
+/// Bets granted to a silent owner after `FIRST_GRANT`, and again each time that the silence has doubled.
 const GRANT: u32 = 16;
 const FIRST_GRANT: Duration = Duration::from_millis(200);
 const MOST_GRANTS: u32 = 24;
 
-/// Bets that are left, in parts that arrivals earn.
+/// Remaining bets, in units of one arrival's earnings.
 #[derive(Clone, Copy, Debug)]
 struct Purse {
     parts: u32,
@@ -46,11 +46,11 @@ impl Purse {
     }
 }
 
-/// The bets of one owner's connections.
+/// Bets of one owner's connections.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnersBets {
     purse: Purse,
-    /// Grants in this silence.
+    /// Number of grants in this silence.
     grants: u32,
 }
 
@@ -66,7 +66,7 @@ impl OwnersBets {
         self.purse.earn(1);
     }
 
-    /// Whether one may be made by now, when something was heard last at `heard`.
+    /// Returns whether a bet may be made at `now`, if the owner was last heard at `heard`.
     pub fn has_any(&mut self, now: Instant, heard: Instant) -> bool {
         while self.grants < MOST_GRANTS && now.since(heard) >= FIRST_GRANT.saturating_mul(1 << self.grants) {
             self.grants += 1;
@@ -80,11 +80,11 @@ impl OwnersBets {
     }
 }
 
-/// The bets of all connections together.
+/// Bets of all connections together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AllBets {
     purse: Purse,
-    /// When something was last heard of any connection.
+    /// Time at which any connection was last heard.
     pub heard: Instant,
 }
 
@@ -117,7 +117,7 @@ mod tests {
         Instant::ZERO + Duration::from_millis(ms)
     }
 
-    /// How many bets a silent owner makes until then who makes all that he may.
+    /// Returns the number of bets that a silent owner makes in `until` ms if it makes all that it may.
     fn made(until: u64) -> u32 {
         let (mut bets, mut made) = (OwnersBets::default(), 0);
         for ms in 0..until {

@@ -1,8 +1,9 @@
-//! What connections to the same mobile host tell each other of the hop.
+//! Measurements of the hop shared between connections to the same mobile host.
 //!
-//! A connection knows the hop by its own round trips. Where many begin at once, the queue in front of the hop grows faster than any of them measures: each
-//! would take the delay for a silence, and send again what only waits. But while one waits, others hear: the hop is up, and how long their packets took is no
-//! less true for it (RFC 9040 §4 has connections share such values).
+//! A connection measures the hop by its own round trips. If many connections start at once, the queue in front of the
+//! hop grows faster than any of them measures. Each would take the delay for a silence and retransmit packets that are
+//! only queued. But while one waits, others receive: the hop is up, and the time that their packets took is valid for
+//! all (RFC 9040 §4 lets connections share such values).
 
 use alloc::vec::Vec;
 
@@ -12,25 +13,27 @@ use crate::pep::repair::News;
 use crate::tcp::min_rtt::MinRtt;
 use crate::time::{Duration, Instant};
 
-/// What was heard of late of an owner's connections.
+/// Recent measurements of an owner's connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::pep) struct Heard {
-    /// When one of them last heard that something has arrived.
+    /// Time of the last arrival on any connection.
     pub last: Instant,
-    /// The longest time that a packet took over the hop, of a round trip.
+    /// Longest time that a packet took over the hop, within the last round trip.
     pub took: Duration,
-    /// The shortest time that any took, those of handshakes among them; the mobile host may be behind another hop after a while.
+    /// Shortest time that a packet took, handshakes included. It expires, because the mobile host may have moved to
+    /// another hop.
     pub least: Duration,
 }
 
 impl Heard {
-    /// Whether packets wait in a queue.
+    /// Returns whether packets wait in a queue.
     pub fn shows_a_queue(&self) -> bool {
         is_mostly_queue(self.took, self.least)
     }
 }
 
-/// Whether that is twice as long as the hop can take: most of it is a queue, or on a slow hop a packet's length.
+/// Returns whether `took` is more than twice the shortest time: most of it is then queueing or, on a slow hop,
+/// transmission time.
 pub(in crate::pep) fn is_mostly_queue(took: Duration, least: Duration) -> bool {
     took > least.saturating_mul(2)
 }
@@ -41,11 +44,11 @@ const PERIOD: Duration = Duration::from_millis(500);
 /// Number of connections whose data arrives, by period.
 #[derive(Clone, Copy, Default, Debug)]
 struct Active {
-    /// The current period; the first is 0.
+    /// Current period; the first is 0.
     period: u64,
-    /// Connections seen in it so far.
+    /// Number of connections seen in the current period so far.
     current: u32,
-    /// Connections seen in the period before it.
+    /// Number of connections seen in the previous period.
     previous: u32,
 }
 
@@ -64,11 +67,11 @@ impl Active {
     }
 }
 
-/// All that an owner's connections have told.
+/// All measurements of an owner's connections.
 #[derive(Clone, Copy, Default, Debug)]
 struct Told {
     last: Instant,
-    /// The longest time of a round trip, and when it was told.
+    /// Longest time within a round trip, and when it was reported.
     longest: (Duration, Instant),
     least: MinRtt,
     bets: OwnersBets,
@@ -94,11 +97,12 @@ impl Told {
     }
 }
 
-/// By owner; in the first place those of nobody known, who share the hop as well. Nothing before one has told how long the hop takes.
+/// Measurements by owner. The first place is for connections without a known owner, which share the hop as well. A
+/// place is empty until a connection has reported a time.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Neighbours {
     owners: Vec<Option<Told>>,
-    /// Bets of owners of whom nothing was heard yet, together.
+    /// Shared bets of owners that were not heard yet.
     unheard: OwnersBets,
     bets: AllBets,
 }
@@ -108,7 +112,7 @@ impl Neighbours {
         owner.map_or(0, |Owner(owner)| owner as usize + 1)
     }
 
-    /// Something of that owner's has arrived.
+    /// Notes an arrival on a connection of `owner`.
     pub fn hear(&mut self, owner: Option<Owner>, now: Instant, news: News) {
         self.bets.hear(now);
         let place = Self::place(owner);
@@ -121,15 +125,15 @@ impl Neighbours {
         }
     }
 
-    /// Counts a connection of that owner whose data has just arrived, and returns how many of the owner's connections are active.
-    /// `counted_in` is the connection's own note of when it was last counted.
+    /// Counts a connection of `owner` whose data has just arrived, and returns the number of the owner's active
+    /// connections. `counted_in` is the connection's own note of when it was last counted.
     pub fn count(&mut self, owner: Option<Owner>, now: Instant, counted_in: &mut Option<u64>) -> u32 {
         let place = self.owners.get_mut(Self::place(owner)).and_then(Option::as_mut);
         place.map_or(1, |told| told.active.count(now, counted_in))
     }
 
-    /// Whether a connection of that owner, which was heard last at `heard`, may bet once more: nobody else has heard since, or there are bets
-    /// left.
+    /// Returns whether a connection of `owner`, last heard at `heard`, may make another bet: no connection has been
+    /// heard since, or there are bets left.
     pub fn may_bet(&mut self, owner: Option<Owner>, now: Instant, heard: Instant) -> bool {
         if self.bets.heard <= heard {
             return true;
@@ -142,7 +146,8 @@ impl Neighbours {
         has_any && self.bets.has_any()
     }
 
-    /// A connection of that owner, which had been heard last at `heard`, made so many bets, `before` in the same silence.
+    /// Charges `bets` bets to a connection of `owner` that was last heard at `heard` and had made `before` bets in the
+    /// same silence.
     pub fn pay(&mut self, owner: Option<Owner>, heard: Instant, before: u32, bets: u32) {
         let counted = before.saturating_add(bets).saturating_sub(FREE.max(before));
         if self.bets.heard <= heard || counted == 0 {
@@ -155,7 +160,7 @@ impl Neighbours {
         self.bets.pay(counted);
     }
 
-    /// What was heard of that owner's connections.
+    /// Returns the measurements of that owner's connections.
     pub fn of(&self, owner: Option<Owner>) -> Option<Heard> {
         self.owners.get(Self::place(owner))?.as_ref().map(Told::heard)
     }
@@ -169,12 +174,13 @@ mod tests {
         Instant::ZERO + Duration::from_millis(ms)
     }
 
-    /// A packet took so long, and none took less than that.
+    /// Returns a report with the time that a packet took, in ms, and the shortest time known.
     fn news(took: Option<u64>, least: u64) -> News {
         News { took: took.map(Duration::from_millis), least: Some(Duration::from_millis(least)) }
     }
 
-    /// The longest counts for as long as it took itself; then the newest. An arrival without a time is one all the same.
+    /// The longest time counts for as long as it took itself, then the newest does. An arrival without a time counts as
+    /// an arrival.
     #[test]
     fn the_longest_of_a_round_trip_counts() {
         let mut neighbours = Neighbours::default();
@@ -189,7 +195,7 @@ mod tests {
         }
     }
 
-    /// A connection that begins behind a full queue knows by others how long the hop takes without.
+    /// A connection that starts behind a full queue learns the hop's unqueued delay from others.
     #[test]
     fn more_than_twice_the_shortest_shows_a_queue() {
         let mut neighbours = Neighbours::default();
@@ -205,7 +211,7 @@ mod tests {
         }
     }
 
-    /// Who knew the way without a queue may be gone, or the way.
+    /// The connection that knew the unqueued path, or the path itself, may no longer exist.
     #[test]
     fn the_shortest_counts_for_five_minutes() {
         let mut neighbours = Neighbours::default();

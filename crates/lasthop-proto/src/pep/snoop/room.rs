@@ -1,4 +1,5 @@
-//! Room in the cache: whose connections go when there is none, and how those that are over go in parts.
+//! Cache capacity: which connections are evicted when the cache is full, and how removed connections are released in
+//! parts.
 
 use super::{Owner, Snoop};
 use crate::event::Event;
@@ -10,20 +11,20 @@ use crate::pep::tracking::Tracking;
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 
-/// Between two parts of what is left to be done, unless packets of the connection bring them sooner.
+/// Interval between two parts of the deferred work, unless packets of the connection trigger them sooner.
 const CATCH_UP: Duration = Duration::from_millis(1);
 
-/// Most connections that one packet pushes out of the cache.
+/// Maximum number of connections that one packet evicts from the cache.
 const MOST_EVICTED: usize = 16;
 
-/// An owner of connections may push others out of the cache only while it takes less than this part of it.
+/// Divisor of the cache size: an owner may evict others only while it uses less than this part of the cache.
 const FAIR_PART: u64 = 4;
 
 impl<P: Payload> Snoop<P> {
-    /// Whether the packet fits, after evicting connections that were not used for longer.
+    /// Returns whether the packet fits, after evicting connections that have been unused for longer.
     pub(super) fn make_room(&mut self, now: Instant, slot: u32, packet: &Packet<P>) -> bool {
         let charge = charge(packet);
-        // So that more goes than comes.
+        // Frees more than the packet adds.
         self.dissolve(Pace::Data);
         let Some((_, connection)) = self.connections.get_mut(slot) else { return false };
         let own = connection.owner.and_then(|Owner(owner)| self.owned_bytes.get(owner as usize).copied());
@@ -35,11 +36,11 @@ impl<P: Payload> Snoop<P> {
             if self.cached_bytes.saturating_add(charge) <= self.config.cache_bytes {
                 return true;
             }
-            // The data nearest to its acknowledgment is worth most: a connection at its share keeps what it has.
+            // The data nearest to its acknowledgment is the most valuable: a connection at its share keeps what it has.
             if own > self.config.cache_bytes / FAIR_PART || !self.over.is_empty() {
                 return false;
             }
-            // The connection itself was touched just now, so it is the newest.
+            // The connection itself was just touched, so it is the newest.
             match self.connections.oldest().filter(|&oldest| oldest != slot) {
                 Some(oldest) => self.evict(now, oldest),
                 None => return false,
@@ -64,14 +65,14 @@ impl<P: Payload> Snoop<P> {
         }
     }
 
-    /// Drops the state of a connection that goes on.
+    /// Drops the state of a connection that continues without this element.
     pub(super) fn forget(&mut self, now: Instant, slot: Option<u32>) -> Option<FlowId> {
         let (flow, connection) = self.discard(slot?)?;
         self.end(now, connection);
         Some(flow)
     }
 
-    /// Takes out the state of a connection.
+    /// Removes and returns the state of a connection.
     pub(super) fn discard(&mut self, slot: u32) -> Option<(FlowId, Repair<P>)> {
         let (flow, connection) = self.connections.remove(slot)?;
         if let Some(at) = connection.queued {
@@ -81,7 +82,7 @@ impl<P: Payload> Snoop<P> {
         Some((flow, connection))
     }
 
-    /// Drops what there is of a connection that is over here: at once if it is little, else in parts.
+    /// Releases the data of a removed connection: at once if it is little, otherwise in parts.
     pub(super) fn end(&mut self, now: Instant, mut connection: Repair<P>) {
         if connection.cache.is_small() {
             connection.flush(Instant::ZERO, &mut self.out);
@@ -92,7 +93,7 @@ impl<P: Payload> Snoop<P> {
         self.catch_up.get_or_insert(now + CATCH_UP);
     }
 
-    /// Drops a part of what is left of connections that are over.
+    /// Releases a part of the data of removed connections.
     pub(super) fn dissolve(&mut self, pace: Pace) {
         let Some(mut connection) = self.over.pop_front() else { return };
         let before = connection.cache.bytes();
@@ -103,7 +104,7 @@ impl<P: Payload> Snoop<P> {
         }
     }
 
-    /// Notes whether a connection is behind.
+    /// Lists a connection that has deferred work.
     #[inline]
     pub(super) fn note_behind(&mut self, now: Instant, slot: u32) {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return };
@@ -113,7 +114,7 @@ impl<P: Payload> Snoop<P> {
         }
     }
 
-    /// Does a part of what is left to be done.
+    /// Does a part of the deferred work.
     pub(super) fn do_part(&mut self, now: Instant) {
         self.dissolve(Pace::Time);
         if let Some(slot) = self.behind.pop_front()
@@ -128,7 +129,7 @@ impl<P: Payload> Snoop<P> {
         self.catch_up = is_left.then_some(now + CATCH_UP);
     }
 
-    /// Has a connection do what may change how much is cached of it.
+    /// Calls `act` on a connection and updates the count of cached bytes.
     #[inline]
     pub(super) fn counted<R>(
         &mut self,
@@ -143,7 +144,7 @@ impl<P: Payload> Snoop<P> {
         Some(outcome)
     }
 
-    /// What an owner's connection has cached is now `after` bytes instead of `before`.
+    /// Updates the byte counts after an owner's connection has changed from `before` to `after` cached bytes.
     fn count(&mut self, owner: Option<Owner>, before: u64, after: u64) {
         self.cached_bytes = self.cached_bytes - before + after;
         if let Some(Owner(owner)) = owner {

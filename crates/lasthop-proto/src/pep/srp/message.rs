@@ -1,16 +1,18 @@
-//! What the datagrams of SRP say.
+//! Contents of the datagrams of SRP.
 
 use crate::link::headers::{LONGEST, LinkHeader, LinkProtocol};
 
-/// Most datagrams without bytes of a stream that wait for the window: the first, the last, and one that tells what was taken.
+/// Maximum number of datagrams without stream data that wait for the window: the first, the last, and one that reports
+/// taken bytes.
 pub const MOST_WAITING: u32 = 4;
 
-/// In front of each datagram: which of the sessions that a connection's name has had. In bytes: the number, high byte first.
+/// Header of each datagram: the number of the session, since a connection's name may have several in succession. In
+/// bytes: the number, high byte first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionHeader(pub u16);
 
 impl SessionHeader {
-    /// The header that these bytes are, if they are one.
+    /// Parses the header; `None` if the length is wrong.
     pub const fn from_bytes(bytes: &[u8]) -> Option<Self> {
         match bytes {
             &[high, low] => Some(Self(u16::from_be_bytes([high, low]))),
@@ -29,8 +31,8 @@ impl LinkHeader for SessionHeader {
     }
 }
 
-/// What a datagram that is numbered says: a byte for the kind, and four, high byte first, for how many bytes the sender of the datagram
-/// has taken of the other direction since the start, modulo 2^32.
+/// Contents of a numbered datagram: a byte for the kind, and four, high byte first, for the number of bytes of the
+/// other direction that its sender has taken since the start, modulo 2^32.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Message {
     /// A connection has begun.
@@ -40,7 +42,7 @@ pub enum Message {
         /// Bytes taken of the other direction.
         taken: u32,
     },
-    /// Room has become free.
+    /// Buffer space has become free.
     Taken {
         /// Bytes taken of the other direction.
         taken: u32,
@@ -52,10 +54,10 @@ pub enum Message {
 }
 
 impl Message {
-    /// Its bytes.
+    /// Length, in bytes.
     pub const LEN: usize = 5;
 
-    /// The message that these bytes are, if they are one.
+    /// Parses a message; `None` if it is malformed.
     pub const fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let &[kind, a, b, c, d] = bytes else { return None };
         let taken = u32::from_be_bytes([a, b, c, d]);

@@ -15,7 +15,7 @@ use crate::tcp::config::{Switch, TcpConfig};
 use crate::tcp::{Connection, Setup, State, TickPhase};
 use crate::time::Instant;
 
-/// Where a connection began.
+/// Side on which a connection began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Start {
     /// On this end's own side: `from` sent its SYN.
@@ -24,11 +24,11 @@ pub(super) enum Start {
     There { number: u16, from: Side },
 }
 
-/// How far a direction of the stream has come to its end.
+/// State of the end of a stream in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ending {
     Open,
-    /// The other end of the hop was told that it ends, or resets.
+    /// The other end of the hop has been notified of the end or the reset.
     Told,
 }
 
@@ -37,32 +37,32 @@ enum Ending {
 pub(super) struct Session {
     pub number: u16,
     flow: FlowId,
-    /// The endpoint of the own side.
+    /// Endpoint of the own side.
     pub own: Side,
     pub leg: Connection,
     repeat: Arq<()>,
     window: usize,
     segment: u32,
     buffer: u64,
-    /// Bytes of each datagram that is not acknowledged, in order.
+    /// Bytes in each unacknowledged datagram, in order.
     unacknowledged: VecDeque<u32>,
-    /// Whether the other end knows of the connection.
+    /// True if the other end knows of the connection.
     known_there: bool,
-    /// Bytes of the own side's stream that went over the hop.
+    /// Bytes of the own side's stream that were sent over the hop.
     passed: u64,
-    /// Of these, taken by the endpoint beyond, as the other end told.
+    /// Bytes of `passed` that the far endpoint has taken, as reported by the other end.
     taken_there: u64,
-    /// Bytes that came over the hop.
+    /// Bytes that arrived over the hop.
     arrived: u64,
-    /// What the other end was told of those that the own side has taken.
+    /// Bytes of `arrived` that the own side has taken, as last reported to the other end.
     told: u64,
     ending: Ending,
-    /// The own side has reset or given up, and the other end does not know.
+    /// True if the own side has reset or given up, and the other end does not know.
     aborted: bool,
     datagrams: u32,
-    /// The deadline under which the connection is filed.
+    /// Deadline under which the connection is filed.
     pub filed: Option<Instant>,
-    /// When to forget it.
+    /// Time to forget it.
     pub forget_at: Option<Instant>,
 }
 
@@ -116,7 +116,7 @@ impl Session {
         [self.leg.poll_deadline(), self.repeat.poll_deadline(), self.forget_at].into_iter().flatten().min()
     }
 
-    /// Whether the own side's connection is over, and the other end knows.
+    /// Returns whether the own side's connection is over, and the other end knows.
     pub fn is_over(&self) -> bool {
         self.leg.state() == State::Closed && !self.aborted && self.unacknowledged.is_empty()
     }
@@ -142,7 +142,7 @@ impl Session {
         Some(event)
     }
 
-    /// Hands over what there is, in both directions.
+    /// Hands over all available data, in both directions.
     pub fn work(&mut self, now: Instant, out: &mut VecDeque<(Port, Why, Packet)>) {
         loop {
             self.settle();
@@ -163,7 +163,7 @@ impl Session {
         }
     }
 
-    /// What is acknowledged leaves the own side's receive buffer.
+    /// Removes acknowledged data from the own side's receive buffer.
     fn settle(&mut self) {
         let left = self.repeat.unacknowledged() + self.repeat.waiting();
         let mut bytes = 0;
@@ -176,7 +176,7 @@ impl Session {
         }
     }
 
-    /// Puts into datagrams what may go.
+    /// Puts data that may be sent into datagrams.
     fn offer(&mut self, now: Instant) {
         if self.aborted {
             self.aborted = false;
@@ -186,11 +186,11 @@ impl Session {
         if !self.known_there && self.datagrams == 0 {
             self.say(now, Message::Open, 0);
         }
-        // What follows the first datagram would be of no use before it.
+        // Datagrams after the first would be of no use before it arrives.
         if !self.known_there {
             return;
         }
-        // Of room it is told to the end: the other direction may go on when this one is over.
+        // Freed buffer space is reported until the end: the other direction may continue after this one has ended.
         let taken = self.leg.acked();
         if taken - self.told >= self.buffer.div_ceil(2) {
             self.say(now, Message::Taken { taken: taken as u32 }, 0);
@@ -203,7 +203,7 @@ impl Session {
             let ready = received - self.passed;
             let room = self.buffer.saturating_sub(self.passed - self.taken_there);
             let bytes = ready.min(room).min(u64::from(self.segment));
-            // A part of what is ready goes only where nothing else would bring news of more room.
+            // Less than a full datagram is sent only if no acknowledgment is outstanding that could report more space.
             let is_part = bytes < ready && bytes < u64::from(self.segment);
             if bytes == 0 || is_part && !self.unacknowledged.is_empty() {
                 break;
@@ -235,20 +235,20 @@ impl Session {
         self.repeat.handle_packet(now, Port::WIRED, packet);
     }
 
-    /// With the flow, its direction and the session's number, which selective repeat knows nothing of.
+    /// Adds the flow, its direction and the session's number, which selective repeat does not know.
     fn stamped(&self, mut packet: Packet) -> Packet {
         (packet.flow, packet.from) = (self.flow, self.own);
         SessionHeader(self.number).put(&mut packet.link);
         packet
     }
 
-    /// A datagram has come, in its turn.
+    /// Handles a datagram that arrived in order.
     fn take_message(&mut self, packet: &Packet) {
         match packet.link.read(LinkProtocol::SRP).and_then(Message::from_bytes) {
             Some(Message::Data { taken }) => {
                 self.take_taken(taken);
                 if self.waiting() + u64::from(packet.len) > self.buffer {
-                    // The other end has sent more than it was told that there is room for.
+                    // The other end has exceeded the space reported to it.
                     return self.leg.abort();
                 }
                 self.arrived += u64::from(packet.len);
@@ -264,7 +264,8 @@ impl Session {
         }
     }
 
-    /// The other end told what its side has taken; it cannot be more than was sent.
+    /// Notes the number of bytes that the far side has taken, as reported by the other end; it cannot exceed the number
+    /// sent.
     fn take_taken(&mut self, taken: u32) {
         let further = u64::from(taken.wrapping_sub(self.taken_there as u32));
         if self.taken_there + further <= self.passed {
@@ -273,7 +274,7 @@ impl Session {
     }
 }
 
-/// Why this end sends what its selective repeat gives out: nothing of it was given to the end as a packet.
+/// Maps the reason for sending a packet of the selective repeat: none of them was passed to the end as a packet.
 const fn own(why: Why) -> Why {
     match why {
         Why::Given | Why::Released => Why::Own,

@@ -1,36 +1,37 @@
-//! How long a side's SYN took from here to the other end, and the answer back: the first that is known of that way.
+//! Time from a side's SYN at this point to the answer to it: the first measurement of that way.
 
 use crate::time::{Duration, Instant};
 
-/// What is known of one side's SYN.
+/// State of one side's SYN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Crossing {
-    /// It did not come by, or more than once: nobody can tell which was answered (Karn).
+    /// The SYN was not seen, or more than once, so that it is ambiguous which one was answered (Karn).
     Unknown,
-    /// It came by then, and is not answered yet.
+    /// Seen at this time and not answered yet.
     Left(Instant),
     Took(Duration),
 }
 
 impl Crossing {
-    /// Of a SYN that came by once at `left`, whose answer did at `answered`.
+    /// Returns the crossing of a SYN seen once at `left`, whose answer was seen at `answered`.
     pub fn between(left: Option<Instant>, answered: Option<Instant>) -> Self {
         left.zip(answered).map_or(Self::Unknown, |(left, answered)| Self::Took(answered.since(left)))
     }
 
-    /// Of a SYN that came by once at `left`, and is to be answered.
+    /// Returns the crossing of a SYN seen once at `left`, which is not answered yet.
     pub fn begun(left: Option<Instant>) -> Self {
         left.map_or(Self::Unknown, Self::Left)
     }
 
-    /// The SYN comes by again.
+    /// Notes that the SYN is seen again.
     pub fn again(&mut self) {
         if let Self::Left(_) = self {
             *self = Self::Unknown;
         }
     }
 
-    /// The other end acknowledges the SYN alone, or more: then this is not the first answer.
+    /// Notes an acknowledgment of the SYN. `is_first` says that it acknowledges the SYN alone; if it acknowledges more,
+    /// it is not the first answer.
     pub fn answer(&mut self, now: Instant, is_first: bool) {
         if let Self::Left(left) = *self {
             *self = if is_first { Self::Took(now.since(left)) } else { Self::Unknown };

@@ -1,4 +1,4 @@
-//! The presets: what each key of [`TcpConfig`] is in 4.4BSD, in ns-2, by RFCs and in Linux.
+//! Presets: the values of all keys of [`TcpConfig`] for 4.4BSD, ns-2, RFCs and Linux.
 
 use super::{
     AckCongestion, Clock, ControlRule, Deflation, DelayedAck, EcnMode, Growth, HandshakeAck, HeaderAccounting,
@@ -11,9 +11,9 @@ use crate::time::Duration;
 /// A named set of values for every key of [`TcpConfig`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Preset {
-    /// 4.4BSD-Lite as BSD/OS 2.x had it, quirks included: the 1997 study.
+    /// 4.4BSD-Lite as in BSD/OS 2.x, quirks included: the 1997 study.
     BsdLite,
-    /// What ns-2.35's one-way agents do.
+    /// ns-2.35's one-way agents.
     Ns2,
     /// RFC 5681, 6298, 6582, 6675, 6928, 7323.
     Rfc,
@@ -21,15 +21,15 @@ pub enum Preset {
     Linux618,
     /// Linux 6.18 with BBR, version 1.
     Linux618Bbr,
-    /// What standards ask for in 2026: RFC 9438, 9406, 8985, 9937, 5682, 6298.
+    /// Standards as of 2026: RFC 9438, 9406, 8985, 9937, 5682, 6298.
     Rfc2026,
 }
 
 impl Preset {
-    /// Every one.
+    /// All presets.
     pub const ALL: [Self; 6] = [Self::BsdLite, Self::Ns2, Self::Rfc, Self::Linux618, Self::Linux618Bbr, Self::Rfc2026];
 
-    /// The loss recovery that holds under every scheme; none where the scheme decides.
+    /// Returns the loss recovery that applies under every scheme; `None` if the scheme determines it.
     pub const fn recovery(self) -> Option<Recovery> {
         match self {
             Self::BsdLite | Self::Ns2 | Self::Rfc => None,
@@ -39,7 +39,7 @@ impl Preset {
 }
 
 impl TcpConfig {
-    /// The values that `preset` stands for.
+    /// Returns the values of `preset`.
     pub fn preset(preset: Preset) -> Self {
         match preset {
             Preset::BsdLite => Self::bsd_lite(),
@@ -167,7 +167,7 @@ impl TcpConfig {
             window_scale: None,
             headers: HeaderAccounting::Ns2,
             clock: Clock::Fine,
-            // What the default seed of ns-2 draws for its first agent when the run starts: 5.558807 ms before a tick.
+            // The draw of ns-2's default seed for its first agent when the run starts: 5.558807 ms before a tick.
             tick_phase: Some(Duration::from_nanos(10_000_000 - 5_558_807)),
             rtt_rule: RttRule::Ns2,
             rtt_granularity: Duration::from_millis(10),

@@ -1,4 +1,4 @@
-//! 4.4BSD `tcp_input`: byte counts, window capped at 65535 whatever the peer's window is.
+//! 4.4BSD `tcp_input`: byte counts, with the window limited to 65535 for any window of the peer.
 
 use super::Outstanding;
 use crate::tcp::config::{Growth, TcpConfig};
@@ -10,7 +10,7 @@ pub struct Bsd {
     ssthresh: u32,
     initial: u32,
     max: u32,
-    /// Quirk 1 of 4.4BSD-Lite: mss/8 on top of each step of congestion avoidance; 0 in Lite2.
+    /// Quirk 1 of 4.4BSD-Lite: additional mss/8 in each step of congestion avoidance; 0 in Lite2.
     extra: u32,
 }
 

@@ -1,4 +1,4 @@
-//! The congestion controls of today, chosen at run time.
+//! Modern congestion controls, selected at run time.
 
 use alloc::boxed::Box;
 
@@ -11,23 +11,23 @@ use super::reno::Reno;
 use super::window::Start;
 use crate::time::Instant;
 
-/// Which congestion control a sender has.
+/// Congestion control of a sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ControlRule {
-    /// Reno as Linux has it.
+    /// Linux's Reno.
     Reno,
     /// CUBIC in Linux's integers.
     Cubic(HystartRule),
-    /// CUBIC as RFC 9438 words it.
+    /// CUBIC as written in RFC 9438.
     Cubic9438(HystartRule),
-    /// BBR version 1 as Linux has it.
+    /// Linux's BBR version 1.
     Bbr,
     /// BBR version 3.
     Bbr3(Bbr3Rule),
 }
 
 impl ControlRule {
-    /// Every one, with each of its variants: what the property tests run.
+    /// All congestion controls with each of their variants, for the property tests.
     pub const ALL: [Self; 10] = [
         Self::Reno,
         Self::Cubic(HystartRule::Off),
@@ -52,8 +52,8 @@ impl ControlRule {
         }
     }
 
-    /// Returns the kernel's name of it, or of its counterpart there; `None` if no kernel release has one. Every congestion control says
-    /// this itself: a kernel must never run another in its place without a word.
+    /// Returns the kernel's name of it, or of its counterpart there; `None` if no kernel release has one. Each
+    /// congestion control declares this explicitly, so that a kernel never silently runs another in its place.
     pub const fn kernel_name(self) -> Option<&'static str> {
         match self {
             Self::Reno => Some("reno"),
@@ -81,7 +81,7 @@ impl ControlRule {
         }
     }
 
-    /// Whether it paces segments, and sets the window in recovery and after idle periods itself.
+    /// Returns whether it paces segments, and sets the window in recovery and after idle periods itself.
     pub const fn paces(self) -> bool {
         match self {
             Self::Bbr | Self::Bbr3(_) => true,
@@ -90,16 +90,16 @@ impl ControlRule {
     }
 }
 
-/// A congestion control. What is larger than a few words is boxed, so that a connection that never sends stays small.
+/// A congestion control. Those larger than a few words are boxed, so that a connection that never sends stays small.
 #[derive(Clone, Debug)]
 pub enum Control {
-    /// Reno as Linux has it.
+    /// Linux's Reno.
     Reno(Reno),
     /// CUBIC in Linux's integers.
     Cubic(Box<cubic::Linux>),
-    /// CUBIC as RFC 9438 words it.
+    /// CUBIC as written in RFC 9438.
     Cubic9438(Box<cubic::Rfc9438>),
-    /// BBR version 1 as Linux has it.
+    /// Linux's BBR version 1.
     Bbr(Box<Bbr>),
     /// BBR version 3.
     Bbr3(Box<Bbr3>),
@@ -118,7 +118,7 @@ macro_rules! each {
 }
 
 impl Control {
-    /// The control of `rule` at its start.
+    /// Returns the control of `rule` in its initial state.
     pub fn new(rule: ControlRule, start: &Start) -> Self {
         match rule {
             ControlRule::Reno => Self::Reno(Reno::new(start)),

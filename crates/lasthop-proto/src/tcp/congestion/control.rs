@@ -1,19 +1,19 @@
-//! What a congestion control of today is told, and what it answers.
+//! Interface of modern congestion controls: their inputs and outputs.
 //!
-//! Loss detection says what was delivered and lost; the congestion control says how far down and how fast up; window
-//! reduction ([`Episode::Reduce`] to [`Episode::Ended`]) says how the window gets there. Windows are counted in segments,
-//! rates in bytes a second, all in integers: the same bytes on every machine.
+//! Loss detection reports deliveries and losses. The congestion control decides how far to reduce and how fast to grow.
+//! Window reduction ([`Episode::Reduce`] to [`Episode::Ended`]) determines how the window gets there. Windows are
+//! counted in segments, rates in bytes per second, all in integers, so that results are the same on every machine.
 
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 
-/// The sender's state, as Linux names it; in Linux's order.
+/// State of the sender, with Linux's names and in Linux's order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub enum CaState {
     /// Nothing dubious.
     #[default]
     Open,
-    /// Selective or duplicate acknowledgments have come; nothing is taken for lost.
+    /// Selective or duplicate acknowledgments have arrived; nothing is declared lost.
     Disorder,
     /// The window is being reduced without a loss to repair: an ECN echo, or a loss that a tail-loss probe repaired.
     Cwr,
@@ -26,74 +26,74 @@ pub enum CaState {
 /// A sample of the delivery rate (draft-ietf-ccwg-bbr, "Delivery Rate Samples").
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RateSample {
-    /// Segments delivered between the newest delivered segment's transmission and now.
+    /// Segments delivered between the transmission of the latest delivered segment and now.
     pub delivered: u32,
-    /// In what time: the longer of the intervals of sending and of acknowledging.
+    /// Interval of the sample: the longer of the intervals of sending and of acknowledging.
     pub interval: Duration,
-    /// What had been delivered of the connection when that segment was sent, in segments.
+    /// Segments of the connection delivered when that segment was sent.
     pub prior_delivered: u64,
     /// Segments in flight when that segment was sent, itself included.
     pub tx_in_flight: u32,
-    /// Segments found lost since that segment was sent.
+    /// Segments declared lost since that segment was sent.
     pub lost: u32,
-    /// Whether the application left the window unused when that segment was sent.
+    /// True if the application left the window unused when that segment was sent.
     pub is_app_limited: bool,
-    /// Whether this acknowledgment may have been delayed: it covers a single segment less than the path holds.
+    /// True if this acknowledgment may have been delayed: it covers a single segment less than the path holds.
     pub is_ack_delayed: bool,
 }
 
-/// What one acknowledgment told, once scoreboard and loss detection have seen it. Counts are segments.
+/// Information from one acknowledgment, after scoreboard and loss detection have processed it. Counts are segments.
 #[derive(Clone, Copy, Debug)]
 pub struct AckSample {
-    /// When it came.
+    /// Time of its arrival.
     pub now: Instant,
-    /// The state after it.
+    /// State after it.
     pub state: CaState,
     /// Segments that it newly acknowledged or selectively acknowledged.
     pub delivered: u32,
-    /// Of these, segments that the cumulative acknowledgment took off the front.
+    /// Segments of `delivered` that the cumulative acknowledgment covered.
     pub acked: u32,
-    /// All that has been delivered of the connection, these included.
+    /// Total number of segments of the connection delivered, these included.
     pub total_delivered: u64,
-    /// Segments found lost by it.
+    /// Segments that it showed to be lost.
     pub newly_lost: u32,
-    /// All that has been found lost of the connection.
+    /// Total number of segments of the connection declared lost.
     pub total_lost: u64,
-    /// In flight before it.
+    /// Segments in flight before it.
     pub prior_in_flight: u32,
-    /// In flight after it.
+    /// Segments in flight after it.
     pub in_flight: u32,
-    /// Whether `snd_una` has advanced.
+    /// True if `snd_una` has advanced.
     pub una_advanced: bool,
     /// `snd_una` after it.
     pub una: Seq,
-    /// `snd_nxt`: what it answers was sent before.
+    /// `snd_nxt`: the data that it acknowledges was sent before.
     pub nxt: Seq,
-    /// Whether it is one that a window grows by: `snd_una` has advanced or, where reordering has been seen, anything was
-    /// delivered (Linux `tcp_may_raise_cwnd`).
+    /// True if a window may grow by it: `snd_una` has advanced or, if reordering has been seen, anything was delivered
+    /// (Linux `tcp_may_raise_cwnd`).
     pub may_raise: bool,
-    /// Whether data sent after the last round's end has been acknowledged: one round trip is over. A timeout starts a
-    /// round of its own.
+    /// True if data sent after the last round's end has been acknowledged: one round trip is over. A timeout starts a
+    /// new round.
     pub round_ended: bool,
-    /// Whether the window was in use (Linux `tcp_is_cwnd_limited`); a window that is not used does not grow.
+    /// True if the window was in use (Linux `tcp_is_cwnd_limited`); an unused window does not grow.
     pub is_cwnd_limited: bool,
-    /// Whether it carries an ECN echo.
+    /// True if it carries an ECN echo.
     pub ece: bool,
-    /// Round trip of the newest segment that it delivers, unless that was sent more than once.
+    /// Round trip of the latest segment that it delivers, unless that was sent more than once.
     pub rtt: Option<Duration>,
     /// Smoothed round trip; zero before the first sample.
     pub srtt: Duration,
-    /// Shortest round trip of late.
+    /// Recent minimum of the round trip.
     pub min_rtt: Duration,
-    /// When pacing lets the next segment out; `now` where nothing has to wait (Linux `tcp_wstamp_ns`).
+    /// Time at which pacing releases the next segment; `now` if none has to wait (Linux `tcp_wstamp_ns`).
     pub next_send: Instant,
-    /// Delivery rate, where this acknowledgment gives a sample.
+    /// Delivery rate, if this acknowledgment yields a sample.
     pub rate: Option<RateSample>,
 }
 
 impl AckSample {
-    /// Whether a control that leaves recovery to window reduction may let its window grow: not while it is being reduced,
-    /// and not while it is not used.
+    /// Returns whether a control that leaves recovery to window reduction may grow its window: not during a reduction,
+    /// and not if the window is unused.
     pub fn lets_grow(&self) -> bool {
         self.may_raise
             && self.is_cwnd_limited
@@ -101,75 +101,75 @@ impl AckSample {
     }
 }
 
-/// What has become of the connection's segments so far.
+/// Counts of the connection's segments so far.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Totals {
     /// Segments delivered.
     pub delivered: u64,
-    /// Segments found lost.
+    /// Segments declared lost.
     pub lost: u64,
-    /// When the last of the former was delivered; where nothing was out since, when sending began again.
+    /// Time of the last delivery; if nothing was outstanding since, the time at which sending resumed.
     pub delivered_at: Instant,
 }
 
-/// A segment that loss detection has just taken for lost.
+/// A segment just declared lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LostSegment {
     /// Segments in flight when it was sent, itself included.
     pub tx_in_flight: u32,
-    /// Segments found lost since it was sent, itself included.
+    /// Segments declared lost since it was sent, itself included.
     pub lost: u32,
-    /// Whether the application left the window unused when it was sent.
+    /// True if the application left the window unused when it was sent.
     pub is_app_limited: bool,
 }
 
-/// What happens to a sender besides acknowledgments.
+/// Events of a sender besides acknowledgments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Episode {
-    /// The handshake is over, and its round trip was measured unless a SYN was repeated.
+    /// The handshake is complete. Its round trip was measured unless a SYN was repeated.
     Established {
         /// Round trip of the handshake.
         rtt: Option<Duration>,
     },
     /// Loss or an ECN mark: the congestion control sets its threshold and remembers what [`Episode::Undone`] restores.
     Reduce(Reduction),
-    /// The reduction is over: all that was outstanding at its start is acknowledged.
+    /// The reduction is over: all data outstanding at its start is acknowledged.
     Ended,
-    /// What was taken for congestion was none.
+    /// The reduction turned out to be spurious.
     Undone,
-    /// The retransmission timer expired. Told before the window is set.
+    /// The retransmission timer expired. Reported before the window is set.
     Timeout {
-        /// Whether the window has been reduced for this data before, by a timeout or in recovery: then the threshold
+        /// True if the window has been reduced for this data before, by a timeout or in recovery: then the threshold
         /// stays (Linux `tcp_enter_loss`).
         again: bool,
-        /// What the timeout itself marked lost included.
+        /// Counts, including segments that the timeout itself declared lost.
         totals: Totals,
     },
     /// A segment is about to be sent while nothing is in flight (Linux `CA_EVENT_TX_START`).
     SendingAgain {
-        /// Since the last segment with data was sent.
+        /// Time since the last data segment was sent.
         idle: Duration,
-        /// Whether the rate sampler takes what is sent now for limited by the application.
+        /// True if the rate sampler counts data sent now as application-limited.
         is_app_limited: bool,
     },
     /// RFC 5681 §4.1: nothing was sent for `idle`, longer than `rto`.
     IdleRestart {
-        /// For how long nothing was sent.
+        /// Time for which nothing was sent.
         idle: Duration,
-        /// The retransmission timeout.
+        /// Retransmission timeout.
         rto: Duration,
     },
-    /// RFC 2861: for a retransmission timeout the window was not used up (Linux `tcp_cwnd_application_limited`).
+    /// RFC 2861: the window was not fully used for a retransmission timeout (Linux `tcp_cwnd_application_limited`).
     Unused {
-        /// Most segments that were in flight meanwhile.
+        /// Maximum number of segments in flight meanwhile.
         used: u32,
     },
 }
 
-/// Why a window is reduced.
+/// Reason for a window reduction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reduction {
-    /// Segments were found lost.
+    /// Segments were declared lost.
     Loss,
     /// A tail-loss probe repaired a loss.
     ProbeRepaired,
@@ -177,96 +177,97 @@ pub enum Reduction {
     Ecn,
 }
 
-/// How fast a congestion control lets segments out.
+/// Pacing rate and burst size of a congestion control.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pacing {
-    /// Bytes of payload a second. At 0 nothing waits, as in Linux: a rate too small to be told from none would hold
-    /// segments back for hours.
+    /// Payload bytes per second. At 0 nothing waits, as in Linux: a rate rounded down to zero would delay segments for
+    /// hours.
     pub rate: u64,
-    /// Segments that may leave at once.
+    /// Maximum number of segments that may leave at once.
     pub quantum: u32,
 }
 
-/// What a control that models the path takes it for: what `ss -i` shows of BBR.
+/// State of a control that models the path: the values that `ss -i` shows for BBR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PathModel {
-    /// What it is about.
+    /// Current phase.
     pub phase: Phase,
-    /// The path's rate: payload bytes a second.
+    /// Estimated rate of the path, in payload bytes per second.
     pub rate: u64,
-    /// The path's round trip without queues; `None` before the first sample.
+    /// Estimated round trip without queues; `None` before the first sample.
     pub min_rtt: Option<Duration>,
-    /// Most segments in flight that the path is known to bear; `None` while it has shown no limit.
+    /// Maximum number of segments in flight that the path is known to bear; `None` while no limit is known.
     pub inflight_bound: Option<u32>,
 }
 
-/// The phases of BBR.
+/// Phases of BBR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// Twice as fast every round trip.
+    /// Doubles the rate every round trip.
     Startup,
-    /// Emptying the queue that [`Phase::Startup`] filled.
+    /// Drains the queue that [`Phase::Startup`] filled.
     Drain,
-    /// Slower than the path, so that its queue empties.
+    /// Sends more slowly than the path, so that its queue drains.
     Down,
-    /// As fast as the path.
+    /// Sends at the path's rate.
     Cruise,
-    /// As fast as the path for a round trip, with nothing held back (version 3).
+    /// Sends at the path's rate for a round trip, without a bound (version 3).
     Refill,
-    /// Faster than the path, to see whether there is more.
+    /// Sends faster than the path, to probe for more capacity.
     Up,
-    /// Little in flight, to see the round trip without queues.
+    /// Keeps little in flight, to measure the round trip without queues.
     ProbeRtt,
 }
 
 /// A congestion control. One file each.
 pub trait CongestionControl {
-    /// The congestion window, in segments.
+    /// Returns the congestion window, in segments.
     fn window(&self) -> u32;
 
-    /// The slow-start threshold, in segments; `u32::MAX` while there is none.
+    /// Returns the slow-start threshold, in segments; `u32::MAX` if there is none.
     fn ssthresh(&self) -> u32;
 
-    /// Window reduction and timeouts act through this; nothing else sets the window.
+    /// Sets the window. Called only by window reduction and on timeouts.
     fn set_window(&mut self, segments: u32);
 
-    /// An acknowledgment that is for data sent, in any state. Whoever does not govern recovery lets the window grow
-    /// where [`AckSample::lets_grow`] says so.
+    /// Processes an acknowledgment of sent data, in any state. A control that does not govern recovery lets the window
+    /// grow only if [`AckSample::lets_grow`] permits it.
     fn on_ack(&mut self, ack: &AckSample);
 
-    /// A segment was taken for lost. Told before the acknowledgment that showed it.
+    /// Notes a segment declared lost. Called before the acknowledgment that showed the loss.
     fn on_lost(&mut self, _now: Instant, _segment: &LostSegment) {}
 
-    /// Something else.
+    /// Processes any other event.
     fn on_episode(&mut self, now: Instant, what: Episode);
 
-    /// Whether [`CongestionControl::pacing`] says something: asked for every segment, where what it says takes divisions.
+    /// Returns whether [`CongestionControl::pacing`] returns a value. Called for every segment; computing that value
+    /// takes divisions.
     fn is_paced(&self) -> bool {
         self.pacing().is_some()
     }
 
-    /// How fast segments may leave; `None` leaves that to acknowledgments and window.
+    /// Returns the pacing; `None` leaves sending to acknowledgments and window.
     fn pacing(&self) -> Option<Pacing> {
         None
     }
 
-    /// Whether the congestion control sets the window in recovery too, so that no window reduction runs.
+    /// Returns whether the congestion control sets the window in recovery as well, so that no window reduction runs.
     fn governs_recovery(&self) -> bool {
         false
     }
 
-    /// How many windows a send buffer that tunes itself holds (Linux `sndbuf_expand`).
+    /// Returns the number of windows that an auto-tuned send buffer holds (Linux `sndbuf_expand`).
     fn buffered_windows(&self) -> u32 {
         2
     }
 
-    /// What it takes the path for, where it has a model of it.
+    /// Returns its model of the path, if it has one.
     fn model(&self) -> Option<PathModel> {
         None
     }
 
-    /// Whether the window is kept so small on purpose that what is in flight now says nothing about the path's rate: the
-    /// rate sampler takes it for limited by the application. Asked after each acknowledgment.
+    /// Returns whether the window is deliberately so small that the data in flight now says nothing about the path's
+    /// rate: the rate sampler counts it as application-limited. Called after each acknowledgment.
     fn holds_back(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! The example of docs/models/adding.md, compiled and run as it stands there.
+//! The example of docs/models/adding.md, compiled and run as shown there.
 
 #[path = "../../../../../docs/models/gentle.rs"]
 mod gentle;
@@ -14,7 +14,7 @@ fn start() -> Start {
     Start { window: 100, bound: 1 << 20, mss: 1448, jiffy: Duration::from_millis(4), seed: 1 }
 }
 
-/// An acknowledgment of so many segments, all of the window in use.
+/// Returns an acknowledgment of `delivered` segments, with the window fully in use.
 fn ack(delivered: u32) -> AckSample {
     AckSample {
         now: Instant::ZERO,
@@ -46,7 +46,7 @@ fn it_takes_a_quarter_off_at_a_loss_and_adds_two_segments_a_round() {
     let mut gentle = Gentle::new(&start());
     gentle.on_episode(Instant::ZERO, Episode::Reduce(Reduction::Loss));
     assert_eq!((gentle.window(), gentle.ssthresh()), (100, 75));
-    // Window reduction has brought it down.
+    // Window reduction has decreased it.
     gentle.set_window(75);
     for segments in [25; 3] {
         gentle.on_ack(&ack(segments));

@@ -1,4 +1,4 @@
-//! When slow start ends before a loss: Linux's HyStart and RFC 9406's HyStart++.
+//! End of slow start before a loss: Linux's HyStart and RFC 9406's HyStart++.
 
 mod classic;
 mod plus_plus;
@@ -8,10 +8,10 @@ use self::plus_plus::PlusPlus;
 use super::control::AckSample;
 use crate::time::{Duration, Instant};
 
-/// How a sender looks for the end of slow start.
+/// Detection of the end of slow start.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum HystartRule {
-    /// Not at all.
+    /// None.
     Off,
     /// Linux from 6.15 on.
     #[default]
@@ -22,28 +22,28 @@ pub enum HystartRule {
     Rfc9406,
 }
 
-/// What slow start does next.
+/// Next step of slow start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SlowStart {
-    /// It goes on.
+    /// Slow start continues.
     Stay,
-    /// It ends at this window.
+    /// Slow start ends at this window.
     Leave,
 }
 
-/// The shortest of a round's round trips counts once so many have been measured, in both kinds.
+/// Number of samples from which the minimum round trip of a round counts, in both kinds.
 const SAMPLES: u32 = 8;
-/// A round trip longer by an eighth ends slow start, but by no less than this...
+/// Minimum rise of the round trip that ends slow start; otherwise an eighth does...
 const LEAST_RISE: Duration = Duration::from_millis(4);
-/// ... and by no more than this.
+/// ... up to this maximum.
 const MOST_RISE: Duration = Duration::from_millis(16);
 
-/// By how much a round trip may rise above `base`.
+/// Returns the tolerated rise of a round trip above `base`.
 fn tolerated_rise(base: Duration) -> Duration {
     (base / 8).clamp(LEAST_RISE, MOST_RISE)
 }
 
-/// The state of the search.
+/// State of the detection.
 #[derive(Clone, Debug)]
 pub(super) enum Hystart {
     Off,
@@ -60,7 +60,7 @@ impl Hystart {
         }
     }
 
-    /// Every acknowledgment, whether it has a round trip or not: rounds go on.
+    /// Processes every acknowledgment, with or without a round trip, to advance rounds.
     pub fn on_round(&mut self, ack: &AckSample) {
         match self {
             Self::Off => {}
@@ -69,7 +69,7 @@ impl Hystart {
         }
     }
 
-    /// A round trip `rtt` in slow start, with the window at `cwnd`.
+    /// Processes a round trip `rtt` in slow start, with the window at `cwnd`.
     pub fn on_ack(&mut self, ack: &AckSample, rtt: Duration, min_rtt: Duration, cwnd: u32) -> SlowStart {
         match self {
             Self::Off => SlowStart::Stay,
@@ -78,7 +78,7 @@ impl Hystart {
         }
     }
 
-    /// How many of the segments delivered slow start may grow by.
+    /// Returns how many of the delivered segments slow start may grow by.
     pub fn allowed(&mut self, delivered: u32) -> u32 {
         match self {
             Self::Off | Self::Classic(_) => delivered,
@@ -86,14 +86,14 @@ impl Hystart {
         }
     }
 
-    /// A reduction: RFC 9406 §4.3 looks for the end of the first slow start only.
+    /// Notes a reduction: RFC 9406 §4.3 detects the end of the first slow start only.
     pub fn on_reduction(&mut self) {
         if let Self::PlusPlus(hystart) = self {
             hystart.stop();
         }
     }
 
-    /// A timeout at `now`: Linux looks again.
+    /// Handles a timeout at `now`: Linux restarts detection.
     pub fn restart(&mut self, now: Instant) {
         match self {
             Self::Off => {}

@@ -1,22 +1,22 @@
-//! The windowed maximum of Kathleen Nichols's algorithm: the best, second and third best of a window, so that the maximum
-//! of late is known without keeping every sample.
+//! Windowed maximum by Kathleen Nichols's algorithm: the best, second and third best of a window, so that the recent
+//! maximum is known without storing every sample.
 
-/// A sample: when, in the filter's own time, and what.
+/// A sample: its time, in the filter's own units, and its value.
 #[derive(Clone, Copy, Default, Debug)]
 struct Sample {
     at: u32,
     value: u64,
 }
 
-/// The filter's time, and how far back the maximum reaches.
+/// Time in the filter, and the length of its window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     pub round: u32,
-    /// In rounds.
+    /// Length of the window, in rounds.
     pub window: u32,
 }
 
-/// The maximum of late.
+/// Recent maximum.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct MaxFilter {
     best: [Sample; 3],
@@ -27,7 +27,7 @@ impl MaxFilter {
         self.best[0].value
     }
 
-    /// Takes in `value`.
+    /// Processes `value`.
     pub fn update(&mut self, Moment { round: at, window }: Moment, value: u64) {
         let new = Sample { at, value };
         let age = |sample: Sample| at.wrapping_sub(sample.at);
@@ -42,13 +42,13 @@ impl MaxFilter {
             *third = new;
         }
         if age(*first) > window {
-            // The best has passed; the second may have too.
+            // The best has expired; the second may have too.
             (*first, *second, *third) = (*second, *third, new);
             if age(*first) > window {
                 (*first, *second) = (*second, *third);
             }
         } else if second.at == first.at && age(*first) > window / 4 {
-            // A quarter of the window without a second best: from here on.
+            // A quarter of the window without a second best: restart it here.
             (*second, *third) = (new, new);
         } else if third.at == second.at && age(*first) > window / 2 {
             *third = new;
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(filter.max(), 100);
         filter.update(Moment { round: 10, window: 10 }, 150);
         assert_eq!(filter.max(), 150);
-        // The rate falls at once; the filter keeps the old one for ten rounds and forgets it in the eleventh.
+        // The rate falls at once; the filter keeps the old one for ten rounds and drops it in the eleventh.
         for round in 11..=20 {
             filter.update(Moment { round, window: 10 }, 80);
             assert_eq!(filter.max(), 150, "{round}");
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(filter.max(), 150);
         filter.update(Moment { round: 16, window: 10 }, 10);
         assert_eq!(filter.max(), 120);
-        // Long silence: nothing of it counts.
+        // After a long silence all samples have expired.
         filter.update(Moment { round: 60, window: 10 }, 5);
         assert_eq!(filter.max(), 5);
     }

@@ -1,4 +1,4 @@
-//! Congestion control: who owns `cwnd` and `ssthresh`, and how they move. Loss recovery decides when.
+//! Congestion control: owns `cwnd` and `ssthresh` and decides how they change. Loss recovery decides when.
 
 mod bbr;
 mod bbr3;
@@ -26,7 +26,7 @@ use self::rfc5681::Rfc5681;
 pub use self::window::Start;
 use crate::tcp::config::{Growth, TcpConfig};
 
-/// What the sender had under way when it took a loss for congestion, in bytes.
+/// State of the sender when it attributes a loss to congestion, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Outstanding {
     /// Sent and not acknowledged (FlightSize).
@@ -35,7 +35,7 @@ pub struct Outstanding {
     pub snd_wnd: u32,
 }
 
-/// The congestion window, chosen by [`Growth`].
+/// The congestion window, selected by [`Growth`].
 #[derive(Clone, Debug)]
 pub enum Congestion {
     /// 4.4BSD-Lite and Lite2.
@@ -57,7 +57,7 @@ macro_rules! each {
 }
 
 impl Congestion {
-    /// The window at the start of a connection.
+    /// Returns the window at the start of a connection.
     pub fn new(config: &TcpConfig) -> Self {
         match config.growth {
             Growth::BsdLite | Growth::BsdLite2 => Self::Bsd(Bsd::new(config)),
@@ -66,62 +66,62 @@ impl Congestion {
         }
     }
 
-    /// The congestion window in bytes, inflation by duplicate acknowledgments included.
+    /// Returns the congestion window in bytes, including inflation by duplicate acknowledgments.
     #[inline]
     pub fn window(&self) -> u32 {
         each!(self, cc => cc.window())
     }
 
-    /// Slow-start threshold in bytes.
+    /// Returns the slow-start threshold in bytes.
     pub fn ssthresh(&self) -> u32 {
         each!(self, cc => cc.ssthresh())
     }
 
-    /// The handshake is over; `syn_retries` SYNs had to be repeated.
+    /// Notes that the handshake is complete; `syn_retries` SYNs had to be repeated.
     pub fn established(&mut self, syn_retries: u32) {
         each!(self, cc => cc.established(syn_retries));
     }
 
-    /// `acked` new bytes were acknowledged outside recovery.
+    /// Grows the window after `acked` new bytes were acknowledged outside recovery.
     #[inline]
     pub fn grow(&mut self, acked: u32) {
         each!(self, cc => cc.grow(acked));
     }
 
-    /// A loss taken for congestion: threshold and window to half.
+    /// Halves threshold and window for a loss attributed to congestion.
     pub fn halve(&mut self, outstanding: Outstanding) {
         each!(self, cc => cc.halve(outstanding));
     }
 
-    /// Duplicate acknowledgments show that so many segments left the network.
+    /// Inflates the window by segments that duplicate acknowledgments show to have left the network.
     pub fn inflate(&mut self, segments: u32) {
         each!(self, cc => cc.inflate(segments));
     }
 
-    /// Takes back what [`Congestion::inflate`] added for so many segments; at least one segment stays.
+    /// Undoes [`Congestion::inflate`] for `segments` segments; at least one segment remains.
     pub fn take_back(&mut self, segments: u32) {
         if segments > 0 {
             each!(self, cc => cc.take_back(segments));
         }
     }
 
-    /// A partial acknowledgment of `acked` bytes: partial window deflation (RFC 6582 §3.2 step 3).
+    /// Deflates the window on a partial acknowledgment of `acked` bytes (RFC 6582 §3.2 step 3).
     pub fn partial_ack(&mut self, acked: u32) {
         each!(self, cc => cc.partial_ack(acked));
     }
 
-    /// Fast recovery is over: takes the inflation back. A recovery that passes the bytes outstanding asks for no burst
+    /// Removes the inflation at the end of fast recovery. A recovery that passes the outstanding bytes avoids a burst
     /// when little is in flight (RFC 6582 §3.2 step 3, the first of its two choices).
     pub fn deflate(&mut self, flight: Option<u32>) {
         each!(self, cc => cc.deflate(flight));
     }
 
-    /// The retransmission timer expired for the `retries`th time in a row.
+    /// Handles the `retries`th consecutive expiry of the retransmission timer.
     pub fn timeout(&mut self, outstanding: Outstanding, retries: u32) {
         each!(self, cc => cc.timeout(outstanding, retries));
     }
 
-    /// Nothing was sent for a whole timeout (RFC 5681 §4.1).
+    /// Reduces the window after nothing was sent for a whole timeout (RFC 5681 §4.1).
     pub fn restart_after_idle(&mut self) {
         each!(self, cc => cc.restart_after_idle());
     }

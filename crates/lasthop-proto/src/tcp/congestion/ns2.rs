@@ -1,5 +1,5 @@
-//! ns-2's `TcpAgent`: windows counted in segments, the congestion window a floating-point number of them. Growth is not
-//! capped by the peer's window, and inflation by duplicates (`dupwnd_`) is counted apart.
+//! ns-2's `TcpAgent`: windows counted in segments, the congestion window as a floating-point number. Growth is not
+//! limited by the peer's window, and inflation by duplicates (`dupwnd_`) is counted separately.
 
 use super::Outstanding;
 use crate::tcp::config::TcpConfig;
@@ -10,7 +10,7 @@ pub struct Ns2 {
     cwnd: f64,
     /// `dupwnd_`, in segments.
     inflation: u32,
-    /// In segments.
+    /// Slow-start threshold, in segments.
     ssthresh: u32,
     initial: u32,
     max: f64,

@@ -1,18 +1,18 @@
-//! Reno as Linux has it (`tcp_reno_*`): RFC 5681 in segments. Slow start and avoidance count segments delivered, not
-//! acknowledgments, so that delayed acknowledgments slow nothing down.
+//! Linux's Reno (`tcp_reno_*`): RFC 5681 in segments. Slow start and avoidance count delivered segments, not
+//! acknowledgments, so that delayed acknowledgments do not slow growth.
 
 use super::control::{AckSample, CongestionControl, Episode};
 use super::window::{MayUndo, Pace, Start, Window};
 use crate::time::Instant;
 
-/// A Reno sender's window.
+/// Window of a Reno sender.
 #[derive(Clone, Debug)]
 pub struct Reno {
     window: Window,
 }
 
 impl Reno {
-    /// A window at its start.
+    /// Returns the initial state.
     pub fn new(start: &Start) -> Self {
         Self { window: Window::new(&start.bounded()) }
     }

@@ -1,5 +1,5 @@
-//! RFC 5681: slow start, congestion avoidance, and what a loss does to them; with RFC 3465 (appropriate byte counting) up to two
-//! segments for an acknowledgment in slow start.
+//! RFC 5681: slow start, congestion avoidance, and their reaction to losses; with RFC 3465 (appropriate byte counting)
+//! up to two segments per acknowledgment in slow start.
 
 use super::Outstanding;
 use crate::tcp::config::{Growth, TcpConfig};
@@ -13,9 +13,9 @@ pub struct Rfc5681 {
     max: u32,
     /// Bytes acknowledged in congestion avoidance since the last increase (RFC 5681 §3.1, byte counting).
     bytes_acked: u32,
-    /// Most bytes by which an acknowledgment opens the window in slow start: L of RFC 3465 §2.2, in bytes.
+    /// Maximum growth per acknowledgment in slow start: L of RFC 3465 §2.2, in bytes.
     slow_start_limit: u32,
-    /// The same as long as the timeout that slow start follows is not made good (RFC 3465 §2.3).
+    /// Limit in use, which is lower until the data of the timeout before this slow start is recovered (RFC 3465 §2.3).
     limit: u32,
 }
 
@@ -50,7 +50,7 @@ impl Rfc5681 {
             return;
         }
         self.limit = self.slow_start_limit;
-        // However much one acknowledgment covers, the window grows by at most a segment per round trip.
+        // Regardless of how much one acknowledgment covers, the window grows by at most a segment per round trip.
         self.bytes_acked = self.bytes_acked.saturating_add(acked.min(self.cwnd));
         if self.bytes_acked >= self.cwnd {
             self.bytes_acked -= self.cwnd;
@@ -58,7 +58,7 @@ impl Rfc5681 {
         }
     }
 
-    /// Equation (4).
+    /// Evaluates equation (4).
     fn half(&self, outstanding: Outstanding) -> u32 {
         (outstanding.flight / 2).max(2 * self.smss)
     }
@@ -85,7 +85,7 @@ impl Rfc5681 {
         self.cwnd = self.cwnd.max(self.smss);
     }
 
-    /// RFC 5681 §3.2 step 6; RFC 6582 §3.2 step 3 with `flight`.
+    /// Deflates the window: RFC 5681 §3.2 step 6; RFC 6582 §3.2 step 3 with `flight`.
     pub fn deflate(&mut self, flight: Option<u32>) {
         let most = flight.map_or(self.cwnd, |flight| flight.max(self.smss).saturating_add(self.smss));
         self.cwnd = self.ssthresh.min(most);

@@ -1,25 +1,26 @@
-//! What Reno and CUBIC of Linux share: a window in whole segments, a threshold, and what an undone reduction restores.
+//! Common part of Linux's Reno and CUBIC: a window in whole segments, a threshold, and the values that an undo
+//! restores.
 
 use crate::time::Duration;
 
-/// What a control is made with.
+/// Initial parameters of a control.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Start {
-    /// The initial window, in segments; at least 1.
+    /// Initial window, in segments; at least 1.
     pub window: u32,
-    /// No window grows beyond this many segments.
+    /// Maximum window, in segments.
     pub bound: u32,
-    /// Bytes of payload in a full segment.
+    /// Payload of a full segment, in bytes.
     pub mss: u32,
-    /// Period of the clock that Linux's CUBIC counts in: 1 s over the kernel's `HZ`.
+    /// Period of the clock in which Linux's CUBIC counts: 1 s over the kernel's `HZ`.
     pub jiffy: Duration,
-    /// Seeds what the control draws at random, if it draws.
+    /// Seed of the control's random draws, if it makes any.
     pub seed: u64,
 }
 
 impl Start {
-    /// The bounds that arithmetic relies on: a window of 1 to 2^30 segments, a segment of at least a byte, a jiffy of at
-    /// least a microsecond.
+    /// Returns the parameters within the bounds that arithmetic relies on: a window of 1 to 2^30 segments, a segment of
+    /// at least a byte, a jiffy of at least a microsecond.
     pub(super) fn bounded(self) -> Self {
         let bound = self.bound.clamp(1, 1 << 30);
         Self {
@@ -32,18 +33,18 @@ impl Start {
     }
 }
 
-/// One segment more for each so many delivered.
+/// Growth of one segment per this number of delivered segments.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace(pub u32);
 
 /// Window and threshold in segments.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
-    /// The congestion window.
+    /// Congestion window.
     pub cwnd: u32,
-    /// The slow-start threshold; `u32::MAX` while there is none.
+    /// Slow-start threshold; `u32::MAX` if there is none.
     pub ssthresh: u32,
-    /// Segments delivered that have not made the window grow yet.
+    /// Delivered segments that have not made the window grow yet.
     credit: u32,
     initial: u32,
     bound: u32,
@@ -71,7 +72,8 @@ impl Window {
         self.cwnd < self.ssthresh
     }
 
-    /// RFC 5681 §3.1 counted in segments: one for each delivered, up to the threshold. Returns what is left of `delivered`.
+    /// Applies RFC 5681 §3.1 in segments: grows by one for each delivered, up to the threshold. Returns the rest of
+    /// `delivered`.
     pub fn slow_start(&mut self, delivered: u32) -> u32 {
         let grown = self.cwnd.saturating_add(delivered).min(self.ssthresh);
         let left = delivered - (grown - self.cwnd);
@@ -79,7 +81,7 @@ impl Window {
         left
     }
 
-    /// Grows at a pace. A credit that an earlier, slower pace left is worth one segment at most.
+    /// Grows at a pace. Credit from an earlier, slower pace counts for one segment at most.
     pub fn additive(&mut self, Pace(per): Pace, delivered: u32) {
         let per = per.max(1);
         let mut grown = self.cwnd;
@@ -93,7 +95,8 @@ impl Window {
         self.set(grown);
     }
 
-    /// Sets the threshold and remembers what was, except where an echoed mark asked: that cannot be taken back.
+    /// Sets the threshold and remembers the previous state, unless an echoed mark is the reason, which cannot be
+    /// undone.
     pub fn reduce_to(&mut self, ssthresh: u32, may_undo: MayUndo) {
         self.prior = match may_undo {
             MayUndo::Yes => Some((self.cwnd, self.lasting_threshold())),
@@ -103,12 +106,12 @@ impl Window {
         self.forget_credit();
     }
 
-    /// Growth starts over.
+    /// Resets the credit towards growth.
     pub fn forget_credit(&mut self) {
         self.credit = 0;
     }
 
-    /// The reduction was for nothing.
+    /// Undoes a spurious reduction.
     pub fn undo(&mut self) {
         if let Some((cwnd, ssthresh)) = self.prior.take() {
             self.set(self.cwnd.max(cwnd));
@@ -116,22 +119,23 @@ impl Window {
         }
     }
 
-    /// The threshold to come back to: at least three quarters of the window.
+    /// Returns the threshold to restore: at least three quarters of the window.
     fn lasting_threshold(&self) -> u32 {
         self.ssthresh.max(self.cwnd / 2 + self.cwnd / 4)
     }
 
-    /// RFC 2861 as Linux does it: halved for each whole timeout beyond the first, no further than the initial window.
+    /// Applies RFC 2861 as Linux does: halves the window for each whole timeout beyond the first, down to the initial
+    /// window.
     pub fn restart_after(&mut self, idle: Duration, rto: Duration) {
         self.ssthresh = self.lasting_threshold();
         let floor = self.initial.min(self.cwnd);
         let rto = rto.as_nanos().max(1);
-        // One timeout of idleness halves nothing; what is beyond it, begun timeouts included, halves once each.
+        // The first timeout of idleness does not count; each further one, even if incomplete, halves once.
         let halvings = idle.as_nanos().div_ceil(rto).saturating_sub(1).min(31);
         self.set((self.cwnd >> halvings).max(floor));
     }
 
-    /// RFC 2861: half of what was not used goes.
+    /// Removes half of the unused window (RFC 2861).
     pub fn unused(&mut self, used: u32) {
         let used = used.max(self.initial);
         if used < self.cwnd {
@@ -141,12 +145,12 @@ impl Window {
     }
 }
 
-/// Whether a reduction may be taken back.
+/// Indicates whether a reduction may be undone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MayUndo {
-    /// It follows a loss that may turn out to be none.
+    /// The reduction follows a loss that may turn out to be spurious.
     Yes,
-    /// It follows an echoed mark, which is certain.
+    /// The reduction follows an echoed mark, which is certain.
     No,
 }
 

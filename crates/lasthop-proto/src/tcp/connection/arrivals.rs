@@ -1,4 +1,4 @@
-//! Segments that arrive (RFC 9293 §3.10.7.4).
+//! Arriving segments (RFC 9293 §3.10.7.4).
 
 use super::{Connection, State};
 use crate::event::Event;
@@ -11,9 +11,9 @@ use crate::tcp::sender::{AckVerdict, Incoming, Seen};
 use crate::time::{Duration, Instant};
 
 impl Connection {
-    /// Header prediction (Van Jacobson, as in 4.4BSD `tcp_input`): in a stream that flows one way a segment is the next data
-    /// and nothing else but a timestamp, or a pure acknowledgment. Says whether it was either; a segment that was not goes
-    /// through all the checks, with the same result.
+    /// Applies header prediction (Van Jacobson, as in 4.4BSD `tcp_input`): in a stream in one direction a segment is
+    /// the next data with no option but a timestamp, or a pure acknowledgment. Returns whether it was either; other
+    /// segments pass through all checks, with the same result.
     #[inline]
     pub(super) fn take_predicted(&mut self, now: Instant, packet: &Packet, segment: &Segment) -> bool {
         let expected = self.state == State::Established
@@ -53,7 +53,7 @@ impl Connection {
         self.report_window();
     }
 
-    /// RFC 9293 §3.10.7.
+    /// Processes a segment (RFC 9293 §3.10.7).
     #[inline(never)]
     pub(super) fn take_segment(&mut self, now: Instant, packet: &Packet, segment: &Segment) {
         match self.state {
@@ -73,7 +73,7 @@ impl Connection {
         self.report_window();
     }
 
-    /// RFC 9293 §3.10.7.4 from the first check on.
+    /// Processes a segment by RFC 9293 §3.10.7.4 from the first check on.
     pub(super) fn on_synchronized(&mut self, now: Instant, packet: &Packet, segment: &Segment) {
         let mut seq_len = packet.seq_len();
         let mut segment = segment;
@@ -93,7 +93,7 @@ impl Connection {
             return;
         }
         if segment.flags.has(Flags::RST) {
-            // RFC 5961 §3.2: only an exact hit resets; a near miss is challenged.
+            // RFC 5961 §3.2: only an exact match resets; a near miss is challenged.
             if segment.seq == self.receiver.rcv_nxt() {
                 self.on_reset();
             } else {
@@ -130,8 +130,8 @@ impl Connection {
         }
     }
 
-    /// Whether this is data for an end that has nothing under way, and says nothing new to that: what most segments are in a stream that
-    /// flows one way. Its acknowledgment, taken in as any other, would change nothing.
+    /// Returns whether this is data for an end with nothing outstanding, whose acknowledgment brings no news: the usual
+    /// segment in a stream in one direction. Processing the acknowledgment would change nothing.
     fn brings_data_only(&mut self, packet: &Packet, segment: &Segment) -> bool {
         packet.len > 0
             && self.state == State::Established
@@ -140,15 +140,16 @@ impl Connection {
             && self.acknowledges_nothing(segment)
     }
 
-    /// Whether the acknowledgment of a segment with data brings no news to an end that has nothing under way, and if so takes it in.
+    /// Processes the acknowledgment of a data segment if it brings no news to an end with nothing outstanding. Returns
+    /// whether it did.
     #[inline]
     fn acknowledges_nothing(&mut self, segment: &Segment) -> bool {
         let window = u32::from(segment.window) << self.peer_shift;
         segment.options.sack.is_empty() && self.sender.on_nothing_new(segment.seq, segment.ack, window)
     }
 
-    /// Answers a segment that carries nothing and does not fit, at most ten times in five seconds (RFC 5961 §7): two ends
-    /// that disagree must not acknowledge each other's acknowledgments for ever at full speed.
+    /// Answers an unacceptable segment without data, at most ten times in five seconds (RFC 5961 §7): two ends that
+    /// disagree must not acknowledge each other's acknowledgments forever at full speed.
     pub(super) fn challenge(&mut self, now: Instant) {
         if now.since(self.challenges.0) >= Duration::from_secs(5) {
             self.challenges = (now, 0);
@@ -159,7 +160,8 @@ impl Connection {
         }
     }
 
-    /// A valid reset. In TIME-WAIT both directions were finished already, so nothing is lost (RFC 9293 §3.10.7.4).
+    /// Handles a valid reset. In TIME-WAIT both directions have already finished, so nothing is lost (RFC 9293
+    /// §3.10.7.4).
     pub(super) fn on_reset(&mut self) {
         if self.state == State::TimeWait {
             self.state = State::Closed;
@@ -174,7 +176,7 @@ impl Connection {
             return;
         }
         if self.state == State::SynReceived && segment.flags.has(Flags::SYN) {
-            // Our SYN was lost or is still to come; its timer repeats it.
+            // This end's SYN was lost or has not been sent yet; its timer repeats it.
             return;
         }
         if self.acknowledges_from_the_left(segment, seq_len) && self.take_ack(now, packet, segment) == AckVerdict::Taken
@@ -196,10 +198,11 @@ impl Connection {
         }
     }
 
-    /// Whether a segment that lies left of the window brings an acknowledgment worth taking: 4.4BSD drops the data of such a
-    /// segment and goes on with the rest, RFC 9293 §3.10.7.4 wants "special allowance" at a closed window. Two ends that probe
-    /// each other's closed windows would otherwise refuse each other's acknowledgments for ever. A window that is not taken, for the
-    /// number of a probe without data is too old, is no news: the answer tells the prober that ours has opened (Linux `tcp_validate_incoming`).
+    /// Returns whether a segment left of the window carries an acknowledgment worth processing. 4.4BSD drops the data
+    /// of such a segment and processes the rest; RFC 9293 §3.10.7.4 requires "special allowance" at a closed window.
+    /// Otherwise two ends that probe each other's closed windows would refuse each other's acknowledgments forever. A
+    /// window that is not adopted, because the number of a probe without data is too old, is no news: the answer shows
+    /// the prober that this end's window has opened (Linux `tcp_validate_incoming`).
     pub(super) fn acknowledges_from_the_left(&self, segment: &Segment, seq_len: u32) -> bool {
         let s = self.sender.state();
         let near = self.receiver.rcv_nxt().since(segment.seq) <= self.config.receive_buffer;
@@ -215,7 +218,7 @@ impl Connection {
             && !self.is_replay(segment, seq_len)
     }
 
-    /// Takes in an acknowledgment. In line where most of them come: [`Self::take_pure_ack`].
+    /// Processes an acknowledgment. Inlined where most of them arrive: [`Self::take_pure_ack`].
     #[inline(always)]
     fn take_ack_in_line(&mut self, now: Instant, packet: &Packet, segment: &Segment) -> AckVerdict {
         let shift = if segment.flags.has(Flags::SYN) { 0 } else { self.peer_shift };
@@ -259,13 +262,13 @@ impl Connection {
         verdict
     }
 
-    /// [`Self::take_ack_in_line`], as a call.
+    /// Calls [`Self::take_ack_in_line`] out of line.
     #[inline(never)]
     pub(super) fn take_ack(&mut self, now: Instant, packet: &Packet, segment: &Segment) -> AckVerdict {
         self.take_ack_in_line(now, packet, segment)
     }
 
-    /// State changes that the acknowledgment of our FIN brings.
+    /// Changes state after an acknowledgment of this end's FIN.
     pub(super) fn after_ack(&mut self, now: Instant) {
         if !self.sender.fin_acked() {
             return;
@@ -286,7 +289,7 @@ impl Connection {
 
     pub(super) fn take_data(&mut self, now: Instant, packet: &Packet, segment: &Segment) {
         if !matches!(self.state, State::Established | State::FinWait1 | State::FinWait2) {
-            // After the peer's FIN there is no more data; it repeats itself because our acknowledgment was lost.
+            // No data follows the peer's FIN; the peer retransmits because this end's acknowledgment was lost.
             self.receiver.ack_now();
             return;
         }
@@ -295,7 +298,7 @@ impl Connection {
         self.after_data(now);
     }
 
-    /// Hands a segment with data, or a FIN, to the receiving half.
+    /// Passes a segment with data, or a FIN, to the receiving half.
     fn hand_over(&mut self, now: Instant, packet: &Packet, segment: &Segment, fin: Switch) {
         if let Some(AckCongestionOption::Ratio(ratio)) = segment.options.ack_congestion {
             self.receiver.on_ratio(segment.seq, ratio);
@@ -324,7 +327,7 @@ impl Connection {
         self.receiver.on_arrival(now, &arrival);
     }
 
-    /// The state change that the end of the peer's stream brings.
+    /// Changes state after the end of the peer's stream.
     #[inline]
     pub(super) fn after_data(&mut self, now: Instant) {
         if !self.receiver.finished() {
@@ -341,7 +344,7 @@ impl Connection {
     }
 }
 
-/// Whether these are the flags of an echo: on a SYN, ECE is an offer.
+/// Returns whether these are the flags of an echo: on a SYN, ECE is an offer.
 fn echoes_mark(flags: Flags) -> bool {
     flags.has(Flags::ECE) && !flags.has(Flags::SYN)
 }

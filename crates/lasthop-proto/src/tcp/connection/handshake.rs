@@ -1,4 +1,4 @@
-//! The handshake, and what its two SYNs agree on (RFC 9293 §3.10.7.2 and §3.10.7.3).
+//! The handshake, and the options negotiated by its two SYNs (RFC 9293 §3.10.7.2 and §3.10.7.3).
 
 use super::{ACK_RATIO, Connection, Extras, LEAST_MSS, State, TIMESTAMPS};
 use crate::event::Event;
@@ -14,7 +14,7 @@ impl Connection {
         if segment.flags.has(Flags::ACK) {
             self.reset = Some((segment.ack, None));
         } else if segment.flags.has(Flags::SYN) {
-            // Data on a SYN is not kept: the peer sends it again.
+            // Data on a SYN is not kept: the peer retransmits it.
             self.negotiate(segment);
             self.receiver.on_syn(segment.seq);
             if self.timestamps.is_on() {
@@ -52,7 +52,7 @@ impl Connection {
             self.take_ack(now, packet, segment);
             self.establish(now);
         } else {
-            // Simultaneous open: the SYN goes out again, this time with an acknowledgment.
+            // Simultaneous open: the SYN is retransmitted, this time with an acknowledgment.
             self.sender.answer_syn();
             self.state = State::SynReceived;
         }
@@ -64,7 +64,7 @@ impl Connection {
         self.sender.report(Event::Established);
     }
 
-    /// Takes over what both SYNs offer (RFC 9293 §3.7.1, RFC 7323 §2 and §3, RFC 2018 §2).
+    /// Adopts the options that both SYNs offer (RFC 9293 §3.7.1, RFC 7323 §2 and §3, RFC 2018 §2).
     pub(super) fn negotiate(&mut self, segment: &Segment) {
         let options = &segment.options;
         self.peer_mss = u32::from(options.mss.unwrap_or(536));
@@ -100,8 +100,8 @@ impl Connection {
         self.sender.set_window(u32::from(segment.window), segment.seq, segment.ack);
     }
 
-    /// RFC 3168 §6.1.1: an offer has ECE and CWR, its acceptance ECE alone. An offer with AE is one of accurate ECN, which falls
-    /// back to this (RFC 9768 §3.1.2).
+    /// Returns whether ECN is negotiated. RFC 3168 §6.1.1: an offer has ECE and CWR, its acceptance ECE alone. An offer
+    /// with AE is one of accurate ECN, which falls back to this (RFC 9768 §3.1.2).
     fn agrees_on_ecn(&self, flags: Flags) -> Switch {
         let accepts = flags.has(Flags::ACK);
         let agreed = match self.config.ecn {
@@ -112,14 +112,15 @@ impl Connection {
         if agreed { Switch::On } else { Switch::Off }
     }
 
-    /// The largest payload that peer and path take beside the options that every segment carries (RFC 6691 §2).
+    /// Returns the maximum payload that peer and path accept besides the options that every segment carries (RFC 6691
+    /// §2).
     pub(super) fn largest_payload(&self) -> u32 {
         let Some(path) = self.path_mss else { return self.peer_mss };
         self.peer_mss.min(path).max(LEAST_MSS) - self.options_len(self.timestamps)
     }
 
-    /// Bytes of the options that segments carry besides SACK blocks, with timestamps or without. The ratio of acknowledgments is on a
-    /// few of them.
+    /// Returns the length of the options that segments carry besides SACK blocks, with timestamps or without. The
+    /// acknowledgment ratio is on a few of them.
     pub(super) fn options_len(&self, timestamps: Switch) -> u32 {
         let marks = if self.config.smart_acks.is_on() { 8 } else { 0 } + if self.reports_damage() { 4 } else { 0 };
         let ratio = if self.ack_congestion.is_on() { ACK_RATIO } else { 0 };

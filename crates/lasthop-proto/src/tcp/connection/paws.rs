@@ -1,16 +1,17 @@
-//! Protection against wrapped sequence numbers (RFC 7323 §5): a segment whose timestamp is older than one seen is an old copy.
+//! Protection against wrapped sequence numbers (RFC 7323 §5): a segment whose timestamp is older than one seen is an
+//! old copy.
 
 use super::Connection;
 use crate::packet::{Flags, Segment};
 use crate::seq::Seq;
 use crate::tcp::config::{PawsRule, Switch};
 
-/// How much older than the newest a timestamp may be (Linux `TCP_PAWS_WINDOW`), in ticks: by the rounding of a clock that is read
-/// twice.
+/// Maximum age of a timestamp relative to the latest (Linux `TCP_PAWS_WINDOW`), in ticks: the rounding of a clock that
+/// is read twice.
 const ROUNDING: u32 = 1;
 
 impl Connection {
-    /// Whether the timestamp of a segment that takes up so much sequence space says that it is a copy of long ago.
+    /// Returns whether the timestamp of a segment that occupies `seq_len` of sequence space marks it as an old copy.
     pub(super) fn is_replay(&self, segment: &Segment, seq_len: u32) -> bool {
         let Some(ts) = segment.options.timestamps else { return false };
         if !self.timestamps.is_on() || segment.flags.has(Flags::RST) || !Seq(ts.val).lt(Seq(self.ts_recent)) {
@@ -25,8 +26,8 @@ impl Connection {
         }
     }
 
-    /// Whether this acknowledgment without data is a duplicate that another one has overtaken (Linux `tcp_disordered_ack`): its
-    /// selective acknowledgments are worth reading, and it moves nothing else. Its timestamp is `behind` the newest, in
+    /// Returns whether this acknowledgment without data is a reordered duplicate (Linux `tcp_disordered_ack`): its
+    /// selective acknowledgments are evaluated, and nothing else. Its timestamp is `behind` the latest, in
     /// milliseconds.
     fn is_overtaken_duplicate(&self, segment: &Segment, behind: u32) -> bool {
         let window = u32::from(segment.window) << self.peer_shift;
@@ -38,8 +39,8 @@ impl Connection {
             && u64::from(behind) * 1_000_000 <= s.rtt.rto().as_nanos().saturating_mul(6) / 5
     }
 
-    /// RFC 7323 §4.3: the echo is that of the earliest segment not acknowledged yet, so that delayed acknowledgments count into the
-    /// peer's samples.
+    /// Records the timestamp to echo. RFC 7323 §4.3: it is that of the earliest unacknowledged segment, so that delayed
+    /// acknowledgments count in the peer's samples.
     pub(super) fn note_timestamp(&mut self, segment: &Segment) {
         if let Some(ts) = segment.options.timestamps
             && segment.seq.le(self.receiver.last_ack_sent())

@@ -1,4 +1,4 @@
-//! The segments that a connection sends, and their options.
+//! Segments that a connection sends, and their options.
 
 use super::{Connection, Extras, HEADER, State, TIMESTAMPS};
 use crate::node::Port;
@@ -12,7 +12,7 @@ use crate::tcp::sender::{Transmission, Turn};
 use crate::time::Instant;
 
 impl Connection {
-    /// Puts the next segment to send into `place`.
+    /// Writes the next segment to send into `place`.
     #[inline(never)]
     pub(super) fn next_segment(&mut self, now: Instant, place: &mut Packet) -> Option<Port> {
         if self.reset.is_some()
@@ -50,7 +50,7 @@ impl Connection {
         Some(Port::ONLY)
     }
 
-    /// Puts a pure acknowledgment into `place`, if one is due.
+    /// Writes a pure acknowledgment into `place`, if one is due.
     #[inline(never)]
     pub(super) fn next_ack(&mut self, now: Instant, place: &mut Packet) -> Option<Port> {
         if !self.acknowledges() {
@@ -60,8 +60,8 @@ impl Connection {
         Some(Port::ONLY)
     }
 
-    /// Puts a segment after the handshake into `place`, with what the receiving half has to say: its first sequence number and its bytes
-    /// of payload, and its turn unless it is a pure acknowledgment.
+    /// Writes a segment after the handshake into `place`, with the fields of the receiving half. Takes its first
+    /// sequence number and its payload length, and its turn unless it is a pure acknowledgment.
     #[inline(always)]
     fn put_segment(
         &mut self,
@@ -73,7 +73,7 @@ impl Connection {
         cause: Cause,
     ) {
         let (ack, window) = (self.receiver.rcv_nxt(), self.receiver.take_window());
-        // Written field by field, where it stays: copying what was just written stalls the processor.
+        // Written field by field in place: copying freshly written data stalls the processor.
         *place = self.packet(Segment { seq, ack, window, flags, options: Options::default() }, len, cause);
         let has_blocks = self.sack.is_on() && self.receiver.has_blocks();
         match self.extras {
@@ -89,9 +89,9 @@ impl Connection {
         }
     }
 
-    /// What ECN puts into a segment: ECE until the peer answers; ECT(0) on data that is sent for the first time, and CWR on the
-    /// first of it after a reduction (RFC 3168 §6.1.2, §6.1.3, §6.1.5, §6.1.6). Pure acknowledgments are ECT(0) where they are
-    /// subject to congestion control (RFC 5690 §4.1).
+    /// Sets the ECN fields of a segment: ECE until the peer answers; ECT(0) on data that is sent for the first time,
+    /// and CWR on the first of it after a reduction (RFC 3168 §6.1.2, §6.1.3, §6.1.5, §6.1.6). Pure acknowledgments are
+    /// ECT(0) if they are subject to congestion control (RFC 5690 §4.1).
     #[inline(never)]
     fn put_marks(&mut self, packet: &mut Packet, turn: Option<Turn>) {
         let first = packet.len > 0 && turn == Some(Turn::First);
@@ -116,7 +116,7 @@ impl Connection {
         self.packet(Segment { seq, ack: ack.unwrap_or_default(), flags, ..Segment::default() }, 0, Cause::Reset)
     }
 
-    /// A packet with the header length of a segment without options.
+    /// Returns a packet with the header length of a segment without options.
     #[inline(always)]
     fn packet(&self, segment: Segment, len: u32, cause: Cause) -> Packet {
         Packet {
@@ -142,7 +142,7 @@ impl Connection {
         }
     }
 
-    /// A segment after the handshake whose only option is timestamps: [`Self::put_options`], in fewer steps.
+    /// Adds timestamps, the only option, to a segment after the handshake: [`Self::put_options`], in fewer steps.
     fn put_timestamps(&self, now: Instant, packet: &mut Packet) {
         if let Body::Tcp(segment) = &mut packet.body {
             segment.options.timestamps = Some(self.current_timestamps(now));
@@ -150,7 +150,7 @@ impl Connection {
         }
     }
 
-    /// A segment after the handshake that may carry options.
+    /// Adds the options to a segment after the handshake.
     #[inline(never)]
     fn put_options(&mut self, now: Instant, packet: &mut Packet) {
         if let Body::Tcp(segment) = &mut packet.body {
@@ -170,7 +170,7 @@ impl Connection {
         }
     }
 
-    /// The timestamps of a segment that leaves now.
+    /// Returns the timestamps of a segment that leaves now.
     fn current_timestamps(&self, now: Instant) -> Timestamps {
         Timestamps { val: self.timestamp(now), ecr: self.ts_recent }
     }
@@ -189,13 +189,13 @@ impl Connection {
         options.eln = self.reports_damage() && self.receiver.next_was_damaged().is_on();
     }
 
-    /// Whether acknowledgments tell that the next segment arrived corrupted (ELN).
+    /// Returns whether acknowledgments report that the next segment arrived corrupted (ELN).
     pub(super) fn reports_damage(&self) -> bool {
         matches!(self.config.recovery, Recovery::Eln | Recovery::ElnRxmt) || self.config.sack_eln.is_on()
     }
 
-    /// What a peer that counts options in (RFC 6691) has to keep to. A peer with the same options then sends `mss` bytes of
-    /// payload; with fewer, two of its segments would not be what a BSD receiver acknowledges at once.
+    /// Returns the announced limit for a peer that includes options in it (RFC 6691). A peer with the same options then
+    /// sends `mss` bytes of payload. With fewer, a BSD receiver would not acknowledge two of its segments at once.
     fn announced_mss(&self) -> u16 {
         let options = self.options_len(self.config.timestamps);
         let mss = self.path_mss.map_or(self.config.mss, |path| path.min(self.config.mss.saturating_add(options)));
@@ -223,7 +223,7 @@ impl Connection {
         let (ack, flags) = match answers {
             true if self.ecn.is_on() => (self.receiver.rcv_nxt(), Flags::SYN.with(Flags::ACK).with(Flags::ECE)),
             true => (self.receiver.rcv_nxt(), Flags::SYN.with(Flags::ACK)),
-            // A path may drop what offers ECN: what is sent again does not (RFC 3168 §6.1.1.1).
+            // A path may drop packets that offer ECN, so a retransmission does not (RFC 3168 §6.1.1.1).
             false if self.config.ecn == EcnMode::On && cause == Cause::Handshake => {
                 (Seq(0), Flags::SYN.with(Flags::ECE).with(Flags::CWR))
             }

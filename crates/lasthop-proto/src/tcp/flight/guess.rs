@@ -1,33 +1,33 @@
-//! What duplicates stand for, where the peer does not report selectively.
+//! Segments represented by duplicates, for a peer without SACK.
 
 use super::Flight;
 
-/// Whether as many segments can have arrived as duplicates came.
+/// Plausibility of the number of segments inferred from duplicates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Guess {
-    /// They can.
+    /// As many segments can have arrived as there were duplicates.
     Possible,
-    /// Segments came in another order, or twice.
+    /// Fewer segments can have arrived: segments were reordered or duplicated.
     TooMany,
 }
 
 impl Flight {
-    /// A duplicate came from a peer that does not report which segment it is for (Linux `tcp_add_reno_sack`). Says whether more
-    /// came than can be: the oldest segment at least is missing.
+    /// Counts a duplicate from a peer that does not report which segment caused it (Linux `tcp_add_reno_sack`). Returns
+    /// whether there were more than possible: at least the oldest segment is missing.
     pub fn guess(&mut self) -> Guess {
         self.guessed += 1;
         self.limit_guesses()
     }
 
-    /// The cumulative acknowledgment took `acked` segments off the front: the first was missing, the others may be those that
-    /// duplicates stood for (Linux `tcp_remove_reno_sacks`). Returns how many were delivered only now.
+    /// Accounts for a cumulative acknowledgment of `acked` segments: the first was missing, the others may be those
+    /// that duplicates represented (Linux `tcp_remove_reno_sacks`). Returns the number of segments delivered only now.
     pub fn confirm_guesses(&mut self, acked: u32) -> (u32, Guess) {
         let new = acked.saturating_sub(self.guessed).max(1);
         self.guessed = self.guessed.saturating_sub(acked.saturating_sub(1));
         (new, self.limit_guesses())
     }
 
-    /// Nothing is known of what duplicates stood for.
+    /// Discards the segments represented by duplicates.
     pub fn forget_guesses(&mut self) {
         self.guessed = 0;
     }

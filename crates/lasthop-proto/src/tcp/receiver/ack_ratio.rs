@@ -1,56 +1,57 @@
-//! When a receiver acknowledges under acknowledgment congestion control (RFC 5690 §4.3, §4.6): once for as many segments as the
-//! peer says.
+//! Acknowledgments by a receiver under acknowledgment congestion control (RFC 5690 §4.3, §4.6): one for the number of
+//! segments that the peer requests.
 
 use core::num::NonZeroU8;
 
 use crate::seq::Seq;
 
-/// The ratio at the start (RFC 5690 §4.1): an acknowledgment for every second segment.
+/// Initial ratio (RFC 5690 §4.1): an acknowledgment for every second segment.
 const INITIAL: NonZeroU8 = NonZeroU8::new(2).unwrap();
 
-/// Of segments out of order, so many are acknowledged at once whatever the ratio, so that the peer finds the loss (RFC 5690 §4.6).
+/// Number of out-of-order segments acknowledged at once regardless of the ratio, so that the peer detects the loss (RFC
+/// 5690 §4.6).
 const AT_ONCE: u8 = 3;
 
-/// Whether an acknowledgment leaves.
+/// Time at which an acknowledgment leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Leaves {
     /// At once.
     Now,
-    /// With a later segment, or when the time is up for which one may be delayed.
+    /// With a later segment, or at the end of the delay.
     Later,
 }
 
-/// What the receiver keeps of it.
+/// State of the receiver.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AckRatio {
-    /// Segments for an acknowledgment.
+    /// Number of segments per acknowledgment.
     ratio: NonZeroU8,
-    /// Where the segment began that told the ratio. One that begins before it is an old copy, or was sent again beside it.
+    /// Start of the segment that carried the ratio. One that begins before it is an old copy or a retransmission.
     told_at: Option<Seq>,
-    /// Segments since the last acknowledgment.
+    /// Number of segments since the last acknowledgment.
     unacknowledged: u8,
-    /// Segments out of order that were acknowledged at once, since all was in order.
+    /// Number of out-of-order segments acknowledged at once since data was last in order.
     early: u8,
 }
 
 impl AckRatio {
-    /// Both ends have agreed on it.
+    /// State after both ends have negotiated it.
     pub const NEW: Self = Self { ratio: INITIAL, told_at: None, unacknowledged: 0, early: 0 };
 
-    /// A segment that begins at `seq` tells a ratio.
+    /// Notes the ratio in a segment that begins at `seq`.
     pub fn on_told(&mut self, seq: Seq, ratio: NonZeroU8) {
         if self.told_at.is_none_or(|told| seq.ge(told)) {
             (self.ratio, self.told_at) = (ratio, Some(seq));
         }
     }
 
-    /// A segment came in order.
+    /// Notes an in-order segment.
     pub fn on_in_order(&mut self) -> Leaves {
         self.unacknowledged = self.unacknowledged.saturating_add(1);
         if self.unacknowledged >= self.ratio.get() { Leaves::Now } else { Leaves::Later }
     }
 
-    /// A segment with data that is new lies ahead of a hole.
+    /// Notes a segment with new data ahead of a hole.
     pub fn on_ahead(&mut self) -> Leaves {
         if self.ratio <= INITIAL {
             Leaves::Now
@@ -62,18 +63,18 @@ impl AckRatio {
         }
     }
 
-    /// Nothing lies ahead of a hole any more.
+    /// Notes that no data lies ahead of a hole any more.
     pub fn on_order(&mut self) {
         self.early = 0;
     }
 
-    /// An acknowledgment leaves, by itself or with data.
+    /// Notes that an acknowledgment leaves, pure or with data.
     pub fn on_ack_sent(&mut self) {
         self.unacknowledged = 0;
     }
 
-    /// By how many segments the window must have moved for an acknowledgment to say only that: fewer would come more often than the
-    /// ratio allows.
+    /// Returns the number of segments by which the window must have moved for a pure window update. Fewer would cause
+    /// more acknowledgments than the ratio allows.
     pub fn least_update(&self) -> u32 {
         u32::from(self.ratio.max(INITIAL).get())
     }
@@ -89,12 +90,12 @@ mod tests {
         acks
     }
 
-    /// Which of so many segments are acknowledged at once.
+    /// Returns which of `count` segments are acknowledged at once.
     fn now(count: usize, mut next: impl FnMut() -> Leaves) -> alloc::vec::Vec<usize> {
         (1..=count).filter(|_| next() == Leaves::Now).collect()
     }
 
-    /// RFC 5690 §4.3: one for every R, and R is 2 until the peer says otherwise.
+    /// RFC 5690 §4.3: one for every R, and R is 2 until the peer changes it.
     #[test]
     fn one_for_as_many_segments_as_told() {
         for (mut acks, expected) in
@@ -111,8 +112,8 @@ mod tests {
         }
     }
 
-    /// §4.6: up to a ratio of two each segment out of order, beyond it the first three and then one for every R; a new event begins
-    /// when all is in order.
+    /// §4.6: up to a ratio of two each out-of-order segment, beyond it the first three and then one for every R; a new
+    /// event begins when all is in order.
     #[test]
     fn the_first_three_duplicates_leave_at_once() {
         let event = |mut acks: AckRatio| {
@@ -130,7 +131,7 @@ mod tests {
         assert_eq!(event(told(4)), ([1, 2, 3, 7, 11].into(), Leaves::Now));
     }
 
-    /// A copy of a segment that told an earlier ratio comes late.
+    /// A copy of a segment with an earlier ratio arrives late.
     #[test]
     fn an_old_ratio_does_not_come_back() {
         let mut acks = told(8);

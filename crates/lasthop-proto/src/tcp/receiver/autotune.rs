@@ -1,51 +1,51 @@
-//! A receive buffer that grows with what arrives, as Linux 6.18 has it: the window offered starts small and is raised with
-//! each good segment up to what the buffer holds, and the buffer grows to twice what the application takes in a round trip.
+//! Linux 6.18's auto-tuned receive buffer: the offered window starts small and is raised with each good segment up to
+//! the buffer's capacity, and the buffer grows to twice the data that the application takes in a round trip.
 
 use crate::tcp::config::AUTOTUNE_START;
 use crate::time::{Duration, Instant};
 
-/// Segments that the space of the first round trip is at most (`TCP_INIT_CWND`).
+/// Maximum space of the first round trip, in segments (`TCP_INIT_CWND`).
 const INITIAL_SEGMENTS: u32 = 10;
-/// What of a buffer is data before a segment has shown it, of 256.
+/// Initial share of data in a buffer, of 256.
 const FIRST_RATIO: u32 = 128;
 
-/// The state of the buffer. Buffers count memory as Linux does; windows count data.
+/// State of the buffer. Buffers count memory as in Linux; windows count data.
 #[derive(Clone, Debug)]
 pub(super) struct Autotune {
-    /// Memory in use at most (`sk_rcvbuf`).
+    /// Maximum memory in use (`sk_rcvbuf`).
     buffer: u32,
-    /// What it may grow to (`tcp_rmem[2]`).
+    /// Limit of its growth (`tcp_rmem[2]`).
     most: u32,
-    /// What of it is data, of 256.
+    /// Share of data in it, of 256.
     ratio: u32,
-    /// The window that the buffer could hold.
+    /// Window that the buffer could hold.
     clamp: u32,
-    /// The window that is offered at most (`rcv_ssthresh`).
+    /// Maximum window offered (`rcv_ssthresh`).
     threshold: u32,
-    /// What the application took in the best round trip so far, in bytes.
+    /// Data that the application took in the best round trip so far, in bytes.
     space: u32,
-    /// Where the application stood when this round trip began, in bytes of the stream.
+    /// Stream position of the application at the start of this round trip.
     taken: u64,
     since: Instant,
-    /// The largest segment that is announced to the peer.
+    /// Maximum segment size announced to the peer.
     announced: u32,
 }
 
-/// What of the stream is where.
+/// Location of the stream's data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Holdings {
     /// Bytes that the application has taken since the start.
     pub taken: u64,
-    /// Bytes in order that it has not.
+    /// In-order bytes that it has not taken.
     pub unread: u64,
-    /// Memory that these take, and those out of order.
+    /// Memory that these and the out-of-order data take.
     pub memory: u64,
-    /// From the next byte expected to the end of the highest run, gaps included.
+    /// Distance from the next expected byte to the end of the highest run, gaps included.
     pub span: u32,
 }
 
 impl Autotune {
-    /// A buffer that grows to `most` bytes of memory, for segments of at most `announced` bytes.
+    /// Returns a buffer that grows to `most` bytes of memory, for segments of at most `announced` bytes.
     pub fn new(most: u32, announced: u32) -> Self {
         let buffer = AUTOTUNE_START.min(most);
         let clamp = data(buffer, FIRST_RATIO);
@@ -62,18 +62,18 @@ impl Autotune {
         }
     }
 
-    /// Answers a SYN, knowing that each segment will have `segment` bytes of payload: offers whole ones
+    /// Notes that a SYN is answered, with segments of `segment` bytes of payload: offers whole ones
     /// (`tcp_openreq_init_rwin`).
     pub fn answer_syn(&mut self, segment: u32) {
         self.threshold = whole(self.clamp, segment);
     }
 
-    /// The handshake is over (`tcp_init_buffer_space`). Timestamps take `options` bytes of each segment, which from now on counts
-    /// without them (`tcp_rcv_state_process`, `tcp_rcv_synsent_state_process`).
+    /// Notes that the handshake is complete (`tcp_init_buffer_space`). Timestamps take `options` bytes of each segment,
+    /// which from now on counts without them (`tcp_rcv_state_process`, `tcp_rcv_synsent_state_process`).
     pub fn start(&mut self, now: Instant, options: u32) {
         self.since = now;
         self.announced -= options.min(self.announced);
-        // Room for a segment is kept back until one has shown what it takes.
+        // Space for a segment is reserved until one has shown its overhead.
         let whole = self.clamp;
         if whole > self.announced.saturating_mul(2) {
             self.clamp = (whole - self.announced).max(self.announced * 2);
@@ -82,20 +82,20 @@ impl Autotune {
         self.space = self.threshold.min(self.announced.saturating_mul(INITIAL_SEGMENTS)).max(1);
     }
 
-    /// Data that still fits into the buffer (`tcp_space`).
+    /// Returns the amount of data that still fits into the buffer (`tcp_space`).
     fn room(&self, holdings: Holdings) -> u32 {
         data(u64::from(self.buffer).saturating_sub(holdings.memory) as u32, self.ratio)
     }
 
-    /// The window to offer (`__tcp_select_window`), `mss` being the peer's segments as they come and `unit` what its field counts in;
-    /// and whether the buffer is more than half full.
+    /// Returns the window to offer (`__tcp_select_window`), for received segments of `mss` bytes and a field that
+    /// counts in `unit` bytes, and whether the buffer is more than half full.
     pub fn window(&self, holdings: Holdings, mss: u32, unit: u32) -> (u32, Fill) {
         let whole = self.clamp.min(data(self.buffer, self.ratio));
         let mut room = self.room(holdings);
         let mut fill = Fill::Fine;
         if room < whole / 2 {
             fill = Fill::Half;
-            // What is short already is not rounded up.
+            // A window that is already small is not rounded up.
             room -= room % unit;
             if room < data(self.buffer, self.ratio) / 16 || room < mss.min(whole) {
                 return (0, fill);
@@ -105,8 +105,9 @@ impl Autotune {
         (room, fill)
     }
 
-    /// A segment of `len` bytes came that is longer than any before (`tcp_measure_rcv_mss`): what of the memory is data. The window
-    /// offered last, `offered`, is offered again if the buffer turns out to hold it (`tcp_set_window_clamp`).
+    /// Updates the share of data in memory from a segment of `len` bytes, longer than any before
+    /// (`tcp_measure_rcv_mss`). The window offered last, `offered`, is offered again if the buffer turns out to hold it
+    /// (`tcp_set_window_clamp`).
     pub fn learn_overhead(&mut self, len: u32, offered: u32) {
         let ratio = (u64::from(len) << 8) / u64::from(memory(len));
         let ratio = ratio.clamp(1, 255) as u32;
@@ -122,8 +123,8 @@ impl Autotune {
         }
     }
 
-    /// A segment of `len` bytes came; whether the window grew for it (`tcp_grow_window`). `mss` are the peer's segments as they
-    /// come.
+    /// Grows the window by a segment of `len` bytes, and returns whether it grew (`tcp_grow_window`). `mss` is the
+    /// received segment size.
     pub fn grow(&mut self, holdings: Holdings, len: u32, mss: u32) -> Growth {
         let room = self.clamp.min(self.room(holdings)).saturating_sub(self.threshold);
         if room == 0 {
@@ -137,7 +138,7 @@ impl Autotune {
         Growth::Grown
     }
 
-    /// What a segment with much overhead opens the window by (`__tcp_grow_window`): nothing, unless the window is small.
+    /// Returns the growth by a segment with much overhead (`__tcp_grow_window`): none, unless the window is small.
     fn small_growth(&self, len: u32, mss: u32) -> u32 {
         let mut memory = data(memory(len), self.ratio) / 2;
         let mut window = data(self.most, self.ratio) / 2;
@@ -151,7 +152,7 @@ impl Autotune {
         0
     }
 
-    /// The application has taken data, `round_trip` being the receiver's estimate (`tcp_rcv_space_adjust`).
+    /// Notes that the application has taken data; `round_trip` is the receiver's estimate (`tcp_rcv_space_adjust`).
     pub fn on_read(&mut self, now: Instant, holdings: Holdings, round_trip: Option<Duration>) {
         let Some(round_trip) = round_trip else { return };
         if now.since(self.since) < round_trip {
@@ -165,13 +166,13 @@ impl Autotune {
         self.since = now;
     }
 
-    /// Data came out of order: it takes room that the next round trip needs too (6.16 and later).
+    /// Notes out-of-order data: it takes space that the next round trip needs as well (6.16 and later).
     pub fn on_out_of_order(&mut self, holdings: Holdings) {
         self.grow_buffer(self.space, holdings);
     }
 
-    /// `tcp_rcvbuf_grow`: twice what was taken in a round trip, since that is a round trip old; and twice the growth, since a
-    /// sender may double its rate.
+    /// Grows the buffer to twice the data taken in a round trip, since that is a round trip old, plus twice the growth,
+    /// since a sender may double its rate (`tcp_rcvbuf_grow`).
     fn grow_buffer(&mut self, space: u32, holdings: Holdings) {
         let before = u64::from(self.space.max(1));
         self.space = space.max(1);
@@ -186,42 +187,43 @@ impl Autotune {
         }
     }
 
-    /// The largest window that the buffer could hold.
+    /// Returns the maximum window that the buffer could hold.
     pub fn clamp(&self) -> u32 {
         self.clamp
     }
 }
 
-/// How full a buffer is.
+/// Fill level of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fill {
     /// At most half.
     Fine,
-    /// More.
+    /// More than half.
     Half,
 }
 
-/// What a segment did to the window.
+/// Effect of a segment on the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Growth {
-    /// It opened it.
+    /// The window grew.
     Grown,
-    /// Nothing.
+    /// None.
     None,
 }
 
-/// As many whole segments as `window` bytes hold, in bytes.
+/// Returns the size of the whole segments that fit into `window` bytes, in bytes.
 const fn whole(window: u32, segment: u32) -> u32 {
     if segment == 0 || segment > window { window } else { window - window % segment }
 }
 
-/// Data that `memory` bytes hold when `ratio` of 256 is data (`tcp_win_from_space`).
+/// Returns the data that fits into `memory` bytes if `ratio` of 256 is data (`tcp_win_from_space`).
 const fn data(memory: u32, ratio: u32) -> u32 {
     ((memory as u64 * ratio as u64) >> 8) as u32
 }
 
-/// Memory that a packet with `len` bytes of payload takes (`truesize`) when it comes in one piece: headers, room in front and
-/// Linux's bookkeeping behind it, rounded up to a power of two as its allocator does, and 256 bytes to describe it.
+/// Returns the memory of a packet with `len` bytes of payload (`truesize`) if it arrives in one piece: headers,
+/// headroom and Linux's bookkeeping behind it, rounded up to a power of two like its allocator does, and 256 bytes for
+/// the descriptor.
 pub(super) fn memory(len: u32) -> u32 {
     const HEADERS: u32 = 66;
     const ROOM: u32 = 64;
@@ -234,20 +236,21 @@ pub(super) fn memory(len: u32) -> u32 {
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct RoundTrip {
     estimate: u64,
-    /// A window's worth of data ends there, and began then.
+    /// End of a window's worth of data, and its start time.
     window: Option<(crate::seq::Seq, Instant)>,
-    /// The echo that gave the last sample.
+    /// Echo of the last sample.
     echo: u32,
 }
 
 impl RoundTrip {
-    /// The estimate.
+    /// Returns the estimate.
     pub fn get(&self) -> Option<Duration> {
         (self.estimate > 0).then(|| Duration::from_nanos(self.estimate * 125))
     }
 
-    /// A full segment echoes the timestamp `echo`, which left `age` ago. Clocks tick in milliseconds. An estimate grows only
-    /// while the application keeps up, for otherwise the window makes the peer wait.
+    /// Takes a sample from a full segment that echoes the timestamp `echo`, which left `age` ago. Clocks tick in
+    /// milliseconds. An estimate increases only while the application keeps up, since otherwise the peer waits for the
+    /// window.
     pub fn on_echo(&mut self, echo: u32, age: Duration, unread: u64) {
         if echo == self.echo {
             return;
@@ -262,7 +265,8 @@ impl RoundTrip {
         }
     }
 
-    /// Data came up to `rcv_nxt`, with `window` bytes open: it takes a round trip at least to fill a window.
+    /// Takes a sample from data up to `rcv_nxt`, with `window` bytes open: filling a window takes at least a round
+    /// trip.
     pub fn on_data(&mut self, now: Instant, rcv_nxt: crate::seq::Seq, window: u32) {
         if let Some((end, began)) = self.window {
             if rcv_nxt.lt(end) {

@@ -1,5 +1,5 @@
-//! A receiver as Linux 6.18 has it: when it acknowledges (quick and delayed acknowledgments, `tcp_input.c` and `tcp_output.c`),
-//! how it holds back selective acknowledgments, and when a read makes it acknowledge.
+//! Linux 6.18's receiver: timing of acknowledgments (quick and delayed acknowledgments, `tcp_input.c` and
+//! `tcp_output.c`), compression of selective acknowledgments, and acknowledgments on reads.
 
 mod offer;
 mod slot;
@@ -15,39 +15,39 @@ use crate::tcp::rtt::jiffies_deadline;
 use crate::time::{Duration, Instant};
 pub(super) use slot::Slot;
 
-/// Largest segment that is taken for granted (`TCP_MSS_DEFAULT`).
+/// Initial assumption of the peer's segment size (`TCP_MSS_DEFAULT`).
 const FIRST_MSS: u32 = 536;
-/// The least that is taken for a full segment of a link with tiny packets (`TCP_MIN_MSS`).
+/// Minimum length of a full segment, for links with tiny packets (`TCP_MIN_MSS`).
 const LEAST_MSS: u32 = 88;
-/// `TCP_MAX_QUICKACKS`.
+/// Maximum number of quick acknowledgments (`TCP_MAX_QUICKACKS`).
 const QUICK: u32 = 16;
-/// `TCP_ATO_MIN`, which is `TCP_DELACK_MIN` too.
+/// Minimum delay of acknowledgments (`TCP_ATO_MIN`, equal to `TCP_DELACK_MIN`).
 const LEAST_DELAY: Duration = Duration::from_millis(40);
-/// `TCP_DELACK_MAX`, less a jiffy of 4 ms (`tcp_delack_max`).
+/// Maximum delay of acknowledgments: `TCP_DELACK_MAX`, minus a jiffy of 4 ms (`tcp_delack_max`).
 const MOST_DELAY: Duration = Duration::from_millis(196);
-/// Duplicates that leave at once for each `rcv_nxt` (`TCP_FASTRETRANS_THRESH`).
+/// Number of duplicates that leave at once for each `rcv_nxt` (`TCP_FASTRETRANS_THRESH`).
 const AT_ONCE: u8 = 3;
-/// `tcp_comp_sack_delay_ns`, `tcp_comp_sack_slack_ns`, `tcp_comp_sack_nr`.
+/// Parameters of compression: `tcp_comp_sack_delay_ns`, `tcp_comp_sack_slack_ns`, `tcp_comp_sack_nr`.
 const COMPRESSION_DELAY: Duration = Duration::from_millis(1);
 const COMPRESSION_SLACK: Duration = Duration::from_micros(100);
 const COMPRESSION_MOST: u32 = 44;
 
-/// A segment with data, and what besides a receiver as Linux's looks at.
+/// A segment with data, and the additional information that a Linux receiver evaluates.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     /// First sequence number.
     pub seq: Seq,
-    /// Bytes of payload.
+    /// Payload bytes.
     pub len: u32,
-    /// Whether the FIN follows.
+    /// On if the FIN follows.
     pub fin: Switch,
-    /// Whether PSH is set.
+    /// On if PSH is set.
     pub push: Switch,
-    /// The IP header's ECN field.
+    /// ECN field of the IP header.
     pub ecn: Ecn,
-    /// Whether CWR is set, on a connection with ECN.
+    /// On if CWR is set, on a connection with ECN.
     pub cwr: Switch,
-    /// The timestamp that it echoes, and how long ago that left.
+    /// The timestamp that it echoes, and the time since that left.
     pub echo: Option<(u32, Duration)>,
     /// The sender's smoothed round trip.
     pub srtt: Option<Duration>,
@@ -55,7 +55,8 @@ pub struct Arrival {
     pub rto: Duration,
 }
 
-/// A short segment, or one with PSH, waits for the application to read it (`ICSK_ACK_PUSHED`, `ICSK_ACK_PUSHED2`).
+/// Indicates whether a short segment, or one with PSH, waits for the application to read it (`ICSK_ACK_PUSHED`,
+/// `ICSK_ACK_PUSHED2`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Pushed {
     No,
@@ -63,7 +64,7 @@ enum Pushed {
     Again,
 }
 
-/// What such a receiver keeps besides.
+/// Additional state of a Linux receiver.
 #[derive(Clone, Debug)]
 pub(super) struct Linux {
     table: Table,
@@ -71,29 +72,29 @@ pub(super) struct Linux {
     early: Option<SackBlocks>,
     tuning: Option<Autotune>,
     round_trip: RoundTrip,
-    /// The peer's full segments, as far as is known (`rcv_mss`).
+    /// Estimated full segment size of the peer (`rcv_mss`).
     mss: u32,
     /// Length of the last segment, if it was a short one.
     last_short: u32,
-    /// Acknowledgments that leave at once (`icsk_ack.quick`).
+    /// Number of acknowledgments that leave at once (`icsk_ack.quick`).
     quick: u32,
-    /// For how long acknowledgments are delayed (`icsk_ack.ato`); zero before the first data.
+    /// Delay of acknowledgments (`icsk_ack.ato`); zero before the first data.
     delay: Duration,
-    /// When data came last in order (`lrcvtime`).
+    /// Time of the last in-order data (`lrcvtime`).
     last_arrival: Instant,
-    /// When data came last. Reads follow at once, or count as if they did.
+    /// Time of the last data. Reads follow immediately, or count as if they did.
     now: Instant,
-    /// Whether data goes both ways, so that acknowledgments can travel with it (`pingpong`).
+    /// On if data is sent in both directions, so that acknowledgments can be piggybacked (`pingpong`).
     interactive: Switch,
-    /// Whether an acknowledgment is owed (`ICSK_ACK_SCHED`).
+    /// On if an acknowledgment is owed (`ICSK_ACK_SCHED`).
     scheduled: Switch,
-    /// Whether it is to leave at once (`ICSK_ACK_NOW`).
+    /// On if it has to leave at once (`ICSK_ACK_NOW`).
     at_once: Switch,
     pushed: Pushed,
-    /// Acknowledgments held back, and until when.
+    /// Number of compressed acknowledgments, and the time of their release.
     compressed: u32,
     release: Option<Instant>,
-    /// Duplicates that left at once for `rcv_nxt` as it was then.
+    /// Number of duplicates that left at once for this value of `rcv_nxt`.
     duplicates: (Seq, u8),
     rto: Duration,
 }
@@ -130,14 +131,14 @@ impl Linux {
         self.tuning.as_ref()
     }
 
-    /// A SYN of the peer's is answered; segments will carry `mss` bytes.
+    /// Notes that a SYN of the peer is answered; segments will carry `mss` bytes.
     pub fn answer_syn(&mut self, mss: u32) {
         if let Some(tuning) = &mut self.tuning {
             tuning.answer_syn(mss);
         }
     }
 
-    /// The handshake is over.
+    /// Notes that the handshake is complete.
     pub fn start(&mut self, now: Instant, timestamps: Switch) {
         self.now = now;
         if let Some(tuning) = &mut self.tuning {
@@ -153,7 +154,7 @@ impl Linux {
         self.release
     }
 
-    /// `tcp_incr_quickack`: as many as half the window of `window` bytes holds segments.
+    /// Grants quick acknowledgments for half the segments in the window of `window` bytes (`tcp_incr_quickack`).
     fn hurry(&mut self, most: u32, window: u32) {
         let count = match window / (2 * self.mss.max(1)) {
             0 => 2,
@@ -162,7 +163,7 @@ impl Linux {
         self.quick = self.quick.max(count.min(most));
     }
 
-    /// `tcp_enter_quickack_mode`.
+    /// Enters quick mode (`tcp_enter_quickack_mode`).
     fn enter_quick(&mut self, most: u32, window: u32) {
         self.hurry(most, window);
         self.interactive = Switch::Off;
@@ -173,7 +174,7 @@ impl Linux {
         self.quick > 0 && !self.interactive.is_on()
     }
 
-    /// An acknowledgment leaves (`tcp_event_ack_sent`).
+    /// Notes that an acknowledgment leaves (`tcp_event_ack_sent`).
     fn on_ack_sent(&mut self) {
         (self.compressed, self.release) = (0, None);
         if self.quick > 0 && self.scheduled.is_on() {
@@ -185,7 +186,7 @@ impl Linux {
         (self.scheduled, self.at_once, self.pushed) = (Switch::Off, Switch::Off, Pushed::No);
     }
 
-    /// `tcp_measure_rcv_mss`.
+    /// Updates the estimate of the peer's segment size (`tcp_measure_rcv_mss`).
     fn measure_mss(&mut self, arrival: &Arrival, announced: u32, window: u32) {
         let last = core::mem::take(&mut self.last_short);
         let len = arrival.len;
@@ -212,7 +213,7 @@ impl Linux {
         self.pushed = if self.pushed == Pushed::No { Pushed::Once } else { Pushed::Again };
     }
 
-    /// How arrivals that follow each other set the delay (`tcp_event_data_recv`).
+    /// Sets the delay from the interval between arrivals (`tcp_event_data_recv`).
     fn measure_gap(&mut self, now: Instant, window: u32) {
         let gap = now.since(self.last_arrival);
         self.last_arrival = now;
@@ -228,13 +229,13 @@ impl Linux {
         }
     }
 
-    /// Marks (`tcp_data_ecn_check`), after which a sender may have hardly any window.
+    /// Evaluates marks (`tcp_data_ecn_check`), after which a sender's window may be very small.
     fn see_marks(&mut self, marks: &mut Marks, ecn: Ecn, window: u32) {
         if !marks.used.is_on() {
             return;
         }
         match ecn {
-            // On a connection that has shown it can, most likely a retransmission.
+            // On a connection that has shown it is ECN-capable, most likely a retransmission.
             Ecn::NotEct if marks.seen.is_on() => self.enter_quick(2, window),
             Ecn::NotEct => {}
             Ecn::Ce if !marks.echo.is_on() => self.enter_quick(2, window),
@@ -243,7 +244,7 @@ impl Linux {
         marks.see(ecn);
     }
 
-    /// For how long the acknowledgment that is owed may wait (`tcp_send_delayed_ack`).
+    /// Returns how long the owed acknowledgment may be delayed (`tcp_send_delayed_ack`).
     fn wait(&self, srtt: Option<Duration>) -> Duration {
         let mut wait = self.delay;
         if wait > LEAST_DELAY {
@@ -258,7 +259,7 @@ impl Linux {
     }
 }
 
-/// How a segment lies to what is expected.
+/// Position of a segment relative to the expected one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     Next,
@@ -267,7 +268,7 @@ enum Place {
 }
 
 impl Receiver {
-    /// Takes a segment with data; [`Receiver::on_data`] for a receiver as Linux's.
+    /// Processes a segment with data: the equivalent of [`Receiver::on_data`] for a Linux receiver.
     pub fn on_arrival(&mut self, now: Instant, arrival: &Arrival) {
         if arrival.len == 0 {
             return self.on_data(now, arrival.seq, arrival.len, arrival.fin);
@@ -279,18 +280,19 @@ impl Receiver {
         self.linux.put(linux);
     }
 
-    /// Puts the data where it belongs (`tcp_data_queue`).
+    /// Stores the data (`tcp_data_queue`).
     fn place_arrival(&mut self, now: Instant, arrival: &Arrival, linux: &mut Linux) {
         let Arrival { seq, len, ecn, .. } = *arrival;
         let (end, window) = (seq + len, self.offered());
-        // The next segment lies within what was offered last, behind which the edge never is; where it is then, is no matter.
+        // The next segment is inside the last advertised window, which the current edge never precedes; its position
+        // does not matter then.
         let edge = if self.expects(seq, len) { self.rcv_adv } else { self.edge_beside(linux) };
         (linux.rto, linux.now) = (arrival.rto, now);
         if end.lt(self.last_ack_sent) {
             return self.answer_old(seq, end, window, linux);
         }
         linux.scheduled = Switch::On;
-        // What came twice and is not reported yet never is (`tcp_data_queue`).
+        // An unreported duplicate is never reported (`tcp_data_queue`).
         self.duplicate = None;
         if let Some((echo, age)) = arrival.echo
             && len >= linux.mss
@@ -315,7 +317,7 @@ impl Receiver {
             Place::Next => {
                 self.place(edge, seq, len, arrival.fin);
                 linux.measure_mss(arrival, self.announced(), window);
-                // What it fills a hole in front of is looked at afterwards.
+                // The hole that it fills is processed afterwards.
                 linux.round_trip.on_data(now, if end.lt(self.rcv_nxt) { end } else { self.rcv_nxt }, window);
                 linux.measure_gap(now, window);
                 linux.see_marks(&mut self.marks, ecn, window);
@@ -330,10 +332,11 @@ impl Receiver {
             }
             Place::Ahead => {
                 linux.see_marks(&mut self.marks, ecn, window);
-                // Since 6.17 (`tcp_data_queue_ofo`): a connection whose first segment is lost learns what the others are like.
+                // Since 6.17 (`tcp_data_queue_ofo`): a connection whose first segment is lost learns the size of the
+                // others.
                 linux.measure_mss(arrival, self.announced(), window);
                 let right = if edge.lt(end) { edge } else { end };
-                // The window grows before the segment takes its room, and for what is there already not at all
+                // The window grows before the segment is stored, and not at all for data already present
                 // (`tcp_data_queue_ofo`).
                 let is_known = self.runs.iter().any(|run| run.left.le(seq) && right.le(run.right));
                 if self.sack.is_on() && !is_known {
@@ -350,14 +353,15 @@ impl Receiver {
         }
     }
 
-    /// Answers what ends before the last acknowledgment (`tcp_send_dupack`): at once, and besides those that are counted.
+    /// Answers data that ends before the last acknowledgment (`tcp_send_dupack`): at once, and in addition to counted
+    /// acknowledgments.
     fn answer_old(&mut self, seq: Seq, end: Seq, window: u32, linux: &mut Linux) {
         linux.enter_quick(QUICK, window);
         self.note_duplicates(seq, end);
         self.due = AckDue::Now;
     }
 
-    /// Adds a block to those to report. If that moves one that acknowledgments held back have not reported out of reach, an
+    /// Adds a block to those to report. If this displaces one that compressed acknowledgments have not reported yet, an
     /// acknowledgment leaves before (`tcp_sack_compress_send_ack`).
     fn list_block(&mut self, block: SackBlock, linux: &mut Linux) {
         if linux.compressed > 0 && linux.table.crowds(block) {
@@ -375,7 +379,7 @@ impl Receiver {
     /// Decides when to acknowledge (`__tcp_ack_snd_check`).
     fn settle_arrival(&mut self, now: Instant, arrival: &Arrival, linux: &mut Linux) {
         if !linux.scheduled.is_on() {
-            // An acknowledgment has left ahead, or leaves anyhow.
+            // An acknowledgment has left ahead, or will leave anyway.
             return;
         }
         let unacked = self.rcv_nxt.since(self.last_ack_sent);
@@ -394,13 +398,13 @@ impl Receiver {
         match self.due {
             AckDue::Now => {}
             AckDue::No => self.due = AckDue::Delayed(self.timer(now, wait)),
-            // It is about to leave anyhow.
+            // It is about to leave anyway.
             AckDue::Delayed(at) if at <= now + wait / 4 => self.due = AckDue::Now,
             AckDue::Delayed(at) => self.due = AckDue::Delayed(at.min(self.timer(now, wait))),
         }
     }
 
-    /// When a timer fires that is set for `wait` from now.
+    /// Returns when a timer fires that is set for `wait` from now.
     fn timer(&self, now: Instant, wait: Duration) -> Instant {
         match self.config.clock {
             Clock::Jiffies { jiffy, wheel } => jiffies_deadline(now, wait, jiffy, wheel, self.phase.slow),
@@ -408,7 +412,7 @@ impl Receiver {
         }
     }
 
-    /// A duplicate acknowledgment: the first three leave at once, the next ones together.
+    /// Handles a duplicate acknowledgment: the first three leave at once, the following ones together.
     fn hold_back(&mut self, now: Instant, srtt: Option<Duration>, linux: &mut Linux) {
         let compresses = self.config.sack_compression == SackCompression::Linux && self.sack.is_on();
         if !compresses || linux.compressed >= COMPRESSION_MOST {
@@ -433,7 +437,8 @@ impl Receiver {
         }
     }
 
-    /// Data of ours leaves: if the peer's came a short while ago, the two take turns (`tcp_event_data_sent`).
+    /// Notes that data of this end leaves. If the peer's arrived shortly before, the connection is interactive
+    /// (`tcp_event_data_sent`).
     #[inline]
     pub fn on_data_sent(&mut self, now: Instant) {
         self.linux.begin(&self.config);
@@ -444,10 +449,10 @@ impl Receiver {
         }
     }
 
-    /// The application has read `bytes` (`tcp_rcv_space_adjust`, `__tcp_cleanup_rbuf`).
+    /// Notes that the application has read `bytes` (`tcp_rcv_space_adjust`, `__tcp_cleanup_rbuf`).
     pub(super) fn read_as_linux(&mut self, bytes: u64) {
         let Some(mut linux) = self.linux.take() else { return };
-        // It looks after each packet. Behind the first of a read, no round trip has passed since it looked last.
+        // Linux checks after each packet. After the first of a read, no round trip has passed since the last check.
         let first = bytes.min(u64::from(linux.mss)).min(self.unread);
         self.unread -= first;
         if let Some(tuning) = &mut linux.tuning {
@@ -482,7 +487,7 @@ impl Receiver {
         offer > 0 && offer / 2 >= open
     }
 
-    /// The timer of a delayed acknowledgment expired (`tcp_delack_timer_handler`).
+    /// Handles the timer of a delayed acknowledgment (`tcp_delack_timer_handler`).
     pub(super) fn delay_expired(&mut self) {
         if let Some(linux) = self.linux.kept_mut() {
             if linux.interactive.is_on() {
@@ -494,7 +499,7 @@ impl Receiver {
         }
     }
 
-    /// An acknowledgment leaves; says whether it is one that leaves ahead of the next.
+    /// Notes that an acknowledgment leaves; returns whether it is one that leaves ahead of the next.
     pub(super) fn linux_ack_sent(&mut self) -> Switch {
         match self.linux.kept_mut() {
             Some(linux) if linux.early.is_some() => Switch::On,
@@ -514,7 +519,7 @@ impl Receiver {
         self.linux.kept_mut()?.early.take()
     }
 
-    /// The blocks to report, where they are kept as Linux does.
+    /// Returns the blocks to report, if they are kept as in Linux.
     pub(super) fn table(&self) -> Option<SackBlocks> {
         self.linux.kept().map(|linux| linux.table.blocks())
     }

@@ -1,36 +1,36 @@
-//! What acknowledgments say of data out of order and of data that came twice.
+//! Reports of out-of-order and duplicate data in acknowledgments.
 
 use super::Receiver;
 use crate::packet::{SackBlock, SackBlocks};
 use crate::seq::Seq;
 
-/// Blocks in the order in which Linux reports them: each arrival moves the block that it makes or extends to the front, whether
-/// or not an acknowledgment follows.
+/// Blocks in the order in which Linux reports them: each arrival moves the block that it creates or extends to the
+/// front, whether or not an acknowledgment follows.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Table {
     blocks: SackBlocks,
 }
 
-/// From this place on, counted from 0, a block might not fit into an acknowledgment beside timestamps and a duplicate.
+/// Index from which a block might not fit into an acknowledgment with timestamps and a duplicate.
 const EXPECTED: usize = 2;
 
 impl Table {
-    /// The blocks, most recent first.
+    /// Returns the blocks, most recent first.
     pub fn blocks(&self) -> SackBlocks {
         self.blocks
     }
 
-    /// Whether to take in that block moves one that an acknowledgment has yet to report out of reach.
+    /// Returns whether adding this block displaces one that an acknowledgment has yet to report.
     pub fn crowds(&self, block: SackBlock) -> bool {
         self.place(block).unwrap_or(self.blocks.as_slice().len()) >= EXPECTED
     }
 
-    /// The first block that `block` touches.
+    /// Returns the index of the first block that `block` touches.
     fn place(&self, block: SackBlock) -> Option<usize> {
         self.blocks.as_slice().iter().position(|old| touch(*old, block))
     }
 
-    /// `block` arrived.
+    /// Adds a block that arrived.
     pub fn add(&mut self, block: SackBlock) {
         let first = match self.place(block) {
             Some(place) => join(self.blocks.as_slice()[place], block),
@@ -43,7 +43,7 @@ impl Table {
             if Some(index) == place {
                 continue;
             }
-            // What has grown together is reported once.
+            // Merged blocks are reported once.
             if place.is_some() && touch(old, first) {
                 let joined = join(blocks.as_slice()[0], old);
                 blocks.replace_first(joined);
@@ -54,7 +54,7 @@ impl Table {
         self.blocks = blocks;
     }
 
-    /// Everything before `rcv_nxt` is in order now.
+    /// Removes blocks below `rcv_nxt`, which are in order now.
     pub fn forget_before(&mut self, rcv_nxt: Seq) {
         if self.blocks.is_empty() {
             return;
@@ -74,8 +74,8 @@ fn join(a: SackBlock, b: SackBlock) -> SackBlock {
 }
 
 impl Receiver {
-    /// Notes what of `seq` to `end` is there already, to report it as a duplicate (RFC 2883). Only one block of duplicates can
-    /// be reported: the first, and what touches it.
+    /// Notes which parts of `seq` to `end` are already present, to report them as duplicates (RFC 2883). Only one block
+    /// of duplicates can be reported: the first, with those that touch it.
     pub(super) fn note_duplicates(&mut self, seq: Seq, end: Seq) {
         if !(self.config.dsack.is_on() && self.sack.is_on()) {
             return;
@@ -99,16 +99,16 @@ impl Receiver {
         self.duplicate = found.or(self.duplicate);
     }
 
-    /// Whether there is anything to report selectively.
+    /// Returns whether there is anything to report selectively.
     #[inline]
     pub fn has_blocks(&self) -> bool {
         !self.runs.is_empty() || self.duplicate.is_some() || self.has_early_report()
     }
 
-    /// Puts the SACK blocks of the segment being sent into `blocks`: duplicates first (RFC 2883 §4), then the run of the segment
-    /// that caused it, then those reported most recently (RFC 2018 §4).
+    /// Writes the SACK blocks of the segment being sent into `blocks`: duplicates first (RFC 2883 §4), then the run of
+    /// the segment that caused it, then those reported most recently (RFC 2018 §4).
     pub fn put_sack_blocks(&mut self, blocks: &mut SackBlocks) {
-        // Blocks are put where they stay: to copy what was just written stalls the processor.
+        // Blocks are written in place: copying freshly written data stalls the processor.
         *blocks = SackBlocks::NONE;
         if let Some(early) = self.take_early_report() {
             *blocks = early;

@@ -1,4 +1,4 @@
-//! A receiver as Linux's, against what today's kernels do, worked out by hand from their rules.
+//! Tests of the Linux receiver against the behaviour of current kernels, derived by hand from their rules.
 
 extern crate std;
 
@@ -13,7 +13,8 @@ use crate::time::Duration;
 
 const MSS: u32 = 1448;
 
-/// An acknowledgment: when it left in µs, the segments in order before it, and its blocks as first and last segment.
+/// An acknowledgment: its departure in µs, the number of in-order segments before it, and its blocks as first and last
+/// segment.
 type Ack = (u64, u32, Vec<(u32, u32)>);
 
 struct Bench {
@@ -21,7 +22,7 @@ struct Bench {
     acks: Vec<Ack>,
     reads: Switch,
     srtt: Duration,
-    /// What each segment says of the round trip: TSecr is its own number.
+    /// Round trip that each segment shows: TSecr is its own number.
     age: Duration,
 }
 
@@ -41,7 +42,7 @@ fn at(micros: u64) -> Instant {
     Instant::ZERO + Duration::from_micros(micros)
 }
 
-/// First sequence number of segment `number`, from 1.
+/// Returns the first sequence number of segment `number`, from 1.
 fn first(number: u32) -> Seq {
     Seq(1 + (number - 1) * MSS)
 }
@@ -55,7 +56,7 @@ impl Bench {
         bench
     }
 
-    /// The end that answers a SYN with timestamps.
+    /// Returns a bench of the end that answers a SYN with timestamps.
     fn answering(config: TcpConfig) -> Self {
         let mut bench = Self::unopened(config);
         bench.receiver.answer_syn();
@@ -75,7 +76,7 @@ impl Bench {
         Self { receiver, acks: Vec::new(), reads: Switch::On, srtt, age }
     }
 
-    /// Sends what is due.
+    /// Sends due acknowledgments.
     fn pump(&mut self, now: Instant) {
         while self.receiver.ack_due() {
             let ack = self.receiver.rcv_nxt();
@@ -88,7 +89,7 @@ impl Bench {
         }
     }
 
-    /// Lets timers run up to `micros`.
+    /// Runs timers up to `micros`.
     fn until(&mut self, micros: u64) {
         while let Some(due) = self.receiver.poll_deadline().filter(|due| *due <= at(micros)) {
             self.receiver.on_timer(due);
@@ -122,12 +123,13 @@ impl Bench {
         self.pump(at(micros));
     }
 
-    /// Segment `number` arrives at `micros`.
+    /// Delivers segment `number` at `micros`.
     fn segment(&mut self, micros: u64, number: u32) {
         self.take(micros, &self.arrival(first(number), MSS, number));
     }
 
-    /// Segments 1 to 20 have come a millisecond apart, the last at 1 s: no quick acknowledgment is left.
+    /// Returns a bench on which segments 1 to 20 have arrived a millisecond apart, the last at 1 s: no quick
+    /// acknowledgment is left.
     fn warmed(config: TcpConfig) -> Self {
         let mut bench = Self::new(config);
         (1..=20).for_each(|number| bench.segment(980_000 + u64::from(number) * 1000, number));
@@ -140,8 +142,8 @@ impl Bench {
     }
 }
 
-/// 16 quick acknowledgments, for half the window holds more segments than that; then every second segment; the last by
-/// itself after 40 ms, since arrivals are less than 20 ms apart.
+/// 16 quick acknowledgments, since half the window holds more segments than that; then every second segment; the last
+/// after 40 ms, since arrivals are less than 20 ms apart.
 #[test]
 fn sixteen_quick_acknowledgments_then_every_second() {
     let mut bench = Bench::new(config());
@@ -152,7 +154,7 @@ fn sixteen_quick_acknowledgments_then_every_second() {
     assert_eq!(bench.taken(), expected);
 }
 
-/// As many as half the window holds, here of eight segments.
+/// As many as half the window holds, here half of eight segments.
 #[test]
 fn a_small_window_has_fewer_quick_acknowledgments() {
     let mut bench = Bench::new(TcpConfig { receive_buffer: 8 * MSS, ..config() });
@@ -160,7 +162,7 @@ fn a_small_window_has_fewer_quick_acknowledgments() {
     assert_eq!(bench.taken(), [(1000, 1), (2000, 2), (3000, 3), (4000, 4), (6000, 6)]);
 }
 
-/// What the application has not read moves no window: the acknowledgment waits for the read, or for its timer.
+/// Data that the application has not read moves no window: the acknowledgment waits for the read, or for its timer.
 #[test]
 fn an_application_that_is_late_delays_acknowledgments() {
     let mut bench = Bench::warmed(config());
@@ -177,17 +179,17 @@ fn an_application_that_is_late_delays_acknowledgments() {
     assert_eq!(bench.taken()[1..], [(1_044_000, 24)]);
 }
 
-/// A short segment ends what the application reads, which acknowledges it.
+/// A short segment completes the application's read, which acknowledges it.
 #[test]
 fn a_short_segment_is_acknowledged_when_it_is_read() {
     let mut bench = Bench::warmed(config());
     bench.take(1_001_000, &bench.arrival(first(21), 100, 21));
     assert_eq!(bench.taken(), [(1_001_000, 20)]);
-    // A full one with PSH too (6.x).
+    // A full one with PSH does too (6.x).
     let push = Arrival { push: Switch::On, ..bench.arrival(first(21) + 100, MSS, 22) };
     bench.take(1_002_000, &push);
     assert_eq!(bench.taken().len(), 2);
-    // But not while data goes both ways.
+    // But not while data is sent in both directions.
     bench.receiver.on_data_sent(at(1_003_000));
     bench.take(1_004_000, &bench.arrival(first(22) + 100, 100, 23));
     assert_eq!(bench.taken().len(), 2);
@@ -195,8 +197,9 @@ fn a_short_segment_is_acknowledged_when_it_is_read() {
     assert_eq!(bench.taken()[2], (1_044_000, 21));
 }
 
-/// After a pause longer than the timeout, quick acknowledgments. Then an arrival 30 ms after the one before: the delay becomes
-/// 40/2 + 30 ms. An acknowledgment that has waited for its timer makes the next one wait twice as long, within a round trip.
+/// After a pause longer than the timeout, acknowledgments are quick. Then, at an arrival 30 ms after the previous one,
+/// the delay becomes 40/2 + 30 ms. An acknowledgment that waited for its timer doubles the delay of the next one, up to
+/// a round trip.
 #[test]
 fn slow_arrivals_wait_longer() {
     let mut bench = Bench::warmed(config());
@@ -213,8 +216,8 @@ fn slow_arrivals_wait_longer() {
     assert_eq!(bench.taken()[1], (2_235_000, 38));
 }
 
-/// At 250 Hz, with a tick 1 ms after the start: a delay of 40 ms, ten ticks, counts from the tick before the arrival and ends with the
-/// tick after the tenth: 40 to 44 ms later.
+/// At 250 Hz, with a tick 1 ms after the start: a delay of 40 ms, ten ticks, counts from the tick before the arrival
+/// and ends at the tick after the tenth: 40 to 44 ms later.
 #[test]
 fn delayed_acknowledgments_leave_at_ticks() {
     let clock = Clock::Jiffies { jiffy: Duration::from_millis(4), wheel: Switch::On };
@@ -227,8 +230,8 @@ fn delayed_acknowledgments_leave_at_ticks() {
     assert_eq!(bench.taken(), [(1_041_000, 21), (1_145_000, 22)]);
 }
 
-/// Segment 21 is lost. The first three duplicates leave at once, the rest once in min(1 ms, 5 % of 20 ms) and 0.1 ms; what
-/// fills the gap is acknowledged at once.
+/// Segment 21 is lost. The first three duplicates leave at once, the rest once per min(1 ms, 5 % of 20 ms) and 0.1 ms.
+/// The segment that fills the gap is acknowledged at once.
 #[test]
 fn duplicates_are_compressed_after_three() {
     let mut bench = Bench::warmed(config());
@@ -239,7 +242,8 @@ fn duplicates_are_compressed_after_three() {
         (1_000_000, 20, run(22)),
         (1_000_100, 20, run(23)),
         (1_000_200, 20, run(24)),
-        // Held back from 1,000,300 on, and again from 1,001,400 on: what comes at that very time follows the timer.
+        // Compressed from 1,000,300 on, and again from 1,001,400 on: a segment that arrives at that very time follows
+        // the timer.
         (1_001_400, 20, run(35)),
         (1_002_500, 20, run(46)),
         (1_003_000, 51, vec![]),
@@ -252,7 +256,7 @@ fn at_most_44_are_held_back() {
     let mut bench = Bench::warmed(config());
     (0..60).for_each(|n| bench.segment(1_000_000 + u64::from(n) * 10, 22 + n));
     let times: Vec<_> = bench.acks.iter().map(|ack| ack.0).collect();
-    // Three, then 44 in silence, then the next.
+    // Three, then 44 suppressed, then the next.
     assert_eq!(times, [1_000_000, 1_000_010, 1_000_020, 1_000_470]);
 }
 
@@ -263,7 +267,7 @@ fn without_compression_each_duplicate_leaves_at_once() {
     assert_eq!(bench.acks.len(), 30);
 }
 
-/// A third block would move what is not reported out of an acknowledgment: one leaves before it, and speaks for the segments
+/// A third block would displace one that is not reported yet: an acknowledgment leaves before it, for the segments
 /// before.
 #[test]
 fn a_third_block_sends_the_first_two_ahead() {
@@ -277,13 +281,14 @@ fn a_third_block_sends_the_first_two_ahead() {
         (1_000_010, 20, vec![(22, 23)]),
         (1_000_020, 20, vec![(22, 24)]),
         (1_000_050, 20, vec![(27, 27), (22, 25)]),
-        // 29 had its acknowledgment ahead; 30 is held back.
+        // 29 had its acknowledgment ahead; 30 is compressed.
         (1_001_160, 20, vec![(29, 30), (27, 27), (22, 25)]),
     ];
     assert_eq!(bench.acks, expected);
 }
 
-/// RFC 2883 §4: the first block is what came twice, once; then the blocks of RFC 2018. Sixteen quick acknowledgments follow.
+/// RFC 2883 §4: the first block is the duplicate, once; then the blocks of RFC 2018. Sixteen quick acknowledgments
+/// follow.
 #[test]
 fn duplicates_are_reported_first() {
     let mut bench = Bench::warmed(config());
@@ -292,7 +297,7 @@ fn duplicates_are_reported_first() {
     let expected = [(1_000_000, 20, vec![(20, 20)]), (1_000_010, 21, vec![])];
     assert_eq!(bench.acks, expected);
     bench.acks.clear();
-    // Out of order, and again; then a copy of two segments in one, of which half is there.
+    // Out of order, and again; then a copy of two segments in one, of which half is present.
     bench.segment(1_000_020, 24);
     bench.segment(1_000_030, 24);
     bench.take(1_000_040, &bench.arrival(first(24), 2 * MSS, 25));
@@ -306,7 +311,8 @@ fn duplicates_are_reported_first() {
     assert_eq!(bench.acks, expected);
 }
 
-/// A copy that ends before the last acknowledgment is answered besides the sixteen; one that ends there is the first of them.
+/// A copy that ends before the last acknowledgment is answered in addition to the sixteen; one that ends at it is the
+/// first of them.
 #[test]
 fn an_old_copy_is_followed_by_sixteen_quick_acknowledgments() {
     for (copy, quick) in [(10, 16), (20, 15)] {
@@ -319,7 +325,7 @@ fn an_old_copy_is_followed_by_sixteen_quick_acknowledgments() {
     }
 }
 
-/// A duplicate whose acknowledgment is held back is forgotten when the next segment comes.
+/// A duplicate whose acknowledgment is compressed is forgotten when the next segment arrives.
 #[test]
 fn a_duplicate_that_is_held_back_may_go_unreported() {
     for (last, blocks) in [(25, vec![(25, 25), (22, 25)]), (26, vec![(22, 26)])] {
@@ -357,11 +363,11 @@ fn marks_are_echoed_until_the_window_is_reduced() {
     assert_eq!(come(&mut bench, 25, Ecn::Ect0, Switch::Off), (1, true));
     assert_eq!(come(&mut bench, 26, Ecn::Ect0, Switch::On), (1, false));
     assert_eq!(come(&mut bench, 27, Ecn::Ect0, Switch::Off), (0, false));
-    // A segment that takes no marks, among those that do, is likely one sent again.
+    // A segment that is not ECN-capable, among those that are, is likely a retransmission.
     assert_eq!(come(&mut bench, 28, Ecn::NotEct, Switch::Off), (1, false));
     assert_eq!(come(&mut bench, 29, Ecn::Ect0, Switch::Off), (1, false));
     assert_eq!(come(&mut bench, 30, Ecn::Ect0, Switch::Off), (0, false));
-    // Marked, and told of a reduction at once: the echo goes on.
+    // A mark and a CWR in one segment: the echo continues.
     assert_eq!(come(&mut bench, 31, Ecn::Ce, Switch::On), (1, true));
 }
 
@@ -371,10 +377,10 @@ fn tuned() -> TcpConfig {
     TcpConfig { receive_autotune, timestamps, receive_buffer: 32 << 20, window_scale: Some(10), ..config() }
 }
 
-/// 128 KiB of memory, half of it data, in whole segments of 1460 bytes: the 64,240 that a SYN of Linux's shows, and 63 of the units
-/// that windows count in afterwards. With each good segment it opens by two, which have 1448 bytes beside their timestamps. The memory
-/// of a packet is 2304, so that 160 of 256 is data: 80 KiB at most while nobody has read for a round trip, less the segment that
-/// has just come.
+/// 128 KiB of memory, half of it data, in whole segments of 1460 bytes: the 64,240 in a Linux SYN, and 63 of the units
+/// in which windows count afterwards. Each good segment opens it by two, of 1448 bytes without their timestamps. The
+/// memory of a packet is 2304, so that 160 of 256 is data: 80 KiB at most before the first read after a round trip,
+/// minus the segment that has just arrived.
 #[test]
 fn the_window_starts_small_and_grows_with_each_segment() {
     assert_eq!(Bench::unopened(tuned()).receiver.syn_window(), 64_240);
@@ -386,11 +392,11 @@ fn the_window_starts_small_and_grows_with_each_segment() {
         bench.segment(u64::from(number) * 10, number);
         windows.push(bench.receiver.window());
     }
-    // Multiples of what the window field counts in.
+    // Multiples of the window field's unit.
     let unit = |bytes: u32| bytes.next_multiple_of(1024);
     let expected: Vec<_> = (1..=12).map(|n| unit((64_512 + n * 2896).min((131_072 - 2304) / 256 * 160))).collect();
     assert_eq!(windows, expected);
-    // The end that answers, as a kernel's does, in KiB.
+    // The answering end, as in a kernel, in KiB.
     let mut bench = Bench::answering(tuned());
     let windows = (1..=7).map(|number| {
         bench.segment(u64::from(number) * 10, number);
@@ -399,10 +405,10 @@ fn the_window_starts_small_and_grows_with_each_segment() {
     assert_eq!(windows.collect::<Vec<_>>(), [67, 70, 73, 75, 78, 79, 79]);
 }
 
-/// The first segment is lost. The end that answers a SYN offers 45 whole segments of 1448 bytes, as their timestamps leave them
-/// (65,160). The first segment out of order shows what memory holds, as one in order does (6.17 and later): 80 KiB, less 1440 for
-/// each that waits. Four open the window, each of which is acknowledged at once; then come the three duplicates that are, and
-/// then one is held back. A kernel does just that.
+/// The first segment is lost. The end that answers a SYN offers 45 whole segments of 1448 bytes, the rest after their
+/// timestamps (65,160). The first segment out of order reveals the memory overhead, like an in-order one (6.17 and
+/// later): 80 KiB, minus 1440 for each one queued. Four open the window, and each of them is acknowledged at once; the
+/// three duplicates follow at once, and the next one is compressed. A kernel does exactly that.
 #[test]
 fn segments_out_of_order_open_the_window_too() {
     let mut bench = Bench::answering(tuned());
@@ -418,8 +424,8 @@ fn segments_out_of_order_open_the_window_too() {
     assert_eq!(at_once, (2..=8).map(|number| (u64::from(number) * 200, number)).collect::<Vec<_>>());
 }
 
-/// In order, a segment is in the buffer when the window grows for it: 79 KiB at most of 80. Out of order it is not yet: 80 KiB, which the
-/// next acknowledgment after the read shows. A copy of what waits opens nothing.
+/// An in-order segment is in the buffer when the window grows by it: 79 KiB at most of 80. An out-of-order one is not
+/// yet: 80 KiB, which the next acknowledgment after the read shows. A copy of queued data opens nothing.
 #[test]
 fn a_segment_out_of_order_opens_the_window_before_it_takes_room() {
     let mut bench = Bench::answering(tuned());
@@ -434,7 +440,8 @@ fn a_segment_out_of_order_opens_the_window_before_it_takes_room() {
     assert_eq!(bench.receiver.window(), 67 * 1024);
 }
 
-/// Of data out of order at most 512 runs are kept. What is not is not reported either, or nobody would send it again.
+/// At most 512 runs of out-of-order data are kept. A run that is not kept is not reported either, so that it is
+/// retransmitted.
 #[test]
 fn only_what_is_kept_is_reported() {
     let mut bench = Bench::new(tuned());
@@ -455,8 +462,8 @@ fn only_what_is_kept_is_reported() {
     assert_eq!(reported.into_iter().collect::<Vec<_>>(), runs[..512]);
 }
 
-/// Each round trip of 40 ms the application takes twice as much as in the one before: the window stays ahead of it. It
-/// never exceeds what 32 MiB hold.
+/// In each round trip of 40 ms the application takes twice as much as in the previous one: the window stays ahead of
+/// it. It never exceeds the capacity of 32 MiB.
 #[test]
 fn the_buffer_follows_the_application() {
     let mut bench = Bench::new(tuned());
@@ -474,9 +481,9 @@ fn the_buffer_follows_the_application() {
     assert!(bench.receiver.window() > 1 << 20);
 }
 
-/// A hole is filled and the application reads 30 segments at once. `tcp_rcv_space_adjust` looks after each packet that it copies:
-/// after the first of them a round trip has passed, but only one packet was taken, and 29 wait. The window stays as it is until the next
-/// round trip shows more.
+/// A hole is filled and the application reads 30 segments at once. `tcp_rcv_space_adjust` checks after each packet that
+/// it copies: after the first of them a round trip has passed, but only one packet was taken, and 29 are queued. The
+/// window is unchanged until the next round trip shows more.
 #[test]
 fn a_hole_that_is_filled_does_not_raise_the_buffer_by_itself() {
     let mut bench = Bench::new(tuned());
@@ -496,8 +503,8 @@ fn a_hole_that_is_filled_does_not_raise_the_buffer_by_itself() {
     assert!(after > 2 * before, "{after} bytes once a round trip has brought 30 segments");
 }
 
-/// What waits takes memory, 2304 bytes a segment, of which a window counts 1440; and once it takes more than half of the buffer, what is
-/// left is rounded down to what the window's field counts in, not up.
+/// Queued data takes memory, 2304 bytes per segment, of which a window counts 1440. Once it takes more than half the
+/// buffer, the rest is rounded down to the window field's unit, not up.
 #[test]
 fn a_buffer_more_than_half_full_rounds_down() {
     let mut bench = Bench::new(tuned());
@@ -510,8 +517,8 @@ fn a_buffer_more_than_half_full_rounds_down() {
     }
 }
 
-/// What fills a hole is acknowledged before the application has read any of it: 22 segments of 2304 bytes wait, and 49 KiB and a bit are
-/// left of 80. The read then opens the window for the next acknowledgment.
+/// A filled hole is acknowledged before the application has read any of it: 22 segments of 2304 bytes are queued, and
+/// just over 49 KiB of 80 are left. The read then opens the window for the next acknowledgment.
 #[test]
 fn a_filled_hole_is_acknowledged_before_the_read() {
     let mut bench = Bench::answering(tuned());
@@ -525,7 +532,7 @@ fn a_filled_hole_is_acknowledged_before_the_read() {
     assert_eq!((bench.receiver.unread(), bench.receiver.window()), (0, 80 * 1024));
 }
 
-/// Data that nobody reads shuts the window, and reading opens it with an acknowledgment of its own.
+/// Unread data closes the window, and reading opens it with a separate acknowledgment.
 #[test]
 fn unread_data_shuts_the_window() {
     let mut bench = Bench::new(tuned());
@@ -545,7 +552,7 @@ fn unread_data_shuts_the_window() {
 }
 
 proptest! {
-    /// Whatever comes, in whatever order: the stream is reassembled, each arrival causes two acknowledgments at most and each
+    /// For any input in any order: the stream is reassembled, each arrival causes at most two acknowledgments and each
     /// read one, and when all timers have run everything is acknowledged and none is left.
     #[test]
     fn any_order_is_put_right(
@@ -567,10 +574,10 @@ proptest! {
             now += wait;
             bench.until(now);
             let timers = bench.acks.len() - acks;
-            // At most one for the delay, and one for what is held back.
+            // At most one for the delay, and one for compressed acknowledgments.
             prop_assert!(timers <= 2, "{timers}");
             bench.reads = on(kind & 1 == 0);
-            // What lies beyond the window is refused.
+            // Data beyond the window is refused.
             let next = bench.receiver.rcv_nxt().0 - 1;
             let edge = (next + bench.receiver.window()) as usize;
             let end = (offset + len) as usize;

@@ -1,5 +1,5 @@
-//! Explicit Loss Notification (\[a\] §III-B): a loss that the acknowledgment marks as corruption is resent without touching
-//! the congestion window. Anything else is NewReno's business.
+//! Explicit Loss Notification (\[a\] §III-B): a loss that the acknowledgment marks as corruption is repaired without
+//! reducing the congestion window. All other losses are left to NewReno.
 
 use super::LossRecovery;
 use super::newreno::NewReno;
@@ -9,12 +9,12 @@ use crate::seq::Seq;
 use crate::tcp::send_state::{Ack, SendState, Timer};
 use crate::time::Instant;
 
-/// On which marked duplicate the hole is resent.
+/// The marked duplicate on which the hole is retransmitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Trigger {
-    /// On the threshold, as a fast retransmit: E2E-ELN.
+    /// At the threshold, like a fast retransmit: E2E-ELN.
     Threshold,
-    /// On the first: E2E-ELN-RXMT.
+    /// The first: E2E-ELN-RXMT.
     First,
 }
 
@@ -23,19 +23,19 @@ enum Trigger {
 pub struct Eln {
     newreno: NewReno,
     trigger: Trigger,
-    /// The hole resent last: each is resent once, further losses of it wait for the timer.
+    /// Hole retransmitted last: each is retransmitted once, further losses of it wait for the timer.
     resent: Option<Seq>,
-    /// Segments by which duplicates after that inflated the window.
+    /// Segments by which subsequent duplicates have inflated the window.
     inflation: u32,
 }
 
 impl Eln {
-    /// E2E-ELN.
+    /// Returns E2E-ELN.
     pub fn on_threshold() -> Self {
         Self { newreno: NewReno::default(), trigger: Trigger::Threshold, resent: None, inflation: 0 }
     }
 
-    /// E2E-ELN-RXMT.
+    /// Returns E2E-ELN-RXMT.
     pub fn on_first() -> Self {
         Self { trigger: Trigger::First, ..Self::on_threshold() }
     }

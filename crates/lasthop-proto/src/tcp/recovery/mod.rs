@@ -1,4 +1,4 @@
-//! Loss recovery: what to resend, and when. One file an algorithm, chosen at run time by
+//! Loss recovery: decides what to resend, and when. One file per algorithm, selected at run time by
 //! [`config::Recovery`].
 
 mod eln;
@@ -24,48 +24,50 @@ use crate::seq::Seq;
 use crate::tcp::config::{self, SackAlgorithm, TcpConfig};
 use crate::time::Instant;
 
-/// What the sender asks of a loss recovery.
+/// Interface between the sender and a loss recovery.
 ///
-/// A recovery acts by calling `SendState`: it moves windows, sets the segment to resend, and limits what else may go out
-/// before the next acknowledgment.
+/// A recovery acts by calling `SendState`: it moves windows, sets the segment to resend, and limits what else may be
+/// sent before the next acknowledgment.
 pub trait LossRecovery {
-    /// An acknowledgment older than `snd_una`.
+    /// Handles an acknowledgment older than `snd_una`.
     fn on_old_ack(&mut self, _s: &mut SendState) {}
 
-    /// An acknowledgment equal to `snd_una` that counts as a duplicate; `s.dupacks` has not been moved yet.
+    /// Handles an acknowledgment equal to `snd_una` that counts as a duplicate; `s.dupacks` has not been updated yet.
     fn on_duplicate(&mut self, s: &mut SendState, now: Instant, ack: &Ack);
 
-    /// An acknowledgment of new data; `snd_una` has not been moved yet.
+    /// Handles an acknowledgment of new data; `snd_una` has not been updated yet.
     fn on_new_ack(&mut self, s: &mut SendState, now: Instant, ack: &Ack);
 
-    /// The retransmission timer expired; windows and `snd_nxt` have not been moved yet.
+    /// Handles an expiry of the retransmission timer; windows and `snd_nxt` have not been updated yet.
     fn on_timeout(&mut self, s: &mut SendState);
 
-    /// A hole to resend as far as windows allow, ahead of new data: its first byte, the byte after its last, and why.
+    /// Returns a hole to resend as far as windows allow, ahead of new data: its first byte, the byte after its last,
+    /// and the cause.
     fn next_hole(&mut self, _s: &SendState, _now: Instant) -> Option<(Seq, Seq, Cause)> {
         None
     }
 
-    /// Whether the congestion window lets new data go out. Without an answer the sender's own comparison holds.
+    /// Returns whether the congestion window permits new data, or `None` to apply the sender's own comparison.
     fn may_send_new(&mut self, _s: &SendState, _now: Instant) -> Option<bool> {
         None
     }
 
-    /// A segment `seq..end` is being sent; `snd_max` has not been moved yet.
+    /// Notes that a segment `seq..end` is being sent; `snd_max` has not been updated yet.
     fn on_sent(&mut self, _s: &SendState, _now: Instant, _seq: Seq, _end: Seq) {}
 
-    /// Whether what SACK blocks report makes a duplicate, even with data or a new window (RFC 6675 §2).
+    /// Returns whether the contents of SACK blocks make a duplicate, even with data or a new window (RFC 6675 §2).
     fn judges_by_sack(&self) -> bool {
         false
     }
 
-    /// Whether the header-prediction path of 4.4BSD may be taken.
+    /// Returns whether 4.4BSD's header-prediction path may be taken.
     fn predictable(&self) -> bool {
         true
     }
 }
 
-/// The loss recovery in use. The larger ones are boxed, and begin with the first data: an end that never sends stays small.
+/// The loss recovery in use. The larger ones are boxed, and created with the first data, so that an end that never
+/// sends stays small.
 #[derive(Clone, Debug)]
 pub enum Recovery {
     /// RFC 5681 §3.2.
@@ -80,12 +82,12 @@ pub enum Recovery {
     Rfc6675(Option<Box<Rfc6675>>),
     /// \[a\] §III-B.
     Eln(Eln),
-    /// RFC 8985. Acknowledgments and timers go to it whole, past [`LossRecovery`].
+    /// RFC 8985. It receives acknowledgments and timers directly, not through [`LossRecovery`].
     Rack(rack::Slot),
 }
 
 impl Recovery {
-    /// The recovery that `config` names.
+    /// Returns the recovery that `config` selects.
     pub fn new(config: &TcpConfig) -> Self {
         match config.recovery {
             config::Recovery::Reno => Self::Reno(Reno::default()),
@@ -101,11 +103,11 @@ impl Recovery {
         }
     }
 
-    /// Whether the algorithm has a say in what is sent, and wants to know of it. Where it has not, the calls below cost
-    /// nothing.
+    /// Returns whether the algorithm influences what is sent, and has to be notified of it. If not, the calls below
+    /// cost nothing.
     #[inline]
     fn steers(&self) -> bool {
-        // Asked several times for each segment: few cases are told apart by comparing, more by a jump through a table.
+        // Called several times for each segment: few cases compile to comparisons, more to a jump table.
         match self {
             Self::Reno(_) | Self::NewReno(_) | Self::Eln(_) => false,
             Self::Sack1(recovery) => recovery.as_ref().is_some_and(|recovery| recovery.in_recovery()),
@@ -122,7 +124,7 @@ impl Recovery {
         }
     }
 
-    /// [`LossRecovery::next_hole`].
+    /// Calls [`LossRecovery::next_hole`].
     #[inline]
     pub fn next_hole(&mut self, s: &SendState, now: Instant) -> Option<(Seq, Seq, Cause)> {
         match self {
@@ -132,7 +134,7 @@ impl Recovery {
         }
     }
 
-    /// [`LossRecovery::may_send_new`].
+    /// Calls [`LossRecovery::may_send_new`].
     #[inline]
     pub fn may_send_new(&mut self, s: &SendState, now: Instant) -> Option<bool> {
         match self {
@@ -142,33 +144,33 @@ impl Recovery {
         }
     }
 
-    /// RACK's state, once it has one.
+    /// Returns RACK's state, if it exists.
     #[inline]
     pub fn rack(&self) -> Option<&Rack> {
         if let Self::Rack(slot) = self { slot.get() } else { None }
     }
 
-    /// RACK's state, to change.
+    /// Returns RACK's state mutably, if it exists.
     #[inline]
     pub fn rack_mut(&mut self) -> Option<&mut Rack> {
         if let Self::Rack(slot) = self { slot.get_mut() } else { None }
     }
 
-    /// Data is about to be written: RACK has a state from now on.
+    /// Creates RACK's state, as data is about to be written.
     pub fn begin(&mut self, s: &SendState, now: Instant) {
         if let Self::Rack(slot) = self {
             slot.begin(s, now);
         }
     }
 
-    /// The peer reports nothing selectively: RACK does without such reports.
+    /// Notes that the peer does not support SACK, so that RACK does without it.
     pub fn do_without_sack(&mut self) {
         if let Self::Rack(slot) = self {
             slot.do_without_sack();
         }
     }
 
-    /// [`LossRecovery::on_sent`].
+    /// Calls [`LossRecovery::on_sent`].
     #[inline]
     pub fn on_sent(&mut self, s: &SendState, now: Instant, seq: Seq, end: Seq) {
         match self {
@@ -178,7 +180,7 @@ impl Recovery {
         }
     }
 
-    /// The algorithm behind the name.
+    /// Returns the algorithm.
     #[inline]
     pub fn get(&mut self) -> &mut dyn LossRecovery {
         match self {
@@ -193,7 +195,7 @@ impl Recovery {
     }
 }
 
-/// The state of an algorithm that begins: once a connection, and out of the way of what each acknowledgment does.
+/// Returns the initial state of an algorithm: once per connection, and out of the hot path.
 #[cold]
 #[inline(never)]
 fn fresh<T: Default>() -> Box<T> {

@@ -1,4 +1,5 @@
-//! NewReno: partial acknowledgments repair further losses of the same window, one per round trip (RFC 6582; \[a\] §III-B).
+//! NewReno: partial acknowledgments repair further losses of the same window, one per round trip (RFC 6582; \[a\]
+//! §III-B).
 
 use super::LossRecovery;
 use super::reno::below_threshold;
@@ -80,7 +81,8 @@ impl LossRecovery for NewReno {
 }
 
 impl NewReno {
-    /// RFC 2582 §3 and its successors ask for more than `recover`, whatever the guard of Reno's.
+    /// Returns whether RFC 2582 §3 and its successors, which require more than `recover`, bar this recovery regardless
+    /// of Reno's guard.
     fn at_recover(&self, s: &SendState) -> bool {
         s.config.recovery_guard == RecoveryGuard::OncePerWindow && self.recover == Some(s.snd_una)
     }

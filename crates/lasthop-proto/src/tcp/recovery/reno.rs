@@ -16,7 +16,7 @@ pub struct Reno {
     recover: Option<Seq>,
 }
 
-/// What Reno and its descendants do with a first or second duplicate acknowledgment.
+/// Limits sending on a first or second duplicate acknowledgment, for Reno and its descendants.
 pub(super) fn below_threshold(s: &mut SendState) {
     s.budget = 0;
     s.limited = s.config.limited_transmit;
@@ -58,7 +58,7 @@ impl LossRecovery for Reno {
             s.events.push(Event::RecoveryLeft { ack: ack.ack });
         }
         s.dupacks = 0;
-        // RFC 5681 §3.2 step 6 sets cwnd to ssthresh and no more; the older code goes on to grow.
+        // RFC 5681 §3.2 step 6 sets cwnd to ssthresh and no more; older code also grows the window.
         if !(deflate && s.config.growth.is_rfc()) {
             s.grow(acked);
         }

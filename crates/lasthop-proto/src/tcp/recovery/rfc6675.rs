@@ -15,18 +15,18 @@ pub struct Rfc6675 {
     board: Scoreboard,
     /// `RecoveryPoint`; `None` outside recovery.
     recovery_point: Option<Seq>,
-    /// After a timeout recovery does not start before this is acknowledged (§5.1).
+    /// Point before whose acknowledgment recovery does not start after a timeout (§5.1).
     timeout_point: Option<Seq>,
     /// `HighRxt`: one past the highest byte resent in this recovery.
     high_rxt: Seq,
-    /// `RescueRxt`: a rescue retransmission is open once more than this is acknowledged.
+    /// `RescueRxt`: a rescue retransmission is allowed once more than this is acknowledged.
     rescue_rxt: Seq,
-    /// Whether this recovery took the loss for corruption (SACK and ELN coupled).
+    /// True if this recovery attributed the loss to corruption (SACK and ELN coupled).
     spared: bool,
 }
 
 impl Rfc6675 {
-    /// Whether a loss is being repaired.
+    /// Returns whether a loss is being repaired.
     #[inline]
     pub(super) fn in_recovery(&self) -> bool {
         self.recovery_point.is_some()
@@ -36,7 +36,7 @@ impl Rfc6675 {
         self.board.is_lost(seq, s.config.dupack_threshold, s.mss)
     }
 
-    /// `SetPipe` (§4), over holes instead of octets.
+    /// Evaluates `SetPipe` (§4), over holes instead of octets.
     fn pipe(&self, s: &SendState) -> u32 {
         let mut pipe = 0;
         let mut at = s.snd_una;
@@ -63,7 +63,7 @@ impl Rfc6675 {
             s.fast_retransmit(now, Cause::FastRetransmit);
         }
         let hole_end = self.board.next_hole(s.snd_una).map_or(s.snd_max, |(_, end)| end);
-        // (4.3): both, lest the rescue come too early.
+        // (4.3): both, so that the rescue does not come too early.
         self.high_rxt = hole_end.min(s.snd_una + s.mss);
         self.rescue_rxt = self.high_rxt;
     }
@@ -73,7 +73,8 @@ impl Rfc6675 {
         s.events.push(Event::RecoveryLeft { ack });
     }
 
-    /// §5: an acknowledgment outside recovery that SACKs something new, so a duplicate by §2 whatever else it brings.
+    /// Counts an acknowledgment outside recovery that SACKs new data, which is a duplicate by §2 regardless of its
+    /// other contents (§5).
     fn count_duplicate(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
         s.dupacks += 1;
         let barred = self.timeout_point.is_some_and(|point| s.snd_una.lt(point));
@@ -84,7 +85,7 @@ impl Rfc6675 {
         }
     }
 
-    /// Rule 2 of `NextSeg`: unsent data that the peer's window and Nagle's rule let go.
+    /// Returns whether rule 2 of `NextSeg` applies: unsent data that the peer's window and Nagle's rule permit.
     fn new_data_can_go(s: &SendState) -> bool {
         let unsent = (1 + s.queued).saturating_sub(s.pos(s.snd_max)).min(u64::from(s.mss)) as u32;
         let room = s.flow_window().saturating_sub(s.flight());
@@ -92,7 +93,7 @@ impl Rfc6675 {
         unsent > 0 && room >= unsent && !small
     }
 
-    /// The end of a segment of a hole that starts at `seq`.
+    /// Returns the end of a segment of a hole that starts at `seq`.
     fn segment_end(s: &SendState, seq: Seq, hole_end: Seq) -> Seq {
         hole_end.min(seq + s.mss)
     }
@@ -142,7 +143,7 @@ impl LossRecovery for Rfc6675 {
         s.limited = Switch::Off;
     }
 
-    /// `NextSeg` (§4) rules 1 and 4; rule 2 is the sender's new data, for which this answers `None`.
+    /// Applies rules 1 and 4 of `NextSeg` (§4); rule 2 is the sender's new data, for which this returns `None`.
     fn next_hole(&mut self, s: &SendState, _now: Instant) -> Option<(Seq, Seq, Cause)> {
         let point = self.recovery_point?;
         if s.cc.window().saturating_sub(self.pipe(s)) < s.mss {

@@ -18,18 +18,18 @@ pub struct Sack1 {
     in_recovery: bool,
     /// `snd_max` when the last recovery or timeout began.
     recover: Option<Seq>,
-    /// Segments thought to be in the network; may fall below zero.
+    /// Segments assumed to be in the network; may fall below zero.
     pipe: i64,
-    /// Holes below this were resent.
+    /// End of the holes that were resent.
     resent_to: Option<Seq>,
-    /// Duplicates do not count between a timeout and the next new acknowledgment.
+    /// True if duplicates are ignored, between a timeout and the next new acknowledgment.
     after_timeout: bool,
-    /// Whether this recovery took the loss for corruption (SACK and ELN coupled).
+    /// True if this recovery attributed the loss to corruption (SACK and ELN coupled).
     spared: bool,
 }
 
 impl Sack1 {
-    /// Whether a loss is being repaired.
+    /// Returns whether a loss is being repaired.
     #[inline]
     pub(super) fn in_recovery(&self) -> bool {
         self.in_recovery
@@ -51,7 +51,7 @@ impl Sack1 {
         }
         let end = self.board.next_hole(s.snd_una).map_or(s.snd_una + s.mss, |(_, end)| end.min(s.snd_una + s.mss));
         self.resent_to = Some(end);
-        // Nothing else goes out on the acknowledgment that starts recovery.
+        // Nothing else is sent on the acknowledgment that starts recovery.
         s.budget = 0;
     }
 
@@ -78,14 +78,14 @@ impl Sack1 {
         } else {
             self.board.update(s.snd_una, s.snd_max, ack.sack);
         }
-        // Coupled with ELN, a loss that is not marked is congestion after all.
+        // Coupled with ELN, an unmarked loss is attributed to congestion after all.
         if self.in_recovery && self.spared && !ack.eln.is_on() {
             self.spared = false;
             s.cc.halve(s.outstanding());
         }
     }
 
-    /// Whether the pipe is below the window in whole segments.
+    /// Returns whether the pipe is below the window in whole segments.
     fn has_room(&self, s: &SendState) -> bool {
         (self.pipe + 1) * i64::from(s.mss) <= i64::from(s.cc.window())
     }
@@ -166,7 +166,7 @@ impl LossRecovery for Sack1 {
     }
 
     fn on_sent(&mut self, _s: &SendState, _now: Instant, seq: Seq, end: Seq) {
-        // The first retransmission of a recovery is not counted: `resent_to` already lies at its end.
+        // The first retransmission of a recovery is not counted: `resent_to` is already at its end.
         if self.resent_to.is_some_and(|resent_to| end.le(resent_to)) {
             return;
         }

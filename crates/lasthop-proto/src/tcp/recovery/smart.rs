@@ -1,10 +1,10 @@
-//! SMART (\[a\] §III-B, after Keshav and Morgan): each acknowledgment names the segment that caused it. The sender keeps a
-//! mask of what arrived and resends every hole below the highest segment named, without waiting for more. A lost
-//! retransmission is not detected: it waits for the timer, unless [`TcpConfig::smart_rtt`] says after what time a hole that
-//! still shows may be resent.
+//! SMART (\[a\] §III-B, after Keshav and Morgan): each acknowledgment names the segment that caused it. The sender
+//! keeps a mask of the segments that arrived and resends every hole below the highest segment named, without further
+//! evidence. A lost retransmission is not detected: it waits for the timer, unless [`TcpConfig::smart_rtt`] sets the
+//! time after which a hole that still exists is resent.
 //!
-//! A peer that names nothing does not speak SMART: with it the sender does as NewReno does, instead of waiting for the timer
-//! on every loss.
+//! A peer that names no segment does not support SMART. The sender then acts as NewReno, instead of waiting for the
+//! timer on every loss.
 //!
 //! [`TcpConfig::smart_rtt`]: crate::tcp::config::TcpConfig::smart_rtt
 
@@ -19,7 +19,7 @@ use crate::tcp::config::Switch;
 use crate::tcp::send_state::{Ack, SendState, Timer};
 use crate::time::Instant;
 
-/// Most segments tracked. Beyond it the oldest are forgotten: they wait for the timer.
+/// Maximum number of tracked segments. Beyond it the oldest are dropped: they wait for the timer.
 const MAX_SEGMENTS: usize = 65_536;
 
 #[derive(Clone, Copy, Debug)]
@@ -32,9 +32,9 @@ struct Sent {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum SegmentState {
-    /// Under way, sent once.
+    /// In flight, sent once.
     Sent,
-    /// Below a segment that arrived, so lost; to be resent.
+    /// Below a segment that arrived, therefore lost; to be resent.
     Lost,
     /// Resent.
     Resent,
@@ -48,14 +48,14 @@ pub struct Smart {
     segments: VecDeque<Sent>,
     /// `snd_max` when the window was last reduced: one reduction per window.
     recover: Option<Seq>,
-    /// Whether an acknowledgment ever named a segment.
+    /// Evidence of the peer's support for SMART: whether an acknowledgment ever named a segment.
     spoken: Spoken,
 }
 
-/// Whether the peer speaks SMART.
+/// Support of the peer for SMART.
 #[derive(Clone, Debug)]
 enum Spoken {
-    /// Not so far: losses are NewReno's business.
+    /// Not so far: losses are left to NewReno.
     NotYet(NewReno),
     Yes,
 }
@@ -67,7 +67,7 @@ impl Default for Spoken {
 }
 
 impl Smart {
-    /// NewReno, unless `ack` or one before it named a segment.
+    /// Returns NewReno, unless `ack` or an earlier one named a segment.
     fn stand_in(&mut self, ack: &Ack) -> Option<&mut NewReno> {
         if ack.smart.is_some() {
             self.spoken = Spoken::Yes;
@@ -78,14 +78,14 @@ impl Smart {
         }
     }
 
-    /// The segment that `ack` names.
+    /// Returns the segment that `ack` names.
     fn named(&self, ack: &Ack) -> Option<usize> {
         let smart = ack.smart?;
         let index = self.segments.partition_point(|sent| sent.seq.le(smart)).checked_sub(1)?;
         self.segments[index].end.gt(smart).then_some(index)
     }
 
-    /// Marks the segment that `ack` names, and as lost what lies below it unmarked.
+    /// Marks the segment that `ack` names, and declares unmarked segments below it lost.
     fn mark(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
         let Some(index) = self.named(ack) else { return };
         let sent = self.segments[index];
@@ -107,7 +107,7 @@ impl Smart {
             self.reduce(s);
         }
         if lost && self.segments.front().map(|lowest| lowest.state) != lowest_was {
-            // The lowest segment goes out again now: its timeout counts from here (RFC 6298 §5).
+            // The lowest segment is resent now: its timeout counts from here (RFC 6298 §5).
             s.restart_timer(now);
         }
     }
@@ -166,7 +166,7 @@ impl LossRecovery for Smart {
     }
 
     fn on_timeout(&mut self, s: &mut SendState) {
-        // Everything outstanding is sent again, and judged anew.
+        // All outstanding data is retransmitted, and its losses are detected again.
         self.segments.clear();
         self.recover = None;
         s.credit = 0;
@@ -183,7 +183,7 @@ impl LossRecovery for Smart {
 
     fn on_sent(&mut self, s: &SendState, now: Instant, seq: Seq, end: Seq) {
         if s.una_pos == 0 {
-            // The SYN: nothing names it.
+            // Nothing names the SYN.
             return;
         }
         let index = self.segments.partition_point(|sent| sent.seq.lt(seq));

@@ -1,5 +1,5 @@
-//! How a sender controls the peer's acknowledgments (RFC 5690 §4.4, §4.5; RFC 4341 §6.1.2): it sees which of them were lost or marked,
-//! and tells the peer the ratio R, one acknowledgment for so many segments.
+//! Control of the peer's acknowledgments by a sender (RFC 5690 §4.4, §4.5; RFC 4341 §6.1.2): it detects lost or marked
+//! acknowledgments, and sends the peer the ratio R, the number of segments per acknowledgment.
 
 use alloc::boxed::Box;
 use core::num::NonZeroU8;
@@ -8,66 +8,68 @@ use super::Sender;
 use crate::seq::Seq;
 use crate::tcp::config::Switch;
 
-/// The least ratio, and the first. RFC 5690 §4.5 allows 1 where the window is at most three segments, and to do without it.
+/// Minimum and initial ratio. RFC 5690 §4.5 allows 1 if the window is at most three segments, and allows to omit that.
 const LEAST: u8 = 2;
 
-/// So many acknowledgments after one that left others out, these are lost and not late (RFC 5690 §5.4, as with duplicates for data).
+/// Number of acknowledgments after one with a gap at which the missing ones count as lost and not late (RFC 5690 §5.4,
+/// like duplicates for data).
 const PATIENCE: u8 = 3;
 
-/// What an acknowledgment did to the stream.
+/// Effect of an acknowledgment on the stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// It acknowledges so many bytes more than those before.
+    /// Acknowledges this number of bytes more than those before.
     New(u64),
-    /// It acknowledges less than one before: it was late.
+    /// Acknowledges less than an earlier one: it was late.
     Late,
-    /// It tells that something came out of order.
+    /// Reports out-of-order data.
     Disorder,
-    /// It tells nothing of the order: it moves the window, or answers.
+    /// Says nothing about order: a window update, or an answer.
     Other,
 }
 
-/// Where the stream stands: positions as `SendState` counts them.
+/// State of the stream: positions as counted by `SendState`.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
-    /// All before this is acknowledged.
+    /// Position up to which everything is acknowledged.
     acknowledged: u64,
-    /// All before this was sent.
+    /// Position up to which everything was sent.
     sent: u64,
 }
 
-/// The window, by which the ratio is bounded.
+/// The window, which limits the ratio.
 #[derive(Clone, Copy, Debug)]
 struct Window {
-    /// What may be outstanding, in segments: the congestion window or, where that is less, the peer's.
+    /// Maximum outstanding data, in segments: the congestion window or, if that is less, the peer's.
     segments: u64,
     /// Bytes of a full segment.
     mss: u64,
 }
 
 impl Window {
-    /// Half the window, rounded up; 2 is always allowed (RFC 5690 §4.5, with K = 2). An option has room for 255.
+    /// Returns half the window, rounded up, but at least 2 (RFC 5690 §4.5, with K = 2) and at most 255, the limit of
+    /// the option.
     fn most(self) -> u8 {
         u8::try_from(self.segments.div_ceil(2)).unwrap_or(u8::MAX).max(LEAST)
     }
 }
 
-/// The ratio, and what it follows from.
+/// The ratio, and the state from which it derives.
 #[derive(Clone, Debug)]
 pub(super) struct AckRatio {
     /// R.
     ratio: u8,
-    /// The largest ratio that the peer may still keep to.
+    /// Maximum ratio that the peer may still use.
     in_use: u8,
-    /// Until something beyond this position is acknowledged, the peer may not know of the ratio, and acknowledgments tell of the
-    /// window that it was changed for.
+    /// Position whose acknowledgment shows that the peer knows the ratio. Until then, acknowledgments refer to the
+    /// window for which it was changed.
     changed_at: u64,
-    /// Until this is acknowledged something may be out of order at the peer, so that acknowledgments leap though none is lost (RFC
-    /// 5690 §4.4.1).
+    /// Position until whose acknowledgment data may be out of order at the peer, so that acknowledgments jump without a
+    /// loss (RFC 5690 §4.4.1).
     disorder_until: u64,
-    /// After so many acknowledgments more, those that one left out are lost.
+    /// Number of acknowledgments after which those missing in a gap count as lost.
     suspicion: Option<u8>,
-    /// Segments to be acknowledged, without a loss or a mark, until R falls by one.
+    /// Number of segments to be acknowledged, without a loss or a mark, until R decreases by one.
     quiet: u64,
 }
 
@@ -76,7 +78,7 @@ impl AckRatio {
         Self { ratio: LEAST, in_use: LEAST, changed_at: 0, disorder_until: 0, suspicion: None, quiet: u64::MAX }
     }
 
-    /// Whether the peer knows of the ratio. It changes at most once for each round trip, then.
+    /// Returns whether the peer knows the ratio. It therefore changes at most once per round trip.
     const fn is_known(&self, acknowledged: u64) -> bool {
         acknowledged > self.changed_at
     }
@@ -87,13 +89,14 @@ impl AckRatio {
         (self.ratio, self.changed_at, self.suspicion) = (ratio, stream.sent, None);
     }
 
-    /// R falls by one for W / (R² - R) windows of W segments without a loss or a mark (RFC 5690 §4.5), counted in segments.
+    /// Restarts the count until R decreases by one: W / (R² - R) windows of W segments without a loss or a mark (RFC
+    /// 5690 §4.5), counted in segments.
     fn restart_quiet(&mut self, window: Window) {
         let ratio = u64::from(self.ratio);
         self.quiet = window.segments * window.segments / (ratio * ratio - ratio);
     }
 
-    /// The window may have become smaller.
+    /// Limits the ratio after the window may have shrunk.
     fn bound(&mut self, stream: Stream, window: Window) {
         if self.ratio > window.most() {
             self.change(window.most(), stream);
@@ -101,7 +104,7 @@ impl AckRatio {
         }
     }
 
-    /// An acknowledgment was lost or marked: R doubles, once for each window.
+    /// Doubles R, once per window, because an acknowledgment was lost or marked.
     fn on_congestion(&mut self, stream: Stream, window: Window) {
         self.suspicion = None;
         let doubled = self.ratio.saturating_mul(2).min(window.most());
@@ -111,7 +114,7 @@ impl AckRatio {
         self.restart_quiet(window);
     }
 
-    /// An acknowledgment came. Before it all up to `before` was acknowledged.
+    /// Processes an acknowledgment. Before it, everything up to `before` was acknowledged.
     fn on_ack(&mut self, kind: Kind, mark: Switch, before: u64, stream: Stream, window: Window) {
         self.bound(stream, window);
         if self.is_known(before) {
@@ -131,12 +134,12 @@ impl AckRatio {
         }
     }
 
-    /// More of the stream is acknowledged, and all came in order.
+    /// Processes an acknowledgment of more of the stream, with all data in order.
     fn on_new(&mut self, bytes: u64, stream: Stream, window: Window) {
         match &mut self.suspicion {
             Some(0 | 1) => return self.on_congestion(stream, window),
             Some(left) => *left -= 1,
-            // RFC 5690 §4.4: more than the ratio at once, so that one between is missing.
+            // RFC 5690 §4.4: more than the ratio at once, so one in between is missing.
             None if bytes > u64::from(self.in_use) * window.mss => self.suspicion = Some(PATIENCE),
             None => {}
         }
@@ -147,34 +150,34 @@ impl AckRatio {
         }
     }
 
-    /// Something is sent again.
+    /// Notes a retransmission.
     pub fn on_sent_again(&mut self, sent: u64) {
         (self.disorder_until, self.suspicion) = (sent, None);
     }
 }
 
-/// An acknowledgment that was taken in, as far as the sender has not seen it.
+/// A processed acknowledgment, with details that the sender has not seen.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     /// Position of the first byte that was unacknowledged before.
     pub before: u64,
-    /// What it acknowledges.
+    /// Its acknowledgment number.
     pub ack: Seq,
-    /// Whether it is an acknowledgment and nothing else.
+    /// On if it is a pure acknowledgment.
     pub pure: Switch,
-    /// Whether it tells of data out of order.
+    /// On if it reports out-of-order data.
     pub selective: Switch,
-    /// Whether a queue has marked it.
+    /// On if a queue has marked it.
     pub mark: Switch,
 }
 
 impl Sender {
-    /// Both ends have agreed on acknowledgment congestion control.
+    /// Enables acknowledgment congestion control after negotiation.
     pub fn control_acks(&mut self) {
         self.ack_ratio = Some(Box::new(AckRatio::new()));
     }
 
-    /// Looks at an acknowledgment that was taken in.
+    /// Evaluates a processed acknowledgment.
     #[inline]
     pub fn weigh_ack(&mut self, seen: &Seen) {
         if self.ack_ratio.is_some() {
@@ -185,7 +188,7 @@ impl Sender {
     #[inline(never)]
     fn weigh(&mut self, seen: &Seen) {
         let (stream, window) = self.standing();
-        // The FIN is no segment more.
+        // The FIN does not count as a segment.
         let data = |pos: u64| pos.min(1 + self.state.queued);
         let kind = if seen.ack.lt(self.state.snd_una) {
             Kind::Late
@@ -199,13 +202,13 @@ impl Sender {
             Kind::Other
         };
         let mark = if seen.pure.is_on() { seen.mark } else { Switch::Off };
-        // The SYN's is no acknowledgment of data.
+        // An acknowledgment of the SYN does not acknowledge data.
         if let Some(ratio) = self.ack_ratio.as_mut().filter(|_| seen.before > 0) {
             ratio.on_ack(kind, mark, seen.before, stream, window);
         }
     }
 
-    /// The ratio for a segment with data to tell, until the peer has one that told it.
+    /// Returns the ratio that a data segment has to carry, until the peer has received one with it.
     pub fn ratio_to_tell(&mut self) -> Option<NonZeroU8> {
         let (stream, window) = self.standing();
         let ratio = self.ack_ratio.as_mut()?;

@@ -1,4 +1,4 @@
-//! Sequences worked out by hand from RFC 5690 §4.4 and §4.5, and what holds of any sequence.
+//! Sequences derived by hand from RFC 5690 §4.4 and §4.5, and properties of arbitrary sequences.
 
 extern crate std;
 
@@ -10,7 +10,7 @@ use super::*;
 
 const MSS: u64 = 1000;
 
-/// A sender that has always a window of so many segments outstanding.
+/// A sender that always has a window of `window` segments outstanding.
 struct Bench {
     ratio: AckRatio,
     acknowledged: u64,
@@ -39,7 +39,7 @@ impl Bench {
         self.ratio.ratio
     }
 
-    /// Acknowledgments of so many segments each; R after each of them.
+    /// Processes acknowledgments of these numbers of segments; returns R after each of them.
     fn acks(&mut self, segments: &[u64]) -> Vec<u8> {
         segments.iter().map(|segments| self.see(Kind::New(segments * MSS), Switch::Off)).collect()
     }
@@ -49,8 +49,8 @@ impl Bench {
     }
 }
 
-/// §4.5: a mark doubles R, once for each window. The window of 20 segments that is out is acknowledged until something beyond it is: by
-/// five acknowledgments of four segments and one more.
+/// §4.5: a mark doubles R, once per window. The outstanding window of 20 segments is acknowledged until something
+/// beyond it is: by five acknowledgments of four segments and one more.
 #[test]
 fn a_mark_doubles_the_ratio_once_a_window() {
     let mut bench = Bench::new(20);
@@ -59,7 +59,7 @@ fn a_mark_doubles_the_ratio_once_a_window() {
     assert_eq!(bench.marked(4), 8);
 }
 
-/// §4.5 (2): never more than half a window, rounded up; 2 always. A window that shrinks takes R with it.
+/// §4.5 (2): never more than half a window, rounded up, but at least 2. R shrinks with the window.
 #[test]
 fn half_a_window_is_the_most() {
     for (window, most) in [(1, 2), (3, 2), (4, 2), (5, 3), (6, 3), (7, 4), (40, 20), (1000, 255)] {
@@ -73,8 +73,9 @@ fn half_a_window_is_the_most() {
     }
 }
 
-/// §4.5: R falls by one for W / (R² - R) windows of W segments, that is W² / (R² - R) segments. With W = 12 and R = 4 these are 12: three
-/// acknowledgments of four; but the peer must know of R = 4 first, by the fourth. With R = 3 they are 24, eight acknowledgments of three.
+/// §4.5: R decreases by one after W / (R² - R) windows of W segments, that is W² / (R² - R) segments. With W = 12 and R
+/// = 4 these are 12: three acknowledgments of four; but the peer must know R = 4 first, by the fourth. With R = 3 they
+/// are 24, eight acknowledgments of three.
 #[test]
 fn without_losses_the_ratio_falls() {
     let mut bench = Bench::new(12);
@@ -85,31 +86,33 @@ fn without_losses_the_ratio_falls() {
     assert_eq!(bench.acks(&[2; 100]), [2; 100]);
 }
 
-/// §4.4: an acknowledgment of more than R segments left one out. The third behind it shows that it was not only late (§5.4).
+/// §4.4: an acknowledgment of more than R segments shows a missing one. The third after it shows that it was not only
+/// late (§5.4).
 #[test]
 fn a_leap_is_a_lost_acknowledgment() {
     let mut bench = Bench::new(20);
     assert_eq!(bench.acks(&[2, 2, 4, 2, 2]), [2; 5]);
     assert_eq!(bench.acks(&[2]), [4]);
-    // Late, it comes within the three.
+    // If late, it arrives within the three.
     let mut bench = Bench::new(20);
     assert_eq!(bench.acks(&[2, 4, 2]), [2; 3]);
     assert_eq!(bench.see(Kind::Late, Switch::Off), 2);
     assert_eq!(bench.acks(&[2; 20]), [2; 20]);
 }
 
-/// §4.4, "after changes in the ACK Ratio": while the peer may still keep to the larger ratio, four segments at once are no leap.
+/// §4.4, "after changes in the ACK Ratio": while the peer may still use the larger ratio, four segments at once are no
+/// jump.
 #[test]
 fn the_ratio_before_is_no_leap() {
     let mut bench = Bench::new(12);
     bench.marked(2);
     assert_eq!(bench.acks(&[4, 4, 4, 4]), [4, 4, 4, 3]);
     assert_eq!(bench.acks(&[4, 4, 4, 4]), [3; 4]);
-    // Now it knows of 3.
+    // Now it knows 3.
     assert_eq!(bench.acks(&[4, 3, 3, 3]), [3, 3, 3, 6]);
 }
 
-/// §4.4.1: after duplicates, or something sent again, acknowledgments leap until all is acknowledged that was out.
+/// §4.4.1: after duplicates, or a retransmission, acknowledgments jump until all outstanding data is acknowledged.
 #[test]
 fn leaps_of_a_recovery_are_no_lost_acknowledgments() {
     let mut bench = Bench::new(20);
@@ -118,7 +121,7 @@ fn leaps_of_a_recovery_are_no_lost_acknowledgments() {
     assert_eq!(bench.acks(&[2; 5]), [2; 5]);
     bench.ratio.on_sent_again(bench.stream().sent);
     assert_eq!(bench.acks(&[19, 1, 2, 2, 2, 2]), [2; 6]);
-    // A mark says what it says, whatever the order.
+    // A mark counts regardless of the order.
     bench.see(Kind::Disorder, Switch::Off);
     assert_eq!(bench.see(Kind::Disorder, Switch::On), 4);
 }
@@ -133,7 +136,8 @@ fn kind() -> impl Strategy<Value = Kind> {
 }
 
 proptest! {
-    /// Whatever comes, R is at least 2 and at most half the window; it doubles or falls by one at most, or falls to its bound.
+    /// For any input, R is at least 2 and at most half the window; it doubles or decreases by one at most, or falls to
+    /// its limit.
     #[test]
     fn the_ratio_stays_in_its_bounds(
         steps in proptest::collection::vec((kind(), any::<bool>(), prop_oneof![0u64..40, 0u64..3000], any::<bool>()), 1..300),

@@ -1,15 +1,15 @@
-//! What explicit congestion notification asks of a sender (RFC 3168 §6.1.2).
+//! The sender's part of explicit congestion notification (RFC 3168 §6.1.2).
 
 use super::Sender;
 use crate::tcp::config::Switch;
 
-/// Since when it has answered the peer's echoes.
+/// State of the answers to the peer's echoes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Marks {
-    /// Until something beyond this position is acknowledged, echoes speak of the window that was reduced already: the peer has
-    /// not seen the answer.
+    /// Position until whose acknowledgment echoes refer to the window that was already reduced: the peer has not seen
+    /// the answer.
     reduced_until: u64,
-    /// Whether the peer is yet to be told of a reduction.
+    /// On if a reduction has yet to be reported to the peer.
     untold: Switch,
 }
 
@@ -20,8 +20,9 @@ impl Default for Marks {
 }
 
 impl Sender {
-    /// The acknowledgment that was taken last echoes a mark: the window is reduced as for a loss, at most once a window, and
-    /// nothing is sent again. RACK-TLP has reduced its own when it took the acknowledgment.
+    /// Reduces the window as for a loss, at most once per window and without a retransmission, because the last
+    /// processed acknowledgment echoes a mark. RACK-TLP has reduced its own window when it processed the
+    /// acknowledgment.
     pub fn on_ecn_echo(&mut self) {
         let reduces = self.state.flight() > 0 && self.begin_reduction().is_on();
         if reduces && self.recovery.rack().is_none() {
@@ -29,12 +30,13 @@ impl Sender {
         }
     }
 
-    /// Something is sent again: recovery from the loss has reduced the window, of which echoes that come with it say no more.
+    /// Notes a retransmission: recovery from the loss has reduced the window, and echoes in the same window cause no
+    /// further reduction.
     pub fn on_sent_again(&mut self) {
         self.begin_reduction();
     }
 
-    /// Notes that the window is reduced, unless it was while what is outstanding now was being sent.
+    /// Notes that the window is reduced, unless it was already reduced while the outstanding data was being sent.
     fn begin_reduction(&mut self) -> Switch {
         if self.state.una_pos <= self.marks.reduced_until {
             return Switch::Off;
@@ -43,7 +45,8 @@ impl Sender {
         Switch::On
     }
 
-    /// Whether the segment of new data that is being sent is the first after a reduction, which tells the peer (CWR).
+    /// Returns whether the new data segment being sent is the first after a reduction, which it reports to the peer
+    /// (CWR).
     pub fn take_reduced(&mut self) -> Switch {
         core::mem::replace(&mut self.marks.untold, Switch::Off)
     }

@@ -1,4 +1,4 @@
-//! What to send next: retransmissions, new data, probes of a closed window.
+//! Choice of the next segment: retransmissions, new data, probes of a closed window.
 
 use super::{Sender, Transmission, Turn};
 use crate::event::Event;
@@ -8,11 +8,11 @@ use crate::tcp::config::{Clock, Push, RttRule, Switch, WindowEdge, WindowProbe};
 use crate::tcp::send_buffer::{SendBuffer, segment_memory};
 use crate::time::{Duration, Instant};
 
-/// Bounds of the persist timer: 4.4BSD `TCPTV_PERSMIN`, `TCPTV_PERSMAX`. RFC 9293 §3.8.6.1 asks for the first probe after
-/// one retransmission timeout, so the lower bound holds for 4.4BSD's clock only.
+/// Bounds of the persist timer: 4.4BSD `TCPTV_PERSMIN`, `TCPTV_PERSMAX`. RFC 9293 §3.8.6.1 requires the first probe
+/// after one retransmission timeout, so the lower bound applies to 4.4BSD's clock only.
 const PERSIST: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
 
-/// New segments that left one behind the other, at once.
+/// Consecutive new segments sent at the same time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     at: Instant,
@@ -21,7 +21,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Before the first.
+    /// State before the first segment.
     pub const NONE: Self = Self { at: Instant::ZERO, end: Seq(0), segments: 0 };
 
     fn on_sent(&mut self, now: Instant, seq: Seq, end: Seq) {
@@ -35,7 +35,8 @@ impl Run {
 }
 
 impl Sender {
-    /// What goes out next, booked as sent. In line, as what it calls: a simulation spends much of its time here.
+    /// Returns the next segment and records it as sent. Inlined together with its callees: a simulation spends much of
+    /// its time here.
     #[inline(always)]
     pub(super) fn next_transmission(&mut self, now: Instant) -> Option<Transmission> {
         let s = &mut self.state;
@@ -44,7 +45,7 @@ impl Sender {
         } else if s.una_pos == 0 {
             return self.poll_syn(now);
         } else if s.una_pos == s.end_pos() && !self.probe_due.is_on() {
-            // All is sent and acknowledged: the usual state of an end that only receives.
+            // Everything is sent and acknowledged: the usual state of an end that only receives.
             return None;
         } else if let Some(transmission) = self.next_within_windows(now) {
             transmission
@@ -55,7 +56,7 @@ impl Sender {
         Some(transmission)
     }
 
-    /// A hole, new data, or what limited transmit sends.
+    /// Returns a hole, new data, or a limited transmit.
     #[inline(always)]
     fn next_within_windows(&mut self, now: Instant) -> Option<Transmission> {
         if self.state.budget > 0 {
@@ -85,19 +86,21 @@ impl Sender {
         self.probe(now)
     }
 
-    /// [`Self::next_transmission`] once the application has written on, if it does.
+    /// Returns [`Self::next_transmission`] after the application has written more, if it does.
     #[inline(never)]
     pub(super) fn next_refilled(&mut self, now: Instant) -> Option<Transmission> {
         if self.refill() { self.next_transmission(now) } else { None }
     }
 
-    /// The application writes on, where the send buffer tunes itself and has room again; whether it did.
+    /// Lets the application write more, if the send buffer is auto-tuned and has capacity again. Returns whether it
+    /// did.
     fn refill(&mut self) -> bool {
         let waits = self.state.buffer.as_ref().is_some_and(|buffer| buffer.written() <= self.state.queued);
         waits && self.fill_buffer(1 + self.state.queued)
     }
 
-    /// What a send buffer that tunes itself takes of `bytes`, which are written if it does. Nothing is before the handshake is over.
+    /// Returns how much of `bytes` an auto-tuned send buffer accepts, and writes it. It accepts nothing before the
+    /// handshake is complete.
     pub(super) fn offer_to_buffer(&mut self, now: Instant, bytes: u64) -> u64 {
         let s = &self.state;
         if s.una_pos == 0 || bytes == 0 {
@@ -109,8 +112,8 @@ impl Sender {
         self.state.buffer.as_ref().map_or(before, SendBuffer::written).saturating_sub(before)
     }
 
-    /// The application has written up to position `end` of the stream, or to where the buffer is full, which grows if it was
-    /// (`tcp_check_space`). Whether something was written.
+    /// Lets the application write up to position `end` of the stream, or until the buffer is full, which is expanded if
+    /// the application found it full (`tcp_check_space`). Returns whether anything was written.
     fn fill_buffer(&mut self, end: u64) -> bool {
         let s = &mut self.state;
         let (Some(buffer), Some(rack)) = (&mut s.buffer, self.recovery.rack()) else { return false };
@@ -134,7 +137,7 @@ impl Sender {
         Some(syn)
     }
 
-    /// The segment that starts at `seq`, which was sent before and ends at `end` at the latest.
+    /// Returns the segment that starts at `seq`, was sent before, and ends at `end` at the latest.
     fn segment(&self, seq: Seq, end: Seq, cause: Cause) -> Transmission {
         let s = &self.state;
         let data_end = 1 + s.queued;
@@ -146,8 +149,8 @@ impl Sender {
         Transmission { seq, len, syn: Switch::Off, fin, push: Switch::Off, turn, cause }
     }
 
-    /// The segment at `snd_nxt`, if the windows, Nagle's rule and the sender's silly-window rule let it go (RFC 9293
-    /// §3.8.6.2.1).
+    /// Returns the segment at `snd_nxt`, if the windows, Nagle's rule and the sender's silly-window rule permit it (RFC
+    /// 9293 §3.8.6.2.1).
     #[inline(always)]
     fn next_in_order(&mut self, now: Instant) -> Option<Transmission> {
         if self.state.snd_max == self.state.snd_una {
@@ -181,8 +184,8 @@ impl Sender {
             || len > 0 && len == room && self.is_cut_at_the_edge(now)
             || fin_unsent;
         if !go {
-            // Nothing under way and too little window: only a probe can tell that it has opened, should the update get
-            // lost. The same when the peer took the window back (RFC 9293 §3.8.6).
+            // With nothing outstanding and too small a window, only a probe can show that it has opened, in case the
+            // update is lost. The same holds if the peer took the window back (RFC 9293 §3.8.6).
             let taken_back = s.snd_wnd == 0 && s.snd_nxt == s.snd_una;
             let too_little = self.recovery.rack().is_some() || flow <= s.cc.window();
             if (idle && too_little || taken_back) && in_buffer > 0 && self.persist.is_none() && !self.probe_due.is_on()
@@ -201,7 +204,7 @@ impl Sender {
             self.run.on_sent(now, self.state.snd_nxt, self.state.snd_nxt + len);
         }
         let s = &mut self.state;
-        // Nothing more can go out before the next acknowledgment once the window is full.
+        // With a full window, nothing more can be sent before the next acknowledgment.
         let full = used + len >= window && s.snd_wnd > 0 && pos + u64::from(len) < data_end;
         if full && !self.probe_due.is_on() && self.recovery.rack().is_none() {
             self.awake = Switch::Off;
@@ -220,13 +223,14 @@ impl Sender {
         Some(Transmission { seq: self.state.snd_nxt, len, syn: Switch::Off, fin, push, turn, cause })
     }
 
-    /// Whether bursts are counted, for a rule that asks where they end.
+    /// Returns whether bursts are counted, for rules that depend on their ends.
     fn counts_bursts(&self) -> bool {
         self.state.config.window_edge == WindowEdge::Cut || self.state.config.push == Push::Bursts
     }
 
-    /// Whether a segment of `len` bytes carries PSH, where bursts do: there are `left` more bytes in the send buffer, and room for `room` in the
-    /// peer's window. A burst takes half of the congestion window at most (`tcp_cwnd_test`).
+    /// Returns whether a segment of `len` bytes carries PSH, if bursts do: `left` more bytes are in the send buffer,
+    /// and `room` bytes fit into the peer's window. A burst takes half of the congestion window at most
+    /// (`tcp_cwnd_test`).
     fn push(&self, len: u32, left: u32, room: u32, cause: Cause) -> Switch {
         let s = &self.state;
         let Some(rack) = self.recovery.rack().filter(|_| len > 0) else { return Switch::Off };
@@ -245,7 +249,8 @@ impl Sender {
         if place > 0 && (place + 1 == size || !goes_on) { Switch::On } else { Switch::Off }
     }
 
-    /// Whether the part of the next segment that lies within the peer's window leaves with the segment before, as one burst.
+    /// Returns whether the part of the next segment within the peer's window leaves with the previous segment, as one
+    /// burst.
     fn is_cut_at_the_edge(&self, now: Instant) -> bool {
         let s = &self.state;
         s.config.window_edge == WindowEdge::Cut
@@ -254,7 +259,7 @@ impl Sender {
             && self.recovery.rack().is_some_and(|rack| !self.run.segments.is_multiple_of(rack.burst(s)))
     }
 
-    /// Nothing is under way. RFC 5681 §4.1; 4.4BSD `tcp_output`.
+    /// Handles the restart after an idle period. RFC 5681 §4.1; 4.4BSD `tcp_output`.
     #[inline(never)]
     fn restart_after_idle(&mut self, now: Instant) {
         let s = &mut self.state;
@@ -269,7 +274,7 @@ impl Sender {
         }
     }
 
-    /// RFC 3042: one new segment per first and second duplicate, within the peer's window.
+    /// Returns one new segment per first and second duplicate, within the peer's window (RFC 3042).
     fn limited_transmit(&mut self) -> Option<Transmission> {
         let s = &self.state;
         let window = s.cc.window().saturating_add(s.dupacks.saturating_mul(s.mss)).min(s.flow_window());
@@ -293,8 +298,8 @@ impl Sender {
         self.persist = Some(s.rtt.deadline_after(now, span.max(least).min(PERSIST.1)));
     }
 
-    /// What asks whether a closed window has opened, or what a small one takes. `snd_nxt` stays in the former case: should a byte
-    /// be refused, it is sent again in its turn.
+    /// Returns a probe of a closed window, or the part that a small one admits. In the former case `snd_nxt` stays: if
+    /// the peer refuses the byte, it is retransmitted in its turn.
     fn probe(&mut self, now: Instant) -> Option<Transmission> {
         let s = &mut self.state;
         if s.pos(s.snd_una) > s.queued {
@@ -322,7 +327,7 @@ impl Sender {
         Some(probe)
     }
 
-    /// Books a segment as sent.
+    /// Records a segment as sent.
     #[inline(always)]
     fn book(&mut self, now: Instant, transmission: Transmission) {
         let (seq, end) = (transmission.seq, transmission.end());
@@ -340,7 +345,7 @@ impl Sender {
             s.snd_max = end;
         }
         if resent {
-            // Karn's rule; 4.4BSD abandons the measurement on any retransmission. ns-2 goes on timing.
+            // Karn's rule; 4.4BSD abandons the measurement on any retransmission. ns-2 continues it.
             s.timed = None;
         }
         if s.rto_timer.is_none() {

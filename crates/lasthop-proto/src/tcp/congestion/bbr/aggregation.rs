@@ -1,16 +1,17 @@
-//! How much more is acknowledged at once than the path's rate explains: the window makes room for it.
+//! Aggregation of acknowledgments: the excess acknowledged at once over the path's rate, by which the window is
+//! enlarged.
 
 use super::{AckSample, RATE_UNIT};
 use crate::time::{Duration, Instant};
 
-/// Rounds that one of the two slots of the maximum lasts.
+/// Number of rounds that each of the two slots of the maximum lasts.
 const SLOT_ROUNDS: u32 = 5;
-/// An epoch is over when so many segments are counted.
+/// Number of segments after which an epoch ends.
 const RESET: u64 = 1 << 20;
-/// The allowance is at most what the path carries in this time.
+/// Time whose data at the path's rate limits the allowance.
 const LIMIT: Duration = Duration::from_millis(100);
 
-/// The excess of acknowledgments over what was expected since the epoch began, and its maximum of 5 to 10 rounds.
+/// Excess of acknowledgments over the expected number since the epoch began, and its maximum of 5 to 10 rounds.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Aggregation {
     epoch: Instant,
@@ -21,13 +22,13 @@ pub(super) struct Aggregation {
 }
 
 impl Aggregation {
-    /// Counts from here on.
+    /// Starts an epoch.
     pub fn begin(&mut self, now: Instant) {
         self.epoch = now;
         self.acked = 0;
     }
 
-    /// A round begins.
+    /// Starts a round.
     pub fn begin_round(&mut self) {
         self.rounds += 1;
         if self.rounds >= SLOT_ROUNDS {
@@ -37,7 +38,7 @@ impl Aggregation {
         }
     }
 
-    /// An acknowledgment, on a path of `rate`.
+    /// Processes an acknowledgment on a path of `rate`.
     pub fn update(&mut self, ack: &AckSample, rate: u64, cwnd: u32) {
         let micros = ack.now.since(self.epoch).as_nanos() / 1000;
         let expected = u128::from(rate) * u128::from(micros) / RATE_UNIT;
@@ -53,7 +54,7 @@ impl Aggregation {
         *slot = (*slot).max(extra);
     }
 
-    /// Segments that the window is larger by.
+    /// Returns the number of segments by which the window is enlarged.
     pub fn allowance(&self, rate: u64) -> u32 {
         let limit = u128::from(rate) * u128::from(LIMIT.as_nanos() / 1000) / RATE_UNIT;
         u128::from(self.slots[0].max(self.slots[1])).min(limit) as u32

@@ -1,7 +1,7 @@
-//! BBR version 1 as Linux has it: the path's rate and round trip are estimated, sending is paced at that rate, and every
-//! eight round trips a quarter faster to see whether there is more.
+//! BBR version 1 as in Linux: it estimates the path's rate and round trip, paces at that rate, and sends a quarter
+//! faster every eight round trips to probe for more.
 //!
-//! Rates are segments a microsecond in units of 2^-24, gains are in 2^-8, as in Linux.
+//! Rates are segments per microsecond in units of 2^-24, gains are in 2^-8, as in Linux.
 
 mod aggregation;
 mod policer;
@@ -16,25 +16,25 @@ use super::window::Start;
 use crate::random::Root;
 use crate::time::{Duration, Instant};
 
-/// A segment a microsecond.
+/// One segment per microsecond.
 const RATE_UNIT: u128 = 1 << 24;
 /// A gain of one.
 const GAIN_UNIT: u32 = 256;
-/// 2/ln 2: the least gain that doubles the rate every round.
+/// 2/ln 2: the minimum gain that doubles the rate every round.
 const HIGH_GAIN: u32 = GAIN_UNIT * 2885 / 1000 + 1;
-/// Its inverse empties in a round what startup left.
+/// Its inverse, which drains in a round the queue that startup left.
 const DRAIN_GAIN: u32 = GAIN_UNIT * 1000 / 2885;
-/// The window holds twice what the path does: acknowledgments are delayed and come in bunches.
+/// Gain of the window: twice the path's capacity, since acknowledgments are delayed and aggregated.
 const CWND_GAIN: u32 = 2 * GAIN_UNIT;
-/// The phases of `PROBE_BW`: more, as much less, then as much as there is.
+/// Phases of `PROBE_BW`: a higher rate, a lower one to compensate, then the path's rate.
 const CYCLE: [u32; 8] = [320, 192, GAIN_UNIT, GAIN_UNIT, GAIN_UNIT, GAIN_UNIT, GAIN_UNIT, GAIN_UNIT];
-/// Rounds over which the rate's maximum is taken: a cycle and two more.
+/// Number of rounds over which the maximum rate is taken: a cycle and two more.
 const RATE_ROUNDS: u32 = 10;
-/// A round that does not raise the rate by a quarter shows a full pipe...
+/// Growth of the rate per round below which the pipe is full...
 const FULL_GAIN: u128 = 320;
-/// ... when it is the third in a row.
+/// ... if it stays below for this number of consecutive rounds.
 const FULL_ROUNDS: u32 = 3;
-/// The smallest window, which is `PROBE_RTT`'s too.
+/// Minimum window, also used in `PROBE_RTT`.
 const LEAST_WINDOW: u32 = 4;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
@@ -44,7 +44,7 @@ enum Mode {
     ProbeRtt,
 }
 
-/// A BBR sender's window and rate.
+/// Window and rate of a BBR sender.
 #[derive(Clone, Debug)]
 pub struct Bbr {
     cwnd: u32,
@@ -54,22 +54,22 @@ pub struct Bbr {
     mss: u32,
     jiffy: Duration,
     seed: u64,
-    /// How often chance was asked.
+    /// Number of random draws so far.
     draws: u64,
     mode: Mode,
     pacing_gain: u32,
     cwnd_gain: u32,
-    /// Bytes a second.
+    /// Pacing rate, in bytes per second.
     pacing_rate: u64,
     has_round_trip: bool,
     rate: MaxFilter,
     round: u32,
     round_end: u64,
     is_round_start: bool,
-    /// Microseconds.
+    /// Minimum round trip, in microseconds.
     min_rtt: Option<u64>,
     min_rtt_at: Instant,
-    /// When `PROBE_RTT` has lasted; `None` while more is in flight than it allows.
+    /// End of `PROBE_RTT`; `None` while more is in flight than it allows.
     probe_rtt_until: Option<Instant>,
     is_probe_rtt_round_over: bool,
     is_idle_restart: bool,
@@ -83,15 +83,15 @@ pub struct Bbr {
     is_conserving: bool,
     policer: Policer,
     aggregation: Aggregation,
-    /// What the last acknowledgment, or timeout, said of the whole connection.
+    /// Counts of the whole connection, from the last acknowledgment or timeout.
     totals: Totals,
-    /// The connection's own shortest round trip, which sizes bursts.
+    /// Minimum round trip of the connection, which sizes bursts.
     path_rtt: Duration,
     now: Instant,
 }
 
 impl Bbr {
-    /// A window at its start.
+    /// Returns the initial state.
     pub fn new(start: &Start) -> Self {
         let start = start.bounded();
         let mut bbr = Self {
@@ -135,7 +135,7 @@ impl Bbr {
         bbr
     }
 
-    /// The first rate: the window in a round trip, or in a millisecond while none is known.
+    /// Sets the first pacing rate: the window per round trip, or per millisecond before that is known.
     fn seed_pacing(&mut self, rtt: Option<Duration>) {
         self.has_round_trip = rtt.is_some();
         let micros = rtt.map_or(1000, |rtt| (rtt.as_nanos() / 1000).max(1));
@@ -143,7 +143,7 @@ impl Bbr {
         self.pacing_rate = self.bytes_a_second(rate as u64, HIGH_GAIN);
     }
 
-    /// A rate times a gain, less the margin of one in a hundred, in bytes a second.
+    /// Returns a rate times a gain, minus the margin of 1 %, in bytes per second.
     fn bytes_a_second(&self, rate: u64, gain: u32) -> u64 {
         let scaled = u128::from(rate) * u128::from(self.mss) * u128::from(gain) / u128::from(GAIN_UNIT);
         u64::try_from(scaled * 990_000 / RATE_UNIT).unwrap_or(u64::MAX)
@@ -164,21 +164,22 @@ impl Bbr {
         }
     }
 
-    /// Segments in a burst: what the rate brings in a 1024th of a second.
+    /// Returns the size of a burst, in segments: the data that the rate yields in a 1024th of a second.
     fn burst(&self) -> u32 {
         let bytes = (self.pacing_rate >> 10).min(GSO_BYTES - 321);
         let segments = (bytes / u64::from(self.mss)) as u32;
         segments.max(quantum::least_segments(self.pacing_rate)).min(127)
     }
 
-    /// The path's capacity at `rate`, times `gain`, in segments.
+    /// Returns the path's capacity at `rate`, times `gain`, in segments.
     fn capacity(&self, rate: u64, gain: u32) -> u32 {
         let Some(min_rtt) = self.min_rtt else { return self.initial };
         let scaled = (u128::from(rate) * u128::from(min_rtt)).saturating_mul(u128::from(gain)) / u128::from(GAIN_UNIT);
         scaled.div_ceil(RATE_UNIT).min(1 << 30) as u32
     }
 
-    /// Room for bursts at both ends, for acknowledgments of two segments, and to grow while there is more to be seen.
+    /// Adds allowances for bursts at both ends, for acknowledgments of two segments, and for growth while probing for
+    /// more.
     fn with_bursts(&self, segments: u32) -> u32 {
         let even = (segments + 3 * self.burst()).next_multiple_of(2);
         if self.mode == Mode::ProbeBw && self.phase == 0 { even + 2 } else { even }
@@ -188,7 +189,7 @@ impl Bbr {
         self.with_bursts(self.capacity(self.max_rate(), gain))
     }
 
-    /// What will be in flight when the next burst leaves, if that waits for the pacer.
+    /// Returns the data in flight when the next burst leaves, if that waits for the pacer.
     fn in_flight_at_departure(&self, ack: &AckSample, in_flight: u32) -> u32 {
         let wait = ack.next_send.since(ack.now).as_nanos() / 1000;
         let gone = u128::from(self.model_rate()) * u128::from(wait) / RATE_UNIT;
@@ -224,7 +225,7 @@ impl Bbr {
         }
     }
 
-    /// With what the last acknowledgment, or a timeout, showed.
+    /// Updates the policer detection with the findings of the last acknowledgment, or of a timeout.
     fn look_for_policer(&mut self, shown: policer::Shown) {
         let seen = policer::Seen {
             totals: self.totals,
@@ -277,7 +278,8 @@ impl Bbr {
         self.phase_start = self.now;
     }
 
-    /// Any phase but the second may be the first: flows that start together should not stay together.
+    /// Enters `PROBE_BW` at a random phase except the second, so that flows that start together do not stay
+    /// synchronized.
     fn enter_probe_bw(&mut self) {
         self.mode = Mode::ProbeBw;
         let draw = Root(self.seed.wrapping_add(self.draws)).stream("bbr/phase").below(7);
@@ -319,13 +321,14 @@ impl Bbr {
         };
     }
 
-    /// The window before recovery or `PROBE_RTT`, to come back to.
+    /// Saves the window before recovery or `PROBE_RTT`, to be restored.
     fn save_window(&mut self) {
         let is_good = self.prior_state < CaState::Recovery && self.mode != Mode::ProbeRtt;
         self.prior_cwnd = if is_good { self.cwnd } else { self.prior_cwnd.max(self.cwnd) };
     }
 
-    /// The window that losses leave; whether packets are conserved: for recovery's first round nothing else sets it.
+    /// Applies losses to the window. Returns whether packets are conserved: in recovery's first round nothing else sets
+    /// the window.
     fn recover_or_restore(&mut self, ack: &AckSample) -> Recovering {
         self.cwnd = self.cwnd.saturating_sub(ack.newly_lost).max(1);
         let (before, after) = (self.prior_state, ack.state);

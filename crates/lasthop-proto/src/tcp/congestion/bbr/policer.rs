@@ -1,67 +1,67 @@
-//! BBR's look for a policer: two intervals in a row that lose a fifth and deliver at nearly the same rate. Then it sends at
-//! that rate, and no faster, for a while.
+//! BBR's detection of policers: two consecutive intervals that lose a fifth and deliver at nearly the same rate. It
+//! then sends at that rate, and no faster, for a while.
 
 use super::{GAIN_UNIT, RATE_UNIT, Totals};
 
-/// Rounds that an interval lasts at least...
+/// Minimum number of rounds in an interval...
 const LEAST_ROUNDS: u32 = 4;
-/// ... and at most: four times that.
+/// ... and maximum: four times that.
 const MOST_ROUNDS: u32 = 4 * LEAST_ROUNDS;
-/// An interval with so many lost for 256 delivered, 19.5 %, looks policed.
+/// Number of losses per 256 deliveries, 19.5 %, from which an interval counts as policed.
 const LOSSES: u64 = 50;
-/// Rates are the same when they differ by an eighth...
+/// Rates count as equal if they differ by an eighth...
 const SAME: u64 = 8;
-/// ... or by 4 kbps, in bytes a second.
+/// ... or by 4 kbps, in bytes per second.
 const SAME_BYTES: u128 = 500;
-/// Milliseconds after which an interval says nothing: a rate so small would be none.
+/// Length from which an interval is discarded, in milliseconds: its rate would be rounded down to zero.
 const LONGEST: u64 = u32::MAX as u64 / 1000;
-/// Rounds after which the policer is forgotten.
+/// Number of rounds after which the policer is forgotten.
 const LASTS: u32 = 48;
 
-/// What there is to see.
+/// Input of the detection.
 pub(super) struct Seen {
     pub totals: Totals,
     pub is_round_start: bool,
-    /// Whether the mode is `PROBE_BW`.
+    /// True if the mode is `PROBE_BW`.
     pub is_probing: bool,
     pub shown: Shown,
     pub mss: u32,
 }
 
-/// What an acknowledgment shows.
+/// Findings of an acknowledgment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shown {
     pub has_losses: bool,
     pub is_app_limited: bool,
 }
 
-/// What follows.
+/// Result of an update.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Nothing,
-    /// The policer's rate has been used for long enough: look for more.
+    /// The policer's rate has been used for long enough: probe for more.
     Expired,
 }
 
-/// The search and what it found.
+/// State of the detection.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Policer {
     is_sampling: bool,
     is_found: bool,
-    /// The rate of the last interval; 0 when there was none.
+    /// Rate of the last interval; 0 if there was none.
     rate: u64,
     rounds: u32,
-    /// When the interval began.
+    /// Counts at the start of the interval.
     totals: Totals,
 }
 
 impl Policer {
-    /// The policer's rate, when there is one.
+    /// Returns the policer's rate, if one was detected.
     pub fn rate(&self) -> Option<u64> {
         self.is_found.then_some(self.rate)
     }
 
-    /// Forgets all.
+    /// Resets the detection.
     pub fn reset(&mut self, totals: Totals) {
         self.rate = 0;
         self.is_found = false;
@@ -151,7 +151,8 @@ mod tests {
     use super::*;
     use crate::time::Instant;
 
-    /// Whether two intervals of four rounds, each of which delivers 4000 segments, loses 1000 and lasts `millis`, look policed.
+    /// Returns whether two intervals of four rounds, each of which delivers 4000 segments, loses 1000 and lasts
+    /// `millis`, look policed.
     fn looks_policed(millis: u64) -> bool {
         let mut policer = Policer::default();
         for round in 0..=8 {
@@ -163,7 +164,7 @@ mod tests {
         policer.rate().is_some()
     }
 
-    /// Linux `bbr_lt_bw_sampling`: what takes longer than an hour and 11 minutes says nothing about a policer.
+    /// Linux `bbr_lt_bw_sampling`: an interval longer than an hour and 11 minutes says nothing about a policer.
     #[test]
     fn an_interval_of_hours_shows_no_policer() {
         assert!(looks_policed(1000));

@@ -1,12 +1,12 @@
-//! The round trip without queues: the shortest of ten seconds. When none shorter came, little is kept in flight for a
-//! while, so that the queue empties.
+//! Round trip without queues: the minimum of ten seconds. If no shorter one was seen, little is kept in flight for a
+//! while, so that the queue drains.
 
 use super::{AckSample, Bbr, LEAST_WINDOW, Mode};
 use crate::time::Duration;
 
-/// How long a shortest round trip is believed.
+/// Time for which a minimum round trip is valid.
 const MIN_RTT_LASTS: Duration = Duration::from_secs(10);
-/// How long `PROBE_RTT` lasts at least.
+/// Minimum duration of `PROBE_RTT`.
 const PROBE_RTT_LASTS: Duration = Duration::from_millis(200);
 
 impl Bbr {

@@ -1,8 +1,8 @@
-//! BBR version 3 (draft-ietf-ccwg-bbr): like version 1 it paces at the path's estimated rate, but losses above 2 % bound
-//! what it has in flight, and it looks for more only every two to three seconds.
+//! BBR version 3 (draft-ietf-ccwg-bbr): like version 1 it paces at the path's estimated rate, but losses above 2 %
+//! limit the data in flight, and it probes for more only every two to three seconds.
 //!
-//! Names follow the draft: `bw` is a rate in segments a microsecond in units of 2^-24, `inflight` is in segments, gains
-//! are in thousandths. What the draft calls infinite is the type's largest value.
+//! Names follow the draft: `bw` is a rate in segments per microsecond in units of 2^-24, `inflight` is in segments,
+//! gains are in thousandths. The draft's infinity is the type's maximum.
 
 mod model;
 mod probe;
@@ -15,7 +15,7 @@ use super::quantum;
 use super::window::Start;
 use crate::time::{Duration, Instant};
 
-/// A segment a microsecond.
+/// One segment per microsecond.
 const BW_UNIT: u128 = 1 << 24;
 /// A gain of one.
 const GAIN_UNIT: u32 = 1000;
@@ -23,20 +23,20 @@ const GAIN_UNIT: u32 = 1000;
 const STARTUP_PACING_GAIN: u32 = 2770;
 /// `DefaultCwndGain`.
 const CWND_GAIN: u32 = 2000;
-/// The window's gain while probing for more.
+/// Gain of the window while probing for more.
 const UP_CWND_GAIN: u32 = 2250;
 /// `ProbeRTTCwndGain`.
 const PROBE_RTT_CWND_GAIN: u32 = 500;
-/// `MinPipeCwnd`: acknowledgments for two segments, and two segments, are on their way.
+/// `MinPipeCwnd`: acknowledgments for two segments, and two segments, are in flight.
 const MIN_PIPE_CWND: u32 = 4;
 
-/// Whose constants version 3 has.
+/// Source of version 3's constants.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Bbr3Rule {
     /// draft-ietf-ccwg-bbr: DRAIN at half the rate for three rounds at most, DOWN at 0.90.
     #[default]
     Draft,
-    /// Google's kernel: DRAIN at 0.347 until it is done, DOWN at 0.91.
+    /// Google's kernel: DRAIN at 0.347 until it is complete, DOWN at 0.91.
     Google,
 }
 
@@ -53,7 +53,7 @@ impl Bbr3Rule {
         }
     }
 
-    /// After how many rounds DRAIN ends in any case.
+    /// Returns the maximum number of rounds in DRAIN.
     fn drain_rounds(self) -> u32 {
         match self {
             Self::Draft => 3,
@@ -62,7 +62,7 @@ impl Bbr3Rule {
     }
 }
 
-/// A BBR sender's window and rate.
+/// Window and rate of a BBR sender.
 #[derive(Clone, Debug)]
 pub struct Bbr3 {
     rule: Bbr3Rule,
@@ -71,14 +71,14 @@ pub struct Bbr3 {
     initial: u32,
     mss: u32,
     seed: u64,
-    /// How often chance was asked.
+    /// Number of random draws so far.
     draws: u64,
     now: Instant,
     phase: Phase,
-    /// Bytes a second.
+    /// Pacing rate, in bytes per second.
     pacing_rate: u64,
     has_round_trip: bool,
-    /// The connection's shortest round trip, which sizes bursts.
+    /// Minimum round trip of the connection, which sizes bursts.
     path_rtt: Duration,
     round: u32,
     round_end: u64,
@@ -91,7 +91,7 @@ pub struct Bbr3 {
     is_idle_restart: bool,
     prior_state: CaState,
     prior_cwnd: u32,
-    /// All that the last acknowledgment said to be delivered.
+    /// Total number of segments delivered, by the last acknowledgment.
     delivered: u64,
     model: Model,
     signals: Signals,
@@ -100,17 +100,17 @@ pub struct Bbr3 {
     undo: Undo,
 }
 
-/// What a spurious recovery restores.
+/// State that a spurious recovery restores.
 #[derive(Clone, Copy, Default, Debug)]
 struct Undo {
-    /// The phase that losses ended.
+    /// Phase that losses ended.
     phase: Option<Phase>,
     bw_shortterm: u64,
     inflight_shortterm: u32,
     inflight_longterm: u32,
 }
 
-/// What an acknowledgment's rate sample says, with a rate.
+/// Rate sample of an acknowledgment, with its rate.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     bw: u64,
@@ -137,7 +137,7 @@ impl Sample {
 }
 
 impl Bbr3 {
-    /// A window at its start.
+    /// Returns the initial state.
     pub fn new(start: &Start, rule: Bbr3Rule) -> Self {
         let start = start.bounded();
         let mut bbr = Self {
@@ -182,7 +182,7 @@ impl Bbr3 {
         self.pacing_rate = self.bytes_a_second(bw as u64, STARTUP_PACING_GAIN);
     }
 
-    /// A rate times a gain, less `PacingMarginPercent`, in bytes a second.
+    /// Returns a rate times a gain, minus `PacingMarginPercent`, in bytes per second.
     fn bytes_a_second(&self, bw: u64, gain: u32) -> u64 {
         let scaled = u128::from(bw) * u128::from(self.mss) * u128::from(gain) / u128::from(GAIN_UNIT);
         u64::try_from(scaled * 990_000 / BW_UNIT).unwrap_or(u64::MAX)
@@ -196,7 +196,7 @@ impl Bbr3 {
     }
 
     fn send_quantum(&self) -> u32 {
-        // A millisecond's worth, 64 KiB at most, two segments at least.
+        // Data of a millisecond, 64 KiB at most, two segments at least.
         let bytes = (self.pacing_rate / 1000).min(quantum::GSO_BYTES);
         ((bytes / u64::from(self.mss)) as u32).max(2)
     }
@@ -272,7 +272,7 @@ impl Bbr3 {
         self.is_full_bw_reached |= self.is_full_bw_now;
     }
 
-    /// The window before recovery or ProbeRTT, to come back to.
+    /// Saves the window before recovery or ProbeRTT, to be restored.
     fn save_cwnd(&mut self) {
         let is_good = self.prior_state < CaState::Recovery && self.phase != Phase::ProbeRtt;
         self.prior_cwnd = if is_good { self.cwnd } else { self.prior_cwnd.max(self.cwnd) };

@@ -1,10 +1,10 @@
-//! The path's model: how fast, how long, how much it bears; and what losses of late make of it.
+//! Model of the path: its rate, round trip and bounds, and the short-term reaction to losses.
 
 use super::{AckSample, BW_UNIT, Bbr3, LostSegment, MIN_PIPE_CWND, Phase, Sample};
 use crate::tcp::congestion::max_filter::{MaxFilter, Moment};
 use crate::time::Instant;
 
-/// Losses of more than 1 in so many of what was in flight are too many: `LossThresh` = 2 %.
+/// Divisor of the data in flight above which losses are too many: `LossThresh` = 2 %.
 const LOSS_THRESHOLD: u64 = 50;
 /// `Beta` = 0.7.
 const BETA: (u64, u64) = (7, 10);
@@ -12,25 +12,25 @@ const BETA: (u64, u64) = (7, 10);
 const HEADROOM: (u64, u64) = (15, 100);
 /// `ExtraAckedFilterLen`, in rounds.
 pub(super) const EXTRA_ACKED_ROUNDS: u32 = 10;
-/// `BBRStartupFullLossCnt`: acknowledgments in a round that show losses.
+/// `BBRStartupFullLossCnt`: number of acknowledgments in a round that show losses.
 const STARTUP_LOSS_EVENTS: u32 = 6;
 
-/// `value` times [`BETA`].
+/// Returns `value` times [`BETA`].
 fn beta(value: u64) -> u64 {
     (u128::from(value) * u128::from(BETA.0) / u128::from(BETA.1)) as u64
 }
 
-/// What the path is taken for.
+/// Estimates of the path.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
-    /// The maximum of the last probing cycle and of this one.
+    /// Maxima of the last probing cycle and of the current one.
     max_bw: [u64; 2],
-    /// The rate in use.
+    /// Rate in use.
     pub bw: u64,
     pub bw_shortterm: u64,
     pub inflight_shortterm: u32,
     pub inflight_longterm: u32,
-    /// Microseconds.
+    /// Minimum round trip, in microseconds.
     pub min_rtt: Option<u64>,
     pub min_rtt_at: Instant,
     extra_acked: MaxFilter,
@@ -66,7 +66,7 @@ impl Model {
         self.max_bw[0].max(self.max_bw[1])
     }
 
-    /// A cycle is over. One without samples leaves the maximum as it is.
+    /// Ends a cycle. A cycle without samples leaves the maximum unchanged.
     pub fn advance_max_bw(&mut self) {
         if self.max_bw[1] > 0 {
             self.max_bw = [self.max_bw[1], 0];
@@ -123,7 +123,7 @@ impl Model {
 #[derive(Clone, Default, Debug)]
 pub(super) struct Signals {
     pub is_loss_in_round: bool,
-    /// Acknowledgments of the round that showed losses.
+    /// Number of acknowledgments in the round that showed losses.
     loss_events: u32,
     loss_round_end: u64,
     pub is_loss_round_start: bool,
@@ -155,7 +155,7 @@ impl Signals {
     }
 }
 
-/// Whether losses show that too much was in flight.
+/// Returns whether losses show that too much was in flight.
 fn is_too_high(segment: &LostSegment) -> bool {
     u64::from(segment.lost) * LOSS_THRESHOLD > u64::from(segment.tx_in_flight)
 }
@@ -183,7 +183,7 @@ impl Bbr3 {
         matches!(self.phase, Phase::Startup | Phase::Refill | Phase::Up)
     }
 
-    /// Once a round: what was delivered is what the path bears for now, but no less than 0.7 of what it bore.
+    /// Lowers the short-term bounds once per round to the data delivered, but by a factor of 0.7 at most.
     fn lower_bounds(&mut self) {
         let (model, signals) = (&mut self.model, &self.signals);
         if model.bw_shortterm == u64::MAX {
@@ -207,7 +207,7 @@ impl Bbr3 {
         }
     }
 
-    /// A round in recovery with losses in many places, of more than 2 %.
+    /// Checks for a round in recovery with losses of more than 2 % in several places.
     fn check_startup_high_loss(&mut self, ack: &AckSample, sample: &Sample) {
         if ack.newly_lost > 0 {
             self.signals.loss_events = self.signals.loss_events.saturating_add(1);
@@ -252,7 +252,8 @@ impl Bbr3 {
     }
 }
 
-/// How much was in flight when losses passed the threshold: all before this segment, and what of it the threshold allows.
+/// Returns the data in flight when losses exceeded the threshold: all before this segment, and the part of it within
+/// the threshold.
 fn inflight_at_loss(segment: &LostSegment) -> u32 {
     let before = segment.tx_in_flight.saturating_sub(1);
     let lost_before = u64::from(segment.lost.saturating_sub(1));

@@ -1,4 +1,4 @@
-//! Looking for more rate, and for the round trip without queues.
+//! Probing for more rate, and for the round trip without queues.
 
 use super::{AckSample, Bbr3, GAIN_UNIT, Phase, Sample};
 use crate::random::Root;
@@ -10,14 +10,14 @@ const MIN_RTT_LASTS: Duration = Duration::from_secs(10);
 const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
 /// `ProbeRTTDuration`.
 const PROBE_RTT_LASTS: Duration = Duration::from_millis(200);
-/// The least time between probes for rate...
+/// Minimum time between probes for rate...
 const PROBE_WAIT: Duration = Duration::from_secs(2);
-/// ... to which up to so much is added at random.
+/// ... to which a random time up to this is added.
 const PROBE_WAIT_SPREAD: Duration = Duration::from_secs(1);
-/// A probe comes after so many rounds at the latest: as often as Reno would lose on a small path.
+/// Maximum number of rounds between probes: as often as Reno would lose on a small path.
 const PROBE_ROUNDS: u32 = 63;
 
-/// What acknowledgments are about, with respect to probing.
+/// Relation of acknowledgments to probing.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum AckPhase {
     #[default]
@@ -28,22 +28,22 @@ enum AckPhase {
     ProbeStopping,
 }
 
-/// Where the flow is in its probing.
+/// State of the probing cycle.
 #[derive(Clone, Debug)]
 pub(super) struct Cycle {
     ack_phase: AckPhase,
-    /// Whether what is acknowledged was sent while probing.
+    /// True if the acknowledged data was sent while probing.
     pub is_probe_sample: bool,
-    /// When the cycle began.
+    /// Start of the cycle.
     since: Instant,
     wait: Duration,
     pub rounds_since_probe: u32,
     up_rounds: u32,
     up_acked: u64,
     up_acked_per_segment: u64,
-    /// Whether the last probe met too many losses.
+    /// True if the last probe caused too many losses.
     pub was_too_high: bool,
-    /// Whether the last probe stopped at the bound as a precaution.
+    /// True if the last probe stopped at the bound as a precaution.
     was_precautionary: bool,
 }
 
@@ -64,10 +64,10 @@ impl Default for Cycle {
     }
 }
 
-/// The search for the round trip without queues.
+/// State of probing for the round trip without queues.
 #[derive(Clone, Debug)]
 pub(super) struct ProbeRtt {
-    /// The shortest round trip of the interval, in microseconds.
+    /// Minimum round trip of the interval, in microseconds.
     least: u64,
     least_at: Instant,
     is_expired: bool,
@@ -184,13 +184,13 @@ impl Bbr3 {
     }
 
     fn is_time_to_go_down(&mut self, ack: &AckSample, sample: &Sample) -> bool {
-        // Before the acknowledgment: after it there is always room below a window that the bound limits.
+        // Before the acknowledgment: after it, a window limited by the bound always has capacity.
         if self.cycle.was_too_high && ack.prior_in_flight >= self.model.inflight_longterm {
             self.cycle.was_precautionary = true;
             return true;
         }
         if ack.is_cwnd_limited && self.cwnd >= self.model.inflight_longterm {
-            // The bound limits the rate: it says nothing about the path.
+            // The bound limits the rate, which says nothing about the path.
             self.reset_full_bw();
             self.full_bw = sample.bw;
             return false;
@@ -198,7 +198,7 @@ impl Bbr3 {
         self.is_full_bw_now
     }
 
-    /// The bound rises by 1, 2, 4, ... segments a round.
+    /// Raises the slope: the bound increases by 1, 2, 4, ... segments per round.
     fn raise_slope(&mut self) {
         let growth = 1_u64 << self.cycle.up_rounds;
         self.cycle.up_rounds = (self.cycle.up_rounds + 1).min(30);

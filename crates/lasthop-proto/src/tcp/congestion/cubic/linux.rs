@@ -1,4 +1,5 @@
-//! CUBIC in Linux's integers: time in units of 2^-10 s that advance by jiffies, one segment more for each `per` delivered.
+//! CUBIC in Linux's integers: time in units of 2^-10 s that advance by jiffies, growth of one segment per `per`
+//! delivered.
 
 use super::cube_root;
 use crate::tcp::congestion::control::{AckSample, CongestionControl, Episode};
@@ -8,35 +9,35 @@ use crate::time::{Duration, Instant};
 
 /// β = 717/1024, the factor of a reduction.
 const BETA: u64 = 717;
-/// What [`BETA`] is a fraction of.
+/// Denominator of [`BETA`].
 const BETA_UNIT: u64 = 1024;
-/// C = 410/1024 segments a second cubed, so that a cube of time in 2^-10 s, times this, shifted by 40, is in segments.
+/// C = 410/1024 segments per second cubed: a cube of time in 2^-10 s, times this, shifted by 40, is in segments.
 const C: u128 = 410;
-/// See [`C`].
+/// Shift after multiplication by [`C`].
 const C_SHIFT: u32 = 40;
-/// The Reno-friendly window grows by one segment for each `cwnd * 15 / 8` delivered: 3(1 - β)/(1 + β) turned over.
+/// Growth of the Reno-friendly window: one segment per `cwnd * 15 / 8` delivered, the inverse of 3(1 - β)/(1 + β).
 const FRIENDLY: u64 = 15;
-/// Without a former maximum the window grows by at least one segment for each so many delivered: 5 % a round trip.
+/// Minimum growth without a former maximum: one segment per this number of deliveries, 5 % per round trip.
 const UNKNOWN_MAXIMUM: u64 = 20;
-/// Times are cut here, in 2^-10 s: a day and a half, beyond which the curve is above every window.
+/// Limit of times, in 2^-10 s: a day and a half, beyond which the curve is above every window.
 const FAR: u64 = 1 << 27;
 
-/// A curve and its origin: from a reduction's end to the next reduction.
+/// A curve and its origin, from the end of a reduction to the next reduction.
 #[derive(Clone, Debug)]
 struct Epoch {
-    /// Jiffies at its start, moved by what was spent idle.
+    /// Start in jiffies, moved by idle time.
     start: u64,
-    /// When the curve passes its plateau, in 2^-10 s from the start.
+    /// Time at which the curve passes its plateau, in 2^-10 s from the start.
     k: u64,
-    /// The plateau, in segments.
+    /// Plateau, in segments.
     origin: u64,
-    /// What Reno's window would be, in segments.
+    /// Reno's window, in segments.
     reno: u64,
-    /// Segments delivered that `reno` has not grown by.
+    /// Delivered segments by which `reno` has not grown yet.
     reno_credit: u64,
 }
 
-/// A CUBIC sender's window, as Linux computes it.
+/// Window of a CUBIC sender, as Linux computes it.
 #[derive(Clone, Debug)]
 pub struct Linux {
     window: Window,
@@ -44,19 +45,19 @@ pub struct Linux {
     jiffy: Duration,
     /// Whole jiffies in a second: the kernel's `HZ`.
     hz: u64,
-    /// The window before the last reduction; 0 before the first and after a timeout.
+    /// Window before the last reduction; 0 before the first and after a timeout.
     last_max: u64,
-    /// Shortest round trip since the start or the last timeout.
+    /// Minimum round trip since the start or the last timeout.
     min_rtt: Option<Duration>,
     epoch: Option<Epoch>,
-    /// The window grows by one segment for each so many delivered.
+    /// Number of deliveries per segment of growth.
     per: u64,
     /// Window and jiffy when `per` was last computed.
     computed: (u32, u64),
 }
 
 impl Linux {
-    /// A window at its start.
+    /// Returns the initial state.
     pub fn new(start: &Start, hystart: HystartRule) -> Self {
         let start = start.bounded();
         Self {
@@ -80,8 +81,8 @@ impl Linux {
         self.jiffies(now.since(Instant::ZERO))
     }
 
-    /// A round trip: what the curve looks ahead by, and what HyStart goes by. In the first second of an epoch queues may
-    /// still be what they were before the loss. `now` is in jiffies.
+    /// Processes a round trip, by which the curve looks ahead, and which HyStart evaluates. In the first second of an
+    /// epoch queues may still be as before the loss. `now` is in jiffies.
     fn on_round_trip(&mut self, ack: &AckSample, now: u64, rtt: Duration) {
         if self.epoch.as_ref().is_some_and(|epoch| now.saturating_sub(epoch.start) < self.hz) {
             return;
@@ -94,7 +95,7 @@ impl Linux {
         }
     }
 
-    /// Computes `per` anew, unless the window is the same and the last time is at most 1/32 s ago, or in this jiffy.
+    /// Recomputes `per`, unless the window is the same and the last time is at most 1/32 s ago, or in this jiffy.
     fn update(&mut self, jiffies: u64, delivered: u32) {
         let cwnd = self.window.cwnd;
         let (computed_for, computed_at) = self.computed;
@@ -110,7 +111,7 @@ impl Linux {
             self.follow_curve(jiffies, delivered);
         }
         self.stay_reno_friendly();
-        // At most one segment for two: 1.5 times the window a round trip.
+        // At most one segment for two: 1.5 times the window per round trip.
         self.per = self.per.max(2);
     }
 
@@ -136,7 +137,7 @@ impl Linux {
         }
     }
 
-    /// The shortest round trip in jiffies, begun ones included.
+    /// Returns the minimum round trip in jiffies, rounded up.
     fn jiffies_of_min_rtt(&self) -> u64 {
         self.min_rtt.map_or(0, |rtt| rtt.in_ticks_begun(self.jiffy))
     }
@@ -145,7 +146,7 @@ impl Linux {
         let cwnd = u64::from(self.window.cwnd);
         let Some(epoch) = &mut self.epoch else { return };
         let each = (cwnd * FRIENDLY / 8).max(1);
-        // One credit is kept back: Linux counts while there is more than a step's worth.
+        // One credit is kept: Linux counts while there is more than a step's worth.
         let steps = epoch.reno_credit.saturating_sub(1) / each;
         epoch.reno_credit -= steps * each;
         epoch.reno += steps;
@@ -157,13 +158,13 @@ impl Linux {
     fn reduce(&mut self, may_undo: MayUndo) {
         self.epoch = None;
         let cwnd = u64::from(self.window.cwnd);
-        // Fast convergence: who meets the loss below the former maximum leaves room for others.
+        // Fast convergence: a flow that meets the loss below the former maximum leaves capacity to others.
         self.last_max = if cwnd < self.last_max { cwnd * (BETA_UNIT + BETA) / (2 * BETA_UNIT) } else { cwnd };
         self.window.reduce_to(((cwnd * BETA / BETA_UNIT) as u32).max(2), may_undo);
         self.hystart.on_reduction();
     }
 
-    /// A timeout forgets the curve and the round trip.
+    /// Discards the curve and the round trip after a timeout.
     fn forget(&mut self) {
         self.last_max = 0;
         self.min_rtt = None;

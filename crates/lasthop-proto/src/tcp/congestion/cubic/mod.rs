@@ -1,5 +1,5 @@
-//! CUBIC in two arithmetics that share nothing but the curve: [`Linux`], integer for integer as kernels compute it, and
-//! [`Rfc9438`], as the RFC words it.
+//! CUBIC in two arithmetics that share only the curve: [`Linux`], integer for integer as in kernels, and [`Rfc9438`],
+//! as written in the RFC.
 
 mod linux;
 mod rfc9438;
@@ -7,7 +7,7 @@ mod rfc9438;
 pub use self::linux::Linux;
 pub use self::rfc9438::Rfc9438;
 
-/// The largest integer whose cube is at most `x`, digit by digit from the top.
+/// Returns the largest integer whose cube is at most `x`, digit by digit from the top.
 pub(crate) fn cube_root(x: u128) -> u64 {
     let mut root = 0_u64;
     for bit in (0..42).rev() {

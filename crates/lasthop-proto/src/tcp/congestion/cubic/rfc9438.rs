@@ -1,4 +1,4 @@
-//! CUBIC as RFC 9438 words it, in fixed point: windows in 2^-16 segments, times in microseconds.
+//! CUBIC as written in RFC 9438, in fixed point: windows in 2^-16 segments, times in microseconds.
 
 use super::cube_root;
 use crate::tcp::congestion::control::{AckSample, CongestionControl, Episode};
@@ -6,14 +6,14 @@ use crate::tcp::congestion::hystart::{Hystart, HystartRule, SlowStart};
 use crate::tcp::congestion::window::{MayUndo, Start};
 use crate::time::{Duration, Instant};
 
-/// A segment, in fixed point.
+/// One segment, in fixed point.
 const ONE: u64 = 1 << 16;
-/// The curve is cut this many microseconds from its plateau: nine hours, beyond every window.
+/// Limit of the distance from the plateau, in microseconds: nine hours, beyond every window.
 const FAR: u64 = 1 << 35;
-/// Below two segments no window is reduced (RFC 9438 §4.6).
+/// Minimum window after a reduction: two segments (RFC 9438 §4.6).
 const LEAST: u64 = 2 * ONE;
 
-/// RFC 9438 §4.6: `beta_cubic` = 0.7.
+/// Returns `window` times `beta_cubic` = 0.7 (RFC 9438 §4.6).
 fn beta(window: u64) -> u64 {
     window * 7 / 10
 }
@@ -21,23 +21,23 @@ fn beta(window: u64) -> u64 {
 /// The seven variables that a spurious reduction restores (RFC 9438 §4.9.2).
 #[derive(Clone, Copy, Default, Debug)]
 struct Curve {
-    /// The window.
+    /// Congestion window.
     cwnd: u64,
-    /// `ssthresh`; `u64::MAX` while there is none.
+    /// `ssthresh`; `u64::MAX` if there is none.
     ssthresh: u64,
-    /// The window before the last reduction; 0 before the first.
+    /// Window before the last reduction; 0 before the first.
     cwnd_prior: u64,
-    /// The plateau; 0 while none is known: then congestion avoidance begins on it.
+    /// Plateau; 0 while unknown: congestion avoidance then starts on it.
     w_max: u64,
-    /// When the curve passes the plateau, in microseconds from the epoch's start.
+    /// Time at which the curve passes the plateau, in microseconds from the epoch's start.
     k: u64,
-    /// When congestion avoidance began, moved by the time that the application limited.
+    /// Start of congestion avoidance, moved by application-limited time.
     epoch: Option<Instant>,
-    /// What Reno's window would be.
+    /// Reno's window.
     w_est: u64,
 }
 
-/// A CUBIC sender's window, as the RFC has it.
+/// Window of a CUBIC sender, by the RFC.
 #[derive(Clone, Debug)]
 pub struct Rfc9438 {
     curve: Curve,
@@ -45,12 +45,12 @@ pub struct Rfc9438 {
     hystart: Hystart,
     initial: u64,
     bound: u64,
-    /// The last acknowledgment.
+    /// Time of the last acknowledgment.
     last_ack: Instant,
 }
 
 impl Rfc9438 {
-    /// A window at its start.
+    /// Returns the initial state.
     pub fn new(start: &Start, hystart: HystartRule) -> Self {
         let start = start.bounded();
         let initial = u64::from(start.window) * ONE;
@@ -68,7 +68,8 @@ impl Rfc9438 {
         self.curve.cwnd = window.clamp(ONE, self.bound);
     }
 
-    /// Congestion avoidance begins (§4.2, §4.3, §4.8): K from this window to the plateau, or the plateau itself.
+    /// Starts congestion avoidance (§4.2, §4.3, §4.8): computes K from this window to the plateau, or starts on the
+    /// plateau.
     fn begin_epoch(&mut self, now: Instant) {
         let curve = &mut self.curve;
         curve.epoch = Some(now);
@@ -83,7 +84,7 @@ impl Rfc9438 {
         }
     }
 
-    /// W_cubic(t), t in microseconds from the epoch's start (§4.2, figure 1).
+    /// Evaluates W_cubic(t), t in microseconds from the epoch's start (§4.2, figure 1).
     fn w_cubic(&self, t: u64) -> u64 {
         let away = u128::from(t.abs_diff(self.curve.k).min(FAR));
         // Shifted in two steps: three powers of FAR and a segment would not fit.
@@ -101,7 +102,7 @@ impl Rfc9438 {
         };
         let cwnd = self.curve.cwnd;
         let delivered = u64::from(delivered) * ONE;
-        // §4.3: Reno's pace at this β until the window is back where it was, then one a round trip.
+        // §4.3: Reno's pace at this β until the window is restored, then one per round trip.
         let gain = scaled(delivered, (ONE, cwnd));
         self.curve.w_est += if self.curve.w_est < self.curve.cwnd_prior { gain * 9 / 17 } else { gain };
         self.curve.w_est = self.curve.w_est.min(self.bound);
@@ -127,7 +128,7 @@ impl Rfc9438 {
         self.hystart.on_reduction();
     }
 
-    /// §5.8: time in which the application limits does not count.
+    /// Excludes application-limited time (§5.8).
     fn skip(&mut self, span: Duration, now: Instant) {
         if let Some(epoch) = &mut self.curve.epoch {
             *epoch = (*epoch + span).min(now);
@@ -139,7 +140,7 @@ impl Rfc9438 {
     }
 }
 
-/// `value` times a fraction, without overflow.
+/// Returns `value` times a fraction, without overflow.
 fn scaled(value: u64, (over, under): (u64, u64)) -> u64 {
     u64::try_from(u128::from(value) * u128::from(over) / u128::from(under.max(1))).unwrap_or(u64::MAX)
 }
@@ -154,7 +155,7 @@ impl CongestionControl for Rfc9438 {
     }
 
     fn set_window(&mut self, segments: u32) {
-        // What a reduction ends on is the threshold, and that has a fraction.
+        // A reduction ends on the threshold, which has a fraction.
         let is_threshold = self.ssthresh() == segments;
         self.set(if is_threshold { self.curve.ssthresh } else { u64::from(segments) * ONE });
     }
@@ -195,7 +196,7 @@ impl CongestionControl for Rfc9438 {
                 if !again {
                     self.reduce(MayUndo::Yes);
                 }
-                // §4.8: congestion avoidance will begin on the plateau.
+                // §4.8: congestion avoidance will start on the plateau.
                 self.curve.w_max = 0;
                 self.curve.epoch = None;
                 self.hystart.restart(now);

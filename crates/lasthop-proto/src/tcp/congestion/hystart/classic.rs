@@ -1,17 +1,17 @@
-//! HyStart as Linux has it: the train of acknowledgments that a window's worth makes, and a rise of the round trip.
+//! Linux's HyStart: detection by the train of acknowledgments of a window, and by a rise of the round trip.
 
 use super::{HystartRule, SAMPLES, SlowStart, tolerated_rise};
 use crate::seq::Seq;
 use crate::tcp::congestion::control::AckSample;
 use crate::time::{Duration, Instant};
 
-/// Below this window nothing ends slow start.
+/// Window below which slow start does not end.
 const LOW_WINDOW: u32 = 16;
-/// Acknowledgments closer than this are of one train.
+/// Maximum interval between acknowledgments of a train.
 const TRAIN_GAP: Duration = Duration::from_millis(2);
-/// A receiver may withhold its acknowledgment while a burst of so many bytes, `GSO_BURSTS` times, is on its way...
+/// Size of a burst, in bytes: a receiver may delay its acknowledgment while `GSO_BURSTS` of them are in flight...
 const GSO_BYTES: u64 = 65_536;
-/// See [`GSO_BYTES`].
+/// Number of bursts, see [`GSO_BYTES`].
 const GSO_BURSTS: u64 = 4;
 /// ... but for no longer than this.
 const MOST_ACK_DELAY: Duration = Duration::from_millis(1);
@@ -20,16 +20,16 @@ const MOST_ACK_DELAY: Duration = Duration::from_millis(1);
 pub(in crate::tcp::congestion) struct Classic {
     rule: HystartRule,
     mss: u32,
-    /// Whether slow start has been ended.
+    /// True if the end of slow start was detected.
     found: bool,
-    /// What was sent when the round began: it is over once more is acknowledged. None at first.
+    /// End of the data sent when the round began: the round is over once more is acknowledged. `None` at first.
     last: Option<Seq>,
-    /// Whether a round has begun, with a timeout, whose end the next acknowledgment tells.
+    /// True if a round has begun with a timeout, and its end is determined by the next acknowledgment.
     is_end_open: bool,
-    /// Where the round ends that counts deliveries itself, in segments delivered.
+    /// End of the round in the variant that counts deliveries, in segments delivered.
     round_end: u64,
     round_start: Instant,
-    /// The last acknowledgment of the train.
+    /// Time of the last acknowledgment of the train.
     last_of_train: Instant,
     shortest: Duration,
     samples: u32,
@@ -41,7 +41,7 @@ impl Classic {
             rule,
             mss,
             found: false,
-            // What comes first is the answer to what was sent after the start.
+            // The first acknowledgments answer data sent after the start.
             last: None,
             is_end_open: false,
             round_end: 0,
@@ -71,7 +71,7 @@ impl Classic {
         }
     }
 
-    /// Whether a round begins with this acknowledgment.
+    /// Returns whether a round begins with this acknowledgment.
     fn begins_round(&mut self, ack: &AckSample, cwnd: u32) -> bool {
         if self.rule == HystartRule::LinuxBefore6_15 {
             let begins = cwnd >= LOW_WINDOW && ack.total_delivered > self.round_end;
@@ -99,24 +99,26 @@ impl Classic {
         if cwnd < LOW_WINDOW {
             return SlowStart::Stay;
         }
-        // Both are looked at: the second counts its samples whatever the first says.
+        // Both are evaluated: the second counts its samples regardless of the first.
         let train = self.train_fills_path(ack, min_rtt, cwnd);
         let rise = self.round_trip_rises(rtt, min_rtt);
         self.found = train || rise;
         if self.found { SlowStart::Leave } else { SlowStart::Stay }
     }
 
-    /// A window's acknowledgments without a gap, for half a round trip: as long a train as fills the path one way.
+    /// Detects a train of a window's acknowledgments without a gap, for half a round trip: as long as one that fills
+    /// the path in one direction.
     fn train_fills_path(&mut self, ack: &AckSample, min_rtt: Duration, cwnd: u32) -> bool {
         if ack.now.since(self.last_of_train) > TRAIN_GAP {
             return false;
         }
         self.last_of_train = ack.now;
-        // Halved because nothing paces what is sent.
+        // Halved because sending is not paced.
         ack.now.since(self.round_start) > (min_rtt + self.ack_delay(ack.srtt, cwnd)) / 2
     }
 
-    /// The time that bursts take at twice the window a round trip, which is what Linux takes for the rate of slow start.
+    /// Returns the time that bursts take at twice the window per round trip, which Linux assumes as the rate of slow
+    /// start.
     fn ack_delay(&self, srtt: Duration, cwnd: u32) -> Duration {
         let window = 2 * u64::from(cwnd) * u64::from(self.mss);
         (srtt.saturating_mul(GSO_BURSTS * GSO_BYTES) / window.max(1)).min(MOST_ACK_DELAY)

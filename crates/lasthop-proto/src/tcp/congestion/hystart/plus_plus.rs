@@ -1,15 +1,15 @@
-//! HyStart++ (RFC 9406): slow start turns into Conservative Slow Start (CSS) when the round trip rises, and back when that
-//! was an accident.
+//! HyStart++ (RFC 9406): slow start turns into Conservative Slow Start (CSS) when the round trip rises, and back if the
+//! rise was spurious.
 
 use super::{SAMPLES, SlowStart, tolerated_rise};
 use crate::tcp::congestion::control::AckSample;
 use crate::time::Duration;
 
-/// Growth in CSS is a fourth of slow start's (`CSS_GROWTH_DIVISOR`).
+/// Divisor of slow start's growth in CSS (`CSS_GROWTH_DIVISOR`).
 const CSS_DIVISOR: u32 = 4;
-/// Rounds that CSS lasts (`CSS_ROUNDS`), the one that it begins in included.
+/// Number of rounds of CSS (`CSS_ROUNDS`), including the one in which it begins.
 const CSS_ROUNDS: u32 = 5;
-/// An acknowledgment makes a window that is not paced grow by so many segments at most (`L`).
+/// Maximum growth per acknowledgment of an unpaced window, in segments (`L`).
 const BURST: u32 = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -17,9 +17,9 @@ enum Phase {
     #[default]
     SlowStart,
     Conservative {
-        /// The shortest round trip of the round in which CSS began.
+        /// Minimum round trip of the round in which CSS began.
         baseline: Duration,
-        /// Rounds that have ended in it.
+        /// Number of rounds that have ended in it.
         rounds: u32,
     },
     Over,
@@ -28,12 +28,12 @@ enum Phase {
 #[derive(Clone, Default, Debug)]
 pub(in crate::tcp::congestion) struct PlusPlus {
     phase: Phase,
-    /// Shortest round trip of the last round.
+    /// Minimum round trip of the last round.
     last_round: Option<Duration>,
-    /// Shortest round trip of this round.
+    /// Minimum round trip of this round.
     this_round: Option<Duration>,
     samples: u32,
-    /// Segments delivered in CSS that are too few to grow by.
+    /// Segments delivered in CSS that are too few for growth.
     credit: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What such a receiver has room for, and the window that it offers.
+//! Capacity of a Linux receiver, and the window that it offers.
 
 use super::Linux;
 use crate::seq::Seq;
@@ -19,7 +19,7 @@ impl Receiver {
         }
     }
 
-    /// The window to offer; a buffer that is more than half full ends quick acknowledgments.
+    /// Returns the window to offer; a buffer that is more than half full ends quick acknowledgments.
     pub(super) fn offer_anew(&self, linux: &mut Linux) -> u32 {
         let (offer, fill) = self.offer_beside(linux);
         if fill == Fill::Half {
@@ -28,7 +28,7 @@ impl Receiver {
         offer
     }
 
-    /// What is held, in segments of `mss` bytes.
+    /// Returns the held data, in segments of `mss` bytes.
     pub(in crate::tcp::receiver) fn holdings(&self, mss: u32) -> Holdings {
         let mss = mss.max(1);
         let memory_of = |bytes: u64| {
@@ -44,8 +44,8 @@ impl Receiver {
         }
     }
 
-    /// Whether all memory is in use (`tcp_try_rmem_schedule`). The window is rounded up to what its field counts in, again with each
-    /// segment while it cannot shrink, and so may come to more than the buffer.
+    /// Returns whether all memory is in use (`tcp_try_rmem_schedule`). The window is rounded up to the unit of its
+    /// field, again with each segment while it cannot shrink, and so may exceed the buffer.
     pub(super) fn is_overfull(&self, linux: &Linux) -> bool {
         let out_of_order: u64 = self.runs.iter().map(|run| u64::from(run.right.since(run.left))).sum();
         linux.tuning().is_some() && self.unread + out_of_order >= u64::from(self.config.receive_buffer)
@@ -55,7 +55,7 @@ impl Receiver {
         self.config.mss + if self.config.timestamps.is_on() { 12 } else { 0 }
     }
 
-    /// The window to offer, `linux` being what this receiver keeps.
+    /// Returns the window to offer, where `linux` is this receiver's state.
     pub(in crate::tcp::receiver) fn offer_beside(&self, linux: &Linux) -> (u32, Fill) {
         match linux.tuning() {
             None => (self.fixed_offer(), Fill::Fine),
@@ -67,8 +67,8 @@ impl Receiver {
         }
     }
 
-    /// The right edge of the window in the segment being sent, a multiple of what its field counts in; `None` where the receiver is
-    /// another.
+    /// Returns the right edge of the window in the segment being sent, a multiple of the field's unit; `None` for
+    /// another kind of receiver.
     pub(in crate::tcp::receiver) fn edge_as_linux(&mut self) -> Option<Seq> {
         let (offer, fill) = self.linux.read(&self.config, |linux| self.offer_beside(linux))?;
         if fill == Fill::Half

@@ -1,4 +1,4 @@
-//! Where that state is kept: nowhere before the first data, so that a connection that carries none stays small.
+//! Storage of that state: none before the first data, so that a connection without data stays small.
 
 use alloc::boxed::Box;
 
@@ -6,10 +6,10 @@ use super::Linux;
 use crate::tcp::config::{DelayedAck, Switch, TcpConfig};
 use crate::time::Instant;
 
-/// [`Linux`], once data has gone one way or the other.
+/// Storage of [`Linux`], once data has been sent in either direction.
 #[derive(Clone, Debug)]
 pub(in crate::tcp::receiver) enum Slot {
-    /// The receiver is another.
+    /// The receiver is of another kind.
     Absent,
     /// No data so far.
     Quiet(Handshake),
@@ -17,10 +17,10 @@ pub(in crate::tcp::receiver) enum Slot {
     Kept(Box<Linux>),
 }
 
-/// What of the handshake that state follows from.
+/// Results of the handshake from which the state derives.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::tcp::receiver) struct Handshake {
-    /// When it was over.
+    /// Time of its completion.
     over: Instant,
     has_ended: Switch,
     timestamps: Switch,
@@ -45,18 +45,18 @@ impl Handshake {
 }
 
 impl Slot {
-    /// The slot of a receiver with these keys.
+    /// Returns the slot of a receiver with these keys.
     pub fn new(config: &TcpConfig) -> Self {
         if config.delayed_ack == DelayedAck::Linux { Self::Quiet(Handshake::NONE) } else { Self::Absent }
     }
 
-    /// Whether the receiver is as Linux's.
+    /// Returns whether it is a Linux receiver.
     #[inline]
     pub fn is_linux(&self) -> bool {
         !matches!(self, Self::Absent)
     }
 
-    /// What `read` finds in the state, which is made for the occasion where it is not kept yet.
+    /// Returns the result of `read` on the state, which is created temporarily if it is not stored yet.
     #[inline]
     pub fn read<R>(&self, config: &TcpConfig, read: impl FnOnce(&Linux) -> R) -> Option<R> {
         match self {
@@ -66,19 +66,19 @@ impl Slot {
         }
     }
 
-    /// The state, if it is kept already.
+    /// Returns the state, if it is stored.
     #[inline]
     pub fn kept(&self) -> Option<&Linux> {
         if let Self::Kept(linux) = self { Some(linux) } else { None }
     }
 
-    /// The same, to change.
+    /// Returns the state mutably, if it is stored.
     #[inline]
     pub fn kept_mut(&mut self) -> Option<&mut Linux> {
         if let Self::Kept(linux) = self { Some(linux) } else { None }
     }
 
-    /// There is data: the state is kept from now on.
+    /// Stores the state from now on, since there is data.
     #[inline]
     pub fn begin(&mut self, config: &TcpConfig) {
         if let Self::Quiet(handshake) = *self {
@@ -86,7 +86,8 @@ impl Slot {
         }
     }
 
-    /// Takes the state out, to change it beside the rest of the receiver; whoever does puts it back ([`Self::put`]).
+    /// Takes the state out, to change it together with the rest of the receiver; the caller puts it back
+    /// ([`Self::put`]).
     #[inline]
     pub fn take(&mut self) -> Option<Box<Linux>> {
         match core::mem::replace(self, Self::Absent) {
@@ -98,13 +99,13 @@ impl Slot {
         }
     }
 
-    /// Puts it back.
+    /// Puts the state back.
     #[inline]
     pub fn put(&mut self, linux: Box<Linux>) {
         *self = Self::Kept(linux);
     }
 
-    /// A SYN of the peer's is answered; segments will carry `mss` bytes.
+    /// Notes that a SYN of the peer is answered; segments will carry `mss` bytes.
     pub fn answer_syn(&mut self, mss: u32) {
         match self {
             Self::Absent => {}
@@ -113,7 +114,7 @@ impl Slot {
         }
     }
 
-    /// The handshake is over; whether segments carry timestamps.
+    /// Notes that the handshake is complete, and whether segments carry timestamps.
     pub fn start(&mut self, now: Instant, timestamps: Switch) {
         match self {
             Self::Absent => {}

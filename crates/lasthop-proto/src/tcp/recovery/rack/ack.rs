@@ -1,4 +1,4 @@
-//! What an acknowledgment tells (Linux `tcp_ack`).
+//! Processing of acknowledgments (Linux `tcp_ack`).
 
 use super::{Permit, Rack};
 use crate::packet::SackBlock;
@@ -9,48 +9,48 @@ use crate::tcp::prr::Step;
 use crate::tcp::send_state::{Ack, SendState, Timer};
 use crate::time::{Duration, Instant};
 
-/// An acknowledgment with what else its segment shows.
+/// An acknowledgment with additional information from its segment.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
     /// Numbers and blocks.
     pub ack: &'a Ack<'a>,
-    /// When what it answers was sent, by the peer's timestamp echo.
+    /// Transmission time of the acknowledged segment, by the peer's timestamp echo.
     pub echoed: Option<Instant>,
-    /// Whether the segment carries data, or moves the window.
+    /// True if the segment carries data, or moves the window.
     pub has_more: bool,
 }
 
-/// What the acknowledgment under way has shown so far.
+/// Findings on the current acknowledgment so far.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct News {
     pub prior_una: Seq,
     pub echoed: Option<Instant>,
     pub una_advanced: bool,
-    /// Segments that the cumulative acknowledgment took off the front.
+    /// Segments that the cumulative acknowledgment covers.
     pub acked: u32,
-    /// Segments newly delivered, needless copies included.
+    /// Segments newly delivered, spurious copies included.
     pub delivered: u32,
     pub sacked: bool,
-    /// Whether a duplicate SACK came.
+    /// True if there was a duplicate SACK.
     pub duplicate: bool,
-    /// Whether it was for a tail-loss probe.
+    /// True if it was for a tail-loss probe.
     pub duplicate_probe: bool,
-    /// Whether it carries data, moves the window or acknowledges something.
+    /// True if it carries data, moves the window or acknowledges something.
     pub is_no_duplicate: bool,
-    /// Whether something was delivered that was sent once, before the episode.
+    /// True if a segment was delivered that was sent once, before the episode.
     pub original: bool,
     pub ece: bool,
-    /// Whether the peer took back what it had reported.
+    /// True if the peer reneged on earlier reports.
     pub reneging: bool,
-    /// Whether a retransmission was found lost.
+    /// True if a retransmission was declared lost.
     pub lost_again: bool,
     pub set_timer: bool,
-    /// What may be sent now.
+    /// Transmissions permitted now.
     pub rexmit: Option<Permit>,
     pub newest: Option<Candidate>,
     reordered: Option<Seq>,
-    /// When the first and the last of the segments were sent that it acknowledges, or selectively acknowledges, and that
-    /// were sent once.
+    /// Transmission times of the first and the last of the segments that it acknowledges, or selectively acknowledges,
+    /// and that were sent once.
     pub acked_sent: Option<(Instant, Instant)>,
     sacked_sent: Option<(Instant, Instant)>,
     pub repeated_acked: bool,
@@ -65,7 +65,7 @@ fn earlier(low: &mut Option<Seq>, seq: Seq) {
 }
 
 impl Rack {
-    /// Takes in an acknowledgment of what was sent, old ones included.
+    /// Processes an acknowledgment of sent data, including old ones.
     pub fn on_ack(&mut self, s: &mut SendState, now: Instant, arrival: &Arrival) {
         let ack = arrival.ack.ack;
         let mut news = News {
@@ -122,7 +122,7 @@ impl Rack {
         self.permit = news.rexmit.unwrap_or(Permit::New);
     }
 
-    /// SACK blocks, duplicate SACKs among them (Linux `tcp_sacktag_write_queue`).
+    /// Processes SACK blocks, duplicate SACKs among them (Linux `tcp_sacktag_write_queue`).
     fn take_sacks(&mut self, s: &mut SendState, now: Instant, ack: &Ack, news: &mut News) {
         let blocks = ack.sack.as_slice();
         let Some(first) = blocks.first() else { return };
@@ -167,8 +167,8 @@ impl Rack {
         }
     }
 
-    /// RFC 2883: the first block is about data that came twice if it lies below the acknowledgment or within the second.
-    /// Says whether it is (Linux `tcp_check_dsack`).
+    /// Processes a duplicate SACK. RFC 2883: the first block reports duplicate data if it lies below the acknowledgment
+    /// or within the second. Returns whether it does (Linux `tcp_check_dsack`).
     fn take_duplicate(&mut self, s: &SendState, ack: Seq, blocks: &[SackBlock], news: &mut News) -> bool {
         let first = blocks[0];
         let below = first.left.lt(ack);
@@ -180,7 +180,7 @@ impl Rack {
         let copies = len.div_ceil(s.mss.max(1));
         let of_probe = copies == 1 && self.probe.is_some_and(|probe| probe.high == first.right);
         self.duplicated += u64::from(copies);
-        // More copies than were sent: the network doubles packets.
+        // More copies than were sent: the network duplicates packets.
         if self.duplicated > self.repeated {
             return false;
         }
@@ -203,7 +203,7 @@ impl Rack {
         }
     }
 
-    /// What the cumulative acknowledgment takes off the front (Linux `tcp_clean_rtx_queue`).
+    /// Removes the segments that the cumulative acknowledgment covers (Linux `tcp_clean_rtx_queue`).
     fn take_cumulative(&mut self, s: &SendState, now: Instant, prior_highest: Seq, news: &mut News) {
         let (high, least, echoed) = (self.high, self.min_rtt.get(), news.echoed);
         let Self { flight, rate, newest, .. } = self;
@@ -232,7 +232,7 @@ impl Rack {
         news.is_no_duplicate |= news.acked > 0;
         news.set_timer = news.acked > 0;
         news.reneging = flight.front().is_some_and(|oldest| oldest.is_sacked());
-        // A hole that is filled by what was sent once is reordering.
+        // A hole filled by a segment that was sent once shows reordering.
         if let Some(low) = reordered
             && low.lt(prior_highest)
         {
@@ -240,7 +240,7 @@ impl Rack {
         }
     }
 
-    /// Whether the receiver may have withheld this acknowledgment: it is for one short segment.
+    /// Returns whether the receiver may have delayed this acknowledgment: it is for one short segment.
     fn is_maybe_delayed(&self, s: &SendState, news: &News, prior_sacked: u32) -> bool {
         news.acked == 1
             && news.acked_sent.is_some()
@@ -251,7 +251,8 @@ impl Rack {
             && news.newest.as_ref().is_some_and(|newest| self.rate.prior_delivered(newest) + 1 == self.rate.delivered())
     }
 
-    /// Round trips (Linux `tcp_ack_update_rtt`): the oldest segment's for the timeout, the newest one's is returned.
+    /// Takes round-trip samples (Linux `tcp_ack_update_rtt`): the oldest segment's for the timeout; returns the latest
+    /// one's.
     fn sample_rtt(&mut self, s: &mut SendState, now: Instant, delayed: bool, news: &mut News) -> Option<Duration> {
         let acked = news.acked_sent.filter(|_| !news.repeated_acked);
         let newest = news.sacked_sent.or(acked).map(|(_, last)| last);
@@ -269,7 +270,7 @@ impl Rack {
             self.min_rtt.update(now, rtt);
         }
         s.rtt.sample_in_round(oldest, now, s.snd_una, s.snd_nxt);
-        // A SACK of what was sent after the oldest segment says that the path is alive; the timeout must not follow from
+        // A SACK of data sent after the oldest segment shows that the path is alive; the timeout must not derive from
         // one sent before it.
         if news.acked == 0
             && let (Some((first, _)), Some(head)) = (news.sacked_sent, self.flight.front())
@@ -280,7 +281,7 @@ impl Rack {
         rtt
     }
 
-    /// Tells window reduction and congestion control (Linux `tcp_cong_control`).
+    /// Notifies window reduction and congestion control (Linux `tcp_cong_control`).
     fn tell(&mut self, s: &SendState, now: Instant, news: &News, told: &Told) {
         let newly_lost = (self.rate.lost() - told.prior_lost) as u32;
         let rate = self.rate.sample(now, news.delivered, news.newest.as_ref(), self.least_rtt());
@@ -327,7 +328,7 @@ impl Rack {
         }
     }
 
-    /// Window reduction sets the window, unless the congestion control does it itself.
+    /// Applies window reduction, unless the congestion control sets the window itself.
     pub(super) fn reduce(&mut self, step: &Step) {
         if !self.control.governs_recovery()
             && let Some(window) = self.prr.on_ack(step)
@@ -337,7 +338,7 @@ impl Rack {
     }
 }
 
-/// What the acknowledgment found before it was judged.
+/// Findings before the acknowledgment was evaluated.
 struct Told {
     rtt: Option<Duration>,
     delayed: bool,

@@ -1,5 +1,5 @@
-//! TCP small queues: a connection keeps its share of the host's own queue short, and sends more as segments leave it (Linux 6.18
-//! `tcp_small_queue_check`, `tcp_tsq_write`).
+//! TCP small queues: a connection limits its share of the host's own queue, and sends more as segments leave it (Linux
+//! 6.18 `tcp_small_queue_check`, `tcp_tsq_write`).
 
 use alloc::boxed::Box;
 
@@ -11,34 +11,36 @@ use crate::tcp::pacer::Piece;
 use crate::tcp::send_state::SendState;
 use crate::time::{Duration, Instant};
 
-/// Largest share, in bytes (`net.ipv4.tcp_limit_output_bytes`).
+/// Maximum share, in bytes (`net.ipv4.tcp_limit_output_bytes`).
 const MOST: u64 = 4 << 20;
-/// A share lasts for a 1024th of a second at the pacing rate (`sk_pacing_shift`), or for two bursts.
+/// Shift of the pacing rate that yields the share: a 1024th of a second (`sk_pacing_shift`). The share is at least two
+/// bursts.
 const PACING_SHIFT: u32 = 10;
 
 /// The connection's share of the host's queue.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Backpressure {
-    /// What waits there; none until something does.
+    /// Segments queued there; `None` until there are some.
     queue: Option<Box<HostQueue>>,
-    /// Whether a segment waits for a departure that the driver will report.
+    /// True if a segment waits for a departure that the driver will report.
     blocked: bool,
 }
 
 impl Backpressure {
-    /// Whether nothing waits.
+    /// Returns whether nothing is queued.
     pub fn is_clear(&mut self, now: Instant) -> bool {
         self.queue.as_mut().is_none_or(|queue| queue.bytes(now) == 0)
     }
 }
 
 impl Rack {
-    /// Takes note of when the segment that was polled last begins transmission.
+    /// Notes when the segment polled last begins transmission.
     pub fn schedule_departure(&mut self, now: Instant, queued: Queued) {
         self.backpressure.queue.get_or_insert_default().add(now, queued);
     }
 
-    /// Takes note that a segment of `bytes` has left, whose departure was unknown. Returns whether one waits for that.
+    /// Notes that a segment of `bytes` has left, whose departure was unknown. Returns whether a segment was waiting for
+    /// that.
     pub fn on_departure(&mut self, bytes: u32) -> bool {
         if let Some(queue) = &mut self.backpressure.queue {
             queue.remove(bytes);
@@ -50,7 +52,7 @@ impl Rack {
         blocked
     }
 
-    /// Whether the host's queue has room for a segment. Where it has not, sets when to ask again.
+    /// Returns whether the host's queue has capacity for a segment. If not, sets the time of the next check.
     #[inline]
     pub(super) fn host_queue_has_room(&mut self, s: &SendState, now: Instant, piece: Piece) -> bool {
         if self.backpressure.queue.is_none() { true } else { self.asks_host_queue(s, now, piece) }
@@ -58,7 +60,8 @@ impl Rack {
 
     #[inline(never)]
     fn asks_host_queue(&mut self, s: &SendState, now: Instant, piece: Piece) -> bool {
-        // A burst is one packet of Linux's, which the host's queue takes or leaves. A sender with next to nothing in flight is never held back.
+        // A burst is one packet in Linux, which the host's queue accepts or refuses as a whole. A sender with almost
+        // nothing in flight is never held back.
         let goes_on = self.control.is_paced() && self.pacer.goes_on(now, piece);
         if self.backpressure.is_clear(now) || goes_on || self.flight.len() <= 1 {
             return true;
@@ -74,15 +77,15 @@ impl Rack {
         false
     }
 
-    /// Bytes of payload that may wait in the host's queue before the next segment is added. Linux counts memory, which is in
-    /// proportion on both sides of its comparison.
+    /// Returns the maximum payload, in bytes, in the host's queue before the next segment is added. Linux counts
+    /// memory, which is proportional on both sides of its comparison.
     fn host_queue_limit(&self, s: &SendState) -> u64 {
         let burst = u64::from(self.burst(s)) * u64::from(s.mss);
         let rate = self.control.pacing().map_or_else(|| self.unpaced_rate(s), |pacing| pacing.rate);
         (2 * burst).max(rate >> PACING_SHIFT).min(MOST)
     }
 
-    /// Bytes a second that Linux would pace at where nothing is paced.
+    /// Returns the rate, in bytes per second, at which Linux would pace an unpaced connection.
     pub(super) fn unpaced_rate(&self, s: &SendState) -> u64 {
         let window = self.control.window().max(self.flight.len());
         let srtt = s.rtt.srtt().unwrap_or(Duration::MAX);

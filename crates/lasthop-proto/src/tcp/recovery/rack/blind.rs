@@ -1,6 +1,6 @@
-//! A peer without SACK: duplicates are counted in place of what it would report, and tell that the oldest segment is lost (Linux
-//! `tcp_add_reno_sack`, `tcp_newreno_mark_lost`; RFC 6582). Windows, their reduction, undoing by timestamps and F-RTO stay; there
-//! are no probes, and no time tells what is lost.
+//! Recovery with a peer without SACK: duplicates are counted in place of its reports, and show that the oldest segment
+//! is lost (Linux `tcp_add_reno_sack`, `tcp_newreno_mark_lost`; RFC 6582). Windows, their reduction, undo by timestamps
+//! and F-RTO are unchanged. There are no probes, and losses are not detected by time.
 
 use super::ack::{News, span};
 use super::{Peer, Rack};
@@ -14,7 +14,7 @@ impl Rack {
         self.peer == Peer::Blind
     }
 
-    /// What the cumulative acknowledgment takes off the front (Linux `tcp_clean_rtx_queue`).
+    /// Removes the segments that the cumulative acknowledgment covers (Linux `tcp_clean_rtx_queue`).
     pub(super) fn take_cumulative_blindly(&mut self, s: &SendState, news: &mut News) {
         let high = self.high;
         let Self { flight, rate, .. } = self;
@@ -28,7 +28,7 @@ impl Rack {
             }
             rate.on_delivered(sent, &mut news.newest);
         });
-        // With a retransmission among them, the others may have waited for it.
+        // If a retransmission is among them, the others may have waited for it.
         news.original &= !news.repeated_acked;
         news.is_no_duplicate |= news.acked > 0;
         news.set_timer = news.acked > 0;
@@ -44,7 +44,7 @@ impl Rack {
         self.rate.count_delivered(segments);
     }
 
-    /// Counts a duplicate, if the acknowledgment is one and says nothing else.
+    /// Counts a duplicate, if the acknowledgment is one without other news.
     pub(super) fn count_duplicate(&mut self, news: &mut News) {
         if !self.is_blind() || news.una_advanced || news.is_no_duplicate {
             return;
@@ -55,15 +55,15 @@ impl Rack {
         self.note_guess(guess, 0);
     }
 
-    /// More duplicates than segments: the network changes their order (Linux `tcp_check_reno_reordering`).
+    /// Notes more duplicates than segments: the network reorders (Linux `tcp_check_reno_reordering`).
     fn note_guess(&mut self, guess: Guess, acked: u32) {
         if guess == Guess::TooMany {
             self.reordering.on_surplus(self.flight.len() + acked);
         }
     }
 
-    /// The oldest segment is lost when enough duplicates came, and in recovery with each acknowledgment that leaves it out
-    /// (RFC 6582 §3.2).
+    /// Declares the oldest segment lost after enough duplicates, and in recovery with each acknowledgment that does not
+    /// cover it (RFC 6582 §3.2).
     pub(super) fn find_losses_blindly(&mut self, now: Instant, news: &News) {
         let lost = match self.state {
             CaState::Open | CaState::Disorder | CaState::Cwr => self.reordering.is_reached(self.flight.sacked()),
@@ -81,8 +81,8 @@ impl Rack {
         Self::mark_lost(flight, rate, control, now, index);
     }
 
-    /// Whether the state lasts until something beyond it is acknowledged: duplicates of its own retransmissions would begin
-    /// another recovery (RFC 6582 §4; Linux `tcp_is_non_sack_preventing_reopen`).
+    /// Returns whether the state lasts until data beyond it is acknowledged: duplicates of its own retransmissions
+    /// would start another recovery (RFC 6582 §4; Linux `tcp_is_non_sack_preventing_reopen`).
     pub(super) fn is_held(&mut self, s: &SendState) -> bool {
         let held = self.is_blind() && s.snd_una == self.high;
         if held && !self.any_resent() {

@@ -1,29 +1,30 @@
-//! Which segments are lost: time decides (RFC 8985 §6.2). A segment is lost when one sent after it was delivered, and a round
-//! trip and a little more have passed since it was sent.
+//! Loss detection by time (RFC 8985 §6.2). A segment is lost when one sent after it was delivered, and a round trip
+//! plus the reordering window has passed since it was sent.
 
 use crate::seq::Seq;
 use crate::tcp::congestion::control::CaState;
 use crate::tcp::flight::{Flight, Index, Sent};
 use crate::time::{Duration, Instant};
 
-/// No reordering degree beyond this is believed (Linux `tcp_max_reordering`).
+/// Maximum reordering degree accepted (Linux `tcp_max_reordering`).
 const MOST_REORDERING: u32 = 300;
-/// The reordering window shrinks again after so many recoveries without a duplicate SACK (RFC 8985 §6.2 step 4).
+/// Number of recoveries without a duplicate SACK after which the reordering window shrinks again (RFC 8985 §6.2 step
+/// 4).
 const PERSISTENCE: u8 = 16;
 
-/// The segment sent last of those delivered.
+/// The delivered segment that was sent last.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Newest {
     sent_at: Instant,
     end: Seq,
-    /// Round trip of what was delivered last.
+    /// Round trip of the last delivery.
     rtt: Duration,
-    /// Whether something was delivered since losses were last looked for.
+    /// True if anything was delivered since the last loss detection.
     advanced: bool,
 }
 
 impl Newest {
-    /// `sent` is delivered. A round trip shorter than any says that it was the original that arrived (step 2).
+    /// Notes that `sent` is delivered. A round trip shorter than the minimum shows that the original arrived (step 2).
     pub fn advance(&mut self, now: Instant, sent: &Sent, min_rtt: Option<Duration>) {
         let rtt = now.since(sent.sent_at());
         if sent.is_repeated() && min_rtt.is_some_and(|min| rtt < min) {
@@ -36,12 +37,12 @@ impl Newest {
         }
     }
 
-    /// Losses are to be looked for again, whatever is delivered.
+    /// Forces loss detection, regardless of deliveries.
     pub fn force(&mut self) {
         self.advanced = true;
     }
 
-    /// Whether losses are to be looked for; asked once.
+    /// Returns whether losses have to be detected, once.
     pub fn take_advanced(&mut self) -> bool {
         core::mem::take(&mut self.advanced)
     }
@@ -50,14 +51,14 @@ impl Newest {
         self.sent_at > sent.sent_at() || self.sent_at == sent.sent_at() && self.end.gt(sent.end())
     }
 
-    /// How long `sent` may still be under way.
+    /// Returns the time for which `sent` may still be in flight.
     pub fn patience(&self, now: Instant, sent: &Sent, reordering: Duration) -> Duration {
         (self.rtt + reordering).saturating_sub(now.since(sent.sent_at()))
     }
 }
 
-/// Steps 4 and 5: calls `lost` for each segment that is lost; it has to mark it. Returns after what time the last of those
-/// that may still come will be lost too.
+/// Applies steps 4 and 5: calls `lost` for each lost segment, which has to mark it. Returns the time after which the
+/// last of those that may still arrive will be lost too.
 pub fn detect(
     flight: &mut Flight,
     newest: &Newest,
@@ -80,54 +81,54 @@ pub fn detect(
     wait
 }
 
-/// What is known of reordering on the path.
+/// Observed reordering on the path.
 #[derive(Clone, Copy, Debug)]
 pub struct Reordering {
-    /// Whether there was any.
+    /// True if any was seen.
     seen: bool,
-    /// By how many segments: as many selectively acknowledged prove a loss while there was none.
+    /// Reordering in segments: without reordering, this number of selectively acknowledged segments proves a loss.
     degree: u32,
-    /// What `degree` began at.
+    /// Initial value of `degree`.
     threshold: u32,
-    /// Quarters of the shortest round trip that a segment may be late.
+    /// Reordering window, in quarters of the shortest round trip.
     steps: u8,
-    /// Recoveries until they are one again.
+    /// Number of recoveries until `steps` is reset to 1.
     persist: u8,
-    /// Whether a duplicate SACK says that the last window was too small.
+    /// True if a duplicate SACK shows that the last window was too small.
     dsack_seen: bool,
-    /// Segments delivered when the window was last widened.
+    /// Number of segments delivered when the window was last widened.
     widened_at: u64,
 }
 
 impl Reordering {
-    /// Nothing is known; so many segments above a hole prove its loss.
+    /// Returns the state without observations; `threshold` segments above a hole prove its loss.
     pub fn new(threshold: u32) -> Self {
         let degree = threshold;
         Self { seen: false, degree, threshold, steps: 1, persist: 0, dsack_seen: false, widened_at: 0 }
     }
 
-    /// Whether so many duplicates prove a loss.
+    /// Returns whether this number of duplicates proves a loss.
     pub const fn is_reached(&self, duplicates: u32) -> bool {
         duplicates >= self.degree
     }
 
-    /// More duplicates came than were out: so many segments may come in another order.
+    /// Notes more duplicates than the `out` outstanding segments, which may therefore be reordered.
     pub fn on_surplus(&mut self, out: u32) {
         self.degree = self.degree.max(out.min(MOST_REORDERING));
         self.seen = true;
     }
 
-    /// By how many segments the network changes their order, as far as is known.
+    /// Returns the observed reordering degree, in segments.
     pub const fn degree(&self) -> u32 {
         self.degree
     }
 
-    /// Whether more reordering was seen than the threshold of duplicates allows for.
+    /// Returns whether more reordering was seen than the duplicate threshold allows for.
     pub const fn is_high(&self) -> bool {
         self.degree > self.threshold
     }
 
-    /// Step 4: by how much a segment may be late.
+    /// Returns the reordering window (step 4).
     pub fn window(&self, state: CaState, sacked: u32, min_rtt: Duration, srtt: Duration) -> Duration {
         let certain = matches!(state, CaState::Recovery | CaState::Loss) || sacked >= self.degree;
         if !self.seen && certain {
@@ -136,7 +137,7 @@ impl Reordering {
         ((min_rtt / 4) * u64::from(self.steps)).min(srtt)
     }
 
-    /// Step 3: what begins at `low` was delivered, sent once, after what ends at `highest`.
+    /// Notes that a segment at `low`, sent once, was delivered after one that ends at `highest` (step 3).
     pub fn on_reordered(&mut self, low: Seq, highest: Seq, mss: u32) {
         if !low.lt(highest) {
             return;
@@ -146,13 +147,13 @@ impl Reordering {
         self.seen = true;
     }
 
-    /// A duplicate SACK came that is no probe's.
+    /// Notes a duplicate SACK that is not for a probe.
     pub fn on_duplicate(&mut self) {
         self.dsack_seen |= self.seen;
     }
 
-    /// An acknowledgment came of something sent when `prior` segments had been delivered: once a round trip the window
-    /// widens if it was too small.
+    /// Processes an acknowledgment of a segment sent when `prior` segments had been delivered: widens the window once
+    /// per round trip if it was too small.
     pub fn on_ack(&mut self, prior: u64, delivered: u64) {
         if prior < self.widened_at {
             self.dsack_seen = false;
@@ -167,17 +168,17 @@ impl Reordering {
         }
     }
 
-    /// A recovery ended that was none too many.
+    /// Notes the end of a recovery that was justified.
     pub fn on_recovered(&mut self) {
         self.persist = self.persist.saturating_sub(1);
     }
 
-    /// A recovery turned out to be one too many.
+    /// Notes that a recovery turned out to be spurious.
     pub fn on_undone(&mut self) {
         self.persist = (self.persist + 1).min(PERSISTENCE);
     }
 
-    /// The timeout came though duplicates did: the degree was believed too high.
+    /// Notes a timeout despite duplicates: the degree was overestimated.
     pub fn on_timeout(&mut self, sacked: u32) {
         if sacked >= self.threshold {
             self.degree = self.degree.min(self.threshold);

@@ -1,4 +1,4 @@
-//! The state machine: Open, Disorder, Cwr, Recovery, Loss (Linux `tcp_fastretrans_alert`), and what is taken back.
+//! The state machine: Open, Disorder, Cwr, Recovery, Loss (Linux `tcp_fastretrans_alert`), and undo.
 
 use super::ack::News;
 use super::{Permit, Rack};
@@ -8,14 +8,14 @@ use crate::tcp::prr::{Entry, Prr};
 use crate::tcp::send_state::SendState;
 use crate::time::{Duration, Instant};
 
-/// What is left to do with an acknowledgment.
+/// Continuation of the processing of an acknowledgment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Next {
     Go,
     Stop,
 }
 
-/// Whether losses are forgotten with a reduction that is undone.
+/// Treatment of loss marks when a reduction is undone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Losses {
     Keep,
@@ -23,13 +23,13 @@ enum Losses {
 }
 
 impl Rack {
-    /// Something is dubious: decides what is lost and which state this leads to.
+    /// Evaluates a dubious acknowledgment: decides which segments are lost and which state follows.
     pub(super) fn judge(&mut self, s: &mut SendState, now: Instant, news: &mut News) {
         if news.ece {
             self.undo.forbid();
         }
         if news.reneging && news.una_advanced {
-            // Linux `tcp_check_sack_reneging`: the peer may mend that at once; if not, the timeout comes soon.
+            // Linux `tcp_check_sack_reneging`: the peer may correct that at once; if not, the timeout follows soon.
             let srtt = s.rtt.srtt().unwrap_or(Duration::ZERO);
             let patience = (srtt / 2).max(Duration::from_millis(10));
             self.set_timer(s, now, super::timers::Pending::Timeout, patience);
@@ -40,7 +40,7 @@ impl Rack {
             self.undo.restart_clock();
         } else if s.snd_una.ge(self.high) {
             match self.state {
-                // Held until something beyond is acknowledged, so that the peer hears of it.
+                // Held until data beyond it is acknowledged, so that the peer is notified.
                 CaState::Cwr if s.snd_una != self.high => {
                     self.end_reduction(now);
                     self.state = CaState::Open;
@@ -108,7 +108,7 @@ impl Rack {
         if self.state == CaState::Open || news.lost_again { Next::Go } else { Next::Stop }
     }
 
-    /// RACK marks what is lost, if anything was delivered since it last did.
+    /// Lets RACK mark lost segments, if anything was delivered since the last time.
     fn find_losses(&mut self, s: &mut SendState, now: Instant, news: &mut News) {
         if self.is_blind() {
             self.find_losses_blindly(now, news);
@@ -146,7 +146,7 @@ impl Rack {
         self.control.on_episode(now, Episode::Reduce(why));
     }
 
-    /// The window is at its threshold, unless the reduction was undone.
+    /// Sets the window to its threshold, unless the reduction was undone.
     fn end_reduction(&mut self, now: Instant) {
         let ssthresh = self.control.ssthresh();
         let stands = self.state == CaState::Cwr || self.undo.is_open();
@@ -157,7 +157,7 @@ impl Rack {
         self.control.on_episode(now, Episode::Ended);
     }
 
-    /// The receiver echoes a mark (RFC 3168 §6.1.2).
+    /// Handles an echoed mark (RFC 3168 §6.1.2).
     fn enter_cwr(&mut self, s: &SendState, now: Instant) {
         if matches!(self.state, CaState::Open | CaState::Disorder) {
             self.undo.forget();
@@ -178,7 +178,7 @@ impl Rack {
         }
     }
 
-    /// Open, or Disorder where something is dubious still.
+    /// Returns to Open, or to Disorder if something is still dubious.
     fn keep_open(&mut self, s: &SendState) {
         let dubious = self.flight.sacked() + self.flight.lost() > 0 || self.any_resent();
         let state = if dubious { CaState::Disorder } else { CaState::Open };
@@ -188,7 +188,7 @@ impl Rack {
         }
     }
 
-    /// Whether a retransmission is out, or the oldest segment was sent again.
+    /// Returns whether a retransmission is in flight, or the oldest segment was retransmitted.
     pub(super) fn any_resent(&self) -> bool {
         self.flight.resent() > 0 || self.flight.front().is_some_and(|oldest| oldest.is_repeated())
     }
@@ -212,7 +212,8 @@ impl Rack {
         s.events.push(Event::Undone { why });
     }
 
-    /// All that was out at the start of recovery is acknowledged. Says whether the state ends.
+    /// Tries to undo when all data outstanding at the start of recovery is acknowledged. Returns whether the state
+    /// ends.
     fn try_undo_recovery(&mut self, s: &mut SendState, now: Instant, news: &News) -> Next {
         if self.may_undo(s, news) {
             self.undo_reduction(s, now, self.reason(), Losses::Keep);
@@ -231,7 +232,8 @@ impl Rack {
         if self.undo.all_were_needless() { Spurious::Duplicates } else { Spurious::Timestamps }
     }
 
-    /// Reports the end of a recovery. What follows sees the new state, except the end of the reduction, which comes first.
+    /// Reports the end of a recovery. Later steps see the new state, except the end of the reduction, which comes
+    /// first.
     fn leave(&mut self, s: &mut SendState, state: CaState) {
         if self.state == CaState::Recovery {
             s.events.push(Event::RecoveryLeft { ack: s.snd_una });
@@ -239,13 +241,13 @@ impl Rack {
         self.state = state;
     }
 
-    /// A hole was filled by what left before the first retransmission: a late segment, no lost one.
+    /// Tries to undo when a hole was filled by a segment sent before the first retransmission: it was late, not lost.
     fn try_undo_partial(&mut self, s: &mut SendState, now: Instant, news: &News) -> Next {
         let late = s.config.undo.is_on() && self.undo.is_open() && self.undo.original_arrived(news.echoed);
         if !late {
             return Next::Go;
         }
-        // Where nothing is reported selectively any more, what is acknowledged now was (Linux `tcp_highest_sack_seq`).
+        // If no selective reports remain, the data acknowledged now was reported (Linux `tcp_highest_sack_seq`).
         let highest = self.flight.highest_sacked().unwrap_or(s.snd_una);
         self.reordering.on_reordered(news.prior_una, highest, s.mss);
         if self.flight.resent() > 0 {
@@ -262,7 +264,7 @@ impl Rack {
         Next::Go
     }
 
-    /// Takes the reduction back if the peer had every retransmission twice; says whether it had.
+    /// Undoes the reduction if the peer received every retransmission twice; returns whether it did.
     fn try_undo_by_duplicates(&mut self, s: &mut SendState, now: Instant) -> bool {
         if !s.config.undo.is_on() || !self.undo.all_were_needless() {
             return false;
@@ -275,7 +277,7 @@ impl Rack {
         true
     }
 
-    /// After a timeout (Linux `tcp_process_loss`; F-RTO, RFC 5682 §3.1 with SACK).
+    /// Handles an acknowledgment after a timeout (Linux `tcp_process_loss`; F-RTO, RFC 5682 §3.1 with SACK).
     fn process_loss(&mut self, s: &mut SendState, now: Instant, news: &mut News) {
         if news.una_advanced && self.may_undo(s, news) {
             let why = self.reason();
@@ -284,7 +286,7 @@ impl Rack {
         }
         let recovered = s.snd_una.ge(self.high);
         if self.frto {
-            // Step 3.b: something arrived that was never sent again.
+            // Step 3.b: a segment arrived that was never retransmitted.
             if news.original {
                 self.undo_timeout(s, now, Spurious::Frto);
                 return;
@@ -327,7 +329,7 @@ impl Rack {
         self.reneged = false;
     }
 
-    /// RFC 8985 §7.4: what became of the last probe.
+    /// Evaluates the result of the last probe (RFC 8985 §7.4).
     pub(super) fn judge_probe(&mut self, s: &mut SendState, now: Instant, news: &News) {
         let Some(probe) = self.probe else { return };
         if s.snd_una.lt(probe.high) {

@@ -1,9 +1,9 @@
-//! RACK-TLP (RFC 8985) as Linux runs it: time tells what is lost, a probe goes ahead of the timeout, proportional rate
-//! reduction brings the window down, and what was reduced for nothing is restored.
+//! RACK-TLP (RFC 8985) as in Linux: losses are detected by time, a probe precedes the timeout, proportional rate
+//! reduction decreases the window, and spurious reductions are undone.
 //!
-//! `detect` finds losses, `ack` takes in acknowledgments, `episode` is the state machine, `timers` has the one timer
-//! that is retransmission timeout, probe and reordering timer in turn; `blind` does without selective acknowledgments. Counts
-//! are segments.
+//! `detect` detects losses, `ack` processes acknowledgments, `episode` is the state machine, `timers` has the single
+//! timer that acts as retransmission timeout, probe and reordering timer in turn; `blind` handles peers without SACK.
+//! Counts are segments.
 
 mod ack;
 mod backpressure;
@@ -38,16 +38,16 @@ use crate::tcp::send_buffer::Need;
 use crate::tcp::send_state::SendState;
 use crate::time::{Duration, Instant};
 
-/// What is to be sent whatever the window says.
+/// Segment to be sent regardless of the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Forced {
     /// The oldest segment, after a timeout.
     Oldest,
-    /// A tail-loss probe: new data, or else the newest segment.
+    /// A tail-loss probe: new data, or else the latest segment.
     Probe,
 }
 
-/// What the last event lets go, as far as the window does.
+/// Transmissions that the last event permits, within the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Permit {
     /// Lost segments, then new data.
@@ -56,52 +56,52 @@ enum Permit {
     Lost,
     /// New data only.
     New,
-    /// New data, or lost segments where none can go: F-RTO wants to see what becomes of it.
+    /// New data, or lost segments if none can be sent: F-RTO needs to see the response to it.
     Trial,
-    /// Nothing more: a timer sent what it had to send.
+    /// Nothing more: a timer has sent its segment.
     Nothing,
 }
 
-/// A tail-loss probe that has not been judged (RFC 8985 §7.4).
+/// A tail-loss probe that has not been evaluated (RFC 8985 §7.4).
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     /// `snd_nxt` after it.
     high: Seq,
-    /// Whether it repeats a segment.
+    /// True if it repeats a segment.
     repeats: bool,
 }
 
-/// What left since the timer was last looked after.
+/// Segments sent since the timer was last updated.
 #[derive(Clone, Copy, Default, Debug)]
 struct Batch {
     new: bool,
-    /// Whether nothing was out before.
+    /// True if nothing was outstanding before.
     first: bool,
-    /// Whether the oldest segment was sent again.
+    /// True if the oldest segment was retransmitted.
     oldest: bool,
     probe: bool,
-    /// Whether the wait for late segments is over.
+    /// True if the wait for reordered segments is over.
     waited: bool,
 }
 
-/// Whether the peer reports selectively what it has.
+/// SACK support of the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum Peer {
-    /// It does.
+    /// Sends SACK blocks.
     #[default]
     Selective,
-    /// It sends duplicates.
+    /// Sends duplicates only.
     Blind,
 }
 
-/// The state of RACK-TLP, and what it steers.
+/// State of RACK-TLP and of the components that it controls.
 #[derive(Clone, Debug)]
 pub struct Rack {
     flight: Flight,
     control: Control,
     rate: RateSampler,
     pacer: Pacer,
-    /// When the pacer lets the next segment go, while one waits.
+    /// Time at which the pacer releases the next segment, while one waits.
     wake: Option<Instant>,
     min_rtt: MinRtt,
     state: CaState,
@@ -111,9 +111,9 @@ pub struct Rack {
     reordering: Reordering,
     prr: Prr,
     undo: Undo,
-    /// Whether a timeout may still turn out to be wrong.
+    /// True if a timeout may still turn out to be spurious.
     frto: bool,
-    /// Whether the peer took back what it had reported.
+    /// True if the peer reneged on earlier reports.
     reneged: bool,
     peer: Peer,
     probe: Option<Probe>,
@@ -122,17 +122,17 @@ pub struct Rack {
     permit: Permit,
     batch: Batch,
     usage: Usage,
-    /// What the host's own queue holds back.
+    /// Back-pressure from the host's own queue.
     backpressure: Backpressure,
-    /// When a segment was last sent.
+    /// Time of the last transmission.
     last_sent: Instant,
-    /// Segments that were repeated, and those that the peer says came twice.
+    /// Segments retransmitted, and those that the peer reports as duplicates.
     repeated: u64,
     duplicated: u64,
 }
 
 impl Rack {
-    /// A sender whose handshake is over.
+    /// Returns the state of a sender whose handshake is complete.
     fn new(s: &SendState, now: Instant, peer: Peer) -> Self {
         let config: &TcpConfig = &s.config;
         // Linux `tcp_init_cwnd`: one repeated SYN is forgiven.
@@ -175,28 +175,28 @@ impl Rack {
         }
     }
 
-    /// The segments that are out.
+    /// Returns the outstanding segments.
     pub fn flight(&self) -> &Flight {
         &self.flight
     }
 
-    /// Congestion window and slow-start threshold, in segments.
+    /// Returns congestion window and slow-start threshold, in segments.
     pub fn window(&self) -> (u32, u32) {
         (self.control.window(), self.control.ssthresh())
     }
 
-    /// When a segment that waits for the pacer may leave.
+    /// Returns when a segment that waits for the pacer may leave.
     pub fn wake(&self) -> Option<Instant> {
         self.wake
     }
 
-    /// The pacer lets a segment go.
+    /// Notes that the pacer releases a segment.
     pub fn on_wake(&mut self) {
         self.wake = None;
         self.permit = Permit::All;
     }
 
-    /// The application hands over more.
+    /// Notes that the application has written more.
     pub fn on_write(&mut self) {
         if matches!(self.permit, Permit::Nothing | Permit::Lost) {
             self.permit = Permit::New;
@@ -215,7 +215,7 @@ impl Rack {
         self.min_rtt.get().unwrap_or(Duration::MAX)
     }
 
-    /// Whether window, pacer and the host's queue let a segment go.
+    /// Returns whether window, pacer and the host's queue permit a segment.
     fn may_send(&mut self, s: &SendState, now: Instant, piece: Piece) -> bool {
         if self.flight.in_flight() >= self.control.window() {
             return false;
@@ -229,7 +229,7 @@ impl Rack {
         self.host_queue_has_room(s, now, piece)
     }
 
-    /// The probe's segment, unless new data can go instead.
+    /// Returns the probe's segment, unless new data can be sent instead.
     fn probe_segment(&self, s: &SendState) -> Option<(Seq, Seq, Cause)> {
         if self.can_try_new(s) {
             return None;
@@ -237,7 +237,7 @@ impl Rack {
         self.flight.back().map(|last| (last.seq(), last.end(), Cause::TailProbe))
     }
 
-    /// Marks a segment as lost and tells the congestion control.
+    /// Declares a segment lost and notifies the congestion control.
     fn mark_lost(flight: &mut Flight, rate: &mut RateSampler, control: &mut Control, now: Instant, index: Index) {
         if flight.mark_lost(index)
             && let Some(sent) = flight.get(index)
@@ -247,7 +247,7 @@ impl Rack {
         }
     }
 
-    /// RFC 5681 §4.1, RFC 2861: data is about to leave after nothing was out for a while.
+    /// Handles new data after an idle period with nothing outstanding (RFC 5681 §4.1, RFC 2861).
     pub fn restart_after_idle(&mut self, s: &SendState, now: Instant) {
         let idle = now.since(self.last_sent);
         let applies = s.config.idle_restart.is_on() && !self.control.governs_recovery();
@@ -258,13 +258,14 @@ impl Rack {
         }
     }
 
-    /// The path takes smaller segments only: what is out is cut and sent again, which is no sign of congestion.
+    /// Splits outstanding segments because the path carries only smaller ones, and retransmits them; this is no sign of
+    /// congestion.
     pub fn cut(&mut self, mss: u32) {
         self.flight.cut(mss);
         self.permit = Permit::All;
     }
 
-    /// What a send buffer that tunes itself is to hold; nothing more than before while the window is full
+    /// Returns the required capacity of an auto-tuned send buffer; `None`, for no change, while the window is full
     /// (`tcp_should_expand_sndbuf`).
     pub fn buffer_need(&self) -> Option<Need> {
         let window = self.control.window();
@@ -273,7 +274,7 @@ impl Rack {
         (self.flight.in_flight() < window).then_some(need)
     }
 
-    /// Nothing more can leave now: looks after the timer and after how the window was used.
+    /// Updates the timer and the usage of the window when nothing more can be sent now.
     pub fn on_burst_end(&mut self, s: &mut SendState, now: Instant) {
         self.look_after_timer(s, now);
         let full = self.flight.in_flight() >= self.control.window();
@@ -295,31 +296,32 @@ impl Rack {
             self.rate.limit_by_application(self.flight.in_flight());
         }
         self.batch = Batch::default();
-        // Counting again takes as long as the flight is: short ones show what is wrong as well.
+        // Recounting takes as long as the flight is long; short flights reveal errors as well.
         debug_assert!(self.flight.len() > 64 || self.flight.is_sound(), "{:?}", self.flight);
     }
 }
 
-/// Whether all that the application wants to send has been sent. One that waits for room in the send buffer has more: Linux asks when it writes
-/// (`tcp_rate_check_app_limited` in `tcp_sendmsg_locked`), which it does not while it waits.
+/// Returns whether all data that the application wants to send has been sent. One that waits for the send buffer has
+/// more: Linux checks when it writes (`tcp_rate_check_app_limited` in `tcp_sendmsg_locked`), which it does not while it
+/// waits.
 fn all_sent(s: &SendState) -> bool {
     s.pos(s.snd_nxt) > s.queued
 }
 
-/// Whether something was handed over, within the send buffer, that was never sent.
+/// Returns whether data within the send buffer has never been sent.
 fn unsent(s: &SendState) -> bool {
     s.pos(s.snd_nxt) < s.buffered_end()
 }
 
-/// What the sender asks when it looks for something to send.
+/// Queries of the sender when it looks for a segment to send.
 impl Rack {
-    /// Whether there is something to send again, windows aside.
+    /// Returns whether there is data to retransmit, regardless of windows.
     #[inline]
     pub fn has_hole(&self) -> bool {
         self.flight.waiting() > 0 || self.forced.is_some()
     }
 
-    /// A segment to send again: its first byte, the byte after its last, and why.
+    /// Returns a segment to retransmit: its first byte, the byte after its last, and the cause.
     pub fn next_hole(&mut self, s: &SendState, now: Instant) -> Option<(Seq, Seq, Cause)> {
         match self.forced {
             Some(Forced::Oldest) => {
@@ -340,7 +342,7 @@ impl Rack {
             }
             Permit::Trial | Permit::New | Permit::Nothing => return None,
         }
-        // What lies beyond the peer's window waits, except the oldest (RFC 9293 §3.8.6).
+        // Data beyond the peer's window waits, except the oldest segment (RFC 9293 §3.8.6).
         if sent.seq() != s.snd_una && sent.end().since(s.snd_una) > s.snd_wnd {
             return None;
         }
@@ -348,7 +350,7 @@ impl Rack {
         Some((sent.seq(), sent.end(), cause))
     }
 
-    /// Whether new data may leave, as far as the congestion window goes.
+    /// Returns whether the congestion window permits new data.
     pub fn may_send_new(&mut self, s: &SendState, now: Instant) -> bool {
         if self.flight.is_full() {
             return false;
@@ -358,12 +360,12 @@ impl Rack {
             || permitted && self.may_send(s, now, Piece { seq: s.snd_nxt, left_at: None })
     }
 
-    /// Whether the congestion window takes another segment once the next one has left.
+    /// Returns whether the congestion window admits another segment after the next one.
     pub fn has_room_behind_next(&self) -> bool {
         self.flight.in_flight() + 1 < self.control.window()
     }
 
-    /// Segments that leave as one.
+    /// Returns the number of segments that leave as one burst.
     pub fn burst(&self, s: &SendState) -> u32 {
         if let Some(pacing) = self.control.pacing() {
             return pacing.quantum.min(s.config.send_quantum);
@@ -371,7 +373,7 @@ impl Rack {
         quantum::unpaced(self.unpaced_rate(s), self.min_rtt.get().unwrap_or(Duration::MAX), s.mss)
     }
 
-    /// The segment `seq..end` leaves; `s` does not know yet.
+    /// Records that the segment `seq..end` leaves, before `s` is updated.
     pub fn on_sent(&mut self, s: &SendState, now: Instant, seq: Seq, end: Seq) {
         if seq == end {
             return;
@@ -387,7 +389,7 @@ impl Rack {
         let again = self.flight.back().filter(|last| seq.lt(last.end())).and_then(|_| self.flight.find(seq));
         let left_at = again.and_then(|index| self.flight.get(index)).map(Sent::sent_at);
         if let Some(pacing) = self.control.pacing() {
-            // New data takes half of the window at once (`tcp_cwnd_test`).
+            // New data uses half of the window at once (`tcp_cwnd_test`).
             let most = if left_at.is_some() { u32::MAX } else { self.control.window() / 2 };
             let quantum = pacing.quantum.min(s.config.send_quantum).min(most);
             self.pacer.on_sent(now, Piece { seq, left_at }, end.since(seq), Pacing { quantum, ..pacing });

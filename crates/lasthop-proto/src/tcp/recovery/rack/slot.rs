@@ -1,4 +1,4 @@
-//! Where RACK's state is kept: nowhere before the first data, so that an end that never sends stays small.
+//! Storage of RACK's state: none before the first data, so that an end that never sends stays small.
 
 use alloc::boxed::Box;
 
@@ -9,7 +9,7 @@ use crate::tcp::recovery::LossRecovery;
 use crate::tcp::send_state::{Ack, SendState};
 use crate::time::Instant;
 
-/// [`Rack`], once there is something to send.
+/// Storage of [`Rack`], once there is data to send.
 #[derive(Clone, Default, Debug)]
 pub struct Slot {
     rack: Option<Box<Rack>>,
@@ -17,24 +17,24 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// The state, if there is one.
+    /// Returns the state, if there is one.
     #[inline]
     pub fn get(&self) -> Option<&Rack> {
         self.rack.as_deref()
     }
 
-    /// The state to change, if there is one.
+    /// Returns the state mutably, if there is one.
     #[inline]
     pub fn get_mut(&mut self) -> Option<&mut Rack> {
         self.rack.as_deref_mut()
     }
 
-    /// The peer reports nothing selectively (RFC 2018 §2).
+    /// Notes that the peer does not support SACK (RFC 2018 §2).
     pub fn do_without_sack(&mut self) {
         self.peer = Peer::Blind;
     }
 
-    /// Data is about to be sent.
+    /// Creates the state, if necessary, before data is sent.
     #[inline]
     pub fn begin(&mut self, s: &SendState, now: Instant) -> &mut Rack {
         let peer = self.peer;
@@ -42,7 +42,7 @@ impl Slot {
     }
 }
 
-/// Once a connection, and out of the way of what each segment does.
+/// Creates the state: once per connection, and out of the hot path.
 #[cold]
 #[inline(never)]
 fn fresh(s: &SendState, now: Instant, peer: Peer) -> Box<Rack> {
@@ -69,7 +69,7 @@ impl LossRecovery for Slot {
 
     #[inline]
     fn on_sent(&mut self, s: &SendState, now: Instant, seq: Seq, end: Seq) {
-        // The SYN is no data.
+        // The SYN carries no data.
         if let Some(rack) = self.rack.as_deref_mut() {
             rack.on_sent(s, now, seq, end);
         }

@@ -1,5 +1,5 @@
-//! One timer for three purposes, as Linux has it: retransmission timeout, tail-loss probe, and the wait for segments that may
-//! only be late.
+//! One timer for three purposes, as in Linux: retransmission timeout, tail-loss probe, and the wait for reordered
+//! segments.
 
 use super::{Forced, Permit, Rack, unsent};
 use crate::event::Event;
@@ -10,7 +10,7 @@ use crate::tcp::recovery::rack::detect;
 use crate::tcp::send_state::SendState;
 use crate::time::{Duration, Instant};
 
-/// What the timer is set for.
+/// Purpose for which the timer is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pending {
     Timeout,
@@ -18,18 +18,18 @@ pub(super) enum Pending {
     Reordering,
 }
 
-/// What an expiry of the timer was.
+/// Meaning of an expiry of the timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Expiry {
-    /// A probe's, or that of a wait: it has been acted on.
+    /// A probe or a reordering wait, which has been handled.
     Handled,
     /// The retransmission timeout.
     Timeout,
 }
 
-/// Linux `TCP_TIMEOUT_MIN`: two ticks of the fastest clock, for timers that count in ticks.
+/// Minimum timeout, Linux's `TCP_TIMEOUT_MIN`: two ticks of the fastest clock, for timers that count in ticks.
 const SLACK: Duration = Duration::from_millis(2);
-/// RFC 8985 §7.2: how long a peer may withhold the acknowledgment of a single segment.
+/// Time for which a peer may delay the acknowledgment of a single segment (RFC 8985 §7.2).
 const DELAYED_ACK: Duration = Duration::from_millis(200);
 
 impl Rack {
@@ -44,13 +44,13 @@ impl Rack {
         s.rto_timer = Some(s.rtt.deadline_after(now, span + delay));
     }
 
-    /// Until the oldest segment times out.
+    /// Returns the time until the oldest segment times out.
     fn until_timeout(&self, s: &SendState, now: Instant) -> Duration {
         let sent = self.flight.front().map_or(now, |sent| sent.sent_at());
         (sent + s.rtt.rto()).since(now)
     }
 
-    /// Sets the retransmission timeout. Where the timer was set for something else, it counts from the oldest segment.
+    /// Sets the retransmission timeout. If the timer was set for another purpose, it counts from the oldest segment.
     pub(super) fn restart_timeout(&mut self, s: &mut SendState, now: Instant) {
         if self.flight.is_empty() {
             s.rto_timer = None;
@@ -65,10 +65,11 @@ impl Rack {
         self.set_timer(s, now, Pending::Timeout, span);
     }
 
-    /// RFC 8985 §7.2. `full` is how long the retransmission timeout has to run. Says whether a probe is called for.
+    /// Schedules a probe (RFC 8985 §7.2). `full` is the remaining retransmission timeout. Returns whether a probe is
+    /// scheduled.
     fn schedule_probe(&mut self, s: &mut SendState, now: Instant, full: Duration) -> bool {
         let steady = matches!(self.state, CaState::Open | CaState::Cwr);
-        // What a probe brings back says nothing without SACK.
+        // Without SACK the response to a probe shows nothing.
         if !s.config.tlp.is_on() || self.flight.is_empty() || !steady || self.is_blind() {
             return false;
         }
@@ -87,23 +88,23 @@ impl Rack {
         true
     }
 
-    /// An acknowledgment made progress.
+    /// Restarts the timer after an acknowledgment made progress.
     pub(super) fn restart_timer(&mut self, s: &mut SendState, now: Instant) {
         if !self.schedule_probe(s, now, s.rtt.rto()) {
             self.restart_timeout(s, now);
         }
     }
 
-    /// Segments may be lost that are not yet: looks again in `span`.
+    /// Schedules another loss detection in `span`, when further segments may be lost.
     pub(super) fn wait_for_reordering(&mut self, s: &mut SendState, now: Instant, span: Duration) {
         self.set_timer(s, now, Pending::Reordering, span + Self::slack(s));
     }
 
-    /// What left since the last time moves the timer.
+    /// Updates the timer for the segments sent since the last time.
     pub(super) fn look_after_timer(&mut self, s: &mut SendState, now: Instant) {
         let batch = self.batch;
         if batch.probe || self.forced.take().is_some() {
-            // The timeout runs from the probe on; where none could be sent, on as before.
+            // The timeout runs from the probe; if none could be sent, it continues as before.
             if batch.probe {
                 s.events.push(Event::TailProbe { seq: self.flight.back().map_or(s.snd_una, |last| last.seq()) });
                 self.pending = Pending::Timeout;
@@ -125,7 +126,7 @@ impl Rack {
         }
     }
 
-    /// The timer expired.
+    /// Handles an expiry of the timer.
     pub fn on_timer(&mut self, s: &mut SendState, now: Instant) -> Expiry {
         match self.pending {
             Pending::Timeout => return Expiry::Timeout,
@@ -135,7 +136,7 @@ impl Rack {
         Expiry::Handled
     }
 
-    /// RFC 8985 §7.3.
+    /// Sends a probe (RFC 8985 §7.3).
     fn send_probe(&mut self, s: &mut SendState, now: Instant) {
         if self.probe.is_some() || self.flight.is_empty() {
             self.restart_timeout(s, now);
@@ -145,7 +146,7 @@ impl Rack {
         self.permit = Permit::Nothing;
     }
 
-    /// Linux `tcp_rack_reo_timeout`.
+    /// Ends the wait for reordered segments (Linux `tcp_rack_reo_timeout`).
     fn stop_waiting(&mut self, s: &mut SendState, now: Instant) {
         let (in_flight, lost) = (self.flight.in_flight(), self.rate.lost());
         self.detect(s, now);
@@ -165,7 +166,7 @@ impl Rack {
         self.batch.waited = true;
     }
 
-    /// Looks for losses, whatever was delivered; returns how long to wait for the rest.
+    /// Detects losses, regardless of deliveries; returns how long to wait for the rest.
     pub(super) fn detect(&mut self, s: &SendState, now: Instant) -> Option<Duration> {
         let srtt = s.rtt.srtt().unwrap_or(Duration::ZERO);
         let window = self.reordering.window(self.state, self.flight.sacked(), self.least_rtt(), srtt);
@@ -175,8 +176,8 @@ impl Rack {
         })
     }
 
-    /// The retransmission timeout (Linux `tcp_enter_loss`): what is overdue is lost, the oldest goes out again, the rest as
-    /// acknowledgments let it. `s.retries` counts this timeout.
+    /// Handles the retransmission timeout (Linux `tcp_enter_loss`): declares overdue segments lost and resends the
+    /// oldest, and the rest as acknowledgments permit. `s.retries` counts this timeout.
     pub fn on_retransmission_timeout(&mut self, s: &mut SendState, now: Instant) {
         let recurring = s.retries > 1;
         let was = self.state;
@@ -208,8 +209,8 @@ impl Rack {
         self.pending = Pending::Timeout;
     }
 
-    /// Marks the oldest segment, and those that RACK finds overdue. A peer that reported the oldest has taken that back
-    /// (RFC 2018 §8): then all are lost.
+    /// Declares the oldest segment lost, and those that RACK finds overdue. If the peer had reported the oldest, it has
+    /// reneged (RFC 2018 §8), and all are declared lost.
     fn mark_overdue(&mut self, now: Instant) {
         self.flight.forget_guesses();
         if self.flight.front().is_some_and(|oldest| oldest.is_sacked()) {
@@ -227,12 +228,12 @@ impl Rack {
         }
     }
 
-    /// Retransmissions that the peer may report as needless: a probe's too.
+    /// Returns the number of retransmissions that the peer may report as spurious, a probe's included.
     pub(super) fn open_retransmissions(&self) -> u32 {
         self.flight.resent() + u32::from(self.probe.is_some_and(|probe| probe.repeats))
     }
 
-    /// Whether new data is there and the peer's window takes it.
+    /// Returns whether new data is available and fits the peer's window.
     pub(super) fn can_try_new(&self, s: &SendState) -> bool {
         unsent(s) && s.snd_nxt.since(s.snd_una) < s.flow_window()
     }

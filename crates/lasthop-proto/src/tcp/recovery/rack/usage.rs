@@ -1,45 +1,46 @@
-//! Whether the window is in use: one that is not must not grow (RFC 7661; Linux `tcp_cwnd_validate`).
+//! Usage of the window: an unused window must not grow (RFC 7661; Linux `tcp_cwnd_validate`).
 
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 
-/// How far the last flights used the window.
+/// Usage of the window by the last flights.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Usage {
-    /// Whether it was full.
+    /// True if it was full.
     limited: bool,
-    /// Most segments that were out.
+    /// Maximum number of outstanding segments.
     most_out: u32,
-    /// What is remembered here holds until this is acknowledged.
+    /// Number until whose acknowledgment these values are valid.
     until: Seq,
-    /// Most segments that were out since `stamp`.
+    /// Maximum number of outstanding segments since `stamp`.
     used: u32,
-    /// When the window was last in use.
+    /// Time at which the window was last in use.
     stamp: Instant,
 }
 
-/// What was sent, at the end of a burst.
+/// State at the end of a burst.
 #[derive(Clone, Copy, Debug)]
 pub struct Burst {
     /// Segments that are not acknowledged.
     pub out: u32,
-    /// The congestion window.
+    /// Congestion window.
     pub window: u32,
-    /// Whether the window is below the threshold.
+    /// True if the window is below the threshold.
     pub slow_start: bool,
-    /// Whether the window let no more go.
+    /// True if the window permitted no more.
     pub full: bool,
     /// `snd_una` and `snd_nxt`.
     pub span: (Seq, Seq),
 }
 
 impl Usage {
-    /// Whether the window may grow: it was full in the last flight or, in slow start, half of it was out.
+    /// Returns whether the window may grow: it was full in the last flight or, in slow start, half of it was
+    /// outstanding.
     pub fn is_limited(&self, window: u32, slow_start: bool) -> bool {
         self.limited || slow_start && window < self.most_out.saturating_mul(2)
     }
 
-    /// A burst has left. Says, when the window was not used up for `rto`, how much of it was (RFC 2861).
+    /// Notes a burst. If the window was not fully used for `rto`, returns how much of it was (RFC 2861).
     pub fn on_burst(&mut self, now: Instant, burst: &Burst, rto: Duration) -> Option<u32> {
         let (una, nxt) = burst.span;
         if una.ge(self.until) || burst.full || !self.limited && burst.out > self.most_out {
@@ -57,7 +58,7 @@ impl Usage {
         Some(core::mem::take(&mut self.used))
     }
 
-    /// The window was set anew.
+    /// Notes that the window was set to a new value.
     pub fn restart(&mut self, now: Instant) {
         (self.used, self.stamp) = (0, now);
     }
