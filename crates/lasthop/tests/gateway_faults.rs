@@ -134,7 +134,8 @@ fn sent_again(what: &str, end: impl Fn(&mut Daemon)) -> Option<u64> {
     // The window fits into the hop's queue, so that nothing is dropped there without the gateway; the sender must fill
     // it.
     network.must("c", "echo 4096 400000 400000 >/proc/sys/net/ipv4/tcp_rmem");
-    let mut daemon = Daemon::start(&network, SNOOP);
+    // By default little is held. This lets 150 segments wait at the gateway and as many in front of the hop.
+    let mut daemon = Daemon::start(&network, &format!("{SNOOP}snoop.backlog = 150\nsnoop.held = '2 MiB'\n"));
     let transfer = network.transfer_under("reno", &server(5105), 250, Pace::Steady);
     daemon.await_status(|status| status["cached_bytes"].as_u64() > Some(100_000));
     pause(1000);

@@ -186,7 +186,7 @@ fn the_first_rule_that_matches_counts_and_is_kept() {
 #[test]
 fn what_is_held_back_goes_when_its_rule_does() {
     let mut rule = Rule::all("r", Mode::Snoop);
-    rule.snoop.hop = Some(HopControl::DEFAULT);
+    rule.snoop.hop = Some(HopControl { held: 512 << 10, ..HopControl::DEFAULT });
     let held = |bench: &mut Bench| {
         (0..10).for_each(|n| bench.data(n));
         for n in 10..14 {
