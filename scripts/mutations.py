@@ -32,6 +32,13 @@ def inside(module):
     return ["-p", "lasthop-proto", "--lib", module]
 
 
+DIAGNOSE = "crates/lasthop-diagnose/src"
+
+
+def rule(test):
+    return ["-p", "lasthop-diagnose", "--test", "rules", test]
+
+
 FIRST_STUDY = ["-p", "lasthop-study", "--test", "studies", "the_1997_study"]
 
 # Name, file, original text (which occurs once), replacement, arguments of `cargo test`.
@@ -104,6 +111,21 @@ FAULTS = [
      "self.check(difference.interval().0 < 0.0, evidence);", FIRST_STUDY),
     ("gains published as losses", f"{STUDY}/xylomenos_kokkinakis/cells.rs", "base * (1.0 + gain / 100.0)",
      "base * (1.0 - gain / 100.0)", ["-p", "lasthop-study", "--lib", "xylomenos_kokkinakis"]),
+    ("the handshake shows no round trip", f"{DIAGNOSE}/half/blind.rs", "(base, other) => base.or(other),",
+     "(base, _) => base,", rule("handshake")),
+    ("a newer timestamp does not prove a retransmission", f"{DIAGNOSE}/half/gaps.rs", "|| later == 0 &&",
+     "|| later <= 1000 &&", rule("newer_timestamp")),
+    ("smaller segments at once are needless", f"{DIAGNOSE}/half/blind.rs", " || packet.len < piece.packet_len", "",
+     rule("smaller_segments")),
+    ("a repeated acknowledgment answers a retransmission", f"{DIAGNOSE}/half/blind.rs",
+     "now.saturating_sub(self.last_answer) < MILLISECOND", "now.saturating_sub(self.last_answer) < 0", rule("duplicate")),
+    ("a D-SACK marks bytes twice", f"{DIAGNOSE}/loss.rs", "|| marked.iter().any(|&before| overlap(range, before))", "",
+     rule("duplicate_data")),
+    ("a stray number opens a gap", f"{DIAGNOSE}/half/stray.rs", "const MOST_APART: u64 = 1 << 20;",
+     "const MOST_APART: u64 = 1 << 40;", rule("stray")),
+    ("padding is data", f"{DIAGNOSE}/flow.rs", "            packet.len = 0;\n", "", rule("padding")),
+    ("what follows a reset is ignored", f"{DIAGNOSE}/flow.rs", "self.halves[from].after_reset(&packet);", "",
+     rule("reset")),
 ]
 
 
