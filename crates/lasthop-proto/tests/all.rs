@@ -2,7 +2,9 @@
 
 mod util;
 
+mod arq;
 mod cause;
+mod congestion;
 mod garbage;
 mod golden_abc;
 mod golden_ack_congestion;
@@ -25,5 +27,6 @@ mod golden_split;
 mod golden_srp;
 mod golden_timers;
 mod golden_window;
+mod hybrid;
 mod properties;
 mod transfers;

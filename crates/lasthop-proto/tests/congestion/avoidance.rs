@@ -4,7 +4,7 @@ use lasthop_proto::tcp::congestion::control::{CaState, CongestionControl, Episod
 use lasthop_proto::tcp::congestion::{ControlRule, HystartRule, Start};
 use lasthop_proto::time::Duration;
 
-use crate::driver::{Driver, ms, start};
+use super::driver::{Driver, ms, start};
 
 const CUBIC: ControlRule = ControlRule::Cubic(HystartRule::Off);
 const CUBIC_9438: ControlRule = ControlRule::Cubic9438(HystartRule::Off);

@@ -5,8 +5,8 @@ use lasthop_proto::tcp::congestion::control::{CongestionControl, Episode, Phase}
 use lasthop_proto::tcp::congestion::{Bbr3Rule, Control, ControlRule, Start};
 use lasthop_proto::time::{Duration, Instant};
 
-use crate::driver::{ms, start};
-use crate::path::{Path, Policer};
+use super::driver::{ms, start};
+use super::path::{Path, Policer};
 
 fn with(rule: Bbr3Rule, mbps: f64, rtt: u64, buffer: f64) -> Path {
     Path::new(Control::new(ControlRule::Bbr3(rule), &start()), mbps, ms(rtt), buffer)

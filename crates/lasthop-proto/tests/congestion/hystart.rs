@@ -3,7 +3,7 @@
 use lasthop_proto::tcp::congestion::{ControlRule, HystartRule, Start};
 use lasthop_proto::time::Duration;
 
-use crate::driver::{Driver, ms, start};
+use super::driver::{Driver, ms, start};
 
 const SINCE_6_15: ControlRule = ControlRule::Cubic(HystartRule::Linux);
 const BEFORE_6_15: ControlRule = ControlRule::Cubic(HystartRule::LinuxBefore6_15);

@@ -7,7 +7,7 @@
 use lasthop_proto::tcp::congestion::{ControlRule, HystartRule, Start};
 use lasthop_proto::time::Duration;
 
-use crate::driver::{Driver, ms, start};
+use super::driver::{Driver, ms, start};
 
 const LINUX: ControlRule = ControlRule::Cubic(HystartRule::Off);
 const RFC: ControlRule = ControlRule::Cubic9438(HystartRule::Off);

@@ -6,7 +6,7 @@ use lasthop_proto::packet::Packet;
 use lasthop_proto::random::Root;
 use lasthop_proto::time::Duration;
 
-use crate::link::{Link, config, datagram, millis, ms, segment};
+use super::link::{Link, config, datagram, millis, ms, segment};
 
 const WINDOW: u32 = 32;
 

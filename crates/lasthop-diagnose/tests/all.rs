@@ -1,0 +1,4 @@
+//! The integration tests of this crate, in one program, so that it is linked once.
+
+mod cases;
+mod rules;
