@@ -19,7 +19,7 @@ import tempfile
 import advise
 import common
 import probe_kinds
-from drawn import ENDLESS, each, seed as seed_of
+from drawn import ENDLESS, arguments, each, seed as seed_of
 
 NONE, CURES = advise.NONE, advise.CURES
 NO_HARM, NEAR_BEST = 0.97, 0.95
@@ -29,7 +29,7 @@ def path_of(text, wire, seconds):
     """The scenario of a download over the drawn hop: the hop's keys are those of `probe_kinds.drawn`."""
     hop = text.split("[links.hop]\n", 1)[1].split("[flows.unused]", 1)[0]
     hop = hop.replace('between = ["behind", "before"]', 'between = ["base", "before"]')
-    medium = "\n".join(line for line in hop.splitlines() if line)
+    keys = "\n".join(line for line in hop.splitlines() if line)
     return f"""seed = 1
 limit = "{seconds:g} s"
 [hosts.server]
@@ -42,7 +42,7 @@ rate = "990 Mbps"
 delay = "{wire:.3f} ms"
 queue = "1000 packets"
 [links.hop]
-{medium}
+{keys}
 [links.lan]
 between = ["before", "client"]
 rate = "1 Gbps"
@@ -122,14 +122,10 @@ def judge(args, kind, number):
 def main():
     parser = common.arguments(__doc__)
     parser.add_argument("--kinds", default="all", help="kinds, separated by commas (default all)")
-    parser.add_argument("--links", type=int, default=1, help="links of each kind (default 1)")
-    parser.add_argument("--first", type=int, default=0, help="number of the first (default 0)")
-    parser.add_argument("--seed", type=int, default=1, help="seed that the links are drawn from (default 1)")
-    parser.add_argument("--at-once", type=int, default=1, help="links measured at a time (default 1)")
+    arguments(parser, 1)
     parser.add_argument("--runs", type=int, default=3, help="measured runs of each cure (default 3)")
     parser.add_argument("--seconds", type=float, default=20, help="duration of each download (default 20)")
     parser.add_argument("--lateness", default="5 ms", help="scheduling delay allowed for the lab's links (default 5 ms)")
-    parser.add_argument("--only-show", action="store_true", help="measure nothing")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--results", default=os.path.join(common.ROOT, "target", "advise-kinds"), help="folder of results (default target/advise-kinds)")
     args = parser.parse_args()

@@ -259,20 +259,12 @@ def possible(args, name, mode):
         return str(error)
 
 
-def page(args, cells):
-    """Returns the campaign's table, for docs/notes/gateway-firewalls.md."""
+def page(cells):
+    """Returns the table of docs/notes/gateway-firewalls.md, without the text around it."""
     done = [cell for cell in cells if "mode" in cell]
     low = [cell for cell in done if cell["share"] < SHARE]
     wrong = [cell for cell in done if cell["check"] != cell["treated"]]
     lines = [
-        "# The gateway beside other programs' firewalls", "",
-        "Written by `benches/live/firewalls.py` (`make firewalls`), which also has the rule sets in full",
-        "(`--list`). Each cell is a BBR download of "
-        f"{args.seconds:g} s over a hop of 20 Mbps, 5 ms,",
-        f"{args.loss:g} % loss each way, behind 100 Mbps and 10 ms. *With* is goodput with the gateway as a share of",
-        "that without it under the same rules: one pair, and where that is below 95 % the ratio of the medians",
-        "of 3, 5 or more pairs. A lost SYN costs a download 1 s, with and without. *Treated* says whether the",
-        "gateway treated the connections or passed them on. *Check* is what `gateway check` said before.", "",
         f"{len({cell['set'] for cell in done})} rule sets, {len(done)} cells; {len(low)} below 95 %, {len(wrong)} where `check` was wrong.", "",
         "| rule set | mode | IP | Mbps without | with | treated | check |", "|---|---|---|--:|--:|---|---|",
     ]
@@ -370,7 +362,7 @@ def main():
         cells = joined(cells, args.cells)
     if args.page:
         with open(args.page, "w", encoding="utf-8") as out:
-            out.write(page(args, cells))
+            out.write(page(cells))
     if args.json:
         print(json.dumps({"seconds": args.seconds, "loss_percent": args.loss, "cells": cells}, indent=2))
     else:

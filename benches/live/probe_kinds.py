@@ -12,7 +12,7 @@ import signal
 import tempfile
 
 import common
-from drawn import between, each
+from drawn import arguments, between, each
 
 KINDS = ("plain", "jitter", "jitter-free", "jitter-exponential", "duplicates", "policer", "shaper", "steps", "ramp", "slots", "wifi",
          "wifi-duplex", "asymmetric", "far", "others")
@@ -194,12 +194,8 @@ def link_of(args, kind, number, kept):
 def main():
     parser = common.arguments(__doc__)
     parser.add_argument("--kinds", default="all", help="kinds, separated by commas (default all)")
-    parser.add_argument("--links", type=int, default=5, help="links of each kind (default 5)")
-    parser.add_argument("--first", type=int, default=0, help="number of the first (default 0)")
-    parser.add_argument("--seed", type=int, default=1, help="what they are drawn from (default 1)")
-    parser.add_argument("--at-once", type=int, default=1, help="links measured at a time (default 1)")
+    arguments(parser, 5)
     parser.add_argument("--lab", help="lasthop's command for the lab (default that of --lasthop)")
-    parser.add_argument("--only-show", action="store_true", help="measure nothing")
     parser.add_argument("--results", default=os.path.join(common.ROOT, "target", "probe-kinds"), help="folder of results; what is there is not measured again (default target/probe-kinds)")
     args = parser.parse_args()
     args.lab = args.lab or args.lasthop
