@@ -344,7 +344,7 @@ impl Half {
     /// Returns whether the packet is a copy that an interface cut or joined: its data passed in packets of another size within half a round trip and a
     /// millisecond.
     fn is_too_soon(&self, packet: &Packet<'_>, seq: u64, to_sender: i64) -> bool {
-        let trip = to_sender.saturating_add(self.least().unwrap_or(0));
+        let trip = self.trip(to_sender);
         let before = self.on_the_way.get(self.on_the_way.at(seq)).filter(|piece| piece.seq <= seq && piece.passed == 1);
         before.is_some_and(|piece| {
             let apart = packet.time.saturating_sub(piece.time);

@@ -40,9 +40,14 @@ impl Half {
         }
     }
 
+    /// Returns the least round trip, 0 if nothing is known of it.
+    pub(super) fn trip(&self, to_sender: i64) -> i64 {
+        to_sender.saturating_add(self.least().unwrap_or(0))
+    }
+
     /// Returns three quarters of the least round trip. The sender learns nothing of a loss sooner.
     pub(super) fn soon(&self, to_sender: i64) -> i64 {
-        let trip = to_sender.saturating_add(self.least().unwrap_or(0));
+        let trip = self.trip(to_sender);
         if trip > 0 { trip - trip / 4 } else { SOON }
     }
 

@@ -234,7 +234,7 @@ impl Half {
     /// Returns whether a packet that fills a gap was sent before the one that showed it: its timestamp is older, or no retransmission comes so soon. A newer
     /// timestamp proves that it was sent later.
     fn was_overtaken(&self, packet: &Packet<'_>, gap: &Gap, to_sender: i64) -> bool {
-        let trip = to_sender.saturating_add(self.least().unwrap_or(0));
+        let trip = self.trip(to_sender);
         let stamp = packet.segment.options.timestamps.map(|stamps| stamps.val);
         let later = stamp.zip(gap.stamp).map_or(0, |(this, that)| this.wrapping_sub(that) as i32);
         let has_same = stamp.is_some() && stamp == gap.stamp && packet.stamped.is_some() && trip >= TICKS;
