@@ -84,12 +84,9 @@ pub fn read(text: &str) -> Result<Measured, ProbeError> {
         keys: found.iter_mut().flat_map(|found| std::mem::take(&mut found.keys)).collect(),
     };
     let lacking = lacking(&report);
-    let value = |direction: &Direction| {
-        direction.rate_bps.map(|rate| rate.value).or_else(|| carried(direction).map(|load| load.rate_bps))
-    };
     Ok(Measured {
         link,
-        rates: [value(&report.down), value(&report.up)],
+        rates: [carries(&report.down), carries(&report.up)],
         at_least: directions.iter().filter(|(way, _)| way.rate_is_lower_bound).map(|(_, name)| *name).collect(),
         traces: [report.down.trace, report.up.trace],
         found,
@@ -124,17 +121,19 @@ fn check_direction(direction: &Direction, name: &str) -> Result<(), ProbeError> 
     Ok(())
 }
 
-/// Reason for which a quantity is unknown.
+/// Reason used for an unknown quantity if the report states none.
+const NOT_FOUND: &str = "the probe did not find it";
+
+/// Returns the reason for which a quantity is unknown.
 fn reason(report: &Report, quantity: &str) -> String {
     let stated = report.down.unknown(quantity).or_else(|| report.up.unknown(quantity));
-    stated.unwrap_or("the probe did not find it").to_owned()
+    stated.unwrap_or(NOT_FOUND).to_owned()
 }
 
 /// Quantities that a scenario needs, that the probe did not find, and for which it has no substitute either ([`carried`], [`typical_delay`]).
 fn lacking(report: &Report) -> Vec<(&'static str, String)> {
     let mut lacking = Vec::new();
-    let has_rate = |direction: &Direction| direction.rate_bps.is_some() || carried(direction).is_some();
-    if ![&report.down, &report.up].into_iter().all(has_rate) {
+    if [&report.down, &report.up].into_iter().any(|direction| carries(direction).is_none()) {
         lacking.push(("rate", reason(report, "rate")));
     }
     if report.one_way_delay_ms.is_none() && typical_delay(report).is_none() {
@@ -151,13 +150,17 @@ fn carried(direction: &Direction) -> Option<&Load> {
     direction.longest_load.as_ref().filter(|load| load.seconds >= LONG_ENOUGH && (1.0..1e12).contains(&load.rate_bps))
 }
 
+/// Returns the measured rate, or that of the longest load in its place, in bits a second.
+fn carries(direction: &Direction) -> Option<f64> {
+    direction.rate_bps.map(|rate| rate.value).or_else(|| carried(direction).map(|load| load.rate_bps))
+}
+
 /// One-way delay in milliseconds at which the simulated round trip has the measured median: half of that, without the time on the air and
 /// the jitter that the scenario adds.
 fn typical_delay(report: &Report) -> Option<f64> {
     let added = |direction: &Direction| {
         let jitter = direction.behaviour.as_ref().and_then(|it| it.jitter).map_or(0.0, |jitter| jitter.p50_ms);
-        let rate = direction.rate_bps.map(|rate| rate.value).or_else(|| carried(direction).map(|load| load.rate_bps));
-        jitter + rate.map_or(0.0, |rate| 1e3 * 8.0 * PING / rate)
+        jitter + carries(direction).map_or(0.0, |rate| 1e3 * 8.0 * PING / rate)
     };
     let median = report.median_rtt_ms.filter(|median| (0.0..1e6).contains(median))?;
     Some(((median - added(&report.down) - added(&report.up)) / 2.0).max(0.0))
@@ -219,7 +222,7 @@ fn rate(direction: &Direction, way: &str, on_air: Option<f64>) -> Told {
         let Some(load) = carried(direction) else {
             return Told { value: "10 Mbps".to_owned(), origin: "assumed; --rate sets it".to_owned() };
         };
-        let why = direction.unknown("rate").unwrap_or("the probe did not find it");
+        let why = direction.unknown("rate").unwrap_or(NOT_FOUND);
         let origin = format!(
             "assumed: rate at which a load of {:.2} s arrived {way}, since the rate is unknown ({why}); --rate sets it",
             load.seconds

@@ -262,7 +262,7 @@ pub(super) fn findings([log, other]: [&Log; 2], limit: f64, shared: bool) -> Fin
     };
     name(&mut findings.behaviour, &evidence, bucket);
     if evidence.slots.is_none() && evidence.bursts.is_some() && evidence.aggregates().is_none() {
-        let reason = "packets arrive in bursts, but delays vary by more than bursts are apart: jitter that keeps the order makes bursts too";
+        let reason = "packets arrive in bursts, but delays vary by more than the burst interval; jitter without reordering also causes bursts";
         findings.unknown(Quantity::Aggregation, reason);
     }
     rate(&mut findings, &evidence, bucket, limit);
