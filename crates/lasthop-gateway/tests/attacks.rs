@@ -1,13 +1,11 @@
 //! Attacks on the gateway: selected and random scripts, run against models of both ends. `fuzz/src/hostile` defines the
 //! requirements. `LASTHOP_HOSTILE_RUNS` is the number of random scripts for each gateway (default 4,000).
 
-use crate::hostile;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use hostile::middle::{Bare, Bytes, Middle};
-use hostile::world::{Demand, run};
+use crate::hostile::middle::{Bare, Bytes, Middle};
+use crate::hostile::world::{Demand, run};
 use lasthop_proto::random::Root;
 
 /// Runs a script, and prints it if a requirement is violated.

@@ -1,16 +1,14 @@
 //! Split connections through network namespaces: client -- gateway -- server.
 
-use crate::split_lab;
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::split_lab::{Family, Host, Lab, Relay, WIRELESS, is_taken, lab, once_free, skip};
 use lasthop_gateway::configuration::PortRange;
 use lasthop_gateway::split::{SplitConfig, SplitError, SplitProxy, SplitRule, TcpSide, Transfer};
 use socket2::{Domain, SockRef, Socket, Type};
-use split_lab::{Family, Host, Lab, Relay, WIRELESS, is_taken, lab, once_free, skip};
 
 const PORT: u16 = 5001;
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));

@@ -1,15 +1,13 @@
 //! Speed of split connections on virtual links, compared with plain forwarding by the kernel. Run alone, optimized:
 //! `cargo test --release -p lasthop-gateway --test all split_speed -- --ignored --nocapture`.
 
-use crate::split_lab;
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+use crate::split_lab::{Family, Host, Lab, WIRED, WIRELESS, lab, once_free};
 use lasthop_gateway::split::{SplitConfig, SplitRule, TcpSide, Transfer};
 use rustix::time::{ClockId, clock_gettime};
-use split_lab::{Family, Host, Lab, WIRED, WIRELESS, lab, once_free};
 
 const TIME: Duration = Duration::from_secs(3);
 

@@ -1,8 +1,6 @@
 //! Attacks: without the key there is no answer, and replayed packets are not amplified.
 
-use crate::common;
-
-use common::{client, client_address, key, run, server, server_address, way};
+use crate::common::{client, client_address, key, run, server, server_address, way};
 use lasthop_probe::{Client, ClientConfig, Datagram, Failure, Key, Server, ServerConfig, Transmit};
 use lasthop_proto::time::{Duration, Instant};
 use proptest::prelude::*;

@@ -1,10 +1,8 @@
 //! Links that are not a queue in front of one rate: each behaviour is named, quantities that it hides are unknown, and
 //! nothing false is stated.
 
-use crate::common;
-
-use common::shape::{Shape, Spread};
-use common::{Turns, Way, client, run, run_in_turns, server, way};
+use crate::common::shape::{Shape, Spread};
+use crate::common::{Turns, Way, client, run, run_in_turns, server, way};
 use lasthop_probe::report::behaviour::Quantity;
 use lasthop_probe::report::{DirectionReport, Report, analyse};
 use lasthop_proto::time::Duration;

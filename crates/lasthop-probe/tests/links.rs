@@ -1,8 +1,6 @@
 //! Whole measurements over simulated links: the results match the links.
 
-use crate::common;
-
-use common::{Told, Turns, Way, client, client_below, run, run_in_turns, run_until, server, way};
+use crate::common::{Told, Turns, Way, client, client_below, run, run_in_turns, run_until, server, way};
 use lasthop_probe::Failure;
 use lasthop_probe::LADDER;
 use lasthop_probe::client::Way as Direction;

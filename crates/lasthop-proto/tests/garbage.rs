@@ -2,11 +2,10 @@
 //! numbers and options, near the expected values or anywhere, in any state. ([`pump`](lasthop_proto::node::pump) itself
 //! checks that the deadline of a drained end lies in the future.)
 
-use crate::util;
-
 use std::num::NonZeroU8;
 use std::sync::Arc;
 
+use crate::util::*;
 use lasthop_proto::node::{Node, Port, pump};
 use lasthop_proto::packet::{
     AckCongestionOption, Body, Ecn, Flags, FlowId, Integrity, LinkHeaders, Options, Packet, SackBlock, SackBlocks,
@@ -22,7 +21,6 @@ use lasthop_proto::tcp::{Connection, TickPhase};
 use lasthop_proto::time::{Duration, Instant};
 use proptest::prelude::*;
 use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
-use util::*;
 
 fn configs() -> impl Iterator<Item = TcpConfig> {
     let all = Preset::ALL.into_iter().flat_map(|preset| Recovery::ALL.map(|recovery| (preset, recovery)));

@@ -1,12 +1,10 @@
 //! Timing and content of acknowledgments: RFC 5681 §4.2, RFC 1122 §4.2.3.2, 4.4BSD and ns-2, RFC 2018 §4, RFC 7323 §4
 //! and §5. 50 ms each way, so data sent at 0 arrives at 50.
 
-use crate::util;
-
+use crate::util::golden::*;
+use crate::util::*;
 use lasthop_proto::packet::{Body, Flags, SackBlock, Side, Timestamps};
 use lasthop_proto::tcp::config::{DelayedAck, Nagle, PawsRule, Preset, Recovery, Switch, TcpConfig};
-use util::golden::*;
-use util::*;
 
 fn flight(delayed_ack: DelayedAck, segments: u32) -> Pair {
     Pair::of(TcpConfig { delayed_ack, ..lab_with_window(Recovery::NewReno, segments) })

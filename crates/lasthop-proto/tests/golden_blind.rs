@@ -1,15 +1,13 @@
 //! A modern sender and a peer without SACK, segment by segment: duplicates replace SACK reports (Linux
 //! `tcp_add_reno_sack`, RFC 6582). Flights as in `golden_rack.rs`; acknowledgments are 52 bytes.
 
-use crate::util;
-
+use crate::util::golden::*;
+use crate::util::*;
 use lasthop_proto::event::Event;
 use lasthop_proto::tcp::config::{
     Clock, ControlRule, HystartRule, Preset, Recovery, RttRule, Switch, TcpConfig, WindowReduction,
 };
 use lasthop_proto::time::Duration;
-use util::golden::*;
-use util::*;
 
 /// A first flight of 10, threshold 7 of 10.
 fn cubic() -> TcpConfig {

@@ -1,14 +1,12 @@
 //! 4.4BSD-Lite Reno (preset `bsd-lite`) segment by segment: the behaviour of its source, with each of its four quirks
 //! on and off. The flight is 8 segments of 1000 bytes unless stated otherwise, the round-trip time 100 ms.
 
-use crate::util;
-
+use crate::util::golden::{bsd, sends};
+use crate::util::*;
 use lasthop_proto::tcp::config::{
     Clock, Deflation, DelayedAck, Growth, ImpureDuplicates, PartialDeflation, Preset, Recovery, RecoveryGuard, Switch,
     TcpConfig,
 };
-use util::golden::{bsd, sends};
-use util::*;
 
 /// The third duplicate: `ssthresh` = ⌊8 / 2⌋, `cwnd` = 4 + 3, one segment is retransmitted and no other (`goto drop`).
 /// The others make it 8, 9, 10, 11: 9, 10, 11. The acknowledgment of all 8 sets `cwnd` = 4 and then opens it as any

@@ -1,14 +1,12 @@
 //! 4.4BSD's handling of windows that change between acknowledgments, and the deflation of the inflated window, segment
 //! by segment. The round-trip time is 100 ms; data sent at 0 arrives at 50.
 
-use crate::util;
-
+use crate::util::golden::*;
+use crate::util::*;
 use lasthop_proto::packet::Side;
 use lasthop_proto::tcp::config::{
     Deflation, ImpureDuplicates, PartialDeflation, Recovery, RecoveryGuard, Switch, TcpConfig,
 };
-use util::golden::*;
-use util::*;
 
 /// The acknowledgment of 1 leaves before 1 is read: 59,000 are free. Those of 3 to 6, which wait for 2, announce the
 /// read. The first of these changes the window, so three duplicates are left to start the fast retransmit. 2 completes

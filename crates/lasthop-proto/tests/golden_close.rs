@@ -1,14 +1,12 @@
 //! Closing and resetting a connection (RFC 9293 §3.6, §3.10.7.4; RFC 5961), segment by segment. 50 ms each way.
 
-use crate::util;
-
+use crate::util::golden::*;
+use crate::util::*;
 use lasthop_proto::event::Event;
 use lasthop_proto::packet::{Flags, Side};
 use lasthop_proto::tcp::State;
 use lasthop_proto::tcp::config::{Recovery, TcpConfig};
 use lasthop_proto::time::Instant;
-use util::golden::*;
-use util::*;
 
 /// An open connection with its handshake removed from the trace. It is 150 ms into the run.
 fn open() -> Pair {

@@ -1,15 +1,13 @@
 //! Explicit congestion notification between two endpoints (RFC 3168 §6.1): offer and acceptance, the packets that are
 //! ECN-capable, and the effect of a mark. 50 ms each way.
 
-use crate::util;
-
+use crate::util::{millis, ms};
 use lasthop_proto::node::{Node, Output, pump};
 use lasthop_proto::packet::{Ecn, Flags, Packet, Side};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::config::{DelayedAck, EcnMode, Preset, Recovery, Switch, TcpConfig};
 use lasthop_proto::tcp::{Connection, Setup, TickPhase};
 use lasthop_proto::time::{Duration, Instant};
-use util::{millis, ms};
 
 /// A packet that crosses the path: time of transmission, sending side, packet.
 type Crossing = (Instant, Side, Packet);

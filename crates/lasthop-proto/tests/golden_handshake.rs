@@ -1,13 +1,11 @@
 //! Opening a connection (RFC 9293 §3.5, §3.10.7), segment by segment. 50 ms each way.
 
-use crate::util;
-
+use crate::util::golden::*;
+use crate::util::*;
 use lasthop_proto::event::Event;
 use lasthop_proto::packet::{Body, Flags, Side};
 use lasthop_proto::tcp::State;
 use lasthop_proto::tcp::config::{Preset, Recovery, Switch, TcpConfig};
-use util::golden::*;
-use util::*;
 
 fn rfc() -> TcpConfig {
     lab(Recovery::NewReno)

@@ -1,11 +1,9 @@
 //! Path limits on segment size (RFC 6691, RFC 1191), for drivers that put segments on the wire. 50 ms each way.
 
-use crate::util;
-
+use crate::util::golden::*;
+use crate::util::*;
 use lasthop_proto::packet::{Flags, Side};
 use lasthop_proto::tcp::config::{Recovery, Switch, TcpConfig};
-use util::golden::*;
-use util::*;
 
 fn stamped(mss: u32) -> TcpConfig {
     TcpConfig { mss, timestamps: Switch::On, ..lab(Recovery::NewReno) }

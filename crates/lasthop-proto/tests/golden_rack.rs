@@ -2,16 +2,14 @@
 //! a serialization delay, segments are 1000 bytes on the wire and take 1 ms: the SACK of the k-th of the first flight
 //! is 64 bytes and arrives at 100.064 + k. Otherwise events are 100 ms apart, as in the other golden tests.
 
-use crate::util;
-
+use crate::util::golden::*;
+use crate::util::*;
 use lasthop_proto::event::{Event, Spurious};
 use lasthop_proto::packet::{Body, Cause, Flags, SackBlock, Side};
 use lasthop_proto::tcp::config::{
     Clock, ControlRule, HystartRule, Recovery, RttRule, SendAutotune, Switch, TcpConfig, WindowReduction,
 };
 use lasthop_proto::time::Duration;
-use util::golden::*;
-use util::*;
 
 fn reno() -> TcpConfig {
     TcpConfig {

@@ -1,18 +1,16 @@
 //! The split relay ([a] §III-C) between two endpoints. 50 ms each way on either hop; only the relay's wireless hop
 //! loses packets.
 
-use crate::util;
-
 use std::sync::Arc;
 
+use crate::util::golden::*;
+use crate::util::*;
 use lasthop_proto::event::Event;
 use lasthop_proto::node::{Node, Output, Port, Why, pump};
 use lasthop_proto::packet::{Body, Cause, Flags, FlowId, Packet, Side};
 use lasthop_proto::pep::split::{Handover, SplitRelay};
 use lasthop_proto::tcp::config::{Recovery, SendAutotune, Switch, TcpConfig};
 use lasthop_proto::tcp::{State, TickPhase};
-use util::golden::*;
-use util::*;
 
 fn relay(buffer: u32) -> SplitRelay {
     let leg = Arc::new(lab(Recovery::NewReno));

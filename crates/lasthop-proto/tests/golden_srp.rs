@@ -1,8 +1,9 @@
 //! A split connection whose wireless half is selective repeat over datagrams (Yavatkar and Bhagwat 1994): 50 ms on the
 //! wire, on the hop, and from the mobile host's end to its TCP. Only the hop loses packets.
 
-use crate::util;
-
+use crate::util::bridge::{Bridge, Crossing};
+use crate::util::golden::*;
+use crate::util::*;
 use lasthop_proto::link::arq::{Header, Timer};
 use lasthop_proto::link::headers::{LinkHeader, LinkHeaders};
 use lasthop_proto::node::{Disposition, Node, Output, Port, Trigger, Why, pump};
@@ -10,9 +11,6 @@ use lasthop_proto::packet::{Body, Flags, FlowId, Packet, Segment, Side};
 use lasthop_proto::pep::srp::{Message, SessionHeader, SrpConfig, SrpEnd};
 use lasthop_proto::tcp::config::{Recovery, TcpConfig};
 use lasthop_proto::tcp::{State, TickPhase};
-use util::bridge::{Bridge, Crossing};
-use util::golden::*;
-use util::*;
 
 const CONFIG: SrpConfig =
     SrpConfig { window: 4, header: 40, timer: Timer::Fixed(millis(1000)), nack_again: None, buffer: 60_000 };

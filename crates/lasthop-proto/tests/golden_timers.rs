@@ -1,13 +1,11 @@
 //! The retransmission timer, and the windows at the start and after a pause: RFC 6298, RFC 6928, RFC 5681 §4.1, and
 //! 4.4BSD's ticks.
 
-use crate::util;
-
+use crate::util::golden::*;
+use crate::util::*;
 use lasthop_proto::event::Event;
 use lasthop_proto::packet::Side;
 use lasthop_proto::tcp::config::{DelayedAck, Preset, Recovery, RttRule, Switch, TcpConfig};
-use util::golden::*;
-use util::*;
 
 fn run(mut pair: Pair, segments: u32) -> Pair {
     pair.send_segments(segments);

@@ -1,13 +1,11 @@
 //! Flow control (RFC 9293 §3.8.6; 4.4BSD): closed windows and probes, silly windows, scaling. 50 ms each way.
 
-use crate::util;
-
+use crate::util::golden::*;
+use crate::util::*;
 use lasthop_proto::event::Event;
 use lasthop_proto::packet::{Body, Cause, Flags, Side};
 use lasthop_proto::tcp::State;
 use lasthop_proto::tcp::config::{Nagle, Preset, Push, Recovery, TcpConfig, WindowEdge, WindowProbe};
-use util::golden::*;
-use util::*;
 
 /// The acceptor has a buffer for 4 segments and reads on command.
 fn small_buffer(client: TcpConfig) -> Pair {

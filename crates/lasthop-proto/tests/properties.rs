@@ -1,11 +1,11 @@
 //! With a bounded number of faults of any kind, a stream arrives complete and in order in both directions, and the
 //! connection closes: for every preset and every loss recovery, with sequence numbers that wrap.
 
-use crate::util;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::util::bridge::Bridge;
+use crate::util::*;
 use lasthop_proto::event::Event;
 use lasthop_proto::link::arq::Timer;
 use lasthop_proto::packet::{AckCongestionOption, Flags, Integrity, Side};
@@ -19,8 +19,6 @@ use lasthop_proto::tcp::{State, TickPhase};
 use lasthop_proto::time::Duration;
 use proptest::prelude::*;
 use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
-use util::bridge::Bridge;
-use util::*;
 
 /// All combinations of preset and recovery that can be selected by name.
 fn combinations() -> impl Iterator<Item = (Preset, (Recovery, SackAlgorithm))> {

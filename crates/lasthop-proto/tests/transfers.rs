@@ -1,11 +1,9 @@
 //! Transfers without loss in both directions at once: every preset, every recovery.
 
-use crate::util;
-
+use crate::util::*;
 use lasthop_proto::packet::Side;
 use lasthop_proto::tcp::State;
 use lasthop_proto::tcp::config::{Preset, Recovery, SackAlgorithm, Switch, TcpConfig};
-use util::*;
 
 fn config(preset: Preset, recovery: (Recovery, SackAlgorithm)) -> TcpConfig {
     let smart_acks = if recovery.0 == Recovery::Smart { Switch::On } else { Switch::Off };

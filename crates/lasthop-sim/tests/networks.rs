@@ -1,10 +1,8 @@
 //! Tests of whole networks: deliveries, their times, and reproducibility.
 
-use crate::elements;
-
 use std::sync::Arc;
 
-use elements::Element;
+use crate::elements::Element;
 use lasthop_proto::channel::{Act, Behind, ErrorSpec, Frames, ScriptFrame, ScriptLine};
 use lasthop_proto::delay::VariationSpec;
 use lasthop_proto::link::arq::{ArqConfig, Delivery, Protocol, Timer};

@@ -1,10 +1,8 @@
 //! Tests of QUIC over whole networks: deliveries, throughput, and the effects of elements on the path.
 
-use crate::elements;
-
 use std::sync::Arc;
 
-use elements::Element;
+use crate::elements::Element;
 use lasthop_proto::channel::{ErrorSpec, Frames};
 use lasthop_proto::delay::VariationSpec;
 use lasthop_proto::event::Event;

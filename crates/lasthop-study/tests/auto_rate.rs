@@ -1,8 +1,6 @@
 //! Tests of a two-ended link over a hop whose rate it estimates, alone and with competing flows.
 
-use crate::common;
-
-use common::{jain, run};
+use crate::common::{jain, run};
 use lasthop_scenario::Scenario;
 use lasthop_sim::measure::Report;
 

@@ -1,8 +1,6 @@
 //! Tests of TCP over a hop that both its ends repair.
 
-use crate::common;
-
-use common::{jain, run};
+use crate::common::{jain, run};
 use lasthop_scenario::Scenario;
 use lasthop_sim::measure::Report;
 

@@ -1,8 +1,6 @@
 //! Tests from a link to the cure and its configuration.
 
-use crate::common;
-
-use common::Bench;
+use crate::common::Bench;
 use serde_json::Value;
 
 /// Returns the last line of standard error of a call that must fail.

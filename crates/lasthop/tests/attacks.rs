@@ -3,12 +3,10 @@
 //! emulated links are reported as skipped.
 #![cfg(target_os = "linux")]
 
-use crate::network;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use network::{is_skipped, skip};
+use crate::network::{is_skipped, skip};
 
 /// Returns the program for emulated links, which Cargo builds with the workspace's tests.
 fn links() -> Option<PathBuf> {

@@ -1,11 +1,9 @@
 //! Tests that a seed gives the same bytes of output: with one thread and with two, in two processes.
 
-use crate::common;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use common::Bench;
+use crate::common::Bench;
 
 /// Returns all files below `folder` by relative path.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {

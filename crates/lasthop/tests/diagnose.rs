@@ -1,14 +1,13 @@
 //! Tests of `lasthop diagnose` on captures with known causes: the simulator's, and those of kernels over the lab's
 //! links.
 
-use crate::common;
 #[cfg(target_os = "linux")]
 use crate::network;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 
-use common::Bench;
+use crate::common::Bench;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
 use pcap_file::pcapng::{Block, PcapNgReader};

@@ -9,14 +9,13 @@
 //! | `<!-- written by: COMMAND -->` | the output of the command, up to `<!-- end -->`; `$ROOT` is the repository |
 #![cfg(target_os = "linux")]
 
-use crate::common;
 use crate::network;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::Bench;
+use crate::common::Bench;
 
 const WRITE: &str = "LASTHOP_WRITE_DOCUMENTS";
 

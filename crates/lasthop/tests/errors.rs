@@ -1,8 +1,6 @@
 //! Invalid input gives one clear line that says what is wrong where, and what is expected; never a panic.
 
-use crate::common;
-
-use common::{Bench, TINY};
+use crate::common::{Bench, TINY};
 
 /// Returns the text after `error: ` of a command that must fail with a single line.
 fn error(bench: &Bench, arguments: &str) -> String {

@@ -1,10 +1,8 @@
 //! Tests from a loss trace to a scenario that runs.
 
-use crate::common;
-
 use std::fmt::Write;
 
-use common::Bench;
+use crate::common::Bench;
 use serde_json::Value;
 
 /// Returns standard error of a call that must fail.

@@ -1,14 +1,12 @@
 //! Tests of the gateway on real packets between network namespaces.
 #![cfg(target_os = "linux")]
 
-use crate::network;
-
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 use std::time::Duration;
 
-use network::{Daemon, Network, is_skipped, lasthop};
+use crate::network::{Daemon, Network, is_skipped, lasthop};
 use rustix::process::Signal;
 use serde_json::Value;
 

@@ -1,19 +1,17 @@
 //! Tests of the gateway on a bridge, on real packets between network namespaces.
 #![cfg(target_os = "linux")]
 
-use crate::network;
-
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::network::{Daemon, Network, is_skipped_without, lasthop};
 use lasthop_proto::packet::{Flags, Segment};
 use lasthop_proto::seq::Seq;
 use lasthop_sys::packet_socket::frame::LinkHeader;
 use lasthop_sys::packet_socket::{Arrival, PacketSocket};
 use lasthop_wire::Route;
-use network::{Daemon, Network, is_skipped_without, lasthop};
 use rustix::process::Signal;
 use serde_json::Value;
 

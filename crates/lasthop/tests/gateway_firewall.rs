@@ -1,11 +1,9 @@
 //! Tests of the gateway beside other programs' rules: address translation, flushed tables, removed routes.
 #![cfg(target_os = "linux")]
 
-use crate::network;
-
 use std::time::Duration;
 
-use network::{Daemon, Network, Pace, is_skipped, lasthop};
+use crate::network::{Daemon, Network, Pace, is_skipped, lasthop};
 use rustix::process::Signal;
 use serde_json::Value;
 

@@ -1,8 +1,6 @@
 //! Tests of the gateway under load: many connections, hostile packets, and long runs.
 #![cfg(target_os = "linux")]
 
-use crate::network;
-
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::Stdio;
@@ -11,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use network::{Bytes, Daemon, Network, Pace, is_skipped, skip};
+use crate::network::{Bytes, Daemon, Network, Pace, is_skipped, skip};
 use rustix::net::{AddressFamily, SendFlags, SocketType};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

@@ -1,14 +1,12 @@
 //! Tests of the selection of connections that a gateway splits, and of those beyond its limits.
 #![cfg(target_os = "linux")]
 
-use crate::network;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+use crate::network::{Daemon, Network, Pace, is_skipped};
 use lasthop_sys::raw::Sender;
-use network::{Daemon, Network, Pace, is_skipped};
 use rustix::net::{AddressFamily, SocketType};
 
 const PATIENCE: Duration = Duration::from_secs(20);

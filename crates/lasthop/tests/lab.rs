@@ -1,17 +1,14 @@
 //! Tests of `lasthop lab`. Those that need root are reported as skipped without it.
 
-use crate::common;
-use crate::network;
-
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Bench, split};
+use crate::common::{Bench, split};
+use crate::network::{skip, without_root};
 use lasthop_lab::namespace::{all, require_root};
-use network::{skip, without_root};
 use serde_json::Value;
 
 fn is_root() -> bool {

@@ -1,17 +1,14 @@
 //! Tests of `lasthop lab exec`. Those that need root are reported as skipped without it.
 
-use crate::common;
-use crate::network;
-
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Bench, split};
+use crate::common::{Bench, split};
+use crate::network::without_root;
 use lasthop_lab::namespace::all;
-use network::without_root;
 use serde_json::Value;
 
 fn is_root() -> bool {

@@ -2,8 +2,6 @@
 //! Links are the lab's, endpoints are kernels in namespaces.
 #![cfg(target_os = "linux")]
 
-use crate::common;
-
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,13 +10,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::Bench;
-use running::{PATIENCE, Running};
+use crate::common::Bench;
+use crate::running::{PATIENCE, Running};
 use serde_json::Value;
 
 use crate::skipping;
-
-use crate::running;
 
 /// Phone behind a lossy hop, the example in the Debian package.
 const LINK: &str = include_str!("../../../packaging/lossy-hop.toml");

@@ -1,10 +1,8 @@
 //! Output of `fit` and `advise` for measurements that show little, or show links unlike their models.
 
-use crate::common;
-
 use std::fmt::Write;
 
-use common::Bench;
+use crate::common::Bench;
 use serde_json::Value;
 
 /// Returns standard error of a call that must fail.

@@ -2,13 +2,11 @@
 //! and installs the packages themselves.
 #![cfg(target_os = "linux")]
 
-use crate::common;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::Bench;
+use crate::common::Bench;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()

@@ -1,19 +1,15 @@
 //! Tests of `lasthop probe` over loopback, and over links of the lab in namespaces.
 #![cfg(target_os = "linux")]
 
-use crate::common;
-
 use std::path::Path;
 use std::process::Command;
 
-use common::Bench;
-use running::Running;
+use crate::common::Bench;
+use crate::running::Running;
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::skipping;
-
-use crate::running;
 
 fn refused(bench: &Bench, arguments: &[&str]) -> String {
     let output = bench.run_all(arguments);

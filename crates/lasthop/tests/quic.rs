@@ -1,8 +1,6 @@
 //! Flows over QUIC through the command: metrics, remarks, captures, and identical bytes every time.
 
-use crate::common;
-
-use common::Bench;
+use crate::common::Bench;
 
 /// Bulk transfer and requests over one lossy hop.
 const QUIC: &str = r#"

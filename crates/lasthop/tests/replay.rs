@@ -1,14 +1,11 @@
 //! Replays of recorded gateway decisions without packets: by its engine, and by the simulator's element.
 #![cfg(target_os = "linux")]
 
-use crate::common;
-use crate::network;
-
 use std::path::Path;
 use std::process::Command;
 
-use common::Bench;
-use network::{Daemon, Network, Pace, is_skipped};
+use crate::common::Bench;
+use crate::network::{Daemon, Network, Pace, is_skipped};
 use rustix::process::Signal;
 use serde_json::Value;
 

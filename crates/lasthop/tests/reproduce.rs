@@ -1,10 +1,8 @@
 //! Tests of `lasthop reproduce` and its files.
 
-use crate::common;
-
 use std::collections::BTreeSet;
 
-use common::{Bench, keys};
+use crate::common::{Bench, keys};
 
 const COLUMNS: [&str; 9] = ["paper", "table", "cell", "metric", "unit", "published", "measured", "ci95", "runs"];
 

@@ -1,8 +1,6 @@
 //! Tests of `lasthop trace`: selection of records, and output files.
 
-use crate::common;
-
-use common::{Bench, TINY};
+use crate::common::{Bench, TINY};
 
 fn lines(text: &str) -> Vec<&str> {
     text.lines().collect()

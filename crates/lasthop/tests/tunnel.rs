@@ -2,11 +2,9 @@
 //! the machine.
 #![cfg(target_os = "linux")]
 
-use crate::common;
-
 use std::os::unix::fs::PermissionsExt;
 
-use common::Bench;
+use crate::common::Bench;
 use serde_json::Value;
 
 fn out(bench: &Bench, arguments: &[&str]) -> (Option<i32>, String, String) {

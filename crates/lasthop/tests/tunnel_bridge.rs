@@ -2,7 +2,6 @@
 //! delaying hop between them.
 #![cfg(target_os = "linux")]
 
-use crate::network;
 use crate::tunnel_end;
 
 use std::collections::VecDeque;
@@ -14,10 +13,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::network::{Network, Pace, is_skipped_without, lasthop};
 use lasthop_sys::ethtool::switch_offloads_off;
 use lasthop_sys::packet_socket::frame::LinkHeader;
 use lasthop_sys::packet_socket::{Arrival, PacketSocket};
-use network::{Network, Pace, is_skipped_without, lasthop};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 use tunnel_end::{End, keys};

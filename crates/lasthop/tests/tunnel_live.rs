@@ -2,9 +2,6 @@
 //! delays and translates.
 #![cfg(target_os = "linux")]
 
-use crate::network;
-use crate::tunnel_end;
-
 use std::collections::VecDeque;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
@@ -14,10 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use network::{Network, Pace, is_skipped_without, lasthop};
+use crate::network::{Network, Pace, is_skipped_without, lasthop};
+use crate::tunnel_end::{End, configure, keys};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
-use tunnel_end::{End, configure, keys};
 
 fn is_skipped(test: &str) -> bool {
     is_skipped_without(test, "TUN devices", Path::new("/dev/net/tun").exists())
