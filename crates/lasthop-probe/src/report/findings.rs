@@ -217,8 +217,8 @@ impl<'l> Evidence<'l> {
         self.course.as_ref().filter(|course| even && course.varies() && (!self.shared || course.apart > 3.0 * CLEAR))
     }
 
-    /// Returns bursts that are aggregates of a link layer. A packet alone waits there for one burst at most; jitter that keeps the order delays it
-    /// by much more than the bursts are apart.
+    /// Returns the bursts if aggregation by a link layer explains them. Aggregation delays a packet sent alone by one
+    /// burst interval at most; jitter without reordering delays it by several.
     fn aggregates(&self) -> Option<Bursts> {
         let explains =
             |bursts: &Bursts| self.wander.is_none_or(|wander| wander.beyond[1] < MOST_BURSTS * bursts.interval);

@@ -19,8 +19,8 @@ use crate::time::{Duration, Instant};
 /// Number of local timeouts without an arrival after which the sender's own retransmissions pass.
 const PATIENCE: u64 = 4;
 
-/// Minimum backlog of a connection that shares the hop with others, in segments: a queue of one may be empty between
-/// two of them.
+/// Minimum backlog of a connection that shares the hop with others, in segments. With one, the queue would run empty
+/// between two segments.
 const LEAST_BACKLOG: u32 = 2;
 
 /// Number of round trips on the hop after a repair for which the hop may count as lossy. A stall lasts about one round
@@ -128,9 +128,9 @@ impl Hop {
         HopControl { backlog: (backlog / self.sharing).max(LEAST_BACKLOG.min(backlog)), held }
     }
 
-    /// Returns the limits for data held while the hop is busy: the target backlog in front of the hop. While a hole is
-    /// being repaired, the sender gets no acknowledgment for a round trip of the hop. To keep the hop busy then, a
-    /// lossy hop needs another window held.
+    /// Returns the limits for data held while the hop is busy: as much as the target queue in front of the hop. On a
+    /// lossy hop a window more may be held. The sender gets no acknowledgment for a round trip of the hop while a hole
+    /// is being repaired, and the held data keeps the hop busy meanwhile.
     fn allowance(&self, now: Instant) -> Allowance {
         let backlog = self.window.backlog(self.control());
         let is_lossy = self.window.base().is_some_and(|base| self.repairs.show_loss(now, base));
