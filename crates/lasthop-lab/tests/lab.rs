@@ -388,8 +388,8 @@ fn many_flows_each_way_between_two_of_our_hosts() {
     assert_eq!(ours(), []);
 }
 
-/// Each link scheme on real packets: the hop repairs its losses, and a kernel's sender does not notice. The throughput
-/// of the two-ended schemes is that of the simulator.
+/// Each link scheme on real packets: the hop repairs its losses, and a kernel's sender does not notice.
+/// docs/models/two-ended-link.md compares the throughput with the simulator's, on a machine that does nothing else.
 #[test]
 fn link_schemes_repair_real_packets() {
     let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
@@ -419,22 +419,6 @@ fn link_schemes_repair_real_packets() {
         } else {
             assert!(flow.repaired_locally > flow.losses / 2, "{scheme}: {flow:?}");
         }
-        let scheme = Scheme::by_name(scheme).unwrap();
-        let network = lossy.network(scheme).unwrap();
-        // The throughput of such a short transfer differs between seeds by more than half: timeouts under Reno/SR.
-        let simulated: Vec<f64> = (SEED..SEED + 20)
-            .map(|seed| simulate(&network, seed, Recording::Off).report.flows[0].throughput())
-            .collect();
-        let [least, most] = [f64::min, f64::max].map(|of| simulated.iter().copied().reduce(of).unwrap());
-        println!(
-            "{}: {:.3} Mbps, simulated {:.3} to {:.3}",
-            scheme.name,
-            flow.throughput() / 1e6,
-            least / 1e6,
-            most / 1e6
-        );
-        // The machine may run other tests. Results on an idle machine: docs/models/two-ended-link.md.
-        assert!((0.7 * least..=1.3 * most).contains(&flow.throughput()), "{}: outside of it", scheme.name);
     }
     assert_eq!(ours(), []);
 }

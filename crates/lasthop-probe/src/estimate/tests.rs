@@ -278,3 +278,67 @@ fn noise_of_single_packets_does_not_bias_the_rate() {
     }
     assert!(held >= 93, "{held}");
 }
+
+/// Loads of a path whose losses `lost` decides, given a packet's send time and number: five of 200 packets each, paced
+/// at 7.2 Mbps on a link of 8 Mbps with a delay of 20 ms.
+fn loads(mut lost: impl FnMut(f64, usize) -> bool) -> Vec<Vec<Packet>> {
+    let gap = 12e3 / 7.2e6;
+    let packet = |load: usize, index: usize| (2.0 * load as f64 + index as f64 * gap, 200 * load + index);
+    let mut of = |(sent, number): (f64, usize)| Packet {
+        sent,
+        arrived: (!lost(sent, number)).then_some(sent + 0.02 + 12e3 / 8e6),
+        size: 1500,
+        purpose: Purpose::Load,
+        order: (number / 200) as u16,
+        index: (number % 200) as u16,
+        dscp: [0; 2],
+    };
+    (0..5).map(|load| (0..200).map(|index| of(packet(load, index))).collect()).collect()
+}
+
+fn bucket_of(loads: &[Vec<Packet>], loss: f64) -> Option<Bucket> {
+    let stretch = |load| Stretch { packets: Vec::from_iter(load), paced: true };
+    bucket(&loads.iter().map(stretch).collect::<Vec<_>>(), 0.02, 8e6, loss)
+}
+
+/// Returns a channel with this share of losses, in bursts of this mean length in packets.
+fn bursty(draws: &mut Stream, share: f64, run: f64) -> impl FnMut() -> bool {
+    let begins = share / (1.0 - share) / run;
+    let mut bad = false;
+    move || {
+        bad = if bad { draws.uniform() >= 1.0 / run } else { draws.uniform() < begins };
+        bad
+    }
+}
+
+#[test]
+fn bursts_of_losses_are_no_policer() {
+    for seed in 0..400 {
+        let mut draws = Root(seed).stream("channel");
+        let (share, run) = (0.02 + 0.08 * draws.uniform(), 1.0 + 9.0 * draws.uniform());
+        let mut lost = bursty(&mut draws, share, run);
+        let found = bucket_of(&loads(|_, _| lost()), share);
+        assert_eq!(found, None, "seed {seed}: {share} in runs of {run}");
+    }
+}
+
+#[test]
+fn a_policer_is_found_in_front_of_a_lossy_channel() {
+    for seed in 0..100 {
+        let mut draws = Root(seed).stream("channel");
+        let rate = 2e6 + 3e6 * draws.uniform();
+        let mut lost = bursty(&mut draws, 0.02, 1.0);
+        let (mut tokens, mut filled) = (30e3_f64, 0.0);
+        let all = loads(|sent, _| {
+            tokens = (tokens + rate / 8.0 * (sent - filled)).min(30e3);
+            filled = sent;
+            let passes = tokens >= 1500.0;
+            tokens -= if passes { 1500.0 } else { 0.0 };
+            lost() || !passes
+        });
+        let found = bucket_of(&all, 0.02).unwrap_or_else(|| panic!("seed {seed}: {rate}"));
+        assert_eq!(found.kind, BucketKind::Policer);
+        assert!((found.interval[0]..found.interval[1]).contains(&rate), "seed {seed}: {rate}, {found:?}");
+        assert!((found.burst / 30e3 - 1.0).abs() < 0.15, "seed {seed}: {found:?}");
+    }
+}
