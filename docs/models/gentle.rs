@@ -1,8 +1,20 @@
 //! A gentle congestion control: two segments more each round trip, a quarter less at a loss.
 
-use super::control::{AckSample, CongestionControl, Episode};
-use super::window::{MayUndo, Pace, Start, Window};
-use crate::time::Instant;
+use lasthop_proto::tcp::congestion::Algorithm;
+use lasthop_proto::tcp::congestion::control::{AckSample, CongestionControl, Episode};
+use lasthop_proto::tcp::congestion::window::{MayUndo, Pace, Start, Window};
+use lasthop_proto::time::Instant;
+
+/// Declaration of the gentle congestion control.
+pub static GENTLE: Algorithm = Algorithm {
+    name: "gentle",
+    title: "Gentle",
+    family: "gentle",
+    kernel_name: None,
+    paces: false,
+    hystart: None,
+    build: |start, _| Box::new(Gentle::new(start)),
+};
 
 /// A gentle sender's window.
 #[derive(Clone, Debug)]

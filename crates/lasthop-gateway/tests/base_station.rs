@@ -10,7 +10,7 @@ use lasthop_scenario::Scenario;
 use lasthop_scenario::elements::{Snoop, Split};
 use lasthop_sim::network::Network;
 
-const CUBIC: ControlRule = ControlRule::Cubic(HystartRule::Linux);
+const CUBIC: ControlRule = ControlRule::cubic(HystartRule::Linux);
 
 fn network(scenario: &Scenario, scheme: &str) -> Network {
     scenario.network(Scheme::by_name(scheme).unwrap()).unwrap()
@@ -40,7 +40,7 @@ fn the_base_station_does_what_the_gateway_does() {
         assert_eq!(live.repair, *repair);
         assert_eq!(split.elements[1].element.get(), Some(&Snoop(SnoopConfig::beneath_relay())), "{name}");
         assert_eq!((live.wired, live.wireless), (SideSettings::wired(), SideSettings::wireless()));
-        assert_eq!((wired.congestion, wireless.congestion), (CUBIC, ControlRule::Bbr));
+        assert_eq!((wired.congestion, wireless.congestion), (CUBIC, ControlRule::BBR));
         let spans = [wired, wireless].map(|side| side.rto_min);
         assert_eq!(spans, [Duration::from_millis(200), Duration::from_millis(50)]);
         assert!([wired, wireless].iter().all(|side| side.tunes_itself() && side.nagle == Nagle::Off));

@@ -16,7 +16,9 @@ pub fn beyond_kernels(config: &TcpConfig) -> Option<&'static str> {
         Recovery::Eln => Some("ELN"),
         Recovery::ElnRxmt => Some("ELN with retransmission"),
         Recovery::Sack if config.sack_eln.is_on() => Some("SACK coupled with ELN"),
-        Recovery::Rack if config.congestion.kernel_name().is_none() => Some(config.congestion.title()),
+        Recovery::Rack if config.congestion.algorithm().kernel_name.is_none() => {
+            Some(config.congestion.algorithm().title)
+        }
         Recovery::Reno | Recovery::NewReno | Recovery::Sack | Recovery::Rack if config.smart_acks.is_on() => {
             Some("SMART acknowledgments")
         }
@@ -28,7 +30,7 @@ pub fn beyond_kernels(config: &TcpConfig) -> Option<&'static str> {
 /// scenario's.
 pub fn beyond(config: &TcpConfig, lab: &LabSpec) -> Option<&'static str> {
     if lab.congestion.is_some() {
-        return beyond_kernels(&TcpConfig { congestion: ControlRule::Reno, ..config.clone() });
+        return beyond_kernels(&TcpConfig { congestion: ControlRule::RENO, ..config.clone() });
     }
     beyond_kernels(config)
 }
@@ -42,7 +44,7 @@ pub fn beyond_relays(element: &AnyElement) -> Option<&'static str> {
 /// 1990s have Reno's windows.
 pub const fn congestion(config: &TcpConfig) -> Option<&'static str> {
     match config.recovery {
-        Recovery::Rack => config.congestion.kernel_name(),
+        Recovery::Rack => config.congestion.algorithm().kernel_name,
         Recovery::Reno | Recovery::NewReno | Recovery::Smart | Recovery::Sack | Recovery::Eln | Recovery::ElnRxmt => {
             Some("reno")
         }

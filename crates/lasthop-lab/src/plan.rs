@@ -251,7 +251,7 @@ impl<'n> Plan<'n> {
     /// Returns an error if the kernel has no such congestion control: it is never replaced by another.
     pub fn congestion(&self, config: &TcpConfig) -> Result<&'n str, LabError> {
         let name = self.lab.congestion.as_deref().or(kernel::congestion(config));
-        name.ok_or(LabError::NoKernelCongestion { what: config.congestion.title() })
+        name.ok_or(LabError::NoKernelCongestion { what: config.congestion.algorithm().title })
     }
 
     /// Returns whether a host's endpoints use selective acknowledgments.

@@ -1,7 +1,7 @@
 //! Schemes by the names that the studies use, including those of modern endpoints, and what each runs at the endpoints
 //! and the base station.
 
-use crate::tcp::config::{Bbr3Rule, ControlRule, HystartRule, Recovery};
+use crate::tcp::config::{ControlRule, HystartRule, Recovery};
 
 /// Loss detection of a link-layer scheme on its hop (\[a\] §III-A).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,20 +34,16 @@ pub enum Congestion {
 
 impl Congestion {
     /// Returns whether `rule` is this congestion control, in any of its variants.
-    pub const fn is(self, rule: ControlRule) -> bool {
-        match self {
-            Self::Cubic => matches!(rule, ControlRule::Cubic(_) | ControlRule::Cubic9438(_)),
-            Self::Bbr => matches!(rule, ControlRule::Bbr),
-            Self::Bbr3 => matches!(rule, ControlRule::Bbr3(_)),
-        }
+    pub fn is(self, rule: ControlRule) -> bool {
+        rule.algorithm().family == self.rule().algorithm().family
     }
 
     /// Returns the default variant: Linux's, and the draft's for [`Congestion::Bbr3`].
     pub const fn rule(self) -> ControlRule {
         match self {
-            Self::Cubic => ControlRule::Cubic(HystartRule::Linux),
-            Self::Bbr => ControlRule::Bbr,
-            Self::Bbr3 => ControlRule::Bbr3(Bbr3Rule::Draft),
+            Self::Cubic => ControlRule::cubic(HystartRule::Linux),
+            Self::Bbr => ControlRule::BBR,
+            Self::Bbr3 => ControlRule::BBR3,
         }
     }
 }

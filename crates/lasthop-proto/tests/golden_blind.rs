@@ -12,7 +12,7 @@ use lasthop_proto::time::Duration;
 /// A first flight of 10, threshold 7 of 10.
 fn cubic() -> TcpConfig {
     TcpConfig {
-        congestion: ControlRule::Cubic(HystartRule::Linux),
+        congestion: ControlRule::cubic(HystartRule::Linux),
         mss: 948,
         window_reduction: WindowReduction::Linux,
         timestamps: Switch::On,

@@ -13,7 +13,7 @@ use lasthop_proto::time::Duration;
 
 fn reno() -> TcpConfig {
     TcpConfig {
-        congestion: ControlRule::Reno,
+        congestion: ControlRule::RENO,
         window_reduction: WindowReduction::Linux,
         timestamps: Switch::On,
         rtt_rule: RttRule::Linux,
@@ -26,7 +26,7 @@ fn reno() -> TcpConfig {
 
 /// Threshold 7 of 10: 10 * 717 / 1024.
 fn cubic() -> TcpConfig {
-    TcpConfig { congestion: ControlRule::Cubic(HystartRule::Linux), mss: 948, ..reno() }
+    TcpConfig { congestion: ControlRule::cubic(HystartRule::Linux), mss: 948, ..reno() }
 }
 
 fn wire(pair: Pair) -> Pair {

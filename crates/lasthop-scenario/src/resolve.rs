@@ -89,7 +89,7 @@ pub(crate) fn network<'s>(spec: &'s Spec, scheme: &Scheme) -> Result<Network, No
         if scheme.ends != scheme::Ends::Scenario && tcp.recovery != Recovery::Rack {
             // Other recoveries have windows of their own: schemes named after a congestion control are then the same
             // run.
-            tcp.congestion = ControlRule::Reno;
+            tcp.congestion = ControlRule::RENO;
         }
         Arc::new(tcp)
     };

@@ -1,13 +1,16 @@
 //! The two connections of a split: the gateway's settings of each, and the simulator's configuration from the same
 //! keys.
 
-use lasthop_proto::tcp::config::{ControlRule, Nagle, Preset, ReceiveAutotune, SendAutotune, Switch, TcpConfig};
+use lasthop_proto::tcp::config::{
+    ControlRule, HystartRule, Nagle, Preset, ReceiveAutotune, SendAutotune, Switch, TcpConfig,
+};
+use lasthop_proto::tcp::congestion::Algorithm;
 use lasthop_proto::time::Duration;
 
 use crate::document::Data;
 use crate::error::Error;
 use crate::reader::{Reader, Value};
-use crate::values::{Auto, CongestionName, KernelCongestion, Or, Window};
+use crate::values::{Auto, KernelCongestion, Or, Window};
 
 /// Parameters of split connections.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -119,12 +122,13 @@ pub(crate) fn of_simulator(reader: &Reader<'_>) -> Result<([SimulatedSide; 2], S
     let side = |key: &str, default: SideSettings| {
         let side = reader.section(key)?;
         side.allow(&KEYS)?;
-        let named = CongestionName::read(&Data::String(default.congestion)).unwrap_or(CongestionName::Cubic);
-        let congestion = side.or("congestion", named, "default: the gateway's")?;
+        let default_algorithm = Value::read(&Data::String(default.congestion))
+            .unwrap_or_else(|_| ControlRule::cubic(HystartRule::Linux).algorithm());
+        let congestion: &Algorithm = side.or("congestion", default_algorithm, "default: the gateway's")?;
         let buffer = buffer(&side, default.buffer)?;
         let rto_min = rto_min(&side, default.rto_min.unwrap_or(RTO_MIN.1))?;
         let rto_max = rto_max(&side, default.rto_max.unwrap_or(RTO_MAX.1))?;
-        Ok(SimulatedSide { congestion: congestion.rule(), buffer, rto_min, rto_max })
+        Ok(SimulatedSide { congestion: ControlRule::of(congestion), buffer, rto_min, rto_max })
     };
     let sides = [side("wired", SideSettings::wired())?, side("wireless", SideSettings::wireless())?];
     Ok((sides, reader.or("repair", REPAIR, "default: the gateway's")?))
@@ -185,7 +189,7 @@ mod tests {
     #[test]
     fn shorter_timeouts_give_up_no_sooner() {
         let side = |rto_max| SimulatedSide {
-            congestion: ControlRule::Bbr,
+            congestion: ControlRule::BBR,
             buffer: None,
             rto_min: RTO_MIN.1,
             rto_max: Duration::from_secs(rto_max),
@@ -206,8 +210,8 @@ mod tests {
             (SideSettings::wireless(), said.unwrap()),
             (SideSettings::wired(), lasthop_proto::scheme::Congestion::Cubic),
         ] {
-            let name = CongestionName::read(&Data::String(default.congestion)).unwrap();
-            assert_eq!(name.rule(), congestion.rule());
+            let named: &Algorithm = Value::read(&Data::String(default.congestion)).unwrap();
+            assert_eq!(ControlRule::of(named), congestion.rule());
         }
     }
 }

@@ -12,8 +12,8 @@ use crate::tcp_keys::{KEYS, KeyName};
 use crate::today;
 use crate::units::{ByteSize, TimeSpan};
 use crate::values::{
-    ByScheme, ClockName, CongestionName, Count, DelayedAckName, Drawn, List, Off, Or, Positive, SendBuffer, Unlimited,
-    Whole, Window, Word,
+    ByScheme, ClockName, Count, DelayedAckName, Drawn, List, Off, Or, Positive, SendBuffer, Unlimited, Whole, Window,
+    Word,
 };
 
 /// An endpoint of a scenario. The scheme supplies the values that the scenario leaves to it.
@@ -195,12 +195,11 @@ impl Layer<'_, '_> {
     }
 
     fn congestion(&self, base: ControlRule) -> Result<ControlRule, Error> {
-        let name = CongestionName::of(base);
-        let name = match self.named_after {
-            Some(scheme) => self.reader.or("congestion", name, scheme)?,
-            None => self.value("congestion", name)?,
+        let algorithm = match self.named_after {
+            Some(scheme) => self.reader.or("congestion", base.algorithm(), scheme)?,
+            None => self.value("congestion", base.algorithm())?,
         };
-        let rule = name.rule();
+        let rule = ControlRule::of(algorithm);
         let Some(default) = rule.hystart() else {
             self.only_with(&["hystart"], "congestion = \"cubic\" or \"cubic-rfc9438\"")?;
             return Ok(rule);

@@ -9,7 +9,7 @@ use crate::error::{Error, Place, Problem, Spot};
 use crate::reader::Value;
 use crate::spec::Spec;
 use crate::tcp_keys::KEYS;
-use crate::values::{ClockName, CongestionName, DelayedAckName};
+use crate::values::{ClockName, DelayedAckName};
 
 /// Condition for the effect of a key.
 enum Effect {
@@ -46,7 +46,7 @@ impl Shown {
         let (key, value) = match self {
             Self::Recovery => ("recovery", config.recovery.show()),
             Self::SackAlgorithm => ("sack_algorithm", config.sack_algorithm.show()),
-            Self::Congestion => ("congestion", CongestionName::of(config.congestion).show()),
+            Self::Congestion => ("congestion", config.congestion.algorithm().show()),
             Self::Timestamps => ("timestamps", config.timestamps.show()),
             Self::Clock => ("clock", ClockName::of(config.clock).show()),
             Self::RttRule => ("rtt_rule", config.rtt_rule.show()),
@@ -160,7 +160,7 @@ const NEEDS: [(&str, Need); 32] = [
     (
         "idle_restart",
         Need {
-            holds: |c| c.recovery != Recovery::Rack || !c.congestion.paces(),
+            holds: |c| c.recovery != Recovery::Rack || !c.congestion.algorithm().paces,
             words: "a congestion control other than \"bbr\" and its like",
             on: &[Shown::Recovery, Shown::Congestion],
         },
@@ -168,7 +168,7 @@ const NEEDS: [(&str, Need); 32] = [
     (
         "send_quantum",
         Need {
-            holds: |c| c.recovery == Recovery::Rack && c.congestion.paces(),
+            holds: |c| c.recovery == Recovery::Rack && c.congestion.algorithm().paces,
             words: "recovery = \"rack\" with a congestion control that paces, as \"bbr\"",
             on: &[Shown::Recovery, Shown::Congestion],
         },

@@ -11,11 +11,12 @@ use lasthop_proto::pep::eln::ElnKnowledge;
 use lasthop_proto::pep::snoop::RepairPriority;
 use lasthop_proto::scheme::{LinkRepair, LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{
-    AckCongestion, Bbr3Rule, Clock, ControlRule, Deflation, DelayedAck, EcnMode, Growth, HandshakeAck,
-    HeaderAccounting, HystartRule, ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, PawsRule, Preset, Push,
-    ReceiveAutotune, Recovery, RecoveryGuard, RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch,
-    WindowEdge, WindowProbe, WindowReduction,
+    AckCongestion, Clock, Deflation, DelayedAck, EcnMode, Growth, HandshakeAck, HeaderAccounting, HystartRule,
+    ImpureDuplicates, Nagle, PartialAckTimer, PartialDeflation, PawsRule, Preset, Push, ReceiveAutotune, Recovery,
+    RecoveryGuard, RttRule, SackAlgorithm, SackCompression, SendAutotune, Switch, WindowEdge, WindowProbe,
+    WindowReduction,
 };
+use lasthop_proto::tcp::congestion::{ALGORITHMS, Algorithm};
 use lasthop_sim::network::DamagedFrames;
 
 use crate::document::{Data, Item, quote};
@@ -327,40 +328,18 @@ impl ClockName {
     }
 }
 
-/// Names of [`ControlRule`](lasthop_proto::tcp::config::ControlRule), apart from HyStart.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum CongestionName {
-    Reno,
-    Cubic,
-    Cubic9438,
-    Bbr,
-    Bbr3,
-    Bbr3Google,
-}
-
-impl CongestionName {
-    /// Returns the name of a congestion control.
-    pub(crate) const fn of(rule: ControlRule) -> Self {
-        match rule {
-            ControlRule::Reno => Self::Reno,
-            ControlRule::Cubic(_) => Self::Cubic,
-            ControlRule::Cubic9438(_) => Self::Cubic9438,
-            ControlRule::Bbr => Self::Bbr,
-            ControlRule::Bbr3(Bbr3Rule::Draft) => Self::Bbr3,
-            ControlRule::Bbr3(Bbr3Rule::Google) => Self::Bbr3Google,
-        }
+impl Value for &'static Algorithm {
+    fn expected() -> String {
+        one_of(ALGORITHMS.iter().map(|algorithm| algorithm.name))
     }
 
-    /// Returns the congestion control of that name, with the default HyStart.
-    pub(crate) const fn rule(self) -> ControlRule {
-        match self {
-            Self::Reno => ControlRule::Reno,
-            Self::Cubic => ControlRule::Cubic(HystartRule::Linux),
-            Self::Cubic9438 => ControlRule::Cubic9438(HystartRule::Rfc9406),
-            Self::Bbr => ControlRule::Bbr,
-            Self::Bbr3 => ControlRule::Bbr3(Bbr3Rule::Draft),
-            Self::Bbr3Google => ControlRule::Bbr3(Bbr3Rule::Google),
-        }
+    fn read(data: &Data) -> Result<Self, String> {
+        let Data::String(name) = data else { return Err(String::new()) };
+        named(name, ALGORITHMS.iter().copied(), |algorithm| algorithm.name)
+    }
+
+    fn show(&self) -> String {
+        quote(self.name)
     }
 }
 
@@ -408,7 +387,6 @@ choices! {
     MediumName { "duplex" = Duplex, "half-duplex" = HalfDuplex, "shared" = Shared }
     AppName { "transfer" = Transfer, "idle" = Idle, "on-off" = OnOff, "quic" = Quic, "call" = Call }
     ClockName { "fine" = Fine, "ticks" = Ticks, "jiffies" = Jiffies }
-    CongestionName { "reno" = Reno, "cubic" = Cubic, "cubic-rfc9438" = Cubic9438, "bbr" = Bbr, "bbr3" = Bbr3, "bbr3-google" = Bbr3Google }
     HystartRule { "off" = Off, "linux" = Linux, "linux-6.14" = LinuxBefore6_15, "rfc9406" = Rfc9406 }
     WindowReduction { "linux" = Linux, "rfc9937" = Rfc9937 }
     DelayedAckName {
@@ -451,20 +429,4 @@ choices! {
     Protocol { "stop-and-wait" = StopAndWait, "go-back-n" = GoBackN, "selective-repeat" = SelectiveRepeat }
     Delivery { "in-order" = InOrder, "immediate" = Immediate }
     ElnKnowledge { "own" = Own, "told" = Told }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A congestion control without a name in `choices!` could run, but `explain` could not write it.
-    #[test]
-    fn every_congestion_control_has_a_name() {
-        for rule in ControlRule::ALL {
-            let name = CongestionName::of(rule);
-            let data = Data::String(name.show().trim_matches('"').to_owned());
-            assert_eq!(CongestionName::read(&data), Ok(name), "{rule:?}");
-            assert_eq!(CongestionName::of(name.rule()), name, "{rule:?}");
-        }
-    }
 }

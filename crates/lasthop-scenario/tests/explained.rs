@@ -98,6 +98,17 @@ fn every_key_is_documented() {
 }
 
 #[test]
+fn every_congestion_control_is_documented() {
+    let row = DOCUMENTATION.lines().find(|line| line.starts_with("| `congestion` | reno |")).expect("a row of `[tcp]`");
+    let missing: Vec<_> = lasthop_proto::tcp::congestion::ALGORITHMS
+        .iter()
+        .map(|algorithm| algorithm.name)
+        .filter(|name| !row.contains(&format!("`{name}`")))
+        .collect();
+    assert!(missing.is_empty(), "not in the row `congestion` of docs/scenarios.md: {missing:?}");
+}
+
+#[test]
 fn the_documented_presets_are_the_real_ones() {
     let columns = ["bsd-lite", "ns2", "rfc", "linux-6.18", "rfc-2026"].map(|preset| {
         let tcp = format!("{{ preset = \"{preset}\" }}");

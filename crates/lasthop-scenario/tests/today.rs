@@ -3,15 +3,15 @@
 use lasthop_proto::pep::snoop::{HopControl, SnoopConfig};
 use lasthop_proto::scheme::{Family, SCHEMES, Scheme};
 use lasthop_proto::tcp::config::{
-    AckCongestion, Bbr3Rule, Clock, ControlRule, DelayedAck, HystartRule, Nagle, ReceiveAutotune, Recovery, TcpConfig,
+    AckCongestion, Clock, ControlRule, DelayedAck, HystartRule, Nagle, ReceiveAutotune, Recovery, TcpConfig,
 };
 use lasthop_proto::time::Duration;
 use lasthop_scenario::Scenario;
 use lasthop_scenario::elements::{Snoop, Split};
 use lasthop_sim::network::Network;
 
-const CUBIC: ControlRule = ControlRule::Cubic(HystartRule::Linux);
-const BBR3: ControlRule = ControlRule::Bbr3(Bbr3Rule::Draft);
+const CUBIC: ControlRule = ControlRule::cubic(HystartRule::Linux);
+const BBR3: ControlRule = ControlRule::BBR3;
 
 fn scheme(name: &str) -> &'static Scheme {
     Scheme::by_name(name).expect("a scheme")
@@ -65,8 +65,8 @@ fn sender(scenario: &Scenario, name: &str) -> TcpConfig {
 
 #[test]
 fn a_preset_of_today_stays_and_the_name_decides_the_congestion_control() {
-    let rfc9438 = ControlRule::Cubic9438(HystartRule::Rfc9406);
-    let bbr = ControlRule::Bbr;
+    let rfc9438 = ControlRule::cubic_rfc9438(HystartRule::Rfc9406);
+    let bbr = ControlRule::BBR;
     // Name of the scheme, then the congestion controls over linux-6.18, linux-6.18-bbr, rfc-2026, and the three older
     // presets.
     let expected = [
@@ -92,7 +92,7 @@ fn a_preset_of_today_stays_and_the_name_decides_the_congestion_control() {
     }
     // The scenario's variant is as valid as Linux's.
     let google = parse("preset = 'linux-6.18'\ncongestion = 'bbr3-google'", "");
-    assert_eq!(sender(&google, "E2E-BBR3").congestion, ControlRule::Bbr3(Bbr3Rule::Google));
+    assert_eq!(sender(&google, "E2E-BBR3").congestion, ControlRule::BBR3_GOOGLE);
     assert_eq!(google.fixes(scheme("E2E-BBR3")), None);
 }
 
@@ -102,7 +102,7 @@ fn what_the_scenario_says_itself_lies_over_linux() {
     let tcp = sender(&scenario, "E2E-BBR");
     assert_eq!((tcp.mss, tcp.send_buffer, tcp.receive_buffer), (1400, 32 << 10, 32 << 10));
     assert_eq!((tcp.rto_min, tcp.delayed_ack), (Duration::from_secs(5), DelayedAck::Off));
-    assert_eq!((tcp.recovery, tcp.congestion), (Recovery::Rack, ControlRule::Bbr));
+    assert_eq!((tcp.recovery, tcp.congestion), (Recovery::Rack, ControlRule::BBR));
     assert!(matches!(tcp.clock, Clock::Jiffies { .. }) && tcp.timestamps.is_on() && tcp.initial_window == 10);
     // A host's own keys take precedence over those, and its own older preset is replaced like the common one.
     let hosts = [
@@ -167,9 +167,9 @@ fn congestion_control_for_acknowledgments_brings_the_acknowledgments_that_it_con
 #[test]
 fn hystart_is_cubics() {
     let scenario = parse("preset = 'linux-6.18'\nhystart = 'off'", "");
-    assert_eq!(sender(&scenario, "E2E-CUBIC").congestion, ControlRule::Cubic(HystartRule::Off));
-    assert_eq!(sender(&scenario, "SNOOP").congestion, ControlRule::Cubic(HystartRule::Off));
-    assert_eq!(sender(&scenario, "E2E-BBR").congestion, ControlRule::Bbr);
+    assert_eq!(sender(&scenario, "E2E-CUBIC").congestion, ControlRule::cubic(HystartRule::Off));
+    assert_eq!(sender(&scenario, "SNOOP").congestion, ControlRule::cubic(HystartRule::Off));
+    assert_eq!(sender(&scenario, "E2E-BBR").congestion, ControlRule::BBR);
     assert_eq!(scenario.fixes(scheme("E2E-BBR")), None);
 }
 
@@ -178,7 +178,7 @@ fn what_a_scenario_fixes_is_named() {
     let fixes = |scenario: &Scenario, name: &str| scenario.fixes(scheme(name)).unwrap_or_default();
     let reno = parse("congestion = 'reno'", "");
     assert_eq!(fixes(&reno, "E2E-CUBIC"), "tcp.congestion");
-    assert_eq!(sender(&reno, "E2E-CUBIC").congestion, ControlRule::Reno);
+    assert_eq!(sender(&reno, "E2E-CUBIC").congestion, ControlRule::RENO);
     // The names of the base station's schemes imply nothing about hosts, and the older ones nothing about congestion
     // control.
     assert_eq!([fixes(&reno, "SNOOP"), fixes(&reno, "SPLIT-BBR"), fixes(&reno, "E2E")], ["", "", ""]);
@@ -225,7 +225,7 @@ rto_min = '20 ms'";
     let Snoop(studied) = element("LL-SMART-TCP-AWARE").get().cloned().expect("snoop");
     assert_eq!(studied.timer_min, Duration::from_millis(200));
     let Split { wired, wireless, .. } = element("SPLIT-BBR").get().cloned().expect("a relay");
-    assert_eq!((wired.mss, wired.congestion, wireless.congestion), (1200, ControlRule::Bbr, BBR3));
+    assert_eq!((wired.mss, wired.congestion, wireless.congestion), (1200, ControlRule::BBR, BBR3));
     assert_eq!((wireless.send_buffer, wireless.receive_buffer), (512 << 10, 512 << 10));
     assert!(!wireless.tunes_itself() && wired.tunes_itself());
     assert_eq!(wireless.rto_min, Duration::from_millis(20));

@@ -3,7 +3,7 @@
 mod preset;
 
 pub use self::preset::Preset;
-pub use crate::tcp::congestion::{Bbr3Rule, ControlRule, HystartRule};
+pub use crate::tcp::congestion::{ControlRule, HystartRule};
 use crate::time::Duration;
 
 /// Algorithm by which the endpoint detects and repairs losses.

@@ -1,17 +1,17 @@
 //! Reno and CUBIC, step by step.
 
-use lasthop_proto::tcp::congestion::control::{CaState, CongestionControl, Episode, Reduction};
+use lasthop_proto::tcp::congestion::control::{CaState, Episode, Reduction};
 use lasthop_proto::tcp::congestion::{ControlRule, HystartRule, Start};
 use lasthop_proto::time::Duration;
 
 use super::driver::{Driver, ms, start};
 
-const CUBIC: ControlRule = ControlRule::Cubic(HystartRule::Off);
-const CUBIC_9438: ControlRule = ControlRule::Cubic9438(HystartRule::Off);
+const CUBIC: ControlRule = ControlRule::cubic(HystartRule::Off);
+const CUBIC_9438: ControlRule = ControlRule::cubic_rfc9438(HystartRule::Off);
 
 #[test]
 fn slow_start_counts_segments_not_acknowledgments() {
-    for rule in [ControlRule::Reno, CUBIC, CUBIC_9438] {
+    for rule in [ControlRule::RENO, CUBIC, CUBIC_9438] {
         let mut driver = Driver::new(rule);
         driver.pass(ms(100));
         for _ in 0..5 {
@@ -23,7 +23,7 @@ fn slow_start_counts_segments_not_acknowledgments() {
 
 #[test]
 fn reno_grows_by_one_for_each_window_delivered() {
-    let mut driver = Driver::new(ControlRule::Reno);
+    let mut driver = Driver::new(ControlRule::RENO);
     driver.lose();
     // Half of ten; slow start ends exactly at the threshold.
     assert_eq!((driver.window(), driver.ssthresh()), (5, 5));
@@ -42,7 +42,7 @@ fn reno_grows_by_one_for_each_window_delivered() {
 
 #[test]
 fn slow_start_hands_on_what_it_does_not_use() {
-    let mut driver = Driver::new(ControlRule::Reno);
+    let mut driver = Driver::new(ControlRule::RENO);
     driver.lose();
     driver.control.set_window(4);
     driver.fill();
@@ -55,7 +55,7 @@ fn slow_start_hands_on_what_it_does_not_use() {
 
 #[test]
 fn thresholds_are_never_below_two() {
-    for rule in [ControlRule::Reno, CUBIC, CUBIC_9438] {
+    for rule in [ControlRule::RENO, CUBIC, CUBIC_9438] {
         let mut driver = Driver::new(rule);
         driver.control.set_window(1);
         driver.lose();
@@ -65,7 +65,7 @@ fn thresholds_are_never_below_two() {
 
 #[test]
 fn windows_that_are_reduced_do_not_grow() {
-    for rule in [ControlRule::Reno, CUBIC, CUBIC_9438] {
+    for rule in [ControlRule::RENO, CUBIC, CUBIC_9438] {
         for state in [CaState::Cwr, CaState::Recovery] {
             let mut driver = Driver::new(rule);
             driver.state = state;
@@ -81,7 +81,7 @@ fn windows_that_are_reduced_do_not_grow() {
 
 #[test]
 fn undoing_restores_window_and_threshold() {
-    for (rule, reduced) in [(ControlRule::Reno, 20), (CUBIC, 28), (CUBIC_9438, 28)] {
+    for (rule, reduced) in [(ControlRule::RENO, 20), (CUBIC, 28), (CUBIC_9438, 28)] {
         let mut driver = Driver::new(rule);
         driver.control.set_window(40);
         driver.lose();
@@ -96,7 +96,7 @@ fn undoing_restores_window_and_threshold() {
 
 #[test]
 fn marks_are_not_undone() {
-    for rule in [ControlRule::Reno, CUBIC, CUBIC_9438] {
+    for rule in [ControlRule::RENO, CUBIC, CUBIC_9438] {
         let mut driver = Driver::new(rule);
         driver.control.set_window(40);
         driver.tell(Episode::Reduce(Reduction::Ecn));
@@ -109,7 +109,7 @@ fn marks_are_not_undone() {
 
 #[test]
 fn a_second_timeout_keeps_the_threshold() {
-    for (rule, threshold) in [(ControlRule::Reno, 5), (CUBIC, 7), (CUBIC_9438, 7)] {
+    for (rule, threshold) in [(ControlRule::RENO, 5), (CUBIC, 7), (CUBIC_9438, 7)] {
         let mut driver = Driver::new(rule);
         driver.time_out(false);
         assert_eq!((driver.window(), driver.ssthresh()), (1, threshold), "{rule:?}");
@@ -127,7 +127,7 @@ fn idleness_halves_once_for_each_timeout_beyond_the_first() {
         (driver.window(), driver.ssthresh())
     };
     // 201 ms are slightly more than one timeout, 401 ms more than two.
-    for rule in [ControlRule::Reno, CUBIC] {
+    for rule in [ControlRule::RENO, CUBIC] {
         assert_eq!(after(rule, 200), (100, u32::MAX));
         assert_eq!(after(rule, 201), (50, u32::MAX));
         assert_eq!(after(rule, 401), (25, u32::MAX));
@@ -137,7 +137,7 @@ fn idleness_halves_once_for_each_timeout_beyond_the_first() {
     // RFC 5681 §4.1 has no halving.
     assert_eq!(after(CUBIC_9438, 201).0, 10);
     // The threshold keeps three quarters of the former window.
-    let mut driver = Driver::new(ControlRule::Reno);
+    let mut driver = Driver::new(ControlRule::RENO);
     driver.control.set_window(100);
     driver.lose();
     driver.control.set_window(80);
@@ -147,7 +147,7 @@ fn idleness_halves_once_for_each_timeout_beyond_the_first() {
 
 #[test]
 fn half_of_what_is_not_used_goes() {
-    let mut driver = Driver::new(ControlRule::Reno);
+    let mut driver = Driver::new(ControlRule::RENO);
     driver.control.set_window(100);
     driver.tell(Episode::Unused { used: 4 });
     // The initial window counts as used: (100 + 10) / 2.

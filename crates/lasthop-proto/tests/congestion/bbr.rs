@@ -1,14 +1,14 @@
 //! BBR version 1 on paths with one bottleneck.
 
-use lasthop_proto::tcp::congestion::control::{CongestionControl, Episode, Phase};
-use lasthop_proto::tcp::congestion::{Control, ControlRule, Start};
+use lasthop_proto::tcp::congestion::control::{Episode, Phase};
+use lasthop_proto::tcp::congestion::{ControlRule, Start};
 use lasthop_proto::time::{Duration, Instant};
 
 use super::driver::{ms, start};
 use super::path::{Path, Policer};
 
 fn on(mbps: f64, rtt: u64, buffer: f64) -> Path {
-    Path::new(Control::new(ControlRule::Bbr, &start()), mbps, ms(rtt), buffer)
+    Path::new(ControlRule::BBR.build(&start()), mbps, ms(rtt), buffer)
 }
 
 /// A flow's sequence of phases, with the start time of each.
@@ -32,7 +32,7 @@ fn the_first_rate_is_the_window_in_a_round_trip() {
     let expected = 10.0 * 1448.0 / 0.1 * 739.0 / 256.0 * 0.99;
     assert!((rate / expected - 1.0).abs() < 1e-3, "{rate} instead of {expected}");
     // Without a round-trip time, one millisecond is used.
-    let control = Control::new(ControlRule::Bbr, &start());
+    let control = ControlRule::BBR.build(&start());
     let rate = control.pacing().expect("paced").rate as f64;
     assert!((rate / (expected * 100.0) - 1.0).abs() < 1e-3, "{rate}");
 }
@@ -94,7 +94,7 @@ fn probe_bw_cycles_through_eight_round_trips() {
 #[test]
 fn the_first_phase_is_drawn() {
     let first = |seed| {
-        let mut path = Path::new(Control::new(ControlRule::Bbr, &Start { seed, ..start() }), 20.0, ms(50), 1000.0);
+        let mut path = Path::new(ControlRule::BBR.build(&Start { seed, ..start() }), 20.0, ms(50), 1000.0);
         path.run_until(Duration::from_secs(5), |path| path.phase() == Phase::Drain);
         path.run_until(Duration::from_secs(5), |path| path.phase() != Phase::Drain);
         path.phase()

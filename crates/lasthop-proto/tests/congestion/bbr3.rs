@@ -1,19 +1,19 @@
 //! BBR version 3 on paths with one bottleneck: the example test cases of draft-ietf-ccwg-bbr that need only a
 //! congestion control.
 
-use lasthop_proto::tcp::congestion::control::{CongestionControl, Episode, Phase};
-use lasthop_proto::tcp::congestion::{Bbr3Rule, Control, ControlRule, Start};
+use lasthop_proto::tcp::congestion::control::{Episode, Phase};
+use lasthop_proto::tcp::congestion::{ControlRule, Start};
 use lasthop_proto::time::{Duration, Instant};
 
 use super::driver::{ms, start};
 use super::path::{Path, Policer};
 
-fn with(rule: Bbr3Rule, mbps: f64, rtt: u64, buffer: f64) -> Path {
-    Path::new(Control::new(ControlRule::Bbr3(rule), &start()), mbps, ms(rtt), buffer)
+fn with(rule: ControlRule, mbps: f64, rtt: u64, buffer: f64) -> Path {
+    Path::new(rule.build(&start()), mbps, ms(rtt), buffer)
 }
 
 fn on(mbps: f64, rtt: u64, buffer: f64) -> Path {
-    with(Bbr3Rule::Draft, mbps, rtt, buffer)
+    with(ControlRule::BBR3, mbps, rtt, buffer)
 }
 
 fn to(path: &mut Path, phase: Phase) {
@@ -60,7 +60,7 @@ fn startup_stays_while_the_application_limits_and_nothing_is_lost() {
 
 #[test]
 fn drain_ends_when_the_queue_is_gone() {
-    for (rule, drain) in [(Bbr3Rule::Draft, 0.5), (Bbr3Rule::Google, 0.347)] {
+    for (rule, drain) in [(ControlRule::BBR3, 0.5), (ControlRule::BBR3_GOOGLE, 0.347)] {
         let mut path = with(rule, 20.0, 50, 10_000.0);
         to(&mut path, Phase::Drain);
         assert!((gain(&path) / drain - 1.0).abs() < 0.01, "{}", gain(&path));
@@ -84,7 +84,7 @@ fn drain_ends_after_three_rounds() {
 
 #[test]
 fn the_cycle_is_down_cruise_refill_up() {
-    for (rule, down) in [(Bbr3Rule::Draft, 0.90), (Bbr3Rule::Google, 0.91)] {
+    for (rule, down) in [(ControlRule::BBR3, 0.90), (ControlRule::BBR3_GOOGLE, 0.91)] {
         let mut path = with(rule, 20.0, 50, 10_000.0);
         drained(&mut path);
         to(&mut path, Phase::Cruise);
@@ -296,8 +296,8 @@ fn bunched_acknowledgments_do_not_stall_it() {
 #[test]
 fn waits_are_drawn_from_the_seed() {
     let second = |seed| {
-        let rule = ControlRule::Bbr3(Bbr3Rule::Draft);
-        let mut path = Path::new(Control::new(rule, &Start { seed, ..start() }), 20.0, ms(50), 10_000.0);
+        let rule = ControlRule::BBR3;
+        let mut path = Path::new(rule.build(&Start { seed, ..start() }), 20.0, ms(50), 10_000.0);
         to(&mut path, Phase::Refill);
         path.now
     };

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::congestion::control::{AckSample, CaState, CongestionControl, Episode, Reduction, Totals};
-use lasthop_proto::tcp::congestion::{Control, ControlRule, Start};
+use lasthop_proto::tcp::congestion::{ControlRule, Start};
 use lasthop_proto::time::{Duration, Instant};
 
 pub fn ms(millis: u64) -> Duration {
@@ -18,7 +18,7 @@ pub fn start() -> Start {
 }
 
 pub struct Driver {
-    pub control: Control,
+    pub control: Box<dyn CongestionControl>,
     pub now: Instant,
     pub state: CaState,
     /// Transmission time of each segment in flight.
@@ -37,7 +37,7 @@ impl Driver {
 
     pub fn starting(rule: ControlRule, start: &Start) -> Self {
         let mut driver = Self {
-            control: Control::new(rule, start),
+            control: rule.build(start),
             now: Instant::ZERO,
             state: CaState::Open,
             flight: VecDeque::new(),

@@ -5,8 +5,8 @@ use lasthop_proto::time::Duration;
 
 use super::driver::{Driver, ms, start};
 
-const SINCE_6_15: ControlRule = ControlRule::Cubic(HystartRule::Linux);
-const BEFORE_6_15: ControlRule = ControlRule::Cubic(HystartRule::LinuxBefore6_15);
+const SINCE_6_15: ControlRule = ControlRule::cubic(HystartRule::Linux);
+const BEFORE_6_15: ControlRule = ControlRule::cubic(HystartRule::LinuxBefore6_15);
 
 /// Packetdrill's `cubic-bulk-166k`, restated: two segments are acknowledged every 100 ms, so the round-trip time rises
 /// from the second acknowledgment on. Before 6.15 the first round begins at the fourth acknowledgment, at a window of
@@ -144,7 +144,7 @@ fn small_windows_and_off_are_left_alone() {
     round(&mut driver, 10, ms(0), 1);
     round(&mut driver, 100, ms(0), 1);
     assert_eq!((driver.window(), driver.ssthresh()), (16, u32::MAX));
-    let mut driver = Driver::new(ControlRule::Cubic(HystartRule::Off));
+    let mut driver = Driver::new(ControlRule::cubic(HystartRule::Off));
     for rtt in [40, 40, 400, 400] {
         round(&mut driver, rtt, ms(1), 1);
     }
@@ -155,7 +155,7 @@ fn small_windows_and_off_are_left_alone() {
 /// Conservative Slow Start: a quarter of the growth, for five rounds including the one in which it begins.
 #[test]
 fn hystart_plus_plus_slows_down_then_leaves() {
-    for rule in [ControlRule::Cubic(HystartRule::Rfc9406), ControlRule::Cubic9438(HystartRule::Rfc9406)] {
+    for rule in [ControlRule::cubic(HystartRule::Rfc9406), ControlRule::cubic_rfc9438(HystartRule::Rfc9406)] {
         let mut driver = Driver::new(rule);
         round(&mut driver, 40, ms(3), 1);
         round(&mut driver, 44, ms(3), 1);
@@ -179,7 +179,7 @@ fn hystart_plus_plus_slows_down_then_leaves() {
 /// RFC 9406 §4.2: a round-trip time below the baseline shows that the rise was spurious; slow start resumes.
 #[test]
 fn hystart_plus_plus_resumes() {
-    let mut driver = Driver::new(ControlRule::Cubic9438(HystartRule::Rfc9406));
+    let mut driver = Driver::new(ControlRule::cubic_rfc9438(HystartRule::Rfc9406));
     round(&mut driver, 40, ms(3), 1);
     round(&mut driver, 40, ms(3), 1);
     round(&mut driver, 60, ms(3), 1);
@@ -195,7 +195,7 @@ fn hystart_plus_plus_resumes() {
 /// RFC 9406 §4.3: an acknowledgment counts for at most 8 segments, and a loss ends the first slow start permanently.
 #[test]
 fn hystart_plus_plus_bounds_bursts_and_ends_with_a_loss() {
-    let mut driver = Driver::new(ControlRule::Cubic9438(HystartRule::Rfc9406));
+    let mut driver = Driver::new(ControlRule::cubic_rfc9438(HystartRule::Rfc9406));
     driver.pass(ms(40));
     driver.ack(10);
     assert_eq!(driver.window(), 18);

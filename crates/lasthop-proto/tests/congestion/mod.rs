@@ -7,5 +7,6 @@ mod bbr3;
 mod bounds;
 mod driver;
 mod hystart;
+mod outside;
 mod path;
 mod response;

@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use lasthop_proto::seq::Seq;
-use lasthop_proto::tcp::congestion::Control;
+
 use lasthop_proto::tcp::congestion::control::{
     AckSample, CaState, CongestionControl, Episode, LostSegment, PathModel, Phase, RateSample, Reduction, Totals,
 };
@@ -37,7 +37,7 @@ struct Sent {
 }
 
 pub struct Path {
-    pub control: Control,
+    pub control: Box<dyn CongestionControl>,
     pub now: Instant,
     /// Segments per second.
     pub rate: f64,
@@ -78,7 +78,7 @@ pub struct Path {
 }
 
 impl Path {
-    pub fn new(control: Control, rate_mbps: f64, rtt: Duration, buffer: f64) -> Self {
+    pub fn new(control: Box<dyn CongestionControl>, rate_mbps: f64, rtt: Duration, buffer: f64) -> Self {
         let mut path = Self {
             control,
             now: Instant::ZERO,

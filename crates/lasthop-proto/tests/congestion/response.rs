@@ -9,8 +9,8 @@ use lasthop_proto::time::Duration;
 
 use super::driver::{Driver, ms, start};
 
-const LINUX: ControlRule = ControlRule::Cubic(HystartRule::Off);
-const RFC: ControlRule = ControlRule::Cubic9438(HystartRule::Off);
+const LINUX: ControlRule = ControlRule::cubic(HystartRule::Off);
+const RFC: ControlRule = ControlRule::cubic_rfc9438(HystartRule::Off);
 
 /// Delivers the next acknowledgment, for two segments or a hundredth of the window; returns the window before it, and
 /// the seconds until it. Acknowledgments are evenly spaced over the round-trip time of `rtt` ms.

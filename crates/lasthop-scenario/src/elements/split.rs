@@ -14,7 +14,7 @@ use crate::error::{Error, Problem};
 use crate::reader::{Reader, Value};
 use crate::tcp::{self, Base, TcpSpec};
 use crate::units::ByteSize;
-use crate::values::{CongestionName, Window};
+use crate::values::Window;
 
 pub(super) static KIND: Kind = Kind { name: "split", keys: &[&["recovery"], &RELAY_KEYS], ends: Ends::One, read };
 
@@ -122,7 +122,7 @@ impl Element for Split {
 pub(crate) fn endpoint(tcp: &TcpConfig) -> String {
     let recovery = format!("recovery {}", plain(&tcp.recovery.show()));
     match tcp.recovery {
-        Recovery::Rack => format!("{recovery}, congestion {}", plain(&CongestionName::of(tcp.congestion).show())),
+        Recovery::Rack => format!("{recovery}, congestion {}", tcp.congestion.algorithm().name),
         _ => recovery,
     }
 }

@@ -111,7 +111,7 @@ fn longest(outcome: &Outcome) -> Duration {
 /// Without small queues, a window of hundreds of segments would wait.
 #[test]
 fn tcp_keeps_its_hosts_queue_short_on_every_medium() {
-    for congestion in [linux().congestion, ControlRule::Bbr] {
+    for congestion in [linux().congestion, ControlRule::BBR] {
         for (medium, queue) in media() {
             let network =
                 |small_queues| upload(medium, queue, TRANSFER, TcpConfig { small_queues, congestion, ..linux() }, 1);

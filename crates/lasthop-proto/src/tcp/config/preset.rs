@@ -46,7 +46,7 @@ impl TcpConfig {
             Preset::Ns2 => Self::ns2(),
             Preset::Rfc => Self::rfc(),
             Preset::Linux618 => Self::linux_6_18(),
-            Preset::Linux618Bbr => Self { congestion: ControlRule::Bbr, ..Self::linux_6_18() },
+            Preset::Linux618Bbr => Self { congestion: ControlRule::BBR, ..Self::linux_6_18() },
             Preset::Rfc2026 => Self::rfc_2026(),
         }
     }
@@ -106,7 +106,7 @@ impl TcpConfig {
             smart_acks: Switch::Off,
             time_wait: Duration::from_secs(60),
             smart_rtt: None,
-            congestion: ControlRule::Reno,
+            congestion: ControlRule::RENO,
             window_reduction: WindowReduction::Rfc9937,
             undo: Switch::On,
             frto: Switch::On,
@@ -132,7 +132,7 @@ impl TcpConfig {
             dsack: Switch::On,
             receive_autotune: ReceiveAutotune::Linux,
             ecn: EcnMode::Passive,
-            congestion: ControlRule::Cubic(HystartRule::Linux),
+            congestion: ControlRule::cubic(HystartRule::Linux),
             window_reduction: WindowReduction::Linux,
             small_queues: Switch::On,
             nagle: Nagle::Minshall,
@@ -152,7 +152,7 @@ impl TcpConfig {
             window_scale: Some(10),
             recovery: Recovery::Rack,
             dsack: Switch::On,
-            congestion: ControlRule::Cubic9438(HystartRule::Rfc9406),
+            congestion: ControlRule::cubic_rfc9438(HystartRule::Rfc9406),
             window_reduction: WindowReduction::Rfc9937,
             small_queues: Switch::On,
             ..Self::rfc()

@@ -1,184 +1,128 @@
-//! Modern congestion controls, selected at run time.
+//! Modern congestion controls: the list of all, and the choice of one at run time.
 
 use alloc::boxed::Box;
+use core::fmt;
 
-use super::bbr::Bbr;
-use super::bbr3::{Bbr3, Bbr3Rule};
-use super::control::{AckSample, CongestionControl, Episode, LostSegment, Pacing, PathModel};
-use super::cubic;
+use super::bbr::BBR;
+use super::bbr3::{BBR3, BBR3_GOOGLE};
+use super::control::CongestionControl;
+use super::cubic::{CUBIC, CUBIC_RFC9438};
 use super::hystart::HystartRule;
-use super::reno::Reno;
+use super::reno::RENO;
 use super::window::Start;
-use crate::time::Instant;
 
-/// Congestion control of a sender.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ControlRule {
-    /// Linux's Reno.
-    Reno,
-    /// CUBIC in Linux's integers.
-    Cubic(HystartRule),
-    /// CUBIC as written in RFC 9438.
-    Cubic9438(HystartRule),
-    /// Linux's BBR version 1.
-    Bbr,
-    /// BBR version 3.
-    Bbr3(Bbr3Rule),
+/// All congestion controls. Scenarios, the lab and the property tests know each by its line here.
+pub const ALGORITHMS: &[&Algorithm] = &[&RENO, &CUBIC, &CUBIC_RFC9438, &BBR, &BBR3, &BBR3_GOOGLE];
+
+/// Declaration of a congestion control. The file that implements it has one as a `static`.
+#[derive(Clone, Copy, Debug)]
+pub struct Algorithm {
+    /// Value of the scenario key `tcp.congestion`.
+    pub name: &'static str,
+    /// Name in messages.
+    pub title: &'static str,
+    /// Name of the algorithm of which it is a variant; its own if it is none. Schemes are named after it.
+    pub family: &'static str,
+    /// The kernel's name of it, or of its counterpart there; `None` if no kernel release has one. Each congestion
+    /// control declares this explicitly, so that a kernel never silently runs another in its place.
+    pub kernel_name: Option<&'static str>,
+    /// True if it paces segments, and sets the window in recovery and after idle periods itself.
+    pub paces: bool,
+    /// Default rule for leaving slow start early; `None` if it has no such rule to choose.
+    pub hystart: Option<HystartRule>,
+    /// Creates its initial state. It may ignore the rule for leaving slow start if [`Self::hystart`] is `None`.
+    pub build: fn(&Start, HystartRule) -> Box<dyn CongestionControl>,
+}
+
+impl PartialEq for Algorithm {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Algorithm {}
+
+/// Congestion control of a sender, with its rule for leaving slow start.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ControlRule {
+    algorithm: &'static Algorithm,
+    hystart: HystartRule,
 }
 
 impl ControlRule {
-    /// All congestion controls with each of their variants, for the property tests.
-    pub const ALL: [Self; 10] = [
-        Self::Reno,
-        Self::Cubic(HystartRule::Off),
-        Self::Cubic(HystartRule::Linux),
-        Self::Cubic(HystartRule::LinuxBefore6_15),
-        Self::Cubic(HystartRule::Rfc9406),
-        Self::Cubic9438(HystartRule::Off),
-        Self::Cubic9438(HystartRule::Rfc9406),
-        Self::Bbr,
-        Self::Bbr3(Bbr3Rule::Draft),
-        Self::Bbr3(Bbr3Rule::Google),
-    ];
+    /// Linux's Reno.
+    pub const RENO: Self = Self::of(&RENO);
+    /// Linux's BBR version 1.
+    pub const BBR: Self = Self::of(&BBR);
+    /// BBR version 3 of the draft.
+    pub const BBR3: Self = Self::of(&BBR3);
+    /// BBR version 3 as published by Google.
+    pub const BBR3_GOOGLE: Self = Self::of(&BBR3_GOOGLE);
 
-    /// Returns its name in messages.
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::Reno => "Reno",
-            Self::Cubic(_) => "CUBIC",
-            Self::Cubic9438(_) => "CUBIC of RFC 9438",
-            Self::Bbr => "BBR version 1",
-            Self::Bbr3(_) => "BBR version 3",
-        }
+    /// Returns CUBIC in Linux's integers.
+    pub const fn cubic(hystart: HystartRule) -> Self {
+        Self::of(&CUBIC).with_hystart(hystart)
     }
 
-    /// Returns the kernel's name of it, or of its counterpart there; `None` if no kernel release has one. Each
-    /// congestion control declares this explicitly, so that a kernel never silently runs another in its place.
-    pub const fn kernel_name(self) -> Option<&'static str> {
-        match self {
-            Self::Reno => Some("reno"),
-            Self::Cubic(_) | Self::Cubic9438(_) => Some("cubic"),
-            Self::Bbr => Some("bbr"),
-            Self::Bbr3(_) => None,
-        }
+    /// Returns CUBIC as written in RFC 9438.
+    pub const fn cubic_rfc9438(hystart: HystartRule) -> Self {
+        Self::of(&CUBIC_RFC9438).with_hystart(hystart)
+    }
+
+    /// Returns the congestion control that `algorithm` declares, which may be outside [`ALGORITHMS`], with its default
+    /// rule for leaving slow start.
+    pub const fn of(algorithm: &'static Algorithm) -> Self {
+        let hystart = match algorithm.hystart {
+            Some(hystart) => hystart,
+            None => HystartRule::Off,
+        };
+        Self { algorithm, hystart }
+    }
+
+    /// Returns all congestion controls with each of their variants.
+    pub fn all() -> impl Iterator<Item = Self> {
+        ALGORITHMS.iter().flat_map(|algorithm| {
+            let of = Self::of(algorithm);
+            let rules: &[HystartRule] =
+                if algorithm.hystart.is_some() { &HystartRule::ALL } else { &[HystartRule::Off] };
+            rules.iter().map(move |rule| of.with_hystart(*rule))
+        })
+    }
+
+    /// Returns its declaration.
+    pub const fn algorithm(self) -> &'static Algorithm {
+        self.algorithm
     }
 
     /// Returns its rule for leaving slow start early; `None` if it has no such rule to choose.
     pub const fn hystart(self) -> Option<HystartRule> {
-        match self {
-            Self::Cubic(hystart) | Self::Cubic9438(hystart) => Some(hystart),
-            Self::Reno | Self::Bbr | Self::Bbr3(_) => None,
+        match self.algorithm.hystart {
+            Some(_) => Some(self.hystart),
+            None => None,
         }
     }
 
     /// Returns the same with another rule for leaving slow start early, if it has one.
     #[must_use]
     pub const fn with_hystart(self, hystart: HystartRule) -> Self {
-        match self {
-            Self::Cubic(_) => Self::Cubic(hystart),
-            Self::Cubic9438(_) => Self::Cubic9438(hystart),
-            Self::Reno | Self::Bbr | Self::Bbr3(_) => self,
+        match self.algorithm.hystart {
+            Some(_) => Self { hystart, ..self },
+            None => self,
         }
     }
 
-    /// Returns whether it paces segments, and sets the window in recovery and after idle periods itself.
-    pub const fn paces(self) -> bool {
-        match self {
-            Self::Bbr | Self::Bbr3(_) => true,
-            Self::Reno | Self::Cubic(_) | Self::Cubic9438(_) => false,
+    /// Returns its initial state.
+    pub fn build(self, start: &Start) -> Box<dyn CongestionControl> {
+        (self.algorithm.build)(start, self.hystart)
+    }
+}
+
+/// Shows the name, and the rule for leaving slow start if there is one; never an address, which differs between runs.
+impl fmt::Debug for ControlRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.hystart() {
+            Some(hystart) => write!(f, "{}({hystart:?})", self.algorithm.name),
+            None => f.write_str(self.algorithm.name),
         }
-    }
-}
-
-/// A congestion control. Those larger than a few words are boxed, so that a connection that never sends stays small.
-#[derive(Clone, Debug)]
-pub enum Control {
-    /// Linux's Reno.
-    Reno(Reno),
-    /// CUBIC in Linux's integers.
-    Cubic(Box<cubic::Linux>),
-    /// CUBIC as written in RFC 9438.
-    Cubic9438(Box<cubic::Rfc9438>),
-    /// Linux's BBR version 1.
-    Bbr(Box<Bbr>),
-    /// BBR version 3.
-    Bbr3(Box<Bbr3>),
-}
-
-macro_rules! each {
-    ($self:expr, $control:ident => $body:expr) => {
-        match $self {
-            Control::Reno($control) => $body,
-            Control::Cubic($control) => $body,
-            Control::Cubic9438($control) => $body,
-            Control::Bbr($control) => $body,
-            Control::Bbr3($control) => $body,
-        }
-    };
-}
-
-impl Control {
-    /// Returns the control of `rule` in its initial state.
-    pub fn new(rule: ControlRule, start: &Start) -> Self {
-        match rule {
-            ControlRule::Reno => Self::Reno(Reno::new(start)),
-            ControlRule::Cubic(hystart) => Self::Cubic(Box::new(cubic::Linux::new(start, hystart))),
-            ControlRule::Cubic9438(hystart) => Self::Cubic9438(Box::new(cubic::Rfc9438::new(start, hystart))),
-            ControlRule::Bbr => Self::Bbr(Box::new(Bbr::new(start))),
-            ControlRule::Bbr3(rule) => Self::Bbr3(Box::new(Bbr3::new(start, rule))),
-        }
-    }
-}
-
-impl CongestionControl for Control {
-    #[inline]
-    fn window(&self) -> u32 {
-        each!(self, control => control.window())
-    }
-
-    fn ssthresh(&self) -> u32 {
-        each!(self, control => control.ssthresh())
-    }
-
-    fn set_window(&mut self, segments: u32) {
-        each!(self, control => control.set_window(segments));
-    }
-
-    fn on_ack(&mut self, ack: &AckSample) {
-        each!(self, control => control.on_ack(ack));
-    }
-
-    fn on_lost(&mut self, now: Instant, segment: &LostSegment) {
-        each!(self, control => control.on_lost(now, segment));
-    }
-
-    fn on_episode(&mut self, now: Instant, what: Episode) {
-        each!(self, control => control.on_episode(now, what));
-    }
-
-    #[inline]
-    fn is_paced(&self) -> bool {
-        each!(self, control => control.is_paced())
-    }
-
-    #[inline]
-    fn pacing(&self) -> Option<Pacing> {
-        each!(self, control => control.pacing())
-    }
-
-    fn governs_recovery(&self) -> bool {
-        each!(self, control => control.governs_recovery())
-    }
-
-    fn buffered_windows(&self) -> u32 {
-        each!(self, control => control.buffered_windows())
-    }
-
-    fn model(&self) -> Option<PathModel> {
-        each!(self, control => control.model())
-    }
-
-    fn holds_back(&self) -> bool {
-        each!(self, control => control.holds_back())
     }
 }

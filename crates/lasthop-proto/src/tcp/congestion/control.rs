@@ -4,6 +4,9 @@
 //! Window reduction ([`Episode::Reduce`] to [`Episode::Ended`]) determines how the window gets there. Windows are
 //! counted in segments, rates in bytes per second, all in integers, so that results are the same on every machine.
 
+use alloc::boxed::Box;
+use core::fmt;
+
 use crate::seq::Seq;
 use crate::time::{Duration, Instant};
 
@@ -219,8 +222,9 @@ pub enum Phase {
     ProbeRtt,
 }
 
-/// A congestion control. One file each.
-pub trait CongestionControl {
+/// A congestion control. One file each, which declares an [`Algorithm`](super::Algorithm) as well; it may be outside this
+/// crate.
+pub trait CongestionControl: CloneControl + fmt::Debug + Send + Sync {
     /// Returns the congestion window, in segments.
     fn window(&self) -> u32;
 
@@ -270,5 +274,23 @@ pub trait CongestionControl {
     /// rate: the rate sampler counts it as application-limited. Called after each acknowledgment.
     fn holds_back(&self) -> bool {
         false
+    }
+}
+
+/// Copy of a congestion control behind a pointer. Implemented for everything that is `Clone`.
+pub trait CloneControl {
+    /// Returns a copy.
+    fn clone_control(&self) -> Box<dyn CongestionControl>;
+}
+
+impl<T: CongestionControl + Clone + 'static> CloneControl for T {
+    fn clone_control(&self) -> Box<dyn CongestionControl> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Box<dyn CongestionControl> {
+    fn clone(&self) -> Self {
+        (**self).clone_control()
     }
 }

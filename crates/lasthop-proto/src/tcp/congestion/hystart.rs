@@ -22,6 +22,11 @@ pub enum HystartRule {
     Rfc9406,
 }
 
+impl HystartRule {
+    /// All rules.
+    pub const ALL: [Self; 4] = [Self::Off, Self::Linux, Self::LinuxBefore6_15, Self::Rfc9406];
+}
+
 /// Next step of slow start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SlowStart {

@@ -6,19 +6,16 @@ mod bsd;
 mod choice;
 pub mod control;
 mod cubic;
-#[cfg(test)]
-mod example_tests;
 mod hystart;
 pub(crate) mod max_filter;
 mod ns2;
 pub(in crate::tcp) mod quantum;
 mod reno;
 mod rfc5681;
-mod window;
+pub mod window;
 
-pub use self::bbr3::Bbr3Rule;
 use self::bsd::Bsd;
-pub use self::choice::{Control, ControlRule};
+pub use self::choice::{ALGORITHMS, Algorithm, ControlRule};
 pub(crate) use self::cubic::cube_root;
 pub use self::hystart::HystartRule;
 use self::ns2::Ns2;

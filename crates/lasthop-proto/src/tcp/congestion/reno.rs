@@ -1,9 +1,23 @@
 //! Linux's Reno (`tcp_reno_*`): RFC 5681 in segments. Slow start and avoidance count delivered segments, not
 //! acknowledgments, so that delayed acknowledgments do not slow growth.
 
+use alloc::boxed::Box;
+
+use super::choice::Algorithm;
 use super::control::{AckSample, CongestionControl, Episode};
 use super::window::{MayUndo, Pace, Start, Window};
 use crate::time::Instant;
+
+/// Linux's Reno.
+pub static RENO: Algorithm = Algorithm {
+    name: "reno",
+    title: "Reno",
+    family: "reno",
+    kernel_name: Some("reno"),
+    paces: false,
+    hystart: None,
+    build: |start, _| Box::new(Reno::new(start)),
+};
 
 /// Window of a Reno sender.
 #[derive(Clone, Debug)]

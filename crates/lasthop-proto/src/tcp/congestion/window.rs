@@ -1,4 +1,4 @@
-//! Common part of Linux's Reno and CUBIC: a window in whole segments, a threshold, and the values that an undo
+//! Common part of congestion controls like Linux's Reno and CUBIC: a window in whole segments, a threshold, and the values that an undo
 //! restores.
 
 use crate::time::Duration;
@@ -21,7 +21,8 @@ pub struct Start {
 impl Start {
     /// Returns the parameters within the bounds that arithmetic relies on: a window of 1 to 2^30 segments, a segment of
     /// at least a byte, a jiffy of at least a microsecond.
-    pub(super) fn bounded(self) -> Self {
+    #[must_use]
+    pub fn bounded(self) -> Self {
         let bound = self.bound.clamp(1, 1 << 30);
         Self {
             window: self.window.clamp(1, bound),
@@ -35,11 +36,11 @@ impl Start {
 
 /// Growth of one segment per this number of delivered segments.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace(pub u32);
+pub struct Pace(pub u32);
 
 /// Window and threshold in segments.
 #[derive(Clone, Debug)]
-pub(super) struct Window {
+pub struct Window {
     /// Congestion window.
     pub cwnd: u32,
     /// Slow-start threshold; `u32::MAX` if there is none.
@@ -53,6 +54,7 @@ pub(super) struct Window {
 }
 
 impl Window {
+    /// Returns the window at its start, without a threshold. Call [`Start::bounded`] first.
     pub fn new(start: &Start) -> Self {
         Self {
             cwnd: start.window,
@@ -64,10 +66,12 @@ impl Window {
         }
     }
 
+    /// Sets the congestion window, within its bounds.
     pub fn set(&mut self, segments: u32) {
         self.cwnd = segments.clamp(1, self.bound);
     }
 
+    /// Returns whether the window is below the threshold.
     pub fn is_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
@@ -147,7 +151,7 @@ impl Window {
 
 /// Indicates whether a reduction may be undone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum MayUndo {
+pub enum MayUndo {
     /// The reduction follows a loss that may turn out to be spurious.
     Yes,
     /// The reduction follows an echoed mark, which is certain.

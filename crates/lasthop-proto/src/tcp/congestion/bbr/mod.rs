@@ -7,8 +7,11 @@ mod aggregation;
 mod policer;
 mod probe_rtt;
 
+use alloc::boxed::Box;
+
 use self::aggregation::Aggregation;
 use self::policer::Policer;
+use super::choice::Algorithm;
 use super::control::{AckSample, CaState, CongestionControl, Episode, Pacing, PathModel, Phase, Totals};
 use super::max_filter::{MaxFilter, Moment};
 use super::quantum::{self, GSO_BYTES};
@@ -43,6 +46,17 @@ enum Mode {
     ProbeBw,
     ProbeRtt,
 }
+
+/// Linux's BBR version 1.
+pub static BBR: Algorithm = Algorithm {
+    name: "bbr",
+    title: "BBR version 1",
+    family: "bbr",
+    kernel_name: Some("bbr"),
+    paces: true,
+    hystart: None,
+    build: |start, _| Box::new(Bbr::new(start)),
+};
 
 /// Window and rate of a BBR sender.
 #[derive(Clone, Debug)]

@@ -7,8 +7,11 @@
 mod model;
 mod probe;
 
+use alloc::boxed::Box;
+
 use self::model::{Model, Signals};
 use self::probe::{Cycle, ProbeRtt};
+use super::choice::Algorithm;
 use super::control::{AckSample, CaState, CongestionControl, Episode, LostSegment, Pacing, PathModel, Phase};
 use super::max_filter::Moment;
 use super::quantum;
@@ -29,6 +32,28 @@ const UP_CWND_GAIN: u32 = 2250;
 const PROBE_RTT_CWND_GAIN: u32 = 500;
 /// `MinPipeCwnd`: acknowledgments for two segments, and two segments, are in flight.
 const MIN_PIPE_CWND: u32 = 4;
+
+/// BBR version 3 of draft-ietf-ccwg-bbr.
+pub static BBR3: Algorithm = Algorithm {
+    name: "bbr3",
+    title: "BBR version 3",
+    family: "bbr3",
+    kernel_name: None,
+    paces: true,
+    hystart: None,
+    build: |start, _| Box::new(Bbr3::new(start, Bbr3Rule::Draft)),
+};
+
+/// BBR version 3 with the constants of Google's kernel.
+pub static BBR3_GOOGLE: Algorithm = Algorithm {
+    name: "bbr3-google",
+    title: "BBR version 3",
+    family: "bbr3",
+    kernel_name: None,
+    paces: true,
+    hystart: None,
+    build: |start, _| Box::new(Bbr3::new(start, Bbr3Rule::Google)),
+};
 
 /// Source of version 3's constants.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

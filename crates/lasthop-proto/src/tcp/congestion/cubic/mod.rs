@@ -4,8 +4,34 @@
 mod linux;
 mod rfc9438;
 
-pub use self::linux::Linux;
-pub use self::rfc9438::Rfc9438;
+use alloc::boxed::Box;
+
+use self::linux::Linux;
+use self::rfc9438::Rfc9438;
+use super::choice::Algorithm;
+use super::hystart::HystartRule;
+
+/// CUBIC in Linux's integers.
+pub static CUBIC: Algorithm = Algorithm {
+    name: "cubic",
+    title: "CUBIC",
+    family: "cubic",
+    kernel_name: Some("cubic"),
+    paces: false,
+    hystart: Some(HystartRule::Linux),
+    build: |start, hystart| Box::new(Linux::new(start, hystart)),
+};
+
+/// CUBIC as written in RFC 9438.
+pub static CUBIC_RFC9438: Algorithm = Algorithm {
+    name: "cubic-rfc9438",
+    title: "CUBIC of RFC 9438",
+    family: "cubic",
+    kernel_name: Some("cubic"),
+    paces: false,
+    hystart: Some(HystartRule::Rfc9406),
+    build: |start, hystart| Box::new(Rfc9438::new(start, hystart)),
+};
 
 /// Returns the largest integer whose cube is at most `x`, digit by digit from the top.
 pub(crate) fn cube_root(x: u128) -> u64 {

@@ -3,7 +3,7 @@
 use super::{Permit, Rack};
 use crate::packet::SackBlock;
 use crate::seq::Seq;
-use crate::tcp::congestion::control::{AckSample, CaState, CongestionControl};
+use crate::tcp::congestion::control::{AckSample, CaState};
 use crate::tcp::delivery_rate::Candidate;
 use crate::tcp::prr::Step;
 use crate::tcp::send_state::{Ack, SendState, Timer};

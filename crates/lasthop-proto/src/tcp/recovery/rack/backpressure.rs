@@ -5,7 +5,6 @@ use alloc::boxed::Box;
 
 use super::Rack;
 use crate::host_queue::{HostQueue, Queued, Room};
-use crate::tcp::congestion::control::CongestionControl;
 use crate::tcp::congestion::quantum;
 use crate::tcp::pacer::Piece;
 use crate::tcp::send_state::SendState;

@@ -3,7 +3,7 @@
 use super::ack::News;
 use super::{Permit, Rack};
 use crate::event::{Event, Spurious};
-use crate::tcp::congestion::control::{CaState, CongestionControl, Episode, Reduction};
+use crate::tcp::congestion::control::{CaState, Episode, Reduction};
 use crate::tcp::prr::{Entry, Prr};
 use crate::tcp::send_state::SendState;
 use crate::time::{Duration, Instant};
