@@ -5,11 +5,12 @@ use core::fmt;
 
 use super::bbr::BBR;
 use super::bbr3::{BBR3, BBR3_GOOGLE};
-use super::control::CongestionControl;
+use super::control::{AckSample, CongestionControl, Episode, LostSegment, Pacing};
 use super::cubic::{CUBIC, CUBIC_RFC9438};
 use super::hystart::HystartRule;
 use super::reno::RENO;
 use super::window::Start;
+use crate::time::Instant;
 
 /// All congestion controls. Scenarios, the lab and the property tests know each by its line here.
 pub const ALGORITHMS: &[&Algorithm] = &[&RENO, &CUBIC, &CUBIC_RFC9438, &BBR, &BBR3, &BBR3_GOOGLE];
@@ -124,5 +125,92 @@ impl fmt::Debug for ControlRule {
             Some(hystart) => write!(f, "{}({hystart:?})", self.algorithm.name),
             None => f.write_str(self.algorithm.name),
         }
+    }
+}
+
+/// A congestion control at work. It keeps the answers that the sender asks for with every segment, which change only by
+/// the calls below.
+#[derive(Clone, Debug)]
+pub struct Control {
+    inner: Box<dyn CongestionControl>,
+    window: u32,
+    is_paced: bool,
+    governs_recovery: bool,
+}
+
+impl Control {
+    /// Returns the initial state of `rule`.
+    pub fn new(rule: ControlRule, start: &Start) -> Self {
+        let inner = rule.build(start);
+        let (window, is_paced, governs_recovery) = (inner.window(), inner.is_paced(), inner.governs_recovery());
+        Self { inner, window, is_paced, governs_recovery }
+    }
+
+    fn refresh(&mut self) {
+        self.window = self.inner.window();
+        self.is_paced = self.inner.is_paced();
+    }
+
+    /// Returns [`CongestionControl::window`].
+    #[inline]
+    pub const fn window(&self) -> u32 {
+        self.window
+    }
+
+    /// Returns [`CongestionControl::ssthresh`].
+    pub fn ssthresh(&self) -> u32 {
+        self.inner.ssthresh()
+    }
+
+    /// Calls [`CongestionControl::set_window`].
+    pub fn set_window(&mut self, segments: u32) {
+        self.inner.set_window(segments);
+        self.refresh();
+    }
+
+    /// Calls [`CongestionControl::on_ack`].
+    pub fn on_ack(&mut self, ack: &AckSample) {
+        self.inner.on_ack(ack);
+        self.refresh();
+    }
+
+    /// Calls [`CongestionControl::on_lost`].
+    pub fn on_lost(&mut self, now: Instant, segment: &LostSegment) {
+        self.inner.on_lost(now, segment);
+        self.refresh();
+    }
+
+    /// Calls [`CongestionControl::on_episode`].
+    pub fn on_episode(&mut self, now: Instant, what: Episode) {
+        self.inner.on_episode(now, what);
+        self.refresh();
+    }
+
+    /// Returns [`CongestionControl::is_paced`].
+    #[inline]
+    pub const fn is_paced(&self) -> bool {
+        self.is_paced
+    }
+
+    /// Returns [`CongestionControl::pacing`].
+    #[inline]
+    pub fn pacing(&self) -> Option<Pacing> {
+        if self.is_paced { self.inner.pacing() } else { None }
+    }
+
+    /// Returns [`CongestionControl::governs_recovery`].
+    #[inline]
+    pub const fn governs_recovery(&self) -> bool {
+        self.governs_recovery
+    }
+
+    /// Returns [`CongestionControl::buffered_windows`].
+    pub fn buffered_windows(&self) -> u32 {
+        self.inner.buffered_windows()
+    }
+
+    /// Returns [`CongestionControl::holds_back`].
+    pub fn holds_back(&self) -> bool {
+        self.inner.holds_back()
     }
 }

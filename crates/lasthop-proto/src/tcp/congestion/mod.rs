@@ -15,6 +15,7 @@ mod rfc5681;
 pub mod window;
 
 use self::bsd::Bsd;
+pub(in crate::tcp) use self::choice::Control;
 pub use self::choice::{ALGORITHMS, Algorithm, ControlRule};
 pub(crate) use self::cubic::cube_root;
 pub use self::hystart::HystartRule;

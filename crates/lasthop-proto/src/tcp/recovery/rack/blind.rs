@@ -78,7 +78,7 @@ impl Rack {
 
     fn mark_oldest(&mut self, now: Instant, index: Index) {
         let Self { flight, rate, control, .. } = self;
-        Self::mark_lost(flight, rate, &mut **control, now, index);
+        Self::mark_lost(flight, rate, control, now, index);
     }
 
     /// Returns whether the state lasts until data beyond it is acknowledged: duplicates of its own retransmissions

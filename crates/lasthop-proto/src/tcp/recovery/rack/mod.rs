@@ -19,8 +19,6 @@ pub use self::ack::Arrival;
 pub use self::slot::Slot;
 pub use self::timers::Expiry;
 
-use alloc::boxed::Box;
-
 use self::backpressure::Backpressure;
 use self::detect::{Newest, Reordering};
 use self::timers::Pending;
@@ -29,8 +27,8 @@ use self::usage::{Burst, Usage};
 use crate::packet::Cause;
 use crate::seq::Seq;
 use crate::tcp::config::TcpConfig;
-use crate::tcp::congestion::control::{CaState, CongestionControl, Episode, Pacing};
-use crate::tcp::congestion::{Start, quantum};
+use crate::tcp::congestion::control::{CaState, Episode, Pacing};
+use crate::tcp::congestion::{Control, Start, quantum};
 use crate::tcp::delivery_rate::RateSampler;
 use crate::tcp::flight::{Flight, Index, Sent};
 use crate::tcp::min_rtt::MinRtt;
@@ -100,7 +98,7 @@ enum Peer {
 #[derive(Clone, Debug)]
 pub struct Rack {
     flight: Flight,
-    control: Box<dyn CongestionControl>,
+    control: Control,
     rate: RateSampler,
     pacer: Pacer,
     /// Time at which the pacer releases the next segment, while one waits.
@@ -141,7 +139,7 @@ impl Rack {
         let window = if s.syn_retries > 1 { 1 } else { config.initial_window };
         let start =
             Start { window, bound: config.max_cwnd / s.mss.max(1), mss: s.mss, jiffy: s.rtt.jiffy(), seed: s.seed };
-        let mut control = config.congestion.build(&start);
+        let mut control = Control::new(config.congestion, &start);
         let handshake = s.rtt.srtt().filter(|_| s.syn_retries == 0);
         control.on_episode(now, Episode::Established { rtt: handshake });
         let mut min_rtt = MinRtt::default();
@@ -240,13 +238,7 @@ impl Rack {
     }
 
     /// Declares a segment lost and notifies the congestion control.
-    fn mark_lost(
-        flight: &mut Flight,
-        rate: &mut RateSampler,
-        control: &mut dyn CongestionControl,
-        now: Instant,
-        index: Index,
-    ) {
+    fn mark_lost(flight: &mut Flight, rate: &mut RateSampler, control: &mut Control, now: Instant, index: Index) {
         if flight.mark_lost(index)
             && let Some(sent) = flight.get(index)
         {

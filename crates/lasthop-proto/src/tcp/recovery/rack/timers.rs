@@ -172,7 +172,7 @@ impl Rack {
         let window = self.reordering.window(self.state, self.flight.sacked(), self.least_rtt(), srtt);
         let Self { flight, rate, control, newest, .. } = self;
         detect::detect(flight, newest, now, window, |flight, index| {
-            Self::mark_lost(flight, rate, &mut **control, now, index);
+            Self::mark_lost(flight, rate, control, now, index);
         })
     }
 
@@ -224,7 +224,7 @@ impl Rack {
         });
         let overdue: alloc::vec::Vec<_> = overdue.map(|(_, (index, _))| index).collect();
         for index in overdue {
-            Self::mark_lost(flight, rate, &mut **control, now, index);
+            Self::mark_lost(flight, rate, control, now, index);
         }
     }
 
