@@ -59,6 +59,9 @@ pub struct Gateway {
     pub queue: u16,
     /// Packet mark of the gateway's own packets, a single bit.
     pub mark: u32,
+    /// Maximum time for which the first split connection after a start, or after a change of netfilter's rules, waits
+    /// for the server's answer to a trial connection; without an answer it passes untreated. `None`: no trial.
+    pub trial: Option<Duration>,
     /// Ports of the bridge, if the gateway is on a bridge rather than on a router.
     pub bridge: Option<Bridge>,
     /// Limits on memory.
@@ -79,6 +82,9 @@ pub struct Bridge {
 /// Default number of the netfilter queue, and default mark.
 const QUEUE: u16 = 27_000;
 const MARK: u32 = 0x0800_0000;
+/// Default of `trial`, and its range: less than the first retransmission timeout of a SYN, 1 s (RFC 6298 §2.1).
+const TRIAL: Duration = Duration::from_millis(250);
+const TRIAL_RANGE: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(900)];
 
 /// Limits on the gateway's memory.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -182,6 +188,7 @@ impl Gateway {
             log: "info".to_owned(),
             queue: QUEUE,
             mark: MARK,
+            trial: Some(TRIAL),
             bridge: None,
             limits: Limits::default(),
             rules,
@@ -205,7 +212,7 @@ impl Gateway {
 }
 
 fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
-    root.allow(&["control", "control_group", "metrics", "log", "queue", "mark", "bridge", "limits", "rule"])?;
+    root.allow(&["control", "control_group", "metrics", "log", "queue", "mark", "trial", "bridge", "limits", "rule"])?;
     let default = Gateway::new(Vec::new());
     let AbsolutePath(control) = root.or("control", AbsolutePath(default.control), "default")?;
     let control_group = root.get("control_group")?;
@@ -215,6 +222,10 @@ fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
     let Whole(mark) = root.or::<Whole<1, 0x8000_0000>>("mark", Whole(MARK), "default")?;
     if !mark.is_power_of_two() {
         return Err(root.refuse("mark", "a power of two, as 0x08000000", "several bits are set"));
+    }
+    let Or(trial, _) = root.or::<Or<Off, Duration>>("trial", default.trial.into(), "default")?;
+    if trial.is_some_and(|trial| trial < TRIAL_RANGE[0] || trial > TRIAL_RANGE[1]) {
+        return Err(root.refuse("trial", "50 ms to 900 ms, or \"off\"", ""));
     }
     let limits = root.section("limits")?;
     limits.allow(&["cache", "flows", "idle", "share", "link"])?;
@@ -249,6 +260,7 @@ fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
         log,
         queue: queue as u16,
         mark,
+        trial,
         bridge,
         limits,
         rules,

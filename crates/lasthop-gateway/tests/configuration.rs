@@ -40,6 +40,8 @@ fn a_configuration_survives_being_written_down() {
     let texts = [
         RULE.to_owned(),
         format!("control = '/run/a \"b.sock'\ncontrol_group = 108\nmetrics = '[::1]:9469'\nlog = 'trace'\n{RULE}"),
+        format!("trial = 'off'\n{split}"),
+        format!("trial = '800 ms'\n{split}"),
         format!("queue = 0\nmark = 0x80000000\n[limits]\ncache = '1234567 B'\nflows = 7\nidle = '1.5 s'\n{RULE}"),
         format!("{RULE}snoop = {{ timer_min = '1234567 ns', timer_max = '2 min', held = '77 KiB', backlog = 3 }}"),
         format!("{RULE}snoop = {{ detection = 'smart', dupack_threshold = 4, max_local_retries = 0 }}"),
@@ -221,6 +223,7 @@ fn what_is_wrong_is_said_in_one_line_with_file_line_and_key() {
             "g.toml:1: control: cannot be \"gateway.sock\" (it is relative); give an absolute path of at most 107 bytes, as \
              \"/run/lasthop/gateway.sock\"",
         ),
+        (&format!("trial = '1 s'\n{RULE}"), "g.toml:1: trial: cannot be \"1 s\"; give 50 ms to 900 ms, or \"off\""),
         (
             &format!("mark = 3\n{RULE}"),
             "g.toml:1: mark: cannot be 3 (several bits are set); give a power of two, as 0x08000000",

@@ -84,6 +84,23 @@ fn schemes_of_today() {
     assert!(repaired(0) == 0.0 && repaired(3) >= 1.0 && repaired(4) >= 1.0, "{value}");
 }
 
+/// A hop's round trip of 600 ms delays the server's answer beyond every trial, and the lab's gateway makes none: the only
+/// connection of the run is split, so that its source retransmits next to nothing.
+#[test]
+fn a_split_takes_the_first_connection_over_a_long_hop() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let value = bench.json(
+        "lab tiny.toml --runs 1 --set lab.lateness=200ms --set links.radio.delay=300ms --set flows.download.size=400KiB \
+         --schemes SPLIT-BBR --json",
+    );
+    assert_eq!(mean(&value, "incomplete"), 0.0, "{value}");
+    let [losses, source] = ["segments_lost", "source_retransmissions"].map(|measure| mean(&value, measure));
+    assert!(losses >= 4.0 && source < losses / 2.0, "{value}");
+}
+
 /// Table and JSON state which TCP ran; with the simulator's TCP the results are similar.
 #[test]
 fn our_own_ends_beside_the_simulator() {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use lasthop_scenario::reading::{self, ByteSize, List, Off, Or, Value, quote};
 
-use super::{Gateway, Mode, Rule};
+use super::{Duration, Gateway, Mode, Rule};
 use lasthop_scenario::reading::{AbsolutePath, Address};
 
 /// Formats a file from which [`Gateway::parse`] restores the configuration.
@@ -19,7 +19,10 @@ impl fmt::Display for Gateway {
         match &self.bridge {
             Some(bridge) => writeln!(f, "bridge.wired = {}", quote(&bridge.wired))?,
             // They are not allowed on a bridge.
-            None => writeln!(f, "queue = {}\nmark = {:#010x}", self.queue, self.mark)?,
+            None => {
+                let trial: Or<Off, Duration> = self.trial.into();
+                writeln!(f, "queue = {}\nmark = {:#010x}\ntrial = {}", self.queue, self.mark, trial.show())?;
+            }
         }
         let limits = &self.limits;
         writeln!(f, "\n[limits]\ncache = {}\nflows = {}", ByteSize(limits.cache).show(), limits.flows)?;

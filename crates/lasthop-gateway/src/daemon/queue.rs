@@ -114,7 +114,8 @@ impl QueuePath {
         let mut links = Links::open()?;
         links.follow(interfaces(gateway))?;
         let (translator, verdicts) = (Translator::open(), Verdicts::new(queue.number()));
-        let (way_out, parked, snoops, mark) = (WayOut::open(), Parked::default(), snoops(gateway), gateway.mark);
+        let trial = gateway.trial.map(|span| Duration::from_nanos(span.as_nanos()));
+        let (way_out, parked, snoops, mark) = (WayOut::open(trial), Parked::default(), snoops(gateway), gateway.mark);
         Ok(Self { queue, senders, translator, way_out, parked, snoops, mark, links, buffer, verdicts })
     }
 

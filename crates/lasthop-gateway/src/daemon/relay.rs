@@ -173,6 +173,7 @@ impl Relay {
 
     /// Records that an admitted connection passes, so that retransmissions of its SYN pass too.
     pub fn give_up(&self, opening: Opening) {
+        self.counters.passed();
         self.admission.give_up(Instant::now(), opening);
     }
 

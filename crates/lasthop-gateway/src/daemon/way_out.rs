@@ -35,8 +35,6 @@ const CARRIES: Duration = Duration::from_secs(10);
 const CARRIES_NOT: Duration = Duration::from_secs(60);
 /// Minimum time between checks whether a redirected packet arrived, once that way is proven.
 const LOOK: Duration = Duration::from_millis(100);
-/// Time for which a connection waits for the server's answer to a trial.
-const ANSWER: Duration = Duration::from_millis(250);
 /// Maximum number of connections that wait for a trial; others pass.
 const MOST_HELD: usize = 512;
 /// Time for which SYNs pass after a trial without an answer, unless another server answers.
@@ -75,6 +73,8 @@ pub(super) struct WayOut {
     next_watch: Instant,
     /// State of the far halves by IP version.
     far: [Far; 2],
+    /// Time for which a connection waits for the server's answer to a trial; `None` for no trial.
+    trial: Option<Duration>,
 }
 
 /// Connections that wait for a server's answer to a trial.
@@ -227,7 +227,7 @@ fn family_of(address: SocketAddr) -> Family {
 
 impl WayOut {
     /// Opens the available interfaces to the kernel.
-    pub fn open() -> Self {
+    pub fn open(trial: Option<Duration>) -> Self {
         let announcements = Announcements::listen()
             .inspect_err(|error| tracing::debug!(%error, "changes of nf_tables are not announced"))
             .ok();
@@ -245,6 +245,7 @@ impl WayOut {
             next_look: Instant::now(),
             next_watch: Instant::now(),
             far: [Far::default(); 2],
+            trial,
         }
     }
 
@@ -286,8 +287,11 @@ impl WayOut {
     pub fn try_split(&mut self, ends: Ends, sender: &Sender, (own, marks): (u32, Marks), by: [Option<u32>; 2]) -> bool {
         let (now, family) = (Instant::now(), family_of(ends.client));
         let answer = self.passage.ask(now, Treatment::Split, family, Way::In);
-        let Far { proven, rest, .. } = self.far[family as usize];
-        if answer == Answer::Pass || self.wants_answer(family) || !proven && rest.is_some_and(|rest| now < rest) {
+        let rest = self.far[family as usize].rest;
+        if answer == Answer::Pass
+            || self.wants_answer(family)
+            || self.tries_server(family).is_some() && rest.is_some_and(|rest| now < rest)
+        {
             return false;
         }
         if answer == Answer::Treat && !self.passage.is_stale(now, Treatment::Split, family, Way::There) {
@@ -375,10 +379,15 @@ impl WayOut {
         self.held.iter().any(|held| held.family == family)
     }
 
+    /// Returns the time for which a connection waits for its server's answer to a trial; `None` if no trial is due.
+    fn tries_server(&self, family: Family) -> Option<Duration> {
+        self.trial.filter(|_| !self.far[family as usize].proven)
+    }
+
     /// Returns whether a trial must show that redirected packets of this IP version arrive, or that the far half is
     /// answered.
     pub fn wants_trial(&self, family: Family) -> bool {
-        !self.far[family as usize].proven
+        self.tries_server(family).is_some()
             || self.passage.ask(Instant::now(), Treatment::Split, family, Way::In) != Answer::Treat
     }
 
@@ -415,12 +424,10 @@ impl WayOut {
                 }
             }
         }
-        if self.far[family as usize].proven {
-            return Some(Sequel::Lead(ends, packet, mark));
-        }
+        let Some(wait) = self.tries_server(family) else { return Some(Sequel::Lead(ends, packet, mark)) };
         match try_far(self.trial_ends(ends)) {
             Ok(trial) => {
-                self.held.push(Held { family, first: vec![(ends, packet, mark)], trial, until: now + ANSWER });
+                self.held.push(Held { family, first: vec![(ends, packet, mark)], trial, until: now + wait });
                 None
             }
             // A lack of ports or memory says nothing about rules.
