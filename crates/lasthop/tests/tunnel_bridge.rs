@@ -476,7 +476,7 @@ fn a_check_says_what_a_start_says() {
     };
     let right = text(0, 1, 10);
     let (fine, said) = run(&["check"], &right);
-    assert!(fine && said.contains("BPF programs: the kernel takes them") && said.contains("1552"), "{said}");
+    assert!(fine && said.contains("BPF programs: accepted by the kernel") && said.contains("1552"), "{said}");
     let (fine, said) = run(&["run", "--dry-run"], &right);
     assert!(fine && said.contains("mode tap") && said.contains("tcx") && said.contains("at hop"), "{said}");
     network.must("g", "ip link set hop mtu 1552");

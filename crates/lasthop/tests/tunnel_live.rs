@@ -542,10 +542,10 @@ fn a_check_and_a_dry_run_say_what_a_start_refuses() {
     refused(&with("", ["['10.9.0.2'", "['10.77.0.0/16'"]), "route to 10.77.0.0/16: there is one already, by another");
     refused(&with("", ["['10.9.0.2'", "['0.0.0.0/0'"]), "route to 0.0.0.0/0: there is one already, by another");
     refused(&with("metrics = '127.0.0.1:9471'", same), "metrics");
-    refused(&with("control_group = 'lasthop-nobody'", same), "there is no group \"lasthop-nobody\"");
+    refused(&with("control_group = 'lasthop-nobody'", same), "no group \"lasthop-nobody\"");
     refused(&with("", [&keys().1[1], &keys().1[0]]), "this end's own");
     std::fs::create_dir(&control).unwrap();
-    refused(&with("", same), "is no socket; give another path");
+    refused(&with("", same), "not a socket; set `control` to another path");
 }
 
 #[test]

@@ -304,7 +304,7 @@ fn what_is_no_recording_is_said() {
         changed[at..at + to.len()].copy_from_slice(to);
         error(&changed)
     };
-    let no_recording = "r: not a recording that `lasthop tunnel run --record` made";
+    let no_recording = "r: not a recording of `lasthop tunnel run --record`";
     assert_eq!(other(b"tunnel recording 2", b"tunnel recording 1"), no_recording);
     assert_eq!(other(b"peer 0", b"peer x"), "r: frame 1: its first comment is not `peer NUMBER`");
     assert_eq!(
