@@ -132,7 +132,7 @@ fn a_second_gateway_on_the_same_queue_is_told_so() {
     let second = network.command("g", lasthop()).arg("gateway").arg(&file).output().unwrap();
     let message = String::from_utf8(second.stderr).unwrap();
     assert!(!second.status.success(), "{message}");
-    assert!(message.contains("netfilter queue 27000: taken already, by the program with netlink port "), "{message}");
+    assert!(message.contains("netfilter queue 27000: in use by the program with netlink port "), "{message}");
     assert!(!message.contains("CAP_") && message.matches("error: ").count() == 1, "{message}");
     // `check` does not treat the running gateway as an obstacle.
     let check = network.command("g", lasthop()).args(["gateway", "check"]).arg(&file).output().unwrap();

@@ -191,7 +191,7 @@ fn check_says_what_run_would_meet() {
     let second = network.command("g", lasthop()).arg("gateway").arg(&file).output().unwrap();
     let message = String::from_utf8(second.stderr).unwrap();
     assert!(
-        !second.status.success() && message.contains("taken already") && message.contains("another number as `queue`"),
+        !second.status.success() && message.contains("in use by") && message.contains("set `queue` to another number"),
         "{message}"
     );
     // The file has the path of the socket.

@@ -49,7 +49,7 @@ fn what_cannot_be_is_said_in_one_line() {
         (&["probe", "127.0.0.1"], "--key"),
         (&["probe", "--key", "key"], "probe: give the host"),
         (&["probe", "127.0.0.1", "--key", "none"], "--key none: No such file"),
-        (&["probe", "127.0.0.1", "--key", "open"], "--key open: others may use it"),
+        (&["probe", "127.0.0.1", "--key", "open"], "--key open: accessible to other users"),
         (&["probe", "127.0.0.1", "--key", "short"], "--key short: expected 32 bytes"),
         (&["probe", "127.0.0.1", "--key", "zero"], "--key zero: all its bits are zero"),
         (&["probe", "127.0.0.1:99999", "--key", "key"], "127.0.0.1:99999: its port is none"),
