@@ -320,7 +320,7 @@ fn options_that_are_cut_off_are_told_of() {
     // Both SYNs, the 41 packets of data with their timestamps, and the acknowledgment with a SACK block.
     assert_eq!(report.options_cut, 44);
     let said = report.missing();
-    assert!(said.iter().any(|said| said.starts_with("44 TCP headers cut off within the options")), "{said:?}");
+    assert!(said.iter().any(|said| said.starts_with("44 TCP headers truncated within the options")), "{said:?}");
     let direction = &report.flows[0].directions[0];
     assert_eq!((direction.bytes, direction.retransmissions), (40_000, 1));
     assert!(direction.limits.iter().all(|limit| limit.factor != crate::rounds::Factor::ReceiveWindow), "{direction:?}");

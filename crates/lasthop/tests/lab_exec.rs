@@ -138,7 +138,7 @@ fn a_server_that_fails_is_told() {
     let bench = Bench::new();
     let output = exec(&bench, &name(), "--serve 'server:exit 3'", &["true"]);
     assert_eq!(output.status.code(), Some(125));
-    assert!(message(&output).contains("--serve server: `exit 3` ended before it listened"), "{}", message(&output));
+    assert!(message(&output).contains("--serve server: `exit 3` exited before it listened"), "{}", message(&output));
 }
 
 /// Starts a lab whose command runs until it is stopped, and waits until it runs. Signals have their default effect even

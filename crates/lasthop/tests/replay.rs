@@ -167,7 +167,7 @@ fn recorded(bench: &Bench, scheme: &str, folder: &str) -> (String, Value) {
                 assert_eq!(engine, element, "{file}");
                 return (file, engine);
             }
-            Err(message) => assert!(message.contains(": a connection without a SYN before it"), "{file}: {message}"),
+            Err(message) => assert!(message.contains(": no SYN recorded for this connection"), "{file}: {message}"),
         }
     }
     panic!("{file}: no worker lived through a run");

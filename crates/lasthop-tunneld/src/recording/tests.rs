@@ -311,7 +311,7 @@ fn what_is_no_recording_is_said() {
         other(b"begin ", b"began "),
         "r: frame 1: expected begin, anew, path, timeout, pause or back, with its arguments"
     );
-    assert!(error(&bytes[..bytes.len() - 3]).starts_with("r: ends in the midst of a block"));
+    assert!(error(&bytes[..bytes.len() - 3]).starts_with("r: truncated in a block"));
 }
 
 proptest! {

@@ -320,7 +320,7 @@ fn a_new_configuration_and_a_new_engine_are_part_of_it() {
         steps(read(&bytes).unwrap()).into_iter().filter(|step| matches!(step.call, Call::Configure { .. }));
     assert_eq!(configured.map(|step| step.call).collect::<Vec<_>>(), [Call::Configure { text: observe }]);
     let error = replay_element(Recording::new("r.pcapng", Cursor::new(&bytes)).unwrap()).unwrap_err().to_string();
-    assert!(error.contains(": the simulator's element keeps the parameters"), "{error}");
+    assert!(error.contains(": the simulator's element cannot change its parameters"), "{error}");
 }
 
 #[test]
