@@ -64,7 +64,7 @@ ask 'ip netns exec $GATEWAY lasthop gateway check gateway.toml'
 
 ip netns exec "$GATEWAY" lasthop gateway run gateway.toml >gateway 2>&1 &
 running+=($!)
-says gateway 'the gateway runs'
+says gateway 'gateway started'
 ask 'lasthop gateway report --promise gateway.promise.json'
 # 6 is TCP, 13 is TCP_CONGESTION.
 cat >server.pl <<'END'

@@ -77,7 +77,7 @@ impl Worker {
     ///
     /// If the system refuses.
     pub fn spawn(program: &WorkerProgram, order: &impl Serialize) -> Result<Self, SystemError> {
-        let (channel, theirs) = Channel::pair().map_err(system("cannot make a socket pair"))?;
+        let (channel, theirs) = Channel::pair().map_err(system("cannot create a socket pair"))?;
         let mut command = Command::new(&program.program);
         command.args(&program.arguments).stdin(Stdio::from(theirs)).stdout(Stdio::null());
         let child = command.spawn().map_err(system("cannot start the worker"))?;
@@ -117,7 +117,7 @@ impl Worker {
                 Ok(Incoming::Nothing) => return,
                 Ok(Incoming::End) => {
                     if !matches!(self.phase, Phase::Lost(_)) {
-                        self.phase = Phase::Lost("it ended".to_owned());
+                        self.phase = Phase::Lost("it exited".to_owned());
                     }
                     return;
                 }
@@ -156,9 +156,7 @@ impl Worker {
         let _ = self.child.kill();
         match self.child.wait() {
             Ok(status) => match status.signal() {
-                Some(syscalls::SIGNAL) => {
-                    "it made a system call that no worker makes: a fault, or an attack".to_owned()
-                }
+                Some(syscalls::SIGNAL) => "forbidden system call (seccomp): a bug or an attack".to_owned(),
                 Some(signal) => format!("signal {signal}"),
                 None => status.to_string(),
             },

@@ -30,7 +30,7 @@ pub fn serve(
         loop {
             let begun = listener.accept().and_then(|(socket, _)| begin(name, socket, busy, &clients, &answer));
             if let Err(error) = begun {
-                tracing::debug!(%error, "a client of {name} cannot be heard");
+                tracing::debug!(%error, "{name}: cannot serve a client");
                 // Without free descriptors or threads it would fail again at once.
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -55,7 +55,7 @@ fn begin(
     let answer = Arc::clone(answer);
     std::thread::Builder::new().name(name.to_owned()).spawn(move || {
         if let Err(error) = answer(&mut client) {
-            tracing::debug!(%error, "a client of {name} is gone");
+            tracing::debug!(%error, "{name}: client disconnected");
         }
     })?;
     Ok(())

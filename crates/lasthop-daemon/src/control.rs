@@ -46,7 +46,7 @@ pub enum Request {
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// A running daemon uses it.
-    #[error("{}: a {who} runs already", path.display())]
+    #[error("{}: a {who} is already running", path.display())]
     Busy {
         /// Kind of daemon.
         who: &'static str,
@@ -54,13 +54,13 @@ pub enum ControlError {
         path: PathBuf,
     },
     /// The path exists and is not a socket.
-    #[error("{}: is no socket; give another path as `control`", path.display())]
+    #[error("{}: not a socket; set `control` to another path", path.display())]
     NoSocket {
         /// The path.
         path: PathBuf,
     },
     /// The state of the path cannot be determined.
-    #[error("{}: cannot see whether a {who} answers there: {error}", path.display())]
+    #[error("{}: cannot determine whether a {who} is running: {error}", path.display())]
     Look {
         /// Kind of daemon.
         who: &'static str,
@@ -70,7 +70,7 @@ pub enum ControlError {
         error: io::Error,
     },
     /// A stale socket cannot be removed.
-    #[error("{}: cannot remove the socket that a dead {who} left: {error}", path.display())]
+    #[error("{}: cannot remove the stale socket of a {who}: {error}", path.display())]
     Remove {
         /// Kind of daemon.
         who: &'static str,
@@ -80,7 +80,7 @@ pub enum ControlError {
         error: io::Error,
     },
     /// The socket cannot be created.
-    #[error("{}: cannot make the control socket: {error}", path.display())]
+    #[error("{}: cannot create the control socket: {error}", path.display())]
     Bind {
         /// Path of the socket.
         path: PathBuf,
@@ -110,10 +110,10 @@ fn why_unanswered(who: &str, error: &io::Error) -> String {
     match error.kind() {
         // The daemon may be running nevertheless.
         io::ErrorKind::PermissionDenied => {
-            "only the socket's owner and group may ask: use sudo, or join its group".to_owned()
+            "only the socket's owner and group have access: use sudo, or join its group".to_owned()
         }
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => format!("no {who} answers"),
-        _ => format!("the {who} has not answered"),
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => format!("no {who} is running"),
+        _ => format!("no answer from the {who}"),
     }
 }
 
@@ -159,7 +159,7 @@ pub fn answer(
         Ok(Request::Status) => Ok(status()),
         Ok(Request::Report) => Ok(report()),
         Ok(Request::Reload) => wishes.reload(RELOAD_PATIENCE).map(|()| Value::Null),
-        Err(_) => Err("expected {\"request\":\"status\"}, \"report\" or \"reload\", on one line".to_owned()),
+        Err(_) => Err("expected {\"request\":\"status\"}, \"report\" or \"reload\" on one line".to_owned()),
     }
 }
 
@@ -289,10 +289,10 @@ mod tests {
         let found = |name: &str| place(&path(name), "tunnel").map_err(|error| error.to_string());
         assert_eq!(found("none"), Ok(Place::Free));
         std::fs::write(path("file"), "text").unwrap();
-        assert!(found("file").unwrap_err().ends_with("file: is no socket; give another path as `control`"));
+        assert!(found("file").unwrap_err().ends_with("file: not a socket; set `control` to another path"));
         // The check must not create anything.
         let error = found("file/below").unwrap_err();
-        assert!(error.contains("cannot see whether a tunnel answers there: "), "{error}");
+        assert!(error.contains("cannot determine whether a tunnel is running: "), "{error}");
         let listener = UnixListener::bind(path("socket")).unwrap();
         assert_eq!(found("socket"), Ok(Place::Taken));
         assert!(matches!(remove_stale(&path("socket"), "tunnel"), Err(ControlError::Busy { .. })));

@@ -13,13 +13,13 @@ const GROUPS: &str = "/etc/group";
 #[derive(Debug, thiserror::Error)]
 pub enum GroupError {
     /// The group does not exist.
-    #[error("control_group: there is no group \"{name}\" in {GROUPS}; make it, or give its number")]
+    #[error("control_group: no group \"{name}\" in {GROUPS}; create it, or give its number")]
     Unknown {
         /// Name of the group.
         name: String,
     },
     /// The group of the socket cannot be changed.
-    #[error("control_group: cannot give the socket to the group {group}: {error}{}", hint(.error))]
+    #[error("control_group: cannot set the socket's group to {group}: {error}{}", hint(.error))]
     Give {
         /// The group.
         group: Group,
@@ -30,7 +30,7 @@ pub enum GroupError {
 
 fn hint(error: &std::io::Error) -> &'static str {
     match error.kind() {
-        std::io::ErrorKind::PermissionDenied => "; it takes CAP_CHOWN, or being in that group",
+        std::io::ErrorKind::PermissionDenied => "; this requires CAP_CHOWN or membership in the group",
         _ => "",
     }
 }
@@ -44,7 +44,7 @@ pub fn give(path: &Path, group: &Group) -> Result<(), GroupError> {
 pub fn check(group: &Group) -> Finding {
     let subject = format!("control_group {group}");
     match number(group) {
-        Ok(number) => Finding::new(subject, Outcome::Ok, format!("its users may ask (number {number})")),
+        Ok(number) => Finding::new(subject, Outcome::Ok, format!("its members have access (GID {number})")),
         Err(error) => Finding::new(subject, Outcome::Missing, error.to_string()),
     }
 }
@@ -82,8 +82,8 @@ mod tests {
     #[test]
     fn what_is_unknown_is_said() {
         let group = Group::Named("lasthop-nobody-has-this".to_owned());
-        let expected = "control_group: there is no group \"lasthop-nobody-has-this\" in /etc/group; make it, or give its \
-                        number";
+        let expected =
+            "control_group: no group \"lasthop-nobody-has-this\" in /etc/group; create it, or give its number";
         assert_eq!(give(Path::new("/"), &group).unwrap_err().to_string(), expected);
         assert_eq!(check(&group).outcome, Outcome::Missing);
         assert_eq!(check(&Group::Numbered(65_000)).outcome, Outcome::Ok);

@@ -95,8 +95,8 @@ pub fn hint(error: &io::Error) -> String {
             let uname = rustix::system::uname();
             let release = uname.release().to_string_lossy();
             match version(&release) {
-                Some(version) if version < NEEDED => format!("; this is Linux {release}, 6.6 or later is needed"),
-                _ => format!("; this Linux {release} may be built without BPF"),
+                Some(version) if version < NEEDED => format!("; Linux 6.6 or later is required (this is {release})"),
+                _ => format!("; this kernel ({release}) may have been built without BPF"),
             }
         }
         _ => String::new(),

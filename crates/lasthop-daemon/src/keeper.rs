@@ -96,7 +96,7 @@ impl Keeper {
         let end = Instant::now() + patience;
         loop {
             let Some(worker) = &mut self.worker else {
-                return Err(WorkerError::Worker("there is no worker".to_owned()));
+                return Err(WorkerError::Worker("no worker is running".to_owned()));
             };
             worker.listen(&mut take);
             let left = end.saturating_duration_since(Instant::now());
@@ -130,7 +130,7 @@ impl Keeper {
                 let refused = self.worker.as_mut().and_then(|worker| worker.refused.take());
                 refused.map_or(Ok(()), |message| Err(WorkerError::Worker(message)))
             }
-            Some(_) => Err(WorkerError::Worker("the worker is just being started; try again".to_owned())),
+            Some(_) => Err(WorkerError::Worker("the worker is starting; try again".to_owned())),
             None => Ok(()),
         }
     }
@@ -173,7 +173,7 @@ impl Keeper {
         }
         let reason = match &worker.phase {
             Phase::Lost(reason) => reason.clone(),
-            _ => format!("it was silent for {} ms", now.duration_since(worker.heard).as_millis()),
+            _ => format!("no heartbeat for {} ms", now.duration_since(worker.heard).as_millis()),
         };
         let lived = worker.started.elapsed();
         let end = worker.kill();
@@ -182,7 +182,7 @@ impl Keeper {
             true => Duration::ZERO,
             false => (before * 2).clamp(SHORTEST_PAUSE, LONGEST_PAUSE),
         };
-        tracing::warn!(reason, end, pause_ms = pause.as_millis() as u64, "the worker is lost{meaning}");
+        tracing::warn!(reason, end, pause_ms = pause.as_millis() as u64, "worker failed{meaning}");
         self.worker = None;
         self.pause = Some((now + pause, pause));
     }

@@ -49,19 +49,21 @@ pub fn serve(
 fn answer(request: &str, address: IpAddr, encode: impl Fn() -> Result<String, fmt::Error>) -> io::Result<Vec<u8>> {
     let mut words = request.split_ascii_whitespace();
     let (status, kind, body) = match (words.next(), words.next()) {
-        _ if !request.ends_with("\r\n\r\n") => {
-            ("431 Request Header Fields Too Large", "text/plain", format!("at most {LONGEST_REQUEST} bytes are read\n"))
-        }
+        _ if !request.ends_with("\r\n\r\n") => (
+            "431 Request Header Fields Too Large",
+            "text/plain",
+            format!("a request has at most {LONGEST_REQUEST} bytes\n"),
+        ),
         _ if !is_meant_for(request, address) => {
-            let text = format!("this host name is not served; ask for localhost or {address}\n");
+            let text = format!("this host name is not served; use localhost or {address}\n");
             ("421 Misdirected Request", "text/plain", text)
         }
         (Some("GET"), Some("/metrics")) => {
             let body = encode().map_err(io::Error::other)?;
             ("200 OK", "application/openmetrics-text; version=1.0.0; charset=utf-8", body)
         }
-        (Some("GET"), Some(_)) => ("404 Not Found", "text/plain", "only /metrics is here\n".to_owned()),
-        _ => ("405 Method Not Allowed", "text/plain", "only GET is answered\n".to_owned()),
+        (Some("GET"), Some(_)) => ("404 Not Found", "text/plain", "not found; metrics are at /metrics\n".to_owned()),
+        _ => ("405 Method Not Allowed", "text/plain", "only GET is supported\n".to_owned()),
     };
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",

@@ -65,7 +65,7 @@ impl RecordTo {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let file = self.open_existing()?;
                 if file.metadata()?.len() > 0 {
-                    tracing::warn!("{} was there before: it is emptied for this recording", self.path.display());
+                    tracing::warn!("{} already exists; overwriting it", self.path.display());
                 }
                 file.set_len(0)
             }
@@ -105,10 +105,12 @@ const MODE: u32 = 0o600;
 /// Rejects unsuitable files, which another user may have placed there.
 fn check(metadata: &Metadata) -> io::Result<()> {
     let problem = match (metadata.file_type(), rustix::process::geteuid().as_raw()) {
-        (kind, _) if kind.is_symlink() => "it is a symbolic link; name the file itself".to_owned(),
-        (kind, _) if !kind.is_file() => "it is no regular file; name another, or one that is not there yet".to_owned(),
-        (_, user) if metadata.uid() != user => format!("it belongs to user {}, not to user {user}", metadata.uid()),
-        _ if metadata.nlink() > 1 => "it has other names too (hard links); name another file".to_owned(),
+        (kind, _) if kind.is_symlink() => "symbolic link; name the file itself".to_owned(),
+        (kind, _) if !kind.is_file() => {
+            "not a regular file; name another, or a file that does not exist yet".to_owned()
+        }
+        (_, user) if metadata.uid() != user => format!("owned by user {}, not by user {user}", metadata.uid()),
+        _ if metadata.nlink() > 1 => "the file has several hard links; name another file".to_owned(),
         _ => return Ok(()),
     };
     Err(io::Error::new(io::ErrorKind::InvalidInput, problem))
@@ -131,7 +133,7 @@ impl RecordFile {
 
 fn log(to: &RecordTo, error: &io::Error) {
     let (file, who) = (to.path.display(), to.who);
-    tracing::error!(%error, "cannot write the recording {file}; {who} goes on without");
+    tracing::error!(%error, "cannot write the recording {file}; {who} continues without it");
 }
 
 /// A recording in progress, or one that has ended.
@@ -195,9 +197,9 @@ impl Recorder {
         let len = self.writer.get_ref().len();
         if len as u64 > self.left {
             self.writer.get_mut().truncate(before);
-            self.end(&format!("has reached its limit of {}", ByteSize(self.to.limit)));
+            self.end(&format!("reached the size limit of {}", ByteSize(self.to.limit)));
         } else if len > LARGEST_CHUNK {
-            self.end("is on a disk that is too slow");
+            self.end("disk too slow");
         }
     }
 
@@ -219,7 +221,7 @@ impl Recorder {
         self.flush();
         self.chunks = None;
         let (file, who, packets) = (self.to.path.display(), self.to.who, self.packets);
-        tracing::warn!("the recording {file} {why}: it ends after {packets} packets; {who} goes on");
+        tracing::warn!("recording {file} stopped after {packets} packets: {why}; {who} continues");
     }
 }
 

@@ -18,7 +18,7 @@ use crate::system_error::{SystemError, system};
 pub fn follow_supervisor() -> Result<(), SystemError> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(|error| system("cannot ask for the parent's death signal")(error.into()))?;
+        .map_err(|error| system("cannot set the parent-death signal")(error.into()))?;
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))
             .map_err(system("cannot handle signals"))?;
@@ -30,7 +30,7 @@ pub fn follow_supervisor() -> Result<(), SystemError> {
 pub fn notify(states: &[NotifyState<'_>]) {
     // Without a service manager this has no effect.
     if let Err(error) = sd_notify::notify(states) {
-        tracing::debug!(%error, "cannot tell the service manager");
+        tracing::debug!(%error, "cannot notify the service manager");
     }
 }
 

@@ -62,8 +62,8 @@ pub fn supervise(
         if signals.reload.swap(false, Ordering::Relaxed) || wish.is_some() {
             let outcome = supervisor.reload().map_err(|error| error.to_string());
             match &outcome {
-                Ok(()) => tracing::info!(file = %file.display(), "reloaded"),
-                Err(error) => tracing::error!(%error, "not reloaded; all stays as it was"),
+                Ok(()) => tracing::info!(file = %file.display(), "configuration reloaded"),
+                Err(error) => tracing::error!(%error, "reload failed; keeping the current configuration"),
             }
             if let Some(reply) = wish {
                 // The requesting thread may have given up.
@@ -80,9 +80,9 @@ fn look_after_worker<S: Supervisor>(supervisor: &mut S) {
     keeper.look_after_worker(take, S::LOSS);
     if supervisor.keeper().0.wants_another() {
         match supervisor.start() {
-            Ok(()) => tracing::info!("another worker is started"),
+            Ok(()) => tracing::info!("worker restarted"),
             Err(error) => {
-                tracing::error!(%error, "no worker");
+                tracing::error!(%error, "cannot start a worker");
                 supervisor.keeper().0.postpone();
             }
         }

@@ -161,23 +161,26 @@ fn comments(report: &Report) -> BTreeMap<u64, Vec<String>> {
 fn words(loss: &LossReport) -> [String; 2] {
     let (packet, repair) = (loss.packet, loss.repaired_by);
     if let Some(why @ Needless::Overtaken) = loss.needless {
-        return [format!("overtook packet {repair}"), format!("overtaken by packet {packet}: {}", reason(why))];
+        return [
+            format!("reordered: ahead of packet {repair}"),
+            format!("reordered: behind packet {packet}: {}", reason(why)),
+        ];
     }
     if let Some(why) = loss.needless {
         return [
-            format!("arrived, though packet {repair} repeats it"),
-            format!("needless retransmission of packet {packet}: {}", reason(why)),
+            format!("arrived, but was retransmitted in packet {repair}"),
+            format!("spurious retransmission of packet {packet}: {}", reason(why)),
         ];
     }
     let cause = format!("{}{}", said(loss.verdict.cause), evidence(loss));
     match loss.side {
         Side::Beyond => [
-            format!("lost: {cause}; packet {repair} repeats it"),
-            format!("repeats packet {packet}, which was lost: {cause}"),
+            format!("lost: {cause}; retransmitted in packet {repair}"),
+            format!("retransmission of packet {packet}, which was lost: {cause}"),
         ],
         Side::Before => [
-            format!("shows that data is missing, which packet {repair} brings"),
-            format!("brings data that was lost before the capture: {cause}"),
+            format!("shows that data is missing, which is retransmitted in packet {repair}"),
+            format!("retransmission of data that was lost before the capture point: {cause}"),
         ],
     }
 }
@@ -188,23 +191,23 @@ const fn said(cause: Cause) -> &'static str {
         Cause::Corruption => "corruption",
         Cause::Congestion => "congestion",
         Cause::Policed => "a policer",
-        Cause::PathMtu => "larger than the path takes",
-        Cause::Unknown => "the capture does not tell why",
+        Cause::PathMtu => "larger than the path MTU",
+        Cause::Unknown => "unknown cause",
     }
 }
 
 /// Why a retransmission was needless, in a few words.
 pub const fn reason(why: Needless) -> &'static str {
     match why {
-        Needless::ReportedTwice => "the receiver reports the data twice",
+        Needless::ReportedTwice => "the receiver reports duplicate data (DSACK)",
         Needless::EchoesTheFirst => "the acknowledgment echoes the first transmission's timestamp",
-        Needless::AnsweredTooSoon => "the acknowledgment came too soon for it",
-        Needless::SentTooSoon => "the sender cannot have known yet what became of the packet",
+        Needless::AnsweredTooSoon => "the acknowledgment came too soon to be for the retransmission",
+        Needless::SentTooSoon => "sent before the sender could detect a loss",
         Needless::AcknowledgmentDelayed => "the receiver delayed its acknowledgment",
-        Needless::AcknowledgedInOrder => "what passed before it is acknowledged step by step",
-        Needless::AnsweredTwice => "a duplicate acknowledgment answers it",
-        Needless::Captured => "the packet had reached the receiver, where the capture was taken",
-        Needless::Overtaken => "the packet was sent before, by its IPv4 identification",
+        Needless::AcknowledgedInOrder => "all earlier data is acknowledged in order",
+        Needless::AnsweredTwice => "answered by a duplicate acknowledgment",
+        Needless::Captured => "the packet had reached the receiver, which captured it",
+        Needless::Overtaken => "its IPv4 identification shows that it was sent earlier",
     }
 }
 
@@ -213,10 +216,10 @@ fn evidence(loss: &LossReport) -> String {
     let mut said = Vec::new();
     said.extend(verdict.queue_ms.map(|queue| format!("queue {queue:.1} of at most {:.1} ms", verdict.full_ms)));
     said.extend(
-        verdict.air.map(|air| format!("{:.0} % of its time on the link was used", (air * 100.0).clamp(0.0, 100.0))),
+        verdict.air.map(|air| format!("{:.0} % of its transmission time was used", (air * 100.0).clamp(0.0, 100.0))),
     );
     if verdict.cause != Cause::Unknown {
-        said.push(format!("{:.0} % sure", verdict.confidence * 100.0));
+        said.push(format!("confidence {:.0} %", verdict.confidence * 100.0));
     }
     if said.is_empty() { String::new() } else { format!(" ({})", said.join(", ")) }
 }

@@ -37,10 +37,10 @@ pub fn is_capture(begin: &[u8]) -> bool {
 #[non_exhaustive]
 pub enum CaptureError {
     /// Something else than a capture.
-    #[error("not a capture: expected a pcap or pcapng file, as tcpdump and Wireshark write")]
+    #[error("not a capture: expected a pcap or pcapng file, as written by tcpdump or Wireshark")]
     Foreign,
     /// Compressed in a way that is not read.
-    #[error("compressed with {with}, which is not read; decompress it first ({tool})")]
+    #[error("compressed with {with}, which is not supported; decompress it first ({tool})")]
     Compressed {
         /// The format.
         with: &'static str,
@@ -48,19 +48,19 @@ pub enum CaptureError {
         tool: &'static str,
     },
     /// A capture in a form that is not read.
-    #[error("a capture in the form of {form}, which is not read; convert it first (editcap FILE FILE.pcapng)")]
+    #[error("a capture in the format of {form}, which is not supported; convert it first (editcap FILE FILE.pcapng)")]
     Form {
         /// The form's name.
         form: &'static str,
     },
     /// Cut off.
-    #[error("ends in the midst of a packet, behind packet {behind}")]
+    #[error("truncated in a packet after packet {behind}")]
     Cut {
         /// Packets before.
         behind: u64,
     },
     /// Damaged, or no capture further on.
-    #[error("damaged behind packet {behind}: {what}")]
+    #[error("damaged after packet {behind}: {what}")]
     Damaged {
         /// Packets before.
         behind: u64,
@@ -297,7 +297,7 @@ impl<R: Read> Capture<R> {
                 index
             }
             None if self.interfaces.len() >= MOST_INTERFACES => {
-                let what = "it describes too many interfaces".to_owned();
+                let what = "too many interfaces".to_owned();
                 return Err(CaptureError::Damaged { behind: self.packets, what });
             }
             None => {
@@ -326,7 +326,7 @@ impl<R: Read> Capture<R> {
                 Some(Block::Interface(interface)) => self.describe(interface)?,
                 Some(Block::Packet(mut found, stamp, kept)) => {
                     let Some(&number) = self.section.get(found.interface as usize) else {
-                        let what = "the interface of a packet is not described".to_owned();
+                        let what = "a packet of an unknown interface".to_owned();
                         return Err(CaptureError::Damaged { behind, what });
                     };
                     let interface = &self.interfaces[number];

@@ -320,7 +320,7 @@ fn options_that_are_cut_off_are_told_of() {
     // Both SYNs, the 41 packets of data with their timestamps, and the acknowledgment with a SACK block.
     assert_eq!(report.options_cut, 44);
     let said = report.missing();
-    assert!(said.iter().any(|said| said.starts_with("44 TCP headers cut off within the options")), "{said:?}");
+    assert!(said.iter().any(|said| said.starts_with("44 TCP headers truncated within the options")), "{said:?}");
     let direction = &report.flows[0].directions[0];
     assert_eq!((direction.bytes, direction.retransmissions), (40_000, 1));
     assert!(direction.limits.iter().all(|limit| limit.factor != crate::rounds::Factor::ReceiveWindow), "{direction:?}");
@@ -414,7 +414,7 @@ fn a_file_that_ends_early_is_told_of_as_far_as_it_goes() {
         let bytes = Transfer::write(form, Front::Ethernet, Family::Four, 65_535);
         let report = report(&bytes[..bytes.len() - 7]);
         assert_eq!(report.packets, 83);
-        assert_eq!(report.damage.as_deref(), Some("ends in the midst of a packet, behind packet 83"));
+        assert_eq!(report.damage.as_deref(), Some("truncated in a packet after packet 83"));
         assert_eq!(report.flows[0].directions[0].corruption, 1);
     }
 }
@@ -451,7 +451,7 @@ fn gzip_is_read_and_other_compressions_are_named() {
         check(&[gzip(&bytes[..500]), gzip(&bytes[500..])].concat(), "members");
         let whole = gzip(&bytes);
         let cut = report(&whole[..whole.len() / 2]);
-        assert!(cut.damage.is_some_and(|damage| damage.contains("ends in the midst")) && cut.packets < 84);
+        assert!(cut.damage.is_some_and(|damage| damage.contains("truncated in a packet")) && cut.packets < 84);
     }
     let error = diagnose(&b"\x28\xb5\x2f\xfd\0\0\0\0"[..], &Options::default()).unwrap_err();
     assert!(error.to_string().contains("zstd -d"), "{error}");

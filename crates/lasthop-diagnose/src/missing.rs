@@ -16,41 +16,41 @@ impl Report {
     pub fn missing(&self) -> Vec<String> {
         let mut said = Vec::new();
         if let Some(damage) = &self.damage {
-            said.push(format!("the capture {damage}"));
+            said.push(format!("capture {damage}"));
         }
         for (link, packets) in &self.unknown_links {
             let packets = count(*packets, "packet");
-            said.push(format!("{packets} of link type {link}, which cannot be read; there are {READ_LINKS}"));
+            said.push(format!("{packets} of unsupported link type {link}; supported: {READ_LINKS}"));
         }
         if self.tcp == 0 && self.unknown_links.is_empty() {
-            said.push("there is no TCP segment in it".to_owned());
+            said.push("no TCP segments".to_owned());
         }
         let encapsulated: u64 = self.encapsulations.iter().map(|kind| kind.packets).sum();
         if encapsulated > 0 {
             let packets = count(encapsulated, "packet");
-            said.push(format!("{packets} in an encapsulation that is not read: {}", list(&self.encapsulations)));
+            said.push(format!("{packets} in an unsupported encapsulation: {}", list(&self.encapsulations)));
         }
         if self.unread > encapsulated {
             let packets = count(self.unread - encapsulated, "packet");
-            said.push(format!("{packets} left out that are neither TCP nor UDP: {}", list(&self.unread_kinds)));
+            said.push(format!("{packets} ignored, neither TCP nor UDP: {}", list(&self.unread_kinds)));
         }
         said.extend(self.copies_said());
         if self.options_cut > 0 {
             let segments = count(self.options_cut, "TCP header");
             said.push(format!(
-                "{segments} cut off within the options; where these are missing, windows and selective acknowledgments are not known: take 128 bytes of each packet (tcpdump -s 128)"
+                "{segments} truncated within the options: windows and selective acknowledgments may be unknown; capture 128 bytes of each packet (tcpdump -s 128)"
             ));
         }
         if self.clock_steps > 0 {
-            said.push(format!("the clock jumped, {}; no delay is taken across that", count(self.clock_steps, "time")));
+            said.push(format!("the clock jumped {}; delays across jumps are ignored", count(self.clock_steps, "time")));
         }
         if self.flows_left_out > 0 {
-            said.push(format!("{} more than can be followed", count(self.flows_left_out, "connection")));
+            said.push(format!("{} beyond the limit, not analyzed", count(self.flows_left_out, "connection")));
         }
         let unseen: u64 =
             self.flows.iter().flat_map(|flow| &flow.directions).map(|direction| direction.unseen_bytes).sum();
         if unseen > 0 {
-            said.push(format!("{} acknowledged that the capture has missed", bytes(unseen)));
+            said.push(format!("{} acknowledged but missing in the capture", bytes(unseen)));
         }
         said
     }
@@ -62,12 +62,12 @@ impl Report {
         let kinds = &self.copy_kinds;
         let reasons = [
             (kinds.mirrored, "mirror port"),
-            (kinds.hops, "several hops: the time to live differs"),
+            (kinds.hops, "several hops: different TTL"),
             (kinds.tunnels, "inside and outside of a tunnel"),
-            (kinds.tags, "with other VLAN tags or labels"),
-            (kinds.addresses, "between other link addresses"),
-            (kinds.wifi_retries, "sent again by the Wi-Fi link"),
-            (kinds.cut_otherwise, "cut otherwise by an interface"),
+            (kinds.tags, "different VLAN tags or labels"),
+            (kinds.addresses, "different link-layer addresses"),
+            (kinds.wifi_retries, "retransmitted by the Wi-Fi link"),
+            (kinds.cut_otherwise, "segmented differently by an interface"),
         ];
         let mut reasons: Vec<(u64, &str)> = reasons.into_iter().filter(|(copies, _)| *copies > 0).collect();
         reasons.sort_by_key(|(copies, _)| std::cmp::Reverse(*copies));
@@ -80,7 +80,7 @@ impl Report {
         let times = if kinds.all() == kinds.packets {
             "captured twice".to_owned()
         } else {
-            format!("captured several times, with {} left out", count(kinds.all(), "copy").replace("copys", "copies"))
+            format!("captured several times, {} ignored", count(kinds.all(), "copy").replace("copys", "copies"))
         };
         Some(format!("{packets} {times} ({why})"))
     }

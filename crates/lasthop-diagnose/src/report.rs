@@ -37,7 +37,7 @@ impl Vantage {
             Self::Sender => "at the sender",
             Self::Receiver => "at the receiver",
             Self::Gateway => "between sender and receiver",
-            Self::Unknown => "somewhere",
+            Self::Unknown => "at an unknown place",
         }
     }
 
@@ -307,7 +307,7 @@ fn kinds(diagnosis: &Diagnosis, encapsulations: bool) -> Vec<Kind> {
         .map(|(why, &packets)| Kind { what: why.to_string(), packets })
         .collect();
     if !encapsulations && counts.fragments > 0 {
-        kinds.push(Kind { what: "fragments that cannot be joined".to_owned(), packets: counts.fragments });
+        kinds.push(Kind { what: "fragments that cannot be reassembled".to_owned(), packets: counts.fragments });
     }
     kinds.sort_by_key(|kind| std::cmp::Reverse(kind.packets));
     kinds

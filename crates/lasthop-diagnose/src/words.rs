@@ -56,8 +56,8 @@ fn lost(direction: &Direction) -> String {
                 (*corruption, "to corruption"),
                 (*congestion, "to congestion"),
                 (*policed, by_policer.as_str()),
-                (*path_mtu, "since they were larger than the path takes (path-MTU black hole)"),
-                (either, "to either"),
+                (*path_mtu, "to a path-MTU black hole (larger than the path MTU)"),
+                (either, "to an unknown cause"),
             ];
             let causes: Vec<String> = known
                 .into_iter()
@@ -68,10 +68,10 @@ fn lost(direction: &Direction) -> String {
         }
     };
     let more = [
-        (*unjudged, "lost beyond those that are judged"),
-        (direction.needless, "retransmitted needlessly"),
+        (*unjudged, "lost but not classified"),
+        (direction.needless, "spuriously retransmitted"),
         (direction.reordered, "out of order"),
-        (direction.duplicated, "duplicated on the way"),
+        (direction.duplicated, "duplicated on the path"),
         (direction.marked, "marked"),
     ];
     for (number, what) in more.into_iter().filter(|(number, _)| *number > 0) {
@@ -81,7 +81,7 @@ fn lost(direction: &Direction) -> String {
         said += &format!("; {}", count(direction.timeouts, "timeout"));
     }
     if direction.needless_timeouts > 0 {
-        said += &format!(" ({} needless)", direction.needless_timeouts);
+        said += &format!(" ({} spurious)", direction.needless_timeouts);
     }
     said + &window(direction)
 }
@@ -100,9 +100,9 @@ fn window(direction: &Direction) -> String {
     }
     if direction.discarded > 0 {
         let packets = count(direction.discarded, "packet");
-        said += &format!("; {packets} came beyond the receiver's window and were discarded there");
+        said += &format!("; {packets} discarded by the receiver beyond its window");
         if direction.discarded_closed > 0 {
-            said += &format!(" ({} while it was closed)", direction.discarded_closed);
+            said += &format!(" ({} while the window was closed)", direction.discarded_closed);
         }
     }
     said

@@ -221,7 +221,7 @@ fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
     let Whole(queue) = root.or::<Whole<0, 65_535>>("queue", Whole(QUEUE.into()), "default")?;
     let Whole(mark) = root.or::<Whole<1, 0x8000_0000>>("mark", Whole(MARK), "default")?;
     if !mark.is_power_of_two() {
-        return Err(root.refuse("mark", "a power of two, as 0x08000000", "several bits are set"));
+        return Err(root.refuse("mark", "a power of two, such as 0x08000000", "several bits are set"));
     }
     let Or(trial, _) = root.or::<Or<Off, Duration>>("trial", default.trial.into(), "default")?;
     if trial.is_some_and(|trial| trial < TRIAL_RANGE[0] || trial > TRIAL_RANGE[1]) {
@@ -231,24 +231,23 @@ fn read(root: &Reader<'_>) -> Result<Gateway, Error> {
     limits.allow(&["cache", "flows", "idle", "share", "link"])?;
     let cache = limits.or("cache", ByteSize(default.limits.cache), "default")?.0;
     if !((1 << 20)..=(64 << 30)).contains(&cache) {
-        return Err(limits.refuse("cache", "1 MiB to 64 GiB, as \"64 MiB\"", ""));
+        return Err(limits.refuse("cache", "1 MiB to 64 GiB, such as \"64 MiB\"", ""));
     }
     let Whole(flows) = limits.or::<Whole<1, 16_777_216>>("flows", Whole(default.limits.flows), "default")?;
     let Positive(idle) = limits.or("idle", Positive(default.limits.idle), "default")?;
     let share = limits.or("share", default.limits.share, "default")?;
     if share == Fraction::ZERO {
-        return Err(limits.refuse("share", "more than 0, up to 1, as \"25 %\"", "nobody's connections would be split"));
+        return Err(limits.refuse("share", "more than 0, up to 1, such as \"25 %\"", "no connection would be split"));
     }
     let Or(link, _) = limits.or::<Or<Off, ByteSize>>("link", None.into(), "default")?;
     let link = link.map(|ByteSize(bytes)| bytes);
     if link.is_some_and(|bytes| !(1 << 20..=1 << 30).contains(&bytes)) {
-        return Err(limits.refuse("link", "1 MiB to 1 GiB, as \"16 MiB\", or \"off\"", ""));
+        return Err(limits.refuse("link", "1 MiB to 1 GiB, such as \"16 MiB\", or \"off\"", ""));
     }
     let rules = rules(root)?;
     if rules.iter().any(|rule| matches!(rule.mode, Mode::Split(_))) && mark & SPLIT_MARKS != 0 {
-        let expected = format!(
-            "a power of two up to 0x00080000, or 0x08000000 (split connections take the bits {SPLIT_MARKS:#x})"
-        );
+        let expected =
+            format!("a power of two up to 0x00080000, or 0x08000000 (split connections use the bits {SPLIT_MARKS:#x})");
         return Err(root.refuse("mark", expected, ""));
     }
     let bridge = bridge(root, &rules)?;
@@ -277,46 +276,46 @@ fn bridge(root: &Reader<'_>, rules: &[Rule]) -> Result<Option<Bridge>, Error> {
     let InterfaceName(wired) = reader.required("wired")?;
     for key in ["queue", "mark"] {
         if root.has(key) {
-            let message = "has no meaning on a bridge: packets do not come through netfilter there".to_owned();
+            let message = "has no effect on a bridge: its packets do not pass through netfilter".to_owned();
             return Err(root.fail(key, Problem::Conflict(message)));
         }
     }
     let mut wireless: Option<String> = None;
     for (rule, reader) in rules.iter().zip(root.array("rule", "tables")?) {
         if matches!(rule.mode, Mode::Split(_)) {
-            let reason = "on a bridge there is nothing that could end a connection";
+            let reason = "connections cannot be split on a bridge";
             return Err(reader.refuse("mode", "\"snoop\" or \"observe\"", reason));
         }
         if rule.ports.is_empty() && rule.opened_by != OpenedBy::Either {
-            let reason = "on a bridge it is told by the ports";
-            return Err(reader.refuse("opened_by", "\"either\", or ports with it", reason));
+            let reason = "on a bridge it is derived from the ports";
+            return Err(reader.refuse("opened_by", "\"either\", or give ports too", reason));
         }
         if rule.interface == wired {
-            return Err(reader.refuse("interface", "the port towards the lossy hop", "bridge.wired is the other one"));
+            return Err(reader.refuse("interface", "the port towards the lossy hop", "it is bridge.wired"));
         }
         let wireless = wireless.get_or_insert_with(|| rule.interface.clone());
         if rule.interface != *wireless {
-            let expected = format!("{wireless:?} as in the first rule");
-            return Err(reader.refuse("interface", expected, "on a bridge all rules are for one lossy hop"));
+            let expected = format!("{wireless:?}, as in the first rule");
+            return Err(reader.refuse("interface", expected, "on a bridge all rules must have the same interface"));
         }
     }
     Ok(wireless.map(|wireless| Bridge { wired, wireless }))
 }
 
 fn rules(root: &Reader<'_>) -> Result<Vec<Rule>, Error> {
-    let readers = root.array("rule", "tables, as [[rule]] with name, mode and interface")?;
+    let readers = root.array("rule", "tables: [[rule]] with name, mode and interface")?;
     if readers.is_empty() {
-        let expected = "at least one rule, as [[rule]] with name, mode and interface".to_owned();
+        let expected = "at least one rule: [[rule]] with name, mode and interface".to_owned();
         return Err(root.fail("rule", Problem::Missing { expected }));
     }
     if let Some(beyond) = readers.get(MOST_RULES) {
-        return Err(beyond.fail_here(Problem::Conflict(format!("there are more than {MOST_RULES} rules"))));
+        return Err(beyond.fail_here(Problem::Conflict(format!("more than {MOST_RULES} rules"))));
     }
     let mut rules: Vec<Rule> = Vec::new();
     for reader in &readers {
         let rule = rule(reader)?;
         if rules.iter().any(|other| other.name == rule.name) {
-            return Err(reader.refuse("name", "a name of its own", "another rule has it"));
+            return Err(reader.refuse("name", "a unique name", "another rule has it"));
         }
         rules.push(rule);
     }
@@ -345,13 +344,13 @@ fn rule(reader: &Reader<'_>) -> Result<Rule, Error> {
     };
     // A splitting rule sees the SYN, and thus the called side.
     if !ports.is_empty() && opened_by == OpenedBy::Either && mode != ModeName::Split {
-        let expected = "\"wireless\" or \"wired\", or two rules";
-        return Err(reader.refuse("opened_by", expected, "ports are those of the side that is called"));
+        let expected = "\"wireless\" or \"wired\", or write two rules";
+        return Err(reader.refuse("opened_by", expected, "ports are those of the side that accepts the connection"));
     }
     let ab = reader.or("ab", Fraction::ZERO, "default")?;
     for (table, of) in [("snoop", ModeName::Snoop), ("split", ModeName::Split)] {
         if reader.has(table) && mode != of {
-            let message = format!("has a meaning only with mode = \"{table}\"");
+            let message = format!("has an effect only with mode = \"{table}\"");
             return Err(reader.fail(table, Problem::Conflict(message)));
         }
     }
@@ -361,8 +360,8 @@ fn rule(reader: &Reader<'_>) -> Result<Rule, Error> {
         ModeName::Observe if ab != Fraction::ZERO => {
             return Err(reader.refuse(
                 "ab",
-                "mode = \"snoop\" or \"split\" for it",
-                "there is no treatment to compare with",
+                "0, or mode = \"snoop\" or \"split\"",
+                "mode = \"observe\" has no treatment to compare",
             ));
         }
         ModeName::Observe => Mode::Observe,

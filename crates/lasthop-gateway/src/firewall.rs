@@ -127,7 +127,7 @@ impl Firewall {
                 // IPv6 is included if available; its absence is an error only if the configuration names IPv6
                 // addresses.
                 Err(problem) if family == Family::V6 && !family.is_named(gateway) => {
-                    tracing::warn!(%problem, "IPv6 connections are not treated");
+                    tracing::warn!(%problem, "cannot install IPv6 rules; IPv6 connections are not treated");
                 }
                 Err(problem) => return Err(problem),
             }
@@ -192,7 +192,9 @@ impl Firewall {
             self.pulse = Pulse::None;
             outcome = self.put_in();
             match &outcome {
-                Ok(()) => tracing::warn!("the kernel has no xt_recent: packets wait while both processes are stopped"),
+                Ok(()) => tracing::warn!(
+                    "no kernel module xt_recent: if both processes are stopped, packets wait in the queue"
+                ),
                 // `xt_recent` was not the cause.
                 Err(_) => self.pulse = Pulse::Required,
             }
@@ -273,7 +275,7 @@ impl Firewall {
         if let Some(Bridge { wired, wireless }) = &gateway.bridge {
             let _ = writeln!(
                 lines,
-                "# no rules: BPF programs at the ports of the bridge take what is TCP between {wired} and {wireless}"
+                "# no rules: BPF programs on the bridge ports intercept TCP between {wired} and {wireless}"
             );
         }
         for tables in &self.tables {

@@ -101,159 +101,157 @@ fn a_bridge_has_a_wired_port_and_that_of_all_rules() {
     assert_eq!(Gateway::parse("g.toml", RULE).unwrap().bridge, None);
     let second = "[[rule]]\nname = 'x'\nmode = 'observe'\n";
     let cases = [
-        (
-            format!("bridge = {{}}\n{RULE}"),
-            "g.toml:1: bridge.wired: missing; give the name of one interface, as \"wlan0\"",
-        ),
-        (
-            format!("mark = 1\nbridge.wired = 'eth0'\n{RULE}"),
-            "g.toml:1: mark: has no meaning on a bridge: packets do not come through netfilter there",
-        ),
+        (format!("bridge = {{}}\n{RULE}"), "g.toml:1: bridge.wired: ", &["missing", "such as \"wlan0\""][..]),
+        (format!("mark = 1\nbridge.wired = 'eth0'\n{RULE}"), "g.toml:1: mark: ", &["no effect on a bridge"]),
         (
             format!("bridge.wired = 'wlan0'\n{RULE}"),
-            "g.toml:5: rule[1].interface: cannot be \"wlan0\" (bridge.wired is the other one); give the port towards the \
-             lossy hop",
+            "g.toml:5: rule[1].interface: ",
+            &["\"wlan0\"", "bridge.wired", "the port towards the lossy hop"],
         ),
         (
             format!("bridge.wired = 'eth0'\n{RULE}{second}interface = 'wlan1'\n"),
-            "g.toml:9: rule[2].interface: cannot be \"wlan1\" (on a bridge all rules are for one lossy hop); give \
-             \"wlan0\" as in the first rule",
+            "g.toml:9: rule[2].interface: ",
+            &["\"wlan1\"", "the same interface", "\"wlan0\", as in the first rule"],
         ),
         (
             format!("bridge.wired = 'eth0'\n{RULE}opened_by = 'wired'"),
-            "g.toml:6: rule[1].opened_by: cannot be \"wired\" (on a bridge it is told by the ports); give \"either\", or \
-             ports with it",
+            "g.toml:6: rule[1].opened_by: ",
+            &["\"wired\"", "derived from the ports", "\"either\", or give ports too"],
         ),
         (
             format!("bridge.wired = 'eth0'\n{}", RULE.replace("snoop", "split")),
-            "g.toml:4: rule[1].mode: cannot be \"split\" (on a bridge there is nothing that could end a connection); give \
-             \"snoop\" or \"observe\"",
+            "g.toml:4: rule[1].mode: ",
+            &["\"split\"", "cannot be split on a bridge", "\"snoop\" or \"observe\""],
         ),
     ];
-    for (text, expected) in cases {
-        assert_eq!(Gateway::parse("g.toml", &text).unwrap_err().to_string(), expected);
+    for (text, place, words) in cases {
+        names(&text, place, words);
+    }
+}
+
+/// Checks that the error for an invalid file has one line, starts with the place and the key, and contains `words`.
+fn names(text: &str, place: &str, words: &[&str]) {
+    let error = Gateway::parse("g.toml", text).expect_err(text).to_string();
+    assert!(error.starts_with(place) && !error.contains('\n'), "{text}: {error}");
+    for word in words {
+        assert!(error[place.len()..].contains(word), "{text}: {word}: {error}");
     }
 }
 
 #[test]
 fn what_is_wrong_is_said_in_one_line_with_file_line_and_key() {
-    let cases: &[(&str, &str)] = &[
-        ("", "g.toml: rule: missing; give at least one rule, as [[rule]] with name, mode and interface"),
-        ("rule = 3", "g.toml:1: rule: cannot be 3; give tables, as [[rule]] with name, mode and interface"),
-        ("[[rule]]\nnme = 'x'", "g.toml:2: rule[1].nme: unknown key; did you mean \"name\"?"),
-        ("[[rule]]\nname = 'x'", "g.toml:1: rule[1].mode: missing; give one of \"snoop\", \"split\", \"observe\""),
-        (
-            "[[rule]]\nname = 'a b'",
-            "g.toml:2: rule[1].name: cannot be \"a b\"; give 1 to 32 letters, digits, `-` and `_`",
-        ),
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("", "g.toml: rule: ", &["missing", "at least one rule: [[rule]] with name, mode and interface"]),
+        ("rule = 3", "g.toml:1: rule: ", &["3", "tables: [[rule]] with name, mode and interface"]),
+        ("[[rule]]\nnme = 'x'", "g.toml:2: rule[1].nme: ", &["unknown key", "did you mean \"name\"?"]),
+        ("[[rule]]\nname = 'x'", "g.toml:1: rule[1].mode: ", &["missing", "\"snoop\", \"split\", \"observe\""]),
+        ("[[rule]]\nname = 'a b'", "g.toml:2: rule[1].name: ", &["\"a b\"", "1 to 32 letters, digits, `-` and `_`"]),
         (
             "[[rule]]\nname = 'x'\nmode = 'snoop'\ninterface = 'wlan+'",
-            "g.toml:4: rule[1].interface: cannot be \"wlan+\" (no interface is called that); give the name of one interface, \
-             as \"wlan0\"",
+            "g.toml:4: rule[1].interface: ",
+            &["\"wlan+\"", "the name of one interface, such as \"wlan0\""],
         ),
         (
             &format!("{RULE}addresses = ['10.0.0.1/8']"),
-            "g.toml:5: rule[1].addresses: cannot be an array (item 1: \"10.0.0.1/8\" has bits behind its prefix); give an \
-             address or network, as \"192.0.2.7\" or \"2001:db8::/32\", or a list of such",
+            "g.toml:5: rule[1].addresses: ",
+            &[
+                "item 1: \"10.0.0.1/8\" has host bits set",
+                "an address or network, such as \"192.0.2.7\" or \"2001:db8::/32\"",
+            ],
         ),
         (
             &format!("{RULE}addresses = ['10.0.0.0/33']"),
-            "g.toml:5: rule[1].addresses: cannot be an array (item 1: the prefix of \"10.0.0.0/33\" is not 0 to 32); give an \
-             address or network, as \"192.0.2.7\" or \"2001:db8::/32\", or a list of such",
+            "g.toml:5: rule[1].addresses: ",
+            &["item 1: the prefix length of \"10.0.0.0/33\" is not 0 to 32", "an address or network"],
         ),
         (
             &format!("{RULE}ports = [0]"),
-            "g.toml:5: rule[1].ports: cannot be an array (item 1: 0 is no port); give a port from 1 to 65535, or a range, as \
-             \"8000-8100\", or a list of such",
+            "g.toml:5: rule[1].ports: ",
+            &["item 1: 0 is not a port", "a port from 1 to 65535, or a range, such as \"8000-8100\""],
         ),
         (
             &format!("{RULE}ports = ['90-80']"),
-            "g.toml:5: rule[1].ports: cannot be an array (item 1: \"90-80\" runs backwards); give a port from 1 to 65535, or a \
-             range, as \"8000-8100\", or a list of such",
+            "g.toml:5: rule[1].ports: ",
+            &["item 1: \"90-80\" is reversed", "a port from 1 to 65535, or a range"],
         ),
         (
             &format!("{RULE}ports = [80]\nopened_by = 'either'"),
-            "g.toml:6: rule[1].opened_by: cannot be \"either\" (ports are those of the side that is called); give \
-             \"wireless\" or \"wired\", or two rules",
+            "g.toml:6: rule[1].opened_by: ",
+            &["\"either\"", "accepts the connection", "\"wireless\" or \"wired\", or write two rules"],
         ),
-        (
-            &format!("{RULE}ab = 50"),
-            "g.toml:5: rule[1].ab: cannot be 50 (if it is in percent, write \"50 %\"); give a probability from 0 to 1, as \
-             0.0225 or \"2.25 %\"",
-        ),
-        (
-            &format!("{RULE}{RULE}"),
-            "g.toml:6: rule[2].name: cannot be \"roof\" (another rule has it); give a name of its own",
-        ),
-        (&format!("{RULE}split = {{}}"), "g.toml:5: rule[1].split: has a meaning only with mode = \"split\""),
+        (&format!("{RULE}ab = 50"), "g.toml:5: rule[1].ab: ", &["50", "\"50 %\"", "from 0 to 1"]),
+        (&format!("{RULE}{RULE}"), "g.toml:6: rule[2].name: ", &["\"roof\"", "another rule has it", "a unique name"]),
+        (&format!("{RULE}split = {{}}"), "g.toml:5: rule[1].split: ", &["only with mode = \"split\""]),
         (
             &format!("{RULE}snoop = {{ timer_min = '2 s' }}"),
-            "g.toml:5: rule[1].snoop.timer_min: timer_min = 2 s is above timer_max = 1 s",
+            "g.toml:5: rule[1].snoop.timer_min: ",
+            &["2 s", "timer_max = 1 s"],
         ),
         (
             &format!("{RULE}snoop = {{ detection = 'sack' }}"),
-            "g.toml:5: rule[1].snoop.detection: cannot be \"sack\"; give \"duplicate-acks\" or \"smart\"",
+            "g.toml:5: rule[1].snoop.detection: ",
+            &["\"sack\"", "\"duplicate-acks\" or \"smart\""],
         ),
         (
             &format!("{RULE}snoop = {{ awareness = 'unaware', flow_control = 'fast' }}"),
-            "g.toml:5: rule[1].snoop.flow_control: flow_control = \"fast\" holds senders back, which takes awareness = \
-             \"aware\"",
+            "g.toml:5: rule[1].snoop.flow_control: ",
+            &["\"fast\"", "awareness = \"aware\""],
         ),
         (
             &format!("{RULE}snoop = {{ awareness = 'unaware', held = '1 MiB' }}"),
-            "g.toml:5: rule[1].snoop.held: held is for flow_control = \"fast\" only",
+            "g.toml:5: rule[1].snoop.held: ",
+            &["flow_control = \"fast\""],
         ),
         (
             &format!("control_group = 'net dev'\n{RULE}"),
-            "g.toml:1: control_group: cannot be \"net dev\" (no group is called that); give the name or number of a group of \
-             users, as \"netdev\" or 108",
+            "g.toml:1: control_group: ",
+            &["\"net dev\"", "\"netdev\" or 108"],
         ),
-        (
-            &format!("control_group = -1\n{RULE}"),
-            "g.toml:1: control_group: cannot be -1 (no group has that number); give the name or number of a group of \
-             users, as \"netdev\" or 108",
-        ),
+        (&format!("control_group = -1\n{RULE}"), "g.toml:1: control_group: ", &["-1", "\"netdev\" or 108"]),
         (
             &format!("metrics = '0.0.0.0:9469'\n{RULE}"),
-            "g.toml:1: metrics: cannot be \"0.0.0.0:9469\" (others could reach it); give a loopback address with a port, as \
-             \"127.0.0.1:9469\" or \"[::1]:9469\", or \"off\"",
+            "g.toml:1: metrics: ",
+            &["\"0.0.0.0:9469\"", "loopback", "\"127.0.0.1:9469\"", "\"off\""],
         ),
         (
             &format!("control = 'gateway.sock'\n{RULE}"),
-            "g.toml:1: control: cannot be \"gateway.sock\" (it is relative); give an absolute path of at most 107 bytes, as \
-             \"/run/lasthop/gateway.sock\"",
+            "g.toml:1: control: ",
+            &["\"gateway.sock\"", "absolute path", "\"/run/lasthop/gateway.sock\""],
         ),
         (&format!("trial = '1 s'\n{RULE}"), "g.toml:1: trial: cannot be \"1 s\"; give 50 ms to 900 ms, or \"off\""),
         (
             &format!("mark = 3\n{RULE}"),
-            "g.toml:1: mark: cannot be 3 (several bits are set); give a power of two, as 0x08000000",
+            "g.toml:1: mark: ",
+            &["3 (several bits are set)", "a power of two, such as 0x08000000"],
         ),
         (
             &format!("[limits]\ncache = '1 KiB'\n{RULE}"),
-            "g.toml:2: limits.cache: cannot be \"1 KiB\"; give 1 MiB to 64 GiB, as \"64 MiB\"",
+            "g.toml:2: limits.cache: ",
+            &["\"1 KiB\"", "1 MiB to 64 GiB, such as \"64 MiB\""],
         ),
         (
             &RULE.replace("snoop", "observe").replace("wlan0'", "wlan0'\nab = 0.5"),
-            "g.toml:5: rule[1].ab: cannot be 0.5 (there is no treatment to compare with); give mode = \"snoop\" or \"split\" \
-             for it",
+            "g.toml:5: rule[1].ab: ",
+            &["0.5", "no treatment to compare", "mode = \"snoop\" or \"split\""],
         ),
         (
             &format!("{}split.wired.rto_min = '1 s'", RULE.replace("snoop", "split")),
-            "g.toml:5: rule[1].split.wired.rto_min: cannot be \"1 s\"; give 20 ms to 200 ms",
+            "g.toml:5: rule[1].split.wired.rto_min: ",
+            &["\"1 s\"", "20 ms to 200 ms"],
         ),
         (
             &format!("mark = 0x10000000\n{}", RULE.replace("snoop", "split")),
-            "g.toml:1: mark: cannot be 268435456; give a power of two up to 0x00080000, or 0x08000000 (split connections take \
-             the bits 0x77f00000)",
+            "g.toml:1: mark: ",
+            &["268435456", "up to 0x00080000, or 0x08000000", "use the bits 0x77f00000"],
         ),
         (
             &format!("[limits]\nshare = 0\n{}", RULE.replace("snoop", "split")),
-            "g.toml:2: limits.share: cannot be 0 (nobody's connections would be split); give more than 0, up to 1, as \"25 %\"",
+            "g.toml:2: limits.share: ",
+            &["0 (no connection would be split)", "more than 0, up to 1, such as \"25 %\""],
         ),
     ];
-    for (text, expected) in cases {
-        let error = Gateway::parse("g.toml", text).expect_err(text);
-        assert_eq!(error.to_string(), *expected, "{text}");
+    for (text, place, words) in cases {
+        names(text, place, words);
     }
 }
 

@@ -116,7 +116,7 @@ impl Emulator {
                     let time = Instant::from_nanos(now.as_nanos().saturating_sub(frame.age));
                     arrived.frames.push((time, point, start..start + frame.bytes.len()));
                 });
-                if !more.map_err(LabError::system("cannot take frames"))? {
+                if !more.map_err(LabError::system("cannot receive frames"))? {
                     break;
                 }
             }
@@ -142,7 +142,7 @@ impl Emulator {
             lateness.add(clock.now().since(due));
             Ok(())
         })
-        .map_err(LabError::system("cannot hand over a frame"))
+        .map_err(LabError::system("cannot send a frame"))
     }
 }
 
@@ -175,11 +175,11 @@ fn hand_over(socket: &PacketSocket, frame: &[u8]) -> io::Result<bool> {
 pub fn void(emulated: &Emulated, bound: Duration) -> Option<String> {
     let p99 = emulated.lateness.percentile(99);
     if emulated.dropped > 0 {
-        Some(format!("the kernel dropped frames on their way between nodes and emulated links ({})", emulated.dropped))
+        Some(format!("the kernel dropped {} frames between nodes and emulated links", emulated.dropped))
     } else if p99 > bound {
         let millis = super::error::millis;
         Some(format!(
-            "one frame in a hundred left an emulated link {} late or more (bound: {})",
+            "the 99th percentile of the scheduling delay at emulated links was {} (bound: {})",
             millis(p99),
             millis(bound)
         ))

@@ -12,10 +12,10 @@ use crate::host::HostError;
 #[non_exhaustive]
 pub enum LabError {
     /// The user may not create network namespaces.
-    #[error("the lab makes network namespaces, which takes root; run it with sudo")]
+    #[error("the lab creates network namespaces, which requires root; run it with sudo")]
     NotRoot,
     /// The scenario uses a feature that only the simulator supports.
-    #[error("the lab cannot run {what} ({name}); {instead}")]
+    #[error("the lab does not support {what} ({name}); {instead}")]
     Unsupported {
         /// Kind of feature.
         what: &'static str,
@@ -26,7 +26,7 @@ pub enum LabError {
     },
     /// The scheme has a part at the base station that is not implemented here.
     #[error(
-        "scheme {scheme} asks for something at {router} that the gateway does not do; it does LL, LL-SMART, their TCP-AWARE kinds, and SPLIT"
+        "scheme {scheme} requires an element at {router} that the gateway does not implement; it implements LL, LL-SMART, their TCP-AWARE kinds, and SPLIT"
     )]
     NeedsGateway {
         /// Name of the scheme.
@@ -35,12 +35,12 @@ pub enum LabError {
         router: String,
     },
     /// The gateway did not start, or ended.
-    #[error("the gateway at the base station: {0}")]
+    #[error("gateway at the base station: {0}")]
     Gateway(String),
     /// The scheme needs a TCP that no kernel has.
     #[error(
-        "scheme {scheme} asks {host} for something that no kernel has ({what}), and the scenario says \"kernel\" there; give \"auto\" or \
-         \"own\" (lab.endpoints, lab.hosts.NAME.endpoints)"
+        "scheme {scheme} requires at {host} a feature that no kernel has ({what}), but the scenario specifies \"kernel\"; use \"auto\" \
+         or \"own\" (lab.endpoints, lab.hosts.NAME.endpoints)"
     )]
     NeedsOwnTcp {
         /// Name of the scheme.
@@ -52,7 +52,7 @@ pub enum LabError {
     },
     /// No kernel has the scenario's congestion control.
     #[error(
-        "tcp.congestion: no kernel has {what}; name a congestion control of the kernel in lab.congestion, or give lab.endpoints = \"own\""
+        "tcp.congestion: no kernel has {what}; set lab.congestion to a congestion control of the kernel, or lab.endpoints = \"own\""
     )]
     NoKernelCongestion {
         /// Name of the congestion control.
@@ -67,12 +67,12 @@ pub enum LabError {
         error: HostError,
     },
     /// TLS rejected its configuration.
-    #[error("QUIC's ends could not be made: {0}")]
+    #[error("cannot create the QUIC endpoints: {0}")]
     Quic(String),
     /// The kernel has the congestion control, but does not allow it as the default of a namespace.
     #[error(
-        "lab.congestion: this kernel does not let a namespace have \"{name}\" as its default; `sysctl -w \
-         net.ipv4.tcp_allowed_congestion_control=\"{allowed} {name}\"` allows it"
+        "lab.congestion: this kernel does not permit \"{name}\" as the default of a namespace; permit it with `sysctl -w \
+         net.ipv4.tcp_allowed_congestion_control=\"{allowed} {name}\"`"
     )]
     CongestionNotAllowed {
         /// Name in the scenario.
@@ -123,7 +123,7 @@ pub enum LabError {
         error: io::Error,
     },
     /// The bytes that arrived differ from those that were sent.
-    #[error("flow {flow}: byte {at} arrived altered: what is between the hosts damages data")]
+    #[error("flow {flow}: byte {at} arrived altered; an element between the hosts corrupts data")]
     Altered {
         /// Name of the flow.
         flow: String,
@@ -131,7 +131,7 @@ pub enum LabError {
         at: u64,
     },
     /// Frames left the emulated links too late in each attempt.
-    #[error("void: {reason}, in each of {attempts} attempts; end other load on this machine, or raise lab.lateness (now {bound})", bound = millis(*bound))]
+    #[error("void: {reason}, in each of {attempts} attempts; reduce the load on this machine, or increase lab.lateness (now {bound})", bound = millis(*bound))]
     Void {
         /// Reason in the last attempt.
         reason: String,
@@ -159,7 +159,7 @@ pub enum LabError {
         what: String,
     },
     /// The given host does not exist.
-    #[error("{option} {given}: the scenario has no host of this name; it has {}", known.join(", "))]
+    #[error("{option} {given}: the scenario has no host of this name; its hosts are {}", known.join(", "))]
     NoHost {
         /// The option.
         option: &'static str,

@@ -96,7 +96,7 @@ pub fn exec(
         None => None,
     };
     require_root()?;
-    let signals = Signals::hold(&SIGNALS).map_err(LabError::system("cannot hold back signals"))?;
+    let signals = Signals::hold(&SIGNALS).map_err(LabError::system("cannot block signals"))?;
     let name = Name::take(guests.name)?;
     let bench = Bench::build_in(Namespaces::named(&name)?, &plan, experiment, &Until(&signals))?;
     prepare_hosts(&plan, &bench)?;

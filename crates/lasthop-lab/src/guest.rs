@@ -94,7 +94,7 @@ impl Drop for Files {
 
 /// Returns the scenario's nodes by name, followed by the machine's own file.
 fn hosts(places: &[Place], own: &str) -> String {
-    let mut text = "# Hosts of a lab (lasthop lab exec), and below them this machine's.\n".to_owned();
+    let mut text = "# Hosts of the lab (lasthop lab exec), followed by this machine's.\n".to_owned();
     for Place { node, address, .. } in places {
         let _ = writeln!(text, "{address} {node}");
     }
@@ -146,7 +146,7 @@ impl Server {
         // In a group of its own: Ctrl-C is for the command, which may still need the server to shut down.
         command.process_group(0);
         let failed = |what: String| LabError::Server { host: host.to_owned(), line: line.to_owned(), what };
-        let child = start(command, namespace, files).map_err(|error| failed(format!("cannot be started ({error})")))?;
+        let child = start(command, namespace, files).map_err(|error| failed(format!("cannot start ({error})")))?;
         let mut server = Self { child };
         let begun = time::Instant::now();
         while begun.elapsed() < LISTENS_WITHIN {
@@ -156,11 +156,11 @@ impl Server {
             match server.child.try_wait() {
                 // It may have left a process running.
                 Ok(Some(status)) if status.success() => return Ok(server),
-                Ok(Some(status)) => return Err(failed(format!("ended before it listened ({status})"))),
+                Ok(Some(status)) => return Err(failed(format!("exited before it listened on a port ({status})"))),
                 _ => thread::sleep(LOOK),
             }
         }
-        tracing::warn!("--serve {host}: nothing listens after {} s; going on", LISTENS_WITHIN.as_secs());
+        tracing::warn!("--serve {host}: no port is listening after {} s; continuing", LISTENS_WITHIN.as_secs());
         Ok(server)
     }
 }

@@ -55,7 +55,7 @@ pub fn hold(
     let bench = Bench::build(&plan, experiment, &Until(stop))?;
     prepare_hosts(&plan, &bench)?;
     let emulator = bench.emulator(&plan, experiment, Clock::start(), None)?;
-    opened(&places(&bench, &plan)).map_err(LabError::system("cannot say where the lab is"))?;
+    opened(&places(&bench, &plan)).map_err(LabError::system("cannot print the lab's namespaces"))?;
     // On a thread of its own: only the links get priority.
     let emulated = thread::scope(|scope| join(scope.spawn(|| emulator.run(stop))))?;
     let void = void(&emulated, plan.lab.lateness);
@@ -65,7 +65,7 @@ pub fn hold(
 /// Checks that other programs can use the hosts' TCP.
 pub(super) fn check_hosts(plan: &Plan<'_>) -> Result<(), LabError> {
     let Some((name, _)) = plan.ends().into_iter().find(|(_, tcp)| *tcp == HostTcp::Own) else { return Ok(()) };
-    let instead = "other programs use the kernel's; give lab.endpoints = \"kernel\", or take another scheme";
+    let instead = "other programs use the kernel's TCP; set lab.endpoints = \"kernel\", or use another scheme";
     Err(LabError::Unsupported { what: "lasthop's own TCP in a lab for other programs", name, instead })
 }
 

@@ -21,10 +21,10 @@ use super::plan::Plan;
 /// Returns an error if the kernel rejects an option, or does not have the congestion control.
 pub fn socket(plan: &Plan<'_>, config: &TcpConfig, address: SocketAddrV4) -> Result<Socket, LabError> {
     let fail = |what: &'static str| LabError::system(format!("cannot {what} at {address}"));
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).map_err(fail("make a TCP socket"))?;
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).map_err(fail("create a TCP socket"))?;
     socket.set_reuse_address(true).map_err(fail("reuse the address"))?;
     socket.set_nonblocking(true).map_err(fail("make the socket non-blocking"))?;
-    socket.set_tcp_nodelay(config.nagle == Nagle::Off).map_err(fail("switch Nagle's algorithm"))?;
+    socket.set_tcp_nodelay(config.nagle == Nagle::Off).map_err(fail("set TCP_NODELAY"))?;
     socket.set_tcp_mss(plan.segment(config)).map_err(fail("set the segment size"))?;
     // Force: beyond the limits of unprivileged sockets. The kernel doubles both for its own overhead, and stops tuning
     // a buffer that was set.

@@ -125,20 +125,16 @@ impl Name {
                     return Ok(taken);
                 }
             }
-            return Err(LabError::Name {
-                name: "lab".to_owned(),
-                what: "is taken, and so are all that follow it".to_owned(),
-            });
+            return Err(LabError::Name { name: "lab".to_owned(), what: "all lab names are in use".to_owned() });
         };
         let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         if name.len() > 12 || !name.starts_with(|c: char| c.is_ascii_lowercase()) || !name.chars().all(fits) {
-            let what =
-                "is no name of a lab; give a lower-case letter and up to 11 lower-case letters, digits and underscores";
+            let what = "invalid name; give a lower-case letter followed by up to 11 lower-case letters, digits and underscores";
             return Err(LabError::Name { name: name.to_owned(), what: what.to_owned() });
         }
         Self::lock(name)?.ok_or_else(|| {
             let by = owner(name).map_or(String::new(), |pid| format!(" (process {pid})"));
-            let what = format!("is the name of a lab that is open{by}; give another one, or end that");
+            let what = format!("this lab is already open{by}; give another name, or close that lab");
             LabError::Name { name: name.to_owned(), what }
         })
     }
@@ -234,7 +230,7 @@ impl Drop for Namespaces {
             if Path::new(FOLDER).join(name).exists()
                 && let Err(error) = netns("delete", name)
             {
-                tracing::warn!("{error}; `lasthop lab clean` removes it later");
+                tracing::warn!("{error}; remove it with `lasthop lab clean`");
             }
         }
     }
@@ -322,7 +318,7 @@ impl Refusal {
         };
         let line = message.split("Command failed -:").nth(1).and_then(|rest| rest.trim().parse::<usize>().ok());
         let line = line.and_then(|line| lines.get(line.checked_sub(1)?));
-        let first = message.lines().next().unwrap_or("it gave no reason").trim().to_owned();
+        let first = message.lines().next().unwrap_or("no error message").trim().to_owned();
         let command = line.map_or_else(|| command.to_owned(), |line| format!("{command} <<< {line}"));
         LabError::Command { command, message: first }
     }

@@ -136,7 +136,7 @@ fn free_subnet() -> Result<String, LabError> {
     let free = subnets.into_iter().find(|subnet| !addresses.contains(&format!(" {subnet}.")));
     free.ok_or_else(|| LabError::Command {
         command: "--nat".to_owned(),
-        message: "all of 198.18.0.0/16 is in use".to_owned(),
+        message: "all subnets of 198.18.0.0/16 are in use".to_owned(),
     })
 }
 
@@ -170,8 +170,5 @@ fn feed(program: &str, arguments: &[&str], input: &str) -> Result<(), LabError> 
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(LabError::Command {
-        command: command(),
-        message: said.lines().next().unwrap_or("it gave no reason").to_owned(),
-    })
+    Err(LabError::Command { command: command(), message: said.lines().next().unwrap_or("no error message").to_owned() })
 }

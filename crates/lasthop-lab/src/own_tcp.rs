@@ -73,7 +73,7 @@ impl Initiator for OwnInitiator {
                 received: None,
             },
             Err(error) => {
-                tracing::warn!(%error, "a flow could not begin, or its host ended");
+                tracing::warn!(%error, "cannot start a flow, or its host has stopped");
                 Sent {
                     start: transfer.start,
                     retransmissions: 0,

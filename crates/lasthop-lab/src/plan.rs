@@ -101,23 +101,23 @@ impl<'n> Plan<'n> {
         let refuse = |what, name: &str, instead| Err(LabError::Unsupported { what, name: name.to_owned(), instead });
         let network = self.network;
         if network.nodes.len() > MOST_NODES {
-            return refuse("so many hosts and routers", &network.nodes.len().to_string(), "it takes 100 at most");
+            return refuse("that many hosts and routers", &network.nodes.len().to_string(), "the maximum is 100");
         }
         if let Some(link) = network.links.iter().find(|link| matches!(link.medium, Medium::Shared { .. })) {
-            return refuse("a channel that links share", &link.name, "take `lasthop run`, or medium = \"half-duplex\"");
+            return refuse("a channel shared by links", &link.name, "use `lasthop run`, or medium = \"half-duplex\"");
         }
         Ok(())
     }
 
     fn check_flows(&self) -> Result<(), LabError> {
         let refuse = |what, name: &str, instead| Err(LabError::Unsupported { what, name: name.to_owned(), instead });
-        let instead = "it runs transfers and QUIC; take `lasthop run` for the rest";
+        let instead = "it supports transfers and QUIC; use `lasthop run` for others";
         let network = self.network;
         if let Some(session) = network.sessions.first() {
             return refuse("web sessions", &session.name, instead);
         }
         if network.flows.len() > MOST_FLOWS {
-            return refuse("so many flows", &network.flows.len().to_string(), "it takes 1000 at most");
+            return refuse("that many flows", &network.flows.len().to_string(), "the maximum is 1000");
         }
         for flow in &network.flows {
             match flow.app {
@@ -131,7 +131,7 @@ impl<'n> Plan<'n> {
             for (config, node) in flow.tcp.iter().zip([flow.from, flow.to]) {
                 if !SEGMENTS.contains(&self.segment(config)) {
                     let name = format!("mss = {} at {}", config.mss, network.nodes[node.0].name);
-                    return refuse("this segment size", &name, "kernels take 88 to 32767 bytes, options included");
+                    return refuse("this segment size", &name, "kernels support 88 to 32767 bytes, including options");
                 }
                 let beyond = kernel::beyond(config, self.lab).filter(|_| !self.says_it_by_sack(config));
                 if let (Endpoints::Kernel, Some(what)) = (self.endpoints(node), beyond) {
@@ -147,10 +147,10 @@ impl<'n> Plan<'n> {
         let refuse = |what, instead| Err(LabError::Unsupported { what, name: self.scheme.name.to_owned(), instead });
         for spec in &self.network.elements {
             if spec.element.asks_for_queue() || spec.element.judges_losses() {
-                return refuse("radios that tell of their queues", "take `lasthop run`");
+                return refuse("radios that report their queues", "use `lasthop run`");
             }
             if spec.element.role() == Role::Relay && spec.element.ends() == Ends::Both {
-                return refuse("a protocol of its own between base station and mobile host", "take `lasthop run`");
+                return refuse("a separate protocol between base station and mobile host", "use `lasthop run`");
             }
             if let (Endpoints::Kernel, Some(what)) = (self.lab.relays, kernel::beyond_relays(&spec.element)) {
                 let host = self.network.nodes[spec.node.0].name.clone();
@@ -161,18 +161,18 @@ impl<'n> Plan<'n> {
         for (point, element) in self.elements() {
             // The gateway works at the router's device, before the elements of the emulated link.
             if taken[point] {
-                return refuse("this chain of elements on one port", "it takes one, and the gateway in front of it");
+                return refuse("this chain of elements on one port", "it supports one, and the gateway in front of it");
             }
             taken[point] = self.is_emulated(element);
             if taken[point] && is_repaired(element) {
-                return refuse("repair beneath lasthop's own relay", "give base_station.split.repair = \"off\"");
+                return refuse("repair below lasthop's own relay", "set base_station.split.repair = \"off\"");
             }
         }
         // A moving host has one at each of its stations.
         let cells = self.cells();
         let gateways = self.gateways();
         if gateways.len() > 1 && gateways.iter().any(|(point, _)| !cells.contains(point)) {
-            return refuse("so many base stations", "the gateway plays one");
+            return refuse("several base stations", "the gateway implements one");
         }
         self.check_mobility()
     }

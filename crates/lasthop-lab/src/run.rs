@@ -248,12 +248,12 @@ impl Bench {
         if plan.mobility().is_some() {
             let mut switchboard = Switchboard::open(plan, &self.nodes)?;
             let set = Box::new(move |change: &Change| switchboard.set(change));
-            air = air.with_routes(set).map_err(LabError::system("cannot set the routes to the host that moves"))?;
+            air = air.with_routes(set).map_err(LabError::system("cannot set the routes to the mobile host"))?;
         }
         let sockets = self.links.within(|| {
             let open = |point| {
                 let device = Plan::far_device(point);
-                PacketSocket::open(&device, plan.mtu()).map_err(LabError::system(format!("cannot listen at {device}")))
+                PacketSocket::open(&device, plan.mtu()).map_err(LabError::system(format!("cannot capture at {device}")))
             };
             (0..plan.ports()).map(open).collect::<Result<Vec<_>, _>>()
         })?;
@@ -343,7 +343,7 @@ fn settle(flow: &mut FlowReport, sent: &Sent, received: &Received) {
 fn offloads_off(namespace: &Namespace, devices: &[String]) -> Result<(), LabError> {
     namespace.within(|| {
         devices.iter().try_for_each(|device| {
-            switch_offloads_off(device).map_err(LabError::system(format!("cannot switch off the offloads of {device}")))
+            switch_offloads_off(device).map_err(LabError::system(format!("cannot disable the offloads of {device}")))
         })
     })
 }
@@ -419,7 +419,7 @@ impl Flows<'_> {
         let sent: Vec<Sent> = self.senders.into_iter().map(join).collect();
         let mut received = vec![Received { end: Instant::ZERO, ..Received::default() }; sent.len()];
         for acceptor in self.acceptors {
-            for (flow, one) in join(acceptor).map_err(LabError::system("cannot take connections"))? {
+            for (flow, one) in join(acceptor).map_err(LabError::system("cannot accept connections"))? {
                 received[flow] = one;
             }
         }

@@ -85,7 +85,9 @@ impl StationCounts {
     /// Returns the reason why a run is void, if it is: the scheme did not process all packets.
     pub fn void(&self) -> Option<String> {
         let Self { restarts, overflows, unsplit, .. } = *self;
-        let why = format!("its worker was replaced: {restarts}, it was too slow: {overflows}, not split: {unsplit}");
+        let why = format!(
+            "worker restarts: {restarts}, queue overflows: {overflows}, connections forwarded unsplit: {unsplit}"
+        );
         (restarts + overflows + unsplit > 0).then(|| format!("packets passed the gateway untreated ({why})"))
     }
 }
@@ -207,7 +209,7 @@ impl Daemon {
                 return Ok(());
             }
             if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(LabError::Gateway(format!("it ended with {status}; its messages are above")));
+                return Err(LabError::Gateway(format!("it exited ({status}); see its messages above")));
             }
             thread::sleep(STEP);
         }

@@ -128,7 +128,7 @@ fn what_cannot_move_is_said() {
     let _turn = namespace::require_root().is_ok().then(|| quiet::turn("the lab's tests with namespaces"));
     let message = |scenario: &Scenario, scheme: &str| try_run(scenario, scheme).err().unwrap().to_string();
     let split = message(&scenario("", ""), "SPLIT-BBR");
-    assert!(split.contains("cannot run a split connection of a host that moves (SPLIT-BBR)"), "{split}");
+    assert!(split.contains("does not support split connections of a mobile host (SPLIT-BBR)"), "{split}");
     let mirrored = message(&scenario("soft_state = \"mirrored\"", ""), "SNOOP");
-    assert!(mirrored.contains("cannot run mobility.soft_state = \"mirrored\" (SNOOP)"), "{mirrored}");
+    assert!(mirrored.contains("does not support mobility.soft_state = \"mirrored\" (SNOOP)"), "{mirrored}");
 }

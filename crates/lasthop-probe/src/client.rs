@@ -63,24 +63,24 @@ pub struct ClientConfig {
 pub enum Failure {
     /// No answer to the first message.
     #[error(
-        "no answer within 5 s; is `lasthop probe serve` running there with the same key, and does every firewall let UDP through?"
+        "no answer within 5 s; check that `lasthop probe serve` is running there with the same key, and that firewalls pass UDP"
     )]
     NoAnswer,
     /// All sessions of the server are in use.
-    #[error("it measures with somebody else right now; try again in a minute")]
+    #[error("the server is busy with another measurement; try again in a minute")]
     Busy,
     /// The other end was stopped.
-    #[error("the other end was stopped")]
+    #[error("the server was stopped")]
     Ended,
     /// No packet arrived for 5 s.
-    #[error("the other end fell silent for 5 s")]
+    #[error("no packet from the server for 5 s")]
     Silent,
     /// This end was stopped.
     #[error("stopped")]
     Stopped,
     /// No rate was found in one direction.
     #[error(
-        "no train of packets got through on the way {0}; the path loses almost everything, or takes packets of {FIRST_SIZE} bytes nowhere"
+        "{0}: no packet train arrived; the path loses almost all packets, or does not carry packets of {FIRST_SIZE} bytes"
     )]
     NoRate(Way),
 }

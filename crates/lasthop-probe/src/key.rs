@@ -18,10 +18,12 @@ pub const TAG: usize = 16;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum KeyError {
     /// Neither 64 hexadecimal digits nor 44 characters of base64.
-    #[error("expected 32 bytes as 64 hexadecimal digits or 44 characters of base64; `lasthop probe keygen` makes one")]
+    #[error(
+        "expected 32 bytes as 64 hexadecimal digits or 44 characters of base64; `lasthop probe keygen` creates one"
+    )]
     Form,
     /// All zeros, thus not random.
-    #[error("all its bits are zero; `lasthop probe keygen` makes a key")]
+    #[error("the key is all zeros; `lasthop probe keygen` creates one")]
     Zero,
 }
 

@@ -28,7 +28,7 @@ const ORIGIN: Duration = Duration::from_secs(1000);
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// The socket could not be bound.
-    #[error("cannot take datagrams at {address}: {error}")]
+    #[error("cannot receive datagrams at {address}: {error}")]
     Bind {
         /// Local address.
         address: SocketAddr,
@@ -44,7 +44,7 @@ pub enum ProbeError {
         error: io::Error,
     },
     /// The other end's host refused the datagrams (ICMP port unreachable).
-    #[error("{address}: nobody listens there; start `lasthop probe serve` on it")]
+    #[error("{address}: no server is listening; start `lasthop probe serve` there")]
     Refused {
         /// Address of the other end.
         address: SocketAddr,

@@ -95,11 +95,11 @@ pub fn analyse(measured: Measured, server: &str) -> Option<Analysis> {
     let mut remarks = Vec::new();
     if others > 0 {
         remarks.push(format!(
-            "the other end measured with {others} more meanwhile: where they share the path, rates, waiting and losses are theirs as well"
+            "other measurements on the server at the same time: {others}; where they share the path, they affect rates, delays and losses"
         ));
     }
     if stopped {
-        remarks.push(format!("stopped after {seconds:.0} s: what was measured until then"));
+        remarks.push(format!("stopped after {seconds:.0} s; the results cover that time only"));
     }
     let excluded = found.each_ref().map(|found| found.excluded.clone());
     let mut at = 0;
@@ -142,7 +142,7 @@ fn medium(logs: &[Log; 2], found: &mut [Findings; 2]) -> Option<HalfDuplex> {
     for found in found {
         found.unknown(
             Quantity::HalfDuplex,
-            "trains of both ways at once tell it only where packets arrive evenly and at one rate",
+            "simultaneous trains in both directions show it only if packets arrive evenly and at one rate",
         );
     }
     None
@@ -167,7 +167,7 @@ fn base(
         return (0.0, None);
     }
     if found.iter().any(|found| found.rate.is_none()) && pinged > VAGUE_AIR {
-        let reason = "the rate is unknown, and so is the time on the air";
+        let reason = "the rate is unknown, and thus the transmission time";
         found.iter_mut().for_each(|found| found.unknown(Quantity::BaseDelay, reason));
         return (least, None);
     }
@@ -176,12 +176,12 @@ fn base(
     let blurred = [0, 1].map(|at| !waits && edges[at].is_some_and(|edge| !edge.sharp));
     if blurred[0] || blurred[1] {
         let way = match blurred {
-            [true, true] => "either way",
-            [true, false] => "down",
-            _ => "up",
+            [true, true] => "in both directions",
+            [true, false] => "on the downlink",
+            _ => "on the uplink",
         };
         let reason = format!(
-            "delays {way} vary and have no least value; the least round trip was {} ms, half of the pings took no longer than {} ms",
+            "delays {way} vary without a clear minimum; the round-trip time was at least {} ms, with a median of {} ms",
             milliseconds(least),
             milliseconds(quantile(&mut round_trips.to_vec(), 0.5).unwrap_or(0.0))
         );
@@ -230,12 +230,12 @@ fn direction(way: Way, log: &Log, side: Side, mut found: Findings, remarks: &mut
     let base = delays.map_or(0.0, |delays| delays.base);
     let known = Known { rate: air, base, loss: loss.share.map_or(0.0, |share| share.value) };
     if found.limited {
-        remarks.push(format!("{way}: --max-rate bounds what was found; the rate may be greater"));
+        remarks.push(format!("{way}: the rate found is limited by --max-rate; the path's rate may be higher"));
     } else if found.lower_bound {
-        remarks.push(format!("{way}: trains came as fast as they were sent; the rate may be greater"));
+        remarks.push(format!("{way}: trains arrived as fast as they were sent; the path's rate may be higher"));
     }
     if receiver_dropped > 0 {
-        remarks.push(format!("{way}: the receiver's kernel dropped {receiver_dropped} datagrams, which look lost"));
+        remarks.push(format!("{way}: the receiver's kernel dropped {receiver_dropped} datagrams, which count as lost"));
     }
     let delay = |pick: fn(&Delays) -> f64| milliseconds(delays.as_ref().map_or(0.0, pick).max(0.0));
     let delay = DelayReport {

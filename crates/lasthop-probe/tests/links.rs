@@ -126,15 +126,15 @@ fn a_queue_that_others_fill_is_not_known() {
     delay(&mut told, Purpose::Stream, 0.012);
     let report = found(&told).report;
     assert!(report.down.queue.is_some(), "{report:?}");
-    let said = "down: others used the path or its ends: packets waited for 12";
+    let said = "down: other traffic on the path, or load on its ends: packets waited for 12";
     assert!(matches!(&report.remarks[..], [remark] if remark.starts_with(said)), "{:?}", report.remarks);
     delay(&mut told, Purpose::Overload, 0.07);
     let report = found(&told).report;
     assert_eq!((report.down.queue, report.up.queue), (None, alone.up.queue));
-    let said = "under load, of which a queue of 2 explains 4.5 ms";
+    let said = "under load, of which a queue of 2 packets explains 4.5 ms";
     assert!(matches!(&report.remarks[..], [remark] if remark.contains(said)), "{:?}", report.remarks);
     told.measured.others = 1;
-    assert!(found(&told).report.remarks[0].contains("measured with 1 more"));
+    assert!(found(&told).report.remarks[0].starts_with("other measurements on the server at the same time: 1;"));
 }
 
 /// A slow link's queue is filled with small packets; if it is limited in packets, it holds as many full ones.

@@ -262,7 +262,7 @@ struct PlainSession {
 }
 
 fn out_of_turn() -> TransportError {
-    let reason = "a message of the handshake out of turn".to_owned();
+    let reason = "handshake message out of order".to_owned();
     TransportError { code: TransportErrorCode::PROTOCOL_VIOLATION, frame: None, reason }
 }
 

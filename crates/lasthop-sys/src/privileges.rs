@@ -79,7 +79,7 @@ pub fn drop_rights(work: Work) -> io::Result<()> {
         let missing = not_held(CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::KILL);
         let outcome = missing.map_or_else(|| become_user(user()), |missing| Err(io::Error::other(missing)));
         if let Err(error) = outcome {
-            tracing::warn!(%error, "the worker stays root, without root's capabilities");
+            tracing::warn!(%error, "cannot change the worker's user; it remains root, without root's capabilities");
         }
     }
     let kept = has.permitted & work.needs();

@@ -62,7 +62,9 @@ impl Routes {
 
     fn connect(&mut self) {
         if self.socket.is_none() {
-            self.socket = Socket::open(None).inspect_err(|error| tracing::warn!(%error, "no routes are told")).ok();
+            self.socket = Socket::open(None)
+                .inspect_err(|error| tracing::warn!(%error, "cannot open a netlink socket; routes are unknown"))
+                .ok();
         }
     }
 

@@ -18,13 +18,13 @@ pub const KEY_CHARACTERS: usize = 44;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum KeyError {
     /// The number of characters is wrong.
-    #[error("a key has {KEY_CHARACTERS} characters, this has {0}")]
+    #[error("a key has {KEY_CHARACTERS} characters, not {0}")]
     Length(usize),
     /// The text contains characters outside of base64, or bits after the last byte.
-    #[error("it is not base64")]
+    #[error("not valid base64")]
     NotBase64,
     /// The private key is all zeros, and thus not random.
-    #[error("all its bits are zero")]
+    #[error("the key is all zeros")]
     Zero,
 }
 

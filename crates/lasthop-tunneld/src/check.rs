@@ -86,15 +86,23 @@ fn taken_at_start(tunnel: &Tunnel) -> Vec<Finding> {
 fn control(tunnel: &Tunnel) -> (Finding, Runs) {
     let subject = format!("control {}", tunnel.control.display());
     match lasthop_daemon::control::place(&tunnel.control, WHO) {
-        Ok(Place::Free) => (Finding::new(subject, Outcome::Ok, "nothing is there yet"), Runs::No),
-        Ok(Place::Stale) => (Finding::new(subject, Outcome::Ok, "a dead tunnel left it; a start removes it"), Runs::No),
-        Ok(Place::Taken) => (Finding::new(subject, Outcome::Hint, "a tunnel runs already"), Runs::Perhaps),
+        Ok(Place::Free) => (Finding::new(subject, Outcome::Ok, "the path is free"), Runs::No),
+        Ok(Place::Stale) => (
+            Finding::new(subject, Outcome::Ok, "stale socket of an earlier tunnel; the next start removes it"),
+            Runs::No,
+        ),
+        Ok(Place::Taken) => (Finding::new(subject, Outcome::Hint, "a tunnel is already running"), Runs::Perhaps),
         Err(ControlError::NoSocket { .. }) => {
-            (Finding::new(subject, Outcome::Missing, "it is no socket; give another path"), Runs::No)
+            (Finding::new(subject, Outcome::Missing, "not a socket; set `control` to another path"), Runs::No)
         }
-        Err(ControlError::Look { error, .. }) if error.kind() == io::ErrorKind::PermissionDenied => {
-            (Finding::new(subject, Outcome::Hint, "only its owner and group see whether a tunnel runs"), Runs::Perhaps)
-        }
+        Err(ControlError::Look { error, .. }) if error.kind() == io::ErrorKind::PermissionDenied => (
+            Finding::new(
+                subject,
+                Outcome::Hint,
+                "no access to the socket: cannot determine whether a tunnel is running",
+            ),
+            Runs::Perhaps,
+        ),
         Err(error) => (Finding::new(subject, Outcome::Missing, error.to_string()), Runs::No),
     }
 }
@@ -102,7 +110,7 @@ fn control(tunnel: &Tunnel) -> (Finding, Runs) {
 /// Returns the finding for a resource in use.
 fn taken(subject: String, what: &str, runs: Runs) -> Finding {
     match runs {
-        Runs::Perhaps => Finding::new(subject, Outcome::Hint, format!("{what}, perhaps by a tunnel that runs")),
+        Runs::Perhaps => Finding::new(subject, Outcome::Hint, format!("{what}, possibly by the running tunnel")),
         Runs::No => Finding::new(subject, Outcome::Missing, what),
     }
 }
@@ -124,7 +132,7 @@ fn address<T>(subject: String, tried: io::Result<T>, runs: Runs) -> Finding {
 fn claimed(interface: &str, runs: Runs) -> Option<Finding> {
     let hop = HopInterface::find(interface).ok()?;
     let error = bridge::claim(&hop).err().filter(|error| error.kind() == io::ErrorKind::AddrInUse);
-    error.map(|_| taken(format!("interface {interface}"), "its frames are taken", runs))
+    error.map(|_| taken(format!("interface {interface}"), "another tunnel intercepts its frames", runs))
 }
 
 fn metrics(tunnel: &Tunnel, runs: Runs) -> Option<Finding> {
@@ -136,9 +144,8 @@ fn metrics(tunnel: &Tunnel, runs: Runs) -> Option<Finding> {
 fn routes(tunnel: &Tunnel) -> Vec<Finding> {
     let Mode::Tun { address, routes: Routes::Allowed, .. } = &tunnel.mode else { return Vec::new() };
     let wanted: Vec<_> = tunnel.peers.iter().flat_map(|peer| &peer.allowed).collect();
-    let unknown = |error: io::Error| {
-        vec![Finding::new("routes", Outcome::Hint, format!("those that are there cannot be listed: {error}"))]
-    };
+    let unknown =
+        |error: io::Error| vec![Finding::new("routes", Outcome::Hint, format!("cannot list existing routes: {error}"))];
     let there = Socket::open(None).and_then(|mut socket| {
         let families = [IpAddr::from([0; 4]), IpAddr::from([0; 16])];
         let used = families.into_iter().filter(|like| wanted.iter().any(|net| net.addr().is_ipv4() == like.is_ipv4()));
@@ -157,7 +164,7 @@ fn routes(tunnel: &Tunnel) -> Vec<Finding> {
     };
     let own: Vec<_> = address.iter().map(IpNet::trunc).collect();
     let refused = wanted.into_iter().filter(|network| !own.contains(network) && is_there(network));
-    let detail = "there is one already, by another interface";
+    let detail = "already exists through another interface";
     refused.map(|network| Finding::new(format!("route to {network}"), Outcome::Missing, detail)).collect()
 }
 
@@ -165,12 +172,12 @@ fn trusted(interface: &str) -> Finding {
     let subject = "trusted interface";
     let folder = Path::new("/sys/class/net").join(interface);
     let Ok(event) = std::fs::read_to_string(folder.join("uevent")) else {
-        return Finding::new(subject, Outcome::Missing, format!("there is no {interface}"));
+        return Finding::new(subject, Outcome::Missing, format!("interface {interface} does not exist"));
     };
     if event.lines().any(|line| line == "DEVTYPE=wireguard") {
         return Finding::new(subject, Outcome::Ok, format!("{interface} is WireGuard"));
     }
-    let detail = format!("{interface} is not WireGuard: whoever can send on it can read and forge what is tunnelled");
+    let detail = format!("{interface} is not WireGuard: hosts with access to it may read and forge tunnelled traffic");
     Finding::new(subject, Outcome::Hint, detail)
 }
 
@@ -187,8 +194,8 @@ fn check_peer(peer: &Peer, own: Option<PublicKey>, tunnel: &Tunnel) -> Vec<Findi
     let mut findings = Vec::new();
     if let Some(key) = peer.public_key.map(PublicKey) {
         let detail = match key {
-            key if Some(key) == own => Err("it is this end's own".to_owned()),
-            key if key.is_nobodys() => Err("it is nobody's: no private key belongs to it".to_owned()),
+            key if Some(key) == own => Err("it is this end's own key".to_owned()),
+            key if key.is_nobodys() => Err("invalid: no private key corresponds to it".to_owned()),
             key => Ok(key.to_string()),
         };
         findings.push(of(subject("public key"), detail));
@@ -196,7 +203,7 @@ fn check_peer(peer: &Peer, own: Option<PublicKey>, tunnel: &Tunnel) -> Vec<Findi
     if let Some(file) = &peer.preshared_key_file {
         let key = secrets::read(file)
             .and_then(|text| PresharedKey::from_base64(&text).map_err(|error| format!("{}: {error}", file.display())));
-        findings.push(of(subject("preshared key"), key.map(|_| "it is there".to_owned())));
+        findings.push(of(subject("preshared key"), key.map(|_| "readable".to_owned())));
     }
     let Mode::Tun { listen, address, .. } = &tunnel.mode else { return findings };
     // A network wider than the own one may contain this end's address, namely if the peer is the route to all other
@@ -205,22 +212,19 @@ fn check_peer(peer: &Peer, own: Option<PublicKey>, tunnel: &Tunnel) -> Vec<Findi
     let both = both.filter(|(own, allowed)| allowed.contains(&own.addr()) && allowed.prefix_len() > own.prefix_len());
     for (own, allowed) in both {
         let own = own.addr();
-        let detail = format!("{allowed} holds {own}, which is this end's own address: is this the other end's file?");
+        let detail = format!("{allowed} contains {own}, this end's own address; is this the other end's file?");
         findings.push(Finding::new(subject("allowed"), Outcome::Hint, detail));
     }
     match &peer.endpoint {
         // A reserved name (RFC 6761) indicates an unfinished file.
         Some(endpoint) if endpoint.host().ends_with(".invalid") => {
-            let detail = format!(
-                "{endpoint} is a placeholder: write the host and the UDP port at which {} is reached",
-                peer.name
-            );
+            let detail = format!("{endpoint} is a placeholder; set it to the host and UDP port of {}", peer.name);
             findings.push(Finding::new(subject("endpoint"), Outcome::Missing, detail));
         }
         Some(endpoint) => findings
             .push(of(subject("endpoint"), resolve(&endpoint.to_string(), *listen).map(|address| address.to_string()))),
         None => {
-            let detail = "none: this end waits until the peer calls";
+            let detail = "none: this end waits for the peer's handshake";
             findings.push(Finding::new(subject("endpoint"), Outcome::Hint, detail));
         }
     }
@@ -238,7 +242,7 @@ fn capability() -> Finding {
 fn interface(name: &str, runs: Runs) -> Finding {
     let subject = format!("device {name}");
     match interfaces::folder(name).exists() {
-        false => Finding::new(subject, Outcome::Ok, "the name is free"),
+        false => Finding::new(subject, Outcome::Ok, "the name is available"),
         true => taken(subject, "the name is in use", runs),
     }
 }

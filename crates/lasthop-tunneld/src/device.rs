@@ -27,10 +27,10 @@ const QUEUE: u32 = 1_000;
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// An interface of that name exists.
-    #[error("device {0}: there is an interface of that name already; give another name as `device`")]
+    #[error("device {0}: an interface with this name already exists; set `device` to another name")]
     Exists(String),
     /// The device cannot be created.
-    #[error("device {name}: {error}; it needs root (CAP_NET_ADMIN) and /dev/net/tun")]
+    #[error("device {name}: {error}; requires root (CAP_NET_ADMIN) and /dev/net/tun")]
     Open {
         /// Name of the device.
         name: String,
@@ -109,12 +109,12 @@ impl Device {
             Ok(true) => {}
             Ok(false) => return Ok(()),
             Err(error) => {
-                tracing::debug!(%error, "cannot see whether the device was down");
+                tracing::debug!(%error, "cannot determine whether the device was down");
                 return Ok(());
             }
         }
         if self.restore()? > 0 {
-            tracing::warn!("the device was down: its addresses and routes were gone, and are put back");
+            tracing::warn!("the device had been set down and lost addresses or routes; restored them");
         }
         Ok(())
     }
@@ -144,7 +144,7 @@ impl Device {
         if outcome.is_err()
             && let Err(error) = self.change(&old)
         {
-            tracing::error!(%error, "not all routes are as before");
+            tracing::error!(%error, "cannot restore all previous routes");
         }
         outcome
     }
@@ -202,7 +202,7 @@ impl Device {
     fn ask(&mut self, what: Route, (network, length): (IpAddr, u8)) -> Result<(), DeviceError> {
         routes::change(&mut self.netlink, what, (network, length), self.interface).map_err(|error| {
             let error = match error.raw_os_error() {
-                Some(libc::EEXIST) => io::Error::other("there is one already, by another interface"),
+                Some(libc::EEXIST) => io::Error::other("already exists through another interface"),
                 _ => error,
             };
             DeviceError::Route { network, length, error }
@@ -245,7 +245,7 @@ impl Reader {
                     _ if error.raw_os_error().is_some() => Err(error),
                     // The data cannot be split into packets.
                     _ => {
-                        tracing::debug!(%error, "a packet from the device is dropped");
+                        tracing::debug!(%error, "dropped a packet from the device");
                         Ok(1)
                     }
                 };
@@ -292,7 +292,7 @@ impl Writer {
             }
             let packets = &mut self.packets[..self.used];
             if let Err(error) = device.tun.send_multiple(&mut self.table, packets, VIRTIO_NET_HDR_LEN) {
-                tracing::debug!(%error, "the device takes no packet");
+                tracing::debug!(%error, "cannot write a packet to the device");
                 self.refused += 1;
             }
             let all = self.used == MOST_WRITTEN;
@@ -312,7 +312,7 @@ impl Writer {
 pub fn check() -> Result<String, String> {
     let path = Path::new("/dev/net/tun");
     if !path.exists() {
-        return Err("there is no /dev/net/tun: modprobe tun".to_owned());
+        return Err("/dev/net/tun does not exist; modprobe tun".to_owned());
     }
     match std::fs::OpenOptions::new().read(true).write(true).open(path) {
         Ok(_) => Ok("/dev/net/tun can be opened".to_owned()),

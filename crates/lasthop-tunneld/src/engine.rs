@@ -308,9 +308,12 @@ impl Engine {
         let name = link.plan.name.as_str();
         match news {
             Some(State::Broken) => {
-                tracing::warn!(peer = name, "more than 30 % is lost for 10 s without delay: nothing is repaired");
+                tracing::warn!(
+                    peer = name,
+                    "circuit breaker open: over 30 % loss for 10 s without queueing; repair suspended"
+                );
             }
-            Some(_) => tracing::info!(peer = name, "less is lost: repair goes on"),
+            Some(_) => tracing::info!(peer = name, "circuit breaker closed: loss decreased; repair resumed"),
             None => {}
         }
         while let Some((size, fate)) = link.poll_fate() {
@@ -339,14 +342,19 @@ impl Engine {
             let Some(link) = link_of(&mut self.links, peer) else { continue };
             let name = link.plan.name.as_str();
             match event {
-                Event::Up { start, .. } => tracing::info!(peer = name, ?start, "session"),
-                Event::Down { .. } => tracing::info!(peer = name, "the session ended"),
-                Event::Unreachable { .. } => tracing::warn!(peer = name, "no answer"),
-                Event::Path { address, .. } => tracing::info!(peer = name, address = link::shown(address), "path"),
-                Event::Size { size, .. } => tracing::info!(peer = name, size, "path MTU: bytes of a datagram"),
-                Event::ClockBehind { .. } => tracing::warn!(peer = name, "this machine's clock was set back"),
+                Event::Up { start, .. } => tracing::info!(peer = name, ?start, "session established"),
+                Event::Down { .. } => tracing::info!(peer = name, "session ended"),
+                Event::Unreachable { .. } => tracing::warn!(peer = name, "peer does not answer"),
+                Event::Path { address, .. } => {
+                    tracing::info!(peer = name, address = link::shown(address), "path changed")
+                }
+                Event::Size { size, .. } => tracing::info!(peer = name, size, "path MTU (bytes per datagram)"),
+                Event::ClockBehind { .. } => tracing::warn!(
+                    peer = name,
+                    "this machine's clock was set back; continuing from the time that the peer knows"
+                ),
                 Event::Version { version, .. } => {
-                    tracing::error!(peer = name, version, "the peer speaks another version")
+                    tracing::error!(peer = name, version, "the peer uses another protocol version")
                 }
                 Event::Refused { .. } => {}
             }
@@ -495,7 +503,7 @@ fn log_refused(address: SocketAddr, key: Option<PublicKey>) {
     let address = link::shown(address);
     match key {
         Some(key) => tracing::warn!(%address, public_key = %key, "handshake refused: no [[peer]] has this public key"),
-        None => tracing::warn!(%address, "handshake refused: it is for another public key than this end's"),
+        None => tracing::warn!(%address, "handshake refused: the initiator expects another public key than this end's"),
     }
 }
 

@@ -26,13 +26,15 @@ pub enum PlanError {
     #[error("{0}")]
     Key(String),
     /// A peer has a key with which no session is possible.
-    #[error("peer \"{peer}\": its public_key is nobody's; give what `lasthop tunnel keygen` printed there")]
+    #[error("peer \"{peer}\": public_key is invalid; give the key that `lasthop tunnel keygen` printed at the peer")]
     NoKey {
         /// Name of the peer.
         peer: String,
     },
     /// A peer has this end's own key.
-    #[error("peer \"{peer}\": its public_key is this end's own; give what `lasthop tunnel keygen` printed there")]
+    #[error(
+        "peer \"{peer}\": public_key is this end's own; give the key that `lasthop tunnel keygen` printed at the peer"
+    )]
     OwnKey {
         /// Name of the peer.
         peer: String,
@@ -50,8 +52,8 @@ pub enum PlanError {
     Interface(String),
     /// Datagrams to the endpoint would be routed into the tunnel.
     #[error(
-        "peer \"{peer}\": endpoint {address} lies in {prefix}, which is allowed to \"{owner}\": its datagrams would be led \
-         into the tunnel; allow smaller networks, or set routes = \"off\" and route by yourself"
+        "peer \"{peer}\": endpoint {address} is in {prefix}, an allowed network of \"{owner}\": its datagrams would be routed \
+         into the tunnel; allow smaller networks, or set routes = \"off\" and add routes yourself"
     )]
     Loop {
         /// Name of the called peer.
@@ -113,10 +115,11 @@ impl HopInterface {
         let index = interfaces::index(name).ok_or_else(|| format!("interface {name} does not exist"))?;
         let is_ethernet = interfaces::read(folder(name).join("type")).as_deref() == Some(ARPHRD_ETHER);
         let mac = interfaces::read(folder(name).join("address")).as_deref().and_then(read_mac).filter(|_| is_ethernet);
-        let mac = mac.ok_or_else(|| format!("interface {name} is none of Ethernet; name the port towards the hop"))?;
+        let mac =
+            mac.ok_or_else(|| format!("interface {name} is not an Ethernet interface; name the port towards the hop"))?;
         let mtu = interfaces::mtu(name).ok_or_else(|| format!("interface {name} has no MTU"))?;
         if mtu < LEAST_MTU {
-            return Err(format!("interface {name} has an MTU of {mtu}; it takes {LEAST_MTU} or more"));
+            return Err(format!("interface {name} has an MTU of {mtu}; the minimum is {LEAST_MTU}"));
         }
         Ok(Self { name: name.to_owned(), index, mtu, mac })
     }
@@ -309,16 +312,16 @@ impl Plan {
                 let _ = writeln!(text, "ip tuntap add dev {device} mode tap\nip link set {device} up");
                 let _ = writeln!(
                     text,
-                    "# BPF programs (tcx) at {name} and {device}: what leaves by {name} goes to the peer"
+                    "# BPF programs (tcx) at {name} and {device}: frames that leave through {name} go to the peer"
                 );
                 let _ = writeln!(text, "# packet socket at {name} for frames of type 0x88b5, MTU {mtu}");
             }
         }
         for peer in &self.peers {
             let to = match (&self.way, peer.endpoint) {
-                (Way::Bridged(hop), _) => format!("called by broadcast at {}", hop.name),
-                (Way::Routed(_), Some(to)) => format!("called at {to}"),
-                (Way::Routed(_), None) => "waits for its call".to_owned(),
+                (Way::Bridged(hop), _) => format!("discovered by broadcast on {}", hop.name),
+                (Way::Routed(_), Some(to)) => format!("contacted at {to}"),
+                (Way::Routed(_), None) => "waits for its handshake".to_owned(),
             };
             let _ = writeln!(text, "# peer {}: {to}", peer.name);
         }
@@ -397,7 +400,7 @@ pub fn resolve(endpoint: &str, listen: SocketAddr) -> Result<SocketAddr, String>
     let fits = |ipv4: bool| both || ipv4 == listen.is_ipv4();
     let mut addresses = addresses.filter(|address| fits(address.is_ipv4()));
     let kind = if listen.is_ipv4() { "IPv4" } else { "IPv6" };
-    addresses.next().ok_or_else(|| format!("{endpoint} has no address of {kind}"))
+    addresses.next().ok_or_else(|| format!("{endpoint} has no {kind} address"))
 }
 
 /// Fails if an endpoint would be routed into the tunnel. The longest prefix applies, as in routing.

@@ -19,10 +19,10 @@ pub fn read(path: &Path) -> Result<String, String> {
     let metadata = file.metadata().map_err(fail)?;
     let mode = metadata.permissions().mode() & 0o777;
     if !metadata.is_file() {
-        return Err(format!("{}: it is no file", path.display()));
+        return Err(format!("{}: not a regular file", path.display()));
     }
     if mode & 0o077 != 0 {
-        return Err(format!("{}: others may use it (mode {mode:03o}); chmod 600 it", path.display()));
+        return Err(format!("{}: accessible to other users (mode {mode:03o}); run chmod 600", path.display()));
     }
     let mut text = String::new();
     match Read::by_ref(&mut file).take(LARGEST).read_to_string(&mut text) {

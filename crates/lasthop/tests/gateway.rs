@@ -132,13 +132,13 @@ fn a_second_gateway_on_the_same_queue_is_told_so() {
     let second = network.command("g", lasthop()).arg("gateway").arg(&file).output().unwrap();
     let message = String::from_utf8(second.stderr).unwrap();
     assert!(!second.status.success(), "{message}");
-    assert!(message.contains("netfilter queue 27000: taken already, by the program with netlink port "), "{message}");
+    assert!(message.contains("netfilter queue 27000: in use by the program with netlink port "), "{message}");
     assert!(!message.contains("CAP_") && message.matches("error: ").count() == 1, "{message}");
     // `check` does not treat the running gateway as an obstacle.
     let check = network.command("g", lasthop()).args(["gateway", "check"]).arg(&file).output().unwrap();
     let findings = String::from_utf8(check.stdout).unwrap();
     assert!(
-        check.status.success() && findings.contains("hint     netfilter queue 27000: a gateway that runs has it"),
+        check.status.success() && findings.contains("hint     netfilter queue 27000: in use by a running gateway"),
         "{findings}"
     );
     assert!(daemon.ask("status").is_some());
@@ -354,7 +354,7 @@ fn a_check_names_the_bridge_of_an_interface_that_is_its_port() {
     };
     let (fine, text) = check("wl0");
     assert!(
-        !fine && text.contains("MISSING  interface wl0: is a port of bridge br0, by which no routed packet"),
+        !fine && text.contains("MISSING  interface wl0: is a port of bridge br0: routed packets leave through br0"),
         "{text}"
     );
     assert_eq!(text.matches("interface wl0:").count(), 1, "{text}");

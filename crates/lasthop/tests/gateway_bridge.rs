@@ -323,10 +323,10 @@ fn a_check_says_what_a_bridge_lacks() {
         (output.status.success(), text)
     };
     let (fine, text) = run(&["check"]);
-    assert!(fine && text.contains("bridge of wired and wl0: br0, which forwards"), "{text}");
-    assert!(text.contains("ok       BPF programs: the kernel takes them"), "{text}");
+    assert!(fine && text.contains("bridge of wired and wl0: br0 forwards between them"), "{text}");
+    assert!(text.contains("ok       BPF programs: accepted by the kernel"), "{text}");
     let (fine, text) = run(&["run", "--dry-run"]);
-    assert!(fine && text.contains("take what is TCP between wired and wl0"), "{text}");
+    assert!(fine && text.contains("intercept TCP between wired and wl0"), "{text}");
     let mut cases = Vec::new();
     if !network.sh("g", "ls /sys/class/net/br0/bridge/vlan_filtering").is_empty() {
         let filter = "ip link set br0 type bridge vlan_filtering 1";
@@ -335,9 +335,9 @@ fn a_check_says_what_a_bridge_lacks() {
     cases.extend([
         (
             "for port in wl0 wired; do bridge link set dev $port isolated on; done",
-            "MISSING  bridge of wired and wl0: bridge br0 keeps the two ports isolated",
+            "MISSING  bridge of wired and wl0: bridge br0 isolates the two ports",
         ),
-        ("ip link set wl0 nomaster", "MISSING  bridge of wired and wl0: interface wl0 is no port of a bridge"),
+        ("ip link set wl0 nomaster", "MISSING  bridge of wired and wl0: interface wl0 is not a bridge port"),
         (
             "ip link add br1 type bridge; ip link set wl0 master br1",
             "MISSING  bridge of wired and wl0: interfaces wired and wl0 are ports of different bridges",

@@ -130,7 +130,7 @@ fn rules_that_cannot_be_put_back_are_said_and_all_passes() {
         status["firewall"]["problem"].as_str().unwrap().contains("route replace local default dev lo"),
         "{status:#}"
     );
-    assert!(daemon.log().contains("cannot be put back"), "{}", daemon.log());
+    assert!(daemon.log().contains("cannot be restored"), "{}", daemon.log());
     for port in 0..3 {
         network.transfer_chunks(&server(5250 + port), 10, Pace::Steady).end();
     }
@@ -183,7 +183,7 @@ fn check_says_what_run_would_meet() {
 
     let daemon = Daemon::start(&network, SPLIT);
     let (fine, text) = check(SPLIT);
-    assert!(fine && text.contains("hint     netfilter queue 27000: a gateway that runs has it"), "{text}");
+    assert!(fine && text.contains("hint     netfilter queue 27000: in use by a running gateway"), "{text}");
     // A second gateway cannot have the same queue.
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gateway.toml");
@@ -191,7 +191,7 @@ fn check_says_what_run_would_meet() {
     let second = network.command("g", lasthop()).arg("gateway").arg(&file).output().unwrap();
     let message = String::from_utf8(second.stderr).unwrap();
     assert!(
-        !second.status.success() && message.contains("taken already") && message.contains("another number as `queue`"),
+        !second.status.success() && message.contains("in use by") && message.contains("set `queue` to another number"),
         "{message}"
     );
     // The file has the path of the socket.

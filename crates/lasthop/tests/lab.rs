@@ -236,7 +236,7 @@ fn a_run_in_which_the_gateways_worker_was_replaced_is_void() {
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
         output.status.success()
-            && message.contains("is void: packets passed the gateway untreated (its worker was replaced: 1,"),
+            && message.contains("is void: packets passed the gateway untreated (worker restarts: 1,"),
         "{message}"
     );
     let value: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -342,7 +342,7 @@ fn without_root_there_is_one_clear_line() {
         let output = lasthop.output().unwrap();
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(status), "{message}");
-        assert_eq!(message, "error: the lab makes network namespaces, which takes root; run it with sudo\n");
+        assert_eq!(message, "error: the lab creates network namespaces, which requires root; run it with sudo\n");
     }
 }
 
@@ -351,17 +351,17 @@ fn what_it_cannot_run_is_said_before_anything_is_made() {
     let bench = Bench::new();
     for (arguments, what) in [
         ("lab multilayer-web-lan", "web sessions"),
-        ("lab many-flows", "so many flows (10000)"),
+        ("lab many-flows", "that many flows (10000)"),
         (
             "lab tiny.toml --schemes E2E-SMART --set lab.endpoints=kernel",
-            "something that no kernel has (SMART recovery)",
+            "a feature that no kernel has (SMART recovery)",
         ),
         ("lab tiny.toml --set lab.endpoints=ours", "lab.endpoints: cannot be \"ours\"; give one of \"auto\""),
         ("lab tiny.toml --set lab.hosts.moblie.endpoints=own", "lab.hosts.moblie: there is no host \"moblie\""),
         ("lab tiny.toml --set lab.sack=maybe", "lab.sack: cannot be \"maybe\""),
         ("lab tiny.toml --set lab.sakc=on", "lab.sakc: unknown key"),
         ("lab", "<SCENARIO>"),
-        ("lab hold packet-radio-chain", "a channel that links share"),
+        ("lab hold packet-radio-chain", "a channel shared by links"),
     ] {
         let output = bench.run(arguments);
         let message = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -138,7 +138,7 @@ fn a_server_that_fails_is_told() {
     let bench = Bench::new();
     let output = exec(&bench, &name(), "--serve 'server:exit 3'", &["true"]);
     assert_eq!(output.status.code(), Some(125));
-    assert!(message(&output).contains("--serve server: `exit 3` ended before it listened"), "{}", message(&output));
+    assert!(message(&output).contains("--serve server: `exit 3` exited before it listened"), "{}", message(&output));
 }
 
 /// Starts a lab whose command runs until it is stopped, and waits until it runs. Signals have their default effect even
@@ -190,11 +190,7 @@ fn two_labs_are_open_at_once_and_names_are_taken_once() {
     assert_eq!(String::from_utf8_lossy(&second.stdout), format!("lh-{other}-node-server\n"), "{}", message(&second));
     let taken = exec(&bench, &one, "", &["true"]);
     assert_eq!(taken.status.code(), Some(125));
-    assert!(
-        message(&taken).contains(&format!("--name {one}: is the name of a lab that is open")),
-        "{}",
-        message(&taken)
-    );
+    assert!(message(&taken).contains(&format!("--name {one}: this lab is already open")), "{}", message(&taken));
     // A running lab is not a leftover.
     let clean = bench.run("lab clean");
     assert!(clean.status.success() && namespaces_of(&one) == 4, "{}", message(&clean));
@@ -266,14 +262,14 @@ fn mistakes_are_told_before_anything_is_made() {
         ("lab exec tiny.toml", "<COMMAND>"),
         (
             "lab exec tiny.toml --at nowhere -- true",
-            "--at nowhere: the scenario has no host of this name; it has server, phone",
+            "--at nowhere: the scenario has no host of this name; its hosts are server, phone",
         ),
         ("lab exec tiny.toml --at tower -- true", "--at tower: the scenario has no host of this name"),
         ("lab exec tiny.toml --serve nowhere:true -- true", "--serve nowhere: the scenario has no host"),
         ("lab exec tiny.toml --serve server -- true", "--serve server: expected HOST:COMMAND"),
         ("lab exec tiny.toml --nat=nowhere -- true", "--nat nowhere: the scenario has no host"),
         ("lab exec tiny.toml --scheme E2E-SMART -- true", "lasthop's own TCP in a lab for other programs"),
-        ("lab exec packet-radio-chain -- true", "a channel that links share"),
+        ("lab exec packet-radio-chain -- true", "a channel shared by links"),
         ("lab exec nothing.toml -- true", "nothing.toml"),
     ] {
         let output = bench.run(arguments);
@@ -283,6 +279,6 @@ fn mistakes_are_told_before_anything_is_made() {
     if is_root() {
         let output = exec(&bench, "No-Name", "", &["true"]);
         assert_eq!(output.status.code(), Some(125));
-        assert!(message(&output).contains("--name No-Name: is no name of a lab"), "{}", message(&output));
+        assert!(message(&output).contains("--name No-Name: invalid name"), "{}", message(&output));
     }
 }

@@ -49,9 +49,9 @@ fn what_cannot_be_is_said_in_one_line() {
         (&["probe", "127.0.0.1"], "--key"),
         (&["probe", "--key", "key"], "probe: give the host"),
         (&["probe", "127.0.0.1", "--key", "none"], "--key none: No such file"),
-        (&["probe", "127.0.0.1", "--key", "open"], "--key open: others may use it"),
+        (&["probe", "127.0.0.1", "--key", "open"], "--key open: accessible to other users"),
         (&["probe", "127.0.0.1", "--key", "short"], "--key short: expected 32 bytes"),
-        (&["probe", "127.0.0.1", "--key", "zero"], "--key zero: all its bits are zero"),
+        (&["probe", "127.0.0.1", "--key", "zero"], "--key zero: the key is all zeros"),
         (&["probe", "127.0.0.1:99999", "--key", "key"], "127.0.0.1:99999: its port is none"),
         (&["probe", "127.0.0.1", "--key", "key", "--seconds", "301"], "--seconds"),
         (&["probe", "127.0.0.1", "--key", "key", "--max-rate", "1 kbps"], "at least \"64 kbps\""),
@@ -71,7 +71,7 @@ fn nobody_there_is_said_soon() {
     bench.stdout("probe keygen key");
     let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let said = refused(&bench, &["probe", &free, "--key", "key"]);
-    assert!(said.contains("nobody listens there"), "{said}");
+    assert!(said.contains("no server is listening; start `lasthop probe serve`"), "{said}");
     // A host that does not answer, like one without the key.
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let said = refused(&bench, &["probe", &silent.local_addr().unwrap().to_string(), "--key", "key"]);
@@ -106,7 +106,7 @@ fn a_wrong_key_and_ctrl_c_end_in_one_line() {
         assert!(server.says("measures").contains("measures"));
         server.signal(Signal::INT);
         assert_eq!(server.status(), Some(0));
-        assert!(second.says("error").contains("the other end was stopped"));
+        assert!(second.says("error").contains("the server was stopped"));
         assert_eq!(second.status(), Some(1));
     }
 }

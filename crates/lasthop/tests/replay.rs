@@ -116,7 +116,7 @@ fn a_recording_of_real_packets_is_decided_again_anywhere() {
     for (file, expected) in [
         ("none.pcapng", "error: none.pcapng: No such file or directory (os error 2)\n"),
         ("tiny.toml", "error: tiny.toml: not a pcapng file\n"),
-        ("cut.pcapng", "error: cut.pcapng: ends in the midst of a block, behind frame 83\n"),
+        ("cut.pcapng", "error: cut.pcapng: truncated in a block after frame 83\n"),
     ] {
         let output = bench.run(&format!("gateway replay {file}"));
         assert_eq!((output.status.code(), &*String::from_utf8_lossy(&output.stderr)), (Some(1), expected));
@@ -167,7 +167,7 @@ fn recorded(bench: &Bench, scheme: &str, folder: &str) -> (String, Value) {
                 assert_eq!(engine, element, "{file}");
                 return (file, engine);
             }
-            Err(message) => assert!(message.contains(": a connection without a SYN before it"), "{file}: {message}"),
+            Err(message) => assert!(message.contains(": no SYN recorded for this connection"), "{file}: {message}"),
         }
     }
     panic!("{file}: no worker lived through a run");
@@ -211,7 +211,7 @@ fn a_gateway_records_across_workers_until_the_limit() {
     daemon.signal(Signal::TERM);
     assert!(daemon.wait().success());
     let log = daemon.log();
-    let told = log.matches("small.pcapng has reached its limit of 50 KiB: it ends after ").count() as u64;
+    let told = log.matches(": reached the size limit of 50 KiB; the gateway continues").count() as u64;
     assert!((1..=workers).contains(&told), "{log}");
     let len = Path::new(&path("small.pcapng")).metadata().unwrap().len();
     assert!((40_000..=50 << 10).contains(&len), "{len}");

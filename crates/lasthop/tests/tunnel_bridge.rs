@@ -450,7 +450,10 @@ fn ends_without_security_repair_read_their_files_again_and_tell_metrics() {
     tunnel_end::configure(pair[0].folder.path(), &text(0, 30).replace("[[peer]]", "[[peer]]\nsilence = '60 ms'"));
     let refused = pair[0].say("reload");
     let said = String::from_utf8(refused.stderr).unwrap();
-    assert!(!refused.status.success() && said.contains("`peer.silence` cannot change while the tunnel runs"), "{said}");
+    assert!(
+        !refused.status.success() && said.contains("`peer.silence` cannot change while the tunnel is running"),
+        "{said}"
+    );
     network.transfer_chunks("10.1.0.2:5002", 40, Pace::Full).end();
 
     for end in &mut pair {
@@ -476,16 +479,16 @@ fn a_check_says_what_a_start_says() {
     };
     let right = text(0, 1, 10);
     let (fine, said) = run(&["check"], &right);
-    assert!(fine && said.contains("BPF programs: the kernel takes them") && said.contains("1552"), "{said}");
+    assert!(fine && said.contains("BPF programs: accepted by the kernel") && said.contains("1552"), "{said}");
     let (fine, said) = run(&["run", "--dry-run"], &right);
     assert!(fine && said.contains("mode tap") && said.contains("tcx") && said.contains("at hop"), "{said}");
     network.must("g", "ip link set hop mtu 1552");
     let before = traces(&network, "g");
     let (fine, said) = run(&["check"], &right);
-    assert!(fine && said.contains("packets of 1500 bytes are repaired whole"), "{said}");
+    assert!(fine && said.contains("packets of up to 1500 bytes are repaired unsplit"), "{said}");
     for (wrong, expected) in [
         (right.replace("'hop'", "'no'"), "interface no does not exist"),
-        (right.replace("'hop'", "'lo'"), "interface lo is none of Ethernet"),
+        (right.replace("'hop'", "'lo'"), "interface lo is not an Ethernet interface"),
         (format!("listen = '0.0.0.0:1'\n{right}"), "has no meaning with mode = \"bridge\""),
         (format!("{right}endpoint = '192.0.2.1:9'\n"), "has no meaning with mode = \"bridge\""),
         (format!("device = 'hop'\n{right}"), "it is the interface towards the hop"),
@@ -498,6 +501,6 @@ fn a_check_says_what_a_start_says() {
     // The name is taken: nothing is left of the attempt.
     let taken = format!("device = 'br0'\n{right}");
     let (fine, said) = run(&["run"], &taken);
-    assert!(!fine && said.contains("there is an interface of that name already"), "{said}");
+    assert!(!fine && said.contains("an interface with this name already exists"), "{said}");
     assert_eq!(traces(&network, "g"), before);
 }

@@ -385,18 +385,18 @@ fn an_end_has_several_peers_over_either_protocol_and_takes_others_without_restar
     assert!(refused.contains("peer[2].alowed: unknown key; did you mean \"allowed\"?"), "{refused}");
     configure(second.folder.path(), &format!("device = 'other'\n{hub}{}", peer(0, "")));
     let refused = String::from_utf8(second.say("reload").stderr).unwrap();
-    assert!(refused.contains("`device` cannot change while the tunnel runs; restart it"), "{refused}");
+    assert!(refused.contains("`device` cannot change while the tunnel is running; restart it"), "{refused}");
     let other_key = format!("{hub}{}", peer(0, "")).replace("/1.key'", "/2.key'");
     configure(second.folder.path(), &other_key);
     let refused = String::from_utf8(second.say("reload").stderr).unwrap();
-    assert!(refused.contains("`private_key_file` cannot change while the tunnel runs; restart it"), "{refused}");
+    assert!(refused.contains("`private_key_file` cannot change while the tunnel is running; restart it"), "{refused}");
     network.must("s", "ip route add 10.77.0.0/16 dev eth0");
     configure(
         second.folder.path(),
         &format!("{hub}{}{}", peer(0, ""), peer(2, "").replace("['", "['10.77.0.0/16', '")),
     );
     let refused = String::from_utf8(second.say("reload").stderr).unwrap();
-    assert!(refused.contains("route to 10.77.0.0/16: there is one already, by another interface"), "{refused}");
+    assert!(refused.contains("route to 10.77.0.0/16: already exists through another interface"), "{refused}");
     assert!(!network.sh("s", "ip route").contains("10.9.0.3"));
     configure(second.folder.path(), &format!("{hub}{}{}", peer(0, ""), peer(2, "")));
     let taken = second.say("reload");
@@ -489,14 +489,14 @@ fn a_start_that_fails_or_is_dry_leaves_all_as_it_was() {
         assert!(!folder.path().join("control.sock").exists());
     };
     fails(&whole.replace(":51900'\npri", ":51901'\npri"), "listen 0.0.0.0:51901: Address already in use");
-    fails(&format!("device = 'taken'\n{whole}"), "device taken: there is an interface of that name already");
+    fails(&format!("device = 'taken'\n{whole}"), "device taken: an interface with this name already exists");
     fails(
         &whole.replace("['10.9.0.2'", "['10.77.0.0/16'"),
-        "route to 10.77.0.0/16: there is one already, by another interface",
+        "route to 10.77.0.0/16: already exists through another interface",
     );
     fails(
         &whole.replace("['10.9.0.2'", "['10.1.0.0/24'"),
-        "peer \"end1\": endpoint 10.1.0.2 lies in 10.1.0.0/24, which is allowed to \"end1\": its datagrams would be led into",
+        "peer \"end1\": endpoint 10.1.0.2 is in 10.1.0.0/24, an allowed network of \"end1\": its datagrams would be routed into",
     );
     let key = keys().0.path().join("none.key");
     let missing = whole.replace("0.key", "none.key");
@@ -539,13 +539,13 @@ fn a_check_and_a_dry_run_say_what_a_start_refuses() {
     let with =
         |more: &str, change: [&str; 2]| format!("control = '{control}'\n{more}\n{whole}").replace(change[0], change[1]);
     let same = ["", ""];
-    refused(&with("", ["['10.9.0.2'", "['10.77.0.0/16'"]), "route to 10.77.0.0/16: there is one already, by another");
-    refused(&with("", ["['10.9.0.2'", "['0.0.0.0/0'"]), "route to 0.0.0.0/0: there is one already, by another");
+    refused(&with("", ["['10.9.0.2'", "['10.77.0.0/16'"]), "route to 10.77.0.0/16: already exists through another");
+    refused(&with("", ["['10.9.0.2'", "['0.0.0.0/0'"]), "route to 0.0.0.0/0: already exists through another");
     refused(&with("metrics = '127.0.0.1:9471'", same), "metrics");
-    refused(&with("control_group = 'lasthop-nobody'", same), "there is no group \"lasthop-nobody\"");
+    refused(&with("control_group = 'lasthop-nobody'", same), "no group \"lasthop-nobody\"");
     refused(&with("", [&keys().1[1], &keys().1[0]]), "this end's own");
     std::fs::create_dir(&control).unwrap();
-    refused(&with("", same), "is no socket; give another path");
+    refused(&with("", same), "not a socket; set `control` to another path");
 }
 
 #[test]
@@ -563,7 +563,7 @@ fn routes_and_addresses_that_vanish_are_put_back() {
         assert!(Instant::now() < end, "{}\n{}", traces(&network, "c"), first.log());
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(first.log().contains("the device was down"), "{}", first.log());
+    assert!(first.log().contains("the device had been set down"), "{}", first.log());
     // A reload restores what another program has removed.
     network.must("c", "ip route del 10.9.0.2/32; ip addr flush dev lasthop0");
     assert!(first.say("reload").status.success(), "{}", first.log());
@@ -576,7 +576,7 @@ fn routes_and_addresses_that_vanish_are_put_back() {
     // It fails if the route cannot be restored.
     network.must("c", "ip route del 10.9.0.2/32; ip route add 10.9.0.2/32 via 10.2.0.1");
     let refused = String::from_utf8(first.say("reload").stderr).unwrap();
-    assert!(refused.contains("route to 10.9.0.2/32: there is one already, by another interface"), "{refused}");
+    assert!(refused.contains("route to 10.9.0.2/32: already exists through another interface"), "{refused}");
 }
 
 /// Half of the connections in one tunnel are unrepaired, over a hop that loses one datagram in 20.

@@ -138,14 +138,14 @@ impl<R: Read> Frames<R> {
                 Some(Ok(Block::SectionHeader(section))) => Ok(Some(Piece::Section(text(&section)))),
                 Some(Ok(Block::EnhancedPacket(block))) => Ok(Some(Piece::Frame(Frame::of(block)))),
                 Some(Ok(Block::InterfaceDescription(_))) => Ok(None),
-                Some(Ok(_)) => Err("holds blocks that no recording has".to_owned()),
+                Some(Ok(_)) => Err("contains blocks that do not occur in recordings".to_owned()),
                 Some(Err(PcapError::IoError(error))) if error.kind() != std::io::ErrorKind::UnexpectedEof => {
                     Err(error.to_string())
                 }
                 Some(Err(PcapError::IoError(_) | PcapError::IncompleteBuffer)) => {
-                    Err(format!("ends in the midst of a block, behind frame {}", self.number))
+                    Err(format!("truncated in a block after frame {}", self.number))
                 }
-                Some(Err(error)) => Err(format!("the block behind frame {} is damaged: {error}", self.number)),
+                Some(Err(error)) => Err(format!("the block after frame {} is damaged: {error}", self.number)),
             };
             // Before more of them are read: no recorder describes more interfaces.
             if self.blocks.interfaces().len() > self.interfaces.len() {
@@ -185,7 +185,7 @@ impl<R: Read> Frames<R> {
 
     /// Returns the error for a file that is not a recording.
     pub fn no_recording(&self) -> ReadError {
-        self.whole(&format!("not a recording that `{} --record` made", self.command))
+        self.whole(&format!("not a recording of `{} --record`", self.command))
     }
 
     /// Returns an error about the whole file.

@@ -79,7 +79,7 @@ impl Pcap {
             Some(Ok(Got::Nothing | Got::Part)) => return Err(CaptureError::Cut { behind }),
             Some(Err(error)) => return Err(error),
             None => {
-                let what = format!("the next packet would have {kept} bytes");
+                let what = format!("invalid packet length ({kept} bytes)");
                 return Err(CaptureError::Damaged { behind, what });
             }
         }

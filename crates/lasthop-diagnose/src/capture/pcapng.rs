@@ -53,11 +53,11 @@ impl PcapNg {
         self.order = match body[4..8] {
             [0x1a, 0x2b, 0x3c, 0x4d] => Order::Big,
             [0x4d, 0x3c, 0x2b, 0x1a] => Order::Little,
-            _ => return Err(damaged(behind, "the byte order of a section is unknown")),
+            _ => return Err(damaged(behind, "unknown byte order of a section")),
         };
         let len = self.order.word(body);
         let rest = len.checked_sub(AROUND).filter(|rest| *rest >= 16);
-        let rest = rest.ok_or_else(|| damaged(behind, "the header of a section is too short"))?;
+        let rest = rest.ok_or_else(|| damaged(behind, "section header too short"))?;
         body.clear();
         self.body(file, body, rest - 4, len, behind)
     }
@@ -76,7 +76,7 @@ impl PcapNg {
             Some(Ok(Got::All)) => {}
             Some(Ok(Got::Nothing | Got::Part)) => return Err(CaptureError::Cut { behind }),
             Some(Err(error)) => return Err(error),
-            None => return Err(damaged(behind, &format!("the next block would have {len} bytes"))),
+            None => return Err(damaged(behind, &format!("invalid block length ({len} bytes)"))),
         }
         let end = body.len() - 4;
         // Some writers leave the padding out of the length in front, or out of the one behind.
@@ -107,7 +107,7 @@ impl PcapNg {
                 self.section(file, body, behind)?;
                 return Ok(Some(Block::Section));
             }
-            let rest = len.checked_sub(AROUND).ok_or_else(|| damaged(behind, "the length of a block is too short"))?;
+            let rest = len.checked_sub(AROUND).ok_or_else(|| damaged(behind, "block length too short"))?;
             body.clear();
             self.body(file, body, rest, len, behind)?;
             match kind {
@@ -120,7 +120,7 @@ impl PcapNg {
 
     fn interface(&self, body: &[u8], behind: u64) -> Result<Block, CaptureError> {
         if body.len() < 8 {
-            return Err(damaged(behind, "the description of an interface is too short"));
+            return Err(damaged(behind, "interface description too short"));
         }
         let mut interface = Interface {
             name: None,
@@ -149,7 +149,7 @@ impl PcapNg {
     fn packet(&self, kind: u32, body: &[u8], behind: u64) -> Result<Block, CaptureError> {
         let begin = if kind == SIMPLE_PACKET { 4 } else { 20 };
         if body.len() < begin {
-            return Err(damaged(behind, "the block of a packet is too short"));
+            return Err(damaged(behind, "packet block too short"));
         }
         let word = |at: usize| self.order.word(&body[at..]);
         if kind == SIMPLE_PACKET {

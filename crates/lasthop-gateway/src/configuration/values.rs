@@ -39,12 +39,12 @@ impl FromStr for Network {
             Some((address, prefix)) => (address, Some(prefix)),
             None => (text, None),
         };
-        let address: IpAddr = address.parse().map_err(|_| format!("{} is no address", quote(address)))?;
+        let address: IpAddr = address.parse().map_err(|_| format!("{} is not an address", quote(address)))?;
         let width = if address.is_ipv4() { 32 } else { 128 };
         let prefix = match prefix.map(str::parse::<u8>) {
             None => width,
             Some(Ok(prefix)) if prefix <= width => prefix,
-            Some(_) => return Err(format!("the prefix of {} is not 0 to {width}", quote(text))),
+            Some(_) => return Err(format!("the prefix length of {} is not 0 to {width}", quote(text))),
         };
         let hosts = match address {
             IpAddr::V4(address) => u128::from(address.to_bits()),
@@ -53,7 +53,7 @@ impl FromStr for Network {
         let behind = u32::from(width - prefix);
         let mask = 1_u128.checked_shl(behind).map_or(u128::MAX, |bit| bit - 1);
         if hosts & mask != 0 {
-            return Err(format!("{} has bits behind its prefix", quote(text)));
+            return Err(format!("{} has host bits set", quote(text)));
         }
         Ok(Self { address, prefix })
     }
@@ -83,7 +83,7 @@ impl fmt::Display for PortRange {
 
 impl Value for Network {
     fn expected() -> String {
-        "an address or network, as \"192.0.2.7\" or \"2001:db8::/32\"".to_owned()
+        "an address or network, such as \"192.0.2.7\" or \"2001:db8::/32\"".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         match data {
@@ -98,22 +98,23 @@ impl Value for Network {
 
 impl Value for PortRange {
     fn expected() -> String {
-        "a port from 1 to 65535, or a range, as \"8000-8100\"".to_owned()
+        "a port from 1 to 65535, or a range, such as \"8000-8100\"".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         let (first, last) = match data {
             Data::Integer(port) => (u16::try_from(*port), u16::try_from(*port)),
             Data::String(text) => {
                 let (first, last) = text.split_once('-').unwrap_or((text, text));
-                let port = |text: &str| text.trim().parse::<u16>().map_err(|_| format!("{} is no port", quote(text)));
+                let port =
+                    |text: &str| text.trim().parse::<u16>().map_err(|_| format!("{} is not a port", quote(text)));
                 (Ok(port(first)?), Ok(port(last)?))
             }
             _ => return Err(String::new()),
         };
         match (first, last) {
             (Ok(first @ 1..), Ok(last)) if first <= last => Ok(Self { first, last }),
-            (Ok(1..), Ok(_)) => Err(format!("{} runs backwards", data.describe())),
-            _ => Err(format!("{} is no port", data.describe())),
+            (Ok(1..), Ok(_)) => Err(format!("{} is reversed", data.describe())),
+            _ => Err(format!("{} is not a port", data.describe())),
         }
     }
     fn show(&self) -> String {
@@ -127,7 +128,7 @@ pub(crate) struct InterfaceName(pub String);
 
 impl Value for InterfaceName {
     fn expected() -> String {
-        "the name of one interface, as \"wlan0\"".to_owned()
+        "the name of one interface, such as \"wlan0\"".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         match data {

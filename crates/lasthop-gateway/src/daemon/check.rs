@@ -71,10 +71,10 @@ fn queue(gateway: &Gateway) -> Finding {
         Ok(_) => Finding::new(subject, Outcome::Ok, "can be bound"),
         Err(error) => match Queue::owner(gateway.queue) {
             Some(owner) if is_gateway(owner) => {
-                Finding::new(subject, Outcome::Hint, format!("a gateway that runs has it (process {owner})"))
+                Finding::new(subject, Outcome::Hint, format!("in use by a running gateway (process {owner})"))
             }
             Some(owner) => {
-                let detail = format!("process {owner} has it: give another number as `queue`");
+                let detail = format!("in use by process {owner}; set `queue` to another number");
                 Finding::new(subject, Outcome::Missing, detail)
             }
             // The error describes the remedy where it is known.
@@ -92,7 +92,7 @@ fn relay(config: SplitConfig) -> Finding {
         Err(SplitError::System { what, source })
             if source.kind() == io::ErrorKind::AddrInUse && Queue::owner(queue).is_some_and(is_gateway) =>
         {
-            Finding::new(subject, Outcome::Hint, format!("{what}: a gateway that runs has it"))
+            Finding::new(subject, Outcome::Hint, format!("{what}: in use by a running gateway"))
         }
         Err(error) => Finding::new(subject, Outcome::Missing, error.to_string()),
     }
@@ -104,17 +104,17 @@ fn rules(gateway: &Gateway) -> Vec<Finding> {
     let gateway = gateway.clone();
     let attempt = std::thread::spawn(move || {
         namespace::enter_new().map_err(|error| {
-            let detail = format!("cannot try them out in a network namespace: {error}");
+            let detail = format!("cannot test them in a network namespace: {error}");
             Finding::new(subject, Outcome::Hint, detail)
         })?;
         // The loopback interface, to which split connections are routed, is down in a new namespace.
         let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).output();
-        up.map_err(|error| Finding::new(subject, Outcome::Missing, format!("ip: {error}; it takes iproute2")))?;
+        up.map_err(|error| Finding::new(subject, Outcome::Missing, format!("ip: {error}; install iproute2")))?;
         let missing = |error: FirewallError| {
             let modules = match &error {
                 FirewallError::Refused { program, .. } if program.starts_with("ip ") => "",
                 _ => {
-                    "; it takes iptables and the kernel modules xt_NFQUEUE, xt_mark, xt_multiport, xt_conntrack, xt_CT, and xt_TPROXY, xt_socket to split"
+                    "; iptables needs the kernel modules xt_NFQUEUE, xt_mark, xt_multiport, xt_conntrack, xt_CT, and to split connections xt_TPROXY, xt_socket"
                 }
             };
             Finding::new(subject, Outcome::Missing, format!("{error}{modules}"))
@@ -124,15 +124,16 @@ fn rules(gateway: &Gateway) -> Vec<Finding> {
         let detail = format!("accepted by {}", firewall.programs().join(" and "));
         let mut findings = vec![Finding::new(subject, Outcome::Ok, detail)];
         if firewall.pulse() == Pulse::None {
-            let detail = "no kernel module xt_recent: were the whole gateway stopped (SIGSTOP), its packets would wait";
-            findings.push(Finding::new("sign of life", Outcome::Hint, detail));
+            let detail =
+                "no kernel module xt_recent: if the whole gateway is stopped (SIGSTOP), packets wait in the queue";
+            findings.push(Finding::new("heartbeat", Outcome::Hint, detail));
         }
         Ok(findings)
     });
     match attempt.join() {
         Ok(Ok(findings)) => findings,
         Ok(Err(finding)) => vec![finding],
-        Err(_) => vec![Finding::new(subject, Outcome::Hint, "could not be tried out")],
+        Err(_) => vec![Finding::new(subject, Outcome::Hint, "could not be tested")],
     }
 }
 
@@ -148,13 +149,13 @@ fn forwarding(gateway: &Gateway) -> Vec<Finding> {
     let concerned = wanted.into_iter().filter(|(family, ..)| family.concerns(gateway));
     let finding = |(family, name, path): (Family, &str, &str)| match (read(path).as_deref(), family) {
         (Some("0"), Family::V4) => {
-            Finding::new(name, Outcome::Hint, format!("0: no packets are forwarded; sysctl -w {name}=1"))
+            Finding::new(name, Outcome::Hint, format!("0: IPv4 forwarding is off; sysctl -w {name}=1"))
         }
         (Some("0"), Family::V6) => {
-            Finding::new(name, Outcome::Hint, format!("0: no IPv6 packets are forwarded; sysctl -w {name}=1"))
+            Finding::new(name, Outcome::Hint, format!("0: IPv6 forwarding is off; sysctl -w {name}=1"))
         }
         (Some(value), _) => Finding::new(name, Outcome::Ok, value),
-        (None, _) => Finding::new(name, Outcome::Hint, format!("this kernel has no {}", family.name())),
+        (None, _) => Finding::new(name, Outcome::Hint, format!("this kernel does not support {}", family.name())),
     };
     concerned.map(finding).collect()
 }
@@ -187,7 +188,7 @@ fn hosts(gateway: &Gateway) -> Vec<Finding> {
             if !direct && !routes.iter().any(meets) {
                 let subject = format!("rule {}, addresses {network}", rule.name);
                 let detail = format!(
-                    "no route leads there by {}: the rule would treat no connection; give addresses of hosts behind it, or a route",
+                    "no route to this network through {}: the rule would treat no connection; give addresses of hosts behind it, or add a route",
                     rule.interface
                 );
                 findings.push(Finding::new(subject, Outcome::Missing, detail));
@@ -213,7 +214,7 @@ fn interface(name: &str, place: Place) -> Vec<Finding> {
         let detail = match (place, similar(name)) {
             (_, Some(other)) => format!("does not exist; did you mean {other}?"),
             (Place::Router, None) => {
-                "does not exist; `lasthop gateway run` treats its connections once it does".to_owned()
+                "does not exist; `lasthop gateway run` treats its connections once it exists".to_owned()
             }
             (Place::Bridge, None) => "does not exist".to_owned(),
         };
@@ -226,7 +227,7 @@ fn interface(name: &str, place: Place) -> Vec<Finding> {
         (Some(bridge), _) => {
             let bridge = bridge.display();
             let detail = format!(
-                "is a port of bridge {bridge}, by which no routed packet goes: name {bridge} as `interface`; or, for what the bridge forwards, give `bridge.wired`"
+                "is a port of bridge {bridge}: routed packets leave through {bridge}; set `interface` to {bridge}, or set `bridge.wired` to treat bridged packets"
             );
             Finding::new(&subject, Outcome::Missing, detail)
         }
@@ -235,12 +236,11 @@ fn interface(name: &str, place: Place) -> Vec<Finding> {
     }];
     match ethtool::large_receive_offload(name) {
         Ok(ethtool::Switch::On) => {
-            let detail =
-                format!("large receive offload is on, and loses what forwarding needs; ethtool -K {name} lro off");
+            let detail = format!("large receive offload is on and breaks forwarding; ethtool -K {name} lro off");
             findings.push(Finding::new(format!("{subject} offloads"), Outcome::Hint, detail));
         }
         Ok(ethtool::Switch::Off) => {
-            let detail = "fine as they are: segmentation and generic receive offload may stay on";
+            let detail = "no change needed: segmentation and generic receive offload may stay on";
             findings.push(Finding::new(format!("{subject} offloads"), Outcome::Ok, detail));
         }
         Err(_) => {}

@@ -109,7 +109,7 @@ impl Kept {
             self.pulse.send();
         }
         self.watch = Watch::new(&self.firewall)
-            .inspect_err(|error| tracing::warn!(%error, "nobody notices when other programs remove rules"))
+            .inspect_err(|error| tracing::warn!(%error, "cannot watch netfilter: removal of our rules by other programs will go undetected"))
             .ok();
         self.duty = Duty::Keep;
     }
@@ -122,7 +122,7 @@ impl Kept {
             Ok(Standing::Whole) => self.pause = LOOK,
             Ok(Standing::Broken) => self.restore(),
             // Another program holds the lock, or memory is short: check again later.
-            Err(error) => tracing::debug!(%error, "cannot look after the rules"),
+            Err(error) => tracing::debug!(%error, "cannot check the rules"),
         }
     }
 
@@ -135,17 +135,14 @@ impl Kept {
                 self.pause = LOOK;
                 let restored = self.state.lock().rules.restored + 1;
                 self.tell(RulesState { in_place: true, restored, problem: None });
-                tracing::warn!(
-                    restored,
-                    "another program removed or changed the gateway's rules; they are in place again"
-                );
+                tracing::warn!(restored, "another program removed or changed the gateway's rules; rules restored");
             }
             Err(error) => {
                 let pause = self.pause.as_secs();
                 tracing::error!(
                     %error,
                     retry_seconds = pause,
-                    "another program removed or changed the gateway's rules, and they cannot be put back; packets pass"
+                    "another program removed or changed the gateway's rules, and they cannot be restored; packets pass untreated"
                 );
                 let restored = self.state.lock().rules.restored;
                 self.tell(RulesState { in_place: false, restored, problem: Some(error.to_string()) });
@@ -195,7 +192,7 @@ impl Beat {
             // The list accepts one write per open file.
             let list = std::fs::File::options().write(true).open(format!("/proc/net/xt_recent/{PULSE}"));
             if let Err(error) = list.and_then(|mut list| list.write_all(entry.as_bytes())) {
-                tracing::trace!(%error, "no rule of iptables waits for a sign of life");
+                tracing::trace!(%error, "no iptables rule requires a heartbeat");
             }
         }
     }

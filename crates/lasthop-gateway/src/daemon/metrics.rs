@@ -38,20 +38,22 @@ fn register_rules(registry: &mut Registry, rules: &[RuleSnapshot]) {
     type Read = fn(&RuleSnapshot) -> u64;
     let counters: [(&str, &str, Read); 9] = [
         ("rule_flows_seen", "Connections seen", |rule| rule.flows_seen),
-        ("rule_flows_evicted", "Connections forgotten for want of room", |rule| rule.flows_evicted),
-        ("rule_cache_evicted", "Connections whose cache was given up for want of room", |rule| rule.cache_evicted),
+        ("rule_flows_evicted", "Connections evicted because the connection table was full", |rule| rule.flows_evicted),
+        ("rule_cache_evicted", "Connections whose cached packets were evicted because the cache was full", |rule| {
+            rule.cache_evicted
+        }),
         (
             "rule_packets_guarded",
-            "Packets passed untreated since a TCP option protects them (TCP-MD5, TCP-AO)",
+            "Packets passed untreated because a TCP option authenticates them (TCP-MD5, TCP-AO)",
             |rule| rule.packets_guarded,
         ),
-        ("rule_repairs", "Packets resent over the lossy hop (observe: that would have been)", |rule| {
+        ("rule_repairs", "Packets retransmitted over the lossy hop (mode observe: that would have been)", |rule| {
             rule.repairs_duplicate + rule.repairs_hole + rule.repairs_timer
         }),
-        ("rule_dup_acks_suppressed", "Duplicate acknowledgments kept from senders", |rule| rule.dup_acks_suppressed),
-        ("rule_wireless_losses", "Segments lost behind the gateway", |rule| rule.wireless_losses),
-        ("rule_wired_losses", "Segments lost before the gateway", |rule| rule.wired_losses),
-        ("rule_source_retransmissions", "Segments that came again", |rule| rule.source_retransmissions),
+        ("rule_dup_acks_suppressed", "Duplicate acknowledgments suppressed", |rule| rule.dup_acks_suppressed),
+        ("rule_wireless_losses", "Segments lost on the lossy hop", |rule| rule.wireless_losses),
+        ("rule_wired_losses", "Segments lost on the wired side", |rule| rule.wired_losses),
+        ("rule_source_retransmissions", "Segments retransmitted by their sender", |rule| rule.source_retransmissions),
     ];
     for (name, help, read) in counters {
         let family = Family::<OfRule, Counter>::default();
@@ -62,8 +64,8 @@ fn register_rules(registry: &mut Registry, rules: &[RuleSnapshot]) {
     }
     type Trips = fn(&RuleSnapshot) -> &RoundTrips;
     let trips: [(&str, &str, Trips); 2] = [
-        ("wired", "wired end", |rule| &rule.rtt_wired),
-        ("wireless", "end behind the lossy hop", |rule| &rule.rtt_wireless),
+        ("wired", "host on the wired side", |rule| &rule.rtt_wired),
+        ("wireless", "host behind the lossy hop", |rule| &rule.rtt_wireless),
     ];
     for (side, end, read) in trips {
         let samples = Family::<OfRule, Counter>::default();
@@ -73,8 +75,12 @@ fn register_rules(registry: &mut Registry, rules: &[RuleSnapshot]) {
             samples.get_or_create(&label).inc_by(read(rule).samples);
             sums.get_or_create(&label).inc_by(read(rule).sum_seconds);
         }
-        registry.register(format!("rule_rtt_{side}_samples"), format!("Round trips measured to the {end}"), samples);
-        let help = format!("Sum of round trips to the {end}");
+        registry.register(
+            format!("rule_rtt_{side}_samples"),
+            format!("Round-trip times measured to the {end}"),
+            samples,
+        );
+        let help = format!("Sum of round-trip times to the {end}");
         registry.register_with_unit(format!("rule_rtt_{side}"), help, Unit::Seconds, sums);
     }
 }
@@ -91,7 +97,7 @@ fn register_suspended(registry: &mut Registry, state: &State) {
     }
     registry.register(
         "suspended",
-        "Whether connections pass untreated, since packets of the gateway's own do not pass",
+        "1 if connections pass untreated because the gateway's own packets do not pass",
         suspended,
     );
 }
@@ -107,9 +113,9 @@ pub fn encode(state: &State) -> Result<String, std::fmt::Error> {
         family
     };
     let forwarded = directions(packets.towards_wireless, packets.from_wireless);
-    registry.register("packets", "Packets seen; a super-segment is one", forwarded);
+    registry.register("packets", "Packets seen; an aggregated segment (GRO, GSO) counts as one", forwarded);
     let bytes = directions(packets.towards_wireless_bytes, packets.from_wireless_bytes);
-    registry.register_with_unit("seen", "Bytes seen, from the IP header on", Unit::Bytes, bytes);
+    registry.register_with_unit("seen", "Bytes seen, including IP headers", Unit::Bytes, bytes);
     let injected = directions(packets.injected_wireless, packets.injected_wired);
     registry.register("injected_packets", "Packets sent by the gateway itself", injected);
     let verdicts = Family::<Judged, Counter>::default();
@@ -119,63 +125,71 @@ pub fn encode(state: &State) -> Result<String, std::fmt::Error> {
     }
     registry.register(
         "verdicts",
-        "Packets by what became of them: accept (passed unchanged), replace (passed changed), take (held and sent later, or answered here)",
+        "Packets by verdict: accept (passed unchanged), replace (passed modified), take (held and sent later, or answered by the gateway)",
         verdicts,
     );
     let counters = [
-        ("injection_failures", "Packets that could not be sent", packets.injection_failures),
-        ("truncated_packets", "Packets shown in part only, and passed on", packets.truncated),
-        ("damaged_packets", "TCP segments with a wrong checksum, passed on", state.snapshot.damaged),
+        ("injection_failures", "Packets of the gateway that could not be sent", packets.injection_failures),
+        ("truncated_packets", "Packets received truncated and passed untreated", packets.truncated),
+        ("damaged_packets", "TCP segments with an invalid checksum, passed untreated", state.snapshot.damaged),
         (
             "out_of_window_packets",
-            "TCP segments that their receiver would refuse, passed on",
+            "TCP segments that their receiver would discard, passed untreated",
             state.snapshot.out_of_window,
         ),
-        ("stranger_packets", "Packets of interfaces without a rule, passed on", packets.strangers),
-        ("queue_overflows", "Times that packets passed by a full queue", packets.overflows),
-        ("verdict_failures", "Verdicts that the kernel did not take", packets.verdict_failures),
-        ("worker_restarts", "Workers started after the first", state.restarts),
-        ("reloads", "Configurations taken after the first", state.reloads),
+        ("stranger_packets", "Packets of interfaces without a rule, passed untreated", packets.strangers),
+        (
+            "queue_overflows",
+            "Overflows of the packet queue: packets passed untreated (on a bridge, they were lost)",
+            packets.overflows,
+        ),
+        ("verdict_failures", "Verdicts that the kernel rejected", packets.verdict_failures),
+        ("worker_restarts", "Worker restarts", state.restarts),
+        ("reloads", "Successful configuration reloads", state.reloads),
         (
             "suspensions",
-            "Times that a treatment was suspended, since packets of the gateway's own did not pass",
+            "Suspensions of a treatment because the gateway's own packets did not pass",
             state.snapshot.suspensions,
         ),
-        ("rules_restored", "Times that rules were put back that other programs had removed", state.rules.restored),
+        (
+            "rules_restored",
+            "Times that the gateway restored rules that other programs had removed or changed",
+            state.rules.restored,
+        ),
     ];
     for (name, help, count) in counters {
         registry.register(name, help, ConstCounter::new(count));
     }
     let gauges = [
-        ("flows", "Connections with state", state.snapshot.flows),
-        ("worker_up", "Whether there is a worker", u64::from(state.worker.is_some())),
-        ("rules_in_place", "Whether all netfilter rules are there", u64::from(state.rules.in_place)),
+        ("flows", "Connections tracked", state.snapshot.flows),
+        ("worker_up", "1 if a worker is processing packets", u64::from(state.worker.is_some())),
+        ("rules_in_place", "1 if all netfilter rules are in place", u64::from(state.rules.in_place)),
     ];
     for (name, help, value) in gauges {
         registry.register(name, help, ConstGauge::new(value));
     }
     register_suspended(&mut registry, state);
     let cached = ConstGauge::new(state.snapshot.cached_bytes);
-    registry.register_with_unit("cached", "Bytes of packets in caches", Unit::Bytes, cached);
+    registry.register_with_unit("cached", "Bytes of cached packets", Unit::Bytes, cached);
     let uptime = Gauge::<f64, AtomicU64>::default();
     uptime.set(state.started.elapsed().as_secs_f64());
-    registry.register_with_unit("uptime", "How long the gateway has run", Unit::Seconds, uptime);
+    registry.register_with_unit("uptime", "Time since the gateway started", Unit::Seconds, uptime);
     register_rules(&mut registry, &state.snapshot.rules);
     if let Some(split) = &state.snapshot.split {
         registry.register("split_connections", "Connections split", ConstCounter::new(split.total));
         registry.register(
             "split_refused",
-            "Connections whose far side was out of reach",
+            "Connections whose destination could not be reached",
             ConstCounter::new(split.refused),
         );
         registry.register(
             "split_aborted",
-            "Connections that ended by a reset of either end or a timeout",
+            "Split connections ended by a reset from either end or by a timeout",
             ConstCounter::new(split.aborted),
         );
-        registry.register("split_open_connections", "Connections split now", ConstGauge::new(split.open));
+        registry.register("split_open_connections", "Split connections now open", ConstGauge::new(split.open));
         let repairs = ConstCounter::new(split.repairs);
-        registry.register("split_repairs", "Packets resent over the lossy hop beneath the relay's TCP", repairs);
+        registry.register("split_repairs", "Packets retransmitted over the lossy hop below the relay's TCP", repairs);
         let bytes = directions(split.wireless.bytes, split.wired.bytes);
         registry.register_with_unit("split_relayed", "Bytes relayed", Unit::Bytes, bytes);
     }

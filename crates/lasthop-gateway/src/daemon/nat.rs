@@ -50,7 +50,8 @@ pub(super) struct Translator {
 impl Translator {
     /// Opens the interfaces to the kernel. Without them, addresses stay unchanged.
     pub fn open() -> Self {
-        let conntrack = Conntrack::open().inspect_err(|error| tracing::debug!(%error, "no connection tracking")).ok();
+        let conntrack =
+            Conntrack::open().inspect_err(|error| tracing::debug!(%error, "connection tracking is unavailable")).ok();
         Self { conntrack, count: File::open(COUNT).ok(), ..Self::default() }
     }
 

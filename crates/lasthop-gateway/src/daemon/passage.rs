@@ -66,11 +66,13 @@ impl Cause {
     /// Returns a description, to follow the name of a treatment.
     pub const fn words(self) -> &'static str {
         match self {
-            Self::Output => "netfilter drops packets that the gateway sends (hooks output, postrouting)",
+            Self::Output => "netfilter drops packets sent by the gateway (hooks output, postrouting)",
             Self::Input => "netfilter drops connections redirected to the gateway (hooks prerouting, input)",
-            Self::Silent => "no answer reaches the connections that the gateway opens (hooks output, input)",
-            Self::NoRoute => "no route for packets that the gateway sends",
-            Self::OtherRoute => "routing rules send the gateway's packets by another interface than forwarded ones",
+            Self::Silent => "connections opened by the gateway receive no answer (hooks output, input)",
+            Self::NoRoute => "no route for packets sent by the gateway",
+            Self::OtherRoute => {
+                "routing rules send the gateway's packets through another interface than forwarded packets"
+            }
         }
     }
 }

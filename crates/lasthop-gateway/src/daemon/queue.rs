@@ -377,7 +377,7 @@ impl QueuePath {
             return;
         }
         if let Err(error) = self.look_up(core) {
-            tracing::debug!(%error, "cannot read changes of interfaces");
+            tracing::debug!(%error, "cannot read interface changes");
         }
         let mtu = self.links.mtu().map_or(PIECE, usize::from).max(LEAST_MTU);
         for Injection { towards, packet } in refused.drain(..) {
@@ -487,7 +487,7 @@ fn go_on(senders: &Senders, sequel: Sequel, core: &mut Core, way_out: &mut WayOu
     if let Err(error) = send(0).or_else(|_| send(marks.opened)) {
         // Its sender retransmits it, and the retransmission passes.
         core.counters.injection_failures += 1;
-        tracing::debug!(%error, "cannot send the first packet of a connection on");
+        tracing::debug!(%error, "cannot forward the SYN of a connection");
     }
 }
 
@@ -532,7 +532,7 @@ fn leads_home(senders: &Senders, links: &Links, way_out: &mut WayOut, packet: &Q
     };
     way_out.on_sent(Treatment::Split, &came, Outcome::of(&sent));
     if let Err(error) = sent {
-        tracing::debug!(%error, "cannot lead a connection to the relay; it passes");
+        tracing::debug!(%error, "cannot redirect a connection to the relay; it passes unsplit");
         relay.give_up(opening);
         return false;
     }

@@ -75,7 +75,7 @@ impl Relay {
         std::thread::Builder::new().name("relay".to_owned()).spawn(move || {
             // The connections end with the process.
             if let Err(error) = proxy.run(&AtomicBool::new(false)) {
-                tracing::error!(%error, "the relay of split connections is lost");
+                tracing::error!(%error, "the relay of split connections failed; the worker exits");
                 std::process::exit(1);
             }
         })?;

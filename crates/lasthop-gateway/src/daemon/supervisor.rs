@@ -58,7 +58,7 @@ pub enum SupervisorError {
     #[error(transparent)]
     Worker(#[from] WorkerError),
     /// A reload changes a key that needs a restart.
-    #[error("`{key}` cannot change while the gateway runs; restart it")]
+    #[error("`{key}` cannot change while the gateway is running; restart it")]
     Fixed {
         /// The key.
         key: &'static str,
@@ -116,11 +116,11 @@ pub fn run(path: &Path, program: WorkerProgram, tell_level: &dyn Fn(&str)) -> Re
     let _control =
         control.serve(move |line| control::answer(line, &state, &asked)).map_err(system("cannot start a thread"))?;
     notify(&[NotifyState::Ready]);
-    tracing::info!(file = %path.display(), "the gateway runs");
+    tracing::info!(file = %path.display(), "gateway started");
     let outcome = supervise(&mut supervisor, path, &signals, &wishes).map_err(SupervisorError::from);
     notify(&[NotifyState::Stopping]);
     let ended = supervisor.stop();
-    tracing::info!("the gateway has ended");
+    tracing::info!("gateway stopped");
     outcome.and(ended)
 }
 
@@ -216,7 +216,7 @@ impl Supervisor<'_> {
             match worker.channel.send(&Order::Rules { in_place }) {
                 Ok(()) => self.told = in_place,
                 // Tried again at the next beat.
-                Err(error) => tracing::debug!(%error, "cannot tell the worker of the rules"),
+                Err(error) => tracing::debug!(%error, "cannot send the state of the rules to the worker"),
             }
         }
     }
@@ -249,7 +249,7 @@ impl Supervisor<'_> {
         if self.keeper.working().is_some()
             && let Err(error) = self.tell_worker(&Order::Release)
         {
-            tracing::warn!(%error, "the worker may lose what it holds back");
+            tracing::warn!(%error, "the worker cannot release held packets; they may be lost");
         }
         let removed = self.guard.remove();
         if let Some(Worker { child, channel, .. }) = self.keeper.take() {

@@ -98,7 +98,7 @@ impl Reported {
                     family,
                     cause = cause.words(),
                     chains = chains.join(", "),
-                    "connections pass untreated; `lasthop gateway check` names the rule that lets the gateway's packets pass"
+                    "connections pass untreated; run `lasthop gateway check` for the firewall rule to add"
                 );
             });
             if let Err(error) = told {

@@ -154,7 +154,7 @@ struct Arrivals {
 
 impl Arrivals {
     fn open() -> Self {
-        let sockets = TcpSockets::open().inspect_err(|error| tracing::debug!(%error, "the kernel has no sock_diag"));
+        let sockets = TcpSockets::open().inspect_err(|error| tracing::debug!(%error, "sock_diag is unavailable"));
         let queues = File::open("/proc/net/netfilter/nfnetlink_queue").ok();
         Self { counts: File::open("/proc/net/snmp").ok(), queues, sockets: sockets.ok() }
     }
@@ -229,7 +229,7 @@ impl WayOut {
     /// Opens the available interfaces to the kernel.
     pub fn open(trial: Option<Duration>) -> Self {
         let announcements = Announcements::listen()
-            .inspect_err(|error| tracing::debug!(%error, "changes of nf_tables are not announced"))
+            .inspect_err(|error| tracing::debug!(%error, "cannot subscribe to changes of nf_tables"))
             .ok();
         Self {
             passage: Passage::default(),
@@ -432,7 +432,7 @@ impl WayOut {
             }
             // A lack of ports or memory says nothing about rules.
             Err(error) => {
-                tracing::debug!(%error, "cannot try the far half of split connections");
+                tracing::debug!(%error, "cannot test the far half of split connections");
                 Some(Sequel::Lead(ends, packet, mark))
             }
         }
@@ -542,7 +542,7 @@ impl WayOut {
         let arrival = decoy.map(|decoy| self.arrivals.decoy(LOOPBACK, || send(&decoy)));
         let is_carried = arrival != Some(Arrival::Missed);
         if !is_carried {
-            tracing::debug!(family = family.name(), "the loopback device carries no first packets to the relay");
+            tracing::debug!(family = family.name(), "SYNs sent over the loopback device do not reach the relay");
         }
         self.home[family as usize] = Some((is_carried, now + if is_carried { CARRIES } else { CARRIES_NOT }));
         is_carried

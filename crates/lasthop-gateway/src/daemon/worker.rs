@@ -48,7 +48,7 @@ pub enum WorkerError {
     #[error(transparent)]
     Config(#[from] lasthop_scenario::Error),
     /// The supervisor sent no configuration.
-    #[error("no configuration came; this command is for the gateway's own use")]
+    #[error("no configuration received; only `lasthop gateway run` starts this command")]
     NoConfig,
     /// The queue cannot be bound.
     #[error(transparent)]
@@ -65,7 +65,7 @@ pub enum WorkerError {
     #[error(transparent)]
     Bridge(#[from] BridgeError),
     /// The relay hangs.
-    #[error("the relay of split connections hangs")]
+    #[error("the relay of split connections does not respond")]
     Relay,
     /// Connections cannot be split.
     #[error(transparent)]
@@ -136,22 +136,26 @@ impl Worker {
         let split = settings::split(&gateway);
         let proxy = split.clone().map(SplitProxy::bind).transpose()?;
         let record = record.and_then(RecordTo::open);
-        let tape =
-            gateway.limits.link.map(Tape::new).transpose().map_err(system("cannot have limits.link of memory"))?;
+        let tape = gateway
+            .limits
+            .link
+            .map(Tape::new)
+            .transpose()
+            .map_err(system("cannot allocate the memory for limits.link"))?;
         let seed = seed().map_err(system("/dev/urandom"))?;
         let work = Work { splits: proxy.is_some(), bridges: gateway.bridge.is_some() };
         // While there is one thread.
-        privileges::drop_rights(work).map_err(system("cannot give up rights"))?;
+        privileges::drop_rights(work).map_err(system("cannot drop privileges"))?;
         let relay = proxy.zip(split).map(|(proxy, config)| Relay::start(proxy, config, &gateway));
         let relay = relay.transpose().map_err(system("cannot start a thread"))?;
         let recorder = record.and_then(|file| Recorder::start(file, &text, seed));
         // After all threads have started.
         if let Err(error) = syscalls::confine(work) {
-            tracing::warn!(%error, "the worker keeps all system calls: the kernel takes no seccomp filter");
+            tracing::warn!(%error, "cannot install the seccomp filter; the worker runs without it");
         }
         let engine = RecordedEngine::new(&gateway, seed, recorder);
         let beneath = settings::beneath(&gateway).map(|config| Beneath::new(config, seed));
-        let heart = Heart::new(channel.speaker().map_err(system("cannot speak to the supervisor"))?);
+        let heart = Heart::new(channel.speaker().map_err(system("cannot open a channel to the supervisor"))?);
         Ok(Self { core: Core::new(heart, engine, beneath, relay, tape, (gateway, text)), path })
     }
 
@@ -169,7 +173,7 @@ impl Worker {
                     return Err(WorkerError::Relay);
                 }
                 self.path.watch(&mut self.core);
-                self.path.beat().map_err(system("cannot say that packets are handled"))?;
+                self.path.beat().map_err(system("cannot send a heartbeat"))?;
                 rounds = rounds.wrapping_add(1);
                 if rounds % ROUNDS_PER_SNAPSHOT == 1 {
                     let _ = channel.send(&Notice::Snapshot(Box::new(self.snapshot())));
@@ -206,7 +210,7 @@ impl Worker {
     }
 
     fn look_up(&mut self) -> Result<(), WorkerError> {
-        Ok(self.path.look_up(&mut self.core).map_err(system("cannot look after interfaces"))?)
+        Ok(self.path.look_up(&mut self.core).map_err(system("cannot check interfaces"))?)
     }
 
     fn obey(&mut self, channel: &mut Channel) -> Result<Next, WorkerError> {

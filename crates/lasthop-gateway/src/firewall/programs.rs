@@ -33,7 +33,7 @@ pub enum FirewallError {
         message: String,
     },
     /// No program is available.
-    #[error("no program that sets {} rules: install nftables or iptables (tried {})", family.name(), family.programs().join(", "))]
+    #[error("no program to install {} rules: install nftables or iptables (tried {})", family.name(), family.programs().join(", "))]
     Missing {
         /// IP version of the rules.
         family: Family,

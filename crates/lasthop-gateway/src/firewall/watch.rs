@@ -92,7 +92,7 @@ fn trace(netfilter: &mut Socket, family: Family, nft: bool) -> Trace {
         generation = all.find(|(kind, _)| *kind == GENERATION).map(|(_, value)| value.to_vec());
     });
     if let Err(error) = answer {
-        tracing::debug!(%error, "nf_tables does not tell its generation");
+        tracing::debug!(%error, "cannot read the generation of nf_tables");
     }
     Trace::Generation(generation)
 }

@@ -300,7 +300,7 @@ impl SplitConfig {
                 );
             }
             if name.starts_with(['-', '!']) || name.ends_with('+') {
-                return wrong("interface", "iptables would take this for an option or a pattern");
+                return wrong("interface", "iptables would interpret it as an option or a pattern");
             }
             let buffers = [&rule.wired, &rule.wireless].map(|side| side.buffer);
             if buffers.into_iter().flatten().any(|bytes| !(4096..=1 << 30).contains(&bytes)) {
@@ -308,17 +308,17 @@ impl SplitConfig {
             }
         }
         if !self.marks.are_disjoint() {
-            return wrong("marks", "each needs at least one bit, none in common");
+            return wrong("marks", "each needs at least one bit, and no two may share one");
         }
         let listeners = 2 * self.rules.len() as u32;
         if listeners == 0 || listeners > 1 + (self.marks.listener >> self.marks.listener.trailing_zeros()) {
             return wrong("rules", "1 to 64");
         }
         if self.listen == 0 || u32::from(self.listen) + listeners > 65_536 {
-            return wrong("listen", "needs a port above 0, with room for two ports a rule behind it");
+            return wrong("listen", "needs a port above 0, followed by two ports per rule");
         }
         if matches!(self.table, 0 | 253..=255) {
-            return wrong("table", "needs a routing table of its own, not 0 or 253 to 255");
+            return wrong("table", "needs a dedicated routing table, not 0 or 253 to 255");
         }
         if self.max_connections == 0 || self.max_connections > 1 << 20 || self.max_of_client == 0 {
             return wrong("max_connections, max_of_client", "1 to 1048576");
@@ -383,7 +383,7 @@ pub enum SplitError {
     },
     /// The limit on open files is too low for the connections.
     #[error(
-        "split: {connections} connections need {need} file descriptors, the limit is {limit}: raise LimitNOFILE or lower `max_connections`"
+        "split: {connections} connections need {need} file descriptors, but the limit is {limit}; raise LimitNOFILE or lower `max_connections`"
     )]
     Descriptors {
         /// `max_connections`.

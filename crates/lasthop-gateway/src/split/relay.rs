@@ -152,7 +152,7 @@ impl SplitProxy {
         config.validate()?;
         if std::fs::read_to_string("/proc/sys/net/ipv4/tcp_syncookies").is_ok_and(|text| text.trim() == "2") {
             let problem =
-                "2: connections begin with cookies that no rule can tell; sysctl -w net.ipv4.tcp_syncookies=1";
+                "2: rules cannot match connections that start with a SYN cookie; sysctl -w net.ipv4.tcp_syncookies=1";
             return Err(SplitError::Config { key: "net.ipv4.tcp_syncookies", problem: problem.into() });
         }
         socket::find_black_holes();
@@ -261,7 +261,7 @@ impl SplitProxy {
         if flags.contains(EventFlags::ERR) {
             let error = leg.socket.take_error().ok().flatten();
             let connecting = matches!(connection.phase, Phase::Connecting { .. }) && token.end == Source::Server;
-            debug!(side = %leg.side, ?error, connecting, "a connection died");
+            debug!(side = %leg.side, ?error, connecting, "connection failed");
             // Only an open connection can be reset: the event may report its opening at the same time.
             let answered = !connecting || error.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionReset);
             return self.end(token.index, if answered { End::Aborted } else { End::Refused });
@@ -297,7 +297,7 @@ impl SplitProxy {
         }
         match result {
             Err(error) => {
-                debug!(%error, "a connection died");
+                debug!(%error, "connection failed");
                 self.end(token.index, End::Aborted);
             }
             Ok((Progress::Finished, Progress::Finished)) => self.close(token),
@@ -349,7 +349,7 @@ impl SplitProxy {
                 let room = self.slots.len() - self.free.len() < self.config.max_connections as usize;
                 if !room && self.accepting && self.listeners[which].pending {
                     self.counters.full();
-                    debug!(connections = self.config.max_connections, "full: new connections wait");
+                    debug!(connections = self.config.max_connections, "connection limit reached; new connections wait");
                 }
                 self.accepting = room;
                 if !room || !self.listeners[which].pending {
@@ -372,13 +372,13 @@ impl SplitProxy {
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => listener.pending = false,
                     Err(error) if is_exhausted(&error) => {
-                        warn!(%error, "cannot accept a split connection: new connections are forwarded unsplit for now");
+                        warn!(%error, "cannot accept a split connection; new connections temporarily pass unsplit");
                         self.accepting = false;
                         self.accept_after = Instant::now() + TICK;
                         self.admission.pause(Instant::now() + EXHAUSTED);
                         return;
                     }
-                    Err(error) => debug!(%error, "accept"),
+                    Err(error) => debug!(%error, "cannot accept a split connection"),
                 }
             }
         }
@@ -388,7 +388,7 @@ impl SplitProxy {
     fn open(&mut self, client: Socket, address: SocketAddr, rule: usize, opener: Side) {
         self.counters.accepted();
         let refused = |counters: &SplitCounters, error: io::Error| {
-            debug!(%error, client = %address, "can't open the far side");
+            debug!(%error, client = %address, "cannot connect to the destination");
             counters.ended(End::Refused);
         };
         let ends = match ends(&client, address) {

@@ -49,7 +49,9 @@ impl Resets {
     /// Opens the raw sockets.
     pub fn open(marks: Marks) -> Self {
         let open = || Ok::<_, std::io::Error>([Sender::new(marks.accepted)?, Sender::new(marks.opened)?]);
-        let senders = open().inspect_err(|error| tracing::debug!(%error, "resets are not repeated")).ok();
+        let senders = open()
+            .inspect_err(|error| tracing::debug!(%error, "cannot open raw sockets; resets will not be repeated"))
+            .ok();
         Self { senders, waiting: VecDeque::new() }
     }
 

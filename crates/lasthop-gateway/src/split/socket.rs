@@ -146,9 +146,11 @@ pub(super) fn find_black_holes() {
     const PROBING: &str = "/proc/sys/net/ipv4/tcp_mtu_probing";
     if std::fs::read_to_string(PROBING).is_ok_and(|text| text.trim() == "0") {
         match std::fs::write(PROBING, "1") {
-            Ok(()) => tracing::info!("net.ipv4.tcp_mtu_probing set to 1: split connections find path-MTU black holes"),
+            Ok(()) => {
+                tracing::info!("net.ipv4.tcp_mtu_probing set to 1: split connections detect path-MTU black holes")
+            }
             Err(error) => {
-                tracing::warn!(%error, "cannot set net.ipv4.tcp_mtu_probing to 1: split connections stall in path-MTU black holes")
+                tracing::warn!(%error, "cannot set net.ipv4.tcp_mtu_probing to 1; split connections may stall in path-MTU black holes")
             }
         }
     }

@@ -76,19 +76,19 @@ pub struct HostConfig {
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum HostError {
-    #[error("TUN device {name}: {source}; it needs root (CAP_NET_ADMIN) and /dev/net/tun")]
+    #[error("TUN device {name}: {source}; requires root (CAP_NET_ADMIN) and /dev/net/tun")]
     Device { name: String, source: io::Error },
     #[error("cannot start the host's thread: {0}")]
     Thread(io::Error),
-    #[error("{0} is not an address of this host; its addresses are set when it is opened")]
+    #[error("{0} is not an address of this host; addresses are set when the host is opened")]
     NotOurs(SocketAddr),
-    #[error("{0} and {1} are not of one address family; both ends must be IPv4 or both IPv6")]
+    #[error("{0} and {1} have different address families; use IPv4 or IPv6 for both")]
     Families(SocketAddr, SocketAddr),
-    #[error("there is a connection from {0} to {1} already; take another local port")]
+    #[error("a connection from {0} to {1} already exists; use another local port")]
     Busy(SocketAddr, SocketAddr),
-    #[error("the host has {0} connections, its most; wait for some to end")]
+    #[error("the host has its maximum of {0} connections; wait for some to close")]
     Full(usize),
-    #[error("the host is gone: its device was removed, or it was dropped")]
+    #[error("the host no longer exists: its device was removed, or it was dropped")]
     Gone,
 }
 
@@ -336,7 +336,7 @@ impl Driver {
             self.answer();
             self.sleep(wake);
             if let Err(error) = self.take_packets(&mut buffer) {
-                tracing::warn!(%error, "the TUN device is gone");
+                tracing::warn!(%error, "the TUN device failed; the host stops");
                 break;
             }
         }
@@ -375,7 +375,7 @@ impl Driver {
             if self.air[1].carry(self.clock.now(), &mut packet)
                 && let Err(error) = self.device.send(&packet)
             {
-                tracing::trace!(%error, "the TUN device did not take a packet");
+                tracing::trace!(%error, "cannot write a packet to the TUN device");
             }
         }
     }

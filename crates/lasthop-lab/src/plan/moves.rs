@@ -34,12 +34,11 @@ impl<'n> Plan<'n> {
         let at_stations = self.gateways().into_iter().filter(|(point, _)| self.cells().contains(point));
         for (_, element) in at_stations {
             if element.role() == Role::Relay {
-                let instead =
-                    "a kernel's connections stay where they are; give lab.endpoints = \"own\", or take `lasthop run`";
-                return refuse("a split connection of a host that moves", instead);
+                let instead = "the kernel's connections cannot move; set lab.endpoints = \"own\", or use `lasthop run`";
+                return refuse("split connections of a mobile host", instead);
             }
             if element.get::<Snoop>().is_some() && mobility.soft_state == SoftState::Mirrored {
-                let instead = "gateways do not mirror their caches; give \"lost\", or take `lasthop run`";
+                let instead = "gateways do not mirror their caches; use \"lost\", or `lasthop run`";
                 return refuse("mobility.soft_state = \"mirrored\"", instead);
             }
         }

@@ -95,7 +95,7 @@ struct Flow {
 
 fn udp_socket(address: SocketAddrV4) -> Result<UdpSocket, LabError> {
     let fail = |what: &str| LabError::system(format!("cannot {what} at {address} for QUIC"));
-    let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP)).map_err(fail("make a UDP socket"))?;
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP)).map_err(fail("create a UDP socket"))?;
     socket.set_nonblocking(true).map_err(fail("make the socket non-blocking"))?;
     // Beyond the limits of unprivileged sockets.
     rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, BUFFER)
@@ -201,7 +201,7 @@ impl Initiator for QuicInitiator {
         let meter = Arc::new(Meter::new(run.clock, counts.clone(), start));
         let outcome = self.socket.try_clone().and_then(|socket| on_runtime(run, self.connect(socket, &meter)));
         if let Err(error) = &outcome {
-            tracing::warn!(%error, "a QUIC flow could not begin");
+            tracing::warn!(%error, "cannot start a QUIC flow");
         }
         let complete = matches!(outcome, Ok(Some(Ended::Complete)));
         let aborted = matches!(outcome, Ok(Some(Ended::Broken)) | Err(_));

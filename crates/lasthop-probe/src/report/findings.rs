@@ -276,7 +276,10 @@ pub(super) fn findings([log, other]: [&Log; 2], limit: f64, shared: bool) -> Fin
     let waits =
         evidence.wander.is_some_and(|wander| wander.waiting > CLEAR) && steady_line && !shared && bucket.is_none();
     if waits && findings.behaviour.other_traffic.is_none() && findings.behaviour.jitter.is_none() {
-        findings.unknown(Quantity::OtherTraffic, "packets waited without load, but not as behind others' packets only");
+        findings.unknown(
+            Quantity::OtherTraffic,
+            "packets waited without load, but other traffic alone does not explain the delays",
+        );
     }
     let brief = evidence.course.as_ref().filter(|course| steady_line && !shared && course.changes());
     if let Some(course) = brief {
@@ -284,7 +287,7 @@ pub(super) fn findings([log, other]: [&Log; 2], limit: f64, shared: bool) -> Fin
         let [least, most] = course.range.map(mbps);
         findings.unknown(
             Quantity::VaryingRate,
-            format!("for {share} % of the time trains arrived at another rate ({least} to {most}): the link's, or an end stalled"),
+            format!("for {share} % of the time trains arrived at another rate ({least} to {most}): the link's rate changed, or an end stalled"),
         );
     }
     if bucket.is_none() && !findings.limited && evidence.long_loads() == 0 {
@@ -428,17 +431,17 @@ fn rate(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<Bucket>
         }
     }
     let cause = if evidence.slots.is_some() {
-        "packets are delivered at slot times"
+        "packets are delivered in time slots"
     } else if evidence.bursts.is_some() {
         "packets arrive in bursts"
     } else if evidence.noisy || evidence.compressed() {
-        "delays vary by more than packets are apart"
+        "delays vary by more than the spacing of packets"
     } else if once {
-        "trains arrived at another rate for a while, once: the link's, or that behind an empty bucket"
+        "trains arrived at another rate during one period: the link's rate changed, or a token bucket was empty"
     } else if evidence.slows || evidence.lasting.is_some() {
-        "long loads and short trains do not agree"
+        "long loads and short trains disagree"
     } else {
-        "few trains arrived"
+        "too few trains arrived"
     };
     findings.limited = false;
     match evidence.lasting {
@@ -452,10 +455,13 @@ fn rate(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<Bucket>
         }
         Some((rate, _)) => {
             let trains =
-                short.map_or_else(|| "say nothing".to_owned(), |short| format!("arrive at {}", mbps(short.rate)));
-            findings.unknown(Quantity::Rate, format!("{cause}; short trains {trains}, long loads at {}", mbps(rate)));
+                short.map_or_else(|| "are inconclusive".to_owned(), |short| format!("arrive at {}", mbps(short.rate)));
+            findings.unknown(
+                Quantity::Rate,
+                format!("{cause}; short trains {trains}, long loads arrive at {}", mbps(rate)),
+            );
         }
-        None => findings.unknown(Quantity::Rate, format!("{cause}, and no load was long enough to tell the rate")),
+        None => findings.unknown(Quantity::Rate, format!("{cause}, and no load was long enough to determine the rate")),
     }
 }
 
@@ -464,7 +470,8 @@ fn own_losses(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<B
     let policed = bucket.filter(|bucket| bucket.kind == BucketKind::Policer);
     let course = evidence.varying();
     if findings.rate.is_none() && evidence.loss > 0.0 {
-        let reason = "the rate is unknown, so losses of the path are not told from those of the probe's own packets";
+        let reason =
+            "the rate is unknown, so losses on the path cannot be distinguished from losses that the probe causes";
         findings.unknown(Quantity::Loss, reason);
     }
     if policed.is_none() && course.is_none() {
@@ -502,9 +509,9 @@ fn own_losses(findings: &mut Findings, evidence: &Evidence<'_>, bucket: Option<B
         let rate = if policed.is_some() {
             "the policer drops the probe's own packets"
         } else {
-            "the rate fell below what the probe sent"
+            "the path's rate fell below the probe's sending rate"
         };
-        findings.unknown(Quantity::Loss, format!("{rate}: losses of the path are not told from these"));
+        findings.unknown(Quantity::Loss, format!("{rate}; other losses cannot be distinguished from these"));
     }
 }
 

@@ -33,7 +33,7 @@ fn doubt(queue: &Queue, delays: &Delays) -> Option<Doubt> {
     let Queue { report: QueueReport { packets, .. }, waits } = queue;
     if *waits < EXPLAINED * loaded && *waits < loaded - UNEXPLAINED {
         let words = format!(
-            "packets waited for {} ms under load, of which a queue of {packets} explains {} ms; how long it is, is not known",
+            "packets waited for {} ms under load, of which a queue of {packets} packets explains {} ms; its size is unknown",
             ms(loaded),
             ms(*waits)
         );
@@ -41,7 +41,7 @@ fn doubt(queue: &Queue, delays: &Delays) -> Option<Doubt> {
     }
     // The queue was hardly ever empty.
     (delays.median > UNEXPLAINED && delays.median > EXPLAINED * waits).then(|| Doubt {
-        words: format!("packets waited for {} ms without load; losses and queue may be theirs", ms(delays.median)),
+        words: format!("packets waited for {} ms without load; this may affect losses and queue", ms(delays.median)),
         queue_stands: true,
     })
 }
@@ -72,9 +72,9 @@ pub(super) fn queue(
     if let Some(Doubt { words, queue_stands }) = doubt {
         let steady = found.steady && found.behaviour.jitter.is_none();
         if queue_stands {
-            remarks.extend(steady.then(|| format!("{way}: others used the path or its ends: {words}")));
+            remarks.extend(steady.then(|| format!("{way}: other traffic on the path, or load on its ends: {words}")));
         } else {
-            let words = if steady { format!("others used the path or its ends: {words}") } else { words };
+            let words = if steady { format!("other traffic on the path, or load on its ends: {words}") } else { words };
             remarks.push(format!("{way}: {words}"));
             found.unknown(Quantity::Queue, words);
             return None;
@@ -93,14 +93,14 @@ fn hidden(log: &Log, found: &Findings) -> Option<&'static str> {
         return Some("the policer drops packets before a queue fills");
     }
     if behaviour.shaper.is_some() {
-        return Some("overloads fill it at the line's rate and at the shaper's");
+        return Some("overloads fill it at the line rate and at the shaper's rate");
     }
     let varies = behaviour.unknown.iter().any(|unknown| unknown.quantity == Quantity::VaryingRate);
     if behaviour.varying_rate.is_some() || varies {
-        return Some("overloads met different rates");
+        return Some("the rate changed between overloads");
     }
     if found.rate.is_none() {
-        return Some("the rate at which it empties is unknown");
+        return Some("the rate at which it drains is unknown");
     }
     None
 }

@@ -39,10 +39,12 @@ fn cause(queue: u16, error: &io::Error, queues: Option<&str>, not_held: Option<S
     match error.raw_os_error() {
         // EPERM: another socket uses the queue. EBUSY: this socket does.
         Some(libc::EPERM | libc::EBUSY) if holder.is_some() => holder.map(|port| {
-            format!("taken already, by the program with netlink port {port}; give another number as `queue`, or end that one")
+            format!(
+                "in use by the program with netlink port {port}; set `queue` to another number, or stop that program"
+            )
         }),
         Some(libc::EPERM) => not_held,
-        _ if queues.is_none() => Some("this kernel has no netfilter queues: modprobe nfnetlink_queue".to_owned()),
+        _ if queues.is_none() => Some("this kernel has no netfilter queues; modprobe nfnetlink_queue".to_owned()),
         _ => None,
     }
 }
@@ -89,13 +91,10 @@ mod tests {
             BindError { queue, error, cause }.to_string()
         };
         let taken = said(libc::EPERM, 27000, Some(QUEUES), None);
-        assert!(
-            taken.starts_with("netfilter queue 27000: taken already, by the program with netlink port 4711;"),
-            "{taken}"
-        );
+        assert!(taken.starts_with("netfilter queue 27000: in use by the program with netlink port 4711;"), "{taken}");
         assert!(said(libc::EPERM, 5, Some(QUEUES), missing()).contains("netlink port 99999"));
         for errno in [libc::EPERM, libc::EBUSY] {
-            assert!(!taken.contains("CAP_") && said(errno, 27000, Some(QUEUES), None).contains("taken already"));
+            assert!(!taken.contains("CAP_") && said(errno, 27000, Some(QUEUES), None).contains("in use by"));
         }
         let rights = said(libc::EPERM, 7, Some(QUEUES), missing());
         assert_eq!(rights, "netfilter queue 7: CAP_NET_ADMIN is not held (Operation not permitted (os error 1))");

@@ -57,10 +57,10 @@ pub enum PeerError {
     #[error("another peer has the same public key")]
     Key,
     /// Another peer has one of its prefixes.
-    #[error("{0} is allowed to another peer already")]
+    #[error("allowed network {0} is already assigned to another peer")]
     Prefix(IpNet),
     /// There are [`MOST_PEERS`] peers already.
-    #[error("there are {MOST_PEERS} peers already")]
+    #[error("too many peers; the maximum is {MOST_PEERS}")]
     Many,
 }
 
@@ -217,17 +217,17 @@ pub struct Counters {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Unsealed {
     /// The peer does not exist.
-    #[error("there is no such peer")]
+    #[error("unknown peer")]
     Peer,
     /// There is no session yet: the next [`Tunnel::handle_deadline`](super::Tunnel::handle_deadline) starts a
     /// handshake.
     #[error("there is no session yet")]
     Session,
     /// The peer's address is not known yet.
-    #[error("the peer's address is not known")]
+    #[error("the peer's address is unknown")]
     Address,
     /// The number does not exceed that of the last datagram: no number may be used twice with one key.
-    #[error("the packet number was used before")]
+    #[error("the packet number was already used")]
     Number,
     /// The datagram is too short for header and tag.
     #[error("the datagram has no room for header and tag")]

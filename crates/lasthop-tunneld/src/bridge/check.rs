@@ -35,7 +35,7 @@ fn tried() -> Finding {
     const LOOPBACK: u32 = 1;
     let attempt = std::thread::spawn(|| {
         if let Err(error) = namespace::enter_new() {
-            let detail = format!("cannot try them out in a network namespace: {error}");
+            let detail = format!("cannot test them in a network namespace: {error}");
             return Finding::new(SUBJECT, Outcome::Hint, detail);
         }
         let ends = Ends { hop: LOOPBACK, device: LOOPBACK, mark: 1 };
@@ -44,11 +44,11 @@ fn tried() -> Finding {
             programs::attach(ends, &heartbeat, Duration::from_millis(40))
         });
         match outcome {
-            Ok(_) => Finding::new(SUBJECT, Outcome::Ok, "the kernel takes them"),
+            Ok(_) => Finding::new(SUBJECT, Outcome::Ok, "accepted by the kernel"),
             Err(error) => Finding::new(SUBJECT, Outcome::Missing, format!("{error}{}", hint(&error))),
         }
     });
-    attempt.join().unwrap_or_else(|_| Finding::new(SUBJECT, Outcome::Hint, "could not be tried out"))
+    attempt.join().unwrap_or_else(|_| Finding::new(SUBJECT, Outcome::Hint, "could not be tested"))
 }
 
 fn hop(name: &str) -> Finding {
@@ -59,19 +59,16 @@ fn hop(name: &str) -> Finding {
     };
     let is_up = interfaces::read(interfaces::folder(name).join("operstate")).is_some_and(|state| state != "down");
     if !is_up {
-        return Finding::new(subject, Outcome::Hint, "it is down");
+        return Finding::new(subject, Outcome::Hint, "is down");
     }
     if !is_port(name) {
-        let detail = "it is no port of a bridge: only what this machine sends by it itself is repaired";
+        let detail = "not a bridge port: only frames that this machine itself sends through it are repaired";
         return Finding::new(subject, Outcome::Hint, detail);
     }
     let room = usize::from(hop.mtu).saturating_sub(super::ADDED);
     let detail = match room {
-        1500.. => format!("a port of a bridge; packets of {room} bytes are repaired whole"),
-        _ => format!(
-            "a port of a bridge; an MTU of {} would have packets of 1500 bytes repaired whole",
-            1500 + super::ADDED
-        ),
+        1500.. => format!("bridge port; packets of up to {room} bytes are repaired unsplit"),
+        _ => format!("bridge port; to repair packets of 1500 bytes unsplit, set the MTU to {}", 1500 + super::ADDED),
     };
     Finding::new(subject, Outcome::Ok, detail)
 }

@@ -50,13 +50,13 @@ const HIGH: i32 = 256;
 #[derive(Debug, thiserror::Error)]
 pub enum BridgeError {
     /// An interface of that name exists.
-    #[error("device {0}: there is an interface of that name already; give another name as `device`")]
+    #[error("device {0}: an interface with this name already exists; set `device` to another name")]
     Exists(String),
     /// The interface is unsuitable.
     #[error("{0}")]
     Interface(String),
     /// Another tunnel uses it.
-    #[error("interface {0}: another tunnel takes its frames already; frames would go round between the two")]
+    #[error("interface {0}: another tunnel already intercepts its frames; frames would loop between the two")]
     Taken(String),
     /// The kernel refused an operation.
     #[error("interface {interface}: {what}: {error}{}", hint(.error))]
@@ -195,7 +195,7 @@ impl Bridge {
                 break;
             }
             if let Err(error) = rustix::io::write(&self.device, &self.datagram) {
-                tracing::debug!(%error, "the device takes no frame");
+                tracing::debug!(%error, "cannot write a frame to the device");
                 self.unsent += 1;
             }
         }
@@ -232,7 +232,7 @@ impl Bridge {
                 let silence = self.heartbeat.beat()?.filter(|silence| *silence > self.silence);
                 if let Some(silence) = silence {
                     let silence_ms = silence.as_millis() as u64;
-                    tracing::debug!(silence_ms, "the packet loop stood still; frames passed unrepaired");
+                    tracing::debug!(silence_ms, "the packet loop stalled; frames passed unrepaired");
                 }
             }
             false if self.beats => self.heartbeat.rest()?,
@@ -250,7 +250,7 @@ impl Bridge {
     pub fn look_up(&self) -> io::Result<()> {
         match HopInterface::find(&self.hop.name) {
             Ok(hop) if hop != self.hop => {
-                Err(io::Error::other(format!("interface {} is another one now, or has another MTU", hop.name)))
+                Err(io::Error::other(format!("interface {} was replaced, or its MTU or address changed", hop.name)))
             }
             Ok(_) => Ok(()),
             Err(error) => Err(io::Error::other(error)),

@@ -31,12 +31,12 @@ struct OfArm {
 pub fn encode(state: &State) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("lasthop_tunnel");
     let up = u64::from(state.worker.is_some());
-    registry.register("worker_up", "Whether there is a worker", ConstGauge::new(up));
+    registry.register("worker_up", "1 if a worker is processing packets", ConstGauge::new(up));
     let uptime = Gauge::<f64, AtomicU64>::default();
     uptime.set(state.started.elapsed().as_secs_f64());
-    registry.register_with_unit("uptime", "How long the tunnel has run", Unit::Seconds, uptime);
-    registry.register("worker_restarts", "Workers started after the first", ConstCounter::new(state.restarts));
-    registry.register("reloads", "Configurations taken after the first", ConstCounter::new(state.reloads));
+    registry.register_with_unit("uptime", "Time since the tunnel started", Unit::Seconds, uptime);
+    registry.register("worker_restarts", "Worker restarts", ConstCounter::new(state.restarts));
+    registry.register("reloads", "Successful configuration reloads", ConstCounter::new(state.reloads));
     register_all(&mut registry, &state.snapshot);
     register_peers(&mut registry, &state.snapshot.peers);
     register_arms(&mut registry, &state.snapshot.peers);
@@ -47,15 +47,19 @@ pub fn encode(state: &State) -> Result<String, fmt::Error> {
 
 fn register_all(registry: &mut Registry, all: &Snapshot) {
     let counters = [
-        ("handshakes", "Handshakes finished", all.handshakes),
-        ("malformed_datagrams", "Datagrams that are none of the tunnel's", all.malformed),
-        ("stranger_handshakes", "Handshakes of those who do not know this end's key, or are no peers", all.strangers),
-        ("overload_handshakes", "Handshakes refused for want of time", all.overload),
-        ("replayed_datagrams", "Datagrams seen before", all.replayed),
-        ("unauthentic_datagrams", "Datagrams that were changed, or belong to no session", all.unauthentic),
-        ("unroutable_packets", "Packets to addresses of no peer", all.unroutable),
-        ("looped_packets", "Own datagrams that were led into the tunnel", all.looped),
-        ("unsent", "Packets and datagrams that the system did not take", all.unsent),
+        ("handshakes", "Completed handshakes", all.handshakes),
+        ("malformed_datagrams", "Datagrams that are not in the tunnel's format", all.malformed),
+        (
+            "stranger_handshakes",
+            "Handshakes refused because the initiator does not know this end's key or is not a peer",
+            all.strangers,
+        ),
+        ("overload_handshakes", "Handshakes refused because of load", all.overload),
+        ("replayed_datagrams", "Replayed or duplicated datagrams", all.replayed),
+        ("unauthentic_datagrams", "Datagrams that were modified or belong to no session", all.unauthentic),
+        ("unroutable_packets", "Packets to addresses that belong to no peer", all.unroutable),
+        ("looped_packets", "The tunnel's own datagrams that were routed into it", all.looped),
+        ("unsent", "Packets and datagrams that the kernel refused to send", all.unsent),
     ];
     for (name, help, count) in counters {
         registry.register(name, help, ConstCounter::new(count));
@@ -66,27 +70,29 @@ fn register_peers(registry: &mut Registry, peers: &[PeerSnapshot]) {
     type Read<T> = fn(&PeerSnapshot) -> T;
     let of = |peer: &PeerSnapshot| OfPeer { peer: peer.name.clone() };
     let counters: [(&str, &str, Read<u64>); 17] = [
-        ("sent_packets", "Packets to the peer", |peer| peer.sent.packets),
-        ("received_packets", "Packets from the peer", |peer| peer.received.packets),
-        ("frames", "Datagrams with frames of the link to the peer", |peer| peer.frames.packets),
-        ("repair_frames", "Those of them that are repair", |peer| peer.repair.packets),
-        ("resent", "Packets sent again because they were lost", |peer| peer.resent),
-        ("redundant", "Copies and sums sent ahead of losses", |peer| peer.redundant),
-        ("given_up", "Packets that were lost for good", |peer| peer.given_up),
-        ("restored", "Packets from the peer that a sum restored", |peer| peer.restored),
-        ("released", "Packets from the peer that did not wait for an earlier one any longer", |peer| peer.released),
-        ("dropped", "Packets to the peer dropped at the entrance", |peer| peer.dropped),
+        ("sent_packets", "Packets sent to the peer", |peer| peer.sent.packets),
+        ("received_packets", "Packets received from the peer", |peer| peer.received.packets),
+        ("frames", "Datagrams with link frames sent to the peer", |peer| peer.frames.packets),
+        ("repair_frames", "Datagrams with link frames for repair sent to the peer", |peer| peer.repair.packets),
+        ("resent", "Packets retransmitted because they were declared lost", |peer| peer.resent),
+        ("redundant", "Copies and coded frames sent before any loss was detected", |peer| peer.redundant),
+        ("given_up", "Packets lost and given up", |peer| peer.given_up),
+        ("restored", "Packets from the peer decoded from coded frames", |peer| peer.restored),
+        ("released", "Packets from the peer released out of order because an earlier one took too long", |peer| {
+            peer.released
+        }),
+        ("dropped", "Packets to the peer dropped at the tunnel's entrance", |peer| peer.dropped),
         (
             "windows_cut",
-            "Times that a TCP source was told of congestion by a smaller window instead of a drop",
+            "Times that receive-window clamping signalled congestion to a TCP sender instead of a drop",
             |peer| peer.windows_cut,
         ),
-        ("feedback", "Feedback sent to the peer", |peer| peer.feedback),
-        ("oversize", "Packets too big for the path", |peer| peer.oversize),
-        ("refused", "Frames and packets from the peer that could not be true", |peer| peer.refused),
-        ("starts", "Times that the peer began anew", |peer| peer.starts),
-        ("plain", "Frames taken and sent as they are, on a bridge", |peer| peer.plain),
-        ("silences", "Times that the peer fell silent, on a bridge", |peer| peer.silences),
+        ("feedback", "Feedback frames sent to the peer", |peer| peer.feedback),
+        ("oversize", "Packets too large for the path", |peer| peer.oversize),
+        ("refused", "Invalid frames and packets from the peer", |peer| peer.refused),
+        ("starts", "New sessions started by the peer", |peer| peer.starts),
+        ("plain", "Frames sent unrepaired over the hop, on a bridge", |peer| peer.plain),
+        ("silences", "Times that the peer became silent, on a bridge", |peer| peer.silences),
     ];
     for (name, help, read) in counters {
         let family = Family::<OfPeer, Counter>::default();
@@ -96,10 +102,10 @@ fn register_peers(registry: &mut Registry, peers: &[PeerSnapshot]) {
         registry.register(name, help, family);
     }
     let bytes: [(&str, &str, Read<u64>); 4] = [
-        ("sent", "Bytes of packets to the peer", |peer| peer.sent.bytes),
-        ("received", "Bytes of packets from the peer", |peer| peer.received.bytes),
-        ("framed", "Bytes of datagrams with frames of the link", |peer| peer.frames.bytes),
-        ("repair", "Those of them that are repair", |peer| peer.repair.bytes),
+        ("sent", "Bytes of packets sent to the peer", |peer| peer.sent.bytes),
+        ("received", "Bytes of packets received from the peer", |peer| peer.received.bytes),
+        ("framed", "Bytes of datagrams with link frames sent to the peer", |peer| peer.frames.bytes),
+        ("repair", "Bytes of datagrams with link frames for repair sent to the peer", |peer| peer.repair.bytes),
     ];
     for (name, help, read) in bytes {
         let family = Family::<OfPeer, Counter>::default();
@@ -109,16 +115,18 @@ fn register_peers(registry: &mut Registry, peers: &[PeerSnapshot]) {
         registry.register_with_unit(name, help, Unit::Bytes, family);
     }
     let gauges: [(&str, &str, Read<f64>); 8] = [
-        ("up", "Whether there is a session", |peer| f64::from(u8::from(peer.up))),
-        ("unanswered", "Whether what was sent to the peer is not answered for 1 s and four round trips", |peer| {
+        ("up", "1 if there is a session", |peer| f64::from(u8::from(peer.up))),
+        ("unanswered", "1 if the peer has not answered for 1 s and four round-trip times", |peer| {
             f64::from(u8::from(peer.unanswered))
         }),
-        ("loss", "Share of datagrams to the peer lost in the last 2 s", |peer| peer.loss),
-        ("rate", "Bits per second that are sent to the peer at most, given or found", |peer| peer.rate as f64),
-        ("congested", "Whether the way to the peer is full", |peer| f64::from(u8::from(peer.state == "congested"))),
-        ("breaker", "Whether too much is lost to be repaired", |peer| f64::from(u8::from(peer.state == "breaker"))),
-        ("mtu", "Bytes of a packet that fit", |peer| f64::from(peer.mtu)),
-        ("waiting", "Packets that wait for being sent", |peer| peer.waiting as f64),
+        ("loss", "Fraction of datagrams to the peer lost in the last 2 s", |peer| peer.loss),
+        ("rate", "Maximum rate towards the peer in bit/s, configured or found automatically", |peer| peer.rate as f64),
+        ("congested", "1 if the path to the peer is congested", |peer| f64::from(u8::from(peer.state == "congested"))),
+        ("breaker", "1 if the circuit breaker is open: too much loss to repair", |peer| {
+            f64::from(u8::from(peer.state == "breaker"))
+        }),
+        ("mtu", "Maximum size of an inner packet in bytes", |peer| f64::from(peer.mtu)),
+        ("waiting", "Packets waiting to be sent", |peer| peer.waiting as f64),
     ];
     for (name, help, read) in gauges {
         let family = Family::<OfPeer, Gauge<f64, AtomicU64>>::default();
@@ -128,8 +136,8 @@ fn register_peers(registry: &mut Registry, peers: &[PeerSnapshot]) {
         registry.register(name, help, family);
     }
     let times: [(&str, &str, Read<Option<f64>>); 2] = [
-        ("round_trip", "The hop's round trip", |peer| peer.rtt_seconds),
-        ("last_heard", "Time since something authentic came from the peer", |peer| peer.heard_seconds),
+        ("round_trip", "Round-trip time of the hop", |peer| peer.rtt_seconds),
+        ("last_heard", "Time since the last authentic datagram from the peer", |peer| peer.heard_seconds),
     ];
     for (name, help, read) in times {
         let family = Family::<OfPeer, Gauge<f64, AtomicU64>>::default();
@@ -154,8 +162,8 @@ fn register_arms(registry: &mut Registry, peers: &[PeerSnapshot]) {
     };
     let counters: [(&str, &str, Read<u64>); 3] = [
         ("compared_connections", "TCP connections measured", |arm| arm.flows),
-        ("compared_packets", "Packets sent, each once", |arm| arm.packets),
-        ("compared_lost_packets", "Those of them that were lost for good", |arm| arm.lost),
+        ("compared_packets", "Packets sent, not counting retransmissions", |arm| arm.packets),
+        ("compared_lost_packets", "Packets lost and not repaired", |arm| arm.lost),
     ];
     for (name, help, read) in counters {
         let family = Family::<OfArm, Counter>::default();
@@ -165,10 +173,12 @@ fn register_arms(registry: &mut Registry, peers: &[PeerSnapshot]) {
         registry.register(name, help, family);
     }
     let gauges: [(&str, &str, Unit, Read<Option<f64>>); 2] = [
-        ("compared_goodput", "Geometric mean of goodputs, a second", Unit::Bytes, |arm| {
+        ("compared_goodput", "Geometric mean of the goodputs of connections, per second", Unit::Bytes, |arm| {
             arm.goodput_bps.map(|bits| bits / 8.0)
         }),
-        ("compared_round_trip", "Geometric mean of times to an answer", Unit::Seconds, |arm| arm.rtt_seconds),
+        ("compared_round_trip", "Geometric mean of round-trip times over the hop", Unit::Seconds, |arm| {
+            arm.rtt_seconds
+        }),
     ];
     for (name, help, unit, read) in gauges {
         let family = Family::<OfArm, Gauge<f64, AtomicU64>>::default();

@@ -61,7 +61,7 @@ pub enum SupervisorError {
     #[error(transparent)]
     Worker(#[from] WorkerError),
     /// A reload changes a key that needs a restart.
-    #[error("`{key}` cannot change while the tunnel runs; restart it")]
+    #[error("`{key}` cannot change while the tunnel is running; restart it")]
     Fixed {
         /// The key.
         key: &'static str,
@@ -169,11 +169,11 @@ pub fn run(path: &Path, program: WorkerProgram, tell_level: &dyn Fn(&str)) -> Re
     let _control =
         listener.serve(move |line| control::answer(line, &state, &asked)).map_err(system("cannot start a thread"))?;
     notify(&[NotifyState::Ready]);
-    tracing::info!(file = %path.display(), "the tunnel runs");
+    tracing::info!(file = %path.display(), "tunnel started");
     let outcome = supervise(&mut supervisor, path, &signals, &wishes);
     notify(&[NotifyState::Stopping]);
     supervisor.stop();
-    tracing::info!("the tunnel has ended");
+    tracing::info!("tunnel stopped");
     Ok(outcome?)
 }
 
@@ -189,7 +189,7 @@ impl supervision::Supervisor for Supervisor<'_> {
     type Snapshot = Snapshot;
     type Error = SupervisorError;
 
-    const LOSS: &'static str = ", and the device with it";
+    const LOSS: &'static str = "; its device is removed";
 
     fn keeper(&mut self) -> (&mut Keeper, impl FnMut(Snapshot)) {
         let state = &self.state;

@@ -41,7 +41,7 @@ const PRIORITY: i32 = -10;
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
     /// The supervisor sent no order.
-    #[error("no configuration came; this command is for the tunnel's own use")]
+    #[error("no configuration received; only `lasthop tunnel run` starts this command")]
     NoOrder,
     /// The peers cannot be applied.
     #[error("{0}")]
@@ -111,8 +111,8 @@ impl Worker {
         process::keep_freed_memory();
         path::refresh(&mut plan)?;
         let mut seed = [0; 32];
-        getrandom::fill(&mut seed).map_err(|error| system("cannot get randomness")(error.into()))?;
-        let entropy = getrandom::u32().map_err(|error| system("cannot get randomness")(error.into()))?;
+        getrandom::fill(&mut seed).map_err(|error| system("cannot get random bytes")(error.into()))?;
+        let entropy = getrandom::u32().map_err(|error| system("cannot get random bytes")(error.into()))?;
         let clock = BootClock;
         let path = path::open(&plan, entropy)?;
         let record = record.and_then(RecordTo::open);
@@ -120,11 +120,11 @@ impl Worker {
         let _ = rustix::process::setpriority_process(None, PRIORITY);
         let work = Work { splits: false, bridges: matches!(plan.way, Way::Bridged(_)) };
         // While there is one thread.
-        privileges::drop_rights(work).map_err(system("cannot give up rights"))?;
+        privileges::drop_rights(work).map_err(system("cannot drop privileges"))?;
         let recorder = record.and_then(|file| recording::start(file, &plan.way));
         let engine = Engine::new(&plan, seed, clock.now(), recorder).map_err(WorkerError::Peers)?;
         if let Err(error) = syscalls::confine(work) {
-            tracing::warn!(%error, "the worker keeps all system calls: the kernel takes no seccomp filter");
+            tracing::warn!(%error, "cannot install the seccomp filter; the worker runs without it");
         }
         Ok(Self { path, engine, clock })
     }
@@ -143,7 +143,7 @@ impl Worker {
                     let _ = channel.send(&Notice::Snapshot(Box::new(snapshot)));
                 }
                 if beats.is_multiple_of(BEATS_PER_LOOKUP) {
-                    path.look_up().map_err(system("cannot go on"))?;
+                    path.look_up().map_err(system("cannot continue"))?;
                 }
                 beats = beats.wrapping_add(1);
             }
@@ -161,7 +161,7 @@ impl Worker {
             }
             let now = clock.now();
             engine.handle_timeout(now, wall());
-            path.beat(&engine).map_err(system("cannot say that frames are taken"))?;
+            path.beat(&engine).map_err(system("cannot update the heartbeat of the BPF programs"))?;
             path.give(&mut engine, now);
             if ordered && obey(channel, &mut engine, &mut *path, clock)? == Next::End {
                 engine.close(clock.now());

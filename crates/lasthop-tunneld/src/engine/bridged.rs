@@ -161,7 +161,7 @@ impl Engine {
         if let Some(bridged) = self.bridged() {
             bridged.takes = is_heard;
         }
-        tracing::debug!(heard = is_heard, "the other end");
+        tracing::debug!(heard = is_heard, "peer silence changed");
     }
 
     /// Returns the time at which the other end becomes silent.

@@ -24,7 +24,7 @@ impl Engine {
         };
         if let Some(to) = self.own_datagram(port, packet, &view) {
             if self.counters.looped == 0 {
-                tracing::warn!(%to, "own datagrams are led into the tunnel: `allowed` of a peer holds the address that they go to");
+                tracing::warn!(%to, "the tunnel's own datagrams are routed into it: `allowed` of a peer contains their destination address");
             }
             self.counters.looped += 1;
             return;

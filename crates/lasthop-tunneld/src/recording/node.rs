@@ -143,13 +143,13 @@ impl Player {
             Told::Anew(config) => node.hop_mut().begin_anew(HopConfig::clone(config)),
             Told::Path(header) => node.hop_mut().on_new_path(*header),
             Told::Packet { head, flow, traffic } => {
-                let packet = packet(head).ok_or("it is no head of a packet")?;
+                let packet = packet(head).ok_or("not the head of a packet")?;
                 node.handle_packet(now, Port::WIRED, outer(packet.told(*flow, *traffic)));
                 // The link takes it later.
                 return Ok(Said { due, decision });
             }
             Told::Frame { number, head } => {
-                let frame = self.wrapped(*number, head).ok_or("it is no head of a frame")?;
+                let frame = self.wrapped(*number, head).ok_or("not the head of a frame")?;
                 self.0.handle_packet(now, Port::WIRELESS, frame);
             }
             Told::Timeout => {
@@ -162,7 +162,7 @@ impl Player {
             Told::Poll => {
                 let mut packet = Outer::default();
                 if node.poll_transmit(now, &mut packet).is_some() {
-                    decision.frame = Some(unwrapped(&packet).ok_or("the node sent no frame of the link")?);
+                    decision.frame = Some(unwrapped(&packet).ok_or("the node sent something other than a link frame")?);
                 }
                 return Ok(Said { due, decision });
             }

@@ -91,20 +91,20 @@ impl<R: Read> Recording<R> {
     fn take(&mut self, frame: &Frame) -> Result<(), ReadError> {
         let mut comments = frame.comments.iter().map(String::as_str);
         let peer = comments.next().and_then(|comment| comment.strip_prefix("peer ")?.parse().ok());
-        let peer = peer.ok_or_else(|| self.frames.bad("its first comment is not `peer NUMBER`"))?;
+        let peer = peer.ok_or_else(|| self.frames.bad("expected `peer NUMBER` as the first comment"))?;
         let comment = comments.next();
         let decided = Decision::default();
         match (frame.interface, frame.direction) {
             (END, _) => {
                 let told = event(frame.text()).ok_or_else(|| {
-                    self.frames.bad("it is not one of begin, anew, path, timeout, pause, back, with what belongs to it")
+                    self.frames.bad("expected begin, anew, path, timeout, pause or back, with its arguments")
                 })?;
                 self.begin_step(frame.time, peer, told, decided);
             }
             (INNER, INBOUND) => {
                 let told = comment.and_then(flow).map(|(flow, traffic)| (flow, traffic, self.inner(frame)));
                 let Some((flow, traffic, head)) = told else {
-                    return Err(self.frames.bad("its second comment is not `flow NUMBER KIND`"));
+                    return Err(self.frames.bad("expected `flow NUMBER KIND` as the second comment"));
                 };
                 let told = Told::Packet { head: head?, flow, traffic };
                 self.begin_step(frame.time, peer, told, decided);
@@ -112,10 +112,12 @@ impl<R: Read> Recording<R> {
             (INNER, OUTBOUND) => {
                 let head = self.inner(frame)?;
                 let step = self.pending.as_mut().filter(|step| step.peer == peer && step.time == frame.time);
-                let Some(step) = step else { return Err(self.frames.bad("nothing made a link hand it on")) };
+                let Some(step) = step else {
+                    return Err(self.frames.bad("packet delivered without a preceding input"));
+                };
                 let heads = if comment == Some("back") { &mut step.decision.back } else { &mut step.decision.items };
                 if heads.len() >= MOST_HANDED {
-                    return Err(self.frames.bad("no link hands on so much at once"));
+                    return Err(self.frames.bad("more packets delivered in one step than a link can deliver"));
                 }
                 heads.push(head);
             }
@@ -127,8 +129,8 @@ impl<R: Read> Recording<R> {
                 let decision = Decision { frame: Some(self.frame(frame)?), ..decided };
                 self.begin_step(frame.time, peer, Told::Poll, decision);
             }
-            (INNER | HOP, _) => return Err(self.frames.bad("it is neither inbound nor outbound")),
-            _ => return Err(self.frames.bad("there is no such interface")),
+            (INNER | HOP, _) => return Err(self.frames.bad("neither inbound nor outbound")),
+            _ => return Err(self.frames.bad("unknown interface")),
         }
         Ok(())
     }
@@ -145,7 +147,7 @@ impl<R: Read> Recording<R> {
         let fits = frame.data.len() == kept.min(frame.len as usize)
             && frame.len <= if bridged { LONGEST as u32 } else { MOST_BYTES };
         if !fits {
-            return Err(self.frames.bad("its length is not that of a packet's head"));
+            return Err(self.frames.bad("invalid length for the head of a packet"));
         }
         let mut bytes: Vec<u8> = front.into_iter().flat_map(u16::to_be_bytes).collect();
         let len = bytes.len() + frame.len as usize;
@@ -158,7 +160,7 @@ impl<R: Read> Recording<R> {
         let split = frame.data.split_first_chunk::<NUMBER>();
         let fits = frame.data.len() <= frame.len as usize && frame.len <= MOST_BYTES;
         let Some((number, bytes)) = split.filter(|(_, bytes)| fits && bytes.len() <= DATA + HEAD) else {
-            return Err(self.frames.bad("its length is not that of a frame's head"));
+            return Err(self.frames.bad("invalid length for the head of a frame"));
         };
         Ok((u32::from_be_bytes(*number), Head { bytes: bytes.to_vec(), len: frame.len as usize - NUMBER }))
     }

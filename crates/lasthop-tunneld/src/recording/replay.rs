@@ -60,11 +60,12 @@ pub fn replay<R: Read>(mut recording: Recording<R>) -> Result<Comparison, ReadEr
         comparison.count(&step);
         if let Told::Begin(setting) = &step.told {
             if players.len() >= MOST_PEERS {
-                return Err(recording.unfit(&step, "no end has so many peers"));
+                return Err(recording.unfit(&step, "more peers than an end can have"));
             }
             players.insert(step.peer, Player::new(setting));
         }
-        let player = players.get_mut(&step.peer).ok_or_else(|| recording.unfit(&step, "its link did not begin"))?;
+        let player =
+            players.get_mut(&step.peer).ok_or_else(|| recording.unfit(&step, "no begin before it for this peer"))?;
         let replayed = player.play(step.time, &step.told).map_err(|what| recording.unfit(&step, what))?;
         let recorded = Said { due: Due::Yes, decision: step.decision };
         comparison.differences.compare(step.frame, step.time, &recorded, &replayed);
@@ -92,7 +93,7 @@ impl Comparison {
 impl Display for Said {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.due == Due::No {
-            f.write_str("no deadline then, ")?;
+            f.write_str("no deadline expired, ")?;
         }
         match &self.decision.frame {
             Some((number, head)) => {
@@ -101,7 +102,7 @@ impl Display for Said {
             }
             None => f.write_str("no frame")?,
         }
-        list(f, ", hand on ", &self.decision.items)?;
+        list(f, ", deliver ", &self.decision.items)?;
         list(f, ", give back ", &self.decision.back)
     }
 }

@@ -304,14 +304,14 @@ fn what_is_no_recording_is_said() {
         changed[at..at + to.len()].copy_from_slice(to);
         error(&changed)
     };
-    let no_recording = "r: not a recording that `lasthop tunnel run --record` made";
+    let no_recording = "r: not a recording of `lasthop tunnel run --record`";
     assert_eq!(other(b"tunnel recording 2", b"tunnel recording 1"), no_recording);
-    assert_eq!(other(b"peer 0", b"peer x"), "r: frame 1: its first comment is not `peer NUMBER`");
+    assert_eq!(other(b"peer 0", b"peer x"), "r: frame 1: expected `peer NUMBER` as the first comment");
     assert_eq!(
         other(b"begin ", b"began "),
-        "r: frame 1: it is not one of begin, anew, path, timeout, pause, back, with what belongs to it"
+        "r: frame 1: expected begin, anew, path, timeout, pause or back, with its arguments"
     );
-    assert!(error(&bytes[..bytes.len() - 3]).starts_with("r: ends in the midst of a block"));
+    assert!(error(&bytes[..bytes.len() - 3]).starts_with("r: truncated in a block"));
 }
 
 proptest! {

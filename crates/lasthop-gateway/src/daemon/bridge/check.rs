@@ -36,10 +36,10 @@ fn filters() -> Option<Finding> {
         return None;
     }
     let detail = format!(
-        "{}: these chains do not see TCP between the two ports while the gateway runs; what they drop of it would pass",
+        "{}: while the gateway is running, these chains do not see TCP between the two ports; packets that they would drop pass",
         names.join(", ")
     );
-    Some(Finding::new("firewall of the bridge", Outcome::Hint, detail))
+    Some(Finding::new("bridge firewall", Outcome::Hint, detail))
 }
 
 fn capability() -> Finding {
@@ -56,18 +56,14 @@ fn programs() -> Finding {
     const SUBJECT: &str = "BPF programs";
     let attempt = std::thread::spawn(|| {
         if let Err(error) = namespace::enter_new() {
-            return Finding::new(
-                SUBJECT,
-                Outcome::Hint,
-                format!("cannot try them out in a network namespace: {error}"),
-            );
+            return Finding::new(SUBJECT, Outcome::Hint, format!("cannot test them in a network namespace: {error}"));
         }
         match attempt() {
-            Ok(()) => Finding::new(SUBJECT, Outcome::Ok, "the kernel takes them"),
+            Ok(()) => Finding::new(SUBJECT, Outcome::Ok, "accepted by the kernel"),
             Err(error) => Finding::new(SUBJECT, Outcome::Missing, error.to_string()),
         }
     });
-    attempt.join().unwrap_or_else(|_| Finding::new(SUBJECT, Outcome::Hint, "could not be tried out"))
+    attempt.join().unwrap_or_else(|_| Finding::new(SUBJECT, Outcome::Hint, "could not be tested"))
 }
 
 fn attempt() -> Result<(), BridgeError> {
@@ -83,10 +79,12 @@ fn attempt() -> Result<(), BridgeError> {
 fn ports(bridge: &Bridge) -> Finding {
     let subject = format!("bridge of {} and {}", bridge.wired, bridge.wireless);
     match ports::bridge_of(bridge) {
-        Ok(name) if ports::are_open(bridge) => Finding::new(subject, Outcome::Ok, format!("{name}, which forwards")),
+        Ok(name) if ports::are_open(bridge) => {
+            Finding::new(subject, Outcome::Ok, format!("{name} forwards between them"))
+        }
         Ok(name) => {
             let detail =
-                format!("{name} does not forward between them now: a port is down, or the spanning tree closed it");
+                format!("{name} does not forward between them: a port is down or blocked by the spanning tree");
             Finding::new(subject, Outcome::Hint, detail)
         }
         Err(error) => Finding::new(subject, Outcome::Missing, error.to_string()),

@@ -45,7 +45,7 @@ pub enum BridgeError {
     #[error(transparent)]
     Port(#[from] PortError),
     /// The kernel refused the programs.
-    #[error("cannot take TCP out of the bridge: {what}: {error}{}", hint(.error))]
+    #[error("cannot intercept TCP on the bridge: {what}: {error}{}", hint(.error))]
     Kernel {
         /// The operation.
         what: &'static str,
@@ -141,7 +141,9 @@ impl BridgePath {
                 Ok(link) => drop(self.attached.insert(index, link)),
                 Err(error) if self.ends.iter().any(|end| end.index == index) => return Err(error),
                 // The port may have been removed.
-                Err(error) => tracing::warn!(%error, port = name, "cannot see which hosts are at a port of the bridge"),
+                Err(error) => {
+                    tracing::warn!(%error, port = name, "cannot attach to a bridge port; its hosts will go undetected")
+                }
             }
         }
         Ok(())
@@ -267,7 +269,7 @@ impl PacketPath for BridgePath {
             self.state = state;
             let Bridge { wired, wireless } = &self.config;
             match state {
-                State::Open => tracing::info!(wired, wireless, "TCP between these ports is treated"),
+                State::Open => tracing::info!(wired, wireless, "treating TCP between these ports"),
                 State::Closed => tracing::warn!(wired, wireless, "the bridge does not forward between these ports"),
             }
         }
@@ -275,10 +277,7 @@ impl PacketPath for BridgePath {
             return self.maps.heartbeat.rest();
         }
         if let Some(silence) = self.maps.heartbeat.beat()?.filter(|silence| *silence > SILENCE) {
-            tracing::warn!(
-                silence_ms = silence.as_millis() as u64,
-                "the packet loop stood still; TCP passed untreated"
-            );
+            tracing::warn!(silence_ms = silence.as_millis() as u64, "the packet loop stalled; TCP passed untreated");
         }
         Ok(())
     }
@@ -287,7 +286,7 @@ impl PacketPath for BridgePath {
         for end in &self.ends {
             // The socket is bound to the index and cannot follow the name. A new worker can.
             if interfaces::index(&end.name).is_some_and(|index| index != end.index) {
-                return Err(io::Error::other(format!("interface {} is another one now", end.name)));
+                return Err(io::Error::other(format!("interface {} was replaced by another one", end.name)));
             }
             core.counters.overflows += u64::from(end.socket.overruns()?);
         }

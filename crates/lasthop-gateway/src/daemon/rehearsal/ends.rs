@@ -69,7 +69,7 @@ impl Ends {
                 self.call()
             });
             let answered = self.answer();
-            let called = calling.join().unwrap_or_else(|_| Err("the opener ended early".to_owned()));
+            let called = calling.join().unwrap_or_else(|_| Err("the client failed".to_owned()));
             called.and(answered)
         })
     }
@@ -82,7 +82,7 @@ impl Ends {
         let domain = Domain::for_address(self.called.1);
         let socket = Socket::new(domain, Type::STREAM, None).map_err(fail("socket"))?;
         socket.bind(&self.opener.1.into()).map_err(fail("bind"))?;
-        socket.connect_timeout(&self.called.1.into(), OPENING).map_err(fail("it does not open"))?;
+        socket.connect_timeout(&self.called.1.into(), OPENING).map_err(fail("cannot connect"))?;
         converse(socket.into(), self.opener_sends)
     }
 
@@ -98,7 +98,7 @@ impl Ends {
                 Err(error) => return Err(error.to_string()),
             }
             if std::time::Instant::now() >= end {
-                return Err("it does not reach the called host".to_owned());
+                return Err("the SYN does not reach the server".to_owned());
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -107,7 +107,7 @@ impl Ends {
 
 /// Sends the data, or reads to the end.
 fn converse(mut stream: std::net::TcpStream, sends: bool) -> Transfer {
-    let fail = |error: std::io::Error| format!("data do not arrive: {error}");
+    let fail = |error: std::io::Error| format!("data transfer failed: {error}");
     stream.set_read_timeout(Some(SILENCE)).map_err(fail)?;
     stream.set_write_timeout(Some(SILENCE)).map_err(fail)?;
     if sends {

@@ -75,7 +75,7 @@ fn begin(gateway: &Gateway, rule: &Rule, family: Family) -> Rehearsal {
 
 /// Waits for the end of a rehearsal. No finding if the IP version is not in use on the hop.
 fn end((subject, thread): Rehearsal) -> Option<Finding> {
-    match thread.join().unwrap_or_else(|_| Err(ReplicaError::Other("it ended early".to_owned()))) {
+    match thread.join().unwrap_or_else(|_| Err(ReplicaError::Other("the rehearsal failed".to_owned()))) {
         Ok((outcome, detail)) => Some(Finding::new(subject, outcome, detail)),
         Err(ReplicaError::Unused) => None,
         Err(ReplicaError::Other(reason)) => {
@@ -147,7 +147,7 @@ impl Stage {
                     let tried = if remedies.is_empty() {
                         String::new()
                     } else {
-                        format!(" (not enough: {})", remedies.join("; "))
+                        format!(" (insufficient: {})", remedies.join("; "))
                     };
                     return Ok((Outcome::Missing, format!("{problem}{tried}{}", self.replica.left_out())));
                 }
@@ -155,10 +155,10 @@ impl Stage {
         }
         let left_out = self.replica.left_out();
         Ok(match first {
-            None => (Outcome::Ok, format!("the machine's rules let its packets pass{left_out}")),
+            None => (Outcome::Ok, format!("this machine's rules let the gateway's packets pass{left_out}")),
             Some(problem) => {
                 let remedies = remedies.join("; ");
-                (Outcome::Missing, format!("{problem}. Add, as tested in a copy of the rules: {remedies}{left_out}"))
+                (Outcome::Missing, format!("{problem}. Remedy, tested in a copy of the rules: {remedies}{left_out}"))
             }
         })
     }
@@ -236,7 +236,7 @@ impl Stage {
         if !firewall.covers(self.family) {
             let name = self.family.name();
             return Err(ReplicaError::Other(format!(
-                "no program sets the rules for {name}: its connections pass untreated"
+                "no program can install rules for {name}; its connections pass untreated"
             )));
         }
         let mut gateway = Running::start(&file)?;

@@ -276,7 +276,10 @@ fn make_pair(link: &Link, far: &str, host: &File) -> Result<(), String> {
 fn hardware_address(device: &str) -> Result<String, String> {
     let text = ip(&format!("-j link show dev {device}"))?;
     let list: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-    list.pointer("/0/address").and_then(Value::as_str).map(str::to_owned).ok_or_else(|| format!("{device}: no address"))
+    list.pointer("/0/address")
+        .and_then(Value::as_str)
+        .map(str::to_owned)
+        .ok_or_else(|| format!("{device}: no link-layer address"))
 }
 
 /// Sets up the host whose namespace the calling thread is in. Returns its hardware address.
@@ -323,7 +326,7 @@ fn choose(rule: &Rule, family: Family, links: &[Link]) -> Result<([IpAddr; 2], S
         if hop.addresses.is_empty() && rule.addresses.iter().all(|net| !family.has(net)) {
             return Err(ReplicaError::Unused);
         }
-        return Err(ReplicaError::Other(format!("no route leads to a host behind {}", rule.interface)));
+        return Err(ReplicaError::Other(format!("no route to a host behind {}", rule.interface)));
     };
     let far: &[&str] = match family {
         Family::V4 => &["198.51.100.80", "203.0.113.80"],
@@ -341,7 +344,7 @@ fn choose(rule: &Rule, family: Family, links: &[Link]) -> Result<([IpAddr; 2], S
         // Many machines have IPv6 on one side only.
         return Err(ReplicaError::Unused);
     }
-    Err(ReplicaError::Other("no route leads to the wired side".to_owned()))
+    Err(ReplicaError::Other("no route to the wired side".to_owned()))
 }
 
 /// Returns some hosts of a network in the form `10.1.0.1/24`, except the given address itself.

@@ -56,10 +56,10 @@ impl Element {
     pub fn new(gateway: &Gateway) -> Result<Self, &'static str> {
         let config = settings::engine(gateway);
         let [rule] = &config.rules[..] else {
-            return Err("the simulator's element takes recordings of a single rule");
+            return Err("the simulator's element requires a recording with a single rule");
         };
         if rule.mode != Mode::Snoop || rule.ab > 0.0 {
-            return Err("the simulator's element takes rules with mode = \"snoop\" and without ab");
+            return Err("the simulator's element requires a rule with mode = \"snoop\" and without ab");
         }
         let snoop = Snoop::new(SnoopConfig { connections: config.flows, ..rule.snoop.clone() });
         Ok(Self { snoop, predicate: Some(rule.predicate.clone()), flows: HashMap::new(), mtu: [None; 2] })
@@ -99,27 +99,27 @@ impl Element {
         let new = || Flow::new(key, view.route, port, 0, Arm::Treated);
         let next = FlowId(self.flows.len() as u32);
         if self.flows.len() >= MOST_FLOWS {
-            return Err("the simulator's element takes at most 65536 connections");
+            return Err("the simulator's element supports at most 65536 connections");
         }
         let (id, flow) = match self.flows.entry(key) {
             Entry::Occupied(there) => there.into_mut(),
             Entry::Vacant(place) if syn => place.insert((next, new())),
             Entry::Vacant(_) => {
                 return Err(
-                    "a connection without a SYN before it; the simulator's element sees them from their beginning",
+                    "no SYN recorded for this connection; the simulator's element requires connections from their start",
                 );
             }
         };
         let from = side(&flow.first, &view.route);
         flow.take(now, port, view);
         if flow.port_of(from) != port {
-            return Err("it comes from the wrong side, which no simulator's packet does");
+            return Err("packet from the wrong side, which cannot occur in the simulator");
         }
         if !syn && has_unread_options(bytes, view) {
-            return Err("it has TCP options that no simulator's packet has");
+            return Err("packet has TCP options that the simulator does not support");
         }
         if view.payload_len as u32 > flow.segment_size(view, size, self.mtu[usize::from(port.0 & 1) ^ 1]) {
-            return Err("it is several segments in one, which no simulator's packet is (receive offload makes such)");
+            return Err("packet aggregates several segments (receive offload), which the simulator does not support");
         }
         Ok(Packet {
             flow: *id,
@@ -185,7 +185,7 @@ impl Player for Element {
                 self.snoop.clear();
                 Ok(self.drain(step.time, None))
             }
-            Call::Configure { .. } => Err("the simulator's element keeps the parameters that it begins with"),
+            Call::Configure { .. } => Err("the simulator's element cannot change its parameters"),
         }
     }
 }
@@ -193,7 +193,7 @@ impl Player for Element {
 impl Display for Done {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let describe = |header: &Option<Segment>, len: u32| {
-            header.as_ref().map_or_else(|| "what is no segment".to_owned(), |header| segment(header, len))
+            header.as_ref().map_or_else(|| "an invalid segment".to_owned(), |header| segment(header, len))
         };
         match &self.fate {
             Fate::Forwarded => f.write_str("accept")?,

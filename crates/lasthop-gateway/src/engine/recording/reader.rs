@@ -128,7 +128,7 @@ impl<R: Read> Recording<R> {
     fn take(&mut self, told: Told) -> Result<(), RecordingError> {
         let Told { frame, comment, offloaded, condition } = told;
         if frame.time < self.time {
-            return Err(self.bad("it is earlier than the one before"));
+            return Err(self.bad("earlier than the previous frame"));
         }
         self.time = frame.time;
         if frame.interface == ENGINE {
@@ -139,10 +139,10 @@ impl<R: Read> Recording<R> {
         // Valid numbers are below 3; a larger one fails below.
         let port = Port(frame.interface as u16);
         if frame.interface > ENGINE {
-            return Err(self.bad("there is no such interface"));
+            return Err(self.bad("unknown interface"));
         }
         if frame.data.len() > LONGEST_HEADERS || frame.data.len() as u64 > frame.len.into() || frame.len > MOST_BYTES {
-            return Err(self.bad("its length is not that of a packet's headers"));
+            return Err(self.bad("invalid length for the headers of a packet"));
         }
         let headers = Headers { bytes: frame.data, len: frame.len as usize };
         match (frame.direction, &comment[..]) {
@@ -158,18 +158,18 @@ impl<R: Read> Recording<R> {
                 Some(Step { decision: Decision { judgement: Judgement::Replace(awaited), .. }, .. }) => {
                     *awaited = headers;
                 }
-                _ => return Err(self.bad("it replaces nothing")),
+                _ => return Err(self.bad("replacement without a packet to replace")),
             },
             (OUTBOUND, INJECTED) => match &mut self.pending {
                 Some(step) if step.decision.sent.len() < MOST_SENT => step.decision.sent.push((port, headers)),
-                Some(_) => return Err(self.bad("no engine sends so much at once")),
-                None => return Err(self.bad("nothing made the engine send it")),
+                Some(_) => return Err(self.bad("more packets sent in one step than an engine can send")),
+                None => return Err(self.bad("packet sent without a preceding input")),
             },
             (INBOUND | OUTBOUND, comment) => {
                 let known = [DROPPED, REPLACED, REPLACEMENT, INJECTED].join(", ");
-                return Err(self.bad(&format!("its comment is {comment:?}, not one of {known}")));
+                return Err(self.bad(&format!("unknown comment {comment:?}; expected one of {known}")));
             }
-            _ => return Err(self.bad("it is neither inbound nor outbound")),
+            _ => return Err(self.bad("neither inbound nor outbound")),
         }
         Ok(())
     }
@@ -195,7 +195,7 @@ impl<R: Read> Recording<R> {
             },
             _ => None,
         };
-        call.ok_or_else(|| self.bad("it is not one of timeout, mtu PORT BYTES, configure, release"))
+        call.ok_or_else(|| self.bad("unknown event; expected timeout, mtu PORT BYTES, configure or release"))
     }
 
     fn bad(&self, what: &str) -> RecordingError {

@@ -119,7 +119,7 @@ impl Player for Again {
             }
             Call::Mtu { port, mtu } => self.engine.set_mtu(*port, *mtu),
             Call::Configure { text } => {
-                let gateway = Gateway::parse("", text).map_err(|_| "its configuration is not valid")?;
+                let gateway = Gateway::parse("", text).map_err(|_| "invalid configuration")?;
                 self.engine.reconfigure(step.time, settings::engine(&gateway), &mut sent);
             }
             Call::Release => self.engine.reconfigure(step.time, EngineConfig::new(Vec::new()), &mut sent),
@@ -160,7 +160,7 @@ impl PartialEq for Said {
 impl Display for Said {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.due == Due::No {
-            f.write_str("no deadline then, ")?;
+            f.write_str("no deadline expired, ")?;
         }
         match &self.decision.judgement {
             Judgement::Accept => f.write_str("accept")?,

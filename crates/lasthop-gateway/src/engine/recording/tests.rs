@@ -320,7 +320,7 @@ fn a_new_configuration_and_a_new_engine_are_part_of_it() {
         steps(read(&bytes).unwrap()).into_iter().filter(|step| matches!(step.call, Call::Configure { .. }));
     assert_eq!(configured.map(|step| step.call).collect::<Vec<_>>(), [Call::Configure { text: observe }]);
     let error = replay_element(Recording::new("r.pcapng", Cursor::new(&bytes)).unwrap()).unwrap_err().to_string();
-    assert!(error.contains(": the simulator's element keeps the parameters"), "{error}");
+    assert!(error.contains(": the simulator's element cannot change its parameters"), "{error}");
 }
 
 #[test]
@@ -368,17 +368,14 @@ fn what_is_no_recording_is_one_line() {
         bytes[at..at + to.len()].copy_from_slice(to);
         error(&bytes)
     };
-    assert_eq!(
-        other(b"recording 2", b"recording 3"),
-        "r.pcapng: not a recording that `lasthop gateway run --record` made"
-    );
-    assert_eq!(other(b"wireless", b"wirewire"), "r.pcapng: not a recording that `lasthop gateway run --record` made");
+    assert_eq!(other(b"recording 2", b"recording 3"), "r.pcapng: not a recording of `lasthop gateway run --record`");
+    assert_eq!(other(b"wireless", b"wirewire"), "r.pcapng: not a recording of `lasthop gateway run --record`");
     let message = other(b"mode = 'snoop'", b"mode = 'sneep'");
     assert!(message.starts_with("r.pcapng: configuration:3: rule[1].mode: cannot be \"sneep\""), "{message}");
     let message = other(b"dropped", b"drooped");
-    assert!(message.contains(": its comment is \"drooped\", not one of dropped, replaced,"), "{message}");
+    assert!(message.contains(": unknown comment \"drooped\"; expected one of dropped, replaced,"), "{message}");
     let message = other(b"timeout", b"timeoff");
-    assert!(message.contains(": it is not one of timeout, mtu PORT BYTES, configure"), "{message}");
+    assert!(message.contains("; expected timeout, mtu PORT BYTES, configure"), "{message}");
     // Truncated or damaged anywhere: a one-line error, or entries, but no panic.
     for at in (0..bytes.len()).step_by(37) {
         if let Err(error) = read(&bytes[..at]) {
@@ -444,13 +441,13 @@ fn a_recording_goes_to_a_file_of_ones_own_and_nobody_else_reads_it() {
     let _socket = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
     std::fs::create_dir(path("folder")).unwrap();
     for (name, words) in [
-        ("link", "it is a symbolic link"),
-        ("dangling", "it is a symbolic link"),
+        ("link", "symbolic link; name the file itself"),
+        ("dangling", "symbolic link; name the file itself"),
         ("second", "hard links"),
-        ("fifo", "it is no regular file"),
-        ("socket", "it is no regular file"),
-        ("folder", "it is no regular file"),
-        ("/dev/null", "it is no regular file"),
+        ("fifo", "not a regular file"),
+        ("socket", "not a regular file"),
+        ("folder", "not a regular file"),
+        ("/dev/null", "not a regular file"),
         ("none/file", "No such file or directory"),
     ] {
         let error = create(name).unwrap_err().to_string();
@@ -464,7 +461,7 @@ fn a_recording_goes_to_a_file_of_ones_own_and_nobody_else_reads_it() {
         std::fs::write(path("theirs"), "theirs").unwrap();
         std::os::unix::fs::chown(path("theirs"), Some(65534), None).unwrap();
         let error = create("theirs").unwrap_err().to_string();
-        assert_eq!(error, "it belongs to user 65534, not to user 0");
+        assert_eq!(error, "owned by user 65534, not by user 0");
         assert_eq!(std::fs::read(path("theirs")).unwrap(), b"theirs");
     }
 }

@@ -152,7 +152,7 @@ impl PacketPath for RoutedPath {
 
     fn look_after(&mut self) {
         if let Err(error) = self.device.look_after() {
-            tracing::error!(%error, "the device was down, and not all of its addresses and routes are put back");
+            tracing::error!(%error, "the device had been set down, and not all of its addresses and routes could be restored");
         }
     }
 
