@@ -155,7 +155,7 @@ def test_the_files_of_other_cures() -> None:
     assert 'endpoint = "boat.example:51900"' in files["tunnel.toml"] and '"10.20.0.0/16"' in files["tunnel.toml"]
     for wrong, message in [
         ({"cure": "SNOOP"}, "interface: give the gateway's interface"),
-        ({"cure": "SNOOP", "interface": "a/b"}, 'interface: "a/b": no interface is called that'),
+        ({"cure": "SNOOP", "interface": "a/b"}, 'interface: "a/b": it is not an interface name'),
         ({"cure": "LINK-HYBRID", "near": near}, "far_key: give the public key"),
         ({"cure": "E2E-CUBIC"}, "installs nothing"),
     ]:

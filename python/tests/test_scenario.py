@@ -38,7 +38,7 @@ def test_setting_makes_another_scenario(small: lasthop.Scenario) -> None:
     text = other.to_toml()
     assert 'delay = "30 ms"' in text and 'mss = "1 kB"' in text and "data = 17" in text and 'limit = "60 s"' in text
     assert lasthop.Scenario.parse(text) == other != small
-    assert "# set from outside" in other.explain()
+    assert "# override" in other.explain()
     with pytest.raises(TypeError, match="cannot be a value of a scenario"):
         small.set({"tcp.mss": object()})
     with pytest.raises(TypeError, match="nan"):

@@ -146,7 +146,7 @@ fn what_is_wrong_is_said_in_one_line_with_file_line_and_key() {
         ),
         (
             "[[rule]]\nname = 'x'\nmode = 'snoop'\ninterface = 'wlan+'",
-            "g.toml:4: rule[1].interface: cannot be \"wlan+\" (no interface is called that); give the name of one interface, \
+            "g.toml:4: rule[1].interface: cannot be \"wlan+\" (it is not an interface name); give the name of one interface, \
              as \"wlan0\"",
         ),
         (
@@ -176,7 +176,7 @@ fn what_is_wrong_is_said_in_one_line_with_file_line_and_key() {
         ),
         (
             &format!("{RULE}ab = 50"),
-            "g.toml:5: rule[1].ab: cannot be 50 (if it is in percent, write \"50 %\"); give a probability from 0 to 1, as \
+            "g.toml:5: rule[1].ab: cannot be 50 (if it is in percent, write \"50 %\"); give a probability from 0 to 1, e.g. \
              0.0225 or \"2.25 %\"",
         ),
         (
@@ -194,31 +194,31 @@ fn what_is_wrong_is_said_in_one_line_with_file_line_and_key() {
         ),
         (
             &format!("{RULE}snoop = {{ awareness = 'unaware', flow_control = 'fast' }}"),
-            "g.toml:5: rule[1].snoop.flow_control: flow_control = \"fast\" holds senders back, which takes awareness = \
+            "g.toml:5: rule[1].snoop.flow_control: flow_control = \"fast\" limits senders, which requires awareness = \
              \"aware\"",
         ),
         (
             &format!("{RULE}snoop = {{ awareness = 'unaware', held = '1 MiB' }}"),
-            "g.toml:5: rule[1].snoop.held: held is for flow_control = \"fast\" only",
+            "g.toml:5: rule[1].snoop.held: held requires flow_control = \"fast\"",
         ),
         (
             &format!("control_group = 'net dev'\n{RULE}"),
-            "g.toml:1: control_group: cannot be \"net dev\" (no group is called that); give the name or number of a group of \
-             users, as \"netdev\" or 108",
+            "g.toml:1: control_group: cannot be \"net dev\" (not a valid group name); give the name or number of a group of \
+             users, e.g. \"netdev\" or 108",
         ),
         (
             &format!("control_group = -1\n{RULE}"),
-            "g.toml:1: control_group: cannot be -1 (no group has that number); give the name or number of a group of \
-             users, as \"netdev\" or 108",
+            "g.toml:1: control_group: cannot be -1 (not a valid group number); give the name or number of a group of \
+             users, e.g. \"netdev\" or 108",
         ),
         (
             &format!("metrics = '0.0.0.0:9469'\n{RULE}"),
-            "g.toml:1: metrics: cannot be \"0.0.0.0:9469\" (others could reach it); give a loopback address with a port, as \
+            "g.toml:1: metrics: cannot be \"0.0.0.0:9469\" (other machines could reach it); give a loopback address with a port, e.g. \
              \"127.0.0.1:9469\" or \"[::1]:9469\", or \"off\"",
         ),
         (
             &format!("control = 'gateway.sock'\n{RULE}"),
-            "g.toml:1: control: cannot be \"gateway.sock\" (it is relative); give an absolute path of at most 107 bytes, as \
+            "g.toml:1: control: cannot be \"gateway.sock\" (the path is relative); give an absolute path of at most 107 bytes, e.g. \
              \"/run/lasthop/gateway.sock\"",
         ),
         (

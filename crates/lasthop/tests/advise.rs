@@ -63,7 +63,7 @@ fn the_winners_configuration_is_written_once() {
     let error = refused(&bench, &box_alone);
     assert!(error.contains("give --interface, as wlan0"), "{error}");
     let error = refused_at_once(&bench, &format!("{box_alone} --interface a/b"));
-    assert!(error.contains("--interface: \"a/b\": no interface is called that"), "{error}");
+    assert!(error.contains("--interface: \"a/b\": it is not an interface name"), "{error}");
     assert!(!bench.has("gateway.toml"));
     let said = bench.stdout(&format!("{box_alone} --interface lo"));
     assert!(said.contains("wrote gateway.toml and gateway.promise.json; lasthop gateway check gateway.toml"), "{said}");
@@ -226,8 +226,8 @@ fn both_ends_of_a_tunnel_are_written_and_checked() {
     let error = refused(&bench, &format!("{boxes} --out set/"));
     assert!(error.contains("set/tunnel.toml: there is a file already"), "{error}");
     for (flag, value, expected) in [
-        ("--behind-far", "10.2.0.1/24", "bits behind its prefix"),
-        ("--behind-near", "10.1.0.0/44", "\"10.1.0.0/44\" is none"),
+        ("--behind-far", "10.2.0.1/24", "host bits set"),
+        ("--behind-near", "10.1.0.0/44", "\"10.1.0.0/44\" is not valid"),
         ("--near", "a b", "\"a b:51900\""),
         ("--far", "host:99999", "\"host:99999\""),
     ] {

@@ -44,7 +44,7 @@ fn files_that_cannot_be_read() {
 fn scenarios_that_are_wrong() {
     let bench = Bench::new();
     let cases = [
-        ("rate = \"2 Mbps\"", "rate = \"2 Mpbs\"", ["bad.toml:15", "links.radio.rate", "as \"1.5 Mbps\""]),
+        ("rate = \"2 Mbps\"", "rate = \"2 Mpbs\"", ["bad.toml:15", "links.radio.rate", "e.g. \"1.5 Mbps\""]),
         ("rate = \"2 Mbps\"", "rate = 2000000", ["bad.toml:15", "links.radio.rate", "unit is missing"]),
         (
             "rate = \"2 Mbps\"",
