@@ -26,7 +26,7 @@ fn a_lossy_link_gets_a_cure_with_figures_and_reasons() {
     let bench = Bench::new();
     let said = bench.stdout(&format!("advise farm-radio {QUICK}"));
     for expected in
-        ["E2E-CUBIC", "LINK-HYBRID", "Advice: ", "times what there is without it.", "With a box at each end: "]
+        ["E2E-CUBIC", "LINK-HYBRID", "Advice: ", "times the result without a cure.", "With a box at each end: "]
     {
         assert!(said.contains(expected), "{expected}: {said}");
     }
@@ -48,7 +48,7 @@ fn a_link_without_losses_is_left_alone() {
     let clean = clean.replace("=none", "={model=\"none\"}");
     let said = bench.stdout(&clean);
     assert!(
-        said.contains("No cure is advised: none of them surely gains 3 % or more on this link without harm to a use."),
+        said.contains("No cure is advised: none certainly gains at least 3 % on this link without harming a use."),
         "{said}"
     );
     let error = refused(&bench, &format!("{clean} --out gateway.toml"));
@@ -152,7 +152,7 @@ fn a_rate_that_is_a_lower_bound_is_said_to_be() {
     probed(&bench);
     let bound = "\"rate_is_lower_bound\": true, \"trace\": \"up.csv\"";
     bench.put("found/probe.json", &bench.text("found/probe.json").replace("\"trace\": \"up.csv\"", bound));
-    let remark = "the rate up is a lower bound, it may be greater; give --rate if it is known";
+    let remark = "the rate up is a lower bound; give --rate if the actual rate is known";
     let advise = format!("advise found --control sender {QUICK}");
     for command in ["fit found", &advise] {
         let said = bench.stdout(command).split_whitespace().collect::<Vec<_>>().join(" ");
@@ -191,10 +191,7 @@ fn a_capture_is_fitted_first_and_says_what_it_does_not_tell() {
     bench.put("fast.toml", &link.replace("2 Mbps", "1 Gbps").replace("3 MiB", "6 KiB"));
     bench.stdout("trace fast.toml --scheme E2E-CUBIC --pcapng fast.pcapng --point tower:radio");
     let error = refused(&bench, "advise fast.pcapng --for bulk");
-    assert!(
-        error.contains("fast.pcapng: the link's rate is not known from it; give --rate, as \"10 Mbps\""),
-        "{error}"
-    );
+    assert!(error.contains("fast.pcapng: the link's rate is unknown; give --rate, e.g. \"10 Mbps\""), "{error}");
 }
 
 #[test]

@@ -369,10 +369,10 @@ fn what_cannot_be_done_is_said_in_one_line() {
         ("diagnose all.pcapng --interface nowhere", "error: all.pcapng: no packet in it is of an interface nowhere"),
         (
             "diagnose --between one.pcapng other.pcapng",
-            "error: one.pcapng: no TCP segment with data in it is in other.pcapng as well",
+            "error: one.pcapng: contains no TCP data segment that is also in other.pcapng",
         ),
-        ("diagnose head.pcap", "error: head.pcap: no packet in it"),
-        ("fit head.pcap", "error: head.pcap: no packet in it"),
+        ("diagnose head.pcap", "error: head.pcap: contains no packets"),
+        ("fit head.pcap", "error: head.pcap: contains no packets"),
     ] {
         let output = bench.run(arguments);
         let message = String::from_utf8_lossy(&output.stderr);

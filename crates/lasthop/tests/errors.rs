@@ -55,7 +55,7 @@ fn scenarios_that_are_wrong() {
         (
             "\"tower\", \"phone\"",
             "\"tower\", \"fone\"",
-            ["bad.toml:14", "links.radio.between", "there is: server, phone, tower"],
+            ["bad.toml:14", "links.radio.between", "expected one of: server, phone, tower"],
         ),
         ("3 %", "300 %", ["bad.toml:17", "links.radio.errors.frame_loss", "100 %"]),
         ("\"uniform\"", "\"unifrom\"", ["bad.toml:17", "links.radio.errors.model", "did you mean \"uniform\"?"]),
