@@ -203,7 +203,7 @@ fn damaged_measurements_are_refused_in_one_line() {
             "h : [0], 64 bytes, 1 ms\nk : [1], 64 bytes, 1 ms\n",
             "d.txt: line 2: host k, but earlier lines are of h",
         ),
-        ("e.json", "{ \"x\": 1 }", "e.json: expected probe.json"),
+        ("e.json", "{ \"x\": 1 }", "e.json: not a probe.json"),
     ] {
         bench.put(name, text);
         let said = refused(&bench, &format!("fit {name}"));

@@ -246,7 +246,7 @@ fn lost_datagrams_are_repaired_and_nothing_is_left_afterwards() {
     let mut said = Command::new(lasthop());
     said.args(["tunnel", "status", "--control"]).arg(second.folder.path().join("control.sock"));
     let said = String::from_utf8(said.output().unwrap().stdout).unwrap();
-    assert!(said.contains("\nend0: at 10.1.0.1:40000 for ") && said.contains("sent again"), "{said}");
+    assert!(said.contains("\nend0: at 10.1.0.1:40000 for ") && said.contains("retransmitted"), "{said}");
 
     assert!(first.kill(Signal::TERM), "{}", first.log());
     // The other end was notified, or would detect it.
