@@ -78,7 +78,7 @@ def test_a_diagnosis_writes_what_the_command_writes(capture: Path, command: Comm
     said.annotate("ours.pcapng")
     assert (tmp_path / "ours.csv").read_bytes() == (tmp_path / "theirs.csv").read_bytes()
     assert (tmp_path / "ours.pcapng").stat().st_size > 0
-    with pytest.raises(ValueError, match="it is the capture itself"):
+    with pytest.raises(ValueError, match="is the capture itself"):
         said.annotate(capture)
     with pytest.raises(ValueError, match="flow: cannot be 9; the capture has flows 1 to 1"):
         said.loss_trace("x.csv", flow=9)

@@ -163,7 +163,7 @@ fn arguments_that_are_wrong() {
     for command in
         ["run tiny.toml", "compare tiny.toml", "sweep tiny.toml --vary tcp.mss=700", "reproduce balakrishnan1997"]
     {
-        refused(&bench, &format!("{command} --seed -1"), &["-1", "a seed is a whole number from 0"]);
+        refused(&bench, &format!("{command} --seed -1"), &["-1", "expected an integer from 0"]);
         refused(&bench, &format!("{command} --runs -1"), &["-1", "1.."]);
     }
     refused(&bench, "run tiny.toml --jobs x", &["'x'", "--jobs"]);

@@ -127,7 +127,7 @@ fn columns_come_where_they_have_something_to_say() {
     let starved = bench.stdout(&format!("compare tiny.toml --schemes E2E --runs 2 {two}"));
     assert!(heading(&starved).contains("starved"), "{starved}");
     assert!(
-        starved.contains("transfers that brought nothing: E2E 2 of 4; Mbps is the mean over the others"),
+        starved.contains("transfers that delivered no data: E2E 2 of 4; Mbps is the mean over the others"),
         "{starved}"
     );
     let json = bench.json(&format!("run tiny.toml {two} --json"));

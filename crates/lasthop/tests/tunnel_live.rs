@@ -335,7 +335,7 @@ fn what_ends_recorded_is_decided_again_by_the_simulators_node() {
     let file = second.folder.path().join("r.pcapng");
     let said = Command::new(lasthop()).args(["tunnel", "replay"]).arg(&file).output().unwrap();
     let said = String::from_utf8(said.stdout).unwrap();
-    assert!(said.contains(" workers, ") && said.ends_with(" handed on\n"), "{said}");
+    assert!(said.contains(" workers, ") && said.ends_with(" delivered\n"), "{said}");
     // The file is accessible to its owner only.
     let mode = std::os::unix::fs::MetadataExt::mode(&file.metadata().unwrap());
     assert_eq!(mode & 0o777, 0o600);
