@@ -17,7 +17,7 @@ def main():
     cubic, bbr, snoop, split = (simulated[name] for name in ("E2E-CUBIC", "E2E-BBR", "SNOOP", "SPLIT-BBR"))
     if len(sys.argv) == 1:
         print(
-            f"Linux as it comes (CUBIC) gets {cubic:.1f} Mbps, a server with BBR {bbr:.1f}. A gateway on the mast that\n"
+            f"Linux by default (CUBIC) gets {cubic:.1f} Mbps, a server with BBR {bbr:.1f}. A gateway on the mast that\n"
             f"repairs what the radio lost (snoop) gets {snoop:.1f}, {snoop / cubic:.0f} times as much as plain Linux; "
             f"one that splits the connection {split:.1f}."
         )

@@ -53,7 +53,7 @@ def markdown(path):
         application, errors, congestion, loss, *combination = row["cell"].split("/")
         share = float(row["measured"]) / float(row["published"]) - 1
         off.setdefault(row["table"], []).append((share, application, errors, congestion, loss, "/".join(combination)))
-    yield f"{' and '.join(sorted(runs))} runs a cell, seed 1; deviation of throughput from the published value, on average and at worst:"
+    yield f"{' and '.join(sorted(runs))} runs per cell, seed 1; deviation of throughput from the published value, on average and at worst:"
     yield ""
     yield "| table | | mean | worst |"
     yield "|---|---|--:|--:|"

@@ -81,7 +81,7 @@ def claims(path):
 
 def markdown(arguments):
     cells = read_cells(arguments.cells)
-    summary = f"{deviation(cells)} {runs_of(arguments.cells)} runs a cell, ± is the 95 % interval."
+    summary = f"{deviation(cells)} {runs_of(arguments.cells)} runs per cell, ± is the 95 % interval."
     lines = [*throughputs(cells), "", textwrap.fill(summary, 120, break_on_hyphens=False)]
     if arguments.study:
         lines += ["", *claims(arguments.study)]

@@ -88,7 +88,7 @@ def comparison(result: Comparison) -> str:
         line += [mean(of, name) for name in columns]
         return line + ([remarks.get(scheme, "")] if remarks else [])
 
-    caption = [result.scenario.title, f"{result.runs} runs a scheme from seed {result.seed}"]
+    caption = [result.scenario.title, f"{result.runs} runs per scheme from seed {result.seed}"]
     return _table(caption, head, [row(scheme, of) for scheme, of in rows.items()])
 
 
@@ -101,7 +101,7 @@ def sweep(result: SweepResult) -> str:
         [str(row[key]) for key in keys] + [row["scheme"], row["throughput"], _interval(row["throughput_ci95"])]
         for row in shown.select(names).to_pylist()
     ]
-    caption = [result.grid.scenario.title, f"{result.grid.runs} runs a point from seed {result.grid.seed}"]
+    caption = [result.grid.scenario.title, f"{result.grid.runs} runs per point from seed {result.grid.seed}"]
     return _table(caption, [*keys, "scheme", "Mbps", "95 % interval"], rows, len(result) - len(shown))
 
 
@@ -114,7 +114,7 @@ def study(result: Study) -> str:
     if not result.claims:
         return text
     claims = [(claim.id, "yes" if claim.holds else "no", claim.text) for claim in result.claims]
-    return f"{text}\n{_table(['What it concludes'], ['claim', 'holds', ''], claims)}"
+    return f"{text}\n{_table(['Conclusions'], ['claim', 'holds', ''], claims)}"
 
 
 def trace(result: Trace) -> str:

@@ -416,7 +416,7 @@ class Advice:
         return _html.advice(self)
 
     def __repr__(self) -> str:
-        return f"<lasthop.Advice for {self.scenario.title}: {self.winner or 'leave it as it is'}>"
+        return f"<lasthop.Advice for {self.scenario.title}: {self.winner or 'no cure'}>"
 
 
 def advise(
@@ -463,8 +463,8 @@ def advise(
         given = []
     if given:
         name = given[0][0].replace("-", "_")
-        what = "what was fitted has its own" if fitted else "a scenario has its own"
-        raise ValueError(f"{name}: {what}; give it with a measurement only")
+        what = "a fitted link has its own" if fitted else "a scenario has its own"
+        raise ValueError(f"{name}: {what}; give it only with a measurement")
     scenario = fitted.scenario if fitted else Scenario.open(source)  # type: ignore[arg-type]
     runs = count("runs", runs, 10, RUNS)
     seed = count("seed", seed, scenario.seed, SEEDS)

@@ -84,7 +84,7 @@ def comparison(result: Comparison, measure: str, ax: Axes | None) -> Axes:
     """Draws a bar per scheme, in the given order, from the top."""
     known = {name for measures in result.measures.values() for name in measures}
     if measure not in known:
-        raise ValueError(f"no measure {measure!r}; there are {', '.join(sorted(known))}")
+        raise ValueError(f"no measure {measure!r}; expected one of {', '.join(sorted(known))}")
     names = [name for name in result.schemes if measure in result[name]]
     estimates = [result[name][measure] for name in names]
     ax = _axes(ax, (7.0, 1.2 + 0.3 * len(names)))
@@ -109,10 +109,10 @@ def sweep(result: SweepResult, measure: str, x: str | None, ax: Axes | None) -> 
 
     vary = result.grid.vary
     if not vary:
-        raise ValueError("nothing is varied; compare() has plot_comparison()")
+        raise ValueError("nothing is varied; use plot_comparison() with compare()")
     units = dict(result.grid._core.measures)
     if measure not in units:
-        raise ValueError(f"no measure {measure!r}; there are {', '.join(sorted(units))}")
+        raise ValueError(f"no measure {measure!r}; expected one of {', '.join(sorted(units))}")
     numbers = {key: number_columns(key, values) for key, values in vary.items()}
     # Columns that distinguish all values.
     axes = {
@@ -124,7 +124,7 @@ def sweep(result: SweepResult, measure: str, x: str | None, ax: Axes | None) -> 
     key = next((key for key in vary if x == key or x in numbers[key]), None)
     if key is None:
         columns = [name for key in vary for name in dict.fromkeys([key, *numbers[key]])]
-        raise ValueError(f"nothing varied is called {x!r}; there are {', '.join(columns)}")
+        raise ValueError(f"no varied key {x!r}; expected one of {', '.join(columns)}")
     column = x if x in numbers[key] else next(iter(axes[key]), None)
 
     lines: dict[str, list[tuple[float, float, float]]] = {}

@@ -180,7 +180,7 @@ class Comparison(_Measured):
             f"{scheme:<20} {measures['throughput']}{remarks.get(scheme, '')}"
             for scheme, measures in self.measures.items()
         ]
-        return "\n".join([self.scenario.title, f"{self.runs} runs a scheme from seed {self.seed}", *lines])
+        return "\n".join([self.scenario.title, f"{self.runs} runs per scheme from seed {self.seed}", *lines])
 
 
 def about(scenario: Scenario, seed: int, runs: int) -> dict[str, str]:

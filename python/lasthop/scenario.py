@@ -200,7 +200,7 @@ def _toml(value: object) -> str:
             return "{ " + ", ".join(f"{json.dumps(str(key))} = {_toml(item)}" for key, item in value.items()) + " }"
         case list() | tuple():
             return "[" + ", ".join(_toml(item) for item in value) + "]"
-    raise TypeError(f"{value!r} cannot be a value of a scenario; give a text, a number, a bool, a list or a mapping")
+    raise TypeError(f"{value!r} cannot be a value of a scenario; give a string, a number, a bool, a list or a mapping")
 
 
 def scheme_name(scheme: SchemeLike) -> str:
@@ -216,7 +216,7 @@ def scheme_names(given: Iterable[SchemeLike] | SchemeLike | None, default: list[
         return [scheme_name(given)]
     names = [scheme_name(scheme) for scheme in given]
     if not names:
-        raise ValueError("schemes: none given; give names, or leave it out")
+        raise ValueError("schemes: none given; give names, or omit it")
     return names
 
 

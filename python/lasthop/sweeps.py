@@ -94,7 +94,7 @@ class Grid:
             raise ValueError(f"{path}: unknown key {min(unknown)!r}; known: scenario, schemes, runs, seed, vary")
         for key, kind in {"scenario": str, "vary": dict}.items():
             if not isinstance(given.get(key), kind):
-                raise ValueError(f"{path}: {key}: missing, or not a {'text' if kind is str else 'table'}")
+                raise ValueError(f"{path}: {key}: missing, or not a {'string' if kind is str else 'table'}")
         beside = path.parent / given["scenario"]
         scenario = Scenario.open(str(beside) if beside.is_file() else given["scenario"])
         vary = dict(_flat(given["vary"]))
@@ -263,7 +263,7 @@ def _grid(
     if isinstance(grid, Grid):
         return grid
     if isinstance(grid, Scenario):
-        raise ValueError("vary: missing; give values by key, as {'links.radio.rate': ['1 Mbps', '2 Mbps']}")
+        raise ValueError("vary: missing; give values by key, e.g. {'links.radio.rate': ['1 Mbps', '2 Mbps']}")
     return Grid.load(grid)
 
 

@@ -37,7 +37,7 @@ def test_sequence(small: lasthop.Scenario) -> None:
     assert ax.get_legend_handles_labels()[1][3:5] == ["SPLIT", "SPLIT, base station"]
     colours = [line.get_color() for line in ax.lines]
     assert colours[0] not in colours[1:]
-    with pytest.raises(ValueError, match='no flow "upload"; there are download'):
+    with pytest.raises(ValueError, match='no flow "upload"; expected one of download'):
         trace.plot_sequence(flow="upload")
 
 
@@ -59,7 +59,7 @@ def test_comparison(small: lasthop.Scenario) -> None:
     assert [label.get_text() for label in ax.get_yticklabels()] == ["E2E", "LL-TCP-AWARE", "SPLIT"]
     assert ax.get_xlabel() == "throughput (Mbps)"
     assert result.plot_comparison("local_retransmissions").get_xlabel() == "local retransmissions (count)"
-    with pytest.raises(ValueError, match="no measure 'speed'; there are "):
+    with pytest.raises(ValueError, match="no measure 'speed'; expected one of "):
         result.plot_comparison("speed")
     # A single run has no interval, but can be drawn.
     lasthop.compare(small, ["E2E"], runs=1).plot_comparison()
@@ -83,9 +83,9 @@ def test_sweep(small: lasthop.Scenario) -> None:
     assert [label.get_text() for label in ax.get_xticklabels()] == ["reno", "sack"]
     ax = two.plot()
     assert ax.get_xlabel() == "tcp.mss" and len(ax.get_legend_handles_labels()[1]) == 2
-    with pytest.raises(ValueError, match="no measure 'speed'; there are "):
+    with pytest.raises(ValueError, match="no measure 'speed'; expected one of "):
         two.plot("speed")
-    with pytest.raises(ValueError, match="nothing varied is called 'rate'; there are tcp.recovery, tcp.mss"):
+    with pytest.raises(ValueError, match="no varied key 'rate'; expected one of tcp.recovery, tcp.mss"):
         two.plot(x="rate")
     with pytest.raises(ValueError, match="nothing is varied"):
         lasthop.sweep(small, {}, runs=1).plot()

@@ -174,7 +174,7 @@ def test_trace_apart(small: lasthop.Scenario, tmp_path: Path, command: Command) 
     trace.to_pcapng(tmp_path / "mine.pcapng", point="server")
     command.text("trace", "small.toml", "--scheme", "LL-TCP-AWARE", "--pcapng", "its.pcapng", "--point", "server")
     assert (tmp_path / "mine.pcapng").read_bytes() == (tmp_path / "its.pcapng").read_bytes()
-    with pytest.raises(ValueError, match="no capture point \"client\"; there are server, "):
+    with pytest.raises(ValueError, match="no capture point \"client\"; expected one of server, "):
         trace.to_pcapng(tmp_path / "other.pcapng", point="client")
     with pytest.raises(FileNotFoundError):
         trace.to_pcapng(tmp_path / "nowhere" / "other.pcapng")
@@ -196,7 +196,7 @@ def test_study_has_the_numbers_of_the_command(command: Command, tmp_path: Path) 
     assert figure.id == "figure-4" and figure._repr_svg_().startswith("<svg")
     with pytest.raises(ValueError, match="balakrishnan1997 has no table 7; it has 2, 3, 4, 5"):
         lasthop.reproduce("balakrishnan1997", table=7)
-    with pytest.raises(ValueError, match="no study caceres1995; there are "):
+    with pytest.raises(ValueError, match="no study caceres1995; expected one of "):
         lasthop.reproduce("caceres1995")
     with pytest.raises(ValueError, match="not both"):
         lasthop.reproduce("balakrishnan1997", table=2, figure=3)

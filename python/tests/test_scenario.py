@@ -38,7 +38,7 @@ def test_setting_makes_another_scenario(small: lasthop.Scenario) -> None:
     text = other.to_toml()
     assert 'delay = "30 ms"' in text and 'mss = "1 kB"' in text and "data = 17" in text and 'limit = "60 s"' in text
     assert lasthop.Scenario.parse(text) == other != small
-    assert "# set from outside" in other.explain()
+    assert "# override" in other.explain()
     with pytest.raises(TypeError, match="cannot be a value of a scenario"):
         small.set({"tcp.mss": object()})
     with pytest.raises(TypeError, match="nan"):
@@ -74,7 +74,7 @@ def test_schemes_of_today(small: lasthop.Scenario) -> None:
     compared = lasthop.compare(linux, runs=2)
     assert list(compared.schemes) == today and not compared.remarks
     fixed = lasthop.compare(small.set({"tcp.congestion": "reno"}), ["E2E-BBR", "SNOOP"], runs=2)
-    assert fixed.remarks == {"E2E-BBR": "not what its name says: tcp.congestion is set"}
+    assert fixed.remarks == {"E2E-BBR": "modified: tcp.congestion is set"}
     text = small.explain("E2E-BBR")
     assert '\npreset = "linux-6.18"' in text and '\ncongestion = "bbr"' in text
     with pytest.raises(ValueError, match="no scheme"):
@@ -108,7 +108,7 @@ def test_errors_name_file_line_and_key(tmp_path: Path, small: lasthop.Scenario) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"scheme": "LLL"}, "no scheme \"LLL\"; there are E2E, "),
+        ({"scheme": "LLL"}, "no scheme \"LLL\"; expected one of E2E, "),
         ({"runs": 0}, "runs: cannot be 0; give 1 to 4294967295"),
         ({"seed": -1}, "seed: cannot be -1; give 0 to"),
         ({"seed": 2**64}, "seed: cannot be"),

@@ -43,11 +43,11 @@ pub fn fit_counts(counts: &Counts) -> Option<Report> {
     }
     let untold = match (lost, &dispersion) {
         (0, _) => None,
-        (_, Some(_)) => {
-            Some("the losses are counts per interval; how they go together within one is not measured".to_owned())
-        }
+        (_, Some(_)) => Some(
+            "the losses are counts per interval; their distribution within an interval was not measured".to_owned(),
+        ),
         (_, None) => Some(format!(
-            "the losses are counts of {} interval(s): whether they come singly or in long runs is not measured; measure with `lasthop probe`, or with \
+            "the losses are counts of {} interval(s): whether they are isolated or in long runs was not measured; measure with `lasthop probe`, or with \
              ping -D -O at a short interval",
             counts.intervals.len()
         )),

@@ -34,8 +34,8 @@ impl Why {
     /// Returns the reason in a few words.
     pub const fn words(self) -> &'static str {
         match self {
-            Self::AsGood => "about as good",
-            Self::LongestBadTimes => "longest bad times that the spacing of the packets allows",
+            Self::AsGood => "fits about as well",
+            Self::LongestBadTimes => "longest bad periods that the packet spacing allows",
             Self::LongestRuns => "longest runs that the counts allow",
         }
     }
@@ -102,7 +102,7 @@ pub(crate) fn untold(trace: &LossTrace, chosen: &ErrorSpec) -> Option<String> {
     }
     if trace.clock() == Clock::Unknown {
         return Some(
-            "the trace has no times: whether losses go together for a time or for a number of packets is not known; give --interval, the time between \
+            "the trace has no times: whether loss bursts last for a time or for a number of packets is unknown; give --interval, the time between \
              its packets"
                 .to_owned(),
         );
@@ -111,9 +111,9 @@ pub(crate) fn untold(trace: &LossTrace, chosen: &ErrorSpec) -> Option<String> {
     let millis = Duration::from_secs_f64(spacing).as_secs_f64() * 1e3;
     let is_independent = matches!(chosen, ErrorSpec::Uniform { .. } | ErrorSpec::Exponential { .. });
     let what = if is_independent {
-        "losses that seem independent may be short bad times"
+        "losses that appear independent may be short bad periods"
     } else {
-        "what happens within shorter times is not known"
+        "behaviour at shorter times is unknown"
     };
     Some(format!(
         "its packets are {millis:.3} ms apart: {what}; measure with `lasthop probe`, which sends packets back to back"

@@ -69,7 +69,7 @@ impl Notes {
         if !report.adequacy.fits() && runs.len() <= MOST_RUNS {
             let runs: Vec<String> = runs.iter().map(usize::to_string).collect();
             self.alternatives.push(Alternative {
-                name: format!("the trace {way} itself, replayed packet by packet"),
+                name: format!("replay of the trace {way}, packet by packet"),
                 key,
                 value: format!("{{ model = \"replay\", runs = [{}] }}", runs.join(", ")),
             });
@@ -82,9 +82,7 @@ impl Notes {
         if *self == Self::default() {
             return;
         }
-        text.push_str(
-            "\n[measurement]                 # what this scenario does not say of it; `lasthop advise` heeds it\n",
-        );
+        text.push_str("\n[measurement]                 # limits of this scenario, which `lasthop advise` considers\n");
         for (key, lines) in
             [("not_modelled", &self.not_modelled), ("unknown", &self.unknown), ("assumed", &self.assumed)]
         {

@@ -73,7 +73,7 @@ pub fn scenario(link: &Link, down: Direction<'_>, up: Option<Direction<'_>>, not
     // Writing to a string cannot fail.
     let _ = write!(
         text,
-        r#"# A link as `lasthop fit` found it in {names}.
+        r#"# A link fitted by `lasthop fit` to {names}.
 title = "A fitted link"
 scheme = "E2E-CUBIC"
 runs = 30
@@ -146,12 +146,12 @@ fn told(told: &Told) -> String {
 fn errors(text: &mut String, direction: &str, of: Option<Direction<'_>>) -> std::fmt::Result {
     let Some(Direction { name, report }) = of else {
         // A table is needed here: keys after the other direction's table would belong to that.
-        return writeln!(text, "\n# No trace of this direction.\n[links.hop.errors_{direction}]\nmodel = \"none\"");
+        return writeln!(text, "\n# No trace for this direction.\n[links.hop.errors_{direction}]\nmodel = \"none\"");
     };
     let chosen = report.chosen();
     writeln!(text, "\n# {name}: {} of {} packets lost.", report.lost, report.packets)?;
     if !report.adequacy.fits() {
-        writeln!(text, "# No model loses packets as this link did: see `lasthop fit`. The nearest one:")?;
+        writeln!(text, "# No model fits the losses (see `lasthop fit`). The nearest one:")?;
     }
     writeln!(text, "[links.hop.errors_{direction}]\nmodel = \"{}\"", chosen.family.name())?;
     for parameter in &chosen.parameters {

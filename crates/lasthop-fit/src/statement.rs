@@ -107,21 +107,24 @@ pub fn loss(report: &Report, form: Form, has_two_ways: bool) -> Said {
     if report.lost == 0 {
         // Rule of three.
         let most = shown(Unit::Share, (3.0 / report.packets.max(1) as f64).min(1.0));
-        return Said::fits(format!("nothing{both} was lost; at most {most} in the long run (95 %)"));
+        return Said::fits(format!("nothing{both} was lost; the loss rate is at most {most} (95 %)"));
     }
     let departures: Vec<&str> = report.adequacy.departures.iter().map(|departure| departure.what).collect();
     if !departures.is_empty() {
-        return Said::does_not(format!("no model fits; {name}, the nearest one, departs in {}", departures.join(", ")));
+        return Said::does_not(format!(
+            "no model fits; {name}, the nearest one, deviates in {}",
+            departures.join(", ")
+        ));
     }
     let does = match report.detail {
-        Detail::Packets => format!("{name} loses packets{both} as this link did"),
-        Detail::Intervals => format!("{name} loses as many packets as this link did"),
+        Detail::Packets => format!("{name} fits the losses{both}"),
+        Detail::Intervals => format!("{name} fits the number of losses"),
     };
     match &report.untold {
         Some(untold) => Said::unknown(format!("{does}, but {untold}")),
         None if !report.kept.is_empty() => {
             let names: Vec<&str> = report.kept.iter().map(|kept| kept.fit.family.name()).collect();
-            Said::unknown(format!("{does}, and so does {}: the measurement does not tell them apart", names.join(", ")))
+            Said::unknown(format!("{does}, and so does {}: the measurement cannot distinguish them", names.join(", ")))
         }
         None => Said::fits(does),
     }
@@ -136,20 +139,20 @@ fn counted(count: Option<u64>, of: u64, what: &str, missing: &str, key: Option<&
     match key {
         _ if count == 0 => Said::fits(format!("none of {of} packets {what}")),
         Some(key) => Said::fits(format!("{told}; modelled by {key}")),
-        None if share < FEW => Said::fits(format!("{told}: too few to matter, not modelled")),
+        None if share < FEW => Said::fits(format!("{told}: negligible, not modelled")),
         None => Said::does_not(format!("{told}; the scenario does not model it")),
     }
 }
 
 /// Returns the verdict on the order.
 pub fn order(seen: &Seen, key: Option<&str>) -> Said {
-    let missing = "the measurement does not show in which order packets arrived";
-    counted(seen.reordered, seen.arrived, "arrived behind one sent later", missing, key)
+    let missing = "the measurement does not show the order of arrival";
+    counted(seen.reordered, seen.arrived, "were reordered", missing, key)
 }
 
 /// Returns the verdict on duplicates.
 pub fn duplication(seen: &Seen, key: Option<&str>) -> Said {
-    counted(seen.duplicates, seen.arrived, "arrived again", "the measurement does not show duplicates", key)
+    counted(seen.duplicates, seen.arrived, "were duplicated", "the measurement does not show duplicates", key)
 }
 
 /// Returns the verdict on delays that vary without load.
@@ -157,10 +160,10 @@ pub fn variation(spread: &Spread, what: &str, key: Option<&str>) -> Said {
     let varies = spread.variation_ms();
     let Spread { least_ms, p95_ms, .. } = spread;
     if varies <= STEADY_MS.max(STEADY_SHARE * least_ms) {
-        return Said::fits(format!("{what} {least_ms:.1} to {p95_ms:.1} ms in 95 % of the packets"));
+        return Said::fits(format!("{what} {least_ms:.1} to {p95_ms:.1} ms for 95 % of the packets"));
     }
     let told =
-        format!("{what} {least_ms:.1} to {p95_ms:.1} ms in 95 % of the packets, {:.1} ms at most", spread.most_ms);
+        format!("{what} {least_ms:.1} to {p95_ms:.1} ms for 95 % of the packets, at most {:.1} ms", spread.most_ms);
     match key {
         Some(key) => Said::fits(format!("{told}; modelled by {key}")),
         None => Said::does_not(format!("{told}; the scenario's delay is constant")),
@@ -169,14 +172,13 @@ pub fn variation(spread: &Spread, what: &str, key: Option<&str>) -> Said {
 
 /// Returns what a measurement of this form shows about the rate.
 pub fn rate_of(form: Form, seen: &Seen) -> Said {
-    let given = "the scenario has what --rate says";
+    let given = "the scenario uses --rate";
     match (form, seen.sent_bps) {
-        (Form::Iperf3, Some(sent)) => Said::unknown(format!(
-            "iperf3 sent {:.4} Mbps, and what the link carries at most was not sought; {given}",
-            sent / 1e6
-        )),
+        (Form::Iperf3, Some(sent)) => {
+            Said::unknown(format!("iperf3 sent {:.4} Mbps, which need not be the maximum; {given}", sent / 1e6))
+        }
         (Form::Ping | Form::Fping | Form::Irtt, _) => {
-            Said::unknown(format!("packets far apart do not fill a link; {given}"))
+            Said::unknown(format!("widely spaced packets do not fill a link; {given}"))
         }
         _ => Said::unknown(format!("a list of losses does not show it; {given}")),
     }
@@ -185,9 +187,9 @@ pub fn rate_of(form: Form, seen: &Seen) -> Said {
 /// Returns what a measurement of this form shows about the delay.
 pub fn delay_of(seen: &Seen) -> Said {
     match (&seen.round_trip, &seen.one_way) {
-        (_, Some(one_way)) => variation(one_way, "one-way delays beyond the least one were", None),
+        (_, Some(one_way)) => variation(one_way, "one-way delays exceeded the minimum by", None),
         (Some(trips), None) => variation(trips, "round trips were", None),
-        (None, None) => Said::unknown("the measurement has no delays; the scenario has what --delay says"),
+        (None, None) => Said::unknown("the measurement has no delays; the scenario uses --delay"),
     }
 }
 

@@ -10,7 +10,7 @@ impl Report {
         let share = self.lost as f64 / self.packets as f64;
         let mut said = format!("{} of {} packets lost ({})", self.lost, self.packets, shown(Unit::Share, share));
         if self.lost > 0 && self.detail == Detail::Packets {
-            said += &format!(", {:.2} in a row on average, {} at most", self.mean_run, self.longest_run);
+            said += &format!(", runs of {:.2} on average, at most {}", self.mean_run, self.longest_run);
         }
         said
     }
@@ -32,25 +32,25 @@ impl Report {
         if !self.alike.is_empty() {
             let names: Vec<&str> = self.alike.iter().map(|family| family.name()).collect();
             lines.push(format!(
-                "This trace cannot tell {name} from {}: more packets may, of several sizes and with pauses between them.",
+                "This trace cannot distinguish {name} from {}; more packets of several sizes, with pauses, may.",
                 names.join(", ")
             ));
         }
-        lines.extend(self.untold.iter().map(|untold| format!("Not known of the losses: {untold}.")));
+        lines.extend(self.untold.iter().map(|untold| format!("Unknown about the losses: {untold}.")));
         if !self.kept.is_empty() {
             let kept = |kept: &Kept| format!("{} ({})", kept.fit.family.name(), kept.why.words());
             let names: Vec<String> = self.kept.iter().map(kept).collect();
-            lines.push(format!("Kept beside it, for `lasthop advise` to simulate as well: {}.", names.join(", ")));
+            lines.push(format!("Alternatives that `lasthop advise` also simulates: {}.", names.join(", ")));
         }
         let departures = &self.adequacy.departures;
         if departures.is_empty() {
             lines.push(match self.detail {
-                Detail::Packets => format!("The model {name} loses packets as this link did."),
-                Detail::Intervals => format!("The model {name} loses as many packets as this link did."),
+                Detail::Packets => format!("The model {name} fits the losses."),
+                Detail::Intervals => format!("The model {name} fits the number of losses."),
             });
             return lines;
         }
-        lines.push(format!("No model fits: {name}, the nearest one, departs from the trace in"));
+        lines.push(format!("No model fits; {name}, the nearest one, deviates from the trace in"));
         lines.extend(departures.iter().map(|departure| {
             let deviations = departure.deviations.clamp(-1e6, 1e6);
             format!(
@@ -59,8 +59,7 @@ impl Report {
             )
         }));
         lines.push(
-            "A scenario can replay the trace itself: errors = { model = \"replay\", file = ... }, as 0 and 1."
-                .to_owned(),
+            "A scenario can replay the trace, as 0 and 1: errors = { model = \"replay\", file = ... }".to_owned(),
         );
         lines
     }

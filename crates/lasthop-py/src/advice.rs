@@ -54,7 +54,7 @@ impl PyAdvice {
         let total = plan.tasks().len() as u64 * u64::from(runs);
         let reports =
             watched(py, total, progress, |watch| run_in_rounds(plan.tasks(), jobs, watch))?.map_err(Error::from)?;
-        let none = || Error::Argument("control, uses: nothing was simulated; give some".to_owned());
+        let none = || Error::Argument("control, uses: nothing to simulate; give at least one of each".to_owned());
         let advice = plan.judge(&reports).ok_or_else(none)?;
         let promise = Promise::new(scenario.title(), seed, &advice);
         Ok(Self { advice, promise, rates: plan.hop_rates() })

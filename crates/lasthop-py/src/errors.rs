@@ -79,7 +79,7 @@ impl From<Error> for PyErr {
 pub fn scheme(name: &str) -> Result<&'static Scheme, Error> {
     Scheme::by_name(name).ok_or_else(|| {
         let names: Vec<_> = SCHEMES.iter().map(|scheme| scheme.name).collect();
-        Error::Argument(format!("no scheme {name:?}; there are {}", names.join(", ")))
+        Error::Argument(format!("no scheme {name:?}; expected one of {}", names.join(", ")))
     })
 }
 

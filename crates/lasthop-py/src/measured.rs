@@ -123,7 +123,7 @@ fn writing(
 ) -> PyResult<()> {
     let same = |one: &Path| std::fs::canonicalize(one).ok();
     if same(out).is_some_and(|out| same(capture) == Some(out)) {
-        let message = format!("{}: it is the capture itself; give another file", out.display());
+        let message = format!("{}: is the capture itself; give another file", out.display());
         return Err(Error::Argument(message).into());
     }
     reading(py, |access| {

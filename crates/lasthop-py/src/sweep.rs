@@ -122,7 +122,7 @@ impl PySweep {
             let runs_of = point.same_as.unwrap_or(point.scheme).name;
             let at = own.iter().position(|own| own.scheme.name == runs_of && own.values == point.values);
             let Some(at) = at.filter(|at| reports[*at].len() == self.0.runs() as usize) else {
-                return Err(Error::Argument("the runs were given up".to_owned()).into());
+                return Err(Error::Argument("the runs were abandoned".to_owned()).into());
             };
             let (network, reports) = (&tasks[at].network, &reports[at]);
             let mut samples = Samples::new(self.0.measures().to_vec());

@@ -62,7 +62,7 @@ impl PyTrace {
             }
             None
         })?;
-        let outcome = outcome.ok_or_else(|| Error::Argument("the run was given up".to_owned()))?;
+        let outcome = outcome.ok_or_else(|| Error::Argument("the run was abandoned".to_owned()))?;
         if let Some(overflow) = outcome.report.overflow {
             return Err(Error::Overflow(*overflow).into());
         }
@@ -149,13 +149,13 @@ impl PyTrace {
     fn flow(&self, given: &str) -> Result<FlowId, Error> {
         let flow = self.trace.flows.iter().position(|flow| flow.name == given);
         flow.map(|flow| FlowId(flow as u32))
-            .ok_or_else(|| Error::Argument(format!("no flow {given:?}; there are {}", self.flows().join(", "))))
+            .ok_or_else(|| Error::Argument(format!("no flow {given:?}; expected one of {}", self.flows().join(", "))))
     }
 
     fn point(&self, given: &str) -> Result<usize, Error> {
         let point = self.trace.points.iter().position(|point| point.name == given);
         point.ok_or_else(|| {
-            Error::Argument(format!("no capture point {given:?}; there are {}", self.points().join(", ")))
+            Error::Argument(format!("no capture point {given:?}; expected one of {}", self.points().join(", ")))
         })
     }
 }

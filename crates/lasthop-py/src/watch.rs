@@ -77,7 +77,9 @@ pub fn watched<T: Send>(
                     }
                 }
                 // The work panicked; the panic resumes when the scope ends.
-                Err(RecvTimeoutError::Disconnected) => return Err(PyRuntimeError::new_err("the work was not done")),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(PyRuntimeError::new_err("the work was not completed"));
+                }
             }
         }
     })

@@ -76,8 +76,8 @@ impl<'a> Pivot<'a> {
 /// Returns a table's title, with the number of runs if it is the same for all cells.
 pub fn title_text(title: &str, runs: Runs) -> String {
     match runs {
-        Runs::Same(1) => format!("{title} (1 run a cell)"),
-        Runs::Same(runs) => format!("{title} ({runs} runs a cell)"),
+        Runs::Same(1) => format!("{title} (1 run per cell)"),
+        Runs::Same(runs) => format!("{title} ({runs} runs per cell)"),
         Runs::Various => title.to_owned(),
     }
 }

@@ -105,7 +105,7 @@ fn line_chart_shows_what_was_published() {
 fn line_chart_shows_what_is_below_zero() {
     let point = |x: f64, y: f64| LinePoint { x, y, ci95: None, published: None };
     let chart = LineChart {
-        title: "How losses go together".to_owned(),
+        title: "Autocorrelation of losses".to_owned(),
         x_label: "packets later".to_owned(),
         y_label: "autocorrelation".to_owned(),
         x_scale: Scale::Log,

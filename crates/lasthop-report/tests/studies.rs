@@ -70,7 +70,7 @@ fn page_says_what_it_is_about() {
     for expected in [
         "<p>Twelve schemes over a link that loses packets.</p>",
         "<dt>DOI</dt><dd>10.1109/90.650137</dd>",
-        "<dt>Computed by</dt><dd>lasthop 0.1.0, seed 7, 30 runs of each configuration</dd>",
+        "<dt>Computed by</dt><dd>lasthop 0.1.0, seed 7, 30 runs per configuration</dd>",
     ] {
         assert!(page.contains(expected), "no {expected}");
     }
@@ -133,7 +133,9 @@ fn full_tables_fit_a_terminal_too() {
         assert!(text_table(table, None).lines().all(|line| line.chars().count() <= 120));
     }
     // The same number of runs for all cells appears once.
-    assert!(text_table(&study::study().tables[0], None).starts_with("Table 2: Link-layer schemes (30 runs a cell)\n"));
+    assert!(
+        text_table(&study::study().tables[0], None).starts_with("Table 2: Link-layer schemes (30 runs per cell)\n")
+    );
 }
 
 #[test]

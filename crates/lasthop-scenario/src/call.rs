@@ -90,7 +90,7 @@ pub(crate) fn read(reader: &Reader<'_>, limit: Instant) -> Result<CallConfig, Er
     let config = match (found(&FRAME_KEYS), found(&SPEECH_KEYS)) {
         (Some(frame), Some(speech)) => {
             let message = format!(
-                "{frame} makes it frames of several packets, for which {speech} has no meaning; drop one of them"
+                "{frame} makes frames of several packets, to which {speech} does not apply; remove one of them"
             );
             return Err(reader.fail(speech, Problem::Conflict(message)));
         }
@@ -100,7 +100,7 @@ pub(crate) fn read(reader: &Reader<'_>, limit: Instant) -> Result<CallConfig, Er
     let packets = limit.as_nanos() / config.interval.as_nanos().max(1) * u64::from(config.packets());
     if packets > MOST_PACKETS {
         let key = if config.codec.is_some() { "interval" } else { "frame_rate" };
-        let message = format!("up to the run's limit these are {packets} packets; at most {MOST_PACKETS} are counted");
+        let message = format!("{packets} packets up to the run's limit; at most {MOST_PACKETS} are supported");
         return Err(reader.fail(key, Problem::Conflict(message)));
     }
     Ok(config)

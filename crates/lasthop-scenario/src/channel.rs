@@ -170,7 +170,7 @@ struct MeanBits(f64);
 
 impl Value for MeanBits {
     fn expected() -> String {
-        "a number of bits above zero, as 524288".to_owned()
+        "a number of bits above zero, e.g. 524288".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         let bits = match data {
@@ -195,10 +195,10 @@ const LONGEST_LIST: usize = 10_000;
 
 fn list(reader: &Reader<'_>, flows: &FlowNames) -> Result<Vec<Drop>, Error> {
     if !reader.has("drop") {
-        let expected = "the frames to drop, as [{ data = 17, transmission = 2 }, { ack = 5 }]".to_owned();
+        let expected = "the frames to drop, e.g. [{ data = 17, transmission = 2 }, { ack = 5 }]".to_owned();
         return Err(reader.fail("drop", Problem::Missing { expected }));
     }
-    let entries = reader.array("drop", "an array of tables, as [{ data = 17 }]")?;
+    let entries = reader.array("drop", "an array of tables, e.g. [{ data = 17 }]")?;
     if entries.len() > LONGEST_LIST {
         return Err(reader.refuse("drop", format!("a list of at most {LONGEST_LIST} frames"), ""));
     }

@@ -14,13 +14,13 @@ pub struct AbsolutePath(pub PathBuf);
 impl Value for AbsolutePath {
     fn expected() -> String {
         // The kernel's limit on the names of Unix sockets.
-        "an absolute path of at most 107 bytes, as \"/run/lasthop/gateway.sock\"".to_owned()
+        "an absolute path of at most 107 bytes, e.g. \"/run/lasthop/gateway.sock\"".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         match data {
             Data::String(text) if text.len() <= 107 && !text.contains('\0') => {
                 let path = PathBuf::from(text);
-                if path.is_absolute() { Ok(Self(path)) } else { Err("it is relative".to_owned()) }
+                if path.is_absolute() { Ok(Self(path)) } else { Err("the path is relative".to_owned()) }
             }
             _ => Err(String::new()),
         }
@@ -50,19 +50,19 @@ impl fmt::Display for Group {
 
 impl Value for Group {
     fn expected() -> String {
-        "the name or number of a group of users, as \"netdev\" or 108".to_owned()
+        "the name or number of a group of users, e.g. \"netdev\" or 108".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         match data {
             Data::String(name) => {
                 let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '$');
                 let named = (1..=32).contains(&name.len()) && name.chars().all(plain) && !name.starts_with('-');
-                if named { Ok(Self::Named(name.clone())) } else { Err("no group is called that".to_owned()) }
+                if named { Ok(Self::Named(name.clone())) } else { Err("not a valid group name".to_owned()) }
             }
             // The highest number means no group.
             Data::Integer(number) => match u32::try_from(*number) {
                 Ok(number) if number < u32::MAX => Ok(Self::Numbered(number)),
-                _ => Err("no group has that number".to_owned()),
+                _ => Err("not a valid group number".to_owned()),
             },
             _ => Err(String::new()),
         }
@@ -81,12 +81,12 @@ pub struct Address(pub SocketAddr);
 
 impl Value for Address {
     fn expected() -> String {
-        "a loopback address with a port, as \"127.0.0.1:9469\" or \"[::1]:9469\"".to_owned()
+        "a loopback address with a port, e.g. \"127.0.0.1:9469\" or \"[::1]:9469\"".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         let Data::String(text) = data else { return Err(String::new()) };
         match text.parse::<SocketAddr>() {
-            Ok(address) if !address.ip().is_loopback() => Err("others could reach it".to_owned()),
+            Ok(address) if !address.ip().is_loopback() => Err("other machines could reach it".to_owned()),
             Ok(address) => Ok(Self(address)),
             Err(_) => Err(String::new()),
         }

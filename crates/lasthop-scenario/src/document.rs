@@ -231,7 +231,7 @@ pub(crate) fn set(file: &str, root: &mut Table, path: &str, value: &str) -> Resu
     let keys: Vec<&str> = path.split('.').collect();
     if keys.iter().any(|key| key.trim().is_empty()) {
         let reason = Some("a key or a part of it is empty".to_owned());
-        let expected = "a dotted key, as links.wireless.rate".to_owned();
+        let expected = "a dotted key, e.g. links.wireless.rate".to_owned();
         return Err(fail(Problem::Value { given: quote(path), expected, reason }));
     }
     if let [group, name, ..] = keys[..]

@@ -43,7 +43,7 @@ impl fmt::Display for Place {
         match self.spot {
             Spot::Whole => f.write_str(&self.file),
             Spot::Line(line) => write!(f, "{}:{line}", self.file),
-            Spot::Override => write!(f, "{} (set from outside)", self.file),
+            Spot::Override => write!(f, "{} (override)", self.file),
         }
     }
 }
@@ -74,7 +74,7 @@ pub enum Problem {
         known: Vec<String>,
     },
     /// A name does not exist.
-    #[error("there is no {what} \"{given}\"{}", choices(.near, .known, "there is"))]
+    #[error("there is no {what} \"{given}\"{}", choices(.near, .known, "expected one of"))]
     UnknownName {
         /// Kind of object that it should name.
         what: &'static str,

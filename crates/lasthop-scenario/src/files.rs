@@ -65,7 +65,7 @@ impl Files {
         let trace = match &self.sealed {
             Some(known) => known.losses.get(&path).map(Arc::clone).ok_or_else(|| BadTrace {
                 expected: "a loss trace that the scenario file names",
-                reason: "no other file is opened here".to_owned(),
+                reason: "other files are not opened here".to_owned(),
             })?,
             None => Arc::new(read_trace(&path)?),
         };
@@ -78,8 +78,8 @@ impl Files {
         let path = self.directory.join(name);
         let steps = match &self.sealed {
             Some(known) => known.delays.get(&path).map(Arc::clone).ok_or_else(|| BadTrace {
-                expected: "a course of a delay that the scenario file names",
-                reason: "no other file is opened here".to_owned(),
+                expected: "a delay trace that the scenario file names",
+                reason: "other files are not opened here".to_owned(),
             })?,
             None => Arc::new(read_course(&path)?),
         };
@@ -93,7 +93,7 @@ impl Files {
         let trace = match &self.sealed {
             Some(known) => known.rates.get(&path).map(Arc::clone).ok_or_else(|| BadTrace {
                 expected: "a series of rates that the scenario file names",
-                reason: "no other file is opened here".to_owned(),
+                reason: "other files are not opened here".to_owned(),
             })?,
             None => Arc::new(read_series(&path)?),
         };
@@ -104,33 +104,33 @@ impl Files {
 
 fn read_series(path: &Path) -> Result<RateTrace, BadTrace> {
     let text = read_limited(path, LARGEST_RATES).map_err(|error| BadTrace {
-        expected: "a series of rates that can be read",
+        expected: "a readable series of rates",
         reason: format!("{}: {error}", path.display()),
     })?;
     read_rates(&text).map_err(|reason| BadTrace {
-        expected: "a series of rates: lines of a time in seconds, from 0 on, and a rate in Mbps, as 12.5 30",
+        expected: "a series of rates: lines of a time in seconds, from 0 on, and a rate in Mbps, e.g. 12.5 30",
         reason: format!("{} {reason}", path.display()),
     })
 }
 
 fn read_trace(path: &Path) -> Result<Vec<bool>, BadTrace> {
     let text = read_limited(path, LARGEST_TRACE).map_err(|error| BadTrace {
-        expected: "a loss trace that can be read",
+        expected: "a readable loss trace",
         reason: format!("{}: {error}", path.display()),
     })?;
     read_list(&text).map_err(|reason| BadTrace {
-        expected: "a loss trace of 0 (arrives) and 1 (lost), with spaces, line breaks and # remarks between",
+        expected: "a loss trace of 0 (received) and 1 (lost), separated by spaces, line breaks and # comments",
         reason: format!("{} {reason}", path.display()),
     })
 }
 
 fn read_course(path: &Path) -> Result<Vec<DelayStep>, BadTrace> {
     let text = read_limited(path, LARGEST_COURSE).map_err(|error| BadTrace {
-        expected: "a course of a delay that can be read",
+        expected: "a readable delay trace",
         reason: format!("{}: {error}", path.display()),
     })?;
     read_delays(&text).map_err(|reason| BadTrace {
-        expected: "a course of a delay: lines of a time in seconds and a delay in milliseconds, as 12.5 30",
+        expected: "a delay trace: lines of a time in seconds and a delay in milliseconds, e.g. 12.5 30",
         reason: format!("{} {reason}", path.display()),
     })
 }

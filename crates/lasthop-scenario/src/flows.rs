@@ -34,7 +34,7 @@ pub(crate) fn read(root: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Result<V
     let flows: Vec<_> =
         root.named("flows")?.iter().map(|(name, reader)| flow(name, reader, nodes, limit)).collect::<Result<_, _>>()?;
     if flows.is_empty() && root.named("sessions")?.is_empty() {
-        let expected = "a flow, as [flows.bulk] with from, to and size, or a session".to_owned();
+        let expected = "a flow, e.g. [flows.bulk] with from, to and size, or a session".to_owned();
         return Err(root.fail("flows", Problem::Missing { expected }));
     }
     Ok(flows)
@@ -47,17 +47,17 @@ fn flow(name: &str, reader: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Resul
     let from = host(reader, "from", nodes)?;
     let to = if name_of_app == AppName::OnOff { node(reader, "to", nodes)? } else { host(reader, "to", nodes)? };
     if from == to {
-        return Err(reader.refuse("to", "another host than from", ""));
+        return Err(reader.refuse("to", "a host other than from", ""));
     }
     let not_for = |keys: &[&'static str], why: &str| match keys.iter().find(|key| reader.has(key)) {
-        Some(key) => Err(reader.fail(key, Problem::Conflict(format!("{why}; drop this key, or app")))),
+        Some(key) => Err(reader.fail(key, Problem::Conflict(format!("{why}; remove this key, or app")))),
         None => Ok(()),
     };
     if name_of_app != AppName::Quic {
-        not_for(&quic::KEYS, "only app = \"quic\" has it")?;
+        not_for(&quic::KEYS, "only app = \"quic\" supports it")?;
     }
     if name_of_app != AppName::Call {
-        not_for(&call::KEYS, "only app = \"call\" has it")?;
+        not_for(&call::KEYS, "only app = \"call\" supports it")?;
     }
     let app = match name_of_app {
         AppName::Idle => {
@@ -76,13 +76,13 @@ fn flow(name: &str, reader: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Resul
             App::Call(call::read(reader, limit)?)
         }
         AppName::Transfer => {
-            not_for(&ON_OFF_KEYS, "app = \"transfer\" sends as TCP lets it")?;
+            not_for(&ON_OFF_KEYS, "app = \"transfer\" sends as fast as TCP allows")?;
             let Transferred(bytes) = reader.required("size")?;
             App::Transfer { bytes, close: reader.or("close", Switch::On, "default")? }
         }
         AppName::Quic => {
-            not_for(&ON_OFF_KEYS, "app = \"quic\" sends as QUIC lets it")?;
-            not_for(&["close"], "app = \"quic\" closes when all has arrived")?;
+            not_for(&ON_OFF_KEYS, "app = \"quic\" sends as fast as QUIC allows")?;
+            not_for(&["close"], "app = \"quic\" closes once everything has arrived")?;
             App::Quic(quic::read(reader, [&nodes.hosts[from], &nodes.hosts[to]])?)
         }
     };
@@ -99,12 +99,12 @@ fn on_off(reader: &Reader<'_>) -> Result<OnOffConfig, Error> {
     let rate = reader.required("rate")?;
     let bytes = match reader.required("packet")? {
         ByteSize(bytes @ 1..=65_507) => bytes as u32,
-        _ => return Err(reader.refuse("packet", "a number of bytes from 1 to 65507, as one datagram holds", "")),
+        _ => return Err(reader.refuse("packet", "a number of bytes from 1 to 65507, the maximum of a datagram", "")),
     };
     let Rate(bits) = rate;
     if u64::from(bytes) * 8_000_000_000 < bits {
         let most = Rate(u64::from(bytes) * 8_000_000_000).show();
-        let reason = "time is counted in whole nanoseconds, and packets would follow each other faster";
+        let reason = "packets would be less than a nanosecond apart";
         return Err(reader.refuse(
             "rate",
             format!("at most {} with packets of {bytes} bytes", most.trim_matches('"')),

@@ -101,7 +101,7 @@ impl Keys {
         let [down, up] = self.own;
         if [self.both, down, up].iter().all(|key| link.has(key)) {
             let message =
-                format!("stands for both directions, but {down} and {up} are given too; drop one of the three");
+                format!("applies to both directions, but {down} and {up} are also given; remove one of the three");
             return Err(link.fail(self.both, Problem::Conflict(message)));
         }
         let given = |key| if link.has(key) { read(key).map(Some) } else { Ok(None) };
@@ -119,8 +119,8 @@ impl Keys {
 fn check_medium(link: &Reader<'_>, medium: Medium) -> Result<(), Error> {
     let refuse = |key, message: &str| Err(link.fail(key, Problem::Conflict(message.to_owned())));
     if let (Some(key), false) = (SHAPER.given(link), medium == Medium::Duplex) {
-        let message = "a half-duplex or shared medium has none, since a frame that waits for tokens would keep the other station \
-            waiting; put it on a duplex link in front, or give policer";
+        let message = "not supported on a half-duplex or shared medium, since a frame that waits for tokens would block the other \
+            station; put it on a duplex link in front, or use policer";
         return refuse(key, message);
     }
     let Some(key) = AGGREGATION.given(link) else { return Ok(()) };
@@ -129,9 +129,9 @@ fn check_medium(link: &Reader<'_>, medium: Medium) -> Result<(), Error> {
         Medium::HalfDuplex { frame_overhead: Duration::ZERO, .. } => Ok(()),
         Medium::HalfDuplex { .. } => refuse(
             "frame_overhead",
-            "has no meaning beside aggregation, whose access is what each aggregate takes; drop it",
+            "not allowed with aggregation, whose access covers the overhead of each aggregate; remove it",
         ),
-        Medium::Shared { .. } => refuse(key, "a shared channel has none; give medium = \"half-duplex\""),
+        Medium::Shared { .. } => refuse(key, "not supported on a shared channel; use medium = \"half-duplex\""),
     }
 }
 
@@ -161,7 +161,7 @@ fn bucket(link: &Reader<'_>, key: &'static str, largest: u64) -> Result<BucketSp
         return Err(reader.refuse("burst", "at most 1 GiB", ""));
     }
     if burst < largest {
-        let message = format!("a bucket of {} never holds a full packet ({})", ByteSize(burst), ByteSize(largest));
+        let message = format!("a bucket of {} is smaller than a full packet ({})", ByteSize(burst), ByteSize(largest));
         return Err(reader.fail("burst", Problem::Conflict(message)));
     }
     Ok(BucketSpec { rate, burst })

@@ -11,5 +11,5 @@ pub fn check_interface_name(name: &str) -> Result<(), &'static str> {
     }
     let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | '+' | '!' | '"' | '\'' | '\\');
     let named = name.chars().all(plain) && name != "." && name != ".." && !name.starts_with('-');
-    if named { Ok(()) } else { Err("no interface is called that") }
+    if named { Ok(()) } else { Err("it is not an interface name") }
 }

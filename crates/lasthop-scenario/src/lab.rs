@@ -66,10 +66,10 @@ pub(crate) fn read(root: &Reader<'_>, nodes: &Nodes) -> Result<LabSpec, Error> {
         own.allow(&["endpoints"])?;
         endpoints[host] = own.required("endpoints")?;
     }
-    let source = "default: the scenario's where a kernel has it, otherwise reno";
+    let source = "default: the scenario's if a kernel has it, otherwise reno";
     let Or(congestion, _) = reader.or::<Or<ByScheme, Congestion>>("congestion", None.into(), source)?;
     let congestion = congestion.map(|Congestion(name)| name);
-    let Or(sack, _) = reader.or::<Or<ByScheme, Switch>>("sack", None.into(), "default: on where recovery is sack")?;
+    let Or(sack, _) = reader.or::<Or<ByScheme, Switch>>("sack", None.into(), "default: on if recovery is sack")?;
     let settings = reader.or("settings", KernelSettings::Scenario, "default")?;
     let Positive(lateness) = reader.or("lateness", Positive(Duration::from_millis(1)), "default")?;
     Ok(LabSpec { endpoints, relays: common, congestion, sack, settings, lateness })
@@ -80,7 +80,7 @@ struct Congestion(String);
 
 impl Value for Congestion {
     fn expected() -> String {
-        "the name of a kernel's congestion control, as \"reno\", \"cubic\" or \"bbr\"".to_owned()
+        "the name of a kernel's congestion control, e.g. \"reno\", \"cubic\" or \"bbr\"".to_owned()
     }
     fn read(data: &crate::document::Data) -> Result<Self, String> {
         // TCP_CA_NAME_MAX is 16, including the terminating zero.

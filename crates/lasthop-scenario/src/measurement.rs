@@ -37,7 +37,7 @@ pub struct Alternative {
 }
 
 /// Form of an entry of `alternatives`.
-const ALTERNATIVES: &str = r#"an array of tables, as [{ name = "long bad times", key = "links.hop.errors_down", value = { model = "none" } }]"#;
+const ALTERNATIVES: &str = r#"an array of tables, e.g. [{ name = "long bad times", key = "links.hop.errors_down", value = { model = "none" } }]"#;
 
 /// Reads `[measurement]`, which may be absent.
 pub(crate) fn read(root: &Reader<'_>) -> Result<Option<Measurement>, Error> {
@@ -83,8 +83,8 @@ fn alternative(entry: &Reader<'_>) -> Result<Alternative, Error> {
     let value = entry.items().find(|(key, _)| *key == "value").map(|(_, item)| toml(&item.data));
     match value {
         Some(value) if key.starts_with("links.") => Ok(Alternative { name, key, value }),
-        Some(_) => Err(entry.refuse("key", "a key of a link, as \"links.hop.errors_down\"", "")),
-        None => Err(entry.fail("value", Problem::Missing { expected: "what the key is set to".to_owned() })),
+        Some(_) => Err(entry.refuse("key", "a key of a link, e.g. \"links.hop.errors_down\"", "")),
+        None => Err(entry.fail("value", Problem::Missing { expected: "a value for the key".to_owned() })),
     }
 }
 

@@ -87,7 +87,11 @@ pub(crate) fn read(
     let ends = flows.iter().map(|flow| [flow.from, flow.to]);
     let ends = ends.chain(sessions.iter().map(|session| [session.client, session.server]));
     if !ends.flatten().any(|end| end == host) {
-        return Err(reader.refuse("host", "a host at which a flow or a session begins or ends", "none does"));
+        return Err(reader.refuse(
+            "host",
+            "a host at which a flow or a session begins or ends",
+            "no flow or session does",
+        ));
     }
     let List(names) = reader.required::<List<Text>>("stations")?;
     let ports = ports(&reader, nodes, links, host, &names)?;
@@ -104,7 +108,7 @@ pub(crate) fn read(
     let Or(route_update, _) = reader.or::<Or<Auto, Duration>>("route_update", None.into(), source)?;
     let keeps = matches!(kind, HandoffKind::Forwarding | HandoffKind::Multicast);
     if !keeps && reader.has("buffer") {
-        let message = "only kind = \"forwarding\" and kind = \"multicast\" keep packets; drop this key, or kind";
+        let message = "only kind = \"forwarding\" and kind = \"multicast\" buffer packets; remove this key, or kind";
         return Err(reader.fail("buffer", Problem::Conflict(message.to_owned())));
     }
     let default = QueueLimit::Packets(50);
@@ -130,7 +134,7 @@ pub(crate) fn read(
 /// Returns the routers' ports to the host, in the order of the stations.
 fn ports(reader: &Reader<'_>, nodes: &Nodes, links: &[Link], host: usize, names: &[Text]) -> Result<Vec<Port>, Error> {
     let host_name = nodes.name(host);
-    let expected = || format!("links between \"{host_name}\" and a router each, as [\"cell-1\", \"cell-2\"]");
+    let expected = || format!("links between \"{host_name}\" and a router each, e.g. [\"cell-1\", \"cell-2\"]");
     if names.is_empty() || names.len() > MOST_STATIONS {
         return Err(reader.refuse("stations", format!("1 to {MOST_STATIONS} {}", expected()), ""));
     }
@@ -142,11 +146,11 @@ fn ports(reader: &Reader<'_>, nodes: &Nodes, links: &[Link], host: usize, names:
         let [a, b] = links[link].between;
         let router = if a == host { b } else { a };
         if a != host && b != host || nodes.is_host(router) {
-            let reason = format!("\"{name}\" joins \"{}\" and \"{}\"", nodes.name(a), nodes.name(b));
+            let reason = format!("\"{name}\" connects \"{}\" and \"{}\"", nodes.name(a), nodes.name(b));
             return Err(reader.refuse("stations", expected(), reason));
         }
         if ports.iter().any(|port| port.router == router) {
-            let message = format!("\"{}\" is a station twice; each link needs a router of its own", nodes.name(router));
+            let message = format!("\"{}\" is a station twice; each link needs a separate router", nodes.name(router));
             return Err(reader.fail("stations", Problem::Conflict(message)));
         }
         ports.push(Port { router, link, beyond: vec![host] });
@@ -176,7 +180,7 @@ fn moves(reader: &Reader<'_>) -> Result<network::Moves, Error> {
                 return Err(moves.refuse("at", expected(), format!("of {} times", times.len())));
             }
             if let Some(pair) = times.windows(2).find(|pair| pair[0] >= pair[1]) {
-                let reason = format!("{} comes behind {}", pair[1].show(), pair[0].show());
+                let reason = format!("{} follows {}", pair[1].show(), pair[0].show());
                 return Err(moves.refuse("at", expected(), reason));
             }
             Ok(network::Moves::At(times))

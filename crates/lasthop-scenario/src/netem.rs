@@ -42,7 +42,7 @@ const LINK_WORDS: [(&str, &str); 8] = [
 pub(crate) fn refuse_words(link: &Reader<'_>) -> Result<(), Error> {
     match LINK_WORDS.iter().find(|(word, _)| link.has(word)) {
         Some((word, instead)) => {
-            Err(link.fail(word, Problem::Conflict(format!("a word of netem, not a key of a link; {instead}"))))
+            Err(link.fail(word, Problem::Conflict(format!("keyword of netem, not a key of a link; {instead}"))))
         }
         None => Ok(()),
     }

@@ -59,13 +59,13 @@ impl Nodes {
             reader.allow(&[])?;
             reader.note_table();
             if nodes.find(&name).is_some() {
-                let message = format!("\"{name}\" is the name of a host too; nodes need names of their own");
+                let message = format!("\"{name}\" is also the name of a host; names of nodes must be unique");
                 return Err(reader.fail_here(Problem::Conflict(message)));
             }
             nodes.routers.push(name);
         }
         if nodes.hosts.len() < 2 {
-            let expected = "at least two hosts, as [hosts.source] and [hosts.mobile]".to_owned();
+            let expected = "at least two hosts, e.g. [hosts.source] and [hosts.mobile]".to_owned();
             return Err(root.fail("hosts", Problem::Missing { expected }));
         }
         if nodes.len() > MOST_NODES {
@@ -199,7 +199,7 @@ pub(crate) fn links(
         let [from, to] = link.between.map(|node| tree[node]);
         if from == to {
             let [a, b] = link.between.map(|node| nodes.name(node));
-            let message = format!("\"{a}\" and \"{b}\" are joined already; links must form a tree, without cycles");
+            let message = format!("\"{a}\" and \"{b}\" are already connected; links must form a tree, without cycles");
             return Err(reader.fail("between", Problem::Conflict(message)));
         }
         tree.iter_mut().filter(|member| **member == to).for_each(|member| *member = from);
@@ -208,7 +208,7 @@ pub(crate) fn links(
     let first = tree.first().copied().unwrap_or_default();
     if let Some(lonely) = tree.iter().position(|member| *member != first) {
         let section = root.section(if nodes.is_host(lonely) { "hosts" } else { "routers" })?;
-        let message = format!("no chain of links joins it to \"{}\"", nodes.name(0));
+        let message = format!("no chain of links connects it to \"{}\"", nodes.name(0));
         return Err(section.fail(nodes.name(lonely), Problem::Conflict(message)));
     }
     Ok(links)
@@ -227,10 +227,10 @@ fn check_place(
         if let Some(other) = links.iter().find(at_once) {
             let name = nodes.name(node);
             let reason = match later.host {
-                Some(host) if host == node => "mobility.stations names all links of a host that moves".to_owned(),
+                Some(host) if host == node => "mobility.stations must list all links of a moving host".to_owned(),
                 _ => format!("only routers forward; make it [routers.{name}]"),
             };
-            let message = format!("host \"{name}\" has a link already (\"{}\"), and {reason}", other.name);
+            let message = format!("host \"{name}\" already has a link (\"{}\"), and {reason}", other.name);
             return Err(reader.fail("between", Problem::Conflict(message)));
         }
     }
@@ -280,7 +280,7 @@ fn link(
 /// Reads the medium. `channels` lists the names of shared channels, in the order of their numbers.
 fn medium(reader: &Reader<'_>, channels: &mut Vec<String>) -> Result<Medium, Error> {
     let only_with = |key: &str, media: &str| {
-        let message = || format!("has a meaning only with medium = {media}");
+        let message = || format!("requires medium = {media}");
         if reader.has(key) { Err(reader.fail(key, Problem::Conflict(message()))) } else { Ok(()) }
     };
     let name = reader.or("medium", MediumName::Duplex, "default")?;
@@ -309,7 +309,7 @@ fn medium(reader: &Reader<'_>, channels: &mut Vec<String>) -> Result<Medium, Err
     Ok(Medium::Shared { frame_overhead, channel: number as u32 })
 }
 
-const DAMAGED: &str = "default: deliver where the scheme makes ELN at the receiver, otherwise drop";
+const DAMAGED: &str = "default: deliver if the scheme generates ELN at the receiver, otherwise drop";
 
 /// Reads the error models of the two directions: `errors` for both, unless `errors_down` or `errors_up` is given.
 fn errors(reader: &Reader<'_>, flows: &FlowNames, files: &Files) -> Result<[ErrorSpec; 2], Error> {
@@ -320,7 +320,8 @@ fn errors(reader: &Reader<'_>, flows: &FlowNames, files: &Files) -> Result<[Erro
     let both = reader.section("errors")?;
     let (has_down, has_up) = (reader.has("errors_down"), reader.has("errors_up"));
     if both.is_present() && has_down && has_up {
-        let message = "stands for both directions, but errors_down and errors_up are given too; drop one of the three";
+        let message =
+            "applies to both directions, but errors_down and errors_up are also given; remove one of the three";
         return Err(reader.fail("errors", Problem::Conflict(message.to_owned())));
     }
     let common = if has_down && has_up { ErrorSpec::None } else { channel::read(&both, flows, files)? };

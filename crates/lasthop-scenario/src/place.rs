@@ -38,7 +38,7 @@ impl Scenario {
             ([port], _) | ([], [port]) => {
                 let keys = [("base_station.router", &port.router), ("base_station.link", &port.link)];
                 let what =
-                    format!("a device is taken to stand at router {}, in front of link {}", port.router, port.link);
+                    format!("the device is assumed to be at router {}, in front of link {}", port.router, port.link);
                 Ok((self.with_overrides(&keys)?, Some(what)))
             }
             _ => Err(self.no_place(network.as_ref(), &ports)),
@@ -48,13 +48,13 @@ impl Scenario {
     fn no_place(&self, network: Option<&Network>, ports: &[Port]) -> Error {
         let has_lossy_link = network.is_some_and(|network| network.links.iter().any(is_lossy));
         let expected = match ports {
-            [] => "a router in front of the lossy link, as [routers.gateway] and a link to it, and [base_station] with router = \"gateway\" and that link: \
-                a device stands at a router, and none is on the path"
+            [] => "a router in front of the lossy link, e.g. [routers.gateway] and a link to it, and [base_station] with router = \"gateway\" and that link: \
+                a device requires a router, and none is on the path"
                 .to_owned(),
             ports => {
                 let choices: Vec<String> =
                     ports.iter().map(|port| format!("router = \"{}\" and link = \"{}\"", port.router, port.link)).collect();
-                let why = if has_lossy_link { "it does not show which lossy link is meant" } else { "no link loses packets" };
+                let why = if has_lossy_link { "the lossy link is ambiguous" } else { "no link loses packets" };
                 format!("[base_station] with {}: {why}", choices.join(", or "))
             }
         };
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn the_place_is_in_front_of_the_lossy_link() {
         let (placed, what) = with(LOSSY).with_place().unwrap();
-        assert_eq!(what.as_deref(), Some("a device is taken to stand at router mast, in front of link radio"));
+        assert_eq!(what.as_deref(), Some("the device is assumed to be at router mast, in front of link radio"));
         let scheme = lasthop_proto::scheme::Scheme::by_name("SNOOP").unwrap();
         assert_eq!(placed.network(scheme).unwrap().elements.len(), 1);
         let (again, what) = placed.with_place().unwrap();

@@ -29,7 +29,7 @@ impl Sender {
     /// Returns the default queue, and its source.
     fn default(self) -> (QueueLimit, &'static str) {
         match self {
-            Self::ModernHost => (MODERN_HOST, "default: what a modern host keeps in front of its own link"),
+            Self::ModernHost => (MODERN_HOST, "default: queue of a modern host in front of its own link"),
             Self::Other => (FIFO, "default"),
         }
     }
@@ -108,7 +108,8 @@ fn table(reader: &Reader<'_>) -> Result<QueueSpec, Error> {
             let limit = match reader.or("limit", QueueLimit::Packets(limit), "default")? {
                 QueueLimit::Packets(packets) => packets,
                 QueueLimit::Bytes(_) => {
-                    let message = "this kind's limit is in packets, as \"1000 packets\"; memory_limit bounds the bytes";
+                    let message =
+                        "this kind's limit is in packets, e.g. \"1000 packets\"; memory_limit bounds the bytes";
                     return Err(reader.fail("limit", Problem::Conflict(message.to_owned())));
                 }
             };
@@ -189,7 +190,7 @@ pub(crate) fn check(reader: &Reader<'_>, key: &'static str, queue: &QueueSpec, l
     if bytes >= largest {
         return Ok(());
     }
-    let message = format!("a queue of {} holds no full packet ({})", ByteSize(bytes), ByteSize(largest));
+    let message = format!("a queue of {} is smaller than a full packet ({})", ByteSize(bytes), ByteSize(largest));
     let problem = Problem::Conflict(message);
     Err(if reader.is_table(key) { reader.section(key)?.fail(inner, problem) } else { reader.fail(key, problem) })
 }

@@ -54,7 +54,7 @@ pub(crate) fn read(reader: &Reader<'_>, hosts: [&Host; 2]) -> Result<QuicConfig,
 fn task(reader: &Reader<'_>) -> Result<Task, Error> {
     let Some(key) = EXCHANGE_KEYS.iter().find(|key| reader.has(key)) else {
         if !reader.has("size") {
-            let expected = "a number of bytes to send, as \"10 MiB\"; or request and response".to_owned();
+            let expected = "a number of bytes to send, e.g. \"10 MiB\"; or request and response".to_owned();
             return Err(reader.fail("size", Problem::Missing { expected }));
         }
         let Transferred(bytes) = reader.required("size")?;
@@ -62,7 +62,7 @@ fn task(reader: &Reader<'_>) -> Result<Task, Error> {
     };
     if reader.has("size") {
         let message =
-            format!("{key} asks for requests and responses, which have sizes of their own; drop this key, or {key}");
+            format!("{key} makes requests and responses, which have their own sizes; remove this key, or {key}");
         return Err(reader.fail("size", Problem::Conflict(message)));
     }
     let (Transferred(request), Transferred(response)) = (reader.required("request")?, reader.required("response")?);
@@ -76,7 +76,7 @@ fn udp_payload(reader: &Reader<'_>, hosts: [&Host; 2]) -> Result<u16, Error> {
     let packet = |tcp: &TcpConfig| tcp.mss + TCP_HEADERS + if tcp.timestamps.is_on() { TIMESTAMPS } else { 0 };
     let largest = hosts.iter().map(|host| packet(&host.tcp.config)).min().unwrap_or_default();
     let derived = largest.saturating_sub(u32::from(UDP_HEADERS));
-    let source = format!("the hosts' packets of TCP, {largest} B, without IP and UDP headers");
+    let source = format!("the hosts' TCP packets, {largest} B, without IP and UDP headers");
     let ByteSize(bytes) = reader.or_derived("udp_payload", ByteSize(derived.into()), &source)?;
     let range = SMALLEST_UDP_PAYLOAD.into()..=LARGEST_UDP_PAYLOAD.into();
     match u16::try_from(bytes) {
@@ -86,8 +86,8 @@ fn udp_payload(reader: &Reader<'_>, hosts: [&Host; 2]) -> Result<u16, Error> {
         }
         _ => {
             let message = format!(
-                "QUIC needs datagrams of 1200 to 65507 bytes (RFC 9000 §14), but packets as large as TCP's here ({largest} B) hold {bytes}; \
-                 give udp_payload, or hosts an mss of 1188 on"
+                "QUIC needs datagrams of 1200 to 65507 bytes (RFC 9000 §14), but packets of TCP's size ({largest} B) hold {bytes}; \
+                 set udp_payload, or an mss of at least 1188"
             );
             Err(reader.fail("udp_payload", Problem::Conflict(message)))
         }

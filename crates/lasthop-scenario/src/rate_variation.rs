@@ -106,7 +106,7 @@ pub(crate) fn read(reader: &Reader<'_>, files: &Files) -> Result<RateSpec, Error
         (Some(length), _) => length,
         (None, Wrap::Hold) => last,
         (None, Wrap::Repeat | Wrap::Stop) => {
-            let expected = "when the series ends, as \"20 s\": the last step has no end of its own".to_owned();
+            let expected = "the end of the series, e.g. \"20 s\", since the last step has none".to_owned();
             return Err(reader.fail("length", Problem::Missing { expected }));
         }
     };
@@ -118,8 +118,7 @@ pub(crate) fn read(reader: &Reader<'_>, files: &Files) -> Result<RateSpec, Error
         Some(offset) => Offset::At(offset),
         None if wrap == Wrap::Repeat => Offset::Random,
         None => {
-            let message =
-                "\"random\" needs wrap = \"repeat\": runs that begin at other places would be of other lengths";
+            let message = "\"random\" needs wrap = \"repeat\": runs that begin elsewhere would differ in length";
             return Err(reader.fail("offset", Problem::Conflict(message.to_owned())));
         }
     };
@@ -134,7 +133,7 @@ pub(crate) fn read(reader: &Reader<'_>, files: &Files) -> Result<RateSpec, Error
 fn steps(reader: &Reader<'_>, _: &Files) -> Result<Given, Error> {
     let steps = points(reader, "steps")?;
     if steps.first().is_some_and(|step| step.from > Duration::ZERO) {
-        let message = "the first step is not at \"0 s\": say which rate the run begins with".to_owned();
+        let message = "the first step is not at \"0 s\"; give the rate at which the run begins".to_owned();
         return Err(reader.fail("steps", Problem::Conflict(message)));
     }
     let length = reader.get::<Positive<Duration>>("length")?.map(|Positive(length)| length);
@@ -165,9 +164,9 @@ const LONGEST_LIST: usize = 10_000;
 /// Reads the array at `key`: increasing times, each with a rate.
 fn points(reader: &Reader<'_>, key: &'static str) -> Result<Vec<RateStep>, Error> {
     let example = "[{ at = \"0 s\", rate = \"20 Mbps\" }, { at = \"5 s\", rate = \"2 Mbps\" }]";
-    let entries = reader.array(key, &format!("an array of tables, as {example}"))?;
+    let entries = reader.array(key, &format!("an array of tables, e.g. {example}"))?;
     if entries.is_empty() {
-        return Err(reader.fail(key, Problem::Missing { expected: format!("times and rates, as {example}") }));
+        return Err(reader.fail(key, Problem::Missing { expected: format!("times and rates, e.g. {example}") }));
     }
     if entries.len() > LONGEST_LIST {
         let expected = format!("at most {LONGEST_LIST} entries; a file (model = \"replay\") takes more");

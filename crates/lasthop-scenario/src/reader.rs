@@ -232,7 +232,7 @@ impl<'d> Reader<'d> {
         };
         match item.spot {
             Spot::Line(line) => format!("line {line}{written}"),
-            Spot::Whole | Spot::Override => format!("set from outside{written}"),
+            Spot::Whole | Spot::Override => format!("override{written}"),
         }
     }
 

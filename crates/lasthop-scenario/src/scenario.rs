@@ -27,7 +27,7 @@ use crate::tcp_effect::{self, Given, Idle};
 use crate::traffic::{self, Traffic};
 
 /// Last header line of an explained scenario.
-const AFTER: &str = "After each value: where it comes from.";
+const AFTER: &str = "Comments give the origin of each value.";
 
 /// Maximum size of a scenario file, in bytes.
 const LARGEST_FILE: u64 = 4 << 20;
@@ -304,7 +304,7 @@ impl Scenario {
         let head = format!("{} under {}, with every default", self.source.file, scheme.name);
         let mut lines = vec![head];
         let fixed = self.fixed_in(&spec, scheme);
-        lines.extend(fixed.map(|key| format!("{}: not what its name says: {key} is set", scheme.name)));
+        lines.extend(fixed.map(|key| format!("{}: modified: {key} is set", scheme.name)));
         lines.extend(decided::lines(&spec, &network));
         lines.push(AFTER.to_owned());
         Ok(explain::write(&lines, &with_effects(&ledger, &spec, &network)))
@@ -449,7 +449,7 @@ impl Source {
 
     fn no_base_station(&self, scheme: &Scheme) -> Error {
         let name = scheme.name;
-        let expected = format!("[base_station] with router and link, where {name} has its part");
+        let expected = format!("[base_station] with router and link, where {name} runs");
         let place = Place { file: self.file.clone(), spot: Spot::Whole };
         Error::new(place, Some("base_station".to_owned()), Problem::Missing { expected })
     }

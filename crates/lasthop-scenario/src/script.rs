@@ -23,7 +23,7 @@ choices! {
 pub(crate) fn read(reader: &Reader<'_>, flows: &FlowNames) -> Result<Vec<ScriptLine>, Error> {
     if !["lose", "late", "mark"].iter().any(|key| reader.has(key)) {
         let expected =
-            "frames to lose, as [{ byte = 14600, transmission = 2 }, { ack = 5 }]; `late` and `mark` do as well";
+            "frames to lose, e.g. [{ byte = 14600, transmission = 2 }, { ack = 5 }]; or give `late` or `mark`";
         return Err(reader.fail("lose", Problem::Missing { expected: expected.to_owned() }));
     }
     let mut lines = list(reader, "lose", flows, |_| Ok(Act::Lose))?;
@@ -45,8 +45,8 @@ fn list(
         return Ok(Vec::new());
     }
     let entries = match key {
-        "late" => reader.array(key, "an array of tables, as [{ byte = 14600, by = \"10 ms\" }]")?,
-        _ => reader.array(key, "an array of tables, as [{ byte = 14600 }]")?,
+        "late" => reader.array(key, "an array of tables, e.g. [{ byte = 14600, by = \"10 ms\" }]")?,
+        _ => reader.array(key, "an array of tables, e.g. [{ byte = 14600 }]")?,
     };
     if entries.len() > LONGEST {
         return Err(reader.refuse(key, format!("a list of at most {LONGEST} frames"), ""));

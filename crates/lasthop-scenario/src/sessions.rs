@@ -52,7 +52,7 @@ fn session(name: &str, reader: &Reader<'_>, nodes: &Nodes, limit: Instant) -> Re
     let client = flows::host(reader, "client", nodes)?;
     let server = flows::host(reader, "server", nodes)?;
     if client == server {
-        return Err(reader.refuse("server", "another host than client", ""));
+        return Err(reader.refuse("server", "a host other than client", ""));
     }
     let Whole(parallel) = reader.or::<Whole<1, MOST_PARALLEL>>("parallel", Whole(4), "default")?;
     let packet = nodes.hosts[server].tcp.config.mss;

@@ -74,14 +74,14 @@ fn flow_control(reader: &Reader<'_>, default: &SnoopConfig) -> Result<Option<Hop
         FlowControlName::None => {
             for key in ["backlog", "held"] {
                 if reader.has(key) {
-                    let message = format!("{key} is for flow_control = \"fast\" only");
+                    let message = format!("{key} requires flow_control = \"fast\"");
                     return Err(reader.fail(key, Problem::Conflict(message)));
                 }
             }
             Ok(None)
         }
         FlowControlName::Fast if !aware => {
-            let message = "flow_control = \"fast\" holds senders back, which takes awareness = \"aware\"".to_owned();
+            let message = "flow_control = \"fast\" limits senders, which requires awareness = \"aware\"".to_owned();
             Err(reader.fail("flow_control", Problem::Conflict(message)))
         }
         FlowControlName::Fast => {

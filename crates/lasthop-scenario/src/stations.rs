@@ -134,7 +134,7 @@ pub(crate) fn elements(
             *there += 1;
             if *there > MOST_PROTOCOLS {
                 let link = &links[element.port.link].name;
-                let message = format!("{link} has {MOST_PROTOCOLS} link protocols already; more do not fit");
+                let message = format!("{link} already has the maximum of {MOST_PROTOCOLS} link protocols");
                 return Err(reader.fail("link", Problem::Conflict(message)));
             }
         }
@@ -202,7 +202,7 @@ fn port(reader: &Reader<'_>, nodes: &Nodes, links: &[Link]) -> Result<Port, Erro
         .ok_or_else(|| reader.unknown_name("link", "link", &link_name, names()))?;
     if !links[link].between.contains(&router) {
         let [a, b] = links[link].between.map(|node| nodes.name(node));
-        let reason = format!("it joins \"{a}\" and \"{b}\"");
+        let reason = format!("it connects \"{a}\" and \"{b}\"");
         return Err(reader.refuse("link", format!("a link of \"{router_name}\""), reason));
     }
     Ok(Port { router, link, beyond: hosts_beyond(nodes, links, router, link) })

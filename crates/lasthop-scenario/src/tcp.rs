@@ -70,7 +70,7 @@ const JIFFY: Duration = Duration::from_millis(4);
 /// since.
 const DELAYED_ACK_TIMEOUT: Duration = Duration::from_millis(200);
 
-const SMART_ACKS: &str = "default: on where recovery is smart, and beyond a base station that reads SMART numbers";
+const SMART_ACKS: &str = "default: on if recovery is smart, and behind a base station that reads SMART numbers";
 
 /// A table of TCP keys over its base.
 struct Layer<'r, 'd> {
@@ -128,12 +128,12 @@ impl Layer<'_, '_> {
         let standing: Vec<KeyName> = KeyName::all_in(self.reader).collect();
         let all = List(standing.clone());
         let List(given) = match &self.base {
-            Some(_) => self.reader.or("given", all, "default: the keys that stand here")?,
+            Some(_) => self.reader.or("given", all, "default: the keys set here")?,
             None => self.reader.get("given")?.unwrap_or(all),
         };
         match given.iter().find(|key| !standing.contains(key)) {
             Some(KeyName(key)) => {
-                let reason = format!("{key} does not stand here");
+                let reason = format!("{key} is not set here");
                 Err(self.reader.refuse("given", "names of keys of this table", reason))
             }
             None => Ok(()),
@@ -143,8 +143,7 @@ impl Layer<'_, '_> {
     fn buffers(&self, config: &mut TcpConfig) -> Result<(), Error> {
         let common = self.reader.get::<Window>("socket_buffer")?;
         if common.is_some() && self.reader.has("send_buffer") && self.reader.has("receive_buffer") {
-            let message =
-                "stands for send_buffer and receive_buffer, but both of them are given too; drop one of the three";
+            let message = "sets send_buffer and receive_buffer, but both are also given; remove one of the three";
             return Err(self.reader.fail("socket_buffer", Problem::Conflict(message.to_owned())));
         }
         let buffer = |key, base| match common {
@@ -240,7 +239,7 @@ impl Layer<'_, '_> {
 
     fn only_with(&self, keys: &[&str], condition: &str) -> Result<(), Error> {
         match keys.iter().find(|key| self.reader.has(key)) {
-            Some(key) => Err(self.reader.fail(key, Problem::Conflict(format!("has a meaning only with {condition}")))),
+            Some(key) => Err(self.reader.fail(key, Problem::Conflict(format!("requires {condition}")))),
             None => Ok(()),
         }
     }
@@ -393,7 +392,7 @@ fn check(reader: &Reader<'_>, config: &TcpConfig) -> Result<(), Error> {
     ];
     for (key, size) in sizes {
         if size < config.mss {
-            let message = format!("{key} = {} does not hold one segment (mss = {})", bytes(size), bytes(config.mss));
+            let message = format!("{key} = {} is smaller than one segment (mss = {})", bytes(size), bytes(config.mss));
             return Err(conflict(&[key, "socket_buffer", "mss", "preset"], message));
         }
     }
@@ -409,7 +408,7 @@ fn check(reader: &Reader<'_>, config: &TcpConfig) -> Result<(), Error> {
     }
     if config.ack_congestion == AckCongestion::Rfc5690 && !matches!(config.delayed_ack, DelayedAck::EverySecond { .. })
     {
-        let message = "ack_congestion = \"rfc5690\" needs delayed_ack = \"every-second\": it says how many segments take the place \
+        let message = "ack_congestion = \"rfc5690\" requires delayed_ack = \"every-second\", since it replaces the number of two segments \
                        of the two";
         return Err(conflict(&["ack_congestion", "delayed_ack", "preset"], message.to_owned()));
     }
@@ -425,7 +424,8 @@ fn check_linux(reader: &Reader<'_>, config: &TcpConfig) -> Result<(), Error> {
     ];
     for (key, used) in needs {
         if used && !linux {
-            let message = format!("{key} = \"linux\" needs delayed_ack = \"linux\": it is a part of that receiver");
+            let message =
+                format!("{key} = \"linux\" requires delayed_ack = \"linux\", since it is part of that receiver");
             let key = [key, "delayed_ack", "preset"].into_iter().find(|key| reader.has(key)).unwrap_or(key);
             return Err(reader.fail(key, Problem::Conflict(message)));
         }

@@ -161,7 +161,7 @@ const NEEDS: [(&str, Need); 32] = [
         "idle_restart",
         Need {
             holds: |c| c.recovery != Recovery::Rack || !c.congestion.algorithm().paces,
-            words: "a congestion control other than \"bbr\" and its like",
+            words: "a congestion control other than BBR",
             on: &[Shown::Recovery, Shown::Congestion],
         },
     ),
@@ -169,7 +169,7 @@ const NEEDS: [(&str, Need); 32] = [
         "send_quantum",
         Need {
             holds: |c| c.recovery == Recovery::Rack && c.congestion.algorithm().paces,
-            words: "recovery = \"rack\" with a congestion control that paces, as \"bbr\"",
+            words: "recovery = \"rack\" with a congestion control that paces, e.g. \"bbr\"",
             on: &[Shown::Recovery, Shown::Congestion],
         },
     ),
@@ -186,7 +186,7 @@ fn effect(key: &str) -> Effect {
 pub(crate) fn remark(key: &str, endpoints: &[&TcpConfig]) -> Option<String> {
     match effect(key) {
         Effect::Needs(need) if !endpoints.is_empty() && !endpoints.iter().any(|config| (need.holds)(config)) => {
-            Some(format!("no effect: needs {}", need.words))
+            Some(format!("no effect: requires {}", need.words))
         }
         Effect::Needs(_) | Effect::Always => None,
     }
@@ -238,7 +238,7 @@ impl Given<'_> {
         }
         let names: Vec<&str> = networks.iter().map(|(scheme, _)| scheme.name).collect();
         let message = format!(
-            "{} has no effect under {}: it needs {}, and the endpoints have {}; remove it, or give what it needs",
+            "{} has no effect under {}: it requires {}, and the endpoints have {}; remove it, or set what it requires",
             self.item.data.describe(),
             names.join(", "),
             need.words,

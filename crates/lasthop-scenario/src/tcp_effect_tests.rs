@@ -282,6 +282,6 @@ fn a_key_of_one_host_counts_for_that_host() {
 fn explain_marks_keys_without_effect() {
     let text = Scenario::builtin("farm-radio").unwrap().explain();
     let line = |key: &str| text.lines().find(|line| line.starts_with(key)).unwrap();
-    assert!(line("growth = ").contains("no effect: needs a recovery other than \"rack\""), "{}", line("growth = "));
+    assert!(line("growth = ").contains("no effect: requires a recovery other than \"rack\""), "{}", line("growth = "));
     assert!(!line("tlp = ").contains("no effect"), "{}", line("tlp = "));
 }

@@ -92,11 +92,11 @@ impl KeyName {
 
 impl Value for KeyName {
     fn expected() -> String {
-        "the name of a key of this table, as \"mss\"".to_owned()
+        "the name of a key of this table, e.g. \"mss\"".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         match data {
-            Data::String(name) => Self::find(name).ok_or_else(|| format!("{} is none", data.describe())),
+            Data::String(name) => Self::find(name).ok_or_else(|| format!("{} is not one", data.describe())),
             _ => Err(String::new()),
         }
     }

@@ -68,7 +68,7 @@ pub(crate) fn read(reader: &Reader<'_>, base: Base<'_>, scheme: Today) -> Result
     let source = match given {
         _ if today != preset => {
             let place = given.unwrap_or_else(|| "the default".to_owned());
-            format!("{}, in place of {} ({place})", scheme.scheme, preset.show())
+            format!("{}, instead of {} ({place})", scheme.scheme, preset.show())
         }
         Some(place) => place,
         None => "default".to_owned(),

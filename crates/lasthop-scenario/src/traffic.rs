@@ -38,7 +38,7 @@ struct Ends {
 /// Replaces all transfers and web sessions in `root` by `traffic`. On-off sources (`on-off`) remain.
 pub(crate) fn replace(file: &str, root: &mut Table, traffic: Traffic) -> Result<(), Error> {
     let Ends { name, server, client } = ends(root).ok_or_else(|| {
-        let expected = "a transfer, as [flows.download] with from, to and size: it says who sends to whom".to_owned();
+        let expected = "a transfer, e.g. [flows.download] with from, to and size".to_owned();
         let place = Place { file: file.to_owned(), spot: Spot::Whole };
         Error::new(place, Some("flows".to_owned()), Problem::Missing { expected })
     })?;

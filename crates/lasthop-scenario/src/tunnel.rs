@@ -246,7 +246,7 @@ fn read(root: &Reader<'_>) -> Result<Tunnel, Error> {
         SecurityName::Noise => {
             for key in ["trusted_interface", "name"] {
                 if root.has(key) {
-                    let message = "has a meaning only with security = \"none\"".to_owned();
+                    let message = "requires security = \"none\"".to_owned();
                     return Err(root.fail(key, Problem::Conflict(message)));
                 }
             }
@@ -256,7 +256,7 @@ fn read(root: &Reader<'_>) -> Result<Tunnel, Error> {
         }
         SecurityName::None => {
             if root.has("private_key_file") {
-                let message = "has no meaning with security = \"none\"".to_owned();
+                let message = "not allowed with security = \"none\"".to_owned();
                 return Err(root.fail("private_key_file", Problem::Conflict(message)));
             }
             let Interface(trusted_interface) = root.required("trusted_interface")?;
@@ -266,15 +266,15 @@ fn read(root: &Reader<'_>) -> Result<Tunnel, Error> {
     };
     let DeviceName(device) = root.or("device", DeviceName(DEVICE.to_owned()), "default")?;
     if matches!(&security, Security::None { trusted_interface, .. } if *trusted_interface == device) {
-        return Err(root.refuse("device", "a name of its own", "it is the trusted interface"));
+        return Err(root.refuse("device", "another name", "it is the trusted interface"));
     }
     if let Mode::Bridge { interface } = &mode {
         if *interface == device {
-            return Err(root.refuse("device", "a name of its own", "it is the interface towards the hop"));
+            return Err(root.refuse("device", "another name", "it is the interface towards the hop"));
         }
         if matches!(&security, Security::None { trusted_interface, .. } if trusted_interface != interface) {
             let expected = format!("{}, the interface towards the hop", quote(interface));
-            return Err(root.refuse("trusted_interface", expected, "the other end is reached by that alone"));
+            return Err(root.refuse("trusted_interface", expected, "the other end is reachable only through it"));
         }
     }
     let Control(control) = root.or("control", Control(DEFAULT_CONTROL.into()), "default")?;
@@ -302,8 +302,8 @@ fn refuse_keys(reader: &Reader<'_>, keys: &[&str], meaning: &str) -> Result<(), 
     }
 }
 
-const NOT_ON_A_BRIDGE: &str = "has no meaning with mode = \"bridge\", which needs no addresses";
-const ON_A_BRIDGE: &str = "has a meaning only with mode = \"bridge\"";
+const NOT_ON_A_BRIDGE: &str = "not allowed with mode = \"bridge\", which has no addresses";
+const ON_A_BRIDGE: &str = "requires mode = \"bridge\"";
 
 fn mode(root: &Reader<'_>) -> Result<Mode, Error> {
     match root.or("mode", ModeName::Tun, "default")? {
@@ -330,13 +330,13 @@ fn peers(root: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Vec<Peer
         Mode::Tun { .. } => "name, public_key and allowed",
         Mode::Bridge { .. } => "name and public_key",
     };
-    let readers = root.array("peer", &format!("tables, as [[peer]] with {what}"))?;
+    let readers = root.array("peer", &format!("tables, e.g. [[peer]] with {what}"))?;
     if readers.is_empty() {
-        let expected = format!("at least one peer, as [[peer]] with {what}");
+        let expected = format!("at least one peer, e.g. [[peer]] with {what}");
         return Err(root.fail("peer", Problem::Missing { expected }));
     }
     if let (Mode::Bridge { .. }, Some(second)) = (mode, readers.get(1)) {
-        return Err(second.fail_here(Problem::Conflict("a bridge has one other end".to_owned())));
+        return Err(second.fail_here(Problem::Conflict("a bridge supports only one peer".to_owned())));
     }
     if let Some(beyond) = readers.get(MOST_PEERS) {
         return Err(beyond.fail_here(Problem::Conflict(format!("there are more than {MOST_PEERS} peers"))));
@@ -345,16 +345,16 @@ fn peers(root: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Vec<Peer
     for reader in &readers {
         let peer = peer(reader, security, mode)?;
         if peers.iter().any(|other| other.name == peer.name) {
-            return Err(reader.refuse("name", "a name of its own", "another peer has it"));
+            return Err(reader.refuse("name", "a unique name", "another peer has it"));
         }
         if peer.public_key.is_some() && peers.iter().any(|other| other.public_key == peer.public_key) {
-            return Err(reader.refuse("public_key", "a key of its own", "another peer has it"));
+            return Err(reader.refuse("public_key", "a unique key", "another peer has it"));
         }
         // Overlaps are permitted: the longest prefix is selected. A repeated prefix is a mistake.
         for prefix in &peer.allowed {
             if let Some(other) = peers.iter().find(|other| other.allowed.contains(prefix)) {
-                let reason = format!("{prefix} is allowed to peer \"{}\"", other.name);
-                return Err(reader.refuse("allowed", "addresses that no other peer has", reason));
+                let reason = format!("{prefix} is already assigned to peer \"{}\"", other.name);
+                return Err(reader.refuse("allowed", "addresses not assigned to another peer", reason));
             }
         }
         peers.push(peer);
@@ -365,7 +365,7 @@ fn peers(root: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Vec<Peer
 /// Rejects a secret in place of its file, without showing it.
 fn refuse_key(reader: &Reader<'_>, key: &str) -> Result<(), Error> {
     if reader.items().any(|(name, item)| name == key && values::is_key(&item.data)) {
-        let message = "is a key itself; put it into a file that only root can read, and name that here".to_owned();
+        let message = "is the key itself; store it in a file that only root can read, and give its path".to_owned();
         return Err(reader.fail(key, Problem::Conflict(message)));
     }
     Ok(())
@@ -396,7 +396,7 @@ fn peer(reader: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Peer, E
         Security::None { name: own, .. } => {
             for key in ["public_key", "preshared_key_file"] {
                 if reader.has(key) {
-                    let message = "has no meaning with security = \"none\"".to_owned();
+                    let message = "not allowed with security = \"none\"".to_owned();
                     return Err(reader.fail(key, Problem::Conflict(message)));
                 }
             }
@@ -418,24 +418,24 @@ fn peer(reader: &Reader<'_>, security: &Security, mode: &Mode) -> Result<Peer, E
     };
     let silence = reader.or("silence", Positive(SILENCE), "default")?.0;
     if silence < SILENCES[0] || silence > SILENCES[1] {
-        return Err(reader.refuse("silence", "20 ms to 1 s, as \"30 ms\"", ""));
+        return Err(reader.refuse("silence", "20 ms to 1 s, e.g. \"30 ms\"", ""));
     }
     let Or(keepalive, _) = reader.or::<Or<Off, Positive<Duration>>>("keepalive", None.into(), "default")?;
     let keepalive = keepalive.map(|Positive(interval)| interval);
     if keepalive.is_some_and(|interval| interval < KEEPALIVES[0] || interval > KEEPALIVES[1]) {
-        return Err(reader.refuse("keepalive", "1 s to 1 h, as \"10 s\", or \"off\"", ""));
+        return Err(reader.refuse("keepalive", "1 s to 1 h, e.g. \"10 s\", or \"off\"", ""));
     }
     let preshared_key_file = preshared_key_file.map(|KeyFile(path)| path);
     let Or(rate, _) = reader.required::<Or<Auto, Rate>>("rate")?;
     if rate.is_some_and(|rate| !(RATES[0]..=RATES[1]).contains(&rate)) {
-        return Err(reader.refuse("rate", "8 kbps to 100 Gbps, as \"10 Mbps\", or \"auto\"", ""));
+        return Err(reader.refuse("rate", "8 kbps to 100 Gbps, e.g. \"10 Mbps\", or \"auto\"", ""));
     }
     let repair = reader.or("repair", Repair::Hybrid, "default")?;
     let medium = reader.or("medium", Medium::Own, "default")?;
     let Whole(queue) = reader.or::<Whole<1, 100_000>>("queue", Whole(1000), "default")?;
     let ab = reader.or("ab", Fraction::ZERO, "default")?;
     if ab > MOST_UNREPAIRED {
-        return Err(reader.refuse("ab", "0 to 50 %, as \"10 %\"", "most flows are to be repaired"));
+        return Err(reader.refuse("ab", "0 to 50 %, e.g. \"10 %\"", "most flows must be repaired"));
     }
     let rate = rate.map(|Rate(rate)| rate);
     Ok(Peer {
@@ -474,7 +474,7 @@ fn allowed(reader: &Reader<'_>) -> Result<Vec<IpNet>, Error> {
     let mut prefixes: Vec<IpNet> = Vec::new();
     for Prefix(prefix) in allowed {
         if prefixes.contains(&prefix) {
-            return Err(reader.refuse("allowed", "each prefix once", format!("{prefix} is there twice")));
+            return Err(reader.refuse("allowed", "each prefix once", format!("{prefix} is listed twice")));
         }
         prefixes.push(prefix);
     }

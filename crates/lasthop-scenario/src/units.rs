@@ -41,10 +41,10 @@ pub enum UnitError {
         bits: String,
     },
     /// The number has a comma.
-    #[error("it has a comma; a decimal point is a point, as in 1.5, and thousands are not set apart")]
+    #[error("it has a comma; use `.` as the decimal separator and no thousands separator")]
     Comma,
     /// The number has an exponent, as `2e1`.
-    #[error("it has an exponent; write the number out, as 20 or 0.002")]
+    #[error("it has an exponent; write the number out, e.g. 20 or 0.002")]
     Exponent,
     /// The quantity is not a whole number of the smallest unit.
     #[error("it is not a whole number of {smallest}")]
@@ -56,7 +56,7 @@ pub enum UnitError {
     #[error("it is too large")]
     TooLarge,
     /// The quantity is out of range.
-    #[error("it is not in 0 to 1 (0 % to 100 %)")]
+    #[error("it is not between 0 and 1 (0 % and 100 %)")]
     OutOfRange,
 }
 

@@ -82,7 +82,7 @@ pub struct Text(pub String);
 
 impl Value for Text {
     fn expected() -> String {
-        "a text in quotes".to_owned()
+        "a quoted string".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         match data {
@@ -101,12 +101,12 @@ pub(crate) struct Line(pub String);
 
 impl Value for Line {
     fn expected() -> String {
-        "a text of one line in quotes".to_owned()
+        "a quoted string on one line".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         match Text::read(data)? {
             Text(text) if text.contains(['\n', '\r']) => Err(String::new()),
-            Text(text) if text.chars().any(steers) => Err("it holds control characters".to_owned()),
+            Text(text) if text.chars().any(steers) => Err("it contains control characters".to_owned()),
             Text(text) => Ok(Self(text)),
         }
     }
@@ -145,7 +145,7 @@ pub(crate) struct KernelCongestion(pub String);
 
 impl Value for KernelCongestion {
     fn expected() -> String {
-        "a congestion control of the kernel, as \"bbr\" or \"cubic\"".to_owned()
+        "a congestion control of the kernel, e.g. \"bbr\" or \"cubic\"".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         match data {
@@ -169,7 +169,7 @@ pub(crate) struct Pair(pub [String; 2]);
 
 impl Value for Pair {
     fn expected() -> String {
-        "the names of two nodes, as [\"source\", \"base\"]".to_owned()
+        "the names of two nodes, e.g. [\"source\", \"base\"]".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         match data {

@@ -49,7 +49,7 @@ pub(crate) fn both(link: &Reader<'_>, files: &Files) -> Result<[VariationSpec; 2
     let both = link.section("delay_variation")?;
     let (down, up) = (own("delay_variation_down")?, own("delay_variation_up")?);
     if both.is_present() && down.is_some() && up.is_some() {
-        let message = "stands for both directions, but delay_variation_down and delay_variation_up are given too; drop one of the three";
+        let message = "applies to both directions, but delay_variation_down and delay_variation_up are also given; remove one of the three";
         return Err(link.fail("delay_variation", Problem::Conflict(message.to_owned())));
     }
     let common = if both.is_present() { read(&both, files)? } else { VariationSpec::NONE };

@@ -79,7 +79,7 @@ fn mistakes_are_named() {
         ("frame_rate = 30", &["flows.talk.frame"]),
         ("frame_rate = 1001\nframe = 100", &["flows.talk.frame_rate", "1 to 1000"]),
         ("frame_rate = 30\nframe = \"2 MB\"", &["flows.talk.frame", "1 to 1048576"]),
-        ("frame_rate = 30\nframe = 1000\npayload = 160", &["flows.talk.payload", "frame_rate", "drop one of them"]),
+        ("frame_rate = 30\nframe = 1000\npayload = 160", &["flows.talk.payload", "frame_rate", "remove one of them"]),
         ("frame_rate = 1000\nframe = \"1 MiB\"\npacket = 1", &["flows.talk.frame_rate", "at most 100000000"]),
     ] {
         let message = error(lines);
@@ -87,5 +87,8 @@ fn mistakes_are_named() {
     }
     let other = NETWORK.replace("app = \"call\"", "size = 1\ndeadline = \"1 s\"");
     let message = Scenario::parse("test.toml", &other).expect_err("a mistake to be found").to_string();
-    assert!(message.contains("flows.talk.deadline") && message.contains("only app = \"call\" has it"), "{message}");
+    assert!(
+        message.contains("flows.talk.deadline") && message.contains("only app = \"call\" supports it"),
+        "{message}"
+    );
 }

@@ -41,8 +41,8 @@ fn hops_share_a_channel_and_radios_sit_at_both_ends() {
 fn keys_of_shared_media_are_refused_elsewhere() {
     let base = Scenario::builtin("packet-radio-chain").unwrap();
     for (values, what) in [
-        ([("links.wired.channel", "radios")], "only with medium = \"shared\""),
-        ([("links.hop-1.channel", "7")], "a text"),
+        ([("links.wired.channel", "radios")], "requires medium = \"shared\""),
+        ([("links.hop-1.channel", "7")], "a quoted string"),
         ([("elements.radio-1.threshold", "70000")], "65535"),
         ([("elements.radio-1.exchange", "0 s")], "exchange"),
     ] {

@@ -48,7 +48,7 @@ fn a_wrong_unit() {
     assert_eq!(
         slip("2 Mbps", "2 Mbs"),
         "test.toml:11: links.wireless.rate: cannot be \"2 Mbs\" (there is no unit \"Mbs\"; did you mean \"Mbps\"?); \
-         give a rate, as \"1.5 Mbps\" (bps, kbps, Mbps, Gbps, Tbps)"
+         give a rate, e.g. \"1.5 Mbps\" (bps, kbps, Mbps, Gbps, Tbps)"
     );
 }
 
@@ -56,7 +56,7 @@ fn a_wrong_unit() {
 fn a_missing_unit() {
     assert_eq!(
         slip("\"1 ms\"", "1"),
-        "test.toml:12: links.wireless.delay: cannot be 1 (the unit is missing); give a time, as \"135 ms\" (ns, us, ms, s, min, h)"
+        "test.toml:12: links.wireless.delay: cannot be 1 (the unit is missing); give a time, e.g. \"135 ms\" (ns, us, ms, s, min, h)"
     );
 }
 
@@ -87,7 +87,9 @@ fn a_key_that_is_like_no_other() {
 
 #[test]
 fn a_missing_key_is_reported_at_its_table() {
-    assert!(slip("rate = \"2 Mbps\"\n", "").starts_with("test.toml:9: links.wireless.rate: missing; give a rate, as"));
+    assert!(
+        slip("rate = \"2 Mbps\"\n", "").starts_with("test.toml:9: links.wireless.rate: missing; give a rate, e.g.")
+    );
 }
 
 #[test]
@@ -98,7 +100,7 @@ fn a_misspelt_name() {
     );
     assert_eq!(
         slip("to = \"mobile\"", "to = \"nobody-else\""),
-        "test.toml:15: flows.bulk.to: there is no host \"nobody-else\"; there is: source, mobile"
+        "test.toml:15: flows.bulk.to: there is no host \"nobody-else\"; expected one of: source, mobile"
     );
 }
 
@@ -121,7 +123,7 @@ fn percent_without_its_sign() {
     assert_eq!(
         slip("delay = \"1 ms\"", "delay = \"1 ms\"\nerrors = { model = \"uniform\", frame_loss = 2.25 }"),
         "test.toml:13: links.wireless.errors.frame_loss: cannot be 2.25 (if it is in percent, write \"2.25 %\"); \
-         give a probability from 0 to 1, as 0.0225 or \"2.25 %\""
+         give a probability from 0 to 1, e.g. 0.0225 or \"2.25 %\""
     );
 }
 
@@ -141,12 +143,12 @@ fn a_line_of_a_script() {
             "mark = [{ byte = -1 }]",
             "errors.mark[1].byte: cannot be -1; give a whole number from 0 to 18446744073709551615",
         ),
-        ("lose = [{ ack = 0 }]", "errors.lose[1].ack: cannot be 0; give a whole number from 1 on"),
+        ("lose = [{ ack = 0 }]", "errors.lose[1].ack: cannot be 0; give a whole number of at least 1"),
         (
             "lose = [{ syn = 1, transmission = 2 }]",
             "errors.lose[1].transmission: only data has transmissions; ack = 5 is the fifth acknowledgment that passes",
         ),
-        ("late = [{ byte = 1 }]", "errors.late[1].by: missing; give a time, as \"135 ms\" (ns, us, ms, s, min, h)"),
+        ("late = [{ byte = 1 }]", "errors.late[1].by: missing; give a time, e.g. \"135 ms\" (ns, us, ms, s, min, h)"),
         (
             "late = [{ byte = 1, by = \"1 ms\", behind = \"waits\" }]",
             "errors.late[1].behind: cannot be \"waits\" (did you mean \"wait\"?); give \"overtake\" or \"wait\"",
@@ -158,10 +160,10 @@ fn a_line_of_a_script() {
         ("drop = [{ data = 1 }]", "errors.drop: model = \"script\" does not take this key; it takes lose, late, mark"),
         (
             "",
-            "errors.lose: missing; give frames to lose, as [{ byte = 14600, transmission = 2 }, { ack = 5 }]; `late` and `mark` \
-             do as well",
+            "errors.lose: missing; give frames to lose, e.g. [{ byte = 14600, transmission = 2 }, { ack = 5 }]; or give `late` or \
+             `mark`",
         ),
-        ("late = 7", "errors.late: cannot be 7; give an array of tables, as [{ byte = 14600, by = \"10 ms\" }]"),
+        ("late = 7", "errors.late: cannot be 7; give an array of tables, e.g. [{ byte = 14600, by = \"10 ms\" }]"),
     ] {
         assert_eq!(script(lists), expected);
     }
@@ -187,26 +189,26 @@ fn networks_that_cannot_be() {
     );
     assert_eq!(
         added("[links.second]\nbetween = [\"mobile\", \"source\"]\nrate = \"1 bps\"\ndelay = \"0 s\""),
-        "test.toml:18: links.second.between: host \"mobile\" has a link already (\"wireless\"), and only routers forward; \
+        "test.toml:18: links.second.between: host \"mobile\" already has a link (\"wireless\"), and only routers forward; \
          make it [routers.mobile]"
     );
     let cycle = "[routers.other]\n[links.x]\nbetween = [\"base\", \"other\"]\nrate = \"1 bps\"\ndelay = \"0 s\"\n\
                  [links.y]\nbetween = [\"other\", \"base\"]\nrate = \"1 bps\"\ndelay = \"0 s\"";
     assert_eq!(
         added(cycle),
-        "test.toml:23: links.y.between: \"other\" and \"base\" are joined already; links must form a tree, without cycles"
+        "test.toml:23: links.y.between: \"other\" and \"base\" are already connected; links must form a tree, without cycles"
     );
-    assert_eq!(added("[hosts.island]"), "test.toml:17: hosts.island: no chain of links joins it to \"source\"");
+    assert_eq!(added("[hosts.island]"), "test.toml:17: hosts.island: no chain of links connects it to \"source\"");
     assert_eq!(
         added("[routers.source]"),
-        "test.toml:17: routers.source: \"source\" is the name of a host too; nodes need names of their own"
+        "test.toml:17: routers.source: \"source\" is also the name of a host; names of nodes must be unique"
     );
 }
 
 #[test]
 fn flows_that_cannot_be() {
     assert!(slip("to = \"mobile\"", "to = \"base\"").contains("it is a router; flows begin and end at hosts"));
-    assert!(slip("to = \"mobile\"", "to = \"source\"").contains("give another host than from"));
+    assert!(slip("to = \"mobile\"", "to = \"source\"").contains("give a host other than from"));
     assert!(added("app = \"idle\"").starts_with("test.toml:16: flows.bulk.size: app = \"idle\" sends nothing"));
     assert!(slip("size = \"8 MiB\"", "app = \"idle\"\nclose = false").contains("app = \"idle\" stays open"));
     assert!(added("start = \"1000 s\"").contains("the run ends at limit = 1000 s"));
@@ -218,21 +220,21 @@ fn flows_that_cannot_be() {
 fn values_that_do_not_go_together() {
     assert_eq!(
         added("[tcp]\nsocket_buffer = 1000"),
-        "test.toml:18: tcp.socket_buffer: send_buffer = 1 kB does not hold one segment (mss = 1460 B)"
+        "test.toml:18: tcp.socket_buffer: send_buffer = 1 kB is smaller than one segment (mss = 1460 B)"
     );
     assert_eq!(
         added("[tcp]\nrto_min = \"2 min\""),
         "test.toml:18: tcp.rto_min: rto_min = 120 s is above rto_max = 60 s"
     );
     assert!(added("[tcp]\nsack_blocks = 4").contains("timestamps leave room for 3 SACK blocks"));
-    assert!(added("[tcp]\nslow_tick = \"500 ms\"").contains("has a meaning only with clock = \"ticks\""));
+    assert!(added("[tcp]\nslow_tick = \"500 ms\"").contains("requires clock = \"ticks\""));
     assert!(
         added("[hosts.mobile.tcp]\nmss = 9000\nsend_buffer = 8000")
             .starts_with("test.toml:19: hosts.mobile.tcp.send_buffer")
     );
     assert_eq!(
         slip("delay = \"1 ms\"", "delay = \"1 ms\"\nqueue = \"1 kB\""),
-        "test.toml:13: links.wireless.queue: a queue of 1 kB holds no full packet (1500 B)"
+        "test.toml:13: links.wireless.queue: a queue of 1 kB is smaller than a full packet (1500 B)"
     );
     assert!(
         slip("delay = \"1 ms\"", "delay = \"1 ms\"\nframe_overhead = \"1 ms\"").contains("medium = \"half-duplex\"")
@@ -249,7 +251,7 @@ fn a_scheme_without_its_base_station() {
     let text = format!("scheme = \"LL\"{NETWORK}");
     assert_eq!(
         error(&text).to_string(),
-        "test.toml: base_station: missing; give [base_station] with router and link, where LL has its part"
+        "test.toml: base_station: missing; give [base_station] with router and link, where LL runs"
     );
     let text = format!("scheme = \"E2E-ELN\"\neln_source = \"base-station\"{NETWORK}");
     assert!(error(&text).to_string().contains("base_station: missing"));
@@ -279,7 +281,7 @@ fn loss_traces() {
         }
         Scenario::load(&scenario).map_err(|error| error.to_string())
     };
-    assert!(with_trace(None).unwrap_err().contains("give a loss trace that can be read"));
+    assert!(with_trace(None).unwrap_err().contains("give a readable loss trace"));
     assert!(with_trace(Some("0\n1\n2\n")).unwrap_err().contains("has '2' in line 3"));
     assert!(with_trace(Some("# only a remark")).unwrap_err().contains("has no frames"));
     with_trace(Some("0001\n1 # lost\n0, 1")).unwrap();
@@ -320,10 +322,10 @@ fn values_set_from_outside_are_named_too() {
     let refused = |key: &str, value: &str| scenario.with_overrides(&[(key, value)]).unwrap_err();
     let error = refused("links.wireless.rate", "2 Mbs");
     assert_eq!((error.key(), error.spot()), (Some("links.wireless.rate"), Spot::Override));
-    assert!(error.to_string().starts_with("test.toml (set from outside): links.wireless.rate: cannot be \"2 Mbs\""));
+    assert!(error.to_string().starts_with("test.toml (override): links.wireless.rate: cannot be \"2 Mbs\""));
     assert_eq!(
         refused("links.wirless.rate", "2 Mbps").to_string(),
-        "test.toml (set from outside): links.wirless.rate: there is no link \"wirless\"; did you mean \"wireless\"?"
+        "test.toml (override): links.wirless.rate: there is no link \"wirless\"; did you mean \"wireless\"?"
     );
     assert!(refused("tpc.mss", "536").to_string().contains("unknown key; did you mean \"tcp\"?"));
     assert!(refused("flows.bulk.size.x", "1").to_string().contains("size is \"8 MiB\", not a table"));
@@ -334,7 +336,7 @@ fn values_set_from_outside_are_named_too() {
 fn the_lab_is_checked_like_all_else() {
     assert_eq!(
         added("[lab]\ncongestion = \"re no\"\n"),
-        "test.toml:18: lab.congestion: cannot be \"re no\"; give the name of a kernel's congestion control, as \"reno\", \
+        "test.toml:18: lab.congestion: cannot be \"re no\"; give the name of a kernel's congestion control, e.g. \"reno\", \
          \"cubic\" or \"bbr\", or \"scheme\""
     );
     assert_eq!(added("[lab]\nsacks = \"on\"\n"), "test.toml:18: lab.sacks: unknown key; did you mean \"sack\"?");

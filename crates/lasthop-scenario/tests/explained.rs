@@ -78,7 +78,7 @@ fn each_value_says_where_it_comes_from() {
     says("tcp", "nagle", "\"on\"", "preset bsd-lite");
     says("tcp", "recovery", "\"scheme\"", "default: the scheme decides");
     says("flows.bulk", "start", "\"0 s\"", "default");
-    says("links.wired", "rate", "\"1 Mbps\"", "set from outside, written \"1000 kbps\"");
+    says("links.wired", "rate", "\"1 Mbps\"", "override, written \"1000 kbps\"");
     assert!(line(&text, "flows.bulk", "size").contains("# line "));
     // A derived value is shown, but as a remark: changing the other key must still change both.
     assert!(line(&text, "links.wired", "rate_up").starts_with("# rate_up = \"1 Mbps\""));

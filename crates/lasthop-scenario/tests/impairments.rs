@@ -169,7 +169,7 @@ fn a_rate_comes_from_a_file() {
     assert_eq!((read.steps(), read.length(), read.wrap()), (&expected[..], ms(4000), Wrap::Repeat));
     folder.write("rate.csv", "0 20\n1 x\n");
     let bad = load(&path).unwrap_err();
-    assert!(bad.contains("in line 2") && bad.contains("as 12.5 30") && !bad.contains('\n'), "{bad}");
+    assert!(bad.contains("in line 2") && bad.contains("e.g. 12.5 30") && !bad.contains('\n'), "{bad}");
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn mistakes_are_told() {
     for (given, told) in [
         ("policer = { rate = \"1 Mbps\" }", "links.l.policer.burst: missing"),
         ("policer = { burst = \"64 KiB\" }", "links.l.policer.rate: missing"),
-        ("policer = { rate = \"1 Mbps\", burst = \"1000 B\" }", "never holds a full packet"),
+        ("policer = { rate = \"1 Mbps\", burst = \"1000 B\" }", "is smaller than a full packet"),
         ("policer = { rate = \"0 bps\", burst = \"64 KiB\" }", "nothing would ever arrive"),
         ("policer = { rate = \"1 Mbps\", burst = \"2 GiB\" }", "at most 1 GiB"),
         ("policer = { rate = \"1 Mbps\", brust = \"64 KiB\" }", "did you mean \"burst\"?"),
@@ -185,7 +185,7 @@ fn mistakes_are_told() {
         ("policer = 3", "a table"),
         (
             "medium = \"half-duplex\"\nshaper = { rate = \"1 Mbps\", burst = \"64 KiB\" }",
-            "links.l.shaper: a half-duplex",
+            "links.l.shaper: not supported on a half-duplex",
         ),
         ("slots = \"0 s\"", "it must be above zero"),
         ("slots = \"10 ns\"", "a time from 1 us to 1 h"),
@@ -195,9 +195,9 @@ fn mistakes_are_told() {
         ("aggregation = { frames = 4 }", "links.l.aggregation.access: missing"),
         (
             "medium = \"half-duplex\"\nframe_overhead = \"1 ms\"\naggregation = { frames = 4, access = \"1 ms\" }",
-            "links.l.frame_overhead: has no meaning beside aggregation",
+            "links.l.frame_overhead: not allowed with aggregation",
         ),
-        ("medium = \"shared\"\naggregation = { frames = 4, access = \"1 ms\" }", "a shared channel has none"),
+        ("medium = \"shared\"\naggregation = { frames = 4, access = \"1 ms\" }", "not supported on a shared channel"),
         ("rate_variation = { model = \"step\" }", "did you mean \"steps\"?"),
         ("rate_variation = { steps = [] }", "links.l.rate_variation.model: missing"),
         ("rate_variation = { model = \"steps\" }", "links.l.rate_variation.steps: missing"),
@@ -231,7 +231,7 @@ fn mistakes_are_told() {
     }
     let each = "duplicates_down = 0.1\nduplicates_up = 0.1";
     let three = scenario(&format!("duplicates = 0.2\n{each}")).unwrap_err().to_string();
-    assert!(three.contains("drop one of the three"), "{three}");
+    assert!(three.contains("remove one of the three"), "{three}");
 }
 
 /// Returns the times and bytes of data that arrived at the second host, and the report.

@@ -440,12 +440,12 @@ fn mistakes_are_named() {
     refused("moves = { every = \"10 us\" }", "a time of 1 ms or more");
     refused(
         "moves = { at = [\"2 s\", \"1 s\"] }",
-        "cannot be an array (\"1 s\" comes behind \"2 s\"); give at most 10000 times, each later",
+        "cannot be an array (\"1 s\" follows \"2 s\"); give at most 10000 times, each later",
     );
-    refused("moves = { at = [\"2 s\", \"2 s\"] }", "\"2 s\" comes behind \"2 s\"");
+    refused("moves = { at = [\"2 s\", \"2 s\"] }", "\"2 s\" follows \"2 s\"");
     refused("moves = { evry = \"1 s\" }", "every");
     refused("moves = { every = \"1 s\" }\nkind = \"soft\"", "\"hard\"");
-    refused("moves = { every = \"1 s\" }\nbuffer = \"5 packets\"", "keep packets");
+    refused("moves = { every = \"1 s\" }\nbuffer = \"5 packets\"", "buffer packets");
     refused("moves = { every = \"1 s\" }\nlatency = \"5 ms\"", "latency");
     let with = |from: &str, to: &str| {
         let text = transfers("moves = { every = \"1 s\" }").replace(from, to);
@@ -453,12 +453,14 @@ fn mistakes_are_named() {
     };
     let stations = "stations = [\"cell-1\", \"cell-2\", \"cell-3\"]";
     assert!(with(stations, "stations = [\"cell-1\", \"cell-2\", \"cell-3\", \"cell-4\"]").contains("cell-4"));
-    assert!(with(stations, "stations = [\"cell-1\", \"cell-2\"]").contains("\"mobile\" has a link already"));
-    assert!(with(stations, "stations = [\"cell-1\", \"cell-2\", \"cell-3\", \"wire-1\"]").contains("\"wire-1\" joins"));
+    assert!(with(stations, "stations = [\"cell-1\", \"cell-2\"]").contains("\"mobile\" already has a link"));
+    assert!(
+        with(stations, "stations = [\"cell-1\", \"cell-2\", \"cell-3\", \"wire-1\"]").contains("\"wire-1\" connects")
+    );
     assert!(with(stations, "stations = []").contains("mobility.stations"));
     assert!(with(stations, "stations = [\"cell-1\"]").contains("mobility.stations"));
     assert!(with("host = \"mobile\"", "host = \"base-1\"").contains("mobility.host"));
-    assert!(with("host = \"mobile\"", "host = \"source\"").contains("\"mobile\" has a link already"));
+    assert!(with("host = \"mobile\"", "host = \"source\"").contains("\"mobile\" already has a link"));
 }
 
 /// The text of `explain` has the same meaning.

@@ -583,5 +583,5 @@ fn elements_on_one_port_keep_their_order() {
     // Two nested link protocols, but not three.
     Scenario::parse("chain", &text(&[("a", "arq"), ("b", "arq")])).unwrap();
     let error = Scenario::parse("chain", &text(&[("a", "arq"), ("b", "arq"), ("c", "arq")])).unwrap_err().to_string();
-    assert!(error.contains("elements.c.link: wireless has 2 link protocols already; more do not fit"), "{error}");
+    assert!(error.contains("elements.c.link: wireless already has the maximum of 2 link protocols"), "{error}");
 }

@@ -80,7 +80,7 @@ fn a_queue_that_knows_acknowledgments() {
         "test.toml:8: links.l.queue.quantum: kind = \"ack-aware\" does not take this key; it takes limit, filter, first"
     );
     assert!(error("queue = { kind = \"codel\", filter = \"on\" }").contains("links.l.queue.filter"));
-    assert!(error("queue = { kind = \"ack-aware\", limit = \"1 kB\" }").contains("holds no full packet"));
+    assert!(error("queue = { kind = \"ack-aware\", limit = \"1 kB\" }").contains("is smaller than a full packet"));
 }
 
 #[test]
@@ -99,13 +99,15 @@ fn mistakes_are_told() {
     assert!(error("queue = { kind = \"codel\", traget = \"5 ms\" }").contains("did you mean \"target\"?"));
     assert_eq!(
         error("queue = { kind = \"fq-codel\", limit = \"1 MiB\" }"),
-        "test.toml:8: links.l.queue.limit: this kind's limit is in packets, as \"1000 packets\"; memory_limit bounds the bytes"
+        "test.toml:8: links.l.queue.limit: this kind's limit is in packets, e.g. \"1000 packets\"; memory_limit bounds the bytes"
     );
     assert!(
         error("queue = { kind = \"codel\", target = \"200 ms\" }").contains("target = \"200 ms\" is above interval")
     );
     assert!(error("queue = { kind = \"codel\", interval = \"61 s\" }").contains("at most 60 s"));
     assert!(error("queue_up = { kind = \"codel\", limit = \"1 kB\" }").contains("links.l.queue_up.limit"));
-    assert!(error("queue = { kind = \"fq-codel\", memory_limit = \"1 kB\" }").contains("holds no full packet"));
-    assert!(error("queue = 5").contains("packets or bytes?"));
+    assert!(
+        error("queue = { kind = \"fq-codel\", memory_limit = \"1 kB\" }").contains("is smaller than a full packet")
+    );
+    assert!(error("queue = 5").contains("the unit is missing"));
 }

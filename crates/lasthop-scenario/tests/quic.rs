@@ -72,7 +72,7 @@ fn explained_it_is_the_same() {
     assert!(line("congestion = \"cubic\"").ends_with("# default: quinn's"), "{text}");
     let payload = line("udp_payload");
     assert!(payload.starts_with("# udp_payload = \"1484 B\""), "{payload}");
-    assert!(payload.ends_with("# the hosts' packets of TCP, 1512 B, without IP and UDP headers"), "{payload}");
+    assert!(payload.ends_with("# the hosts' TCP packets, 1512 B, without IP and UDP headers"), "{payload}");
     let smaller = scenario.with_overrides(&[("tcp.mss", "1400")]).unwrap();
     let App::Quic(config) = smaller.network(smaller.scheme()).unwrap().flows[0].app else { panic!("QUIC") };
     assert_eq!(config.udp_payload, 1424);
@@ -92,16 +92,16 @@ fn schemes_of_the_ends_are_one() {
 fn mistakes_say_what_would_be_right() {
     assert_eq!(
         error(""),
-        "test.toml:8: flows.fetch.size: missing; give a number of bytes to send, as \"10 MiB\"; or request and response"
+        "test.toml:8: flows.fetch.size: missing; give a number of bytes to send, e.g. \"10 MiB\"; or request and response"
     );
     assert_eq!(
         error("size = 10\nrequest = 10"),
-        "test.toml:12: flows.fetch.size: request asks for requests and responses, which have sizes of their own; \
-         drop this key, or request"
+        "test.toml:12: flows.fetch.size: request makes requests and responses, which have their own sizes; \
+         remove this key, or request"
     );
     assert_eq!(
         error("requests = 10"),
-        "test.toml:8: flows.fetch.request: missing; give a number of bytes, as \"64 KiB\" or 65536 (B, kB, KiB, MiB, GiB)"
+        "test.toml:8: flows.fetch.request: missing; give a number of bytes, e.g. \"64 KiB\" or 65536 (B, kB, KiB, MiB, GiB)"
     );
     assert_eq!(
         error("size = 10\ncongestion = \"bbr\""),
@@ -120,12 +120,12 @@ fn mistakes_say_what_would_be_right() {
     );
     assert_eq!(
         error("size = 10\n[tcp]\nmss = 536"),
-        "test.toml:8: flows.fetch.udp_payload: QUIC needs datagrams of 1200 to 65507 bytes (RFC 9000 §14), but packets as \
-         large as TCP's here (588 B) hold 560; give udp_payload, or hosts an mss of 1188 on"
+        "test.toml:8: flows.fetch.udp_payload: QUIC needs datagrams of 1200 to 65507 bytes (RFC 9000 §14), but packets of \
+         TCP's size (588 B) hold 560; set udp_payload, or an mss of at least 1188"
     );
     assert_eq!(
         error("size = 10\nclose = \"off\""),
-        "test.toml:13: flows.fetch.close: app = \"quic\" closes when all has arrived; drop this key, or app"
+        "test.toml:13: flows.fetch.close: app = \"quic\" closes once everything has arrived; remove this key, or app"
     );
     assert_eq!(
         error("size = 10\nparallel = 101\nresponse = 1\nrequest = 1").split(": ").nth(1),
@@ -144,6 +144,6 @@ fn mistakes_say_what_would_be_right() {
         Scenario::parse("test.toml", &format!("{NETWORK}size = 10\nudp_payload = 1300").replace("quic", "transfer"))
             .expect_err("a key of QUIC")
             .to_string(),
-        "test.toml:13: flows.fetch.udp_payload: only app = \"quic\" has it; drop this key, or app"
+        "test.toml:13: flows.fetch.udp_payload: only app = \"quic\" supports it; remove this key, or app"
     );
 }

@@ -146,15 +146,15 @@ fn parts_of_a_linux_receiver_need_it() {
     for (tcp, expected) in [
         (
             "{ preset = \"rfc\", sack_compression = \"linux\" }",
-            "sack_compression = \"linux\" needs delayed_ack = \"linux\"",
+            "sack_compression = \"linux\" requires delayed_ack = \"linux\"",
         ),
         (
             "{ preset = \"rfc\", receive_autotune = \"linux\" }",
-            "receive_autotune = \"linux\" needs delayed_ack = \"linux\"",
+            "receive_autotune = \"linux\" requires delayed_ack = \"linux\"",
         ),
         ("{ preset = \"bsd-lite\", delayed_ack = \"linux\" }", "exclude each other"),
-        ("{ preset = \"rfc\", delayed_ack = \"linux\", delayed_ack_timeout = \"40 ms\" }", "has a meaning only with"),
-        ("{ preset = \"linux-6.18\", ack_congestion = \"rfc5690\" }", "needs delayed_ack = \"every-second\""),
+        ("{ preset = \"rfc\", delayed_ack = \"linux\", delayed_ack_timeout = \"40 ms\" }", "requires delayed_ack = "),
+        ("{ preset = \"linux-6.18\", ack_congestion = \"rfc5690\" }", "requires delayed_ack = \"every-second\""),
         ("{ preset = \"rfc\", ack_congestion = \"on\" }", "give \"off\" or \"rfc5690\""),
         ("{ ecn = \"yes\" }", "give one of \"off\", \"passive\", \"on\""),
     ] {

@@ -242,7 +242,7 @@ fn what_cannot_be_is_refused_in_one_line() {
     let refused = |tcp: &str, more: &str| Scenario::parse("test.toml", &text(tcp, more)).unwrap_err().to_string();
     assert_eq!(
         refused("mss = 1000\ngiven = ['mss', 'nagle']", ""),
-        "test.toml:4: tcp.given: cannot be an array (nagle does not stand here); give names of keys of this table"
+        "test.toml:4: tcp.given: cannot be an array (nagle is not set here); give names of keys of this table"
     );
     assert!(refused("given = 'preset'", "").contains("tcp.given: cannot be \"preset\""));
     let slow = refused("", "[base_station.split.wireless]\nrto_min = '1 s'");
@@ -258,7 +258,8 @@ fn what_cannot_be_is_refused_in_one_line() {
     assert!(small.network(scheme("E2E")).is_ok());
     for scheme in today() {
         let error = small.network(scheme).unwrap_err().to_string();
-        let expected = "test.toml:4: tcp.socket_buffer: send_buffer = 1410 B does not hold one segment (mss = 1448 B)";
+        let expected =
+            "test.toml:4: tcp.socket_buffer: send_buffer = 1410 B is smaller than one segment (mss = 1448 B)";
         assert_eq!(error, expected, "{}", scheme.name);
     }
 }
@@ -321,7 +322,7 @@ fn a_scheme_is_explained() {
     let scenario = parse("recovery = 'sack'\nsocket_buffer = '256 KiB'", "");
     let fixed = head(&scenario, "E2E-BBR");
     assert_eq!(fixed[0], "test.toml under E2E-BBR, with every default");
-    assert_eq!(fixed[1], "E2E-BBR: not what its name says: tcp.recovery is set");
+    assert_eq!(fixed[1], "E2E-BBR: modified: tcp.recovery is set");
     assert_eq!(fixed[2..4], ["server: recovery sack", "phone: recovery sack"]);
     let split = head(&parse("", ""), "SPLIT-BBR");
     assert_eq!(
@@ -329,19 +330,19 @@ fn a_scheme_is_explained() {
         [
             "server: recovery rack, congestion cubic",
             "phone: recovery rack, congestion cubic",
-            "tower, on its port to radio: split: recovery rack, congestion cubic towards the wire; recovery rack, congestion bbr \
-             on the link; buffers of their own",
-            "tower, on its port to radio: snoop: losses by what has arrived beyond them, keeps duplicates back, no flow control, \
-             once nothing has come for a while",
-            "After each value: where it comes from.",
+            "tower, on its port to radio: split: recovery rack, congestion cubic on the wired side; recovery rack, congestion bbr \
+             on the link; separate buffers",
+            "tower, on its port to radio: snoop: detects losses by later arrivals, suppresses duplicates, no flow control, \
+             after a silence",
+            "Comments give the origin of each value.",
         ]
     );
     let text = scenario.explain_under(scheme("E2E-BBR")).unwrap();
     let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap_or_default().to_owned();
-    assert!(line("preset").ends_with("# E2E-BBR, in place of \"rfc\" (the default)"), "{}", line("preset"));
+    assert!(line("preset").ends_with("# E2E-BBR, instead of \"rfc\" (the default)"), "{}", line("preset"));
     // The explicit recovery does not use it.
     let congestion = line("congestion");
-    assert!(congestion.ends_with("# E2E-BBR; no effect: needs recovery = \"rack\""), "{congestion}");
+    assert!(congestion.ends_with("# E2E-BBR; no effect: requires recovery = \"rack\""), "{congestion}");
     assert!(line("rtt_rule").ends_with("# preset linux-6.18"), "{}", line("rtt_rule"));
     assert!(line("socket_buffer").ends_with("# line 4"), "{}", line("socket_buffer"));
 }

@@ -47,7 +47,7 @@ fn without_security_an_interface_is_trusted_and_names_do_for_keys() {
     assert_eq!((tunnel.security, tunnel.peers[0].public_key), (security, None));
     assert_eq!(
         message(&format!("{head}{peer}")),
-        "t.toml: trusted_interface: missing; give the name of one interface that nobody else can send on, as \"wg0\""
+        "t.toml: trusted_interface: missing; give the name of an interface on which no third party can send, e.g. \"wg0\""
     );
 }
 
@@ -65,7 +65,7 @@ fn a_bridge_needs_an_interface_and_no_address() {
     let tunnel = Tunnel::parse("t.toml", &format!("{own}trusted_interface = 'eth1'\n{plain}")).unwrap();
     assert_eq!(tunnel.peers[0].silence, Duration::from_millis(100));
 
-    let unfit = "has no meaning with mode = \"bridge\", which needs no addresses";
+    let unfit = "not allowed with mode = \"bridge\", which has no addresses";
     for (text, expected) in [
         (format!("listen = '0.0.0.0:1'\n{BRIDGE}{peer}"), format!("t.toml:1: listen: {unfit}")),
         (format!("address = '10.0.0.1/24'\n{BRIDGE}{peer}"), format!("t.toml:1: address: {unfit}")),
@@ -75,36 +75,36 @@ fn a_bridge_needs_an_interface_and_no_address() {
         (format!("{BRIDGE}{peer}keepalive = '9 s'\n"), format!("t.toml:8: peer[1].keepalive: {unfit}")),
         (
             format!("{BRIDGE}{peer}silence = '5 ms'\n"),
-            "t.toml:8: peer[1].silence: cannot be \"5 ms\"; give 20 ms to 1 s, as \"30 ms\"".to_owned(),
+            "t.toml:8: peer[1].silence: cannot be \"5 ms\"; give 20 ms to 1 s, e.g. \"30 ms\"".to_owned(),
         ),
         (
             format!("mode = 'bridge'\n{peer}"),
-            "t.toml: interface: missing; give the name of the interface towards the hop, as \"eth1\"".to_owned(),
+            "t.toml: interface: missing; give the name of the interface towards the hop, e.g. \"eth1\"".to_owned(),
         ),
         (
             format!("{own}trusted_interface = 'eth0'\n{plain}"),
-            "t.toml:5: trusted_interface: cannot be \"eth0\" (the other end is reached by that alone); give \"eth1\", \
+            "t.toml:5: trusted_interface: cannot be \"eth0\" (the other end is reachable only through it); give \"eth1\", \
              the interface towards the hop"
                 .to_owned(),
         ),
         (
             format!("device = 'eth1'\n{BRIDGE}{peer}"),
-            "t.toml:1: device: cannot be \"eth1\" (it is the interface towards the hop); give a name of its own"
+            "t.toml:1: device: cannot be \"eth1\" (it is the interface towards the hop); give another name"
                 .to_owned(),
         ),
         (
             format!("interface = 'eth1'\n{HEAD}"),
-            "t.toml:1: interface: has a meaning only with mode = \"bridge\"".to_owned(),
+            "t.toml:1: interface: requires mode = \"bridge\"".to_owned(),
         ),
         (
             format!("{HEAD}{}silence = '40 ms'\n", self::peer("")),
-            "t.toml:8: peer[1].silence: has a meaning only with mode = \"bridge\"".to_owned(),
+            "t.toml:8: peer[1].silence: requires mode = \"bridge\"".to_owned(),
         ),
     ] {
         assert_eq!(message(&text), expected);
     }
     let two = format!("{BRIDGE}{peer}{}", peer.replace("shore", "van"));
-    assert!(message(&two).ends_with("a bridge has one other end"), "{}", message(&two));
+    assert!(message(&two).ends_with("a bridge supports only one peer"), "{}", message(&two));
 }
 
 #[test]
@@ -113,12 +113,12 @@ fn what_is_wrong_is_named() {
     let cases = [
         (
             HEAD.to_owned(),
-            "t.toml: peer: missing; give at least one peer, as [[peer]] with name, public_key and allowed",
+            "t.toml: peer: missing; give at least one peer, e.g. [[peer]] with name, public_key and allowed",
         ),
         (format!("{HEAD}lisen = 1\n{shore}"), "t.toml:3: lisen: unknown key; did you mean \"listen\"?"),
         (
             format!("listen = '0.0.0.0'\n{shore}"),
-            "t.toml:1: listen: cannot be \"0.0.0.0\"; give a local address with a port, as \"0.0.0.0:51900\" or \
+            "t.toml:1: listen: cannot be \"0.0.0.0\"; give a local address with a port, e.g. \"0.0.0.0:51900\" or \
              \"[::]:51900\"",
         ),
         (
@@ -127,12 +127,12 @@ fn what_is_wrong_is_named() {
         ),
         (
             format!("listen = '[::]:1'\nprivate_key_file = '{KEY}'\n{shore}"),
-            "t.toml:2: private_key_file: is a key itself; put it into a file that only root can read, and name that here",
+            "t.toml:2: private_key_file: is the key itself; store it in a file that only root can read, and give its path",
         ),
-        (format!("{HEAD}name = 'ship'\n{shore}"), "t.toml:3: name: has a meaning only with security = \"none\""),
+        (format!("{HEAD}name = 'ship'\n{shore}"), "t.toml:3: name: requires security = \"none\""),
         (
             format!("{HEAD}{}", peer("ab = '60 %'\n")),
-            "t.toml:7: peer[1].ab: cannot be \"60 %\" (most flows are to be repaired); give 0 to 50 %, as \"10 %\"",
+            "t.toml:7: peer[1].ab: cannot be \"60 %\" (most flows must be repaired); give 0 to 50 %, e.g. \"10 %\"",
         ),
         (
             format!("{HEAD}{}", peer("public = 1\n")),
@@ -146,26 +146,26 @@ fn what_is_wrong_is_named() {
         ),
         (
             format!("{HEAD}{}", shore.replace("10.20.0.0", "10.20.0.1")),
-            "t.toml:6: peer[1].allowed: cannot be \"10.20.0.1/16\" (\"10.20.0.1/16\" has bits behind its prefix); give an \
-             address or network, as \"10.20.0.0/16\" or \"2001:db8::/32\", or a list of such",
+            "t.toml:6: peer[1].allowed: cannot be \"10.20.0.1/16\" (\"10.20.0.1/16\" has host bits set); give an \
+             address or network, e.g. \"10.20.0.0/16\" or \"2001:db8::/32\", or a list of such",
         ),
         (
             format!("{HEAD}{shore}{}", shore.replace("shore", "van").replace("3p7", "4p7")),
-            "t.toml:11: peer[2].allowed: cannot be \"10.20.0.0/16\" (10.20.0.0/16 is allowed to peer \"shore\"); give \
-             addresses that no other peer has",
+            "t.toml:11: peer[2].allowed: cannot be \"10.20.0.0/16\" (10.20.0.0/16 is already assigned to peer \"shore\"); give \
+             addresses not assigned to another peer",
         ),
         (
             format!("{HEAD}{shore}{shore}"),
-            "t.toml:9: peer[2].name: cannot be \"shore\" (another peer has it); give a name of its own",
+            "t.toml:9: peer[2].name: cannot be \"shore\" (another peer has it); give a unique name",
         ),
         (
             format!("{HEAD}{}", peer("keepalive = '100 ms'\n")),
-            "t.toml:7: peer[1].keepalive: cannot be \"100 ms\"; give 1 s to 1 h, as \"10 s\", or \"off\"",
+            "t.toml:7: peer[1].keepalive: cannot be \"100 ms\"; give 1 s to 1 h, e.g. \"10 s\", or \"off\"",
         ),
         (
             format!("{HEAD}{}", peer("endpoint = '10.0.0.300:1'\n")),
             "t.toml:7: peer[1].endpoint: cannot be \"10.0.0.300:1\" (\"10.0.0.300\" is neither a host name nor an \
-             address); give a host with a port, as \"shore.example.net:51900\", \"192.0.2.7:51900\" or \
+             address); give a host with a port, e.g. \"shore.example.net:51900\", \"192.0.2.7:51900\" or \
              \"[2001:db8::7]:51900\"",
         ),
         (
@@ -174,31 +174,31 @@ fn what_is_wrong_is_named() {
         ),
         (
             format!("{HEAD}{}", shore.replace("rate = '10 Mbps'", "rate = '7 kbps'")),
-            "t.toml:7: peer[1].rate: cannot be \"7 kbps\"; give 8 kbps to 100 Gbps, as \"10 Mbps\", or \"auto\"",
+            "t.toml:7: peer[1].rate: cannot be \"7 kbps\"; give 8 kbps to 100 Gbps, e.g. \"10 Mbps\", or \"auto\"",
         ),
         (
             format!("{HEAD}address = '10.9.0.1'\n{shore}"),
             "t.toml:3: address: cannot be \"10.9.0.1\" (the prefix is missing); give an address with its network's prefix, \
-             as \"10.20.0.1/24\" or \"fd00:20::1/64\", or a list of such",
+             e.g. \"10.20.0.1/24\" or \"fd00:20::1/64\", or a list of such",
         ),
         (
             format!("{HEAD}address = '10.9.0.0/24'\n{shore}"),
-            "t.toml:3: address: cannot be \"10.9.0.0/24\" (it is the network's, not a host's); give an address with its \
-             network's prefix, as \"10.20.0.1/24\" or \"fd00:20::1/64\", or a list of such",
+            "t.toml:3: address: cannot be \"10.9.0.0/24\" (it is the address of the network); give an address with its \
+             network's prefix, e.g. \"10.20.0.1/24\" or \"fd00:20::1/64\", or a list of such",
         ),
         (
             format!("{HEAD}device = 'a/b'\n{shore}"),
             "t.toml:3: device: cannot be \"a/b\"; give a name of 1 to 15 letters, digits, `-`, `_` and `.` for the \
-             device, as \"lasthop0\"",
+             device, e.g. \"lasthop0\"",
         ),
         (
             format!("{HEAD}metrics = '0.0.0.0:9470'\n{shore}"),
-            "t.toml:3: metrics: cannot be \"0.0.0.0:9470\" (others could reach it); give a loopback address with a port, as \
+            "t.toml:3: metrics: cannot be \"0.0.0.0:9470\" (other machines could reach it); give a loopback address with a port, e.g. \
              \"127.0.0.1:9470\" or \"[::1]:9470\", or \"off\"",
         ),
         (
             format!("{HEAD}control = 'tunnel.sock'\n{shore}"),
-            "t.toml:3: control: cannot be \"tunnel.sock\" (it is relative); give an absolute path of at most 107 bytes, as \
+            "t.toml:3: control: cannot be \"tunnel.sock\" (the path is relative); give an absolute path of at most 107 bytes, e.g. \
              \"/run/lasthop/tunnel.sock\"",
         ),
     ];

@@ -82,9 +82,9 @@ fn what_is_wrong_is_said() {
     refused::<ByteSize>("1 kb", "there is no unit \"kb\"; did you mean \"kB\"?");
     refused::<QueueSize>("50 packet s", "there is no unit \"packet s\"; did you mean \"packets\"?");
     refused::<QueueSize>("1.5 packets", "it is not a whole number of packets");
-    refused::<Fraction>("2.25", "it is not in 0 to 1 (0 % to 100 %)");
-    refused::<Fraction>("101 %", "it is not in 0 to 1 (0 % to 100 %)");
-    refused::<Fraction>("-1 %", "it is not in 0 to 1 (0 % to 100 %)");
+    refused::<Fraction>("2.25", "it is not between 0 and 1 (0 % and 100 %)");
+    refused::<Fraction>("101 %", "it is not between 0 and 1 (0 % and 100 %)");
+    refused::<Fraction>("-1 %", "it is not between 0 and 1 (0 % and 100 %)");
     refused::<Fraction>("2 percent", "there is no unit \"percent\"");
 }
 

@@ -98,7 +98,7 @@ fn radios_turn_on_half_duplex_links_only() {
     let network = network("medium = \"half-duplex\"\nturnaround = \"2 ms\"");
     let medium = Medium::HalfDuplex { frame_overhead: Duration::ZERO, turnaround: ms(2) };
     assert!(network.links[0].medium == medium && network.varies());
-    assert!(error("turnaround = \"2 ms\"").contains("links.l.turnaround: has a meaning only with medium"));
+    assert!(error("turnaround = \"2 ms\"").contains("links.l.turnaround: requires medium"));
 }
 
 #[test]
@@ -123,5 +123,5 @@ fn mistakes_are_told() {
     }
     let each = "delay_variation_down = { model = \"none\" }\ndelay_variation_up = { model = \"none\" }";
     let three = error(&format!("delay_variation = {{ model = \"none\" }}\n{each}"));
-    assert!(three.contains("drop one of the three"), "{three}");
+    assert!(three.contains("remove one of the three"), "{three}");
 }

@@ -88,7 +88,7 @@ fn brief(scheme: &Scheme) -> Option<&'static str> {
         (BaseStation::TwoEnded(_), _) => Some("a device at each end"),
         (BaseStation::GatewaySnoop, _) => Some("gateway repairs losses"),
         (BaseStation::GatewaySplit { .. }, _) => Some("gateway splits connection"),
-        (BaseStation::Forward, Ends::Today(Some(Congestion::Cubic))) => Some("Linux as it comes"),
+        (BaseStation::Forward, Ends::Today(Some(Congestion::Cubic))) => Some("Linux by default"),
         (BaseStation::Forward, Ends::Today(Some(Congestion::Bbr))) => Some("server set to BBR"),
         (BaseStation::Forward, Ends::Today(Some(Congestion::Bbr3))) => Some("server set to BBRv3"),
         _ => None,

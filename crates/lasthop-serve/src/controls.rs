@@ -122,12 +122,12 @@ impl Facts {
         let error_keys: Vec<String> = self.error_keys.iter().map(|(key, _)| key.clone()).collect();
         let mut controls = vec![
             Control {
-                hint: format!("Share of the data frames that do not survive {}, either way.", lossy.name),
+                hint: format!("Share of data frames lost on {}, in either direction.", lossy.name),
                 keys: error_keys.clone(),
                 ..control("loss", "Frames lost", loss.map_or(String::new(), |loss| percent(loss.share)), stops::LOSS)
             },
             Control {
-                hint: "Frames lost in a row; 1: each on its own.".to_owned(),
+                hint: "Consecutive frames lost; 1: independent losses.".to_owned(),
                 keys: error_keys,
                 ..control("burst", "Burst length", loss.map_or(String::new(), |loss| short(loss.burst)), stops::BURST)
             },
@@ -135,7 +135,7 @@ impl Facts {
         for (index, link) in self.network.links.iter().enumerate() {
             let what = if index == self.lossy { ", the lossy link" } else { "" };
             controls.push(Control {
-                hint: format!("One way over {}{what}.", link.name),
+                hint: format!("One-way delay of {}{what}.", link.name),
                 keys: vec![format!("links.{}.delay", link.name)],
                 ..control(
                     &format!("delay.{}", link.name),
@@ -147,7 +147,7 @@ impl Facts {
         }
         let way = &lossy.directions[0];
         controls.push(Control {
-            hint: format!("What {} carries at best.", lossy.name),
+            hint: format!("Capacity of {}.", lossy.name),
             keys: vec![self.link_key("rate")],
             ..control("rate", &format!("Rate, {}", lossy.name), BitRate::from(way.rate).to_string(), stops::RATE)
         });
@@ -161,14 +161,14 @@ impl Facts {
         let queue = QueueSize::from(queue);
         let queue_stops = if matches!(queue, QueueSize::Bytes(_)) { stops::QUEUE_BYTES } else { stops::QUEUE };
         controls.push(Control {
-            hint: format!("What waits in front of {} at most.", lossy.name),
+            hint: format!("Maximum queue in front of {}.", lossy.name),
             keys: vec![self.link_key(key)],
             ..control("queue", "Queue", queue.to_string(), queue_stops)
         });
         if let Some(flow) = self.network.flows.first() {
             let buffer = ByteSize(flow.tcp[0].send_buffer.into());
             controls.push(Control {
-                hint: "Buffer of each end: the largest window.".to_owned(),
+                hint: "Buffer of each end, which limits the window.".to_owned(),
                 keys: ["socket_buffer", "send_buffer", "receive_buffer"].map(|key| format!("tcp.{key}")).into(),
                 ..control("window", "Socket buffer", buffer.to_string(), stops::WINDOW)
             });
@@ -176,31 +176,31 @@ impl Facts {
         match &self.transfer {
             Some(Transfer { name, bytes, copies }) => {
                 controls.push(Control {
-                    hint: "Bytes to bring.".to_owned(),
+                    hint: "Bytes to transfer.".to_owned(),
                     keys: vec![format!("flows.{name}.size")],
                     ..control("size", "Transfer", ByteSize(*bytes).to_string(), stops::SIZE)
                 });
                 if let Some(copies) = copies {
                     controls.push(Control {
-                        hint: "Transfers at once.".to_owned(),
+                        hint: "Parallel transfers.".to_owned(),
                         keys: vec![format!("flows.{name}.count")],
                         ..control("count", "Flows", copies.to_string(), stops::COUNT)
                     });
                 }
             }
             None => controls.push(Control {
-                hint: "How long a run lasts.".to_owned(),
+                hint: "Duration of a run.".to_owned(),
                 keys: vec!["limit".to_owned()],
                 ..control("limit", "Time", self.limit.to_string(), stops::LIMIT)
             }),
         }
         controls.push(Control {
-            hint: "Runs of each scheme, each with errors of its own: more of them narrow the interval.".to_owned(),
+            hint: "Runs per scheme, each with its own errors; more runs narrow the interval.".to_owned(),
             keys: vec!["runs".to_owned()],
             ..control("runs", "Runs", self.runs.to_string(), stops::RUNS)
         });
         controls.push(Control {
-            hint: "The same seed, the same numbers.".to_owned(),
+            hint: "The same seed gives the same numbers.".to_owned(),
             keys: vec!["seed".to_owned()],
             ..control("seed", "Seed", self.seed.to_string(), stops::SEED)
         });
@@ -226,7 +226,7 @@ impl Facts {
         for (id, text) in given {
             let Some(control) = controls.iter().find(|control| control.id == *id) else {
                 let known: Vec<_> = controls.iter().map(|control| control.id.as_str()).collect();
-                return Err(Refusal::of(id, format!("no such control; there are {}", known.join(", "))));
+                return Err(Refusal::of(id, format!("no such control; expected one of {}", known.join(", "))));
             };
             match id.as_str() {
                 "loss" => share = Some(read_share(text)?),
@@ -285,7 +285,7 @@ fn read_share(text: &str) -> Result<f64, Refusal> {
     let refuse = |reason: &str| {
         Refusal::of(
             "loss",
-            format!("cannot be \"{text}\" ({reason}); give a share from 0 % to 50 %, as \"2.2 %\" or 0.022"),
+            format!("cannot be \"{text}\" ({reason}); give a share from 0 % to 50 %, e.g. \"2.2 %\" or 0.022"),
         )
     };
     let share: Fraction =

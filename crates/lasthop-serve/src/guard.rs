@@ -61,7 +61,10 @@ fn refusal(names: &HostNames, request: &Request) -> Option<(StatusCode, &'static
     };
     // Another site may link to the page, but not make it compute.
     if path.starts_with("/api/") && !is_from_page(headers, host) {
-        return Some((StatusCode::FORBIDDEN, "only the page itself may ask this (programs: send X-Lasthop-Page: 1)\n"));
+        return Some((
+            StatusCode::FORBIDDEN,
+            "only the page itself may request this (programs: send X-Lasthop-Page: 1)\n",
+        ));
     }
     None
 }
@@ -83,16 +86,16 @@ fn body_refusal(request: &Request) -> Option<(StatusCode, &'static str)> {
         Some((_, most)) => match (request.method(), lengths.as_slice()) {
             (&Method::POST, [Some(length)]) if !chunked && length <= most => None,
             (&Method::POST, [Some(_)]) if !chunked => {
-                Some((StatusCode::PAYLOAD_TOO_LARGE, "more than a page takes; the command has no such bound\n"))
+                Some((StatusCode::PAYLOAD_TOO_LARGE, "request body too large; the command has no such limit\n"))
             }
-            (&Method::POST, _) => Some((StatusCode::LENGTH_REQUIRED, "a body has a Content-Length here\n")),
-            _ => Some((StatusCode::METHOD_NOT_ALLOWED, "only POST is answered here\n")),
+            (&Method::POST, _) => Some((StatusCode::LENGTH_REQUIRED, "a request body requires Content-Length\n")),
+            _ => Some((StatusCode::METHOD_NOT_ALLOWED, "only POST is supported here\n")),
         },
         None if !matches!(*request.method(), Method::GET | Method::HEAD) => {
-            Some((StatusCode::METHOD_NOT_ALLOWED, "only GET is answered\n"))
+            Some((StatusCode::METHOD_NOT_ALLOWED, "only GET is supported\n"))
         }
         None if chunked || lengths.iter().any(|length| *length != Some(0)) => {
-            Some((StatusCode::PAYLOAD_TOO_LARGE, "a request has no body here\n"))
+            Some((StatusCode::PAYLOAD_TOO_LARGE, "a request body is not supported here\n"))
         }
         None => None,
     }

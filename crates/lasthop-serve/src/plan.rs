@@ -96,7 +96,7 @@ impl Plan {
         let name = words.scenario.as_deref().unwrap_or(catalogue.first());
         let Some(base) = catalogue.find(name) else {
             let known = catalogue.names().collect::<Vec<_>>().join(", ");
-            return Err(Refusal::of("scenario", format!("there is no \"{name}\"; there are {known}")));
+            return Err(Refusal::of("scenario", format!("there is no \"{name}\"; expected one of {known}")));
         };
         let schemes = match &words.schemes {
             Some(names) => read_schemes(names)?,
@@ -274,7 +274,7 @@ impl Words {
 /// Parses `KEY=VALUE`.
 fn read_set(text: &str) -> Result<(String, String), Refusal> {
     let Some((key, value)) = text.split_once('=') else {
-        return Err(Refusal::of("set", format!("\"{text}\" is not KEY=VALUE, such as tcp.mss=512")));
+        return Err(Refusal::of("set", format!("\"{text}\" is not KEY=VALUE, e.g. tcp.mss=512")));
     };
     Ok((key.trim().to_owned(), read_value("set", value.trim().to_owned())?))
 }
@@ -282,7 +282,7 @@ fn read_set(text: &str) -> Result<(String, String), Refusal> {
 /// Checks that a value fits on one line.
 fn read_value(id: &str, value: String) -> Result<String, Refusal> {
     match value.chars().any(char::is_control) {
-        true => Err(Refusal::of(id, "stands on one line, without control characters")),
+        true => Err(Refusal::of(id, "must be one line without control characters")),
         false => Ok(value),
     }
 }
@@ -301,7 +301,7 @@ fn read_schemes(names: &str) -> Result<Vec<&'static Scheme>, Refusal> {
 fn find_scheme(control: &str, name: &str) -> Result<&'static Scheme, Refusal> {
     Scheme::by_name(name).ok_or_else(|| {
         let known: Vec<_> = SCHEMES.iter().map(|scheme| scheme.name).collect();
-        Refusal::of(control, format!("there is no scheme \"{name}\"; there are {}", known.join(", ")))
+        Refusal::of(control, format!("there is no scheme \"{name}\"; expected one of {}", known.join(", ")))
     })
 }
 

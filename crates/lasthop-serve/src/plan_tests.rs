@@ -126,7 +126,7 @@ fn nobody_makes_the_page_read_files() {
             format!("set=links.wireless.errors={table}&loss=3 %25"),
         ] {
             let refusal = of_1997(&query).expect_err(&query);
-            assert!(refusal.message.contains("no other file is opened here"), "{query}: {refusal}");
+            assert!(refusal.message.contains("other files are not opened here"), "{query}: {refusal}");
             assert_eq!(refusal.control.as_deref(), Some("set"));
         }
     }

@@ -95,7 +95,7 @@ function complain(error) {
   const message = error instanceof Refused ? error.message : `The server does not answer: ${error.message}`;
   showError(error instanceof Refused ? error.control : null, message);
   const old = results.runs && !results.fresh;
-  $('notice').textContent = old ? `${message}. The numbers below are those of before.` : message;
+  $('notice').textContent = old ? `${message}. The numbers below are outdated.` : message;
   $('status').textContent = '';
 }
 
@@ -131,9 +131,9 @@ function showProgress() {
   if (results.fresh) age(null);
   if (done !== undefined) section.dataset.done = String(done);
   if ($('notice').textContent) return;
-  const runs = `${results.runs} ${results.runs === 1 ? 'run' : 'runs'} of each scheme`;
+  const runs = `${results.runs} ${results.runs === 1 ? 'run' : 'runs'} per scheme`;
   const after = progress.first === null ? '' : `; first numbers after ${progress.first.toFixed(0)} ms`;
-  if (done === false) $('status').textContent = `stopped: this takes too long for a page; fewer runs or a smaller transfer would do${after}`;
+  if (done === false) $('status').textContent = `stopped: this takes too long for a page; use fewer runs or a smaller transfer${after}`;
   else $('status').textContent = (results.complete ? runs + (done ? '' : ', more to come') : 'computing') + after;
 }
 
@@ -154,11 +154,11 @@ async function askRun(words, beside, signal) {
     });
   }
   player.show(shown, state.at, state.span, state.find);
-  $('diagram-heading').textContent = `Who sends what under ${shown.map((run) => run.scheme).join(' and ')}`;
+  $('diagram-heading').textContent = `Packet exchange under ${shown.map((run) => run.scheme).join(' and ')}`;
   const told = [];
-  if (shown[0].flows > 1) told.push(`One of ${shown[0].flows} flows is shown: ${shown[0].diagram.flow}.`);
+  if (shown[0].flows > 1) told.push(`Showing one of ${shown[0].flows} flows: ${shown[0].diagram.flow}.`);
   const cut = shown.filter((run) => run.cut).map((run) => `${(run.diagram.end / 1e6).toFixed(2)} s`);
-  if (cut.length) told.push(`A long run: its first ${[...new Set(cut)].join(' and ')} are shown.`);
+  if (cut.length) told.push(`Showing the first ${[...new Set(cut)].join(' and ')} of a long run.`);
   // The timers distinguish endpoints of 1997 from modern ones.
   told.push(...shown.filter((run) => run.timers).map((run) => `${run.scheme}: ${run.timers}.`));
   $('trace-status').textContent = told.join(' ');

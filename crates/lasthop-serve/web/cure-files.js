@@ -46,7 +46,7 @@ export async function measurement(files) {
   const chosen = await choose(files);
   const size = chosen.reduce((sum, file) => sum + file.size, 0);
   if (size > LARGEST) {
-    throw new Error(`${chosen[0].name}: ${(size / 2 ** 20).toFixed(0)} MiB, and a page takes ${LARGEST / 2 ** 20}; capture heads alone (tcpdump -s 128), or use lasthop fit, which has no such bound`);
+    throw new Error(`${chosen[0].name}: ${(size / 2 ** 20).toFixed(0)} MiB exceed the page's limit of ${LARGEST / 2 ** 20} MiB; capture headers only (tcpdump -s 128), or use lasthop fit, which has no limit`);
   }
   return chosen;
 }
@@ -61,7 +61,7 @@ async function choose(files) {
     } catch { /* The server reports it. */ }
     return [report, ...files.filter((file) => named.includes(file.name))];
   }
-  if (files.length > 2) throw new Error(`${files.length} files: give one capture or trace, a trace for each direction, or what lasthop probe wrote`);
+  if (files.length > 2) throw new Error(`${files.length} files: give one capture or trace, a trace for each direction, or the output of lasthop probe`);
   // By convention, the trace of the uplink has `up` in its name.
   const isUp = (file) => /(^|[^a-z])up([^a-z]|$)/i.test(file.name);
   return [...files].sort((one, other) => Number(isUp(one)) - Number(isUp(other)));

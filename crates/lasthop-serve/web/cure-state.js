@@ -3,20 +3,20 @@
 /** Fields of the settings (key, label, hint): known properties of the link, and the place of installation. */
 export const GIVEN = [
   ['rate', 'Rate', 'as 10 Mbps'],
-  ['delay', 'Delay, one way', 'as 20 ms'],
+  ['delay', 'Delay, one way', 'e.g. 20 ms'],
   ['queue', 'Queue', 'as 100 packets'],
-  ['wire-delay', 'Delay of the path behind, one way', 'as 10 ms'],
+  ['wire-delay', 'Delay of the wired path, one way', 'e.g. 10 ms'],
 ];
-export const BOX = [['interface', 'Interface towards the hop', 'as wlan0']];
+export const BOX = [['interface', 'Interface towards the hop', 'e.g. wlan0']];
 export const BOXES = [
   ['near-key', 'Public key in front of the hop', '44 characters'],
   ['far-key', 'Public key at the other end', '44 characters'],
-  ['far', 'Where the other end is reached', 'as boat.example; one of both is enough'],
-  ['near', 'Where the end in front is reached', 'as shore.example'],
-  ['behind-far', 'Networks behind the other end', 'as 10.20.0.0/16, 10.21.0.0/16'],
-  ['behind-near', 'Networks behind the end in front', 'as 0.0.0.0/0'],
+  ['far', 'Address of the other end', 'e.g. boat.example; one of the two suffices'],
+  ['near', 'Address of the end in front of the hop', 'e.g. shore.example'],
+  ['behind-far', 'Networks behind the other end', 'e.g. 10.20.0.0/16, 10.21.0.0/16'],
+  ['behind-near', 'Networks behind the end in front', 'e.g. 0.0.0.0/0'],
 ];
-export const CONTROL = [['sender', 'the settings of the machines that send'], ['box', 'a box in front of the hop'], ['boxes', 'boxes at both its ends']];
+export const CONTROL = [['sender', 'settings of the senders'], ['box', 'a device in front of the hop'], ['boxes', 'a device at each end']];
 export const USES = [['bulk', 'downloads'], ['pages', 'web pages'], ['call', 'calls']];
 
 const KEYS = [...GIVEN, ...BOX, ...BOXES].map(([key]) => key).concat('control', 'for', 'runs', 'cure');

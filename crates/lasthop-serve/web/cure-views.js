@@ -43,9 +43,9 @@ export function choices(element, options, chosen, changed) {
 export function showLink($, link) {
   $('link-words').textContent = link.words;
   $('link-remark').textContent = link.remark ?? '';
-  $('lacking').textContent = link.lacks ? `${link.lacks}: say it above, under “What you know of the link”.` : '';
+  $('lacking').textContent = link.lacks ? `${link.lacks}: enter above, under “Known properties of the link”.` : '';
   $('link-download').disabled = !link.scenario;
-  $('flow').replaceChildren(...(link.flow.length ? [make('h3', { textContent: 'What limits the flow with most data' }), list(link.flow)] : []));
+  $('flow').replaceChildren(...(link.flow.length ? [make('h3', { textContent: 'Limit of the flow with the most data' }), list(link.flow)] : []));
   $('told').replaceChildren(...link.told.flatMap(told));
   // Charts are drawn at their current size, so they must be in the page first.
   const figures = link.pictures.map(({ caption }) => make('figure', {}, make('div'), make('figcaption', { textContent: caption })));

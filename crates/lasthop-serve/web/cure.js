@@ -145,9 +145,9 @@ $('question').addEventListener('submit', async (event) => {
     $('advise-status').textContent = document.querySelector('p.error:not(:empty)') ? '' : 'stopped';
     return;
   }
-  if (!last.advice) { $('advise-status').textContent = 'stopped: this takes too long for a page; fewer runs, or lasthop advise, would do'; return; }
+  if (!last.advice) { $('advise-status').textContent = 'stopped: this takes too long for a page; use fewer runs, or lasthop advise'; return; }
   const { runs } = last.advice;
-  $('advise-status').textContent = `${runs} ${runs === 1 ? 'run' : 'runs'} of each${last.complete ? '' : '; the others took too long for a page'}`;
+  $('advise-status').textContent = `${runs} ${runs === 1 ? 'run' : 'runs'} each${last.complete ? '' : '; the others took too long for a page'}`;
   have.advice = last.advice;
   have.hop = last.hop;
   showAdvice($, last.advice, last.words);

@@ -36,14 +36,14 @@ export const KINDS = {
 };
 const FATES = {
   'arrived': 'arrives', 'damaged': 'arrives damaged', 'lost': 'lost on the link', 'queue-full': 'dropped by a full queue',
-  'filtered': 'taken out of the queue, a later acknowledgment says it too',
-  'suppressed': 'kept back by the base station', 'absorbed': 'dropped by the base station as old', 'underway': 'still underway',
+  'filtered': 'filtered from the queue, covered by a later acknowledgment',
+  'suppressed': 'suppressed by the base station', 'absorbed': 'dropped by the base station as old', 'underway': 'still in flight',
 };
 const EVENTS = {
   'timeout': 'timeout', 'recovery-entered': 'loss recovery begins', 'recovery-left': 'loss recovery ends',
-  'tail-probe': 'probes the tail', 'undone-by-duplicates': 'takes the reduction back', 'undone-by-timestamps': 'takes the reduction back',
-  'undone-by-frto': 'takes the timeout back', 'eln-marked': 'marks the ACK: loss was corruption',
-  'dupack-suppressed': 'keeps the duplicate ACK back', 'absorbed': 'drops an old packet', 'established': 'connected', 'closed': 'closed',
+  'tail-probe': 'probes the tail', 'undone-by-duplicates': 'undoes the reduction', 'undone-by-timestamps': 'undoes the reduction',
+  'undone-by-frto': 'undoes the timeout', 'eln-marked': 'marks the ACK: loss was corruption',
+  'dupack-suppressed': 'suppresses the duplicate ACK', 'absorbed': 'drops an old packet', 'established': 'connected', 'closed': 'closed',
   'peer-closed': 'all received', 'aborted': 'gives up', 'zero-window': 'window is closed', 'evicted': 'forgets the flow',
 };
 /** Notes that are drawn; the others appear in the text only. */
@@ -165,9 +165,9 @@ export class Diagram {
     const { arrows } = this.data;
     const next = firstFrom(arrows, (arrow) => arrow.sent, at + 0.5);
     const before = arrows.slice(0, next).reduce((last, arrow) => Math.max(last, arrow.ended), -1);
-    const lines = ['Nothing is on its way.'];
+    const lines = ['Nothing is in flight.'];
     if (before >= 0) lines.push(`The last packet arrived ${duration(at - before)} ago.`);
-    lines.push(next < arrows.length ? `The next one is sent in ${duration(arrows[next].sent - at)}.` : 'None is sent any more.');
+    lines.push(next < arrows.length ? `The next one is sent in ${duration(arrows[next].sent - at)}.` : 'No further packets are sent.');
     return lines.map((words, index) => svg('text', { class: 'silence', x: this.width / 2, y: (HEAD + this.now) / 2 + index * 20 - 20, 'text-anchor': 'middle' }, words));
   }
 
@@ -265,7 +265,7 @@ export function legendOf(arrows) {
   if (fates.has('suppressed')) {
     const group = svg('g', { class: 'arrow suppressed' });
     group.append(svg('circle', { class: 'stop', cx: 17, cy: 8, r: 6.5 }), svg('line', { class: 'stop', x1: 12.4, y1: 12.6, x2: 21.6, y2: 3.4 }));
-    entry('duplicate ACK kept back', group);
+    entry('duplicate ACK suppressed', group);
   }
   return list;
 }

@@ -73,8 +73,8 @@ export function pictureOf(about, name) {
 }
 
 const inWords = ({ resends, duplicates, base_station, receiver }) => [
-  { 'sender': 'Lost data is sent again by the sender, over the whole path', 'both': 'Lost data is sent again by the base station, and perhaps by the sender too', 'base-station': 'Lost data is sent again from the base station, over the lossy link' }[resends],
-  { 'pass': 'duplicate acknowledgments reach the sender', 'kept-back': 'duplicate acknowledgments are kept back at the base station', 'end-at-base-station': 'acknowledgments of the second connection end at the base station', 'none': 'there are no duplicate acknowledgments' }[duplicates],
+  { 'sender': 'Lost data is retransmitted by the sender, over the whole path', 'both': 'Lost data is retransmitted by the base station, and possibly also by the sender', 'base-station': 'Lost data is retransmitted by the base station, over the lossy link' }[resends],
+  { 'pass': 'duplicate acknowledgments reach the sender', 'kept-back': 'duplicate acknowledgments are suppressed at the base station', 'end-at-base-station': 'acknowledgments of the second connection end at the base station', 'none': 'there are no duplicate acknowledgments' }[duplicates],
   ...(base_station ? [`the base station: ${base_station}`] : []), ...(receiver ? [`the receiver: ${receiver}`] : []),
 ].join('; ');
 
@@ -92,7 +92,7 @@ export function cardOf(name, about) {
 export function keyOf() {
   const list = document.createElement('ul');
   list.className = 'picture-key';
-  for (const [name, words] of [['source', 'sent again by the sender'], ['local', 'sent again from the base station'], ['duplicates', 'duplicate acknowledgments']]) {
+  for (const [name, words] of [['source', 'retransmitted by the sender'], ['local', 'retransmitted by the base station'], ['duplicates', 'duplicate acknowledgments']]) {
     const item = document.createElement('li');
     const line = svg('svg', { viewBox: '0 0 26 10', width: 26, height: 10, 'aria-hidden': 'true', class: 'picture' }, path('M1 5H25', name));
     item.append(line, words);

@@ -42,7 +42,7 @@ export class Player {
     };
     this.play = button('play', 'Play', 'Play', () => this.toggle());
     this.find = make('select', { id: 'find' }, ...Object.entries(SEARCHES).map(([value, [name]]) => make('option', { value, textContent: name })));
-    this.find.setAttribute('aria-label', 'What to look for');
+    this.find.setAttribute('aria-label', 'Event to find');
     this.speed = make('select', { id: 'speed' }, ...['0.1', '0.25', '0.5', '1', '2', '5'].map((value) => make('option', { value, textContent: `${value}×`, selected: value === '0.5' })));
     this.speed.setAttribute('aria-label', 'Speed');
     const tools = make('div', { className: 'tools' },
@@ -53,7 +53,7 @@ export class Player {
       this.speed,
       button('out', '−', 'Show more time', () => this.zoom(2)),
       button('in', '+', 'Show less time', () => this.zoom(0.5)),
-      make('span', { className: 'search' }, button('seek', 'Next', 'Go on to the next', () => this.search()), this.find));
+      make('span', { className: 'search' }, button('seek', 'Next', 'Go to the next', () => this.search()), this.find));
     tools.setAttribute('role', 'group');
     tools.setAttribute('aria-label', 'Diagram');
     this.position = make('input', { type: 'range', id: 'position', min: '0', step: 'any', value: '0' });
@@ -217,7 +217,7 @@ export class Player {
     const [name, fits] = SEARCHES[this.find.value];
     const found = this.next(fits, this.at + 0.5);
     if (!found) {
-      this.places[0].words.textContent = `After ${seconds(this.at)} there is not ${name} any more.`;
+      this.places[0].words.textContent = `After ${seconds(this.at)} there is no further event of this kind: ${name}.`;
       return;
     }
     this.pause();

@@ -11,17 +11,17 @@ import { drawFigure } from './charts.js';
 
 /** Columns of the table: metric, heading, meaning, and whether it is shown even if all values are 0. */
 const COLUMNS = [
-  ['rtt_p50', 'rtt p50 ms', 'Median round trip, as the sender samples it: queues on the path included.', false],
-  ['rtt_p95', 'rtt p95 ms', 'The round trip that 95 % of the samples do not exceed.', false],
-  ['one_way_delay_p95', 'one-way p95 ms', 'The time from sending to arrival that 95 % of the datagrams do not exceed.', false],
-  ['queue_drops', 'queue drops', 'Packets that queues dropped, on all links and in both directions, in hosts as well.', false],
-  ['timeouts', 'timeouts', 'How often the sender heard nothing for so long that its timer ran out. It then starts again from one segment.', true],
+  ['rtt_p50', 'rtt p50 ms', 'Median round trip as measured by the sender, including queueing.', false],
+  ['rtt_p95', 'rtt p95 ms', '95th percentile of the round trip.', false],
+  ['one_way_delay_p95', 'one-way p95 ms', '95th percentile of the time from sending to arrival.', false],
+  ['queue_drops', 'queue drops', 'Packets dropped by the queues of all links in both directions, including those in hosts.', false],
+  ['timeouts', 'timeouts', 'Expirations of the sender\'s retransmission timer, after which it restarts from one segment.', true],
   ['relay_timeouts', 'relay timeouts', 'The same at the base station of a split connection, which is the sender on the wireless link.', false],
-  ['source_retransmissions', 'resent by source', 'Data segments that the sender sent again, over the whole path.', true],
-  ['local_retransmissions', 'resent locally', 'Data segments that the base station sent again, over the lossy link alone.', true],
-  ['dupacks_suppressed', 'dup ACKs held', 'Duplicate acknowledgments that the base station kept back, since it repairs the loss that they tell of.', true],
-  ['marks', 'marks', 'Packets that a queue marked instead of dropping them, so that the sender slows down without a loss (ECN).', false],
-  ['incomplete', 'unfinished', 'Transfers, in all runs together, that were not complete when the run was cut at the scenario\'s limit.', false],
+  ['source_retransmissions', 'source rtx', 'Data segments retransmitted by the sender, over the whole path.', true],
+  ['local_retransmissions', 'local rtx', 'Data segments retransmitted by the base station, over the lossy link only.', true],
+  ['dupacks_suppressed', 'dupacks suppressed', 'Duplicate acknowledgments suppressed by the base station, since it repairs the loss.', true],
+  ['marks', 'marks', 'Packets marked by a queue instead of dropped, so that the sender slows down without a loss (ECN).', false],
+  ['incomplete', 'unfinished', 'Transfers, over all runs, that were incomplete at the scenario\'s time limit.', false],
 ];
 /** Colours of the groups, in the order of the charts' colours: families for the studies, and for schemes between modern endpoints the place of the cure. */
 const GROUPS = {
@@ -76,7 +76,7 @@ export class Results {
       if (index > 1) head.title = COLUMNS[index - 2]?.[2] ?? '';
       return head;
     }));
-    const terms = [['Mbps', 'Millions of bits of data per second that arrived, each once; ± is the 95 % interval of the mean over the runs.'], ...COLUMNS.map(([, heading, words]) => [heading, words]), ['runs', 'Runs that the numbers rest on: each with losses of its own, the same ones for every scheme.']];
+    const terms = [['Mbps', 'Megabits of data delivered per second, without duplicates; ± is the 95 % interval of the mean over the runs.'], ...COLUMNS.map(([, heading, words]) => [heading, words]), ['runs', 'Number of runs. Each has its own losses, which are the same for every scheme.']];
     parts.columns.append(...terms.flatMap(([term, words]) => [make('dt', { textContent: term }), make('dd', { textContent: words })]));
   }
 
@@ -99,10 +99,10 @@ export class Results {
     const text = ({ mean }) => `${mean >= 1 ? mean.toFixed(1) : mean.toPrecision(2)} Mbps`;
     const cure = CURES[best] ?? 'a device at each end of the link';
     const [without, gained] = [mbps(plain), mbps(best)];
-    const words = `${this.state.title}: Linux as it comes ${text(without)}, with ${cure} ${text(gained)}`;
+    const words = `${this.state.title}: Linux by default ${text(without)}, with ${cure} ${text(gained)}`;
     const apart = Math.abs(gained.mean - without.mean) > (gained.ci95 ?? 0) + (without.ci95 ?? 0);
     if (!apart) return `${words}: no clear difference.`;
-    return gained.mean < without.mean ? `${words}: it harms here.` : `${words}.`;
+    return gained.mean < without.mean ? `${words}: it is slower here.` : `${words}.`;
   }
 
   /** Notes that a request was sent: current numbers are old until answers arrive. */
@@ -189,7 +189,7 @@ export class Results {
       notes: this.schemes.map((name) => this.known.get(name)?.brief ?? ''),
       pale: this.schemes.map((name) => Boolean(this.remark(name)?.same_as)),
       families: [...new Set(this.schemes.map((name) => this.known.get(name)?.group))].filter(Boolean).map((name) => ({ name: name.replaceAll('-', ' '), colour: GROUPS[name] ?? 0 })),
-      limit: this.without && this.without.throughput > 0 ? { value: this.without.throughput, name: `nothing lost (${this.without.scheme}): ${this.without.throughput.toFixed(3)} Mbps` } : null,
+      limit: this.without && this.without.throughput > 0 ? { value: this.without.throughput, name: `no loss (${this.without.scheme}): ${this.without.throughput.toFixed(3)} Mbps` } : null,
     };
     const finding = this.finding();
     this.parts.finding.textContent = finding;
@@ -229,7 +229,7 @@ export class Results {
     const others = new Map();
     for (const { scheme, same_as, recovery_of, set_by } of this.remarks) {
       if (same_as) continue;
-      const why = `the scenario sets ${set_by}, ${recovery_of ? `so the sender repairs as in ${recovery_of}` : 'so it is not what its name says'}`;
+      const why = `the scenario sets ${set_by}, ${recovery_of ? `so the sender repairs as in ${recovery_of}` : 'so it is modified'}`;
       others.set(why, [...(others.get(why) ?? []), scheme]);
     }
     for (const [why, names] of others) told.push(`${list(names)}: ${why}.`);
@@ -240,7 +240,7 @@ export class Results {
       if (of && of.count > 0) cut.set(`${of.count} of ${of.all}`, [...(cut.get(`${of.count} of ${of.all}`) ?? []), name]);
     }
     const each = [...cut].map(([count, names]) => `${count} under ${list(names)}`);
-    if (each.length) told.push(`Transfers that were unfinished when the run was cut at ${this.state.limit}: ${each.join('; ')}. Their throughput is that of what had arrived.`);
+    if (each.length) told.push(`Transfers incomplete at the time limit of ${this.state.limit}: ${each.join('; ')}. Their throughput counts the data delivered by then.`);
     return told;
   }
 

@@ -14,36 +14,36 @@ const STEPS = [
   {
     title: 'One frame is lost',
     words: 'A server sends over the Internet to a mast (the base station), and that by radio to a farm. Both ends are Linux 6.18. The radio loses one frame; nothing '
-      + 'else goes wrong. What comes behind it arrives, and the receiver reports in each acknowledgment what it has and what is missing: duplicate acknowledgments.',
+      + 'else goes wrong. Later frames arrive, and each acknowledgment of the receiver reports received and missing data: duplicate acknowledgments.',
     link: link({ ...small, set: [drops(40)], schemes: 'E2E-CUBIC', scheme: 'E2E-CUBIC', find: 'loss', span: '60000' }),
     look: 'stage',
   },
   {
-    title: 'TCP takes it for congestion',
+    title: 'TCP treats it as congestion',
     words: 'A round trip after the loss the sender learns which segment is missing, retransmits it, and reduces its congestion window by 30 % (CUBIC; Reno halves it), '
-      + 'as if the network were overloaded: look at the step down. The loss was noise, but TCP cannot know.',
+      + 'as if the network were overloaded: see the step down. The loss was noise, but TCP cannot know.',
     link: link({ ...small, set: [drops(40)], schemes: 'E2E-CUBIC', scheme: 'E2E-CUBIC', find: 'source' }),
     look: 'window',
   },
   {
     title: 'Three losses: 1997 and today',
-    words: 'The same three losses. E2E is TCP of 1997 (Reno on 4.4BSD, whose timeout is at least 1 s): it runs out of duplicates, nothing moves until the timer runs '
-      + 'out, and the window starts from one segment. E2E-CUBIC is Linux 6.18: selective acknowledgments name all three holes, so it never waits. It slows down all the same.',
+    words: 'The same three losses. E2E is TCP of 1997 (Reno on 4.4BSD, whose timeout is at least 1 s): it receives too few duplicates, stalls until the timer '
+      + 'expires, and restarts from a window of one segment. E2E-CUBIC is Linux 6.18: selective acknowledgments name all three holes, so it does not stall, but it still slows down.',
     link: link({ ...small, set: [drops(40, 42, 44), OF_1997], schemes: 'E2E,E2E-CUBIC', scheme: 'E2E', beside: 'E2E-CUBIC', find: 'timeout' }),
     look: 'sequence',
   },
   {
     title: 'The gateway repairs',
-    words: 'The same three losses between Linux 6.18. Left, the server retransmits, a round trip after the losses. Right, a gateway on the mast (SNOOP) has copies and '
-      + 'retransmits the lost frames at once, over the radio alone. It holds duplicate acknowledgments back, or passes them without what they report (SACK blocks): the '
+    words: 'The same three losses between Linux 6.18. On the left, the server retransmits, a round trip after the losses. On the right, a gateway on the mast (SNOOP) has copies and '
+      + 'retransmits the lost frames at once, over the radio only. It suppresses duplicate acknowledgments, or forwards them without SACK blocks: the '
       + 'server never notices, and in the plots above its window stays open.',
     link: link({ ...small, set: [drops(40, 42, 44)], schemes: 'E2E-CUBIC,SNOOP', scheme: 'E2E-CUBIC', beside: 'SNOOP', find: 'source', span: '120000' }),
     look: 'stage',
   },
   {
     title: 'The cure, measured',
-    words: 'Now 1 % of all frames is lost at random. The dashed line is what the path carries without loss. Move “Frames lost”: which schemes stay near the line? '
-      + 'And which when losses come in bursts? The twelve schemes of 1997 are in the scenarios wavelan-lan and wavelan-wan, whose timeouts of at least 3 s and 5 s '
+    words: 'Now 1 % of all frames is lost at random. The dashed line is the throughput without loss. Move “Frames lost”: which schemes stay near the line? '
+      + 'And which if losses occur in bursts? The twelve schemes of 1997 are in the scenarios wavelan-lan and wavelan-wan, whose timeouts of at least 3 s and 5 s '
       + 'are fitted to published throughputs.',
     link: link({ size: '4 MiB', runs: '10', schemes: 'E2E-CUBIC,E2E-BBR,SNOOP,SPLIT-BBR' }),
     look: 'page',

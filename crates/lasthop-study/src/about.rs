@@ -76,20 +76,19 @@ pub const fn about(scheme: &Scheme) -> About {
         BaseStation::Local { detection, awareness } => local(detection, awareness, plain),
         BaseStation::Split { wireless } => split(wireless),
         BaseStation::GatewaySnoop => About {
-            does: "The gateway's snoop as it is installed: it keeps copies, sees by selective acknowledgments what is missing, sends \
-                   that again over the wireless link, and keeps the duplicates and the queue from the sender.",
-            effect: "The sender, whatever its congestion control is, notices few of the losses, and what is repaired arrives within a \
-                     round trip of the wireless link.",
-            base_station: Some("resends, keeps duplicates back"),
+            does: "The gateway's snoop with default settings: it caches packets, detects losses by selective acknowledgments, retransmits \
+                   lost packets over the wireless link, and hides duplicates and the queue from the sender.",
+            effect: "With any congestion control, the sender notices few of the losses, and repairs arrive within a round trip of the \
+                     wireless link.",
+            base_station: Some("resends, suppresses dupacks"),
             resends: Resends::BaseStation,
             duplicates: Duplicates::KeptBack,
             ..plain
         },
         BaseStation::GatewaySplit { .. } => About {
-            does: "The gateway's split as it is installed: it ends the sender's connection and brings the data over a second one, with \
-                   CUBIC towards the wire and BBR on the wireless link.",
-            effect: "BBR fills the wireless link in spite of its losses; an acknowledgment does not mean any more that the data has \
-                     arrived.",
+            does: "The gateway's split with default settings: it terminates the sender's connection and forwards the data over a second \
+                   one, with CUBIC on the wired side and BBR on the wireless link.",
+            effect: "BBR fills the wireless link despite its losses; an acknowledgment no longer means that the data has arrived.",
             sender: "sends",
             base_station: Some("two connections"),
             receiver: Some("reports what it has"),
@@ -99,33 +98,33 @@ pub const fn about(scheme: &Scheme) -> About {
         BaseStation::TwoEnded(repair) => About {
             does: match repair {
                 LinkRepair::Repeat => {
-                    "A box at each end of the lossy link: the first numbers all packets and finds out itself which were lost, sends \
-                     those again, and the second restores the order of each flow."
+                    "A device at each end of the lossy link: the first numbers all packets, detects losses, and retransmits the lost \
+                     packets; the second restores the order of each flow."
                 }
                 LinkRepair::Airmail => {
-                    "A box at each end of the lossy link: behind each 16 packets the first sends coded frames, more of them the more is \
-                     lost, and sends again what the second cannot restore from them; the second restores the order of each flow."
+                    "A device at each end of the lossy link: after every 16 packets the first sends coded frames, whose number grows \
+                     with the loss rate, and retransmits packets that the second cannot recover from them; the second restores \
+                     the order of each flow."
                 }
                 LinkRepair::Share => {
-                    "A box at each end of the lossy link: the first adds 3 coded frames to each 20 packets, from which the second \
-                     restores what was lost; nothing is sent again."
+                    "A device at each end of the lossy link: the first adds 3 coded frames to every 20 packets, from which the second \
+                     recovers lost packets; it retransmits nothing."
                 }
                 LinkRepair::Adaptive => {
-                    "A box at each end of the lossy link: the first sends again what was lost, and ahead of losses sends copies and \
-                     coded frames where a repeat would come too late; the second restores the order of each flow."
+                    "A device at each end of the lossy link: the first retransmits lost packets, and where a retransmission would \
+                     arrive too late, sends copies and coded frames in advance; the second restores the order of each flow."
                 }
             },
             effect: match repair {
                 LinkRepair::Share => {
-                    "An eighth of the link is spent without losses too; more losses in a row than coded frames reach TCP."
+                    "It uses an eighth of the link even without losses; loss bursts longer than the number of coded frames reach TCP."
                 }
                 LinkRepair::Airmail => {
-                    "TCP, QUIC and calls alike see a link that loses next to nothing, at the price of up to a seventh of it where it \
-                     loses much; without losses nothing is added but headers and feedback."
+                    "TCP, QUIC and calls see a link with almost no loss, at the cost of up to a seventh of its capacity at high loss \
+                     rates; without losses it adds only headers and feedback."
                 }
                 LinkRepair::Repeat | LinkRepair::Adaptive => {
-                    "TCP, QUIC and calls alike see a link that loses next to nothing; without losses nothing is added but headers \
-                     and feedback."
+                    "TCP, QUIC and calls see a link with almost no loss; without losses it adds only headers and feedback."
                 }
             },
             base_station: Some("repairs with the other end"),
@@ -138,19 +137,19 @@ pub const fn about(scheme: &Scheme) -> About {
             ..plain
         },
         BaseStation::SplitSrp => About {
-            does: "The base station ends the sender's connection, and brings the data to the mobile host in numbered datagrams, which are \
-                   acknowledged one by one and sent again when one is missing (selective repeat), without any congestion window.",
-            effect: "No loss on the wireless link makes it wait longer than for the repeat; an acknowledgment does not mean any more that \
-                     the data has arrived.",
+            does: "The base station terminates the sender's connection and forwards the data to the mobile host in numbered datagrams, \
+                   which are acknowledged individually and retransmitted if lost (selective repeat), without a congestion window.",
+            effect: "A loss on the wireless link causes no delay beyond its retransmission; an acknowledgment no longer means that the data \
+                     has arrived.",
             sender: "sends",
-            base_station: Some("ends TCP, sends datagrams"),
+            base_station: Some("splits TCP, sends datagrams"),
             receiver: Some("acknowledges each datagram"),
             resends: Resends::BaseStation,
             duplicates: Duplicates::EndAtBaseStation,
         },
         BaseStation::SelectiveRepeat => About {
-            does: "Both ends of the lossy link number its frames; what is missing there is asked for and sent again at once \
-                   (selective repeat), and the link hands frames on in order without knowing anything of TCP.",
+            does: "Both ends of the lossy link number its frames; missing frames are requested and retransmitted at once (selective \
+                   repeat), and the link delivers frames in order without knowledge of TCP.",
             effect: match scheme.recovery {
                 Recovery::Sack => {
                     "TCP sees delays instead of losses, and its selective acknowledgments have little left to repair."
@@ -189,20 +188,20 @@ const fn today_sender(congestion: Option<Congestion>) -> &'static str {
 const fn today(congestion: Congestion) -> (&'static str, &'static str) {
     match congestion {
         Congestion::Cubic => (
-            "What Linux runs: the sender sends again what is overdue, by time rather than by counting (RACK-TLP), and gives up 30 % of \
-             its window for it (CUBIC).",
-            "Lost retransmissions and lost tails are repaired without a timeout, but every loss still passes for congestion, so that a \
-             link which merely loses frames stays nearly empty.",
+            "The Linux default: the sender detects losses by time rather than by counting duplicates (RACK-TLP), retransmits, and \
+             reduces its window by 30 % (CUBIC).",
+            "Lost retransmissions and lost tails are repaired without a timeout, but every loss is still treated as congestion, so a \
+             link that merely loses frames stays nearly empty.",
         ),
         Congestion::Bbr => (
-            "The sender measures at which rate data arrives and how short the round trip can be, and sends at that rate \
-             (BBR, version 1); what is lost it sends again.",
-            "Losses do not slow it down until some 15 % are lost, but each is repaired over the whole path, and others at the same \
-             queue may get less than their share.",
+            "The sender measures the delivery rate and the minimum round trip, and sends at that rate (BBR, version 1); it \
+             retransmits losses.",
+            "Losses do not slow it down up to about 15 %, but each is repaired over the whole path, and other flows in the same queue \
+             may get less than their share.",
         ),
         Congestion::Bbr3 => (
-            "As E2E-BBR, but more than 2 % of losses in a round trip count as a sign of congestion (BBR, version 3).",
-            "Up to 2 % it is as fast as the first version, beyond it slower, and others at the same queue get more of it.",
+            "As E2E-BBR, but more than 2 % of losses in a round trip are treated as congestion (BBR, version 3).",
+            "Up to 2 % loss it is as fast as version 1, beyond that slower, and other flows in the same queue get a larger share.",
         ),
     }
 }
@@ -210,71 +209,70 @@ const fn today(congestion: Congestion) -> (&'static str, &'static str) {
 const fn end_to_end(recovery: Recovery) -> (&'static str, &'static str) {
     match recovery {
         Recovery::Reno => (
-            "The sender takes three duplicate acknowledgments, or a timer that runs out, for a loss, and sends the segment again.",
-            "It takes every loss for congestion and halves its window, or starts again from one segment after a timeout, so \
-             that a link which merely loses frames stays half empty.",
+            "The sender detects a loss by three duplicate acknowledgments or a timeout, and retransmits the segment.",
+            "It treats every loss as congestion and halves its window, or restarts from one segment after a timeout, so a link \
+             that merely loses frames stays half empty.",
         ),
         Recovery::NewReno => (
-            "As Reno, but after a loss the sender goes on repairing: an acknowledgment of a part of what is outstanding \
-             shows the next hole, which is sent again at once.",
+            "As Reno, but the sender continues recovery: a partial acknowledgment shows the next hole, which is retransmitted at \
+             once.",
             "Several losses in one window cost a round trip each rather than a timeout, but every recovery still halves the window.",
         ),
         Recovery::Smart => (
-            "Each acknowledgment also names the segment that caused it, so the sender sees every hole and sends each again.",
+            "Each acknowledgment also names the segment that caused it, so the sender sees every hole and retransmits it.",
             "Several losses in one window are repaired within a round trip, but each recovery still halves the window.",
         ),
         Recovery::Sack => (
             "The receiver reports which blocks have arrived beyond a hole (selective acknowledgments, RFC 2018), and the \
-             sender sends again only what is missing.",
+             sender retransmits only missing data.",
             "Several losses in one window are repaired within a round trip or two, but each recovery still halves the window.",
         ),
         Recovery::Eln => (
             "The receiver marks its acknowledgments when the missing segment was corrupted on the wireless link (explicit loss \
-             notification), and the sender sends it again on the third of them.",
-            "A loss that was no congestion no longer makes the window smaller; many losses in one window still end in a timeout.",
+             notification), and the sender retransmits it on the third of them.",
+            "Losses without congestion no longer reduce the window; many losses in one window still end in a timeout.",
         ),
         Recovery::ElnRxmt => (
-            "As E2E-ELN, but the sender sends the segment again on the first marked duplicate acknowledgment instead of the third.",
-            "That also repairs losses in windows so small that three duplicates never come, and keeps the window as it is.",
+            "As E2E-ELN, but the sender retransmits on the first marked duplicate acknowledgment instead of the third.",
+            "This also repairs losses in windows too small for three duplicates, and keeps the window unchanged.",
         ),
         Recovery::Rack => RACK,
     }
 }
 
 const RACK: (&str, &str) = (
-    "The receiver reports what has arrived beyond a hole, and the sender sends again what should have arrived by then, ahead of \
-     a timeout also the last segment (RACK-TLP, RFC 8985).",
-    "Lost retransmissions and lost tails are repaired without a timeout, but each recovery still makes the window smaller.",
+    "The receiver reports data received beyond a hole, and the sender retransmits segments that are overdue, and before a \
+     timeout also the last segment (RACK-TLP, RFC 8985).",
+    "Lost retransmissions and lost tails are repaired without a timeout, but each recovery still reduces the window.",
 );
 
 const fn local(detection: LocalDetection, awareness: TcpAwareness, plain: About) -> About {
     let aware = matches!(awareness, TcpAwareness::Aware);
     let (does, effect) = match (detection, awareness) {
         (LocalDetection::DuplicateAcks, TcpAwareness::Unaware) => (
-            "The base station keeps copies of the data that it forwards, and sends again over the wireless link what \
-             duplicate acknowledgments or a local timer show to be lost.",
-            "Repairs are quick, but the duplicates reach the sender too: it may send the same data again and halves its \
-             window for a loss that is being repaired.",
+            "The base station caches the data that it forwards, and retransmits over the wireless link after duplicate \
+             acknowledgments or a local timeout.",
+            "Repairs are quick, but the duplicates also reach the sender: it may retransmit the same data and halve its window for \
+             a loss that is being repaired.",
         ),
         (LocalDetection::DuplicateAcks, TcpAwareness::Aware) => (
-            "As LL, and the base station keeps the duplicate acknowledgments of those losses back that it repairs itself \
-             (snoop).",
+            "As LL, and the base station suppresses the duplicate acknowledgments of losses that it repairs itself (snoop).",
             "The sender does not notice these losses, and its window stays open.",
         ),
         (LocalDetection::Smart, TcpAwareness::Unaware) => (
-            "As LL, but acknowledgments name the segment that caused them: the base station sees every hole and sends each \
-             again within a round trip of the wireless link.",
+            "As LL, but acknowledgments name the segment that caused them: the base station sees every hole and \
+             retransmits it within a round trip of the wireless link.",
             "Several losses at once are repaired quickly, but the duplicates reach the sender, which may halve its window.",
         ),
         (LocalDetection::Smart, TcpAwareness::Aware) => (
-            "As LL-SMART, and the base station keeps the duplicate acknowledgments of those losses back that it repairs itself.",
+            "As LL-SMART, and the base station suppresses the duplicate acknowledgments of losses that it repairs itself.",
             "Several losses at once are repaired quickly, and the sender notices none of them.",
         ),
     };
     About {
         does,
         effect,
-        base_station: Some(if aware { "resends, keeps duplicates back" } else { "resends from its copies" }),
+        base_station: Some(if aware { "resends, suppresses dupacks" } else { "resends from its cache" }),
         receiver: if matches!(detection, LocalDetection::Smart) { Some("names each segment") } else { None },
         resends: if aware { Resends::BaseStation } else { Resends::Both },
         duplicates: if aware { Duplicates::KeptBack } else { Duplicates::Pass },
@@ -286,16 +284,16 @@ const fn split(wireless: Recovery) -> About {
     let (receiver, does, effect) = match wireless {
         Recovery::Smart => (
             Some("names each segment"),
-            "As SPLIT, but on the wireless connection each acknowledgment names the segment that caused it, so the base \
-             station sends every hole again.",
-            "Neither connection waits much for a timer; still an acknowledgment does not mean that the data has arrived.",
+            "As SPLIT, but on the wireless connection each acknowledgment names the segment that caused it, so the base station \
+             retransmits every hole.",
+            "Timeouts on either connection are rare; an acknowledgment still does not mean that the data has arrived.",
         ),
         _ => (
             None,
-            "The base station ends the sender's connection, acknowledges the data itself, and brings it to the receiver over a \
-             second TCP connection.",
-            "The sender sees no wireless loss, but the second connection stalls on each as Reno does, and an \
-             acknowledgment does not mean any more that the data has arrived.",
+            "The base station terminates the sender's connection, acknowledges the data itself, and forwards it to the receiver over \
+             a second TCP connection.",
+            "The sender sees no wireless loss, but the second connection stalls on each as Reno does, and an acknowledgment no \
+             longer means that the data has arrived.",
         ),
     };
     About {

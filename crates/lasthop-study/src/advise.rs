@@ -86,27 +86,27 @@ pub const CURES: [Cure; 5] = [
     Cure {
         scheme: "E2E-CUBIC",
         needs: Needs::Nothing,
-        does: "Senders run CUBIC, as Linux does by default: it takes each loss for congestion and slows down.",
+        does: "Senders run CUBIC, the Linux default, which treats each loss as congestion and slows down.",
     },
     Cure {
         scheme: "E2E-BBR",
         needs: Needs::Sender,
-        does: "Senders run BBR, which follows the rate at which data arrives and hardly heeds losses.",
+        does: "Senders run BBR, which follows the delivery rate and largely ignores losses.",
     },
     Cure {
         scheme: "SNOOP",
         needs: Needs::Box,
-        does: "The gateway resends what the hop lost before the sender hears of it; connections stay end to end.",
+        does: "The gateway retransmits packets lost on the hop before the sender notices; connections stay end-to-end.",
     },
     Cure {
         scheme: "SPLIT-BBR",
         needs: Needs::Box,
-        does: "The gateway ends each connection and opens another with BBR over the hop; senders see no loss.",
+        does: "The gateway terminates each connection and opens another with BBR over the hop; senders see no loss.",
     },
     Cure {
         scheme: "LINK-HYBRID",
         needs: Needs::Boxes,
-        does: "A box at each end of the hop repairs all traffic on it, encrypted or not.",
+        does: "A device at each end of the hop repairs all traffic on it, encrypted or not.",
     },
 ];
 
@@ -222,7 +222,7 @@ impl Cured {
         let Some(result) = self.results.first() else { return String::new() };
         if result.usage == Use::Call {
             let [sent, lost, late] = ["call_sent", "call_lost", "call_late"].map(|name| result.mean(name));
-            return format!("Of {sent:.0} packets of the call {lost:.1} were lost and {late:.1} came too late.");
+            return format!("Of {sent:.0} packets of the call {lost:.1} were lost and {late:.1} arrived too late.");
         }
         let (lost, here) = (result.mean("segments_lost"), result.mean("repaired_locally"));
         let (timeouts, recoveries) = (result.mean("timeouts"), result.mean("recoveries"));
@@ -233,7 +233,7 @@ impl Cured {
             }
             lost => format!("{lost:.0} segments were lost on the hop"),
         };
-        format!("{losses}; the sender went into recovery {recoveries:.1} times and timed out {timeouts:.1} times.")
+        format!("{losses}; the sender entered recovery {recoveries:.1} times and timed out {timeouts:.1} times.")
     }
 }
 

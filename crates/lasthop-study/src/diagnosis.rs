@@ -51,7 +51,7 @@ fn checked(path: &Path, options: &Options, report: Result<Report, CaptureError>)
     if let Some(name) =
         options.interface.as_ref().filter(|_| report.packets > 0 && report.other_interfaces == report.packets)
     {
-        let what = format!("no packet in it is of an interface {name}");
+        let what = format!("contains no packet of interface {name}");
         return Err(LinkError::Without { path: path.to_path_buf(), what });
     }
     Ok(report)
@@ -122,7 +122,7 @@ pub fn matched(access: &Access<'_>, paths: [&Path; 2]) -> Result<Between, LinkEr
     let found = found.map_err(|(which, error)| LinkError::Capture { path: paths[which].to_path_buf(), error })?;
     if found.flows.is_empty() {
         let other = one_line(&paths[1].display().to_string());
-        let what = format!("no TCP segment with data in it is in {other} as well");
+        let what = format!("contains no TCP data segment that is also in {other}");
         return Err(LinkError::Without { path: paths[0].to_path_buf(), what });
     }
     Ok(found)
@@ -137,7 +137,7 @@ pub fn matched_to_json(paths: [&Path; 2], found: &Between) -> Value {
 pub fn no_flow(path: &Path, report: &Report) -> LinkError {
     if report.packets == 0 {
         let damage = report.damage.as_ref().map_or(String::new(), |damage| format!("; the capture {damage}"));
-        return LinkError::Without { path: path.to_path_buf(), what: format!("no packet in it{damage}") };
+        return LinkError::Without { path: path.to_path_buf(), what: format!("contains no packets{damage}") };
     }
     LinkError::NoFlow { path: path.to_path_buf(), why: report.missing().join("; ") }
 }

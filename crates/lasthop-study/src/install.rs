@@ -59,7 +59,7 @@ pub fn installed(cure: &str, site: &Site) -> Result<Installed, Unfit> {
     let known = CURES.iter().filter_map(|cure| Some((cure, file_name(cure.needs)?)));
     let Some((cure, file)) = known.clone().find(|(known, _)| known.scheme == cure) else {
         let names: Vec<_> = known.map(|(cure, _)| cure.scheme).collect();
-        let message = format!("\"{cure}\" installs nothing; there are {}", names.join(", "));
+        let message = format!("\"{cure}\" installs nothing; expected one of {}", names.join(", "));
         return Err(Unfit { what: "cure", message });
     };
     match cure.needs {
@@ -73,7 +73,7 @@ pub fn installed(cure: &str, site: &Site) -> Result<Installed, Unfit> {
 }
 
 /// End of messages about an interface.
-const INTERFACE: &str = "give the gateway's interface towards the hop, as wlan0";
+const INTERFACE: &str = "give the gateway's interface towards the hop, e.g. wlan0";
 
 /// Checks the name of a gateway's interface.
 ///
@@ -103,7 +103,7 @@ fn both_ends(site: &Site, file: &'static str) -> Result<Installed, Unfit> {
         }
     }
     if site.near.host.is_none() && site.far.host.is_none() {
-        let message = "give the host at which one of the ends is reached, as boat.example".to_owned();
+        let message = "give the host name or address of at least one end, e.g. boat.example".to_owned();
         return Err(Unfit { what: "far", message });
     }
     let [near, far] = checked(&site.near, &site.far, site.rates)?;
@@ -160,10 +160,10 @@ pub const fn file_name(needs: Needs) -> Option<&'static str> {
 
 /// Returns the kernel's settings for the sending machines, and the command that installs them from `file`.
 pub fn sender(file: &str) -> (String, String) {
-    let text = "# BBR on the machines that send, as `lasthop advise` found it best.\n\
+    let text = "# BBR on the sending machines, as advised by `lasthop advise`.\n\
                 net.core.default_qdisc = fq\n\
                 net.ipv4.tcp_congestion_control = bbr\n";
-    let next = format!("on each machine that sends: install -m 644 {file} /etc/sysctl.d/ && sysctl --system");
+    let next = format!("on each sending machine: install -m 644 {file} /etc/sysctl.d/ && sysctl --system");
     (text.to_owned(), next)
 }
 
@@ -172,16 +172,16 @@ pub fn sender(file: &str) -> (String, String) {
 pub fn gateway(cure: &str, interface: &str, file: &str) -> (String, String) {
     let (mode, interface) = (if cure == "SNOOP" { "snoop" } else { "split" }, interface.escape_default());
     let text = format!(
-        "# The gateway's configuration, as `lasthop advise` found it best; docs/gateway.md has all keys.\n\
+        "# Gateway configuration, as advised by `lasthop advise`; docs/gateway.md lists all keys.\n\
          \n\
          [limits]\n\
-         link = \"16 MiB\"             # for `lasthop gateway report --link`: the packets that crossed the hop last\n\
+         link = \"16 MiB\"             # recent packet headers, for `lasthop gateway report --link`\n\
          \n\
          [[rule]]\n\
          name = \"hop\"\n\
          mode = \"{mode}\"\n\
          interface = \"{interface}\"         # towards the lossy hop\n\
-         # A tenth of the connections is left alone, so that `lasthop gateway report` can say what the others gain.\n\
+         # Leave a tenth of the connections untreated, so that `lasthop gateway report` can measure the gain.\n\
          ab = \"10 %\"\n"
     );
     (text, format!("lasthop gateway check {file} && lasthop gateway {file}"))

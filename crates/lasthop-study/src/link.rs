@@ -65,7 +65,7 @@ impl Given {
             "at" => self.at = Some(place(text)?),
             _ => {
                 return Err(format!(
-                    "{key} is not known of a link; there are rate, delay, wire-delay, queue, interval, at"
+                    "unknown property {key}; expected one of rate, delay, wire-delay, queue, interval, at"
                 ));
             }
         }
@@ -80,9 +80,9 @@ impl Given {
 /// Returns the problem with `text`, and the correct form.
 pub fn bit_rate(text: &str) -> Result<BitRate, String> {
     match text.parse() {
-        Ok(BitRate(0)) => Err("a rate above zero, as \"10 Mbps\"".to_owned()),
+        Ok(BitRate(0)) => Err("expected a rate above zero, e.g. \"10 Mbps\"".to_owned()),
         Ok(rate) => Ok(rate),
-        Err(error) => Err(format!("{error}; give a rate with its unit, as \"10 Mbps\"")),
+        Err(error) => Err(format!("{error}; give a rate with its unit, e.g. \"10 Mbps\"")),
     }
 }
 
@@ -92,7 +92,7 @@ pub fn bit_rate(text: &str) -> Result<BitRate, String> {
 ///
 /// Returns the problem with `text`, and the correct form.
 pub fn time_span(text: &str) -> Result<TimeSpan, String> {
-    text.parse().map_err(|error| format!("{error}; give a time with its unit, as \"1.5 s\" or \"20 ms\""))
+    text.parse().map_err(|error| format!("{error}; give a time with its unit, e.g. \"1.5 s\" or \"20 ms\""))
 }
 
 /// Parses the place of a capture, relative to the sender of the data.
@@ -105,9 +105,7 @@ pub fn place(text: &str) -> Result<Vantage, String> {
         "sender" => Ok(Vantage::Sender),
         "gateway" => Ok(Vantage::Gateway),
         "receiver" => Ok(Vantage::Receiver),
-        _ => {
-            Err("give sender, gateway or receiver: where it was captured, seen from the sender of the data".to_owned())
-        }
+        _ => Err("expected sender, gateway or receiver: the capture location relative to the data sender".to_owned()),
     }
 }
 
@@ -181,7 +179,7 @@ const REPORT: &str = "probe.json";
 
 /// Returns the error of a folder without a report, such as one from a probe that was stopped early.
 fn no_report(path: &Path) -> LinkError {
-    let what = format!("no {REPORT} in it; give a folder that `lasthop probe --out` has finished");
+    let what = format!("contains no {REPORT}; give a folder written by a completed `lasthop probe --out`");
     failed(path)(io::Error::new(io::ErrorKind::NotFound, what))
 }
 
@@ -225,14 +223,14 @@ pub fn measured_from(
     let way_up = way_up.map(|way| Fitted::of(access, down, (way, form), rate, has_two_ways)).transpose()?;
     let mut notes = Notes::default();
     if form.is_round_trip() && !has_two_ways {
-        notes
-            .assumed
-            .push("the way on which packets were lost: down, for all of them; echoes are lost on either".to_owned());
+        notes.assumed.push(
+            "direction of losses: down for all of them, though echoes can be lost in either direction".to_owned(),
+        );
     }
     if form.is_round_trip() && fitted.clock == Clock::Unknown && fitted.report.lost > 0 {
         // Echoes are far apart: two consecutive losses may be two packets of a transfer, or a hundred.
         notes.no_cure = Some(
-            "the echoes have no times, so that it is not known for how long losses go on, and every cure depends on that; give --interval, the \
+            "the echoes have no times, so the duration of loss periods is unknown, on which every cure depends; give --interval, the \
              time between them"
                 .to_owned(),
         );
@@ -280,7 +278,7 @@ impl MeasuredLink {
             notes.add_alternatives(way, &fitted.report, &fitted.losses);
         }
         if self.up.is_none() {
-            notes.unknown.push("the way up: it was not measured, and is taken to lose nothing".to_owned());
+            notes.unknown.push("uplink: not measured, assumed lossless".to_owned());
         }
         let Link { rate, rate_up, delay, queue, queue_up, wire_delay, .. } = &self.link;
         let values = [

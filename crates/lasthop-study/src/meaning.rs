@@ -24,7 +24,7 @@ impl Meaning {
         match (self.same_as, &self.fixed_by) {
             (Some(other), Some(key)) => Some(format!("same as {}: {key} is set", other.name)),
             (Some(other), None) => Some(format!("same as {}", other.name)),
-            (None, Some(key)) => Some(format!("not what its name says: {key} is set")),
+            (None, Some(key)) => Some(format!("modified: {key} is set")),
             (None, None) => None,
         }
     }
@@ -82,7 +82,7 @@ mod tests {
             ("SACK/Raw", "same as E2E-IETF-SACK".to_owned()),
             ("Reno/SR", "same as SACK/SR: tcp.recovery is set".to_owned()),
             // Modern congestion controls do not support that recovery.
-            ("E2E-CUBIC", "not what its name says: tcp.recovery is set".to_owned()),
+            ("E2E-CUBIC", "modified: tcp.recovery is set".to_owned()),
             ("E2E-BBR", "same as E2E-CUBIC: tcp.recovery is set".to_owned()),
             ("E2E-BBR3", "same as E2E-CUBIC: tcp.recovery is set".to_owned()),
         ];
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn a_key_of_one_host_is_named_as_such() {
         let source = [("hosts.source.tcp.recovery", "new-reno")];
-        let expected = [("E2E", "not what its name says: hosts.source.tcp.recovery is set".to_owned())];
+        let expected = [("E2E", "modified: hosts.source.tcp.recovery is set".to_owned())];
         assert_eq!(remarks(&source, &[scheme("E2E"), scheme("LL")]), expected);
         // The receiver sends no data, so its recovery does not matter.
         assert_eq!(remarks(&[("hosts.mobile.tcp.recovery", "new-reno")], &[scheme("E2E")]), []);

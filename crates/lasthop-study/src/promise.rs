@@ -72,13 +72,13 @@ pub struct PromisedFactor {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PromiseError {
     /// The JSON has another structure.
-    #[error("expected a promise as `lasthop advise --out` writes it: {0}")]
+    #[error("not a promise written by `lasthop advise --out`: {0}")]
     Form(String),
     /// The promise was written by another version of lasthop.
-    #[error("lasthop_promise = {0}: expected {VERSION}; ask `lasthop advise` again")]
+    #[error("lasthop_promise = {0}: expected {VERSION}; run `lasthop advise` again")]
     Version(u64),
     /// A factor has an invalid number.
-    #[error("{cure}, {usage}: factor {what}: expected numbers above zero, the lower end of an interval first")]
+    #[error("{cure}, {usage}: factor {what}: expected numbers above zero, with the lower bound of an interval first")]
     Value {
         /// Name of the cure.
         cure: String,

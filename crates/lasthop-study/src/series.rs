@@ -19,7 +19,7 @@ const PIECE: Duration = Duration::from_millis(20);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SeriesError {
     /// The interval is zero.
-    #[error("the interval of a series cannot be 0; give one such as 100 ms")]
+    #[error("the interval of a series cannot be 0; give e.g. 100 ms")]
     NoInterval,
     /// The series would not fit into memory.
     #[error("the series has more than {MOST_VALUES} values; give a longer interval")]

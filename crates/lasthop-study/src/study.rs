@@ -42,7 +42,7 @@ pub enum StudyError {
         given: String,
     },
     /// The study does not exist.
-    #[error("no study {given}; there are {known}")]
+    #[error("no study {given}; expected one of {known}")]
     NoSuchStudy {
         /// The requested name.
         given: String,

@@ -27,7 +27,7 @@ pub struct Axis {
 
 /// Error of parsing an axis.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("expected KEY=VALUE,VALUE,..., such as tcp.socket_buffer=\"8 KiB\",\"32 KiB\"")]
+#[error("expected KEY=VALUE,VALUE,..., e.g. tcp.socket_buffer=\"8 KiB\",\"32 KiB\"")]
 pub struct AxisError;
 
 impl std::str::FromStr for Axis {
@@ -83,7 +83,7 @@ pub enum SweepError {
         instead: &'static str,
     },
     /// A key has two axes.
-    #[error("--vary {key}: given twice; give all values together, as {key}=1,2")]
+    #[error("--vary {key}: given twice; give all values together, e.g. {key}=1,2")]
     Twice {
         /// The key.
         key: String,

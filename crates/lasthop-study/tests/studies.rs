@@ -133,7 +133,7 @@ fn what_is_not_there_is_named() {
     let refused = |study, selection| Plan::new(study, &options(selection, 1)).err().map(|error| error.to_string());
     assert_eq!(
         refused("balakrishnan", Selection::All).unwrap(),
-        format!("no study balakrishnan; there are {}", names().join(", "))
+        format!("no study balakrishnan; expected one of {}", names().join(", "))
     );
     for name in names() {
         assert!(refused(name, Selection::All).is_none());

@@ -31,7 +31,7 @@ pub use self::tunnel::*;
 use crate::error::Error;
 use crate::progress::note;
 
-/// What a lossy last hop does to TCP, and what cures it.
+/// Simulator, lab, gateway and tunnel for lossy last hops.
 #[derive(Parser, Debug)]
 #[command(version = lasthop_identity::BUILD, max_term_width = 100)]
 pub struct Cli {
@@ -41,44 +41,44 @@ pub struct Cli {
 
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// List the schemes by name
+    /// List the schemes
     Schemes(JsonArgs),
-    /// List the ready-made scenarios by name
+    /// List the ready-made scenarios
     Scenarios(JsonArgs),
     /// Run one scenario under one scheme
     Run(RunArgs),
-    /// Run one scenario under several schemes that meet the same errors
+    /// Run one scenario under several schemes with the same errors
     Compare(CompareArgs),
-    /// Run all combinations of some keys' values
+    /// Run all combinations of values of selected keys
     Sweep(SweepArgs),
-    /// Follow one run segment by segment
+    /// Trace one run segment by segment
     Trace(TraceArgs),
-    /// Run a scenario with real TCP over emulated links, in network namespaces (root)
+    /// Run a scenario with real TCP over emulated links in network namespaces (requires root)
     #[cfg(target_os = "linux")]
     Lab(LabArgs),
-    /// Draw packets, windows, throughput, round trip and queues of one run over time
+    /// Plot packets, windows, throughput, round trips and queues of one run over time
     Plot(PlotArgs),
-    /// Reproduce a published study beside its published numbers
+    /// Reproduce a published study and compare with its numbers
     Reproduce(ReproduceArgs),
     /// Explore scenarios on a local web page
     Serve(ServeArgs),
-    /// Print a scenario with every default and where each value comes from
+    /// Print a scenario with all defaults and the origin of each value
     Explain(ExplainArgs),
-    /// Say of each TCP flow in a packet capture what limits it, and why its packets were lost
+    /// Find the limit of each TCP flow in a packet capture, and the causes of its losses
     Diagnose(DiagnoseArgs),
-    /// Measure the path to another machine: rate, delay, queue, losses, both ways
+    /// Measure rate, delay, queue and loss of the path to another machine, in both directions
     #[cfg(target_os = "linux")]
     Probe(crate::commands::probe::ProbeArgs),
-    /// Fit channel models to a link's losses, packet by packet, and write the link as a scenario
+    /// Fit channel models to a link's per-packet losses, and write the link as a scenario
     Fit(FitArgs),
-    /// Say which cure helps on a link, by how much, and write its configuration
+    /// Find the cure that helps most on a link, and write its configuration
     ///
-    /// SCENARIO may be a measurement as well: the folder that `lasthop probe --out` wrote, a packet capture, a CSV of losses. It is fitted first.
+    /// SCENARIO may also be a measurement, which is fitted first: a folder written by `lasthop probe --out`, a packet capture, or a CSV of losses.
     Advise(AdviseArgs),
-    /// Treat the TCP connections that this machine forwards over a lossy hop
+    /// Repair TCP connections that this machine forwards over a lossy hop
     #[cfg(target_os = "linux")]
     Gateway(GatewayArgs),
-    /// Repair a lossy hop for all traffic, with a box at each of its ends
+    /// Repair all traffic over a lossy hop, with a device at each end
     #[cfg(target_os = "linux")]
     Tunnel(TunnelArgs),
     /// Print a completion script for a shell
@@ -101,10 +101,10 @@ pub struct ScenarioArgs {
     /// Scenario file, or the name of a ready-made one
     #[arg(value_name = "SCENARIO")]
     pub scenario: OsString,
-    /// Set a key of the scenario, as links.wireless.rate="1 Mbps"; may be repeated
+    /// Set a key of the scenario, e.g. links.wireless.rate="1 Mbps"; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Root seed, a whole number from 0 on [default: the scenario's]
+    /// Root seed, a non-negative integer [default: the scenario's]
     #[arg(long, short, allow_negative_numbers = true, value_parser = seed)]
     pub seed: Option<u64>,
 }
@@ -116,7 +116,7 @@ impl ScenarioArgs {
             Some(name) => {
                 if let Some(file) = Scenario::shadowed_file(name) {
                     note(&format!(
-                        "{name}: the ready-made scenario, not the file of that name here: give {file} for that"
+                        "{name}: using the ready-made scenario, not the file of the same name; give {file} to use the file"
                     ));
                 }
                 Scenario::open(name)?
@@ -148,17 +148,17 @@ impl ScenarioArgs {
 /// How often to run, and on how many threads.
 #[derive(Args, Debug)]
 pub struct RunsArgs {
-    /// Runs [default: the scenario's]
+    /// Number of runs [default: the scenario's]
     #[arg(long, short = 'n', allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: Option<u32>,
-    /// Threads; 0 for one per core
+    /// Number of threads; 0 for one per core
     #[arg(long, short, allow_negative_numbers = true, default_value_t = 0)]
     pub jobs: usize,
 }
 
 /// Parses a root seed.
 pub fn seed(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("a seed is a whole number from 0 to {}, as 7", u64::MAX))
+    text.parse().map_err(|_| format!("expected an integer from 0 to {}", u64::MAX))
 }
 
 /// Returns the scheme with this name, in any case.
@@ -167,7 +167,7 @@ pub fn scheme(name: &str) -> Result<&'static Scheme, String> {
         let names = || SCHEMES.iter().map(|scheme| scheme.name);
         match did_you_mean(name, names()) {
             Some(near) => format!("no such scheme; did you mean {near}?"),
-            None => format!("no such scheme; there are {}", names().collect::<Vec<_>>().join(", ")),
+            None => format!("no such scheme; expected one of {}", names().collect::<Vec<_>>().join(", ")),
         }
     })
 }
@@ -184,10 +184,10 @@ pub struct RunArgs {
     /// Write throughput, round trip and queues of one run over time to this CSV file
     #[arg(long, value_name = "FILE")]
     pub series: Option<PathBuf>,
-    /// Time between two rows of the series
+    /// Time between rows of the series
     #[arg(long, value_name = "TIME", value_parser = time_span, default_value = "100 ms", requires = "series")]
     pub interval: TimeSpan,
-    /// Replace the file if there is one
+    /// Overwrite an existing file
     #[arg(long, requires = "series")]
     pub force: bool,
     #[command(flatten)]
@@ -203,13 +203,13 @@ pub struct CompareArgs {
     pub scheme: Vec<&'static Scheme>,
     #[command(flatten)]
     pub runs: RunsArgs,
-    /// Print CSV with all metrics, a row a scheme
+    /// Print CSV with all metrics, one row per scheme
     #[arg(long, conflicts_with_all = ["json", "out"])]
     pub csv: bool,
-    /// File to write with all metrics, .csv or .parquet, a row a scheme
+    /// Write all metrics to this .csv or .parquet file, one row per scheme
     #[arg(long, short, value_name = "FILE", conflicts_with = "json")]
     pub out: Option<PathBuf>,
-    /// Replace the file if there is one
+    /// Overwrite an existing file
     #[arg(long, requires = "out")]
     pub force: bool,
     #[command(flatten)]
@@ -220,7 +220,7 @@ pub struct CompareArgs {
 pub struct SweepArgs {
     #[command(flatten)]
     pub scenario: ScenarioArgs,
-    /// A key and its values; may be repeated
+    /// Key to vary and its values; may be repeated
     #[arg(long, value_name = "KEY=VALUE,VALUE,...", required = true)]
     pub vary: Vec<Axis>,
     /// Schemes [default: the scenario's]
@@ -231,10 +231,10 @@ pub struct SweepArgs {
     /// Print CSV with all metrics instead of a table
     #[arg(long, conflicts_with_all = ["json", "out"])]
     pub csv: bool,
-    /// File to write, .csv or .parquet; a sweep that was interrupted goes on where it stopped
+    /// Write rows to this .csv or .parquet file; resumes an interrupted sweep
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Replace the file if there is one
+    /// Overwrite an existing file
     #[arg(long, requires = "out")]
     pub force: bool,
     #[command(flatten)]
@@ -248,34 +248,34 @@ pub struct TraceArgs {
     /// Scheme [default: the scenario's]
     #[arg(long, value_parser = scheme)]
     pub scheme: Option<&'static Scheme>,
-    /// Number of the run to follow, from 0
+    /// Number of the run to trace, from 0
     #[arg(long, allow_negative_numbers = true, default_value_t = 0)]
     pub run: u32,
-    /// Threads: one run takes one, however many are given
+    /// Number of threads; has no effect, since a run uses one
     #[arg(long, short, default_value_t = 0, hide_short_help = true)]
     pub jobs: usize,
-    /// Print CSV (docs/trace-format.md) instead of lines for people
+    /// Print CSV (docs/trace-format.md) instead of text
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
-    /// Print one JSON object a record
+    /// Print one JSON object per record
     #[arg(long)]
     pub json: bool,
-    /// Stop after so many records
+    /// Stop after this number of records
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
-    /// Leave out what happened before this simulated time, as "1.5 s"
+    /// Omit records before this simulated time, e.g. "1.5 s"
     #[arg(long, value_name = "TIME", value_parser = time_span)]
     pub from: Option<TimeSpan>,
-    /// Stop after this simulated time, as "2 s"
+    /// Stop after this simulated time, e.g. "2 s"
     #[arg(long, value_name = "TIME", value_parser = time_span)]
     pub to: Option<TimeSpan>,
-    /// Write a pcapng file for Wireshark: an interface and addresses for each capture point
+    /// Write a pcapng file for Wireshark, with an interface and addresses for each capture point
     #[arg(long, value_name = "FILE")]
     pub pcapng: Option<PathBuf>,
-    /// Only what this capture point saw, an end of a link as source or base:radio (a wrong name lists them)
+    /// Show only this capture point, an end of a link, e.g. source or base:radio (an unknown name lists all)
     #[arg(long, value_name = "NAME")]
     pub point: Option<String>,
-    /// Replace a file that is no capture of lasthop's
+    /// Overwrite a file that lasthop did not write
     #[arg(long, requires = "pcapng")]
     pub force: bool,
 }
@@ -293,15 +293,15 @@ pub struct LabArgs {
 #[cfg(target_os = "linux")]
 #[derive(Subcommand, Debug)]
 pub enum LabCommand {
-    /// Run a command behind a scenario's links, and say what they carried
+    /// Run a command behind a scenario's links, and report what they carried
     ///
-    /// The command runs at a host of the scenario, on the kernel's TCP; the scenario's flows do not run. Inside, hosts have the
-    /// scenario's names. Standard input and output are the command's alone, and its exit status is this program's: 128 and the number for
-    /// a signal, 125 where the lab fails, 126 and 127 where the command cannot be run or is not found.
+    /// The command runs on a host of the scenario and uses the kernel's TCP; the scenario's flows do not run. Host names of the scenario
+    /// resolve inside the lab. The command owns standard input and output. The exit status is the command's: 128 plus the signal number
+    /// if a signal killed it, 125 if the lab fails, 126 if the command cannot be executed, 127 if it is not found.
     Exec(LabExecArgs),
-    /// Open namespaces and links for other programs, print their names, and close them at Ctrl-C
+    /// Open namespaces and links for other programs, print their names, and close them on Ctrl-C
     Hold(LabHoldArgs),
-    /// Remove what labs that were killed left behind
+    /// Remove namespaces left behind by killed labs
     Clean,
 }
 
@@ -310,39 +310,38 @@ pub enum LabCommand {
 pub struct LabExecArgs {
     #[command(flatten)]
     pub scenario: ScenarioArgs,
-    /// Scheme, for what it does at the base station [default: the scenario's]
+    /// Scheme that the base station runs [default: the scenario's]
     #[arg(long, value_parser = scheme)]
     pub scheme: Option<&'static Scheme>,
-    /// Host where the command runs [default: the one at which the scenario's first flow ends]
+    /// Host that runs the command [default: destination of the scenario's first flow]
     #[arg(long, value_name = "HOST")]
     pub at: Option<String>,
-    /// Run a shell's command line at another host first, as "server:iperf3 -s -1", wait until it listens, and end it after the
+    /// Start a shell command on another host first, e.g. "server:iperf3 -s -1", wait until it listens, and stop it after the
     /// command; may be repeated
     #[arg(long, value_name = "HOST:COMMAND")]
     pub serve: Vec<String>,
-    /// Give all hosts a route to the outside by way of a host, with this machine's address [default host: the one at the other end of
-    /// the first flow]
+    /// Give all hosts access to the outside through this host, using this machine's address [default host: source of the first flow]
     #[arg(long, value_name = "HOST", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub nat: Option<String>,
-    /// Name of the lab: its namespaces are lh-NAME-node-HOST [default: lab, or lab2, lab3, ... while others are open]
+    /// Name of the lab; its namespaces are called lh-NAME-node-HOST [default: lab, or lab2, lab3, ... if others are open]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Write what the links carried as JSON
+    /// Write statistics of the links as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Draw throughput, delay and queue of the links over time, as SVG
+    /// Plot throughput, delay and queue of the links over time as SVG
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
     /// Write throughput, delay, queue and losses of the links over time as CSV
     #[arg(long, value_name = "FILE")]
     pub series: Option<PathBuf>,
-    /// pcapng file of all that crosses the links, both ends of each
+    /// Capture both ends of all links to this pcapng file
     #[arg(long, value_name = "FILE")]
     pub pcapng: Option<PathBuf>,
-    /// Print nothing but what the command prints
+    /// Print only the output of the command
     #[arg(long, short)]
     pub quiet: bool,
-    /// The command and its arguments, behind --
+    /// Command and its arguments, after --
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
@@ -352,13 +351,13 @@ pub struct LabExecArgs {
 pub struct LabHoldArgs {
     #[command(flatten)]
     pub scenario: ScenarioArgs,
-    /// Scheme, for what it does at the base station [default: the scenario's]
+    /// Scheme that the base station runs [default: the scenario's]
     #[arg(long, value_parser = scheme)]
     pub scheme: Option<&'static Scheme>,
-    /// pcapng file of all that crosses the links, both ends of each
+    /// Capture both ends of all links to this pcapng file
     #[arg(long, value_name = "FILE")]
     pub pcapng: Option<PathBuf>,
-    /// Print JSON: a line when the lab is open, another when it has been closed
+    /// Print JSON: one line once the lab is open, another once it is closed
     #[arg(long)]
     pub json: bool,
 }
@@ -371,13 +370,13 @@ pub struct LabRunArgs {
     /// Schemes [default: the scenario's]
     #[arg(long, visible_alias = "schemes", value_parser = scheme, value_delimiter = ',')]
     pub scheme: Vec<&'static Scheme>,
-    /// Runs, each in real time [default: the scenario's]
+    /// Number of runs, each in real time [default: the scenario's]
     #[arg(long, short = 'n', value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: Option<u32>,
-    /// Simulate the same runs, and print them beside
+    /// Also simulate the same runs, for comparison
     #[arg(long)]
     pub against_sim: bool,
-    /// Folder for a pcapng file of each run, both ends of all links in it
+    /// Capture both ends of all links to a pcapng file per run in this folder
     #[arg(long, value_name = "DIR")]
     pub pcapng: Option<PathBuf>,
     #[command(flatten)]
@@ -388,22 +387,22 @@ pub struct LabRunArgs {
 pub struct PlotArgs {
     #[command(flatten)]
     pub scenario: ScenarioArgs,
-    /// Schemes, drawn together [default: the scenario's]
+    /// Schemes to plot together [default: the scenario's]
     #[arg(long, visible_alias = "schemes", value_parser = scheme, value_delimiter = ',')]
     pub scheme: Vec<&'static Scheme>,
-    /// Number of the run to draw, from 0
+    /// Number of the run to plot, from 0
     #[arg(long, allow_negative_numbers = true, default_value_t = 0)]
     pub run: u32,
-    /// Threads: one run takes one, however many are given
+    /// Number of threads; has no effect, since a run uses one
     #[arg(long, short, default_value_t = 0, hide_short_help = true)]
     pub jobs: usize,
-    /// Flow to draw [default: the first transfer; of web sessions, the first replies]
+    /// Flow to plot [default: the first transfer; of web sessions, the first replies]
     #[arg(long, value_name = "NAME")]
     pub flow: Option<String>,
-    /// Folder for the pictures and series.csv
+    /// Folder for the figures and series.csv
     #[arg(long, short, value_name = "DIR", default_value = "out")]
     pub out: PathBuf,
-    /// Time between two points of throughput, round trip and queue
+    /// Time between points of throughput, round trip and queue
     #[arg(long, value_name = "TIME", value_parser = time_span, default_value = "100 ms")]
     pub interval: TimeSpan,
     #[command(flatten)]
@@ -412,25 +411,25 @@ pub struct PlotArgs {
 
 #[derive(Args, Debug)]
 pub struct ReproduceArgs {
-    /// The study
+    /// Study to reproduce
     #[arg(value_name = "STUDY", value_parser = lasthop_study::reproduce::names())]
     pub study: String,
-    /// Only this table
+    /// Reproduce only this table
     #[arg(long, conflicts_with = "figure")]
     pub table: Option<String>,
-    /// Only this figure
+    /// Reproduce only this figure
     #[arg(long)]
     pub figure: Option<String>,
-    /// Root seed, a whole number from 0 on
+    /// Root seed, a non-negative integer
     #[arg(long, short, allow_negative_numbers = true, value_parser = seed, default_value_t = 1)]
     pub seed: u64,
-    /// Runs a cell
+    /// Number of runs per cell
     #[arg(long, short = 'n', allow_negative_numbers = true, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,
-    /// Threads; 0 for one per core
+    /// Number of threads; 0 for one per core
     #[arg(long, short, allow_negative_numbers = true, default_value_t = 0)]
     pub jobs: usize,
-    /// Folder for cells.csv, index.html and figures/; a study that was interrupted goes on where it stopped
+    /// Folder for cells.csv, index.html and figures/; resumes an interrupted study
     #[arg(long, short, value_name = "DIR", default_value = "out")]
     pub out: PathBuf,
     #[command(flatten)]
@@ -439,13 +438,13 @@ pub struct ReproduceArgs {
 
 #[derive(Args, Debug)]
 pub struct ServeArgs {
-    /// Scenario files to offer besides the ready-made ones
+    /// Scenario files to offer in addition to the ready-made ones
     #[arg(value_name = "FILE")]
     pub scenarios: Vec<PathBuf>,
-    /// Address and port; port 0 takes a free one
+    /// Address and port to listen on; port 0 selects a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8097")]
     pub listen: SocketAddr,
-    /// A name under which browsers on other machines may ask for the page; may be repeated
+    /// Host name under which other machines may request the page; may be repeated
     #[arg(long, value_name = "NAME")]
     pub host_name: Vec<String>,
     /// Open the page in a browser
@@ -457,7 +456,7 @@ pub struct ServeArgs {
 pub struct ExplainArgs {
     #[command(flatten)]
     pub scenario: ScenarioArgs,
-    /// Explain it as this scheme has it: the endpoints that run then, and what the base station does
+    /// Explain the scenario under this scheme, with its endpoints and base station
     #[arg(long, value_parser = scheme)]
     pub scheme: Option<&'static Scheme>,
     #[command(flatten)]
@@ -466,16 +465,16 @@ pub struct ExplainArgs {
 
 #[derive(Args, Debug)]
 pub struct CompletionsArgs {
-    /// The shell
+    /// Shell
     #[arg(value_enum)]
     pub shell: clap_complete::Shell,
 }
 
 #[derive(Args, Debug)]
 pub struct ManArgs {
-    /// The command, as "gateway" or "gateway status" [default: all of lasthop]
+    /// Command, e.g. "gateway" or "gateway status" [default: lasthop itself]
     pub command: Vec<String>,
-    /// Write the pages of all commands into this folder
+    /// Write the pages of all commands to this folder
     #[arg(long, short, value_name = "DIR", conflicts_with = "command")]
     pub out: Option<PathBuf>,
 }

@@ -26,48 +26,48 @@ pub enum Error {
     File { path: PathBuf, error: io::Error },
     #[error(transparent)]
     Link(#[from] LinkError),
-    #[error("--flow {given}: there {}", if *flows == 1 { "is one flow".to_owned() } else { format!("are {flows} flows") })]
+    #[error("--flow {given}: no such flow; the capture has {}", if *flows == 1 { "one flow".to_owned() } else { format!("{flows} flows") })]
     FlowNumber { given: u32, flows: usize },
-    #[error("--between takes two captures, not {given}")]
+    #[error("--between requires two captures, not {given}")]
     TwoCaptures { given: usize },
-    #[error("--{flag} takes one capture, not {given}")]
+    #[error("--{flag} requires exactly one capture, not {given}")]
     OneCapture { flag: &'static str, given: usize },
-    #[error("--{flag} reads a capture twice, which standard input does not allow; give a file instead of -")]
+    #[error("--{flag} reads the capture twice and cannot use standard input; give a file instead of -")]
     ReadTwice { flag: &'static str },
-    #[error("- is standard input, which is one capture; give it alone, not among {given} captures")]
+    #[error("- (standard input) cannot be combined with other captures ({given} given); give it alone")]
     OneInput { given: usize },
-    #[error("--{flag} {}: there is a file already; give another name, or --force to replace it", path.display())]
+    #[error("--{flag} {}: file exists; give another name, or --force to overwrite it", path.display())]
     There { flag: &'static str, path: PathBuf },
-    #[error("--{flag} {}: that is the capture itself; give another name", path.display())]
+    #[error("--{flag} {}: is the capture itself; give another name", path.display())]
     Itself { flag: &'static str, path: PathBuf },
     #[error(
-        "fit --out: --rate and --delay are needed, as --rate \"10 Mbps\" --delay \"20 ms\"; or fit what `lasthop probe --out` wrote, which has them"
+        "fit --out: --rate and --delay are missing; give both, e.g. --rate \"10 Mbps\" --delay \"20 ms\", or fit the folder of a `lasthop probe --out`, which contains them"
     )]
     FitOut,
     #[error("cannot write output: {0}")]
     Output(#[from] io::Error),
-    #[error("--set {given}: expected KEY=VALUE, such as links.wireless.rate=\"1 Mbps\"")]
+    #[error("--set {given}: expected KEY=VALUE, e.g. links.wireless.rate=\"1 Mbps\"")]
     Set { given: String },
-    #[error("--point {given}: no such capture point; there are {}", points.join(", "))]
+    #[error("--point {given}: no such capture point; expected one of {}", points.join(", "))]
     Point { given: String, points: Vec<String> },
-    #[error("--flow {given}: no such flow; there are {}", first_names(flows))]
+    #[error("--flow {given}: no such flow; expected one of {}", first_names(flows))]
     Flow { given: String, flows: Vec<String> },
-    #[error("{}: there is something else than {what} in it; give another name, or --force to replace it", path.display())]
+    #[error("{}: file exists and is not {what}; give another name, or --force to overwrite it", path.display())]
     Foreign { path: PathBuf, what: &'static str },
     #[error("--interval: {0}")]
     Series(#[from] SeriesError),
-    #[error("--series {}: there is a file already; give another name, or --force to replace it", path.display())]
+    #[error("--series {}: file exists; give another name, or --force to overwrite it", path.display())]
     SeriesExists { path: PathBuf },
-    #[error("--out {}: there is a file already; give another name, or --force to replace it", path.display())]
+    #[error("--out {}: file exists; give another name, or --force to overwrite it", path.display())]
     Exists { path: PathBuf },
-    #[error("--out {}: no cure helps here, so there is nothing to configure", path.display())]
+    #[error("--out {}: no cure helps on this link, so there is no configuration to write", path.display())]
     NothingHelps { path: PathBuf },
-    #[error("--out {}: the configuration of {cure} names the gateway's interface towards the hop; give --interface, as wlan0", path.display())]
+    #[error("--out {}: the configuration of {cure} requires the gateway's interface towards the hop; give --interface, e.g. wlan0", path.display())]
     NoInterface { path: PathBuf, cure: &'static str },
     #[error("--{flag}: {message}")]
     Site { flag: &'static str, message: String },
     #[cfg(not(target_os = "linux"))]
-    #[error("--out {}: the two-ended link runs on Linux only; --control sender,box is for what one file can do", path.display())]
+    #[error("--out {}: the tunnel runs on Linux only; give --control sender,box to exclude it", path.display())]
     TwoEnds { path: PathBuf },
     #[cfg(target_os = "linux")]
     #[error("{}: {what}", path.display())]
@@ -76,18 +76,18 @@ pub enum Error {
     #[error("{what}")]
     TunnelKeyFile { what: String },
     #[error(
-        "--{flag}: is for a measurement, which may not have it; a scenario's keys are changed with --set, as --set links.hop.rate=\"1 Mbps\""
+        "--{flag}: applies only to measurements; to change a scenario, use --set, e.g. --set links.hop.rate=\"1 Mbps\""
     )]
     ScenarioHas { flag: &'static str },
     #[error("stopped at {at:.3} s of simulated time")]
     StoppedAt { at: f64 },
-    #[error("--out {}: expected a file whose name ends in .csv or .parquet, not a folder", path.display())]
+    #[error("--out {}: expected a file name ending in .csv or .parquet, not a folder", path.display())]
     SweepFile { path: PathBuf },
-    #[error("{}: holds another sweep; its first line is not `{expected}`; give another --out, or remove it", path.display())]
+    #[error("{}: holds another sweep; its first line is not `{expected}`; give another --out, or remove the file", path.display())]
     OtherSweep { path: PathBuf, expected: String },
-    #[error("stopped: {done} of {total} points are in {}; the same command goes on from there", path.display())]
+    #[error("stopped: {done} of {total} points are in {}; repeat the command to continue", path.display())]
     SweepStopped { done: usize, total: usize, path: PathBuf },
-    #[error("stopped: {done} of {total} cells are in {}; the same command goes on from there", path.display())]
+    #[error("stopped: {done} of {total} cells are in {}; repeat the command to continue", path.display())]
     StudyStopped { done: usize, total: usize, path: PathBuf },
     #[cfg(target_os = "linux")]
     #[error(transparent)]
@@ -108,13 +108,13 @@ pub enum Error {
     #[error(transparent)]
     Firewall(#[from] lasthop_gateway::firewall::FirewallError),
     #[cfg(target_os = "linux")]
-    #[error("{}: there is a file already, perhaps a key in use; give another name, or remove it", path.display())]
+    #[error("{}: file exists and may contain a key in use; give another name, or remove the file", path.display())]
     KeyExists { path: PathBuf },
     #[cfg(target_os = "linux")]
-    #[error("{0}; give a file that `lasthop tunnel keygen` wrote, or its text on standard input")]
+    #[error("{0}; give a file written by `lasthop tunnel keygen`, or its contents on standard input")]
     PrivateKey(String),
     #[cfg(target_os = "linux")]
-    #[error("the operating system gives no randomness: {0}")]
+    #[error("cannot get random bytes from the operating system: {0}")]
     Randomness(io::Error),
     #[cfg(target_os = "linux")]
     #[error("{}: {missing} of {total} checks failed", file.display())]
@@ -130,11 +130,11 @@ pub enum Error {
     Replay { file: PathBuf, differences: u64, calls: u64, first: String },
     #[cfg(target_os = "linux")]
     #[error(
-        "--link: the gateway keeps no packets; its configuration needs link = \"16 MiB\" under [limits], and a restart"
+        "--link: the gateway does not record packet headers; set link = \"16 MiB\" under [limits] in its configuration, and restart it"
     )]
     NoTape,
     #[cfg(target_os = "linux")]
-    #[error("--link: {}: {error}; the worker's memory is read by root alone", path.display())]
+    #[error("--link: {}: {error}; run as root, since only root can read the worker's memory", path.display())]
     Tape { path: PathBuf, error: io::Error },
     #[cfg(target_os = "linux")]
     #[error("--promise {}: {error}", path.display())]
@@ -150,31 +150,33 @@ pub enum Error {
     #[error(transparent)]
     Probe(#[from] lasthop_probe::live::ProbeError),
     #[cfg(target_os = "linux")]
-    #[error("probe: give the host that `lasthop probe serve` runs on, or `serve`, or `keygen`")]
+    #[error("probe: no host given; give the host that runs `lasthop probe serve`, or a subcommand (`serve`, `keygen`)")]
     NoProbeHost,
     #[cfg(target_os = "linux")]
     #[error("--key {}: {what}", path.display())]
     ProbeKey { path: PathBuf, what: String },
     #[cfg(target_os = "linux")]
-    #[error("{host}: {what}; give a name or an address, with a port as HOST:PORT or [ADDRESS]:PORT")]
+    #[error("{host}: {what}; expected HOST, HOST:PORT or [ADDRESS]:PORT")]
     ProbeHost { host: String, what: String },
     #[cfg(target_os = "linux")]
-    #[error("{server}: too little arrived to tell a rate {way}")]
+    #[error("{server}: too few packets arrived to estimate the rate of the {way}")]
     ProbeThin { server: String, way: &'static str },
     #[cfg(target_os = "linux")]
-    #[error("stopped after {seconds:.0} s; what was measured until then is kept")]
+    #[error("stopped after {seconds:.0} s; results until then are kept")]
     ProbeStopped { seconds: f64 },
     #[cfg(target_os = "linux")]
-    #[error("lab: give a scenario file, the name of a ready-made one, or `clean`")]
+    #[error(
+        "lab: no scenario given; give a scenario file or the name of a ready-made scenario, or a subcommand (`exec`, `hold`, `clean`)"
+    )]
     NoLabScenario,
     /// The error has been reported; this is the exit status.
     #[cfg(target_os = "linux")]
     #[error("exit status {0}")]
     Status(u8),
     #[cfg(target_os = "linux")]
-    #[error("--serve {given}: expected HOST:COMMAND, such as \"server:iperf3 -s -1\"")]
+    #[error("--serve {given}: expected HOST:COMMAND, e.g. \"server:iperf3 -s -1\"")]
     Serve { given: String },
-    #[error("cannot listen to signals: {0}")]
+    #[error("cannot handle signals: {0}")]
     Signals(io::Error),
     #[error("stopped: {done} of {total} {what} are done")]
     Stopped { done: usize, total: usize, what: &'static str },

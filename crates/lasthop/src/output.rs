@@ -40,9 +40,8 @@ pub fn quic_remark(network: &Network, schemes: &[&str]) -> Option<String> {
     let mut flows: Vec<&str> = flows.map(|flow| flow.name.split('#').next().unwrap_or_default()).collect();
     flows.dedup();
     let which = if flows.len() > MOST_NAMES { format!("{} flows", flows.len()) } else { flows.join(", ") };
-    (!flows.is_empty() && !schemes.is_empty()).then(|| {
-        format!("{which}: QUIC, which is encrypted: the base station of {} cannot help it", schemes.join(", "))
-    })
+    (!flows.is_empty() && !schemes.is_empty())
+        .then(|| format!("{which}: QUIC is encrypted; the base station of {} cannot repair it", schemes.join(", ")))
 }
 
 /// Creates a file with its parent folders, and lets `write` fill it.

@@ -264,7 +264,7 @@ fn two_ended_links_repair_the_hop() {
 fn schemes_of_today_run_everywhere() {
     let bench = Bench::new();
     let fixed = "--set tcp.congestion=reno --set limit=20s --runs 2";
-    let remark = "E2E-BBR: not what its name says: tcp.congestion is set";
+    let remark = "E2E-BBR: modified: tcp.congestion is set";
     let text = bench.stdout(&format!("compare tiny.toml --schemes E2E-BBR,SNOOP {fixed}"));
     assert!(text.contains(remark) && !text.contains("SNOOP: not"), "{text}");
     assert!(bench.stdout(&format!("run tiny.toml --scheme E2E-BBR {fixed}")).contains("tcp.congestion is set"));

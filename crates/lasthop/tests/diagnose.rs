@@ -338,9 +338,9 @@ fn rotated_files_and_standard_input_say_what_the_whole_does() {
     let piped: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(piped["captures"][0]["flows"], whole["flows"]);
     for (arguments, expected) in [
-        ("diagnose - --annotate new.pcapng", "--annotate reads a capture twice"),
-        ("diagnose - whole.pcapng", "give it alone, not among 2 captures"),
-        ("diagnose --between - whole.pcapng", "give it alone, not among 2 captures"),
+        ("diagnose - --annotate new.pcapng", "--annotate reads the capture twice"),
+        ("diagnose - whole.pcapng", "(2 given); give it alone"),
+        ("diagnose --between - whole.pcapng", "(2 given); give it alone"),
     ] {
         let output = bench.run(arguments);
         let message = String::from_utf8_lossy(&output.stderr);
@@ -363,17 +363,17 @@ fn what_cannot_be_done_is_said_in_one_line() {
     for (arguments, expected) in [
         ("diagnose none.pcap", "none.pcap"),
         ("diagnose text.pcap", "text.pcap: not a capture: expected a pcap or pcapng file"),
-        ("diagnose one.pcapng --flow 7", "--flow 7: there is one flow"),
-        ("diagnose one.pcapng --loss-trace there.csv", "--loss-trace there.csv: there is a file already"),
-        ("diagnose one.pcapng --annotate one.pcapng --force", "--annotate one.pcapng: that is the capture itself"),
-        ("diagnose one.pcapng all.pcapng --annotate new.pcapng", "--annotate takes one capture, not 2"),
-        ("diagnose all.pcapng --interface nowhere", "error: all.pcapng: no packet in it is of an interface nowhere"),
+        ("diagnose one.pcapng --flow 7", "--flow 7: no such flow; the capture has one flow"),
+        ("diagnose one.pcapng --loss-trace there.csv", "--loss-trace there.csv: file exists"),
+        ("diagnose one.pcapng --annotate one.pcapng --force", "--annotate one.pcapng: is the capture itself"),
+        ("diagnose one.pcapng all.pcapng --annotate new.pcapng", "--annotate requires exactly one capture, not 2"),
+        ("diagnose all.pcapng --interface nowhere", "error: all.pcapng: contains no packet of interface nowhere"),
         (
             "diagnose --between one.pcapng other.pcapng",
-            "error: one.pcapng: no TCP segment with data in it is in other.pcapng as well",
+            "error: one.pcapng: contains no TCP data segment that is also in other.pcapng",
         ),
-        ("diagnose head.pcap", "error: head.pcap: no packet in it"),
-        ("fit head.pcap", "error: head.pcap: no packet in it"),
+        ("diagnose head.pcap", "error: head.pcap: contains no packets"),
+        ("fit head.pcap", "error: head.pcap: contains no packets"),
     ] {
         let output = bench.run(arguments);
         let message = String::from_utf8_lossy(&output.stderr);
@@ -472,7 +472,7 @@ fn two_captures_locate_every_loss() {
     let said = bench.stdout("diagnose --between link0-near.pcapng link0-far.pcapng");
     assert!(said.contains("from link0-near.pcapng to link0-far.pcapng") && said.contains(" lost: "), "{said}");
     for (arguments, expected) in [
-        ("diagnose --between link0-near.pcapng", "--between takes two captures, not 1"),
+        ("diagnose --between link0-near.pcapng", "--between requires two captures, not 1"),
         ("diagnose --between link0-near.pcapng tiny.toml", "tiny.toml: not a capture"),
     ] {
         let output = bench.run(arguments);

@@ -30,10 +30,7 @@ fn a_trace_becomes_a_scenario_that_compare_takes() {
     bench.put("up.txt", &"0001000 # both ways\n".repeat(200));
     let arguments = "fit down.csv --up up.txt --rate 10Mbps --delay 20ms --out link.toml";
     let said = bench.stdout(arguments);
-    assert!(
-        said.contains("The model uniform loses packets as this link did.") && said.contains("No model fits"),
-        "{said}"
-    );
+    assert!(said.contains("The model uniform fits the losses.") && said.contains("No model fits"), "{said}");
     let written = bench.text("link.toml");
     assert!(written.contains("rate = \"10 Mbps\"") && written.contains("assumed; --queue sets it"), "{written}");
     bench.stdout("compare link.toml --schemes E2E-CUBIC,SNOOP -n 1 --set flows.download.size=100kB");
@@ -59,9 +56,9 @@ fn json_has_the_chosen_model_first_and_is_the_same_every_time() {
 fn what_is_no_trace_is_said_in_one_line() {
     let bench = Bench::new();
     for (text, expected) in [
-        ("hello", "trace.txt: line 1: 'h'; expected 0 (arrives) and 1 (lost)"),
+        ("hello", "trace.txt: line 1: 'h'; expected 0 (received) and 1 (lost)"),
         ("", "trace.txt: no packets"),
-        ("sent_s,lost\n1,0\nsoon,1\n", "trace.txt: line 3: sent_s = 'soon': expected seconds"),
+        ("sent_s,lost\n1,0\nsoon,1\n", "trace.txt: line 3: sent_s = 'soon': expected non-negative seconds"),
     ] {
         bench.put("trace.txt", text);
         let said = refused(&bench, "fit trace.txt");
@@ -78,8 +75,11 @@ fn what_is_no_trace_is_said_in_one_line() {
         let said = refused(&bench, &format!("fit no-such-file{out}"));
         assert!(said.contains("no-such-file: No such file"), "{said}");
         let said = refused(&bench, &format!("fit folder{out}"));
-        assert!(said.contains("folder: no probe.json in it; give a folder that `lasthop probe --out` has"), "{said}");
+        assert!(
+            said.contains("folder: contains no probe.json; give a folder written by a completed `lasthop probe --out`"),
+            "{said}"
+        );
     }
     let said = refused(&bench, "advise folder");
-    assert!(said.contains("folder: no probe.json in it"), "{said}");
+    assert!(said.contains("folder: contains no probe.json"), "{said}");
 }

@@ -100,7 +100,7 @@ fn a_run_shows_how_far_it_came() {
 fn a_comparison_has_no_numbers_of_what_has_not_run() {
     let bench = endless();
     let (text, _) = stopped(&bench, "compare endless.toml --scheme E2E,LL,SPLIT --jobs 1");
-    assert!(!text.contains("NaN") && text.contains("\n0 runs a scheme"), "{text}");
+    assert!(!text.contains("NaN") && text.contains("\n0 runs per scheme"), "{text}");
     let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("LL ") || line.starts_with("SPLIT ")).collect();
     assert!(rows.len() == 2 && rows.iter().all(|row| row.contains(" - ")), "{text}");
     assert!(text.contains("E2E: the first "), "{text}");
@@ -127,7 +127,7 @@ fn a_study_goes_on_where_it_was_stopped() {
     let bench = Bench::new();
     let study = "reproduce balakrishnan1997 --table 4 --runs 40 --seed 3";
     let (_, message) = stopped(&bench, &format!("{study} --out part --jobs 1"));
-    assert!(message.contains(" cells are in part/cells.partial; the same command goes on from there"), "{message}");
+    assert!(message.contains(" cells are in part/cells.partial; repeat the command to continue"), "{message}");
     assert!(!bench.has("part/cells.csv"));
     let journal = bench.text("part/cells.partial");
     let kept = journal.lines().count() - 1;
@@ -137,7 +137,7 @@ fn a_study_goes_on_where_it_was_stopped() {
     let message = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && !bench.has("part/cells.partial"), "{message}");
     assert!(
-        kept < 2 || message.contains(&format!("{} of 6 cells are in part/cells.partial already", kept - 1)),
+        kept < 2 || message.contains(&format!("resuming: {} of 6 cells are in part/cells.partial", kept - 1)),
         "{message}"
     );
     bench.stdout(&format!("{study} --out whole"));

@@ -113,7 +113,7 @@ fn our_own_ends_beside_the_simulator() {
     let message = String::from_utf8_lossy(&table.stderr).into_owned();
     let table = String::from_utf8_lossy(&table.stdout).into_owned();
     assert!(table.contains("E2E: TCP own at server, kernel at phone\n"), "{table}{message}");
-    assert!(message.starts_with("lab: 1 run in real time, some "), "{message}");
+    assert!(message.starts_with("lab: 1 run in real time, about "), "{message}");
     let output = bench.run("lab tiny.toml --runs 1 --set lab.lateness=200ms --schemes E2E-SMART --against-sim --json");
     let value: Value = serde_json::from_slice(&output.stdout).unwrap();
     let scheme = &value["schemes"][0];

@@ -154,7 +154,7 @@ fn from_a_link_to_a_cure_and_to_its_proof() {
     assert!(said.starts_with("6 Mbps, delay ") && said.contains("wrote watched.toml"), "{said}");
     bench.stdout("explain watched.toml");
     let again = String::from_utf8_lossy(&report(&["--link", "watched.toml"]).stderr).into_owned();
-    assert!(again.contains("--link watched.toml: there is a file already"), "{again}");
+    assert!(again.contains("--link watched.toml: file exists"), "{again}");
     drop(gateway);
     drop(lab);
 }

@@ -55,7 +55,7 @@ fn a_reader_that_is_gone_from_the_start() {
         drop(reader);
         let output = lasthop(&bench, arguments).stdout(writer).output().unwrap();
         let message = String::from_utf8_lossy(&output.stderr);
-        let harmless = message.is_empty() || message.ends_with(" points in rows.csv\n");
+        let harmless = message.is_empty() || message.ends_with(" points to rows.csv\n");
         assert!(output.status.success() && harmless, "lasthop {arguments}: {:?} {message}", output.status);
     }
     // Output files are complete nevertheless.

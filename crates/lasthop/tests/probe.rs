@@ -45,20 +45,20 @@ fn what_cannot_be_is_said_in_one_line() {
     secret("short", "abc\n");
     secret("zero", &"0".repeat(64));
     for (arguments, expected) in [
-        (&["probe", "keygen", "key"][..], "key: there is a file already"),
+        (&["probe", "keygen", "key"][..], "key: file exists"),
         (&["probe", "127.0.0.1"], "--key"),
-        (&["probe", "--key", "key"], "probe: give the host"),
+        (&["probe", "--key", "key"], "probe: no host given"),
         (&["probe", "127.0.0.1", "--key", "none"], "--key none: No such file"),
         (&["probe", "127.0.0.1", "--key", "open"], "--key open: accessible to other users"),
         (&["probe", "127.0.0.1", "--key", "short"], "--key short: expected 32 bytes"),
         (&["probe", "127.0.0.1", "--key", "zero"], "--key zero: the key is all zeros"),
-        (&["probe", "127.0.0.1:99999", "--key", "key"], "127.0.0.1:99999: its port is none"),
+        (&["probe", "127.0.0.1:99999", "--key", "key"], "127.0.0.1:99999: invalid port"),
         (&["probe", "127.0.0.1", "--key", "key", "--seconds", "301"], "--seconds"),
         (&["probe", "127.0.0.1", "--key", "key", "--max-rate", "1 kbps"], "at least \"64 kbps\""),
         (&["probe", "127.0.0.1", "--key", "key", "--max-rate", "fast"], "--max-rate"),
         (&["probe", "serve", "--key", "key", "--sessions", "0"], "--sessions"),
         (&["probe", "serve", "--key", "key", "--listen", "192.0.2.77:1"], "192.0.2.77:1"),
-        (&["fit", "tiny.toml", "--out", "x.toml"], "--rate and --delay are needed"),
+        (&["fit", "tiny.toml", "--out", "x.toml"], "--rate and --delay are missing"),
     ] {
         let said = refused(&bench, arguments);
         assert!(said.contains(expected), "{arguments:?}: {said}");
@@ -96,14 +96,14 @@ fn a_wrong_key_and_ctrl_c_end_in_one_line() {
             Running::start(&mut command)
         };
         let mut first = client();
-        assert!(server.says("measures").contains("measures"));
+        assert!(server.says("started").contains("started"));
         first.signal(Signal::INT);
         assert!(first.says("stopped").ends_with("stopped"));
         assert_eq!(first.status(), Some(1));
-        assert!(server.says("is done").contains("is done"));
+        assert!(server.says("finished").contains("finished"));
         // Stopping the server stops the client.
         let mut second = client();
-        assert!(server.says("measures").contains("measures"));
+        assert!(server.says("started").contains("started"));
         server.signal(Signal::INT);
         assert_eq!(server.status(), Some(0));
         assert!(second.says("error").contains("the server was stopped"));

@@ -83,12 +83,14 @@ fn the_user_sees_that_no_base_station_helps() {
     assert_eq!(measures(0), measures(2));
     assert_ne!(measures(0), measures(3));
     let text = bench.stdout("compare quic.toml --schemes E2E,LL-TCP-AWARE,SPLIT --runs 1");
-    let remark = "bulk, pages: QUIC, which is encrypted: the base station of LL-TCP-AWARE, SPLIT cannot help it";
+    let remark = "bulk, pages: QUIC is encrypted; the base station of LL-TCP-AWARE, SPLIT cannot repair it";
     assert!(text.contains(remark), "{text}");
-    assert!(bench.stdout("run quic.toml --runs 1 --scheme SPLIT").contains("the base station of SPLIT cannot help it"));
+    assert!(
+        bench.stdout("run quic.toml --runs 1 --scheme SPLIT").contains("the base station of SPLIT cannot repair it")
+    );
     // The same applies to the gateway.
     let text = bench.stdout("compare quic.toml --schemes E2E-CUBIC,SNOOP,SPLIT-BBR --runs 1");
-    assert!(text.contains("the base station of SNOOP, SPLIT-BBR cannot help it"), "{text}");
+    assert!(text.contains("the base station of SNOOP, SPLIT-BBR cannot repair it"), "{text}");
     assert!(!bench.stdout("run quic.toml --runs 1 --scheme E2E").contains("QUIC, which"));
 }
 

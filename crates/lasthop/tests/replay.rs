@@ -91,7 +91,7 @@ fn a_recording_of_real_packets_is_decided_again_anywhere() {
     assert_eq!(replayed(&bench, "r.pcapng"), expected);
     assert_eq!(replayed(&bench, "r.pcapng --element"), expected);
     let output = bench.run("gateway replay r.pcapng");
-    let line = "1 engine: 65 packets (22 dropped, 5 replaced), 6 timeouts, 6 sent besides\n";
+    let line = "1 engine: 65 packets (22 dropped, 5 replaced), 6 timeouts, 6 generated\n";
     assert_eq!(String::from_utf8_lossy(&output.stdout), line);
 
     // Another setting of the mechanism decides otherwise.

@@ -40,7 +40,7 @@ fn rows_in_order_with_named_columns() {
 fn a_table_for_people() {
     let bench = Bench::new();
     let text = bench.stdout(SWEEP);
-    assert!(text.starts_with("Tiny\n2 runs a point\n"), "{text}");
+    assert!(text.starts_with("Tiny\n2 runs per point\n"), "{text}");
     let lines: Vec<&str> = text.lines().collect();
     for heading in ["links.radio.rate", "tcp.mss", "scheme", "Mbps", "rtt p50 ms", "queue drops", "source rtx"] {
         assert!(lines[3].contains(heading), "{heading}: {}", lines[3]);
@@ -131,7 +131,9 @@ fn keeps_the_rows_that_it_has() {
     assert_ne!(first, marked);
     bench.put("rows.csv.partial", &format!("{head}{header}\n{marked}\n"));
     let output = bench.run(&command);
-    assert!(String::from_utf8(output.stderr).unwrap().starts_with("1 of 12 points are in rows.csv.partial already\n"));
+    assert!(
+        String::from_utf8(output.stderr).unwrap().starts_with("resuming: 1 of 12 points are in rows.csv.partial\n")
+    );
     assert_eq!(bench.text("rows.csv"), whole.replace(first, &marked));
 }
 
@@ -186,7 +188,10 @@ fn a_file_that_is_there_is_left_alone() {
         for vary in ["tcp.mss=500", "tcp.mss=700,1000"] {
             let output = bench.run(&format!("sweep tiny.toml --vary {vary} --out {file}"));
             let message = String::from_utf8(output.stderr).unwrap();
-            assert!(!output.status.success() && message.contains("there is a file already"), "{message}");
+            assert!(
+                !output.status.success() && message.contains("file exists") && message.contains("--force"),
+                "{message}"
+            );
             assert!(message.contains(file) && message.contains("--force"), "{message}");
             assert_eq!(bench.bytes(file), kept);
             assert!(!bench.has(&format!("{file}.partial")));
@@ -244,7 +249,7 @@ mod stopped {
             if signal == "-INT" {
                 assert_eq!(status.code(), Some(1));
                 let expected = format!(
-                    "error: stopped: {rows} of 120 points are in rows.csv.partial; the same command goes on from there\n"
+                    "error: stopped: {rows} of 120 points are in rows.csv.partial; repeat the command to continue\n"
                 );
                 assert!(message.ends_with(&expected), "{message}");
             }
@@ -253,7 +258,7 @@ mod stopped {
             assert!(output.status.success());
             let message = String::from_utf8(output.stderr).unwrap();
             assert!(
-                message.starts_with(&format!("{rows} of 120 points are in rows.csv.partial already\n"))
+                message.starts_with(&format!("resuming: {rows} of 120 points are in rows.csv.partial\n"))
                     || signal == "-KILL"
             );
             assert_eq!(bench.bytes("rows.csv"), uninterrupted.bytes("rows.csv"));

@@ -55,7 +55,9 @@ fn a_capture_says_what_it_is_and_replaces_captures_only() {
     bench.put("notes.pcapng", "mine");
     let (fine, message) = write("notes.pcapng");
     assert!(
-        !fine && message.contains("notes.pcapng: there is something else") && message.contains("--force"),
+        !fine
+            && message.contains("notes.pcapng: file exists and is not a capture written by lasthop")
+            && message.contains("--force"),
         "{message}"
     );
     assert_eq!(bench.text("notes.pcapng"), "mine");

@@ -55,7 +55,7 @@ fn a_file_with_a_key_is_its_owners_and_is_not_overwritten() {
     }
     let (status, printed, error) = out(&bench, &["tunnel", "keygen", "tunnel.key"]);
     assert_eq!((status, printed.as_str()), (Some(1), ""));
-    assert!(error.starts_with("error: tunnel.key: there is a file already"), "{error}");
+    assert!(error.starts_with("error: tunnel.key: file exists"), "{error}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), secret);
 }
 

@@ -489,8 +489,8 @@ fn a_check_says_what_a_start_says() {
     for (wrong, expected) in [
         (right.replace("'hop'", "'no'"), "interface no does not exist"),
         (right.replace("'hop'", "'lo'"), "interface lo is not an Ethernet interface"),
-        (format!("listen = '0.0.0.0:1'\n{right}"), "has no meaning with mode = \"bridge\""),
-        (format!("{right}endpoint = '192.0.2.1:9'\n"), "has no meaning with mode = \"bridge\""),
+        (format!("listen = '0.0.0.0:1'\n{right}"), "not allowed with mode = \"bridge\""),
+        (format!("{right}endpoint = '192.0.2.1:9'\n"), "not allowed with mode = \"bridge\""),
         (format!("device = 'hop'\n{right}"), "it is the interface towards the hop"),
     ] {
         for arguments in [&["check"][..], &["run", "--dry-run"], &["run"]] {

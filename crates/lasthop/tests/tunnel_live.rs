@@ -246,7 +246,7 @@ fn lost_datagrams_are_repaired_and_nothing_is_left_afterwards() {
     let mut said = Command::new(lasthop());
     said.args(["tunnel", "status", "--control"]).arg(second.folder.path().join("control.sock"));
     let said = String::from_utf8(said.output().unwrap().stdout).unwrap();
-    assert!(said.contains("\nend0: at 10.1.0.1:40000 for ") && said.contains("sent again"), "{said}");
+    assert!(said.contains("\nend0: at 10.1.0.1:40000 for ") && said.contains("retransmitted"), "{said}");
 
     assert!(first.kill(Signal::TERM), "{}", first.log());
     // The other end was notified, or would detect it.
@@ -335,7 +335,7 @@ fn what_ends_recorded_is_decided_again_by_the_simulators_node() {
     let file = second.folder.path().join("r.pcapng");
     let said = Command::new(lasthop()).args(["tunnel", "replay"]).arg(&file).output().unwrap();
     let said = String::from_utf8(said.stdout).unwrap();
-    assert!(said.contains(" workers, ") && said.ends_with(" handed on\n"), "{said}");
+    assert!(said.contains(" workers, ") && said.ends_with(" delivered\n"), "{said}");
     // The file is accessible to its owner only.
     let mode = std::os::unix::fs::MetadataExt::mode(&file.metadata().unwrap());
     assert_eq!(mode & 0o777, 0o600);

@@ -129,7 +129,7 @@ pub(super) fn found(direction: &Direction, way: &str) -> Found {
         found.keys.push(key("policer", bucket_toml(bucket)));
         found.line_rate = Some(bucket.line_rate_bps);
         found.no_cure = Some(format!(
-            "a policer limits the way {way} to {} Mbps and drops what exceeds it: these losses tell senders to slow down, and a repair does not help",
+            "a policer limits the direction {way} to {} Mbps and drops the excess: these losses signal congestion, and repair does not help",
             mbps(bucket.rate_bps)
         ));
     }
@@ -142,7 +142,7 @@ pub(super) fn found(direction: &Direction, way: &str) -> Found {
             Some(value) => found.keys.push(key("rate_variation", value)),
             None => {
                 found.no_cure.get_or_insert(format!(
-                    "the rate {way} varies from {} to {} Mbps faster than the probe could follow, so that it cannot be simulated",
+                    "the rate {way} varies from {} to {} Mbps faster than the probe could follow, so it cannot be simulated",
                     mbps(varying.least_bps),
                     mbps(varying.most_bps)
                 ));
@@ -161,7 +161,7 @@ pub(super) fn found(direction: &Direction, way: &str) -> Found {
     delay(&mut found, direction, behaviour, way);
     if let Some(others) = behaviour.other_traffic.filter(|others| others.share >= OTHERS) {
         let why = format!(
-            "{}; others used the link {} of the time, which the scenario does not have",
+            "{}; other traffic used the link {} of the time, which the scenario does not model",
             found.rate.why,
             shown(Unit::Share, others.share)
         );
@@ -175,13 +175,13 @@ pub(super) fn found(direction: &Direction, way: &str) -> Found {
 
 fn rate(direction: &Direction, behaviour: &Behaviour, way: &str) -> Said {
     let Some(rate) = &direction.rate_bps else {
-        return Said::unknown(direction.unknown("rate").unwrap_or("the probe did not find it").to_owned());
+        return Said::unknown(direction.unknown("rate").unwrap_or("not found by the probe").to_owned());
     };
     if let Some(varying) = &behaviour.varying_rate {
         let told = format!("it varied from {} to {} Mbps", mbps(varying.least_bps), mbps(varying.most_bps));
         return match varying.series.len() {
-            0 => Said::does_not(format!("{told}, faster than the probe could follow; the scenario has the mean")),
-            steps => Said::fits(format!("{told}; modelled by rate_variation_{way} in {steps} steps, over and over")),
+            0 => Said::does_not(format!("{told}, faster than the probe could follow; the scenario uses the mean")),
+            steps => Said::fits(format!("{told}; modelled by rate_variation_{way} in {steps} steps, repeated")),
         };
     }
     for (bucket, name) in [(behaviour.policer, "policer"), (behaviour.shaper, "shaper")] {
@@ -203,14 +203,14 @@ fn rate(direction: &Direction, behaviour: &Behaviour, way: &str) -> Said {
 fn duplication(direction: &Direction, behaviour: &Behaviour, way: &str) -> Said {
     match (behaviour.duplicates, direction.duplicates) {
         (Some(duplicates), _) if duplicates.share > 0.0 => Said::fits(format!(
-            "{} of the packets arrived again; modelled by duplicates_{way}",
+            "{} of the packets were duplicated; modelled by duplicates_{way}",
             shown(Unit::Share, duplicates.share)
         )),
         (_, Some(count)) if count > 0 && direction.behaviour.is_none() => {
-            Said::does_not(format!("{count} packets arrived again; the scenario does not model it"))
+            Said::does_not(format!("{count} packets were duplicated; the scenario does not model it"))
         }
-        (_, Some(count)) => Said::fits(format!("{count} packets arrived again")),
-        (_, None) => Said::unknown("the report does not say"),
+        (_, Some(count)) => Said::fits(format!("{count} packets were duplicated")),
+        (_, None) => Said::unknown("missing from the report"),
     }
 }
 
@@ -219,12 +219,12 @@ fn reordered(direction: &Direction, behaviour: &Behaviour) -> Option<(f64, Strin
     if let Some(reordering) = behaviour.reordering {
         return Some((
             reordering.share,
-            format!("{} of the packets arrived behind one sent later", shown(Unit::Share, reordering.share)),
+            format!("{} of the packets were reordered", shown(Unit::Share, reordering.share)),
         ));
     }
     let count = direction.reordered?;
     let arrived = direction.loss.as_ref().map_or(0, |loss| loss.packets.saturating_sub(loss.lost)).max(1);
-    Some((count as f64 / arrived as f64, format!("{count} packets arrived behind one sent later")))
+    Some((count as f64 / arrived as f64, format!("{count} packets were reordered")))
 }
 
 fn loss_unknown(direction: &Direction) -> Option<String> {
@@ -287,8 +287,8 @@ fn aggregate(found: &mut Found, direction: &Direction, aggregation: Aggregation,
     });
     found.assumed.push(format!("access to the medium {way}: {} us", (access * 1e6).round()));
     found.no_cure.get_or_insert(format!(
-        "the link sends the way {way} in aggregates of some {} packets, {} ms apart, as Wi-Fi does: its link layer repeats lost frames, and how often is \
-         not measured; what a cure does there has to be measured on the link (`ab` in gateway.toml)",
+        "the link sends aggregates of about {} packets, {} ms apart, in the direction {way}, as Wi-Fi does: its link layer retransmits lost frames, and how \
+         often was not measured; measure the effect of a cure on the link (`ab` in gateway.toml)",
         figures(aggregation.packets_mean),
         figures(aggregation.interval_ms)
     ));
@@ -303,12 +303,12 @@ fn delay(found: &mut Found, direction: &Direction, behaviour: &Behaviour, way: &
     let explained = quantum.fold(0.0, f64::max);
     if let Some(jitter) = behaviour.jitter.filter(|jitter| jitter.p50_ms > 0.0 && jitter.p95_ms >= jitter.p50_ms) {
         let told = format!(
-            "delays without load were {} ms beyond the least for half of the packets, {} ms for 95 %",
+            "delays without load exceeded the minimum by {} ms for half of the packets, by {} ms for 95 %",
             figures(jitter.p50_ms),
             figures(jitter.p95_ms)
         );
         if jitter.p95_ms <= 1.1 * explained {
-            found.delay = Said::fits(format!("{told}: what slots or aggregates make"));
+            found.delay = Said::fits(format!("{told}, as slots or aggregates cause"));
             return;
         }
         let spread = Spread::of(jitter);
@@ -327,7 +327,7 @@ fn delay(found: &mut Found, direction: &Direction, behaviour: &Behaviour, way: &
             p95_ms: delay.p95_ms,
             most_ms: delay.p99_ms,
         };
-        found.delay = crate::statement::variation(&spread, "delays beyond the least were", None);
+        found.delay = crate::statement::variation(&spread, "delays exceeded the minimum by", None);
     }
     if let Some(reason) = direction.unknown("base_delay") {
         let variation = if found.delay.verdict == Verdict::Fits { found.delay.why.clone() } else { String::new() };
@@ -340,18 +340,18 @@ impl Found {
     /// Returns the verdict on reordering. With jitter in free order, it compares the measured share with that of the
     /// trace under this jitter.
     pub fn order(&self, trace: &LossTrace) -> Said {
-        let Some((share, told)) = &self.reordered else { return Said::unknown("the report does not say") };
+        let Some((share, told)) = &self.reordered else { return Said::unknown("missing from the report") };
         if *share == 0.0 {
             return Said::fits("no packet was reordered");
         }
         let Some(jitter) = self.jitter else {
             return match *share < 1e-3 {
-                true => Said::fits(format!("{told}: too few to matter, not modelled")),
-                false => Said::does_not(format!("{told}; the scenario keeps the order")),
+                true => Said::fits(format!("{told}: negligible, not modelled")),
+                false => Said::does_not(format!("{told}; the scenario preserves the order")),
             };
         };
         let tried = overtaken(trace, jitter);
-        let beside = format!("{told}; jitter in free order reorders {}", shown(Unit::Share, tried));
+        let beside = format!("{told}; simulated jitter with free order reorders {}", shown(Unit::Share, tried));
         if tried <= share * NEAR && *share <= tried * NEAR { Said::fits(beside) } else { Said::does_not(beside) }
     }
 }

@@ -33,7 +33,7 @@ pub struct Measured {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ProbeError {
     /// It is not the JSON that a probe writes.
-    #[error("expected probe.json as `lasthop probe --out` writes it: {0}")]
+    #[error("not a probe.json written by `lasthop probe --out`: {0}")]
     Form(String),
     /// It has another version.
     #[error("lasthop_probe = {0}: expected {VERSION}; measure again with this lasthop")]
@@ -97,7 +97,7 @@ pub fn read(text: &str) -> Result<Measured, ProbeError> {
 fn check_direction(direction: &Direction, name: &str) -> Result<(), ProbeError> {
     if let Some(rate) = direction.rate_bps.as_ref().filter(|rate| !(1.0..1e12).contains(&rate.value)) {
         return Err(ProbeError::Value(format!(
-            "{name}.rate_bps.value = {}: expected bits a second, 1 to 1e12",
+            "{name}.rate_bps.value = {}: expected bits per second, 1 to 1e12",
             rate.value
         )));
     }
@@ -106,7 +106,7 @@ fn check_direction(direction: &Direction, name: &str) -> Result<(), ProbeError> 
     for bucket in buckets {
         if ![bucket.rate_bps, bucket.line_rate_bps].iter().all(|rate| (1.0..1e12).contains(rate)) {
             return Err(ProbeError::Value(format!(
-                "{name}.behaviour: rates of a token bucket are {} and {}: expected bits a second, 1 to 1e12",
+                "{name}.behaviour: rates of a token bucket are {} and {}: expected bits per second, 1 to 1e12",
                 bucket.rate_bps, bucket.line_rate_bps
             )));
         }
@@ -122,7 +122,7 @@ fn check_direction(direction: &Direction, name: &str) -> Result<(), ProbeError> 
 }
 
 /// Reason used for an unknown quantity if the report states none.
-const NOT_FOUND: &str = "the probe did not find it";
+const NOT_FOUND: &str = "not found by the probe";
 
 /// Returns the reason for which a quantity is unknown.
 fn reason(report: &Report, quantity: &str) -> String {
@@ -171,13 +171,13 @@ const PING: f64 = 100.0;
 
 fn delay(report: &Report) -> Told {
     if let Some(delay) = report.one_way_delay_ms {
-        let origin = "lasthop probe: half of the least round trip, less the time on the air".to_owned();
+        let origin = "lasthop probe: half of the minimum round trip, minus the transmission time".to_owned();
         return Told { value: milliseconds(delay), origin };
     }
     match typical_delay(report) {
         Some(delay) => {
             let origin = format!(
-                "assumed: half of the median round trip, less jitter, since the least delay is unknown ({}); --delay sets it",
+                "assumed: half of the median round trip, minus jitter, since the minimum delay is unknown ({}); --delay sets it",
                 reason(report, "base_delay")
             );
             Told { value: milliseconds(delay), origin }
@@ -190,7 +190,7 @@ fn check(medium: &Medium) -> Result<(), ProbeError> {
     let Medium { rate_bps, frame_overhead_us, turnaround_us } = medium;
     if !rate_bps.iter().all(|rate| (1.0..1e12).contains(rate)) {
         return Err(ProbeError::Value(format!(
-            "half_duplex.rate_bps = {rate_bps:?}: expected bits a second, 1 to 1e12"
+            "half_duplex.rate_bps = {rate_bps:?}: expected bits per second, 1 to 1e12"
         )));
     }
     for (key, value) in [("frame_overhead_us", frame_overhead_us.unwrap_or(0.0)), ("turnaround_us", *turnaround_us)] {
@@ -207,11 +207,11 @@ fn half_duplex(medium: &Medium, aggregates: bool) -> HalfDuplex {
     HalfDuplex {
         frame_overhead: (!aggregates).then(|| {
             overhead.map_or_else(
-                || told(0.0, "lasthop probe did not find it; it is part of the rate"),
-                |us| told(us, "lasthop probe: what each frame takes beside its bytes"),
+                || told(0.0, "lasthop probe did not find it; included in the rate"),
+                |us| told(us, "lasthop probe: overhead of each frame"),
             )
         }),
-        turnaround: told(medium.turnaround_us, "lasthop probe: from a frame of one way to one of the other"),
+        turnaround: told(medium.turnaround_us, "lasthop probe: time between frames of opposite directions"),
     }
 }
 
@@ -232,7 +232,7 @@ fn rate(direction: &Direction, way: &str, on_air: Option<f64>) -> Told {
     let megabits = |value: f64| digits(value / 1e6);
     if let Some(rate) = on_air {
         let buckets = direction.behaviour.as_ref().is_some_and(|it| it.policer.is_some() || it.shaper.is_some());
-        let what = if buckets { "while the bucket has tokens; beyond that" } else { "with what a frame takes besides" };
+        let what = if buckets { "while the bucket has tokens; beyond that" } else { "with the overhead per frame" };
         let origin = format!("lasthop probe, {way}; {what} {:.4} Mbps", megabits(value));
         return Told { value: kilobits(rate), origin };
     }
@@ -258,7 +258,7 @@ fn queue(direction: &Direction, way: &str) -> Told {
             } else {
                 format!("{} packets", packets.max(&1))
             };
-            let origin = if *filled { "" } else { "; it holds this or more: the probe did not fill it" };
+            let origin = if *filled { "" } else { "; at least this, since the probe did not fill it" };
             Told { value, origin: format!("lasthop probe, {way}{origin}") }
         }
     }
@@ -318,8 +318,8 @@ mod tests {
             ("20.125", "-1", "one_way_delay_ms"),
             ("1e6", "0", "up.rate_bps.value"),
             ("down.csv", "../down.csv", "down.trace"),
-            ("\"one_way_delay_ms\": 20.125,", "\"one_way_delay_ms\": \"x\",", "expected probe.json"),
-            (", \"trace\": \"up.csv\"", "", "expected probe.json"),
+            ("\"one_way_delay_ms\": 20.125,", "\"one_way_delay_ms\": \"x\",", "not a probe.json"),
+            (", \"trace\": \"up.csv\"", "", "not a probe.json"),
         ] {
             let said = read(&REPORT.replace(from, to)).unwrap_err().to_string();
             assert!(said.contains(expected), "{said}");
@@ -412,7 +412,7 @@ mod tests {
         assert_eq!(fast.found[0].rate.verdict, Verdict::DoesNotFit);
         let wifi = with_behaviour(r#"{ "aggregation": { "packets_mean": 20, "interval_ms": 6 } }"#);
         assert_eq!(wifi.link.keys[0].value, "{ frames = 20, access = \"100 us\" }");
-        assert!(wifi.found[0].no_cure.as_ref().is_some_and(|why| why.contains("repeats lost frames")));
+        assert!(wifi.found[0].no_cure.as_ref().is_some_and(|why| why.contains("retransmits lost frames")));
     }
 
     /// An unknown rate or delay is replaced by what was carried, marked as assumed with the reason; without that the user must give it.

@@ -29,7 +29,7 @@ impl<'t> Line<'t> {
         let is_whole = rest.starts_with(',');
         Some(match number {
             Ok(number) if is_whole => Ok(Self { host: host.trim(), number, rest: rest[1..].trim_start() }),
-            _ => Err("expected HOST : [NUMBER], then BYTES bytes, TIME ms or a timeout".to_owned()),
+            _ => Err("expected HOST : [NUMBER], followed by BYTES bytes, TIME ms or a timeout".to_owned()),
         })
     }
 
@@ -75,7 +75,7 @@ pub(super) fn read(text: &str, most: usize, interval: Option<Duration>) -> Resul
                         echoes.answer(found.number, time / 1e3, stamp);
                     }
                     None if found.rest.starts_with(|c: char| c.is_ascii_digit()) => {
-                        return Err(wrong(at, "expected BYTES bytes, TIME ms behind the number"));
+                        return Err(wrong(at, "expected BYTES bytes, TIME ms after the number"));
                     }
                     None => echoes.sent(found.number),
                 }
@@ -94,7 +94,7 @@ pub(super) fn read(text: &str, most: usize, interval: Option<Duration>) -> Resul
             return Err(wrong(
                 at,
                 format!(
-                    "of {}, where lines before it are of {}; give the lines of one host",
+                    "host {}, but earlier lines are of {}; give the lines of a single host",
                     plain(host),
                     plain(known)
                 ),

@@ -106,7 +106,7 @@ pub(super) fn read(text: &str) -> Result<Reading, ReadError> {
     let protocol = test.map(|test| test.protocol.as_str());
     if protocol.is_some_and(|protocol| protocol != "UDP") {
         return Err(ReadError::Whole(
-            "an iperf3 test over TCP, which does not count lost packets; run iperf3 with -u and -J".to_owned(),
+            "iperf3 test over TCP, which does not count lost packets; run iperf3 with -u and -J".to_owned(),
         ));
     }
     let (bytes, is_reverse) = test.map_or((0, false), |test| (test.blksize, test.reverse != 0));
@@ -124,18 +124,18 @@ pub(super) fn read(text: &str) -> Result<Reading, ReadError> {
     let mut remarks = Vec::new();
     if intervals.is_empty() {
         intervals.extend(report.end.sum_received.and_then(Sum::count).or_else(|| report.end.sum.and_then(Sum::count)));
-        remarks.push("The sender's report has the sum of the losses alone; the receiver's, or one with --get-server-output, has them by interval.".to_owned());
+        remarks.push("The sender's report has only the total of the losses; that of the receiver, or with --get-server-output, has them by interval.".to_owned());
     }
     if intervals.is_empty() {
-        return Err(ReadError::Whole("no lost_packets in it; run iperf3 with -u and -J".to_owned()));
+        return Err(ReadError::Whole("contains no lost_packets; run iperf3 with -u and -J".to_owned()));
     }
     if bytes > WHOLE {
         remarks.push(format!(
-            "Datagrams of {bytes} bytes went in fragments: one that is lost loses the datagram. Run iperf3 with -l {WHOLE} or less."
+            "Datagrams of {bytes} bytes were fragmented: losing one fragment loses the datagram. Run iperf3 with -l {WHOLE} or less."
         ));
     }
     remarks.push(format!(
-        "These are the losses from iperf3's {}. A full queue or a policer may have made them: repeat it with a lower -b.",
+        "These are the losses from iperf3's {}. A full queue or a policer may have caused them: repeat the test with a lower -b.",
         if is_reverse { "server to its client" } else { "client to its server" }
     ));
     let counts = Counts { intervals, bytes: bytes.saturating_add(HEADERS) };

@@ -128,8 +128,7 @@ pub(super) fn read(text: &str, most: usize) -> Result<Reading, ReadError> {
         let trace = LossTrace::timed(packets.into_iter().map(|(sent, _)| sent).collect());
         let mut reading = Reading::of_trace(trace, Form::Irtt, seen);
         reading.remarks.push(
-            "irtt did not tell on which way packets were lost; `--stats=both` (its default) at both ends does"
-                .to_owned(),
+            "irtt did not report the direction of losses; use `--stats=both` (its default) at both ends".to_owned(),
         );
         return Ok(reading);
     }
@@ -145,9 +144,9 @@ pub(super) fn read(text: &str, most: usize) -> Result<Reading, ReadError> {
         beyond_least(delays(|delay| delay.receive)),
     );
     let up = way(Lost::TrueUp, &|lost| lost != Lost::True, beyond_least(delays(|delay| delay.send)));
-    let mut remarks = vec!["The client of irtt is taken for the client behind the link.".to_owned()];
+    let mut remarks = vec!["The client of irtt is assumed to be the client behind the link.".to_owned()];
     if untold > 0 {
-        remarks.push(format!("{untold} lost packets are left out: irtt did not tell on which way they were lost."));
+        remarks.push(format!("{untold} lost packets are excluded: irtt did not report their direction."));
     }
     Ok(Reading { form: Form::Irtt, down, up: Some(up), remarks })
 }

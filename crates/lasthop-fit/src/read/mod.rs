@@ -41,7 +41,7 @@ pub enum ReadError {
 }
 
 /// Forms that can be read, for messages.
-pub const EXPECTED: &str = "expected 0 (arrives) and 1 (lost), a CSV with the columns sent_s and lost, \
+pub const EXPECTED: &str = "expected 0 (received) and 1 (lost), a CSV with the columns sent_s and lost, \
     the output of ping or fping, or the JSON of irtt or of iperf3 -u";
 
 /// Form of a text.
@@ -115,7 +115,9 @@ pub fn read(text: &str) -> Result<(LossTrace, Form), ReadError> {
     let Reading { form, down, .. } = reading(text, MOST_PACKETS, None)?;
     match down.losses {
         Losses::Packets(trace) => Ok((trace, form)),
-        Losses::Counts(_) => Err(ReadError::Whole("it has counts of lost packets, not packets".to_owned())),
+        Losses::Counts(_) => {
+            Err(ReadError::Whole("contains counts of lost packets, not individual packets".to_owned()))
+        }
     }
 }
 
@@ -164,7 +166,7 @@ fn json(text: &str, most: usize) -> Result<Reading, ReadError> {
         iperf3::read(text)
     } else {
         let line = text.lines().position(|line| line.trim_start().starts_with('{')).unwrap_or(0);
-        Err(wrong(line, format!("JSON of an unknown program; {EXPECTED}")))
+        Err(wrong(line, format!("unknown JSON format; {EXPECTED}")))
     }
 }
 

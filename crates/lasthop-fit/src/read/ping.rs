@@ -33,7 +33,7 @@ pub(super) fn read(text: &str, most: usize, interval: Option<Duration>) -> Resul
     for (at, line) in text.lines().enumerate() {
         if is_header(line) {
             if let Some(before) = header.replace(at + 1) {
-                let what = format!("a second run begins here, the first one in line {before}; give one run");
+                let what = format!("a second run begins here (the first one in line {before}); give a single run");
                 return Err(wrong(at, what));
             }
             let (first, bytes) = of_header(line);
@@ -97,7 +97,7 @@ fn echo(line: &str, echoes: &mut Echoes) -> Result<(), String> {
     let time = milliseconds(line);
     let Some(text) = number(line) else {
         return match line.contains("ttl=") || line.contains("hlim=") {
-            true => Err("an answer without icmp_seq= or seq=: its line is damaged".to_owned()),
+            true => Err("reply without icmp_seq= or seq=: damaged line".to_owned()),
             false => Ok(()),
         };
     };

@@ -34,13 +34,13 @@ pub(super) fn table(text: &str, most: usize) -> Result<LossTrace, ReadError> {
     let Some((number, names)) = lines.next() else { return Err(ReadError::Empty) };
     let names: Vec<&str> = values(names).split(',').map(str::trim).collect();
     let at = |name: &str| names.iter().position(|other| *other == name);
-    let lost = at("lost").ok_or_else(|| wrong(number, "no column lost"))?;
+    let lost = at("lost").ok_or_else(|| wrong(number, "missing column lost"))?;
     let columns = Columns { sent: at("sent_s"), bytes: at("bytes"), lost };
     let mut packets = Vec::new();
     for (number, line) in lines {
         let cells: Vec<&str> = values(line).split(',').map(str::trim).collect();
         if cells.len() != names.len() {
-            return Err(wrong(number, format!("{} cells under {} names", cells.len(), names.len())));
+            return Err(wrong(number, format!("{} cells in a row, but {} columns", cells.len(), names.len())));
         }
         packets.push(row(&columns, &cells).map_err(|what| wrong(number, what))?);
         if packets.len() > most {
@@ -57,7 +57,7 @@ fn row(columns: &Columns, cells: &[&str]) -> Result<Sent, String> {
     let at = match columns.sent {
         None => Duration::ZERO,
         Some(at) => {
-            seconds(cells[at]).ok_or_else(|| format!("sent_s = '{}': expected seconds from 0 on", cells[at]))?
+            seconds(cells[at]).ok_or_else(|| format!("sent_s = '{}': expected non-negative seconds", cells[at]))?
         }
     };
     let bytes = match columns.bytes {

@@ -168,7 +168,7 @@ fn ping_of_windows_is_checked() {
     let (heading, answer, missing, statistics) = WINDOWS[0];
     // A line is missing.
     let short = format!("{heading}\n{answer}\n{missing}\n\n{statistics}");
-    assert_eq!(said(&short), "2 echoes, but the statistics say 5 were sent: lines are missing");
+    assert_eq!(said(&short), "2 echoes, but the statistics count 5 sent: lines are missing");
     // A router answers for the host: the echo is lost.
     let unreachable = "Reply from 192.0.2.9: Destination host unreachable.";
     assert_eq!(losses(&format!("{heading}\n{answer}\n{unreachable}\n{answer}\n")), [false, true, false]);
@@ -176,7 +176,8 @@ fn ping_of_windows_is_checked() {
     assert!(said(&format!("{heading}\n{answer}\nmy cat\n{answer}\n")).starts_with("line 3: neither"));
     assert!(said(&format!("{heading}\n{answer}\n\n{heading}\n{answer}\n")).contains("second run"));
     assert!(
-        said(&format!("{heading}\nReply from 192.0.2.1: bytes=32 time= TTL=57\n")).starts_with("line 2: an answer")
+        said(&format!("{heading}\nReply from 192.0.2.1: bytes=32 time= TTL=57\n"))
+            .starts_with("line 2: reply without a time")
     );
     // There is no TTL over IPv6.
     let over_ipv6 = "Pinging ::1 with 32 bytes of data:\nReply from ::1: time<1ms\nRequest timed out.\n";
@@ -198,7 +199,7 @@ fn fping_in_lines() {
     let times: Vec<_> =
         trace.packets().iter().map(|sent| ((sent.at.as_secs_f64() * 10.0).round() as u32, sent.lost)).collect();
     assert_eq!(times, [(0, false), (2, true), (4, false), (6, false)]);
-    assert!(said(&text.replace("192.0.2.1 : [3]", "192.0.2.9 : [3]")).starts_with("line 3: of 192.0.2.9"));
+    assert!(said(&text.replace("192.0.2.1 : [3]", "192.0.2.9 : [3]")).starts_with("line 3: host 192.0.2.9"));
     assert!(said(&text.replace("[3], 64 bytes, 20.0 ms", "[3], 64 by")).starts_with("line 3: expected BYTES"));
     assert!(said(&text.replace("[3],", "[x],")).starts_with("line 3: expected HOST"));
 }
@@ -208,7 +209,7 @@ fn fping_as_a_list() {
     let reading = whole("192.0.2.1 : 0.038 - 0.034 1.2\n");
     let Losses::Packets(trace) = reading.down.losses else { panic!("a trace") };
     assert_eq!((trace.packets().len(), trace.lost(), trace.clock()), (4, 1, Clock::Unknown));
-    assert!(said("a : 1 2\nb : 1 -\n").contains("give the lines of one host"));
+    assert!(said("a : 1 2\nb : 1 -\n").contains("give the lines of a single host"));
 }
 
 const IRTT: &str = r#"{ "version": { "irtt": "0.9.1" },
@@ -262,7 +263,7 @@ fn iperf3_by_interval() {
     assert!(reading.remarks.iter().any(|remark| remark.contains("server to its client")));
     assert!(said(&text.replace("UDP", "TCP")).contains("run iperf3 with -u"));
     assert!(said(&text.replace("lost_packets", "retransmits")).contains("no lost_packets"));
-    assert!(whole(&text.replace("1200", "8000")).remarks.iter().any(|remark| remark.contains("fragments")));
+    assert!(whole(&text.replace("1200", "8000")).remarks.iter().any(|remark| remark.contains("fragmented")));
 }
 
 /// The error names a damaged line; for an unknown form it lists all forms.
@@ -273,8 +274,8 @@ fn one_clear_error() {
         (format!("{echo}64 bytes from 192.0.2.1: icmp_seq=x ttl=60 time=20.0 ms\n"), "line 2: icmp_seq: expected"),
         (format!("{echo}64 bytes from 192.0.2.1: icmp_seq=70000 ttl=60 time=20.0 ms\n"), "line 2: icmp_seq: expected"),
         (format!("{echo}64 bytes from 192.0.2.1: icmp_seq=2 ttl=60 time=x ms\n"), "line 2: time: expected"),
-        (format!("{echo}64 bytes from 192.0.2.1: ttl=60 time=20.0 ms\n"), "line 2: an answer without"),
-        ("{ \"x\": 1 }".to_owned(), "line 1: JSON of an unknown program"),
+        (format!("{echo}64 bytes from 192.0.2.1: ttl=60 time=20.0 ms\n"), "line 2: reply without"),
+        ("{ \"x\": 1 }".to_owned(), "line 1: unknown JSON format"),
         ("hello\n".to_owned(), "line 1: 'h'; expected"),
     ] {
         let said = said(&text);

@@ -91,7 +91,7 @@ pub(super) fn read(text: &str, most: usize, interval: Option<Duration>) -> Resul
             (part, run.counted) = (Part::Behind, run.counted.or(Some(sent)));
         } else if part == Part::Behind {
             if is_answer(line) {
-                return Err(wrong(at, "a second run follows; give one run"));
+                return Err(wrong(at, "a second run begins here; give a single run"));
             }
         } else if is_heading(line) && !is_answer(line) {
             part = if run.number > 0 { Part::Behind } else { Part::Echoes };
@@ -120,8 +120,8 @@ fn is_missing(line: &str) -> bool {
 impl<'t> Run<'t> {
     fn echo(&mut self, at: usize, line: &'t str) -> Result<(), ReadError> {
         if is_answer(line) {
-            let time = milliseconds(line)
-                .ok_or_else(|| wrong(at, "an answer without its time: expected time=12ms before TTL="))?;
+            let time =
+                milliseconds(line).ok_or_else(|| wrong(at, "reply without a time: expected time=12ms before TTL="))?;
             self.echoes.answer(self.number, time / 1e3, None);
         } else {
             if !has_address(line) && !is_missing(line) {
@@ -137,12 +137,12 @@ impl<'t> Run<'t> {
     fn check(&self, has_heading: bool) -> Result<(), ReadError> {
         if let Some(counted) = self.counted.filter(|counted| has_heading && i64::try_from(*counted) != Ok(self.number))
         {
-            let what = format!("{} echoes, but the statistics say {counted} were sent: lines are missing", self.number);
+            let what = format!("{} echoes, but the statistics count {counted} sent: lines are missing", self.number);
             return Err(ReadError::Whole(what));
         }
         let odd = self.sentences.values().find(|lines| lines.len() == 1).filter(|_| self.counted.is_none());
         match odd {
-            Some(lines) => Err(wrong(lines[0], "neither an answer nor a missing one, as ping on Windows prints them")),
+            Some(lines) => Err(wrong(lines[0], "neither a reply nor a timeout of Windows ping")),
             None => Ok(()),
         }
     }

@@ -58,8 +58,8 @@ impl Element for AckReconstructor {
 
     fn describe(&self) -> String {
         match self.0.spacing {
-            Some(spacing) => format!("makes acknowledgments that the link took, one for {spacing} segments"),
-            None => "lets acknowledgments pass".to_owned(),
+            Some(spacing) => format!("reconstructs missing acknowledgments, one per {spacing} segments"),
+            None => "forwards acknowledgments unchanged".to_owned(),
         }
     }
 }

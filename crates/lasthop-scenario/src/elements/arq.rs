@@ -150,7 +150,7 @@ pub(super) fn timer(reader: &Reader<'_>, default: Timer, source: &str) -> Result
     Ok(match reader.or::<Or<Estimated, Positive<Duration>>>("timer", fixed, source)? {
         Or(Some(Positive(span)), _) => {
             if reader.has("timer_min") {
-                let message = "has a meaning only with timer = \"estimated\"".to_owned();
+                let message = "requires timer = \"estimated\"".to_owned();
                 return Err(reader.fail("timer_min", Problem::Conflict(message)));
             }
             Timer::Fixed(span)

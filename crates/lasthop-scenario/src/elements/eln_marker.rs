@@ -49,7 +49,7 @@ impl Element for ElnMarker {
     fn describe(&self) -> String {
         match self.0 {
             ElnKnowledge::Own => "marks acknowledgments".to_owned(),
-            ElnKnowledge::Told => "marks acknowledgments of what radios say was corrupted".to_owned(),
+            ElnKnowledge::Told => "marks acknowledgments of packets that radios report as corrupted".to_owned(),
         }
     }
 }

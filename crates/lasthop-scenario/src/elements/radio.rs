@@ -78,10 +78,12 @@ impl Element for HopRadio {
 
     fn describe(&self) -> String {
         match self.0.end {
-            End::Near => "radio: numbers packets, tells of its queue".to_owned(),
+            End::Near => "radio: numbers packets, reports its queue".to_owned(),
             End::Far => {
                 let threshold = self.0.threshold;
-                format!("radio: holds what is missing for corrupted below {threshold} packets in the neighbour's queue")
+                format!(
+                    "radio: takes missing packets for corrupted if the neighbour's queue has fewer than {threshold}"
+                )
             }
         }
     }

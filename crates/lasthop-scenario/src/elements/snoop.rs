@@ -66,17 +66,17 @@ impl Element for Snoop {
 
     fn describe(&self) -> String {
         let losses = match self.0.detection {
-            LocalDetection::DuplicateAcks => "losses by duplicate acknowledgments",
-            LocalDetection::Smart => "losses by what has arrived beyond them",
+            LocalDetection::DuplicateAcks => "detects losses by duplicate acknowledgments",
+            LocalDetection::Smart => "detects losses by later arrivals",
         };
         let duplicates = match self.0.awareness {
-            TcpAwareness::Aware => "keeps duplicates back",
-            TcpAwareness::Unaware => "lets duplicates pass",
+            TcpAwareness::Aware => "suppresses duplicates",
+            TcpAwareness::Unaware => "forwards duplicates",
         };
-        let control = if self.0.hop.is_some() { "holds senders back" } else { "no flow control" };
+        let control = if self.0.hop.is_some() { "limits senders" } else { "no flow control" };
         let begin = match self.0.begin {
             Begin::AtOnce => "",
-            Begin::AfterSilence => ", once nothing has come for a while",
+            Begin::AfterSilence => ", after a silence",
         };
         format!("snoop: {losses}, {duplicates}, {control}{begin}")
     }

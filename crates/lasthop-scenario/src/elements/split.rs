@@ -70,7 +70,7 @@ pub(crate) fn relay_end(reader: &Reader<'_>, common: &TcpSpec) -> Result<(u32, T
     if buffer < common.config.mss {
         let (buffer, mss) = (ByteSize(buffer.into()), ByteSize(common.config.mss.into()));
         let key = if reader.has("split_buffer") { "split_buffer" } else { "router" };
-        let message = format!("split_buffer = {buffer} does not hold one segment (mss = {mss})");
+        let message = format!("split_buffer = {buffer} is smaller than one segment (mss = {mss})");
         return Err(reader.fail(key, Problem::Conflict(message)));
     }
     Ok((buffer, tcp::read(&reader.section("wired_tcp")?, Base::RelayEnd(common, buffer))?))
@@ -107,10 +107,10 @@ impl Element for Split {
     fn describe(&self) -> String {
         let buffers = match self.handover {
             Handover::Shared(_) => "one buffer for both",
-            Handover::Moved => "buffers of their own",
+            Handover::Moved => "separate buffers",
         };
         let [wired, wireless] = [&self.wired, &self.wireless].map(|end| endpoint(end));
-        format!("split: {wired} towards the wire; {wireless} on the link; {buffers}")
+        format!("split: {wired} on the wired side; {wireless} on the link; {buffers}")
     }
 
     fn endpoints(&self) -> Option<[&Arc<TcpConfig>; 2]> {

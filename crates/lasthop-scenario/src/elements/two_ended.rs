@@ -123,17 +123,17 @@ impl Element for TwoEnded {
 
     fn describe(&self) -> String {
         let repair = match self.repair {
-            Repair::Repeat => "repeats what is lost".to_owned(),
-            Repair::Adaptive => "repeats what is lost, copies and codes where that is too late".to_owned(),
-            Repair::Airmail(_) => "codes over blocks, repeats what that does not restore".to_owned(),
-            Repair::Share(Share { data, coded, .. }) => format!("{coded} coded frames for {data} packets"),
+            Repair::Repeat => "retransmits lost packets".to_owned(),
+            Repair::Adaptive => "retransmits lost packets; copies and codes where that is too late".to_owned(),
+            Repair::Airmail(_) => "codes blocks, retransmits what they cannot recover".to_owned(),
+            Repair::Share(Share { data, coded, .. }) => format!("{coded} coded frames per {data} packets"),
         };
         let rate = match self.rate {
             SendingRate::SameAsLink => "the link's rate".to_owned(),
             SendingRate::Given(rate) => BitRate(rate).to_string(),
-            SendingRate::Auto => "the rate that it finds".to_owned(),
+            SendingRate::Auto => "a measured rate".to_owned(),
         };
-        format!("one of the link's two ends: {repair}; sends at {rate}")
+        format!("end of a two-ended link: {repair}; sends at {rate}")
     }
 }
 

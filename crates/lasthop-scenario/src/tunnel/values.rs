@@ -25,16 +25,16 @@ pub(super) struct Prefix(pub IpNet);
 
 impl Value for Prefix {
     fn expected() -> String {
-        "an address or network, as \"10.20.0.0/16\" or \"2001:db8::/32\"".to_owned()
+        "an address or network, e.g. \"10.20.0.0/16\" or \"2001:db8::/32\"".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         let text = text(data)?;
         let prefix = match text.parse::<IpAddr>() {
             Ok(address) => IpNet::from(address),
-            Err(_) => text.parse::<IpNet>().map_err(|_| format!("{} is none", quote(text)))?,
+            Err(_) => text.parse::<IpNet>().map_err(|_| format!("{} is not valid", quote(text)))?,
         };
         if prefix.trunc() != prefix {
-            return Err(format!("{} has bits behind its prefix", quote(text)));
+            return Err(format!("{} has host bits set", quote(text)));
         }
         Ok(Self(prefix))
     }
@@ -49,20 +49,20 @@ pub(super) struct Own(pub IpNet);
 
 impl Value for Own {
     fn expected() -> String {
-        "an address with its network's prefix, as \"10.20.0.1/24\" or \"fd00:20::1/64\"".to_owned()
+        "an address with its network's prefix, e.g. \"10.20.0.1/24\" or \"fd00:20::1/64\"".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         let text = text(data)?;
         if text.parse::<IpAddr>().is_ok() {
             return Err("the prefix is missing".to_owned());
         }
-        let own = text.parse::<IpNet>().map_err(|_| format!("{} is none", quote(text)))?;
+        let own = text.parse::<IpNet>().map_err(|_| format!("{} is not valid", quote(text)))?;
         let (address, bits) = (own.addr(), own.max_prefix_len() - own.prefix_len());
         if address.is_unspecified() || address.is_multicast() || address.is_loopback() {
-            return Err("no host has it".to_owned());
+            return Err("it is not a host address".to_owned());
         }
         if bits > 1 && address == own.network() && address.is_ipv4() {
-            return Err("it is the network's, not a host's".to_owned());
+            return Err("it is the address of the network".to_owned());
         }
         Ok(Self(own))
     }
@@ -77,7 +77,7 @@ pub(super) struct DeviceName(pub String);
 
 impl Value for DeviceName {
     fn expected() -> String {
-        "a name of 1 to 15 letters, digits, `-`, `_` and `.` for the device, as \"lasthop0\"".to_owned()
+        "a name of 1 to 15 letters, digits, `-`, `_` and `.` for the device, e.g. \"lasthop0\"".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         let text = text(data)?;
@@ -97,7 +97,7 @@ pub(super) struct Control(pub PathBuf);
 
 impl Value for Control {
     fn expected() -> String {
-        format!("an absolute path of at most 107 bytes, as {}", quote(super::DEFAULT_CONTROL))
+        format!("an absolute path of at most 107 bytes, e.g. {}", quote(super::DEFAULT_CONTROL))
     }
     fn read(data: &Data) -> Result<Self, String> {
         AbsolutePath::read(data).map(|AbsolutePath(path)| Self(path))
@@ -113,7 +113,7 @@ pub(super) struct Metrics(pub SocketAddr);
 
 impl Value for Metrics {
     fn expected() -> String {
-        "a loopback address with a port, as \"127.0.0.1:9470\" or \"[::1]:9470\"".to_owned()
+        "a loopback address with a port, e.g. \"127.0.0.1:9470\" or \"[::1]:9470\"".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         Address::read(data).map(|Address(address)| Self(address))
@@ -129,11 +129,11 @@ pub(super) struct Listen(pub SocketAddr);
 
 impl Value for Listen {
     fn expected() -> String {
-        "a local address with a port, as \"0.0.0.0:51900\" or \"[::]:51900\"".to_owned()
+        "a local address with a port, e.g. \"0.0.0.0:51900\" or \"[::]:51900\"".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         match text(data)?.parse::<SocketAddr>() {
-            Ok(address) if address.port() == 0 => Err("peers could not know the port".to_owned()),
+            Ok(address) if address.port() == 0 => Err("peers cannot know the port".to_owned()),
             Ok(address) if address.ip().is_multicast() => Err("it is a multicast address".to_owned()),
             Ok(address) => Ok(Self(address)),
             Err(_) => Err(String::new()),
@@ -175,20 +175,21 @@ impl fmt::Display for Endpoint {
 
 impl Value for Endpoint {
     fn expected() -> String {
-        "a host with a port, as \"shore.example.net:51900\", \"192.0.2.7:51900\" or \"[2001:db8::7]:51900\"".to_owned()
+        "a host with a port, e.g. \"shore.example.net:51900\", \"192.0.2.7:51900\" or \"[2001:db8::7]:51900\""
+            .to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         let text = text(data)?;
         if let Ok(address) = text.parse::<SocketAddr>() {
             if address.port() == 0 || address.ip().is_unspecified() || address.ip().is_multicast() {
-                return Err("nobody is there".to_owned());
+                return Err("it is not the address of a host with a port".to_owned());
             }
             return Ok(Self { host: address.ip().to_string(), port: address.port(), address: Some(address) });
         }
         let Some((host, port)) = text.rsplit_once(':') else { return Err("the port is missing".to_owned()) };
         let port = match port.parse::<u16>() {
             Ok(port @ 1..) => port,
-            _ => return Err(format!("{} is no port", quote(port))),
+            _ => return Err(format!("{} is not a port", quote(port))),
         };
         // RFC 1123, section 2.1. A name of digits and dots would be an address.
         let label = |label: &str| {
@@ -246,15 +247,15 @@ pub(super) struct KeyFile(pub PathBuf);
 
 impl Value for KeyFile {
     fn expected() -> String {
-        "the absolute path of a file with a key, as \"/etc/lasthop/tunnel.key\"".to_owned()
+        "the absolute path of a file with a key, e.g. \"/etc/lasthop/tunnel.key\"".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         let text = text(data)?;
         if text.contains('\0') || text.len() > 4_095 {
-            return Err("no file is called that".to_owned());
+            return Err("not a file name".to_owned());
         }
         let path = PathBuf::from(text);
-        if path.is_absolute() { Ok(Self(path)) } else { Err("it is relative".to_owned()) }
+        if path.is_absolute() { Ok(Self(path)) } else { Err("the path is relative".to_owned()) }
     }
     fn show(&self) -> String {
         quote(&self.0.display().to_string())
@@ -286,7 +287,7 @@ pub(super) struct HopInterface(pub String);
 
 impl Value for HopInterface {
     fn expected() -> String {
-        "the name of the interface towards the hop, as \"eth1\"".to_owned()
+        "the name of the interface towards the hop, e.g. \"eth1\"".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         Interface::read(data).map(|Interface(name)| Self(name))
@@ -302,13 +303,13 @@ pub(super) struct Interface(pub String);
 
 impl Value for Interface {
     fn expected() -> String {
-        "the name of one interface that nobody else can send on, as \"wg0\"".to_owned()
+        "the name of an interface on which no third party can send, e.g. \"wg0\"".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         let name = text(data)?;
         let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | '"' | '\'' | '\\');
         let named = (1..=15).contains(&name.len()) && name.chars().all(plain) && name != "." && name != "..";
-        if named { Ok(Self(name.to_owned())) } else { Err("no interface is called that".to_owned()) }
+        if named { Ok(Self(name.to_owned())) } else { Err("it is not an interface name".to_owned()) }
     }
     fn show(&self) -> String {
         quote(&self.0)

@@ -22,7 +22,7 @@ pub struct Positive<T>(pub T);
 
 impl Value for Rate {
     fn expected() -> String {
-        "a rate, as \"1.5 Mbps\" (bps, kbps, Mbps, Gbps, Tbps)".to_owned()
+        "a rate, e.g. \"1.5 Mbps\" (bps, kbps, Mbps, Gbps, Tbps)".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         match read_unit::<BitRate>(data)? {
@@ -40,7 +40,7 @@ const LONGEST: Duration = Duration::from_secs(1_000_000_000);
 
 impl Value for Duration {
     fn expected() -> String {
-        "a time, as \"135 ms\" (ns, us, ms, s, min, h)".to_owned()
+        "a time, e.g. \"135 ms\" (ns, us, ms, s, min, h)".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         match read_unit::<TimeSpan>(data)? {
@@ -82,7 +82,7 @@ impl Value for Instant {
 
 impl Value for ByteSize {
     fn expected() -> String {
-        "a number of bytes, as \"64 KiB\" or 65536 (B, kB, KiB, MiB, GiB)".to_owned()
+        "a number of bytes, e.g. \"64 KiB\" or 65536 (B, kB, KiB, MiB, GiB)".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         match data {
@@ -125,7 +125,7 @@ pub(crate) struct Window(pub u32);
 
 impl Value for Window {
     fn expected() -> String {
-        "a number of bytes from 1 to 1 GiB, as \"32 KiB\" or 32768".to_owned()
+        "a number of bytes from 1 to 1 GiB, e.g. \"32 KiB\" or 32768".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         match ByteSize::read(data)? {
@@ -145,7 +145,7 @@ pub(crate) struct MeanBytes(pub f64);
 
 impl Value for MeanBytes {
     fn expected() -> String {
-        "a number of bytes above zero, as \"64 KiB\" or 65536".to_owned()
+        "a number of bytes above zero, e.g. \"64 KiB\" or 65536".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         let bytes = match data {
@@ -167,12 +167,12 @@ impl Value for MeanBytes {
 
 impl Value for QueueLimit {
     fn expected() -> String {
-        "the size of a queue, as \"50 packets\" or \"64 KiB\"".to_owned()
+        "the size of a queue, e.g. \"50 packets\" or \"64 KiB\"".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         match read_unit::<QueueSize>(data).map(Self::from) {
             Ok(Self::Packets(0) | Self::Bytes(0)) => Err("it must hold at least one packet".to_owned()),
-            Err(_) if matches!(data, Data::Integer(_)) => Err("packets or bytes?".to_owned()),
+            Err(_) if matches!(data, Data::Integer(_)) => Err("the unit is missing".to_owned()),
             other => other,
         }
     }
@@ -183,7 +183,7 @@ impl Value for QueueLimit {
 
 impl Value for Fraction {
     fn expected() -> String {
-        "a probability from 0 to 1, as 0.0225 or \"2.25 %\"".to_owned()
+        "a probability from 0 to 1, e.g. 0.0225 or \"2.25 %\"".to_owned()
     }
     fn read(data: &Data) -> Result<Self, String> {
         let value = match data {
@@ -224,7 +224,7 @@ pub(crate) type Count = Whole<1, { u32::MAX - 1 }>;
 impl<const LOW: u32, const HIGH: u32> Value for Whole<LOW, HIGH> {
     fn expected() -> String {
         match HIGH {
-            4_294_967_294.. => format!("a whole number from {LOW} on"),
+            4_294_967_294.. => format!("a whole number of at least {LOW}"),
             _ => format!("a whole number from {LOW} to {HIGH}"),
         }
     }

@@ -82,7 +82,7 @@ test('five steps lead from a measurement to the proof, and every number is the c
   await page.locator('#cure').selectOption(cure);
   await page.locator('#interface').fill('a/b');
   await page.locator('#interface').dispatchEvent('change');
-  await error(page, 'interface', 'no interface is called that');
+  await error(page, 'interface', 'it is not an interface name');
   await page.locator('#interface').fill('wlan0');
   await page.locator('#interface').dispatchEvent('change');
   const file = await saved(page, page.getByRole('button', { name: 'Download gateway.toml' }));
@@ -124,7 +124,7 @@ test('numbers at the axes of the pictures are distinct, and what is below zero i
   const labels = () => page.$$eval('#pictures canvas', (canvases) => canvases.map((canvas) => [...new Set(globalThis.texts.get(canvas))]));
   for (const [at, texts] of (await labels()).entries()) assert.ok(texts.length > 3, `picture ${at}: ${texts.join(' ')}`);
   // Autocorrelations of independent losses are close to zero.
-  const picture = page.locator('#pictures figure', { hasText: 'How losses go together' });
+  const picture = page.locator('#pictures figure', { hasText: 'Autocorrelation of losses' });
   await picture.locator('summary').click();
   await picture.locator('tbody tr').first().waitFor();
   const ys = await picture.locator('tbody tr').evaluateAll((rows) => rows.map((row) => Number(row.cells[2].textContent)));
@@ -160,11 +160,11 @@ test('numbers at the axes of the pictures are distinct, and what is below zero i
 test('what is missing is asked for, and what is wrong is said beside it', async () => {
   const page = await open('control=box&for=bulk&runs=2');
   await page.locator('#measurement').setInputFiles({ name: 'a.csv', mimeType: 'text/csv', buffer: Buffer.from('sent_s,lost\n0.1\n') });
-  await error(page, 'file', 'a.csv: line 2: 1 cells under 2 names');
+  await error(page, 'file', 'a.csv: line 2: 1 cells in a row, but 2 columns');
   assert.ok(await page.locator('#told').isHidden());
   await measured(page);
   assert.equal(await page.locator('#error-file').textContent(), '');
-  assert.match(await page.locator('#lacking').textContent(), /^rate and delay are not known from it/);
+  assert.match(await page.locator('#lacking').textContent(), /^rate and delay are unknown/);
   assert.ok(await page.locator('#advise').isHidden());
   const give = async (id, text) => { await page.locator(`#${id}`).fill(text); await page.locator(`#${id}`).dispatchEvent('change'); };
   await give('rate', 'soon');

@@ -32,7 +32,7 @@ test('the page opens on a finding between modern endpoints, which its numbers be
   const shown = await numbers(page);
   assert.deepEqual(Object.keys(shown), ['E2E-CUBIC', 'E2E-BBR', 'E2E-BBR3', 'SNOOP', 'SPLIT-BBR']);
   const finding = await page.locator('#finding').textContent();
-  const [, without, gained] = /^Radio link to a farm: Linux as it comes (\d+\.\d) Mbps, with a gateway that .* (\d+\.\d) Mbps\.$/.exec(finding);
+  const [, without, gained] = /^Radio link to a farm: Linux by default (\d+\.\d) Mbps, with a gateway that .* (\d+\.\d) Mbps\.$/.exec(finding);
   const mbps = (scheme) => parseFloat(shown[scheme][0]);
   assert.equal(without, mbps('E2E-CUBIC').toFixed(1));
   assert.equal(gained, Math.max(mbps('SNOOP'), mbps('SPLIT-BBR')).toFixed(1));
@@ -45,7 +45,7 @@ test('the page opens on a finding between modern endpoints, which its numbers be
   await go(page, `${server.url}#scenario=farm-radio&loss=0&size=4+MiB&runs=3`);
   const lossless = await page.locator('#finding').textContent();
   assert.notEqual(lossless, finding);
-  assert.match(lossless, /no clear difference\.$|it harms here\.$|Mbps\.$/);
+  assert.match(lossless, /no clear difference\.$|it is slower here\.$|Mbps\.$/);
   assert.ok(parseFloat(/comes (\d+\.\d)/.exec(lossless)[1]) > 5 * Number(without), lossless);
   // The finding is absent if no such schemes are compared.
   await go(page, `${server.url}#scenario=farm-radio&schemes=E2E-CUBIC,E2E-BBR&size=1+MiB&runs=2`);
@@ -138,7 +138,7 @@ test('endpoints of today have schemes of their own', async () => {
   await go(page, `${server.url}#scenario=full-wifi&size=100+KiB&runs=3&set=${encodeURIComponent('tcp.congestion="reno"')}`);
   const remarks = await page.locator('#remarks').innerText();
   assert.match(remarks, /E2E-BBR and E2E-BBR3: the same runs as E2E-CUBIC, because the scenario sets tcp\.congestion/);
-  assert.match(remarks, /E2E-CUBIC: the scenario sets tcp\.congestion, so it is not what its name says/);
+  assert.match(remarks, /E2E-CUBIC: the scenario sets tcp\.congestion, so it is modified/);
   await page.close();
 });
 
@@ -231,13 +231,13 @@ test('the diagram steps, finds, zooms and plays', async () => {
   assert.equal(await moment(), 0);
   assert.match(await find('loss'), /lost on the link/);
   assert.ok(await page.locator('.arrow.lost .cross').count() > 0);
-  assert.match(await find('suppressed'), /kept back by the base station/);
+  assert.match(await find('suppressed'), /suppressed by the base station/);
   assert.ok(await page.locator('.arrow.suppressed .stop').count() > 0);
   assert.match(await find('local'), /local retransmission/);
   await page.locator('#forward').click();
   assert.ok(await page.locator('.arrow.local-retransmission').count() > 0);
   const legend = await page.locator('.diagram-legend').innerText();
-  for (const entry of ['local retransmission', 'duplicate ACK kept back', 'lost']) assert.ok(legend.includes(entry), entry);
+  for (const entry of ['local retransmission', 'duplicate ACK suppressed', 'lost']) assert.ok(legend.includes(entry), entry);
   const arrows = () => page.locator('#stage .arrow').count();
   const before = await arrows();
   await page.locator('#out').click();
@@ -251,7 +251,7 @@ test('the diagram steps, finds, zooms and plays', async () => {
   const paused = await moment();
   await page.waitForTimeout(150);
   assert.equal(await moment(), paused);
-  assert.match(await find('timeout'), /there is not a timeout any more|timeout/);
+  assert.match(await find('timeout'), /there is no further event of this kind: a timeout|timeout/);
   assert.deepEqual(page.errors, []);
   await page.close();
 });

@@ -48,7 +48,7 @@ test('under an error the numbers are dimmed, and the message is in sight', async
     await page.locator('#text-loss').fill('100 %');
     await page.locator('#text-loss').dispatchEvent('change');
     await page.waitForFunction(() => document.getElementById('notice').textContent.includes('more than 50 %'));
-    assert.match(await page.locator('#notice').textContent(), /those of before/);
+    assert.match(await page.locator('#notice').textContent(), /are outdated/);
     assert.ok(await opacity() < 0.5 && await page.$eval('#numbers .ages', (table) => Number(getComputedStyle(table).opacity)) < 0.5);
     assert.equal(await page.locator('#status').textContent(), '');
     const box = await page.locator('#notice').boundingBox();
@@ -120,13 +120,13 @@ test('each scheme is explained with a picture, by keyboard and by touch', async 
 test('a line shows what the path carries without loss', async () => {
   const page = await open(chromium, at('schemes=E2E,LL&loss=0'));
   const [lossless] = (await numbers(page)).E2E;
-  const line = async () => /nothing lost \(E2E\): (\d\.\d{3}) Mbps/.exec(await page.locator('#bars .chart-legend').textContent())[1];
+  const line = async () => /no loss \(E2E\): (\d\.\d{3}) Mbps/.exec(await page.locator('#bars .chart-legend').textContent())[1];
   // Six runs against one: the phases of the clocks differ.
   assert.ok(Math.abs(Number(await line()) - parseFloat(lossless)) < 0.05, `${await line()} ${lossless}`);
   const of = await line();
   await go(page, at('schemes=E2E,LL&loss=10+%25'));
   assert.equal(await line(), of);
-  assert.match(await page.locator('#bars [role=img]').getAttribute('aria-label'), /a line: nothing lost/);
+  assert.match(await page.locator('#bars [role=img]').getAttribute('aria-label'), /a line: no loss/);
   await page.close();
 });
 
@@ -202,8 +202,8 @@ test('the tour leads from one loss to the cure, by links that can be sent on', a
   }
   const heads = await headings(page);
   const repaired = (await numbers(page)).SNOOP;
-  assert.equal(repaired[heads.indexOf('resent by source') - 1], '0.0', 'the sender never notices');
-  assert.equal(repaired[heads.indexOf('resent locally') - 1], '3.0');
+  assert.equal(repaired[heads.indexOf('source rtx') - 1], '0.0', 'the sender never notices');
+  assert.equal(repaired[heads.indexOf('local rtx') - 1], '3.0');
   await page.getByRole('link', { name: 'End the tour' }).click();
   // The page handles a new fragment after the click; until then it has the answers for the old one.
   await page.locator('#tour').waitFor({ state: 'hidden' });
@@ -284,14 +284,14 @@ test('schemes that the scenario makes the same are marked', async () => {
 
 test('what is unfinished, and a relay\'s timeouts, have their columns', async () => {
   const page = await open(chromium, at('schemes=E2E,LL'));
-  assert.deepEqual((await headings(page)).slice(2), ['rtt p50 ms', 'rtt p95 ms', 'timeouts', 'resent by source', 'resent locally', 'dup ACKs held', 'runs']);
+  assert.deepEqual((await headings(page)).slice(2), ['rtt p50 ms', 'rtt p95 ms', 'timeouts', 'source rtx', 'local rtx', 'dupacks suppressed', 'runs']);
   await go(page, at(`schemes=E2E,SPLIT&loss=10+%25&set=${encodeURIComponent('limit=20 s')}&size=1+MiB`));
   const heads = await headings(page);
   assert.ok(heads.includes('relay timeouts') && heads.includes('unfinished'), heads.join());
   const { E2E, SPLIT } = await numbers(page);
   assert.ok(Number(SPLIT[heads.indexOf('relay timeouts') - 1]) > 0, SPLIT.join());
   assert.equal(E2E[heads.indexOf('unfinished') - 1], '6 of 6');
-  assert.match(await page.locator('#remarks').innerText(), /unfinished when the run was cut at 20 s: 6 of 6 under E2E/);
+  assert.match(await page.locator('#remarks').innerText(), /incomplete at the time limit of 20 s: 6 of 6 under E2E/);
   // Every heading is explained.
   const terms = await page.$$eval('#columns dt', (terms) => terms.map((term) => term.textContent));
   for (const head of heads.slice(1)) assert.ok(terms.includes(head), head);
@@ -308,13 +308,13 @@ test('a moment at which nothing is on its way says so', async () => {
   await page.locator('#back').click();
   await page.locator('#position').evaluate((range) => { range.value = String(Number(range.value) + 1e6); range.dispatchEvent(new Event('input', { bubbles: true })); });
   for (let click = 0; click < 8; click++) await page.locator('#in').click();
-  assert.match(await page.locator('#stage .silence').allTextContents().then((lines) => lines.join(' ')), /Nothing is on its way\. The last packet arrived .* ago\. The next one is sent in .*s\./);
+  assert.match(await page.locator('#stage .silence').allTextContents().then((lines) => lines.join(' ')), /Nothing is in flight\. The last packet arrived .* ago\. The next one is sent in .*s\./);
   await page.close();
 });
 
 test('of many flows one is shown, and the page says which', async () => {
   const page = await open(chromium, `${server.url}#scenario=many-flows&count=500&runs=1&schemes=E2E,LL-TCP-AWARE`);
-  assert.match(await page.locator('#trace-status').textContent(), /^One of 500 flows is shown: /);
+  assert.match(await page.locator('#trace-status').textContent(), /^Showing one of 500 flows: /);
   // The record is complete: one of all flows would end before that.
   assert.doesNotMatch(await page.locator('#trace-status').textContent(), /A long run/);
   assert.ok(await page.locator('#stage .arrow').count() > 0);

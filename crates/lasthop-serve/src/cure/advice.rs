@@ -51,7 +51,7 @@ pub fn advise(
     let runs = words.number("runs", [1, MOST_RUNS])?.unwrap_or(RUNS);
     let seed = words.number("seed", [0, u64::MAX])?;
     words.finish()?;
-    let text = std::str::from_utf8(body).map_err(|_| Refusal::of("scenario", "is no text"))?;
+    let text = std::str::from_utf8(body).map_err(|_| Refusal::of("scenario", "is not text"))?;
     let refused = |error: lasthop_scenario::Error| Refusal::scenario(&error, None);
     let scenario = Scenario::parse_sealed("link.toml", text).map_err(refused)?;
     let seed = seed.unwrap_or(scenario.seed());

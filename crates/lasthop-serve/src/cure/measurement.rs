@@ -57,7 +57,7 @@ fn directions<'f>(files: &'f [NamedFile<'_>]) -> Result<(&'f str, Option<&'f str
         [down, up] => Ok((&down.name, Some(&up.name))),
         _ => Err(Refusal::of(
             "file",
-            "give one capture or trace, a trace for each direction, or what `lasthop probe --out` wrote",
+            "give one capture or trace, a trace for each direction, or the output of `lasthop probe --out`",
         )),
     }
 }
@@ -65,7 +65,7 @@ fn directions<'f>(files: &'f [NamedFile<'_>]) -> Result<(&'f str, Option<&'f str
 fn refused(error: LinkError) -> Refusal {
     match error {
         LinkError::Stopped { .. } => {
-            Refusal::of("file", "this takes too long for a page; `lasthop fit` and `lasthop diagnose` have more time")
+            Refusal::of("file", "takes too long for a page; use `lasthop fit` or `lasthop diagnose`")
         }
         error => Refusal::plain(error.to_string(), "file"),
     }

@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 pub fn pictures(link: &MeasuredLink) -> Vec<Value> {
     let ways: Vec<(&str, &Fitted)> =
         [Some(("down", &link.down)), link.up.as_ref().map(|up| ("up", up))].into_iter().flatten().collect();
-    let mut pictures = vec![picture("Share of packets lost, span by span.", over_time(&ways))];
+    let mut pictures = vec![picture("Share of packets lost over time.", over_time(&ways))];
     let lossy: Vec<(&str, &Fitted)> = ways.into_iter().filter(|(_, fitted)| fitted.report.lost > 0).collect();
     for (way, fitted) in lossy {
         pictures.push(picture(
-            "How many packets in a row were lost, and how often: as measured, and as the chosen model does it over the same packets, a hundred times.",
+            "Frequency of loss runs by length: measured, and for the chosen model over a hundred times the same packets.",
             runs(way, fitted),
         ));
         pictures.push(picture(
-            "Whether a loss makes others more likely, so many packets later: 0 is not at all, 1 for certain.",
+            "Correlation of losses at a distance in packets: 0 is none, 1 is complete.",
             together(way, fitted),
         ));
     }
@@ -72,7 +72,7 @@ fn together(way: &str, fitted: &Fitted) -> Figure {
         points: lags.iter().map(|lag| point((f64::from(lag.at), value(lag)))).collect(),
     };
     Figure::Lines(LineChart {
-        title: format!("How losses go together, {way}"),
+        title: format!("Autocorrelation of losses, {way}"),
         x_label: "packets later".to_owned(),
         y_label: "autocorrelation".to_owned(),
         x_scale: Scale::Log,

@@ -34,7 +34,7 @@ pub fn prove(query: &str, body: &[u8]) -> Result<Value, Refusal> {
         }
     }
     let promise = promise.ok_or_else(|| {
-        Refusal::of("report", "the promise is missing; `lasthop advise --out` wrote it as *.promise.json")
+        Refusal::of("report", "the promise is missing; give the *.promise.json written by `lasthop advise --out`")
     })?;
     let mut report = report.ok_or_else(|| Refusal::of("report", EXPECTED))?;
     let mut parts = Vec::new();
@@ -51,4 +51,4 @@ pub fn prove(query: &str, body: &[u8]) -> Result<Value, Refusal> {
     Ok(json!({ "report": report, "parts": parts }))
 }
 
-const EXPECTED: &str = "expected what `lasthop gateway report --json` or `lasthop tunnel report --json` prints";
+const EXPECTED: &str = "expected output of `lasthop gateway report --json` or `lasthop tunnel report --json`";

@@ -32,10 +32,7 @@ fn link_of(named: &[(&str, &str)], given: &str) -> Result<Value, String> {
 fn a_trace_is_a_link_as_soon_as_rate_and_delay_are_said() {
     let trace = losses();
     let bare = link_of(&[("hop.csv", &trace)], "").unwrap();
-    assert_eq!(
-        (&bare["scenario"], bare["lacks"].as_str()),
-        (&Value::Null, Some("rate and delay are not known from it"))
-    );
+    assert_eq!((&bare["scenario"], bare["lacks"].as_str()), (&Value::Null, Some("rate and delay are unknown")));
     assert_eq!(bare["fit"]["down"]["fit"]["packets"], 4000);
     // Unknown properties are not in the description of the link.
     let words = |given: &str| link_of(&[("hop.csv", &trace)], given).unwrap()["words"].as_str().unwrap().to_owned();
@@ -63,12 +60,12 @@ fn a_trace_is_a_link_as_soon_as_rate_and_delay_are_said() {
 fn what_is_no_measurement_is_refused_in_a_line() {
     let capture = std::str::from_utf8(b"\n\r\r\n and no more").unwrap();
     for (named, given, expected) in [
-        (vec![("a.csv", "sent_s,lost\n0.1\n")], "", "a.csv: line 2: 1 cells under 2 names"),
-        (vec![("a.txt", "hello")], "", "a.txt: line 1: 'h'; expected 0 (arrives) and 1 (lost)"),
+        (vec![("a.csv", "sent_s,lost\n0.1\n")], "", "a.csv: line 2: 1 cells in a row, but 2 columns"),
+        (vec![("a.txt", "hello")], "", "a.txt: line 1: 'h'; expected 0 (received) and 1 (lost)"),
         (vec![("a.pcapng", capture)], "", "a.pcapng: not a capture"),
         (vec![("a.txt", "01")], "&rate=soon", "rate: \"soon\": "),
-        (vec![("a.txt", "01")], "&speed=1", "speed: is not known here"),
-        (vec![("probe.json", "{}")], "", "probe.json: expected probe.json as `lasthop probe --out` writes it"),
+        (vec![("a.txt", "01")], "&speed=1", "speed: is unknown"),
+        (vec![("probe.json", "{}")], "", "probe.json: not a probe.json written by `lasthop probe --out`"),
         (vec![("../a.txt", "01")], "", "expected the name of a file, without a folder"),
         (vec![("a.txt", "01"), ("a.txt", "01")], "", "given twice"),
         (vec![("a", "01"), ("b", "01"), ("c", "01")], "", "give one capture or trace"),
@@ -77,8 +74,8 @@ fn what_is_no_measurement_is_refused_in_a_line() {
         assert!(said.contains(expected) && !said.contains('\n'), "{named:?}: {said}");
     }
     let said = link("file=a.txt:5", b"01", &|| false).unwrap_err().message;
-    assert!(said.contains("the body ends before"), "{said}");
-    assert!(link("file=a.txt:1", b"01", &|| false).unwrap_err().message.contains("belong to none"));
+    assert!(said.contains("the body ends early"), "{said}");
+    assert!(link("file=a.txt:1", b"01", &|| false).unwrap_err().message.contains("surplus bytes"));
     assert!(link("", b"", &|| false).unwrap_err().message.contains("give 1 to 8"));
 }
 
@@ -93,7 +90,7 @@ fn only_what_came_with_the_request_is_read() {
     assert_eq!(whole["source"], "probe");
     assert!(whole["words"].as_str().unwrap().starts_with("10000 kbps down, 1000 kbps up, delay 5 ms"), "{whole}");
     let said = link_of(&[("probe.json", report), ("up.csv", &trace)], "").unwrap_err();
-    assert_eq!(said, "down.csv: it is not among what was given: probe.json, up.csv");
+    assert_eq!(said, "down.csv: not among the given files: probe.json, up.csv");
     let elsewhere = report.replace("down.csv", "/etc/passwd");
     assert!(link_of(&[("probe.json", &elsewhere)], "").unwrap_err().contains("expected the name of a file beside"));
 }
@@ -141,7 +138,7 @@ fn an_advice_without_runs_is_none_and_a_wrong_question_is_refused() {
     // A value that would make this machine open a file.
     let replay = scenario().replace("model = \"none\"", "model = \"replay\"\nfile = \"/etc/passwd\"");
     let said = refused("", &replay).message;
-    assert!(said.contains("no other file is opened here"), "{said}");
+    assert!(said.contains("other files are not opened here"), "{said}");
 }
 
 #[test]
@@ -201,9 +198,9 @@ fn a_report_is_set_beside_its_promise() {
     assert_eq!(prove(&query, &body).unwrap()["report"]["peers"][0]["promise"]["verdict"], "fell-short");
     for (named, expected) in [
         (vec![("r.json", report)], "the promise is missing"),
-        (vec![("p.json", PROMISE)], "expected what `lasthop gateway report --json`"),
-        (vec![("p.json", PROMISE), ("r.json", "[]")], "r.json: expected what"),
-        (vec![("p.json", PROMISE), ("r.json", "{")], "r.json: expected what"),
+        (vec![("p.json", PROMISE)], "expected output of `lasthop gateway report --json`"),
+        (vec![("p.json", PROMISE), ("r.json", "[]")], "r.json: expected output of"),
+        (vec![("p.json", PROMISE), ("r.json", "{")], "r.json: expected output of"),
         (vec![("p.json", "{ \"lasthop_promise\": 2 }"), ("r.json", report)], "p.json: lasthop_promise = 2"),
     ] {
         let (query, body) = files(&named);

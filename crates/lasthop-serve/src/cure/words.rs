@@ -59,7 +59,7 @@ impl Words {
     /// Returns an error if a parameter was not taken.
     pub fn finish(self) -> Result<(), Refusal> {
         match self.0.first() {
-            Some((key, _)) => Err(Refusal::of(key, "is not known here")),
+            Some((key, _)) => Err(Refusal::of(key, "is unknown")),
             None => Ok(()),
         }
     }
@@ -68,7 +68,7 @@ impl Words {
     pub fn files<'b>(&mut self, body: &'b [u8]) -> Result<Vec<NamedFile<'b>>, Refusal> {
         let given = self.all("file");
         if given.is_empty() || given.len() > MOST_FILES {
-            return Err(Refusal::of("file", format!("there are {}; give 1 to {MOST_FILES}", given.len())));
+            return Err(Refusal::of("file", format!("{} files; give 1 to {MOST_FILES}", given.len())));
         }
         let mut rest = body;
         let mut files: Vec<NamedFile<'b>> = Vec::new();
@@ -83,13 +83,13 @@ impl Words {
             if files.iter().any(|file| file.name == name) {
                 return Err(wrong("given twice"));
             }
-            let (bytes, behind) = rest.split_at_checked(size).ok_or_else(|| wrong("the body ends before"))?;
+            let (bytes, behind) = rest.split_at_checked(size).ok_or_else(|| wrong("the body ends early"))?;
             files.push(NamedFile { name: name.to_owned(), bytes });
             rest = behind;
         }
         match rest.len() {
             0 => Ok(files),
-            more => Err(Refusal::of("file", format!("{more} bytes of the body belong to none"))),
+            more => Err(Refusal::of("file", format!("{more} surplus bytes in the body"))),
         }
     }
 }

@@ -92,7 +92,7 @@ async fn whole(app: &App, body: Body, most: usize) -> Result<Sent, Response> {
         while let Some(part) = poll_fn(|context| Pin::new(&mut stream).poll_next(context)).await {
             let part = part.map_err(|_| (StatusCode::BAD_REQUEST, "the body ended early\n").into_response())?;
             if all.len() + part.len() > most {
-                return Err((StatusCode::PAYLOAD_TOO_LARGE, "more than a page takes\n").into_response());
+                return Err((StatusCode::PAYLOAD_TOO_LARGE, "request body too large\n").into_response());
             }
             let bytes = part.len() as u32;
             let more = app.bodies.clone().acquire_many_owned(bytes).await.map_err(|_| failed())?;
@@ -107,6 +107,6 @@ async fn whole(app: &App, body: Body, most: usize) -> Result<Sent, Response> {
     match tokio::time::timeout(BODY_WITHIN, read).await {
         Ok(Ok(())) => Ok(Sent { bytes: all, _share: share }),
         Ok(Err(response)) => Err(response),
-        Err(_) => Err((StatusCode::REQUEST_TIMEOUT, "the body did not come in time\n").into_response()),
+        Err(_) => Err((StatusCode::REQUEST_TIMEOUT, "timed out waiting for the request body\n").into_response()),
     }
 }

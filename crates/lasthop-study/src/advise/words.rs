@@ -37,7 +37,7 @@ impl Advice {
         if !self.variants.is_empty() {
             let under: Vec<&str> = self.variants.iter().map(|variant| variant.name.as_str()).collect();
             lines.push(format!(
-                "It helps under everything else that the measurement allows as well: {}.",
+                "It also helps under the alternatives that the measurement allows: {}.",
                 under.join("; ")
             ));
         }
@@ -48,7 +48,7 @@ impl Advice {
             }
             lines.push(match self.best_with(needs) {
                 Some(cured) => format!("With {}: {}, {}.", needs.words(), cured.cure.scheme, cured.gained()),
-                None => format!("With {}: nothing that helps.", needs.words()),
+                None => format!("With {}: no cure helps.", needs.words()),
             });
         }
         lines.extend(self.doubtful().into_iter().map(|cured| format!("{}.", self.doubt(cured))));
@@ -62,9 +62,9 @@ impl Advice {
         }
         let doubts: Vec<String> = self.doubtful().into_iter().map(|cured| self.doubt(cured)).collect();
         if doubts.is_empty() {
-            return "none of them surely gains 3 % or more on this link without harm to a use".to_owned();
+            return "none certainly gains at least 3 % on this link without harming a use".to_owned();
         }
-        format!("{}; a longer or closer measurement may tell, as `lasthop probe` makes", doubts.join("; "))
+        format!("{}; a longer or denser measurement with `lasthop probe` may decide", doubts.join("; "))
     }
 
     /// Returns the values under which a cure helps, and those under which it does not.
@@ -75,7 +75,7 @@ impl Advice {
         });
         let fails: Vec<String> = fails.collect();
         format!(
-            "{} gains {} in the chosen model, but {}, and the measurement allows both",
+            "{} yields {} in the chosen model, but {}, and the measurement allows both",
             cured.cure.scheme,
             cured.gained(),
             fails.join(", ")
@@ -111,7 +111,7 @@ impl Cured {
         }
         let one = |result: &Effect| format!("{} {} times", result.usage.name(), result.times());
         let each: Vec<String> = self.results.iter().map(one).collect();
-        format!("{} what there is without it", each.join(", "))
+        format!("{} the result without a cure", each.join(", "))
     }
 
     /// Returns the round-trip times under load, in a sentence; `None` if not measured.
@@ -119,9 +119,7 @@ impl Cured {
         let result = self.results.iter().find(|result| result.usage != Use::Call)?;
         let [median, p95] = result.round_trip_ms()?;
         let what = result.usage.name();
-        Some(format!(
-            "The sender's round trip under {what}: {median:.0} ms for half of the packets, {p95:.0} ms for 95 %."
-        ))
+        Some(format!("The sender's round trip under {what}: median {median:.0} ms, 95th percentile {p95:.0} ms."))
     }
 }
 

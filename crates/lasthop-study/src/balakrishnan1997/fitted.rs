@@ -35,7 +35,7 @@ pub const READINGS: [&str; 5] = [
 pub fn note() -> String {
     let values = VALUES.map(|Value { scenarios, key, value }| format!("{key} = {value} ({})", scenarios.join(", ")));
     format!(
-        "Fitted to the published throughputs rather than known: {} values, {}; and {} choices between readings: {}.",
+        "Fitted to the published throughputs, since unknown: {} values, {}; and {} choices between interpretations: {}.",
         VALUES.len(),
         values.join(", "),
         READINGS.len(),

@@ -49,7 +49,7 @@ impl study::Study for Balakrishnan1997 {
              2 Mbps with one error per 64 KB on average, a source in the same LAN or 16 Internet hops away (WAN), and socket \
              buffers of 8 or 32 KB. lasthop simulates the same testbeds, with endpoints of 1997 (4.4BSD-Lite), and sets its \
              throughputs and goodputs beside the published ones. A goodput is the share of the data sent over a link, in percent, \
-             that was not sent again. Each claim of the study is judged by the 95 % interval of a difference between runs that meet \
+             that was not retransmitted. Each claim of the study is judged by the 95 % interval of a difference between runs with \
              the same losses.",
         ]
     }

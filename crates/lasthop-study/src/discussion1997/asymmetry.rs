@@ -57,7 +57,7 @@ impl Subject for Asymmetry {
     }
 
     fn title(&self) -> &'static str {
-        "A download over 10 Mbps whose return path is up to 200 times thinner"
+        "A download over 10 Mbps whose return path is up to 200 times slower"
     }
 
     fn points(&self) -> Vec<Point> {
@@ -74,7 +74,7 @@ impl Subject for Asymmetry {
     fn reads(&self, part: &str) -> Option<String> {
         if let Some(ratio) = part.strip_prefix("1:") {
             return Some(if ratio == "1" {
-                "return path as fast".to_owned()
+                "return path of equal rate".to_owned()
             } else {
                 format!("return path {ratio} times slower")
             });
@@ -96,18 +96,18 @@ impl Subject for Asymmetry {
 
     fn claims(&self, results: &Results) -> Vec<Claim> {
         let forward = name("one-way", "none", 1);
-        let restored = "The acknowledgments' cures restore at least 90 % of the forward rate at 1:100: filtering, with and without \
+        let restored = "Cures for acknowledgments restore at least 90 % of the forward rate at 1:100: filtering, with and without \
                         reconstruction";
         let restored = claims::claim(results, "asymmetry-cures", restored, &|c| {
             c.above(&name("one-way", "filter", 100), 0.9, &forward)?;
             c.above(&name("one-way", "filter-reconstruction", 100), 0.9, &forward)
         });
-        let lost = "Without a cure less than 90 % is left at 1:200, and beside other traffic at 1:100";
+        let lost = "Without a cure, less than 90 % remains at 1:200, and with other traffic at 1:100";
         let lost = claims::claim(results, "asymmetry", lost, &|c| {
             c.above(&forward, 1.11, &name("one-way", "none", 200))?;
             c.above(&forward, 1.11, &name("two-way", "none", 100))
         });
-        let beside = "Beside other traffic acknowledgments have to go first as well: then filtering is worth more";
+        let beside = "With other traffic, acknowledgments also need priority: filtering then gains more";
         let beside = claims::claim(results, "asymmetry-two-way", beside, &|c| {
             for ratio in [100, 200] {
                 c.above(&name("two-way", "filter-first", ratio), 1.0, &name("two-way", "filter", ratio))?;
@@ -120,7 +120,7 @@ impl Subject for Asymmetry {
 
     fn note(&self) -> Option<&'static str> {
         Some(
-            "Asymmetry: a queue of 50 packets, 0.5 % of frames lost on the way back; two-way, a camera sends full packets at the \
+            "Asymmetry: a queue of 50 packets, 0.5 % of frames lost on the return path; two-way, a camera sends full packets at the \
              rate of the return path half of the time. Of RFC 3449's example, 10 Mbps and 50 kbps with packets of 1,000 and 40 \
              bytes, the normalised ratio is 8; here, with 1,500 and 52 bytes, it is 1:200 over 28.8, that is 6.9.",
         )

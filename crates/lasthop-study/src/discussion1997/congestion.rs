@@ -59,7 +59,7 @@ impl Subject for Congestion {
     }
 
     fn claims(&self, results: &Results) -> Vec<Claim> {
-        let text = "The order of the twelve schemes holds with cross traffic: of two whose 95 % intervals without it are apart, \
+        let text = "The order of the twelve schemes holds with cross traffic: of two whose 95 % intervals without it are disjoint, \
                     the slower is not clearly the faster with it";
         let order = claims::claim(results, "congestion-order", text, &|c| {
             let of = |scheme: &Scheme, line| lossy(results, scheme, line);
@@ -87,7 +87,7 @@ impl Subject for Congestion {
         Some(
             "Congestion: lossy_throughput is that of the transfer to the mobile host, lossless_throughput that of the transfer \
              between wired hosts beside it; fairness is Jain's index over both, throughput the mean over them and the browser. Without \
-             cross traffic there is nothing to compare with, and the table has the transfer to the mobile host alone. A scheme that no longer takes corruption for congestion gets more of the \
+             cross traffic there is nothing to compare with, and the table has the transfer to the mobile host alone. A scheme that does not treat corruption as congestion gets more of the \
              bottleneck, at the expense of the other.",
         )
     }

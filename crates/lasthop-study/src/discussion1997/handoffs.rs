@@ -56,14 +56,14 @@ impl Subject for Handoffs {
         match part {
             "still" => Some("no moves".to_owned()),
             "hard" | "forwarding" | "multicast" | "hierarchical" => Some(format!("{part} handoffs")),
-            "1" => Some("1 move a second".to_owned()),
-            rate => rate.parse::<f64>().ok().map(|rate| format!("{rate} moves a second")),
+            "1" => Some("1 move per second".to_owned()),
+            rate => rate.parse::<f64>().ok().map(|rate| format!("{rate} moves per second")),
         }
     }
 
     fn axes(&self) -> Axes {
         Axes {
-            along: Along::Number("moves a second, on average", Scale::Log),
+            along: Along::Number("moves per second, on average", Scale::Log),
             measure: "throughput",
             y: "throughput (Mbps)",
         }
@@ -71,7 +71,7 @@ impl Subject for Handoffs {
 
     fn claims(&self, results: &Results) -> Vec<Claim> {
         let cell = |kind: &str| name("E2E", kind, 1.0);
-        let fast = "Fast handoffs take in the order of ten milliseconds, and hurt little even at one a second";
+        let fast = "Fast handoffs take about ten milliseconds, and cost little even at one per second";
         let fast = claims::claim(results, "handoffs-fast", fast, &|c| {
             let (multicast, still) = (cell("multicast"), name("E2E", "still", 0.0));
             within(c, &multicast, "handoff_gap", (5.0, 50.0))?;
@@ -100,12 +100,12 @@ impl Subject for Handoffs {
 
     fn note(&self) -> Option<&'static str> {
         Some(
-            "Handoffs: moves are exponentially distributed in time, so that their number differs from run to run; a handoff is \
+            "Handoffs: moves are exponentially distributed in time, so their number varies between runs; a handoff is \
              detected in 5 ms and registered in 5 ms. S. Seshan, Low-Latency Handoff for Cellular Data Networks (dissertation, \
              Berkeley 1996), states 5 to 15 ms for typical handoffs in its testbed, without loss or additional delay \
-             (digicoll.lib.berkeley.edu/record/139453). handoff_gap is what the receiver sees: it has besides the time of a packet \
-             in the cell, and for a hard handoff that of TCP to recover. What moving a split connection's state takes is 200 ms \
-             (mobility.state_setup, an assumption) and its bytes on the wire between the stations.",
+             (digicoll.lib.berkeley.edu/record/139453). handoff_gap is measured at the receiver: it also includes the \
+             transmission time of a packet in the cell and, for a hard handoff, TCP's recovery. Moving a split connection's state takes \
+             200 ms (mobility.state_setup, an assumption) and the transfer of its bytes between the stations.",
         )
     }
 }

@@ -103,7 +103,7 @@ impl Subject for Hops {
     }
 
     fn claims(&self, results: &Results) -> Vec<Claim> {
-        let near = "ELN from queue lengths comes near to ELN from the truth: within 10 % over one to five hops";
+        let near = "ELN from queue lengths comes close to ELN from the truth: within 10 % over one to five hops";
         let near = claims::claim(results, "hops-eln", near, &|c| {
             for hops in 1..=HOPS.len() {
                 c.ratio_within(&name("ELN from queue lengths", hops), &name("ELN from the truth", hops), (0.9, 1.1))?;
@@ -115,11 +115,11 @@ impl Subject for Hops {
 
     fn note(&self) -> Option<&'static str> {
         Some(
-            "Hops: radios share one channel, of three adjacent hops one sends at a time. The truth is what the receiver sees of damaged \
-             packets whose headers survive; judged_right is the share of lost segments of which the radios' heuristic names the right \
-             cause, corruption or a full queue. Selective repeat has a window of 8 frames, shorter than a radio's queue of 12. On each hop \
-             it saves most timeouts and no time: each of its acknowledgments takes the channel from all hops around. What is lost then is \
-             lost in its own queue, which radios do not tell of: they hold it for corrupted, and are wrong.",
+            "Hops: radios share one channel; of three adjacent hops, one sends at a time. The truth comes from damaged packets whose \
+             headers the receiver can read; judged_right is the share of lost segments for which the radios' heuristic names the right \
+             cause, corruption or a full queue. Selective repeat has a window of 8 frames, smaller than a radio's queue of 12. On each hop \
+             it avoids most timeouts but saves no time, since each of its acknowledgments occupies the channel of all adjacent hops. \
+             Remaining losses occur in its own queue, which radios do not report, so they wrongly attribute them to corruption.",
         )
     }
 }

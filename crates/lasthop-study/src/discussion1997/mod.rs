@@ -39,13 +39,13 @@ impl study::Study for Discussion1997 {
     }
 
     fn title(&self) -> &'static str {
-        "What the 1997 study discusses and leaves to others"
+        "Topics that the 1997 study leaves to others"
     }
 
     fn citation(&self) -> &'static str {
         "After section V and VI of H. Balakrishnan, V. N. Padmanabhan, S. Seshan, R. H. Katz: A Comparison of Mechanisms for \
          Improving TCP Performance over Wireless Links. IEEE/ACM Transactions on Networking 5(6), December 1997. That study \
-         printed no numbers for these subjects; where others did, they are named at the table."
+         printed no numbers for these topics; numbers of others are cited at the tables."
     }
 
     fn doi(&self) -> Option<&'static str> {
@@ -54,12 +54,12 @@ impl study::Study for Discussion1997 {
 
     fn introduction(&self) -> &'static [&'static str] {
         &[
-            "The 1997 study ends with what it could not measure: hosts that move, several wireless hops, return paths that are thin, \
-             delay that varies, congestion beside losses, other schemes, and small windows. lasthop simulates these. Each topic has a \
+            "The 1997 study ends with what it could not measure: moving hosts, several wireless hops, slow return paths, varying \
+             delay, congestion in addition to losses, other schemes, and small windows. lasthop simulates these. Each topic has a \
              table, a figure and claims.",
             "The scenarios are ready-made ones with some keys changed; the table of a topic lists what was varied. Endpoints are those \
              of 1997 (4.4BSD-Lite) or, where a row says Linux, those of Linux 6.18. Each claim is judged by the 95 % interval of a \
-             difference between runs that meet the same losses.",
+             difference between runs with the same losses.",
         ]
     }
 

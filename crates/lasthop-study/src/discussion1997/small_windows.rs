@@ -76,9 +76,9 @@ impl Subject for SmallWindows {
 
     fn note(&self) -> Option<&'static str> {
         Some(
-            "Small windows: the 1997 study proposes new segments on the first duplicates; RFC 3042 (limited transmit) has the \
-             rule that is run here. Windows are small because errors are many; the receiver's window stays 32 KB, since a \
-             sender may not go beyond it.",
+            "Small windows: the 1997 study proposes new segments on the first duplicates; RFC 3042 (limited transmit) defines \
+             the rule simulated here. Windows are small because errors are frequent; the receive window stays 32 KB, which a \
+             sender may not exceed.",
         )
     }
 }

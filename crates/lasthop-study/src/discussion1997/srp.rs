@@ -67,8 +67,8 @@ impl Subject for Srp {
     fn note(&self) -> Option<&'static str> {
         Some(
             "SRP: after Yavatkar and Bhagwat (1994); the wireless half is selective repeat over datagrams, without a congestion window. \
-             With few losses it is slower than TCP here: each datagram is acknowledged, and an acknowledgment takes its turn on a \
-             half-duplex radio. Their testbed and numbers are not comparable with these.",
+             With few losses it is slower than TCP here: each datagram is acknowledged, and acknowledgments occupy the half-duplex \
+             radio. Their testbed and numbers are not comparable with these.",
         )
     }
 }

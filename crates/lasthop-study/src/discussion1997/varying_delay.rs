@@ -81,7 +81,7 @@ impl Subject for VaryingDelay {
             "linux-snoop" => "Linux 6.18, snoop".to_owned(),
             "constant" => "constant delay".to_owned(),
             "handover" => "handovers".to_owned(),
-            "repeats" => "link-layer repeats".to_owned(),
+            "repeats" => "link-layer retransmissions".to_owned(),
             "overtaking" => "jitter that reorders".to_owned(),
             "turnaround" => "half-duplex, 2 ms turnaround".to_owned(),
             spikes => format!("spikes of {} ms", spikes.strip_prefix("spikes-")?.strip_suffix("ms")?),
@@ -97,19 +97,18 @@ impl Subject for VaryingDelay {
     }
 
     fn claims(&self, results: &Results) -> Vec<Claim> {
-        let handover = "Handovers of low satellites, a tenth of a second and up to 30 ms every 15 s, cost endpoints of today less than \
-                        10 %";
+        let handover = "Handovers of low satellites, a tenth of a second and up to 30 ms every 15 s, cost modern endpoints less than 10 %";
         let handover = claims::claim(results, "varying-delay-handover", handover, &|c| {
             for ends in ["linux", "linux-snoop"] {
                 c.above(&name(ends, "handover"), 0.9, &name(ends, "constant"))?;
             }
             Some(())
         });
-        let spikes = "In delay spikes of 1 s timers of today expire for nothing, and those of the Reno era do not";
+        let spikes = "In delay spikes of 1 s, modern timers expire spuriously, and those of the Reno era do not";
         let spikes = claims::claim(results, "varying-delay-spikes", spikes, &|c| {
             more(c, "spurious_timeouts", &name("linux", &spike(1000)), &name("reno-era", &spike(1000)))
         });
-        let snoop = "In delay spikes of 2 s snoop's timer repeats what is only late";
+        let snoop = "In delay spikes of 2 s, snoop's timer retransmits packets that are only delayed";
         let snoop = claims::claim(results, "varying-delay-snoop", snoop, &|c| {
             for ends in ["reno-era-snoop", "linux-snoop"] {
                 more(c, "local_retransmissions", &name(ends, &spike(2000)), &name(ends, "constant"))?;
@@ -121,7 +120,7 @@ impl Subject for VaryingDelay {
 
     fn note(&self) -> Option<&'static str> {
         Some(
-            "Varying delay: spikes come 8 s apart on average, and nothing is lost in them; 0.1 % of frames are lost besides. \
+            "Varying delay: spikes are 8 s apart on average and lose nothing; in addition, 0.1 % of all frames are lost. \
              Reno-era endpoints are 4.4BSD's with windows of 32 KB, which fill 4 Mbps at most.",
         )
     }

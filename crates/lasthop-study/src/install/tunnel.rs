@@ -74,18 +74,18 @@ struct Own<'a> {
 fn configuration(own: Own<'_>, peer: &Peer<'_>) -> String {
     let endpoint = match &peer.endpoint {
         Some(endpoint) if endpoint.starts_with(NOBODY) => {
-            format!("# TO BE SET: host and UDP port where the other end is reached.\nendpoint = \"{endpoint}\"\n")
+            format!("# TO BE SET: host and UDP port of the other end.\nendpoint = \"{endpoint}\"\n")
         }
         Some(endpoint) => format!("endpoint = \"{}\"\n", endpoint.escape_default()),
-        None => "# No endpoint: that end calls, and is answered where it is.\n".to_owned(),
+        None => "# No endpoint: that end initiates, and its address is learned.\n".to_owned(),
     };
     let allowed: Vec<String> = std::iter::once(peer.inner)
         .chain(peer.end.behind.iter().map(String::as_str))
         .map(|it| format!("\"{}\"", it.escape_default()))
         .collect();
-    let medium = if own.takes_turns { "# One end sends at a time.\nmedium = \"shared\"\n" } else { "" };
+    let medium = if own.takes_turns { "# Only one end can send at a time.\nmedium = \"shared\"\n" } else { "" };
     format!(
-        "# The {} end of the two-ended link, as `lasthop advise` found it best; docs/tunnel.md has all keys.\n\
+        "# The {} end of the tunnel, as advised by `lasthop advise`; docs/tunnel.md lists all keys.\n\
          listen = \"{}:{PORT}\"\n\
          private_key_file = \"{}\"\n\
          address = [\"{}/30\"]\n\
@@ -94,9 +94,9 @@ fn configuration(own: Own<'_>, peer: &Peer<'_>) -> String {
          name = \"{}\"\n\
          public_key = \"{}\"\n\
          {endpoint}\
-         # Inner addresses behind that end: packets to them go there.\n\
+         # Inner addresses behind that end, routed through the tunnel.\n\
          allowed = [{}]\n\
-         # A little below what the hop carries, so that packets wait here.\n\
+         # Slightly below the capacity of the hop, so that the queue builds up here.\n\
          rate = \"{} kbps\"\n\
          {medium}\
          keepalive = \"10 s\"\n",

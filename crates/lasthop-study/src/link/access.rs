@@ -99,7 +99,7 @@ impl<'a> Access<'a> {
         let file = files.iter().find(|file| Path::new(&file.name) == path);
         file.map(|file| file.bytes).ok_or_else(|| {
             let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
-            io::Error::new(io::ErrorKind::NotFound, format!("it is not among what was given: {}", names.join(", ")))
+            io::Error::new(io::ErrorKind::NotFound, format!("not among the given files: {}", names.join(", ")))
         })
     }
 }
@@ -117,6 +117,6 @@ struct Until<'a> {
 
 impl Read for Until<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if (self.stop)() { Err(io::Error::other("nobody waits for it")) } else { self.source.read(buffer) }
+        if (self.stop)() { Err(io::Error::other("cancelled")) } else { self.source.read(buffer) }
     }
 }

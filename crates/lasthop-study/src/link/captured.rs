@@ -98,9 +98,10 @@ pub(super) fn captured(access: &Access<'_>, path: &Path, given: &Given) -> Resul
     };
     let mut remark = format!("losses of flow {}, {} to {}", down.0.number, down.1.from, down.1.to);
     if let Some((flow, direction)) = up {
-        remark += &format!(", and for the way back of flow {}, {} to {}", flow.number, direction.from, direction.to);
+        remark +=
+            &format!(", and in the reverse direction of flow {}, {} to {}", flow.number, direction.from, direction.to);
     } else if is_upload(down.1) {
-        remark += ", which came over the link before it was captured, an upload: what is called down here is the way that it took, and of the other nothing is known";
+        remark += ", an upload that crossed the link before the capture point: \"down\" is its direction, and the other direction is unknown";
     }
     remark += &placed(down, given);
     let way = |flowing| Way::read(access, path, flowing);
@@ -120,40 +121,40 @@ fn placed((flow, direction): Flowing<'_>, given: &Given) -> String {
     let (before, beyond) = (lost(Side::Before), lost(Side::Beyond));
     let place = direction.vantage.words();
     let mut said = match given.at {
-        Some(_) => format!("; captured {place}, as --at says"),
+        Some(_) => format!("; captured {place}, given by --at"),
         None if direction.vantage == Vantage::Unknown => {
-            "; where it was captured does not show (no round trips to both ends): give --at, and --delay".to_owned()
+            "; capture location unknown (no round trips to both ends): give --at and --delay".to_owned()
         }
         None => format!(
-            "; captured {place}, as the round trips to both ends{} say",
+            "; captured {place}, inferred from the round trips to both ends{}",
             if before + beyond > 0 { " and the losses" } else { "" }
         ),
     };
     match given.at {
         Some(Vantage::Receiver) if beyond > 0 => {
             said += &format!(
-                "; that contradicts {beyond} packets which were captured and lost behind it: a capture at the receiver has none such"
+                "; this contradicts {beyond} packets lost beyond the capture point, which a capture at the receiver cannot contain"
             );
         }
         Some(Vantage::Sender) if before > 0 => {
             said += &format!(
-                "; that contradicts {before} packets which were lost before they were captured: a capture at the sender has none such"
+                "; this contradicts {before} packets lost before the capture point, which a capture at the sender cannot contain"
             );
         }
         Some(place @ (Vantage::Sender | Vantage::Receiver)) => {
             let end = if place == Vantage::Sender { direction.from } else { direction.to };
             let trip = flow.ends.iter().position(|it| *it == end).and_then(|at| flow.to_ends_ms[at]);
             if let Some(trip) = trip.filter(|trip| *trip > FAR_MS) {
-                said += &format!("; that contradicts {trip} ms in which that end answers at the least");
+                said += &format!("; this contradicts the minimum round trip of {trip} ms to that end");
             }
         }
         None if direction.vantage == Vantage::Receiver => {
-            said += "; --at gateway if it was taken at a gateway close to the receiver";
+            said += "; give --at gateway if it was captured at a gateway close to the receiver";
         }
         _ => {}
     }
     if direction.corruption == 0 && direction.vantage == Vantage::Gateway {
-        said += "; nothing was lost to corruption, so that the part of the path with the lossy link does not show: the part behind the capture is taken";
+        said += "; no corruption losses, so the lossy link is assumed to be beyond the capture point";
     }
     said
 }
@@ -220,7 +221,7 @@ impl Way {
     /// Returns its rate, if a queue revealed it.
     fn rate_told(&self) -> Option<Told> {
         let value = format!("{} kbps", (self.rate? / 1e3).round().max(1.0));
-        Some(Told { value, origin: format!("lasthop diagnose, flow {}: the bottleneck's rate", self.flow) })
+        Some(Told { value, origin: format!("lasthop diagnose, flow {}: rate of the bottleneck", self.flow) })
     }
 
     /// Returns its queue at that rate, in bits per second.
@@ -232,7 +233,7 @@ impl Way {
             let origin = format!("lasthop diagnose, flow {}: {longest:.1} ms at {drops}", self.flow);
             Told { value: format!("{packets} packets"), origin }
         } else {
-            let origin = "assumed: it did not overflow; --queue sets it".to_owned();
+            let origin = "assumed, since it did not overflow; --queue sets it".to_owned();
             Told { value: format!("{} packets", packets.max(QUEUE)), origin }
         }
     }
@@ -295,19 +296,19 @@ impl Captured {
                 let part = 1e3 * part.as_secs_f64();
                 if part > 1.05 * whole + 0.5 {
                     let what = format!(
-                        "{flag} {part} ms is more than the {} one way that the capture shows for the whole path; give less, or both --delay and --wire-delay",
+                        "{flag} {part} ms exceeds the one-way delay of {} that the capture shows for the whole path; give less, or both --delay and --wire-delay",
                         milliseconds(whole)
                     );
                     return Err(LinkError::Contradiction { name: one_line(&path.display().to_string()), what });
                 }
                 let origin = format!(
-                    "lasthop diagnose, flow {}: the path's {} less {flag}",
+                    "lasthop diagnose, flow {}: {} of the path minus {flag}",
                     self.down.flow,
                     milliseconds(whole)
                 );
                 Ok(Told { value: milliseconds((whole - part).max(0.0)), origin })
             };
-            let origin = format!("lasthop diagnose, flow {}: half of the least round trip", self.down.flow);
+            let origin = format!("lasthop diagnose, flow {}: half of the minimum round trip", self.down.flow);
             let told = |value: f64| Told { value: milliseconds(value), origin: origin.clone() };
             (link.delay, link.wire_delay) = match (given.delay, given.wire_delay) {
                 (None, Some(part)) => (rest(part, "--wire-delay")?, told(wire)),
@@ -343,29 +344,28 @@ impl Way {
         fitted.seen = Seen { arrived: packets, reordered: Some(reordered), ..Seen::default() };
         let said = &mut fitted.statement;
         said.order = statement::order(&fitted.seen, None);
-        said.duplication = Said::unknown("a capture at one place does not tell copies from repeated packets");
+        said.duplication = Said::unknown("a capture at one point cannot distinguish duplicates from retransmissions");
         said.rate = match self.rate {
-            Some(rate) => Said::fits(format!("{:.4} Mbps, as a queue showed it", rate / 1e6)),
-            None => Said::unknown("no queue showed it; the scenario has what --rate says"),
+            Some(rate) => Said::fits(format!("{:.4} Mbps, measured while packets were queued", rate / 1e6)),
+            None => Said::unknown("packets were never queued; the scenario uses --rate"),
         };
         said.delay = match (least_rtt_ms, mean_rtt_ms) {
             (Some(least), Some(mean)) => Said::fits(format!(
-                "round trips of {least} ms at the least and {mean} ms on average; what is longer is taken for a queue"
+                "round trips: minimum {least} ms, mean {mean} ms; the excess is attributed to queueing"
             )),
-            (Some(least), None) => Said::fits(format!("round trips of {least} ms at the least")),
+            (Some(least), None) => Said::fits(format!("round trips: minimum {least} ms")),
             _ => Said::unknown("the capture shows no round trip of the whole path"),
         };
         if let Some((rate, dropped)) = self.shown.policed {
             said.loss = Said::unknown(format!(
-                "a policer of {:.4} Mbps dropped {dropped} packets, which are left out",
+                "a policer of {:.4} Mbps dropped {dropped} packets, which are excluded",
                 rate / 1e6
             ));
         }
         let (odd, all) = unknown;
         Ok(match odd * 10 > all {
-            true => fitted.with_unknown_losses(&format!(
-                "the cause of {odd} of {all} losses does not show, and these are left out"
-            )),
+            true => fitted
+                .with_unknown_losses(&format!("the cause of {odd} of {all} losses is unknown, and these are excluded")),
             false => fitted,
         })
     }
@@ -376,7 +376,7 @@ fn why_no_cure(ways: [Option<&Way>; 2]) -> Option<String> {
     let policed = |(way, name): (Option<&Way>, &str)| {
         let (rate, dropped) = way?.shown.policed?;
         Some(format!(
-            "a policer limits the way {name} to {:.4} Mbps and dropped {dropped} packets: these losses tell senders to slow down, and a repair does \
+            "a policer limits the direction {name} to {:.4} Mbps and dropped {dropped} packets: these losses signal congestion, and repair does \
              not help",
             rate / 1e6
         ))
@@ -402,7 +402,7 @@ pub(super) fn measured(
     if let Some(rate) = given.rate {
         down.statement.rate = Said {
             verdict: Verdict::Unknown,
-            why: format!("the scenario has {rate}, as --rate says; the capture: {}", down.statement.rate.why),
+            why: format!("the scenario uses {rate}, given by --rate; the capture: {}", down.statement.rate.why),
         };
     }
     Ok(MeasuredLink {

@@ -86,11 +86,11 @@ pub enum LinkError {
 
 /// Returns the missing values as the end of a sentence: `rate and delay are not known from it`.
 pub fn lacks(lacking: &[&str]) -> String {
-    format!("{} {} not known from it", lacking.join(" and "), if lacking.len() == 1 { "is" } else { "are" })
+    format!("{} {} unknown", lacking.join(" and "), if lacking.len() == 1 { "is" } else { "are" })
 }
 
 fn flags(lacking: &[&str]) -> String {
-    let one = |name: &&str| if *name == "rate" { "--rate, as \"10 Mbps\"" } else { "--delay, as \"20 ms\"" };
+    let one = |name: &&str| if *name == "rate" { "--rate, e.g. \"10 Mbps\"" } else { "--delay, e.g. \"20 ms\"" };
     lacking.iter().map(one).collect::<Vec<_>>().join(", and ")
 }
 

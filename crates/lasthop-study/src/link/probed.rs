@@ -53,12 +53,12 @@ pub(super) fn probed(
     let mut remarks = Vec::new();
     if !at_least.is_empty() {
         let ways = at_least.join(" and ");
-        remarks.push(format!("the rate {ways} is a lower bound, it may be greater; give --rate if it is known"));
+        remarks.push(format!("the rate {ways} is a lower bound; give --rate if the actual rate is known"));
     }
     if let Some(TimeSpan(wire)) = given.wire_delay.filter(|_| given.delay.is_none()) {
         let wire = 1e3 * wire.as_secs_f64();
         remarks.push(format!(
-            "--wire-delay adds {wire} ms to the {measured_delay} one way that the probe measured between its ends"
+            "--wire-delay adds {wire} ms to the one-way delay of {measured_delay} that the probe measured between its ends"
         ));
     }
     let given_one = |what: &str| match what {
@@ -100,11 +100,13 @@ fn stated(
     let reading = traces::read(access, path, given)?;
     let order = match &reading.down.losses {
         Losses::Packets(trace) => found.order(&on_air(trace.clone(), rate)),
-        Losses::Counts(_) => Said::unknown("the trace has counts alone"),
+        Losses::Counts(_) => Said::unknown("the trace contains only counts"),
     };
     let mut fitted = Fitted::of(access, path, (reading.down, reading.form), rate, false)?;
     fitted.statement.rate = match given.rate {
-        Some(rate) => Said::unknown(format!("the scenario has {rate}, as --rate says; the probe: {}", found.rate.why)),
+        Some(rate) => {
+            Said::unknown(format!("the scenario uses {rate}, given by --rate; the probe: {}", found.rate.why))
+        }
         None => found.rate.clone(),
     };
     fitted.statement.delay = found.delay.clone();

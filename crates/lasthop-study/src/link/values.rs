@@ -61,7 +61,7 @@ impl MeasuredLink {
                 Verdict::Fits => "",
                 Verdict::DoesNotFit => ", which does not fit well",
                 Verdict::Unknown if fitted.report.kept.is_empty() => "",
-                Verdict::Unknown => ", one of several that the measurement allows",
+                Verdict::Unknown => ", one of several models that the measurement allows",
             };
             match fitted.report.lost {
                 0 => "none".to_owned(),

@@ -48,14 +48,14 @@ fn remark(
     if first.from_host {
         let default = if is_given { "" } else { ", the default" };
         return Some(format!(
-            "{}: host {} drops its own packets in front of this link (queue drops a run: {dropped}); its queue is {queue}{default}. A \
+            "{}: host {} drops its own packets in front of this link (queue drops per run: {dropped}); its queue is {queue}{default}. A \
              modern host holds TCP data back instead (tcp.small_queues = \"on\"); otherwise give a larger {key}",
             spec.name, first.from
         ));
     }
     (!is_given).then(|| {
         format!(
-            "{}: the default queue of {queue} from {} to {} overflowed (queue drops a run: {dropped}); give {key} as on your link",
+            "{}: the default queue of {queue} from {} to {} overflowed (queue drops per run: {dropped}); give {key} as on your link",
             spec.name, first.from, first.to
         )
     })

@@ -29,7 +29,7 @@ impl Beside {
         let cure = match rule["mode"].as_str().unwrap_or("?") {
             "snoop" => "SNOOP",
             "split" => "SPLIT-BBR",
-            mode => return Self::Nothing(format!("nothing was promised of `{mode}`")),
+            mode => return Self::Nothing(format!("the promise does not cover mode `{mode}`")),
         };
         Self::of(cure, rule, promise)
     }
@@ -42,11 +42,11 @@ impl Beside {
     fn of(cure: &'static str, of: &Value, promise: &Promise) -> Self {
         // Both are ratios of the amount transferred in the same time.
         let Some(promised) = promise.of(cure, Use::Bulk.name()) else {
-            let why = format!("the promise has no factor of {cure} for downloads; ask `lasthop advise` with bulk");
+            let why = format!("the promise has no factor of {cure} for downloads; run `lasthop advise` with bulk");
             return Self::Nothing(why);
         };
         if of["ab"].as_f64().unwrap_or(0.0) == 0.0 {
-            return Self::Nothing("none is left alone to compare with (`ab` is 0)".to_owned());
+            return Self::Nothing("no untreated connections to compare with (`ab` is 0)".to_owned());
         }
         let [ratio, low, high] = ["ratio", "low", "high"].map(|part| of["gain"][part].as_f64());
         let measured = match (ratio, low, high) {

@@ -37,12 +37,12 @@ impl study::Study for XylomenosKokkinakis {
         &[
             "The study asks which layer should repair the losses of a slow wireless link: TCP, the link, or both. It combines two \
              kinds of TCP, Reno and one with selective acknowledgments (SACK), with a link that repairs nothing (Raw) and with one \
-             that repeats lost frames (selective repeat, SR).",
+             that retransmits lost frames (selective repeat, SR).",
             "The authors simulated, with ns-2, a server, an access point and a mobile host behind a link of 64 kbps and 50 ms that \
              loses frames in both directions: file transfers of 40,000 packets and 2000 s of web browsing, with uniform errors or a \
              channel of two states (good and bad periods), with and without bursts of UDP on the wired link. The tables list the \
              throughput of Reno over the bare link in kbps, and the gain of each other combination over it in percent. lasthop \
-             simulates the same networks with endpoints as ns-2 has them. The WAN tables are its own: the publication had no room \
+             simulates the same networks with the endpoints of ns-2. The WAN tables are its own: the publication had no space \
              for these results.",
         ]
     }

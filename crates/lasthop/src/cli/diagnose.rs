@@ -9,31 +9,31 @@ use super::JsonArgs;
 /// Packet captures, and what to say of them.
 #[derive(Args, Debug)]
 pub struct DiagnoseArgs {
-    /// Captures, pcap or pcapng, also gzipped; `-` reads standard input. Files that continue each other are one capture
+    /// Captures in pcap or pcapng format, possibly gzipped; `-` reads standard input. Consecutive files form one capture
     #[arg(value_name = "CAPTURE", required = true)]
     pub captures: Vec<PathBuf>,
-    /// Two captures of the same connections: what was lost between them, found by matching their packets
+    /// Match the packets of two captures of the same connections, and report losses between them
     #[arg(long, conflicts_with_all = ["at", "interface", "flow", "annotate", "loss_trace"])]
     pub between: bool,
-    /// Judge each file alone, though files continue each other
+    /// Treat each file as a capture of its own, even if they are consecutive
     #[arg(long, conflicts_with = "between")]
     pub separately: bool,
-    /// Where they were taken, seen from whoever sends data [default: found from the capture]
+    /// Capture location relative to the data sender [default: inferred from the capture]
     #[arg(long, value_enum, value_name = "PLACE")]
     pub at: Option<Place>,
-    /// Only what this interface saw, by its name in a pcapng file
+    /// Read only packets of this interface, by its name in the pcapng file
     #[arg(long, value_name = "NAME")]
     pub interface: Option<String>,
-    /// All of one flow, by its number: what limits it, and each loss with its evidence
+    /// Show only the flow with this number: its limit, and each loss with evidence
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub flow: Option<u32>,
-    /// Write the capture as pcapng with the verdicts as comments, for Wireshark
+    /// Write the capture as pcapng with verdicts as comments, for Wireshark
     #[arg(long, value_name = "FILE")]
     pub annotate: Option<PathBuf>,
-    /// Write what the link lost to corruption, packet by packet, for `fit`: of --flow, or of the flow with most data
+    /// Write per-packet corruption losses for `fit`, of --flow or of the flow with the most data
     #[arg(long, value_name = "FILE")]
     pub loss_trace: Option<PathBuf>,
-    /// Replace files that are there
+    /// Overwrite existing files
     #[arg(long)]
     pub force: bool,
     #[command(flatten)]

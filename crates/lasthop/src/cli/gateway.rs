@@ -21,21 +21,21 @@ pub struct GatewayArgs {
 
 #[derive(Subcommand, Debug)]
 pub enum GatewayCommand {
-    /// Run the gateway in the foreground (as `lasthop gateway FILE` does)
+    /// Run the gateway in the foreground (same as `lasthop gateway FILE`)
     Run(GatewayRunArgs),
-    /// Say what this machine lacks for a configuration
+    /// Check whether this machine supports a configuration
     Check(GatewayCheckArgs),
-    /// Print what a running gateway has done
+    /// Print state and counters of a running gateway
     Status(GatewayStatusArgs),
-    /// Print what the treatment gains over the connections that are left alone
+    /// Print the gain of treated over untreated connections
     Report(GatewayReportArgs),
-    /// Let a running gateway read its configuration again
+    /// Reload the configuration of a running gateway
     Reload(GatewaySocketArgs),
-    /// Remove what a dead gateway left: its rules and its socket
+    /// Remove rules and socket left behind by a killed gateway
     Clean(GatewayCleanArgs),
-    /// Decide once more on what was recorded, and compare
+    /// Repeat the decisions of a recording, and compare
     Replay(GatewayReplayArgs),
-    /// Handle packets (started by the gateway itself)
+    /// Handle packets (started by the gateway)
     #[command(hide = true)]
     Worker(RecordArgs),
 }
@@ -45,14 +45,14 @@ pub struct GatewayRunArgs {
     /// Configuration file
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Print every rule that would be installed, and install none
+    /// Print all rules that would be installed, without installing them
     #[arg(long)]
     pub dry_run: bool,
     // Not flattened: these arguments are optional as a group, which clap cannot express across two levels.
-    /// Record every packet's headers and what was decided on it, as pcapng; a file that is there is emptied
+    /// Record the headers of every packet and the decision taken, as pcapng; overwrites an existing file
     #[arg(long, value_name = "FILE.pcapng")]
     pub record: Option<PathBuf>,
-    /// Largest recording
+    /// Maximum size of the recording
     #[arg(long, value_name = "SIZE", default_value = "1 GiB", value_parser = byte_size)]
     pub record_limit: ByteSize,
 }
@@ -62,7 +62,7 @@ pub struct GatewayReplayArgs {
     /// Recording
     #[arg(value_name = "FILE.pcapng")]
     pub file: PathBuf,
-    /// Let the simulator's element decide, instead of the gateway's engine
+    /// Replay with the simulator's element instead of the gateway's engine
     #[arg(long)]
     pub element: bool,
     #[command(flatten)]
@@ -80,17 +80,17 @@ pub struct GatewayCheckArgs {
 
 #[derive(Args, Debug)]
 pub struct GatewaySocketArgs {
-    /// The gateway's control socket, as its configuration names it
+    /// Control socket of the gateway
     #[arg(long, value_name = "PATH", default_value = lasthop_gateway::configuration::DEFAULT_CONTROL)]
     pub control: PathBuf,
-    /// The gateway's configuration file, which names its control socket
+    /// Configuration file of the gateway, which names its control socket
     #[arg(long, value_name = "FILE", conflicts_with = "control")]
     pub config: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
 pub struct GatewayCleanArgs {
-    /// Configuration file, for the control socket that it names
+    /// Configuration file, which names the control socket
     #[arg(value_name = "FILE", conflicts_with_all = ["control", "config"])]
     pub file: Option<PathBuf>,
     #[command(flatten)]
@@ -109,16 +109,16 @@ pub struct GatewayAskArgs {
 pub struct GatewayReportArgs {
     #[command(flatten)]
     pub ask: GatewayAskArgs,
-    /// Set what `lasthop advise --out` promised beside what was measured
+    /// Compare with the promise that `lasthop advise --out` wrote
     #[arg(long, value_name = "FILE")]
     pub promise: Option<PathBuf>,
-    /// Write the hop as a scenario for `compare` and `advise`, from what crossed it last (root; the configuration has limits.link)
+    /// Write the hop as a scenario for `compare` and `advise`, fitted to recent packets (requires root and limits.link)
     #[arg(long, value_name = "FILE", conflicts_with = "promise")]
     pub link: Option<PathBuf>,
-    /// Replace the file if there is one
+    /// Overwrite an existing file
     #[arg(long, requires = "link")]
     pub force: bool,
-    /// The hop's rate, as "10 Mbps", where nothing has waited for it
+    /// Rate of the hop, e.g. "10 Mbps", if no queue has revealed it
     #[arg(long, value_name = "RATE", value_parser = bit_rate, requires = "link")]
     pub rate: Option<BitRate>,
 }
@@ -127,7 +127,7 @@ pub struct GatewayReportArgs {
 pub struct GatewayStatusArgs {
     #[command(flatten)]
     pub ask: GatewayAskArgs,
-    /// Ask again every so many seconds, until Ctrl-C; with --json a line each time
+    /// Repeat at this interval until Ctrl-C; with --json, print one line each time
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2", value_parser = interval)]
     pub watch: Option<Duration>,
 }

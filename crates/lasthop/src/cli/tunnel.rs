@@ -16,25 +16,25 @@ pub struct TunnelArgs {
 
 #[derive(Subcommand, Debug)]
 pub enum TunnelCommand {
-    /// Make a key, as `wg genkey` does
+    /// Generate a private key, as `wg genkey` does
     Keygen(TunnelKeygenArgs),
-    /// Print the public key of a private one, as `wg pubkey` does
+    /// Print the public key of a private key, as `wg pubkey` does
     Pubkey(TunnelPubkeyArgs),
-    /// Say what this machine lacks for a configuration
+    /// Check whether this machine supports a configuration
     Check(TunnelCheckArgs),
     /// Run the tunnel in the foreground
     Run(TunnelRunArgs),
-    /// Print what a running tunnel has done
+    /// Print state and counters of a running tunnel
     Status(TunnelStatusArgs),
-    /// Print what repair gains, where some flows go without
+    /// Print the gain of repaired over unrepaired flows
     Report(TunnelReportArgs),
-    /// Let a running tunnel read its configuration again
+    /// Reload the configuration of a running tunnel
     Reload(TunnelSocketArgs),
-    /// Remove what a dead tunnel left: its socket
+    /// Remove the socket left behind by a killed tunnel
     Clean(TunnelCleanArgs),
-    /// Let the simulator's node decide on what was recorded, and compare
+    /// Repeat the decisions of a recording with the simulator's node, and compare
     Replay(TunnelReplayArgs),
-    /// Handle packets (started by the tunnel itself)
+    /// Handle packets (started by the tunnel)
     #[command(hide = true)]
     Worker(RecordArgs),
 }
@@ -59,10 +59,10 @@ pub struct TunnelPubkeyArgs {
 
 #[derive(Args, Debug)]
 pub struct TunnelKeygenArgs {
-    /// New file for the secret, readable by its owner alone; the public key is printed [default: print the secret]
+    /// New file for the secret key, readable only by its owner; prints the public key [default: print the secret key]
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Make a key that both ends share besides, as `wg genpsk` does
+    /// Generate a preshared key, as `wg genpsk` does
     #[arg(long)]
     pub preshared: bool,
     #[command(flatten)]
@@ -83,7 +83,7 @@ pub struct TunnelRunArgs {
     /// Configuration file
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Print what would be made, and make nothing
+    /// Print the planned setup without applying it
     #[arg(long)]
     pub dry_run: bool,
     #[command(flatten)]
@@ -92,17 +92,17 @@ pub struct TunnelRunArgs {
 
 #[derive(Args, Debug)]
 pub struct TunnelSocketArgs {
-    /// The tunnel's control socket, as its configuration names it
+    /// Control socket of the tunnel
     #[arg(long, value_name = "PATH", default_value = lasthop_scenario::tunnel::DEFAULT_CONTROL)]
     pub control: PathBuf,
-    /// The tunnel's configuration file, which names its control socket
+    /// Configuration file of the tunnel, which names its control socket
     #[arg(long, value_name = "FILE", conflicts_with = "control")]
     pub config: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
 pub struct TunnelCleanArgs {
-    /// Configuration file, for the control socket that it names
+    /// Configuration file, which names the control socket
     #[arg(value_name = "FILE", conflicts_with_all = ["control", "config"])]
     pub file: Option<PathBuf>,
     #[command(flatten)]
@@ -113,7 +113,7 @@ pub struct TunnelCleanArgs {
 pub struct TunnelReportArgs {
     #[command(flatten)]
     pub socket: TunnelSocketArgs,
-    /// Set what `lasthop advise --out` promised beside what was measured
+    /// Compare with the promise that `lasthop advise --out` wrote
     #[arg(long, value_name = "FILE")]
     pub promise: Option<PathBuf>,
     #[command(flatten)]
@@ -126,7 +126,7 @@ pub struct TunnelStatusArgs {
     pub socket: TunnelSocketArgs,
     #[command(flatten)]
     pub json: JsonArgs,
-    /// Ask again every so many seconds, until Ctrl-C; with --json a line each time
+    /// Repeat at this interval until Ctrl-C; with --json, print one line each time
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2", value_parser = interval)]
     pub watch: Option<std::time::Duration>,
 }
@@ -134,28 +134,40 @@ pub struct TunnelStatusArgs {
 /// The two ends of a tunnel that is advised.
 #[derive(Args, Debug)]
 pub struct TunnelEndsArgs {
-    /// Host, and UDP port if not 51900, at which the end in front of the hop is reached; of --near and --far one is needed
-    #[arg(long, value_name = "HOST[:PORT]", requires = "out", help_heading = "Boxes at both ends")]
+    /// Address of the end in front of the hop, with its UDP port if not 51900; --near, --far or both are required
+    #[arg(long, value_name = "HOST[:PORT]", requires = "out", help_heading = "Devices at both ends")]
     pub near: Option<String>,
-    /// The same of the end behind the hop
-    #[arg(long, value_name = "HOST[:PORT]", requires = "out", help_heading = "Boxes at both ends")]
+    /// Address of the end behind the hop
+    #[arg(long, value_name = "HOST[:PORT]", requires = "out", help_heading = "Devices at both ends")]
     pub far: Option<String>,
-    /// Networks behind the first end, as 10.1.0.0/24: packets to them take the tunnel
-    #[arg(long, value_name = "NETWORK", value_delimiter = ',', requires = "out", help_heading = "Boxes at both ends")]
+    /// Networks behind the near end, e.g. 10.1.0.0/24, to route through the tunnel
+    #[arg(
+        long,
+        value_name = "NETWORK",
+        value_delimiter = ',',
+        requires = "out",
+        help_heading = "Devices at both ends"
+    )]
     pub behind_near: Vec<String>,
-    /// Networks behind the second end
-    #[arg(long, value_name = "NETWORK", value_delimiter = ',', requires = "out", help_heading = "Boxes at both ends")]
+    /// Networks behind the far end
+    #[arg(
+        long,
+        value_name = "NETWORK",
+        value_delimiter = ',',
+        requires = "out",
+        help_heading = "Devices at both ends"
+    )]
     pub behind_far: Vec<String>,
-    /// The first end's private key, made where there is none [default: beside the configuration]
-    #[arg(long, value_name = "FILE", requires = "out", help_heading = "Boxes at both ends")]
+    /// Private key file of the near end, created if missing [default: next to the configuration]
+    #[arg(long, value_name = "FILE", requires = "out", help_heading = "Devices at both ends")]
     pub near_key: Option<PathBuf>,
-    /// The second end's public key, if it has made one [default: a key is made for it]
-    #[arg(long, value_name = "KEY", value_parser = public_key, requires = "out", help_heading = "Boxes at both ends")]
+    /// Public key of the far end, if it has one [default: generate a key for it]
+    #[arg(long, value_name = "KEY", value_parser = public_key, requires = "out", help_heading = "Devices at both ends")]
     pub far_public_key: Option<lasthop_tunnel::PublicKey>,
 }
 
 /// Parses a public key, as `lasthop tunnel keygen` prints it.
 fn public_key(text: &str) -> Result<lasthop_tunnel::PublicKey, String> {
     lasthop_tunnel::PublicKey::from_base64(text)
-        .map_err(|error| format!("{error}; give what `lasthop tunnel keygen` printed"))
+        .map_err(|error| format!("{error}; give a key printed by `lasthop tunnel keygen`"))
 }

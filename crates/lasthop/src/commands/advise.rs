@@ -98,7 +98,7 @@ fn scenario(args: &AdviseArgs) -> Result<(Scenario, Option<String>), Error> {
     }
     let link = measured(path, None, &given(&args.link))?;
     let scenario = Scenario::parse(&link.name, &link.scenario()?)?;
-    note(&format!("{}: {}; `lasthop fit` shows more", link.name, link.words()));
+    note(&format!("{}: {}; `lasthop fit` shows details", link.name, link.words()));
     Ok((args.scenario.with_overrides(scenario)?, link.remark))
 }
 
@@ -106,12 +106,12 @@ fn print(scenario: &Scenario, seed: u64, advice: &Advice) -> Result<(), Error> {
     let mut out = stdout().lock();
     let width = width();
     let interval = if advice.runs == 1 { "" } else { "; means with 95 % intervals" };
-    let runs = format!("{} of each from seed {seed}{interval}", count(advice.runs, "run"));
+    let runs = format!("{} each from seed {seed}{interval}", count(advice.runs, "run"));
     writeln!(out, "{}\n{}\n", title(scenario), fold(&runs, width))?;
     out.write_all(table(advice).render(width).as_bytes())?;
     let uses = advice.cured.first().map_or(0, |cured| cured.results.len());
-    let mean = if uses > 1 { "; gain: the geometric mean of these" } else { "" };
-    writeln!(out, "\n{}", fold(&format!("In brackets: times what there is without a cure{mean}."), width))?;
+    let mean = if uses > 1 { "; gain: geometric mean of these" } else { "" };
+    writeln!(out, "\n{}", fold(&format!("In parentheses: ratio to the value without a cure{mean}."), width))?;
     for cured in &advice.cured {
         writeln!(out, "\n{}", Style::Heading.out(cured.cure.scheme))?;
         writeln!(out, "{}", fold(&format!("  {}", cured.cure.does), width))?;
@@ -125,7 +125,7 @@ fn print(scenario: &Scenario, seed: u64, advice: &Advice) -> Result<(), Error> {
         writeln!(out, "{}", fold(&line, width))?;
     }
     if !advice.conditions.is_empty() {
-        writeln!(out, "\nThis holds for one user who has the link alone, and as far as nothing of this changes it:")?;
+        writeln!(out, "\nThis holds for a single user of the link, unless one of these changes the result:")?;
         for condition in &advice.conditions {
             writeln!(out, "{}", fold(&format!("  {condition}"), width))?;
         }

@@ -123,7 +123,7 @@ fn few(flows: [usize; 2], goodputs: [Option<f64>; 2]) -> String {
     };
     let ratio = match goodputs {
         [Some(with), Some(without)] if without > 0.0 => {
-            format!(": {} times as fast so far, without an interval", digits(with / without))
+            format!(": {} times as fast so far (no interval yet)", digits(with / without))
         }
         _ => String::new(),
     };
@@ -132,7 +132,7 @@ fn few(flows: [usize; 2], goodputs: [Option<f64>; 2]) -> String {
     let missing = if missing.is_empty() {
         String::new()
     } else {
-        format!("; it takes {}, of 100 kB or more", missing.join(" and "))
+        format!("; needs {}, of at least 100 kB each", missing.join(" and "))
     };
     format!("{}, {}{ratio}{missing}", arm(0, "treated"), arm(1, "untreated"))
 }
@@ -147,13 +147,13 @@ pub fn gain(rule: &Value) -> String {
             [_, Some(bits)] | [Some(bits), _] => {
                 format!("{} ({}); nothing is treated", rate(bits), count(flows[0] + flows[1], "connection"))
             }
-            _ => "too few connections yet (they count from 100 kB on); nothing is treated".to_owned(),
+            _ => "too few connections of at least 100 kB so far; nothing is treated".to_owned(),
         };
     }
     if number(rule, "/ab") == 0.0 {
         return match goodputs[0] {
-            Some(bits) => format!("{}; none is left alone to compare with (`ab` is 0)", treated(bits)),
-            None => "too few connections yet (they count from 100 kB on)".to_owned(),
+            Some(bits) => format!("{}; no untreated connections to compare with (`ab` is 0)", treated(bits)),
+            None => "too few connections of at least 100 kB so far".to_owned(),
         };
     }
     let [ratio, low, high] = ["/gain/ratio", "/gain/low", "/gain/high"].map(|part| at(rule, part));
@@ -161,7 +161,7 @@ pub fn gain(rule: &Value) -> String {
         return few(flows, goodputs);
     };
     let (unit, size) = unit_of(with.max(without));
-    let doubt = if low < 1.0 && high > 1.0 { "; it may be chance" } else { "" };
+    let doubt = if low < 1.0 && high > 1.0 { "; may be chance" } else { "" };
     format!(
         "{} {unit} treated ({}), {} untreated ({}): {} times as fast ({}-{}, 95 %{doubt})",
         digits(with / size),

@@ -54,7 +54,7 @@ const STARVED: (&str, &str) = ("starved", "starved");
 const MARKS: (&str, &str) = ("marks", "marks");
 /// Acknowledgments that a queue filtered or an element generated; spurious timeouts under varying delay.
 const FILTERED: (&str, &str) = ("acks_filtered", "acks filtered");
-const RECONSTRUCTED: (&str, &str) = ("acks_reconstructed", "acks made");
+const RECONSTRUCTED: (&str, &str) = ("acks_reconstructed", "acks rebuilt");
 const SPURIOUS: (&str, &str) = ("spurious_timeouts", "spurious timeouts");
 
 /// Delays of datagrams.
@@ -71,7 +71,7 @@ const CALLS: [(&str, &str); 5] = [
 
 /// Metrics of handoffs: silence of receivers, loss, and reordering.
 const HANDOFFS: [(&str, &str); 4] =
-    [("handoffs", "handoffs"), ("handoff_gap", "gap ms"), ("handoff_lost", "lost there"), ("reordered", "reordered")];
+    [("handoffs", "handoffs"), ("handoff_gap", "gap ms"), ("handoff_lost", "handoff lost"), ("reordered", "reordered")];
 
 /// Scheme with its measurements.
 struct Line {
@@ -147,7 +147,7 @@ pub fn execute(args: &CompareArgs) -> Result<(), Error> {
         let mut out = stdout().lock();
         let interval = if most == 1 { "" } else { "; means, throughput with 95 % interval" };
         let many = if least == most { count(most, "run") } else { format!("{least} to {}", count(most, "run")) };
-        let from = fold(&format!("{many} a scheme from seed {seed}{interval}"), width());
+        let from = fold(&format!("{many} per scheme from seed {seed}{interval}"), width());
         writeln!(out, "{}\n{from}\n", title(&scenario))?;
         out.write_all(table(&lines).render(width()).as_bytes())?;
         let remarks = remarks(&scenario, &lines, &tasks[0].network);
@@ -193,7 +193,7 @@ fn write_rows(to: Option<(&Path, Form)>, lines: &[Line]) -> Result<(), Error> {
         None => Ok(write_rows_csv(&rows, stdout().lock())?),
         Some((path, form)) => {
             form.write(&rows, path)?;
-            note(&format!("{} in {}", count(lines.len(), "scheme"), path.display()));
+            note(&format!("wrote {} to {}", count(lines.len(), "scheme"), path.display()));
             Ok(())
         }
     }
@@ -292,13 +292,11 @@ fn remarks(scenario: &Scenario, lines: &[Line], network: &Network) -> Vec<String
     remarks.extend(queue_remarks(scenario, lines, network));
     let limit = scenario.limit().as_secs_f64();
     remarks.extend(share(UNFINISHED.0).map(|shares| {
-        format!("unfinished: transfers that were not over when their run ended (limit {limit} s): {shares}")
+        format!("unfinished: transfers still incomplete at the end of their run (limit {limit} s): {shares}")
     }));
-    remarks.extend(
-        share(STARVED.0).map(|shares| {
-            format!("starved: transfers that brought nothing: {shares}; Mbps is the mean over the others")
-        }),
-    );
+    remarks.extend(share(STARVED.0).map(|shares| {
+        format!("starved: transfers that delivered no data: {shares}; Mbps is the mean over the others")
+    }));
     remarks
 }
 

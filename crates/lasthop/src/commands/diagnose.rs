@@ -179,7 +179,7 @@ fn print(name: &str, report: &Report, flow: Option<u32>) -> Result<(), Error> {
     }
     if flow.is_none() && shown.len() < flows.len() {
         say(&format!(
-            "\n{} with less data; --flow N tells of each, --json of all",
+            "\n{} with less data omitted; --flow N shows one, --json all",
             count(flows.len() - shown.len(), "flow")
         ))?;
     }
@@ -187,9 +187,9 @@ fn print(name: &str, report: &Report, flow: Option<u32>) -> Result<(), Error> {
         let [one, other] = quic.ends;
         let trip = match quic.spin_rtt_ms {
             Some([least, mean]) => {
-                format!("round trip {least:.1} ms at least, {mean:.1} ms on average, by the spin bit")
+                format!("round trip by spin bit: minimum {least:.1} ms, mean {mean:.1} ms")
             }
-            None => "encrypted, and the spin bit is not used: a capture says nothing of it".to_owned(),
+            None => "encrypted and without spin bit, so its round trip is unknown".to_owned(),
         };
         say(&format!("\nQUIC {one} and {other}: {}, {trip}", count(quic.packets as usize, "packet")))?;
     }
@@ -212,7 +212,7 @@ fn losses(direction: &Direction) -> Table {
         heading("packet", 8),
         heading("time, s", 10),
         heading("cause", 12),
-        heading("sure", 5),
+        heading("conf.", 5),
         heading("queue, ms", 14),
         heading("on the link", 11),
         heading("repaired by", 20),

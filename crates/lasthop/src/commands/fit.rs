@@ -40,13 +40,13 @@ pub fn execute(args: &FitArgs) -> Result<(), Error> {
     }
     if let Some(remark) = &link.remark {
         let other = match link.source {
-            Source::Capture => format!("; `lasthop diagnose {} --flow N --loss-trace FILE` takes another", link.name),
+            Source::Capture => format!("; `lasthop diagnose {} --flow N --loss-trace FILE` selects another", link.name),
             Source::Probe | Source::Trace => String::new(),
         };
         writeln!(stdout().lock(), "\n{}", fold(&format!("{remark}{other}"), width()))?;
     }
     if let Some(out) = &args.out {
-        let remark = format!("\nwrote {0}: lasthop compare {0}; lasthop advise {0}", out.display());
+        let remark = format!("\nwrote {0}; next: lasthop compare {0}; lasthop advise {0}", out.display());
         writeln!(stdout().lock(), "{}", fold(&remark, width()))?;
     }
     Ok(())
@@ -76,7 +76,7 @@ fn print(fitted: &Fitted, direction: &str) -> Result<(), Error> {
     if report.lost > 0 && report.detail == Detail::Packets {
         writeln!(out, "\n{}", beside(report).render(width).trim_end())?;
     }
-    writeln!(out, "\n{}", Style::Heading.out("What the scenario does of this"))?;
+    writeln!(out, "\n{}", Style::Heading.out("Properties in the scenario"))?;
     for line in fitted.said() {
         writeln!(out, "{}", fold(&line, width))?;
     }

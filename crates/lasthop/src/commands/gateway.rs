@@ -80,10 +80,7 @@ fn replay(args: &GatewayReplayArgs) -> Result<(), Error> {
         let [engines, packets, timeouts] =
             [(engines, "engine"), (packets, "packet"), (timeouts, "timeout")].map(|(n, what)| count(n as usize, what));
         let mut out = stdout().lock();
-        writeln!(
-            out,
-            "{engines}: {packets} ({dropped} dropped, {replaced} replaced), {timeouts}, {sent} sent besides"
-        )?;
+        writeln!(out, "{engines}: {packets} ({dropped} dropped, {replaced} replaced), {timeouts}, {sent} generated")?;
     }
     let calls = comparison.packets + comparison.timeouts;
     verdict(&args.file, comparison.differences, calls)
@@ -156,7 +153,7 @@ fn link(args: &GatewayReportArgs, out: &Path) -> Result<(), Error> {
     if let Some(remark) = &link.remark {
         note(&format!("{name}: {remark}"));
     }
-    let said = format!("{}\nwrote {shown}: lasthop compare {shown}; lasthop advise {shown}\n", link.words());
+    let said = format!("{}\nwrote {shown}; next: lasthop compare {shown}; lasthop advise {shown}\n", link.words());
     Ok(stdout().lock().write_all(fold(&said, width()).as_bytes())?)
 }
 

@@ -45,10 +45,10 @@ pub fn execute(args: &LabArgs) -> Result<(), Error> {
 
 fn clean() -> Result<(), Error> {
     for removed in namespace::clean()? {
-        note(&format!("removed {} (process {} is gone)", removed.name, removed.pid));
+        note(&format!("removed {} (process {} has exited)", removed.name, removed.pid));
     }
     for used in namespace::all() {
-        note(&format!("kept {}: process {} is running", used.name, used.pid));
+        note(&format!("kept {}: process {} is still running", used.name, used.pid));
     }
     Ok(())
 }
@@ -70,7 +70,7 @@ fn hold(args: &LabHoldArgs) -> Result<(), Error> {
         } else {
             writeln!(
                 out,
-                "{}: open until Ctrl-C; `ip netns exec NAMESPACE COMMAND` runs a program in it\n",
+                "{}: open until Ctrl-C; run programs with `ip netns exec NAMESPACE COMMAND`\n",
                 scenario.title()
             )?;
             for Place { node, namespace, address, devices } in places {
@@ -101,7 +101,7 @@ fn hold(args: &LabHoldArgs) -> Result<(), Error> {
         let frames = emulated.carried.frames;
         writeln!(
             out,
-            "{frames} frames, late by {:.0} us (median), {:.0} us (99 %), {latest:.0} us (most)",
+            "{frames} frames; scheduling delay {:.0} us (median), {:.0} us (99 %), {latest:.0} us (max)",
             late[0], late[1]
         )?;
     }
@@ -122,7 +122,7 @@ fn places_json(places: &[Place]) -> Value {
 fn note_leftovers() {
     if let leftovers @ 1.. = namespace::leftovers().len() {
         let what = count(leftovers, "network namespace");
-        note(&format!("there are {what} of labs that were killed; `lasthop lab clean` removes them"));
+        note(&format!("killed labs left {what} behind; remove them with `lasthop lab clean`"));
     }
 }
 
@@ -165,10 +165,7 @@ fn measure(args: &LabRunArgs) -> Result<(), Error> {
     let clock = TimeLeft::new(&tasks, runs);
     if let Some(seconds) = clock.expected {
         let transfers = count(total, "run");
-        note(&format!(
-            "lab: {transfers} in real time, some {} if they take as long as in the simulator",
-            rough(seconds)
-        ));
+        note(&format!("lab: {transfers} in real time, about {} according to the simulator", rough(seconds)));
     }
     let mut rows: Vec<Row> = Vec::new();
     let mut done = 0;
@@ -245,7 +242,7 @@ fn one(
     let experiment = Experiment { network, scheme, lab: scenario.lab(), seed: run_seed(seed, number), captures };
     let outcome = run(&experiment, watcher)?;
     if !outcome.counts_timeouts {
-        note("this kernel does not count retransmission timeouts (tcpi_total_rto, Linux 6.7): they read 0");
+        note("this kernel does not count retransmission timeouts (tcpi_total_rto requires Linux 6.7): reporting 0");
     }
     if let (Some(folder), Some(capture)) = (&args.pcapng, &outcome.capture) {
         write_capture(&folder.join(format!("{}-{number}.pcapng", file_name(scheme))), capture)?;
@@ -260,7 +257,7 @@ fn one(
 fn write_capture(path: &Path, capture: &Capture) -> Result<(), Error> {
     write_file(path, |out| capture.write(out).map_err(Error::file(path)))?;
     if capture.left_out() > 0 {
-        note(&format!("{}: {} packets found no room in it", path.display(), capture.left_out()));
+        note(&format!("{}: capture full, {} packets omitted", path.display(), capture.left_out()));
     }
     Ok(())
 }
@@ -358,7 +355,7 @@ impl Watch for Watcher<'_> {
         if self.tenths.replace(tenths) != tenths {
             let Self { scheme, run, runs, .. } = self;
             let left = self.clock.left(self.done, tenths as f64 / 1000.0);
-            let left = left.map_or(String::new(), |seconds| format!(", some {} left", rough(seconds)));
+            let left = left.map_or(String::new(), |seconds| format!(", about {} left", rough(seconds)));
             self.progress.doing(&format!("{} run {run} of {runs}: {} %{left}", scheme.name, tenths / 10));
         }
     }
@@ -397,7 +394,7 @@ fn print_rows(scenario: &Scenario, seed: u64, rows: &[Row], simulated: Option<Ve
     let mut out = stdout().lock();
     let runs = rows.iter().map(|row| row.reports.len()).max().unwrap_or_default();
     let interval = if runs == 1 { "" } else { "; means, throughput with 95 % interval" };
-    let from = fold(&format!("lab: {} a scheme from seed {seed}{interval}", count(runs, "run")), width());
+    let from = fold(&format!("lab: {} per scheme from seed {seed}{interval}", count(runs, "run")), width());
     writeln!(out, "{}\n{from}\n", title(scenario))?;
     let mut table = usual_table();
     for (index, measured) in rows.iter().enumerate() {
@@ -417,7 +414,7 @@ fn print_rows(scenario: &Scenario, seed: u64, rows: &[Row], simulated: Option<Ve
         let ends: Vec<String> = tcp.into_iter().chain(over_quic.then(|| "QUIC by quinn".to_owned())).collect();
         writeln!(out, "{}", fold(&format!("{name}: {}", ends.join("; ")), width()))?;
         let late = format!(
-            "{name}: links late by {median:.0} us (median), {p99:.0} us (99 %), {max:.0} us (most); {} priority; {voided} void",
+            "{name}: scheduling delay {median:.0} us (median), {p99:.0} us (99 %), {max:.0} us (max); {} priority; {voided} void",
             row.scheduling.name()
         );
         writeln!(out, "{}", fold(&late, width()))?;

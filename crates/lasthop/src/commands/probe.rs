@@ -38,31 +38,31 @@ pub struct ProbeArgs {
 
 #[derive(Subcommand, Debug)]
 pub enum ProbeCommand {
-    /// Be the other end: answer callers that have the key, and nobody else
+    /// Run the other end, which serves only clients that have the key
     Serve(ProbeServeArgs),
-    /// Make the key that both ends share
+    /// Generate the key that both ends share
     Keygen(ProbeKeygenArgs),
 }
 
 /// A path to measure.
 #[derive(Args, Debug)]
 pub struct MeasureArgs {
-    /// Where `lasthop probe serve` runs: a name or an address; with a port as HOST:PORT, an IPv6 address then in brackets
+    /// Host that runs `lasthop probe serve`, optionally with a port: HOST:PORT or [IPV6]:PORT
     #[arg(value_name = "HOST")]
     pub host: Option<String>,
     /// File with the shared key
     #[arg(long, short, value_name = "FILE", required = true)]
     pub key: Option<PathBuf>,
-    /// How long it may take in all, in seconds: 10 to 300; losses that come seldom take long to know
+    /// Maximum duration in seconds, 10 to 300; rare losses require longer measurements
     #[arg(long, value_name = "N", default_value_t = SECONDS[1], value_parser = clap::value_parser!(u64).range(SECONDS[0]..=SECONDS[2]))]
     pub seconds: u64,
-    /// Send no faster, either way, as "50 Mbps"; it bounds the rate that can be found [default: 1 Gbps]
+    /// Maximum sending rate in either direction, e.g. "50 Mbps"; the measured rate cannot exceed it [default: 1 Gbps]
     #[arg(long, value_name = "RATE", value_parser = probe_rate)]
     pub max_rate: Option<BitRate>,
     /// Folder for probe.json, down.csv, up.csv and index.html
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Replace the files of an earlier probe
+    /// Overwrite the files of an earlier probe
     #[arg(long, requires = "out")]
     pub force: bool,
     #[command(flatten)]
@@ -74,20 +74,20 @@ pub struct ProbeServeArgs {
     /// File with the shared key
     #[arg(long, short, value_name = "FILE")]
     pub key: PathBuf,
-    /// Address and port [default: port 4105 of all addresses]
+    /// Address and port to listen on [default: port 4105 of all addresses]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<SocketAddr>,
-    /// Send no faster, all callers together, as "50 Mbps" [default: 1 Gbps]
+    /// Maximum sending rate for all clients together, e.g. "50 Mbps" [default: 1 Gbps]
     #[arg(long, value_name = "RATE", value_parser = probe_rate)]
     pub max_rate: Option<BitRate>,
-    /// Callers at a time: they disturb each other, where they share a link
+    /// Maximum number of concurrent clients; those that share a link disturb each other
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=MOST_SESSIONS as i64))]
     pub sessions: u8,
 }
 
 #[derive(Args, Debug)]
 pub struct ProbeKeygenArgs {
-    /// New file for the key, readable by its owner alone [default: print it]
+    /// New file for the key, readable only by its owner [default: print it]
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
 }
@@ -95,7 +95,7 @@ pub struct ProbeKeygenArgs {
 /// Parses a rate that is high enough for trains.
 fn probe_rate(text: &str) -> Result<BitRate, String> {
     match bit_rate(text)? {
-        BitRate(rate) if rate < LEAST_RATE => Err("at least \"64 kbps\"".to_owned()),
+        BitRate(rate) if rate < LEAST_RATE => Err("expected at least \"64 kbps\"".to_owned()),
         rate => Ok(rate),
     }
 }
@@ -149,9 +149,9 @@ fn serve(args: &ProbeServeArgs) -> Result<(), Error> {
         ServerConfig { max_rate: args.max_rate.map_or(MAX_RATE, |rate| rate.0), sessions: usize::from(args.sessions) };
     listener.serve(key, secrets::entropy()?.bytes(), config, |event| {
         match event {
-            Some(Event::Opened(peer)) => note(&format!("probe: {peer} measures")),
-            Some(Event::Closed(peer)) => note(&format!("probe: {peer} is done")),
-            Some(Event::Busy(peer)) => note(&format!("probe: {peer} was refused: all sessions are taken")),
+            Some(Event::Opened(peer)) => note(&format!("probe: {peer} started a measurement")),
+            Some(Event::Closed(peer)) => note(&format!("probe: {peer} finished")),
+            Some(Event::Busy(peer)) => note(&format!("probe: refused {peer}: all sessions are in use")),
             None => {}
         }
         stop()
@@ -168,15 +168,12 @@ fn resolve(host: &str) -> Result<SocketAddr, Error> {
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) => {
             let port = port.parse::<u16>().ok().filter(|port| *port > 0);
-            (
-                name.trim_start_matches('[').trim_end_matches(']'),
-                port.ok_or_else(|| wrong("its port is none".to_owned()))?,
-            )
+            (name.trim_start_matches('[').trim_end_matches(']'), port.ok_or_else(|| wrong("invalid port".to_owned()))?)
         }
         None => (host.trim_start_matches('[').trim_end_matches(']'), PORT),
     };
     let mut found = (name, port).to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
-    found.next().ok_or_else(|| wrong("it has no address".to_owned()))
+    found.next().ok_or_else(|| wrong("no address found".to_owned()))
 }
 
 fn probe(args: &MeasureArgs) -> Result<(), Error> {
@@ -209,7 +206,7 @@ fn probe(args: &MeasureArgs) -> Result<(), Error> {
     let measured = measured?;
     let name = if host == server.to_string() { host.to_owned() } else { format!("{host} ({server})") };
     let thin = |at: usize| !measured.logs[at].packets.iter().any(|packet| packet.arrived.is_some());
-    let way = if thin(0) { "down" } else { "up" };
+    let way = if thin(0) { "downlink" } else { "uplink" };
     let (stopped, seconds) = (measured.stopped, measured.seconds);
     let analysis = analyse(measured, &name).ok_or(Error::ProbeThin { server: name, way })?;
     if let Some(out) = &args.out {

@@ -42,7 +42,7 @@ fn compute(args: &ReproduceArgs, plan: &Plan, journal: &Journal) -> Result<Vec<S
     let mut all: Vec<Samples> = journal.done.iter().map(|values| samples(plan, values.clone())).collect();
     let (done, total) = (all.len(), plan.cells().len());
     if done > 0 {
-        note(&format!("{done} of {} are in {} already", count(total, "cell"), journal.path.display()));
+        note(&format!("resuming: {done} of {} are in {}", count(total, "cell"), journal.path.display()));
     }
     let tasks = plan.cells()[done..].iter();
     let tasks = tasks.map(|cell| Task::new(&cell.scenario, cell.scheme, args.seed, args.runs));

@@ -37,7 +37,7 @@ pub fn execute(args: &RunArgs) -> Result<(), Error> {
         Some(cut) => std::slice::from_ref(&cut.report),
         None => &reports,
     };
-    let remark = scenario.fixes(scheme).map(|key| format!("{}: not what its name says: {key} is set", scheme.name));
+    let remark = scenario.fixes(scheme).map(|key| format!("{}: modified: {key} is set", scheme.name));
     let summaries = summarise(&task.network, measured);
     let (flows, links) = (flows(&task.network, measured), links(&task.network, measured));
     if let Some(path) = &args.series {

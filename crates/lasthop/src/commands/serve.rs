@@ -16,7 +16,7 @@ pub fn execute(args: &ServeArgs) -> Result<(), Error> {
     let address = listener.local_addr().map_err(refused)?;
     if !address.ip().is_loopback() {
         note(&format!(
-            "warning: {address} can be reached from other machines: whoever does can make this one compute; there is no password and no encryption"
+            "warning: {address} is reachable from other machines: anyone who can connect can run simulations here, without password or encryption"
         ));
     }
     let urls: Vec<String> = openable(address).iter().map(|address| format!("http://{address}/")).collect();

@@ -42,7 +42,7 @@ pub fn execute(args: &SweepArgs) -> Result<(), Error> {
     let mut journal = Journal::open(out, &first_line, &sweep)?;
     let begun_with = journal.done;
     if begun_with > 0 {
-        note(&format!("{begun_with} of {} are in {} already", count(total, "point"), journal.path.display()));
+        note(&format!("resuming: {begun_with} of {} are in {}", count(total, "point"), journal.path.display()));
     }
     let progress = progress(begun_with);
     let done = sweep.run(begun_with, args.runs.jobs, &progress, |rows| journal.append(rows))?;
@@ -54,7 +54,7 @@ pub fn execute(args: &SweepArgs) -> Result<(), Error> {
     if args.json.json {
         return print_json(&json!({ "points": total, "runs": runs, "seed": seed, "file": out }));
     }
-    note(&format!("{} in {}", count(total, "point"), out.display()));
+    note(&format!("wrote {} to {}", count(total, "point"), out.display()));
     Ok(())
 }
 
@@ -83,7 +83,7 @@ fn to_screen(args: &SweepArgs, sweep: &Sweep, progress: &Runs) -> Result<(), Err
         write_rows_csv(&all, stdout().lock())?;
     } else {
         let mut out = stdout().lock();
-        writeln!(out, "{}\n{}\n", title(sweep.scenario()), count(sweep.runs() as usize, "run") + " a point")?;
+        writeln!(out, "{}\n{}\n", title(sweep.scenario()), count(sweep.runs() as usize, "run") + " per point")?;
         out.write_all(table(&all, sweep).render(width()).as_bytes())?;
         writeln!(out, "\n{}", Style::Remark.out(&fold("all metrics: --csv, --json, or --out FILE", width())))?;
     }

@@ -20,7 +20,7 @@ const FLOW: [Metric; 11] = [
     ("throughput", "Mbps", 3),
     ("goodput", "goodput %", 1),
     ("duration", "s", 2),
-    ("source_retransmissions", "resent", 1),
+    ("source_retransmissions", "rtx", 1),
     ("timeouts", "timeouts", 1),
     ("rtt_p50", "rtt p50 ms", 1),
     ("rtt_p95", "p95", 1),
@@ -81,7 +81,7 @@ fn write_table(
     writeln!(out)?;
     out.write_all(table.render(width()).as_bytes())?;
     if rows.len() > MOST_ROWS {
-        let more = format!("and {} more {what}s: --json has all of them", rows.len() - MOST_ROWS);
+        let more = format!("{} more {what}s omitted; --json has all", rows.len() - MOST_ROWS);
         writeln!(out, "{}", Style::Remark.out(&fold(&more, width())))?;
     }
     Ok(())

@@ -34,7 +34,7 @@ pub fn execute(args: &TraceArgs) -> Result<(), Error> {
     let seed = args.scenario.seed.unwrap_or(scenario.seed());
     let network = scenario.network(scheme)?;
     if let Some(key) = scenario.fixes(scheme) {
-        note(&format!("{}: not what its name says: {key} is set", scheme.name));
+        note(&format!("{}: modified: {key} is set", scheme.name));
     }
     let mut simulation = Simulation::new(&network, run_seed(seed, args.run), Recording::On);
     let head = simulation.trace_head();
@@ -183,7 +183,7 @@ impl Capture {
     fn begin(args: &TraceArgs, point: Option<usize>, head: &Trace, path: &Path) -> Result<Self, Error> {
         let points = point.map_or(Points::All, Points::One);
         if !args.force && !may_replace(path) {
-            return Err(Error::Foreign { path: path.to_owned(), what: "a capture of lasthop's" });
+            return Err(Error::Foreign { path: path.to_owned(), what: "a capture written by lasthop" });
         }
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(Error::file(folder))?;

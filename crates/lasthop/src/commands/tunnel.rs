@@ -158,7 +158,7 @@ fn replay(args: &TunnelReplayArgs) -> Result<(), Error> {
         let mut out = stdout().lock();
         writeln!(
             out,
-            "{workers}, {links}: {packets} to send, {frames} came, {timeouts}; {sent} frames sent, {handed_on} handed on"
+            "{workers}, {links}: {packets} to send, {frames} received, {timeouts}; {sent} frames sent, {handed_on} delivered"
         )?;
     }
     let calls = comparison.calls();

@@ -47,7 +47,7 @@ fn remarks(found: &Between, names: &[String; 2]) -> Vec<String> {
     for (place, name) in names.iter().enumerate() {
         said.extend(found.damage[place].as_ref().map(|damage| format!("{name} {damage}")));
         if found.left_out[place] > 0 {
-            said.push(format!("{name}: {} more than can be matched", count(found.left_out[place] as usize, "packet")));
+            said.push(format!("{name}: {} beyond the matching limit", count(found.left_out[place] as usize, "packet")));
         }
     }
     said
@@ -60,14 +60,17 @@ fn words(flow: &Crossing, names: &[String; 2]) -> String {
     said += &match flow.losses.len() {
         0 => format!("  {packets}, none lost"),
         lost => {
-            let causes =
-                [(flow.corruption, "to corruption"), (flow.congestion, "to congestion"), (flow.unknown, "to either")];
+            let causes = [
+                (flow.corruption, "to corruption"),
+                (flow.congestion, "to congestion"),
+                (flow.unknown, "to unknown causes"),
+            ];
             let causes: Vec<String> =
                 causes.iter().filter(|(number, _)| *number > 0).map(|(number, to)| format!("{number} {to}")).collect();
             format!("  {lost} of {packets} lost: {}", causes.join(", "))
         }
     };
-    for (number, what) in [(flow.reordered, "out of order"), (flow.unseen, "not in the first of the two")] {
+    for (number, what) in [(flow.reordered, "out of order"), (flow.unseen, "missing from the first capture")] {
         if number > 0 {
             said += &format!("; {number} {what}");
         }

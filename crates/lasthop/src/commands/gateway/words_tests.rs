@@ -24,7 +24,7 @@ fn the_gain_is_a_sentence() {
     let rule = arms("snoop", 0.1, (1, Some(1_250_000.0)), (30, Some(999_000.0)), doubtful);
     assert_eq!(
         gain(&rule),
-        "1.2 Mbit/s treated (1 connection), 1.0 untreated (30): 1.2 times as fast (0.80-2.0, 95 %; it may be chance)"
+        "1.2 Mbit/s treated (1 connection), 1.0 untreated (30): 1.2 times as fast (0.80-2.0, 95 %; may be chance)"
     );
 }
 
@@ -33,12 +33,15 @@ fn without_a_comparison_it_says_why() {
     let few = arms("snoop", 0.5, (1, Some(2e6)), (0, None), Value::Null);
     assert_eq!(
         gain(&few),
-        "2.0 Mbit/s treated (1 connection), none untreated; it takes 1 more treated and 2 more untreated, of 100 kB or more"
+        "2.0 Mbit/s treated (1 connection), none untreated; needs 1 more treated and 2 more untreated, of at least 100 kB each"
     );
     let one_each = arms("snoop", 0.5, (1, Some(4e6)), (1, Some(1e6)), Value::Null);
-    assert!(gain(&one_each).contains(": 4.0 times as fast so far, without an interval"), "{}", gain(&one_each));
+    assert!(gain(&one_each).contains(": 4.0 times as fast so far (no interval yet)"), "{}", gain(&one_each));
     let alone = arms("snoop", 0.0, (7, Some(2.5e9)), (0, None), Value::Null);
-    assert_eq!(gain(&alone), "2.5 Gbit/s treated (7 connections); none is left alone to compare with (`ab` is 0)");
+    assert_eq!(
+        gain(&alone),
+        "2.5 Gbit/s treated (7 connections); no untreated connections to compare with (`ab` is 0)"
+    );
     let watched = arms("observe", 0.0, (0, None), (3, Some(640_000.0)), Value::Null);
     assert_eq!(gain(&watched), "640 kbit/s (3 connections); nothing is treated");
 }
@@ -66,7 +69,7 @@ fn a_promise_stands_beside_what_was_measured() {
     let few = arms("snoop", 0.5, (1, None), (0, None), Value::Null);
     assert!(line(&few, &promised).ends_with("measured nothing yet: undecided, more connections are needed"));
     let alone = arms("snoop", 0.0, (5, Some(3e6)), (0, None), Value::Null);
-    assert_eq!(line(&alone, &promised), "promise: none is left alone to compare with (`ab` is 0)");
+    assert_eq!(line(&alone, &promised), "promise: no untreated connections to compare with (`ab` is 0)");
     let other = arms("split", 0.1, (5, Some(3e6)), (5, Some(1e6)), Value::Null);
     assert!(line(&other, &promised).starts_with("promise: the promise has no factor of SPLIT-BBR for downloads"));
     let answer = json!({ "rules": [rule], "split": null });
@@ -93,7 +96,7 @@ fn status_has_units_and_rates_and_leaves_out_what_is_well() {
     assert!(text.starts_with("lasthop 0.1.0, up for 1 min 4 s; worker 7, never replaced\nnetfilter rules in place\n"));
     assert!(text.contains("1 connection of at most 65536; 1.2 MiB cached of at most 64.0 MiB\n"), "{text}");
     assert!(text.contains("towards the hop: 120 packets, 5.8 MiB, 10.0 Mbit/s now; 0 sent by the gateway"), "{text}");
-    assert!(!text.contains("no room"), "{text}");
+    assert!(!text.contains("overflows"), "{text}");
     // The counters of another worker started at zero.
     assert!(!status(&now, Some(&answer(60.0, 1_000_000, 6))).contains(" now;"));
     let mut ill = now;
@@ -101,8 +104,8 @@ fn status_has_units_and_rates_and_leaves_out_what_is_well() {
     ill["firewall"] = json!({ "in_place": false, "restored": 2, "problem": "iptables is gone" });
     ill["worker"] = json!({ "pid": null, "restarts": 1 });
     let text = status(&ill, None);
-    assert!(text.contains("3 times the queue had no room"), "{text}");
-    assert!(text.contains("netfilter rules NOT IN PLACE, put back 2 times: iptables is gone"), "{text}");
+    assert!(text.contains("3 queue overflows"), "{text}");
+    assert!(text.contains("netfilter rules NOT IN PLACE, restored 2 times: iptables is gone"), "{text}");
     assert!(text.contains("NO WORKER: packets pass untreated (replaced 1 time)"), "{text}");
 }
 

@@ -120,7 +120,7 @@ impl Outcome<'_> {
             self.tell(monitor);
         }
         if let Some(reason) = &self.executed.void {
-            note(&format!("lab: void: {reason}; measurements taken in it do not count"));
+            note(&format!("lab: void: {reason}; discard measurements taken in it"));
         }
         Ok(())
     }
@@ -141,7 +141,7 @@ impl Outcome<'_> {
     /// Prints a table on standard error with the totals of each direction.
     fn tell(&self, monitor: &Monitor) {
         let mut rows = vec![
-            ["link", "", "Mbps", "delay ms", "95 %", "most", "queue", "dropped", "lost"].map(str::to_owned).to_vec(),
+            ["link", "", "Mbps", "delay ms", "95 %", "max", "queue", "dropped", "lost"].map(str::to_owned).to_vec(),
         ];
         for row in self.rows(monitor) {
             let total = row.way.total();

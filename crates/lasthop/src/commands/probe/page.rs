@@ -35,7 +35,7 @@ pub fn page(analysis: &Analysis, folder: &Path) -> FigurePage {
         tables.push(TextTable {
             id: id.to_owned(),
             title: title.to_owned(),
-            headings: strings(&["", "direction", "packets", "lost (%)", "95 % (%)", "waiting (ms)", "arrives as"]),
+            headings: strings(&["", "direction", "packets", "lost (%)", "95 % (%)", "queueing (ms)", "arrives as"]),
             rows: [("down", pick(&report.down)), ("up", pick(&report.up))]
                 .into_iter()
                 .flat_map(|(way, classes)| classes.iter().map(move |class| class_row(way, class)))
@@ -80,10 +80,10 @@ fn loss(analysis: &Analysis) -> NamedFigure {
     let series = |way: Way| StepSeries { name: way.to_string(), points: analysis.loss_by_second(way) };
     let plot = WindowPlot {
         title: "Loss over time".to_owned(),
-        y_label: "lost in a second (%)".to_owned(),
+        y_label: "loss per second (%)".to_owned(),
         series: Way::BOTH.map(series).into(),
     };
-    let caption = "Packets below the path's rate that were lost, second by second.";
+    let caption = "Loss per second of packets sent below the path's rate.";
     named("loss", caption, "Share of lost packets in each second, both directions", Figure::Window(plot))
 }
 
@@ -106,8 +106,8 @@ fn runs(analysis: &Analysis) -> NamedFigure {
         groups: (1..=longest).map(group).collect(),
         series: ways.iter().map(series).collect(),
     };
-    let caption = "How many packets in a row were lost, and how often.";
-    named("runs", caption, "Number of runs of lost packets by their length, both directions", Figure::Bars(chart))
+    let caption = "Frequency of runs of lost packets, by length.";
+    named("runs", caption, "Number of runs of lost packets by length, both directions", Figure::Bars(chart))
 }
 
 fn delay(analysis: &Analysis) -> NamedFigure {
@@ -118,11 +118,12 @@ fn delay(analysis: &Analysis) -> NamedFigure {
     };
     let chart = LineChart {
         title: "Delay against load".to_owned(),
-        x_label: "sent at once before it (KB)".to_owned(),
-        y_label: "waiting (ms)".to_owned(),
+        x_label: "sent in the same burst before (KB)".to_owned(),
+        y_label: "queueing delay (ms)".to_owned(),
         x_scale: Scale::Linear,
         series: Way::BOTH.map(series).into(),
     };
-    let caption = "How long packets waited while the queue was filled, beyond the least delay. Where the queue is full, it goes on level.";
-    named("delay", caption, "Waiting time against bytes sent before, both directions", Figure::Lines(chart))
+    let caption =
+        "Queueing delay beyond the minimum delay while the queue filled. The curve is flat where the queue is full.";
+    named("delay", caption, "Queueing delay against bytes sent before, both directions", Figure::Lines(chart))
 }

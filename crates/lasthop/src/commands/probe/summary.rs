@@ -61,13 +61,13 @@ pub fn rows(report: &Report) -> Vec<Row> {
             "  on the air",
             medium(&|medium| if medium.frame_overhead_us > Some(0.0) { medium.rate_bps.map(rate) } else { nothing() }),
         ),
-        Row("  a frame", medium(&|medium| microseconds(medium.frame_overhead_us.unwrap_or(0.0)))),
-        Row("  turning", medium(&|medium| microseconds(medium.turnaround_us))),
+        Row("  per frame", medium(&|medium| microseconds(medium.frame_overhead_us.unwrap_or(0.0)))),
+        Row("  turnaround", medium(&|medium| microseconds(medium.turnaround_us))),
         Row("loss", both(&|way| known(way.loss.share, |share| percent(share.value)))),
         Row("  95 %, %", both(&|way| way.loss.share.map(|share| interval(&share, 100.0)).unwrap_or_default())),
-        Row("in a row", both(&|way| if way.runs.runs > 0 { figures(way.runs.mean.value) } else { String::new() })),
-        Row("  at most", both(&|way| if way.runs.runs > 0 { way.runs.longest.to_string() } else { String::new() })),
-        Row("waiting", both(&|way| milliseconds(way.delay.median_ms))),
+        Row("loss run", both(&|way| if way.runs.runs > 0 { figures(way.runs.mean.value) } else { String::new() })),
+        Row("  max", both(&|way| if way.runs.runs > 0 { way.runs.longest.to_string() } else { String::new() })),
+        Row("queueing", both(&|way| milliseconds(way.delay.median_ms))),
         Row("  95 %", both(&|way| milliseconds(way.delay.p95_ms))),
         Row("  loaded", both(&|way| way.delay.loaded_p95_ms.map(milliseconds).unwrap_or_default())),
         Row(
@@ -81,14 +81,14 @@ pub fn rows(report: &Report) -> Vec<Row> {
         Row("", both(&|way| queue(way.queue.as_ref(), |queue| format!("{} KB", figures(queue.bytes as f64 / 1e3))))),
         Row("", both(&|way| queue(way.queue.as_ref(), |queue| milliseconds(queue.milliseconds)))),
         Row(
-            "  each",
+            "  pkt size",
             both(&|way| match &way.queue {
                 Some(queue) if queue.bound != Bound::Packets => format!("{} B", queue.packet_bytes),
                 _ => String::new(),
             }),
         ),
         Row(
-            "  bound in",
+            "  limit in",
             both(&|way| match way.queue.as_ref().map(|queue| queue.bound) {
                 Some(Bound::Packets) => "packets".to_owned(),
                 Some(Bound::Bytes) => "bytes".to_owned(),
@@ -115,8 +115,8 @@ fn behaviour(ways: [&BehaviourReport; 2]) -> Vec<Row> {
         Row("  line rate", part(&|way| way.policer.as_ref().map(line))),
         Row("shaper", part(&|way| way.shaper.as_ref().map(bucket))),
         Row("  line rate", part(&|way| way.shaper.as_ref().map(line))),
-        Row("rate least", part(&|way| way.varying_rate.as_ref().map(|varying| rate(varying.least_bps)))),
-        Row("  most", part(&|way| way.varying_rate.as_ref().map(|varying| rate(varying.most_bps)))),
+        Row("rate min", part(&|way| way.varying_rate.as_ref().map(|varying| rate(varying.least_bps)))),
+        Row("  max", part(&|way| way.varying_rate.as_ref().map(|varying| rate(varying.most_bps)))),
         Row("bursts of", part(&|way| way.aggregation.map(|found| format!("{} pkts", figures(found.packets_mean))))),
         Row("  every", part(&|way| way.aggregation.map(|found| ms(found.interval_ms)))),
         Row("slots every", part(&|way| way.slots.map(|slots| ms(slots.interval_ms)))),
@@ -124,7 +124,7 @@ fn behaviour(ways: [&BehaviourReport; 2]) -> Vec<Row> {
         Row("  95 %", part(&|way| way.jitter.map(|jitter| ms(jitter.p95_ms)))),
         Row("out of order", part(&|way| way.reordering.map(|found| percent(found.share)))),
         Row("  late by", part(&|way| way.reordering.map(|found| ms(found.by_ms_p95)))),
-        Row("copies", part(&|way| way.duplicates.map(|found| percent(found.share)))),
+        Row("duplicates", part(&|way| way.duplicates.map(|found| percent(found.share)))),
         Row("others use", part(&|way| way.other_traffic.map(|others| percent(others.share)))),
     ]
 }
@@ -156,7 +156,7 @@ pub fn text(report: &Report) -> String {
     let _ = writeln!(text, "{}", report.server);
     let _ = match (report.base_rtt_ms, report.median_rtt_ms) {
         (Some(base), _) => writeln!(text, "round trip {} ms without load", figures(base)),
-        (None, Some(median)) => writeln!(text, "round trip {} ms, half of the pings", figures(median)),
+        (None, Some(median)) => writeln!(text, "round trip {} ms (median)", figures(median)),
         (None, None) => writeln!(text, "round trip unknown"),
     };
     let _ = writeln!(text, "measured for {:.1} s\n", report.seconds);

@@ -8,19 +8,19 @@ use crate::output::count;
 
 /// Counters that are shown if they are not zero.
 const TROUBLES: [(&str, &str); 7] = [
-    ("/strangers", "handshakes of strangers"),
-    ("/overload", "handshakes refused for want of time"),
-    ("/replayed", "datagrams that were seen before"),
-    ("/unauthentic", "datagrams that were changed, or belong to no session"),
-    ("/unroutable", "packets to addresses of no peer"),
-    ("/looped", "own datagrams led into the tunnel: `allowed` of a peer holds the address that they go to"),
-    ("/unsent", "packets and datagrams that the system did not take"),
+    ("/strangers", "handshakes from unknown peers"),
+    ("/overload", "handshakes refused under load"),
+    ("/replayed", "replayed datagrams"),
+    ("/unauthentic", "datagrams that failed authentication or belong to no session"),
+    ("/unroutable", "packets to addresses that no peer has"),
+    ("/looped", "own datagrams routed into the tunnel: `allowed` of a peer contains their destination"),
+    ("/unsent", "packets and datagrams that the kernel did not accept"),
 ];
 
 /// Counters of a peer that are shown if they are not zero.
 const TROUBLES_OF_PEER: [(&str, &str); 2] = [
-    ("/refused", "packets from it refused: their source is not in its `allowed`, or they could not be true"),
-    ("/oversize", "packets to it were too big for the path"),
+    ("/refused", "packets from it rejected: source not in its `allowed`, or implausible"),
+    ("/oversize", "packets to it exceeded the path MTU"),
 ];
 
 /// Describes state and counters. `before` is an earlier answer, for the rates since then.
@@ -84,11 +84,11 @@ fn state(peer: &Value) -> String {
             let (address, mtu) = (word(peer, "/address"), number(peer, "/mtu"));
             let sends = rate(number(peer, "/rate"));
             let goes = if peer.pointer("/unanswered").and_then(Value::as_bool) == Some(true) {
-                format!("nothing heard for {}", span(number(peer, "/heard_seconds")))
+                format!("nothing received for {}", span(number(peer, "/heard_seconds")))
             } else if word(peer, "/state") == "idle" {
                 let heard =
                     at(peer, "/heard_seconds").map_or("never".to_owned(), |heard| format!("{} ago", span(heard)));
-                format!("idle, last heard {heard}: whether it can be reached now is not known")
+                format!("idle, last received {heard}, reachability unknown")
             } else {
                 format!("{:.1} % lost, {}", number(peer, "/loss") * 100.0, word(peer, "/state"))
             };
@@ -109,20 +109,20 @@ fn traffic(answer: &Value, before: Option<&Value>, index: usize, peer: &Value) -
     let share = 100.0 * number("/repair/bytes") as f64 / (number("/frames/bytes") as f64).max(1.0);
     let mut lines = vec![
         format!(
-            "to it: {}; {} dropped at the entrance, {} spared by a smaller window, {} wait",
+            "to it: {}; {} dropped by the queue, {} avoided by a smaller window, {} queued",
             way("sent"),
             number("/dropped"),
             number("/windows_cut"),
             number("/waiting")
         ),
         format!(
-            "from it: {}; {} restored by a code, {} out of order",
+            "from it: {}; {} recovered by coding, {} out of order",
             way("received"),
             number("/restored"),
             number("/released")
         ),
         format!(
-            "repair: {} sent again, {} ahead of losses, {} given up; {share:.1} % of all bytes sent",
+            "repair: {} retransmitted, {} sent ahead of losses, {} abandoned; {share:.1} % of all bytes sent",
             number("/resent"),
             number("/redundant"),
             number("/given_up")
@@ -130,7 +130,7 @@ fn traffic(answer: &Value, before: Option<&Value>, index: usize, peer: &Value) -
     ];
     if is_bridge(answer) {
         let (plain, silences) = (number("/plain"), count(number("/silences") as usize, "time"));
-        lines.push(format!("unrepaired: {plain} frames taken and sent as they are; the peer was silent {silences}"));
+        lines.push(format!("unrepaired: {plain} frames forwarded as they are; the peer was silent {silences}"));
     }
     lines
 }
@@ -141,7 +141,7 @@ pub fn report(answer: &Value, promise: Option<&Promise>) -> String {
     for peer in answer.pointer("/peers").and_then(Value::as_array).into_iter().flatten() {
         let name = word(peer, "/name");
         if number(peer, "/ab") == 0.0 {
-            lines.push(format!("{name}: no flow goes unrepaired to compare with (`ab` is 0)"));
+            lines.push(format!("{name}: no unrepaired flows to compare with (`ab` is 0)"));
             continue;
         }
         lines.push(format!("{name}: {}", gain(peer)));
@@ -154,9 +154,9 @@ pub fn report(answer: &Value, promise: Option<&Promise>) -> String {
 fn delay(peer: &Value) -> Option<String> {
     let [treated, untreated] = [at(peer, "/treated/rtt_seconds")?, at(peer, "/untreated/rtt_seconds")?];
     let [ratio, low, high] = [at(peer, "/delay/ratio")?, at(peer, "/delay/low")?, at(peer, "/delay/high")?];
-    let doubt = if low < 1.0 && high > 1.0 { "; it may be chance" } else { "" };
+    let doubt = if low < 1.0 && high > 1.0 { "; may be chance" } else { "" };
     Some(format!(
-        "time to an answer: {} ms treated, {} untreated: {} times as long ({}-{}, 95 %{doubt})",
+        "round trip: {} ms treated, {} untreated: {} times as long ({}-{}, 95 %{doubt})",
         digits(1e3 * treated),
         digits(1e3 * untreated),
         digits(ratio),
@@ -170,7 +170,7 @@ fn loss(peer: &Value) -> Option<String> {
         |arm: &str| 100.0 * number(peer, &format!("/{arm}/lost")) / number(peer, &format!("/{arm}/packets")).max(1.0);
     let [fewer, low, high] = ["difference", "low", "high"].map(|part| at(peer, &format!("/loss/{part}")));
     let (fewer, low, high) = (100.0 * fewer?, 100.0 * low?, 100.0 * high?);
-    let doubt = if low < 0.0 && high > 0.0 { "; it may be chance" } else { "" };
+    let doubt = if low < 0.0 && high > 0.0 { "; may be chance" } else { "" };
     Some(format!(
         "packets lost: {:.2} % treated (of {}), {:.2} % untreated (of {}): {fewer:.2} points fewer ({low:.2} to {high:.2}, 95 %{doubt})",
         share("treated"),
@@ -202,10 +202,10 @@ mod tests {
         assert_eq!(
             report(&answer, None),
             "shore: 9.0 Mbit/s treated (5 connections), 1.8 untreated (4): 5.0 times as fast (4.0-6.2, 95 %)\n  \
-             time to an answer: 22.0 ms treated, 20.0 untreated: 1.1 times as long (0.90-1.3, 95 %; it may be chance)\n  \
+             round trip: 22.0 ms treated, 20.0 untreated: 1.1 times as long (0.90-1.3, 95 %; may be chance)\n  \
              packets lost: 0.00 % treated (of 1000), 5.00 % untreated (of 400): 5.00 points fewer (4.00 to 6.00, 95 %)\n\
-             van: no flow goes unrepaired to compare with (`ab` is 0)\n\
-             new: 1 connection treated, none untreated; it takes 1 more treated and 2 more untreated, of 100 kB or more\n"
+             van: no unrepaired flows to compare with (`ab` is 0)\n\
+             new: 1 connection treated, none untreated; needs 1 more treated and 2 more untreated, of at least 100 kB each\n"
         );
     }
 
@@ -245,10 +245,10 @@ mod tests {
         assert_eq!(
             status(&answer(126_000, 62.0), Some(&answer(1_000, 61.0))),
             "lasthop 0.1.0, up for 1 min 2 s; worker 7, never replaced\nlasthop0 on 0.0.0.0:51900; 1 handshake\n\
-             2 datagrams that were seen before\nshore: at 192.0.2.7:51900 for 1 min, 60.1 ms, 9.5 Mbit/s found, 2.3 % lost, repairing, MTU 1442\n  \
-             to it: 1 packet, 123 KiB, 1.0 Mbit/s now; 0 dropped at the entrance, 8 spared by a smaller window, 6 wait\n  \
-             from it: 2 packets, 120 B, 0.00 kbit/s now; 3 restored by a code, 0 out of order\n  \
-             repair: 4 sent again, 5 ahead of losses, 0 given up; 2.5 % of all bytes sent\nvan: no session\n"
+             2 replayed datagrams\nshore: at 192.0.2.7:51900 for 1 min, 60.1 ms, 9.5 Mbit/s found, 2.3 % lost, repairing, MTU 1442\n  \
+             to it: 1 packet, 123 KiB, 1.0 Mbit/s now; 0 dropped by the queue, 8 avoided by a smaller window, 6 queued\n  \
+             from it: 2 packets, 120 B, 0.00 kbit/s now; 3 recovered by coding, 0 out of order\n  \
+             repair: 4 retransmitted, 5 sent ahead of losses, 0 abandoned; 2.5 % of all bytes sent\nvan: no session\n"
         );
     }
 
@@ -262,8 +262,8 @@ mod tests {
         assert_eq!(
             of(7, 2),
             [
-                "  7 packets from it refused: their source is not in its `allowed`, or they could not be true",
-                "  2 packets to it were too big for the path",
+                "  7 packets from it rejected: source not in its `allowed`, or implausible",
+                "  2 packets to it exceeded the path MTU",
             ]
         );
     }
@@ -274,7 +274,7 @@ mod tests {
             "name": "shore", "up_seconds": 60.0, "address": "192.0.2.7:51900", "rtt_seconds": 0.0305, "loss": 0.0,
             "rate": 9_500_000, "state": "silent", "mtu": 1442, "heard_seconds": 12.3, "unanswered": true,
         }] });
-        let line = "shore: at 192.0.2.7:51900 for 1 min, 30.5 ms, 9.5 Mbit/s, nothing heard for 12 s, MTU 1442\n";
+        let line = "shore: at 192.0.2.7:51900 for 1 min, 30.5 ms, 9.5 Mbit/s, nothing received for 12 s, MTU 1442\n";
         assert!(status(&answer, None).ends_with(line), "{}", status(&answer, None));
     }
 
@@ -284,7 +284,7 @@ mod tests {
             "name": "shore", "up_seconds": 60.0, "address": "192.0.2.7:51900", "rtt_seconds": 0.0305, "loss": 0.0,
             "rate": 9_500_000, "state": "idle", "mtu": 1442, "heard_seconds": 42.0, "unanswered": false,
         }] });
-        let line = "9.5 Mbit/s, idle, last heard 42 s ago: whether it can be reached now is not known, MTU 1442\n";
+        let line = "9.5 Mbit/s, idle, last received 42 s ago, reachability unknown, MTU 1442\n";
         assert!(status(&answer, None).ends_with(line), "{}", status(&answer, None));
     }
 }

@@ -60,13 +60,13 @@ fn next(ends: &TunnelEndsArgs, [near, far]: [&Path; 2], far_key_file: &Path) -> 
     let (near, folder) = (near.display(), far.parent().unwrap_or(Path::new("/")).display());
     let mut said = format!("and {}, for the other end", far.display());
     said += &match ends.far_public_key {
-        Some(_) => format!(": its private key goes there as {}", far_key_file.display()),
+        Some(_) => format!("; its private key belongs in {} there", far_key_file.display()),
         None => format!(", with its key {0}: move both to {folder} there, and remove {0} here", far_key_file.display()),
     };
     if ends.near.is_none() && ends.far.is_none() {
-        said += &format!("; write where the other end is reached in the place of {NOBODY} in {near}");
+        said += &format!("; in {near}, replace {NOBODY} with the address of the other end");
     }
-    said + &format!("; then at each end, with its file: lasthop tunnel check {near} && lasthop tunnel run {near}")
+    said + &format!("; then, at each end with its file: lasthop tunnel check {near} && lasthop tunnel run {near}")
 }
 
 /// Public key of a file, with the private key if it is new and has yet to be written.
