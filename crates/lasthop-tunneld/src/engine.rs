@@ -346,7 +346,7 @@ impl Engine {
                 Event::Down { .. } => tracing::info!(peer = name, "session ended"),
                 Event::Unreachable { .. } => tracing::warn!(peer = name, "peer does not answer"),
                 Event::Path { address, .. } => {
-                    tracing::info!(peer = name, address = link::shown(address), "path changed")
+                    tracing::info!(peer = name, address = link::shown(address), "peer address updated")
                 }
                 Event::Size { size, .. } => tracing::info!(peer = name, size, "path MTU (bytes per datagram)"),
                 Event::ClockBehind { .. } => tracing::warn!(

@@ -46,7 +46,7 @@ fn packets_pass_as_they_are_and_nothing_is_left_afterwards() {
     // Only one gateway may run; an invalid request is answered with an error.
     let second = network.command("g", lasthop()).arg("gateway").arg(daemon.file()).output().unwrap();
     let message = String::from_utf8(second.stderr).unwrap();
-    assert!(!second.status.success() && message.contains("a gateway runs already"), "{message}");
+    assert!(!second.status.success() && message.contains("a gateway is already running"), "{message}");
     for garbage in ["\n", "{\"request\":\"stop\"}\n", "\u{0}\n"] {
         let answer = daemon.tell(garbage.as_bytes());
         assert!(answer.contains("\"ok\":false") && answer.contains("expected "), "{answer}");

@@ -198,5 +198,5 @@ fn check_says_what_run_would_meet() {
     let mut clean = network.command("g", lasthop());
     let output = clean.args(["gateway", "clean"]).arg(daemon.file()).output().unwrap();
     let message = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success() && message.contains("a gateway runs already"), "{message}");
+    assert!(!output.status.success() && message.contains("a gateway is already running"), "{message}");
 }

@@ -472,7 +472,7 @@ fn a_start_that_fails_or_is_dry_leaves_all_as_it_was() {
         out,
         "ip tuntap add dev lasthop0 mode tun\nip link set lasthop0 mtu 1442 up\nip address add 10.9.0.1/24 dev lasthop0\n\
          ip address add fd09::1/64 dev lasthop0\nip route add 10.9.0.2/32 dev lasthop0\nip route add fd09::2/128 dev lasthop0\n\
-         # UDP socket 0.0.0.0:51900\n# peer end1: called at 10.1.0.2:51900\n"
+         # UDP socket 0.0.0.0:51900\n# peer end1: contacted at 10.1.0.2:51900\n"
     );
     let holder = network.within("c", || UdpSocket::bind("0.0.0.0:51901").unwrap()).join().unwrap();
     let before = traces(&network, "c");
