@@ -102,9 +102,9 @@ pub const fn about(scheme: &Scheme) -> About {
                      packets; the second restores the order of each flow."
                 }
                 LinkRepair::Airmail => {
-                    "A device at each end of the lossy link: after every 16 packets the first sends coded frames, whose number grows \
-                     with the loss rate, and retransmits packets that the second cannot recover from them; the second restores \
-                     the order of each flow."
+                    "A device at each end of the lossy link: after every 16 packets the first sends coded frames, more at higher \
+                     loss, and retransmits packets that the second cannot recover from them; the second restores the order of \
+                     each flow."
                 }
                 LinkRepair::Share => {
                     "A device at each end of the lossy link: the first adds 3 coded frames to every 20 packets, from which the second \

@@ -218,8 +218,8 @@ mod tests {
             ("\"lasthop_promise\": 1", "\"lasthop_promise\": 2", "expected 1"),
             ("\"mean\": 2", "\"mean\": 0", "SNOOP, bulk"),
             ("[1.8, 2.2]", "[2.2, 1.8]", "SNOOP, bulk"),
-            ("\"runs\": 3,", "", "expected a promise"),
-            ("{", "", "expected a promise"),
+            ("\"runs\": 3,", "", "not a promise"),
+            ("{", "", "not a promise"),
         ] {
             let said = Promise::read(&TEXT.replacen(from, to, 1)).unwrap_err().to_string();
             assert!(said.contains(expected), "{said}");

@@ -467,7 +467,7 @@ mod tests {
         assert_eq!(refusal(&["scheme=E2E,LL"]), "--vary scheme: cannot be varied; give --scheme NAME,NAME");
         assert_eq!(
             refusal(&["tcp.mss=1", "tcp.mss=2"]),
-            "--vary tcp.mss: given twice; give all values together, as tcp.mss=1,2"
+            "--vary tcp.mss: given twice; give all values together, e.g. tcp.mss=1,2"
         );
         let many = format!("tcp.mss={}", vec!["1"; 2000].join(","));
         assert!(refusal(&[&many, &many.replace("mss", "dupack_threshold")]).starts_with("--vary: too many"));

@@ -46,7 +46,7 @@ test('the page opens on a finding between modern endpoints, which its numbers be
   const lossless = await page.locator('#finding').textContent();
   assert.notEqual(lossless, finding);
   assert.match(lossless, /no clear difference\.$|it is slower here\.$|Mbps\.$/);
-  assert.ok(parseFloat(/comes (\d+\.\d)/.exec(lossless)[1]) > 5 * Number(without), lossless);
+  assert.ok(parseFloat(/default (\d+\.\d)/.exec(lossless)[1]) > 5 * Number(without), lossless);
   // The finding is absent if no such schemes are compared.
   await go(page, `${server.url}#scenario=farm-radio&schemes=E2E-CUBIC,E2E-BBR&size=1+MiB&runs=2`);
   assert.ok(await page.locator('#finding').isHidden());

@@ -103,7 +103,7 @@ test('each scheme is explained with a picture, by keyboard and by touch', async 
     const words = (await card.locator('p').textContent()).slice(scheme.length + 2);
     assert.equal(words.match(/\.(?= |$)/g).length, 2, words);
     told.add(words);
-    assert.match(await card.getByRole('img').getAttribute('aria-label'), /^Where .* acts\. Lost data is sent again/);
+    assert.match(await card.getByRole('img').getAttribute('aria-label'), /^Where .* acts\. Lost data is retransmitted/);
     await why.press('Enter');
     assert.ok(await card.isHidden());
   }
