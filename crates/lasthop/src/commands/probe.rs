@@ -47,7 +47,7 @@ pub enum ProbeCommand {
 /// A path to measure.
 #[derive(Args, Debug)]
 pub struct MeasureArgs {
-    /// Host that runs `lasthop probe serve`, optionally with a port: HOST:PORT or [IPV6]:PORT
+    /// Host that runs `lasthop probe serve`, optionally with a port; an IPv6 address with a port in brackets
     #[arg(value_name = "HOST")]
     pub host: Option<String>,
     /// File with the shared key
