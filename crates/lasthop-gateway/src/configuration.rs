@@ -274,7 +274,7 @@ fn bridge(root: &Reader<'_>, rules: &[Rule]) -> Result<Option<Bridge>, Error> {
     let reader = root.section("bridge")?;
     reader.allow(&["wired"])?;
     let InterfaceName(wired) = reader.required("wired")?;
-    for key in ["queue", "mark"] {
+    for key in ["queue", "mark", "trial"] {
         if root.has(key) {
             let message = "has no effect on a bridge: its packets do not pass through netfilter".to_owned();
             return Err(root.fail(key, Problem::Conflict(message)));

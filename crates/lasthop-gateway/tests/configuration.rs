@@ -103,6 +103,7 @@ fn a_bridge_has_a_wired_port_and_that_of_all_rules() {
     let cases = [
         (format!("bridge = {{}}\n{RULE}"), "g.toml:1: bridge.wired: ", &["missing", "such as \"wlan0\""][..]),
         (format!("mark = 1\nbridge.wired = 'eth0'\n{RULE}"), "g.toml:1: mark: ", &["no effect on a bridge"]),
+        (format!("trial = 'off'\nbridge.wired = 'eth0'\n{RULE}"), "g.toml:1: trial: ", &["no effect on a bridge"]),
         (
             format!("bridge.wired = 'wlan0'\n{RULE}"),
             "g.toml:5: rule[1].interface: ",

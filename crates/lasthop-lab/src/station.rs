@@ -66,7 +66,7 @@ pub struct StationCounts {
     pub restarts: u64,
     /// Number of overflows after which packets bypassed it because it was too slow.
     pub overflows: u64,
-    /// Number of connections that it was to split, but forwarded.
+    /// Number of SYNs that it forwarded although their connections were to be split.
     pub unsplit: u64,
 }
 
@@ -120,8 +120,8 @@ fn configuration(site: &Site<'_>, scheme: &Scheme) -> Option<Gateway> {
         opened_by: OpenedBy::Either,
         ab: Fraction::ZERO,
     };
-    // A run measures a gateway that has been running: in its namespace there is no firewall to be found by a trial, and on
-    // a long or lossy hop the first connection, which is often the only one, would pass untreated.
+    // A run measures the gateway's steady state. Its namespace has no firewall that a trial could find, and without an
+    // answer to the trial the first connection, often the only one, would pass untreated.
     Some(Gateway { log: "warn".to_owned(), trial: None, ..Gateway::new(vec![rule]) })
 }
 

@@ -172,6 +172,7 @@ impl supervision::Supervisor for Supervisor<'_> {
             ("metrics", gateway.metrics != old.metrics),
             ("queue", gateway.queue != old.queue),
             ("mark", gateway.mark != old.mark),
+            ("trial", gateway.trial != old.trial),
             ("limits.link", gateway.limits.link != old.limits.link),
             ("bridge", gateway.bridge != old.bridge),
             ("split", settings::split(&gateway) != settings::split(&old)),

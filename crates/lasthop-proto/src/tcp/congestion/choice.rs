@@ -128,8 +128,8 @@ impl fmt::Debug for ControlRule {
     }
 }
 
-/// A congestion control at work. It keeps the answers that the sender asks for with every segment, which change only by
-/// the calls below.
+/// Congestion control of a sender. Caches the values that the sender reads for every segment; only the methods that
+/// take `&mut self` change them.
 #[derive(Clone, Debug)]
 pub struct Control {
     inner: Box<dyn CongestionControl>,

@@ -256,6 +256,7 @@ pub trait CongestionControl: CloneControl + fmt::Debug + Send + Sync {
     }
 
     /// Returns whether the congestion control sets the window in recovery as well, so that no window reduction runs.
+    /// The answer is always the same.
     fn governs_recovery(&self) -> bool {
         false
     }
