@@ -1,4 +1,5 @@
-# `make test` is the test command. It needs Rust (stable, by rustup) and Python 3; whatever else, it installs or builds itself.
+# `make test` is the test command. It needs Rust (stable, by rustup), a C linker and Python 3.11, and installs nothing. `make test-all` adds
+# everything else, and installs the tools that it needs when run as root.
 
 CARGO ?= cargo
 export CARGO
@@ -8,12 +9,15 @@ PROPTEST_RNG_SEED ?= 1
 PROPTEST_MAX_SHRINK_TIME ?= 60000
 export PROPTEST_RNG_SEED PROPTEST_MAX_SHRINK_TIME
 
-.PHONY: test tools format lint unit python no-std docs deny ns2 browser fuzz soak speed live agreement attacks firewalls latency study mutations dist dist-test
+.PHONY: test test-all tools format lint unit root python no-std docs deny ns2 browser fuzz soak speed live agreement attacks firewalls latency study mutations dist dist-test
 
 test:
-	@./scripts/test.sh
+	@./scripts/test.sh format lint unit
 
-# What the steps below need beyond Rust and Python.
+test-all:
+	@./scripts/test.sh tools format lint unit root python no-std docs deny ns2 browser fuzz
+
+# Tools that the steps of `test-all` need beyond Rust and Python.
 tools:
 	@./scripts/tools.sh
 
@@ -26,6 +30,10 @@ lint:
 # Unit, integration, property and documentation tests.
 unit:
 	$(CARGO) test --workspace --locked --no-fail-fast
+
+# Tests on real packets in network namespaces; skipped without root.
+root:
+	@./scripts/root.sh
 
 # The Python package: installed as users do, and tested, on a Dask cluster as well.
 python:

@@ -130,6 +130,7 @@ fn settled(relay: &Relay) -> lasthop_gateway::split::SplitSnapshot {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn bytes_arrive_intact_both_ways_at_once_under_both_ends_own_addresses() {
     let Some(lab) = lab("bytes both ways") else { return };
     const LENGTH: usize = 8 << 20;
@@ -151,6 +152,7 @@ fn bytes_arrive_intact_both_ways_at_once_under_both_ends_own_addresses() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn one_end_may_close_and_still_be_answered() {
     let Some(lab) = lab("half-close") else { return };
     let relay = lab.start(config());
@@ -176,6 +178,7 @@ fn one_end_may_close_and_still_be_answered() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn a_reset_and_the_relays_end_reach_the_ends_as_resets() {
     let Some(lab) = lab("resets") else { return };
     let mut relay = lab.start(config());
@@ -197,6 +200,7 @@ fn a_reset_and_the_relays_end_reach_the_ends_as_resets() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn a_reset_that_is_lost_is_repeated() {
     let Some(lab) = lab("lost resets") else { return };
     let _relay = lab.start(config());
@@ -225,6 +229,7 @@ fn a_reset_that_is_lost_is_repeated() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn a_reset_that_never_came_to_the_gateway_is_found_out() {
     let Some(lab) = lab("resets lost before the gateway") else { return };
     let _relay = lab.start(config());
@@ -250,6 +255,7 @@ fn a_reset_that_never_came_to_the_gateway_is_found_out() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn a_reader_who_stalls_stalls_the_sender() {
     let Some(lab) = lab("back-pressure") else { return };
     const BUFFER: usize = 64 << 10;
@@ -291,6 +297,7 @@ fn a_reader_who_stalls_stalls_the_sender() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn each_side_has_its_own_congestion_control_and_buffers() {
     let Some(lab) = lab("congestion control") else { return };
     let available = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
@@ -334,6 +341,7 @@ fn kernel() -> (u32, u32) {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn a_server_out_of_reach_resets_the_client() {
     let Some(lab) = lab("unreachable server") else { return };
     let relay = lab.start(SplitConfig { connect_timeout: Duration::from_secs(1), ..config() });
@@ -357,6 +365,7 @@ fn a_server_out_of_reach_resets_the_client() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn a_thousand_connections_at_once() {
     let Some(lab) = lab("a thousand connections") else { return };
     const COUNT: usize = 1000;
@@ -391,6 +400,7 @@ fn a_thousand_connections_at_once() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn when_full_new_connections_wait_for_room() {
     let Some(lab) = lab("full") else { return };
     let relay = lab.start(SplitConfig { max_connections: 2, ..config() });
@@ -411,6 +421,7 @@ fn when_full_new_connections_wait_for_room() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn urgent_data_keep_their_place() {
     let Some(lab) = lab("urgent data") else { return };
     let relay = lab.start(config());
@@ -429,6 +440,7 @@ fn urgent_data_keep_their_place() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn nothing_remains_of_the_rules() {
     let Some(lab) = lab("rules") else { return };
     // Listing a table creates it.
@@ -451,6 +463,7 @@ fn nothing_remains_of_the_rules() {
 /// The two programs handle a SYN that finds no listening socket differently: the TPROXY target of iptables drops it
 /// (Linux `tproxy_tg4`), and the tproxy statement of nftables passes it to the following rules (`nft_tproxy_eval_v4`).
 #[test]
+#[ignore = "needs root: make root"]
 fn without_the_relay_new_connections_wait_for_removal_or_pass() {
     let Some(lab) = lab("rules without a relay") else { return };
     let config = config();
@@ -475,6 +488,7 @@ fn without_the_relay_new_connections_wait_for_removal_or_pass() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn ports_and_networks_outside_the_rule_are_left_alone() {
     let Some(lab) = lab("selection") else { return };
     let ports = vec![PortRange { first: PORT + 1, last: PORT + 1 }];
@@ -494,6 +508,7 @@ fn ports_and_networks_outside_the_rule_are_left_alone() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn behind_network_address_translation_and_a_strict_firewall() {
     let Some(lab) = lab("address translation") else { return };
     for rule in [
@@ -520,6 +535,7 @@ fn behind_network_address_translation_and_a_strict_firewall() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn the_relay_learns_of_a_narrower_path() {
     let Some(lab) = lab("path MTU") else { return };
     // A router behind the gateway, on the server's host, with a smaller MTU towards the actual server.
@@ -582,6 +598,7 @@ impl Drop for Narrow {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn what_cannot_be_is_said_at_the_start() {
     let Some(lab) = lab("errors") else { return };
     let bind =

@@ -111,30 +111,35 @@ fn interoperate(sack: &str, timestamps: &str) {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn kernel_with_sack_and_timestamps() {
     interoperate("1", "1");
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn kernel_with_sack() {
     interoperate("1", "0");
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn kernel_with_timestamps() {
     interoperate("0", "1");
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn kernel_with_neither() {
     interoperate("0", "0");
 }
 
-/// A measurement: run it in release mode, with `--ignored --nocapture`.
+/// Measures throughput: `LASTHOP_MEASURE=1 cargo test --release -p lasthop-lab --test all -- --ignored --nocapture
+/// throughput_with_a_kernel`.
 #[test]
-#[ignore = "a measurement, for a quiet machine and release mode"]
+#[ignore = "a measurement on a quiet machine; runs if LASTHOP_MEASURE is set"]
 fn throughput_with_a_kernel() {
-    if namespace().is_none() {
+    if std::env::var_os("LASTHOP_MEASURE").is_none() || namespace().is_none() {
         return;
     }
     let bytes = 2_000_000_000;

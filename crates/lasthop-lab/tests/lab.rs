@@ -73,6 +73,7 @@ fn ours() -> Vec<namespace::Leftover> {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn a_clean_link_gives_its_rate_and_nothing_is_left() {
     let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let outcome = try_run(&scenario("2 MiB", "", ""), "E2E", &Quiet).unwrap();
@@ -110,6 +111,7 @@ fn packet(headers: &[u8]) -> Packet {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn the_channel_drops_what_the_simulators_drops() {
     let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let errors = r#"errors_down = { model = "list", drop = [
@@ -155,6 +157,7 @@ fn the_channel_drops_what_the_simulators_drops() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn a_half_duplex_link_carries_one_frame_at_a_time() {
     let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let wireless = "medium = \"half-duplex\"\nframe_overhead = \"500 us\"";
@@ -180,6 +183,7 @@ fn a_half_duplex_link_carries_one_frame_at_a_time() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn a_transfer_without_a_fin_and_one_that_nobody_hears() {
     let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let open = scenario("20 KiB", "", "").with_overrides(&[("flows.bulk.close", "off")]).unwrap();
@@ -199,6 +203,7 @@ fn a_transfer_without_a_fin_and_one_that_nobody_hears() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn an_error_leaves_nothing_behind() {
     let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let error = try_run(&scenario("1 MiB", "", "congestion = \"none-such\""), "E2E", &Quiet).err().unwrap().to_string();
@@ -208,6 +213,7 @@ fn an_error_leaves_nothing_behind() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn who_wants_to_stop_is_heard_and_nothing_is_left() {
     struct Soon(Instant);
     impl Watch for Soon {
@@ -226,6 +232,7 @@ fn who_wants_to_stop_is_heard_and_nothing_is_left() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn a_panic_leaves_nothing_behind() {
     struct Clumsy;
     impl Watch for Clumsy {
@@ -243,18 +250,26 @@ fn a_panic_leaves_nothing_behind() {
     assert_eq!(ours(), []);
 }
 
+/// Variable that makes the next test a part of the one after it.
+const KILLED: &str = "LASTHOP_LAB_TO_KILL";
+
 /// Runs in a process of its own that the next test kills.
 #[test]
 #[ignore = "a part of what_a_killed_lab_leaves_is_cleaned"]
 fn a_lab_to_kill() {
+    if std::env::var_os(KILLED).is_none() {
+        return;
+    }
     let _ = try_run(&scenario("100 MiB", "", "hosts.mobile.endpoints = \"own\""), "E2E", &Quiet);
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn what_a_killed_lab_leaves_is_cleaned() {
     let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let mut lab = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "lab::a_lab_to_kill", "--ignored"])
+        .env(KILLED, "1")
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
@@ -284,6 +299,7 @@ fn same_hosts(outcome: &Outcome, source: HostTcp, mobile: HostTcp) {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn our_tcp_and_the_kernels_over_a_lossy_link() {
     let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let errors = "errors = { model = \"uniform\", frame_loss = \"2 %\" }";
@@ -314,6 +330,7 @@ fn sent(outcome: &Outcome, point: usize) -> Vec<Packet> {
 
 /// The simulator and the lab share the code at the ends and on the links, which lose the same segments.
 #[test]
+#[ignore = "needs root: make root"]
 fn smart_on_real_packets_does_as_in_the_simulator() {
     let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let errors = "errors_down = { model = \"list\", drop = [{ data = 30 }, { data = 31 }, { data = 90 }] }";
@@ -337,6 +354,7 @@ fn smart_on_real_packets_does_as_in_the_simulator() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn eln_is_marked_by_the_receiver_or_by_the_base_station() {
     let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let is_marked = |ack: &&Packet| ack.tcp().is_some_and(|segment| segment.options.eln);
@@ -357,6 +375,7 @@ fn eln_is_marked_by_the_receiver_or_by_the_base_station() {
 /// The base station terminates the kernel's connection and opens one with SMART, which no kernel supports, to the
 /// mobile host. Data flows in both directions, and the source does not notice losses of the hop.
 #[test]
+#[ignore = "needs root: make root"]
 fn a_relay_with_smart_between_a_kernel_and_our_host() {
     let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let errors = "errors_down = { model = \"list\", drop = [{ data = 30 }, { data = 31 }, { data = 90 }] }";
@@ -376,6 +395,7 @@ fn a_relay_with_smart_between_a_kernel_and_our_host() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn many_flows_each_way_between_two_of_our_hosts() {
     let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let flows = "endpoints = \"own\"\n[flows.back]\nfrom = \"mobile\"\nto = \"source\"\nsize = \"40 KiB\"\ncount = 20\n\
@@ -391,6 +411,7 @@ fn many_flows_each_way_between_two_of_our_hosts() {
 /// Each link scheme on real packets: the hop repairs its losses, and a kernel's sender does not notice.
 /// docs/models/two-ended-link.md compares the throughput with the simulator's, on a machine that does nothing else.
 #[test]
+#[ignore = "needs root: make root"]
 fn link_schemes_repair_real_packets() {
     let Some(_turn) = quiet::turn("the lab's tests with namespaces") else { return };
     let errors = "errors = { model = \"uniform\", frame_loss = \"5 %\" }";
@@ -424,6 +445,7 @@ fn link_schemes_repair_real_packets() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn what_the_lab_cannot_do_is_said() {
     // Also works without root.
     let _turn = namespace::require_root().is_ok().then(|| quiet::turn("the lab's tests with namespaces"));

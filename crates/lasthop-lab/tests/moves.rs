@@ -51,6 +51,7 @@ fn whole(what: &str, report: &Report) {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn connections_of_the_kernel_go_on_through_handoffs_of_every_kind() {
     let Some(_turn) = quiet::turn("the lab's tests of handoffs with namespaces") else { return };
     for kind in ["hard", "hierarchical", "forwarding", "multicast"] {
@@ -82,6 +83,7 @@ fn connections_of_the_kernel_go_on_through_handoffs_of_every_kind() {
 
 /// The timetable is the simulator's, including draws from the seed.
 #[test]
+#[ignore = "needs root: make root"]
 fn random_moves_are_those_of_the_simulator() {
     let Some(_turn) = quiet::turn("the lab's tests of handoffs with namespaces") else { return };
     let random = scenario("kind = \"forwarding\"", "").with_overrides(&[("mobility.moves", "{ mean = \"300 ms\" }")]);
@@ -94,6 +96,7 @@ fn random_moves_are_those_of_the_simulator() {
 
 /// A station's state of a connection moves with the host, is lost, or continues at both ends of the link.
 #[test]
+#[ignore = "needs root: make root"]
 fn state_at_the_emulated_links_moves_or_begins_anew() {
     let Some(_turn) = quiet::turn("the lab's tests of handoffs with namespaces") else { return };
     for (scheme, mobility, lines) in [
@@ -113,6 +116,7 @@ fn state_at_the_emulated_links_moves_or_begins_anew() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn quic_moves_too() {
     let Some(_turn) = quiet::turn("the lab's tests of handoffs with namespaces") else { return };
     let quic = scenario("kind = \"hard\"", "").with_overrides(&[("flows.down.app", "quic")]).unwrap();
@@ -123,6 +127,7 @@ fn quic_moves_too() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn what_cannot_move_is_said() {
     // Also works without root.
     let _turn = namespace::require_root().is_ok().then(|| quiet::turn("the lab's tests with namespaces"));

@@ -64,6 +64,7 @@ parallel = 3
 "#;
 
 #[test]
+#[ignore = "needs root: make root"]
 fn bulk_and_pages_arrive_over_a_lossy_hop() {
     let Some(_turn) = quiet::turn("QUIC in the lab") else { return };
     let losses = r#"errors = { model = "uniform", frame_loss = "3 %" }"#;
@@ -84,6 +85,7 @@ fn bulk_and_pages_arrive_over_a_lossy_hop() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn a_clean_link_loses_nothing() {
     let Some(_turn) = quiet::turn("QUIC in the lab") else { return };
     let outcome = try_run(&scenario(r#"queue = "1000 packets""#, BULK, ""), "E2E").unwrap();
@@ -93,6 +95,7 @@ fn a_clean_link_loses_nothing() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn it_runs_beside_tcp_of_either_kind() {
     let Some(_turn) = quiet::turn("QUIC in the lab") else { return };
     let tcp = "[flows.download]\nfrom = \"source\"\nto = \"mobile\"\nsize = \"300 kB\"\n";
@@ -107,6 +110,7 @@ fn it_runs_beside_tcp_of_either_kind() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn a_dead_hop_ends_the_flow() {
     let Some(_turn) = quiet::turn("QUIC in the lab") else { return };
     let dead = r#"errors = { model = "uniform", frame_loss = "100 %" }"#;
@@ -118,6 +122,7 @@ fn a_dead_hop_ends_the_flow() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn the_limit_ends_the_run() {
     let Some(_turn) = quiet::turn("QUIC in the lab") else { return };
     let scenario = scenario("", &BULK.replace("600 kB", "600 MB"), "").with_overrides(&[("limit", "2 s")]).unwrap();

@@ -78,6 +78,7 @@ fn the_attempt() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn what_only_root_may_do_is_gone() {
     if without_root("rights of the worker") {
         return;

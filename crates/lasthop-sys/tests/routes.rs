@@ -29,6 +29,7 @@ fn interface(socket: &mut Socket, name: &str, address: &str) -> Interface {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn packets_to_a_host_go_the_way_that_was_named_last() {
     if without_root("routes to a host") {
         return;
@@ -77,6 +78,7 @@ fn packets_to_a_host_go_the_way_that_was_named_last() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn an_interface_that_was_down_has_lost_its_routes_and_is_noticed() {
     if without_root("routes by an interface that goes down") {
         return;

@@ -395,6 +395,7 @@ fn what_cannot_be_done_is_said_in_one_line() {
 /// best of a few runs counts.
 #[cfg(target_os = "linux")]
 #[test]
+#[ignore = "needs root: make root"]
 fn losses_of_kernels_have_their_causes() {
     if network::without_root("`lasthop diagnose` on the lab's captures") {
         return;

@@ -96,6 +96,7 @@ fn connects(network: &Network, from: &str, to: (&str, &str)) -> bool {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn tcp_is_repaired_all_else_stays_with_the_bridge_and_nothing_is_left() {
     if is_skipped("repairs on a bridge") {
         return;
@@ -141,6 +142,7 @@ fn tcp_is_repaired_all_else_stays_with_the_bridge_and_nothing_is_left() {
 
 /// Offloads are on: super-segments are recorded with the size of their segments.
 #[test]
+#[ignore = "needs root: make root"]
 fn what_was_recorded_on_a_bridge_is_decided_again() {
     if is_skipped("recordings on a bridge") {
         return;
@@ -178,6 +180,7 @@ fn survives(what: &str, harm: impl FnOnce(&mut Daemon)) {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn a_killed_or_stopped_worker_is_replaced_and_flows_go_on() {
     if is_skipped("killed and stopped worker on a bridge") {
         return;
@@ -191,6 +194,7 @@ fn a_killed_or_stopped_worker_is_replaced_and_flows_go_on() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn flows_go_on_when_worker_and_supervisor_hang_or_die() {
     if is_skipped("hanging gateway on a bridge") {
         return;
@@ -207,6 +211,7 @@ fn flows_go_on_when_worker_and_supervisor_hang_or_die() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn what_does_not_cross_the_hop_stays_with_the_bridge() {
     if is_skipped("strangers on a bridge") {
         return;
@@ -249,6 +254,7 @@ fn tagged(network: &Network, [from, to]: [&str; 2], seq: u32) -> Vec<u8> {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn a_tagged_frame_keeps_its_tag() {
     if is_skipped("VLAN on a bridge") {
         return;
@@ -287,6 +293,7 @@ fn a_tagged_frame_keeps_its_tag() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn a_port_that_the_bridge_closes_is_closed() {
     if is_skipped("closed port of a bridge") {
         return;
@@ -309,6 +316,7 @@ fn a_port_that_the_bridge_closes_is_closed() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn a_check_says_what_a_bridge_lacks() {
     if is_skipped("check of a bridge") {
         return;

@@ -34,6 +34,7 @@ fn finish(what: &str, transfer: network::Transfer, network: &Network, daemon: &D
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn a_link_that_goes_down_and_comes_back_interrupts_and_loses_nothing() {
     if is_skipped("link down and up") {
         return;
@@ -57,6 +58,7 @@ fn a_link_that_goes_down_and_comes_back_interrupts_and_loses_nothing() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn an_interface_that_is_replaced_is_found_again() {
     if is_skipped("another interface of the same name") {
         return;
@@ -74,6 +76,7 @@ fn an_interface_that_is_replaced_is_found_again() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn an_mtu_that_changes_in_mid_transfer_is_kept_to() {
     if is_skipped("change of MTU") {
         return;
@@ -149,6 +152,7 @@ fn sent_again(what: &str, end: impl Fn(&mut Daemon)) -> Option<u64> {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn what_is_held_goes_out_when_the_gateway_is_stopped() {
     held_data_goes_on("stopped", |daemon| {
         daemon.signal(Signal::TERM);
@@ -157,6 +161,7 @@ fn what_is_held_goes_out_when_the_gateway_is_stopped() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn what_is_held_goes_out_when_its_rule_is_taken_away() {
     held_data_goes_on("rule removed", |daemon| {
         daemon
@@ -166,6 +171,7 @@ fn what_is_held_goes_out_when_its_rule_is_taken_away() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn what_is_held_goes_out_when_flow_control_ends() {
     held_data_goes_on("flow control ended", |daemon| {
         daemon.configure(&format!("{SNOOP}snoop.flow_control = 'none'\n"));
@@ -191,6 +197,7 @@ fn open(network: &Network, port: u16) -> Duration {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn a_killed_relay_refuses_nobody() {
     if is_skipped("killed relay") {
         return;
@@ -216,6 +223,7 @@ fn a_killed_relay_refuses_nobody() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn without_a_supervisor_new_connections_pass_a_splitting_gateway() {
     if is_skipped("killed supervisor of a relay") {
         return;
@@ -242,6 +250,7 @@ fn thread(worker: i32, name: &str) -> nix::unistd::Pid {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn a_relay_that_hangs_is_replaced_and_refuses_nobody() {
     if is_skipped("hanging relay") {
         return;

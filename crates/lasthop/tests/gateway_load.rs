@@ -105,6 +105,7 @@ fn open(network: &Network, address: SocketAddr, from: usize, to: usize) -> JoinH
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn ten_thousand_connections_at_once_all_get_what_is_theirs() {
     if is_skipped("ten thousand connections") || !may_open_all() {
         return;
@@ -253,6 +254,7 @@ fn hostile(random: &mut Bytes, from: &str) -> Vec<u8> {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn floods_and_garbage_disturb_no_honest_transfer() {
     if is_skipped("floods and garbage") {
         return;
@@ -313,6 +315,7 @@ fn broken_off(network: &Network, address: SocketAddr) {
 const SOAK: &str = "LASTHOP_SOAK_SECONDS";
 
 #[test]
+#[ignore = "needs root: make root"]
 fn flows_that_come_and_go_for_long_leave_nothing_behind() {
     if is_skipped("soak") {
         return;

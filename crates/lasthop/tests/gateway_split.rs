@@ -75,6 +75,7 @@ fn accept(listener: &TcpListener) -> TcpStream {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn the_connections_that_a_rule_names_are_split_and_no_others() {
     if is_skipped("connections that rules name") {
         return;
@@ -109,6 +110,7 @@ fn the_connections_that_a_rule_names_are_split_and_no_others() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn connections_that_a_port_forward_leads_on_are_split() {
     if is_skipped("connections behind a port forward") {
         return;
@@ -163,6 +165,7 @@ fn connections_that_a_port_forward_leads_on_are_split() {
 /// After a silence on the hop, losses are repaired beneath the relay's TCP, and every byte is compared. With repair
 /// off, the kernel repairs all.
 #[test]
+#[ignore = "needs root: make root"]
 fn losses_after_a_silence_are_repaired_beneath_the_relay() {
     if is_skipped("repair beneath a relay") {
         return;
@@ -188,6 +191,7 @@ fn losses_after_a_silence_are_repaired_beneath_the_relay() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn each_rule_has_its_own_settings_and_the_first_counts() {
     if is_skipped("several rules that split") {
         return;
@@ -209,6 +213,7 @@ fn each_rule_has_its_own_settings_and_the_first_counts() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn clients_with_privileged_ports_are_split() {
     if is_skipped("ports below 1024") {
         return;
@@ -234,6 +239,7 @@ fn clients_with_privileged_ports_are_split() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn under_a_flood_of_openings_new_connections_go_on() {
     if is_skipped("flood of openings at a relay") {
         return;
@@ -272,6 +278,7 @@ fn under_a_flood_of_openings_new_connections_go_on() {
 /// A connection older than the gateway is forwarded. Packets of an off-path attacker, which lacks its sequence numbers,
 /// do not divert it to the relay, which would reset the unknown connection.
 #[test]
+#[ignore = "needs root: make root"]
 fn a_strangers_first_packet_ends_no_connection_that_passes() {
     if is_skipped("forged first packets of connections that pass") {
         return;
@@ -319,6 +326,7 @@ fn a_strangers_first_packet_ends_no_connection_that_passes() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn one_client_has_its_share_of_the_relay() {
     if is_skipped("a client's share of a relay") {
         return;

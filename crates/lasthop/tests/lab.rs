@@ -31,6 +31,7 @@ fn signal(pid: u32, signal: &str) {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn beside_the_simulator_with_a_capture() {
     if !is_root() {
         return;
@@ -60,6 +61,7 @@ fn beside_the_simulator_with_a_capture() {
 
 /// Modern endpoints and gateway: the kernel's TCP where available, otherwise lasthop's.
 #[test]
+#[ignore = "needs root: make root"]
 fn schemes_of_today() {
     if !is_root() {
         return;
@@ -87,6 +89,7 @@ fn schemes_of_today() {
 /// A hop's round trip of 600 ms delays the server's answer beyond every trial, and the lab's gateway makes none: the only
 /// connection of the run is split, so that its source retransmits next to nothing.
 #[test]
+#[ignore = "needs root: make root"]
 fn a_split_takes_the_first_connection_over_a_long_hop() {
     if !is_root() {
         return;
@@ -103,6 +106,7 @@ fn a_split_takes_the_first_connection_over_a_long_hop() {
 
 /// Table and JSON state which TCP ran; with the simulator's TCP the results are similar.
 #[test]
+#[ignore = "needs root: make root"]
 fn our_own_ends_beside_the_simulator() {
     if !is_root() {
         return;
@@ -130,6 +134,7 @@ fn our_own_ends_beside_the_simulator() {
 /// of surplus copies then pass the gateway, and the sender takes them for a loss. Therefore the best of a few runs
 /// counts, and a machine whose links were delayed as well is not judged.
 #[test]
+#[ignore = "needs root: make root"]
 fn snoop_at_the_base_station_hides_the_losses_from_a_kernel() {
     const ATTEMPTS: usize = 3;
     if !is_root() {
@@ -158,6 +163,7 @@ fn snoop_at_the_base_station_hides_the_losses_from_a_kernel() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn a_relay_at_the_base_station_brings_everything_to_a_kernel() {
     if is_root() {
         let value = lab_of_600_kib("SPLIT");
@@ -167,6 +173,7 @@ fn a_relay_at_the_base_station_brings_everything_to_a_kernel() {
 
 /// A gateway at each station repairs the losses of its cell, also for connections whose beginning it has not seen.
 #[test]
+#[ignore = "needs root: make root"]
 fn a_gateway_at_each_station_of_a_host_that_moves() {
     if !is_root() {
         return;
@@ -207,6 +214,7 @@ fn children_of(pid: u32) -> Vec<u32> {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn a_run_in_which_the_gateways_worker_was_replaced_is_void() {
     if !is_root() {
         return;
@@ -244,6 +252,7 @@ fn a_run_in_which_the_gateways_worker_was_replaced_is_void() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn a_signal_ends_it_in_order() {
     if !is_root() {
         return;
@@ -267,6 +276,7 @@ fn a_signal_ends_it_in_order() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn other_programs_use_a_lab_that_is_held_open() {
     if !is_root() {
         return;
@@ -302,6 +312,7 @@ fn other_programs_use_a_lab_that_is_held_open() {
 
 /// Calls and web sessions do not run here, so the lab need not support them.
 #[test]
+#[ignore = "needs root: make root"]
 fn a_lab_of_calls_and_one_of_web_sessions_are_held_open() {
     if !is_root() {
         return;

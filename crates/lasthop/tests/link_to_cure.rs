@@ -62,6 +62,7 @@ fn transfer(from: &str, to: &str, address: &str, bytes: usize) {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn from_a_link_to_a_cure_and_to_its_proof() {
     let queues = Path::new("/proc/net/netfilter/nfnetlink_queue").exists();
     if skipping::is_skipped_without("from_a_link_to_a_cure_and_to_its_proof", "the kernel's netfilter queues", queues) {

@@ -59,11 +59,11 @@ fn try_replayed(bench: &Bench, file: &str) -> Result<Value, String> {
 
 /// Records the checked-in file anew: [`SHORT`] with 40 KiB and without lost acknowledgments, as LL-SMART-TCP-AWARE in
 /// the lab (`--pcapng`). An intended change of the mechanism's decisions requires a new recording, and its figures
-/// here, made as root: `cargo test -p lasthop --test all replay -- --ignored --nocapture record_anew`.
+/// here, made as root: `LASTHOP_RECORD=1 cargo test -p lasthop --test all -- --ignored --nocapture record_anew`.
 #[test]
 #[ignore = "writes into the repository"]
 fn record_anew() {
-    if is_skipped("recordings of the lab") {
+    if std::env::var_os("LASTHOP_RECORD").is_none() || is_skipped("recordings of the lab") {
         return;
     }
     let bench = Bench::new();
@@ -124,6 +124,7 @@ fn a_recording_of_real_packets_is_decided_again_anywhere() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn what_the_lab_recorded_is_decided_again_packet_for_packet() {
     if is_skipped("recordings of the lab") {
         return;
@@ -175,6 +176,7 @@ fn recorded(bench: &Bench, scheme: &str, folder: &str) -> (String, Value) {
 
 /// Losses, two connections, both IP versions, a new configuration, and two workers.
 #[test]
+#[ignore = "needs root: make root"]
 fn a_gateway_records_across_workers_until_the_limit() {
     if is_skipped("recordings of a gateway") {
         return;
@@ -241,6 +243,7 @@ impl Drop for Disk<'_> {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn a_recording_on_a_full_disk_is_whole_up_to_its_end() {
     if is_skipped("recording on a full disk") {
         return;

@@ -203,6 +203,7 @@ fn server(port: u16) -> String {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn lost_datagrams_are_repaired_and_nothing_is_left_afterwards() {
     if is_skipped("tunnel over a lossy hop") {
         return;
@@ -257,6 +258,7 @@ fn lost_datagrams_are_repaired_and_nothing_is_left_afterwards() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn ends_that_are_killed_come_back_and_connections_go_on() {
     if is_skipped("killed ends of a tunnel") {
         return;
@@ -291,6 +293,7 @@ fn ends_that_are_killed_come_back_and_connections_go_on() {
 
 /// Both directions over a lossy hop, an end whose visible address changes, a replaced worker, and unrepaired flows.
 #[test]
+#[ignore = "needs root: make root"]
 fn what_ends_recorded_is_decided_again_by_the_simulators_node() {
     if is_skipped("recordings of a tunnel") {
         return;
@@ -342,6 +345,7 @@ fn what_ends_recorded_is_decided_again_by_the_simulators_node() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn an_end_that_moves_is_followed_under_load() {
     if is_skipped("moving end of a tunnel") {
         return;
@@ -363,6 +367,7 @@ fn an_end_that_moves_is_followed_under_load() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn an_end_has_several_peers_over_either_protocol_and_takes_others_without_restart() {
     if is_skipped("tunnel with two peers") {
         return;
@@ -417,6 +422,7 @@ fn an_end_has_several_peers_over_either_protocol_and_takes_others_without_restar
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn a_trusted_interface_needs_no_keys_and_others_are_not_heard() {
     if is_skipped("tunnel on a trusted interface") {
         return;
@@ -446,6 +452,7 @@ fn a_trusted_interface_needs_no_keys_and_others_are_not_heard() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn a_start_that_fails_or_is_dry_leaves_all_as_it_was() {
     if is_skipped("failed start of a tunnel") {
         return;
@@ -509,6 +516,7 @@ fn a_start_that_fails_or_is_dry_leaves_all_as_it_was() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn a_check_and_a_dry_run_say_what_a_start_refuses() {
     if is_skipped("check of a tunnel") {
         return;
@@ -549,6 +557,7 @@ fn a_check_and_a_dry_run_say_what_a_start_refuses() {
 }
 
 #[test]
+#[ignore = "needs root: make root"]
 fn routes_and_addresses_that_vanish_are_put_back() {
     if is_skipped("device of a tunnel that goes down") {
         return;
@@ -581,6 +590,7 @@ fn routes_and_addresses_that_vanish_are_put_back() {
 
 /// Half of the connections in one tunnel are unrepaired, over a hop that loses one datagram in 20.
 #[test]
+#[ignore = "needs root: make root"]
 fn a_comparison_shows_what_repair_gains() {
     if is_skipped("comparison inside a tunnel") {
         return;
