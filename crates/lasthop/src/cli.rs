@@ -1,15 +1,16 @@
 //! Command line.
 
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod daemon;
 mod diagnose;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod gateway;
 mod link;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod tunnel;
 
 use std::ffi::OsString;
+#[cfg(feature = "serve")]
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -20,13 +21,13 @@ use lasthop_scenario::{Scenario, did_you_mean};
 use lasthop_study::link::time_span;
 use lasthop_study::sweep::Axis;
 
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 pub use self::daemon::RecordArgs;
 pub use self::diagnose::{DiagnoseArgs, Place};
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 pub use self::gateway::*;
 pub use self::link::{AdviseArgs, FitArgs, LinkArgs};
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 pub use self::tunnel::*;
 use crate::error::Error;
 use crate::progress::note;
@@ -54,20 +55,21 @@ pub enum Command {
     /// Trace one run segment by segment
     Trace(TraceArgs),
     /// Run a scenario with real TCP over emulated links in network namespaces (requires root)
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     Lab(LabArgs),
     /// Plot packets, windows, throughput, round trips and queues of one run over time
     Plot(PlotArgs),
     /// Reproduce a published study and compare with its numbers
     Reproduce(ReproduceArgs),
     /// Explore scenarios on a local web page
+    #[cfg(feature = "serve")]
     Serve(ServeArgs),
     /// Print a scenario with all defaults and the origin of each value
     Explain(ExplainArgs),
     /// Find the limit of each TCP flow in a packet capture, and the causes of its losses
     Diagnose(DiagnoseArgs),
     /// Measure rate, delay, queue and loss of the path to another machine, in both directions
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     Probe(crate::commands::probe::ProbeArgs),
     /// Fit channel models to a link's per-packet losses, and write the link as a scenario
     Fit(FitArgs),
@@ -76,10 +78,10 @@ pub enum Command {
     /// SCENARIO may also be a measurement, which is fitted first: a folder written by `lasthop probe --out`, a packet capture, or a CSV of losses.
     Advise(AdviseArgs),
     /// Repair TCP connections that this machine forwards over a lossy hop
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     Gateway(GatewayArgs),
     /// Repair all traffic over a lossy hop, with a device at each end
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     Tunnel(TunnelArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
@@ -280,7 +282,7 @@ pub struct TraceArgs {
     pub force: bool,
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct LabArgs {
@@ -290,7 +292,7 @@ pub struct LabArgs {
     pub run: LabRunArgs,
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 #[derive(Subcommand, Debug)]
 pub enum LabCommand {
     /// Run a command behind a scenario's links, and report what they carried
@@ -305,7 +307,7 @@ pub enum LabCommand {
     Clean,
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 #[derive(Args, Debug)]
 pub struct LabExecArgs {
     #[command(flatten)]
@@ -346,7 +348,7 @@ pub struct LabExecArgs {
     pub command: Vec<OsString>,
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 #[derive(Args, Debug)]
 pub struct LabHoldArgs {
     #[command(flatten)]
@@ -362,7 +364,7 @@ pub struct LabHoldArgs {
     pub json: bool,
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 #[derive(Args, Debug)]
 pub struct LabRunArgs {
     #[command(flatten)]
@@ -436,6 +438,7 @@ pub struct ReproduceArgs {
     pub json: JsonArgs,
 }
 
+#[cfg(feature = "serve")]
 #[derive(Args, Debug)]
 pub struct ServeArgs {
     /// Scenario files to offer in addition to the ready-made ones

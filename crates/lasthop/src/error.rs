@@ -1,6 +1,7 @@
 //! Errors, each in one line.
 
 use std::io;
+#[cfg(feature = "serve")]
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -66,13 +67,13 @@ pub enum Error {
     NoInterface { path: PathBuf, cure: &'static str },
     #[error("--{flag}: {message}")]
     Site { flag: &'static str, message: String },
-    #[cfg(not(target_os = "linux"))]
-    #[error("--out {}: the tunnel runs on Linux only; give --control sender,box to exclude it", path.display())]
+    #[cfg(not(live))]
+    #[error("--out {}: this build has no tunnel (it requires Linux and the feature `live`); give --control sender,box to exclude it", path.display())]
     TwoEnds { path: PathBuf },
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error("{}: {what}", path.display())]
     TunnelKey { path: PathBuf, what: String },
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error("{what}")]
     TunnelKeyFile { what: String },
     #[error(
@@ -89,91 +90,92 @@ pub enum Error {
     SweepStopped { done: usize, total: usize, path: PathBuf },
     #[error("stopped: {done} of {total} cells are in {}; repeat the command to continue", path.display())]
     StudyStopped { done: usize, total: usize, path: PathBuf },
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error(transparent)]
     Supervisor(#[from] lasthop_gateway::daemon::supervisor::SupervisorError),
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error(transparent)]
     Worker(#[from] lasthop_gateway::daemon::worker::WorkerError),
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error(transparent)]
     Tunnel(#[from] lasthop_tunneld::daemon::supervisor::SupervisorError),
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error(transparent)]
     TunnelWorker(#[from] lasthop_tunneld::daemon::worker::WorkerError),
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error(transparent)]
     Control(#[from] lasthop_daemon::control::ControlError),
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error(transparent)]
     Firewall(#[from] lasthop_gateway::firewall::FirewallError),
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error("{}: file exists and may contain a key in use; give another name, or remove the file", path.display())]
     KeyExists { path: PathBuf },
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error("{0}; give a file written by `lasthop tunnel keygen`, or its contents on standard input")]
     PrivateKey(String),
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error("cannot get random bytes from the operating system: {0}")]
     Randomness(io::Error),
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error("{}: {missing} of {total} checks failed", file.display())]
     Check { file: PathBuf, missing: usize, total: usize },
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error(transparent)]
     Recording(#[from] lasthop_gateway::engine::recording::reader::RecordingError),
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error(transparent)]
     TunnelRecording(#[from] lasthop_daemon::recording::reader::ReadError),
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error("{}: {differences} of {calls} decisions differ, first at {first}", file.display())]
     Replay { file: PathBuf, differences: u64, calls: u64, first: String },
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error(
         "--link: the gateway does not record packet headers; set link = \"16 MiB\" under [limits] in its configuration, and restart it"
     )]
     NoTape,
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error("--link: {}: {error}; run as root, since only root can read the worker's memory", path.display())]
     Tape { path: PathBuf, error: io::Error },
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error("--promise {}: {error}", path.display())]
     Promise { path: PathBuf, error: lasthop_study::promise::PromiseError },
     #[error("man {given}: no such command")]
     Man { given: String },
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error(transparent)]
     Lab(#[from] lasthop_lab::LabError),
+    #[cfg(feature = "serve")]
     #[error("--listen {address}: {error}")]
     Listen { address: SocketAddr, error: io::Error },
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error(transparent)]
     Probe(#[from] lasthop_probe::live::ProbeError),
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error("probe: no host given; give the host that runs `lasthop probe serve`, or a subcommand (`serve`, `keygen`)")]
     NoProbeHost,
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error("--key {}: {what}", path.display())]
     ProbeKey { path: PathBuf, what: String },
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error("{host}: {what}; expected HOST, HOST:PORT or [ADDRESS]:PORT")]
     ProbeHost { host: String, what: String },
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error("{server}: too few packets arrived to estimate the rate of the {way}")]
     ProbeThin { server: String, way: &'static str },
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error("stopped after {seconds:.0} s; results until then are kept")]
     ProbeStopped { seconds: f64 },
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error(
         "lab: no scenario given; give a scenario file or the name of a ready-made scenario, or a subcommand (`exec`, `hold`, `clean`)"
     )]
     NoLabScenario,
     /// The error has been reported; this is the exit status.
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error("exit status {0}")]
     Status(u8),
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[error("--serve {given}: expected HOST:COMMAND, e.g. \"server:iperf3 -s -1\"")]
     Serve { given: String },
     #[error("cannot handle signals: {0}")]

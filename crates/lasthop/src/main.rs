@@ -40,20 +40,21 @@ fn main() -> ExitCode {
         Command::Compare(args) => commands::compare::execute(&args),
         Command::Sweep(args) => commands::sweep::execute(&args),
         Command::Trace(args) => commands::trace::execute(&args),
-        #[cfg(target_os = "linux")]
+        #[cfg(live)]
         Command::Lab(args) => commands::lab::execute(&args),
         Command::Plot(args) => commands::plot::execute(&args),
         Command::Reproduce(args) => commands::reproduce::execute(&args),
+        #[cfg(feature = "serve")]
         Command::Serve(args) => commands::serve::execute(&args),
         Command::Explain(args) => commands::explain::execute(&args),
         Command::Diagnose(args) => commands::diagnose::execute(&args),
-        #[cfg(target_os = "linux")]
+        #[cfg(live)]
         Command::Probe(args) => commands::probe::execute(&args),
         Command::Fit(args) => commands::fit::execute(&args),
         Command::Advise(args) => commands::advise::execute(&args),
-        #[cfg(target_os = "linux")]
+        #[cfg(live)]
         Command::Gateway(args) => commands::gateway::execute(&args),
-        #[cfg(target_os = "linux")]
+        #[cfg(live)]
         Command::Tunnel(args) => commands::tunnel::execute(&args),
         Command::Man(args) => commands::man::execute(&args),
         Command::Completions(args) => commands::completions::execute(&args),
@@ -62,7 +63,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         // The reader of the output has closed it (`lasthop trace ... | head`).
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
-        #[cfg(target_os = "linux")]
+        #[cfg(live)]
         Err(error::Error::Status(status)) => ExitCode::from(status),
         Err(error) => {
             note_error(&error.to_string());

@@ -8,7 +8,7 @@ use lasthop_scenario::units::{BitRate, QueueSize, TimeSpan};
 use lasthop_study::advise::{Needs, Use};
 use lasthop_study::link::{bit_rate, place, time_span};
 
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 use super::TunnelEndsArgs;
 use super::{JsonArgs, ScenarioArgs};
 
@@ -81,7 +81,7 @@ pub struct AdviseArgs {
     /// Interface of the gateway towards the hop, e.g. wlan0, for its configuration
     #[arg(long, value_name = "NAME", requires = "out")]
     pub interface: Option<String>,
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     #[command(flatten)]
     pub tunnel: TunnelEndsArgs,
     /// Overwrite an existing file

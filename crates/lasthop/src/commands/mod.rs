@@ -1,30 +1,31 @@
 //! One module per command.
 
 pub mod advise;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 pub mod answers;
 pub mod compare;
 pub mod completions;
 pub mod diagnose;
 pub mod explain;
 pub mod fit;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 pub mod gateway;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 pub mod lab;
 pub mod man;
 pub mod plot;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 pub mod probe;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 pub mod recorded;
 pub mod reproduce;
 pub mod run;
 pub mod scenarios;
 pub mod schemes;
+#[cfg(feature = "serve")]
 pub mod serve;
 pub mod sweep;
 mod tables;
 pub mod trace;
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 pub mod tunnel;

@@ -1,6 +1,6 @@
 //! Installation of an advice: the configuration of the cure, with the promise beside it.
 
-#[cfg(target_os = "linux")]
+#[cfg(live)]
 mod tunnel;
 
 use std::io::{Write, stdout};
@@ -36,7 +36,7 @@ impl<'a> Installation<'a> {
         let Some(out) = args.out.as_deref() else { return Ok(None) };
         let unfit = |Unfit { what: flag, message }| Error::Site { flag, message };
         args.interface.as_deref().map_or(Ok(()), install::check_interface).map_err(unfit)?;
-        #[cfg(target_os = "linux")]
+        #[cfg(live)]
         {
             let ends = &args.tunnel;
             let said = [(ends.near.as_deref(), &ends.behind_near[..]), (ends.far.as_deref(), &ends.behind_far[..])];
@@ -103,18 +103,18 @@ impl<'a> Installation<'a> {
         let interface = interface.ok_or_else(|| Error::NoInterface { path: self.out.to_path_buf(), cure })?;
         let (text, next) = install::gateway(cure, interface, &file.display().to_string());
         // A file that `check` would reject is not written.
-        #[cfg(target_os = "linux")]
+        #[cfg(live)]
         lasthop_gateway::configuration::Gateway::parse(&file.display().to_string(), &text)?;
         Ok((text, next))
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(live)]
     fn tunnel(&self, file: &Path, rates: Option<HopRates>) -> Result<String, Error> {
         tunnel::write(self.args, file, rates)
     }
 
     /// Rejects the cure: both ends require Linux.
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(live))]
     fn tunnel(&self, file: &Path, _: Option<HopRates>) -> Result<String, Error> {
         Err(Error::TwoEnds { path: file.to_path_buf() })
     }
