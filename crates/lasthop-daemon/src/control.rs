@@ -13,7 +13,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lasthop_scenario::reading::Group;
+use lasthop_settings::reading::Group;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use std::os::unix::fs::chown;
 use std::path::Path;
 
 use crate::finding::{Finding, Outcome};
-use lasthop_scenario::reading::Group;
+use lasthop_settings::reading::Group;
 
 /// File with the numbers of groups.
 const GROUPS: &str = "/etc/group";

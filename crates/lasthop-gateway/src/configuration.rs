@@ -5,7 +5,7 @@
 //!
 //! let gateway = Gateway::parse("gateway.toml", "[[rule]]\nname = 'roof'\nmode = 'snoop'\ninterface = 'wlan0'\n")?;
 //! assert!(matches!(gateway.rules[0].mode, Mode::Snoop(_)));
-//! # Ok::<(), lasthop_scenario::Error>(())
+//! # Ok::<(), lasthop_settings::Error>(())
 //! ```
 //!
 //! `docs/gateway.md` describes every key.
@@ -18,17 +18,17 @@ use std::path::{Path, PathBuf};
 
 use lasthop_proto::pep::snoop::SnoopConfig;
 use lasthop_proto::time::Duration;
-use lasthop_scenario::reading::{
+use lasthop_settings::reading::{
     self, AbsolutePath, Address, ByteSize, Choice, List, LogLevel, Off, Or, Positive, Reader, Text, Whole,
 };
-use lasthop_scenario::units::Fraction;
-use lasthop_scenario::{Error, Problem};
+use lasthop_settings::units::Fraction;
+use lasthop_settings::{Error, Problem};
 
 use self::values::InterfaceName;
 
 pub use self::values::{Network, PortRange};
-pub use lasthop_scenario::reading::Group;
-pub use lasthop_scenario::{PATIENCE, SideSettings, SplitSettings};
+pub use lasthop_settings::reading::Group;
+pub use lasthop_settings::{PATIENCE, SideSettings, SplitSettings};
 
 /// Maximum size of a configuration, in bytes: it is sent as one message to the process that handles the packets.
 const LARGEST_FILE: u64 = 128 << 10;

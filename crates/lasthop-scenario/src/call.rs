@@ -4,7 +4,7 @@ use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::apps::{CallConfig, Codec};
 
 use crate::document::Data;
-use crate::error::{Error, Problem};
+use crate::{Error, Problem};
 use crate::reader::{Reader, Value};
 use crate::units::ByteSize;
 use crate::values::{Choice, Positive, Whole, choices};

@@ -6,7 +6,7 @@ use lasthop_proto::channel::{Drop, DropFrame, ErrorSpec, Frames, MOST_FRAMES};
 use lasthop_proto::time::Duration;
 
 use crate::document::{Data, quote};
-use crate::error::{Error, Problem};
+use crate::{Error, Problem};
 use crate::files::{BadTrace, Files};
 use crate::flow_names::FlowNames;
 use crate::netem;

@@ -2,7 +2,7 @@
 
 use lasthop_proto::packet::FlowId;
 
-use crate::error::{Error, Problem};
+use crate::{Error, Problem};
 use crate::reader::Reader;
 use crate::values::{Text, Whole};
 

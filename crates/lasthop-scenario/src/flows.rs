@@ -6,7 +6,7 @@ use lasthop_sim::apps::OnOffConfig;
 use lasthop_sim::network::{App, Rate};
 
 use crate::call;
-use crate::error::{Error, Problem};
+use crate::{Error, Problem};
 use crate::flow_names::Copies;
 use crate::nodes::Nodes;
 use crate::quic;

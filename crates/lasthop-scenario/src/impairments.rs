@@ -8,7 +8,7 @@ use lasthop_proto::rate::RateSpec;
 use lasthop_proto::time::Duration;
 use lasthop_sim::network::{Impairments, Medium, Rate};
 
-use crate::error::{Error, Problem};
+use crate::{Error, Problem};
 use crate::files::Files;
 use crate::rate_variation;
 use crate::reader::Reader;

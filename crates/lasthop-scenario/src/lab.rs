@@ -3,7 +3,7 @@
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::Duration;
 
-use crate::error::Error;
+use crate::Error;
 use crate::nodes::Nodes;
 use crate::reader::{Reader, Value};
 use crate::values::{ByScheme, Choice, Or, Positive, Text, choices};

@@ -3,7 +3,7 @@
 //! `lasthop fit` writes the table and `lasthop advise` uses it. Runs ignore it.
 
 use crate::document::{Data, key_text, quote};
-use crate::error::{Error, Problem};
+use crate::{Error, Problem};
 use crate::reader::{Reader, Standing};
 use crate::values::{Line, List};
 

@@ -3,7 +3,7 @@
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::network::{self, HandoffKind, LinkId, LinkSession, Medium, NodeId, QueueLimit, SoftState};
 
-use crate::error::{Error, Problem};
+use crate::{Error, Problem};
 use crate::flows::{self, Flow};
 use crate::nodes::{LaterLinks, Link, Nodes};
 use crate::reader::{Reader, Value};

@@ -5,7 +5,7 @@
 
 use lasthop_proto::channel::{ErrorSpec, Frames};
 
-use crate::error::{Error, Problem};
+use crate::{Error, Problem};
 use crate::reader::Reader;
 use crate::units::Fraction;
 

@@ -7,7 +7,7 @@ use lasthop_proto::time::Duration;
 use lasthop_sim::network::{DamagedFrames, Impairments, Medium, QueueSpec, Rate};
 
 use crate::channel;
-use crate::error::{Error, Problem};
+use crate::{Error, Problem};
 use crate::files::Files;
 use crate::flow_names::FlowNames;
 use crate::impairments::{self, Around};

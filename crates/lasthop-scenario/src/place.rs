@@ -5,7 +5,7 @@ use lasthop_proto::scheme::Scheme;
 use lasthop_proto::time::Duration;
 use lasthop_sim::network::{Network, NodeId, NodeKind};
 
-use crate::error::{Error, Place, Problem, Spot};
+use crate::{Error, Place, Problem, Spot};
 use crate::scenario::Scenario;
 use crate::traffic::Traffic;
 

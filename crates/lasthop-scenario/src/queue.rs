@@ -4,7 +4,7 @@ use lasthop_proto::queue::{AckAwareConfig, CoDelConfig, FqCoDelConfig, QueueLimi
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::Duration;
 
-use crate::error::{Error, Problem};
+use crate::{Error, Problem};
 use crate::reader::{Reader, Standing, Value};
 use crate::units::ByteSize;
 use crate::values::{Count, Positive, QueueKind, Whole, Window};

@@ -7,7 +7,7 @@ use lasthop_sim::network::{
 };
 
 use crate::document::{Data, quote};
-use crate::error::{Error, Problem, did_you_mean};
+use crate::{Error, Problem, did_you_mean};
 use crate::nodes::Host;
 use crate::reader::{Reader, Value};
 use crate::units::ByteSize;

@@ -7,7 +7,7 @@ use lasthop_proto::time::Duration;
 use lasthop_sim::network::Rate;
 
 use crate::document::{Data, quote};
-use crate::error::{Error, Problem};
+use crate::{Error, Problem};
 use crate::files::{BadTrace, Files};
 use crate::reader::{Reader, Standing, Value};
 use crate::units::BitRate;

@@ -4,7 +4,7 @@ use lasthop_proto::channel::{Act, Behind, ScriptFrame, ScriptLine};
 use lasthop_proto::time::Duration;
 
 use crate::document::quote;
-use crate::error::{Error, Problem};
+use crate::{Error, Problem};
 use crate::flow_names::FlowNames;
 use crate::reader::{Reader, Standing, Value};
 use crate::values::{Choice, Count, Positive, Whole, choices};

@@ -4,7 +4,7 @@ use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::apps::WebConfig;
 
-use crate::error::{Error, Problem};
+use crate::{Error, Problem};
 use crate::flow_names::MOST_FLOWS;
 use crate::flows;
 use crate::nodes::Nodes;

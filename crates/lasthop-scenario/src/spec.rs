@@ -4,7 +4,7 @@ use lasthop_proto::scheme::{SCHEMES, Scheme};
 use lasthop_proto::tcp::config::Preset;
 use lasthop_proto::time::{Duration, Instant};
 
-use crate::error::Error;
+use crate::Error;
 use crate::files::Files;
 use crate::flow_names::FlowNames;
 use crate::flows::{self, Flow};

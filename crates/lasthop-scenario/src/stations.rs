@@ -10,7 +10,7 @@ use crate::elements::{
     ARQ_KEYS, AnyPart, CACHE_KEYS, Kind, RELAY_KEYS, Relay, SRP_KEYS, SrpKeys, TWO_ENDED_KEYS, TwoEndedKeys, cache,
     read_arq, read_srp, read_two_ended, relay,
 };
-use crate::error::{Error, Problem};
+use crate::{Error, Problem};
 use crate::flow_names::FlowNames;
 use crate::nodes::{Link, Nodes};
 use crate::reader::Reader;

@@ -6,7 +6,7 @@ use lasthop_proto::tcp::config::{
 };
 use lasthop_proto::time::Duration;
 
-use crate::error::{Error, Problem};
+use crate::{Error, Problem};
 use crate::reader::{Reader, Value};
 use crate::tcp_keys::{KEYS, KeyName};
 use crate::today;

@@ -5,7 +5,7 @@ use lasthop_proto::tcp::config::{Clock, DelayedAck, Recovery, RttRule, SackAlgor
 use lasthop_sim::network::Network;
 
 use crate::document::{Data, Item, Table};
-use crate::error::{Error, Place, Problem, Spot};
+use crate::{Error, Place, Problem, Spot};
 use crate::reader::Value;
 use crate::spec::Spec;
 use crate::tcp_keys::KEYS;

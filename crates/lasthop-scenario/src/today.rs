@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use lasthop_proto::tcp::config::{ControlRule, Preset};
 
 use crate::document::{Item, Table, infer};
-use crate::error::{Error, Spot};
+use crate::{Error, Spot};
 use crate::reader::{Context, Entry, Reader, Standing, Today, Value};
 use crate::tcp::{self, Base, TcpSpec, Under};
 use crate::tcp_keys::KeyName;

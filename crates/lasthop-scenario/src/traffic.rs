@@ -3,7 +3,7 @@
 use lasthop_proto::time::Duration;
 
 use crate::document::{Data, Item, Table};
-use crate::error::{Error, Place, Problem, Spot};
+use crate::{Error, Place, Problem, Spot};
 use crate::units::TimeSpan;
 
 /// Number of objects that a browser fetches concurrently from one server over HTTP/1.1.

@@ -6,7 +6,7 @@ use lasthop_proto::delay::{DelaySpec, HandoverSpec, Order, RepeatsSpec, SpikesSp
 use lasthop_proto::time::Duration;
 
 use crate::document::quote;
-use crate::error::{Error, Problem};
+use crate::{Error, Problem};
 use crate::files::{BadTrace, Files};
 use crate::reader::Reader;
 use crate::units::Fraction;

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lasthop_proto::node::Node;
 use lasthop_proto::random::Root;
+use lasthop_proto::rate::Rate;
 use lasthop_proto::tcp::config::{Switch, TcpConfig};
 
-use crate::link_spec::{Medium, Rate};
+use crate::link_spec::Medium;
 
 /// Effect of an element on traffic, as far as other parts depend on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

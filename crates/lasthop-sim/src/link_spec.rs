@@ -1,11 +1,11 @@
 //! Configuration of a link between two nodes.
 
 use lasthop_proto::bucket::BucketSpec;
-use lasthop_proto::channel::ErrorSpec;
+use lasthop_proto::channel::{DamagedFrames, ErrorSpec};
 use lasthop_proto::delay::VariationSpec;
 use lasthop_proto::link::aggregation::AggregationSpec;
 use lasthop_proto::queue::QueueSpec;
-use lasthop_proto::rate::RateSpec;
+use lasthop_proto::rate::{Rate, RateSpec};
 use lasthop_proto::time::Duration;
 
 /// Index into [`Network::nodes`](crate::network::Network::nodes).
@@ -15,18 +15,6 @@ pub struct NodeId(pub usize);
 /// Index into [`Network::links`](crate::network::Network::links).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LinkId(pub usize);
-
-/// Rate in bits per second.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Rate(pub u64);
-
-impl Rate {
-    /// Returns the transmission time of `bytes`, rounded up to a nanosecond.
-    #[inline]
-    pub const fn time_for(self, bytes: u32) -> Duration {
-        Duration::from_nanos((bytes as u64 * 8_000_000_000).div_ceil(self.0))
-    }
-}
 
 /// A link between two nodes.
 #[derive(Clone, PartialEq, Debug)]
@@ -116,13 +104,4 @@ impl Impairments {
     pub const fn vary(&self) -> bool {
         self.rate.varies() || self.aggregation.is_some()
     }
-}
-
-/// Handling of a frame that arrives corrupted with its header intact.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DamagedFrames {
-    /// Drops it, as links do.
-    Drop,
-    /// Delivers it, marked as damaged, so that a receiver can distinguish corruption from congestion.
-    Deliver,
 }

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+pub use lasthop_proto::channel::DamagedFrames;
 use lasthop_proto::channel::ErrorSpec;
 use lasthop_proto::packet::{FlowId, Side};
 pub use lasthop_proto::queue::{QueueLimit, QueueSpec};
+pub use lasthop_proto::rate::Rate;
 use lasthop_proto::tcp::config::{EcnMode, Switch, TcpConfig};
 use lasthop_proto::time::{Duration, Instant};
 
@@ -15,7 +17,7 @@ pub use lasthop_quic::{
 use crate::apps::{CallConfig, OnOffConfig, WebConfig};
 use crate::element::AnyElement;
 pub use crate::handoff::{HandoffKind, LinkSession, Mobility, Moves, SoftState};
-pub use crate::link_spec::{DamagedFrames, DirectionSpec, Impairments, LinkId, LinkSpec, Medium, NodeId, Rate};
+pub use crate::link_spec::{DirectionSpec, Impairments, LinkId, LinkSpec, Medium, NodeId};
 
 /// A network to simulate. Hosts, routers and links form a tree.
 #[derive(Clone, PartialEq, Debug)]

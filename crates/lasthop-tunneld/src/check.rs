@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use lasthop_daemon::control::{ControlError, Place};
 use lasthop_daemon::finding::{Finding, Outcome};
 use lasthop_daemon::{groups, interfaces};
-use lasthop_scenario::tunnel::{Mode, Peer, Routes, Security, Tunnel};
+use lasthop_settings::tunnel::{Mode, Peer, Routes, Security, Tunnel};
 use lasthop_sys::netlink::Socket;
 use lasthop_sys::routes::{Entry, Interface};
 use lasthop_tunnel::{PresharedKey, PrivateKey, PublicKey};

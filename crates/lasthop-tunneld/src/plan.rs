@@ -7,7 +7,7 @@ use std::path::Path;
 use ipnet::IpNet;
 use lasthop_daemon::interfaces::{self, folder};
 use lasthop_proto::time::Duration;
-use lasthop_scenario::tunnel::{Medium, Mode, Peer, Repair, Routes, Security, Tunnel};
+use lasthop_settings::tunnel::{Medium, Mode, Peer, Repair, Routes, Security, Tunnel};
 use lasthop_tunnel::{Carrier, Credentials, Mac, PresharedKey, PrivateKey, PublicKey};
 use serde::{Deserialize, Serialize};
 

@@ -37,6 +37,7 @@ mod quic;
 mod replay;
 mod reproduce;
 mod serve;
+mod structure;
 mod sweeps;
 mod tables;
 mod traces;

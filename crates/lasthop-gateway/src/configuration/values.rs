@@ -4,8 +4,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use lasthop_scenario::check_interface_name;
-use lasthop_scenario::reading::{Data, Value, quote};
+use lasthop_settings::check_interface_name;
+use lasthop_settings::reading::{Data, Value, quote};
 
 /// Network, or a single address: `10.0.0.0/8`, `2001:db8::1`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

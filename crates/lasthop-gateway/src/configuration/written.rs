@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use lasthop_scenario::reading::{self, ByteSize, List, Off, Or, Value, quote};
+use lasthop_settings::reading::{self, ByteSize, List, Off, Or, Value, quote};
 
 use super::{Duration, Gateway, Mode, Rule};
-use lasthop_scenario::reading::{AbsolutePath, Address};
+use lasthop_settings::reading::{AbsolutePath, Address};
 
 /// Formats a file from which [`Gateway::parse`] restores the configuration.
 impl fmt::Display for Gateway {

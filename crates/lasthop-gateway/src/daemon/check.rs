@@ -7,7 +7,7 @@ use std::path::Path;
 
 pub use lasthop_daemon::finding::{Finding, Outcome};
 use lasthop_daemon::groups;
-use lasthop_scenario::did_you_mean;
+use lasthop_settings::did_you_mean;
 use lasthop_sys::nfqueue::{Buffer, Queue};
 use lasthop_sys::{ethtool, namespace, routes};
 use rustix::thread::CapabilitySet;

@@ -41,7 +41,7 @@ const DRAIN: Duration = Duration::from_millis(100);
 pub enum SupervisorError {
     /// The configuration is invalid.
     #[error(transparent)]
-    Config(#[from] lasthop_scenario::Error),
+    Config(#[from] lasthop_settings::Error),
     /// The rules cannot be installed.
     #[error(transparent)]
     Firewall(#[from] FirewallError),

@@ -46,7 +46,7 @@ const PRIORITY: i32 = -10;
 pub enum WorkerError {
     /// The configuration is invalid.
     #[error(transparent)]
-    Config(#[from] lasthop_scenario::Error),
+    Config(#[from] lasthop_settings::Error),
     /// The supervisor sent no configuration.
     #[error("no configuration received; only `lasthop gateway run` starts this command")]
     NoConfig,

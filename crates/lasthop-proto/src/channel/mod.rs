@@ -26,6 +26,15 @@ use crate::packet::{FlowId, Packet};
 use crate::random::Stream;
 use crate::time::{Duration, Instant};
 
+/// Handling of a frame that arrives corrupted with its header intact.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DamagedFrames {
+    /// Drops it, as links do.
+    Drop,
+    /// Delivers it, marked as damaged, so that a receiver can distinguish corruption from congestion.
+    Deliver,
+}
+
 /// Frames that an error model includes; the others pass and, if the model counts frames, do not count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Frames {

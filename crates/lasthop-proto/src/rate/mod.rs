@@ -14,6 +14,18 @@ use crate::time::{Duration, Instant};
 pub use self::series::{Offset, RateSeries, RateStep, Wrap, ramps};
 pub use self::trace::{BadRates, MOST_STEPS, RateTrace, read_rates};
 
+/// Rate in bits per second.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Rate(pub u64);
+
+impl Rate {
+    /// Returns the transmission time of `bytes`, rounded up to a nanosecond.
+    #[inline]
+    pub const fn time_for(self, bytes: u32) -> Duration {
+        Duration::from_nanos((bytes as u64 * 8_000_000_000).div_ceil(self.0))
+    }
+}
+
 /// A model of a varying rate, and its parameters.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub enum RateSpec {

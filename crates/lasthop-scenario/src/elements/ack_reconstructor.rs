@@ -7,7 +7,7 @@ use lasthop_sim::Bytes;
 use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
 
 use super::part::{AnyPart, Beyond, Kind, Part};
-use crate::error::Error;
+use crate::Error;
 use crate::reader::Reader;
 use crate::tcp::TcpSpec;
 use crate::values::{Count, Off, Or, Whole};

@@ -8,7 +8,7 @@ use lasthop_sim::Bytes;
 use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
 
 use super::part::{AnyPart, Beyond, Kind, Part};
-use crate::error::{Error, Problem};
+use crate::{Error, Problem};
 use crate::reader::Reader;
 use crate::values::{Choice, Count, Estimated, Off, Or, Positive, Unlimited, Whole, choices};
 

@@ -8,7 +8,7 @@ use lasthop_proto::scheme::Scheme;
 use lasthop_proto::tcp::config::{Recovery, Switch, TcpConfig};
 use lasthop_sim::element::{AnyElement, Ends, SameElement};
 
-use crate::error::Error;
+use crate::Error;
 use crate::reader::Reader;
 use crate::tcp::TcpSpec;
 

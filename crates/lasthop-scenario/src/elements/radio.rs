@@ -8,7 +8,7 @@ use lasthop_proto::time::Duration;
 use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
 
 use super::part::{AnyPart, Beyond, Kind, Part};
-use crate::error::Error;
+use crate::Error;
 use crate::reader::Reader;
 use crate::values::{Count, Positive, Whole};
 

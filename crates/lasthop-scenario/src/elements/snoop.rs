@@ -6,7 +6,7 @@ use lasthop_proto::scheme::{LocalDetection, Scheme, TcpAwareness};
 use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
 
 use super::part::{AnyPart, Beyond, Kind, Part};
-use crate::error::Error;
+use crate::Error;
 use crate::reader::Reader;
 use crate::snoop::{KIND_KEYS, REPAIR_KEYS, kind, repair};
 use crate::tcp::TcpSpec;

@@ -10,7 +10,7 @@ use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
 use lasthop_sim::sim::tick_phase;
 
 use super::part::{AnyPart, Beyond, Duty, Kind, Part};
-use crate::error::{Error, Problem};
+use crate::{Error, Problem};
 use crate::reader::{Reader, Value};
 use crate::tcp::{self, Base, TcpSpec};
 use crate::units::ByteSize;

@@ -14,7 +14,7 @@ use lasthop_sim::sim::tick_phase;
 use super::arq::timer;
 use super::part::{AnyPart, Beyond, Duty, Kind, Part};
 use super::split::{Relay, endpoint, relay_end};
-use crate::error::Error;
+use crate::Error;
 use crate::reader::Reader;
 use crate::tcp::TcpSpec;
 use crate::values::{Off, Or, Positive, Whole};

@@ -13,7 +13,7 @@ use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site, StateAtHandoff
 use lasthop_sim::network::{self, Rate};
 
 use super::part::{AnyPart, Beyond, Kind, Part};
-use crate::error::Error;
+use crate::Error;
 use crate::reader::Reader;
 use crate::units::BitRate;
 use crate::values::{Auto, Or, Positive, SameAsLink, Whole};

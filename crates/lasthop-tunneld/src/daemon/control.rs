@@ -5,7 +5,7 @@ use std::path::Path;
 
 pub use lasthop_daemon::control::{ControlError, Request};
 use lasthop_daemon::wishes::Wishes;
-use lasthop_scenario::tunnel::{Mode, Peer};
+use lasthop_settings::tunnel::{Mode, Peer};
 use serde_json::{Value, json};
 
 use crate::WHO;

@@ -20,7 +20,7 @@ use lasthop_daemon::supervision::{self, Supervisor as _, supervise};
 use lasthop_daemon::system_error::{SystemError, system};
 use lasthop_daemon::wishes::Wishes;
 use lasthop_proto::time::Duration;
-use lasthop_scenario::tunnel::{Mode, Security, Tunnel};
+use lasthop_settings::tunnel::{Mode, Security, Tunnel};
 use sd_notify::NotifyState;
 
 use crate::daemon::order::Order;
@@ -34,7 +34,7 @@ use crate::{WHO, check};
 pub enum SupervisorError {
     /// The configuration is invalid.
     #[error(transparent)]
-    Config(#[from] lasthop_scenario::Error),
+    Config(#[from] lasthop_settings::Error),
     /// Keys or hosts are missing.
     #[error("{}: {error}", path.display())]
     Plan {

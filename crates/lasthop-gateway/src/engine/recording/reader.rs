@@ -30,7 +30,7 @@ pub enum RecordingError {
     Read(#[from] ReadError),
     /// The recorded configuration is invalid.
     #[error(transparent)]
-    Config(#[from] lasthop_scenario::Error),
+    Config(#[from] lasthop_settings::Error),
 }
 
 /// Entry of a recording.

@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use lasthop_proto::time::Duration;
-//! use lasthop_scenario::reading::{Positive, parse};
+//! use lasthop_settings::reading::{Positive, parse};
 //!
 //! let idle = |text| {
 //!     parse("daemon.toml", text, |root| {
@@ -13,7 +13,7 @@
 //! assert_eq!(idle("idle = '30 s'")?, Duration::from_secs(30));
 //! let error = idle("idle = 30").unwrap_err().to_string();
 //! assert!(error.starts_with("daemon.toml:1: idle: cannot be 30 (the unit is missing)"), "{error}");
-//! # Ok::<(), lasthop_scenario::Error>(())
+//! # Ok::<(), lasthop_settings::Error>(())
 //! ```
 
 use std::cell::RefCell;

@@ -8,7 +8,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use lasthop_proto::time::Duration;
-use lasthop_sim::network::{QueueLimit, Rate};
+use lasthop_proto::queue::QueueLimit;
+use lasthop_proto::rate::Rate;
 
 use crate::error::did_you_mean;
 
@@ -134,7 +135,7 @@ fn write_decimal(f: &mut fmt::Formatter<'_>, value: u64, units: &[Unit]) -> fmt:
 
 /// Kind of a quantity.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Kind {
+pub enum Kind {
     Rate,
     Time,
     Bytes,
@@ -144,7 +145,7 @@ pub(crate) enum Kind {
 
 /// A quantity of any kind, in the unit in which it was written.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Measure {
+pub struct Measure {
     pub kind: Kind,
     /// The unit's usual name.
     pub unit: &'static str,
@@ -155,7 +156,7 @@ pub(crate) struct Measure {
 
 impl Measure {
     /// Parses `text` as a quantity; `None` if it is not one.
-    pub(crate) fn read(text: &str) -> Option<Self> {
+    pub fn read(text: &str) -> Option<Self> {
         const PACKETS: [Unit; 2] = [("packets", 1), ("packet", 1)];
         const KINDS: [(Kind, &[Unit]); 4] = [
             (Kind::Rate, &BitRate::READ),
@@ -177,12 +178,12 @@ impl Measure {
     }
 
     /// Returns the quantity in units of `unit`.
-    pub(crate) fn in_unit_of(&self, unit: &Self) -> f64 {
+    pub fn in_unit_of(&self, unit: &Self) -> f64 {
         if self.unit == unit.unit { self.number } else { self.number * self.factor / unit.factor }
     }
 
     /// Returns `base`, in the smallest units (for a share: a probability), in units of this quantity.
-    pub(crate) fn of_base(&self, base: f64) -> f64 {
+    pub fn of_base(&self, base: f64) -> f64 {
         match self.kind {
             Kind::Share => base * 100.0,
             _ => base / self.factor,

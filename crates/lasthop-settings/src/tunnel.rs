@@ -1,7 +1,7 @@
 //! Configuration of the tunnel: TOML parsed into checked types, with the same messages as scenarios.
 //!
 //! ```
-//! use lasthop_scenario::tunnel::{Security, Tunnel};
+//! use lasthop_settings::tunnel::{Security, Tunnel};
 //!
 //! let text = "listen = '0.0.0.0:51900'\nprivate_key_file = '/etc/lasthop/tunnel.key'\n\
 //!             [[peer]]\nname = 'shore'\npublic_key = '3p7bfXt9wbTTW2HC7OQ1Nz+DQ8hbeGdNrfx+FG+IK08='\n\
@@ -9,7 +9,7 @@
 //!             rate = '10 Mbps'\n";
 //! let tunnel = Tunnel::parse("tunnel.toml", text)?;
 //! assert!(matches!(tunnel.security, Security::Noise { .. }));
-//! # Ok::<(), lasthop_scenario::Error>(())
+//! # Ok::<(), lasthop_settings::Error>(())
 //! ```
 //!
 //! `docs/tunnel.md` describes every key. Key files are only named here; their users read them.
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
 use lasthop_proto::time::Duration;
-use lasthop_sim::network::Rate;
+use lasthop_proto::rate::Rate;
 
 use self::values::{
     Control, DeviceName, HopInterface, Interface, KeyFile, KeyText, Listen, Metrics, Name, Own, Prefix,

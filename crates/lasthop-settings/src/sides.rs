@@ -109,7 +109,7 @@ pub fn to_gateway(settings: &SplitSettings) -> String {
 
 /// An endpoint of the simulator's relay, equivalent to one of the gateway's sockets.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct SimulatedSide {
+pub struct SimulatedSide {
     congestion: ControlRule,
     buffer: Option<u32>,
     rto_min: Duration,
@@ -117,7 +117,7 @@ pub(crate) struct SimulatedSide {
 }
 
 /// Reads the sides for the simulator: wired, wireless; and whether snoop repairs beneath the latter.
-pub(crate) fn of_simulator(reader: &Reader<'_>) -> Result<([SimulatedSide; 2], Switch), Error> {
+pub fn of_simulator(reader: &Reader<'_>) -> Result<([SimulatedSide; 2], Switch), Error> {
     reader.allow(&["wired", "wireless", "repair"])?;
     let side = |key: &str, default: SideSettings| {
         let side = reader.section(key)?;
@@ -162,7 +162,7 @@ fn rto_max(side: &Reader<'_>, default: Duration) -> Result<Duration, Error> {
 impl SimulatedSide {
     /// Returns the endpoint's configuration: Linux's, with segments of at most `mss` bytes. It sends at once, since the
     /// ends decide when to send.
-    pub(crate) fn config(&self, mss: u32) -> TcpConfig {
+    pub fn config(&self, mss: u32) -> TcpConfig {
         let kernel = TcpConfig::preset(Preset::Linux618);
         let kernel = match self.buffer {
             None => TcpConfig { send_autotune: SendAutotune::Linux, ..kernel },

@@ -34,7 +34,7 @@ pub enum Spot {
     Whole,
     /// A line, counted from 1.
     Line(usize),
-    /// A value that was set from outside (see [`Scenario::with_overrides`](crate::Scenario::with_overrides)).
+    /// A value that was set from outside (`lasthop_scenario::Scenario::with_overrides`).
     Override,
 }
 
@@ -120,12 +120,12 @@ fn choices(near: &Option<String>, known: &[String], intro: &str) -> String {
 }
 
 impl Error {
-    pub(crate) fn new(place: Place, key: Option<String>, problem: Problem) -> Self {
+    pub fn new(place: Place, key: Option<String>, problem: Problem) -> Self {
         Self(Box::new(Inner { place, set_by: None, key, problem }))
     }
 
     /// Returns the error with another problem at the same place.
-    pub(crate) fn with(mut self, problem: Problem) -> Self {
+    pub fn with(mut self, problem: Problem) -> Self {
         self.0.problem = problem;
         self
     }

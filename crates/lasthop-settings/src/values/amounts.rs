@@ -1,7 +1,8 @@
 //! Quantities and numbers.
 
 use lasthop_proto::time::{Duration, Instant};
-use lasthop_sim::network::{QueueLimit, Rate};
+use lasthop_proto::queue::QueueLimit;
+use lasthop_proto::rate::Rate;
 
 use crate::document::{Data, quote};
 use crate::reader::Value;
@@ -99,7 +100,7 @@ impl Value for ByteSize {
 
 /// [`ByteSize`] of a transfer: 1 byte to 1024 GiB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Transferred(pub u64);
+pub struct Transferred(pub u64);
 
 /// Maximum bytes of a transfer: beyond any run.
 const LARGEST_TRANSFER: u64 = 1 << 40;
@@ -121,7 +122,7 @@ impl Value for Transferred {
 
 /// [`ByteSize`] of a window: 1 byte to 1 GiB, the maximum window of TCP with scaling (RFC 7323 §2.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Window(pub u32);
+pub struct Window(pub u32);
 
 impl Value for Window {
     fn expected() -> String {
@@ -141,7 +142,7 @@ impl Value for Window {
 
 /// A mean distance in bytes, not necessarily whole.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct MeanBytes(pub f64);
+pub struct MeanBytes(pub f64);
 
 impl Value for MeanBytes {
     fn expected() -> String {
@@ -219,7 +220,7 @@ impl Value for u64 {
 pub struct Whole<const LOW: u32, const HIGH: u32>(pub u32);
 
 /// A whole number from 1 on.
-pub(crate) type Count = Whole<1, { u32::MAX - 1 }>;
+pub type Count = Whole<1, { u32::MAX - 1 }>;
 
 impl<const LOW: u32, const HIGH: u32> Value for Whole<LOW, HIGH> {
     fn expected() -> String {

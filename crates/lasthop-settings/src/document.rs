@@ -41,16 +41,16 @@ pub struct Item {
 pub struct Table(Vec<(String, Item)>);
 
 impl Table {
-    pub(crate) fn get(&self, key: &str) -> Option<&Item> {
+    pub fn get(&self, key: &str) -> Option<&Item> {
         self.0.iter().find(|(name, _)| name == key).map(|(_, item)| item)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Item)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Item)> {
         self.0.iter().map(|(name, item)| (name.as_str(), item))
     }
 
     /// Returns whether there is a value at this dotted path.
-    pub(crate) fn has(&self, path: &str) -> bool {
+    pub fn has(&self, path: &str) -> bool {
         match path.split_once('.') {
             None => self.get(path).is_some(),
             Some((key, rest)) => match self.get(key) {
@@ -61,12 +61,12 @@ impl Table {
     }
 
     /// Adds a value, which must not exist yet.
-    pub(crate) fn push(&mut self, key: &str, item: Item) {
+    pub fn push(&mut self, key: &str, item: Item) {
         self.0.push((key.to_owned(), item));
     }
 
     /// Sets a value, whether it exists or not.
-    pub(crate) fn set(&mut self, key: &str, item: Item) {
+    pub fn set(&mut self, key: &str, item: Item) {
         match self.get_mut(key) {
             Some(slot) => *slot = item,
             None => self.push(key, item),
@@ -74,17 +74,17 @@ impl Table {
     }
 
     /// Removes a value, if it exists.
-    pub(crate) fn remove(&mut self, key: &str) {
+    pub fn remove(&mut self, key: &str) {
         self.0.retain(|(name, _)| name != key);
     }
 
     /// Removes the values for which `keep` returns false.
-    pub(crate) fn retain(&mut self, keep: impl Fn(&str, &Item) -> bool) {
+    pub fn retain(&mut self, keep: impl Fn(&str, &Item) -> bool) {
         self.0.retain(|(name, item)| keep(name, item));
     }
 
     /// Returns the table of that name, if there is one.
-    pub(crate) fn table_mut(&mut self, key: &str) -> Option<&mut Table> {
+    pub fn table_mut(&mut self, key: &str) -> Option<&mut Table> {
         match self.get_mut(key) {
             Some(Item { data: Data::Table(table), .. }) => Some(table),
             _ => None,
@@ -140,7 +140,7 @@ pub fn quote(text: &str) -> String {
 }
 
 /// Formats `key` as in a dotted path.
-pub(crate) fn key_text(key: &str) -> String {
+pub fn key_text(key: &str) -> String {
     let bare = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     if bare { key.to_owned() } else { quote(&shorten(key)) }
 }
@@ -154,7 +154,7 @@ fn shorten(text: &str) -> String {
 }
 
 /// Parses `text` into a tree.
-pub(crate) fn parse(file: &str, text: &str) -> Result<Table, Error> {
+pub fn parse(file: &str, text: &str) -> Result<Table, Error> {
     let starts: Vec<usize> =
         std::iter::once(0).chain(text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at + 1)).collect();
     let line_at = |offset: usize| starts.partition_point(|start| *start <= offset);
@@ -213,7 +213,7 @@ fn data(source: &DeValue<'_>, spot_at: &dyn Fn(usize) -> Spot) -> Data {
 
 /// Parses a value set from outside: a TOML value if it is one, otherwise a string, so that `1.5 Mbps` and `E2E` need no
 /// quotes.
-pub(crate) fn infer(text: &str) -> Data {
+pub fn infer(text: &str) -> Data {
     match DeValue::parse(text) {
         Ok(value) => data(value.get_ref(), &|_| Spot::Override),
         Err(_) => Data::String(text.to_owned()),
@@ -225,7 +225,7 @@ const NAMED: [(&str, &str); 5] =
     [("hosts", "host"), ("routers", "router"), ("links", "link"), ("flows", "flow"), ("elements", "element")];
 
 /// Sets the value at `path`, a dotted key, to `value`.
-pub(crate) fn set(file: &str, root: &mut Table, path: &str, value: &str) -> Result<(), Error> {
+pub fn set(file: &str, root: &mut Table, path: &str, value: &str) -> Result<(), Error> {
     let place = || Place { file: file.to_owned(), spot: Spot::Override };
     let fail = |problem| Error::new(place(), Some(path.to_owned()), problem);
     let keys: Vec<&str> = path.split('.').collect();

@@ -2,10 +2,10 @@
 
 mod amounts;
 
-pub(crate) use self::amounts::{Count, MeanBytes, Transferred, Window};
+pub use self::amounts::{Count, MeanBytes, Transferred, Window};
 pub use self::amounts::{Positive, Whole};
 
-use lasthop_proto::channel::Frames;
+use lasthop_proto::channel::{DamagedFrames, Frames};
 use lasthop_proto::link::arq::{Delivery, Protocol};
 use lasthop_proto::pep::eln::ElnKnowledge;
 use lasthop_proto::pep::snoop::RepairPriority;
@@ -17,7 +17,7 @@ use lasthop_proto::tcp::config::{
     WindowReduction,
 };
 use lasthop_proto::tcp::congestion::{ALGORITHMS, Algorithm};
-use lasthop_sim::network::DamagedFrames;
+
 
 use crate::document::{Data, Item, quote};
 use crate::error::did_you_mean;
@@ -97,7 +97,7 @@ impl Value for Text {
 
 /// [`Text`] on one line, without terminal control.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Line(pub String);
+pub struct Line(pub String);
 
 impl Value for Line {
     fn expected() -> String {
@@ -141,7 +141,7 @@ impl<T: Value> Value for List<T> {
 
 /// Name of a congestion control of the kernel.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct KernelCongestion(pub String);
+pub struct KernelCongestion(pub String);
 
 impl Value for KernelCongestion {
     fn expected() -> String {
@@ -165,7 +165,7 @@ impl Value for KernelCongestion {
 
 /// A pair of names.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Pair(pub [String; 2]);
+pub struct Pair(pub [String; 2]);
 
 impl Value for Pair {
     fn expected() -> String {
@@ -208,7 +208,7 @@ pub trait Choice: Copy + PartialEq + 'static {
 }
 
 /// Returns the correct form for messages about one of these names.
-pub(crate) fn one_of(names: impl Iterator<Item = &'static str>) -> String {
+pub fn one_of(names: impl Iterator<Item = &'static str>) -> String {
     let names: Vec<_> = names.map(quote).collect();
     match &names[..] {
         [only] => only.clone(),
@@ -218,7 +218,7 @@ pub(crate) fn one_of(names: impl Iterator<Item = &'static str>) -> String {
 }
 
 /// Returns the element of `all` with the name `given`, or a hint to a similar name.
-pub(crate) fn named<T>(
+pub fn named<T>(
     given: &str,
     all: impl Iterator<Item = T> + Clone,
     name: impl Fn(&T) -> &'static str,
@@ -248,17 +248,20 @@ impl<T: Choice> Value for T {
     }
 }
 
+/// Implements [`Choice`] for enumerations, with the name of each variant.
+#[macro_export]
 macro_rules! choices {
     ($($type:ident { $($name:literal = $variant:ident),* $(,)? })*) => {$(
-        impl Choice for $type {
+        impl $crate::values::Choice for $type {
             const CHOICES: &'static [(&'static str, Self)] = &[$(($name, $type::$variant)),*];
         }
     )*};
 }
 
-pub(crate) use choices;
+pub use crate::choices;
 
 /// Implements a value that refers to an entry in a table of models, by the model's `name`.
+#[macro_export]
 macro_rules! named_models {
     ($model:ident, $models:ident) => {
         impl $crate::reader::Value for &'static $model {
@@ -278,7 +281,7 @@ macro_rules! named_models {
     };
 }
 
-pub(crate) use named_models;
+pub use crate::named_models;
 
 /// Source of ELN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -291,17 +294,17 @@ pub enum ElnSource {
     Radios,
 }
 
-/// Names of [`Medium`](lasthop_sim::network::Medium).
+/// Names of `Medium` of the simulator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum MediumName {
+pub enum MediumName {
     Duplex,
     HalfDuplex,
     Shared,
 }
 
-/// Names of [`App`](lasthop_sim::network::App).
+/// Names of `App` of the simulator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum AppName {
+pub enum AppName {
     Transfer,
     Idle,
     OnOff,
@@ -311,7 +314,7 @@ pub(crate) enum AppName {
 
 /// Names of [`Clock`](lasthop_proto::tcp::config::Clock).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum ClockName {
+pub enum ClockName {
     Fine,
     Ticks,
     Jiffies,
@@ -319,7 +322,7 @@ pub(crate) enum ClockName {
 
 impl ClockName {
     /// Returns the name of a clock.
-    pub(crate) const fn of(clock: Clock) -> Self {
+    pub const fn of(clock: Clock) -> Self {
         match clock {
             Clock::Fine => Self::Fine,
             Clock::Ticks { .. } => Self::Ticks,
@@ -345,7 +348,7 @@ impl Value for &'static Algorithm {
 
 /// Names of [`DelayedAck`](lasthop_proto::tcp::config::DelayedAck).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum DelayedAckName {
+pub enum DelayedAckName {
     Off,
     EverySecond,
     Ns2,
@@ -355,7 +358,7 @@ pub(crate) enum DelayedAckName {
 
 impl DelayedAckName {
     /// Returns the name of a rule.
-    pub(crate) const fn of(rule: DelayedAck) -> Self {
+    pub const fn of(rule: DelayedAck) -> Self {
         match rule {
             DelayedAck::Off => Self::Off,
             DelayedAck::EverySecond { .. } => Self::EverySecond,
@@ -366,9 +369,9 @@ impl DelayedAckName {
     }
 }
 
-/// Names of [`QueueSpec`](lasthop_sim::network::QueueSpec).
+/// Names of `QueueSpec` of the simulator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum QueueKind {
+pub enum QueueKind {
     Fifo,
     CoDel,
     FqCoDel,
@@ -377,7 +380,7 @@ pub(crate) enum QueueKind {
 
 /// Flow control on the hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum FlowControlName {
+pub enum FlowControlName {
     None,
     Fast,
 }

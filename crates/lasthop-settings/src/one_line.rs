@@ -21,7 +21,7 @@ pub fn one_line(text: &str) -> String {
 }
 
 /// Returns whether a character has an effect other than its display.
-pub(crate) fn steers(c: char) -> bool {
+pub fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }

@@ -10,10 +10,10 @@ use crate::units::TimeSpan;
 use crate::values::{Count, FlowControlName, Positive, Whole, Window};
 
 /// Keys read by [`kind`], which a scheme determines if it is active.
-pub(crate) const KIND_KEYS: [&str; 2] = ["detection", "awareness"];
+pub const KIND_KEYS: [&str; 2] = ["detection", "awareness"];
 
 /// Keys read by [`repair`].
-pub(crate) const REPAIR_KEYS: [&str; 7] =
+pub const REPAIR_KEYS: [&str; 7] =
     ["dupack_threshold", "timer_min", "timer_max", "max_local_retries", "flow_control", "backlog", "held"];
 
 /// Reads the gateway's configuration.
@@ -44,14 +44,14 @@ pub fn to_gateway(config: &SnoopConfig) -> String {
 }
 
 /// Reads the detection of losses and the awareness of TCP, with defaults from `default`.
-pub(crate) fn kind(reader: &Reader<'_>, default: SnoopConfig) -> Result<SnoopConfig, Error> {
+pub fn kind(reader: &Reader<'_>, default: SnoopConfig) -> Result<SnoopConfig, Error> {
     let detection = reader.or("detection", default.detection, "default")?;
     let awareness = reader.or("awareness", default.awareness, "default")?;
     Ok(SnoopConfig { detection, awareness, ..default })
 }
 
 /// Reads the repair of losses, with defaults from `default`.
-pub(crate) fn repair(reader: &Reader<'_>, default: SnoopConfig) -> Result<SnoopConfig, Error> {
+pub fn repair(reader: &Reader<'_>, default: SnoopConfig) -> Result<SnoopConfig, Error> {
     let span =
         |key, default| reader.or(key, Positive(default), "default").map(|Positive(span): Positive<Duration>| span);
     let Whole(dupack_threshold) = reader.or::<Count>("dupack_threshold", Whole(default.dupack_threshold), "default")?;

@@ -1,5 +1,5 @@
 //! Access to values in the tree by key. Every value that is read, and every default, is entered into the ledger, from
-//! which [`explain`](crate::explain) writes the scenario out in full.
+//! which `explain` writes the scenario out in full.
 
 use std::cell::RefCell;
 
@@ -20,7 +20,7 @@ pub trait Value: Sized {
 
 /// Kind of a ledger entry in the explained scenario.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Standing {
+pub enum Standing {
     /// A value.
     Value,
     /// A remark: the value is derived from another key, and would not be if it were written out.
@@ -29,7 +29,7 @@ pub(crate) enum Standing {
 
 /// A value, and its origin.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub struct Entry {
     /// Dotted path of the table.
     pub table: String,
     /// Key; `None` for the table itself.
@@ -43,7 +43,7 @@ pub(crate) struct Entry {
 
 /// State shared by all readers of a scenario.
 #[derive(Debug)]
-pub(crate) struct Context {
+pub struct Context {
     pub file: String,
     pub ledger: RefCell<Vec<Entry>>,
     /// Modern scheme whose endpoints are read; `None` for those of the scenario.
@@ -52,7 +52,7 @@ pub(crate) struct Context {
 
 /// A modern scheme, as far as it determines endpoints.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Today {
+pub struct Today {
     /// Name of the scheme.
     pub scheme: &'static str,
     /// Congestion control that it is named after.
@@ -69,32 +69,32 @@ pub struct Reader<'d> {
 }
 
 impl<'d> Reader<'d> {
-    pub(crate) fn root(context: &'d Context, table: &'d Table) -> Self {
+    pub fn root(context: &'d Context, table: &'d Table) -> Self {
         Self { context, path: String::new(), table: Some(table), spot: Spot::Whole }
     }
 
     /// Returns the modern scheme whose endpoints are read.
-    pub(crate) fn today(&self) -> Option<Today> {
+    pub fn today(&self) -> Option<Today> {
         self.context.today
     }
 
     /// Returns a reader of another table at the same place.
-    pub(crate) fn with<'e>(&self, context: &'e Context, table: &'e Table) -> Reader<'e> {
+    pub fn with<'e>(&self, context: &'e Context, table: &'e Table) -> Reader<'e> {
         Reader { context, path: self.path.clone(), table: Some(table), spot: self.spot }
     }
 
     /// Returns a reader of the same table with the ledger of another context.
-    pub(crate) fn beside<'e>(&'e self, context: &'e Context) -> Reader<'e> {
+    pub fn beside<'e>(&'e self, context: &'e Context) -> Reader<'e> {
         Reader { context, path: self.path.clone(), table: self.table, spot: self.spot }
     }
 
     /// Returns the shared state.
-    pub(crate) fn context(&self) -> &'d Context {
+    pub fn context(&self) -> &'d Context {
         self.context
     }
 
     /// Iterates over its keys and their values.
-    pub(crate) fn items(&self) -> impl Iterator<Item = (&'d str, &'d Item)> {
+    pub fn items(&self) -> impl Iterator<Item = (&'d str, &'d Item)> {
         self.table.into_iter().flat_map(Table::iter)
     }
 
@@ -113,7 +113,7 @@ impl<'d> Reader<'d> {
     }
 
     /// Returns whether the scenario has this key with a table as its value.
-    pub(crate) fn is_table(&self, key: &str) -> bool {
+    pub fn is_table(&self, key: &str) -> bool {
         matches!(self.item(key), Some(Item { data: Data::Table(_), .. }))
     }
 
@@ -141,7 +141,7 @@ impl<'d> Reader<'d> {
     }
 
     /// Returns the error that the name in `key` does not exist.
-    pub(crate) fn unknown_name<'n>(
+    pub fn unknown_name<'n>(
         &self,
         key: &str,
         what: &'static str,
@@ -178,7 +178,7 @@ impl<'d> Reader<'d> {
     }
 
     /// Returns the tables in the table at `key`, with their names.
-    pub(crate) fn named(&self, key: &str) -> Result<Vec<(String, Self)>, Error> {
+    pub fn named(&self, key: &str) -> Result<Vec<(String, Self)>, Error> {
         let group = self.section(key)?;
         let mut sections = Vec::new();
         for (name, item) in group.table.into_iter().flat_map(Table::iter) {
@@ -210,21 +210,21 @@ impl<'d> Reader<'d> {
     }
 
     /// Enters this table into the ledger, so that it appears even without keys.
-    pub(crate) fn note_table(&self) {
+    pub fn note_table(&self) {
         let (value, source) = (String::new(), String::new());
         let entry = Entry { table: self.path.clone(), key: None, value, source, standing: Standing::Value };
         self.context.ledger.borrow_mut().push(entry);
     }
 
     /// Enters a value into the ledger.
-    pub(crate) fn note(&self, key: &'static str, value: String, source: impl Into<String>, standing: Standing) {
+    pub fn note(&self, key: &'static str, value: String, source: impl Into<String>, standing: Standing) {
         let entry = Entry { table: self.path.clone(), key: Some(key), value, source: source.into(), standing };
         self.context.ledger.borrow_mut().push(entry);
     }
 
     /// Returns the origin of the value of `key`, which must be present; includes its text if its unit differs from
     /// `shown`.
-    pub(crate) fn source(&self, key: &str, shown: &str) -> String {
+    pub fn source(&self, key: &str, shown: &str) -> String {
         let Some(item) = self.item(key) else { return String::new() };
         let written = match &item.data {
             Data::String(text) if quote(text) != shown => format!(", written {}", item.data.describe()),
@@ -237,13 +237,13 @@ impl<'d> Reader<'d> {
     }
 
     /// Returns the value of `key` without an entry in the ledger.
-    pub(crate) fn peek<T: Value>(&self, key: &str) -> Result<Option<T>, Error> {
+    pub fn peek<T: Value>(&self, key: &str) -> Result<Option<T>, Error> {
         let Some(item) = self.item(key) else { return Ok(None) };
         T::read(&item.data).map(Some).map_err(|reason| self.refuse(key, T::expected(), reason))
     }
 
     /// Returns the value of `key`, which is required, without an entry in the ledger.
-    pub(crate) fn demand<T: Value>(&self, key: &str) -> Result<T, Error> {
+    pub fn demand<T: Value>(&self, key: &str) -> Result<T, Error> {
         self.peek(key)?.ok_or_else(|| self.fail(key, Problem::Missing { expected: T::expected() }))
     }
 
@@ -275,7 +275,7 @@ impl<'d> Reader<'d> {
     }
 
     /// Returns the value of `key`, or `derived`, which follows from other keys as described by `source`.
-    pub(crate) fn or_derived<T: Value>(&self, key: &'static str, derived: T, source: &str) -> Result<T, Error> {
+    pub fn or_derived<T: Value>(&self, key: &'static str, derived: T, source: &str) -> Result<T, Error> {
         match self.get(key)? {
             Some(value) => Ok(value),
             None => {

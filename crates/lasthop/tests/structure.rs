@@ -1,0 +1,62 @@
+//! Tests of the structure that docs/ARCHITECTURE.md describes.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Returns the crates of the workspace that `name` links: its dependencies without those of tests, and theirs.
+fn linked_by(name: &str) -> BTreeSet<String> {
+    let (mut linked, mut todo) = (BTreeSet::new(), vec![name.to_owned()]);
+    while let Some(name) = todo.pop() {
+        let manifest = fs::read_to_string(root().join(format!("crates/{name}/Cargo.toml"))).unwrap();
+        let mut counts = false;
+        for line in manifest.lines() {
+            if line.starts_with('[') {
+                counts = line.ends_with("dependencies]") && !line.contains("dev-dependencies");
+            }
+            let dependency = line.split(['.', ' ', '=']).next().unwrap();
+            if counts && dependency.starts_with("lasthop-") && linked.insert(dependency.to_owned()) {
+                todo.push(dependency.to_owned());
+            }
+        }
+    }
+    linked
+}
+
+/// Gateway and tunnel run on routers, so they contain neither the simulator nor its QUIC.
+#[test]
+fn daemons_do_not_link_the_simulator() {
+    for daemon in ["lasthop-daemon", "lasthop-gateway", "lasthop-tunnel", "lasthop-tunneld", "lasthop-probe"] {
+        let linked = linked_by(daemon);
+        assert!(linked.contains("lasthop-proto"), "{daemon}: {linked:?}");
+        for simulator in ["lasthop-sim", "lasthop-scenario", "lasthop-quic", "lasthop-study"] {
+            assert!(!linked.contains(simulator), "{daemon} links {simulator}");
+        }
+    }
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn no_source_file_has_more_than_500_lines() {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        sources(&entry.unwrap().path().join("src"), &mut all);
+    }
+    assert!(all.len() > 500, "{}", all.len());
+    let long = |path: &&PathBuf| fs::read_to_string(path).unwrap().lines().count() > 500;
+    assert_eq!(all.iter().filter(long).collect::<Vec<_>>(), Vec::<&PathBuf>::new());
+}
