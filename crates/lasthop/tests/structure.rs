@@ -50,13 +50,20 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// Returns the number of lines of code: without comments, blank lines and the tests at the end.
+fn code_lines(path: &Path) -> usize {
+    let text = fs::read_to_string(path).unwrap();
+    let code = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).map(str::trim);
+    code.filter(|line| !line.is_empty() && !line.starts_with("//")).count()
+}
+
 #[test]
-fn no_source_file_has_more_than_500_lines() {
+fn no_source_file_has_more_than_500_lines_of_code() {
     let mut all = Vec::new();
     for entry in fs::read_dir(root().join("crates")).unwrap() {
         sources(&entry.unwrap().path().join("src"), &mut all);
     }
     assert!(all.len() > 500, "{}", all.len());
-    let long = |path: &&PathBuf| fs::read_to_string(path).unwrap().lines().count() > 500;
+    let long = |path: &&PathBuf| !path.to_string_lossy().contains("tests") && code_lines(path) > 500;
     assert_eq!(all.iter().filter(long).collect::<Vec<_>>(), Vec::<&PathBuf>::new());
 }

@@ -1,5 +1,7 @@
 //! Packet path of routed packets: from the queue, back with verdicts, and out by raw sockets.
 
+mod syns;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -11,6 +13,8 @@ use lasthop_sys::nfqueue::{Buffer, Queue, Received};
 use lasthop_sys::raw::Sender;
 use lasthop_wire::Checksum;
 
+use self::syns::{first_at_home, go_on, is_queued_again, lead, leads_home, pass};
+pub(super) use self::syns::FirstSender;
 use crate::configuration::{Gateway, Mode};
 use crate::daemon::nat::{Source, Translator};
 use crate::daemon::parked::{Fate, Parked};
@@ -50,29 +54,6 @@ pub(super) struct Senders {
     pub home: Option<Sender>,
     /// Delivers to the relay's listeners; `None` without a relay.
     pub first: Option<FirstSender>,
-}
-
-/// Sends SYNs to the listener that their mark identifies.
-pub(super) struct FirstSender {
-    sender: Sender,
-    mark: u32,
-}
-
-impl FirstSender {
-    /// Opens a socket whose packets bypass the gateway's own rules because of its `mark`.
-    pub fn new(mark: u32) -> io::Result<Self> {
-        Ok(Self { sender: Sender::new(mark)?, mark })
-    }
-
-    fn send(&self, packet: &[u8], listener: u32) -> io::Result<()> {
-        self.sender.set_mark(self.mark | listener)?;
-        self.sender.send(packet)
-    }
-
-    /// Returns the socket, whose mark is set before each packet, and the gateway's mark.
-    const fn parts(&self) -> (&Sender, u32) {
-        (&self.sender, self.mark)
-    }
 }
 
 /// Origin of the packets that an engine treats.
@@ -432,26 +413,6 @@ fn may_treat(
     }
 }
 
-/// Lets a SYN continue unsplit, past the rule that sent it here only.
-fn pass(verdicts: &mut Verdicts, packet: &Queued<'_>, core: &Core) {
-    match &core.relay {
-        Some(relay) => verdicts.repeat(packet.id, packet.mark | relay.marks().opened),
-        None => verdicts.accept_one(packet.id),
-    }
-}
-
-/// Returns whether a packet from this interface to a socket of the relay enters the queue again on its way there.
-fn is_queued_again(links: &Links, packet: &Queued<'_>, core: &Core) -> bool {
-    core.beneath.is_some() && links.contains(packet.from)
-}
-
-/// Returns the ends of a connection whose SYN arrived from the hop and is on its last step to a socket of the relay.
-fn first_at_home(links: &Links, packet: &Queued<'_>) -> Option<Ends> {
-    let begins = |packet: &Queued<'_>| lasthop_wire::parse(packet.bytes).is_some_and(|view| is_first(&view));
-    let matters = packet.hook == Hook::Local && links.contains(packet.from) && begins(packet);
-    matters.then(|| Opening::read(packet.bytes)).flatten().map(|opening| opening.ends)
-}
-
 /// Returns a packet without trailing bytes, and with its checksum.
 fn whole(packet: &Queued<'_>) -> Vec<u8> {
     let Some(view) = lasthop_wire::parse(packet.bytes) else { return packet.bytes.to_vec() };
@@ -460,83 +421,6 @@ fn whole(packet: &Queued<'_>) -> Vec<u8> {
         lasthop_wire::seal(&mut bytes, &view);
     }
     bytes
-}
-
-/// Sends a SYN that was held during a trial.
-fn go_on(senders: &Senders, sequel: Sequel, core: &mut Core, way_out: &mut WayOut) {
-    let Some(first) = &senders.first else { return };
-    let marks = core.relay.as_ref().map(Relay::marks).unwrap_or_default();
-    let packet = match sequel {
-        Sequel::Lead(ends, packet, mark) => {
-            let mark = mark | marks.deliver;
-            let carried = way_out.is_carried_home(ends, |decoy| drop(first.send(decoy, mark)));
-            if carried && first.send(&packet, mark).is_ok() {
-                return;
-            }
-            packet
-        }
-        Sequel::Forward(packet) => packet,
-    };
-    if let Some((relay, opening)) = core.relay.as_ref().zip(Opening::read(&packet)) {
-        relay.give_up(opening);
-    }
-    // Sent like any packet of this machine, so that connection tracking takes it for the start of a connection; if that
-    // is refused, with the mark of the relay.
-    let (sender, _) = first.parts();
-    let send = |mark| sender.set_mark(mark).and_then(|()| sender.send(&packet));
-    if let Err(error) = send(0).or_else(|_| send(marks.opened)) {
-        // Its sender retransmits it, and the retransmission passes.
-        core.counters.injection_failures += 1;
-        tracing::debug!(%error, "cannot forward the SYN of a connection");
-    }
-}
-
-/// Returns the mark that sends the SYN to the relay, and the ends of its connection; `None` if it is to pass.
-fn lead(
-    senders: &Senders,
-    links: &Links,
-    way_out: &mut WayOut,
-    packet: &Queued<'_>,
-    core: &mut Core,
-) -> Option<(u32, Ends)> {
-    let relay = core.relay.as_mut()?;
-    let ends = Opening::read(packet.bytes)?.ends;
-    if let Some(first) = &senders.first {
-        let (sender, own) = first.parts();
-        let by = relay.interfaces(packet, ends);
-        if !way_out.try_split(ends, sender, (own, relay.marks()), by) {
-            way_out.try_beside(ends, |ends| relay.try_far(ends));
-            return None;
-        }
-    }
-    relay.mark(packet, links).map(|mark| (mark, ends))
-}
-
-/// Returns whether a forwarded packet is the SYN of a connection that is subject to a port forward and split by a rule.
-/// The SYN has then been sent to the relay as it arrived, and must be dropped before connection tracking confirms the
-/// connection.
-fn leads_home(senders: &Senders, links: &Links, way_out: &mut WayOut, packet: &Queued<'_>, core: &mut Core) -> bool {
-    if packet.hook != Hook::Elsewhere || packet.extent != Extent::Whole {
-        return false;
-    }
-    let (Some(relay), Some(first)) = (&mut core.relay, &senders.first) else { return false };
-    let Some(family) = way_out::family(packet.bytes) else { return false };
-    if way_out.passage.ask(Instant::now(), Treatment::Split, family, Way::In) == Answer::Pass {
-        return false;
-    }
-    let Some((came, mark)) = relay.reclaim(packet, links) else { return false };
-    let Some(opening) = Opening::read(&came) else { return false };
-    let sent = match way_out.is_carried_home(opening.ends, |decoy| drop(first.send(decoy, mark))) {
-        true => first.send(&came, mark),
-        false => Err(io::ErrorKind::ConnectionAborted.into()),
-    };
-    way_out.on_sent(Treatment::Split, &came, Outcome::of(&sent));
-    if let Err(error) = sent {
-        tracing::debug!(%error, "cannot redirect a connection to the relay; it passes unsplit");
-        relay.give_up(opening);
-        return false;
-    }
-    true
 }
 
 /// Returns the origin of a packet.
