@@ -130,12 +130,12 @@ mod tests {
             let (config, lab) = sender(scheme.name, set);
             let expected = match scheme.ends {
                 Ends::Scenario => Some("reno"),
-                Ends::Today(Some(Congestion::Cubic) | None) => Some("cubic"),
-                Ends::Today(Some(Congestion::Bbr)) => Some("bbr"),
-                Ends::Today(Some(Congestion::Bbr3)) => None,
+                Ends::Modern(Some(Congestion::Cubic) | None) => Some("cubic"),
+                Ends::Modern(Some(Congestion::Bbr)) => Some("bbr"),
+                Ends::Modern(Some(Congestion::Bbr3)) => None,
             };
             assert_eq!(congestion(&config), expected, "{}", scheme.name);
-            let third = scheme.ends == Ends::Today(Some(Congestion::Bbr3));
+            let third = scheme.ends == Ends::Modern(Some(Congestion::Bbr3));
             assert_eq!(beyond(&config, &lab).is_some_and(|what| what.contains("BBR")), third, "{}", scheme.name);
         }
         // Each congestion control of scenarios has a kernel's name, or is known to be unsupported by kernels: none is
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_of_today_tunes_its_buffers_and_knows_its_probes() {
+    fn a_modern_kernel_tunes_its_buffers_and_knows_its_probes() {
         let value = |config: &TcpConfig, key: &str| {
             let mut values = sysctls(config).into_iter().chain(always(config));
             values.find_map(|(known, value)| (known == format!("net/ipv4/{key}")).then_some(value))

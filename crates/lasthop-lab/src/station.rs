@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn schemes_of_today_are_the_gateways_defaults() {
+    fn modern_schemes_are_the_gateways_defaults() {
         let text = "[[rule]]\nname = 'rule'\nmode = 'snoop'\ninterface = 'wlan0'\n";
         let default = Gateway::parse("default", text).unwrap().rules.remove(0).mode;
         assert_eq!(told("SNOOP", &[]), default);

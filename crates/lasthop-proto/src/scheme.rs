@@ -55,7 +55,7 @@ pub enum Ends {
     Scenario,
     /// Modern endpoints: the scenario's if they are modern, otherwise Linux's with the scenario's own settings. The
     /// value is the default congestion control; `None` is that of their preset.
-    Today(Option<Congestion>),
+    Modern(Option<Congestion>),
 }
 
 /// Repair of a link's losses by its two ends.
@@ -134,7 +134,7 @@ pub enum Family {
     /// TCP's recovery over a link protocol that is not TCP-aware, or over none.
     MultipleLayers,
     /// Endpoints and gateways in use today.
-    Today,
+    Modern,
     /// Repair by a device at each end of the lossy hop, between modern endpoints.
     TwoEnded,
     /// Schemes by others that the 1997 study discusses and does not run.
@@ -149,7 +149,7 @@ impl Family {
             Self::LinkLayer => "link-layer",
             Self::SplitConnection => "split-connection",
             Self::MultipleLayers => "multiple-layers",
-            Self::Today => "today",
+            Self::Modern => "today",
             Self::TwoEnded => "two-ended",
             Self::Discussed => "discussed",
         }
@@ -188,14 +188,14 @@ const fn today(
     base_station: BaseStation,
     summary: &'static str,
 ) -> Scheme {
-    let (family, recovery) = (Family::Today, Recovery::Rack);
-    Scheme { name, family, ends: Ends::Today(congestion), recovery, base_station, summary }
+    let (family, recovery) = (Family::Modern, Recovery::Rack);
+    Scheme { name, family, ends: Ends::Modern(congestion), recovery, base_station, summary }
 }
 
 const fn two_ended(name: &'static str, repair: LinkRepair, summary: &'static str) -> Scheme {
     let (family, recovery) = (Family::TwoEnded, Recovery::Rack);
     let base_station = BaseStation::TwoEnded(repair);
-    Scheme { name, family, ends: Ends::Today(None), recovery, base_station, summary }
+    Scheme { name, family, ends: Ends::Modern(None), recovery, base_station, summary }
 }
 
 /// All schemes: those of the studies in their order, then modern ones, those with a device at each end, and those that

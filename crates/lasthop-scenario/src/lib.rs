@@ -16,7 +16,7 @@
 //! line, the key, the given value, and the correct form.
 //!
 //! Internally, `lasthop-settings` parses the text into a tree of values with their places, and reads it by key. `tcp`, `nodes`, `flows`, `channel`, `stations` and `snoop` read
-//! one part of the scenario each. `today` combines the defaults of modern Linux with the scenario's settings of its
+//! one part of the scenario each. `modern` combines the defaults of modern Linux with the scenario's settings of its
 //! endpoints. `files` opens the files that a scenario names. `resolve` applies a scheme to the result, and `explain`
 //! prints the ledger.
 #![forbid(unsafe_code)]
@@ -34,6 +34,7 @@ mod impairments;
 mod lab;
 mod measurement;
 mod mobility;
+mod modern;
 mod netem;
 mod nodes;
 mod place;
@@ -50,7 +51,6 @@ mod stations;
 mod tcp;
 mod tcp_effect;
 mod tcp_keys;
-mod today;
 mod traffic;
 mod variation;
 

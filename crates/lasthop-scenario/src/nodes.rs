@@ -14,7 +14,8 @@ use crate::impairments::{self, Around};
 use crate::netem;
 use crate::queue::{self, Sender};
 use crate::reader::{Reader, Value};
-use crate::tcp::{self, Base, TcpSpec};
+use crate::modern;
+use crate::tcp::{Base, TcpSpec};
 use crate::values::{Auto, Line, MediumName, Or, Pair};
 use crate::variation;
 
@@ -49,7 +50,7 @@ impl Nodes {
             reader.note_table();
             let iss = reader.or::<Iss>("iss", Iss(0), "default")?.0;
             let section = reader.section("tcp")?;
-            let tcp = if section.is_present() { tcp::read(&section, Base::Table(common))? } else { common.clone() };
+            let tcp = if section.is_present() { modern::read(&section, Base::Table(common))? } else { common.clone() };
             let preset = section.peek::<Preset>("preset")?.or(common_preset);
             let modern = preset.is_some_and(|preset| preset.recovery().is_some());
             let sender = if modern { Sender::ModernHost } else { Sender::Other };

@@ -148,7 +148,7 @@ pub(crate) fn fixed(spec: &Spec, scheme: &Scheme) -> Option<FixedAt> {
             if differs(tcp.recovery, scheme.recovery) {
                 return Some(FixedAt::Recovery(host));
             }
-            let scheme::Ends::Today(Some(said)) = ends else { return None };
+            let scheme::Ends::Modern(Some(said)) = ends else { return None };
             (!said.is(tcp.config.congestion)).then_some(FixedAt::Congestion(host))
         }),
         (BaseStation::Split { wireless }, _) if wireless != scheme.recovery => {

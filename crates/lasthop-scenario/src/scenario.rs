@@ -20,7 +20,7 @@ use crate::files::{Files, Traces, read_limited};
 use crate::lab::LabSpec;
 use crate::measurement::{Alternative, Measurement};
 use lasthop_settings::one_line::one_line;
-use crate::reader::{Context, Entry, Reader, Today};
+use crate::reader::{Context, Entry, Modern, Reader};
 use crate::resolve::{self, FixedAt};
 use crate::spec::{self, Spec};
 use crate::tcp_effect::{self, Given, Idle};
@@ -180,12 +180,12 @@ impl Scenario {
 
     /// Returns the scenario with endpoints for `scheme`, and its ledger.
     fn under(&self, scheme: &Scheme) -> Result<(Cow<'_, Spec>, Cow<'_, [Entry]>), Error> {
-        let Ends::Today(congestion) = scheme.ends else {
+        let Ends::Modern(congestion) = scheme.ends else {
             return Ok((Cow::Borrowed(&self.spec), Cow::Borrowed(&self.ledger)));
         };
         // Traces were already read, so no file is needed.
         let files = Files::new(&self.source.directory, Some(Arc::clone(&self.traces)));
-        let (spec, ledger) = self.source.spec(&files, Some(Today { scheme: scheme.name, congestion }))?;
+        let (spec, ledger) = self.source.spec(&files, Some(Modern { scheme: scheme.name, congestion }))?;
         Ok((Cow::Owned(spec), Cow::Owned(ledger)))
     }
 
@@ -264,7 +264,7 @@ impl Scenario {
     }
 
     /// Returns whether all senders of data have modern endpoints under any scheme.
-    pub fn is_of_today(&self) -> bool {
+    pub fn is_modern(&self) -> bool {
         let mut senders = resolve::senders(&self.spec).peekable();
         let today = |host: usize| self.spec.nodes.hosts[host].tcp.recovery == Some(Recovery::Rack);
         senders.peek().is_some() && senders.all(today)
@@ -273,16 +273,16 @@ impl Scenario {
     /// Returns the schemes to compare by default: with modern endpoints the modern ones, if the scenario has a base
     /// station for them, and the scenario's own if it has a part at the base station; otherwise those of the studies.
     pub fn usual_schemes(&self) -> Vec<&'static Scheme> {
-        let of_today = |scheme: &&Scheme| scheme.family == Family::Today;
-        if !of_today(&self.scheme()) && !self.is_of_today() {
-            let others = [Family::Today, Family::TwoEnded, Family::Discussed];
+        let modern = |scheme: &&Scheme| scheme.family == Family::Modern;
+        if !modern(&self.scheme()) && !self.is_modern() {
+            let others = [Family::Modern, Family::TwoEnded, Family::Discussed];
             let of_studies = |scheme: &&Scheme| !others.contains(&scheme.family);
             return SCHEMES.iter().filter(of_studies).collect();
         }
         let fits = |scheme: &&Scheme| scheme.base_station == BaseStation::Forward || self.spec.base_station.is_some();
         // With modern endpoints, the end-to-end schemes of the studies run the endpoints' preset.
-        let own = Some(self.scheme()).filter(|own| !of_today(own) && own.base_station != BaseStation::Forward);
-        own.into_iter().chain(SCHEMES.iter().filter(of_today).filter(fits)).collect()
+        let own = Some(self.scheme()).filter(|own| !modern(own) && own.base_station != BaseStation::Forward);
+        own.into_iter().chain(SCHEMES.iter().filter(modern).filter(fits)).collect()
     }
 
     /// Returns the scenario as TOML with every default, each value with a remark on its origin. The text is a scenario
@@ -438,9 +438,9 @@ impl Source {
     }
 
     /// Returns its specification and ledger: its own, or with endpoints for a modern scheme.
-    fn spec(&self, files: &Files, today: Option<Today>) -> Result<(Spec, Vec<Entry>), Error> {
+    fn spec(&self, files: &Files, modern: Option<Modern>) -> Result<(Spec, Vec<Entry>), Error> {
         let root = self.root()?;
-        let context = Context { file: self.file.clone(), ledger: RefCell::default(), today };
+        let context = Context { file: self.file.clone(), ledger: RefCell::default(), modern };
         let name =
             Path::new(&self.file).file_stem().map_or(self.file.clone(), |stem| stem.to_string_lossy().into_owned());
         let spec = spec::read(&Reader::root(&context, &root), &one_line(&name), files)?;

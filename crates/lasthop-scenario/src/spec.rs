@@ -15,7 +15,8 @@ use crate::nodes::{self, Link, Nodes};
 use crate::reader::Reader;
 use crate::sessions::{self, Session};
 use crate::stations::{self, Element, Station};
-use crate::tcp::{self, Base};
+use crate::modern;
+use crate::tcp::Base;
 use crate::values::{ElnSource, Line, Positive, Text, Whole};
 
 /// All settings of a scenario.
@@ -93,7 +94,7 @@ pub(crate) fn read(root: &Reader<'_>, name: &str, files: &Files) -> Result<Spec,
     let limit = Instant::ZERO + limit;
     let eln_source = root.or("eln_source", ElnSource::Receiver, "default")?;
 
-    let tcp = tcp::read(&root.section("tcp")?, Base::Preset(Preset::Rfc))?;
+    let tcp = modern::read(&root.section("tcp")?, Base::Preset(Preset::Rfc))?;
     let nodes = Nodes::read(root, &tcp)?;
     let names = FlowNames::read(root)?;
     let links = nodes::links(root, &nodes, &names, &mobility::later_links(root, &nodes)?, files)?;

@@ -9,7 +9,6 @@ use lasthop_proto::time::Duration;
 use crate::{Error, Problem};
 use crate::reader::{Reader, Value};
 use crate::tcp_keys::{KEYS, KeyName};
-use crate::today;
 use crate::units::{ByteSize, TimeSpan};
 use crate::values::{
     ByScheme, ClockName, Count, DelayedAckName, Drawn, List, Off, Or, Positive, SendBuffer, Unlimited, Whole, Window,
@@ -242,14 +241,6 @@ impl Layer<'_, '_> {
             Some(key) => Err(self.reader.fail(key, Problem::Conflict(format!("requires {condition}")))),
             None => Ok(()),
         }
-    }
-}
-
-/// Reads a table of TCP keys: unmodified, or for the modern scheme whose endpoints are read.
-pub(crate) fn read(reader: &Reader<'_>, base: Base<'_>) -> Result<TcpSpec, Error> {
-    match reader.today() {
-        Some(scheme) => today::read(reader, base, scheme),
-        None => read_table(reader, base),
     }
 }
 

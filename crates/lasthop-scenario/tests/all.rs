@@ -13,7 +13,7 @@ mod ns2;
 mod queues;
 mod quic;
 mod tcp_keys;
-mod today;
+mod modern;
 mod tunnel;
 mod units;
 mod variation;

@@ -153,7 +153,7 @@ fn schemes_decide_what_the_two_ends_run() {
 fn schemes_decide_what_the_base_station_does() {
     for scheme in &SCHEMES {
         let network = network("wavelan-lan", scheme.name);
-        if scheme.family == Family::Today {
+        if scheme.family == Family::Modern {
             // Their parts there are the gateway's: tests/today.rs.
             let expected = match scheme.base_station {
                 BaseStation::GatewaySnoop => 1,

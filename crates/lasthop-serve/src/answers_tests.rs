@@ -79,7 +79,7 @@ fn schemes_that_the_scenario_makes_the_same_are_marked_and_computed_once() {
 
 /// Schemes with modern endpoints differ by congestion control, at the ends or at the relay.
 #[test]
-fn schemes_of_today_are_compared_and_marked() {
+fn modern_schemes_are_compared_and_marked() {
     let today = plan("scenario=farm-radio&runs=2&size=100+KiB");
     let names: Vec<_> = today.schemes.iter().map(|scheme| scheme.name).collect();
     assert_eq!(names, ["E2E-CUBIC", "E2E-BBR", "E2E-BBR3", "SNOOP", "SPLIT-BBR"]);

@@ -76,8 +76,8 @@ fn place(scheme: &Scheme) -> Option<&'static str> {
     match (scheme.base_station, scheme.ends) {
         (BaseStation::TwoEnded(_), _) => Some("both-ends"),
         (BaseStation::GatewaySnoop | BaseStation::GatewaySplit { .. }, _) => Some("gateway"),
-        (BaseStation::Forward, Ends::Today(Some(Congestion::Cubic))) => Some("plain"),
-        (BaseStation::Forward, Ends::Today(_)) => Some("sender"),
+        (BaseStation::Forward, Ends::Modern(Some(Congestion::Cubic))) => Some("plain"),
+        (BaseStation::Forward, Ends::Modern(_)) => Some("sender"),
         _ => None,
     }
 }
@@ -88,9 +88,9 @@ fn brief(scheme: &Scheme) -> Option<&'static str> {
         (BaseStation::TwoEnded(_), _) => Some("a device at each end"),
         (BaseStation::GatewaySnoop, _) => Some("gateway repairs losses"),
         (BaseStation::GatewaySplit { .. }, _) => Some("gateway splits connection"),
-        (BaseStation::Forward, Ends::Today(Some(Congestion::Cubic))) => Some("Linux by default"),
-        (BaseStation::Forward, Ends::Today(Some(Congestion::Bbr))) => Some("server set to BBR"),
-        (BaseStation::Forward, Ends::Today(Some(Congestion::Bbr3))) => Some("server set to BBRv3"),
+        (BaseStation::Forward, Ends::Modern(Some(Congestion::Cubic))) => Some("Linux by default"),
+        (BaseStation::Forward, Ends::Modern(Some(Congestion::Bbr))) => Some("server set to BBR"),
+        (BaseStation::Forward, Ends::Modern(Some(Congestion::Bbr3))) => Some("server set to BBRv3"),
         _ => None,
     }
 }
@@ -99,7 +99,7 @@ fn brief(scheme: &Scheme) -> Option<&'static str> {
 /// that the scenario's own scheme belongs to.
 pub(crate) fn usual_schemes(scenario: &Scenario) -> Vec<&'static Scheme> {
     let mut usual = scenario.usual_schemes();
-    if !usual.iter().any(|scheme| scheme.family == Family::Today) {
+    if !usual.iter().any(|scheme| scheme.family == Family::Modern) {
         let layers = |scheme: &Scheme| scheme.family == Family::MultipleLayers;
         usual.retain(|scheme| layers(scheme) == layers(scenario.scheme()));
     }

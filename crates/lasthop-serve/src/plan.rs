@@ -205,8 +205,8 @@ impl Plan {
 /// Returns whether a sender matches the name of a scheme.
 fn is_as_named(scheme: &Scheme, tcp: &TcpConfig) -> bool {
     let congestion = match scheme.ends {
-        Ends::Today(Some(congestion)) => congestion.is(tcp.congestion),
-        Ends::Today(None) | Ends::Scenario => true,
+        Ends::Modern(Some(congestion)) => congestion.is(tcp.congestion),
+        Ends::Modern(None) | Ends::Scenario => true,
     };
     scheme.recovery == tcp.recovery && congestion
 }

@@ -47,12 +47,12 @@ pub struct Context {
     pub file: String,
     pub ledger: RefCell<Vec<Entry>>,
     /// Modern scheme whose endpoints are read; `None` for those of the scenario.
-    pub today: Option<Today>,
+    pub modern: Option<Modern>,
 }
 
 /// A modern scheme, as far as it determines endpoints.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Today {
+pub struct Modern {
     /// Name of the scheme.
     pub scheme: &'static str,
     /// Congestion control that it is named after.
@@ -74,8 +74,8 @@ impl<'d> Reader<'d> {
     }
 
     /// Returns the modern scheme whose endpoints are read.
-    pub fn today(&self) -> Option<Today> {
-        self.context.today
+    pub fn modern(&self) -> Option<Modern> {
+        self.context.modern
     }
 
     /// Returns a reader of another table at the same place.

@@ -39,7 +39,7 @@ pub use crate::values::{Choice, List, Off, Or, Positive, Text, Whole, Word};
 /// Returns an error if it is not TOML, or if `read` fails.
 pub fn parse<T>(name: &str, text: &str, read: impl FnOnce(&Reader<'_>) -> Result<T, Error>) -> Result<T, Error> {
     let root = document::parse(name, text)?;
-    let context = Context { file: name.to_owned(), ledger: RefCell::default(), today: None };
+    let context = Context { file: name.to_owned(), ledger: RefCell::default(), modern: None };
     read(&Reader::root(&context, &root))
 }
 

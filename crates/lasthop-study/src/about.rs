@@ -54,7 +54,7 @@ pub enum Duplicates {
 pub const fn about(scheme: &Scheme) -> About {
     let (sender, receiver) = match scheme.ends {
         Ends::Scenario => ends(scheme.recovery),
-        Ends::Today(congestion) => (today_sender(congestion), Some("reports what it has")),
+        Ends::Modern(congestion) => (today_sender(congestion), Some("reports what it has")),
     };
     let plain = About {
         does: "",
@@ -68,8 +68,8 @@ pub const fn about(scheme: &Scheme) -> About {
     match scheme.base_station {
         BaseStation::Forward => {
             let (does, effect) = match scheme.ends {
-                Ends::Today(Some(congestion)) => today(congestion),
-                Ends::Today(None) | Ends::Scenario => end_to_end(scheme.recovery),
+                Ends::Modern(Some(congestion)) => today(congestion),
+                Ends::Modern(None) | Ends::Scenario => end_to_end(scheme.recovery),
             };
             About { does, effect, ..plain }
         }

@@ -11,7 +11,8 @@ use lasthop_diagnose::{Options, Report, diagnose_capture};
 use lasthop_scenario::one_line;
 use serde_json::{Value, json};
 
-use crate::link::{Access, LinkError};
+use crate::link::access::Access;
+use crate::link::error::LinkError;
 
 /// Reads a capture to its end.
 ///

@@ -3,9 +3,10 @@
 //! A channel model is fitted to the losses. Rate, delay and queue come from the measurement, from the user, or are
 //! assumed; the scenario states the origin.
 
-mod access;
+pub(crate) mod access;
 mod captured;
-mod error;
+pub(crate) mod error;
+mod one_way;
 mod probed;
 mod traces;
 mod values;
@@ -209,14 +210,14 @@ pub fn measured_from(
     given: &Given,
 ) -> Result<MeasuredLink, LinkError> {
     let rate = given.rate.map(|BitRate(rate)| rate as f64);
-    let up = up.map(|path| traces::one_way(access, path, given, rate)).transpose()?;
+    let up = up.map(|path| one_way::one_way(access, path, given, rate)).transpose()?;
     if let Some(measured) = probed(access, down, given, up.clone())? {
         return Ok(measured);
     }
     if begins_as_capture(access, down)? {
         return captured::measured(access, down, given, up);
     }
-    let Reading { form, down: way, up: way_up, remarks } = traces::read(access, down, given)?;
+    let Reading { form, down: way, up: way_up, remarks } = one_way::read(access, down, given)?;
     let has_two_ways = way_up.is_some();
     let fitted = Fitted::of(access, down, (way, form), rate, has_two_ways)?;
     let way_up = way_up.filter(|_| up.is_none());

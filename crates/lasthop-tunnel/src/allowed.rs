@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use crate::tunnel::PeerId;
+use crate::tunnel::api::PeerId;
 
 /// Prefixes and their peers; the longest matching prefix applies.
 #[derive(Default)]

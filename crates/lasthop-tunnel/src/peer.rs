@@ -13,7 +13,7 @@ use crate::mac::Signer;
 use crate::noise::Initiator;
 use crate::pmtu::Search;
 use crate::session::{REJECT_AFTER, Session};
-use crate::tunnel::{Counters, Event, PeerConfig, PeerId, Purpose, Transmit};
+use crate::tunnel::api::{Counters, Event, PeerConfig, PeerId, Purpose, Transmit};
 use crate::wire::{Index, OVERHEAD, Phase};
 
 /// Maximum number of sessions to keep: the newest, and earlier ones whose packets may still be in flight.

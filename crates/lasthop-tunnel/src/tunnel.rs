@@ -1,6 +1,6 @@
 //! All sessions of this end: input, output and timers.
 
-mod api;
+pub(crate) mod api;
 mod handshakes;
 
 use std::collections::{BTreeMap, VecDeque};

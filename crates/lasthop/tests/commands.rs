@@ -261,7 +261,7 @@ fn two_ended_links_repair_the_hop() {
 /// Modern endpoints have schemes of their own; every command remarks on a scenario that sets what the scheme is named
 /// after.
 #[test]
-fn schemes_of_today_run_everywhere() {
+fn modern_schemes_run_everywhere() {
     let bench = Bench::new();
     let fixed = "--set tcp.congestion=reno --set limit=20s --runs 2";
     let remark = "E2E-BBR: modified: tcp.congestion is set";

@@ -62,7 +62,7 @@ fn beside_the_simulator_with_a_capture() {
 /// Modern endpoints and gateway: the kernel's TCP where available, otherwise lasthop's.
 #[test]
 #[ignore = "needs root: make root"]
-fn schemes_of_today() {
+fn modern_schemes() {
     if !is_root() {
         return;
     }

@@ -19,7 +19,6 @@ use alloc::collections::VecDeque;
 
 use super::cache::{Cache, Cached, Origin, Pace, Places};
 use super::flow_table::Owner;
-use super::snoop::Heard;
 use super::snoop_config::{Begin, SnoopConfig};
 use super::tracking::Tracking;
 use crate::event::Event;
@@ -36,7 +35,7 @@ pub(super) use hop::Passage;
 use insistence::Insistence;
 use link_rtt::{FLOOR, LinkRtt};
 use masks::{Lost, Masks, hide_blocks};
-pub(super) use news::News;
+pub(super) use news::{Heard, News};
 use order::Order;
 use reordering::Reordering;
 use signals::Signals;

@@ -10,7 +10,6 @@ use alloc::vec::Vec;
 
 use self::bets::FREE;
 use self::neighbours::Neighbours;
-pub(super) use self::neighbours::{Heard, is_mostly_queue};
 use super::cache::{Pace, Places};
 use super::flow_table::FlowTable;
 pub use super::flow_table::Owner;

@@ -12,7 +12,8 @@ use lasthop_sim::sim::tick_phase;
 use super::part::{AnyPart, Beyond, Duty, Kind, Part};
 use crate::{Error, Problem};
 use crate::reader::{Reader, Value};
-use crate::tcp::{self, Base, TcpSpec};
+use crate::modern;
+use crate::tcp::{Base, TcpSpec};
 use crate::units::ByteSize;
 use crate::values::Window;
 
@@ -59,7 +60,7 @@ fn read(reader: &Reader<'_>, common: &TcpSpec) -> Result<AnyPart, Error> {
 /// Reads a relay's keys.
 pub(crate) fn relay(reader: &Reader<'_>, common: &TcpSpec) -> Result<Relay, Error> {
     let (buffer, wired) = relay_end(reader, common)?;
-    let wireless = tcp::read(&reader.section("wireless_tcp")?, Base::RelayEnd(common, buffer))?;
+    let wireless = modern::read(&reader.section("wireless_tcp")?, Base::RelayEnd(common, buffer))?;
     Ok(Relay { buffer, wired, wireless })
 }
 
@@ -73,7 +74,7 @@ pub(crate) fn relay_end(reader: &Reader<'_>, common: &TcpSpec) -> Result<(u32, T
         let message = format!("split_buffer = {buffer} is smaller than one segment (mss = {mss})");
         return Err(reader.fail(key, Problem::Conflict(message)));
     }
-    Ok((buffer, tcp::read(&reader.section("wired_tcp")?, Base::RelayEnd(common, buffer))?))
+    Ok((buffer, modern::read(&reader.section("wired_tcp")?, Base::RelayEnd(common, buffer))?))
 }
 
 impl Part for RelayPart {

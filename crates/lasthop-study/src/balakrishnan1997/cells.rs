@@ -111,7 +111,7 @@ impl Cell {
             (Experiment::Standard, Family::LinkLayer) => Some("2"),
             (Experiment::Standard, Family::EndToEnd) => Some("3"),
             (Experiment::Standard, Family::SplitConnection) => Some("4"),
-            (Experiment::Standard, Family::MultipleLayers | Family::Today | Family::TwoEnded | Family::Discussed) => {
+            (Experiment::Standard, Family::MultipleLayers | Family::Modern | Family::TwoEnded | Family::Discussed) => {
                 None
             }
             (Experiment::Burst(_), _) => Some("5"),

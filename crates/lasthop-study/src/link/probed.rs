@@ -10,7 +10,8 @@ use lasthop_scenario::one_line;
 use lasthop_scenario::units::{BitRate, TimeSpan};
 
 use super::error::{LinkError, failed};
-use super::traces::{self, Fitted, on_air};
+use super::one_way;
+use super::traces::{Fitted, on_air};
 use super::values::link_of;
 use super::{Access, Given, MeasuredLink, REPORT, Source, no_report};
 
@@ -97,7 +98,7 @@ fn stated(
     rate: Option<f64>,
     found: &Found,
 ) -> Result<Fitted, LinkError> {
-    let reading = traces::read(access, path, given)?;
+    let reading = one_way::read(access, path, given)?;
     let order = match &reading.down.losses {
         Losses::Packets(trace) => found.order(&on_air(trace.clone(), rate)),
         Losses::Counts(_) => Said::unknown("the trace contains only counts"),

@@ -10,8 +10,8 @@ use lasthop_proto::time::Duration;
 use lasthop_scenario::one_line;
 use serde_json::{Value, json};
 
-use super::error::{LinkError, failed};
-use super::{Access, Given, begins_as_capture, captured};
+use super::access::Access;
+use super::error::LinkError;
 
 /// Number of intervals in which losses are shown.
 const SPANS: usize = 120;
@@ -103,15 +103,6 @@ pub(super) fn on_air(trace: LossTrace, rate: Option<f64>) -> LossTrace {
     }
 }
 
-/// Reads the losses in a text, or those of a capture's flow with the most data.
-pub(super) fn read(access: &Access<'_>, path: &Path, given: &Given) -> Result<Reading, LinkError> {
-    if begins_as_capture(access, path)? {
-        let captured = captured(access, path, &Given { at: given.at, ..Given::default() })?;
-        return of_text(access, path, &captured.down.losses, None);
-    }
-    of_text(access, path, &access.text(path).map_err(failed(path))?, given.interval.map(|it| it.0))
-}
-
 /// Reads the losses in a text.
 pub(super) fn of_text(
     access: &Access<'_>,
@@ -120,10 +111,4 @@ pub(super) fn of_text(
     interval: Option<Duration>,
 ) -> Result<Reading, LinkError> {
     reading(text, access.most_packets(), interval).map_err(|error| LinkError::Trace { path: path.to_path_buf(), error })
-}
-
-/// Reads the losses of one direction in a file.
-pub(super) fn one_way(access: &Access<'_>, path: &Path, given: &Given, rate: Option<f64>) -> Result<Fitted, LinkError> {
-    let Reading { form, down, up, .. } = read(access, path, given)?;
-    Fitted::of(access, path, (down, form), rate, up.is_some())
 }

@@ -9,7 +9,7 @@ use lasthop_settings::tunnel::{Mode, Peer};
 use serde_json::{Value, json};
 
 use crate::WHO;
-use crate::daemon::supervisor::{SharedState, State};
+use crate::daemon::state::{SharedState, State};
 
 /// Sends a request to the tunnel whose control socket is `path`.
 ///

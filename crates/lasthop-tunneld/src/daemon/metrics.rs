@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::daemon::snapshot::{ArmSnapshot, PeerSnapshot, Snapshot};
-use crate::daemon::supervisor::State;
+use crate::daemon::state::State;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct OfPeer {

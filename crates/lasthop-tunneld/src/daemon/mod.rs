@@ -6,6 +6,7 @@
 //! | [`supervisor`] | process that the operator starts, and that restarts the worker |
 //! | [`order`] | messages between the two |
 //! | [`snapshot`] | statistics of a worker |
+//! | [`state`] | state that the supervisor shares with its threads |
 //! | [`control`] | answers on the control socket |
 //! | [`metrics`] | metrics for Prometheus |
 
@@ -13,5 +14,6 @@ pub mod control;
 pub mod metrics;
 pub mod order;
 pub mod snapshot;
+pub mod state;
 pub mod supervisor;
 pub mod worker;

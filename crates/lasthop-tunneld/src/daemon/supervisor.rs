@@ -14,7 +14,6 @@ use lasthop_daemon::control::{ControlError, Listener};
 use lasthop_daemon::finding::Finding;
 use lasthop_daemon::keeper::{Keeper, WorkerError};
 use lasthop_daemon::metrics::MetricsError;
-use lasthop_daemon::shared::Shared;
 use lasthop_daemon::signals::{Signals, notify, notify_reloading};
 use lasthop_daemon::supervision::{self, Supervisor as _, supervise};
 use lasthop_daemon::system_error::{SystemError, system};
@@ -25,6 +24,7 @@ use sd_notify::NotifyState;
 
 use crate::daemon::order::Order;
 use crate::daemon::snapshot::Snapshot;
+use crate::daemon::state::{SharedState, State};
 use crate::daemon::{control, metrics};
 use crate::plan::{Plan, PlanError};
 use crate::{WHO, check};
@@ -70,25 +70,6 @@ pub enum SupervisorError {
     #[error(transparent)]
     System(#[from] SystemError),
 }
-
-/// State that the supervisor shares with the threads that report it.
-pub struct State {
-    /// Current configuration.
-    pub tunnel: Tunnel,
-    /// Start time of the daemon.
-    pub started: Instant,
-    /// Process of the worker, once it takes packets.
-    pub worker: Option<u32>,
-    /// Number of workers started after the first.
-    pub restarts: u64,
-    /// Number of configurations applied after the first.
-    pub reloads: u64,
-    /// Latest report of the worker.
-    pub snapshot: Snapshot,
-}
-
-/// State as shared between threads.
-pub type SharedState = Shared<State>;
 
 fn listen(tunnel: &Tunnel) -> Option<SocketAddr> {
     if let Mode::Tun { listen, .. } = &tunnel.mode { Some(*listen) } else { None }

@@ -2,7 +2,6 @@
 
 use super::Repair;
 use crate::packet::Payload;
-use crate::pep::snoop::{Heard, is_mostly_queue};
 use crate::time::{Duration, Instant};
 
 /// Measurements of the hop by an arrival.
@@ -12,6 +11,31 @@ pub(in crate::pep) struct News {
     pub took: Option<Duration>,
     /// Shortest time that a packet of the connection took, including the handshake.
     pub least: Option<Duration>,
+}
+
+/// Recent measurements of all connections of a mobile host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::pep) struct Heard {
+    /// Time of the last arrival on any connection.
+    pub last: Instant,
+    /// Longest time that a packet took over the hop, within the last round trip.
+    pub took: Duration,
+    /// Shortest time that a packet took, handshakes included. It expires, because the mobile host may have moved to
+    /// another hop.
+    pub least: Duration,
+}
+
+impl Heard {
+    /// Returns whether packets wait in a queue.
+    pub fn shows_a_queue(&self) -> bool {
+        is_mostly_queue(self.took, self.least)
+    }
+}
+
+/// Returns whether `took` is more than twice the shortest time: most of it is then queueing or, on a slow hop,
+/// transmission time.
+fn is_mostly_queue(took: Duration, least: Duration) -> bool {
+    took > least.saturating_mul(2)
 }
 
 impl<P: Payload> Repair<P> {

@@ -9,34 +9,9 @@ use alloc::vec::Vec;
 
 use super::Owner;
 use super::bets::{AllBets, FREE, OwnersBets};
-use crate::pep::repair::News;
+use crate::pep::repair::{Heard, News};
 use crate::tcp::min_rtt::MinRtt;
 use crate::time::{Duration, Instant};
-
-/// Recent measurements of an owner's connections.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::pep) struct Heard {
-    /// Time of the last arrival on any connection.
-    pub last: Instant,
-    /// Longest time that a packet took over the hop, within the last round trip.
-    pub took: Duration,
-    /// Shortest time that a packet took, handshakes included. It expires, because the mobile host may have moved to
-    /// another hop.
-    pub least: Duration,
-}
-
-impl Heard {
-    /// Returns whether packets wait in a queue.
-    pub fn shows_a_queue(&self) -> bool {
-        is_mostly_queue(self.took, self.least)
-    }
-}
-
-/// Returns whether `took` is more than twice the shortest time: most of it is then queueing or, on a slow hop,
-/// transmission time.
-pub(in crate::pep) fn is_mostly_queue(took: Duration, least: Duration) -> bool {
-    took > least.saturating_mul(2)
-}
 
 /// Length of the periods in which active connections are counted: several round trips of most hops.
 const PERIOD: Duration = Duration::from_millis(500);

@@ -10,7 +10,7 @@ use lasthop_proto::tcp::config::{ControlRule, Preset};
 
 use crate::document::{Item, Table, infer};
 use crate::{Error, Spot};
-use crate::reader::{Context, Entry, Reader, Standing, Today, Value};
+use crate::reader::{Context, Entry, Modern, Reader, Standing, Value};
 use crate::tcp::{self, Base, TcpSpec, Under};
 use crate::tcp_keys::KeyName;
 use crate::values::List;
@@ -30,8 +30,16 @@ const COMPANIONS: [(&str, Option<&str>, &str); 8] = [
     ("sack_blocks", Some("4"), "timestamps"),
 ];
 
+/// Reads a table of TCP keys: unmodified, or for the modern scheme whose endpoints are read.
+pub(crate) fn read(reader: &Reader<'_>, base: Base<'_>) -> Result<TcpSpec, Error> {
+    match reader.modern() {
+        Some(scheme) => read_for(reader, base, scheme),
+        None => tcp::read_table(reader, base),
+    }
+}
+
 /// Reads a table of TCP keys for `scheme`. A table in `base` was read in the same way.
-pub(crate) fn read(reader: &Reader<'_>, base: Base<'_>, scheme: Today) -> Result<TcpSpec, Error> {
+fn read_for(reader: &Reader<'_>, base: Base<'_>, scheme: Modern) -> Result<TcpSpec, Error> {
     let preset = match base {
         Base::Preset(preset) => reader.peek("preset")?.unwrap_or(preset),
         Base::Table(_) | Base::RelayEnd(..) => match reader.peek("preset")? {
@@ -40,7 +48,7 @@ pub(crate) fn read(reader: &Reader<'_>, base: Base<'_>, scheme: Today) -> Result
             None => return tcp::read_table(reader, base),
         },
     };
-    let scratch = Context { file: reader.context().file.clone(), ledger: RefCell::default(), today: None };
+    let scratch = Context { file: reader.context().file.clone(), ledger: RefCell::default(), modern: None };
     let empty = Table::default();
     tcp::read_table(&reader.beside(&scratch), base)?;
     let shown = scratch.ledger.take();
@@ -54,8 +62,8 @@ pub(crate) fn read(reader: &Reader<'_>, base: Base<'_>, scheme: Today) -> Result
             KeyName::all_in(reader).filter(own).collect::<Vec<_>>()
         }
     };
-    let today = if preset.recovery().is_some() { preset } else { PRESET };
-    let mut under = Under::of(today, base);
+    let modern = if preset.recovery().is_some() { preset } else { PRESET };
+    let mut under = Under::of(modern, base);
     if let Some(congestion) = scheme.congestion {
         if !congestion.is(under.spec.config.congestion) {
             under.spec.config.congestion = congestion.rule();
@@ -66,14 +74,14 @@ pub(crate) fn read(reader: &Reader<'_>, base: Base<'_>, scheme: Today) -> Result
     let over = reader.with(reader.context(), &table);
     let given = reader.has("preset").then(|| reader.source("preset", &preset.show()));
     let source = match given {
-        _ if today != preset => {
+        _ if modern != preset => {
             let place = given.unwrap_or_else(|| "the default".to_owned());
             format!("{}, instead of {} ({place})", scheme.scheme, preset.show())
         }
         Some(place) => place,
         None => "default".to_owned(),
     };
-    over.note("preset", today.show(), source, Standing::Value);
+    over.note("preset", modern.show(), source, Standing::Value);
     tcp::lay(&over, under)
 }
 

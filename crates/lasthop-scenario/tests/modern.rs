@@ -18,7 +18,7 @@ fn scheme(name: &str) -> &'static Scheme {
 }
 
 fn today() -> impl Iterator<Item = &'static Scheme> {
-    SCHEMES.iter().filter(|scheme| scheme.family == Family::Today)
+    SCHEMES.iter().filter(|scheme| scheme.family == Family::Modern)
 }
 
 /// Returns a download through a base station; `tcp` are the lines of `[tcp]`, `more` is appended.
@@ -64,7 +64,7 @@ fn sender(scenario: &Scenario, name: &str) -> TcpConfig {
 }
 
 #[test]
-fn a_preset_of_today_stays_and_the_name_decides_the_congestion_control() {
+fn a_modern_preset_stays_and_the_name_decides_the_congestion_control() {
     let rfc9438 = ControlRule::cubic_rfc9438(HystartRule::Rfc9406);
     let bbr = ControlRule::BBR;
     // Name of the scheme, then the congestion controls over linux-6.18, linux-6.18-bbr, rfc-2026, and the three older
@@ -268,7 +268,7 @@ fn what_cannot_be_is_refused_in_one_line() {
 fn the_usual_schemes_fit_the_endpoints() {
     let names = |scenario: &Scenario| scenario.usual_schemes().iter().map(|scheme| scheme.name).collect::<Vec<_>>();
     let studies: Vec<_> = {
-        let studied = |scheme: &&Scheme| !matches!(scheme.family, Family::Today | Family::TwoEnded | Family::Discussed);
+        let studied = |scheme: &&Scheme| !matches!(scheme.family, Family::Modern | Family::TwoEnded | Family::Discussed);
         SCHEMES.iter().filter(studied).map(|scheme| scheme.name).collect()
     };
     assert_eq!(studies.len(), 16);
@@ -278,7 +278,7 @@ fn the_usual_schemes_fit_the_endpoints() {
     let all = ["E2E-CUBIC", "E2E-BBR", "E2E-BBR3", "SNOOP", "SPLIT-BBR"];
     for name in ["farm-radio", "ship-satellite", "full-wifi"] {
         let scenario = Scenario::builtin(name).unwrap();
-        assert!(scenario.is_of_today());
+        assert!(scenario.is_modern());
         assert_eq!(names(&scenario), all, "{name}");
     }
     // The scenario's own scheme is among them; without a base station, schemes with a part there are not.
