@@ -32,7 +32,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
                 sent.bytes[at] ^= u.arbitrary::<u8>()?;
             }
             if fate > 0 {
-                server.handle(now, &Datagram { at: now, from: addresses[0], dscp: fate >> 2, bytes: &sent.bytes });
+                server.handle_datagram(now, &Datagram { at: now, from: addresses[0], dscp: fate >> 2, bytes: &sent.bytes });
             }
         }
         for _ in 0..64 {
@@ -44,15 +44,15 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
                 sent.bytes[at] ^= u.arbitrary::<u8>()?;
             }
             if fate > 0 {
-                client.handle(now, &Datagram { at: now, from: addresses[1], dscp: fate >> 2, bytes: &sent.bytes });
+                client.handle_datagram(now, &Datagram { at: now, from: addresses[1], dscp: fate >> 2, bytes: &sent.bytes });
             }
         }
         // Strangers.
         let len = u.int_in_range(0..=200)?;
         let bytes = u.bytes(len.min(u.len()))?;
         let stranger: SocketAddr = ([203, 0, 113, 9], 9).into();
-        server.handle(now, &Datagram { at: now, from: stranger, dscp: 0, bytes });
-        client.handle(now, &Datagram { at: now, from: addresses[1], dscp: 0, bytes });
+        server.handle_datagram(now, &Datagram { at: now, from: stranger, dscp: 0, bytes });
+        client.handle_datagram(now, &Datagram { at: now, from: addresses[1], dscp: 0, bytes });
         Ok(())
     })?;
     if client.outcome().is_none() {

@@ -144,7 +144,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
         }
         for (at, end) in ends.iter_mut().enumerate() {
             if end.tunnel.poll_deadline().is_some_and(|deadline| deadline <= now) {
-                end.tunnel.handle_deadline(now, now.as_nanos());
+                end.tunnel.handle_timeout(now, now.as_nanos());
                 assert!(end.tunnel.poll_deadline().is_none_or(|deadline| deadline > now), "a deadline lies ahead");
             }
             while let Some(transmit) = end.tunnel.poll_transmit() {

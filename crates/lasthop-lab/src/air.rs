@@ -313,7 +313,7 @@ impl Air {
     }
 
     /// Returns the time of the next event.
-    pub fn next_event(&self) -> Option<Instant> {
+    pub fn poll_deadline(&self) -> Option<Instant> {
         let turned = self.turned.front().map(|(due, ..)| *due);
         turned.or_else(|| self.next().map(|(at, _)| at))
     }
@@ -321,7 +321,7 @@ impl Air {
     /// Returns the next event and its time.
     fn next(&self) -> Option<(Instant, Next)> {
         let links = self.links.iter().enumerate().filter(|(_, link)| link.gate == Gate::Open);
-        let links = links.filter_map(|(index, link)| Some((link.carrier.next_event()?, Next::Link(index))));
+        let links = links.filter_map(|(index, link)| Some((link.carrier.poll_deadline()?, Next::Link(index))));
         let elements = self.elements.iter().map(|element| element.as_ref()?.poll_deadline()).enumerate();
         let elements = elements.filter_map(|(point, at)| Some((at?, Next::Element(point))));
         let moves = self.roaming.as_ref().and_then(|roaming| roaming.next()).map(|at| (at, Next::Move));

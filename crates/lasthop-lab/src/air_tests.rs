@@ -99,7 +99,7 @@ fn a_frame_takes_what_its_packet_takes() {
     let expected =
         [(BASE, at(11) + Duration::from_micros(160), 54), (MOBILE, at(11) + Duration::from_micros(5760), 1454)];
     assert_eq!(arrivals(&mut air, at(100)), expected);
-    assert_eq!(air.next_event(), None);
+    assert_eq!(air.poll_deadline(), None);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_script_loses_delays_and_marks() {
         (5, due(60), Ecn::NotEct),
     ];
     assert_eq!(came, expected);
-    assert_eq!(air.next_event(), None);
+    assert_eq!(air.poll_deadline(), None);
     assert_eq!(air.finish().links[1][0].channel_drops, 1);
 }
 
@@ -288,7 +288,7 @@ fn a_managed_queue_marks_and_drops() {
             twin.enqueue(at(10), frame, Sight::default);
         }
         let (mut expected, mut came) = (Vec::new(), Vec::new());
-        while let Some(due) = twin.next_event() {
+        while let Some(due) = twin.poll_deadline() {
             expected.extend(twin.advance(due).map(|sent| (due, sent.frame.is_marked())));
         }
         air.advance(at(10_000), |arrival| {
@@ -360,7 +360,7 @@ fn impairments_are_those_of_the_simulator() {
     let mut pool = PacketPool::default();
     let (mut came, mut expected, mut twice, mut dropped) = (Vec::new(), Vec::new(), 0, 0);
     let mut follow = |twin: &mut ManagedDirection, pool: &mut PacketPool, until: Instant| {
-        while let Some(due) = twin.next_event().filter(|due| *due <= until) {
+        while let Some(due) = twin.poll_deadline().filter(|due| *due <= until) {
             let Some(sent) = twin.advance(due) else { continue };
             match channel.judge(&sent, pool.get_mut(sent.frame.handle())) {
                 Crossing::Late(by) => expected.push(due + by),

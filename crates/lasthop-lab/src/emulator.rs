@@ -92,7 +92,7 @@ impl Emulator {
 
     /// Waits for a frame or for a link's next event. Returns for each point whether it has frames.
     fn wait(&self) -> Result<Vec<bool>, LabError> {
-        let until = self.air.next_event().map_or(LONGEST_WAIT, |at| self.clock.until(at)).min(LONGEST_WAIT);
+        let until = self.air.poll_deadline().map_or(LONGEST_WAIT, |at| self.clock.until(at)).min(LONGEST_WAIT);
         let timeout = Timespec { tv_sec: until.as_secs() as i64, tv_nsec: i64::from(until.subsec_nanos()) };
         let mut fds: Vec<_> = self.sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
         match poll(&mut fds, Some(&timeout)) {

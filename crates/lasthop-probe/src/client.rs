@@ -180,7 +180,7 @@ impl Client {
     }
 
     /// Processes a datagram from any source.
-    pub fn handle(&mut self, now: Instant, datagram: &Datagram<'_>) {
+    pub fn handle_datagram(&mut self, now: Instant, datagram: &Datagram<'_>) {
         if datagram.from != self.config.server {
             return;
         }
@@ -324,8 +324,8 @@ impl Client {
     }
 
     /// Returns the latest time at which to call [`Client::poll_transmit`].
-    pub fn deadline(&self) -> Instant {
-        let source = self.end.as_ref().and_then(End::deadline);
+    pub fn poll_deadline(&self) -> Instant {
+        let source = self.end.as_ref().and_then(End::poll_deadline);
         let own = match &self.phase {
             Phase::Hello { next, .. } | Phase::Open { next, .. } => *next,
             Phase::Over(_) => return source.unwrap_or(Instant::ZERO),

@@ -140,8 +140,8 @@ impl End {
         }
     }
 
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        if self.messages.is_empty() { self.source.deadline() } else { Some(Instant::ZERO) }
+    pub(crate) fn poll_deadline(&self) -> Option<Instant> {
+        if self.messages.is_empty() { self.source.poll_deadline() } else { Some(Instant::ZERO) }
     }
 
     /// Returns the next packet that is due; messages have priority.

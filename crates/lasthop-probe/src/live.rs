@@ -111,7 +111,7 @@ pub fn measure(config: ClientConfig, mut tell: impl FnMut(Progress) -> Stop) -> 
                 Err(failure) => Err(ProbeError::Failed { address, failure }),
             };
         }
-        wait_for(&[&socket], clock.until(client.deadline()))?;
+        wait_for(&[&socket], clock.until(client.poll_deadline()))?;
         loop {
             let received = socket.receive(|arrived| {
                 // The clock is read for each datagram, since its age refers to now.
@@ -119,7 +119,7 @@ pub fn measure(config: ClientConfig, mut tell: impl FnMut(Progress) -> Stop) -> 
                 met = true;
                 let at = Instant::from_nanos(now.as_nanos().saturating_sub(arrived.age));
                 let datagram = Datagram { at, from: arrived.from, dscp: arrived.class >> 2, bytes: arrived.bytes };
-                client.handle(now, &datagram);
+                client.handle_datagram(now, &datagram);
             });
             match received {
                 Ok(true) => {}
@@ -220,7 +220,7 @@ impl Listener {
                 }
                 return Ok(());
             }
-            let until = server.deadline().filter(|_| idle).map_or(LONGEST_WAIT, |at| clock.until(at));
+            let until = server.poll_deadline().filter(|_| idle).map_or(LONGEST_WAIT, |at| clock.until(at));
             wait_for(&self.sockets.iter().collect::<Vec<_>>(), until)?;
             for socket in &mut self.sockets {
                 // An error here concerns one datagram only.
@@ -228,7 +228,7 @@ impl Listener {
                     let now = clock.get();
                     let at = Instant::from_nanos(now.as_nanos().saturating_sub(arrived.age));
                     let datagram = Datagram { at, from: arrived.from, dscp: arrived.class >> 2, bytes: arrived.bytes };
-                    server.handle(now, &datagram);
+                    server.handle_datagram(now, &datagram);
                 });
             }
             server.set_overruns(self.sockets.iter().map(Datagrams::overruns).fold(0, u32::wrapping_add));

@@ -100,7 +100,7 @@ impl Server {
     }
 
     /// Processes a datagram from any source.
-    pub fn handle(&mut self, now: Instant, datagram: &Datagram<'_>) {
+    pub fn handle_datagram(&mut self, now: Instant, datagram: &Datagram<'_>) {
         match Kind::peek(datagram.bytes) {
             Some(kind @ (Kind::Hello | Kind::Open)) if datagram.bytes.len() == OPENING && !self.stopped => {
                 let Some((nonce, body)) = read_opening(&self.key, datagram.bytes) else { return };
@@ -248,13 +248,13 @@ impl Server {
     }
 
     /// Returns the latest time at which to call [`Server::poll_transmit`]; `None` while there is nothing to do.
-    pub fn deadline(&self) -> Option<Instant> {
+    pub fn poll_deadline(&self) -> Option<Instant> {
         if !self.answers.is_empty() {
             return Some(Instant::ZERO);
         }
         let sessions = self.sessions.iter().flat_map(|session| {
             let over = (session.heard + GONE).min(session.opened + LONGEST);
-            [Some(over), session.end.deadline()]
+            [Some(over), session.end.poll_deadline()]
         });
         sessions.flatten().min()
     }

@@ -149,7 +149,7 @@ impl Source {
     }
 
     /// Returns the time at which the next packet is due.
-    pub fn deadline(&self) -> Option<Instant> {
+    pub fn poll_deadline(&self) -> Option<Instant> {
         let due = match (&self.running, self.waiting.front(), &self.streaming) {
             (Some(running), ..) => running.at,
             (None, Some(_), _) => self.silent_until,
@@ -167,7 +167,7 @@ impl Source {
         {
             self.running = Some(Running { order, next: 0, at: now + order.rest[0] });
         }
-        if self.deadline()? > now {
+        if self.poll_deadline()? > now {
             return None;
         }
         if let Some(running) = &mut self.running {

@@ -11,7 +11,7 @@ fn at(milliseconds: u64) -> Instant {
 
 fn give(server: &mut Server, now: Instant, from: &str, bytes: &[u8]) -> Vec<Transmit> {
     let from = from.parse().unwrap();
-    server.handle(now, &Datagram { at: now, from, dscp: 0, bytes });
+    server.handle_datagram(now, &Datagram { at: now, from, dscp: 0, bytes });
     let mut answers = Vec::new();
     while let Some(answer) = server.poll_transmit(now) {
         answers.push(answer);
@@ -28,7 +28,7 @@ fn opening(server: &mut Server) -> (Client, Vec<u8>, Vec<u8>) {
     let hello = client.poll_transmit(at(0)).unwrap().bytes;
     let [challenge] = &give(server, at(1), HERE, &hello)[..] else { panic!() };
     assert!(challenge.bytes.len() <= hello.len());
-    client.handle(at(2), &Datagram { at: at(2), from: server_address(), dscp: 0, bytes: &challenge.bytes });
+    client.handle_datagram(at(2), &Datagram { at: at(2), from: server_address(), dscp: 0, bytes: &challenge.bytes });
     let open = client.poll_transmit(at(2)).unwrap().bytes;
     (client, hello, open)
 }
@@ -69,7 +69,7 @@ fn a_second_caller_is_told_that_the_server_is_busy() {
     give(&mut server, at(4), HERE, &open);
     let mut other = client(10, 4);
     let told = |bytes: &[u8], client: &mut Client| {
-        client.handle(at(6), &Datagram { at: at(6), from: server_address(), dscp: 0, bytes });
+        client.handle_datagram(at(6), &Datagram { at: at(6), from: server_address(), dscp: 0, bytes });
     };
     let hello = other.poll_transmit(at(5)).unwrap().bytes;
     let challenge = give(&mut server, at(5), ELSEWHERE, &hello).remove(0);
@@ -101,7 +101,7 @@ fn both_ends_are_told_of_a_stop() {
     let (mut client, _, open) = opening(&mut server);
     let accept = give(&mut server, at(4), HERE, &open).remove(0);
     let tell = |client: &mut Client, now, bytes: &[u8]| {
-        client.handle(now, &Datagram { at: now, from: server_address(), dscp: 0, bytes });
+        client.handle_datagram(now, &Datagram { at: now, from: server_address(), dscp: 0, bytes });
     };
     tell(&mut client, at(5), &accept.bytes);
     server.stop();
@@ -129,7 +129,7 @@ fn callers_are_told_of_each_other() {
         let now = at(milliseconds);
         while let Some(sent) = client.poll_transmit(now) {
             for answer in give(server, now, from, &sent.bytes) {
-                client.handle(now, &Datagram { at: now, from: server_address(), dscp: 0, bytes: &answer.bytes });
+                client.handle_datagram(now, &Datagram { at: now, from: server_address(), dscp: 0, bytes: &answer.bytes });
             }
         }
         client.measured(now).others
@@ -153,7 +153,7 @@ fn what_was_recorded_in_a_session_is_not_answered_again() {
     let mut server = server();
     let (mut client, _, open) = opening(&mut server);
     let accept = give(&mut server, at(4), HERE, &open).remove(0);
-    client.handle(at(5), &Datagram { at: at(5), from: server_address(), dscp: 0, bytes: &accept.bytes });
+    client.handle_datagram(at(5), &Datagram { at: at(5), from: server_address(), dscp: 0, bytes: &accept.bytes });
     let sent: Vec<Vec<u8>> = std::iter::from_fn(|| client.poll_transmit(at(6))).map(|sent| sent.bytes).collect();
     assert!(sent.len() >= 2, "a ping and an order: {}", sent.len());
     for bytes in &sent {
@@ -180,9 +180,9 @@ proptest! {
         let accept = give(&mut server, at(4), HERE, &open).remove(0);
         prop_assert!(give(&mut server, at(5), HERE, &bytes).is_empty());
         let datagram = |bytes| Datagram { at: at(6), from: server_address(), dscp: 0, bytes };
-        client.handle(at(6), &datagram(&bytes));
-        client.handle(at(6), &datagram(&accept.bytes));
-        client.handle(at(6), &datagram(&bytes));
+        client.handle_datagram(at(6), &datagram(&bytes));
+        client.handle_datagram(at(6), &datagram(&accept.bytes));
+        client.handle_datagram(at(6), &datagram(&bytes));
         prop_assert_eq!(client.outcome(), None);
     }
 
@@ -192,12 +192,12 @@ proptest! {
         let mut server = server();
         let (mut client, _, open) = opening(&mut server);
         let accept = give(&mut server, at(4), HERE, &open).remove(0);
-        client.handle(at(5), &Datagram { at: at(5), from: server_address(), dscp: 0, bytes: &accept.bytes });
+        client.handle_datagram(at(5), &Datagram { at: at(5), from: server_address(), dscp: 0, bytes: &accept.bytes });
         let mut count = 0;
         for step in 0..600_u64 {
             let now = at(6 + step * 20);
             while let Some(sent) = client.poll_transmit(now) {
-                server.handle(now, &Datagram { at: now, from: client_address(), dscp: 0, bytes: &sent.bytes });
+                server.handle_datagram(now, &Datagram { at: now, from: client_address(), dscp: 0, bytes: &sent.bytes });
             }
             while let Some(mut sent) = server.poll_transmit(now) {
                 for (_, place, flip) in flips.iter().filter(|(number, ..)| *number == count) {
@@ -205,7 +205,7 @@ proptest! {
                     sent.bytes[place] ^= flip;
                 }
                 count += 1;
-                client.handle(now, &Datagram { at: now, from: server_address(), dscp: 0, bytes: &sent.bytes });
+                client.handle_datagram(now, &Datagram { at: now, from: server_address(), dscp: 0, bytes: &sent.bytes });
             }
         }
         prop_assert!(client.outcome().is_some());

@@ -24,10 +24,10 @@ pub enum Source {
 
 impl Source {
     /// Returns the time at which the next packet is due.
-    pub fn next_at(&self) -> Instant {
+    pub fn poll_deadline(&self) -> Instant {
         match self {
-            Self::OnOff(source) => source.next_at(),
-            Self::Call(source) => source.next_at(),
+            Self::OnOff(source) => source.poll_deadline(),
+            Self::Call(source) => source.poll_deadline(),
         }
     }
 
@@ -68,8 +68,8 @@ impl DatagramSource {
 
     /// Returns the time at which the next datagram is due.
     #[inline]
-    pub fn next_at(&self) -> Instant {
-        self.on_off.next_at()
+    pub fn poll_deadline(&self) -> Instant {
+        self.on_off.poll_deadline()
     }
 
     /// Returns the index of the sending endpoint.
@@ -188,7 +188,7 @@ impl CrossedDirection {
     /// Ends the run at `end`. Returns the datagrams that had arrived by then, and the report of this direction for all
     /// datagrams.
     pub fn settle(&mut self, end: Instant) -> (Arrived, PathReport) {
-        while self.source.next_at() <= end && self.held() <= MOST_FRAMES {
+        while self.source.poll_deadline() <= end && self.held() <= MOST_FRAMES {
             self.send_datagram();
         }
         self.retire(end);
@@ -215,7 +215,7 @@ impl CrossedDirection {
     pub fn catch_up(&mut self, now: Instant) -> u64 {
         let mut sent = 0;
         // A run with more frames is abandoned.
-        while self.source.next_at() < now && self.held() <= MOST_FRAMES {
+        while self.source.poll_deadline() < now && self.held() <= MOST_FRAMES {
             self.send_datagram();
             sent += 1;
         }
@@ -223,8 +223,8 @@ impl CrossedDirection {
     }
 
     /// Returns the time at which the next datagram is due.
-    pub fn next_at(&self) -> Instant {
-        self.source.next_at()
+    pub fn poll_deadline(&self) -> Instant {
+        self.source.poll_deadline()
     }
 
     /// Returns the time at which the frame queued last begins transmission, if it is still to come.
@@ -245,7 +245,7 @@ impl CrossedDirection {
 
     #[inline]
     fn send_datagram(&mut self) {
-        let at = self.source.next_at();
+        let at = self.source.poll_deadline();
         self.source.on_off.take();
         self.retire(at);
         match self.wire.enqueue(at, self.frame) {

@@ -170,13 +170,13 @@ fn radios_turn_before_a_frame_of_the_other_direction() {
         medium.enqueue(Instant::ZERO, direction, frame(number as u32, 10, Priority::Normal), Sight::default);
     }
     let mut arrived = Vec::new();
-    while let Some(now) = medium.next_event() {
+    while let Some(now) = medium.poll_deadline() {
         arrived.extend(medium.advance(now).map(|(_, sent)| (now, sent.frame.handle().0)));
     }
     assert_eq!(arrived, [(at(10), 0), (at(25), 2), (at(40), 1)]);
     // The radio remains turned in this direction.
     medium.enqueue(at(100), Direction::Down, frame(3, 10, Priority::Normal), Sight::default);
-    assert_eq!(medium.next_event(), Some(at(110)));
+    assert_eq!(medium.poll_deadline(), Some(at(110)));
 }
 
 /// Sends `down` and `up` frames of those sizes at time 0. Returns time, direction and number of those that arrive.
@@ -188,7 +188,7 @@ fn share(overhead: u64, down: &[u32], up: &[u32]) -> Vec<(Instant, Direction, u3
         }
     }
     let mut arrived = Vec::new();
-    while let Some(now) = medium.next_event() {
+    while let Some(now) = medium.poll_deadline() {
         if let Some((direction, sent)) = medium.advance(now) {
             arrived.push((now, direction, sent.frame.handle().0));
         }
@@ -224,7 +224,7 @@ fn urgent_frames_overtake_on_a_shared_medium() {
         medium.enqueue(Instant::ZERO, Direction::Down, frame(number as u32, 10, priority), Sight::default);
     }
     let mut order = Vec::new();
-    while let Some(now) = medium.next_event() {
+    while let Some(now) = medium.poll_deadline() {
         order.extend(medium.advance(now).map(|(_, sent)| sent.frame.handle().0));
     }
     assert_eq!(order, [0, 2, 3, 1]);
@@ -262,7 +262,7 @@ fn a_managed_direction_sends_like_any_other_while_nothing_waits_long() {
         (0..200).map(|n| Offer { after: n * n % 37, bytes: 10 + n as u32 % 40, priority: priority(n) }).collect();
     let (mut fates, mut now) = (vec![None; offers.len()], Instant::ZERO);
     let run = |managed: &mut ManagedDirection, until: Option<Instant>, fates: &mut Fates| {
-        while let Some(due) = managed.next_event().filter(|due| until.is_none_or(|until| *due < until)) {
+        while let Some(due) = managed.poll_deadline().filter(|due| until.is_none_or(|until| *due < until)) {
             if let Some(sent) = managed.advance(due) {
                 fates[sent.frame.handle().0 as usize] = Some(due);
             }
@@ -296,7 +296,7 @@ fn a_shared_medium_manages_its_queues() {
         medium.enqueue(Instant::ZERO, direction, markable(number), Sight::default);
     }
     let (mut arrived, mut marked, mut dropped) = (0, 0, 0);
-    while let Some(due) = medium.next_event() {
+    while let Some(due) = medium.poll_deadline() {
         if let Some((direction, sent)) = medium.advance(due) {
             arrived += 1;
             marked += u32::from(sent.frame.is_marked());

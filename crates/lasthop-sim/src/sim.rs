@@ -176,7 +176,7 @@ impl Simulation {
         if let Some(mover) = &mover {
             alarms.set(nodes as u32, mover.next());
         }
-        let starts = sources.iter().map(Source::next_at);
+        let starts = sources.iter().map(Source::poll_deadline);
         for (source, at) in (endpoints.len() + elements.len()..).zip(starts) {
             alarms.set(source as u32, at);
         }
@@ -453,7 +453,7 @@ impl Simulation {
         let source = &mut self.sources[index];
         *self.fabric.pool.place() = source.take();
         self.fabric.send_from_endpoint(now, source.endpoint());
-        self.alarms.set((self.endpoints.len() + self.elements.len() + index) as u32, source.next_at());
+        self.alarms.set((self.endpoints.len() + self.elements.len() + index) as u32, source.poll_deadline());
     }
 
     fn pump_element(&mut self, now: Instant, index: usize) {

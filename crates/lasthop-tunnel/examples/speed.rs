@@ -56,7 +56,7 @@ fn main() {
     let addresses: [SocketAddr; 2] = [([192, 0, 2, 1], 1).into(), ([192, 0, 2, 2], 1).into()];
     let [(mut one, peer), (mut other, _)] = [end(1, 2, addresses[1]), end(2, 1, addresses[0])];
     let now = Instant::ZERO + Duration::from_millis(1);
-    one.handle_deadline(now, 1 << 60);
+    one.handle_timeout(now, 1 << 60);
     let begun = one.poll_transmit().expect("an initiation").bytes;
     other.handle_datagram(now, addresses[0], &mut begun.clone());
     let answer = other.poll_transmit().expect("a response").bytes;
@@ -110,7 +110,7 @@ fn main() {
     println!("refuse a false mac1:            {nanos:>7.0} ns, 100,000/s take {:.1} % of a core", nanos / 100.0);
 
     let mut stranger = end(9, 2, addresses[1]).0;
-    stranger.handle_deadline(now, 1 << 60);
+    stranger.handle_timeout(now, 1 << 60);
     let right = stranger.poll_transmit().expect("an initiation").bytes;
     let (mut replies, mut worked) = (0_u64, 0_u64);
     let nanos = best(count, |round| {
@@ -150,7 +150,7 @@ fn main() {
             let (mut fresh, _) = end(1, 2, addresses[1]);
             let wall = (1 << 60) + ((round * count + at + 1) << 26);
             let now = quiet + Duration::from_secs(1_000 * (round + 1)) + Duration::from_millis(30 * at);
-            fresh.handle_deadline(now, wall);
+            fresh.handle_timeout(now, wall);
             let mut bytes = fresh.poll_transmit().expect("an initiation").bytes;
             other.handle_datagram(now, addresses[0], &mut bytes);
             while let Some(mut transmit) = other.poll_transmit() {

@@ -34,7 +34,7 @@
 //! datagram[HEADER..HEADER + 5].copy_from_slice(b"hello");
 //! let peer = ends[0].1;
 //! assert!(ends[0].0.seal(now, peer, 0, &mut datagram).is_err());
-//! ends[0].0.handle_deadline(now, 0);
+//! ends[0].0.handle_timeout(now, 0);
 //! for from in [0, 1, 0] {
 //!     while let Some(transmit) = ends[from].0.poll_transmit() {
 //!         ends[1 - from].0.handle_datagram(now, addresses[from], &mut transmit.bytes.clone());

@@ -86,7 +86,7 @@ struct Candidate {
     number: u64,
     /// Bytes received from there minus bytes sent there.
     credit: usize,
-    next_at: Instant,
+    poll_deadline: Instant,
     gap: Duration,
 }
 
@@ -316,15 +316,15 @@ impl Peer {
                 return;
             }
             let number = u64::from_le_bytes(shared.entropy.bytes());
-            self.candidate = Some(Candidate { address: from, number, credit: 0, next_at: now, gap: CHALLENGE_GAP });
+            self.candidate = Some(Candidate { address: from, number, credit: 0, poll_deadline: now, gap: CHALLENGE_GAP });
         }
         let Some(candidate) = &mut self.candidate else { return };
         candidate.credit = candidate.credit.saturating_add(length);
-        if now < candidate.next_at || candidate.credit < OVERHEAD + SHORTEST {
+        if now < candidate.poll_deadline || candidate.credit < OVERHEAD + SHORTEST {
             return;
         }
         candidate.credit -= OVERHEAD + SHORTEST;
-        candidate.next_at = now + candidate.gap;
+        candidate.poll_deadline = now + candidate.gap;
         candidate.gap = candidate.gap.saturating_mul(2).min(RETRY);
         let challenge = Control::Challenge(candidate.number);
         self.send_to(now, from, challenge, 0, Purpose::Control, shared);
@@ -418,11 +418,11 @@ impl Peer {
         (self.candidate, self.persistent_at) = (None, None);
     }
 
-    /// Returns the time of the next call of [`Self::on_time`].
-    pub(crate) fn deadline(&self) -> Option<Instant> {
+    /// Returns the time of the next call of [`Self::handle_timeout`].
+    pub(crate) fn poll_deadline(&self) -> Option<Instant> {
         let sessions = self.sessions.iter().map(|session| session.born + REJECT_AFTER).min();
         let search = match (&self.path, &self.search) {
-            (Some(_), Some(search)) if !self.sessions.is_empty() => search.deadline(),
+            (Some(_), Some(search)) if !self.sessions.is_empty() => search.poll_deadline(),
             _ => None,
         };
         let retry = self.attempt.as_ref().map(|attempt| attempt.retry_at);
@@ -431,7 +431,7 @@ impl Peer {
     }
 
     /// Performs due work other than handshakes. Returns whether one is to start.
-    pub(crate) fn on_time(&mut self, now: Instant, shared: &mut Shared) -> bool {
+    pub(crate) fn handle_timeout(&mut self, now: Instant, shared: &mut Shared) -> bool {
         let due = |at: &mut Instant| *at <= now;
         if self.sessions.iter().any(|session| !session.is_alive(now)) {
             let was_up = self.sessions.iter().any(|session| session.confirmed);

@@ -100,7 +100,7 @@ impl Search {
     }
 
     /// Returns the time of the next call of [`Self::poll`]; `None` if only an event can change the state.
-    pub fn deadline(&self) -> Option<Instant> {
+    pub fn poll_deadline(&self) -> Option<Instant> {
         self.probe.as_ref().map(|probe| probe.again).or(self.due)
     }
 
@@ -220,7 +220,7 @@ impl Search {
 
     /// Postpones due probes while nothing can be sent.
     pub fn hold(&mut self, now: Instant) {
-        if self.deadline().is_some_and(|deadline| deadline <= now) {
+        if self.poll_deadline().is_some_and(|deadline| deadline <= now) {
             self.due = Some(now + self.wait);
             self.probe = None;
         }

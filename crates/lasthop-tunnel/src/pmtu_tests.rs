@@ -8,7 +8,7 @@ use super::*;
 /// arrive. The answer arrives after 50 ms.
 fn run(search: &mut Search, from: Instant, until: Instant, mut passes: impl FnMut(u16) -> bool) -> u32 {
     let (mut now, mut probes) = (from, 0);
-    while let Some(deadline) = search.deadline() {
+    while let Some(deadline) = search.poll_deadline() {
         now = now.max(deadline);
         if now > until {
             break;
@@ -33,7 +33,7 @@ fn a_path_without_a_narrow_place_takes_two_probes() {
     let mut search = Search::new(at(0), 1472);
     assert_eq!((search.size(), search.state()), (BASE, State::Base));
     assert_eq!(run(&mut search, at(0), at(10), |_| true), 2);
-    assert_eq!((search.size(), search.state(), search.deadline()), (1472, State::Complete, None));
+    assert_eq!((search.size(), search.state(), search.poll_deadline()), (1472, State::Complete, None));
 }
 
 #[test]

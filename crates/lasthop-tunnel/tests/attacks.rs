@@ -132,7 +132,7 @@ fn a_stranger_learns_nothing() {
         keepalive: Some(secs(10)),
     };
     stranger.add_peer(net.now, peer).unwrap();
-    stranger.handle_deadline(net.now, 1 << 60);
+    stranger.handle_timeout(net.now, 1 << 60);
     let mut sent = stranger.poll_transmit().unwrap();
     let now = net.now;
     assert_eq!(net.ends[1].take(now, attacker(), &sent.bytes), Arrival::Dropped(Drop::Stranger));
@@ -172,7 +172,7 @@ fn a_flood_makes_peers_prove_their_address_and_lets_them_in() {
         keepalive: Some(secs(10)),
     };
     forger.add_peer(net.now, peer).unwrap();
-    forger.handle_deadline(net.now, 1 << 60);
+    forger.handle_timeout(net.now, 1 << 60);
     let forged = forger.poll_transmit().unwrap().bytes;
     let mut flooded = 0_u32;
     let mut flood = |net: &mut Net, span: Duration| {
@@ -372,11 +372,11 @@ fn a_peer_with_valid_keys_takes_no_memory() {
         let (now, peer) = (net.now, fresh.peer);
         let mut datagram = [0; OVERHEAD];
         let _ = fresh.tunnel.seal(now, peer, round, &mut datagram);
-        fresh.tunnel.handle_deadline(now, fresh.wall + now.as_nanos());
+        fresh.tunnel.handle_timeout(now, fresh.wall + now.as_nanos());
         while let Some(transmit) = fresh.tunnel.poll_transmit() {
             net.ends[1].take(now, attacker(), &transmit.bytes);
         }
-        net.ends[1].tunnel.handle_deadline(now, net.ends[1].wall);
+        net.ends[1].tunnel.handle_timeout(now, net.ends[1].wall);
         while net.ends[1].tunnel.poll_transmit().is_some() {}
     }
     assert!(net.ends[1].tunnel.sessions() <= 4, "{}", net.ends[1].tunnel.sessions());

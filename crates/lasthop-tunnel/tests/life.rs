@@ -391,7 +391,7 @@ fn on_a_trusted_network_names_do_for_keys() {
     let mut sealed = common::end(0, net.now, 3, |peer| peer.key = PublicKey::of_name("shore"));
     let (now, peer) = (net.now, sealed.peer);
     let _ = sealed.tunnel.seal(now, peer, 0, &mut [0; 24]);
-    sealed.tunnel.handle_deadline(now, 1 << 60);
+    sealed.tunnel.handle_timeout(now, 1 << 60);
     while let Some(transmit) = sealed.tunnel.poll_transmit() {
         assert!(matches!(net.ends[1].take(now, address(0), &transmit.bytes), Arrival::Dropped(_)));
     }

@@ -225,7 +225,7 @@ impl Engine {
     }
 
     /// Handles a packet from the device, or a frame on a bridge.
-    pub fn take_packet(&mut self, now: Instant, packet: &mut [u8]) {
+    pub fn handle_packet(&mut self, now: Instant, packet: &mut [u8]) {
         match self.inner {
             Inner::Routed { port } => self.take_routed(now, port, packet),
             Inner::Bridged(_) => self.take_bridged(now, packet),
@@ -247,7 +247,7 @@ impl Engine {
     }
 
     /// Handles a datagram from `from` to this end's address `to`.
-    pub fn take_datagram(&mut self, now: Instant, from: SocketAddr, to: Option<IpAddr>, ecn: Ecn, datagram: &mut [u8]) {
+    pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, to: Option<IpAddr>, ecn: Ecn, datagram: &mut [u8]) {
         self.newest = Some((from, to));
         let arrival = self.tunnel.handle_datagram(now, from, datagram);
         self.take_events(now);
@@ -284,7 +284,7 @@ impl Engine {
             link.counters.foreign += 1;
             return;
         };
-        link.hop.receive(now, PacketNumber(number), bytes.len() as u32, frame);
+        link.hop.handle_frame(now, PacketNumber(number), bytes.len() as u32, frame);
         self.take_items(now, id);
         self.take_fates(now, id);
     }
@@ -393,15 +393,15 @@ impl Engine {
     /// Performs due work. `wall` is the time of day, in nanoseconds since 1970.
     pub fn handle_timeout(&mut self, now: Instant, wall: u64) {
         if self.tunnel.poll_deadline().is_some_and(|due| due <= now) {
-            self.tunnel.handle_deadline(now, wall);
+            self.tunnel.handle_timeout(now, wall);
         }
         self.take_events(now);
         self.look_after_silence(now);
         self.call_the_silent(now);
         for index in 0..self.links.len() {
             let Some(link) = self.links[index].as_mut().filter(|link| link.up) else { continue };
-            if link.hop.deadline().is_some_and(|due| due <= now) {
-                link.hop.on_timeout(now);
+            if link.hop.poll_deadline().is_some_and(|due| due <= now) {
+                link.hop.handle_timeout(now);
                 self.take_items(now, PeerId(index as u32));
                 self.take_fates(now, PeerId(index as u32));
             }
@@ -482,8 +482,8 @@ impl Engine {
     }
 
     /// Returns the time at which [`Engine::handle_timeout`] and [`Engine::send`] have work to do.
-    pub fn deadline(&self) -> Option<Instant> {
-        let hops = self.links().filter(|link| link.up).filter_map(|link| link.hop.deadline()).min();
+    pub fn poll_deadline(&self) -> Option<Instant> {
+        let hops = self.links().filter(|link| link.up).filter_map(|link| link.hop.poll_deadline()).min();
         [self.tunnel.poll_deadline(), hops, self.silence_deadline()].into_iter().flatten().min()
     }
 

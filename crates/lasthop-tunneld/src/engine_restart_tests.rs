@@ -83,7 +83,7 @@ fn callers_who_are_refused_are_named_now_and_then() {
             keepalive: Some(Duration::from_secs(1)),
         };
         caller.add_peer(now, peer).unwrap();
-        caller.handle_deadline(now, now.as_nanos());
+        caller.handle_timeout(now, now.as_nanos());
         let call = caller.poll_transmit().unwrap();
         let mut told = 0;
         for millis in [0, 100, 9_900, 10_100] {
@@ -117,7 +117,7 @@ fn a_peer_that_sends_anything_takes_bounded_memory() {
         datagram[HEADER] = world.draw() as u8 % 16;
         number += 1 + if world.draw().is_multiple_of(100) { world.draw() % 5_000 } else { 0 };
         world.ends[0].tunnel.seal(world.now, PeerId(0), number, &mut datagram).unwrap();
-        world.ends[1].take_datagram(world.now, address(0), None, Ecn::NotEct, &mut datagram);
+        world.ends[1].handle_datagram(world.now, address(0), None, Ecn::NotEct, &mut datagram);
         world.now += Duration::from_micros(200);
     }
     let link = world.ends[1].links_mut().next().unwrap();

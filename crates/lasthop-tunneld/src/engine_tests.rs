@@ -147,14 +147,14 @@ impl World {
             self.now = next;
             while self.way.first_key_value().is_some_and(|((at, _), _)| *at <= next) {
                 let Some((_, (to, from, mut bytes))) = self.way.pop_first() else { break };
-                self.ends[to].take_datagram(next, from, None, Ecn::NotEct, &mut bytes);
+                self.ends[to].handle_datagram(next, from, None, Ecn::NotEct, &mut bytes);
             }
             self.pump();
         }
     }
 
     fn offer(&mut self, end: usize, mut packet: Vec<u8>) {
-        self.ends[end].take_packet(self.now, &mut packet);
+        self.ends[end].handle_packet(self.now, &mut packet);
     }
 
     fn link(&self, end: usize) -> &Link {

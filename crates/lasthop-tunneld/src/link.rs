@@ -201,7 +201,7 @@ impl Link {
     fn offer_early(&mut self, now: Instant) {
         for (came, packet) in std::mem::take(&mut self.early) {
             if now.since(came) <= EARLY {
-                self.hop.offer(now, packet);
+                self.hop.handle_item(now, packet);
             }
         }
     }
@@ -224,7 +224,7 @@ impl Link {
             None => packet,
         };
         if self.up {
-            self.hop.offer(now, packet);
+            self.hop.handle_item(now, packet);
         } else {
             self.keep_early(now, packet);
         }

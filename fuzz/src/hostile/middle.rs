@@ -80,7 +80,7 @@ pub trait Middle: Debug {
 
     fn wake(&mut self, now: Instant) -> Self::Said;
 
-    fn deadline(&self) -> Option<Instant>;
+    fn poll_deadline(&self) -> Option<Instant>;
 
     /// What it says, in the world's terms: what became of the packet, what it sends besides.
     fn read(said: &Self::Said) -> (Passed, Vec<Sent>);
@@ -151,7 +151,7 @@ impl Middle for Bytes {
         (Verdict::Accept, out)
     }
 
-    fn deadline(&self) -> Option<Instant> {
+    fn poll_deadline(&self) -> Option<Instant> {
         self.0.poll_deadline()
     }
 
@@ -270,7 +270,7 @@ impl Middle for Bare {
         self.drain(now, None)
     }
 
-    fn deadline(&self) -> Option<Instant> {
+    fn poll_deadline(&self) -> Option<Instant> {
         self.0.poll_deadline()
     }
 

@@ -356,12 +356,12 @@ impl<M: Middle> World<'_, M> {
         let until = self.now + span;
         for turn in 0.. {
             assert!(turn < MOST_TIMERS, "a gateway that wakes without end");
-            let at = self.gateway.deadline().filter(|&at| at <= until);
+            let at = self.gateway.poll_deadline().filter(|&at| at <= until);
             self.now = at.unwrap_or(until);
             let said = self.gateway.wake(self.now);
             let twin = self.twin.wake(self.now);
             self.same(&said, &twin, "a timer");
-            self.same(&self.gateway.deadline(), &self.twin.deadline(), "a timer");
+            self.same(&self.gateway.poll_deadline(), &self.twin.poll_deadline(), "a timer");
             let (_, sent) = M::read(&said);
             sent.into_iter().for_each(|sent| self.sent(sent));
             if at.is_none() {

@@ -287,7 +287,7 @@ impl Engine {
     /// Acts on all deadlines that have passed. An early call has no effect.
     pub fn handle_timeout(&mut self, now: Instant, out: &mut Vec<Injection>) {
         for treatment in &mut self.treatments {
-            treatment.on_timeout(now, &mut self.flows, self.mtu, out);
+            treatment.handle_timeout(now, &mut self.flows, self.mtu, out);
         }
         if now >= self.sweep {
             self.sweep(now, out);

@@ -117,7 +117,7 @@ impl Treatment {
     }
 
     /// Acts on the mechanism's deadline.
-    pub fn on_timeout(
+    pub fn handle_timeout(
         &mut self,
         now: Instant,
         flows: &mut FlowTable<Flow>,

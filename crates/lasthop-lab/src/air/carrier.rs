@@ -33,10 +33,10 @@ impl OneWay {
         }
     }
 
-    fn next_event(&self) -> Option<Instant> {
+    fn poll_deadline(&self) -> Option<Instant> {
         match self {
             Self::Plain(wire) => wire.first().map(|(_, at)| at),
-            Self::Managed(wire) => wire.next_event(),
+            Self::Managed(wire) => wire.poll_deadline(),
         }
     }
 
@@ -122,19 +122,19 @@ impl Carrier {
         }
     }
 
-    pub(super) fn next_event(&self) -> Option<Instant> {
+    pub(super) fn poll_deadline(&self) -> Option<Instant> {
         match self {
-            Self::Duplex(directions) => directions.iter().filter_map(OneWay::next_event).min(),
-            Self::Shared(medium) => medium.next_event(),
+            Self::Duplex(directions) => directions.iter().filter_map(OneWay::poll_deadline).min(),
+            Self::Shared(medium) => medium.poll_deadline(),
         }
     }
 
-    /// Processes the event due at `at`, the time that [`Carrier::next_event`] returned.
+    /// Processes the event due at `at`, the time that [`Carrier::poll_deadline`] returned.
     pub(super) fn advance(&mut self, at: Instant) -> Option<(Direction, InFlight)> {
         match self {
             Self::Duplex(directions) => {
                 let due =
-                    |direction: &Direction| directions[direction.index()].next_event().is_some_and(|due| due <= at);
+                    |direction: &Direction| directions[direction.index()].poll_deadline().is_some_and(|due| due <= at);
                 let direction = [Direction::Down, Direction::Up].into_iter().find(due)?;
                 Some((direction, directions[direction.index()].advance(at)?))
             }

@@ -57,7 +57,7 @@ fn stream(text: &str) -> (Vec<u32>, MobilityReport) {
     let host = network.mobility.as_ref().unwrap().host;
     let mut arrived = Vec::new();
     let mut run = |air: &mut Air, until: Instant| {
-        while let Some(due) = air.next_event().filter(|due| *due <= until) {
+        while let Some(due) = air.poll_deadline().filter(|due| *due <= until) {
             let mut came = Vec::new();
             air.advance(due, |arrival| {
                 came.push((arrival.point, arrival.bytes.to_vec()));

@@ -233,7 +233,7 @@ pub fn run_over(
             return Told { outcome, measured, bytes };
         }
         let due =
-            [server.deadline().map(|at| Instant::ZERO + at.since(Instant::ZERO + AHEAD)), Some(client.deadline())];
+            [server.poll_deadline().map(|at| Instant::ZERO + at.since(Instant::ZERO + AHEAD)), Some(client.poll_deadline())];
         let arrival = underway.first_key_value().map(|((at, _), _)| *at);
         let next = [0, 1].into_iter().filter_map(|at| due[at].map(|due| due.max(busy[at])));
         let next = next.chain(arrival).chain(medium.as_ref().and_then(Medium::next)).min().unwrap();
@@ -247,8 +247,8 @@ pub fn run_over(
             let from = [server_address(), client_address()][way];
             let datagram = |at| Datagram { at, from, dscp: transmit.dscp, bytes: &transmit.bytes };
             match way {
-                0 => client.handle(now, &datagram(stamp)),
-                _ => server.handle(now + AHEAD, &datagram(stamp + AHEAD)),
+                0 => client.handle_datagram(now, &datagram(stamp)),
+                _ => server.handle_datagram(now + AHEAD, &datagram(stamp + AHEAD)),
             }
             continue;
         }

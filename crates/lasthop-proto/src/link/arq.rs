@@ -183,8 +183,8 @@ impl<P: Clone + Default> Node<P> for Arq<P> {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.receiver.on_timeout(now, &self.config, &mut self.out);
-        self.sender.on_timeout(now, &self.config, &mut self.out);
+        self.receiver.handle_timeout(now, &self.config, &mut self.out);
+        self.sender.handle_timeout(now, &self.config, &mut self.out);
     }
 
     #[inline]
@@ -196,7 +196,7 @@ impl<P: Clone + Default> Node<P> for Arq<P> {
 
     #[inline]
     fn poll_deadline(&self) -> Option<Instant> {
-        let deadline = self.sender.deadline().min(self.receiver.deadline());
+        let deadline = self.sender.poll_deadline().min(self.receiver.poll_deadline());
         (deadline < Instant::FAR_FUTURE).then_some(deadline)
     }
 

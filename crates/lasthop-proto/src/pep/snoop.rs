@@ -435,7 +435,7 @@ impl<P: Payload> Snoop<P> {
     #[inline]
     fn arm(&mut self, slot: u32) {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return };
-        let Some(deadline) = connection.deadline(&self.config) else { return };
+        let Some(deadline) = connection.poll_deadline(&self.config) else { return };
         if connection.queued.is_some_and(|queued| queued <= deadline) {
             return;
         }
@@ -462,7 +462,7 @@ impl<P: Payload> Snoop<P> {
             let Some((_, connection)) = self.connections.get_mut(slot) else { continue };
             connection.queued = None;
             connection.hear_of(self.neighbours.of(connection.owner));
-            if connection.deadline(&self.config).is_some_and(|deadline| deadline <= now) {
+            if connection.poll_deadline(&self.config).is_some_and(|deadline| deadline <= now) {
                 let (owner, spoke) = (connection.owner, connection.spoke());
                 if connection.bets_more_than(FREE) && !self.neighbours.may_bet(owner, now, spoke) {
                     connection.rest(now);

@@ -98,7 +98,7 @@ impl Relayed {
         }
     }
 
-    fn deadline(&self) -> Option<Instant> {
+    fn poll_deadline(&self) -> Option<Instant> {
         self.legs.iter().filter_map(Node::poll_deadline).chain(self.forget_at).min()
     }
 
@@ -187,7 +187,7 @@ impl SplitRelay {
         if relayed.over() && relayed.forget_at.is_none() {
             relayed.forget_at = Some(now + self.configs[0].time_wait.max(Duration::from_nanos(1)));
         }
-        let deadline = relayed.deadline();
+        let deadline = relayed.poll_deadline();
         if deadline != relayed.filed {
             if let Some(filed) = relayed.filed {
                 self.timers.remove(&(filed, flow));

@@ -216,7 +216,7 @@ impl SrpEnd {
         if session.is_over() && session.forget_at.is_none() {
             session.forget_at = Some(now + self.tcp.time_wait.max(Duration::from_nanos(1)));
         }
-        let deadline = session.deadline();
+        let deadline = session.poll_deadline();
         if deadline != session.filed {
             if let Some(filed) = session.filed {
                 self.timers.remove(&(filed, flow));

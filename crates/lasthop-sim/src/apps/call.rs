@@ -80,7 +80,7 @@ impl CallSource {
     }
 
     /// Returns the time at which the next packet is due.
-    pub fn next_at(&self) -> Instant {
+    pub fn poll_deadline(&self) -> Instant {
         self.config.sent_at(self.start, self.number)
     }
 

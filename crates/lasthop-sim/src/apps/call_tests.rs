@@ -19,7 +19,7 @@ fn frames_leave_in_packets() {
     let mut source = CallSource::new(PICTURES, FlowId(3), START, HeaderAccounting::Full);
     let sent: Vec<_> = (0..7)
         .map(|_| {
-            let due = source.next_at();
+            let due = source.poll_deadline();
             let packet = source.take();
             let Body::Media { number } = packet.body else { panic!("{packet:?}") };
             (due, number, packet.len, packet.wire_len())

@@ -59,7 +59,7 @@ impl OnOff {
 
     /// Returns the time of the next packet.
     #[inline]
-    pub fn next_at(&self) -> Instant {
+    pub fn poll_deadline(&self) -> Instant {
         self.next
     }
 
@@ -119,7 +119,7 @@ mod tests {
         let mut bursts: Vec<Burst> = Vec::new();
         let mut last = config.start;
         for number in 0.. {
-            let now = source.next_at();
+            let now = source.poll_deadline();
             let gap = now.since(last);
             assert!(gap >= interval);
             if let Some(burst) = bursts.last_mut().filter(|_| gap == interval) {
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn begins_with_an_off_period_and_an_interval() {
-        let first = |seed: u32| OnOff::new(STUDY, Root(seed.into()).stream("on-off")).next_at().since(STUDY.start);
+        let first = |seed: u32| OnOff::new(STUDY, Root(seed.into()).stream("on-off")).poll_deadline().since(STUDY.start);
         let interval = Duration::from_micros(200);
         assert!((0..5000).all(|seed| first(seed) >= interval));
         near(mean((0..5000).map(|seed| (first(seed) - interval).as_secs_f64())), 1.35, 1.35 / 5000f64.sqrt());
@@ -193,7 +193,7 @@ mod tests {
     fn without_off_periods_it_is_isochronous() {
         let mut source = OnOff::new(OnOffConfig { off: Duration::ZERO, ..STUDY }, Root(1).stream("on-off"));
         for number in 0..100_000 {
-            assert_eq!(source.next_at(), STUDY.start + Duration::from_micros(200) * (u64::from(number) + 1));
+            assert_eq!(source.poll_deadline(), STUDY.start + Duration::from_micros(200) * (u64::from(number) + 1));
             assert_eq!(source.take(), number);
         }
     }
@@ -202,7 +202,7 @@ mod tests {
     fn the_same_seed_gives_the_same_packets() {
         let times = |seed| {
             let mut source = OnOff::new(STUDY, Root(seed).stream("on-off"));
-            (0..20_000).map(|_| (source.next_at(), source.take())).collect::<Vec<_>>()
+            (0..20_000).map(|_| (source.poll_deadline(), source.take())).collect::<Vec<_>>()
         };
         assert_eq!(times(1), times(1));
         assert_ne!(times(1), times(2));

@@ -60,7 +60,7 @@ impl Fabric {
 
     /// Returns the time of the next datagram of a source that the fabric operates.
     pub fn next_datagram(&self) -> Instant {
-        self.crossings().map(CrossedDirection::next_at).min().unwrap_or(NEVER)
+        self.crossings().map(CrossedDirection::poll_deadline).min().unwrap_or(NEVER)
     }
 
     /// Sends the datagrams that were due before `now` at sources that the fabric operates.

@@ -105,14 +105,14 @@ impl Fabric {
             }
             Carrier::Managed(wire) => {
                 let sent = wire.advance(now);
-                self.agenda.set(id.0, wire.next_event().unwrap_or(NEVER));
+                self.agenda.set(id.0, wire.poll_deadline().unwrap_or(NEVER));
                 self.drop_managed(now, id);
                 (id, self.mark(id, sent?))
             }
             Carrier::Shared(medium, _) => {
                 let medium = &mut self.media[*medium];
                 let arrived = medium.advance(now);
-                self.agenda.set(id.0, medium.next_event().unwrap_or(NEVER));
+                self.agenda.set(id.0, medium.poll_deadline().unwrap_or(NEVER));
                 self.drop_managed(now, id);
                 let (direction, sent) = arrived?;
                 let id = LegId(id.0 | direction.index() as u32);
@@ -125,7 +125,7 @@ impl Fabric {
             Carrier::Channel(channel, _) => {
                 let ChannelLegs { channel, legs } = &mut self.channels[*channel];
                 let arrived = channel.advance(now);
-                self.agenda.set(id.0, channel.next_event().unwrap_or(NEVER));
+                self.agenda.set(id.0, channel.poll_deadline().unwrap_or(NEVER));
                 let arrived = arrived.map(|(station, sent)| (legs[station.0], sent));
                 self.drop_managed(now, id);
                 let (id, sent) = arrived?;

@@ -93,7 +93,7 @@ impl SharedChannel {
             self.claims.push(id);
             self.start(now);
         }
-        match self.next_event() {
+        match self.poll_deadline() {
             Some(at) if !waits => Accepted::Next(at),
             _ => Accepted::Queued,
         }
@@ -158,7 +158,7 @@ impl SharedChannel {
     }
 
     /// Returns the time of the next event.
-    pub fn next_event(&self) -> Option<Instant> {
+    pub fn poll_deadline(&self) -> Option<Instant> {
         let arrival = |(index, station): (usize, &Station)| {
             station.propagating.front().map(|sent| sent.end + self.hops[index / 2].delay)
         };

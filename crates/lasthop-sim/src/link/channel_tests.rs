@@ -40,7 +40,7 @@ fn at(millis: u64) -> Instant {
 /// arrives.
 fn run(channel: &mut SharedChannel) -> Vec<(u64, usize, u32)> {
     let mut arrived = Vec::new();
-    while let Some(now) = channel.next_event() {
+    while let Some(now) = channel.poll_deadline() {
         if let Some((id, sent)) = channel.advance(now) {
             arrived.push((sent.end.as_nanos() / 1_000_000, id.hop(), sent.frame.handle().0));
         }
@@ -105,10 +105,10 @@ fn at_most_one_of_three_adjacent_hops_sends() {
     for hops in 1..7 {
         let mut channel = chain(hops);
         let (mut sent, mut arrived, mut state) = (0u32, Vec::new(), 1u64);
-        while sent < 500 || channel.next_event().is_some() {
+        while sent < 500 || channel.poll_deadline().is_some() {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let now = Instant::ZERO + Duration::from_micros(u64::from(sent) * 700);
-            match channel.next_event().filter(|&next| sent >= 500 || next <= now) {
+            match channel.poll_deadline().filter(|&next| sent >= 500 || next <= now) {
                 Some(next) => arrived.extend(channel.advance(next).map(|(id, got)| (id.0, got.frame.handle().0))),
                 None => {
                     let id = StationId((state >> 33) as usize % (2 * hops));

@@ -147,7 +147,7 @@ impl ManagedDirection {
         // An idle direction sends the frame at once.
         self.busy_until = self.busy_until.max(now);
         self.start(now);
-        self.next_event().map_or(Accepted::Queued, Accepted::Next)
+        self.poll_deadline().map_or(Accepted::Queued, Accepted::Next)
     }
 
     /// Starts the transmissions due by `now`.
@@ -184,7 +184,7 @@ impl ManagedDirection {
     }
 
     /// Returns the time of the next event: a frame has left and another is queued, or one arrives.
-    pub fn next_event(&self) -> Option<Instant> {
+    pub fn poll_deadline(&self) -> Option<Instant> {
         let arrival = self.frames.front().map(|sent| sent.end + self.delay);
         let turn = (!self.feed.is_empty()).then_some(self.busy_until);
         match (arrival, turn) {

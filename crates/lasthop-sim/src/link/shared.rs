@@ -63,7 +63,7 @@ impl SharedMedium {
         if idle {
             self.transmit(now, direction);
         }
-        match self.next_event() {
+        match self.poll_deadline() {
             Some(at) if idle => Accepted::Next(at),
             _ => Accepted::Queued,
         }
@@ -121,7 +121,7 @@ impl SharedMedium {
     }
 
     /// Returns the time of the next event.
-    pub fn next_event(&self) -> Option<Instant> {
+    pub fn poll_deadline(&self) -> Option<Instant> {
         let arrivals = self.stations.iter().filter_map(|station| station.propagating.front());
         let arrivals = arrivals.map(|sent| sent.end + self.delay);
         arrivals.chain(self.on_air.iter().map(|(_, end)| *end)).min()

@@ -219,7 +219,7 @@ pub enum Unsealed {
     /// The peer does not exist.
     #[error("unknown peer")]
     Peer,
-    /// There is no session yet: the next [`Tunnel::handle_deadline`](super::Tunnel::handle_deadline) starts a
+    /// There is no session yet: the next [`Tunnel::handle_timeout`](super::Tunnel::handle_timeout) starts a
     /// handshake.
     #[error("there is no session yet")]
     Session,

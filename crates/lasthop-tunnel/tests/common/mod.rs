@@ -146,7 +146,7 @@ impl Net {
             let end = &mut self.ends[from];
             let wall = end.wall.wrapping_add(self.now.as_nanos());
             if end.tunnel.poll_deadline().is_some_and(|deadline| deadline <= self.now) {
-                end.tunnel.handle_deadline(self.now, wall);
+                end.tunnel.handle_timeout(self.now, wall);
                 let next = end.tunnel.poll_deadline();
                 assert!(next.is_none_or(|next| next > self.now), "a deadline lies ahead");
             }

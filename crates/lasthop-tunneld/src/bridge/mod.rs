@@ -153,7 +153,7 @@ impl Bridge {
     pub fn take_frame(&mut self, now: Instant, engine: &mut Engine) -> io::Result<bool> {
         match rustix::io::read(&self.device, &mut self.buffer[..]) {
             Ok(length) => {
-                engine.take_packet(now, &mut self.buffer[..length]);
+                engine.handle_packet(now, &mut self.buffer[..length]);
                 Ok(true)
             }
             Err(Errno::AGAIN | Errno::INTR) => Ok(false),
@@ -172,7 +172,7 @@ impl Bridge {
             if let Some((from, bytes)) = ethernet::unwrap(arrival.bytes) {
                 datagram.clear();
                 datagram.extend_from_slice(bytes);
-                engine.take_datagram(now, from.address(), None, Ecn::NotEct, datagram);
+                engine.handle_datagram(now, from.address(), None, Ecn::NotEct, datagram);
             }
         });
         match more {

@@ -148,7 +148,7 @@ impl Worker {
                 beats = beats.wrapping_add(1);
             }
             let beat = next_beat.saturating_duration_since(Instant::now());
-            let patience = engine.deadline().map_or(beat, |at| beat.min(clock.until(at)));
+            let patience = engine.poll_deadline().map_or(beat, |at| beat.min(clock.until(at)));
             let [inner, outer] = path.descriptors();
             let mut fds = [channel.as_fd(), inner, outer].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
             wait(&mut fds, patience).map_err(system("cannot wait for packets"))?;

@@ -141,7 +141,7 @@ impl World {
             while self.way.first_key_value().is_some_and(|((at, _), _)| *at <= next) {
                 let Some((_, (to, mut bytes))) = self.way.pop_first() else { break };
                 if let Some(engine) = &mut self.ends[to] {
-                    engine.take_datagram(next, Mac(mac(1 - to)).address(), None, Ecn::NotEct, &mut bytes);
+                    engine.handle_datagram(next, Mac(mac(1 - to)).address(), None, Ecn::NotEct, &mut bytes);
                 }
             }
             self.pump();
@@ -151,7 +151,7 @@ impl World {
     fn offer(&mut self, end: usize, frame: &[u8]) {
         let now = self.now;
         if let Some(engine) = &mut self.ends[end] {
-            engine.take_packet(now, &mut frame.to_vec());
+            engine.handle_packet(now, &mut frame.to_vec());
         }
     }
 

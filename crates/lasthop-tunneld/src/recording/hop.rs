@@ -67,8 +67,8 @@ impl RecordedHop {
         self.hop.on_new_path(header);
     }
 
-    /// Calls [`Hop::offer`].
-    pub fn offer(&mut self, now: Instant, packet: Packet) {
+    /// Calls [`Hop::handle_item`].
+    pub fn handle_item(&mut self, now: Instant, packet: Packet) {
         if self.tape.is_some() {
             let (flow, traffic) = (packet.flow(), packet.traffic());
             let kind = KINDS.iter().find(|kind| kind.1 == traffic).map_or("", |kind| kind.0);
@@ -76,25 +76,25 @@ impl RecordedHop {
             self.inner(&Head::of_packet(&packet), INBOUND, Some(format!("flow {flow} {kind}")));
             self.end();
         }
-        self.hop.offer(now, packet);
+        self.hop.handle_item(now, packet);
     }
 
-    /// Calls [`Hop::receive`].
-    pub fn receive(&mut self, now: Instant, number: PacketNumber, bytes: u32, frame: Frame<Packet>) {
+    /// Calls [`Hop::handle_frame`].
+    pub fn handle_frame(&mut self, now: Instant, number: PacketNumber, bytes: u32, frame: Frame<Packet>) {
         if self.tape.is_some() {
             self.begin(now, 1);
             self.frame(number, &frame, INBOUND);
         }
-        self.hop.receive(now, number, bytes, frame);
+        self.hop.handle_frame(now, number, bytes, frame);
     }
 
-    /// Calls [`Hop::on_timeout`].
-    pub fn on_timeout(&mut self, now: Instant) {
+    /// Calls [`Hop::handle_timeout`].
+    pub fn handle_timeout(&mut self, now: Instant) {
         if self.tape.is_some() {
             self.begin(now, 0);
             self.text("timeout");
         }
-        self.hop.on_timeout(now);
+        self.hop.handle_timeout(now);
     }
 
     /// Calls [`Hop::poll_item`]; must be repeated until it returns `None`.

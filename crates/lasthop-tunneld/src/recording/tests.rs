@@ -93,8 +93,8 @@ impl World {
             self.take(end);
         }
         for end in 0..2 {
-            if self.ends[end].deadline().is_some_and(|due| due <= self.now) {
-                self.ends[end].on_timeout(self.now);
+            if self.ends[end].poll_deadline().is_some_and(|due| due <= self.now) {
+                self.ends[end].handle_timeout(self.now);
                 self.take(end);
             }
             while let Some(Outgoing { packet, frame, .. }) = self.ends[end].poll_frame(self.now) {
@@ -198,7 +198,7 @@ fn transfer() -> (Vec<u8>, u64) {
     // A window of at most 80 segments, fewer bytes than offered.
     let (mut next, mut acked, mut edge, mut expected) = (0_u32, 0_u32, 0_u32, 0_u32);
     let now = world.now;
-    world.ends[0].offer(now, build(0, &segment(first.wrapping_sub(1), 0, 64_000, Flags::SYN, [1, 0]), 0));
+    world.ends[0].handle_item(now, build(0, &segment(first.wrapping_sub(1), 0, 64_000, Flags::SYN, [1, 0]), 0));
     for n in 0..4_000_u32 {
         world.step();
         let now = world.now;
@@ -214,7 +214,7 @@ fn transfer() -> (Vec<u8>, u64) {
                 }
                 segment(5000, first.wrapping_add(expected), 1200, Flags::ACK, [n + 2, 1])
             };
-            world.ends[1].offer(now, build(1, &answer, 0));
+            world.ends[1].handle_item(now, build(1, &answer, 0));
         }
         let mut echoed = 0;
         for packet in std::mem::take(&mut world.taken[0]) {
@@ -226,7 +226,7 @@ fn transfer() -> (Vec<u8>, u64) {
         }
         while echoed > 0 && next + 1300 <= edge && next + 1300 - acked <= 80 * 1300 {
             let data = segment(first.wrapping_add(next), 5000, 500, Flags::ACK, [n + 2, echoed]);
-            world.ends[0].offer(now, build(0, &data, 1300));
+            world.ends[0].handle_item(now, build(0, &data, 1300));
             next += 1300;
         }
     }

@@ -43,7 +43,7 @@ impl<M: Middle> World<'_, M> {
         if trace() != Trace::Nothing {
             let whose = if author == Content::Forged { "stranger" } else { "end" };
             eprintln!("{} {whose}, by {port:?}, {seen:?}: {} {coming:?}", self.now, line(&packet.segment, packet.len));
-            let (due, twin) = (self.gateway.deadline(), self.twin.deadline());
+            let (due, twin) = (self.gateway.poll_deadline(), self.twin.poll_deadline());
             eprintln!("    {} and {}, wakes at {due:?}, twin {twin:?}", brief(&passed), sent.len());
         }
         match seen {
@@ -60,7 +60,7 @@ impl<M: Middle> World<'_, M> {
         if trace() == Trace::States {
             print_difference(&self.gateway, &self.twin);
         }
-        self.same(&self.gateway.deadline(), &self.twin.deadline(), packet);
+        self.same(&self.gateway.poll_deadline(), &self.twin.poll_deadline(), packet);
         match passed {
             Passed::Unchanged if coming.flips.is_some() || coming.astray => {}
             Passed::Unchanged => self.arrive(&packet, port, coming.merged),

@@ -44,7 +44,7 @@ impl<P> Receiver<P> {
     }
 
     /// Returns the deadline, [`Instant::FAR_FUTURE`] for none.
-    pub fn deadline(&self) -> Instant {
+    pub fn poll_deadline(&self) -> Instant {
         self.deadline
     }
 }
@@ -92,7 +92,7 @@ impl<P: Default> Receiver<P> {
     }
 
     /// Requests frames again that are still missing.
-    pub fn on_timeout(&mut self, now: Instant, config: &ArqConfig, out: &mut Outbox<P>) {
+    pub fn handle_timeout(&mut self, now: Instant, config: &ArqConfig, out: &mut Outbox<P>) {
         let Some(span) = nack_again(config) else { return };
         if now < self.deadline || self.deadline == Instant::FAR_FUTURE {
             return;

@@ -68,7 +68,7 @@ impl<P> Sender<P> {
     }
 
     /// Returns the deadline, [`Instant::FAR_FUTURE`] for none.
-    pub fn deadline(&self) -> Instant {
+    pub fn poll_deadline(&self) -> Instant {
         self.deadline
     }
 }
@@ -130,7 +130,7 @@ impl<P: Clone + Default> Sender<P> {
     }
 
     /// Handles expired timers.
-    pub fn on_timeout(&mut self, now: Instant, config: &ArqConfig, out: &mut Outbox<P>) {
+    pub fn handle_timeout(&mut self, now: Instant, config: &ArqConfig, out: &mut Outbox<P>) {
         if now < self.deadline || self.deadline == Instant::FAR_FUTURE {
             return;
         }

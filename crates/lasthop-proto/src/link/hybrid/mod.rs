@@ -164,7 +164,7 @@ impl<I: Item> Hop<I> {
     }
 
     /// Accepts a packet to be sent over the hop.
-    pub fn offer(&mut self, now: Instant, item: I) {
+    pub fn handle_item(&mut self, now: Instant, item: I) {
         self.ingress.push(now, item);
     }
 
@@ -213,7 +213,7 @@ impl<I: Item> Hop<I> {
     }
 
     /// Processes an arriving frame.
-    pub fn receive(&mut self, now: Instant, packet: PacketNumber, bytes: u32, frame: Frame<I>) {
+    pub fn handle_frame(&mut self, now: Instant, packet: PacketNumber, bytes: u32, frame: Frame<I>) {
         self.delivered = self.delivered.wrapping_add(bytes);
         let hole = self.account.on_packet(now, packet);
         self.account.count(now, bytes + u32::from(self.config.header));
@@ -308,11 +308,11 @@ impl<I: Item> Hop<I> {
     }
 
     /// Handles timeouts.
-    pub fn on_timeout(&mut self, now: Instant) {
-        self.receiver.on_timeout(now, &mut self.out);
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.receiver.handle_timeout(now, &mut self.out);
         self.budget.on_time(now);
         let (sender, mut view) = self.split(now);
-        if sender.on_timeout(now, &mut view) {
+        if sender.handle_timeout(now, &mut view) {
             self.control.on_probe(self.sender.probes());
             self.probe(now);
         }
@@ -556,15 +556,15 @@ impl<I: Item> Hop<I> {
     }
 
     /// Returns when to call [`Hop::on_timeout`], or [`Hop::poll_frame`] again.
-    pub fn deadline(&self) -> Option<Instant> {
+    pub fn poll_deadline(&self) -> Option<Instant> {
         let wait = self.longest_wait();
         let pace = self.control.pacer.next();
         let wants = |at: Instant| at.max(pace);
         let new = self.ingress.waiting() > 0 && self.sender.may_send(self.window());
         [
             self.account.due(),
-            self.receiver.deadline(),
-            self.sender.deadline(&self.detector, wait),
+            self.receiver.poll_deadline(),
+            self.sender.poll_deadline(&self.detector, wait),
             self.sender.floor_due().map(wants),
             self.sender.next_again().map(wants),
             self.coded.map(|_| pace),

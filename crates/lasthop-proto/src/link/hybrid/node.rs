@@ -81,7 +81,7 @@ impl<P: Carried> TwoEnded<P> {
             Header::Bare { packet: number } => (number, Frame::Bare(self.unwrapped(packet))),
         };
         let carries = matches!(frame, Frame::Data(..) | Frame::Bare(_));
-        self.hop.receive(now, PacketNumber(expand(number, packets.0)), bytes, frame);
+        self.hop.handle_frame(now, PacketNumber(expand(number, packets.0)), bytes, frame);
         // A packet without a predecessor to wait for is passed on at once, by the same path.
         if carries { Disposition::Held } else { Disposition::Absorbed }
     }
@@ -187,7 +187,7 @@ impl<P: Carried> Node<P> for TwoEnded<P> {
         }
         let carried = !self.flows.contains(&packet.flow);
         if carried && packet.integrity == Integrity::Intact && packet.link.has_room(Header::LEN) {
-            self.hop.offer(now, packet);
+            self.hop.handle_item(now, packet);
             return Disposition::Held;
         }
         // Corruption before this hop is not this protocol's concern.
@@ -196,7 +196,7 @@ impl<P: Carried> Node<P> for TwoEnded<P> {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.hop.on_timeout(now);
+        self.hop.handle_timeout(now);
     }
 
     fn poll_transmit(&mut self, now: Instant, place: &mut Packet<P>) -> Option<(Port, node::Why)> {
@@ -221,7 +221,7 @@ impl<P: Carried> Node<P> for TwoEnded<P> {
     }
 
     fn poll_deadline(&self) -> Option<Instant> {
-        self.hop.deadline()
+        self.hop.poll_deadline()
     }
 
     fn poll_event(&mut self) -> Option<(FlowId, Event)> {

@@ -104,7 +104,7 @@ impl<I: Item> Receiver<I> {
     }
 
     /// Returns when the first held packet is released.
-    pub fn deadline(&self) -> Option<Instant> {
+    pub fn poll_deadline(&self) -> Option<Instant> {
         self.expiry.first().map(|(until, _)| *until)
     }
 
@@ -195,7 +195,7 @@ impl<I: Item> Receiver<I> {
     }
 
     /// Passes on packets that were held for their maximum time.
-    pub fn on_timeout(&mut self, now: Instant, out: &mut VecDeque<I>) {
+    pub fn handle_timeout(&mut self, now: Instant, out: &mut VecDeque<I>) {
         while let Some((until, symbol)) = self.expiry.first().copied() {
             if until > now {
                 return;

@@ -507,7 +507,7 @@ impl<I: Item> Sender<I> {
     }
 
     /// Handles timeouts. Returns whether the hop has to be probed.
-    pub fn on_timeout(&mut self, now: Instant, view: &mut View<'_>) -> bool {
+    pub fn handle_timeout(&mut self, now: Instant, view: &mut View<'_>) -> bool {
         if self.loss_due.is_some_and(|due| due <= now) {
             self.find_lost(now, view);
             self.advance(now);
@@ -544,7 +544,7 @@ impl<I: Item> Sender<I> {
     }
 
     /// Returns the next deadline of [`Sender::on_timeout`].
-    pub fn deadline(&self, detector: &Detector, wait: Duration) -> Option<Instant> {
+    pub fn poll_deadline(&self, detector: &Detector, wait: Duration) -> Option<Instant> {
         [self.loss_due, self.silence_due(detector, wait)].into_iter().flatten().min()
     }
 

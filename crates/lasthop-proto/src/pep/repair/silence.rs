@@ -126,7 +126,7 @@ impl<P: Payload> Repair<P> {
     }
 
     /// Acts when nothing has arrived for too long.
-    pub(super) fn on_timeout(&mut self, now: Instant, out: &mut Outbox<P>) {
+    pub(super) fn handle_timeout(&mut self, now: Instant, out: &mut Outbox<P>) {
         // Once per silence: data resent since then may still be in flight.
         if !self.is_in_charge(now) || !self.has_timed_out() {
             self.order.time_out();

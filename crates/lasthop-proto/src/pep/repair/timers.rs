@@ -14,7 +14,7 @@ const LONGEST_REST: Duration = Duration::from_secs(8);
 
 impl<P: Payload> Repair<P> {
     /// Returns the time of the next action.
-    pub fn deadline(&self, config: &SnoopConfig) -> Option<Instant> {
+    pub fn poll_deadline(&self, config: &SnoopConfig) -> Option<Instant> {
         self.due(config).map(|due| due.max(self.rest.1))
     }
 
@@ -97,7 +97,7 @@ impl<P: Payload> Repair<P> {
         }
         if self.timer(config).is_some_and(|timer| timer <= now) {
             self.awake = self.awake.max(now + AWAKE);
-            self.on_timeout(now, out);
+            self.handle_timeout(now, out);
         }
     }
 }

@@ -112,7 +112,7 @@ impl Session {
         self.unacknowledged.len()
     }
 
-    pub fn deadline(&self) -> Option<Instant> {
+    pub fn poll_deadline(&self) -> Option<Instant> {
         [self.leg.poll_deadline(), self.repeat.poll_deadline(), self.forget_at].into_iter().flatten().min()
     }
 

@@ -103,7 +103,7 @@ impl PacketPath for RoutedPath {
         inbox.fill(udp)?;
         let (mut taken, mut now) = (0, clock.now());
         inbox.for_each(|datagram| {
-            engine.take_datagram(now, datagram.from, datagram.to, datagram.ecn, datagram.bytes);
+            engine.handle_datagram(now, datagram.from, datagram.to, datagram.ecn, datagram.bytes);
             taken += 1;
             if taken % STRIDE == 0 {
                 now = clock.now();
@@ -119,7 +119,7 @@ impl PacketPath for RoutedPath {
         let (mut taken, mut sent) = (0, 0);
         while taken < PACKETS {
             let now = clock.now();
-            let count = reader.read(device, |packet| engine.take_packet(now, packet))?;
+            let count = reader.read(device, |packet| engine.handle_packet(now, packet))?;
             if count == 0 {
                 break;
             }
