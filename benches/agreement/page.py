@@ -2,6 +2,7 @@
 import csv
 import os
 import statistics
+import textwrap
 from collections import Counter
 
 from estimate import mean_interval, ratio
@@ -23,13 +24,23 @@ def replace(path, name, text):
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             old = file.read()
-    block = f"{begin}\n{text.strip()}\n{end}"
+    block = f"{begin}\n{wrapped(text.strip())}\n{end}"
     if begin in old and end in old:
         before, rest = old.split(begin, 1)
         new = before + block + rest.split(end, 1)[1]
     else:
         new = (old.rstrip() + "\n\n" if old else "# Agreement with the kernel\n\n") + block + "\n"
     put(path, new)
+
+
+def wrapped(text):
+    """Wraps the lines of Markdown that are in no table."""
+    def one(line):
+        if line.startswith("|"):
+            return line
+        return "\n".join(textwrap.wrap(line, 100, subsequent_indent="  " * line.startswith("* "), break_long_words=False, break_on_hyphens=False))
+
+    return "\n".join(map(one, text.splitlines()))
 
 
 def put(path, text):
