@@ -79,7 +79,7 @@ live:
 	python3 benches/live/speed.py
 	python3 benches/live/tunnel_speed.py
 
-# What the simulator says beside what this kernel does, into docs/agreement.md; hours, kept run by run. For root.
+# Compares the simulator with this kernel: results into docs/data/, summary into docs/agreement.md; hours, kept run by run. For root.
 agreement:
 	$(CARGO) build --release --locked
 	python3 benches/agreement/scripts.py --page docs/agreement.md

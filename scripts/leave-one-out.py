@@ -6,7 +6,7 @@
 
 Three values are fitted (docs/calibration.md): the minimum timeout of either testbed and the base station's threshold.
 Each is fitted again, from the values below, to a part of the published throughputs, and tested on the rest. Prints the
-tables of docs/calibration.md."""
+tables of docs/notes/calibration-1997.md."""
 
 import argparse
 import itertools

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Tests whether the simulator predicts this machine's kernel: simulates and measures a grid of links in the lab, and
-writes a page with the agreement.
+summarises the agreement on a page.
 
 A cell is a link: Mbps, round-trip time in ms, loss in percent (independent, in both directions), packets in the queue;
 with /4 after the loss, losses come in bursts of 4 packets on average. For each cell and scheme the lab runs a transfer
@@ -10,10 +10,10 @@ transfers are timed as well.
     sudo make agreement                                             # all cells: hours
     sudo python3 benches/agreement/grid.py --cells 20,50,1,100 20,50,3/4,100 --runs 8
     sudo python3 benches/agreement/grid.py --list                   # the cells there are
-    python3 benches/agreement/grid.py --only-page                   # the page from what is there
+    python3 benches/agreement/grid.py --only-page                   # the page from the stored data; needs no lasthop
 
 Each run is saved in a file (--measured, --simulated) as soon as it finishes, and is not repeated: after Ctrl-C the next
-call continues.
+call continues. The rows behind the page, one per cell and scheme, are stored in a third (--data).
 """
 import argparse
 import concurrent.futures
@@ -171,7 +171,9 @@ def ends_whole(path):
 
 
 def digest(program):
-    """Identifies a build of lasthop."""
+    """Identifies a build of lasthop; empty if there is none."""
+    if not os.path.exists(program):
+        return ""
     with open(program, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()[:12]
 
@@ -322,9 +324,10 @@ def arguments():
     parser.add_argument("--at-once", type=int, default=1, metavar="N", help="labs that run beside each other (default 1); up to five a core at 20 Mbps, but one where there is a gateway or a faster link")
     parser.add_argument("--measured", default=os.path.join(common.ROOT, "docs", "data", "agreement.csv"), help="file of measured runs (default docs/data/agreement.csv)")
     parser.add_argument("--simulated", default=os.path.join(common.ROOT, "target", "agreement.csv"), help="file of simulated runs (default target/agreement.csv)")
+    parser.add_argument("--data", default=os.path.join(common.ROOT, "docs", "data", "grid.csv"), help="file of the page's rows (default docs/data/grid.csv)")
     parser.add_argument("--page", default=os.path.join(common.ROOT, "docs", "agreement.md"), help="page whose tables are written (default docs/agreement.md)")
     parser.add_argument("--only", choices=("simulated", "measured"), help="do only one of the two")
-    parser.add_argument("--only-page", action="store_true", help="measure nothing")
+    parser.add_argument("--only-page", action="store_true", help="measure and simulate nothing: write the page from the stored data")
     parser.add_argument("--list", action="store_true", help="print the cells and end")
     return parser
 
@@ -365,7 +368,9 @@ def main():
             status = 130
     # All measurements stay on the page.
     shown = dict.fromkeys([*map(str, CELLS + BURSTS), *map(str, cells), *(run["cell"] for run in results.measured())])
-    passed = page.write(args.page, results, list(shown), schemes, args.seconds)
+    passed = page.write(args.page, args.data, results, list(shown), list(SCHEMES), args.seconds)
+    if not args.only_page:
+        print("\n" + page.table(page.collect(args.data, results, list(map(str, cells)), schemes, args.seconds)))
     return status or (0 if passed else 1)
 
 

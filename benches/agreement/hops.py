@@ -7,7 +7,8 @@ direction, independently, in bursts or in bad periods. Hosts have their default 
 download runs several times in the lab and in the simulator, with the same errors.
 
     sudo python3 benches/agreement/hops.py --hops 60 --at-once 2
-    python3 benches/agreement/hops.py --only-table
+    python3 benches/agreement/hops.py --only-table                            # a row per hop, from the stored runs
+    python3 benches/agreement/hops.py --only-table --page docs/agreement.md   # the summary on the page, from the stored runs
 
 Each run is saved in a file (--results) as soon as it finishes, and is not repeated: after Ctrl-C the next call
 continues.
@@ -99,13 +100,6 @@ def keep(path, row):
             writer.writerow(row)
 
 
-def read(path):
-    if not os.path.exists(path):
-        return []
-    with open(path, encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def verdict(rows):
     """Returns the ratio of the means for a hop under a scheme, half of its 95 % interval, and whether it is within,
     open, or off. The runs share their errors: the remaining chance is estimated from the differences of pairs."""
@@ -122,33 +116,48 @@ def verdict(rows):
     return ratio, half, "open" if abs(ratio - 1) - half <= WITHIN else "off"
 
 
-def table(rows):
-    """Returns Markdown with a row per hop, and the counts."""
+def judged(rows):
+    """Returns the rows of each hop and scheme, and their verdicts, by number and scheme."""
     cells = {}
     for row in rows:
         cells.setdefault((int(row["hop"]), row["scheme"]), []).append(row)
-    hops = sorted({number for number, _ in cells})
-    counts = {scheme: {"within": 0, "open": 0, "off": 0} for scheme in SCHEMES}
+    return cells, {key: found for key, some in cells.items() if (found := verdict(some))}
+
+
+def table(rows):
+    """Returns Markdown with a row per hop."""
+    cells, verdicts = judged(rows)
     lines = ["| hop | " + " | ".join(SCHEMES) + " |", "|---|" + "--:|" * len(SCHEMES)]
-    whole = 0
-    for number in hops:
-        words, verdicts = [], []
+    for number in sorted({number for number, _ in cells}):
+        words = []
         about = next(row["about"] for row in rows if int(row["hop"]) == number)
         for scheme in SCHEMES:
-            found = verdict(cells[number, scheme]) if (number, scheme) in cells else None
-            if found is None:
+            if (number, scheme) not in verdicts:
                 words.append("")
                 continue
-            ratio, half, what = found
-            counts[scheme][what] += 1
-            verdicts.append(what)
+            ratio, half, what = verdicts[number, scheme]
             measured = statistics.fmean(float(row["measured"]) for row in cells[number, scheme])
             words.append(f"{measured:.2f}, {ratio:.2f}" + (f" ± {half:.2f}" if half is not None else "") + ("" if what == "within" else f" {what}"))
-        whole += len(verdicts) == len(SCHEMES) and all(what == "within" for what in verdicts)
         lines.append(f"| {about} | " + " | ".join(words) + " |")
-    total = "; ".join(f"{scheme} {c['within']} within, {c['open']} open, {c['off']} off" for scheme, c in counts.items())
+    return "\n".join(lines)
+
+
+def summary(rows):
+    """Returns Markdown with a row per scheme, and the counts."""
+    cells, verdicts = judged(rows)
+    hops = {number for number, _ in cells}
+    lines = ["| scheme | hops | within 10 % | open | off | ratio: median deviation | lowest | highest |", "|---|" + "--:|" * 7]
+    for scheme in SCHEMES:
+        found = [verdicts[number, scheme] for number in hops if (number, scheme) in verdicts]
+        if not found:
+            continue
+        counts = [sum(what == wanted for _, _, wanted in found) for what in ("within", "open", "off")]
+        ratios = [ratio for ratio, _, _ in found]
+        deviation = statistics.median(abs(ratio - 1) for ratio in ratios)
+        lines.append(f"| {scheme} | {len(found)} | {' | '.join(map(str, counts))} | {100 * deviation:.1f} % | {min(ratios):.2f} | {max(ratios):.2f} |")
+    whole = sum(all(verdicts.get((number, scheme), (0, 0, ""))[2] == "within" for scheme in SCHEMES) for number in hops)
     host = sum(float(row["host_drops"]) > 0 for row in rows)
-    lines += ["", f"{len(hops)} hops; all four schemes within {WITHIN:.0%} on {whole}. {total}. Runs in which a host dropped its own packets: {host} of {len(rows)}."]
+    lines += ["", f"{len(hops)} hops; all four schemes within {100 * WITHIN:.0f} % on {whole}. Runs in which a host dropped its own packets: {host} of {len(rows)}."]
     return "\n".join(lines)
 
 
@@ -161,22 +170,21 @@ def main():
     parser.add_argument("--at-once", type=int, default=1, help="labs beside each other (default 1)")
     parser.add_argument("--lateness", default="1 ms", help="how late the lab's links may be (default 1 ms)")
     parser.add_argument("--results", default=os.path.join(common.ROOT, "docs", "data", "hops.csv"), help="file of runs (default docs/data/hops.csv)")
-    parser.add_argument("--page", help="page whose table of hops is written, as docs/agreement.md")
+    parser.add_argument("--page", help="page whose summary of hops is written, as docs/agreement.md")
     parser.add_argument("--only-table", action="store_true", help="measure nothing")
     args = parser.parse_args()
-    rows = [row for row in read(args.results) if int(row["seed"]) == args.seed]
+    rows = [row for row in page.read_rows(args.results) if int(row["seed"]) == args.seed]
     if not args.only_table:
         if os.geteuid() != 0:
             common.fail("needs root: it makes network namespaces")
         done = {(int(row["seed"]), int(row["hop"]), int(row["run"]), row["scheme"]) for row in rows}
         status = drawn.each(args, range(args.first, args.first + args.hops), lambda number, stop: one(args, done, number, stop))
-        rows = [row for row in read(args.results) if int(row["seed"]) == args.seed]
+        rows = [row for row in page.read_rows(args.results) if int(row["seed"]) == args.seed]
         if status:
             sys.exit(status)
-    text = table(rows)
     if args.page:
-        page.replace(args.page, "hops", text)
-    print(text)
+        page.replace(args.page, "hops", summary(rows))
+    print(f"{table(rows)}\n\n{summary(rows)}")
 
 
 if __name__ == "__main__":

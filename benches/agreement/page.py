@@ -1,11 +1,20 @@
-"""The tables of docs/agreement.md, between their marks."""
+"""The tables of docs/agreement.md, between their marks, and the stored rows behind them."""
+import csv
 import os
 import statistics
+import textwrap
 from collections import Counter
 
 from estimate import mean_interval, ratio
 
 BEGIN, END = "<!-- {}: written by benches/agreement -->", "<!-- end of {} -->"
+# Compared beside the throughput: name of a column, measure, maximum share of a difference, difference that is always near.
+COUNTS = (("resent", "source_retransmissions", 0.10, 1.0), ("timeouts", "timeouts", 0.20, 1.0))
+SHORT = ("100 kB", "1 MB")
+CHECKS = (*(name for name, *_ in COUNTS), *SHORT)
+# Columns of the stored rows, one per cell and scheme. A check is "near", "no", or empty if it was not measured.
+FIELDS = ("cell", "scheme", "seconds", "runs", "measured", "measured_half", "simulated", "simulated_half", "ratio", "low", "high", "verdict",
+          *(column for check in CHECKS for column in (f"{check}_simulated", f"{check}_measured", check)), "order")
 
 
 def replace(path, name, text):
@@ -15,16 +24,49 @@ def replace(path, name, text):
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             old = file.read()
-    block = f"{begin}\n{text.strip()}\n{end}"
+    block = f"{begin}\n{wrapped(text.strip())}\n{end}"
     if begin in old and end in old:
         before, rest = old.split(begin, 1)
         new = before + block + rest.split(end, 1)[1]
     else:
         new = (old.rstrip() + "\n\n" if old else "# Agreement with the kernel\n\n") + block + "\n"
+    put(path, new)
+
+
+def wrapped(text):
+    """Wraps the lines of Markdown that are in no table."""
+    def one(line):
+        if line.startswith("|"):
+            return line
+        return "\n".join(textwrap.wrap(line, 100, subsequent_indent="  " * line.startswith("* "), break_long_words=False, break_on_hyphens=False))
+
+    return "\n".join(map(one, text.splitlines()))
+
+
+def put(path, text):
+    """Writes a file at once."""
     temporary = path + ".new"
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.write(new)
+    with open(temporary, "w", encoding="utf-8", newline="") as file:
+        file.write(text)
     os.replace(temporary, path)
+
+
+def read_rows(path):
+    """Returns the rows of a CSV file; none if it does not exist."""
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write_rows(path, fields, rows):
+    """Writes rows as CSV."""
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    with open(path + ".new", "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, fields, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    os.replace(path + ".new", path)
 
 
 def loss_of(cell):
@@ -48,75 +90,83 @@ def near(ours, theirs, share, least):
 
 
 def number(value):
+    value = float(value)
     return f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
-class Row:
-    """Results of a scheme in a cell."""
-
-    def __init__(self, results, cell, scheme, seconds):
-        def values(how, what, measure):
-            limit = seconds if what == "sustained" else None
-            return {run["number"]: run[measure] for run in results.of(how=how, cell=cell, scheme=scheme, what=what, limit=limit)}
-
-        self.cell, self.scheme = cell, scheme
-        self.ours, self.theirs = (values(how, "sustained", "throughput") for how in ("simulated", "measured"))
-        self.ratio = ratio(self.ours, self.theirs) if self.ours and self.theirs else None
-        self.counts = {}
-        for measure, share, least in (("source_retransmissions", 0.10, 1.0), ("timeouts", 0.20, 1.0)):
-            ours, theirs = values("simulated", "sustained", measure), values("measured", "sustained", measure)
-            if ours and theirs:
-                one, other = statistics.fmean(ours.values()), statistics.fmean(theirs.values())
-                self.counts[measure] = one, other, near(one, other, share, least)
-        self.short = {}
-        for what in ("100 kB", "1 MB"):
-            ours, theirs = values("simulated", what, "seconds"), values("measured", what, "seconds")
-            if ours and theirs:
-                # Compare runs with the same numbers, and so the same errors: the median of ten runs alone is mostly
-                # luck.
-                alike = [ours[number] for number in theirs if number in ours] or list(ours.values())
-                one, other = statistics.median(alike), statistics.median(theirs.values())
-                self.short[what] = one, other, near(one, other, 0.10, 0.0), len(theirs)
-
-    @property
-    def verdict(self):
-        return verdict(self.cell, self.ratio)
-
-    @property
-    def passed(self):
-        checks = [check for _, _, check in self.counts.values()] + [entry[2] for entry in self.short.values()]
-        return self.verdict == "passed" and all(checks)
-
-    def cells(self):
-        def both(values):
-            mean, half = mean_interval(list(values.values()))
-            return number(mean) + (f" ± {number(half)}" if half is not None else "")
-
-        def pair(entry):
-            return f"{number(entry[0])} / {number(entry[1])}" + ("" if entry[2] else " **no**") if entry else "–"
-
-        middle, low, high = self.ratio
-        interval = f" ({low:.2f} – {high:.2f})" if low is not None else ""
-        shown = self.verdict if self.verdict == "passed" else f"**{self.verdict}**"
-        return [self.scheme, str(len(self.theirs)), both(self.theirs), both(self.ours), f"{middle:.3f}{interval}", shown,
-                pair(self.counts.get("source_retransmissions")), pair(self.counts.get("timeouts")), pair(self.short.get("100 kB")), pair(self.short.get("1 MB"))]
+def values_of(results, how, cell, scheme, what, measure, seconds):
+    """Returns a measure of the runs of one kind, by number."""
+    limit = seconds if what == "sustained" else None
+    return {run["number"]: run[measure] for run in results.of(how=how, cell=cell, scheme=scheme, what=what, limit=limit)}
 
 
-def order(rows):
-    """Compares the order of the schemes in simulator and kernel; returns the pairs that differ."""
+def fresh(results, cell, scheme, seconds):
+    """Returns the row of a scheme in a cell, from its runs; None if they are not both simulated and measured."""
+    def both(what, measure):
+        return [values_of(results, how, cell, scheme, what, measure, seconds) for how in ("simulated", "measured")]
+
+    def text(value):
+        return "" if value is None else f"{value:.6g}"
+
+    ours, theirs = both("sustained", "throughput")
+    estimate = ratio(ours, theirs) if ours and theirs else None
+    if not estimate:
+        return None
+    row = {"cell": cell, "scheme": scheme, "seconds": f"{seconds:g}", "runs": str(len(theirs)), "verdict": verdict(cell, estimate)}
+    for name, values in (("measured", theirs), ("simulated", ours)):
+        row[name], row[f"{name}_half"] = map(text, mean_interval(list(values.values())))
+    row["ratio"], row["low"], row["high"] = map(text, estimate)
+    pairs = {}
+    for name, measure, share, least in COUNTS:
+        ours, theirs = both("sustained", measure)
+        if ours and theirs:
+            pairs[name] = statistics.fmean(ours.values()), statistics.fmean(theirs.values()), share, least
+    for what in SHORT:
+        ours, theirs = both(what, "seconds")
+        if ours and theirs:
+            # Compare runs with the same numbers, and so the same errors: the median of ten runs alone is mostly luck.
+            alike = [ours[number] for number in theirs if number in ours] or list(ours.values())
+            pairs[what] = statistics.median(alike), statistics.median(theirs.values()), 0.10, 0.0
+    for name, (one, other, share, least) in pairs.items():
+        row[f"{name}_simulated"], row[f"{name}_measured"] = text(one), text(other)
+        row[name] = "near" if near(one, other, share, least) else "no"
+    return row
+
+
+def order(rows, results, seconds):
+    """Compares the order of the schemes of a cell in simulator and kernel; returns the pairs that differ."""
     swapped, tied = [], []
     for place, one in enumerate(rows):
         for other in rows[place + 1:]:
-            ours = statistics.fmean(one.ours.values()) - statistics.fmean(other.ours.values())
-            theirs = statistics.fmean(one.theirs.values()) - statistics.fmean(other.theirs.values())
+            ours, theirs = (float(one[name]) - float(other[name]) for name in ("simulated", "measured"))
             if ours * theirs >= 0:
                 continue
-            apart = ratio(one.theirs, other.theirs)
+            runs = [values_of(results, "measured", row["cell"], row["scheme"], "sustained", "throughput", seconds) for row in (one, other)]
+            apart = ratio(*runs) if all(runs) else None
             decided = apart and apart[1] is not None and (apart[1] > 1 or apart[2] < 1)
-            (swapped if decided else tied).append(f"{one.scheme} and {other.scheme}")
+            (swapped if decided else tied).append(f"{one['scheme']} and {other['scheme']}")
     if swapped:
-        return f"**not the same**: {', '.join(swapped)}"
+        return f"not the same: {', '.join(swapped)}"
     return f"not told apart by what was measured: {', '.join(tied)}" if tied else "the same"
+
+
+def collect(path, results, cells, schemes, seconds):
+    """Returns the rows of the cells. Where runs are simulated and measured, they are computed and stored; the others are
+    those stored before."""
+    stored = {(row["cell"], row["scheme"], row["seconds"]): row for row in read_rows(path)}
+    changed = False
+    for cell in cells:
+        computed = [row for scheme in schemes if (row := fresh(results, cell, scheme, seconds))]
+        stored.update({(cell, row["scheme"], row["seconds"]): row for row in computed})
+        if computed:
+            of_cell = [row for scheme in schemes if (row := stored.get((cell, scheme, f"{seconds:g}")))]
+            said = order(of_cell, results, seconds)
+            for row in of_cell:
+                row["order"] = said
+            changed = True
+    if changed:
+        write_rows(path, FIELDS, stored.values())
+    return [row for cell in cells for scheme in schemes if (row := stored.get((cell, scheme, f"{seconds:g}")))]
 
 
 def name(cell):
@@ -125,43 +175,76 @@ def name(cell):
     return f"{mbps} Mbps, {rtt} ms, {loss} %" + (f" in bursts of {burst}" if burst else "") + f", queue of {queue}"
 
 
-def write(path, results, cells, schemes, seconds):
-    """Writes the grid's tables; returns whether everything in them has passed."""
-    lines, verdicts, missing, orders, checks = [], Counter(), [], Counter(), Counter()
+def interval(row):
+    return f" ({float(row['low']):.2f} – {float(row['high']):.2f})" if row["low"] else ""
+
+
+def table(rows):
+    """Returns Markdown with every row."""
+    def both(row, name):
+        return number(row[name]) + (f" ± {number(row[f'{name}_half'])}" if row[f"{name}_half"] else "")
+
+    def pair(row, name):
+        shown = f"{number(row[f'{name}_simulated'])} / {number(row[f'{name}_measured'])}" if row.get(name) else "–"
+        return shown + (" **no**" if row.get(name) == "no" else "")
+
+    head = ["link", "scheme", "runs", "measured, Mbps", "simulated, Mbps", "ratio (90 %)", "", "resent, simulated / measured", "timeouts", "100 kB, s", "1 MB, s"]
+    lines = [f"| {' | '.join(head)} |", "|---|---|" + "--:|" * 4 + "---|" + "--:|" * 4]
+    for row in rows:
+        cells = [name(row["cell"]), row["scheme"], row["runs"], both(row, "measured"), both(row, "simulated"), f"{float(row['ratio']):.3f}{interval(row)}",
+                 row["verdict"], *(pair(row, check) for check in CHECKS)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def about(results):
+    """Returns a sentence on all measured runs."""
     used = results.measured()
-    if used:
-        dates, kernels = sorted({run["date"] for run in used}), sorted({run["kernel"] for run in used})
-        late = sorted(run["lateness_us"] for run in used)
-        lines += [f"Measured {' to '.join(sorted({dates[0], dates[-1]}))} with Linux {', '.join(kernels)}: {len(used)} runs; in the median of them 99 % of the "
-                  f"frames left the emulated links less than {statistics.median(late):.0f} us late, in the worst {late[-1]:.0f} us. "
-                  f"{sum(run['void'] for run in used):.0f} runs were void and repeated.", ""]
-    head = ["scheme", "runs", "measured, Mbps", "simulated, Mbps", "ratio (90 %)", "", "resent, simulated / measured", "timeouts", "100 kB, s", "1 MB, s"]
-    for cell in cells:
-        rows = [row for scheme in schemes if (row := Row(results, cell, scheme, seconds)).ratio]
-        if len(rows) < len(schemes):
-            missing.append(cell)
-        if not rows:
+    dates, kernels = sorted({run["date"] for run in used}), sorted({run["kernel"] for run in used})
+    late = sorted(run["lateness_us"] for run in used)
+    return (f"Measured {' to '.join(sorted({dates[0], dates[-1]}))} with Linux {', '.join(kernels)}: {len(used)} runs. In the median run 99 % of the "
+            f"frames left the emulated links less than {statistics.median(late):.0f} us late, in the worst {late[-1]:.0f} us. "
+            f"{sum(run['void'] for run in used):.0f} runs were void and repeated.")
+
+
+def summary(rows, schemes):
+    """Returns Markdown: how many rows of each scheme pass, and those whose throughput does not."""
+    def checked(some, check):
+        measured = [row[check] for row in some if row.get(check)]
+        return f"{measured.count('near')} of {len(measured)}"
+
+    lines = ["| scheme | throughput: passed | open | failed | ratio: median deviation | lowest | highest | retransmissions | timeouts | 100 kB | 1 MB |", "|---|" + "--:|" * 10]
+    for scheme in (*schemes, "all"):
+        some = [row for row in rows if scheme in (row["scheme"], "all")]
+        if not some:
             continue
-        lines += [f"### {name(cell)}", "", f"| {' | '.join(head)} |", "|---|" + "--:|" * 4 + "---|" + "--:|" * 4]
-        lines += [f"| {' | '.join(row.cells())} |" for row in rows]
-        found = order(rows)
-        lines += ["", f"Order of schemes: {found}.", ""]
-        orders[found.split(":")[0].strip("*")] += 1
-        verdicts.update(row.verdict for row in rows)
-        for row in rows:
-            checks.update((measure, good) for measure, (_, _, good) in row.counts.items())
-            checks.update((what, entry[2]) for what, entry in row.short.items())
-    total = sum(verdicts.values())
-    summary = ["| what | passed | of |", "|---|--:|--:|"]
-    summary.append(f"| throughput: the 90 % interval of the ratio lies in 0.95 to 1.05, at 10 % loss in 0.90 to 1.10 | {verdicts['passed']} | {total} |")
-    summary.append(f"| the same, open: the interval reaches beyond, for it is too wide, or both | {verdicts['open']} | {total} |")
-    summary.append(f"| the same, failed: the interval lies outside | {verdicts['failed']} | {total} |")
-    for measure, words in (("source_retransmissions", "segments resent: within 10 %, or one a run"), ("timeouts", "timeouts: within 20 %, or one a run"),
-                           ("100 kB", "100 kB: median time within 10 %"), ("1 MB", "1 MB: median time within 10 %")):
-        summary.append(f"| {words} | {checks[measure, True]} | {checks[measure, True] + checks[measure, False]} |")
-    summary.append(f"| order of schemes the same | {orders['the same']} | {sum(orders.values())} |")
+        verdicts, ratios = Counter(row["verdict"] for row in some), [float(row["ratio"]) for row in some]
+        deviation = statistics.median(abs(value - 1) for value in ratios)
+        cells = [scheme, f"{verdicts['passed']} of {len(some)}", str(verdicts["open"]), str(verdicts["failed"]), f"{deviation:.1%}".replace("%", " %"),
+                 f"{min(ratios):.3f}", f"{max(ratios):.3f}", *(checked(some, check) for check in CHECKS)]
+        lines.append(f"| {' | '.join(cells)} |")
+    orders = {row["cell"]: row["order"].split(":")[0] for row in rows}
+    counts = Counter(orders.values())
+    words = [f"the same on {counts['the same']}", f"not distinguished by the measurement on {counts['not told apart by what was measured']}", f"different on {counts['not the same']}"]
+    lines += ["", f"Order of the schemes on {len(orders)} links: {', '.join(words)}."]
+    beyond = sorted((row for row in rows if row["verdict"] != "passed"), key=lambda row: -abs(float(row["ratio"]) - 1))
+    if beyond:
+        lines += ["", "Throughput that did not pass:", "", "| link | scheme | runs | ratio (90 %) | |", "|---|---|--:|--:|---|"]
+        lines += [f"| {name(row['cell'])} | {row['scheme']} | {row['runs']} | {float(row['ratio']):.3f}{interval(row)} | {row['verdict']} |" for row in beyond]
+    return "\n".join(lines)
+
+
+def write(path, data, results, cells, schemes, seconds):
+    """Writes the grid's tables, and the rows behind them to `data`; returns whether everything in them has passed."""
+    rows = collect(data, results, cells, schemes, seconds)
+    there = Counter(row["cell"] for row in rows)
+    missing = [cell for cell in cells if there[cell] < len(schemes)]
+    text = summary(rows, schemes) if rows else "Nothing is measured yet."
+    if results.measured():
+        text = f"{about(results)}\n\n{text}"
     if missing:
-        summary += ["", f"Not measured yet, in whole or in part: {'; '.join(map(name, missing))}."]
-    replace(path, "grid", "\n".join(summary + [""] + lines))
-    print("\n".join(summary))
-    return total > 0 and verdicts["passed"] == total and not missing and not orders["not the same"] and not any(count for (_, good), count in checks.items() if not good)
+        text += f"\n\nNot measured yet, in whole or in part: {'; '.join(map(name, missing))}."
+    replace(path, "grid", text)
+    print(text)
+    good = all(row["verdict"] == "passed" and not row["order"].startswith("not the same") and "no" not in (row.get(check) for check in CHECKS) for row in rows)
+    return bool(rows) and not missing and good

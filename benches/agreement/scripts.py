@@ -12,6 +12,8 @@ of probes, timeouts, recoveries and undone recoveries must be equal.
     sudo python3 benches/agreement/scripts.py --only "tail" --keep out/   # scripts with that in their name; everything is kept
     sudo python3 benches/agreement/scripts.py --random 50 --seed 7
     sudo python3 benches/agreement/scripts.py --lose 40:1,40:2 --lose-acks 20 --late 60:1:10   # just this one
+    sudo python3 benches/agreement/scripts.py --page docs/agreement.md   # store the results and summarise them on the page
+    python3 benches/agreement/scripts.py --only-page                # the page from the stored results; needs no lasthop
 
 In these options, `N:K` is the Kth transmission of segment N, which begins at byte N * 1448 of the stream;
 acknowledgments count from 1. Requires root and some 3 s per script. Exits with status 1 if anything differs.
@@ -38,6 +40,9 @@ TOLERANCE = 0.002
 # Time that real devices and programs add per elapsed second, and to the first segment.
 DRIFT = 0.01
 START = 0.005
+# Columns of the stored results; SAME stands for no difference, nothing for a comparison that was not made.
+FIELDS = ("link", "congestion", "script", "own", "kernel")
+SAME = "same"
 
 
 @dataclass(frozen=True)
@@ -348,7 +353,9 @@ def arguments():
     parser.add_argument("--lateness", default="1 ms", help="how late the lab's links may be (default 1 ms)")
     parser.add_argument("--keep", help="a folder for scenarios and captures")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--page", help="a page whose table of scripts is written")
+    parser.add_argument("--page", help="store the results (--results), and write the summary of scripts on this page")
+    parser.add_argument("--results", default=os.path.join(common.ROOT, "docs", "data", "scripts.csv"), help="file of results (default docs/data/scripts.csv)")
+    parser.add_argument("--only-page", action="store_true", help="measure nothing: write the page (default docs/agreement.md) from the stored results")
     return parser
 
 
@@ -357,6 +364,8 @@ def main():
     args = parser.parse_args()
     congestion = common.chosen(parser, args.congestion, CONGESTION)
     args.against = common.chosen(parser, args.against, ("own", "kernel"))
+    if args.only_page:
+        return write_page(args, page.read_rows(args.results))
     common.check_machine(args)
     try:
         link = Link(*map(float, args.link.split(",")))
@@ -370,6 +379,8 @@ def main():
         scripts = [random_script(rng, number + 1) for number in range(args.random)]
     if args.lose or args.late or args.lose_acks:
         scripts = [own]
+    if args.page and (args.random or own in scripts):
+        parser.error("--page is for the fixed scripts")
     keep = args.keep or tempfile.mkdtemp(prefix="lasthop-scripts-")
     results, left_out = [], []
     try:
@@ -396,8 +407,52 @@ def main():
     else:
         print(table(results, args.against, left_out))
     if args.page and results:
-        page.replace(args.page, "scripts", table(results, args.against, left_out))
+        store(args, results)
+        write_page(args, page.read_rows(args.results))
     return 1 if left_out or any(result[who] for result in results for who in args.against) else 0
+
+
+def link_name(text):
+    """Returns the name of a link in the stored results."""
+    return ",".join(f"{float(part):g}" for part in text.split(","))
+
+
+def store(args, results):
+    """Stores the results; those of the same scripts are replaced."""
+    rows = {(row["link"], row["congestion"], row["script"]): row for row in page.read_rows(args.results)}
+    for result in results:
+        texts = {who: "; ".join(result[who]) or SAME for who in args.against}
+        key = (link_name(args.link), result["congestion"], result["script"])
+        rows[key] = {**rows.get(key, {}), **dict(zip(FIELDS, key)), **texts}
+    page.write_rows(args.results, FIELDS, rows.values())
+
+
+def write_page(args, rows):
+    """Writes the summary of the stored results of the link and congestion controls; returns 1 if something is missing."""
+    wanted = [row for row in rows if row["link"] == link_name(args.link) and row["congestion"] in args.congestion.split(",")]
+    missing = [script.name for script in SCRIPTS if script.name not in {row["script"] for row in wanted}]
+    lines = ["| compared with | scripts | same order | same counters | same times | largest difference in time |", "|---|--:|--:|--:|--:|--:|"]
+    named = []
+    for who, title in (("own", "lasthop's TCP on the lab's links"), ("kernel", "the kernel's TCP")):
+        results = {f"{row['congestion']}, {row['script']}": [] if row[who] == SAME else row[who].split("; ") for row in wanted if row[who]}
+        in_order, counted, same = totals(results.values())
+        times = [abs(float(text.split()[1])) for differs in results.values() for text in differs if text.startswith("time:")]
+        lines.append(f"| {title} | {len(results)} | {in_order} | {counted} | {same} | {max(times, default=0.0):.1f} ms |")
+        named += [f"* {title}: {script}: {differs[0]}" for script, differs in results.items() if totals([differs])[:2] != (1, 1)]
+    if named:
+        lines += ["", "Different in order or counters:", "", *named]
+    if missing:
+        lines += ["", f"Not measured: {', '.join(missing)}."]
+    page.replace(args.page or os.path.join(common.ROOT, "docs", "agreement.md"), "scripts", "\n".join(lines))
+    return 1 if missing else 0
+
+
+def totals(results):
+    """Returns how many results have the same order, the same counters, and no difference."""
+    results = list(results)
+    in_order = sum(not any(text.startswith("order:") for text in differs) for differs in results)
+    counted = sum(all(text.startswith(("order:", "time:")) for text in differs) for differs in results)
+    return in_order, counted, sum(not differs for differs in results)
 
 
 def table(results, against, left_out):
@@ -407,9 +462,7 @@ def table(results, against, left_out):
         lines.append(f"| {result['congestion']}, {result['script']} | {' | '.join(cells)} |")
     lines.append("")
     for who in against:
-        in_order = sum(not any(text.startswith("order:") for text in result[who]) for result in results)
-        counted = sum(all(text.startswith(("order:", "time:")) for text in result[who]) for result in results)
-        same = sum(not result[who] for result in results)
+        in_order, counted, same = totals(result[who] for result in results)
         lines.append(f"* {who}: of {len(results)} scripts the same segments in the same order in {in_order}, the same counters in {counted}, times too in {same}.")
     if left_out:
         lines.append(f"* Not measured, for the links were late in each attempt: {', '.join(left_out)}.")
