@@ -3,7 +3,7 @@
 //! [`diagnose`] reads a capture ([`capture`]) packet by packet, follows each connection ([`flow`]), and says of each direction
 //! what limited it for how long, and of each retransmission whether the packet was lost to corruption, lost to congestion, or not lost at all.
 //! [`annotate`] writes the capture again with these verdicts as comments, [`loss_trace`] writes what the link lost as a table that
-//! `lasthop fit` reads; [`matched`] says what two captures of the same connections say together. `docs/models/diagnose.md` has the rules and how they were validated.
+//! `lasthop fit` reads; [`matched`] says what two captures of the same connections say together. `docs/models/diagnose.md` has the rules, and `docs/notes/diagnose-conditions.md` their exact conditions.
 //!
 //! Memory grows with the number of flows and losses, both bounded, not with the capture. No clock; the same capture gives the same
 //! answer to the byte.

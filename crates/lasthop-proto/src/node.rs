@@ -85,6 +85,10 @@ pub enum Trigger {
 /// * A call of `handle_timeout` before the deadline has no effect, which the nodes' property tests check.
 /// * Timers are handled in `handle_timeout` only: polling returns only pending output.
 /// * A packet that is [`Disposition::Forwarded`] or [`Disposition::Changed`] is among the next output, once.
+///
+/// State machines that are no nodes (one end of a two-ended hop, of the tunnel or of a probe; the engines of gateway
+/// and tunnel; applications of the simulator) use the same verbs: `handle_*` takes input, `poll_*` returns output, and
+/// `poll_deadline` returns when to call `handle_timeout`.
 pub trait Node<P> {
     /// Processes a packet that arrived at `port`, and returns its disposition.
     fn handle_packet(&mut self, now: Instant, port: Port, packet: Packet<P>) -> Disposition;
