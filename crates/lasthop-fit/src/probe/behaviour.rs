@@ -5,6 +5,7 @@ use lasthop_proto::random::{Root, Stream};
 
 use super::form::{Aggregation, Behaviour, Bucket, Direction, Jitter, Varying};
 use crate::family::Unit;
+use crate::measurement::Alternative;
 use crate::scenario::{Key, digits, figures, milliseconds, shown};
 use crate::statement::{Said, Verdict};
 use crate::trace::LossTrace;
@@ -45,6 +46,8 @@ pub struct Found {
     pub unknown: Vec<String>,
     /// Assumptions.
     pub assumed: Vec<String>,
+    /// Other values that the measurement permits.
+    pub alternatives: Vec<Alternative>,
 }
 
 /// Distribution of delays above the minimum, in milliseconds.
@@ -122,6 +125,7 @@ pub(super) fn found(direction: &Direction, way: &str) -> Found {
         loss_unknown: loss_unknown(direction),
         unknown: Vec::new(),
         assumed: Vec::new(),
+        alternatives: Vec::new(),
     };
     let key =
         |key: &str, value: String| Key { key: format!("{key}_{way}"), value, origin: format!("lasthop probe, {way}") };
@@ -269,6 +273,9 @@ fn micros(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e6
 }
 
+/// Share of frames that a busy Wi-Fi link layer retransmits, for the alternative to none.
+const RETRANSMITTED: f64 = 0.2;
+
 fn aggregate(found: &mut Found, direction: &Direction, aggregation: Aggregation, way: &str) {
     let frames = aggregation.packets_mean.round().clamp(1.0, 256.0);
     let throughput = direction.rate_bps.as_ref().map_or(1e6, |rate| rate.value);
@@ -277,21 +284,27 @@ fn aggregate(found: &mut Found, direction: &Direction, aggregation: Aggregation,
     let access = (ACCESS_US / 1e6).min((whole / 2.0 * 1e6).floor().max(1.0) / 1e6);
     // Access time is not part of the rate while frames are on the air.
     found.line_rate = found.line_rate.or(Some(frames * FULL / (whole - access)));
+    let access_us = (access * 1e6).round();
+    let aggregate = format!("frames = {frames}, access = \"{access_us} us\"");
     found.keys.push(Key {
         key: format!("aggregation_{way}"),
-        value: format!("{{ frames = {frames}, access = \"{} us\" }}", (access * 1e6).round()),
+        value: format!("{{ {aggregate} }}"),
         origin: format!(
             "lasthop probe, {way}: bursts of {} packets; access is assumed",
             figures(aggregation.packets_mean)
         ),
     });
-    found.assumed.push(format!("access to the medium {way}: {} us", (access * 1e6).round()));
-    found.no_cure.get_or_insert(format!(
-        "the link sends aggregates of about {} packets, {} ms apart, in the direction {way}, as Wi-Fi does: its link layer retransmits lost frames, and how \
-         often was not measured; measure the effect of a cure on the link (`ab` in gateway.toml)",
-        figures(aggregation.packets_mean),
-        figures(aggregation.interval_ms)
+    found.assumed.push(format!("access to the medium {way}: {access_us} us"));
+    // Losses are those that remain after the link layer's retransmissions, which nobody saw. They delay packets and
+    // take capacity, so a cure must help with and without them.
+    found.unknown.push(format!(
+        "retransmissions by the link layer {way}: it sends aggregates, as Wi-Fi does; after installing a cure, measure its effect (`ab` in gateway.toml)"
     ));
+    found.alternatives.push(Alternative {
+        name: format!("{} % of frames retransmitted by the link layer {way}", 100.0 * RETRANSMITTED),
+        key: format!("links.hop.aggregation_{way}"),
+        value: format!("{{ {aggregate}, frame_loss = {RETRANSMITTED} }}"),
+    });
 }
 
 fn delay(found: &mut Found, direction: &Direction, behaviour: &Behaviour, way: &str) {

@@ -73,6 +73,7 @@ pub(super) fn probed(
         unknown: both.iter().flat_map(|found| found.unknown.clone()).collect(),
         assumed: both.iter().flat_map(|found| found.assumed.clone()).collect(),
         no_cure: both.iter().find_map(|found| found.no_cure.clone()),
+        alternatives: both.iter().flat_map(|found| found.alternatives.clone()).collect(),
         ..Notes::default()
     };
     Ok(Some(MeasuredLink {
