@@ -129,7 +129,8 @@ fn callers_are_told_of_each_other() {
         let now = at(milliseconds);
         while let Some(sent) = client.poll_transmit(now) {
             for answer in give(server, now, from, &sent.bytes) {
-                client.handle_datagram(now, &Datagram { at: now, from: server_address(), dscp: 0, bytes: &answer.bytes });
+                client
+                    .handle_datagram(now, &Datagram { at: now, from: server_address(), dscp: 0, bytes: &answer.bytes });
             }
         }
         client.measured(now).others

@@ -4,10 +4,10 @@ use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::apps::{CallConfig, Codec};
 
 use crate::document::Data;
-use crate::{Error, Problem};
 use crate::reader::{Reader, Value};
 use crate::units::ByteSize;
-use crate::values::{Choice, Positive, Whole, choices};
+use crate::values::{Positive, Whole, choices};
+use crate::{Error, Problem};
 
 /// Keys that only a call has.
 pub(crate) const KEYS: [&str; 8] = ["codec", "interval", "payload", "ie", "bpl", "frame_rate", "frame", "deadline"];

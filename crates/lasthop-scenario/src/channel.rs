@@ -6,7 +6,6 @@ use lasthop_proto::channel::{Drop, DropFrame, ErrorSpec, Frames, MOST_FRAMES};
 use lasthop_proto::time::Duration;
 
 use crate::document::{Data, quote};
-use crate::{Error, Problem};
 use crate::files::{BadTrace, Files};
 use crate::flow_names::FlowNames;
 use crate::netem;
@@ -14,6 +13,7 @@ use crate::reader::{Reader, Standing, Value};
 use crate::script;
 use crate::units::Fraction;
 use crate::values::{Count, List, MeanBytes, Positive, Text, Whole, named_models};
+use crate::{Error, Problem};
 
 /// All models, in the order of messages. A new one is a line here, and its process in [`lasthop_proto::channel`].
 static MODELS: [Model; 12] = [

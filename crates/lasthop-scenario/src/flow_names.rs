@@ -2,9 +2,9 @@
 
 use lasthop_proto::packet::FlowId;
 
-use crate::{Error, Problem};
 use crate::reader::Reader;
 use crate::values::{Text, Whole};
+use crate::{Error, Problem};
 
 /// Maximum number of flows in a scenario, including copies.
 pub(crate) const MOST_FLOWS: u32 = 100_000;

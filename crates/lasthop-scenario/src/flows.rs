@@ -6,13 +6,13 @@ use lasthop_sim::apps::OnOffConfig;
 use lasthop_sim::network::{App, Rate};
 
 use crate::call;
-use crate::{Error, Problem};
 use crate::flow_names::Copies;
 use crate::nodes::Nodes;
 use crate::quic;
 use crate::reader::{Reader, Value};
 use crate::units::{ByteSize, TimeSpan};
 use crate::values::{AppName, Positive, Text, Transferred, Whole};
+use crate::{Error, Problem};
 
 /// A flow and its copies.
 #[derive(Clone, PartialEq, Debug)]

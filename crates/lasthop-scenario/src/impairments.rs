@@ -8,12 +8,12 @@ use lasthop_proto::rate::RateSpec;
 use lasthop_proto::time::Duration;
 use lasthop_sim::network::{Impairments, Medium, Rate};
 
-use crate::{Error, Problem};
 use crate::files::Files;
 use crate::rate_variation;
 use crate::reader::Reader;
 use crate::units::{ByteSize, Fraction};
 use crate::values::{Positive, Whole};
+use crate::{Error, Problem};
 
 /// Keys of a link that are read here.
 pub(crate) const KEYS: [&str; 18] = [

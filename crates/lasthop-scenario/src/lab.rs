@@ -6,7 +6,7 @@ use lasthop_proto::time::Duration;
 use crate::Error;
 use crate::nodes::Nodes;
 use crate::reader::{Reader, Value};
-use crate::values::{ByScheme, Choice, Or, Positive, Text, choices};
+use crate::values::{ByScheme, Or, Positive, Text, choices};
 
 /// TCP implementation of a host in the lab.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -57,11 +57,11 @@ mod variation;
 use lasthop_settings::{document, reader, sides, snoop, values};
 
 pub use builtin::builtin_names;
+pub use lab::{Endpoints, KernelSettings, LabSpec};
 pub use lasthop_settings::{
-    Error, PATIENCE, Place, Problem, SideSettings, Spot, SplitSettings, check_interface_name, did_you_mean, one_line,
+    Error, PATIENCE, Place, Problem, SideSettings, SplitSettings, Spot, check_interface_name, did_you_mean, one_line,
     read_limited, reading, tunnel, units,
 };
-pub use lab::{Endpoints, KernelSettings, LabSpec};
 pub use measurement::{Alternative, Measurement};
 pub use quantities::Numbers;
 pub use scenario::{Scenario, Source};

@@ -3,9 +3,9 @@
 //! `lasthop fit` writes the table and `lasthop advise` uses it. Runs ignore it.
 
 use crate::document::{Data, key_text, quote};
-use crate::{Error, Problem};
 use crate::reader::{Reader, Standing};
 use crate::values::{Line, List};
+use crate::{Error, Problem};
 
 /// Maximum number of entries in each list.
 const MOST: usize = 32;

@@ -3,18 +3,31 @@
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::network::{self, HandoffKind, LinkId, LinkSession, Medium, NodeId, QueueLimit, SoftState};
 
-use crate::{Error, Problem};
 use crate::flows::{self, Flow};
 use crate::nodes::{LaterLinks, Link, Nodes};
 use crate::reader::{Reader, Value};
 use crate::sessions::Session;
 use crate::stations::Port;
-use crate::values::{Auto, Choice, List, Or, Positive, Text, choices};
+use crate::values::{Auto, Choice, List, Or, Positive, Text};
+use crate::{Error, Problem};
 
-choices! {
-    HandoffKind { "hard" = Hard, "forwarding" = Forwarding, "multicast" = Multicast, "hierarchical" = Hierarchical }
-    SoftState { "lost" = Lost, "mirrored" = Mirrored }
-    LinkSession { "anew" = Anew, "moved" = Moved }
+/// Value of a key that names a variant of a type of the simulator.
+macro_rules! names {
+    ($($name:ident($type:ident) { $($word:literal = $variant:ident),* $(,)? })*) => {$(
+        #[derive(Clone, Copy, PartialEq)]
+        struct $name($type);
+        impl Choice for $name {
+            const CHOICES: &'static [(&'static str, Self)] = &[$(($word, Self($type::$variant))),*];
+        }
+    )*};
+}
+
+names! {
+    KindName(HandoffKind) {
+        "hard" = Hard, "forwarding" = Forwarding, "multicast" = Multicast, "hierarchical" = Hierarchical,
+    }
+    SoftStateName(SoftState) { "lost" = Lost, "mirrored" = Mirrored }
+    SessionName(LinkSession) { "anew" = Anew, "moved" = Moved }
 }
 
 /// The moving host.
@@ -101,7 +114,7 @@ pub(crate) fn read(
         return Err(reader.refuse("stations", "links that are \"duplex\" or \"half-duplex\"", reason));
     }
     let moves = moves(&reader)?;
-    let kind = reader.or("kind", HandoffKind::Hard, "default")?;
+    let KindName(kind) = reader.or("kind", KindName(HandoffKind::Hard), "default")?;
     let detection = reader.or("detection", Duration::ZERO, "default")?;
     let registration = reader.or("registration", Duration::from_millis(10), "default")?;
     let source = "default: the links' delays from the new station to where routes change";
@@ -113,8 +126,8 @@ pub(crate) fn read(
     }
     let default = QueueLimit::Packets(50);
     let buffer = if keeps { reader.or("buffer", default, "default")? } else { default };
-    let soft_state = reader.or("soft_state", SoftState::Lost, "default")?;
-    let link_session = reader.or("link_session", LinkSession::Anew, "default")?;
+    let SoftStateName(soft_state) = reader.or("soft_state", SoftStateName(SoftState::Lost), "default")?;
+    let SessionName(link_session) = reader.or("link_session", SessionName(LinkSession::Anew), "default")?;
     let state_setup = reader.or("state_setup", Duration::from_millis(200), "default")?;
     Ok(Some(Mobility {
         host,

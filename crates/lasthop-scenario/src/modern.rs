@@ -9,11 +9,11 @@ use std::cell::RefCell;
 use lasthop_proto::tcp::config::{ControlRule, Preset};
 
 use crate::document::{Item, Table, infer};
-use crate::{Error, Spot};
 use crate::reader::{Context, Entry, Modern, Reader, Standing, Value};
 use crate::tcp::{self, Base, TcpSpec, Under};
 use crate::tcp_keys::KeyName;
 use crate::values::List;
+use crate::{Error, Spot};
 
 /// Base of a table with an older preset.
 const PRESET: Preset = Preset::Linux618;

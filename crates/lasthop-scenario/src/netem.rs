@@ -5,9 +5,9 @@
 
 use lasthop_proto::channel::{ErrorSpec, Frames};
 
-use crate::{Error, Problem};
 use crate::reader::Reader;
 use crate::units::Fraction;
+use crate::{Error, Problem};
 
 /// netem's terms that are not keys of a link, with the alternative.
 const LINK_WORDS: [(&str, &str); 8] = [

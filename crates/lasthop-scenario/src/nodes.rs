@@ -7,17 +7,17 @@ use lasthop_proto::time::Duration;
 use lasthop_sim::network::{DamagedFrames, Impairments, Medium, QueueSpec, Rate};
 
 use crate::channel;
-use crate::{Error, Problem};
 use crate::files::Files;
 use crate::flow_names::FlowNames;
 use crate::impairments::{self, Around};
+use crate::modern;
 use crate::netem;
 use crate::queue::{self, Sender};
 use crate::reader::{Reader, Value};
-use crate::modern;
 use crate::tcp::{Base, TcpSpec};
 use crate::values::{Auto, Line, MediumName, Or, Pair};
 use crate::variation;
+use crate::{Error, Problem};
 
 /// Maximum number of hosts and routers in a scenario.
 const MOST_NODES: usize = 4096;

@@ -5,9 +5,9 @@ use lasthop_proto::scheme::Scheme;
 use lasthop_proto::time::Duration;
 use lasthop_sim::network::{Network, NodeId, NodeKind};
 
-use crate::{Error, Place, Problem, Spot};
 use crate::scenario::Scenario;
 use crate::traffic::Traffic;
+use crate::{Error, Place, Problem, Spot};
 
 /// A router, and the link from it towards the receiver.
 struct Port {

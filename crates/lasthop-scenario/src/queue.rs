@@ -4,10 +4,10 @@ use lasthop_proto::queue::{AckAwareConfig, CoDelConfig, FqCoDelConfig, QueueLimi
 use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::Duration;
 
-use crate::{Error, Problem};
 use crate::reader::{Reader, Standing, Value};
 use crate::units::ByteSize;
 use crate::values::{Count, Positive, QueueKind, Whole, Window};
+use crate::{Error, Problem};
 
 /// Default of ns-2 and of the second study.
 pub(crate) const FIFO: QueueLimit = QueueLimit::Packets(50);

@@ -7,11 +7,11 @@ use lasthop_sim::network::{
 };
 
 use crate::document::{Data, quote};
-use crate::{Error, Problem, did_you_mean};
 use crate::nodes::Host;
 use crate::reader::{Reader, Value};
 use crate::units::ByteSize;
 use crate::values::{Positive, Transferred, Whole};
+use crate::{Error, Problem, did_you_mean};
 
 /// Keys that only such a flow has.
 pub(crate) const KEYS: [&str; 8] =

@@ -7,11 +7,11 @@ use lasthop_proto::time::Duration;
 use lasthop_sim::network::Rate;
 
 use crate::document::{Data, quote};
-use crate::{Error, Problem};
 use crate::files::{BadTrace, Files};
 use crate::reader::{Reader, Standing, Value};
 use crate::units::BitRate;
-use crate::values::{Choice, Drawn, Or, Positive, Text, choices, named_models};
+use crate::values::{Drawn, Or, Positive, Text, choices, named_models};
+use crate::{Error, Problem};
 
 /// A model with its name in scenarios.
 #[derive(Debug)]
@@ -56,7 +56,6 @@ enum Format {
 }
 
 choices! {
-    Wrap { "repeat" = Repeat, "hold" = Hold, "stop" = Stop }
     Format { "csv" = Csv }
 }
 

@@ -14,17 +14,18 @@ use lasthop_sim::network::Network;
 use crate::builtin::{BUILTINS, builtin_names};
 use crate::decided;
 use crate::document;
-use crate::{Error, Place, Problem, Spot, did_you_mean};
 use crate::explain;
-use crate::files::{Files, Traces, read_limited};
+use crate::files::{Files, Traces};
 use crate::lab::LabSpec;
 use crate::measurement::{Alternative, Measurement};
-use lasthop_settings::one_line::one_line;
 use crate::reader::{Context, Entry, Modern, Reader};
 use crate::resolve::{self, FixedAt};
 use crate::spec::{self, Spec};
 use crate::tcp_effect::{self, Given, Idle};
 use crate::traffic::{self, Traffic};
+use crate::{Error, Place, Problem, Spot, did_you_mean};
+use lasthop_settings::one_line::one_line;
+use lasthop_settings::read_limited;
 
 /// Last header line of an explained scenario.
 const AFTER: &str = "Comments give the origin of each value.";

@@ -4,20 +4,16 @@ use lasthop_proto::channel::{Act, Behind, ScriptFrame, ScriptLine};
 use lasthop_proto::time::Duration;
 
 use crate::document::quote;
-use crate::{Error, Problem};
 use crate::flow_names::FlowNames;
 use crate::reader::{Reader, Standing, Value};
-use crate::values::{Choice, Count, Positive, Whole, choices};
+use crate::values::{Count, Positive, Whole};
+use crate::{Error, Problem};
 
 /// Keys besides `model`.
 pub(crate) const KEYS: &[&str] = &["lose", "late", "mark"];
 
 /// Maximum number of lines of each kind.
 const LONGEST: usize = 10_000;
-
-choices! {
-    Behind { "overtake" = Overtake, "wait" = Wait }
-}
 
 /// Reads the lists of a script, at least one of which is required.
 pub(crate) fn read(reader: &Reader<'_>, flows: &FlowNames) -> Result<Vec<ScriptLine>, Error> {

@@ -4,13 +4,13 @@ use lasthop_proto::tcp::config::Switch;
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_sim::apps::WebConfig;
 
-use crate::{Error, Problem};
 use crate::flow_names::MOST_FLOWS;
 use crate::flows;
 use crate::nodes::Nodes;
 use crate::reader::Reader;
 use crate::units::ByteSize;
 use crate::values::Whole;
+use crate::{Error, Problem};
 
 /// A session and its copies.
 #[derive(Clone, PartialEq, Debug)]

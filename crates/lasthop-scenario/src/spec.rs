@@ -11,11 +11,11 @@ use crate::flows::{self, Flow};
 use crate::lab::{self, LabSpec};
 use crate::measurement::{self, Measurement};
 use crate::mobility::{self, Mobility};
+use crate::modern;
 use crate::nodes::{self, Link, Nodes};
 use crate::reader::Reader;
 use crate::sessions::{self, Session};
 use crate::stations::{self, Element, Station};
-use crate::modern;
 use crate::tcp::Base;
 use crate::values::{ElnSource, Line, Positive, Text, Whole};
 

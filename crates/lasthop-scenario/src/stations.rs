@@ -10,7 +10,6 @@ use crate::elements::{
     ARQ_KEYS, AnyPart, CACHE_KEYS, Kind, RELAY_KEYS, Relay, SRP_KEYS, SrpKeys, TWO_ENDED_KEYS, TwoEndedKeys, cache,
     read_arq, read_srp, read_two_ended, relay,
 };
-use crate::{Error, Problem};
 use crate::flow_names::FlowNames;
 use crate::nodes::{Link, Nodes};
 use crate::reader::Reader;
@@ -18,6 +17,7 @@ use crate::sides;
 use crate::snoop::{self, REPAIR_KEYS};
 use crate::tcp::TcpSpec;
 use crate::values::{List, Text};
+use crate::{Error, Problem};
 
 /// A router's port to a link.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -6,7 +6,6 @@ use lasthop_proto::tcp::config::{
 };
 use lasthop_proto::time::Duration;
 
-use crate::{Error, Problem};
 use crate::reader::{Reader, Value};
 use crate::tcp_keys::{KEYS, KeyName};
 use crate::units::{ByteSize, TimeSpan};
@@ -14,6 +13,7 @@ use crate::values::{
     ByScheme, ClockName, Count, DelayedAckName, Drawn, List, Off, Or, Positive, SendBuffer, Unlimited, Whole, Window,
     Word,
 };
+use crate::{Error, Problem};
 
 /// An endpoint of a scenario. The scheme supplies the values that the scenario leaves to it.
 #[derive(Clone, PartialEq, Debug)]

@@ -5,11 +5,11 @@ use lasthop_proto::tcp::config::{Clock, DelayedAck, Recovery, RttRule, SackAlgor
 use lasthop_sim::network::Network;
 
 use crate::document::{Data, Item, Table};
-use crate::{Error, Place, Problem, Spot};
 use crate::reader::Value;
 use crate::spec::Spec;
 use crate::tcp_keys::KEYS;
 use crate::values::{ClockName, DelayedAckName};
+use crate::{Error, Place, Problem, Spot};
 
 /// Condition for the effect of a key.
 enum Effect {

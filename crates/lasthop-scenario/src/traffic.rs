@@ -3,8 +3,8 @@
 use lasthop_proto::time::Duration;
 
 use crate::document::{Data, Item, Table};
-use crate::{Error, Place, Problem, Spot};
 use crate::units::TimeSpan;
+use crate::{Error, Place, Problem, Spot};
 
 /// Number of objects that a browser fetches concurrently from one server over HTTP/1.1.
 const AT_ONCE: i128 = 6;

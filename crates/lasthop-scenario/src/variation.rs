@@ -6,11 +6,11 @@ use lasthop_proto::delay::{DelaySpec, HandoverSpec, Order, RepeatsSpec, SpikesSp
 use lasthop_proto::time::Duration;
 
 use crate::document::quote;
-use crate::{Error, Problem};
 use crate::files::{BadTrace, Files};
 use crate::reader::Reader;
 use crate::units::Fraction;
-use crate::values::{Choice, Positive, Text, Whole, choices, named_models};
+use crate::values::{Positive, Text, Whole, named_models};
+use crate::{Error, Problem};
 
 /// A model with its name in scenarios.
 #[derive(Debug)]
@@ -34,10 +34,6 @@ static MODELS: [Model; 8] = [
 ];
 
 named_models!(Model, MODELS);
-
-choices! {
-    Order { "kept" = Kept, "free" = Free }
-}
 
 /// Reads the variations of the two directions of a link: `delay_variation` for both, unless `delay_variation_down` or
 /// `delay_variation_up` is given.

@@ -41,10 +41,12 @@ pub struct Item {
 pub struct Table(Vec<(String, Item)>);
 
 impl Table {
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<&Item> {
         self.0.iter().find(|(name, _)| name == key).map(|(_, item)| item)
     }
 
+    /// Iterates over keys and values in the order of the text.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Item)> {
         self.0.iter().map(|(name, item)| (name.as_str(), item))
     }

@@ -120,6 +120,7 @@ fn choices(near: &Option<String>, known: &[String], intro: &str) -> String {
 }
 
 impl Error {
+    /// Creates an error at a place, for a key if it concerns one.
     pub fn new(place: Place, key: Option<String>, problem: Problem) -> Self {
         Self(Box::new(Inner { place, set_by: None, key, problem }))
     }

@@ -38,13 +38,16 @@ pub struct Entry {
     pub value: String,
     /// Origin of the value.
     pub source: String,
+    /// Kind of the entry.
     pub standing: Standing,
 }
 
 /// State shared by all readers of a scenario.
 #[derive(Debug)]
 pub struct Context {
+    /// Name of the file, for messages.
     pub file: String,
+    /// Values and defaults that were read, in order.
     pub ledger: RefCell<Vec<Entry>>,
     /// Modern scheme whose endpoints are read; `None` for those of the scenario.
     pub modern: Option<Modern>,
@@ -69,6 +72,7 @@ pub struct Reader<'d> {
 }
 
 impl<'d> Reader<'d> {
+    /// Creates a reader of the whole text.
     pub fn root(context: &'d Context, table: &'d Table) -> Self {
         Self { context, path: String::new(), table: Some(table), spot: Spot::Whole }
     }

@@ -20,8 +20,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
-use lasthop_proto::time::Duration;
 use lasthop_proto::rate::Rate;
+use lasthop_proto::time::Duration;
 
 use self::values::{
     Control, DeviceName, HopInterface, Interface, KeyFile, KeyText, Listen, Metrics, Name, Own, Prefix,

@@ -7,9 +7,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use lasthop_proto::time::Duration;
 use lasthop_proto::queue::QueueLimit;
 use lasthop_proto::rate::Rate;
+use lasthop_proto::time::Duration;
 
 use crate::error::did_you_mean;
 
@@ -136,16 +136,22 @@ fn write_decimal(f: &mut fmt::Formatter<'_>, value: u64, units: &[Unit]) -> fmt:
 /// Kind of a quantity.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
+    /// Bits per second.
     Rate,
+    /// Nanoseconds.
     Time,
+    /// Bytes.
     Bytes,
+    /// Packets.
     Packets,
+    /// Probability or share.
     Share,
 }
 
 /// A quantity of any kind, in the unit in which it was written.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Measure {
+    /// Kind of the quantity.
     pub kind: Kind,
     /// The unit's usual name.
     pub unit: &'static str,

@@ -5,10 +5,12 @@ mod amounts;
 pub use self::amounts::{Count, MeanBytes, Transferred, Window};
 pub use self::amounts::{Positive, Whole};
 
-use lasthop_proto::channel::{DamagedFrames, Frames};
+use lasthop_proto::channel::{Behind, DamagedFrames, Frames};
+use lasthop_proto::delay::Order;
 use lasthop_proto::link::arq::{Delivery, Protocol};
 use lasthop_proto::pep::eln::ElnKnowledge;
 use lasthop_proto::pep::snoop::RepairPriority;
+use lasthop_proto::rate::Wrap;
 use lasthop_proto::scheme::{LinkRepair, LocalDetection, SCHEMES, Scheme, TcpAwareness};
 use lasthop_proto::tcp::config::{
     AckCongestion, Clock, Deflation, DelayedAck, EcnMode, Growth, HandshakeAck, HeaderAccounting, HystartRule,
@@ -17,7 +19,6 @@ use lasthop_proto::tcp::config::{
     WindowReduction,
 };
 use lasthop_proto::tcp::congestion::{ALGORITHMS, Algorithm};
-
 
 use crate::document::{Data, Item, quote};
 use crate::error::did_you_mean;
@@ -297,26 +298,37 @@ pub enum ElnSource {
 /// Names of `Medium` of the simulator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MediumName {
+    /// Both ends send at the same time.
     Duplex,
+    /// The ends take turns.
     HalfDuplex,
+    /// Links share a channel.
     Shared,
 }
 
 /// Names of `App` of the simulator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AppName {
+    /// A bulk transfer.
     Transfer,
+    /// A connection without data.
     Idle,
+    /// Datagrams in bursts.
     OnOff,
+    /// A QUIC connection.
     Quic,
+    /// A voice call.
     Call,
 }
 
 /// Names of [`Clock`](lasthop_proto::tcp::config::Clock).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClockName {
+    /// Nanoseconds.
     Fine,
+    /// The slow and fast ticks of BSD.
     Ticks,
+    /// Linux's timer wheel.
     Jiffies,
 }
 
@@ -349,10 +361,15 @@ impl Value for &'static Algorithm {
 /// Names of [`DelayedAck`](lasthop_proto::tcp::config::DelayedAck).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DelayedAckName {
+    /// Each segment is acknowledged at once.
     Off,
+    /// Every second segment, or after a timeout.
     EverySecond,
+    /// ns-2's delayed acknowledgments.
     Ns2,
+    /// With window updates only.
     WindowUpdate,
+    /// Linux's rule, with quick acknowledgments.
     Linux,
 }
 
@@ -372,16 +389,22 @@ impl DelayedAckName {
 /// Names of `QueueSpec` of the simulator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueueKind {
+    /// A FIFO queue that drops arrivals when it is full.
     Fifo,
+    /// CoDel (RFC 8289).
     CoDel,
+    /// FQ-CoDel (RFC 8290).
     FqCoDel,
+    /// A queue that favours acknowledgments.
     AckAware,
 }
 
 /// Flow control on the hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlowControlName {
+    /// No flow control.
     None,
+    /// Data is held at the base station.
     Fast,
 }
 
@@ -423,6 +446,9 @@ choices! {
     PartialAckTimer { "impatient" = Impatient, "slow-but-steady" = SlowButSteady }
     HeaderAccounting { "full" = Full, "ns2" = Ns2, "ns2-acks-only" = Ns2AcksOnly }
     Switch { "on" = On, "off" = Off }
+    Behind { "overtake" = Overtake, "wait" = Wait }
+    Order { "kept" = Kept, "free" = Free }
+    Wrap { "repeat" = Repeat, "hold" = Hold, "stop" = Stop }
     Frames { "all" = All, "data" = Data, "acks" = Acks }
     DamagedFrames { "drop" = Drop, "deliver" = Deliver }
     LocalDetection { "duplicate-acks" = DuplicateAcks, "smart" = Smart }

@@ -5,9 +5,8 @@ mod measuring;
 mod quic;
 mod sinks;
 
-use self::sinks::{FromElement, FromEndpoint};
 use lasthop_proto::node::{Node, pump_into};
-use lasthop_proto::packet::{Body, FlowId, Packet, Side};
+use lasthop_proto::packet::{Body, FlowId, Side};
 use lasthop_proto::random::Root;
 use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::config::{Clock, Switch, TcpConfig};
@@ -15,20 +14,21 @@ use lasthop_proto::tcp::{Setup, TickPhase};
 use lasthop_proto::time::{Duration, Instant};
 use lasthop_quic::QuicEnd;
 
+use self::sinks::{FromElement, FromEndpoint};
 use crate::apps::{CallSource, OnOffConfig};
 use crate::datagrams::{DatagramSource, Source};
 use crate::element::Site;
 use crate::endpoint::{Endpoint, index as endpoint};
 use crate::fabric::{Fabric, Receiver, capture_points};
 use crate::leg::LegId;
-use crate::measure::{Report, Reporter};
+use crate::measure::Report;
 use crate::meter::Meter;
 use crate::network::{App, ElementSpec, FlowSpec, Network, NodeId};
 use crate::overflow::Overflow;
 use crate::pool::Handle;
 use crate::scheduler::{NEVER, Tournament};
 use crate::sessions::{Fresh, Sessions};
-use crate::trace::{FlowInfo, Record, Trace, What};
+use crate::trace::{FlowInfo, Record, Trace};
 
 /// Extent of the record of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

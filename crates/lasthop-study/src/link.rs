@@ -26,7 +26,6 @@ use lasthop_scenario::units::{BitRate, QueueSize, TimeSpan};
 use serde_json::{Value, json};
 
 pub use self::access::{Access, Files, NamedFile};
-use self::captured::captured;
 use self::error::failed;
 pub use self::error::{LinkError, lacks};
 use self::probed::probed;

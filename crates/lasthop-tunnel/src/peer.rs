@@ -316,7 +316,8 @@ impl Peer {
                 return;
             }
             let number = u64::from_le_bytes(shared.entropy.bytes());
-            self.candidate = Some(Candidate { address: from, number, credit: 0, poll_deadline: now, gap: CHALLENGE_GAP });
+            self.candidate =
+                Some(Candidate { address: from, number, credit: 0, poll_deadline: now, gap: CHALLENGE_GAP });
         }
         let Some(candidate) = &mut self.candidate else { return };
         candidate.credit = candidate.credit.saturating_add(length);

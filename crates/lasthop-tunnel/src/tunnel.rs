@@ -326,14 +326,16 @@ impl Tunnel {
 
     /// Returns the time of the next call of [`Self::handle_timeout`].
     pub fn poll_deadline(&self) -> Option<Instant> {
-        self.peers.iter().flatten().filter_map(Peer::deadline).min()
+        self.peers.iter().flatten().filter_map(Peer::poll_deadline).min()
     }
 
     /// Performs due work. `wall` is the time of day, in nanoseconds since 1970, which handshakes contain.
     pub fn handle_timeout(&mut self, now: Instant, wall: u64) {
         for at in 0..self.peers.len() {
             let Some(peer) = &mut self.peers[at] else { continue };
-            if peer.poll_deadline().is_some_and(|deadline| deadline <= now) && peer.handle_timeout(now, &mut self.shared) {
+            if peer.poll_deadline().is_some_and(|deadline| deadline <= now)
+                && peer.handle_timeout(now, &mut self.shared)
+            {
                 self.begin(now, wall, PeerId(at as u32));
             }
         }

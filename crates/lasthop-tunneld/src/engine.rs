@@ -247,7 +247,14 @@ impl Engine {
     }
 
     /// Handles a datagram from `from` to this end's address `to`.
-    pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, to: Option<IpAddr>, ecn: Ecn, datagram: &mut [u8]) {
+    pub fn handle_datagram(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        to: Option<IpAddr>,
+        ecn: Ecn,
+        datagram: &mut [u8],
+    ) {
         self.newest = Some((from, to));
         let arrival = self.tunnel.handle_datagram(now, from, datagram);
         self.take_events(now);

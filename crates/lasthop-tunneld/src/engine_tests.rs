@@ -137,7 +137,7 @@ impl World {
         self.pump();
         loop {
             let arrival = self.way.first_key_value().map(|((at, _), _)| *at);
-            let due = self.ends.iter().filter_map(Engine::deadline).min();
+            let due = self.ends.iter().filter_map(Engine::poll_deadline).min();
             let next =
                 [arrival, due].into_iter().flatten().min().unwrap_or(end).max(self.now + Duration::from_nanos(1000));
             if next > end {

@@ -414,7 +414,9 @@ mod tests {
         assert_eq!(wifi.link.keys[0].value, "{ frames = 20, access = \"100 us\" }");
         // The link layer's retransmissions are unknown, so a cure must help with and without them.
         let found = &wifi.found[0];
-        assert!(found.no_cure.is_none() && found.unknown.iter().any(|it| it.contains("retransmissions by the link layer")));
+        assert!(
+            found.no_cure.is_none() && found.unknown.iter().any(|it| it.contains("retransmissions by the link layer"))
+        );
         let [other] = &found.alternatives[..] else { panic!("{found:?}") };
         assert_eq!(other.key, "links.hop.aggregation_down");
         assert_eq!(other.value, "{ frames = 20, access = \"100 us\", frame_loss = 0.2 }");

@@ -13,20 +13,20 @@ use lasthop_sys::nfqueue::{Buffer, Queue, Received};
 use lasthop_sys::raw::Sender;
 use lasthop_wire::Checksum;
 
-use self::syns::{first_at_home, go_on, is_queued_again, lead, leads_home, pass};
 pub(super) use self::syns::FirstSender;
+use self::syns::{first_at_home, go_on, is_queued_again, lead, leads_home, pass};
 use crate::configuration::{Gateway, Mode};
 use crate::daemon::nat::{Source, Translator};
 use crate::daemon::parked::{Fate, Parked};
 use crate::daemon::passage::{Answer, Change, Treatment, Untreated, Way};
 use crate::daemon::path::{BEAT, Core, PacketPath};
-use crate::daemon::relay::{Relay, is_first};
+use crate::daemon::relay::Relay;
 use crate::daemon::snapshot::PacketCounters;
 use crate::daemon::trial::Outcome;
 use crate::daemon::way_out::{self, Decoy, Sequel, WayOut};
 use crate::engine::{Injection, LEAST_MTU, Offloaded, Verdict};
 use crate::family::Family;
-use crate::split::opening::{Ends, Opening};
+use crate::split::opening::Opening;
 
 /// Total time per batch to wait for a full socket, and the interval of retries.
 const FULL: Duration = Duration::from_millis(20);

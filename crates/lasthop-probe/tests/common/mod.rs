@@ -232,8 +232,10 @@ pub fn run_over(
             let measured = client.measured(now);
             return Told { outcome, measured, bytes };
         }
-        let due =
-            [server.poll_deadline().map(|at| Instant::ZERO + at.since(Instant::ZERO + AHEAD)), Some(client.poll_deadline())];
+        let due = [
+            server.poll_deadline().map(|at| Instant::ZERO + at.since(Instant::ZERO + AHEAD)),
+            Some(client.poll_deadline()),
+        ];
         let arrival = underway.first_key_value().map(|((at, _), _)| *at);
         let next = [0, 1].into_iter().filter_map(|at| due[at].map(|due| due.max(busy[at])));
         let next = next.chain(arrival).chain(medium.as_ref().and_then(Medium::next)).min().unwrap();

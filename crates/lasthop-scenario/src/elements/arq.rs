@@ -8,9 +8,9 @@ use lasthop_sim::Bytes;
 use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
 
 use super::part::{AnyPart, Beyond, Kind, Part};
-use crate::{Error, Problem};
 use crate::reader::Reader;
-use crate::values::{Choice, Count, Estimated, Off, Or, Positive, Unlimited, Whole, choices};
+use crate::values::{Count, Estimated, Off, Or, Positive, Unlimited, Whole, choices};
+use crate::{Error, Problem};
 
 pub(super) static KIND: Kind =
     Kind { name: "arq", keys: &[&ARQ_KEYS], ends: Ends::Both, read: |reader, _| Ok(AnyPart::new(Arq(read(reader)?))) };

@@ -10,12 +10,12 @@ use lasthop_sim::element::{AnyElement, Element, Ends, Role, Site};
 use lasthop_sim::sim::tick_phase;
 
 use super::part::{AnyPart, Beyond, Duty, Kind, Part};
-use crate::{Error, Problem};
-use crate::reader::{Reader, Value};
 use crate::modern;
+use crate::reader::{Reader, Value};
 use crate::tcp::{Base, TcpSpec};
 use crate::units::ByteSize;
 use crate::values::Window;
+use crate::{Error, Problem};
 
 pub(super) static KIND: Kind = Kind { name: "split", keys: &[&["recovery"], &RELAY_KEYS], ends: Ends::One, read };
 

@@ -1,8 +1,8 @@
 //! Quantities and numbers.
 
-use lasthop_proto::time::{Duration, Instant};
 use lasthop_proto::queue::QueueLimit;
 use lasthop_proto::rate::Rate;
+use lasthop_proto::time::{Duration, Instant};
 
 use crate::document::{Data, quote};
 use crate::reader::Value;

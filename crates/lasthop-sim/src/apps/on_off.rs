@@ -183,7 +183,8 @@ mod tests {
 
     #[test]
     fn begins_with_an_off_period_and_an_interval() {
-        let first = |seed: u32| OnOff::new(STUDY, Root(seed.into()).stream("on-off")).poll_deadline().since(STUDY.start);
+        let first =
+            |seed: u32| OnOff::new(STUDY, Root(seed.into()).stream("on-off")).poll_deadline().since(STUDY.start);
         let interval = Duration::from_micros(200);
         assert!((0..5000).all(|seed| first(seed) >= interval));
         near(mean((0..5000).map(|seed| (first(seed) - interval).as_secs_f64())), 1.35, 1.35 / 5000f64.sqrt());

@@ -128,7 +128,7 @@ impl World {
         self.pump();
         loop {
             let arrival = self.way.first_key_value().map(|((at, _), _)| *at);
-            let due = self.ends.iter().flatten().filter_map(Engine::deadline).min();
+            let due = self.ends.iter().flatten().filter_map(Engine::poll_deadline).min();
             // Loops iterate at least every 25 ms.
             let turn = self.now + Duration::from_millis(25);
             let next = [arrival, due, Some(turn)].into_iter().flatten().min().unwrap_or(end);

@@ -89,7 +89,7 @@ impl World {
             let (own_packet, own_symbol) = hop.near_own();
             let near = Near { symbol: hop.near().1, own_packet, own_symbol, offset: 0 };
             let frame = frames::read(&bytes, near).unwrap();
-            self.ends[end].receive(self.now, number, bytes.len() as u32, frame);
+            self.ends[end].handle_frame(self.now, number, bytes.len() as u32, frame);
             self.take(end);
         }
         for end in 0..2 {
@@ -118,7 +118,7 @@ impl World {
         let len = 28 + (self.draw() % 1400) as usize;
         let tos = (self.draw() % 4) as u8;
         let packet = Packet::arrived(&packet(number, len, tos)).unwrap().told(flow, traffic);
-        self.ends[end].offer(self.now, packet);
+        self.ends[end].handle_item(self.now, packet);
     }
 
     /// Ends the recording and returns its bytes.

@@ -13,7 +13,6 @@ use crate::daemon::path::Core;
 use crate::daemon::relay::{Relay, is_first};
 use crate::daemon::trial::Outcome;
 use crate::daemon::way_out::{self, Sequel, WayOut};
-use crate::family::Family;
 use crate::split::opening::{Ends, Opening};
 
 /// Sends SYNs to the listener that their mark identifies.
@@ -112,7 +111,13 @@ pub(super) fn lead(
 /// Returns whether a forwarded packet is the SYN of a connection that is subject to a port forward and split by a rule.
 /// The SYN has then been sent to the relay as it arrived, and must be dropped before connection tracking confirms the
 /// connection.
-pub(super) fn leads_home(senders: &Senders, links: &Links, way_out: &mut WayOut, packet: &Queued<'_>, core: &mut Core) -> bool {
+pub(super) fn leads_home(
+    senders: &Senders,
+    links: &Links,
+    way_out: &mut WayOut,
+    packet: &Queued<'_>,
+    core: &mut Core,
+) -> bool {
     if packet.hook != Hook::Elsewhere || packet.extent != Extent::Whole {
         return false;
     }
