@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::common::Bench;
 
@@ -105,9 +106,21 @@ fn there_is_one_version() {
     let bench = Bench::new();
     let version = version();
     let printed = bench.stdout("--version");
-    let sources =
-        printed.strip_prefix(&format!("lasthop {version} (sources ")).and_then(|rest| rest.strip_suffix(")\n"));
-    assert!(sources.is_some_and(|digest| digest.len() == 16), "{printed}");
+    let build = printed.strip_prefix(&format!("lasthop {version} (")).and_then(|rest| rest.strip_suffix(")\n"));
+    let build = build.unwrap_or_else(|| panic!("{printed}"));
+    let is_hex = |text: &str, digits| text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").current_dir(root()).args(arguments).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    let is_checkout = root().join(".git").exists() && git(&["rev-parse", "--verify", "HEAD"]);
+    if let Some(digest) = build.strip_prefix("sources ") {
+        assert!(!is_checkout && is_hex(digest, 16), "{printed}");
+    } else {
+        let commit = build.strip_suffix("-dirty").unwrap_or(build);
+        assert!(is_hex(commit, 12), "{printed}");
+        assert!(!is_checkout || git(&["cat-file", "-e", &format!("{commit}^{{commit}}")]), "{printed}: no such commit");
+    }
     for entry in fs::read_dir(root().join("crates")).unwrap() {
         let path = entry.unwrap().path().join("Cargo.toml");
         let manifest = fs::read_to_string(&path).unwrap();
@@ -118,10 +131,10 @@ fn there_is_one_version() {
     let citation = value(&text("CITATION.cff"), "version:");
     assert!(citation.is_none_or(|other| other == version), "CITATION.cff");
     assert_eq!(value(&text("packaging/openwrt/lasthop/Makefile"), "PKG_VERSION:=").as_deref(), Some(&*version));
-    let script = std::process::Command::new("bash").arg(root().join("scripts/version.sh")).output().unwrap();
+    let script = Command::new("bash").arg(root().join("scripts/version.sh")).output().unwrap();
     assert_eq!(String::from_utf8(script.stdout).unwrap(), format!("{version}\n"), "scripts/version.sh");
     // Packages between releases sort before the release in Debian's order, and name their commit.
-    let script = std::process::Command::new("bash").arg(root().join("scripts/version.sh")).arg("--package").output();
+    let script = Command::new("bash").arg(root().join("scripts/version.sh")).arg("--package").output();
     let package = String::from_utf8(script.unwrap().stdout).unwrap();
     let rest = package.trim_end().strip_prefix(&version).unwrap_or_else(|| panic!("{package}"));
     assert!(rest.is_empty() || rest.starts_with("~git"), "{package}");
