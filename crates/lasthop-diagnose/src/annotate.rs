@@ -11,7 +11,7 @@ use crate::verdict::Cause;
 /// Units of 10⁻⁹ s.
 const NANOSECONDS: u8 = 9;
 
-/// Why a capture was not annotated.
+/// Error of the annotation of a capture.
 #[derive(Debug, thiserror::Error)]
 pub enum AnnotateError {
     /// It cannot be read.
@@ -141,7 +141,7 @@ fn packet(frame: &Frame<'_>, comments: &[String]) -> Vec<u8> {
     body
 }
 
-/// What is said of each packet.
+/// Returns the comments on each packet, by its number.
 fn comments(report: &Report) -> BTreeMap<u64, Vec<String>> {
     let mut comments: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     for flow in &report.flows {
@@ -196,7 +196,7 @@ const fn said(cause: Cause) -> &'static str {
     }
 }
 
-/// Why a retransmission was needless, in a few words.
+/// Returns a short reason for which a retransmission was needless.
 pub const fn reason(why: Needless) -> &'static str {
     match why {
         Needless::ReportedTwice => "the receiver reports duplicate data (DSACK)",

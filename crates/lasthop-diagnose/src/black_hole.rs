@@ -6,7 +6,7 @@ const FEW: (u32, u32) = (3, 2);
 /// Packets above a size of which none arrived, while smaller ones did.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct BlackHole {
-    /// When the first of them was sent.
+    /// Time at which the first of them was sent.
     since: Option<i64>,
     /// Bytes of payload of the smallest that was lost, and of the largest that was sent since then and arrived.
     smallest_lost: u32,
@@ -44,7 +44,7 @@ impl BlackHole {
         }
     }
 
-    /// Whether the size of a packet that was sent at `time` with `len` bytes of payload explains its loss.
+    /// Returns whether the size of a packet that was sent at `time` with `len` bytes of payload explains its loss.
     pub fn explains(&self, time: i64, len: u32) -> bool {
         let is_certain = self.lost >= FEW.0 && self.retransmissions_lost >= FEW.1 && self.arrived > 0;
         is_certain && len > self.largest_arrived && self.since.is_some_and(|since| time >= since)

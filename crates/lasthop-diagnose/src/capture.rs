@@ -18,7 +18,7 @@ const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const SECOND: u128 = 1_000_000_000;
 
-/// Whether a file that begins so is a capture, or may be a compressed one.
+/// Returns whether a file that begins with these bytes is a capture, or may be a compressed one.
 pub fn is_capture(begin: &[u8]) -> bool {
     const MAGIC: [[u8; 4]; 7] = [
         PCAPNG,
@@ -32,7 +32,7 @@ pub fn is_capture(begin: &[u8]) -> bool {
     begin.starts_with(&GZIP) || MAGIC.iter().any(|magic| begin.starts_with(magic))
 }
 
-/// Why a capture cannot be read, or not further.
+/// Error in the format of a capture, or in reading it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaptureError {
@@ -64,7 +64,7 @@ pub enum CaptureError {
     Damaged {
         /// Packets before.
         behind: u64,
-        /// What is wrong.
+        /// Description of the error.
         what: String,
     },
     /// The system cannot read it.
@@ -108,7 +108,7 @@ impl Unit {
     }
 }
 
-/// Which way a packet went, where the file says it.
+/// Direction of a packet, if the file has it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Way {
     /// To the machine that captured it.
@@ -124,15 +124,15 @@ pub enum Way {
 pub struct Frame<'f> {
     /// Its number, from 1, as Wireshark counts.
     pub number: u64,
-    /// Where: index into [`Capture::interfaces`].
+    /// Index into [`Capture::interfaces`].
     pub interface: u32,
-    /// When, in nanoseconds since 1970. Packets of a block type without a time have that of the one before.
+    /// Time in nanoseconds since 1970. Packets in blocks without a time have the time of the packet before.
     pub time: u64,
-    /// What was kept.
+    /// Captured bytes.
     pub data: &'f [u8],
     /// Bytes on the wire.
     pub len: u32,
-    /// Which way.
+    /// Direction.
     pub way: Way,
     options: &'f [u8],
     order: Order,
@@ -194,9 +194,9 @@ pub struct Capture<R: Read> {
     section: Vec<usize>,
     packets: u64,
     time: u64,
-    /// What was read last.
+    /// Body of the last block or record.
     body: Vec<u8>,
-    /// Why files before the last one ended early.
+    /// Reasons for which files before the last one ended early.
     damage: Vec<String>,
 }
 
@@ -230,7 +230,7 @@ impl<R: Read> Capture<R> {
         &self.interfaces
     }
 
-    /// Why files before the last one ended early.
+    /// Returns the reasons for which files before the last one ended early.
     pub fn damage(&self) -> &[String] {
         &self.damage
     }

@@ -1,8 +1,10 @@
-//! Packets that a capture has more than once: by mirror ports, at several interfaces or hops, inside and outside of a tunnel, sent again by a Wi-Fi link.
+//! Packets that a capture has more than once: from mirror ports, from several interfaces or hops, from inside and
+//! outside of a tunnel, or retransmitted by a Wi-Fi link.
 //!
-//! A copy has the same ends, numbers, timestamps, flags, window and length. What tells it from a retransmission is the IPv4 identification, which senders count
-//! up. Where they do not (0 in packets that must not be fragmented, RFC 6864; IPv6 has none), another hop limit, tag or link address tells it; and where nothing
-//! differs, that it comes sooner than any sender repeats data.
+//! A copy has the same endpoints, numbers, timestamps, flags, window and length. The IPv4 identification distinguishes
+//! it from a retransmission, since senders count it up. If they do not (0 in packets that must not be fragmented, RFC
+//! 6864; IPv6 has none), a different hop limit, tag or link address does. If nothing differs, a packet is a copy if it
+//! arrives sooner than any sender retransmits data.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +38,7 @@ pub struct CopyKinds {
     pub tags: u64,
     /// Copies between other link addresses.
     pub addresses: u64,
-    /// Frames that a Wi-Fi link sent again.
+    /// Frames that a Wi-Fi link retransmitted.
     pub wifi_retries: u64,
     /// Copies that an interface with offloads cut, or joined, otherwise.
     pub cut_otherwise: u64,
@@ -59,7 +61,7 @@ struct Kept {
     copies: u32,
 }
 
-/// What is known of one direction of a connection.
+/// Properties of the packets in one direction of a connection.
 #[derive(Clone, Copy, Default, Debug)]
 struct Habits {
     identification: Option<u16>,
@@ -70,12 +72,12 @@ struct Habits {
     mirrored: Option<i64>,
     /// Maximum delay of a certain copy at another hop, or of another kind, in nanoseconds.
     forwarded: i64,
-    /// When the other direction's last pure acknowledgment passed.
+    /// Time of the last pure acknowledgment in the other direction.
     answered: i64,
 }
 
 impl Habits {
-    /// Whether identifications tell packets apart.
+    /// Returns whether identifications distinguish packets.
     const fn counts(&self) -> bool {
         self.fresh > self.stale
     }
@@ -96,7 +98,7 @@ impl Default for Copies {
     }
 }
 
-/// What of a frame decides about copies.
+/// Fields of a frame that identify copies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Captured<'p, 'h> {
     pub(crate) head: &'h Head<'p>,
@@ -109,7 +111,7 @@ pub(crate) struct Captured<'p, 'h> {
 }
 
 impl Copies {
-    /// Whether the packet went by at this place before.
+    /// Returns whether the packet was captured before at this place.
     pub(crate) fn knows(&mut self, packet: &Captured<'_, '_>) -> bool {
         let Captured { head, segment, front, time, .. } = *packet;
         let hash = hash(packet);
@@ -190,7 +192,7 @@ impl Copies {
     }
 }
 
-/// Whoever there is no room for.
+/// Route of all packets beyond the limit of routes.
 const NOBODY: Route = Route {
     source: std::net::SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0),
     destination: std::net::SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0),
@@ -206,7 +208,7 @@ enum Kind {
     Retries,
 }
 
-/// What differs; `None` cannot be a copy.
+/// Returns the difference between two packets, or `None` if the second cannot be a copy.
 fn kind(kept: &Kept, hop_limit: u8, front: Front) -> Option<Kind> {
     let before = kept.front;
     Some(if front.tunnels != before.tunnels {

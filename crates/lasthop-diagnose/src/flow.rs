@@ -25,7 +25,7 @@ struct Stamps {
 }
 
 impl Stamps {
-    /// When a packet with the stamp `val` that came at `time` was stamped, up to a constant.
+    /// Returns the time at which a packet with timestamp `val`, captured at `time`, was stamped, up to a constant.
     fn time(&mut self, val: u32, time: i64) -> Option<i64> {
         let (first, begun) = *self.first.get_or_insert((val, time));
         let ticks = i64::from(val.wrapping_sub(first) as i32);
@@ -47,7 +47,7 @@ impl Stamps {
     }
 }
 
-/// How long an end takes to answer, seen from the capture.
+/// Response times of an endpoint, seen from the capture.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
     /// Stamps that were sent to it, and when.
@@ -99,10 +99,10 @@ impl Answers {
     }
 }
 
-/// What is known of the connection's beginning.
+/// Properties of a connection that its handshake shows.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Handshake {
-    /// Who sent the SYN.
+    /// Sender of the SYN.
     pub initiator: Option<usize>,
     offer: Option<i64>,
     answer: Option<i64>,
@@ -114,12 +114,12 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    /// Whether both halves of it are in the capture.
+    /// Returns whether the capture has both halves of the handshake.
     pub fn is_whole(&self) -> bool {
         self.seen == [true; 2]
     }
 
-    /// Whether it is known what the ends agreed on.
+    /// Returns whether the negotiated options are known.
     fn is_known(&self) -> bool {
         self.agreed == [true; 2]
     }
@@ -128,15 +128,15 @@ impl Handshake {
 /// A TCP connection.
 #[derive(Clone, Debug)]
 pub struct Flow {
-    /// Who: the lower address first.
+    /// Addresses, the lower one first.
     pub ends: [SocketAddr; 2],
     /// The interface's number, and that of the device in captures of all.
     pub place: (u32, u32),
     /// Its beginning.
     pub handshake: Handshake,
-    /// What each end sends; index as in [`Flow::ends`].
+    /// State of each direction; the index is that of the sender in [`Flow::ends`].
     pub halves: [Half; 2],
-    /// How long each end takes to answer.
+    /// Response times of each endpoint.
     pub answers: [Answers; 2],
     stamps: [Stamps; 2],
     /// First and last packet, in nanoseconds.
@@ -159,7 +159,7 @@ pub struct Flow {
 pub struct Arrived<'p> {
     /// The segment.
     pub packet: Packet<'p>,
-    /// Which end sent it.
+    /// Index of the sender.
     pub from: usize,
     /// The ECN field.
     pub ecn: Ecn,

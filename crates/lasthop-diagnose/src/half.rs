@@ -43,7 +43,7 @@ pub struct Packet<'p> {
     pub number: u64,
     /// Its TCP header.
     pub segment: &'p Segment,
-    /// Whether all of its options are there.
+    /// Completeness of the options.
     pub options: Kept,
     /// Bytes of payload.
     pub len: u32,
@@ -51,19 +51,19 @@ pub struct Packet<'p> {
     pub wire: u32,
     /// Bytes on this path up to its end.
     pub volume: u64,
-    /// When the sender stamped it, on a clock that runs as the capture's, in nanoseconds.
+    /// Time at which the sender stamped it, in nanoseconds of a clock that runs at the capture's rate.
     pub stamped: Option<i64>,
     /// Length of a tick of the sender's timestamps in nanoseconds, once the capture has shown it.
     pub tick: Option<i64>,
     /// IPv4 identification.
     pub identification: Option<u16>,
-    /// Whether it is a keep-alive without data.
+    /// True for a keep-alive without data.
     pub is_keep_alive: bool,
-    /// Whether there is room to remember it for the search for policers.
+    /// True if the search for policers has capacity to remember it.
     pub is_remembered: bool,
 }
 
-/// What is known of one direction.
+/// State of one direction.
 #[derive(Clone, Debug, Default)]
 pub struct Half {
     /// The first sequence number, and what it counts as.
@@ -86,7 +86,7 @@ pub struct Half {
     last_heard: i64,
     /// Minimum time from a packet at the capture to the receiver's answer, in nanoseconds.
     pub to_receiver: Option<i64>,
-    /// Whether the capture has the handshake, which shows the round trip.
+    /// True if the capture has the handshake, which shows the round trip.
     pub has_handshake: bool,
     /// Retransmissions that a duplicate acknowledgment may still answer.
     unanswered: VecDeque<Unanswered>,
@@ -111,7 +111,7 @@ pub struct Half {
     pub before: Path,
     /// All losses, in the order in which they were noticed.
     pub losses: Losses,
-    /// What limits it.
+    /// Accounting of the limiting factors.
     pub rounds: Rounds,
     reduction: Option<Reduction>,
     /// Bytes of payload that were sent for the first time.
@@ -139,9 +139,9 @@ pub struct Half {
     /// The receiver's window.
     pub window: Window,
     identifications: Identifications,
-    /// What passed, to find policers.
+    /// Packets for the search for policers.
     pub passed: Passed,
-    /// Whether large packets alone vanish.
+    /// Detection of path-MTU black holes.
     pub black_hole: BlackHole,
     /// Packets of data that the receiver reports twice, without a loss that was taken for one.
     unexplained: u64,
@@ -161,7 +161,7 @@ impl Half {
         self.passed.close();
     }
 
-    /// Whether all data that passed has been acknowledged.
+    /// Returns whether all captured data has been acknowledged.
     pub fn is_done(&self) -> bool {
         self.on_the_way.is_empty()
     }
@@ -367,7 +367,7 @@ impl Half {
         number
     }
 
-    /// How the sender noticed.
+    /// Returns how the sender detected the loss.
     fn repair(&self, now: i64, to_sender: i64) -> Repair {
         let silence = now.saturating_sub(self.last_heard).saturating_sub(to_sender);
         let whole = self.times(now, to_sender).whole;
@@ -392,7 +392,7 @@ impl Half {
     }
 }
 
-/// Whether the ends agreed upon selective acknowledgments.
+/// Use of selective acknowledgments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sacks {
     /// They did, or it is not known.

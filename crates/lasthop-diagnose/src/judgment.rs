@@ -8,7 +8,7 @@ use crate::report::{Limit, LossReport, Vantage, seconds};
 use crate::rounds::{FACTORS, Factor};
 use crate::verdict::{Cause, Judge, Marks};
 
-/// How sure a verdict is that all losses of a flow show together.
+/// Confidence of a verdict that follows from all losses of a flow together.
 const TOGETHER: f64 = 0.95;
 
 /// The rates of the policers that explain a direction's losses, in bits of IP packets a second, by side of the capture. A sender whose application limits it sends at

@@ -39,7 +39,7 @@ pub use table::Diagnosis;
 
 use crate::capture::{Capture, CaptureError};
 
-/// Where a capture was taken, seen from whoever sends data.
+/// Position of a capture relative to the sender of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum At {
     /// The capture tells it.
@@ -48,10 +48,10 @@ pub enum At {
     Given(Vantage),
 }
 
-/// What of a capture is looked at.
+/// Options of a diagnosis.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Where it was taken.
+    /// Position of the capture.
     pub at: At,
     /// Only what this interface saw, by its name in a pcapng file.
     pub interface: Option<String>,

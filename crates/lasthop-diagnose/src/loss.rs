@@ -6,10 +6,10 @@ use crate::sent::Around;
 
 /// Most losses of one direction that are kept. Later ones are counted.
 pub const MOST_LOSSES: usize = 50_000;
-/// How far back a report of data that came twice is looked for.
+/// Maximum number of earlier losses that are searched for a report of duplicate data.
 const LOOK_BACK: usize = 512;
 
-/// How a sender noticed a loss.
+/// Way in which a sender detected a loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Repair {
@@ -21,7 +21,7 @@ pub enum Repair {
     Timeout,
 }
 
-/// Where a packet was lost, seen from the capture.
+/// Part of the path on which a packet was lost, relative to the capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
@@ -31,7 +31,7 @@ pub enum Side {
     Beyond,
 }
 
-/// What made the congestion window small last.
+/// Last cause of a reduction of the congestion window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reduction {
     /// Nothing yet.
@@ -42,7 +42,7 @@ pub enum Reduction {
     Mark,
 }
 
-/// Why a retransmission was needless.
+/// Reason for which a retransmission was needless.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Needless {
@@ -66,14 +66,14 @@ pub enum Needless {
     Overtaken,
 }
 
-/// A packet that was sent again.
+/// A retransmitted packet.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Seen {
     /// The packet of the capture that was lost; for those lost before the capture the one that showed it.
     pub number: u64,
     /// The packet that brought its data again.
     pub repaired_by: u64,
-    /// When it passed, or when it was missed.
+    /// Time at which the packet passed, or at which it was noticed to be missing.
     pub time: i64,
     /// First sequence number, as on the wire.
     pub seq: u32,
@@ -83,26 +83,27 @@ pub struct Seen {
     pub wire: u32,
     /// Bytes on this path up to its end.
     pub volume: u64,
-    /// How often the data had passed.
+    /// Number of times that the data had passed.
     pub passed: u32,
-    /// How the sender noticed.
+    /// Way in which the sender detected the loss.
     pub repair: Repair,
-    /// Where.
+    /// Part of the path.
     pub side: Side,
     /// Its neighbours.
     pub around: Around,
     /// Bytes of payload of the whole packet, of which `len` may be a part.
     pub packet_len: u32,
-    /// Whether the packet that filled the gap was sent before the one that showed it, by its IPv4 identification.
+    /// True if the IPv4 identification shows that the packet that filled the gap was sent before the one that revealed
+    /// it.
     pub sent_before: Option<bool>,
 }
 
 /// A loss, or what the sender took for one.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Loss {
-    /// What was seen.
+    /// Observed retransmission.
     pub seen: Seen,
-    /// Why it was none.
+    /// Reason for which it was not a loss.
     pub needless: Option<Needless>,
     /// Nanoseconds for which it kept the congestion window small.
     pub charged: i64,
@@ -123,7 +124,7 @@ impl Losses {
         &self.list
     }
 
-    /// How many found no room.
+    /// Returns the number of losses beyond the limit.
     pub const fn left_out(&self) -> u64 {
         self.left_out
     }
@@ -222,8 +223,8 @@ impl Losses {
     }
 }
 
-/// Finds the rows of losses: packets sent one right behind the other. A receiver's blocks name few of many that arrived between losses, so what was not sent again
-/// later on is none.
+/// Finds rows of losses, which are packets sent back to back. A receiver's blocks name only a few of many ranges that
+/// arrived between losses, so a packet that was not retransmitted later is not lost.
 pub fn put_rows(losses: &mut [Seen]) {
     let mut order: Vec<&mut Seen> = losses.iter_mut().filter(|seen| seen.side == Side::Beyond).collect();
     order.sort_by_key(|seen| seen.volume);

@@ -1,4 +1,4 @@
-//! What a link lost to corruption, packet by packet: the table that `lasthop fit` reads.
+//! Losses of a link due to corruption, packet by packet: the table that `lasthop fit` reads.
 #![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
 
 use std::collections::HashMap;

@@ -1,8 +1,10 @@
-//! Two captures of the same connections, taken at two places of their path: which packets were lost between these, found by matching packets one by one.
+//! Comparison of two captures of the same connections, taken at two places on their path: finds the packets that were
+//! lost between these places.
 //!
-//! A packet is known by its ends, sequence number, length and timestamp. What passed the place nearer to the sender and never came to the other one was lost between
-//! them, whether it was sent again or not. Delays from one place to the other are those of packets themselves, so the same judge that calls the losses of one capture
-//! has no acknowledgments to guess from. Clocks need not agree; they must not drift apart by more than the queue's jitter.
+//! A packet is identified by its endpoints, sequence number, length and timestamp. A packet that passed the place
+//! nearer to the sender but did not reach the other one was lost between them, whether it was retransmitted or not.
+//! Delays between the places are measured on the packets themselves, so the judge of losses in one capture has no
+//! acknowledgments to guess from. The clocks may differ, but must not drift apart by more than the queue's jitter.
 #![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
 
 use std::collections::{BTreeMap, HashMap};
@@ -25,25 +27,25 @@ pub const MOST_PACKETS: usize = 4_000_000;
 /// Bytes of payload of a full packet where nothing tells.
 const USUAL: u32 = 1448;
 
-/// What two captures say together.
+/// Comparison of two captures.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Between {
     /// The directions of which both captures have packets, the one with more packets first.
     pub flows: Vec<Crossing>,
     /// Packets with data beyond those that are remembered, of each capture.
     pub left_out: [u64; 2],
-    /// Why each capture ends early, if it does.
+    /// Reason for which each capture ends early, if it does.
     pub damage: [Option<String>; 2],
 }
 
 /// One direction of a connection from one place to the other.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Crossing {
-    /// Who sends.
+    /// Sender.
     pub from: SocketAddr,
-    /// Who receives.
+    /// Receiver.
     pub to: SocketAddr,
-    /// Which capture was taken nearer to the sender: 1 or 2.
+    /// Number of the capture that was taken nearer to the sender: 1 or 2.
     pub near: u8,
     /// Packets with data that passed there while both captures ran.
     pub packets: u64,
@@ -76,9 +78,9 @@ pub struct LostBetween {
     pub seq: u32,
     /// Bytes of payload.
     pub bytes: u32,
-    /// How often the data had passed there.
+    /// Number of times that the data had passed there.
     pub transmission: u32,
-    /// Why it was lost, and what that rests on.
+    /// Cause of the loss, and its evidence.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
@@ -210,7 +212,8 @@ fn arrivals(near: &[Piece], far: &[Piece]) -> (Vec<Option<i64>>, u64) {
         sent.entry(key(piece)).or_default().push(index);
     }
     let (mut arrived, mut unseen) = (vec![None; near.len()], 0);
-    // Of what passed several times and came fewer times the last came: the others were sent again because they had not.
+    // If a packet passed several times and arrived fewer times, the last ones arrived; the sender retransmitted the
+    // others because they were lost.
     for piece in far.iter().rev() {
         match sent.get_mut(&key(piece)).and_then(Vec::pop) {
             Some(index) => arrived[index] = Some(piece.time),

@@ -1,4 +1,4 @@
-//! What a capture lacks, and which of its flows counts where one is wanted.
+//! Defects of a capture, and the choice of a flow where one is needed.
 
 use lasthop_wire::READ_LINKS;
 
@@ -12,7 +12,7 @@ impl Report {
         flows.max_by_key(|(flow, direction)| (direction.bytes, std::cmp::Reverse(flow.number)))
     }
 
-    /// What is missing in the capture, or not as it should be; each a clause.
+    /// Returns the defects of the capture, each as a clause.
     pub fn missing(&self) -> Vec<String> {
         let mut said = Vec::new();
         if let Some(damage) = &self.damage {
@@ -57,7 +57,7 @@ impl Report {
 }
 
 impl Report {
-    /// Which packets the capture has more than once, and why.
+    /// Returns the numbers and causes of packets that the capture has more than once.
     fn copies_said(&self) -> Option<String> {
         let kinds = &self.copy_kinds;
         let reasons = [

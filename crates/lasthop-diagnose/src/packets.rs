@@ -16,7 +16,7 @@ const MOST_FRAGMENTED: usize = 64;
 /// Bytes of a first fragment that are kept: IP and TCP headers.
 const HEADERS: usize = 256;
 
-/// What a frame holds.
+/// Contents of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Found<'p> {
     /// A TCP segment.
@@ -34,7 +34,7 @@ pub(crate) enum Found<'p> {
     Copy,
     /// A fragment of a packet that is not whole so far.
     Fragment,
-    /// So many fragments belonged to the packet that comes next.
+    /// Number of fragments that belonged to the packet that comes next.
     Joined(u64),
     /// Something else.
     Unread(Unread),

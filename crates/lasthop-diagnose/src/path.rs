@@ -5,9 +5,9 @@
 /// timestamps.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Sample {
-    /// When it was sent.
+    /// Time at which it was sent.
     pub sent: i64,
-    /// When that it arrived was seen.
+    /// Time at which its arrival was seen.
     pub arrived: i64,
     /// Bytes sent on this path up to its end.
     pub volume: u64,
@@ -29,7 +29,7 @@ const LONG: i64 = 25_000_000;
 const LONGEST_STRETCH: u64 = 1_000_000;
 /// Below this a stretch that ended is no measurement.
 const SHORT_STRETCH: u64 = 5_000;
-/// So many stretches before the rate is believed.
+/// Number of stretches after which the rate is accepted.
 const FEW: u64 = 3;
 
 /// For how long receivers hold the acknowledgment of a single packet back, in nanoseconds: Windows can be told 10 ms, Linux waits 40 (`TCP_DELACK_MIN`),
@@ -37,7 +37,7 @@ const FEW: u64 = 3;
 const SHORTEST_TIMER: i64 = 10_000_000;
 const LONGEST_TIMER: i64 = 500_000_000;
 
-/// What was measured of a path.
+/// Measurements of a path.
 #[derive(Clone, Debug, Default)]
 pub struct Path {
     last: Option<Sample>,
@@ -86,7 +86,7 @@ impl Path {
         (self.samples > 0).then(|| self.sum / self.samples as f64)
     }
 
-    /// How many samples.
+    /// Returns the number of samples.
     pub const fn samples(&self) -> u64 {
         self.samples
     }
@@ -96,12 +96,12 @@ impl Path {
         self.rates.as_ref().filter(|rates| rates.stretches >= FEW).and_then(|rates| rates.median())
     }
 
-    /// How far arrivals lie from where the rate puts them, on average, in nanoseconds.
+    /// Returns the mean deviation of arrivals from those at the rate, in nanoseconds.
     pub fn jitter(&self) -> f64 {
         if self.deviation.1 == 0 { 0.0 } else { self.deviation.0 / self.deviation.1 as f64 }
     }
 
-    /// How much longer than the least delay that sample took.
+    /// Returns by how much the delay of the sample exceeded the minimum.
     pub fn queue(&self, sample: Sample) -> i64 {
         self.base.map_or(0, |base| sample.delay().saturating_sub(base).max(0))
     }
@@ -149,7 +149,8 @@ impl Path {
         if is_timers { Sample { arrived, ..sample } } else { sample }
     }
 
-    /// Whether a sample came no sooner behind the last one than the link can send what lies between.
+    /// Returns whether the spacing between the last sample and this one suffices for the link to send the packets
+    /// between.
     fn is_paced(&self, sample: Sample) -> bool {
         let (Some(rate), Some(last)) = (self.rate, self.last) else { return false };
         let bytes = sample.volume.saturating_sub(last.volume);
@@ -157,7 +158,8 @@ impl Path {
         sample.arrived.saturating_sub(last.arrived) as f64 >= bytes as f64 * 8e9 / rate / 2.0
     }
 
-    /// What two neighbours say of the rate: when the second came to the queue before the first had left it, they left it one behind the other.
+    /// Updates the rate from two neighbours: if the second reached the queue before the first had left it, they left it
+    /// back to back.
     fn spread(&mut self, first: Sample, second: Sample) {
         let apart = second.sent.saturating_sub(first.sent);
         let gap = second.arrived.saturating_sub(first.arrived);
@@ -206,7 +208,7 @@ impl Path {
     }
 }
 
-/// Whether all packets between two samples arrived.
+/// Fate of all packets between two samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Neighbours {
     /// They did.
@@ -222,7 +224,7 @@ const WIDTH: f64 = 0.01;
 /// Up to some 30 Gbps.
 const BINS: usize = 1500;
 
-/// How many bytes came at which rate.
+/// Histogram of bytes by rate.
 #[derive(Clone, Debug)]
 struct Rates {
     bytes: Vec<u64>,

@@ -14,7 +14,7 @@ const STRETCH: i64 = 500_000_000;
 const ALIKE: [(f64, f64); 2] = [(0.03, 0.75), (0.06, 0.9)];
 /// Delays of a policer's packets rise by less than this share of what a queue would add.
 const MOST_RISE: f64 = 0.3;
-/// So many delays are needed, at fills that spread so far: nanoseconds.
+/// Minimum number of delays, and minimum spread of the fill levels at which they are measured, in nanoseconds.
 const FEW_DELAYS: usize = 20;
 const LEAST_SPREAD: f64 = 1e6;
 /// The fill is followed at a rate that is so much higher, so that an error of the rate does not add up.
@@ -106,7 +106,7 @@ impl Passed {
         }
     }
 
-    /// So many bytes of a packet were lost beyond the capture.
+    /// Records that this many bytes of a packet were lost beyond the capture.
     pub fn lost(&mut self, number: u64, bytes: u32) {
         if let Some(event) = self.find(number) {
             event.lost_beyond = event.lost_beyond.saturating_add(bytes).min(event.bytes);
@@ -114,7 +114,7 @@ impl Passed {
         }
     }
 
-    /// What seemed to be missing before a packet came later: it had not been lost.
+    /// Corrects losses before a packet that arrived later: nothing was lost.
     pub fn came(&mut self, number: u64) {
         if let Some(event) = self.find(number).filter(|event| event.lost_before > 0) {
             event.lost_before = 0;
@@ -220,7 +220,7 @@ mod tests {
 
     const PACKET: u32 = 1500;
 
-    /// What delays packets.
+    /// Relation of delays to fill levels.
     #[derive(Clone, Copy, PartialEq, Debug)]
     enum Delay {
         None,

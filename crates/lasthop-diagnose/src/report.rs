@@ -1,4 +1,4 @@
-//! What a capture says, as plain data.
+//! Report on a capture, as plain data.
 
 use std::net::SocketAddr;
 
@@ -16,7 +16,7 @@ use crate::rounds::Factor;
 use crate::table::{DEVICE, Diagnosis};
 use crate::verdict::{Cause, Verdict};
 
-/// Where a capture was taken, seen from whoever sends data.
+/// Position of a capture relative to the sender of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Vantage {
@@ -89,7 +89,7 @@ pub struct Report {
     pub flows_left_out: u64,
     /// Jumps of the clock.
     pub clock_steps: u64,
-    /// Why the capture ends early, if it does.
+    /// Reason for which the capture ends early, if it does.
     pub damage: Option<String>,
     /// The connections in the order of their first packets.
     pub flows: Vec<FlowReport>,
@@ -100,9 +100,9 @@ pub struct Report {
 /// Packets of a kind.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Kind {
-    /// What they are.
+    /// Name of the kind.
     pub what: String,
-    /// How many.
+    /// Number of packets.
     pub packets: u64,
 }
 
@@ -111,16 +111,16 @@ pub struct Kind {
 pub struct FlowReport {
     /// From 1.
     pub number: usize,
-    /// Where it was captured, in a file of several interfaces.
+    /// Interface of the capture, in a file of several interfaces.
     pub interface: Option<String>,
     /// Interface and device of the capture.
     #[serde(skip)]
     pub place: (u32, u32),
     /// Its first and its last packet, by their numbers in the capture.
     pub packet_numbers: [u64; 2],
-    /// Who: first who opened the connection, where that is known.
+    /// Addresses, that of the initiator first if it is known.
     pub ends: [SocketAddr; 2],
-    /// Whether its beginning is in the capture.
+    /// True if the capture has the beginning of the connection.
     pub from_the_beginning: bool,
     /// Seconds from the capture's begin to its first and to its last packet.
     pub span_s: [f64; 2],
@@ -135,11 +135,11 @@ pub struct FlowReport {
 /// One direction of a connection.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Direction {
-    /// Who sends.
+    /// Sender.
     pub from: SocketAddr,
-    /// Who receives.
+    /// Receiver.
     pub to: SocketAddr,
-    /// Where the capture was taken.
+    /// Position of the capture.
     pub vantage: Vantage,
     /// Bytes of payload, each once.
     pub bytes: u64,
@@ -157,9 +157,9 @@ pub struct Direction {
     pub mean_rtt_ms: Option<f64>,
     /// The longest delay in a queue, in milliseconds.
     pub longest_queue_ms: f64,
-    /// What limits it for most of the time.
+    /// Factor that limits the direction for most of the time.
     pub limit: Option<Factor>,
-    /// What limits it, and for which share of the time, most first.
+    /// Factors that limit the direction, with their shares of the time, the largest first.
     pub limits: Vec<Limit>,
     /// The bottleneck's rate in bits of IP packets a second, where a queue showed it; other flows to the same host included.
     pub bottleneck_bps: Option<f64>,
@@ -197,13 +197,13 @@ pub struct Direction {
     pub marked: u64,
     /// Acknowledgments that echoed one.
     pub echoes: u64,
-    /// How often the receiver closed its window.
+    /// Number of times that the receiver closed its window.
     pub zero_windows: u64,
     /// Packets that asked whether the window is open again.
     pub window_probes: u64,
     /// Packets that asked whether the other end is still there.
     pub keep_alives: u64,
-    /// Packets that came beyond the receiver's window, were discarded there, and sent again.
+    /// Packets that arrived beyond the receiver's window, were discarded there, and were retransmitted.
     pub discarded: u64,
     /// Of these, those that came while the window was closed.
     pub discarded_closed: u64,
@@ -216,7 +216,7 @@ pub struct Direction {
 /// A share of the time.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Limit {
-    /// What limits.
+    /// Limiting factor.
     pub factor: Factor,
     /// From 0 to 1.
     pub share: f64,
@@ -235,15 +235,15 @@ pub struct LossReport {
     pub seq: u32,
     /// Bytes of payload.
     pub bytes: u32,
-    /// Where it was lost.
+    /// Part of the path on which it was lost.
     pub side: Side,
-    /// How the sender noticed.
+    /// Way in which the sender detected the loss.
     pub repair: Repair,
-    /// How often the data had passed.
+    /// Number of times that the data had passed.
     pub transmission: u32,
-    /// Why it was no loss.
+    /// Reason for which it was not a loss.
     pub needless: Option<Needless>,
-    /// Why it was lost, and what that rests on.
+    /// Cause of the loss, and its evidence.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
@@ -251,7 +251,7 @@ pub struct LossReport {
 /// A QUIC connection.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct QuicReport {
-    /// Who.
+    /// Addresses.
     pub ends: [SocketAddr; 2],
     /// Packets that may spin.
     pub packets: u64,
@@ -296,7 +296,7 @@ impl Report {
     }
 }
 
-/// What packets are that were not read: encapsulations, or all others.
+/// Returns the kinds of packets that were not read: encapsulations, or all others.
 fn kinds(diagnosis: &Diagnosis, encapsulations: bool) -> Vec<Kind> {
     let counts = &diagnosis.counts;
     let is_encapsulation = |why: &Unread| matches!(why, Unread::Encapsulation(_));

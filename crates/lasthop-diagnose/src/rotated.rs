@@ -1,4 +1,5 @@
-//! Which of several captures continue each other, as programs write that rotate their files (`tcpdump -C`, `-G`, `dumpcap -b`).
+//! Selection of captures that continue each other, as programs write that rotate their files (`tcpdump -C`, `-G`,
+//! `dumpcap -b`).
 
 use std::io::Read;
 
@@ -9,7 +10,7 @@ const OVERLAP: u64 = 20_000_000;
 /// It begins no later than this after the other's end: nanoseconds.
 const LONGEST_GAP: u64 = 6 * 3600 * 1_000_000_000;
 
-/// What decides whether captures continue each other.
+/// Properties that determine whether captures continue each other.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Extent {
     /// Earliest and latest packet, in nanoseconds since 1970; `None` in a capture without packets.
@@ -69,7 +70,7 @@ fn continues(before: &Extent, after: &Extent) -> bool {
     is_next && interfaces[0] == interfaces[1]
 }
 
-/// How alike two names are, without the digits that a program counts or dates files by.
+/// Returns the similarity of two names without their digits, by which programs number or date files.
 fn likeness(one: &str, other: &str) -> usize {
     let letters = |name: &str| name.chars().filter(|char| !char.is_ascii_digit()).collect::<Vec<_>>();
     let (one, other) = (letters(one), letters(other));

@@ -1,4 +1,4 @@
-//! What limits a sender, round trip by round trip.
+//! Limiting factors of a sender, round trip by round trip.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::loss::{Reduction, Side};
 
-/// What limits a flow.
+/// Factor that limits a flow.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Factor {
@@ -60,14 +60,14 @@ impl Factor {
     }
 }
 
-/// Where time goes whose cause is known only when all losses are judged.
+/// Time whose cause is known only once all losses are judged.
 pub type Charge = (Reduction, i64);
 
 /// A round without data for that much longer than it should take says that the sender had none: a share of the round trip, and nanoseconds.
 const PATIENCE: (i64, i64) = (4, 3_000_000);
 /// Acknowledgments of that many packets are kept.
 const MOST_EDGES: usize = 4096;
-/// How coarse senders' timestamps are, in nanoseconds.
+/// Resolution of senders' timestamps, in nanoseconds.
 const STAMPS: i64 = 1_000_000;
 /// Rounds whose bytes are compared.
 const ROUNDS: usize = 16;
@@ -97,14 +97,14 @@ pub struct Rounds {
     known: [i64; FACTORS.len()],
     last_data: Option<i64>,
     last_was_short: bool,
-    /// When everything was acknowledged last, if since then nothing was sent.
+    /// Time at which the last data was acknowledged, if nothing was sent since then.
     all_acknowledged: Option<i64>,
-    /// What the receiver allowed, and when that passed.
+    /// Edges of the window that the receiver announced, with the time of each.
     edges: VecDeque<(i64, u64)>,
     allowed: Option<u64>,
     recent: [u64; ROUNDS],
     whole_rounds: u32,
-    /// Since when the receiver has its window closed.
+    /// Time since which the receiver has kept its window closed.
     closed_since: Option<i64>,
     /// The last packet left less than a segment of the window.
     was_at_edge: bool,
@@ -150,7 +150,8 @@ impl Rounds {
         self.mss
     }
 
-    /// How many packets so much payload becomes on the wire: super-segments, as interfaces with offloads show them, more than one.
+    /// Returns the number of packets on the wire for a payload: more than one for the super-segments that interfaces
+    /// with offloads show.
     pub fn packets(&self, bytes: u32) -> u64 {
         u64::from(bytes.div_ceil(self.mss.max(1)))
     }

@@ -15,7 +15,7 @@ pub struct Sent {
     pub seq: u64,
     /// Behind its last one.
     pub end: u64,
-    /// When it passed last.
+    /// Time at which it last passed.
     pub time: i64,
     /// The packet in which it did.
     pub number: u64,
@@ -25,7 +25,7 @@ pub struct Sent {
     pub wire: u32,
     /// The sender's timestamp.
     pub stamp: Option<u32>,
-    /// How often it passed.
+    /// Number of times that it passed.
     pub passed: u32,
     /// Acknowledged out of order.
     pub sacked: bool,
@@ -33,7 +33,7 @@ pub struct Sent {
     pub guessed: bool,
     /// The loss of it that was seen last: index into the direction's losses.
     pub loss: Option<usize>,
-    /// What arrived before it and after it.
+    /// Arrivals before and after it.
     pub around: Option<Around>,
     /// Bytes of payload of the packet in which it passed last.
     pub packet_len: u32,
@@ -43,11 +43,12 @@ pub struct Sent {
     pub begins: bool,
     /// IPv4 identification of its last transmission.
     pub identification: Option<u16>,
-    /// Whether the receiver, where the capture was taken, may have had the packet and delayed its acknowledgment when it passed last.
+    /// True if the receiver, at which the capture was taken, may have had the packet and delayed its acknowledgment
+    /// when it last passed.
     pub may_be_held: bool,
 }
 
-/// What is known of the time of a loss.
+/// Arrivals that bound the time of a loss.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Around {
     /// The last that arrived before.
@@ -68,12 +69,12 @@ pub struct OnTheWay {
 }
 
 impl OnTheWay {
-    /// Whether there is none.
+    /// Returns whether there are no pieces.
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// How many pieces found no room.
+    /// Returns the number of pieces beyond the limit.
     pub const fn forgotten(&self) -> u64 {
         self.forgotten
     }

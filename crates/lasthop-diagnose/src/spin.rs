@@ -2,7 +2,7 @@
 
 use lasthop_wire::Head;
 
-/// So many changes before they are believed.
+/// Number of changes after which the spin bit is accepted.
 const FEW: u64 = 8;
 
 /// One direction of a QUIC connection.
@@ -17,7 +17,7 @@ pub struct Spin {
     sum: i64,
 }
 
-/// What a datagram is.
+/// Form of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
     /// A long header of a version that has a spin bit.
@@ -27,7 +27,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// What `payload` may be.
+    /// Returns the possible form of `payload`.
     pub fn of(payload: &[u8]) -> Option<Self> {
         let first = *payload.first()?;
         if first & 0x40 == 0 {
@@ -75,9 +75,9 @@ impl Spin {
 /// A QUIC connection: pairs of addresses between which long headers passed.
 #[derive(Clone, Debug)]
 pub struct QuicFlow {
-    /// Who.
+    /// Addresses.
     pub ends: [std::net::SocketAddr; 2],
-    /// What each end sends.
+    /// Spin bit of each sender.
     pub spins: [Spin; 2],
 }
 

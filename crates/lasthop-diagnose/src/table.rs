@@ -25,7 +25,7 @@ const SMALL_STEP: i64 = 20_000_000;
 /// Nobody is silent for so long in the midst of a capture: the clock was set.
 const LONG_STEP: i64 = 6 * 3600 * 1_000_000_000;
 
-/// What stands before the number of a device that has no name.
+/// Prefix of the number of a device that has no name.
 pub(crate) const DEVICE: &str = "device ";
 
 /// A connection's place and its ends, the lower address first.
@@ -49,7 +49,7 @@ pub struct Diagnosis {
     pub(crate) counts: Counts,
 }
 
-/// What was seen besides.
+/// Counts of packets outside of flows.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Counts {
     pub packets: u64,
@@ -100,7 +100,7 @@ impl Clock {
     }
 }
 
-/// Whether a packet was seen at the interface of that name, or at the device that a report calls so.
+/// Returns whether a packet was captured at the interface of this name, or at the device that a report calls so.
 fn is_called(name: &str, interface: &Interface, device: Option<u32>) -> bool {
     let wanted = name.strip_prefix(DEVICE).and_then(|number| number.parse().ok());
     interface.name.as_deref() == Some(name) || wanted.is_some() && wanted == device
@@ -180,7 +180,7 @@ impl Diagnosis {
     fn volume(&mut self, place: (u32, u32), head: &Head<'_>) -> u64 {
         let key = (place, head.route.destination.ip());
         if self.volumes.len() >= MOST_PAIRS && !self.volumes.contains_key(&key) {
-            // Whoever sends to so many shares one count.
+            // Senders to more destinations than the limit share one count.
             let shared = self.volumes.entry((place, IpAddr::from([0, 0, 0, 0]))).or_default();
             *shared += u64::from(head.total_len);
             return *shared;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::loss::Seen;
 use crate::path::{Path, Sample};
 
-/// Why a packet was lost.
+/// Cause of a loss.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
@@ -38,16 +38,16 @@ impl Cause {
     }
 }
 
-/// What a verdict rests on.
+/// Verdict on a loss, and its evidence.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Verdict {
     /// The cause.
     pub cause: Cause,
-    /// How likely it is, from 0.5 to 1.
+    /// Probability of the cause, from 0.5 to 1.
     pub confidence: f64,
     /// The queue's delay when the packet came to it, in milliseconds.
     pub queue_ms: Option<f64>,
-    /// That of the full queue.
+    /// Delay of the full queue, in milliseconds.
     pub full_ms: f64,
     /// The share of the time on the link that the lost packets would have taken by which their neighbours arrived further apart: 1 for packets
     /// that were on it, 0 for packets that never came to it.
@@ -61,7 +61,7 @@ impl Verdict {
     }
 }
 
-/// What the verdicts on one path's losses have in common.
+/// Common evidence of all losses on a path.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Judge {
     base: i64,
@@ -72,15 +72,15 @@ pub struct Judge {
     jitter: f64,
     /// Queues mark this flow's packets rather than drop them.
     marks: Marks,
-    /// Whether drops happen at the full queue alone.
+    /// Fill level at which the queue drops packets.
     drops: Drops,
-    /// Whether packets that met the longest queue were dropped there.
+    /// Evidence on whether the longest queue was full.
     ceiling: Ceiling,
     /// The odds of a loss of which nothing is known.
     prior: f64,
 }
 
-/// What is known of the longest queue.
+/// Evidence on the longest queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ceiling {
     /// It may be a full one.
@@ -89,7 +89,7 @@ enum Ceiling {
     Refuted,
 }
 
-/// Whether queues mark a flow's packets.
+/// ECN marks on a flow's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Marks {
     /// Marks came.
@@ -98,7 +98,7 @@ pub enum Marks {
     None,
 }
 
-/// Where a queue drops.
+/// Fill level at which a queue drops packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Drops {
     WhenFull,
@@ -117,9 +117,9 @@ const MARKED_INSTEAD: f64 = 2.0;
 const NEAR: f64 = 0.12;
 /// Beyond this, evidence is certain for what is learnt from it.
 const CERTAIN: f64 = 2.0;
-/// So many certain drops tell where a queue drops.
+/// Number of certain drops that show at which fill level a queue drops.
 const FEW: usize = 3;
-/// What the other losses of a flow may say of one.
+/// Maximum weight of the other losses of a flow in the verdict on one.
 const MOST_OF_PRIOR: f64 = 1.0;
 /// Neighbours nearer together or further apart than lost packets explain were late themselves.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = -0.5..=1.5;
@@ -219,7 +219,8 @@ impl Judge {
         self.per_byte.map_or(0.0, |per_byte| per_byte * f64::from(loss.wire))
     }
 
-    /// How long the packet would have waited, by its neighbours: what those before it found and added, less what left since.
+    /// Returns the delay that the packet would have had in the queue, according to its neighbours: the queue that those
+    /// before it found, plus their own size, less departures since.
     fn queue(&self, loss: &Seen) -> Option<f64> {
         let per_byte = self.per_byte.unwrap_or(0.0);
         let around = &loss.around;
@@ -272,13 +273,14 @@ impl Judge {
         (taken - 1.0).clamp(0.0, ALL_OF_A_ROW)
     }
 
-    /// How far below the longest queue a full one may seem to be, in nanoseconds.
+    /// Returns by how many nanoseconds a full queue may appear shorter than the longest one.
     fn near(&self, loss: &Seen) -> f64 {
         (NEAR * self.full).max(2.5 * self.packet(loss)).max(2.0 * self.jitter)
     }
 
-    /// When the neighbour after came, between when it comes if the lost packets were dropped and when it does if they were on the link. It does not come sooner than the
-    /// least delay after it was sent, nor sooner than it can behind the neighbour before.
+    /// Compares the arrival of the next neighbour with its expected arrivals: if the lost packets were dropped, and if
+    /// they were on the link. It does not arrive sooner than the minimum delay after it was sent, nor sooner than it
+    /// can after the neighbour before.
     fn air(&self, loss: &Seen) -> Option<Air> {
         let (before, after) = (loss.around.before?, loss.around.after?);
         let per_byte = self.per_byte?;
@@ -299,12 +301,12 @@ impl Judge {
     }
 }
 
-/// What the time between a loss's neighbours tells.
+/// Evidence from the time between a loss's neighbours.
 #[derive(Clone, Copy, Debug)]
 struct Air {
     /// The share of `differ` by which the neighbour after came later: 0 if the lost packets were not on the link, 1 if they were.
     share: f64,
-    /// How much later it comes if they were, in nanoseconds.
+    /// Additional delay if the lost packets were on the link, in nanoseconds.
     differ: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What limits a flow and what it lost, in sentences.
+//! Sentences on the limit and the losses of a flow.
 
 use crate::missing::{bytes, count};
 use crate::report::{Direction, FlowReport};
@@ -86,7 +86,7 @@ fn lost(direction: &Direction) -> String {
     said + &window(direction)
 }
 
-/// What became of the receiver's window.
+/// Returns a clause on the receiver's window.
 fn window(direction: &Direction) -> String {
     let mut said = String::new();
     if direction.zero_windows > 0 {

@@ -30,7 +30,7 @@ pub(super) struct Bytes<R: Read> {
     inner: Inner<R>,
 }
 
-/// How much of what was asked for a file still had.
+/// Result of a read: all of the requested bytes, some, or none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Got {
     All,

@@ -19,7 +19,7 @@ pub(super) struct Pcap {
 enum Swapped {
     Never,
     Always,
-    /// Where the first is greater.
+    /// Swapped if the first length is greater than the second.
     Perhaps,
 }
 

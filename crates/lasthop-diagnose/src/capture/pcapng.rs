@@ -19,7 +19,7 @@ pub(super) struct PcapNg {
     order: Order,
 }
 
-/// What a block is about.
+/// Kind of a block.
 pub(super) enum Block {
     /// A new section begins: interfaces are numbered from 0.
     Section,
@@ -28,7 +28,7 @@ pub(super) enum Block {
     Packet(Found, Option<u64>, Kept),
 }
 
-/// Whether a block says how many bytes of its packet were kept.
+/// Presence of the captured length in a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kept {
     Said,

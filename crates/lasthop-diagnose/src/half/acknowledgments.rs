@@ -1,4 +1,4 @@
-//! What comes back: which data arrived, when, and what around it did not.
+//! Acknowledgments: which data arrived, when, and which data around it did not.
 
 use lasthop_proto::packet::Flags;
 use lasthop_wire::Kept;
@@ -8,7 +8,7 @@ use crate::loss::{Needless, Side};
 use crate::path::{Neighbours, Sample};
 use crate::sent::{Around, Sent};
 
-/// Where in what was newly acknowledged a piece lies.
+/// Position of a piece within the newly acknowledged data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Edge {
     First,
@@ -77,8 +77,8 @@ impl Half {
         self.last_heard = packet.time;
     }
 
-    /// Whether an acknowledgment of `bytes` more may have waited for a second packet: one of a single packet, from a receiver that acknowledges several at once,
-    /// behind which nothing came.
+    /// Returns whether an acknowledgment of `bytes` more may have been delayed: if it covers a single packet, comes
+    /// from a receiver that acknowledges several at once, and no packet followed.
     fn may_have_waited(&mut self, packet: &Packet<'_>, bytes: u64) -> bool {
         let is_single = bytes <= u64::from(self.rounds.mss());
         self.singles = if is_single { self.singles.map(|singles| singles.saturating_add(1)) } else { Some(0) };

@@ -10,7 +10,8 @@ const MOST_UNANSWERED: usize = 64;
 const ANSWERED_WITHIN: i64 = 10_000_000_000;
 /// Minimum delay before the capture that explains a timeout, in nanoseconds.
 const DELAYED: i64 = 50_000_000;
-/// Maximum delay of an acknowledgment (RFC 1122 §4.2.3.2), and the least that timers of today have, in nanoseconds.
+/// Minimum of modern delayed-acknowledgment timers, and maximum delay of an acknowledgment (RFC 1122 §4.2.3.2), in
+/// nanoseconds.
 const DELAYED_ACKNOWLEDGMENT: (i64, i64) = (10_000_000, 500_000_000);
 /// A receiver that acknowledges so many single packets at once does not delay acknowledgments.
 const FEW_PROMPT: u32 = 3;

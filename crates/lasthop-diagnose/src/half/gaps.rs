@@ -19,7 +19,7 @@ pub(super) struct Gap {
 
 /// A sender that counts identifications up goes no further than this from one packet to the next one of a connection.
 const MOST_STEP: u16 = 4096;
-/// So many steps up before identifications tell the order at once; and fewer, at the end of the capture.
+/// Number of increments after which identifications determine the order at once, and at the end of the capture.
 pub(super) const FEW_STEPS: (u32, u32) = (16, 4);
 /// Timestamps that are alike prove the order where the round trip is so many of their ticks of a millisecond.
 const TICKS: i64 = 4_000_000;
@@ -27,7 +27,7 @@ const TICKS: i64 = 4_000_000;
 /// A packet without data does not show that more bytes than these are missing: its number may be forged.
 const MOST_SHOWN: u64 = 1 << 20;
 
-/// Whether a sender counts the identifications of its packets up.
+/// Statistics on whether a sender increments the identifications of its packets.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Identifications {
     last: Option<u16>,
@@ -46,13 +46,13 @@ impl Identifications {
         }
     }
 
-    /// Whether they tell in which order packets were sent.
+    /// Returns whether identifications determine the order in which packets were sent.
     pub(super) const fn tell(&self, few: u32) -> bool {
         self.up >= few && self.up >= self.other.saturating_mul(4)
     }
 }
 
-/// Whether the first identification was given out before the second one.
+/// Returns whether the first identification was assigned before the second one.
 fn is_before(first: u16, second: u16) -> bool {
     (1..=MOST_STEP).contains(&second.wrapping_sub(first))
 }
@@ -137,7 +137,7 @@ impl Half {
         false
     }
 
-    /// Whether the data was one that the capture had missed.
+    /// Fills a gap, and returns whether the packet carries data that the capture had missed.
     pub(super) fn fill_gaps(&mut self, packet: &Packet<'_>, seq: u64, end: u64, to_sender: i64) -> bool {
         let Some(index) = self.gaps.iter().position(|gap| gap.seq < end && seq < gap.end) else { return false };
         let gap = self.gaps[index];
@@ -207,7 +207,8 @@ impl Half {
         }
     }
 
-    /// Whether data was acknowledged before the capture had it: the capture has packets in another order than they passed.
+    /// Returns whether data was acknowledged before it was captured, which shows that the capture has reordered
+    /// packets.
     pub(super) fn captured_late(&mut self, seq: u64, end: u64) -> bool {
         let Some(index) = self.missed_data.iter().position(|&(from, to)| from <= seq && end <= to) else {
             return false;
@@ -221,7 +222,8 @@ impl Half {
         true
     }
 
-    /// Whether a packet that fills a gap was sent before the one that showed it, by its identification.
+    /// Returns whether the identification shows that a packet that fills a gap was sent before the one that revealed
+    /// the gap.
     fn identified(&self, packet: &Packet<'_>, gap: &Gap) -> Option<bool> {
         let (this, that) = packet.identification.zip(gap.identification)?;
         match (is_before(this, that), is_before(that, this)) {
@@ -238,7 +240,7 @@ impl Half {
         let stamp = packet.segment.options.timestamps.map(|stamps| stamps.val);
         let later = stamp.zip(gap.stamp).map_or(0, |(this, that)| this.wrapping_sub(that) as i32);
         let has_same = stamp.is_some() && stamp == gap.stamp && packet.stamped.is_some() && trip >= TICKS;
-        // The sender hears of a loss a round trip later.
+        // The sender learns of a loss a round trip later.
         later < 0 || has_same || later == 0 && packet.time.saturating_sub(gap.time) < self.soon(to_sender)
     }
 

@@ -14,7 +14,7 @@ const HEADERS: u32 = 40;
 pub(super) struct Padding {
     /// The last packet, if its payload may be padding.
     suspect: Option<Suspect>,
-    /// Whether an earlier packet of this direction was padded.
+    /// True if an earlier packet of this direction was padded.
     is_known: bool,
 }
 
@@ -23,7 +23,7 @@ struct Suspect {
     seq: u64,
     end: u64,
     time: i64,
-    /// Whether it has the form of a pure acknowledgment.
+    /// True if it has the form of a pure acknowledgment.
     is_bare: bool,
     has_fin: bool,
 }

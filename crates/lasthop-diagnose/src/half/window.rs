@@ -3,7 +3,7 @@
 use super::{LEAST_TIMEOUT, Packet};
 use crate::sent::Sent;
 
-/// What is known of the window that a receiver offers.
+/// State of the window that a receiver offers.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Window {
     /// Behind the last byte that it takes, as far as the capture tells.
@@ -17,7 +17,7 @@ pub struct Window {
     pub probes: u64,
     /// Packets that asked whether the other end is still there.
     pub keep_alives: u64,
-    /// Packets of data that came beyond the window and were sent again.
+    /// Data packets that arrived beyond the window and were retransmitted.
     pub discarded: u64,
     /// Of these, those that came while it was closed.
     pub discarded_closed: u64,
@@ -25,7 +25,7 @@ pub struct Window {
     counted: u64,
 }
 
-/// Whether the window was closed when data came beyond it.
+/// State of the window when data arrived beyond it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
     /// It had room for less than came.
@@ -35,7 +35,7 @@ pub enum Refused {
 }
 
 impl Window {
-    /// Whether it is closed.
+    /// Returns whether the window is closed.
     pub const fn is_closed(&self) -> bool {
         self.is_closed
     }
@@ -53,7 +53,7 @@ impl Window {
         };
     }
 
-    /// Whether the receiver has no room for data from `seq` on.
+    /// Returns how the window excludes data from `seq` on, or `None` if it does not.
     pub(super) fn refuses(&self, seq: u64) -> Option<Refused> {
         self.edge.filter(|edge| seq >= *edge)?;
         Some(if self.is_closed { Refused::Closed } else { Refused::Full })
@@ -64,8 +64,9 @@ impl Window {
         self.edge.filter(|edge| seq < *edge && *edge < end)
     }
 
-    /// Whether a packet with data from `range.0` to `range.1` is a probe: a keep-alive repeats the last byte before (RFC 9293 §3.8.4), a window probe
-    /// brings the first one behind a closed window (§3.8.6.1), or after a silence a whole packet.
+    /// Returns whether a packet with data from `range.0` to `range.1` is a probe: a keep-alive repeats the last byte
+    /// before the range (RFC 9293 §3.8.4); a window probe carries the first byte beyond a closed window (§3.8.6.1), or
+    /// a whole packet after a silence.
     pub(super) fn takes_probe(
         &mut self,
         packet: &Packet<'_>,
@@ -102,7 +103,7 @@ impl Window {
         taken
     }
 
-    /// Data that came beyond the window is sent again.
+    /// Discards data that arrived beyond the window and is retransmitted.
     pub(super) fn discard(&mut self, piece: &Sent, refused: Refused) {
         // Of a packet of which the window took the beginning, the rest counts no packet.
         if piece.begins && self.counted != piece.number {
