@@ -151,7 +151,7 @@ impl ScenarioArgs {
     }
 }
 
-/// How often to run, and on how many threads.
+/// Number of runs and of threads.
 #[derive(Args, Debug)]
 pub struct RunsArgs {
     /// Number of runs [default: the scenario's]
