@@ -114,7 +114,7 @@ impl Passed {
         }
     }
 
-    /// Corrects losses before a packet that arrived later: nothing was lost.
+    /// Withdraws the loss recorded before a packet, since the missing data arrived later.
     pub fn came(&mut self, number: u64) {
         if let Some(event) = self.find(number).filter(|event| event.lost_before > 0) {
             event.lost_before = 0;

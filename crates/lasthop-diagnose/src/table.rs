@@ -49,7 +49,7 @@ pub struct Diagnosis {
     pub(crate) counts: Counts,
 }
 
-/// Counts of packets outside of flows.
+/// Counters of a capture.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Counts {
     pub packets: u64,
