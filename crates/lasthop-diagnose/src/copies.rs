@@ -14,23 +14,24 @@ use serde::Serialize;
 
 use crate::flow::MOST_ROUTES;
 
-/// Packets that are remembered, by a hash of what a copy shares.
+/// Maximum number of recent packets, by a hash of the fields that copies share.
 const SLOTS: usize = 8192;
-/// A copy at another hop, or of another kind, comes within this where identifications tell packets apart, and where they do not: nanoseconds.
+/// Maximum delay of a copy at another hop, or of another kind, in nanoseconds: if identifications distinguish packets,
+/// and if they do not.
 const FORWARDED_WITHIN: [i64; 2] = [1_000_000_000, 50_000_000];
-/// A copy in which nothing differs comes within this, where the identification is the same and tells packets apart.
+/// Maximum delay of an identical copy whose identification is the same and distinguishes packets.
 const MIRRORED_WITHIN: i64 = 200_000_000;
-/// A copy in which nothing differs, and of which no identification tells, comes within this.
+/// Maximum delay of an identical copy without such an identification.
 const AT_ONCE: i64 = 1_000_000;
 
-/// Copies of packets, by what differs. Each copy counts once, by the first of these that holds.
+/// Copies of packets, by the difference. Each copy counts once, by the first of these that applies.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct CopyKinds {
     /// Packets that the capture has more than once.
     pub packets: u64,
-    /// Copies in which nothing differs: of a mirror port, or made on the way.
+    /// Identical copies: from a mirror port, or duplicated by the path.
     pub mirrored: u64,
-    /// Copies with another time to live or hop limit: captured at several hops.
+    /// Copies with another TTL or hop limit: captured at several hops.
     pub hops: u64,
     /// Copies inside or outside of a tunnel.
     pub tunnels: u64,
@@ -40,12 +41,12 @@ pub struct CopyKinds {
     pub addresses: u64,
     /// Frames that a Wi-Fi link retransmitted.
     pub wifi_retries: u64,
-    /// Copies that an interface with offloads cut, or joined, otherwise.
+    /// Copies that an interface with offloads cut or joined differently.
     pub cut_otherwise: u64,
 }
 
 impl CopyKinds {
-    /// All copies.
+    /// Returns the number of all copies.
     pub const fn all(&self) -> u64 {
         self.mirrored + self.hops + self.tunnels + self.tags + self.addresses + self.wifi_retries + self.cut_otherwise
     }
@@ -65,10 +66,10 @@ struct Kept {
 #[derive(Clone, Copy, Default, Debug)]
 struct Habits {
     identification: Option<u16>,
-    /// Packets with the identification of the one before, although they are others.
+    /// Different packets with the same identification as the packet before.
     stale: u32,
     fresh: u32,
-    /// The longest delay of a certain copy in which nothing differs.
+    /// Maximum delay of a certain identical copy.
     mirrored: Option<i64>,
     /// Maximum delay of a certain copy at another hop, or of another kind, in nanoseconds.
     forwarded: i64,
@@ -83,11 +84,11 @@ impl Habits {
     }
 }
 
-/// The last packets, by what makes a TCP packet unique.
+/// Recent packets, by the fields that identify a TCP packet.
 #[derive(Debug)]
 pub(crate) struct Copies {
     last: Vec<Option<Kept>>,
-    /// Looked up only.
+    /// Used for look-ups only, so its order does not matter.
     habits: BTreeMap<Route, Habits>,
     pub(crate) kinds: CopyKinds,
 }
@@ -105,7 +106,7 @@ pub(crate) struct Captured<'p, 'h> {
     pub(crate) segment: &'h Segment,
     pub(crate) payload_len: u32,
     pub(crate) front: Front,
-    /// Interface and device: each is a capture of its own.
+    /// Interface and device: each is a separate capture.
     pub(crate) place: (u32, u32),
     pub(crate) time: i64,
 }
@@ -124,7 +125,7 @@ impl Copies {
         let is_copy = match kind {
             None => false,
             Some(Kind::Mirrored) if is_told => late < MIRRORED_WITHIN,
-            // Acknowledgments that are alike mean something, data that comes again so soon does not.
+            // Identical acknowledgments have a meaning; data repeated so soon does not.
             Some(Kind::Mirrored) if packet.payload_len == 0 && !segment.flags.has(Flags::SYN) => {
                 habits.mirrored.is_some_and(|longest| late <= longest.saturating_mul(4).max(AT_ONCE / 100))
             }
@@ -132,7 +133,7 @@ impl Copies {
                 late < AT_ONCE && before.is_some_and(|kept| habits.answered < kept.time || habits.mirrored.is_some())
             }
             Some(_) if is_told => late <= FORWARDED_WITHIN[0],
-            // Packets without a telling identification take as long as the others.
+            // Packets without such an identification are delayed as long as the others.
             Some(_) => late <= FORWARDED_WITHIN[1].max(habits.forwarded.saturating_mul(5) / 4),
         };
         if let (true, Some(kept)) = (is_copy, before) {
@@ -157,7 +158,7 @@ impl Copies {
     }
 
     fn habits(&mut self, route: Route) -> &mut Habits {
-        // Beyond so many directions nothing is learnt of new ones.
+        // Beyond the limit of directions, nothing is learnt of new ones.
         let route = if self.habits.len() < MOST_ROUTES || self.habits.contains_key(&route) { route } else { NOBODY };
         self.habits.entry(route).or_default()
     }
@@ -168,7 +169,7 @@ impl Copies {
         if let Some(id) = head.identification {
             match habits.identification.replace(id) {
                 Some(before) if before == id => habits.stale = habits.stale.saturating_add(1),
-                // A first packet tells nothing: what counts is assumed until it does not.
+                // A first packet shows nothing: identifications are assumed to distinguish packets until they do not.
                 _ => habits.fresh = habits.fresh.saturating_add(1),
             }
         }

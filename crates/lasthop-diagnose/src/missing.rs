@@ -5,7 +5,8 @@ use lasthop_wire::READ_LINKS;
 use crate::report::{Direction, FlowReport, Kind, Report};
 
 impl Report {
-    /// The flow of that number, or the one with most data, and its direction with more of it. `None` where no such flow sends data.
+    /// Returns the flow of that number, or the one with most data, and its direction with more data. `None` if no such
+    /// flow sends data.
     pub fn with_most_data(&self, number: Option<usize>) -> Option<(&FlowReport, &Direction)> {
         let wanted = |flow: &&FlowReport| number.is_none_or(|number| flow.number == number);
         let flows = self.flows.iter().filter(wanted).filter_map(|flow| Some((flow, flow.directions.first()?)));
@@ -86,7 +87,7 @@ impl Report {
     }
 }
 
-/// Kinds of packets in a line: `ARP 3, ICMP 2`.
+/// Returns the kinds of packets in a line: `ARP 3, ICMP 2`.
 fn list(kinds: &[Kind]) -> String {
     let mut said: Vec<String> =
         kinds.iter().take(MOST_KINDS).map(|kind| format!("{} {}", kind.what, kind.packets)).collect();
@@ -96,15 +97,15 @@ fn list(kinds: &[Kind]) -> String {
     said.join(", ")
 }
 
-/// Kinds that are told of by name.
+/// Maximum number of kinds that are listed by name.
 const MOST_KINDS: usize = 6;
 
-/// `1 packet`, `2 packets`.
+/// Returns a number with its noun: `1 packet`, `2 packets`.
 pub(crate) fn count(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// A number of bytes for people.
+/// Returns a number of bytes in readable units.
 pub fn bytes(number: u64) -> String {
     match number as f64 {
         number if number < 1e4 => format!("{number} B"),

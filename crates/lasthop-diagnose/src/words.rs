@@ -4,10 +4,10 @@ use crate::missing::{bytes, count};
 use crate::report::{Direction, FlowReport};
 use crate::rounds::Factor;
 
-/// A share of the time of which is told.
+/// Minimum share of the time of a factor that is mentioned.
 const WORTH_TELLING: f64 = 0.05;
 
-/// One direction of a flow, a sentence a line; all but the first are indented.
+/// Returns one direction of a flow, with one sentence per line; all but the first are indented.
 pub fn lines(flow: &FlowReport, direction: &Direction) -> Vec<String> {
     let mut lines = Vec::new();
     let place = flow.interface.as_ref().map_or(String::new(), |name| format!(" on {name}"));
@@ -108,7 +108,7 @@ fn window(direction: &Direction) -> String {
     said
 }
 
-/// Bits a second for people.
+/// Returns a rate in bits a second in readable units.
 pub fn rate(bits_per_second: f64) -> String {
     match bits_per_second {
         rate if rate < 1e6 => format!("{:.1} kbps", rate / 1e3),
