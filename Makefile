@@ -112,6 +112,12 @@ study:
 mutations:
 	python3 scripts/mutations.py
 
+# Checks terms, doc comments and line lengths (scripts/prose.py); seconds.
+.PHONY: prose
+prose:
+	python3 scripts/prose.py --self-test
+	python3 scripts/prose.py
+
 # What is given to others, into dist/: source archive, Debian package, wheel. An optimised build: some ten minutes.
 dist:
 	@./scripts/dist.sh

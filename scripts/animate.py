@@ -115,7 +115,7 @@ def draw(out, index, title, rows, most):
         if row["event"] == "recovery-entered" and row["point"] == "source":
             label = (SOURCE - 8, "start", "the server sends it again, and halves its window", 4.0)
         elif row["event"] == "retransmitted" and row["reason"].startswith("local") and row["point"] == "base:wireless":
-            label = (BASE, "middle", "repaired here; the server never hears of it", 3.0)
+            label = (BASE, "middle", "repaired here; the server does not notice it", 3.0)
         if label and BEGIN < time < END:
             x, anchor, text, seconds = label
             out.write(

@@ -54,7 +54,7 @@ systemd-analyze verify lasthop-gateway.service lasthop-tunnel.service 2>/tmp/ver
 ! grep lasthop /tmp/verify >&2 || fail "systemd-analyze verify"
 
 step "read: version, help, manual pages, completions"
-[[ "$(lasthop --version)" = "lasthop $version (sources "* ]] || fail "--version: $(lasthop --version)"
+[[ "$(lasthop --version)" = "lasthop $version ("* ]] || fail "--version: $(lasthop --version)"
 ! ldd "$(command -v lasthop)" | grep 'not found' || fail "libraries are missing"
 lasthop man --out /tmp/pages
 for page in /tmp/pages/*.1; do
@@ -117,7 +117,7 @@ dpkg --verify lasthop | { ! grep -v 'c /etc/lasthop/gateway.toml$' >&2; } || fai
 cmp /etc/lasthop/gateway.toml /tmp/edited.toml || fail "the upgrade changed the administrator's file"
 [ -e /etc/lasthop/gateway.toml.dpkg-dist ] || fail "the upgrade did not leave its own file beside"
 ! grep 'later versions lack' /etc/lasthop/tunnel.toml || fail "the upgrade did not renew an untouched file"
-[[ "$(lasthop --version)" = "lasthop $version (sources "* ]] || fail "--version after the upgrade"
+[[ "$(lasthop --version)" = "lasthop $version ("* ]] || fail "--version after the upgrade"
 id lasthop >/dev/null || fail "the user is gone after the upgrade"
 
 step "removed: the configuration stays"

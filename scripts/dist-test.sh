@@ -196,7 +196,7 @@ container() {
     done
     [ -n "$engine" ] || { skipped "the container: neither podman nor docker runs here; packaging/Containerfile is not built"; return; }
     $engine build --file packaging/Containerfile --tag lasthop-dist-test .
-    [[ "$($engine run --rm lasthop-dist-test --version)" = "lasthop $version (sources "* ]] || fail "the container has another version"
+    [[ "$($engine run --rm lasthop-dist-test --version)" = "lasthop $version ("* ]] || fail "the container has another version"
     $engine run --rm lasthop-dist-test compare wavelan-lan --runs 1 --schemes E2E,LL >/dev/null
     $engine rmi lasthop-dist-test >/dev/null
     say "the container: built, run and removed by $engine"

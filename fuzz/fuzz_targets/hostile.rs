@@ -1,4 +1,4 @@
-//! The gateway among strangers, with bytes as drivers feed it: see `lasthop_fuzz::hostile`.
+//! The gateway under attack, with bytes as drivers feed it: see `lasthop_fuzz::hostile`.
 #![no_main]
 
 use lasthop_fuzz::hostile::{

@@ -1,4 +1,4 @@
-//! The mechanism among strangers, without bytes: see `lasthop_fuzz::hostile`.
+//! The mechanism under attack, without bytes: see `lasthop_fuzz::hostile`.
 #![no_main]
 
 use lasthop_fuzz::hostile::{

@@ -47,7 +47,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
                 client.handle_datagram(now, &Datagram { at: now, from: addresses[1], dscp: fate >> 2, bytes: &sent.bytes });
             }
         }
-        // Strangers.
+        // Packets from off-path attackers.
         let len = u.int_in_range(0..=200)?;
         let bytes = u.bytes(len.min(u.len()))?;
         let stranger: SocketAddr = ([203, 0, 113, 9], 9).into();

@@ -1,6 +1,7 @@
-//! The tunnel's sessions, in front of the decryption and behind it: two ends with keys, or on a trusted network without, where
-//! every byte that comes reaches what stands behind the seal. Whatever comes, deadlines lie ahead, memory is bounded, strangers
-//! get no more than they give, and with keys all that arrives was sent and arrives once.
+//! The tunnel's sessions, before and after decryption: two ends with keys, or without keys on a trusted network, where
+//! every received byte reaches the code behind the seal. For any input, deadlines are in the future, memory is bounded,
+//! off-path attackers receive no more bytes than they send, and with keys all packets that arrive were sent, and arrive
+//! once.
 #![no_main]
 
 use std::collections::{BTreeMap, BTreeSet};

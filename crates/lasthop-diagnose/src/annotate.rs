@@ -1,4 +1,4 @@
-//! A capture with the verdicts as comments of its packets, so that Wireshark shows them (`frame.comment`).
+//! Writes a capture with the verdicts as comments of its packets, which Wireshark shows (`frame.comment`).
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -8,16 +8,16 @@ use crate::loss::{Needless, Side};
 use crate::report::{LossReport, Report};
 use crate::verdict::Cause;
 
-/// Units of 10⁻⁹ s.
+/// Time resolution of 10⁻⁹ s.
 const NANOSECONDS: u8 = 9;
 
-/// Why a capture was not annotated.
+/// Error of the annotation of a capture.
 #[derive(Debug, thiserror::Error)]
 pub enum AnnotateError {
-    /// It cannot be read.
+    /// The capture cannot be read.
     #[error(transparent)]
     Capture(#[from] CaptureError),
-    /// It cannot be written.
+    /// The output cannot be written.
     #[error("{0}")]
     Output(io::Error),
 }
@@ -26,17 +26,17 @@ pub enum AnnotateError {
 ///
 /// # Errors
 ///
-/// When `source` is no capture, or `out` cannot be written.
+/// Returns an error if `source` is not a capture, or `out` cannot be written.
 pub fn annotate(report: &Report, source: impl Read, out: impl Write) -> Result<(), AnnotateError> {
     annotate_capture(report, Capture::open(source)?, out)
 }
 
-/// Writes a capture as pcapng to `out`, with what `report` says of each packet as its last comments. Packets, their order and their
-/// times stay; comments that were there stay too. Ends where the capture is damaged.
+/// Writes a capture as pcapng to `out`, with the verdicts of `report` as the last comments of each packet. Packets,
+/// their order, their times and their comments are unchanged. Ends where the capture is damaged.
 ///
 /// # Errors
 ///
-/// When `out` cannot be written; it should be buffered.
+/// Returns an error if `out` cannot be written; it should be buffered.
 pub fn annotate_capture<R: Read>(
     report: &Report,
     mut capture: Capture<R>,
@@ -52,7 +52,7 @@ pub fn annotate_capture<R: Read>(
         let mut list: Vec<String> = frame.comments().collect();
         list.extend(comments.get(&frame.number).into_iter().flatten().cloned());
         let packet = packet(&frame, &list);
-        // Interfaces are described as they come; packets name them by the same numbers.
+        // Interfaces are described as they occur, and packets refer to them by the same numbers.
         for interface in &capture.interfaces()[described..] {
             put(INTERFACE_DESCRIPTION, description(interface))?;
         }
@@ -69,7 +69,7 @@ const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;
 const ENHANCED_PACKET: u32 = 6;
 
-/// A block with its type and its lengths; `body` is padded.
+/// Writes a block with its type and its lengths; `body` is padded.
 fn block(kind: u32, mut body: Vec<u8>) -> Vec<u8> {
     pad(&mut body);
     let len = (body.len() as u32 + 12).to_le_bytes();
@@ -80,7 +80,7 @@ fn pad(bytes: &mut Vec<u8>) {
     bytes.resize(bytes.len().next_multiple_of(4), 0);
 }
 
-/// Appends an option. A longer value than an option can have is cut off.
+/// Appends an option. A value longer than an option can have is truncated.
 fn option(to: &mut Vec<u8>, code: u16, value: &[u8]) {
     let mut end = value.len().min(65_532);
     while end < value.len() && value[end] & 0xc0 == 0x80 {
@@ -92,7 +92,7 @@ fn option(to: &mut Vec<u8>, code: u16, value: &[u8]) {
     pad(to);
 }
 
-/// The end of a block's options.
+/// Ends the options of a block.
 const END: [u8; 4] = [0; 4];
 
 fn section() -> Vec<u8> {
@@ -141,7 +141,7 @@ fn packet(frame: &Frame<'_>, comments: &[String]) -> Vec<u8> {
     body
 }
 
-/// What is said of each packet.
+/// Returns the comments on each packet, by its number.
 fn comments(report: &Report) -> BTreeMap<u64, Vec<String>> {
     let mut comments: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     for flow in &report.flows {
@@ -157,7 +157,7 @@ fn comments(report: &Report) -> BTreeMap<u64, Vec<String>> {
     comments
 }
 
-/// Of a lost packet, and of the one that repairs it.
+/// Returns the comments on a lost packet and on the one that repairs it.
 fn words(loss: &LossReport) -> [String; 2] {
     let (packet, repair) = (loss.packet, loss.repaired_by);
     if let Some(why @ Needless::Overtaken) = loss.needless {
@@ -185,7 +185,7 @@ fn words(loss: &LossReport) -> [String; 2] {
     }
 }
 
-/// A cause in a few words.
+/// Returns a short description of a cause.
 const fn said(cause: Cause) -> &'static str {
     match cause {
         Cause::Corruption => "corruption",
@@ -196,7 +196,7 @@ const fn said(cause: Cause) -> &'static str {
     }
 }
 
-/// Why a retransmission was needless, in a few words.
+/// Returns a short reason for which a retransmission was needless.
 pub const fn reason(why: Needless) -> &'static str {
     match why {
         Needless::ReportedTwice => "the receiver reports duplicate data (DSACK)",

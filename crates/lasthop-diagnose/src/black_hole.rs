@@ -1,14 +1,14 @@
-//! Path-MTU black holes (RFC 2923 §2.1): packets above a size vanish, and nobody tells the sender.
+//! Path-MTU black holes (RFC 2923 §2.1): packets above a size vanish without a report to the sender.
 
-/// Fewer transmissions that vanished tell nothing; and fewer retransmissions among them.
+/// Minimum numbers of lost transmissions and of lost retransmissions among them.
 const FEW: (u32, u32) = (3, 2);
 
-/// Packets above a size of which none arrived, while smaller ones did.
+/// Packet sizes above which no packet arrived, while smaller ones did.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct BlackHole {
-    /// When the first of them was sent.
+    /// Time at which the first of them was sent.
     since: Option<i64>,
-    /// Bytes of payload of the smallest that was lost, and of the largest that was sent since then and arrived.
+    /// Smallest lost payload, and largest payload that was sent since then and arrived, in bytes.
     smallest_lost: u32,
     largest_arrived: u32,
     lost: u32,
@@ -17,7 +17,7 @@ pub struct BlackHole {
 }
 
 impl BlackHole {
-    /// A packet with `len` bytes of payload was lost that was sent at `time`, of data that had passed `passed` times.
+    /// Records the loss of a packet with `len` bytes of payload sent at `time`; its data had passed `passed` times.
     pub fn lost(&mut self, time: i64, len: u32, passed: u32) {
         if self.since.is_none() {
             *self = Self { since: Some(time), smallest_lost: len, ..Self::default() };
@@ -28,7 +28,7 @@ impl BlackHole {
         self.check();
     }
 
-    /// A packet with `len` bytes of payload arrived that was sent at `time`.
+    /// Records the arrival of a packet with `len` bytes of payload sent at `time`.
     pub fn arrived(&mut self, time: i64, len: u32) {
         if self.since.is_some_and(|since| time > since) {
             self.largest_arrived = self.largest_arrived.max(len);
@@ -37,14 +37,14 @@ impl BlackHole {
         }
     }
 
-    /// Packets of one size were lost and arrived: the size does not decide.
+    /// Packets of the same size were lost and arrived, so the size is not the cause.
     fn check(&mut self) {
         if self.largest_arrived >= self.smallest_lost {
             *self = Self::default();
         }
     }
 
-    /// Whether the size of a packet that was sent at `time` with `len` bytes of payload explains its loss.
+    /// Returns whether the size of a packet that was sent at `time` with `len` bytes of payload explains its loss.
     pub fn explains(&self, time: i64, len: u32) -> bool {
         let is_certain = self.lost >= FEW.0 && self.retransmissions_lost >= FEW.1 && self.arrived > 0;
         is_certain && len > self.largest_arrived && self.since.is_some_and(|since| time >= since)

@@ -1,4 +1,4 @@
-//! Captures, pcap and pcapng, one packet at a time. Files come from anybody.
+//! Reads captures, pcap and pcapng, one packet at a time. Files are untrusted input.
 
 mod bytes;
 mod pcap;
@@ -11,14 +11,14 @@ use self::bytes::{Bytes, Got};
 use self::pcap::Pcap;
 use self::pcapng::{Block, Kept, PcapNg, options};
 
-/// Most interfaces of a file, all sections together.
+/// Maximum number of interfaces of a file, in all sections.
 const MOST_INTERFACES: usize = 65_536;
 /// The first block of a pcapng file, in any byte order.
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const SECOND: u128 = 1_000_000_000;
 
-/// Whether a file that begins so is a capture, or may be a compressed one.
+/// Returns whether a file that begins with these bytes is a capture, or may be a compressed one.
 pub fn is_capture(begin: &[u8]) -> bool {
     const MAGIC: [[u8; 4]; 7] = [
         PCAPNG,
@@ -32,64 +32,64 @@ pub fn is_capture(begin: &[u8]) -> bool {
     begin.starts_with(&GZIP) || MAGIC.iter().any(|magic| begin.starts_with(magic))
 }
 
-/// Why a capture cannot be read, or not further.
+/// Error in the format of a capture, or in reading it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaptureError {
-    /// Something else than a capture.
+    /// The file is not a capture.
     #[error("not a capture: expected a pcap or pcapng file, as written by tcpdump or Wireshark")]
     Foreign,
-    /// Compressed in a way that is not read.
+    /// The compression is not supported.
     #[error("compressed with {with}, which is not supported; decompress it first ({tool})")]
     Compressed {
-        /// The format.
+        /// Name of the compression.
         with: &'static str,
-        /// The command that decompresses it.
+        /// Command that decompresses it.
         tool: &'static str,
     },
-    /// A capture in a form that is not read.
+    /// The capture format is not supported.
     #[error("a capture in the format of {form}, which is not supported; convert it first (editcap FILE FILE.pcapng)")]
     Form {
-        /// The form's name.
+        /// Name of the format.
         form: &'static str,
     },
-    /// Cut off.
+    /// The file is truncated.
     #[error("truncated in a packet after packet {behind}")]
     Cut {
-        /// Packets before.
+        /// Number of packets before.
         behind: u64,
     },
-    /// Damaged, or no capture further on.
+    /// The file is damaged, or not a capture from here on.
     #[error("damaged after packet {behind}: {what}")]
     Damaged {
-        /// Packets before.
+        /// Number of packets before.
         behind: u64,
-        /// What is wrong.
+        /// Description of the error.
         what: String,
     },
-    /// The system cannot read it.
+    /// The system cannot read the file.
     #[error("{0}")]
     Io(io::Error),
 }
 
-/// An interface that packets were captured at.
+/// An interface at which packets were captured.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interface {
-    /// Its name, where the file has one.
+    /// Name, if the file has one.
     pub name: Option<String>,
-    /// Its link type, by the numbers of tcpdump.org.
+    /// Link type, by the numbers of tcpdump.org.
     pub link: u32,
-    /// Most bytes kept of a packet, or 0.
+    /// Maximum number of captured bytes per packet, or 0.
     pub snap_len: u32,
     unit: Unit,
 }
 
-/// In what times are counted.
+/// Unit of times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Unit {
-    /// As pcapng's `if_tsresol`: 10 to this power, or with the highest bit 2 to it.
+    /// Same as pcapng's `if_tsresol`: a power of 10, or of 2 if the highest bit is set.
     resolution: u8,
-    /// Seconds to be added.
+    /// Seconds to add.
     offset: i64,
 }
 
@@ -108,38 +108,38 @@ impl Unit {
     }
 }
 
-/// Which way a packet went, where the file says it.
+/// Direction of a packet, if the file has it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Way {
-    /// To the machine that captured it.
+    /// Received by the machine that captured it.
     In,
-    /// From it.
+    /// Sent by it.
     Out,
-    /// Not said.
+    /// Unknown.
     Unknown,
 }
 
-/// A packet as captured, from its link header on.
+/// A captured packet, from its link header on.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'f> {
-    /// Its number, from 1, as Wireshark counts.
+    /// Number from 1, as in Wireshark.
     pub number: u64,
-    /// Where: index into [`Capture::interfaces`].
+    /// Index into [`Capture::interfaces`].
     pub interface: u32,
-    /// When, in nanoseconds since 1970. Packets of a block type without a time have that of the one before.
+    /// Time in nanoseconds since 1970. Packets in blocks without a time have the time of the packet before.
     pub time: u64,
-    /// What was kept.
+    /// Captured bytes.
     pub data: &'f [u8],
-    /// Bytes on the wire.
+    /// Number of bytes on the wire.
     pub len: u32,
-    /// Which way.
+    /// Direction.
     pub way: Way,
     options: &'f [u8],
     order: Order,
 }
 
 impl Frame<'_> {
-    /// The comments that it has already.
+    /// Returns the comments that it already has.
     pub fn comments(&self) -> impl Iterator<Item = String> {
         options(self.options, self.order)
             .filter(|(code, _)| *code == 1)
@@ -155,20 +155,20 @@ enum Order {
 }
 
 impl Order {
-    /// The first two bytes as a number.
+    /// Returns the first two bytes as a number.
     fn short(self, bytes: &[u8]) -> u16 {
         let bytes = [bytes[0], bytes[1]];
         if self == Self::Big { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) }
     }
 
-    /// The first four bytes as a number.
+    /// Returns the first four bytes as a number.
     fn word(self, bytes: &[u8]) -> u32 {
         let bytes = [bytes[0], bytes[1], bytes[2], bytes[3]];
         if self == Self::Big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
     }
 }
 
-/// A packet, in what was read last.
+/// A packet within the last block or record.
 struct Found {
     interface: u32,
     data: std::ops::Range<usize>,
@@ -183,39 +183,40 @@ enum Form {
     PcapNg(PcapNg),
 }
 
-/// A capture that is being read in constant memory: one file, or several that continue each other.
+/// A capture that is read in constant memory: one file, or several that continue each other.
 pub struct Capture<R: Read> {
     file: Bytes<R>,
     form: Form,
-    /// Files behind this one.
+    /// Files after this one.
     rest: VecDeque<R>,
     interfaces: Vec<Interface>,
     /// Interfaces of this section, as indices into `interfaces`.
     section: Vec<usize>,
     packets: u64,
     time: u64,
-    /// What was read last.
+    /// Body of the last block or record.
     body: Vec<u8>,
-    /// Why files before the last one ended early.
+    /// Reasons for which files before the last one ended early.
     damage: Vec<String>,
 }
 
 impl<R: Read> Capture<R> {
-    /// Begins to read.
+    /// Starts to read.
     ///
     /// # Errors
     ///
-    /// When it is no capture.
+    /// Returns an error if it is not a capture.
     pub fn open(source: R) -> Result<Self, CaptureError> {
         Self::open_all(VecDeque::from([source]))
     }
 
-    /// Begins to read files of which each continues the one before, as programs write that rotate their files. Interfaces of the same name and link type are
-    /// one. A file that is cut off or damaged is left at that place ([`Capture::damage`]).
+    /// Starts to read files of which each continues the one before, as programs write that rotate their files.
+    /// Interfaces of the same name and link type are one. A file that is truncated or damaged ends at that place
+    /// ([`Capture::damage`]).
     ///
     /// # Errors
     ///
-    /// When the first is no capture.
+    /// Returns an error if the first file is not a capture.
     pub fn open_all(mut sources: VecDeque<R>) -> Result<Self, CaptureError> {
         let source = sources.pop_front().ok_or(CaptureError::Foreign)?;
         let mut body = Vec::new();
@@ -225,21 +226,21 @@ impl<R: Read> Capture<R> {
         Ok(Self { file, form, rest: sources, interfaces, section, packets: 0, time: 0, body, damage: Vec::new() })
     }
 
-    /// The interfaces so far.
+    /// Returns the interfaces so far.
     pub fn interfaces(&self) -> &[Interface] {
         &self.interfaces
     }
 
-    /// Why files before the last one ended early.
+    /// Returns the reasons for which files before the last one ended early.
     pub fn damage(&self) -> &[String] {
         &self.damage
     }
 
-    /// The next packet and where it was captured; none at the end.
+    /// Returns the next packet and its interface; `None` at the end.
     ///
     /// # Errors
     ///
-    /// When the last file is damaged or cut off. Nothing comes behind that.
+    /// Returns an error if the last file is damaged or truncated. No packets follow.
     pub fn next_frame(&mut self) -> Result<Option<(Frame<'_>, &Interface)>, CaptureError> {
         let found = loop {
             let next = match self.form {
@@ -286,7 +287,7 @@ impl<R: Read> Capture<R> {
         Ok(())
     }
 
-    /// An interface of this section: the same one as before, if it has the same name and link type.
+    /// Adds an interface of this section: the same one as before, if it has the same name and link type.
     fn describe(&mut self, interface: Interface) -> Result<(), CaptureError> {
         let is_same = |(index, known): &(usize, &Interface)| {
             !self.section.contains(index) && known.name == interface.name && known.link == interface.link

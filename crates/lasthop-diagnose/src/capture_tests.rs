@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::{Capture, CaptureError};
 use crate::{Options, Report, diagnose};
 
-/// How a file is laid out.
+/// Format of a file.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Form {
     Pcap { big: bool, nanos: bool },
@@ -121,7 +121,7 @@ enum Family {
 const MILLI: u64 = 1_000_000;
 const BEGIN: u64 = 1_700_000_000_000_000_000;
 
-/// What is in front of the IP packet, by link type.
+/// Headers before the IP packet, by link type.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Front {
     Ethernet,
@@ -265,7 +265,7 @@ fn report(bytes: &[u8]) -> Report {
     diagnose(bytes, &Options::default()).unwrap()
 }
 
-/// What all these captures say, whatever their form.
+/// Checks the report that is common to all these captures, in any format.
 fn check(bytes: &[u8], of: &str) {
     let report = report(bytes);
     assert_eq!((report.packets, report.tcp, report.unread, report.flows.len()), (84, 84, 0, 1), "{of}: {report:?}");
@@ -303,7 +303,7 @@ fn all_link_types_say_the_same() {
     }
 }
 
-/// What tcpdump kept 20 years ago: SACK blocks are cut off, but times and sequence numbers are there.
+/// A capture by tcpdump of 20 years ago: SACK blocks are cut off, but times and sequence numbers are present.
 #[test]
 fn heads_of_68_bytes_are_enough_to_see_the_loss() {
     let report = report(&Transfer::write(FORMS[0], Front::Ethernet, Family::Four, 68));
@@ -523,7 +523,7 @@ fn damage_in_the_midst_ends_it() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever a file holds behind a capture's first bytes.
+    /// Reads arbitrary bytes after the header of a capture.
     #[test]
     fn any_bytes_end(form in prop::sample::select(&FORMS[..]), bytes in prop::collection::vec(any::<u8>(), 0..600)) {
         let mut file = File::new(form, 1, 65_535);

@@ -1,8 +1,10 @@
-//! Packets that a capture has more than once: by mirror ports, at several interfaces or hops, inside and outside of a tunnel, sent again by a Wi-Fi link.
+//! Packets that a capture has more than once: from mirror ports, from several interfaces or hops, from inside and
+//! outside of a tunnel, or retransmitted by a Wi-Fi link.
 //!
-//! A copy has the same ends, numbers, timestamps, flags, window and length. What tells it from a retransmission is the IPv4 identification, which senders count
-//! up. Where they do not (0 in packets that must not be fragmented, RFC 6864; IPv6 has none), another hop limit, tag or link address tells it; and where nothing
-//! differs, that it comes sooner than any sender repeats data.
+//! A copy has the same endpoints, numbers, timestamps, flags, window and length. The IPv4 identification distinguishes
+//! it from a retransmission, since senders count it up. If they do not (0 in packets that must not be fragmented, RFC
+//! 6864; IPv6 has none), a different hop limit, tag or link address does. If nothing differs, a packet is a copy if it
+//! arrives sooner than any sender retransmits data.
 
 use std::collections::BTreeMap;
 
@@ -12,23 +14,24 @@ use serde::Serialize;
 
 use crate::flow::MOST_ROUTES;
 
-/// Packets that are remembered, by a hash of what a copy shares.
+/// Maximum number of recent packets, by a hash of the fields that copies share.
 const SLOTS: usize = 8192;
-/// A copy at another hop, or of another kind, comes within this where identifications tell packets apart, and where they do not: nanoseconds.
+/// Maximum delay of a copy at another hop, or of another kind, in nanoseconds: if identifications distinguish packets,
+/// and if they do not.
 const FORWARDED_WITHIN: [i64; 2] = [1_000_000_000, 50_000_000];
-/// A copy in which nothing differs comes within this, where the identification is the same and tells packets apart.
+/// Maximum delay of an identical copy whose identification is the same and distinguishes packets.
 const MIRRORED_WITHIN: i64 = 200_000_000;
-/// A copy in which nothing differs, and of which no identification tells, comes within this.
+/// Maximum delay of an identical copy without such an identification.
 const AT_ONCE: i64 = 1_000_000;
 
-/// Copies of packets, by what differs. Each copy counts once, by the first of these that holds.
+/// Copies of packets, by the difference. Each copy counts once, by the first of these that applies.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct CopyKinds {
     /// Packets that the capture has more than once.
     pub packets: u64,
-    /// Copies in which nothing differs: of a mirror port, or made on the way.
+    /// Identical copies: from a mirror port, or duplicated by the path.
     pub mirrored: u64,
-    /// Copies with another time to live or hop limit: captured at several hops.
+    /// Copies with another TTL or hop limit: captured at several hops.
     pub hops: u64,
     /// Copies inside or outside of a tunnel.
     pub tunnels: u64,
@@ -36,14 +39,14 @@ pub struct CopyKinds {
     pub tags: u64,
     /// Copies between other link addresses.
     pub addresses: u64,
-    /// Frames that a Wi-Fi link sent again.
+    /// Frames that a Wi-Fi link retransmitted.
     pub wifi_retries: u64,
-    /// Copies that an interface with offloads cut, or joined, otherwise.
+    /// Copies that an interface with offloads cut or joined differently.
     pub cut_otherwise: u64,
 }
 
 impl CopyKinds {
-    /// All copies.
+    /// Returns the number of all copies.
     pub const fn all(&self) -> u64 {
         self.mirrored + self.hops + self.tunnels + self.tags + self.addresses + self.wifi_retries + self.cut_otherwise
     }
@@ -59,33 +62,33 @@ struct Kept {
     copies: u32,
 }
 
-/// What is known of one direction of a connection.
+/// Properties of the packets in one direction of a connection.
 #[derive(Clone, Copy, Default, Debug)]
 struct Habits {
     identification: Option<u16>,
-    /// Packets with the identification of the one before, although they are others.
+    /// Different packets with the same identification as the packet before.
     stale: u32,
     fresh: u32,
-    /// The longest delay of a certain copy in which nothing differs.
+    /// Maximum delay of a certain identical copy.
     mirrored: Option<i64>,
     /// Maximum delay of a certain copy at another hop, or of another kind, in nanoseconds.
     forwarded: i64,
-    /// When the other direction's last pure acknowledgment passed.
+    /// Time of the last pure acknowledgment in the other direction.
     answered: i64,
 }
 
 impl Habits {
-    /// Whether identifications tell packets apart.
+    /// Returns whether identifications distinguish packets.
     const fn counts(&self) -> bool {
         self.fresh > self.stale
     }
 }
 
-/// The last packets, by what makes a TCP packet unique.
+/// Recent packets, by the fields that identify a TCP packet.
 #[derive(Debug)]
 pub(crate) struct Copies {
     last: Vec<Option<Kept>>,
-    /// Looked up only.
+    /// Used for look-ups only, so its order does not matter.
     habits: BTreeMap<Route, Habits>,
     pub(crate) kinds: CopyKinds,
 }
@@ -96,20 +99,20 @@ impl Default for Copies {
     }
 }
 
-/// What of a frame decides about copies.
+/// Fields of a frame that identify copies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Captured<'p, 'h> {
     pub(crate) head: &'h Head<'p>,
     pub(crate) segment: &'h Segment,
     pub(crate) payload_len: u32,
     pub(crate) front: Front,
-    /// Interface and device: each is a capture of its own.
+    /// Interface and device: each is a separate capture.
     pub(crate) place: (u32, u32),
     pub(crate) time: i64,
 }
 
 impl Copies {
-    /// Whether the packet went by at this place before.
+    /// Returns whether the packet was captured before at this place.
     pub(crate) fn knows(&mut self, packet: &Captured<'_, '_>) -> bool {
         let Captured { head, segment, front, time, .. } = *packet;
         let hash = hash(packet);
@@ -122,7 +125,7 @@ impl Copies {
         let is_copy = match kind {
             None => false,
             Some(Kind::Mirrored) if is_told => late < MIRRORED_WITHIN,
-            // Acknowledgments that are alike mean something, data that comes again so soon does not.
+            // Identical acknowledgments have a meaning; data repeated so soon does not.
             Some(Kind::Mirrored) if packet.payload_len == 0 && !segment.flags.has(Flags::SYN) => {
                 habits.mirrored.is_some_and(|longest| late <= longest.saturating_mul(4).max(AT_ONCE / 100))
             }
@@ -130,7 +133,7 @@ impl Copies {
                 late < AT_ONCE && before.is_some_and(|kept| habits.answered < kept.time || habits.mirrored.is_some())
             }
             Some(_) if is_told => late <= FORWARDED_WITHIN[0],
-            // Packets without a telling identification take as long as the others.
+            // Packets without such an identification are delayed as long as the others.
             Some(_) => late <= FORWARDED_WITHIN[1].max(habits.forwarded.saturating_mul(5) / 4),
         };
         if let (true, Some(kept)) = (is_copy, before) {
@@ -155,7 +158,7 @@ impl Copies {
     }
 
     fn habits(&mut self, route: Route) -> &mut Habits {
-        // Beyond so many directions nothing is learnt of new ones.
+        // Beyond the limit of directions, nothing is learnt of new ones.
         let route = if self.habits.len() < MOST_ROUTES || self.habits.contains_key(&route) { route } else { NOBODY };
         self.habits.entry(route).or_default()
     }
@@ -166,7 +169,7 @@ impl Copies {
         if let Some(id) = head.identification {
             match habits.identification.replace(id) {
                 Some(before) if before == id => habits.stale = habits.stale.saturating_add(1),
-                // A first packet tells nothing: what counts is assumed until it does not.
+                // A first packet shows nothing: identifications are assumed to distinguish packets until they do not.
                 _ => habits.fresh = habits.fresh.saturating_add(1),
             }
         }
@@ -190,7 +193,7 @@ impl Copies {
     }
 }
 
-/// Whoever there is no room for.
+/// Route of all packets beyond the limit of routes.
 const NOBODY: Route = Route {
     source: std::net::SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0),
     destination: std::net::SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0),
@@ -206,7 +209,7 @@ enum Kind {
     Retries,
 }
 
-/// What differs; `None` cannot be a copy.
+/// Returns the difference between two packets, or `None` if the second cannot be a copy.
 fn kind(kept: &Kept, hop_limit: u8, front: Front) -> Option<Kind> {
     let before = kept.front;
     Some(if front.tunnels != before.tunnels {

@@ -1,4 +1,4 @@
-//! A TCP connection, both directions of it.
+//! TCP connections, in both directions.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -9,15 +9,15 @@ use lasthop_wire::Kept;
 use crate::half::{Half, Packet, Sacks};
 use crate::rounds::OptionBytes;
 
-/// Maximum number of directions of connections whose habits are learnt.
+/// Maximum number of directions of connections whose properties are learnt.
 pub(crate) const MOST_ROUTES: usize = 100_000;
-/// Timestamps of which the echo is awaited, a direction.
+/// Maximum number of timestamps per direction that await an echo.
 const MOST_STAMPS: usize = 4096;
 const MILLISECOND: i64 = 1_000_000;
 /// Ticks of timestamp clocks in use, in nanoseconds: 1000, 250, 100, 10 and 2 Hz.
 const TICKS: [i64; 5] = [MILLISECOND, 4 * MILLISECOND, 10 * MILLISECOND, 100 * MILLISECOND, 500 * MILLISECOND];
 
-/// A clock of timestamps (RFC 7323), taken to tick once a millisecond, as today's do.
+/// Clock of timestamps (RFC 7323), assumed to tick once per millisecond, as in modern systems.
 #[derive(Clone, Copy, Default, Debug)]
 struct Stamps {
     first: Option<(u32, i64)>,
@@ -25,19 +25,19 @@ struct Stamps {
 }
 
 impl Stamps {
-    /// When a packet with the stamp `val` that came at `time` was stamped, up to a constant.
+    /// Returns the time at which a packet with timestamp `val`, captured at `time`, was stamped, up to a constant.
     fn time(&mut self, val: u32, time: i64) -> Option<i64> {
         let (first, begun) = *self.first.get_or_insert((val, time));
         let ticks = i64::from(val.wrapping_sub(first) as i32);
         let (stamped, passed) = (ticks.checked_mul(MILLISECOND)?, time.saturating_sub(begun));
-        // Seconds apart, neither a queue nor a pause explains that the clocks differ by a tenth.
+        // Over seconds, neither a queue nor a pause explains a difference of a tenth between the clocks.
         if passed > 3_000 * MILLISECOND && stamped.abs_diff(passed) > (passed / 4).unsigned_abs() {
             self.is_other = true;
         }
         (!self.is_other).then(|| begun.saturating_add(stamped))
     }
 
-    /// Returns the length of a tick in nanoseconds, once three seconds of timestamps match one in use within 5 %.
+    /// Returns the length of a tick in nanoseconds, once three seconds of timestamps match a known one within 5 %.
     fn tick(&self, val: u32, time: i64) -> Option<i64> {
         let (first, begun) = self.first?;
         let (ticks, passed) = (i64::from(val.wrapping_sub(first) as i32), time.saturating_sub(begun));
@@ -47,18 +47,18 @@ impl Stamps {
     }
 }
 
-/// How long an end takes to answer, seen from the capture.
+/// Response times of an endpoint, seen from the capture.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
-    /// Stamps that were sent to it, and when.
+    /// Timestamps sent to it, with times.
     waiting: VecDeque<(u32, i64)>,
-    /// The newest of them, answered or not.
+    /// Newest of them, answered or not.
     newest: Option<u32>,
     least: Option<i64>,
 }
 
 impl Answers {
-    /// The least, in nanoseconds.
+    /// Returns the minimum, in nanoseconds.
     pub const fn least(&self) -> Option<i64> {
         self.least
     }
@@ -70,7 +70,7 @@ impl Answers {
     }
 
     fn asked(&mut self, val: u32, time: i64) {
-        // Of packets with the same stamp the first asks, also when the others come after it was answered.
+        // Of packets with the same timestamp, the first one counts, even if the others arrive after the answer.
         if self.newest.is_some_and(|newest| newest.wrapping_sub(val) as i32 >= 0) {
             return;
         }
@@ -99,27 +99,27 @@ impl Answers {
     }
 }
 
-/// What is known of the connection's beginning.
+/// Properties of a connection that its handshake shows.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Handshake {
-    /// Who sent the SYN.
+    /// Sender of the SYN.
     pub initiator: Option<usize>,
     offer: Option<i64>,
     answer: Option<i64>,
     window_scale: [Option<u8>; 2],
     sack: [bool; 2],
-    /// Of which the options are known.
+    /// Ends whose options are known.
     agreed: [bool; 2],
     seen: [bool; 2],
 }
 
 impl Handshake {
-    /// Whether both halves of it are in the capture.
+    /// Returns whether the capture has both halves of the handshake.
     pub fn is_whole(&self) -> bool {
         self.seen == [true; 2]
     }
 
-    /// Whether it is known what the ends agreed on.
+    /// Returns whether the negotiated options are known.
     fn is_known(&self) -> bool {
         self.agreed == [true; 2]
     }
@@ -128,47 +128,47 @@ impl Handshake {
 /// A TCP connection.
 #[derive(Clone, Debug)]
 pub struct Flow {
-    /// Who: the lower address first.
+    /// Addresses, the lower one first.
     pub ends: [SocketAddr; 2],
-    /// The interface's number, and that of the device in captures of all.
+    /// Number of the interface, and of the device in captures of all devices.
     pub place: (u32, u32),
-    /// Its beginning.
+    /// Properties that the handshake shows.
     pub handshake: Handshake,
-    /// What each end sends; index as in [`Flow::ends`].
+    /// State of each direction; the index is that of the sender in [`Flow::ends`].
     pub halves: [Half; 2],
-    /// How long each end takes to answer.
+    /// Response times of each endpoint.
     pub answers: [Answers; 2],
     stamps: [Stamps; 2],
-    /// First and last packet, in nanoseconds.
+    /// Times of the first and the last packet, in nanoseconds.
     pub span: (i64, i64),
-    /// The numbers of these in the capture.
+    /// Numbers of these packets in the capture.
     pub numbers: (u64, u64),
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
     finished: [bool; 2],
-    /// Over: both ends have said so, or one has given up.
+    /// True if both ends have closed the connection, or one has reset it.
     pub closed: bool,
     /// Index of the end that reset the connection.
     reset: Option<usize>,
-    /// As of which jump of the clock it was looked at.
+    /// Number of the clock jump up to which the connection was processed.
     epoch: u64,
 }
 
-/// A packet as it came, with its IP header's part.
+/// A captured packet, with fields of its IP header.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrived<'p> {
-    /// The segment.
+    /// Segment.
     pub packet: Packet<'p>,
-    /// Which end sent it.
+    /// Index of the sender.
     pub from: usize,
-    /// The ECN field.
+    /// ECN field.
     pub ecn: Ecn,
-    /// Jumps of the clock so far.
+    /// Number of clock jumps so far.
     pub epoch: u64,
 }
 
 impl Flow {
-    /// A new one.
+    /// Creates the state of a connection.
     pub fn new(ends: [SocketAddr; 2], place: (u32, u32), time: i64, number: u64) -> Self {
         Self {
             ends,
@@ -187,12 +187,12 @@ impl Flow {
         }
     }
 
-    /// From the capture to that end and back, in nanoseconds; 0 where it is not known.
+    /// Returns the round trip from the capture to that end in nanoseconds; 0 if unknown.
     pub fn to_end(&self, end: usize) -> i64 {
         self.answers[end].least().unwrap_or(0)
     }
 
-    /// Takes the next packet.
+    /// Processes the next packet.
     pub fn take(&mut self, arrived: &Arrived<'_>) {
         let Arrived { mut packet, from, ecn, epoch } = *arrived;
         let to = 1 - from;
@@ -263,13 +263,13 @@ impl Flow {
         }
         self.handshake.seen[from] = true;
         if let Some(mss) = segment.options.mss {
-            // Timestamps take twelve bytes of each segment that may have them.
+            // Timestamps take twelve bytes of each segment that may carry them.
             let options = if segment.options.timestamps.is_some() { 12 } else { 0 };
             self.halves[1 - from].rounds.most(mss, OptionBytes(options));
         }
         if segment.flags.has(Flags::ACK) {
             self.handshake.initiator = Some(1 - from);
-            // A SYN that came twice leaves open which one was answered.
+            // If a SYN arrived twice, the answer may be to either.
             if let (Some(offer), None) = (self.handshake.offer, self.handshake.answer) {
                 self.answers[from].took(packet.time.saturating_sub(offer));
             }
@@ -283,7 +283,7 @@ impl Flow {
         }
     }
 
-    /// The packet that completes the handshake tells how far its sender is.
+    /// Derives the round trip to the sender from the packet that completes the handshake.
     fn third(&mut self, packet: &Packet<'_>, from: usize) {
         if self.handshake.initiator == Some(from)
             && let Some(answer) = self.handshake.answer.take()
@@ -306,13 +306,13 @@ impl Flow {
 
     fn acknowledgment(&mut self, packet: &Packet<'_>, from: usize) {
         let shake = &self.handshake;
-        // Both ends have to offer scaling; the field of a connection whose beginning is missing says nothing.
+        // Both ends must offer scaling; if the beginning of the connection is missing, the window field is ambiguous.
         let scale = match shake.window_scale {
             [Some(_), Some(_)] => shake.window_scale[from],
             _ => Some(0),
         };
         let window = scale.filter(|_| shake.is_known()).map(|scale| u64::from(packet.segment.window) << scale.min(14));
-        // A closed window is one at any scale.
+        // A closed window is closed at any scale.
         let window = window.or((packet.segment.window == 0).then_some(0));
         let sacks = if shake.is_known() && shake.sack != [true; 2] { Sacks::Never } else { Sacks::Perhaps };
         let half = &mut self.halves[1 - from];
@@ -331,7 +331,7 @@ impl Flow {
         self.answers.iter_mut().for_each(Answers::break_off);
     }
 
-    /// Nothing comes any more.
+    /// Closes the connection at the end of the capture.
     pub fn finish(&mut self) {
         let (now, to_ends) = (self.span.1, [self.to_end(0), self.to_end(1)]);
         for (half, to_sender) in self.halves.iter_mut().zip(to_ends) {
@@ -344,7 +344,8 @@ impl Flow {
 mod tests {
     use super::*;
 
-    /// Three packets with one stamp come over a slow hop, the third after the first was answered: its own answer has the same echo, and says nothing.
+    /// Three packets with one timestamp cross a slow hop, the third after the answer to the first: its own answer has
+    /// the same echo, and shows nothing.
     #[test]
     fn of_packets_with_one_stamp_the_first_asks() {
         let mut answers = Answers::default();

@@ -1,4 +1,4 @@
-//! One direction of a connection: its data, and the acknowledgments that come back.
+//! One direction of a connection: its data, and the acknowledgments in the other direction.
 
 mod acknowledgments;
 mod blind;
@@ -24,69 +24,70 @@ use crate::policer::Passed;
 use crate::rounds::{Passing, Rounds, Times};
 use crate::sent::{Around, OnTheWay, Sent};
 
-/// Most gaps that are open at once.
+/// Maximum number of open gaps.
 const MOST_GAPS: usize = 1024;
-/// Most retransmissions on their way whose fate is watched.
+/// Maximum number of retransmissions in flight whose fate is tracked.
 const MOST_AGAIN: usize = 4096;
-/// Sequence numbers begin here, so that there is room before the first one seen.
+/// Initial internal sequence number, which leaves space for numbers before the first one seen.
 const ORIGIN: u64 = 1 << 33;
-/// A silence of this long ends with a timeout, in nanoseconds: Linux's least one is 200 ms.
+/// Silence that ends with a timeout, in nanoseconds: Linux's minimum is 200 ms.
 const LEAST_TIMEOUT: i64 = 190_000_000;
 const MILLISECOND: i64 = 1_000_000;
 
-/// A packet of the connection, as both directions look at it.
+/// A packet of the connection, as both directions process it.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'p> {
-    /// Nanoseconds.
+    /// Time in nanoseconds.
     pub time: i64,
-    /// Its number in the capture.
+    /// Number in the capture.
     pub number: u64,
-    /// Its TCP header.
+    /// TCP header.
     pub segment: &'p Segment,
-    /// Whether all of its options are there.
+    /// Completeness of the options.
     pub options: Kept,
     /// Bytes of payload.
     pub len: u32,
-    /// Bytes on the wire, IP header included.
+    /// Bytes on the wire, including the IP header.
     pub wire: u32,
-    /// Bytes on this path up to its end.
+    /// Bytes sent on this path up to its end.
     pub volume: u64,
-    /// When the sender stamped it, on a clock that runs as the capture's, in nanoseconds.
+    /// Time at which the sender stamped it, in nanoseconds of a clock that runs at the capture's rate.
     pub stamped: Option<i64>,
     /// Length of a tick of the sender's timestamps in nanoseconds, once the capture has shown it.
     pub tick: Option<i64>,
     /// IPv4 identification.
     pub identification: Option<u16>,
-    /// Whether it is a keep-alive without data.
+    /// True for a keep-alive without data.
     pub is_keep_alive: bool,
-    /// Whether there is room to remember it for the search for policers.
+    /// True if the search for policers has capacity to remember it.
     pub is_remembered: bool,
 }
 
-/// What is known of one direction.
+/// State of one direction.
 #[derive(Clone, Debug, Default)]
 pub struct Half {
-    /// The first sequence number, and what it counts as.
+    /// First sequence number, and its internal number.
     first: Option<Seq>,
     highest: u64,
     acknowledged: u64,
     on_the_way: OnTheWay,
     gaps: VecDeque<Gap>,
-    /// Data that was acknowledged before the capture had it.
+    /// Data that was acknowledged before it was captured.
     missed_data: VecDeque<(u64, u64)>,
-    /// First bytes of retransmissions on their way.
+    /// First numbers of retransmissions in flight.
     again: VecDeque<u64>,
-    /// The last acknowledgment's blocks.
+    /// SACK blocks of the last acknowledgment.
     blocks: [(u64, u64); 4],
     duplicates: u32,
-    /// Acknowledgments of a single packet since the last one of several; none before the first of several.
+    /// Acknowledgments of a single packet since the last one of several packets; none before the first one of several.
     singles: Option<u32>,
-    /// An acknowledgment whose options were cut off came since the last packet that is known to have arrived: others may have.
+    /// True if an acknowledgment with truncated options was captured after the last packet that is known to have
+    /// arrived: others may have arrived.
     missed: bool,
     last_heard: i64,
     /// Minimum time from a packet at the capture to the receiver's answer, in nanoseconds.
     pub to_receiver: Option<i64>,
-    /// Whether the capture has the handshake, which shows the round trip.
+    /// True if the capture has the handshake, which shows the round trip.
     pub has_handshake: bool,
     /// Retransmissions that a duplicate acknowledgment may still answer.
     unanswered: VecDeque<Unanswered>,
@@ -96,7 +97,8 @@ pub struct Half {
     hole_shown: Option<i64>,
     /// Number of single packets that the receiver acknowledged without delay.
     prompt: u32,
-    /// First unacknowledged number, and the losses before it that become needless if its data is acknowledged without a retransmission.
+    /// First unacknowledged number, and the losses before it that become needless if its data is acknowledged without a
+    /// retransmission.
     in_order: Option<(u64, Vec<usize>)>,
     /// Window field of the last acknowledgment.
     last_window: Option<u16>,
@@ -105,52 +107,53 @@ pub struct Half {
     padding: Padding,
     /// Last number that was ignored as stray.
     stray: Option<u64>,
-    /// From the capture to the receiver and back.
+    /// Path from the capture to the receiver and back.
     pub beyond: Path,
-    /// From the sender to the capture.
+    /// Path from the sender to the capture.
     pub before: Path,
     /// All losses, in the order in which they were noticed.
     pub losses: Losses,
-    /// What limits it.
+    /// Accounting of the limiting factors.
     pub rounds: Rounds,
     reduction: Option<Reduction>,
-    /// Bytes of payload that were sent for the first time.
+    /// Bytes of payload, without retransmissions.
     pub bytes: u64,
     /// Packets with payload.
     pub packets: u64,
-    /// Packets that repeated data which the capture had seen.
+    /// Retransmissions of data that the capture had seen.
     pub retransmissions: u64,
-    /// Of these, those of data that had been acknowledged.
+    /// Of these, retransmissions of data that had been acknowledged.
     pub repeated: u64,
-    /// Segments that came in another order than they were sent.
+    /// Reordered segments.
     pub reordered: u64,
-    /// Bytes acknowledged that the capture has not seen.
+    /// Bytes that were acknowledged but not captured.
     pub unseen: u64,
-    /// First and last packet with payload.
+    /// Times of the first and the last packet with payload.
     pub span: Option<(i64, i64)>,
     /// Bytes on the wire of packets with payload.
     pub wire: u64,
-    /// Packets with data that were marked on their way here.
+    /// Data packets with a congestion mark at the capture.
     pub marks: u64,
     /// Acknowledgments that echoed a mark.
     pub echoes: u64,
-    /// Packets with data that may be marked.
+    /// ECN-capable data packets.
     pub markable: u64,
-    /// The receiver's window.
+    /// Receive window.
     pub window: Window,
     identifications: Identifications,
-    /// What passed, to find policers.
+    /// Packets for the search for policers.
     pub passed: Passed,
-    /// Whether large packets alone vanish.
+    /// Detection of path-MTU black holes.
     pub black_hole: BlackHole,
-    /// Packets of data that the receiver reports twice, without a loss that was taken for one.
+    /// Data packets that the receiver reports as duplicate, without a retransmission.
     unexplained: u64,
-    /// Packets that repeat data sooner than a sender can: the same ones, captured twice and cut otherwise by an interface.
+    /// Packets that repeat data sooner than a sender can: the same packets, captured twice and cut differently by an
+    /// interface.
     pub cut_otherwise: u64,
 }
 
 impl Half {
-    /// Room for what was sent is given back; figures stay.
+    /// Frees the memory of outstanding data; the counters remain.
     pub fn close(&mut self) {
         self.on_the_way.clear();
         self.gaps = VecDeque::new();
@@ -161,17 +164,18 @@ impl Half {
         self.passed.close();
     }
 
-    /// Whether all data that passed has been acknowledged.
+    /// Returns whether all captured data has been acknowledged.
     pub fn is_done(&self) -> bool {
         self.on_the_way.is_empty()
     }
 
-    /// Packets of data that were duplicated on their way: the receiver reports them twice, and they were sent once.
+    /// Returns the number of data packets that the path duplicated: sent once, and reported as duplicate by the
+    /// receiver.
     pub fn duplicated(&self) -> u64 {
         self.unexplained.saturating_sub(self.repeated)
     }
 
-    /// Pieces of data that were forgotten for want of room.
+    /// Returns the number of pieces of data that were dropped at the limit.
     pub fn forgotten(&self) -> u64 {
         self.on_the_way.forgotten()
     }
@@ -185,25 +189,25 @@ impl Half {
         self.highest.saturating_add_signed(i64::from(seq.0.wrapping_sub(near) as i32))
     }
 
-    /// The sequence number on the wire.
+    /// Returns the sequence number on the wire.
     fn wrap(&self, seq: u64) -> u32 {
         self.first.map_or(0, |first| first.0.wrapping_add(seq.wrapping_sub(ORIGIN) as u32))
     }
 
-    /// The connection's first sequence number is known.
+    /// Sets the initial sequence number of the connection.
     pub fn begin(&mut self, seq: Seq) {
         if self.first.is_none() {
             self.unwrap(seq);
         }
     }
 
-    /// Times jumped.
+    /// Handles a jump of the clock.
     pub fn break_off(&mut self) {
         self.beyond.break_off();
         self.before.break_off();
         for index in 0.. {
             let Some(piece) = self.on_the_way.get_mut(index) else { break };
-            // No delay is taken from it any more.
+            // No more delays are measured on it.
             piece.passed = piece.passed.max(2);
         }
     }
@@ -221,7 +225,7 @@ impl Half {
         }
     }
 
-    /// A packet of the sender's with payload.
+    /// Processes a packet of the sender with payload.
     pub fn data(&mut self, packet: &Packet<'_>, to_sender: i64) {
         let Some(seq) = self.near(packet.segment.seq) else { return };
         let end = seq + u64::from(packet.len);
@@ -255,12 +259,12 @@ impl Half {
         self.last_heard = packet.time;
     }
 
-    /// The sender says that it has made its window smaller because of a mark.
+    /// Records that the sender has reduced its window because of a mark.
     pub fn reduced(&mut self) {
         self.reduction = Some(Reduction::Mark);
     }
 
-    /// Data from `seq` to `end` is not new.
+    /// Processes data from `seq` to `end` that is not new.
     fn repeat(&mut self, packet: &Packet<'_>, seq: u64, end: u64, to_sender: i64) {
         if self.fill_gaps(packet, seq, end, to_sender) || self.captured_late(seq, end) {
             return;
@@ -283,7 +287,7 @@ impl Half {
         let mut lost = Around { before: self.beyond.last(), ..Around::default() };
         let mut blind = Vec::new();
         while let Some(piece) = self.on_the_way.get(index).copied().filter(|piece| piece.seq < end) {
-            // Behind the last that arrived nothing arrived: the time of the loss is known from before only.
+            // No later packet arrived, so the time of the loss is known only from those before.
             lost.before = lost.before.filter(|before| before.volume < piece.volume);
             let loss = Seen {
                 number: piece.number,
@@ -341,8 +345,8 @@ impl Half {
         blind.into_iter().for_each(|number| self.losses.mark_needless(number, Needless::SentTooSoon));
     }
 
-    /// Returns whether the packet is a copy that an interface cut or joined: its data passed in packets of another size within half a round trip and a
-    /// millisecond.
+    /// Returns whether the packet is a copy that an interface cut or joined: its data was captured in packets of
+    /// another size within half a round trip and a millisecond.
     fn is_too_soon(&self, packet: &Packet<'_>, seq: u64, to_sender: i64) -> bool {
         let trip = self.trip(to_sender);
         let before = self.on_the_way.get(self.on_the_way.at(seq)).filter(|piece| piece.seq <= seq && piece.passed == 1);
@@ -354,7 +358,8 @@ impl Half {
         })
     }
 
-    /// A packet was lost beyond the capture: the index of the loss, which is that of an earlier one if both are parts of one packet.
+    /// Records the loss of a packet beyond the capture. Returns the index of the loss, which is that of an earlier one
+    /// if both are parts of one packet.
     fn lose(&mut self, loss: Seen) -> Option<usize> {
         let (is_part, number) = self.losses.add_part(loss, self.rounds.mss());
         if !is_part {
@@ -367,7 +372,7 @@ impl Half {
         number
     }
 
-    /// How the sender noticed.
+    /// Returns how the sender detected the loss.
     fn repair(&self, now: i64, to_sender: i64) -> Repair {
         let silence = now.saturating_sub(self.last_heard).saturating_sub(to_sender);
         let whole = self.times(now, to_sender).whole;
@@ -380,11 +385,11 @@ impl Half {
         }
     }
 
-    /// The capture ends.
+    /// Handles the end of the capture.
     pub fn finish(&mut self, now: i64, to_sender: i64) {
         self.reordered += self.settle_order();
         let Some((_, last)) = self.span else { return };
-        // What comes behind the last data is nobody's time.
+        // The time after the last data belongs to no factor.
         let times = self.times(now.min(last), to_sender);
         if let Some((to, nanos)) = self.rounds.end(times, self.reduction.unwrap_or(Reduction::None)) {
             self.losses.charge(to, nanos);
@@ -392,12 +397,12 @@ impl Half {
     }
 }
 
-/// Whether the ends agreed upon selective acknowledgments.
+/// Use of selective acknowledgments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sacks {
-    /// They did, or it is not known.
+    /// Negotiated, or unknown.
     Perhaps,
-    /// They did not.
+    /// Not negotiated.
     Never,
 }
 

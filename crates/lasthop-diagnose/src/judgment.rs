@@ -1,4 +1,4 @@
-//! Verdicts on all losses of one direction, and what limited it.
+//! Verdicts on all losses of one direction, and its limiting factors.
 
 use crate::At;
 use crate::half::Half;
@@ -8,11 +8,11 @@ use crate::report::{Limit, LossReport, Vantage, seconds};
 use crate::rounds::{FACTORS, Factor};
 use crate::verdict::{Cause, Judge, Marks};
 
-/// How sure a verdict is that all losses of a flow show together.
+/// Confidence of a verdict that follows from all losses of a flow together.
 const TOGETHER: f64 = 0.95;
 
-/// The rates of the policers that explain a direction's losses, in bits of IP packets a second, by side of the capture. A sender whose application limits it sends at
-/// one rate as well.
+/// Returns the rates of the policers that explain a direction's losses, in bits of IP packets a second, by side of the
+/// capture. A sender limited by its application also sends at one rate.
 pub(crate) fn policers(half: &Half) -> [Option<f64>; 2] {
     let total: i64 = FACTORS.iter().map(|&factor| half.rounds.known(factor)).sum();
     let all = half.losses.list().iter().fold(total, |sum, loss| sum.saturating_add(loss.charged));
@@ -22,7 +22,7 @@ pub(crate) fn policers(half: &Half) -> [Option<f64>; 2] {
     [Place::Before, Place::Beyond].map(|place| half.passed.policer(place))
 }
 
-/// Each loss with its verdict, in the order in which they were noticed.
+/// Returns the losses with their verdicts, in the order in which they were noticed.
 pub(crate) fn judged(half: &Half, policers: [Option<f64>; 2], begin: i64, at: At) -> Vec<LossReport> {
     let marks = if half.markable > 0 && half.marks + half.echoes > 0 { Marks::Seen } else { Marks::None };
     let losses = half.losses.list();
@@ -43,7 +43,8 @@ pub(crate) fn judged(half: &Half, policers: [Option<f64>; 2], begin: i64, at: At
             verdict
         }
     };
-    // Who says that the capture is the receiver's says that what it has arrived. Found by itself, a short hop behind the capture would look alike.
+    // If the user declares the capture to be the receiver's, its packets have arrived. If derived, the position is not
+    // certain: a capture before a short hop would look alike.
     let has_arrived = |seen: &Seen| seen.side == Side::Beyond && at == At::Given(Vantage::Receiver);
     let report = |(loss, seen): (&Loss, &Seen)| LossReport {
         packet: loss.seen.number,
@@ -60,7 +61,7 @@ pub(crate) fn judged(half: &Half, policers: [Option<f64>; 2], begin: i64, at: At
     losses.iter().zip(&all).map(report).collect()
 }
 
-/// Shares of the time, most first.
+/// Returns the shares of the time by factor, the largest first.
 pub(crate) fn limits(half: &Half, losses: &[LossReport]) -> Vec<Limit> {
     let mut nanos = FACTORS.map(|factor| half.rounds.known(factor));
     nanos[Factor::AfterCongestion as usize] += half.losses.after_marks();
@@ -76,13 +77,13 @@ pub(crate) fn limits(half: &Half, losses: &[LossReport]) -> Vec<Limit> {
                 Cause::Unknown => Factor::AfterUnknown,
             });
         }
-        // What was reordered made no window smaller, unless the sender took it for lost.
+        // Reordered packets did not reduce the window, unless the sender declared them lost.
         let first = if report.needless == Some(Needless::Overtaken) { Factor::SlowStart } else { Factor::AfterUnknown };
         let factor = cause.unwrap_or(first);
         nanos[factor as usize] = nanos[factor as usize].saturating_add(loss.charged);
     }
     if losses.iter().any(|loss| loss.needless.is_none() && loss.verdict.cause == Cause::Policed) {
-        // Whatever waits in front of it, the policer's rate is the bottleneck's.
+        // Whatever the queue before it, the policer's rate is that of the bottleneck.
         nanos[Factor::Policer as usize] += std::mem::take(&mut nanos[Factor::Bottleneck as usize]);
     }
     let total: f64 = nanos.iter().map(|&nanos| nanos as f64).sum();

@@ -1,12 +1,13 @@
-//! From a packet capture to what limits each TCP flow in it, and to the cause of each loss.
+//! Finds the limiting factors of each TCP flow in a packet capture, and the cause of each loss.
 //!
-//! [`diagnose`] reads a capture ([`capture`]) packet by packet, follows each connection ([`flow`]), and says of each direction
-//! what limited it for how long, and of each retransmission whether the packet was lost to corruption, lost to congestion, or not lost at all.
-//! [`annotate`] writes the capture again with these verdicts as comments, [`loss_trace`] writes what the link lost as a table that
-//! `lasthop fit` reads; [`matched`] says what two captures of the same connections say together. `docs/models/diagnose.md` has the rules, and `docs/notes/diagnose-conditions.md` their exact conditions.
+//! [`diagnose`] reads a capture ([`capture`]) packet by packet and follows each connection ([`flow`]). For each
+//! direction, it determines the limiting factors and their shares of the time, and for each retransmission whether the
+//! packet was lost to corruption, lost to congestion, or not lost at all. [`annotate`] writes the capture again with
+//! these verdicts as comments, [`loss_trace`] writes the link's losses as a table for `lasthop fit`, and [`matched`]
+//! compares two captures of the same connections. `docs/models/diagnose.md` has the rules.
 //!
-//! Memory grows with the number of flows and losses, both bounded, not with the capture. No clock; the same capture gives the same
-//! answer to the byte.
+//! Memory depends on the number of flows and losses, which are bounded, not on the size of the capture. The same
+//! capture gives the same report, byte for byte.
 
 pub mod annotate;
 pub mod black_hole;
@@ -39,21 +40,21 @@ pub use table::Diagnosis;
 
 use crate::capture::{Capture, CaptureError};
 
-/// Where a capture was taken, seen from whoever sends data.
+/// Position of a capture relative to the sender of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum At {
-    /// The capture tells it.
+    /// Derived from the capture.
     Found,
-    /// This.
+    /// Given by the user.
     Given(Vantage),
 }
 
-/// What of a capture is looked at.
+/// Options of a diagnosis.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Where it was taken.
+    /// Position of the capture.
     pub at: At,
-    /// Only what this interface saw, by its name in a pcapng file.
+    /// Interface, by its name in a pcapng file, to which the diagnosis is restricted.
     pub interface: Option<String>,
 }
 
@@ -63,20 +64,20 @@ impl Default for Options {
     }
 }
 
-/// Reads a capture to its end. One that is cut off or damaged further on is reported as far as it goes, with [`Report::damage`].
+/// Reads a capture to its end. If it is cut off or damaged, the report covers the part before, with [`Report::damage`].
 ///
 /// # Errors
 ///
-/// When `source` is no capture, or nothing in it can be read.
+/// Returns an error if `source` is not a capture, or nothing in it can be read.
 pub fn diagnose(source: impl Read, options: &Options) -> Result<Report, CaptureError> {
     diagnose_capture(Capture::open(source)?, options)
 }
 
-/// As [`diagnose`], of a capture that may have several files.
+/// Same as [`diagnose`], for a capture that may have several files.
 ///
 /// # Errors
 ///
-/// When nothing in it can be read.
+/// Returns an error if nothing in it can be read.
 pub fn diagnose_capture<R: Read>(mut capture: Capture<R>, options: &Options) -> Result<Report, CaptureError> {
     let mut diagnosis = Diagnosis::new(options.clone());
     let last = loop {

@@ -1,27 +1,27 @@
-//! Losses, and what is known of each.
+//! Losses and their properties.
 
 use serde::Serialize;
 
 use crate::sent::Around;
 
-/// Most losses of one direction that are kept. Later ones are counted.
+/// Maximum number of recorded losses of one direction. Later ones are only counted.
 pub const MOST_LOSSES: usize = 50_000;
-/// How far back a report of data that came twice is looked for.
+/// Maximum number of earlier losses that are searched for a report of duplicate data.
 const LOOK_BACK: usize = 512;
 
-/// How a sender noticed a loss.
+/// Way in which a sender detected a loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Repair {
-    /// By acknowledgments of what came behind.
+    /// Acknowledgments of later data.
     Fast,
-    /// It probed after two round trips of silence (RFC 8985 §7).
+    /// A probe after two round trips of silence (RFC 8985 §7).
     Probe,
-    /// By its retransmission timer.
+    /// The retransmission timer.
     Timeout,
 }
 
-/// Where a packet was lost, seen from the capture.
+/// Part of the path on which a packet was lost, relative to the capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
@@ -31,49 +31,50 @@ pub enum Side {
     Beyond,
 }
 
-/// What made the congestion window small last.
+/// Last cause of a reduction of the congestion window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reduction {
-    /// Nothing yet.
+    /// No reduction yet.
     None,
-    /// The loss of that index.
+    /// Loss with this index.
     Loss(usize),
-    /// A mark.
+    /// A congestion mark.
     Mark,
 }
 
-/// Why a retransmission was needless.
+/// Reason for which a retransmission was needless.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Needless {
-    /// The receiver said that it had the data twice (RFC 2883).
+    /// The receiver reported the data as duplicate (RFC 2883).
     ReportedTwice,
     /// The acknowledgment echoes the timestamp of the first transmission (RFC 3522).
     EchoesTheFirst,
-    /// The acknowledgment came sooner than any can.
+    /// The acknowledgment arrived sooner than an acknowledgment of the retransmission could.
     AnsweredTooSoon,
-    /// The sender retransmitted before it can have known what became of the packet.
+    /// The sender retransmitted before it could know the fate of the packet.
     SentTooSoon,
     /// The receiver, where the capture was taken, delayed its acknowledgment.
     AcknowledgmentDelayed,
-    /// Acknowledgments cover step by step what passed before the retransmission: the receiver lacked nothing.
+    /// Acknowledgments cover the earlier packets one by one: the receiver lacked none of them.
     AcknowledgedInOrder,
     /// A duplicate acknowledgment answers the retransmission (RFC 9293 §3.10.7.4).
     AnsweredTwice,
     /// The packet had reached the receiver, where the capture was taken.
     Captured,
-    /// It was no retransmission: the packet was reordered, by its IPv4 identification.
+    /// It was not a retransmission: the IPv4 identification shows that the packet was reordered.
     Overtaken,
 }
 
-/// A packet that was sent again.
+/// A retransmitted packet.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Seen {
-    /// The packet of the capture that was lost; for those lost before the capture the one that showed it.
+    /// Number of the lost packet in the capture; for a packet lost before the capture, that of the packet that revealed
+    /// the loss.
     pub number: u64,
-    /// The packet that brought its data again.
+    /// Number of the packet that retransmitted its data.
     pub repaired_by: u64,
-    /// When it passed, or when it was missed.
+    /// Time at which the packet passed, or at which it was noticed to be missing.
     pub time: i64,
     /// First sequence number, as on the wire.
     pub seq: u32,
@@ -81,59 +82,60 @@ pub struct Seen {
     pub len: u32,
     /// Bytes on the wire.
     pub wire: u32,
-    /// Bytes on this path up to its end.
+    /// Bytes sent on this path up to its end.
     pub volume: u64,
-    /// How often the data had passed.
+    /// Number of times that the data had passed.
     pub passed: u32,
-    /// How the sender noticed.
+    /// Way in which the sender detected the loss.
     pub repair: Repair,
-    /// Where.
+    /// Part of the path.
     pub side: Side,
-    /// Its neighbours.
+    /// Arrivals before and after it.
     pub around: Around,
-    /// Bytes of payload of the whole packet, of which `len` may be a part.
+    /// Bytes of payload of the whole packet, of which `len` may be only a part.
     pub packet_len: u32,
-    /// Whether the packet that filled the gap was sent before the one that showed it, by its IPv4 identification.
+    /// True if the IPv4 identification shows that the packet that filled the gap was sent before the one that revealed
+    /// it.
     pub sent_before: Option<bool>,
 }
 
-/// A loss, or what the sender took for one.
+/// A loss, or a needless retransmission.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Loss {
-    /// What was seen.
+    /// Observed retransmission.
     pub seen: Seen,
-    /// Why it was none.
+    /// Reason for which it was not a loss.
     pub needless: Option<Needless>,
-    /// Nanoseconds for which it kept the congestion window small.
+    /// Nanoseconds for which the loss reduced the congestion window.
     pub charged: i64,
 }
 
-/// The losses of one direction.
+/// Losses of one direction.
 #[derive(Clone, Debug, Default)]
 pub struct Losses {
     list: Vec<Loss>,
     left_out: u64,
-    /// Nanoseconds for which marks kept the congestion window small.
+    /// Nanoseconds for which marks reduced the congestion window.
     after_marks: i64,
 }
 
 impl Losses {
-    /// In the order in which they were noticed.
+    /// Returns the losses in the order in which they were noticed.
     pub fn list(&self) -> &[Loss] {
         &self.list
     }
 
-    /// How many found no room.
+    /// Returns the number of losses beyond the limit.
     pub const fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// Nanoseconds for which marks kept the congestion window small.
+    /// Returns the nanoseconds for which marks reduced the congestion window.
     pub const fn after_marks(&self) -> i64 {
         self.after_marks
     }
 
-    /// Adds one; its index.
+    /// Adds a loss, and returns its index.
     pub fn add(&mut self, seen: Seen) -> Option<usize> {
         if self.list.len() >= MOST_LOSSES {
             self.left_out += 1;
@@ -143,13 +145,13 @@ impl Losses {
         Some(self.list.len() - 1)
     }
 
-    /// Adds one, or makes the newest one longer of which it is the rest: the same packet was repaired in pieces. A packet has at most `mss` bytes. Returns
-    /// whether it was such a rest, and the loss's index.
+    /// Adds a loss, or extends the newest one if this is another piece of the same packet, which has at most `mss`
+    /// bytes. Returns whether it extended a loss, and the index of the loss.
     pub fn add_part(&mut self, seen: Seen, mss: u32) -> (bool, Option<usize>) {
         let last = self.list.last_mut().filter(|last| {
             let before = &last.seen;
             if seen.side == Side::Before {
-                // Nobody knows how what is missing was cut.
+                // The sizes of the missing packets are unknown.
                 return false;
             }
             let is_next = before.seq.wrapping_add(before.len) == seen.seq;
@@ -163,7 +165,8 @@ impl Losses {
         (true, Some(self.list.len() - 1))
     }
 
-    /// Losses that were none, since the packet that filled the gap was sent before the one that showed it. Returns how many, and the packets that showed the gaps.
+    /// Withdraws losses if the packet that filled the gap was sent before the one that revealed it. Returns their
+    /// number, and the packets that revealed the gaps.
     pub fn overtaken(&mut self) -> (u64, Vec<u64>) {
         let mut numbers = Vec::new();
         let mut count = 0;
@@ -177,7 +180,7 @@ impl Losses {
         (count, numbers)
     }
 
-    /// The congestion window was small for so many nanoseconds.
+    /// Adds the nanoseconds for which the congestion window was reduced to their cause.
     pub fn charge(&mut self, to: Reduction, nanos: i64) {
         match to {
             Reduction::Loss(index) => {
@@ -190,15 +193,15 @@ impl Losses {
         }
     }
 
-    /// It was none.
+    /// Marks a loss as needless retransmission.
     pub fn mark_needless(&mut self, index: usize, why: Needless) {
         if let Some(loss) = self.list.get_mut(index) {
             loss.needless.get_or_insert(why);
         }
     }
 
-    /// The receiver reports data twice: the newest retransmission of these bytes was needless. Returns whether there was one. A report may be of several packets;
-    /// of retransmissions of the same bytes it names one.
+    /// Handles a receiver's report of duplicate data: the newest retransmission of these bytes was needless. Returns
+    /// whether there was one. A report may cover several packets; of retransmissions of the same bytes, it covers one.
     pub fn needless(&mut self, seq: u32, len: u32, why: Needless) -> bool {
         let from = self.list.len().saturating_sub(LOOK_BACK);
         let overlap = |one: (u32, u32), other: (u32, u32)| {
@@ -222,8 +225,8 @@ impl Losses {
     }
 }
 
-/// Finds the rows of losses: packets sent one right behind the other. A receiver's blocks name few of many that arrived between losses, so what was not sent again
-/// later on is none.
+/// Finds rows of losses, which are packets sent back to back. A receiver's blocks name only a few of many ranges that
+/// arrived between losses, so a packet that was not retransmitted later is not lost.
 pub fn put_rows(losses: &mut [Seen]) {
     let mut order: Vec<&mut Seen> = losses.iter_mut().filter(|seen| seen.side == Side::Beyond).collect();
     order.sort_by_key(|seen| seen.volume);

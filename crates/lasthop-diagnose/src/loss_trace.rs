@@ -1,4 +1,4 @@
-//! What a link lost to corruption, packet by packet: the table that `lasthop fit` reads.
+//! Losses of a link due to corruption, packet by packet: the table that `lasthop fit` reads.
 #![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
 
 use std::collections::HashMap;
@@ -12,13 +12,14 @@ use crate::report::{Direction, FlowReport, LossReport};
 use crate::table::Clock;
 use crate::verdict::Cause;
 
-/// Writes the packets of `direction`, which is one of `flow`'s, as CSV: when each passed the capture, its bytes, and whether it was lost to corruption. Packets that a queue
-/// dropped, and those of which the capture does not tell, never came to the channel or may not have: they are left out. Where a
-/// capture shows losses on both sides, those of the side with more corruption count.
+/// Writes the packets of `direction`, which is one of `flow`'s, as CSV: the time at which each passed the capture, its
+/// bytes, and whether it was lost to corruption. Packets that a queue dropped, and losses of unknown cause, are left
+/// out, since they did not reach the channel, or may not have. If a capture shows losses on both sides, the side with
+/// more corruption counts.
 ///
 /// # Errors
 ///
-/// When `source` is no capture, or `out` cannot be written.
+/// Returns an error if `source` is not a capture, or `out` cannot be written.
 pub fn loss_trace(
     flow: &FlowReport,
     direction: &Direction,
@@ -28,11 +29,11 @@ pub fn loss_trace(
     loss_trace_of(flow, direction, Capture::open(source)?, out)
 }
 
-/// As [`loss_trace`], of a capture that may have several files.
+/// Same as [`loss_trace`], for a capture that may have several files.
 ///
 /// # Errors
 ///
-/// When `out` cannot be written.
+/// Returns an error if `out` cannot be written.
 pub fn loss_trace_of<R: Read>(
     flow: &FlowReport,
     direction: &Direction,
@@ -44,7 +45,7 @@ pub fn loss_trace_of<R: Read>(
     for loss in lost(direction, side) {
         fates.entry(loss.packet).or_default().push((loss.seq, loss.bytes, loss.verdict.cause));
     }
-    // Losses that found no room were not judged: the trace ends before them.
+    // Losses beyond the limit were not judged: the trace ends before them.
     let end = if direction.unjudged > 0 { direction.losses.iter().map(|loss| loss.packet).max() } else { None };
     let (mut clock, mut packets, mut begin) = (Clock::default(), Packets::default(), None);
     let put = |out: &mut dyn Write, sent: i64, bytes: u32, lost: bool| {
@@ -95,7 +96,7 @@ pub fn loss_trace_of<R: Read>(
     out.flush().map_err(failed)
 }
 
-/// The side of the capture with more losses to corruption: where the lossy link is.
+/// Returns the side of the capture with more losses to corruption, on which the lossy link is.
 pub fn lossy_side(direction: &Direction) -> Side {
     let corrupted = |side| lost(direction, side).filter(|loss| loss.verdict.cause == Cause::Corruption).count();
     if corrupted(Side::Before) > corrupted(Side::Beyond) { Side::Before } else { Side::Beyond }
@@ -105,7 +106,7 @@ fn lost(direction: &Direction, side: Side) -> impl Iterator<Item = &LossReport> 
     direction.losses.iter().filter(move |loss| loss.needless.is_none() && loss.side == side)
 }
 
-/// A payload as the packets of which it was on the wire: offset and bytes of each.
+/// Splits a payload into the packets on the wire: offset and bytes of each.
 fn pieces(len: u32, size: u32) -> impl Iterator<Item = (u32, u32)> {
     let size = size.max(1);
     (0..len.div_ceil(size)).map(move |number| (number * size, (len - number * size).min(size)))

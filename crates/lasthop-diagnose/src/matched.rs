@@ -1,8 +1,10 @@
-//! Two captures of the same connections, taken at two places of their path: which packets were lost between these, found by matching packets one by one.
+//! Comparison of two captures of the same connections, taken at two places on their path: finds the packets that were
+//! lost between these places.
 //!
-//! A packet is known by its ends, sequence number, length and timestamp. What passed the place nearer to the sender and never came to the other one was lost between
-//! them, whether it was sent again or not. Delays from one place to the other are those of packets themselves, so the same judge that calls the losses of one capture
-//! has no acknowledgments to guess from. Clocks need not agree; they must not drift apart by more than the queue's jitter.
+//! A packet is identified by its endpoints, sequence number, length and timestamp. A packet that passed the place
+//! nearer to the sender but did not reach the other one was lost between them, whether it was retransmitted or not.
+//! Delays between the places are measured on the packets themselves, so the judge of losses in one capture has no
+//! acknowledgments to guess from. The clocks may differ, but must not drift apart by more than the queue's jitter.
 #![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
 
 use std::collections::{BTreeMap, HashMap};
@@ -20,70 +22,70 @@ use crate::sent::Around;
 use crate::table::Clock;
 use crate::verdict::{Cause, Judge, Marks, Verdict};
 
-/// Most packets with data that are remembered of a capture.
+/// Maximum number of data packets per capture.
 pub const MOST_PACKETS: usize = 4_000_000;
-/// Bytes of payload of a full packet where nothing tells.
+/// Payload of a full packet in bytes if the capture does not show it.
 const USUAL: u32 = 1448;
 
-/// What two captures say together.
+/// Comparison of two captures.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Between {
-    /// The directions of which both captures have packets, the one with more packets first.
+    /// Directions with packets in both captures, the one with more packets first.
     pub flows: Vec<Crossing>,
-    /// Packets with data beyond those that are remembered, of each capture.
+    /// Data packets beyond the limit, for each capture.
     pub left_out: [u64; 2],
-    /// Why each capture ends early, if it does.
+    /// Reason for which each capture ends early, if it does.
     pub damage: [Option<String>; 2],
 }
 
 /// One direction of a connection from one place to the other.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Crossing {
-    /// Who sends.
+    /// Sender.
     pub from: SocketAddr,
-    /// Who receives.
+    /// Receiver.
     pub to: SocketAddr,
-    /// Which capture was taken nearer to the sender: 1 or 2.
+    /// Number of the capture that was taken nearer to the sender: 1 or 2.
     pub near: u8,
-    /// Packets with data that passed there while both captures ran.
+    /// Data packets that passed there while both captures were running.
     pub packets: u64,
-    /// Packets that came to the other place and are not in the capture nearer to the sender.
+    /// Packets that reached the other place and are not in the capture nearer to the sender.
     pub unseen: u64,
-    /// Packets that came in another order.
+    /// Reordered packets.
     pub reordered: u64,
-    /// The longest queue between the two places, in milliseconds.
+    /// Maximum queueing delay between the two places, in milliseconds.
     pub longest_queue_ms: f64,
-    /// The bottleneck's rate between them in bits of IP packets a second, where a queue showed it.
+    /// Rate of the bottleneck between them in bits of IP packets a second, if a queue showed it.
     pub bottleneck_bps: Option<f64>,
     /// Packets lost to corruption.
     pub corruption: u64,
     /// Packets lost to congestion.
     pub congestion: u64,
-    /// Packets lost to either.
+    /// All lost packets.
     pub unknown: u64,
-    /// Each loss.
+    /// Losses.
     pub losses: Vec<LostBetween>,
 }
 
 /// A packet that was lost between the two places.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct LostBetween {
-    /// Its number in the capture nearer to the sender.
+    /// Number in the capture nearer to the sender.
     pub packet: u64,
-    /// Seconds from that capture's begin.
+    /// Seconds since the start of that capture.
     pub time_s: f64,
     /// First sequence number.
     pub seq: u32,
     /// Bytes of payload.
     pub bytes: u32,
-    /// How often the data had passed there.
+    /// Number of times that the data had passed there.
     pub transmission: u32,
-    /// Why it was lost, and what that rests on.
+    /// Cause of the loss, and its evidence.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
 
-/// A packet with data, as it was on the wire.
+/// A data packet, as on the wire.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     time: i64,
@@ -97,9 +99,9 @@ struct Piece {
 /// One direction in one capture.
 #[derive(Clone, Debug, Default)]
 struct Way {
-    /// Segments, super-segments among them.
+    /// Segments, including super-segments.
     segments: Vec<Piece>,
-    /// Bytes of payload of a full packet, as the receiver's SYN allows.
+    /// Payload of a full packet in bytes, as the receiver's SYN allows.
     most: Option<u32>,
     marked: bool,
 }
@@ -117,7 +119,7 @@ struct Contents {
 ///
 /// # Errors
 ///
-/// When one of them is no capture, or nothing in it can be read; 0 or 1 says which.
+/// Returns an error if one of them is not a capture, or nothing in it can be read, with its index, 0 or 1.
 pub fn between(sources: [impl Read; 2]) -> Result<Between, (usize, CaptureError)> {
     let [first, second] = sources;
     let one = contents(first).map_err(|error| (0, error))?;
@@ -160,7 +162,7 @@ fn contents(source: impl Read) -> Result<Contents, CaptureError> {
         let (from, to) = (route.source, route.destination);
         let stamps = segment.options.timestamps;
         if segment.flags.has(Flags::SYN) {
-            // What this end may be sent: timestamps take twelve bytes of each segment.
+            // Limit of the segments to this end: timestamps take twelve bytes of each.
             let options = if stamps.is_some() { 12 } else { 0 };
             let most = segment.options.mss.map(|mss| u32::from(mss).saturating_sub(options));
             contents.ways.entry((to, from)).or_default().most = most.filter(|most| *most > 0);
@@ -181,14 +183,14 @@ fn contents(source: impl Read) -> Result<Contents, CaptureError> {
     }
 }
 
-/// Bytes of payload of a full packet: what both captures have packets of.
+/// Returns the payload of a full packet in bytes, the smaller one of both captures.
 fn packet_size(ways: [&Way; 2]) -> u32 {
     let longest = |way: &Way| way.segments.iter().map(|piece| piece.len).max().unwrap_or(USUAL);
     let seen = ways.map(longest).into_iter().min().unwrap_or(USUAL);
     ways.iter().filter_map(|way| way.most).min().map_or(seen, |most| most.min(seen)).max(1)
 }
 
-/// Super-segments as the packets that they become.
+/// Splits super-segments into the packets on the wire.
 fn pieces(way: &Way, size: u32) -> Vec<Piece> {
     let mut all = Vec::with_capacity(way.segments.len());
     for segment in &way.segments {
@@ -202,7 +204,8 @@ fn pieces(way: &Way, size: u32) -> Vec<Piece> {
     all
 }
 
-/// For each of `near` when it came to the other place; and how many came there that are not in `near`.
+/// Returns the arrival time of each of `near` at the other place, and the number of arrivals there that are not in
+/// `near`.
 fn arrivals(near: &[Piece], far: &[Piece]) -> (Vec<Option<i64>>, u64) {
     let key = |piece: &Piece| (piece.seq, piece.len, piece.stamp);
     let mut sent: HashMap<_, Vec<usize>> = HashMap::with_capacity(near.len());
@@ -210,7 +213,8 @@ fn arrivals(near: &[Piece], far: &[Piece]) -> (Vec<Option<i64>>, u64) {
         sent.entry(key(piece)).or_default().push(index);
     }
     let (mut arrived, mut unseen) = (vec![None; near.len()], 0);
-    // Of what passed several times and came fewer times the last came: the others were sent again because they had not.
+    // If a packet passed several times and arrived fewer times, the last ones arrived; the sender retransmitted the
+    // others because they were lost.
     for piece in far.iter().rev() {
         match sent.get_mut(&key(piece)).and_then(Vec::pop) {
             Some(index) => arrived[index] = Some(piece.time),
@@ -224,7 +228,7 @@ fn crossing(ends: (SocketAddr, SocketAddr), ways: [&Way; 2], begins: [i64; 2]) -
     let size = packet_size(ways);
     let [one, other] = ways.map(|way| pieces(way, size));
     let (there, back) = (arrivals(&one, &other), arrivals(&other, &one));
-    // Packets are lost on their way: the place nearer to the sender has seen more that the other has not.
+    // Packets are lost on the path, so the place nearer to the sender has more packets that the other one lacks.
     let lost = |arrived: &[Option<i64>]| {
         span(arrived).map_or(0, |span| arrived[span].iter().filter(|it| it.is_none()).count())
     };
@@ -235,14 +239,14 @@ fn crossing(ends: (SocketAddr, SocketAddr), ways: [&Way; 2], begins: [i64; 2]) -
     Some(follow(ends, near, &pieces[span.clone()], &arrived[span], unseen, begins[near], marks))
 }
 
-/// Between the first and the last packet that both captures have, both ran.
+/// Returns the range from the first to the last packet that both captures have, during which both were running.
 fn span(arrived: &[Option<i64>]) -> Option<std::ops::Range<usize>> {
     let first = arrived.iter().position(Option::is_some)?;
     let last = arrived.iter().rposition(Option::is_some)?;
     Some(first..last + 1)
 }
 
-/// Goes along the packets in the order in which they passed the place nearer to the sender.
+/// Processes the packets in the order in which they passed the place nearer to the sender.
 fn follow(
     (from, to): (SocketAddr, SocketAddr),
     near: usize,
@@ -281,7 +285,7 @@ fn follow(
         };
         let sample = Sample { sent: piece.time, arrived: arrival, volume, end: index as u64 };
         if path.last().is_some_and(|last| arrival < last.arrived) {
-            // It overtook another: its delay is no queue's.
+            // It overtook another packet, so its delay is not due to a queue.
             reordered += 1;
             continue;
         }

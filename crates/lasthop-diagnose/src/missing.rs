@@ -1,18 +1,19 @@
-//! What a capture lacks, and which of its flows counts where one is wanted.
+//! Defects of a capture, and the choice of a flow where one is needed.
 
 use lasthop_wire::READ_LINKS;
 
 use crate::report::{Direction, FlowReport, Kind, Report};
 
 impl Report {
-    /// The flow of that number, or the one with most data, and its direction with more of it. `None` where no such flow sends data.
+    /// Returns the flow of that number, or the one with most data, and its direction with more data. `None` if no such
+    /// flow sends data.
     pub fn with_most_data(&self, number: Option<usize>) -> Option<(&FlowReport, &Direction)> {
         let wanted = |flow: &&FlowReport| number.is_none_or(|number| flow.number == number);
         let flows = self.flows.iter().filter(wanted).filter_map(|flow| Some((flow, flow.directions.first()?)));
         flows.max_by_key(|(flow, direction)| (direction.bytes, std::cmp::Reverse(flow.number)))
     }
 
-    /// What is missing in the capture, or not as it should be; each a clause.
+    /// Returns the defects of the capture, each as a clause.
     pub fn missing(&self) -> Vec<String> {
         let mut said = Vec::new();
         if let Some(damage) = &self.damage {
@@ -57,7 +58,7 @@ impl Report {
 }
 
 impl Report {
-    /// Which packets the capture has more than once, and why.
+    /// Returns the numbers and causes of packets that the capture has more than once.
     fn copies_said(&self) -> Option<String> {
         let kinds = &self.copy_kinds;
         let reasons = [
@@ -86,7 +87,7 @@ impl Report {
     }
 }
 
-/// Kinds of packets in a line: `ARP 3, ICMP 2`.
+/// Returns the kinds of packets in a line: `ARP 3, ICMP 2`.
 fn list(kinds: &[Kind]) -> String {
     let mut said: Vec<String> =
         kinds.iter().take(MOST_KINDS).map(|kind| format!("{} {}", kind.what, kind.packets)).collect();
@@ -96,15 +97,15 @@ fn list(kinds: &[Kind]) -> String {
     said.join(", ")
 }
 
-/// Kinds that are told of by name.
+/// Maximum number of kinds that are listed by name.
 const MOST_KINDS: usize = 6;
 
-/// `1 packet`, `2 packets`.
+/// Returns a number with its noun: `1 packet`, `2 packets`.
 pub(crate) fn count(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// A number of bytes for people.
+/// Returns a number of bytes in readable units.
 pub fn bytes(number: u64) -> String {
     match number as f64 {
         number if number < 1e4 => format!("{number} B"),

@@ -1,4 +1,4 @@
-//! From a capture's frames to TCP segments and UDP datagrams, each once.
+//! Extracts TCP segments and UDP datagrams from a capture's frames, each once.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -13,10 +13,10 @@ use crate::copies::{Captured, Copies};
 const MOST_PARTS: usize = 64;
 /// Maximum number of packets whose fragments are awaited.
 const MOST_FRAGMENTED: usize = 64;
-/// Bytes of a first fragment that are kept: IP and TCP headers.
+/// Captured bytes of a first fragment that are kept: IP and TCP headers.
 const HEADERS: usize = 256;
 
-/// What a frame holds.
+/// Contents of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Found<'p> {
     /// A TCP segment.
@@ -25,33 +25,33 @@ pub(crate) enum Found<'p> {
         segment: Segment,
         options: Kept,
         payload_len: u32,
-        /// Number of the device, in captures of all.
+        /// Number of the device, in captures of all devices.
         device: u32,
     },
-    /// A UDP datagram and what was kept of its payload.
+    /// A UDP datagram with its captured payload.
     Udp { head: &'p Head<'p>, payload: &'p [u8], device: u32 },
-    /// A TCP segment that the capture had before.
+    /// A copy of a TCP segment that the capture already had.
     Copy,
-    /// A fragment of a packet that is not whole so far.
+    /// A fragment of a packet that is incomplete so far.
     Fragment,
-    /// So many fragments belonged to the packet that comes next.
+    /// Number of fragments that belonged to the packet that comes next.
     Joined(u64),
-    /// Something else.
+    /// Another packet.
     Unread(Unread),
 }
 
-/// Reads frames, and remembers what is needed to know copies and to join fragments.
+/// Reads frames; detects copies and joins fragments.
 #[derive(Debug, Default)]
 pub(crate) struct Packets {
     pub(crate) copies: Copies,
     fragmented: VecDeque<Fragmented>,
 }
 
-/// A packet of which fragments came.
+/// A packet with missing fragments.
 #[derive(Debug)]
 struct Fragmented {
     key: (IpAddr, IpAddr, u32, u8),
-    /// The first fragment's headers.
+    /// Headers of the first fragment.
     first: Vec<u8>,
     /// Bytes of payload of the whole packet.
     payload_len: Option<u32>,
@@ -59,7 +59,7 @@ struct Fragmented {
 }
 
 impl Packets {
-    /// Tells `each` what a frame holds that was captured at `interface`, at `time` on a clock without jumps.
+    /// Calls `each` with the contents of a frame captured at `interface`, at `time` on a clock without jumps.
     pub(crate) fn read(
         &mut self,
         interface: &Interface,
@@ -115,7 +115,8 @@ impl Packets {
         }
     }
 
-    /// A fragment comes. Returns the first fragment's headers, the whole packet's bytes of payload, and how many fragments it had, once first and last are there.
+    /// Adds a fragment. Once first and last fragment are present, returns the headers of the first one, the payload of
+    /// the whole packet in bytes, and the number of fragments.
     fn join(&mut self, ip: &Ip<'_>, bytes: &[u8]) -> Option<(Vec<u8>, u32, u64)> {
         let Fragment::Part { id, offset, more } = ip.fragment else { return None };
         let key = (ip.source, ip.destination, id, ip.protocol);

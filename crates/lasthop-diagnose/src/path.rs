@@ -1,119 +1,119 @@
-//! The way from the capture to the receiver and back to the capture, or from the sender to the capture: how long packets take, how fast
-//! they come out of the bottleneck.
+//! Path from the capture to the receiver and back to the capture, or from the sender to the capture: its delay and the
+//! rate of its bottleneck.
 
-/// A packet that is known to have arrived. Times are nanoseconds on the capture's clock, or for packets from upstream those of the sender's
-/// timestamps.
+/// A packet that is known to have arrived. Times are nanoseconds of the capture's clock, or of the sender's timestamps
+/// for packets from upstream.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Sample {
-    /// When it was sent.
+    /// Time at which it was sent.
     pub sent: i64,
-    /// When that it arrived was seen.
+    /// Time at which its arrival was seen.
     pub arrived: i64,
     /// Bytes sent on this path up to its end.
     pub volume: u64,
-    /// Sequence number of its end.
+    /// Sequence number after its end.
     pub end: u64,
 }
 
 impl Sample {
-    /// Nanoseconds between.
+    /// Returns the nanoseconds between.
     pub const fn delay(self) -> i64 {
         self.arrived.saturating_sub(self.sent)
     }
 }
 
-/// A stretch of packets over which a rate is taken: so many bytes, some twenty packets, and nanoseconds, for clocks and machines that are late; or
-/// many bytes.
+/// Stretch of packets over which a rate is measured: this many bytes, some twenty packets, and nanoseconds, to average
+/// over scheduling delays; or many bytes.
 const LONG_STRETCH: u64 = 30_000;
 const LONG: i64 = 25_000_000;
 const LONGEST_STRETCH: u64 = 1_000_000;
-/// Below this a stretch that ended is no measurement.
+/// Minimum length of a stretch that ended early.
 const SHORT_STRETCH: u64 = 5_000;
-/// So many stretches before the rate is believed.
+/// Number of stretches after which the rate is accepted.
 const FEW: u64 = 3;
 
-/// For how long receivers hold the acknowledgment of a single packet back, in nanoseconds: Windows can be told 10 ms, Linux waits 40 (`TCP_DELACK_MIN`),
-/// and 500 is the most (RFC 1122 §4.2.3.2).
+/// Durations for which receivers delay the acknowledgment of a single packet, in nanoseconds: Windows can be configured
+/// to 10 ms, Linux waits 40 ms (`TCP_DELACK_MIN`), and the maximum is 500 ms (RFC 1122 §4.2.3.2).
 const SHORTEST_TIMER: i64 = 10_000_000;
 const LONGEST_TIMER: i64 = 500_000_000;
 
-/// What was measured of a path.
+/// Measurements of a path.
 #[derive(Clone, Debug, Default)]
 pub struct Path {
     last: Option<Sample>,
     base: Option<i64>,
-    /// Of the highest delay that its two neighbours reached too.
+    /// Maximum delay that both neighbours of a sample reached too.
     highest: Option<i64>,
     before: [Option<i64>; 2],
     smoothed: f64,
     sum: f64,
     samples: u64,
     stretch: (u64, i64),
-    /// The pair before, if both found the link busy. An acknowledgment that a timer sent is late, and only the first or the last of a stretch can be that:
-    /// both are left out.
+    /// Previous pair, if both samples found the link busy. An acknowledgment sent by a timer is late, and only the
+    /// first or the last one of a stretch can be; both are left out.
     pending: Option<(u64, i64)>,
     opened: bool,
     rates: Option<Box<Rates>>,
-    /// Bits a second, as of some stretches ago.
+    /// Rate in bits a second, updated at intervals of some stretches.
     rate: Option<f64>,
-    /// Sum and number of how far apart arrivals were from what the rate says.
+    /// Sum and number of deviations of arrivals from those at the rate.
     deviation: (f64, u64),
 }
 
 impl Path {
-    /// The newest sample.
+    /// Returns the newest sample.
     pub const fn last(&self) -> Option<Sample> {
         self.last
     }
 
-    /// The least delay, in nanoseconds.
+    /// Returns the minimum delay, in nanoseconds.
     pub const fn base(&self) -> Option<i64> {
         self.base
     }
 
-    /// The highest delay above the least one that lasted for three samples, in nanoseconds.
+    /// Returns the maximum excess over the minimum delay that lasted for three samples, in nanoseconds.
     pub fn full(&self) -> i64 {
         self.highest.zip(self.base).map_or(0, |(highest, base)| highest.saturating_sub(base))
     }
 
-    /// The delay's moving mean, in nanoseconds.
+    /// Returns the moving mean of the delay, in nanoseconds.
     pub const fn smoothed(&self) -> f64 {
         self.smoothed
     }
 
-    /// The mean delay, in nanoseconds.
+    /// Returns the mean delay, in nanoseconds.
     pub fn mean(&self) -> Option<f64> {
         (self.samples > 0).then(|| self.sum / self.samples as f64)
     }
 
-    /// How many samples.
+    /// Returns the number of samples.
     pub const fn samples(&self) -> u64 {
         self.samples
     }
 
-    /// The bottleneck's rate in bits of IP packets a second, where queues were long enough to show it.
+    /// Returns the rate of the bottleneck in bits of IP packets a second, if queues were long enough to show it.
     pub fn rate(&self) -> Option<f64> {
         self.rates.as_ref().filter(|rates| rates.stretches >= FEW).and_then(|rates| rates.median())
     }
 
-    /// How far arrivals lie from where the rate puts them, on average, in nanoseconds.
+    /// Returns the mean deviation of arrivals from those at the rate, in nanoseconds.
     pub fn jitter(&self) -> f64 {
         if self.deviation.1 == 0 { 0.0 } else { self.deviation.0 / self.deviation.1 as f64 }
     }
 
-    /// How much longer than the least delay that sample took.
+    /// Returns by how much the delay of the sample exceeded the minimum.
     pub fn queue(&self, sample: Sample) -> i64 {
         self.base.map_or(0, |base| sample.delay().saturating_sub(base).max(0))
     }
 
-    /// Times jumped: nothing from before compares with what comes.
+    /// Handles a jump of the clock: earlier samples cannot be compared with later ones.
     pub fn break_off(&mut self) {
         self.last = None;
         self.before = [None; 2];
         self.end_stretch();
     }
 
-    /// Takes the next sample; `whole` says whether all packets between it and the one before arrived.
+    /// Adds the next sample; `whole` tells whether all packets between it and the one before arrived.
     pub fn take(&mut self, sample: Sample, whole: Neighbours) {
         let delay = sample.delay();
         self.base = Some(self.base.map_or(delay, |base| base.min(delay)));
@@ -121,7 +121,7 @@ impl Path {
             if self.samples == 0 { delay as f64 } else { self.smoothed + (delay as f64 - self.smoothed) / 8.0 };
         self.sum += delay as f64;
         self.samples += 1;
-        // After a stall much arrives at once, faster than the link is: that was no queue.
+        // After a stall many packets arrive at once, faster than the link is: there was no queue.
         if !self.is_paced(sample) {
             self.before = [None; 2];
         } else if let [Some(first), Some(second)] = self.before {
@@ -137,8 +137,9 @@ impl Path {
         self.last = Some(sample);
     }
 
-    /// The sample without the time for which its receiver held the acknowledgment of a single packet back, until its timer ended that (RFC 1122
-    /// §4.2.3.2): where it came that much later than a packet can that left right behind the last one, or found no queue.
+    /// Returns the sample without the time for which its receiver delayed the acknowledgment of a single packet (RFC
+    /// 1122 §4.2.3.2): if it arrived later by that time than a packet that left right after the last one, or found no
+    /// queue.
     pub fn without_receivers_timer(&self, sample: Sample) -> Sample {
         let (Some(rate), Some(last), Some(base)) = (self.rate, self.last, self.base) else { return sample };
         let bytes = sample.volume.saturating_sub(last.volume);
@@ -149,15 +150,17 @@ impl Path {
         if is_timers { Sample { arrived, ..sample } } else { sample }
     }
 
-    /// Whether a sample came no sooner behind the last one than the link can send what lies between.
+    /// Returns whether the spacing between the last sample and this one suffices for the link to send the packets
+    /// between.
     fn is_paced(&self, sample: Sample) -> bool {
         let (Some(rate), Some(last)) = (self.rate, self.last) else { return false };
         let bytes = sample.volume.saturating_sub(last.volume);
-        // A delayed acknowledgment dates the later of two packets.
+        // A delayed acknowledgment shows the arrival of the later of two packets.
         sample.arrived.saturating_sub(last.arrived) as f64 >= bytes as f64 * 8e9 / rate / 2.0
     }
 
-    /// What two neighbours say of the rate: when the second came to the queue before the first had left it, they left it one behind the other.
+    /// Updates the rate from two neighbours: if the second reached the queue before the first had left it, they left it
+    /// back to back.
     fn spread(&mut self, first: Sample, second: Sample) {
         let apart = second.sent.saturating_sub(first.sent);
         let gap = second.arrived.saturating_sub(first.arrived);
@@ -169,7 +172,7 @@ impl Path {
         }
         if let Some(rate) = self.rate {
             let deviation = (gap as f64 - bytes as f64 * 8e9 / rate).abs();
-            // A stall of the machine is no jitter.
+            // A stall of the machine is not jitter.
             let most = if self.deviation.1 < 20 { f64::INFINITY } else { 4.0 * self.jitter() + 1.0 };
             self.deviation.0 += deviation.min(most);
             self.deviation.1 += 1;
@@ -199,30 +202,30 @@ impl Path {
         }
         let rates = self.rates.get_or_insert_default();
         rates.add(bytes as f64 * 8e9 / nanos as f64, bytes);
-        // The median of many changes little.
+        // The median of many values changes little.
         if rates.stretches <= 16 || rates.stretches.is_multiple_of(16) {
             self.rate = rates.median().filter(|_| rates.stretches >= FEW);
         }
     }
 }
 
-/// Whether all packets between two samples arrived.
+/// Fate of all packets between two samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Neighbours {
-    /// They did.
+    /// All arrived.
     Arrived,
     /// Some are missing.
     Missing,
 }
 
-/// Bits a second of the first bin.
+/// Rate of the first bin in bits a second.
 const LEAST_RATE: f64 = 1e4;
-/// A bin is one percent wide.
+/// Relative width of a bin.
 const WIDTH: f64 = 0.01;
-/// Up to some 30 Gbps.
+/// Number of bins, up to some 30 Gbps.
 const BINS: usize = 1500;
 
-/// How many bytes came at which rate.
+/// Histogram of bytes by rate.
 #[derive(Clone, Debug)]
 struct Rates {
     bytes: Vec<u64>,
@@ -244,7 +247,7 @@ impl Rates {
         self.stretches += 1;
     }
 
-    /// The middle of the bin in which the middle byte lies.
+    /// Returns the middle of the bin that contains the middle byte.
     fn median(&self) -> Option<f64> {
         let mut below = 0;
         let bin = self.bytes.iter().position(|bytes| {
@@ -261,7 +264,8 @@ mod tests {
 
     const MILLI: i64 = 1_000_000;
 
-    /// A link of 12 Mbps, 1 ms for 1,500 bytes, 10 ms there and back, which packets reach in groups of 20 every 25 ms.
+    /// A link of 12 Mbps, 1 ms per 1,500 bytes, with a round trip of 10 ms, which packets reach in groups of 20 every
+    /// 25 ms.
     fn busy(jitter: i64) -> Path {
         let mut path = Path::default();
         let (mut free, mut volume) = (0, 0);
@@ -301,7 +305,8 @@ mod tests {
         assert_eq!((path.rate(), path.full()), (None, 0));
     }
 
-    /// The receiver holds the acknowledgment of the second of two packets back for 40 ms: both left the link one behind the other. What the queue explains stays.
+    /// The receiver delays the acknowledgment of the second of two packets for 40 ms: both left the link back to back.
+    /// The delay that the queue explains remains.
     #[test]
     fn a_receivers_timer_is_no_delay() {
         let mut path = busy(0);

@@ -1,46 +1,46 @@
-//! Policers: links that discard what exceeds a rate instead of queueing it (token buckets, RFC 2697).
+//! Detection of policers, which discard packets above a rate instead of queueing them (token buckets, RFC 2697).
 //!
-//! While a bucket is empty, as much passes as it is filled with: between losses the rate of what passes is always the same, whatever the sender does. A full
-//! queue does that as well, but delays packets as it fills, which a policer does not. The test follows Flach et al., "An Internet-Wide Analysis of Traffic
-//! Policing" (SIGCOMM 2016).
+//! While a bucket is empty, packets pass at its fill rate: between losses, the rate is always the same, whatever the
+//! sender does. A full queue has the same effect, but its delay increases with its length, which a policer's does not.
+//! The test follows Flach et al., "An Internet-Wide Analysis of Traffic Policing" (SIGCOMM 2016).
 
 /// Maximum number of packets of one direction that are remembered.
 const MOST_EVENTS: usize = 16_384;
-/// Fewer losses tell nothing.
+/// Minimum number of losses.
 const FEW_LOSSES: usize = 8;
-/// Time between two losses over which the rate of what passes is taken, at least: nanoseconds.
+/// Minimum time between two losses for a measurement of the rate, in nanoseconds.
 const STRETCH: i64 = 500_000_000;
-/// Shares by which rates between losses may differ from their median, and least shares of the rates that differ by no more.
+/// Maximum relative deviations of rates between losses from their median, and minimum shares of the rates within each.
 const ALIKE: [(f64, f64); 2] = [(0.03, 0.75), (0.06, 0.9)];
-/// Delays of a policer's packets rise by less than this share of what a queue would add.
+/// Maximum increase of a policer's delays, as a share of the delay that a queue would add.
 const MOST_RISE: f64 = 0.3;
-/// So many delays are needed, at fills that spread so far: nanoseconds.
+/// Minimum number of delays, and minimum spread of the fill levels at which they are measured, in nanoseconds.
 const FEW_DELAYS: usize = 20;
 const LEAST_SPREAD: f64 = 1e6;
-/// The fill is followed at a rate that is so much higher, so that an error of the rate does not add up.
+/// Factor of the rate at which the fill level is tracked, so that an error of the rate does not accumulate.
 const DRAIN: f64 = 1.02;
 
-/// A delay that was not measured.
+/// Value of a delay that was not measured.
 const NONE: i32 = i32::MIN;
 
-/// Nanoseconds in microseconds.
+/// Nanoseconds per microsecond.
 fn micros(nanos: i64) -> i32 {
     (nanos / 1000).clamp(-i64::from(i32::MAX), i64::from(i32::MAX)) as i32
 }
 
-/// A packet of data, or a gap between two.
+/// A data packet, or a gap between two.
 #[derive(Clone, Copy, Debug)]
 struct Event {
     time: i64,
-    /// Packet in the capture.
+    /// Number of the packet in the capture.
     number: u64,
-    /// Bytes that came to this place since the event before; other flows to the same address included.
+    /// Bytes at this place since the event before, including other flows to the same address.
     bytes: u32,
-    /// Bytes of these that were lost behind this place.
+    /// Of these, bytes that were lost beyond this place.
     lost_beyond: u32,
-    /// Bytes that were lost in front of this place, just before.
+    /// Bytes that were lost before this place, just before the event.
     lost_before: u32,
-    /// Delays before and beyond the capture, in microseconds, where they were measured.
+    /// Delays before and beyond the capture in microseconds, if they were measured.
     delays: [i32; 2],
 }
 
@@ -49,11 +49,11 @@ struct Event {
 pub struct Passed {
     events: Vec<Event>,
     volume: u64,
-    /// Losses among the events.
+    /// Number of losses among the events.
     lost: usize,
 }
 
-/// Side of the capture on which a policer may be.
+/// Side of the capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// Between the sender and the capture.
@@ -63,8 +63,8 @@ pub enum Place {
 }
 
 impl Passed {
-    /// A packet with data passes, after `volume` bytes to its destination altogether; `missing` bytes of the flow should have come before it.
-    /// `delay` is what it took from the sender.
+    /// Adds a data packet, after `volume` bytes to its destination in total; `missing` bytes of the flow should have
+    /// arrived before it. `delay` is its delay since the sender.
     pub fn note(&mut self, time: i64, number: u64, volume: u64, missing: u64, delay: Option<i64>) {
         if self.events.len() == MOST_EVENTS {
             self.forget();
@@ -86,7 +86,7 @@ impl Passed {
         }
     }
 
-    /// Forgets the older half, unless there are losses in it.
+    /// Drops the older half, unless it has losses.
     fn forget(&mut self) {
         let half = MOST_EVENTS / 2;
         if self.events[..half].iter().all(|event| event.lost_beyond == 0 && event.lost_before == 0) {
@@ -99,14 +99,14 @@ impl Passed {
         self.events.get_mut(index)
     }
 
-    /// The answer to a packet came after `delay`.
+    /// Sets the delay after which the answer to a packet arrived.
     pub fn answered(&mut self, number: u64, delay: i64) {
         if let Some(event) = self.find(number) {
             event.delays[Place::Beyond as usize] = micros(delay);
         }
     }
 
-    /// So many bytes of a packet were lost beyond the capture.
+    /// Records that this many bytes of a packet were lost beyond the capture.
     pub fn lost(&mut self, number: u64, bytes: u32) {
         if let Some(event) = self.find(number) {
             event.lost_beyond = event.lost_beyond.saturating_add(bytes).min(event.bytes);
@@ -114,7 +114,7 @@ impl Passed {
         }
     }
 
-    /// What seemed to be missing before a packet came later: it had not been lost.
+    /// Withdraws the loss recorded before a packet, since the missing data arrived later.
     pub fn came(&mut self, number: u64) {
         if let Some(event) = self.find(number).filter(|event| event.lost_before > 0) {
             event.lost_before = 0;
@@ -122,14 +122,15 @@ impl Passed {
         }
     }
 
-    /// Gives back the memory if nothing was lost.
+    /// Frees the memory if nothing was lost.
     pub fn close(&mut self) {
         if self.lost < FEW_LOSSES {
             self.events = Vec::new();
         }
     }
 
-    /// The rate, in bits of IP packets a second, of the policer on that side that explains the losses there, if there is one.
+    /// Returns the rate, in bits of IP packets a second, of a policer on that side that explains the losses there, if
+    /// there is one.
     pub fn policer(&self, place: Place) -> Option<f64> {
         if self.lost < FEW_LOSSES {
             return None;
@@ -150,7 +151,8 @@ impl Passed {
         (rise < MOST_RISE).then_some(rate * 8.0)
     }
 
-    /// By how much delays rise with the time that a queue of the bucket's fill would take: 1 for a queue, 0 for a policer. `None` where too few delays are known.
+    /// Returns the slope of delays over the delays of a queue as full as the bucket: 1 for a queue, 0 for a policer.
+    /// `None` if too few delays are known.
     fn rise(&self, place: Place, rate: f64) -> Option<f64> {
         let mut samples = Vec::new();
         self.follow(rate, |level, event| {
@@ -168,8 +170,8 @@ impl Passed {
             both += (sample.0 - x) * (sample.1 - y);
             spread += (sample.0 - x).abs() / count;
         }
-        // A queue that stands delays all packets alike, and behind a queue packets come at its rate, whatever they waited: delays are far above the least
-        // then, while fills stay small.
+        // A standing queue delays all packets equally, and behind a queue, packets arrive at its rate, whatever their
+        // delay: delays are then far above the minimum while fill levels stay low.
         let mut delays: Vec<f64> = samples.iter().map(|sample| sample.1).collect();
         delays.sort_by(f64::total_cmp);
         let least = delays.get(delays.len() / 20).copied()?;
@@ -178,7 +180,7 @@ impl Passed {
         is_told.then(|| both / across)
     }
 
-    /// Follows the fill of a queue that `rate` bytes a second leave: tells of each packet how full it was with it.
+    /// Tracks the fill of a queue with a rate of `rate` bytes a second: yields the fill level with each packet.
     fn follow(&self, rate: f64, mut each: impl FnMut(f64, &Event)) {
         let (mut level, mut last) = (0.0_f64, None);
         for event in &self.events {
@@ -191,7 +193,8 @@ impl Passed {
     }
 }
 
-/// The rate in bytes a second at which packets passed between losses, of which time and bytes passed before are given, if it is always the same.
+/// Returns the rate in bytes a second at which packets passed between losses, whose times and preceding bytes are
+/// given, if it is always the same.
 fn constant_rate(losses: &[(i64, u64)]) -> Option<f64> {
     let mut rates = Vec::new();
     let mut next = 0;
@@ -220,14 +223,15 @@ mod tests {
 
     const PACKET: u32 = 1500;
 
-    /// What delays packets.
+    /// Relation of delays to fill levels.
     #[derive(Clone, Copy, PartialEq, Debug)]
     enum Delay {
         None,
         Queue,
     }
 
-    /// A sender of which the rate goes up until packets are lost and then to 70 %, through a token bucket, or a queue, of 10 Mbps.
+    /// A sender whose rate increases until packets are lost and then falls to 70 %, through a token bucket or a queue
+    /// of 10 Mbps.
     fn limited(burst: f64, delay: Delay) -> Passed {
         let mut passed = Passed::default();
         let (rate, mut tokens) = (10e6 / 8.0, burst);
@@ -257,14 +261,14 @@ mod tests {
 
     #[test]
     fn a_policers_rate_is_found() {
-        // A small bucket overflows while the sender is slow: less than its rate passes.
+        // A small bucket overflows while the sender is slow: the throughput is below its rate.
         for (burst, least) in [(15e3, 0.8), (40e3, 0.94), (100e3, 0.94)] {
             let rate = limited(burst, Delay::None).policer(Place::Beyond).unwrap_or_else(|| panic!("{burst}"));
             assert!((least..1.06).contains(&(rate / 10e6)), "{burst}: {rate}");
         }
     }
 
-    /// The same losses at a queue: packets waited.
+    /// The same losses at a queue, with queueing delay.
     #[test]
     fn a_full_queue_is_none() {
         for burst in [15e3, 40e3, 100e3] {
@@ -272,7 +276,7 @@ mod tests {
         }
     }
 
-    /// One packet in a hundred is lost, whatever the rate.
+    /// One packet in a hundred is lost, at any rate.
     #[test]
     fn independent_losses_are_none() {
         for seed in 1..20_u32 {

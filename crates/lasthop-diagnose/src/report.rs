@@ -1,4 +1,4 @@
-//! What a capture says, as plain data.
+//! Report on a capture, as plain data.
 
 use std::net::SocketAddr;
 
@@ -16,7 +16,7 @@ use crate::rounds::Factor;
 use crate::table::{DEVICE, Diagnosis};
 use crate::verdict::{Cause, Verdict};
 
-/// Where a capture was taken, seen from whoever sends data.
+/// Position of a capture relative to the sender of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Vantage {
@@ -26,12 +26,12 @@ pub enum Vantage {
     Receiver,
     /// At a gateway between them.
     Gateway,
-    /// The capture does not tell.
+    /// The capture does not show it.
     Unknown,
 }
 
 impl Vantage {
-    /// In a few words.
+    /// Returns a short description.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Sender => "at the sender",
@@ -41,8 +41,8 @@ impl Vantage {
         }
     }
 
-    /// The place, unless losses contradict it: what was captured at the receiver cannot be lost behind it, and nothing is lost before it is
-    /// captured at the sender. A tenth of the losses may be misjudged.
+    /// Returns the position, unless losses contradict it: a packet captured at the receiver cannot be lost beyond the
+    /// capture, and at the sender none is lost before it is captured. Up to a tenth of the losses may be misjudged.
     fn witnessed(self, half: &Half) -> Self {
         let lost = half.losses.list().iter().filter(|loss| loss.needless.is_none());
         let (mut before, mut beyond) = (0, 0);
@@ -60,7 +60,7 @@ impl Vantage {
     }
 }
 
-/// A capture's diagnosis.
+/// Diagnosis of a capture.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Report {
     /// Packets in the capture.
@@ -69,29 +69,30 @@ pub struct Report {
     pub tcp: u64,
     /// Seconds from the first packet to the last.
     pub seconds: f64,
-    /// Packets that are no whole IP packet with TCP or UDP in it: fragments, other protocols, heads too short, encapsulations that are not read.
+    /// Packets that are not a whole IP packet with TCP or UDP: fragments, other protocols, truncated headers, unknown
+    /// encapsulations.
     pub unread: u64,
-    /// Of these, packets in encapsulations that are not read, by their names, most first.
+    /// Of these, packets in unknown encapsulations, by name, the most frequent first.
     pub encapsulations: Vec<Kind>,
-    /// Of these, all others, by what they are, most first.
+    /// Of these, all others, by kind, the most frequent first.
     pub unread_kinds: Vec<Kind>,
-    /// Copies of packets that the capture has more than once; they were left out.
+    /// Ignored copies of packets that the capture has more than once.
     pub copies: u64,
-    /// The same, by what differs.
+    /// The same, by the difference between the copies.
     pub copy_kinds: CopyKinds,
-    /// TCP segments of which the capture kept only a part of the options.
+    /// TCP segments whose options were captured only in part.
     pub options_cut: u64,
-    /// Packets at interfaces that were not asked for.
+    /// Packets at interfaces that were not selected.
     pub other_interfaces: u64,
-    /// Packets of link types that cannot be read: number of the type, and packets.
+    /// Packets of link types that cannot be read, by number of the type.
     pub unknown_links: Vec<(u32, u64)>,
-    /// Connections beyond those that are followed.
+    /// Connections beyond the limit, which were not followed.
     pub flows_left_out: u64,
     /// Jumps of the clock.
     pub clock_steps: u64,
-    /// Why the capture ends early, if it does.
+    /// Reason for which the capture ends early, if it does.
     pub damage: Option<String>,
-    /// The connections in the order of their first packets.
+    /// Connections in the order of their first packets.
     pub flows: Vec<FlowReport>,
     /// QUIC connections.
     pub quic: Vec<QuicReport>,
@@ -100,150 +101,152 @@ pub struct Report {
 /// Packets of a kind.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Kind {
-    /// What they are.
+    /// Name of the kind.
     pub what: String,
-    /// How many.
+    /// Number of packets.
     pub packets: u64,
 }
 
 /// A TCP connection.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FlowReport {
-    /// From 1.
+    /// Number of the connection, from 1.
     pub number: usize,
-    /// Where it was captured, in a file of several interfaces.
+    /// Interface of the capture, in a file of several interfaces.
     pub interface: Option<String>,
     /// Interface and device of the capture.
     #[serde(skip)]
     pub place: (u32, u32),
-    /// Its first and its last packet, by their numbers in the capture.
+    /// First and last packet, by their numbers in the capture.
     pub packet_numbers: [u64; 2],
-    /// Who: first who opened the connection, where that is known.
+    /// Addresses, that of the initiator first if it is known.
     pub ends: [SocketAddr; 2],
-    /// Whether its beginning is in the capture.
+    /// True if the capture has the beginning of the connection.
     pub from_the_beginning: bool,
-    /// Seconds from the capture's begin to its first and to its last packet.
+    /// Seconds from the start of the capture to the connection's first and last packet.
     pub span_s: [f64; 2],
     /// Packets of both directions.
     pub packets: u64,
-    /// From the capture to each end and back without load, in milliseconds.
+    /// Round trip from the capture to each end without load, in milliseconds.
     pub to_ends_ms: [Option<f64>; 2],
-    /// The directions that carry data, the one with more first.
+    /// Directions that carry data, the one with more data first.
     pub directions: Vec<Direction>,
 }
 
 /// One direction of a connection.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Direction {
-    /// Who sends.
+    /// Sender.
     pub from: SocketAddr,
-    /// Who receives.
+    /// Receiver.
     pub to: SocketAddr,
-    /// Where the capture was taken.
+    /// Position of the capture.
     pub vantage: Vantage,
-    /// Bytes of payload, each once.
+    /// Bytes of payload, without retransmissions.
     pub bytes: u64,
     /// Packets with payload.
     pub packets: u64,
-    /// Most bytes of payload of one packet on the wire.
+    /// Largest payload of a packet on the wire, in bytes.
     pub segment_bytes: u32,
     /// Seconds from the first of these to the last.
     pub seconds: f64,
-    /// Bytes of payload, each once, in bits a second.
+    /// Goodput in bits a second.
     pub goodput_bps: f64,
-    /// The round trip without load, in milliseconds.
+    /// Round trip without load, in milliseconds.
     pub rtt_ms: Option<f64>,
-    /// As it was on average, in milliseconds.
+    /// Mean round trip, in milliseconds.
     pub mean_rtt_ms: Option<f64>,
-    /// The longest delay in a queue, in milliseconds.
+    /// Maximum queueing delay, in milliseconds.
     pub longest_queue_ms: f64,
-    /// What limits it for most of the time.
+    /// Factor that limits the direction for most of the time.
     pub limit: Option<Factor>,
-    /// What limits it, and for which share of the time, most first.
+    /// Factors that limit the direction, with their shares of the time, the largest first.
     pub limits: Vec<Limit>,
-    /// The bottleneck's rate in bits of IP packets a second, where a queue showed it; other flows to the same host included.
+    /// Rate of the bottleneck in bits of IP packets a second, if a queue showed it; includes other flows to the same
+    /// host.
     pub bottleneck_bps: Option<f64>,
     /// Goodput that the bottleneck's rate would allow, in bits a second.
     pub could_reach_bps: Option<f64>,
-    /// Packets lost.
+    /// Lost packets.
     pub lost: u64,
     /// Of these, packets lost to corruption.
     pub corruption: u64,
-    /// Of these, packets lost to congestion: a full or managed queue dropped them.
+    /// Of these, packets lost to congestion: dropped by a full or managed queue.
     pub congestion: u64,
-    /// Of these, all others: policed, larger than the path takes, or of unknown cause.
+    /// Of these, all others: policed, larger than the path MTU, or of unknown cause.
     pub unknown: u64,
     /// Of the others, packets that a policer dropped.
     pub policed: u64,
-    /// Of the others, packets that were larger than the path takes, of which nobody told the sender.
+    /// Of the others, packets that exceeded the path MTU without a report to the sender.
     pub path_mtu: u64,
-    /// The policer's rate in bits of IP packets a second.
+    /// Rate of the policer in bits of IP packets a second.
     pub policer_bps: Option<f64>,
-    /// Losses beyond those that were judged.
+    /// Losses beyond the limit, which were not judged.
     pub unjudged: u64,
-    /// Packets that repeated data which the capture had seen.
+    /// Retransmissions of data that the capture had seen.
     pub retransmissions: u64,
     /// Of these, needless ones.
     pub needless: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
-    /// Of these, those after which nothing was lost.
+    /// Of these, timeouts without a loss.
     pub needless_timeouts: u64,
-    /// Packets that came in another order than they were sent.
+    /// Reordered packets.
     pub reordered: u64,
-    /// Bytes that were acknowledged but are not in the capture.
+    /// Bytes that were acknowledged but not captured.
     pub unseen_bytes: u64,
-    /// Packets that carried a mark of congestion (ECN) when they passed.
+    /// Packets with a congestion mark (ECN) at the capture.
     pub marked: u64,
-    /// Acknowledgments that echoed one.
+    /// Acknowledgments that echoed a mark.
     pub echoes: u64,
-    /// How often the receiver closed its window.
+    /// Number of times that the receiver closed its window.
     pub zero_windows: u64,
-    /// Packets that asked whether the window is open again.
+    /// Probes of a closed window.
     pub window_probes: u64,
-    /// Packets that asked whether the other end is still there.
+    /// Keep-alives.
     pub keep_alives: u64,
-    /// Packets that came beyond the receiver's window, were discarded there, and sent again.
+    /// Packets that arrived beyond the receiver's window, were discarded there, and were retransmitted.
     pub discarded: u64,
-    /// Of these, those that came while the window was closed.
+    /// Of these, packets that arrived while the window was closed.
     pub discarded_closed: u64,
-    /// Packets that were duplicated on their way: sent once, and reported twice by the receiver.
+    /// Packets that the path duplicated: sent once, and reported twice by the receiver.
     pub duplicated: u64,
-    /// Each loss, and each retransmission that needed none.
+    /// All losses and needless retransmissions.
     pub losses: Vec<LossReport>,
 }
 
-/// A share of the time.
+/// Share of the time.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Limit {
-    /// What limits.
+    /// Limiting factor.
     pub factor: Factor,
-    /// From 0 to 1.
+    /// Share from 0 to 1.
     pub share: f64,
 }
 
 /// A loss.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct LossReport {
-    /// The packet that was lost, by its number in the capture; for those lost before the capture, the one that showed it.
+    /// Number of the lost packet in the capture; for a packet lost before the capture, that of the packet that revealed
+    /// the loss.
     pub packet: u64,
-    /// The packet that repeated it.
+    /// Number of the packet that retransmitted it.
     pub repaired_by: u64,
-    /// Seconds from the capture's begin.
+    /// Seconds since the start of the capture.
     pub time_s: f64,
     /// First sequence number.
     pub seq: u32,
     /// Bytes of payload.
     pub bytes: u32,
-    /// Where it was lost.
+    /// Part of the path on which it was lost.
     pub side: Side,
-    /// How the sender noticed.
+    /// Way in which the sender detected the loss.
     pub repair: Repair,
-    /// How often the data had passed.
+    /// Number of times that the data had passed.
     pub transmission: u32,
-    /// Why it was no loss.
+    /// Reason for which it was not a loss.
     pub needless: Option<Needless>,
-    /// Why it was lost, and what that rests on.
+    /// Cause of the loss, and its evidence.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
@@ -251,11 +254,11 @@ pub struct LossReport {
 /// A QUIC connection.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct QuicReport {
-    /// Who.
+    /// Addresses.
     pub ends: [SocketAddr; 2],
-    /// Packets that may spin.
+    /// Packets that may carry a spin bit.
     pub packets: u64,
-    /// Least and mean round trip in milliseconds, where the spin bit is used.
+    /// Minimum and mean round trip in milliseconds, if the spin bit is used.
     pub spin_rtt_ms: Option<[f64; 2]>,
 }
 
@@ -296,7 +299,7 @@ impl Report {
     }
 }
 
-/// What packets are that were not read: encapsulations, or all others.
+/// Returns the kinds of packets that were not read: encapsulations, or all others.
 fn kinds(diagnosis: &Diagnosis, encapsulations: bool) -> Vec<Kind> {
     let counts = &diagnosis.counts;
     let is_encapsulation = |why: &Unread| matches!(why, Unread::Encapsulation(_));
@@ -351,10 +354,10 @@ impl FlowReport {
     }
 }
 
-/// Stamps are taken to tick once a millisecond: by so much a packet seems to be late on the average.
+/// Mean apparent delay due to timestamps, which are assumed to tick once a millisecond.
 const HALF_A_TICK: f64 = 500_000.0;
 
-/// An end that answers within this is where the capture was taken: nanoseconds, and a share of the round trip.
+/// Response time below which the capture was taken at this end: in nanoseconds, and as a share of the round trip.
 const AT_ONCE: (f64, f64) = (300_000.0, 0.01);
 
 fn vantage(to_sender: Option<i64>, to_receiver: Option<i64>) -> Vantage {
@@ -387,7 +390,7 @@ impl Direction {
         };
         let (first, last) = half.span.unwrap_or_default();
         let lasted = last.saturating_sub(first) as f64 / 1e9;
-        // At the receiver what is beyond the capture has no bottleneck.
+        // If the capture was taken at the receiver, there is no bottleneck beyond it.
         let path = if vantage == Vantage::Receiver { &half.before } else { &half.beyond };
         let other = if vantage == Vantage::Receiver { &half.beyond } else { &half.before };
         let bottleneck = match (path.rate(), other.rate()) {
@@ -403,13 +406,13 @@ impl Direction {
         let payload = if half.wire > 0 { half.bytes as f64 / half.wire.max(half.bytes) as f64 } else { 1.0 };
         let limits = limits(half, &losses);
         let rtt = to_sender.unwrap_or(0).saturating_add(to_receiver.unwrap_or(0));
-        // The queue in front of the capture shows in the sender's stamps, as far as they are finer than it.
+        // The sender's timestamps show the queue before the capture, if their resolution suffices.
         let queued =
             half.before.mean().zip(half.before.base()).map_or(0.0, |(mean, base)| mean - base as f64 - HALF_A_TICK);
         let mean = half.beyond.mean().map(|mean| mean + to_sender.unwrap_or(0) as f64 + queued.max(0.0));
         let timeouts = |all: bool| {
             let timeout = |loss: &&LossReport| loss.repair == Repair::Timeout && (all || loss.needless.is_some());
-            // A timer that fires makes the sender repeat more than one packet.
+            // After a timeout, the sender retransmits more than one packet.
             let mut last = 0;
             losses
                 .iter()

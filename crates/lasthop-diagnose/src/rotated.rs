@@ -1,28 +1,30 @@
-//! Which of several captures continue each other, as programs write that rotate their files (`tcpdump -C`, `-G`, `dumpcap -b`).
+//! Selection of captures that continue each other, as programs write that rotate their files (`tcpdump -C`, `-G`,
+//! `dumpcap -b`).
 
 use std::io::Read;
 
 use crate::capture::{Capture, CaptureError};
 
-/// A file that continues another begins no earlier than this before the other's end, since packets of several processors come in slight disorder: nanoseconds.
+/// Maximum time by which a file may begin before the end of the one that it continues, since packets of several
+/// processors are slightly out of order, in nanoseconds.
 const OVERLAP: u64 = 20_000_000;
-/// It begins no later than this after the other's end: nanoseconds.
+/// Maximum time from the end of a file to the beginning of the one that continues it, in nanoseconds.
 const LONGEST_GAP: u64 = 6 * 3600 * 1_000_000_000;
 
-/// What decides whether captures continue each other.
+/// Properties that determine whether captures continue each other.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Extent {
-    /// Earliest and latest packet, in nanoseconds since 1970; `None` in a capture without packets.
+    /// Times of the earliest and latest packet, in nanoseconds since 1970; `None` in a capture without packets.
     pub times: Option<(u64, u64)>,
     /// Names and link types of the interfaces.
     pub interfaces: Vec<(Option<String>, u32)>,
 }
 
-/// Reads a capture to its end, for what [`groups`] needs. One that is damaged counts as far as it goes.
+/// Reads a capture to its end, for [`groups`]. If it is damaged, the part before counts.
 ///
 /// # Errors
 ///
-/// When it is no capture, or cannot be read.
+/// Returns an error if it is not a capture, or cannot be read.
 pub fn extent(source: impl Read) -> Result<Extent, CaptureError> {
     let mut capture = Capture::open(source)?;
     let mut times: Option<(u64, u64)> = None;
@@ -40,8 +42,9 @@ pub fn extent(source: impl Read) -> Result<Extent, CaptureError> {
     Ok(Extent { times, interfaces })
 }
 
-/// Groups captures that continue each other: their times do not overlap, and they are of the same interfaces. Where several could be continued, the one of the most
-/// similar name is. Returns indices, each group in order of time, groups in the order of the first file that was given of each. Captures without packets stay alone.
+/// Groups captures that continue each other: of the same interfaces, at times that do not overlap. If a file could
+/// continue several, the one with the most similar name is selected. Returns indices, each group in order of time, and
+/// groups in the order of the first given file of each. Captures without packets form groups of their own.
 pub fn groups(captures: &[(String, Extent)]) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..captures.len()).collect();
     order.sort_by_key(|&index| captures[index].1.times.map_or((u64::MAX, u64::MAX), |times| times));
@@ -69,7 +72,7 @@ fn continues(before: &Extent, after: &Extent) -> bool {
     is_next && interfaces[0] == interfaces[1]
 }
 
-/// How alike two names are, without the digits that a program counts or dates files by.
+/// Returns the similarity of two names without their digits, by which programs number or date files.
 fn likeness(one: &str, other: &str) -> usize {
     let letters = |name: &str| name.chars().filter(|char| !char.is_ascii_digit()).collect::<Vec<_>>();
     let (one, other) = (letters(one), letters(other));
@@ -106,7 +109,7 @@ mod tests {
         assert_eq!(grouped(&[("a.pcap", extent(0, 10, 1)), ("b.pcap", extent(90_000, 90_001, 1))]), [[0], [1]]);
     }
 
-    /// Two places, each with two files: names tell which continues which.
+    /// Two places, each with two files: names show which file continues which.
     #[test]
     fn names_tell_which_file_continues_which() {
         let captures = [

@@ -1,4 +1,4 @@
-//! What limits a sender, round trip by round trip.
+//! Limiting factors of a sender, round trip by round trip.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::loss::{Reduction, Side};
 
-/// What limits a flow.
+/// Factor that limits a flow.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Factor {
@@ -14,13 +14,13 @@ pub enum Factor {
     Application,
     /// The receiver's window.
     ReceiveWindow,
-    /// The window of a sender that still looks for the rate.
+    /// The window of a sender that still searches for the rate.
     SlowStart,
-    /// The bottleneck has a queue all the time.
+    /// A standing queue at the bottleneck.
     Bottleneck,
-    /// The congestion window, which a corrupted packet made small.
+    /// The congestion window, reduced by a corrupted packet.
     AfterCorruption,
-    /// The congestion window, which congestion made small.
+    /// The congestion window, reduced by congestion.
     AfterCongestion,
     /// The congestion window, after a loss of unknown cause or a needless retransmission.
     AfterUnknown,
@@ -30,7 +30,7 @@ pub enum Factor {
     PathMtu,
 }
 
-/// All of them.
+/// All factors.
 pub const FACTORS: [Factor; 9] = [
     Factor::Application,
     Factor::ReceiveWindow,
@@ -44,7 +44,7 @@ pub const FACTORS: [Factor; 9] = [
 ];
 
 impl Factor {
-    /// In a few words.
+    /// Returns a short description.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Application => "the application",
@@ -60,102 +60,104 @@ impl Factor {
     }
 }
 
-/// Where time goes whose cause is known only when all losses are judged.
+/// Time whose cause is known only once all losses are judged.
 pub type Charge = (Reduction, i64);
 
-/// A round without data for that much longer than it should take says that the sender had none: a share of the round trip, and nanoseconds.
+/// Excess of a round without data over its expected duration that shows that the sender had no data: as a share of the
+/// round trip, and in nanoseconds.
 const PATIENCE: (i64, i64) = (4, 3_000_000);
-/// Acknowledgments of that many packets are kept.
+/// Maximum number of packets whose acknowledgments are recorded.
 const MOST_EDGES: usize = 4096;
-/// How coarse senders' timestamps are, in nanoseconds.
+/// Resolution of senders' timestamps, in nanoseconds.
 const STAMPS: i64 = 1_000_000;
-/// Rounds whose bytes are compared.
+/// Number of rounds whose bytes are compared.
 const ROUNDS: usize = 16;
 
-/// A round that goes on.
+/// A round in progress.
 #[derive(Clone, Copy, Default, Debug)]
 struct Round {
     begin: i64,
     bytes: u64,
     packets: u32,
-    /// Packets behind which there was no room in the receiver's window.
+    /// Packets after which the receiver's window was full.
     at_edge: u32,
-    /// Bytes were sent that did not fill a packet, and then none for a while.
+    /// True if the sender sent a partial packet, and then nothing for some time.
     drained: bool,
     idle: i64,
-    /// Nanoseconds in which the receiver had its window closed, or the sender waited for room in it.
+    /// Nanoseconds for which the receiver's window was closed, or the sender waited for it to open.
     shut: i64,
-    /// The shortest queueing delays before and beyond the capture, in nanoseconds.
+    /// Minimum queueing delays before and beyond the capture, in nanoseconds.
     least_queues: [Option<i64>; 2],
 }
 
-/// The time of one direction.
+/// Accounting of the time of one direction.
 #[derive(Clone, Debug, Default)]
 pub struct Rounds {
     round: Option<Round>,
-    /// Nanoseconds by factor; the congestion window's go to whom they are charged.
+    /// Nanoseconds by factor; those of the congestion window are charged to the cause of its reduction.
     known: [i64; FACTORS.len()],
     last_data: Option<i64>,
     last_was_short: bool,
-    /// When everything was acknowledged last, if since then nothing was sent.
+    /// Time at which the last data was acknowledged, if nothing was sent since then.
     all_acknowledged: Option<i64>,
-    /// What the receiver allowed, and when that passed.
+    /// Edges of the window that the receiver announced, with the time of each.
     edges: VecDeque<(i64, u64)>,
     allowed: Option<u64>,
     recent: [u64; ROUNDS],
     whole_rounds: u32,
-    /// Since when the receiver has its window closed.
+    /// Time since which the receiver has kept its window closed.
     closed_since: Option<i64>,
-    /// The last packet left less than a segment of the window.
+    /// True if the last packet left less than a segment of the window.
     was_at_edge: bool,
     mss: u32,
-    /// Most payload of a packet, and that of a full one with the usual options.
+    /// Largest payload of a packet, and that of a full packet with the usual options.
     most: Option<(u32, u32)>,
 }
 
-/// Times that a round is judged with, in nanoseconds.
+/// Times by which a round is judged, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// Now.
+    /// Current time.
     pub now: i64,
-    /// From the capture to the sender and back.
+    /// Round trip from the capture to the sender.
     pub to_sender: i64,
-    /// The whole round trip as it is now.
+    /// Current total round trip.
     pub whole: i64,
-    /// A queue shorter than this is none.
+    /// Delay below which there is no queue.
     pub short_queue: i64,
 }
 
-/// Bytes of TCP options that each packet with data has.
+/// Bytes of TCP options in each data packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OptionBytes(pub u16);
 
-/// A piece of new data passes.
+/// A piece of new data at the capture.
 #[derive(Clone, Copy, Debug)]
 pub struct Passing {
-    /// Behind its last byte.
+    /// Number after its last byte.
     pub end: u64,
-    /// Its bytes.
+    /// Number of bytes.
     pub len: u32,
 }
 
 impl Rounds {
-    /// Nanoseconds that are known to belong to `factor`.
+    /// Adds nanoseconds whose factor is known.
     pub const fn known(&self, factor: Factor) -> i64 {
         self.known[factor as usize]
     }
 
-    /// The largest segment seen.
+    /// Returns the largest segment seen.
     pub const fn mss(&self) -> u32 {
         self.mss
     }
 
-    /// How many packets so much payload becomes on the wire: super-segments, as interfaces with offloads show them, more than one.
+    /// Returns the number of packets on the wire for a payload: more than one for the super-segments that interfaces
+    /// with offloads show.
     pub fn packets(&self, bytes: u32) -> u64 {
         u64::from(bytes.div_ceil(self.mss.max(1)))
     }
 
-    /// The receiver allows data up to `edge`.
+    /// Records that the receiver allows data up to `edge`.
     pub fn allow(&mut self, now: i64, edge: u64) {
         if self.edges.back().is_some_and(|&(_, last)| last == edge) {
             return;
@@ -166,7 +168,7 @@ impl Rounds {
         self.edges.push_back((now, edge));
     }
 
-    /// The receiver has its window closed, or open.
+    /// Records that the receiver has closed or opened its window.
     pub fn closed(&mut self, now: i64, is_closed: bool) {
         if is_closed {
             self.closed_since.get_or_insert(now);
@@ -174,19 +176,20 @@ impl Rounds {
             && let Some(round) = &mut self.round
         {
             round.shut += now.saturating_sub(since.max(round.begin)).max(0);
-            // The sender had nothing to wait for but this.
+            // The sender waited only for this.
             if let Some(since) = &mut self.all_acknowledged {
                 *since = now;
             }
         }
     }
 
-    /// All data that was sent has been acknowledged.
+    /// Records that all data sent has been acknowledged.
     pub fn drained(&mut self, now: i64) {
         self.all_acknowledged.get_or_insert(now);
     }
 
-    /// A packet with so many bytes of payload. Segments that an interface was still to cut are longer than the handshake allows.
+    /// Records a packet with this payload. Super-segments, which an interface still has to cut, exceed the limit of the
+    /// handshake.
     pub fn segment_size(&mut self, bytes: u32) {
         let of_a_packet = match self.most {
             Some((most, usual)) if bytes > most => usual,
@@ -195,12 +198,13 @@ impl Rounds {
         self.mss = self.mss.max(of_a_packet);
     }
 
-    /// The handshake says that no packet has more payload than `bytes`, of which the options of each take theirs.
+    /// Records the maximum payload of a packet according to the handshake, from which the options of each packet are
+    /// subtracted.
     pub fn most(&mut self, bytes: u16, options: OptionBytes) {
         self.most = Some((u32::from(bytes.max(1)), u32::from(bytes.saturating_sub(options.0).max(1))));
     }
 
-    /// Queueing delay that a packet met.
+    /// Records the queueing delay of a packet.
     pub fn queued(&mut self, side: Side, nanos: i64) {
         if let Some(round) = &mut self.round {
             let least = &mut round.least_queues[side as usize];
@@ -208,19 +212,19 @@ impl Rounds {
         }
     }
 
-    /// Data passes. What a round came to whose cause has to wait is returned.
+    /// Records new data. Returns the time of a round whose cause is not known yet.
     pub fn pass(&mut self, times: Times, passing: Passing, reduction: Reduction) -> Option<Charge> {
         let Times { now, to_sender, whole, .. } = times;
         let gap = self.last_data.map_or(0, |last| now.saturating_sub(last));
         let round = self.round.get_or_insert(Round { begin: now, ..Round::default() });
-        // Had the sender had more, it would have come a round trip to it later.
+        // If the sender had had more data, this would have arrived a round trip after the acknowledgment.
         if let Some(since) = self.all_acknowledged.take() {
             let late = now.saturating_sub(since).saturating_sub(to_sender);
             if late > PATIENCE.1.max(to_sender / PATIENCE.0) {
                 round.idle += late;
             }
         }
-        // After a packet that left no room the sender waits for more, a round trip at most.
+        // After a packet that filled the window, the sender waits for more window, for at most a round trip.
         if self.was_at_edge {
             round.shut += gap.min(whole);
         }
@@ -242,7 +246,7 @@ impl Rounds {
         if now.saturating_sub(round.begin) >= whole { self.end(times, reduction) } else { None }
     }
 
-    /// Ends the round that goes on.
+    /// Ends the round in progress.
     pub fn end(&mut self, times: Times, reduction: Reduction) -> Option<Charge> {
         let round = self.round.replace(Round { begin: times.now, ..Round::default() })?;
         let took = times.now.saturating_sub(round.begin).max(0);
@@ -253,7 +257,7 @@ impl Rounds {
         self.known[Factor::ReceiveWindow as usize] += shut;
         let rest = took - idle - shut;
         let most = self.recent.iter().copied().max().unwrap_or(0);
-        // A window that is not used up does not grow, nor does one without losses stay.
+        // A congestion window that is not used up does not grow, and one without losses does not stay the same.
         let stands = reduction == Reduction::None && self.whole_rounds as usize > ROUNDS && round.bytes <= most;
         self.recent[self.whole_rounds as usize % ROUNDS] = round.bytes;
         self.whole_rounds = self.whole_rounds.saturating_add(1);

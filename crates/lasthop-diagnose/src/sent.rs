@@ -1,66 +1,68 @@
-//! Data on its way: what passed the capture and is not acknowledged.
+//! Outstanding data: captured, and not acknowledged.
 
 use std::collections::VecDeque;
 
 use crate::half::Refused;
 use crate::path::Sample;
 
-/// Most pieces that one direction has on its way. Older ones are forgotten.
+/// Maximum number of outstanding pieces in one direction. Older ones are dropped.
 const MOST: usize = 65_536;
 
-/// A piece of data that passed the capture.
+/// A piece of captured data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sent {
-    /// Its first byte.
+    /// Number of its first byte.
     pub seq: u64,
-    /// Behind its last one.
+    /// Number after its last byte.
     pub end: u64,
-    /// When it passed last.
+    /// Time at which it last passed.
     pub time: i64,
-    /// The packet in which it did.
+    /// Number of the packet in which it last passed.
     pub number: u64,
-    /// Bytes on this path up to its end.
+    /// Bytes sent on this path up to its end.
     pub volume: u64,
-    /// Its bytes on the wire.
+    /// Bytes on the wire.
     pub wire: u32,
-    /// The sender's timestamp.
+    /// Timestamp of the sender.
     pub stamp: Option<u32>,
-    /// How often it passed.
+    /// Number of times that it passed.
     pub passed: u32,
-    /// Acknowledged out of order.
+    /// True if it was selectively acknowledged.
     pub sacked: bool,
-    /// Taken for arrived because a duplicate acknowledgment came for something.
+    /// True if it is assumed to have arrived, because of a duplicate acknowledgment.
     pub guessed: bool,
-    /// The loss of it that was seen last: index into the direction's losses.
+    /// Its latest loss: index into the direction's losses.
     pub loss: Option<usize>,
-    /// What arrived before it and after it.
+    /// Arrivals before and after it.
     pub around: Option<Around>,
-    /// Bytes of payload of the packet in which it passed last.
+    /// Bytes of payload of the packet in which it last passed.
     pub packet_len: u32,
-    /// It came beyond the receiver's window.
+    /// True if it arrived beyond the receiver's window.
     pub refused: Option<Refused>,
-    /// It begins where the packet did in which it passed first.
+    /// True if it begins where the packet of its first transmission did.
     pub begins: bool,
     /// IPv4 identification of its last transmission.
     pub identification: Option<u16>,
-    /// Whether the receiver, where the capture was taken, may have had the packet and delayed its acknowledgment when it passed last.
+    /// True if the receiver, at which the capture was taken, may have had the packet and delayed its acknowledgment
+    /// when it last passed.
     pub may_be_held: bool,
 }
 
-/// What is known of the time of a loss.
+/// Arrivals that bound the time of a loss.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Around {
-    /// The last that arrived before.
+    /// Last arrival before.
     pub before: Option<Sample>,
-    /// The first that arrived after.
+    /// First arrival after.
     pub after: Option<Sample>,
     /// Bytes between these two that did not arrive.
     pub missing: u64,
-    /// Nanoseconds from when the first to when the last was sent of the packets that were lost in a row with this one ([`crate::loss::put_rows`]).
+    /// Nanoseconds between the transmissions of the first and the last of the packets that were lost in a row with this
+    /// one ([`crate::loss::put_rows`]).
     pub row: i64,
 }
 
-/// All of one direction, in order of sequence numbers.
+/// Outstanding pieces of one direction, in order of sequence numbers.
 #[derive(Clone, Debug, Default)]
 pub struct OnTheWay {
     pieces: VecDeque<Sent>,
@@ -68,52 +70,52 @@ pub struct OnTheWay {
 }
 
 impl OnTheWay {
-    /// Whether there is none.
+    /// Returns whether there are no pieces.
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// How many pieces found no room.
+    /// Returns the number of pieces beyond the limit.
     pub const fn forgotten(&self) -> u64 {
         self.forgotten
     }
 
-    /// Gives back the memory.
+    /// Frees the memory.
     pub fn clear(&mut self) {
         self.pieces = VecDeque::new();
     }
 
-    /// The index of the first piece that ends behind `seq`.
+    /// Returns the index of the first piece that ends after `seq`.
     pub fn at(&self, seq: u64) -> usize {
         self.pieces.partition_point(|piece| piece.end <= seq)
     }
 
-    /// The piece of that index.
+    /// Returns the piece at an index.
     pub fn get(&self, index: usize) -> Option<&Sent> {
         self.pieces.get(index)
     }
 
-    /// The piece of that index.
+    /// Returns the piece at an index.
     pub fn get_mut(&mut self, index: usize) -> Option<&mut Sent> {
         self.pieces.get_mut(index)
     }
 
-    /// Removes the first.
+    /// Removes the first piece.
     pub fn pop(&mut self) -> Option<Sent> {
         self.pieces.pop_front()
     }
 
-    /// Removes the last.
+    /// Removes the last piece.
     pub fn pop_back(&mut self) -> Option<Sent> {
         self.pieces.pop_back()
     }
 
-    /// Number of pieces.
+    /// Returns the number of pieces.
     pub fn len(&self) -> usize {
         self.pieces.len()
     }
 
-    /// Adds a piece that overlaps none.
+    /// Adds a piece that overlaps no other.
     pub fn insert(&mut self, piece: Sent) {
         match self.pieces.back() {
             Some(last) if last.end > piece.seq => {
@@ -128,7 +130,7 @@ impl OnTheWay {
         }
     }
 
-    /// Cuts the piece in which `seq` lies, so that one begins there.
+    /// Splits the piece that contains `seq`, so that one begins there.
     pub fn cut(&mut self, seq: u64) {
         let index = self.at(seq);
         let Some(piece) = self.pieces.get_mut(index).filter(|piece| piece.seq < seq) else { return };

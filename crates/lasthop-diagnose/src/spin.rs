@@ -2,7 +2,7 @@
 
 use lasthop_wire::Head;
 
-/// So many changes before they are believed.
+/// Number of changes after which the spin bit is accepted.
 const FEW: u64 = 8;
 
 /// One direction of a QUIC connection.
@@ -17,7 +17,7 @@ pub struct Spin {
     sum: i64,
 }
 
-/// What a datagram is.
+/// Form of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
     /// A long header of a version that has a spin bit.
@@ -27,7 +27,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// What `payload` may be.
+    /// Returns the possible form of `payload`.
     pub fn of(payload: &[u8]) -> Option<Self> {
         let first = *payload.first()?;
         if first & 0x40 == 0 {
@@ -43,7 +43,7 @@ impl Form {
 }
 
 impl Spin {
-    /// A packet with a short header passes.
+    /// Processes a packet with a short header.
     pub fn take(&mut self, bit: bool, time: i64) {
         self.packets += 1;
         let before = self.bit.replace(bit);
@@ -58,13 +58,13 @@ impl Spin {
         }
     }
 
-    /// Packets with a short header.
+    /// Returns the number of packets with a short header.
     pub const fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// Least and mean round trip in nanoseconds. `None` where the bit is not used: it stays, or changes with every other packet, as
-    /// ends that hide it let it do.
+    /// Returns minimum and mean round trip in nanoseconds. `None` if the bit is not used: it stays the same, or changes
+    /// with every other packet, as ends that hide it do.
     pub fn round_trip(&self) -> Option<(i64, i64)> {
         let random = self.changes * 3 > self.packets;
         let least = self.least.filter(|_| self.changes >= FEW && !random)?;
@@ -72,17 +72,17 @@ impl Spin {
     }
 }
 
-/// A QUIC connection: pairs of addresses between which long headers passed.
+/// A QUIC connection: a pair of addresses between which long headers passed.
 #[derive(Clone, Debug)]
 pub struct QuicFlow {
-    /// Who.
+    /// Addresses.
     pub ends: [std::net::SocketAddr; 2],
-    /// What each end sends.
+    /// Spin bit of each sender.
     pub spins: [Spin; 2],
 }
 
 impl QuicFlow {
-    /// One that begins with this packet.
+    /// Creates a connection that begins with this packet.
     pub fn new(head: &Head<'_>) -> Self {
         Self { ends: [head.route.source, head.route.destination], spins: [Spin::default(), Spin::default()] }
     }
@@ -97,7 +97,7 @@ mod tests {
         let (mut spins, mut hidden, mut unused) = (Spin::default(), Spin::default(), Spin::default());
         let mut state = 1u32;
         for packet in 0..1000_i64 {
-            // A packet a millisecond, a round trip of 20 ms.
+            // A packet per millisecond, a round trip of 20 ms.
             spins.take(packet / 20 % 2 == 0, packet * 1_000_000);
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             hidden.take(state >> 31 == 1, packet * 1_000_000);

@@ -14,28 +14,29 @@ use crate::half::Packet;
 use crate::packets::{Found, Packets};
 use crate::spin::{Form, QuicFlow};
 
-/// Most connections that are followed. Later ones are counted.
+/// Maximum number of connections that are followed. Later ones are only counted.
 pub const MOST_FLOWS: usize = 50_000;
-/// Most QUIC connections, and most pairs of addresses between which bytes are counted.
+/// Maximum number of QUIC connections, and of pairs of addresses between which bytes are counted.
 const MOST_PAIRS: usize = 50_000;
-/// Maximum number of packets of data that all flows together remember.
+/// Maximum number of data packets that all flows record together.
 const MOST_REMEMBERED: usize = 500_000;
-/// Between two captures' clocks merged into one file, or between processors, times go back a little.
+/// Maximum step back in time that is not a jump of the clock: between the clocks of merged captures, or between
+/// processors.
 const SMALL_STEP: i64 = 20_000_000;
-/// Nobody is silent for so long in the midst of a capture: the clock was set.
+/// Minimum silence within a capture that is a jump of the clock.
 const LONG_STEP: i64 = 6 * 3600 * 1_000_000_000;
 
-/// What stands before the number of a device that has no name.
+/// Prefix of the number of a device that has no name.
 pub(crate) const DEVICE: &str = "device ";
 
-/// A connection's place and its ends, the lower address first.
+/// Place of a connection and its ends, the lower address first.
 type Key = ((u32, u32), SocketAddr, SocketAddr);
 
-/// A capture that is being looked at.
+/// Diagnosis of a capture in progress.
 #[derive(Debug, Default)]
 pub struct Diagnosis {
     options: Options,
-    /// Looked up only, never walked through.
+    /// Used for look-ups only, so its order does not matter.
     by_key: HashMap<Key, usize>,
     pub(crate) flows: Vec<Flow>,
     quic_by_key: HashMap<Key, usize>,
@@ -44,34 +45,34 @@ pub struct Diagnosis {
     volumes: HashMap<((u32, u32), IpAddr), u64>,
     pub(crate) read: Packets,
     clock: Clock,
-    /// Packets of data that flows have remembered, to find policers.
+    /// Data packets that flows have recorded to find policers.
     remembered: usize,
     pub(crate) counts: Counts,
 }
 
-/// What was seen besides.
+/// Counters of a capture.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Counts {
     pub packets: u64,
     pub tcp: u64,
-    /// No IP packet, or none that can be read.
+    /// Packets that are not IP, or cannot be read.
     pub unread: u64,
-    /// The same, by what they are.
+    /// The same, by kind.
     pub unread_kinds: BTreeMap<Unread, u64>,
-    /// Fragments of packets, those that could be joined apart.
+    /// Fragments of packets that could not be joined.
     pub fragments: u64,
-    /// Segments whose TCP options were not all kept.
+    /// Segments with truncated TCP options.
     pub options_cut: u64,
-    /// By link type.
+    /// Packets of unknown link types, by type.
     pub unknown_links: BTreeMap<u32, u64>,
     pub flows_left_out: u64,
     pub clock_steps: u64,
-    /// First and last packet.
+    /// Times of the first and the last packet.
     pub span: Option<(i64, i64)>,
     pub other_interfaces: u64,
 }
 
-/// Time without the jumps of a clock that is set.
+/// Clock without the jumps of a clock that was set.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Clock {
     last: Option<i64>,
@@ -100,24 +101,24 @@ impl Clock {
     }
 }
 
-/// Whether a packet was seen at the interface of that name, or at the device that a report calls so.
+/// Returns whether a packet was captured at the interface of this name, or at the device that a report calls so.
 fn is_called(name: &str, interface: &Interface, device: Option<u32>) -> bool {
     let wanted = name.strip_prefix(DEVICE).and_then(|number| number.parse().ok());
     interface.name.as_deref() == Some(name) || wanted.is_some() && wanted == device
 }
 
 impl Diagnosis {
-    /// One that has seen nothing.
+    /// Creates a diagnosis without packets.
     pub fn new(options: Options) -> Self {
         Self { options, ..Self::default() }
     }
 
-    /// Packets so far.
+    /// Returns the number of packets so far.
     pub const fn packets(&self) -> u64 {
         self.counts.packets
     }
 
-    /// Takes the next packet, captured at `interface`.
+    /// Processes the next packet, captured at `interface`.
     pub fn take(&mut self, frame: &Frame<'_>, interface: &Interface) {
         self.counts.packets += 1;
         if let Some(name) = &self.options.interface {
@@ -180,7 +181,7 @@ impl Diagnosis {
     fn volume(&mut self, place: (u32, u32), head: &Head<'_>) -> u64 {
         let key = (place, head.route.destination.ip());
         if self.volumes.len() >= MOST_PAIRS && !self.volumes.contains_key(&key) {
-            // Whoever sends to so many shares one count.
+            // Senders to more destinations than the limit share one count.
             let shared = self.volumes.entry((place, IpAddr::from([0, 0, 0, 0]))).or_default();
             *shared += u64::from(head.total_len);
             return *shared;
@@ -232,7 +233,7 @@ impl Diagnosis {
         }
     }
 
-    /// No packet comes any more.
+    /// Ends the diagnosis after the last packet.
     pub fn close(&mut self) {
         for flow in self.flows.iter_mut().filter(|flow| !flow.closed) {
             flow.finish();

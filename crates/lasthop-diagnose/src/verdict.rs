@@ -1,15 +1,16 @@
-//! Corruption or congestion.
+//! Distinguishes corruption from congestion.
 //!
-//! Three things tell them apart. A queue drops a packet when it is full, so the delay around the drop is the highest that the path ever has. And a packet that
-//! a queue dropped took no time on the link, while one that the channel destroyed did: the neighbours arrive one packet's time further
-//! apart. And a full queue takes a packet whenever one has left it, so it drops no long row of them. `docs/models/diagnose.md` derives the numbers.
+//! Three properties distinguish them. A queue drops a packet when it is full, so the delay around the drop is the
+//! highest of the path. A packet dropped by a queue took no time on the link, while one destroyed by the channel did,
+//! so its neighbours arrive one transmission time further apart. A full queue accepts a packet whenever one has left
+//! it, so it does not drop long rows of packets. `docs/models/diagnose.md` derives the numbers.
 
 use serde::Serialize;
 
 use crate::loss::Seen;
 use crate::path::{Path, Sample};
 
-/// Why a packet was lost.
+/// Cause of a loss.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
@@ -19,14 +20,14 @@ pub enum Cause {
     Congestion,
     /// A policer dropped it: it exceeded a rate, and no queue was full.
     Policed,
-    /// It was larger than the path takes, and nobody said so.
+    /// It exceeded the path MTU, and no router reported that.
     PathMtu,
-    /// The capture does not tell.
+    /// The capture does not show it.
     Unknown,
 }
 
 impl Cause {
-    /// In a word.
+    /// Returns a single word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Corruption => "corruption",
@@ -38,96 +39,96 @@ impl Cause {
     }
 }
 
-/// What a verdict rests on.
+/// Verdict on a loss, and its evidence.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Verdict {
     /// The cause.
     pub cause: Cause,
-    /// How likely it is, from 0.5 to 1.
+    /// Probability of the cause, from 0.5 to 1.
     pub confidence: f64,
-    /// The queue's delay when the packet came to it, in milliseconds.
+    /// Delay of the queue when the packet reached it, in milliseconds.
     pub queue_ms: Option<f64>,
-    /// That of the full queue.
+    /// Delay of the full queue, in milliseconds.
     pub full_ms: f64,
-    /// The share of the time on the link that the lost packets would have taken by which their neighbours arrived further apart: 1 for packets
-    /// that were on it, 0 for packets that never came to it.
+    /// Increase of the spacing of the neighbours, as a share of the time that the lost packets would have taken on the
+    /// link: 1 for packets that were on the link, 0 for packets that never reached it.
     pub air: Option<f64>,
 }
 
 impl Verdict {
-    /// The same evidence, of a cause that the losses of a flow show together.
+    /// Returns the same evidence for a cause that all losses of a flow show together.
     pub(crate) fn instead(self, cause: Cause, confidence: f64) -> Self {
         Self { cause, confidence, ..self }
     }
 }
 
-/// What the verdicts on one path's losses have in common.
+/// Common evidence of all losses on a path.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Judge {
     base: i64,
-    /// The highest delay of the queue.
+    /// Maximum delay of the queue.
     full: f64,
-    /// Nanoseconds a byte.
+    /// Nanoseconds per byte.
     per_byte: Option<f64>,
     jitter: f64,
-    /// Queues mark this flow's packets rather than drop them.
+    /// True if queues mark this flow's packets instead of dropping them.
     marks: Marks,
-    /// Whether drops happen at the full queue alone.
+    /// Fill level at which the queue drops packets.
     drops: Drops,
-    /// Whether packets that met the longest queue were dropped there.
+    /// Evidence on whether the longest queue was full.
     ceiling: Ceiling,
-    /// The odds of a loss of which nothing is known.
+    /// Odds of a loss without other evidence.
     prior: f64,
 }
 
-/// What is known of the longest queue.
+/// Evidence on the longest queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ceiling {
-    /// It may be a full one.
+    /// It may be a full queue.
     Possible,
-    /// Packets that were lost at it had been on the link: it was not full.
+    /// Packets lost at the longest queue had been on the link, so it was not full.
     Refuted,
 }
 
-/// Whether queues mark a flow's packets.
+/// ECN marks on a flow's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Marks {
-    /// Marks came.
+    /// Marks were seen.
     Seen,
-    /// None came, or the flow's packets may not be marked.
+    /// No marks were seen, or the flow's packets are not ECN-capable.
     None,
 }
 
-/// Where a queue drops.
+/// Fill level at which a queue drops packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Drops {
     WhenFull,
-    /// Before: its management does.
+    /// Below its limit, by active queue management.
     Early,
 }
 
-/// The weight of evidence is a logarithm of odds; above zero it speaks for corruption.
+/// Weights of evidence are logarithms of odds; above zero, they favour corruption.
 const MOST_OF_AIR: f64 = 6.0;
 const FAR_BELOW_FULL: f64 = 4.0;
 const ALL_OF_A_ROW: f64 = 4.0;
 const AT_FULL: f64 = -2.5;
 const QUEUE_NEVER_GREW: f64 = 3.0;
 const MARKED_INSTEAD: f64 = 2.0;
-/// A queue is full within this share of its longest delay.
+/// A queue within this share of its maximum delay counts as full.
 const NEAR: f64 = 0.12;
-/// Beyond this, evidence is certain for what is learnt from it.
+/// Evidence beyond this value is certain enough to learn from.
 const CERTAIN: f64 = 2.0;
-/// So many certain drops tell where a queue drops.
+/// Number of certain drops that show at which fill level a queue drops.
 const FEW: usize = 3;
-/// What the other losses of a flow may say of one.
+/// Maximum weight of the other losses of a flow in the verdict on one.
 const MOST_OF_PRIOR: f64 = 1.0;
-/// Neighbours nearer together or further apart than lost packets explain were late themselves.
+/// Range of the share on the link that lost packets explain; beyond it, the neighbours themselves were late.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = -0.5..=1.5;
-/// Odds nearer to one than this are none.
+/// Odds are no evidence if their logarithm is below this.
 const UNDECIDED: f64 = 0.3;
 
 impl Judge {
-    /// One for losses on `path`.
+    /// Creates a judge for losses on `path`.
     pub fn new(path: &Path, marks: Marks) -> Self {
         Self {
             base: path.base().unwrap_or(0),
@@ -141,8 +142,9 @@ impl Judge {
         }
     }
 
-    /// Learns from the losses whose time on the link decides: how long the queue is at which packets are dropped, or that they are dropped at any, as
-    /// queue management does; whether the longest queue was a full one; and which cause is the more frequent.
+    /// Learns from the losses whose time on the link is decisive: the length of the queue at which packets are dropped,
+    /// or that they are dropped at any length, as by active queue management; whether the longest queue was full; and
+    /// the more frequent cause.
     pub fn learn<'l>(&mut self, losses: impl Iterator<Item = &'l Seen> + Clone) {
         let mut drops = Vec::new();
         let mut at_longest = 0.0;
@@ -161,7 +163,7 @@ impl Judge {
             let middle = drops[drops.len() / 2];
             let alike = drops.iter().filter(|queue| (*queue - middle).abs() < 0.2 * middle).count();
             if alike * 3 >= drops.len() * 2 {
-                // The queue is full there; what seemed longer was late.
+                // The queue is full at this length; packets that seemed to meet a longer one were late.
                 self.full = self.full.min(1.1 * drops[drops.len() * 9 / 10]);
             } else if middle < 0.6 * self.full {
                 self.drops = Drops::Early;
@@ -191,7 +193,7 @@ impl Judge {
         weight
     }
 
-    /// The verdict on a loss.
+    /// Returns the verdict on a loss.
     pub fn judge(&self, loss: &Seen) -> Verdict {
         let (air, queue) = (self.air(loss), self.queue(loss));
         let weight = self.weight(loss);
@@ -214,16 +216,17 @@ impl Judge {
         sample.delay().saturating_sub(self.base).max(0) as f64
     }
 
-    /// The time of one packet on the link, in nanoseconds.
+    /// Returns the time of one packet on the link, in nanoseconds.
     fn packet(&self, loss: &Seen) -> f64 {
         self.per_byte.map_or(0.0, |per_byte| per_byte * f64::from(loss.wire))
     }
 
-    /// How long the packet would have waited, by its neighbours: what those before it found and added, less what left since.
+    /// Returns the delay that the packet would have had in the queue, according to its neighbours: the queue that those
+    /// before it found, plus their own size, less departures since.
     fn queue(&self, loss: &Seen) -> Option<f64> {
         let per_byte = self.per_byte.unwrap_or(0.0);
         let around = &loss.around;
-        // Retransmissions of this round may be among the neighbours of a loss that was seen late.
+        // If a loss was noticed late, retransmissions of this round may be among its neighbours.
         let sent = if loss.side == crate::loss::Side::Beyond { Some(loss.time) } else { None };
         let before = around.before.map(|before| {
             let bytes = loss.volume.saturating_sub(u64::from(loss.wire)).saturating_sub(before.volume);
@@ -235,7 +238,8 @@ impl Judge {
             let until = sent.map_or(0, |sent| after.sent.saturating_sub(sent));
             (self.waited(after) + until as f64 - bytes as f64 * per_byte).max(0.0)
         });
-        // An acknowledgment that a timer sent is no queue; and behind a pause it was empty, whatever it was before.
+        // An acknowledgment sent by a timer shows no queue. After a pause the queue is empty, whatever its length
+        // before.
         let most = self.full + self.near(loss);
         let before = before.filter(|&before| before <= most);
         let after = after.filter(|&after| {
@@ -261,7 +265,8 @@ impl Judge {
         }
     }
 
-    /// A full queue takes a packet whenever one has left it: it drops no row of packets that were sent over a longer time than that.
+    /// Returns the weight of the time over which a row of lost packets was sent: a full queue accepts a packet whenever
+    /// one has left it, so it drops no row that takes longer.
     fn weight_of_row(&self, loss: &Seen) -> f64 {
         let packet = self.packet(loss);
         let late = 4.0 * self.jitter;
@@ -272,13 +277,14 @@ impl Judge {
         (taken - 1.0).clamp(0.0, ALL_OF_A_ROW)
     }
 
-    /// How far below the longest queue a full one may seem to be, in nanoseconds.
+    /// Returns by how many nanoseconds a full queue may appear shorter than the longest one.
     fn near(&self, loss: &Seen) -> f64 {
         (NEAR * self.full).max(2.5 * self.packet(loss)).max(2.0 * self.jitter)
     }
 
-    /// When the neighbour after came, between when it comes if the lost packets were dropped and when it does if they were on the link. It does not come sooner than the
-    /// least delay after it was sent, nor sooner than it can behind the neighbour before.
+    /// Compares the arrival of the next neighbour with its expected arrivals: if the lost packets were dropped, and if
+    /// they were on the link. It does not arrive sooner than the minimum delay after it was sent, nor sooner than it
+    /// can after the neighbour before.
     fn air(&self, loss: &Seen) -> Option<Air> {
         let (before, after) = (loss.around.before?, loss.around.after?);
         let per_byte = self.per_byte?;
@@ -299,12 +305,13 @@ impl Judge {
     }
 }
 
-/// What the time between a loss's neighbours tells.
+/// Evidence from the time between a loss's neighbours.
 #[derive(Clone, Copy, Debug)]
 struct Air {
-    /// The share of `differ` by which the neighbour after came later: 0 if the lost packets were not on the link, 1 if they were.
+    /// Share of `differ` by which the next neighbour arrived later: 0 if the lost packets were not on the link, 1 if
+    /// they were.
     share: f64,
-    /// How much later it comes if they were, in nanoseconds.
+    /// Additional delay if the lost packets were on the link, in nanoseconds.
     differ: f64,
 }
 
@@ -317,7 +324,8 @@ mod tests {
 
     const MILLI: i64 = 1_000_000;
 
-    /// A link of 12 Mbps, 1 ms for 1,500 bytes, 11 ms there and back; the sender fills its queue of 40 packets again and again.
+    /// A link of 12 Mbps, 1 ms per 1,500 bytes, with a round trip of 11 ms; the sender fills its queue of 40 packets
+    /// repeatedly.
     fn path() -> Path {
         let mut path = Path::default();
         for group in 0..50 {
@@ -333,8 +341,8 @@ mod tests {
         path
     }
 
-    /// 50 packets were sent behind `before`, one a millisecond as the window lets them go, and lost; then the sender had to wait, and the next one goes after
-    /// `pause`. It comes after `delay`.
+    /// The sender sends 50 packets after `before`, one per millisecond as its window opens, and all are lost. It then
+    /// has to wait, and sends the next one after `pause`, which arrives after `delay`.
     fn fade(before: Sample, pause: i64, delay: i64) -> Seen {
         let sent = before.sent + 50 * MILLI + pause;
         let volume = before.volume + 51 * 1500;
@@ -356,7 +364,8 @@ mod tests {
         }
     }
 
-    /// Had the queue dropped them, it would have been empty when the sender went on: only what was on the link delays the next packet.
+    /// If the queue had dropped them, it would have been empty when the sender resumed: only packets on the link delay
+    /// the next one.
     #[test]
     fn a_fade_that_outlasts_the_window_is_corruption() {
         let path = path();
@@ -379,7 +388,8 @@ mod tests {
             assert!(verdict.air.is_some_and(|share| (share - air).abs() < 0.1), "{pause} ms: {verdict:?}");
             assert_eq!(verdict.cause, cause, "{pause} ms: {verdict:?}");
         }
-        // After 60 ms the link is idle in either case, and the time tells nothing. But a full queue has room again each millisecond.
+        // After 60 ms the link is idle in either case, so the time shows nothing. However, a full queue accepts a
+        // packet each millisecond.
         let mut late = fade(before, 60 * MILLI, 11 * MILLI);
         for (row, cause) in [(500_000, Cause::Congestion), (49 * MILLI, Cause::Corruption)] {
             late.around.row = row;

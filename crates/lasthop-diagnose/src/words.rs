@@ -1,13 +1,13 @@
-//! What limits a flow and what it lost, in sentences.
+//! Sentences on the limit and the losses of a flow.
 
 use crate::missing::{bytes, count};
 use crate::report::{Direction, FlowReport};
 use crate::rounds::Factor;
 
-/// A share of the time of which is told.
+/// Minimum share of the time of a factor that is mentioned.
 const WORTH_TELLING: f64 = 0.05;
 
-/// One direction of a flow, a sentence a line; all but the first are indented.
+/// Returns one direction of a flow, with one sentence per line; all but the first are indented.
 pub fn lines(flow: &FlowReport, direction: &Direction) -> Vec<String> {
     let mut lines = Vec::new();
     let place = flow.interface.as_ref().map_or(String::new(), |name| format!(" on {name}"));
@@ -86,7 +86,7 @@ fn lost(direction: &Direction) -> String {
     said + &window(direction)
 }
 
-/// What became of the receiver's window.
+/// Returns a clause on the receiver's window.
 fn window(direction: &Direction) -> String {
     let mut said = String::new();
     if direction.zero_windows > 0 {
@@ -108,7 +108,7 @@ fn window(direction: &Direction) -> String {
     said
 }
 
-/// Bits a second for people.
+/// Returns a rate in bits a second in readable units.
 pub fn rate(bits_per_second: f64) -> String {
     match bits_per_second {
         rate if rate < 1e6 => format!("{:.1} kbps", rate / 1e3),

@@ -23,7 +23,7 @@ fn direction(report: &Report) -> &Direction {
     report.with_most_data(None).expect("a flow with data").1
 }
 
-/// What is said of it, in one text.
+/// Returns the complete text on a flow.
 fn said(report: &Report) -> String {
     let (flow, direction) = report.with_most_data(None).expect("a flow with data");
     [report.missing(), lines(flow, direction)].concat().join("\n")
@@ -97,7 +97,7 @@ fn window_probes_are_no_losses() {
     assert_eq!((direction.bytes, direction.unseen_bytes), (56_000, 0));
 }
 
-/// No timestamps, and packets up to 40 ms late: identifications, which count up, prove that nothing was sent again.
+/// No timestamps, and packets up to 40 ms late: identifications, which count up, prove that nothing was retransmitted.
 #[test]
 fn identifications_prove_that_packets_were_overtaken() {
     let report = report("overtaken-late.pcapng");
@@ -113,7 +113,7 @@ fn a_loss_that_is_repaired_in_pieces_is_one() {
     assert_eq!((direction.losses.len(), direction.losses[0].bytes), (1, 1400), "{}", said(&report));
 }
 
-/// Who says that the capture is the receiver's says that what is in it has arrived.
+/// A capture that the user declares to be the receiver's contains only packets that have arrived.
 #[test]
 fn at_the_receiver_what_was_captured_has_arrived() {
     let file = File::open(folder().join("one-loss-resent-in-three.pcapng.gz")).unwrap();

@@ -88,7 +88,7 @@ impl Capture {
         diagnose(&self.0[..], &Options::default()).unwrap()
     }
 
-    /// What the client, or the server, sent.
+    /// Returns the direction from the client or the server.
     fn sent_by(&self, from: usize) -> Direction {
         let report = self.report();
         let port = 100 + from as u16;

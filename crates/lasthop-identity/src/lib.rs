@@ -15,7 +15,7 @@ pub use crate::fingerprint::Fingerprint;
 /// from a git checkout and from a source archive, and different after any change, committed or not.
 pub const SOURCES: &str = env!("LASTHOP_SOURCES");
 
-/// Version and [`SOURCES`], as `lasthop --version` prints them: `0.1.0 (sources 0123456789abcdef)`.
+/// Version and [`SOURCES`]: `0.1.0 (sources 0123456789abcdef)`. `lasthop --version` prints it if the commit is unknown.
 pub const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), " (sources ", env!("LASTHOP_SOURCES"), ")");
 
 #[cfg(test)]

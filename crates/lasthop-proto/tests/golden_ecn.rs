@@ -259,7 +259,7 @@ fn marks_and_losses_without_sack_stall_nothing() {
             mark_the_third(number, packet)
                 && (packet.len == 0 || packet.tcp().unwrap().seq.0 < 58_001 || packet.cause.is_source_retransmission())
         }),
-        ("the fifth, and what is sent again", |number, packet| {
+        ("the fifth, and retransmissions", |number, packet| {
             let again = packet.cause.is_source_retransmission() && number < 40;
             mark_the_third(number, packet) && number != 3 + 4 && !again
         }),

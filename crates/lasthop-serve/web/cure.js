@@ -163,7 +163,7 @@ $('advise-cancel').addEventListener('click', () => asking.get('advise')?.abort()
 /** Shows the settings that the installation of the selected cure needs. */
 function site() {
   const { needs } = have.advice.cures.find(({ cure }) => cure === $('cure').value) ?? {};
-  const fields = { 'one box': BOX, 'a box at each end': BOXES }[needs] ?? [];
+  const fields = { 'one device': BOX, 'a device at each end': BOXES }[needs] ?? [];
   $('keys-hint').hidden = fields !== BOXES;
   $('site').replaceChildren(...fields.map((one) => field(one, state.get(one[0]) ?? '', (key, value) => { set(key, value); install(); })));
   install(fields.map(([key]) => key));

@@ -169,7 +169,7 @@ fn a_full_send_buffer_is_no_limit_of_the_applications() {
         let flow = &run(&network, seed, Recording::Off).report.flows[0];
         let delivered = flow.received as f64 / 1448.0;
         let resent = flow.sender.source_retransmissions as f64;
-        assert!(resent < 0.15 * delivered, "seed {seed}: {resent} sent again beside {delivered}");
+        assert!(resent < 0.15 * delivered, "seed {seed}: {resent} retransmitted, {delivered} delivered");
     }
 }
 

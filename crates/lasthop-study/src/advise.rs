@@ -64,8 +64,8 @@ impl Needs {
         match self {
             Self::Nothing => "nothing",
             Self::Sender => "the senders' setting",
-            Self::Box => "one box",
-            Self::Boxes => "a box at each end",
+            Self::Box => "one device",
+            Self::Boxes => "a device at each end",
         }
     }
 }

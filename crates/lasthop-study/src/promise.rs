@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     const TEXT: &str = r#"{ "lasthop_promise": 1, "link": "x", "seed": 1, "runs": 3, "advised": "SNOOP", "cures": [
-        { "cure": "SNOOP", "needs": "one box", "uses": [
+        { "cure": "SNOOP", "needs": "one device", "uses": [
             { "use": "bulk", "unit": "Mbps", "value": 8, "interval": [7.5, 8.5], "factor": { "mean": 2, "interval": [1.8, 2.2] } } ] } ] }"#;
 
     #[test]

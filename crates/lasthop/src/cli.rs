@@ -32,9 +32,15 @@ pub use self::tunnel::*;
 use crate::error::Error;
 use crate::progress::note;
 
+/// Version and commit: `0.1.0 (1a2b3c4d5e6f)`. If the build script found no commit, version and digest of the sources.
+const VERSION: &str = match option_env!("LASTHOP_VERSION") {
+    Some(version) => version,
+    None => lasthop_identity::BUILD,
+};
+
 /// Simulator, lab, gateway and tunnel for lossy last hops.
 #[derive(Parser, Debug)]
-#[command(version = lasthop_identity::BUILD, max_term_width = 100)]
+#[command(version = VERSION, max_term_width = 100)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -147,7 +153,7 @@ impl ScenarioArgs {
     }
 }
 
-/// How often to run, and on how many threads.
+/// Number of runs and of threads.
 #[derive(Args, Debug)]
 pub struct RunsArgs {
     /// Number of runs [default: the scenario's]

@@ -26,7 +26,7 @@ fn a_lossy_link_gets_a_cure_with_figures_and_reasons() {
     let bench = Bench::new();
     let said = bench.stdout(&format!("advise farm-radio {QUICK}"));
     for expected in
-        ["E2E-CUBIC", "LINK-HYBRID", "Advice: ", "times the result without a cure.", "With a box at each end: "]
+        ["E2E-CUBIC", "LINK-HYBRID", "Advice: ", "times the result without a cure.", "With a device at each end: "]
     {
         assert!(said.contains(expected), "{expected}: {said}");
     }

@@ -213,7 +213,7 @@ fn flows_go_on_when_worker_and_supervisor_hang_or_die() {
 #[test]
 #[ignore = "needs root: make root"]
 fn what_does_not_cross_the_hop_stays_with_the_bridge() {
-    if is_skipped("strangers on a bridge") {
+    if is_skipped("frames of other hosts on a bridge") {
         return;
     }
     let network = Network::bridged();

@@ -125,7 +125,7 @@ fn held_data_goes_on(what: &str, end: impl Fn(&mut Daemon)) {
             return;
         }
     }
-    panic!("{what}: {all:?} segments sent again");
+    panic!("{what}: {all:?} segments retransmitted");
 }
 
 /// Returns the number of segments that a sender retransmits if the gateway holds its data when it reaches its `end`.
@@ -147,7 +147,7 @@ fn sent_again(what: &str, end: impl Fn(&mut Daemon)) -> Option<u64> {
     assert!(transfer.is_over(), "{what}: stuck\n{}{}", network.sockets(), daemon.log());
     let (gap, _) = transfer.end();
     let again = network.retransmissions() - before;
-    eprintln!("{what}: longest receive gap {} ms, {again} segments sent again\n{}", gap.as_millis(), daemon.log());
+    eprintln!("{what}: longest receive gap {} ms, {again} segments retransmitted\n{}", gap.as_millis(), daemon.log());
     Some(again)
 }
 

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::common::Bench;
 
@@ -105,9 +106,21 @@ fn there_is_one_version() {
     let bench = Bench::new();
     let version = version();
     let printed = bench.stdout("--version");
-    let sources =
-        printed.strip_prefix(&format!("lasthop {version} (sources ")).and_then(|rest| rest.strip_suffix(")\n"));
-    assert!(sources.is_some_and(|digest| digest.len() == 16), "{printed}");
+    let build = printed.strip_prefix(&format!("lasthop {version} (")).and_then(|rest| rest.strip_suffix(")\n"));
+    let build = build.unwrap_or_else(|| panic!("{printed}"));
+    let is_hex = |text: &str, digits| text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").current_dir(root()).args(arguments).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    let is_checkout = root().join(".git").exists() && git(&["rev-parse", "--verify", "HEAD"]);
+    if let Some(digest) = build.strip_prefix("sources ") {
+        assert!(!is_checkout && is_hex(digest, 16), "{printed}");
+    } else {
+        let commit = build.strip_suffix("-dirty").unwrap_or(build);
+        assert!(is_hex(commit, 12), "{printed}");
+        assert!(!is_checkout || git(&["cat-file", "-e", &format!("{commit}^{{commit}}")]), "{printed}: no such commit");
+    }
     for entry in fs::read_dir(root().join("crates")).unwrap() {
         let path = entry.unwrap().path().join("Cargo.toml");
         let manifest = fs::read_to_string(&path).unwrap();
@@ -118,32 +131,66 @@ fn there_is_one_version() {
     let citation = value(&text("CITATION.cff"), "version:");
     assert!(citation.is_none_or(|other| other == version), "CITATION.cff");
     assert_eq!(value(&text("packaging/openwrt/lasthop/Makefile"), "PKG_VERSION:=").as_deref(), Some(&*version));
-    let script = std::process::Command::new("bash").arg(root().join("scripts/version.sh")).output().unwrap();
+    let script = Command::new("bash").arg(root().join("scripts/version.sh")).output().unwrap();
     assert_eq!(String::from_utf8(script.stdout).unwrap(), format!("{version}\n"), "scripts/version.sh");
     // Packages between releases sort before the release in Debian's order, and name their commit.
-    let script = std::process::Command::new("bash").arg(root().join("scripts/version.sh")).arg("--package").output();
+    let script = Command::new("bash").arg(root().join("scripts/version.sh")).arg("--package").output();
     let package = String::from_utf8(script.unwrap().stdout).unwrap();
     let rest = package.trim_end().strip_prefix(&version).unwrap_or_else(|| panic!("{package}"));
     assert!(rest.is_empty() || rest.starts_with("~git"), "{package}");
 }
 
-/// Each release separates changed results from changed interfaces; the newest is this version or the one before it.
+/// One change per line, under headings in a fixed order; the newest release is the workspace's version, or an earlier
+/// one while the next is in development.
 #[test]
-fn the_changelog_keeps_results_apart() {
+fn the_changelog_has_one_line_per_change() {
+    let headings = ["Results", "Interfaces", "Added", "Fixed"];
     let changelog = text("CHANGELOG.md");
-    let releases: Vec<&str> = changelog.split("\n## [").skip(1).collect();
-    assert!(releases[0].starts_with("Unreleased]"), "CHANGELOG.md begins with what is not released");
-    let known = ["Results changed", "Interfaces changed", "Added", "Changed", "Fixed", "Removed", "Security"];
-    for release in releases {
-        let sections: Vec<&str> = release.lines().filter_map(|line| line.strip_prefix("### ")).collect();
-        for section in &sections {
-            assert!(known.contains(section), "CHANGELOG.md: {section}: none of {known:?}");
-        }
-        let places: Vec<usize> =
-            sections.iter().map(|name| known.iter().position(|other| other == name).unwrap()).collect();
-        assert!(
-            places.is_sorted_by(|one, next| one < next),
-            "CHANGELOG.md: {sections:?}: not in the order of {known:?}"
-        );
+    for line in changelog.lines() {
+        assert!(line.chars().count() <= 100, "CHANGELOG.md: over 100 characters: {line}");
     }
+    let (preamble, releases) = changelog.split_once("\n## ").unwrap();
+    let explains = |line: &str| headings.iter().all(|heading| line.contains(heading));
+    assert!(preamble.lines().any(explains), "CHANGELOG.md: no line explains the headings");
+    let mut versions = Vec::new();
+    for (at, release) in releases.split("\n## ").enumerate() {
+        let (title, body) = release.split_once('\n').unwrap();
+        if at == 0 {
+            assert_eq!(title, "[Unreleased]", "CHANGELOG.md: first section");
+        } else {
+            let version = release_of(title);
+            versions.push(version.unwrap_or_else(|| panic!("CHANGELOG.md: {title}: not [X.Y.Z] - YYYY-MM-DD")));
+        }
+        // Text before the first heading introduces the release.
+        let mut sections = body.split("\n### ");
+        let has_entry = sections.next().unwrap().contains("\n- ");
+        assert!(!has_entry, "CHANGELOG.md: {title}: an entry without a heading");
+        let mut last = None;
+        for section in sections {
+            let (heading, entries) = section.split_once('\n').unwrap_or((section, ""));
+            let place = headings.iter().position(|known| *known == heading);
+            assert!(place.is_some(), "CHANGELOG.md: {title}: {heading}: none of {headings:?}");
+            assert!(place > last, "CHANGELOG.md: {title}: {heading}: not in the order of {headings:?}");
+            last = place;
+            for entry in entries.lines().filter(|line| !line.is_empty()) {
+                let is_entry = entry.starts_with("- ") && entry.contains(": ") && !entry.ends_with('.');
+                assert!(is_entry, "CHANGELOG.md: {title}: not a line `- area: change`: {entry}");
+            }
+        }
+    }
+    assert!(versions.is_sorted_by(|one, next| one > next), "CHANGELOG.md: {versions:?}: not the newest first");
+    assert!(versions.first() <= numbers(&version()).as_ref(), "CHANGELOG.md: {versions:?}: newer than {}", version());
+}
+
+/// Returns the version in the title of a release, `[X.Y.Z] - YYYY-MM-DD`.
+fn release_of(title: &str) -> Option<[u32; 3]> {
+    let (version, date) = title.strip_prefix('[')?.split_once("] - ")?;
+    let is_date = date.len() == 10 && date.splitn(3, '-').map(str::len).eq([4, 2, 2]);
+    numbers(version).filter(|_| is_date && date.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit()))
+}
+
+/// Returns the three numbers of a version.
+fn numbers(version: &str) -> Option<[u32; 3]> {
+    let numbers: Option<Vec<u32>> = version.split('.').map(|number| number.parse().ok()).collect();
+    numbers?.try_into().ok()
 }

@@ -10,7 +10,7 @@ pub const RECEIVER_ISS: Seq = Seq(u32::MAX - 3);
 pub const SENDER_CLOCK: u32 = u32::MAX - 40;
 pub const RECEIVER_CLOCK: u32 = 0x7fff_ffe0;
 
-/// The byte that the sender sent with a number, and the one that a stranger puts there.
+/// Returns the byte that the sender sent with a number, or the one that an attacker puts there.
 pub fn byte(seq: u32, content: Content) -> u8 {
     let genuine = (seq.wrapping_mul(2_654_435_761) >> 13) as u8;
     if content == Content::Genuine { genuine } else { !genuine }
@@ -22,7 +22,7 @@ pub enum Content {
     /// The sender's.
     #[default]
     Genuine,
-    /// A stranger's.
+    /// An attacker's.
     Forged,
 }
 
@@ -95,7 +95,7 @@ pub struct Bounds {
 pub enum Judgement {
     /// It takes it.
     Taken,
-    /// It refuses it, but it is what the other end may have sent again.
+    /// It refuses it, but it may be a retransmission by the other end.
     Old,
     /// It refuses it.
     Refused,
@@ -299,7 +299,7 @@ impl Sender {
             Judgement::Taken => {}
         }
         if packet.seq_len() > 0 {
-            // The receiver sends none: a stranger's bytes move this end ahead of it.
+            // The receiver sends no data: an attacker's bytes move this end ahead of it.
             return Reaction::Broken;
         }
         if let Some(times) = options.timestamps.filter(|_| self.terms.timestamps)

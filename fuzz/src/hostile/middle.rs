@@ -85,7 +85,8 @@ pub trait Middle: Debug {
     /// What it says, in the world's terms: what became of the packet, what it sends besides.
     fn read(said: &Self::Said) -> (Passed, Vec<Sent>);
 
-    /// What it counted, but for packets as such, and for acknowledgments kept back, which may be what a stranger made up as an old one.
+    /// Returns its counters, except those of packets as such, and of absorbed acknowledgments, since an attacker may
+    /// have forged an old one.
     fn tally(&mut self) -> Vec<u64>;
 }
 

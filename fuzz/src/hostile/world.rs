@@ -22,8 +22,8 @@ use super::script::Script;
 const TURNS: usize = 150;
 /// Most packets on their way at once, in each direction.
 const UNDER_WAY: usize = 40;
-/// Times that the sender goes over all that is not acknowledged, without losses, until more of it must be. A stranger may have let
-/// it send many windows of it.
+/// Number of times that the sender retransmits everything outstanding, without losses, before more must be
+/// acknowledged. An attacker may have let it send many windows of data.
 const ROUNDS: usize = 12;
 /// Between two of them.
 const PATIENCE: Duration = Duration::from_millis(1_200);
@@ -35,7 +35,8 @@ const MOST_TIMERS: usize = 5_000;
 pub enum Demand {
     /// All of it.
     All,
-    /// What the ends see: whether strangers change anything else is not asked, which shows what comes of that.
+    /// Only the outcome at the ends: whether attackers change anything else is not checked, which shows the effects of
+    /// that.
     Outcome,
 }
 
@@ -51,7 +52,7 @@ enum Seen {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     Whole,
-    /// A stranger has ended it, or put in what breaks it without a gateway, too.
+    /// An attacker has ended it, or injected a packet that breaks it without a gateway, too.
     Over,
 }
 
@@ -79,23 +80,23 @@ struct World<'s, M> {
     receiver_shown: Shown,
     /// The timestamp that the sender has echoed at the gateway.
     sender_recent: u32,
-    /// The same, or later, with what strangers echoed whom the receiver would believe: the receiver may have said so in a packet that
-    /// passed elsewhere.
+    /// The same, or later, with timestamps that attackers echoed and the receiver would accept: the receiver may have
+    /// echoed them in a packet that took another path.
     claimed_recent: u32,
-    /// Timestamps of strangers whom the receiver would believe, and echoes of those before them.
+    /// Timestamps of attackers that the receiver would accept, and echoes of earlier ones.
     stamps: Vec<u32>,
     /// The end of the window as the receiver granted it.
     granted: Seq,
-    /// The end of the sender's window, as the receiver may have been told it: where a stranger grants more, in a packet that the
-    /// receiver takes, it may send more.
+    /// The end of the sender's window, as the receiver may have announced it: if an attacker announces more, in a
+    /// packet that the receiver accepts, the sender may send more.
     granted_up: Seq,
     /// The end of the sender's window, as it has shown itself at the gateway: that in a SYN is not scaled (RFC 7323 §2.2).
     sender_edge: Seq,
-    /// The highest number that the sender has seen from the receiver. A stranger's acknowledgment that it takes may be ahead of what
-    /// was sent: for all that a gateway can know, the bytes before it were lost.
+    /// The highest number that the sender has seen from the receiver. An attacker's acknowledgment that the sender
+    /// accepts may be ahead of the data sent: as far as a gateway can know, the bytes before it were lost.
     claimed: Seq,
-    /// The sender's latest timestamp at the gateway, which believes no echo of a later one: a stranger's packet that a receiver takes
-    /// only in part is not believed.
+    /// The sender's latest timestamp at the gateway, which accepts no echo of a later one: the timestamp of an
+    /// attacker's packet that a receiver accepts only in part does not count.
     newest: u32,
     /// The receiver's.
     receiver_newest: u32,
@@ -103,9 +104,9 @@ struct World<'s, M> {
     sent_down: Seq,
     /// The end of the bytes among that.
     carried_down: Seq,
-    /// All that the gateway has seen, with what a stranger put into the window.
+    /// All data that the gateway has seen, including an attacker's bytes in the window.
     claimed_down: Seq,
-    /// Strangers' bytes that the receiver would take.
+    /// Attackers' bytes that the receiver would accept.
     excused: Vec<(Seq, Seq)>,
     /// How many of the packets are drawn, and what is left of the draw.
     losses: u8,
@@ -199,7 +200,7 @@ impl<M: Middle> World<'_, M> {
                 self.flow(rest & 8 == 0, rest & 8 == 0);
             }
             3 => {
-                // Sent again.
+                // A retransmission.
                 let skip = u32::from(rest & 7) * self.terms.mss;
                 let at = self.sender.oldest + skip;
                 let len = self.sender.next.since(at).min(self.terms.mss);
@@ -284,8 +285,8 @@ impl<M: Middle> World<'_, M> {
             // Of what the receiver refuses, as it does a keepalive, a gateway cannot know who wrote it.
             if self.is_sure(&packet) {
                 self.newest = Seq(self.newest).max(Seq(times.val)).0;
-                // Nor is an echo believed of what nobody is known to have sent: a stranger's packet that the sender took, and a gateway
-                // did not.
+                // An echo of a timestamp that no end is known to have sent is not accepted either: it came in an
+                // attacker's packet that the sender accepted, and a gateway did not.
                 if !Seq(times.ecr).gt(Seq(self.receiver_newest)) {
                     self.sender_recent = Seq(self.sender_recent).max(Seq(times.ecr)).0;
                 }
@@ -300,7 +301,7 @@ impl<M: Middle> World<'_, M> {
         }
         self.claimed_down = self.claimed_down.max(packet.end());
         if is_ahead(self.receiver.bounds(), self.sender.clock) {
-            // A stranger has moved the receiver's clock ahead: it refuses all that the sender sends.
+            // An attacker has moved the receiver's clock ahead: it refuses all of the sender's packets.
             self.fate = Fate::Over;
             return;
         }

@@ -1,4 +1,4 @@
-//! Bytes of a capture's file, decompressed where it is gzip.
+//! Bytes of a capture file, decompressed if it is in gzip format.
 
 use std::io::{self, BufReader, Chain, Cursor, Read};
 
@@ -6,7 +6,7 @@ use flate2::bufread::MultiGzDecoder;
 
 use super::CaptureError;
 
-/// Maximum length of one record or block: what Wireshark accepts.
+/// Maximum length of a record or block, as in Wireshark.
 const MOST: u32 = 16 * 1024 * 1024;
 
 type Source<R> = BufReader<Chain<Cursor<Vec<u8>>, R>>;
@@ -25,23 +25,23 @@ impl<R: Read> Read for Inner<R> {
     }
 }
 
-/// A file, read from its beginning to its end in bounded memory.
+/// A file that is read from start to end in bounded memory.
 pub(super) struct Bytes<R: Read> {
     inner: Inner<R>,
 }
 
-/// How much of what was asked for a file still had.
+/// Result of a read: all of the requested bytes, some, or none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Got {
     All,
-    /// Nothing: the file ended before.
+    /// None: the file ended before.
     Nothing,
-    /// It ends within.
+    /// Some: the file ended within.
     Part,
 }
 
 impl<R: Read> Bytes<R> {
-    /// Begins to read; gzip is recognised by its first bytes.
+    /// Starts to read; gzip is recognised by its first bytes.
     pub(super) fn new(mut source: R) -> Result<Self, CaptureError> {
         let mut begin = Vec::new();
         (&mut source).take(8).read_to_end(&mut begin).map_err(CaptureError::Io)?;
@@ -58,7 +58,7 @@ impl<R: Read> Bytes<R> {
         Ok(Self { inner })
     }
 
-    /// Appends the next `len` bytes to `to`. A length that lies takes no more memory than the file has.
+    /// Appends the next `len` bytes to `to`. A false length takes no more memory than the file has bytes.
     pub(super) fn take(&mut self, len: u32, to: &mut Vec<u8>) -> Result<Got, CaptureError> {
         debug_assert!(len <= MOST, "callers check lengths");
         let before = to.len();
@@ -68,13 +68,14 @@ impl<R: Read> Bytes<R> {
             _ if got == len as usize => Ok(Got::All),
             Ok(_) if got == 0 => Ok(Got::Nothing),
             Ok(_) => Ok(Got::Part),
-            // A gzip file that is cut off or damaged.
+            // A gzip file that is truncated or damaged.
             Err(error) if matches!(self.inner, Inner::Gzip(_)) && is_data(&error) => Ok(Got::Part),
             Err(error) => Err(CaptureError::Io(error)),
         }
     }
 
-    /// As [`Bytes::take`], of a record or block whose length a file says; `None` if it is longer than any.
+    /// Same as [`Bytes::take`], for a record or block with the length that a file gives; `None` if it exceeds the
+    /// maximum.
     pub(super) fn take_said(&mut self, len: u32, to: &mut Vec<u8>) -> Option<Result<Got, CaptureError>> {
         (len <= MOST).then(|| self.take(len, to))
     }
@@ -84,7 +85,7 @@ fn is_data(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput)
 }
 
-/// Files that are captures in another form, or compressed otherwise: the error says what to do.
+/// Returns an error with the remedy for captures in other formats or with other compression.
 fn foreign(begin: &[u8]) -> Option<CaptureError> {
     const COMPRESSED: [(&[u8], &str, &str); 4] = [
         (&[0x28, 0xb5, 0x2f, 0xfd], "zstd", "zstd -d"),

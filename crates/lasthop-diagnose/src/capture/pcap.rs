@@ -1,17 +1,17 @@
-//! Classic pcap files, in both byte orders, with microseconds or nanoseconds, and of the "modified" kind.
+//! Classic pcap files, in both byte orders, with microseconds or nanoseconds, and in the "modified" format.
 
 use std::io::Read;
 
 use super::bytes::{Bytes, Got};
 use super::{CaptureError, Found, Interface, Order, Unit, Way};
 
-/// A pcap file behind its header.
+/// A pcap file after its header.
 pub(super) struct Pcap {
     order: Order,
     unit: Unit,
-    /// Bytes behind the four words of a packet's header.
+    /// Bytes after the four words of a packet's header.
     extra: u32,
-    /// Lengths kept and on the wire stand in the other order (version 2.2 and before, and some of 2.3).
+    /// Indicates whether captured and original length are swapped (version 2.2 and before, and some of 2.3).
     swapped: Swapped,
 }
 
@@ -19,12 +19,12 @@ pub(super) struct Pcap {
 enum Swapped {
     Never,
     Always,
-    /// Where the first is greater.
+    /// Swapped if the first length is greater than the second.
     Perhaps,
 }
 
 impl Pcap {
-    /// Reads the header; `None` if the file begins otherwise.
+    /// Reads the header; `None` if the file has another format.
     pub(super) fn open<R: Read>(
         magic: [u8; 4],
         file: &mut Bytes<R>,
@@ -49,7 +49,7 @@ impl Pcap {
             _ => Swapped::Never,
         };
         let unit = Unit { resolution, offset: 0 };
-        // Above the link type are bits about the frame check sequence.
+        // The bits above the link type describe the frame check sequence.
         let (snap_len, link) = (order.word(&header[12..]), order.word(&header[16..]) & 0xffff);
         Ok(Some((Self { order, unit, extra, swapped }, Interface { name: None, link, snap_len, unit })))
     }

@@ -1,4 +1,5 @@
-//! pcapng files. Options that nobody needs are skipped whatever is in them, as tshark and capinfos do; what is needed to find and date packets is checked.
+//! pcapng files. Options that are not needed are skipped without checks, as in tshark and capinfos; fields needed to
+//! find and date packets are checked.
 
 use std::io::Read;
 
@@ -11,7 +12,7 @@ const INTERFACE_DESCRIPTION: u32 = 1;
 const PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
-/// In front of and behind each block: type and length; length.
+/// Bytes before and after each block: type and length; length.
 const AROUND: u32 = 12;
 
 /// A pcapng file, in one of its sections.
@@ -19,25 +20,25 @@ pub(super) struct PcapNg {
     order: Order,
 }
 
-/// What a block is about.
+/// Kind of a block.
 pub(super) enum Block {
-    /// A new section begins: interfaces are numbered from 0.
+    /// Start of a section: interfaces are numbered from 0.
     Section,
     Interface(Interface),
-    /// A packet, with its interface's number in the section and its time in that interface's units.
+    /// A packet, with the number of its interface in the section, and its time in that interface's units.
     Packet(Found, Option<u64>, Kept),
 }
 
-/// Whether a block says how many bytes of its packet were kept.
+/// Presence of the captured length in a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kept {
     Said,
-    /// As many as the interface keeps.
+    /// Limited only by the snap length of the interface.
     BySnapLen,
 }
 
 impl PcapNg {
-    /// Reads the first section's header behind its type.
+    /// Reads the header of the first section after its type.
     pub(super) fn open<R: Read>(file: &mut Bytes<R>, body: &mut Vec<u8>) -> Result<Option<Self>, CaptureError> {
         let mut this = Self { order: Order::Little };
         body.clear();
@@ -62,7 +63,7 @@ impl PcapNg {
         self.body(file, body, rest - 4, len, behind)
     }
 
-    /// Reads a block's body, and the length behind it.
+    /// Reads the body of a block, and the length after it.
     fn body<R: Read>(
         &self,
         file: &mut Bytes<R>,
@@ -79,7 +80,7 @@ impl PcapNg {
             None => return Err(damaged(behind, &format!("invalid block length ({len} bytes)"))),
         }
         let end = body.len() - 4;
-        // Some writers leave the padding out of the length in front, or out of the one behind.
+        // Some writers omit the padding from the length before the block, or from the one after it.
         if self.order.word(&body[end..]).next_multiple_of(4) != len.next_multiple_of(4) {
             return Err(damaged(behind, "the two lengths of a block differ"));
         }
@@ -87,7 +88,7 @@ impl PcapNg {
         Ok(())
     }
 
-    /// Reads on to the next block of interest.
+    /// Reads up to the next relevant block.
     pub(super) fn next<R: Read>(
         &mut self,
         file: &mut Bytes<R>,
@@ -155,11 +156,11 @@ impl PcapNg {
         if kind == SIMPLE_PACKET {
             let (len, room) = (word(0), body.len() - 4);
             let data = 4..4 + room.min(len as usize);
-            // It has no options; what is behind the packet is padding.
+            // It has no options; the packet is followed by padding.
             let found = Found { interface: 0, data, len, way: Way::Unknown, options_at: body.len(), order: self.order };
             return Ok(Block::Packet(found, None, Kept::BySnapLen));
         }
-        // The obsolete block counts what was dropped beside the interface's number.
+        // The obsolete block has a counter of drops next to the interface's number.
         let interface = if kind == PACKET { u32::from(self.order.short(body)) } else { word(0) };
         let (kept, len) = (word(12), word(16));
         let end = begin.saturating_add(kept as usize);
@@ -180,7 +181,7 @@ impl PcapNg {
     }
 }
 
-/// The options of a block, up to the end, `opt_endofopt`, or the first that is not whole.
+/// Returns the options of a block, up to its end, `opt_endofopt`, or the first incomplete one.
 pub(super) fn options(mut rest: &[u8], order: Order) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let code = order.short(rest.get(..2)?);

@@ -1,4 +1,4 @@
-//! What comes back: which data arrived, when, and what around it did not.
+//! Acknowledgments: which data arrived, when, and which data around it did not.
 
 use lasthop_proto::packet::Flags;
 use lasthop_wire::Kept;
@@ -8,18 +8,19 @@ use crate::loss::{Needless, Side};
 use crate::path::{Neighbours, Sample};
 use crate::sent::{Around, Sent};
 
-/// Where in what was newly acknowledged a piece lies.
+/// Position of a piece within the newly acknowledged data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Edge {
     First,
     Behind,
 }
 
-/// A receiver that acknowledges so many packets one by one does not wait for the second of two.
+/// Number of packets acknowledged one by one after which a receiver is known not to wait for the second of two.
 const FEW_SINGLES: u32 = 4;
 
 impl Half {
-    /// A packet of the receiver's. `window` in bytes; `sacks` whether selective acknowledgments were agreed upon.
+    /// Processes a packet of the receiver: `window` in bytes; `sacks` tells whether selective acknowledgments were
+    /// negotiated.
     pub fn acknowledged(&mut self, packet: &Packet<'_>, window: Option<u64>, sacks: Sacks) {
         let segment = packet.segment;
         if self.first.is_none() {
@@ -37,7 +38,7 @@ impl Half {
         self.bytes += probed;
         self.highest += probed;
         if ack > self.highest {
-            // The FIN counts one.
+            // The FIN has a sequence number.
             self.miss(self.highest, ack);
             self.highest = ack;
         }
@@ -50,7 +51,7 @@ impl Half {
             self.duplicates = 0;
         }
         self.selective(packet, ack, &mut best);
-        // Without what was cut off it is not known which packet it answers.
+        // Without the truncated options, the acknowledged packet is unknown.
         let is_whole = packet.options == Kept::Whole;
         self.missed |= !is_whole;
         if is_whole && !moved && sacks == Sacks::Never && packet.len == 0 && !self.on_the_way.is_empty() {
@@ -77,8 +78,8 @@ impl Half {
         self.last_heard = packet.time;
     }
 
-    /// Whether an acknowledgment of `bytes` more may have waited for a second packet: one of a single packet, from a receiver that acknowledges several at once,
-    /// behind which nothing came.
+    /// Returns whether an acknowledgment of `bytes` more may have been delayed: if it covers a single packet, comes
+    /// from a receiver that acknowledges several at once, and no packet followed.
     fn may_have_waited(&mut self, packet: &Packet<'_>, bytes: u64) -> bool {
         let is_single = bytes <= u64::from(self.rounds.mss());
         self.singles = if is_single { self.singles.map(|singles| singles.saturating_add(1)) } else { Some(0) };
@@ -121,14 +122,14 @@ impl Half {
             let inside = packet.segment.options.sack.as_slice().get(1).is_some_and(|outer| {
                 index == 0 && self.unwrap(outer.left) <= left && right <= self.unwrap(outer.right)
             });
-            // RFC 2883: a first block below the acknowledgment, or inside of the second, is data that came twice.
+            // A first block below the acknowledgment, or within the second block, reports duplicate data (RFC 2883).
             if index == 0 && (right <= ack || inside) {
                 self.reported_twice(self.wrap(left), (right - left) as u32);
                 continue;
             }
             blocks[index.min(3)] = (left, right);
             let mut from = left.max(ack);
-            // What was in a block before has been dealt with.
+            // Blocks of earlier acknowledgments have been processed.
             for (known_left, known_right) in self.blocks {
                 if known_left <= from && from < known_right {
                     from = known_right;
@@ -157,7 +158,7 @@ impl Half {
         }
     }
 
-    /// Without selective acknowledgments each duplicate stands for the next packet that arrived.
+    /// Without selective acknowledgments, each duplicate stands for the next packet that arrived.
     fn guess(&mut self, now: i64, best: &mut Option<Sent>) {
         let base = self.beyond.base().unwrap_or(0);
         for index in 1.. {
@@ -173,7 +174,7 @@ impl Half {
         }
     }
 
-    /// Takes the acknowledgment of a piece.
+    /// Processes the acknowledgment of a piece.
     fn arrived(&mut self, packet: &Packet<'_>, piece: &Sent, edge: Edge, best: &mut Option<Sent>) {
         self.black_hole.arrived(piece.time, piece.packet_len.min(self.rounds.mss()));
         if piece.passed == 1 {
@@ -187,7 +188,7 @@ impl Half {
         let Some(loss) = piece.loss else { return };
         self.was_held(piece, loss, packet.time);
         let soon = packet.time.saturating_sub(piece.time) < self.too_soon();
-        // RFC 3522: what this echoes was stamped before the retransmission.
+        // The echoed timestamp is that of a packet sent before the retransmission (RFC 3522).
         let echo = packet.segment.options.timestamps.map(|stamps| stamps.ecr);
         let older = edge == Edge::First
             && echo.zip(piece.stamp).is_some_and(|(echo, stamp)| (echo.wrapping_sub(stamp) as i32) < 0);

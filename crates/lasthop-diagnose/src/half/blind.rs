@@ -1,4 +1,5 @@
-//! Retransmissions that say nothing about a loss: sent before the sender can have known what became of the packet, or answered by a duplicate acknowledgment.
+//! Retransmissions that do not show a loss: sent before the sender can have known the fate of the packet, or answered
+//! by a duplicate acknowledgment.
 
 use super::{Half, LEAST_TIMEOUT, MILLISECOND, Packet};
 use crate::loss::Needless;
@@ -10,29 +11,30 @@ const MOST_UNANSWERED: usize = 64;
 const ANSWERED_WITHIN: i64 = 10_000_000_000;
 /// Minimum delay before the capture that explains a timeout, in nanoseconds.
 const DELAYED: i64 = 50_000_000;
-/// Maximum delay of an acknowledgment (RFC 1122 §4.2.3.2), and the least that timers of today have, in nanoseconds.
+/// Minimum of modern delayed-acknowledgment timers, and maximum delay of an acknowledgment (RFC 1122 §4.2.3.2), in
+/// nanoseconds.
 const DELAYED_ACKNOWLEDGMENT: (i64, i64) = (10_000_000, 500_000_000);
-/// A receiver that acknowledges so many single packets at once does not delay acknowledgments.
+/// Number of single packets acknowledged at once after which a receiver is known not to delay acknowledgments.
 const FEW_PROMPT: u32 = 3;
-/// An end that answers within this is where the capture was taken, in nanoseconds.
+/// Response time in nanoseconds below which the capture was taken at this end.
 const AT_ONCE: i64 = 300_000;
-/// A retransmission cannot come within this where the round trip is not known, in nanoseconds.
+/// Minimum delay of a retransmission if the round trip is unknown, in nanoseconds.
 const SOON: i64 = 3_000_000;
 
-/// With fewer samples than these the least round trip may be that of a stall.
+/// Number of samples below which the minimum round trip may be due to a stall.
 const FEW_SAMPLES: u64 = 8;
 
-/// A retransmission that nothing has answered so far.
+/// A retransmission without an answer so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unanswered {
-    /// Index of the loss; none if the data had been acknowledged before.
+    /// Index of the loss; `None` if the data had been acknowledged before.
     loss: Option<usize>,
     time: i64,
     end: u64,
 }
 
 impl Half {
-    /// Returns the least time from the capture to the receiver and back: that of data, or of the handshake and of timestamps.
+    /// Returns the minimum round trip from the capture to the receiver: of data, or of the handshake and of timestamps.
     pub(super) fn least(&self) -> Option<i64> {
         match (self.beyond.base(), self.to_receiver) {
             (Some(base), Some(other)) => Some(base.min(other)),
@@ -40,26 +42,28 @@ impl Half {
         }
     }
 
-    /// Returns the least round trip, 0 if nothing is known of it.
+    /// Returns the minimum round trip, or 0 if it is unknown.
     pub(super) fn trip(&self, to_sender: i64) -> i64 {
         to_sender.saturating_add(self.least().unwrap_or(0))
     }
 
-    /// Returns three quarters of the least round trip. The sender learns nothing of a loss sooner.
+    /// Returns three quarters of the minimum round trip, before which the sender cannot learn of a loss.
     pub(super) fn soon(&self, to_sender: i64) -> i64 {
         let trip = self.trip(to_sender);
         if trip > 0 { trip - trip / 4 } else { SOON }
     }
 
-    /// Returns the time within which no acknowledgment of a packet can come: three quarters of the least delay, or half of it as long as few packets have shown it.
+    /// Returns the time within which no acknowledgment of a packet can arrive: three quarters of the minimum delay, or
+    /// half of it after only a few packets.
     pub(super) fn too_soon(&self) -> i64 {
         let least = self.least().unwrap_or(0);
         if self.beyond.samples() < FEW_SAMPLES { least / 2 } else { least - least / 4 }
     }
 
-    /// Returns whether the sender retransmitted `piece`, which is about to pass again, without knowing what became of it beyond the capture: a delay before the
-    /// capture, in excess of the retransmission's, explains its timeout; or it comes sooner than an answer can. Selective and duplicate acknowledgments that came
-    /// since, and smaller segments, as after an ICMP message about the path MTU, show a loss.
+    /// Returns whether the sender is retransmitting `piece` without knowing its fate beyond the capture: a delay before
+    /// the capture, in excess of the retransmission's, explains its timeout, or the retransmission arrives sooner than
+    /// an answer can. Selective and duplicate acknowledgments since then, and smaller segments, as after an ICMP
+    /// message about the path MTU, show a loss.
     pub(super) fn is_blind(&self, packet: &Packet<'_>, piece: &Sent, to_sender: i64) -> bool {
         if self.hole_shown.is_some_and(|time| time >= piece.time) || packet.len < piece.packet_len {
             return false;
@@ -73,13 +77,14 @@ impl Half {
             waited >= LEAST_TIMEOUT && delayed >= DELAYED.max(waited / 4)
         });
         let soon = self.soon(to_sender);
-        // Timers are coarser than shorter round trips. No clock of timestamps in use ticks faster than once a millisecond.
+        // Timers are coarser than shorter round trips. No timestamp clock in use ticks faster than once a millisecond.
         let waited = ticks.saturating_mul(MILLISECOND);
         let is_soon = self.has_handshake && soon >= SOON && apart < soon && waited < soon;
         was_delayed || is_soon
     }
 
-    /// Returns whether the receiver, where the capture was taken, may have `piece` and delay its acknowledgment: it is the only packet outstanding.
+    /// Returns whether the receiver, at which the capture was taken, may have `piece` and delay its acknowledgment: it
+    /// is the only outstanding packet.
     pub(super) fn may_be_held(&self, packet: &Packet<'_>, piece: &Sent, to_sender: i64) -> bool {
         piece.passed == 1
             && piece.seq == self.acknowledged
@@ -90,23 +95,25 @@ impl Half {
             && self.prompt < FEW_PROMPT
     }
 
-    /// A pure acknowledgment of `piece` alone, which passed once, comes.
+    /// Processes a pure acknowledgment of `piece` alone, which passed once.
     pub(super) fn acknowledged_alone(&mut self, piece: &Sent, now: i64) {
         if piece.passed == 1 && now.saturating_sub(piece.time) < DELAYED_ACKNOWLEDGMENT.0 {
             self.prompt = self.prompt.saturating_add(1);
         }
     }
 
-    /// An acknowledgment covers a retransmitted piece. One that comes at once, and did not for the first transmission, answers a duplicate segment.
+    /// Processes the acknowledgment of a retransmitted piece. If it arrives at once, and that of the first transmission
+    /// did not, it answers a duplicate segment.
     pub(super) fn was_held(&mut self, piece: &Sent, loss: usize, now: i64) {
         if piece.may_be_held && now.saturating_sub(piece.time) < DELAYED_ACKNOWLEDGMENT.0 {
             self.losses.mark_needless(loss, Needless::AcknowledgmentDelayed);
         }
     }
 
-    /// An acknowledgment covers retransmissions, each with the index of its loss and its time, but not what passed behind the first transmissions and before these.
-    /// The receiver cannot have had that, so it acknowledges the first transmissions: unless the data behind was lost, which would be repeated. Not so if
-    /// acknowledgments have shown a loss.
+    /// Processes an acknowledgment of retransmissions, each with the index of its loss and its time, but not of the
+    /// data sent after the first transmissions and before these. The receiver cannot have had that data, so it
+    /// acknowledges the first transmissions, unless the later data was lost, and would be retransmitted. Earlier
+    /// acknowledgments that showed a loss exclude this.
     pub(super) fn awaits_order(&mut self, repeated: Vec<(usize, i64)>) {
         self.in_order = self.on_the_way.get(0).filter(|next| next.passed == 1 && !next.sacked).map(|next| {
             let in_order = |&(loss, time): &(usize, i64)| {
@@ -118,7 +125,7 @@ impl Half {
         });
     }
 
-    /// `piece` is the first that the next acknowledgment covers.
+    /// Handles the acknowledgment of `piece`: if it was awaited next and sent once, the losses before it were needless.
     pub(super) fn came_in_order(&mut self, piece: &Sent) {
         let awaited = self.in_order.take().filter(|(seq, _)| *seq == piece.seq && piece.passed == 1);
         for loss in awaited.into_iter().flat_map(|(_, losses)| losses) {
@@ -126,7 +133,7 @@ impl Half {
         }
     }
 
-    /// A retransmission passes; `loss` is the index of the loss that it repairs.
+    /// Records a retransmission; `loss` is the index of the loss that it repairs.
     pub(super) fn awaits_answer(&mut self, loss: Option<usize>, time: i64, end: u64) {
         if self.unanswered.len() == MOST_UNANSWERED {
             self.unanswered.pop_front();
@@ -134,9 +141,10 @@ impl Half {
         self.unanswered.push_back(Unanswered { loss, time, end });
     }
 
-    /// Takes a pure acknowledgment of what was acknowledged before. While data is outstanding, it shows a hole. While nothing is, the receiver answers a segment
-    /// that it had (RFC 9293 §3.10.7.4). One with a D-SACK block has been dealt with. Load balancers repeat an acknowledgment at once: what comes within a millisecond of another
-    /// packet says nothing.
+    /// Processes a pure acknowledgment of data that was acknowledged before. While data is outstanding, it shows a
+    /// hole. Otherwise, the receiver answers a duplicate segment (RFC 9293 §3.10.7.4). Acknowledgments with a D-SACK
+    /// block have been processed. Load balancers repeat acknowledgments at once, so an acknowledgment within a
+    /// millisecond of another packet is ignored.
     pub(super) fn duplicate(&mut self, packet: &Packet<'_>) {
         let now = packet.time;
         if self.asks > 0 {
@@ -165,12 +173,12 @@ impl Half {
         }
     }
 
-    /// A FIN without data passes again, which its receiver answers.
+    /// Records a retransmitted FIN without data, which its receiver answers.
     pub const fn repeats_fin(&mut self) {
         self.asks = self.asks.saturating_add(1);
     }
 
-    /// Data passes after its receiver has reset the connection: nobody needs it any more.
+    /// Handles data after its receiver has reset the connection, which no longer needs it.
     pub fn after_reset(&mut self, packet: &Packet<'_>) {
         let seq = self.unwrap(packet.segment.seq);
         let end = seq + u64::from(packet.len);
@@ -187,8 +195,8 @@ impl Half {
         }
     }
 
-    /// Returns whether a repeat that follows `piece` within a millisecond was sent as a packet of its own: it has another timestamp, or an identification that
-    /// neither the packet, joined or whole, nor one of its parts can have.
+    /// Returns whether a repetition that follows `piece` within a millisecond was sent as a separate packet: it has
+    /// another timestamp, or an identification that neither the packet, joined or whole, nor one of its parts can have.
     pub(super) fn was_sent_again(&self, packet: &Packet<'_>, piece: &Sent, few: u32) -> bool {
         let stamp = packet.segment.options.timestamps.map(|stamps| stamps.val);
         if stamp.zip(piece.stamp).is_some_and(|(this, that)| this != that) {

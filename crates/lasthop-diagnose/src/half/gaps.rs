@@ -1,38 +1,38 @@
-//! Data that a capture has not seen while it saw what came behind it: lost before the capture, or reordered.
+//! Data that the capture lacks although it has later data: lost before the capture, or reordered.
 
 use super::{Half, MOST_GAPS, Needless, Packet, Reduction, Seen, Side, piece};
 use crate::path::{Neighbours, Sample};
 use crate::sent::Around;
 
-/// Data that the capture has missed so far.
+/// Data that the capture lacks so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gap {
     seq: u64,
     pub(super) end: u64,
     time: i64,
-    /// The packet that showed it.
+    /// Number of the packet that revealed it.
     number: u64,
     stamp: Option<u32>,
     identification: Option<u16>,
     around: Around,
 }
 
-/// A sender that counts identifications up goes no further than this from one packet to the next one of a connection.
+/// Maximum increment of the identification between two packets of a connection, for senders that count it up.
 const MOST_STEP: u16 = 4096;
-/// So many steps up before identifications tell the order at once; and fewer, at the end of the capture.
+/// Number of increments after which identifications determine the order at once, and at the end of the capture.
 pub(super) const FEW_STEPS: (u32, u32) = (16, 4);
-/// Timestamps that are alike prove the order where the round trip is so many of their ticks of a millisecond.
+/// Round trip, in ticks of a millisecond, from which on equal timestamps prove the order.
 const TICKS: i64 = 4_000_000;
 
-/// A packet without data does not show that more bytes than these are missing: its number may be forged.
+/// Maximum number of bytes that a packet without data shows to be missing, since its number may be forged.
 const MOST_SHOWN: u64 = 1 << 20;
 
-/// Whether a sender counts the identifications of its packets up.
+/// Statistics on whether a sender increments the identifications of its packets.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Identifications {
     last: Option<u16>,
     up: u32,
-    /// Steps down, or none.
+    /// Number of decrements and of equal identifications.
     other: u32,
 }
 
@@ -46,24 +46,24 @@ impl Identifications {
         }
     }
 
-    /// Whether they tell in which order packets were sent.
+    /// Returns whether identifications determine the order in which packets were sent.
     pub(super) const fn tell(&self, few: u32) -> bool {
         self.up >= few && self.up >= self.other.saturating_mul(4)
     }
 }
 
-/// Whether the first identification was given out before the second one.
+/// Returns whether the first identification was assigned before the second one.
 fn is_before(first: u16, second: u16) -> bool {
     (1..=MOST_STEP).contains(&second.wrapping_sub(first))
 }
 
 impl Half {
-    /// Any packet of the sender's passes.
+    /// Processes any packet of the sender.
     pub fn identify(&mut self, identification: Option<u16>) {
         self.identifications.take(identification);
     }
 
-    /// Data from `seq` to `end` comes that is new. Returns bytes that are missing before it.
+    /// Processes new data from `seq` to `end`. Returns the number of bytes that are missing before it.
     pub(super) fn new_data(&mut self, packet: &Packet<'_>, seq: u64, end: u64) -> u64 {
         let mut neighbours = Neighbours::Arrived;
         let stamped = packet.stamped.map(|sent| Sample { sent, arrived: packet.time, volume: packet.volume, end });
@@ -80,7 +80,7 @@ impl Half {
         let mut sent = piece(packet, seq, end);
         sent.refused = self.window.refuses(seq);
         self.on_the_way.insert(sent);
-        // What fits the window is kept though the rest is not.
+        // Data within the window is kept even if the rest is not.
         if sent.refused.is_none()
             && let Some(edge) = self.window.edge_within(seq, end)
         {
@@ -94,13 +94,13 @@ impl Half {
         lacking
     }
 
-    /// A packet shows that data up to `seq` is missing. Returns how many bytes of packets.
+    /// Records that data up to `seq` is missing, as a packet shows. Returns its number of bytes, including headers.
     fn open_gap(&mut self, packet: &Packet<'_>, seq: u64, stamped: Option<Sample>) -> u64 {
         if self.gaps.len() == MOST_GAPS {
             self.gaps.pop_front();
         }
         let missing = seq - self.highest;
-        // Its headers were lost too: as many packets as would have held it.
+        // Its headers were lost too: assumes full packets.
         let mss = u64::from(self.rounds.mss().max(1));
         let headers = u64::from(packet.wire.saturating_sub(packet.len));
         let missing = missing + missing.div_ceil(mss) * headers;
@@ -117,8 +117,8 @@ impl Half {
         missing
     }
 
-    /// A packet of the sender's without payload: it may be a keep-alive or a window probe, and its number may show that data before it is missing. Returns
-    /// whether it was one of the former.
+    /// Processes a packet of the sender without payload: it may be a keep-alive or a window probe, and its number may
+    /// show that data before it is missing. Returns whether it was a keep-alive.
     pub fn empty(&mut self, packet: &Packet<'_>) -> bool {
         if self.first.is_none() {
             return false;
@@ -130,14 +130,14 @@ impl Half {
             return true;
         }
         if self.packets > 0 && (2..MOST_SHOWN).contains(&seq.saturating_sub(self.highest)) {
-            // A FIN counts one, and has no data.
+            // A FIN has a sequence number, but no data.
             self.open_gap(packet, seq, None);
             self.highest = seq;
         }
         false
     }
 
-    /// Whether the data was one that the capture had missed.
+    /// Fills a gap, and returns whether the packet carries data that the capture had missed.
     pub(super) fn fill_gaps(&mut self, packet: &Packet<'_>, seq: u64, end: u64, to_sender: i64) -> bool {
         let Some(index) = self.gaps.iter().position(|gap| gap.seq < end && seq < gap.end) else { return false };
         let gap = self.gaps[index];
@@ -180,7 +180,7 @@ impl Half {
         true
     }
 
-    /// An acknowledgment covers data from `seq` to `end` that the capture has not seen.
+    /// Processes the acknowledgment of data from `seq` to `end` that the capture lacks.
     pub(super) fn miss(&mut self, seq: u64, end: u64) {
         if end - seq <= 1 {
             return;
@@ -192,7 +192,7 @@ impl Half {
         self.missed_data.push_back((seq, end));
     }
 
-    /// An acknowledgment up to `ack` covers gaps: what they lack arrived past the capture.
+    /// Closes gaps up to the acknowledgment `ack`: their data arrived without being captured.
     pub(super) fn miss_gaps(&mut self, ack: u64) {
         while let Some(index) = self.gaps.iter().position(|gap| gap.seq < ack) {
             let gap = self.gaps[index];
@@ -207,7 +207,8 @@ impl Half {
         }
     }
 
-    /// Whether data was acknowledged before the capture had it: the capture has packets in another order than they passed.
+    /// Returns whether data was acknowledged before it was captured, which shows that the capture has reordered
+    /// packets.
     pub(super) fn captured_late(&mut self, seq: u64, end: u64) -> bool {
         let Some(index) = self.missed_data.iter().position(|&(from, to)| from <= seq && end <= to) else {
             return false;
@@ -221,7 +222,8 @@ impl Half {
         true
     }
 
-    /// Whether a packet that fills a gap was sent before the one that showed it, by its identification.
+    /// Returns whether the identification shows that a packet that fills a gap was sent before the one that revealed
+    /// the gap.
     fn identified(&self, packet: &Packet<'_>, gap: &Gap) -> Option<bool> {
         let (this, that) = packet.identification.zip(gap.identification)?;
         match (is_before(this, that), is_before(that, this)) {
@@ -231,18 +233,19 @@ impl Half {
         }
     }
 
-    /// Returns whether a packet that fills a gap was sent before the one that showed it: its timestamp is older, or no retransmission comes so soon. A newer
-    /// timestamp proves that it was sent later.
+    /// Returns whether a packet that fills a gap was sent before the one that revealed the gap: its timestamp is older,
+    /// or it arrives sooner than any retransmission. A newer timestamp proves that it was sent later.
     fn was_overtaken(&self, packet: &Packet<'_>, gap: &Gap, to_sender: i64) -> bool {
         let trip = self.trip(to_sender);
         let stamp = packet.segment.options.timestamps.map(|stamps| stamps.val);
         let later = stamp.zip(gap.stamp).map_or(0, |(this, that)| this.wrapping_sub(that) as i32);
         let has_same = stamp.is_some() && stamp == gap.stamp && packet.stamped.is_some() && trip >= TICKS;
-        // The sender hears of a loss a round trip later.
+        // The sender learns of a loss a round trip later.
         later < 0 || has_same || later == 0 && packet.time.saturating_sub(gap.time) < self.soon(to_sender)
     }
 
-    /// Once it is known whether identifications tell the order: what seemed lost and was sent before what showed the gap was reordered. Returns how many packets.
+    /// Withdraws losses, once identifications are known to determine the order, if the packet was sent before the one
+    /// that revealed the gap. Returns the number of these packets.
     pub(super) fn settle_order(&mut self) -> u64 {
         if !self.identifications.tell(FEW_STEPS.1) {
             return 0;
@@ -252,7 +255,8 @@ impl Half {
         overtaken
     }
 
-    /// The receiver reports data twice. Of what was retransmitted the retransmission was needless; what was sent once was duplicated on its way.
+    /// Handles a receiver's report of duplicate data: if it was retransmitted, the retransmission was needless;
+    /// otherwise, the path duplicated it.
     pub(super) fn reported_twice(&mut self, seq: u32, len: u32) {
         if !self.losses.needless(seq, len, Needless::ReportedTwice) {
             self.unexplained += self.rounds.packets(len);

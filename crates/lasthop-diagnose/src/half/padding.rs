@@ -1,10 +1,11 @@
-//! Padding that counts as payload: a device on the path writes the length of the padded Ethernet frame into the IP header of pure acknowledgments.
+//! Padding that appears as payload: a device on the path writes the length of the padded Ethernet frame into the IP
+//! header of pure acknowledgments.
 
 use lasthop_proto::packet::Flags;
 
 use super::{Half, LEAST_TIMEOUT, Packet};
 
-/// Minimum payload of an Ethernet frame, and the same less a VLAN tag, in bytes.
+/// Minimum payload of an Ethernet frame, without and with a VLAN tag, in bytes.
 const MINIMUM: [u32; 2] = [46, 42];
 /// IPv4 and TCP headers without options, in bytes.
 const HEADERS: u32 = 40;
@@ -14,7 +15,7 @@ const HEADERS: u32 = 40;
 pub(super) struct Padding {
     /// The last packet, if its payload may be padding.
     suspect: Option<Suspect>,
-    /// Whether an earlier packet of this direction was padded.
+    /// True if an earlier packet of this direction was padded.
     is_known: bool,
 }
 
@@ -23,14 +24,15 @@ struct Suspect {
     seq: u64,
     end: u64,
     time: i64,
-    /// Whether it has the form of a pure acknowledgment.
+    /// True if it has the form of a pure acknowledgment.
     is_bare: bool,
     has_fin: bool,
 }
 
 impl Half {
-    /// Returns whether the whole payload of this packet is padding. Padding takes no sequence numbers: the sender's next packet begins where the data ended.
-    /// Once a pure acknowledgment was padded, in front of a packet that comes sooner than any retransmission, further packets of the minimum length may be.
+    /// Returns whether the whole payload of this packet is padding. Padding has no sequence numbers: the sender's next
+    /// packet begins at the end of the data. Once a pure acknowledgment before a packet that arrived sooner than any
+    /// retransmission was padded, further packets of the minimum length may be padded.
     pub fn is_padded(&mut self, packet: &Packet<'_>) -> bool {
         let is_short =
             packet.len > 0 && packet.len == packet.wire.saturating_sub(HEADERS) && MINIMUM.contains(&packet.wire);
@@ -54,7 +56,8 @@ impl Half {
         is_bare && self.padding.is_known
     }
 
-    /// The sender's next packet begins at `next`: the data of the suspect ended there, or one before if it had a FIN.
+    /// Processes the start `next` of the sender's next packet: the data of the suspect ended there, or one number
+    /// before if it had a FIN.
     fn shorten(&mut self, suspect: Suspect, next: u64) {
         let end = next.saturating_sub(u64::from(suspect.has_fin)).max(suspect.seq);
         if self.highest != suspect.end {

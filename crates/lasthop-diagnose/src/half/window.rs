@@ -1,71 +1,72 @@
-//! The receiver's window: probes of a closed one, keep-alives, and data that came beyond it.
+//! The receive window: probes of a closed window, keep-alives, and data beyond it.
 
 use super::{LEAST_TIMEOUT, Packet};
 use crate::sent::Sent;
 
-/// What is known of the window that a receiver offers.
+/// State of the window that a receiver offers.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Window {
-    /// Behind the last byte that it takes, as far as the capture tells.
+    /// Number after the last byte that the receiver accepts, as far as the capture shows.
     edge: Option<u64>,
     is_closed: bool,
-    /// Data of a probe that is not acknowledged.
+    /// Unacknowledged data of a probe.
     probe: Option<(u64, u64)>,
-    /// Times at which it was closed.
+    /// Number of times that it was closed.
     pub closings: u64,
-    /// Packets that asked whether it is open again.
+    /// Probes of the closed window.
     pub probes: u64,
-    /// Packets that asked whether the other end is still there.
+    /// Keep-alives.
     pub keep_alives: u64,
-    /// Packets of data that came beyond the window and were sent again.
+    /// Data packets that arrived beyond the window and were retransmitted.
     pub discarded: u64,
-    /// Of these, those that came while it was closed.
+    /// Of these, packets that arrived while it was closed.
     pub discarded_closed: u64,
-    /// The packet that was counted last.
+    /// Number of the last counted packet.
     counted: u64,
 }
 
-/// Whether the window was closed when data came beyond it.
+/// State of the window when data arrived beyond it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
-    /// It had room for less than came.
+    /// The window was smaller than the data.
     Full,
     /// It was closed.
     Closed,
 }
 
 impl Window {
-    /// Whether it is closed.
+    /// Returns whether the window is closed.
     pub const fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    /// An acknowledgment offers `window` bytes behind `ack`; `None` where its scale is not known.
+    /// Processes an acknowledgment that offers `window` bytes from `ack`; `None` if the scale is unknown.
     pub(super) fn offered(&mut self, ack: u64, window: Option<u64>) {
         let is_closed = window == Some(0);
         self.closings += u64::from(is_closed && !self.is_closed);
         self.is_closed = is_closed;
         self.edge = match window {
-            // A receiver does not take back what it offered (RFC 9293 §3.8.6), unless it closes the window.
+            // A receiver does not shrink its window (RFC 9293 §3.8.6), unless it closes it.
             Some(0) => Some(ack),
             Some(window) => Some(self.edge.map_or(ack + window, |edge| edge.max(ack + window))),
             None => None,
         };
     }
 
-    /// Whether the receiver has no room for data from `seq` on.
+    /// Returns how the window excludes data from `seq` on, or `None` if it does not.
     pub(super) fn refuses(&self, seq: u64) -> Option<Refused> {
         self.edge.filter(|edge| seq >= *edge)?;
         Some(if self.is_closed { Refused::Closed } else { Refused::Full })
     }
 
-    /// The edge, if it lies within that data.
+    /// Returns the edge if it is within that data.
     pub(super) fn edge_within(&self, seq: u64, end: u64) -> Option<u64> {
         self.edge.filter(|edge| seq < *edge && *edge < end)
     }
 
-    /// Whether a packet with data from `range.0` to `range.1` is a probe: a keep-alive repeats the last byte before (RFC 9293 §3.8.4), a window probe
-    /// brings the first one behind a closed window (§3.8.6.1), or after a silence a whole packet.
+    /// Returns whether a packet with data from `range.0` to `range.1` is a probe: a keep-alive repeats the last byte
+    /// before the range (RFC 9293 §3.8.4); a window probe carries the first byte beyond a closed window (§3.8.6.1), or
+    /// a whole packet after a silence.
     pub(super) fn takes_probe(
         &mut self,
         packet: &Packet<'_>,
@@ -87,13 +88,14 @@ impl Window {
         is_probe
     }
 
-    /// A packet without data, of the byte before the first one that is not acknowledged.
+    /// Counts a packet without data for the byte before the first unacknowledged one.
     pub(super) fn asked(&mut self) {
         let counter = if self.is_closed { &mut self.probes } else { &mut self.keep_alives };
         *counter += 1;
     }
 
-    /// Bytes of a probe that an acknowledgment up to `ack` takes, where the capture has seen data up to `highest`.
+    /// Returns the number of bytes of a probe that an acknowledgment up to `ack` accepts, if the capture has data up to
+    /// `highest`.
     pub(super) fn took_probe(&mut self, ack: u64, highest: u64) -> u64 {
         let taken = self.probe.filter(|(_, end)| *end <= ack).map_or(0, |(_, end)| end.saturating_sub(highest));
         if self.probe.is_some_and(|(seq, _)| seq < ack) {
@@ -102,9 +104,9 @@ impl Window {
         taken
     }
 
-    /// Data that came beyond the window is sent again.
+    /// Discards data that arrived beyond the window and is retransmitted.
     pub(super) fn discard(&mut self, piece: &Sent, refused: Refused) {
-        // Of a packet of which the window took the beginning, the rest counts no packet.
+        // If the window accepted the beginning of a packet, the rest does not count as a packet.
         if piece.begins && self.counted != piece.number {
             self.counted = piece.number;
             self.discarded += 1;

@@ -1,4 +1,4 @@
-//! What tests of the lab share: a watcher that never stops a run, and turns.
+//! Common parts of the lab's tests: a watcher that never stops a run, and turns.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

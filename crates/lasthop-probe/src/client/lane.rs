@@ -59,7 +59,7 @@ impl Lane {
         at.and_then(|at| self.purposes.get(at)).copied().unwrap_or(Purpose::Protocol)
     }
 
-    /// Returns the first order if it has to be sent now. It is sent again until it is accepted.
+    /// Returns the first order if it has to be sent now. It is repeated until it is accepted.
     pub(super) fn due(&mut self, now: Instant, again: Duration) -> Option<Order> {
         let order = *self.waiting.front()?;
         if self.again.is_some_and(|at| now < at) {

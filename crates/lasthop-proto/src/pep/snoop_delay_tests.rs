@@ -60,7 +60,7 @@ fn a_repair_that_comes_back_widens_the_window() {
         let hole = if duplicate == sack(8, &[(1, 2)]) { 1 } else { 6 };
         if hole == 6 {
             bench.wireless(11, ack(5));
-            // 5 and 6 were overtaken by 7; then 6 arrives.
+            // 7 arrives before 5 and 6; then 6 arrives.
             let both = [5, 6].map(|n| (Cause::LocalHole, n));
             assert_eq!(bench.wireless(12, sack(5, &[(7, 8)])).down, both);
             bench.wireless(13, sack(5, &[(6, 8)]));

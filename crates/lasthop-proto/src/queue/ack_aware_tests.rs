@@ -83,7 +83,7 @@ fn one_acknowledgment_says_what_all_before_it_said() {
 }
 
 /// The latest takes the position of the oldest that it replaces: data in between does not delay it, however often it is
-/// replaced. Remaining packets of its own connection are not overtaken; an acknowledgment that replaces nothing goes to
+/// replaced. Remaining packets of its own connection keep their order; an acknowledgment that replaces nothing goes to
 /// the end.
 #[test]
 fn news_do_not_lose_their_turn() {

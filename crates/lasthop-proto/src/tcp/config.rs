@@ -285,9 +285,9 @@ pub enum HandshakeAck {
 pub enum Nagle {
     /// Never (`TCP_NODELAY`).
     Off,
-    /// While data is outstanding (RFC 9293 §3.7.4).
+    /// Only if data is outstanding (RFC 9293 §3.7.4).
     On,
-    /// While another such segment is outstanding (Minshall; Linux `tcp_minshall_check`).
+    /// Only if another such segment is outstanding (Minshall; Linux `tcp_minshall_check`).
     Minshall,
 }
 

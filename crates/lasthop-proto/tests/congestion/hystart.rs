@@ -30,8 +30,8 @@ fn a_slow_path_ends_slow_start_at_48_segments() {
     }
 }
 
-/// Since 6.15 rounds begin with the first acknowledgment. The second round begins with the sixth, and at its ninth
-/// sample, the 14th acknowledgment, the window is 36.
+/// Rounds begin with the first acknowledgment since Linux 6.15. The second round begins with the sixth, and at its
+/// ninth sample, the 14th acknowledgment, the window is 36.
 #[test]
 fn the_same_path_ends_slow_start_at_36_segments_since_rounds_are_right() {
     let mut driver = Driver::new(SINCE_6_15);

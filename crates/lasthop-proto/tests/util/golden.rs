@@ -97,7 +97,7 @@ impl Pair {
         assert!(story == tidy(expected), "expected\n{}\n\nbut sent\n{story}\n", tidy(expected));
     }
 
-    /// Compares the acknowledgments with a story derived by hand.
+    /// Compares the acknowledgments with a sequence derived by hand.
     #[track_caller]
     pub fn expect_acks(&self, expected: &str) {
         let story = self.ack_story();

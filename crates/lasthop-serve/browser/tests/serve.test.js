@@ -130,7 +130,7 @@ test('schemes are chosen one by one', async () => {
   await page.close();
 });
 
-test('endpoints of today have schemes of their own', async () => {
+test('modern endpoints have schemes of their own', async () => {
   const page = await open(chromium, `${server.url}#scenario=full-wifi&size=100+KiB&runs=3`);
   const names = ['E2E-CUBIC', 'E2E-BBR', 'E2E-BBR3', 'SNOOP', 'SPLIT-BBR'];
   assert.deepEqual(Object.keys(await numbers(page)), names);
@@ -256,7 +256,7 @@ test('the diagram steps, finds, zooms and plays', async () => {
   await page.close();
 });
 
-test('whoever wants no motion gets steps', async () => {
+test('reduced motion shows steps', async () => {
   const page = await open(chromium, at('scheme=LL&at=0'), { reducedMotion: 'reduce' });
   await page.locator('#speed').selectOption('5');
   await page.locator('#play').click();

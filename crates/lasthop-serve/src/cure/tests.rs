@@ -171,7 +171,7 @@ fn a_cure_is_files_and_commands() {
 }
 
 const PROMISE: &str = r#"{ "lasthop_promise": 1, "link": "x", "seed": 1, "runs": 3, "advised": "SNOOP", "cures": [
-    { "cure": "SNOOP", "needs": "one box", "uses": [
+    { "cure": "SNOOP", "needs": "one device", "uses": [
         { "use": "bulk", "unit": "Mbps", "value": 8, "interval": [7.5, 8.5], "factor": { "mean": 2, "interval": [1.8, 2.2] } } ] } ] }"#;
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use lasthop_scenario::units::ByteSize;
 
-/// Where a daemon records.
+/// Recording of a daemon.
 #[derive(Args, Debug)]
 pub struct RecordArgs {
     /// Record the headers of every packet and the decision taken, as pcapng; overwrites an existing file

@@ -40,7 +40,7 @@ pub struct DiagnoseArgs {
     pub json: JsonArgs,
 }
 
-/// Where a capture was taken.
+/// Position of a capture.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// At the sender

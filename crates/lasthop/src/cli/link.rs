@@ -12,7 +12,7 @@ use lasthop_study::link::{bit_rate, place, time_span};
 use super::TunnelEndsArgs;
 use super::{JsonArgs, ScenarioArgs};
 
-/// What a link lost, and what else is known of it.
+/// Losses of a link, and further measurements.
 #[derive(Args, Debug)]
 pub struct FitArgs {
     /// Losses towards the client: a list of 0 (received) and 1 (lost), a CSV with columns sent_s and lost, output of ping (preferably `ping -D -O`) or fping, JSON of irtt or `iperf3 -u`, a packet capture, or a folder (or its probe.json) written by `lasthop probe --out`
@@ -33,7 +33,7 @@ pub struct FitArgs {
     pub json: JsonArgs,
 }
 
-/// What is known of a link that was measured.
+/// Measurements of a link.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct LinkArgs {
     /// Rate of the link, e.g. "10 Mbps"

@@ -27,8 +27,8 @@ fn is_piece(sent: &Sent, packet: &Pkt, port: Port) -> bool {
     sent.towards != port && sent.len > 0 && within && segment == packet.segment && same
 }
 
-/// Whether a packet looks like an acknowledgment of the receiver that a later one has overtaken: Linux may heed it, so that a gateway that repairs what it asks for
-/// may keep it back.
+/// Returns whether a packet looks like an acknowledgment of the receiver that arrives after a later one: Linux may act
+/// on it, so a gateway that repairs the missing data may absorb it.
 fn may_be_kept(packet: &Pkt, port: Port) -> bool {
     let Segment { flags, options, .. } = packet.segment;
     port == Port::WIRELESS && packet.len == 0 && !flags.meets(SPECIAL) && options.timestamps.is_some()
@@ -41,7 +41,7 @@ impl<M: Middle> World<'_, M> {
         let said = self.gateway.take(self.now, port, &made);
         let (passed, sent) = M::read(&said);
         if trace() != Trace::Nothing {
-            let whose = if author == Content::Forged { "stranger" } else { "end" };
+            let whose = if author == Content::Forged { "attacker" } else { "end" };
             eprintln!("{} {whose}, by {port:?}, {seen:?}: {} {coming:?}", self.now, line(&packet.segment, packet.len));
             let (due, twin) = (self.gateway.poll_deadline(), self.twin.poll_deadline());
             eprintln!("    {} and {}, wakes at {due:?}, twin {twin:?}", brief(&passed), sent.len());
@@ -65,7 +65,7 @@ impl<M: Middle> World<'_, M> {
             Passed::Unchanged if coming.flips.is_some() || coming.astray => {}
             Passed::Unchanged => self.arrive(&packet, port, coming.merged),
             Passed::No => {}
-            // What a stranger wrote stays what he wrote.
+            // An attacker's packet passes unchanged.
             Passed::As(_) if seen == Seen::One => self.arrive(&packet, port, coming.merged),
             Passed::As(sent) => {
                 assert_eq!(
@@ -85,11 +85,11 @@ impl<M: Middle> World<'_, M> {
         }
     }
 
-    /// What strangers did changes nothing.
+    /// Checks that attackers' packets changed nothing.
     pub fn same<T: PartialEq + Debug>(&self, gateway: &T, twin: &T, after: impl Debug) {
         assert!(
             self.demand == Demand::Outcome || gateway == twin,
-            "after {after:?}: {gateway:?}, without strangers {twin:?}"
+            "after {after:?}: {gateway:?}, without attackers {twin:?}"
         );
     }
 
@@ -102,7 +102,7 @@ impl<M: Middle> World<'_, M> {
         assert!(!flags.meets(SPECIAL), "nobody but the ends opens, ends or resets: {sent:?}");
         if sent.towards == Port::WIRELESS {
             if let Some(times) = options.timestamps {
-                // Of two half a circle apart, as a stranger may choose his, neither is the later.
+                // Of two timestamps half a circle apart, as an attacker may choose, neither is the later.
                 let known = Seq(times.val).le(Seq(self.sender.clock)) || self.stamps.contains(&times.val);
                 assert!(known, "later than the sender's clock: {sent:?}");
             }
@@ -114,7 +114,7 @@ impl<M: Middle> World<'_, M> {
                 let excused = || self.excused.iter().any(|&(from, to)| at.ge(from) && at.lt(to));
                 assert!(known || excused(), "the sender's byte {at} is another, or was never sent: {sent:?}");
             }
-            // Bytes of a stranger are told from the sender's by where they are.
+            // The position distinguishes an attacker's bytes from the sender's.
             let content = if sent.odd.is_some() { Content::Forged } else { Content::Genuine };
             let packet = Pkt { segment: sent.segment, len: sent.len, content, odd: false };
             self.arrive(&packet, Port::WIRED, None);

@@ -12,7 +12,7 @@ use super::{Demand, Fate, Seen, World};
 const PROBE: u32 = 2;
 
 impl<M: Middle> World<'_, M> {
-    /// What a stranger writes into a packet towards the end that waits for `seq` and `ack`.
+    /// Returns an attacker's packet towards the end that waits for `seq` and `ack`.
     fn forged(&mut self, seqs: [Seq; 4], ack: Seq, clocks: [u32; 2]) -> Pkt {
         let (kind, shape) = (self.script.byte(), self.script.byte());
         let flags = match kind & 0xf {
@@ -47,21 +47,23 @@ impl<M: Middle> World<'_, M> {
         Pkt { segment, len, content, odd: shape & 0x80 != 0 }
     }
 
-    /// A stranger behind the wire writes to the receiver.
+    /// Sends an attacker's packet from beyond the wire to the receiver.
     pub fn forge_down(&mut self) {
         let seqs = [self.receiver.next, self.receiver.edge, self.sender.next, self.sender.oldest];
         let packet = self.forged(seqs, RECEIVER_ISS + 1, [self.sender.clock, self.receiver.clock]);
         let shown = self.receiver_shown;
         let bounds = Bounds {
             next: (shown.next, self.receiver.next),
-            // A stranger on the hop may have granted more than the receiver, in an acknowledgment that the sender takes.
+            // An attacker on the hop may have announced a larger window than the receiver, in an acknowledgment that
+            // the sender accepts.
             edge: shown.edge.max(self.receiver.edge).max(self.granted),
             sent: self.claimed_down,
             recent: self.receiver.bounds().recent.map(|(_, now)| (shown.recent, now)),
             acks: (self.receiver.bounds().acks.0, self.claimed),
         };
-        // What the gateway believes to be sent ends with the sender's bytes that it saw, or with any of these. Where a stranger has let the sender send
-        // more than the receiver takes, it ends with what it still took.
+        // The data that the gateway considers sent ends with the sender's bytes that it saw, or with any of these. If
+        // an attacker has let the sender send more than the receiver accepts, it ends with the last byte that the
+        // receiver accepts.
         let (taken, overrun) = (self.receiver.edge, self.sender.next.gt(self.receiver.edge));
         let last = |at: Seq| {
             let cut_short = overrun && at.ge(shown.next) && at.le(taken);
@@ -75,7 +77,8 @@ impl<M: Middle> World<'_, M> {
             Judgement::Refused if packet.segment.flags.has(Flags::RST) && last(packet.segment.seq) => {
                 return self.fate = Fate::Over;
             }
-            // It acknowledges what another stranger claimed to be the receiver's: the gateway refuses the receiver's own then.
+            // It acknowledges bytes that another attacker sent as the receiver's: the gateway then refuses the
+            // receiver's own.
             Judgement::Taken | Judgement::Old if packet.segment.ack.gt(RECEIVER_ISS + 1) => {
                 return self.fate = Fate::Over;
             }
@@ -117,14 +120,15 @@ impl<M: Middle> World<'_, M> {
         self.give(packet, Port::WIRED, Coming::default(), seen, Content::Forged);
     }
 
-    /// An end takes a stranger's packet that a gateway may have to refuse: no true end could have sent it in the states that they have
-    /// shown. Until both show where they are, the gateway knows this connection no better than one that it finds in its midst, and
-    /// anybody's packets count. What reaches the ends is held to all that was asked before.
+    /// Handles an attacker's packet that an end accepts but a gateway may have to refuse: no true end could have sent
+    /// it in the states that they have shown. Until both show their state, the gateway knows this connection no better
+    /// than one that it picks up midway, and accepts any sender's packets. All earlier checks of the packets that reach
+    /// the ends still apply.
     fn lose_sight(&mut self) {
         self.demand = Demand::Outcome;
     }
 
-    /// A stranger on the hop writes to the sender.
+    /// Sends an attacker's packet from the hop to the sender.
     pub fn forge_up(&mut self) {
         let own = RECEIVER_ISS + 1;
         let seqs = [own, own + 1, own - 1, own + self.terms.buffer];
@@ -149,7 +153,7 @@ impl<M: Middle> World<'_, M> {
                     self.lose_sight();
                 }
                 self.granted = self.granted.max(ack + (u32::from(window) << self.terms.scale));
-                // He may echo one between the sender's clock and that of a stranger on the other side.
+                // It may echo a timestamp between the sender's clock and that of an attacker on the other side.
                 let between = |times: &Timestamps| self.stamps.iter().any(|&stamp| Seq(times.ecr).le(Seq(stamp)));
                 if let Some(times) = options.timestamps.filter(between) {
                     self.stamps.push(times.ecr);
@@ -163,7 +167,7 @@ impl<M: Middle> World<'_, M> {
         self.give(packet, Port::WIRELESS, Coming::default(), seen, Content::Forged);
     }
 
-    /// A stranger on one side takes the address of the end on the other side.
+    /// Sends an attacker's packet on one side with the address of the end on the other side.
     pub fn forge_astray(&mut self) {
         let port = if self.script.byte() & 1 == 0 { Port::WIRED } else { Port::WIRELESS };
         let own = RECEIVER_ISS + 1;

@@ -63,7 +63,7 @@ enum Effect {
 pub(super) enum Edge {
     /// This number of flights ahead: clamping is effective.
     Near(u32),
-    /// So far ahead that clamping would act too late.
+    /// Too far ahead for clamping to act in time.
     Far,
 }
 

@@ -459,7 +459,7 @@ impl<I: Item> Sender<I> {
         }
     }
 
-    /// Declares overtaken transmissions lost.
+    /// Declares reordered transmissions lost.
     fn find_lost(&mut self, now: Instant, view: &mut View<'_>) {
         self.loss_due = None;
         let Some(largest) = self.largest_acked else { return };

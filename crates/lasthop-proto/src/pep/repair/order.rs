@@ -11,7 +11,7 @@ use crate::packet::Priority;
 /// Indicates whether the hop preserves order.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum Kept {
-    /// Overtaken packets are lost.
+    /// Packets sent before one that has arrived are lost.
     #[default]
     Yes,
     /// Packets may be late, and of packets sent several times it is ambiguous which copy has arrived.

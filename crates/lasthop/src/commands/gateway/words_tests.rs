@@ -52,7 +52,7 @@ fn a_promise_stands_beside_what_was_measured() {
         let uses = json!([{ "use": "bulk", "unit": "Mbps", "value": 8.0, "interval": null, "factor": factor }]);
         let text = json!({
             "lasthop_promise": 1, "link": "x", "seed": 1, "runs": 10, "advised": "SNOOP",
-            "cures": [{ "cure": "SNOOP", "needs": "one box", "uses": uses.clone() }],
+            "cures": [{ "cure": "SNOOP", "needs": "one device", "uses": uses.clone() }],
         });
         Promise::read(&text.to_string()).unwrap()
     };

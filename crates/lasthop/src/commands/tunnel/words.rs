@@ -213,7 +213,7 @@ mod tests {
     fn a_promise_stands_beside_the_gain() {
         let promise = Promise::read(
             r#"{ "lasthop_promise": 1, "link": "x", "seed": 1, "runs": 3, "advised": "LINK-HYBRID", "cures": [
-            { "cure": "LINK-HYBRID", "needs": "a box at each end", "uses": [ { "use": "bulk", "unit": "Mbps",
+            { "cure": "LINK-HYBRID", "needs": "a device at each end", "uses": [ { "use": "bulk", "unit": "Mbps",
               "value": 8, "interval": null, "factor": { "mean": 5.5, "interval": [5.0, 6.0] } } ] } ] }"#,
         );
         let answer = json!({ "peers": [
