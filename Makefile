@@ -9,10 +9,10 @@ PROPTEST_RNG_SEED ?= 1
 PROPTEST_MAX_SHRINK_TIME ?= 60000
 export PROPTEST_RNG_SEED PROPTEST_MAX_SHRINK_TIME
 
-.PHONY: test test-all tools format lint unit root python no-std docs deny ns2 browser fuzz soak speed live agreement attacks firewalls latency study mutations dist dist-test
+.PHONY: test test-all tools format prose lint unit root python no-std docs deny ns2 browser fuzz soak speed live agreement attacks firewalls latency study mutations dist dist-test
 
 test:
-	@./scripts/test.sh format lint unit
+	@./scripts/test.sh format prose lint unit
 
 test-all:
 	@./scripts/test.sh tools format lint unit root python no-std docs deny ns2 browser fuzz
@@ -23,6 +23,11 @@ tools:
 
 format:
 	$(CARGO) fmt --all --check
+
+# Terms, doc comments and line lengths.
+prose:
+	python3 scripts/prose.py --self-test
+	python3 scripts/prose.py
 
 lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
@@ -111,12 +116,6 @@ study:
 # Faults put into a copy of the sources, one at a time: the tests must catch each. Some minutes a fault at first.
 mutations:
 	python3 scripts/mutations.py
-
-# Checks terms, doc comments and line lengths (scripts/prose.py); seconds.
-.PHONY: prose
-prose:
-	python3 scripts/prose.py --self-test
-	python3 scripts/prose.py
 
 # What is given to others, into dist/: source archive, Debian package, wheel. An optimised build: some ten minutes.
 dist:
