@@ -459,7 +459,9 @@ proptest! {
         let mut metered = simulation.finish(&network).report;
         for flow in &mut metered.flows {
             let delays = flow.delays.take().unwrap();
-            prop_assert!(delays.rtt.is_some() && delays.queueing.is_some() && flow.sent.take() >= Some(flow.received));
+            prop_assert!(delays.queueing.is_some() && flow.sent.take() >= Some(flow.received));
+            // A retransmitted segment gives no sample (RFC 6298 §3), and a short flow may have no other.
+            prop_assert!(delays.rtt.is_some() || flow.received < 20_000);
         }
         metered.links.iter_mut().flatten().for_each(|path| path.queueing = None);
         prop_assert!(metered.delays.take().is_some());

@@ -8,23 +8,52 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns the crates of the workspace that `name` links: its dependencies without those of tests, and theirs.
+/// Returns the crates of the workspace that `name` depends on, without those of tests.
+fn dependencies(name: &str) -> BTreeSet<String> {
+    let manifest = fs::read_to_string(root().join(format!("crates/{name}/Cargo.toml"))).unwrap();
+    let mut counts = false;
+    let mut found = BTreeSet::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            counts = line.ends_with("dependencies]") && !line.contains("dev-dependencies");
+        }
+        let dependency = line.split(['.', ' ', '=']).next().unwrap();
+        if counts && dependency.starts_with("lasthop-") {
+            found.insert(dependency.to_owned());
+        }
+    }
+    found
+}
+
+/// Returns the crates of the workspace that `name` links: its dependencies, and theirs.
 fn linked_by(name: &str) -> BTreeSet<String> {
     let (mut linked, mut todo) = (BTreeSet::new(), vec![name.to_owned()]);
     while let Some(name) = todo.pop() {
-        let manifest = fs::read_to_string(root().join(format!("crates/{name}/Cargo.toml"))).unwrap();
-        let mut counts = false;
-        for line in manifest.lines() {
-            if line.starts_with('[') {
-                counts = line.ends_with("dependencies]") && !line.contains("dev-dependencies");
-            }
-            let dependency = line.split(['.', ' ', '=']).next().unwrap();
-            if counts && dependency.starts_with("lasthop-") && linked.insert(dependency.to_owned()) {
-                todo.push(dependency.to_owned());
-            }
-        }
+        todo.extend(dependencies(&name).into_iter().filter(|name| linked.insert(name.clone())));
     }
     linked
+}
+
+/// The table of crates in docs/ARCHITECTURE.md has each crate's dependencies, which are further down.
+#[test]
+fn the_table_of_crates_is_right() {
+    let text = fs::read_to_string(root().join("docs/ARCHITECTURE.md")).unwrap();
+    let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
+    let rows: Vec<_> = text.lines().filter(|line| line.starts_with("| `lasthop")).map(cells).collect();
+    let name = |row: &[String]| row[1].trim_matches('`').to_owned();
+    let names: Vec<String> = rows.iter().map(|row| name(row)).collect();
+    let mut there: Vec<String> =
+        fs::read_dir(root().join("crates")).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+    there.sort();
+    let mut sorted = names.clone();
+    sorted.sort();
+    assert_eq!(sorted, there);
+    for (at, row) in rows.iter().enumerate() {
+        let uses = row[3].split(", ").filter(|used| *used != "–").map(|used| format!("lasthop-{used}"));
+        let uses: BTreeSet<String> = uses.collect();
+        assert_eq!(uses, dependencies(&names[at]), "{}", names[at]);
+        assert!(uses.iter().all(|used| names[at + 1..].contains(used)), "{}: {uses:?}", names[at]);
+    }
 }
 
 /// Gateway and tunnel run on routers, so they contain neither the simulator nor its QUIC.
