@@ -1,8 +1,10 @@
 //! Packets in parsed form. Bytes are parsed and written only at the edge, by drivers of real packets.
 
+pub mod headers;
+
 use core::num::NonZeroU8;
 
-pub use crate::link::headers::LinkHeaders;
+pub use self::headers::LinkHeaders;
 use crate::link::hybrid::Image;
 use crate::seq::Seq;
 
