@@ -3,7 +3,8 @@
 //! Bytes are untrusted. [`parse`] returns `None` unless they are a complete, well-formed TCP segment over IPv4 or IPv6;
 //! the caller then forwards the packet unchanged. Packets begin with their IP header.
 //!
-//! [`Ip`], [`Tcp`] and [`Udp`] are views of headers in borrowed bytes.
+//! [`Ip`], [`Tcp`] and [`Udp`] are views of headers in borrowed bytes. Other crates read headers through them or through
+//! [`parse`], never by hand (checked by `tests/one_parser.rs`).
 #![forbid(unsafe_code)]
 
 mod build;
