@@ -4,10 +4,10 @@
 
 use arbitrary::{Result, Unstructured};
 use lasthop_fuzz::{drain, passing, pause, steps, wait};
-use lasthop_proto::link::headers::{LinkHeader, LinkHeaders};
 use lasthop_proto::link::radio::{End, Header, Radio, RadioConfig};
 use lasthop_proto::node::{Node, Output, Port, Why};
 use lasthop_proto::packet::SackBlock;
+use lasthop_proto::packet::headers::{LinkHeader, LinkHeaders};
 use lasthop_proto::pep::eln::{ElnKnowledge, ElnMarker, ElnMarkerConfig};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::time::{Duration, Instant};

@@ -4,10 +4,10 @@
 
 use arbitrary::{Result, Unstructured};
 use lasthop_fuzz::{drain, passing, pause, steps, wait};
-use lasthop_proto::link::headers::LinkHeaders;
 use lasthop_proto::link::hybrid::node::TwoEnded;
 use lasthop_proto::link::hybrid::{Class, Header, HopConfig, Image, Label, Medium, RateRule, Repair, Share};
 use lasthop_proto::node::{Node, Output, Port};
+use lasthop_proto::packet::headers::LinkHeaders;
 use lasthop_proto::packet::{Body, FlowId, LinkReport, Packet, Segment};
 use lasthop_proto::time::{Duration, Instant};
 use libfuzzer_sys::fuzz_target;

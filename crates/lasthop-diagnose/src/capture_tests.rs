@@ -1,10 +1,10 @@
 //! Files of every kind, whole, cut and damaged.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use lasthop_proto::packet::{Flags, Options as TcpOptions, SackBlock, SackBlocks, Segment, Timestamps};
 use lasthop_proto::seq::Seq;
-use lasthop_wire::{Route, build};
+use lasthop_wire::{Ip, Route, Version, build};
 use proptest::prelude::*;
 
 use super::{Capture, CaptureError};
@@ -157,7 +157,7 @@ impl Front {
     }
 
     fn put(self, ip: &[u8]) -> Vec<u8> {
-        let six = ip[0] >> 4 == 6;
+        let six = Version::of(ip) == Some(Version::V6);
         let kind: [u8; 2] = if six { [0x86, 0xdd] } else { [8, 0] };
         let mut front = match self {
             Self::Raw => Vec::new(),
@@ -336,7 +336,7 @@ fn a_capture_that_names_devices_has_a_connection_at_each() {
     let mut file = File::new(FORMS[1], 276, 65_535);
     while let Some((frame, _)) = capture.next_frame().unwrap() {
         // Towards the receiver from device 2 to device 3, and back.
-        let to_receiver = frame.data[20 + 12..20 + 16] == [10, 0, 0, 1];
+        let to_receiver = Ip::new_checked(&frame.data[20..]).unwrap().source() == IpAddr::from([10, 0, 0, 1]);
         for (step, device) in (if to_receiver { [2, 3] } else { [3, 2] }).into_iter().enumerate() {
             let mut data = frame.data.to_vec();
             data[7] = device;

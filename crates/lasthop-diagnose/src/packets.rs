@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use lasthop_proto::packet::Segment;
-use lasthop_wire::{Fragment, Head, Ip, Kept, Transport, Unread, head_of, parse_head, peel};
+use lasthop_wire::{CapturedIp, Fragment, Head, Kept, Transport, Unread, head_of, parse_head, peel};
 
 use crate::capture::{Frame, Interface};
 use crate::copies::{Captured, Copies};
@@ -73,12 +73,12 @@ impl Packets {
                 Err(why) => return each(Found::Unread(why)),
             };
             let place = (frame.interface, packet.device);
-            let ip = Ip::read(packet.bytes, packet.len).filter(|ip| ip.fragment != Fragment::Whole);
+            let ip = CapturedIp::read(packet.bytes, packet.len).filter(|ip| ip.fragment != Fragment::Whole);
             match ip {
                 Some(ip) => match self.join(&ip, packet.bytes) {
                     Some((first, payload_len, fragments)) => {
                         each(Found::Joined(fragments));
-                        let ip = Ip::read(&first, first.len() as u32);
+                        let ip = CapturedIp::read(&first, first.len() as u32);
                         let head = ip.as_ref().and_then(|ip| head_of(ip, payload_len));
                         self.tell(head, packet.front, place, time, each);
                     }
@@ -117,7 +117,7 @@ impl Packets {
 
     /// Adds a fragment. Once first and last fragment are present, returns the headers of the first one, the payload of
     /// the whole packet in bytes, and the number of fragments.
-    fn join(&mut self, ip: &Ip<'_>, bytes: &[u8]) -> Option<(Vec<u8>, u32, u64)> {
+    fn join(&mut self, ip: &CapturedIp<'_>, bytes: &[u8]) -> Option<(Vec<u8>, u32, u64)> {
         let Fragment::Part { id, offset, more } = ip.fragment else { return None };
         let key = (ip.source, ip.destination, id, ip.protocol);
         let index = match self.fragmented.iter().position(|packet| packet.key == key) {

@@ -237,8 +237,8 @@ fn add_option(frame: &mut Vec<u8>, kind: u8, count: u32) {
     frame.splice(at..at, [kind, 11, 0, 0, 0, b, c, d, 0, 0, a, 1]);
     let packet = &mut frame[ETHERNET..];
     packet[view.ip_len + 12] += (LEN as u8 / 4) << 4;
-    let (field, len) =
-        if packet[0] >> 4 == 4 { (2, view.total_len() + LEN) } else { (4, view.total_len() + LEN - view.ip_len) };
+    let is_v4 = view.route.source.is_ipv4();
+    let (field, len) = if is_v4 { (2, view.total_len() + LEN) } else { (4, view.total_len() + LEN - view.ip_len) };
     packet[field..field + 2].copy_from_slice(&(len as u16).to_be_bytes());
     if let Some(view) = lasthop_wire::parse(packet) {
         lasthop_wire::seal(packet, &view);

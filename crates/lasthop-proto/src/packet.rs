@@ -1,9 +1,12 @@
 //! Packets in parsed form. Bytes are parsed and written only at the edge, by drivers of real packets.
 
+mod frames;
+pub mod headers;
+
 use core::num::NonZeroU8;
 
-pub use crate::link::headers::LinkHeaders;
-use crate::link::hybrid::Image;
+pub use self::frames::{Image, LinkReport};
+pub use self::headers::LinkHeaders;
 use crate::seq::Seq;
 
 /// Connection that a packet belongs to. Drivers assign these: the simulator one per flow, the gateway one per 5-tuple.
@@ -420,27 +423,6 @@ pub enum Body {
     Coded(Image),
     /// Report of received packets by an end of a two-ended link.
     Report(LinkReport),
-}
-
-/// Contents of a feedback frame ([`crate::link::hybrid`]): numbers in their low 32 bits.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct LinkReport {
-    /// Largest packet number that arrived.
-    pub largest: u32,
-    /// Time since its arrival, in microseconds.
-    pub delay: u32,
-    /// Bit map of the 128 packets before it that arrived, the nearest first: low bits of the first word.
-    pub received: [u32; 4],
-    /// First missing symbol.
-    pub floor: u32,
-    /// Bit map of the 128 symbols after that that are present, the nearest first.
-    pub beyond: [u32; 4],
-    /// Number of bytes that arrived.
-    pub delivered: u32,
-    /// Number of useful coded frames.
-    pub useful: u32,
-    /// Number of packets that arrived marked.
-    pub marked: u32,
 }
 
 impl Default for Body {

@@ -1,25 +1,8 @@
 //! Schemes by the names that the studies use, including those of modern endpoints, and what each runs at the endpoints
 //! and the base station.
 
+pub use crate::pep::snoop::{LocalDetection, TcpAwareness};
 use crate::tcp::config::{ControlRule, HystartRule, Recovery};
-
-/// Loss detection of a link-layer scheme on its hop (\[a\] §III-A).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LocalDetection {
-    /// Duplicate acknowledgments and a timer: one hole at a time.
-    DuplicateAcks,
-    /// The SMART number: every hole, each once per link round trip.
-    Smart,
-}
-
-/// TCP awareness of a link-layer scheme.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TcpAwareness {
-    /// Duplicate acknowledgments pass to the sender.
-    Unaware,
-    /// Duplicate acknowledgments for losses that the hop repairs are suppressed.
-    Aware,
-}
 
 /// Modern congestion control after which schemes are named.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

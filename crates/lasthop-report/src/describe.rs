@@ -2,8 +2,8 @@
 
 use lasthop_proto::event::Event;
 use lasthop_proto::link::arq::Header;
-use lasthop_proto::link::headers::LinkProtocol;
 use lasthop_proto::link::hybrid;
+use lasthop_proto::packet::headers::LinkProtocol;
 use lasthop_proto::packet::{
     AckCongestionOption, Cause, Flags, FlowId, Integrity, LinkHeaders, Options, Packet, SackBlocks, Side,
 };

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 
 use lasthop_proto::channel::{Channel, Fate};
 use lasthop_proto::delay::Variation;
-use lasthop_proto::link::headers::LinkProtocol;
+use lasthop_proto::packet::headers::LinkProtocol;
 use lasthop_proto::packet::{Ecn, FlowId, Integrity, Packet, Priority};
 use lasthop_proto::queue::Backlog;
 use lasthop_proto::random::{Root, Stream};

@@ -1,8 +1,9 @@
 //! Complete IP packets that the gateway sends itself; their mark makes them bypass its own rules.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
+use lasthop_wire::Ip;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 /// Size of the send buffer, in bytes: a burst of repairs must not be lost here.
@@ -44,20 +45,12 @@ impl Sender {
     /// no route.
     pub fn send(&self, packet: &[u8]) -> io::Result<()> {
         let malformed = || io::Error::new(io::ErrorKind::InvalidInput, "not an IP packet");
-        let destination = destination(packet).ok_or_else(malformed)?;
+        let destination = Ip::new_checked(packet).ok_or_else(malformed)?.destination();
         let socket = match destination {
             IpAddr::V4(_) => &self.v4,
             IpAddr::V6(_) => self.v6.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?,
         };
         // The port has no meaning with IPPROTO_RAW.
         socket.send_to(packet, &SockAddr::from(SocketAddr::new(destination, 0))).map(drop)
-    }
-}
-
-fn destination(packet: &[u8]) -> Option<IpAddr> {
-    match packet.first()? >> 4 {
-        4 => Some(Ipv4Addr::from(<[u8; 4]>::try_from(packet.get(16..20)?).ok()?).into()),
-        6 => Some(Ipv6Addr::from(<[u8; 16]>::try_from(packet.get(24..40)?).ok()?).into()),
-        _ => None,
     }
 }

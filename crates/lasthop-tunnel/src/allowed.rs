@@ -47,18 +47,6 @@ impl Allowed {
     }
 }
 
-/// Returns source and destination of an IP packet; `None` if its header is incomplete.
-pub fn addresses(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
-    fn at<const N: usize>(packet: &[u8], at: usize) -> Option<[u8; N]> {
-        packet.get(at..)?.first_chunk().copied()
-    }
-    match packet.first()? >> 4 {
-        4 if packet.len() >= 20 => Some((at::<4>(packet, 12)?.into(), at::<4>(packet, 16)?.into())),
-        6 if packet.len() >= 40 => Some((at::<16>(packet, 8)?.into(), at::<16>(packet, 24)?.into())),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -82,24 +70,6 @@ mod tests {
         allowed.remove(peers[3]);
         assert_eq!(allowed.owner("10.1.2.3".parse().unwrap()), Some(peers[1]));
         assert_eq!(allowed.owner("2001:db8::1".parse().unwrap()), None);
-    }
-
-    #[test]
-    fn addresses_are_read_from_whole_headers() {
-        let mut packet = vec![0; 40];
-        packet[0] = 0x45;
-        packet[12..20].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
-        let [one, two] = ["10.0.0.1", "10.0.0.2"].map(|text| text.parse().unwrap());
-        assert_eq!(addresses(&packet), Some((one, two)));
-        assert_eq!(addresses(&packet[..19]), None);
-        packet[0] = 0x60;
-        (packet[8], packet[23], packet[24]) = (0xfe, 7, 0xff);
-        let [one, two] = ["fe00:0:a00:1:a00:2:0:7", "ff00::"].map(|text| text.parse().unwrap());
-        assert_eq!(addresses(&packet), Some((one, two)));
-        assert_eq!(addresses(&packet[..39]), None);
-        packet[0] = 0x50;
-        assert_eq!(addresses(&packet), None);
-        assert_eq!(addresses(&[]), None);
     }
 
     proptest! {

@@ -67,7 +67,6 @@ mod session;
 mod tunnel;
 pub mod wire;
 
-pub use allowed::addresses;
 pub use carrier::{Carrier, Mac};
 pub use entropy::Entropy;
 pub use hello::{Capabilities, VERSION};

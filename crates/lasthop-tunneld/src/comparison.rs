@@ -126,7 +126,7 @@ impl Comparison {
     /// Returns the arm of a packet's flow, for either direction. Fragments after the first have no ports and are
     /// selected by addresses alone.
     pub fn arm(&self, packet: &[u8], view: &View) -> Arm {
-        let [source, destination] = view.end_ports(packet);
+        let [source, destination] = view.ports(packet).unwrap_or_default();
         let (from, to) = view.addresses;
         self.choose(&Key::of(&Route {
             source: SocketAddr::new(from, source),

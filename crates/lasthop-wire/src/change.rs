@@ -5,7 +5,9 @@ use std::net::Ipv4Addr;
 use lasthop_proto::packet::{Ecn, Flags, Segment};
 
 use crate::build::is_v4;
-use crate::checksum::{Checksum, amend, carry, seal};
+use crate::checksum::{Checksum, amend, carry_word, seal};
+use crate::ip::{V4_LEN, Version};
+use crate::mutable::IpMut;
 use crate::options::{ELN_EXID, EXPERIMENTAL_KIND, MOST_OPTIONS, NOP, SACK, TIMESTAMPS};
 use crate::parse::View;
 
@@ -123,53 +125,30 @@ pub fn stamp(bytes: &mut [u8], view: &View, segment: &Segment) {
 /// Sets "congestion experienced" in the IP header of a packet (RFC 3168 §5) and updates IPv4's checksum. Other packets
 /// stay unchanged.
 pub fn mark_congestion(packet: &mut [u8]) {
-    match packet {
-        [first, class, ..] if *first >> 4 == 6 => *class |= Ecn::Ce.bits() << 4,
-        [first, service, rest @ ..] if *first >> 4 == 4 && rest.len() >= 18 => {
-            let marked = *service | Ecn::Ce.bits();
-            // HC' = ~(~HC + ~m + m') (RFC 1624 §3, equation 3); m is the header's first word.
-            let word = |service: u8| u32::from(u16::from_be_bytes([*first, service]));
-            let before = u32::from(!u16::from_be_bytes([rest[8], rest[9]]));
-            let sum = before + (0xffff - word(*service)) + word(marked);
-            let folded = (sum & 0xffff) + (sum >> 16);
-            let folded = (folded & 0xffff) + (folded >> 16);
-            rest[8..10].copy_from_slice(&(!(folded as u16)).to_be_bytes());
-            *service = marked;
+    match Version::of(packet) {
+        Some(Version::V4) => {
+            let Some(header) = packet.first_chunk_mut::<V4_LEN>() else { return };
+            let (first, service, mut sum) = (header[0], header[1], [header[10], header[11]]);
+            let marked = service | Ecn::Ce.bits();
+            carry_word(&mut sum, [first, service], [first, marked]);
+            header[10..12].copy_from_slice(&sum);
+            header[1] = marked;
         }
-        _ => {}
+        // The traffic class spans two bytes, four bits after the version.
+        Some(Version::V6) => {
+            if let Some(class) = packet.get_mut(1) {
+                *class |= Ecn::Ce.bits() << 4;
+            }
+        }
+        None => {}
     }
 }
 
 /// Changes the destination of an IPv4 packet, and updates the checksums of IP and of TCP or UDP: they stay as right or
 /// as wrong as they were. Other packets stay unchanged.
 pub fn redirect(packet: &mut [u8], to: Ipv4Addr) {
-    const TCP: u8 = 6;
-    const UDP: u8 = 17;
-    let [first, _, _, _, _, _, fragment, piece, _, protocol, ..] = *packet else { return };
-    let ip_len = usize::from(first & 15) * 4;
-    if first >> 4 != 4 || ip_len < 20 || packet.len() < ip_len {
-        return;
-    }
-    let (ip, transport) = packet.split_at_mut(ip_len);
-    let (before, after) = ([ip[16], ip[17], ip[18], ip[19]], to.octets());
-    ip[16..20].copy_from_slice(&after);
-    if let Some(field) = ip[10..].first_chunk_mut() {
-        carry(field, &before, &after);
-    }
-    let is_first = fragment & 0x1f == 0 && piece == 0;
-    let field = match protocol {
-        TCP if is_first => transport.get_mut(16..18),
-        UDP if is_first => transport.get_mut(6..8),
-        _ => None,
-    };
-    // A UDP checksum of zero means none; a computed zero is sent as its complement (RFC 768).
-    if let Some(field) =
-        field.and_then(|field| field.first_chunk_mut()).filter(|field| protocol == TCP || **field != [0; 2])
-    {
-        carry(field, &before, &after);
-        if protocol == UDP && *field == [0; 2] {
-            *field = [u8::MAX; 2];
-        }
+    if let Some(mut ip) = IpMut::new_checked(packet) {
+        ip.set_destination(to.into());
     }
 }
 

@@ -1,11 +1,10 @@
 //! Checksums of TCP and IPv4 (RFC 1071): verification, computation, and incremental update (RFC 1624).
 
-use etherparse::IpNumber;
-
+use crate::ip::{Version, protocol};
 use crate::parse::View;
 
 /// Position of the checksum in a TCP header.
-const FIELD: std::ops::Range<usize> = 16..18;
+pub(crate) const CHECKSUM: std::ops::Range<usize> = 16..18;
 
 /// State of a packet's TCP checksum field.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -45,9 +44,9 @@ pub fn checksums(packet: &[u8], view: &View, field: Checksum) -> Checksums {
 /// Computes the checksums of a packet, parsed as `view`. The caller must know that its bytes are intact.
 pub fn seal(packet: &mut [u8], view: &View) {
     let (ip, transport) = packet.split_at_mut(view.ip_len);
-    transport[FIELD].fill(0);
+    transport[CHECKSUM].fill(0);
     let checksum = !fold(tcp_sum(ip, transport));
-    transport[FIELD].copy_from_slice(&checksum.to_ne_bytes());
+    transport[CHECKSUM].copy_from_slice(&checksum.to_ne_bytes());
     if is_v4(ip) {
         ip[10..12].fill(0);
         let checksum = !fold(sum(ip));
@@ -62,23 +61,27 @@ pub fn amend(packet: &mut [u8], view: &View, change: impl FnOnce(&mut [u8])) {
     let before = u64::from(fold(sum(header)));
     change(header);
     let after = sum(header);
-    let checksum = u16::from_ne_bytes([header[FIELD.start], header[FIELD.start + 1]]);
+    let checksum = u16::from_ne_bytes([header[CHECKSUM.start], header[CHECKSUM.start + 1]]);
     // HC' = ~(~HC + ~m + m'); the field itself is in both sums and cancels out.
     let checksum = !fold(u64::from(!checksum) + (u64::from(u16::MAX) - before) + after);
-    header[FIELD].copy_from_slice(&checksum.to_ne_bytes());
+    header[CHECKSUM].copy_from_slice(&checksum.to_ne_bytes());
 }
 
-/// Updates a checksum for a change of `before` to `after` (RFC 1624 §3, equation 3).
-pub(crate) fn carry(field: &mut [u8; 2], before: &[u8], after: &[u8]) {
-    let kept = u64::from(!u16::from_ne_bytes(*field)) + u64::from(u16::MAX - fold(sum(before)));
-    *field = (!fold(kept + sum(after))).to_ne_bytes();
+/// Updates a checksum for a word that changes from `before` to `after` (RFC 1624 §3, equation 3).
+pub(crate) fn carry_word(field: &mut [u8; 2], before: [u8; 2], after: [u8; 2]) {
+    let word = |bytes: [u8; 2]| u32::from(u16::from_be_bytes(bytes));
+    // HC' = ~(~HC + ~m + m').
+    let sum = (0xffff - word(*field)) + (0xffff - word(before)) + word(after);
+    let folded = (sum & 0xffff) + (sum >> 16);
+    let folded = (folded & 0xffff) + (folded >> 16);
+    *field = (!(folded as u16)).to_be_bytes();
 }
 
 /// Returns the sum of the words of the pseudo header and of the segment.
 fn tcp_sum(ip: &[u8], transport: &[u8]) -> u64 {
     let addresses = if is_v4(ip) { &ip[12..20] } else { &ip[8..40] };
     let len = u32::from_ne_bytes((transport.len() as u32).to_be_bytes());
-    let protocol = u16::from_ne_bytes([0, IpNumber::TCP.0]);
+    let protocol = u16::from_ne_bytes([0, protocol::TCP]);
     sum(addresses) + u64::from(protocol) + u64::from(len) + sum(transport)
 }
 
@@ -114,5 +117,5 @@ const fn fold(mut sum: u64) -> u16 {
 }
 
 fn is_v4(ip: &[u8]) -> bool {
-    ip.first().is_some_and(|first| first >> 4 == 4)
+    Version::of(ip) == Some(Version::V4)
 }

@@ -9,7 +9,8 @@ mod wireless;
 
 use std::fmt;
 
-use crate::ip::{Fragment, Ip, protocol};
+use crate::captured::CapturedIp;
+use crate::ip::{Fragment, Version, protocol};
 
 /// Maximum number of headers of one frame to parse.
 const MOST_STEPS: usize = 24;
@@ -185,10 +186,11 @@ impl<'f> Walk<'f> {
     /// Parses the next IP packet; `None` if it is the innermost one.
     fn ip(&mut self) -> Result<Option<Layer>, Unread> {
         let Rest { data, len } = self.rest;
-        if !matches!(self.rest.byte(0)? >> 4, 4 | 6) {
+        self.rest.byte(0)?;
+        if Version::of(data).is_none() {
             return Err(Unread::Other("no IP packet where one is announced"));
         }
-        let ip = Ip::read(data, len).ok_or(Unread::CutOff)?;
+        let ip = CapturedIp::read(data, len).ok_or(Unread::CutOff)?;
         if ip.fragment != Fragment::Whole {
             return match ip.protocol {
                 protocol::TCP | protocol::UDP => Ok(None),

@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 
 use lasthop_proto::packet::{Ecn, Options, Segment};
-use lasthop_proto::seq::Seq;
 
-use crate::ip::{Fragment, Ip, protocol};
-use crate::parse::{Route, flags, options};
+use crate::captured::CapturedIp;
+use crate::ip::{Fragment, protocol};
+use crate::parse::{Route, options};
+use crate::transport::{TCP_LEN, Tcp, Udp, ports};
 
 /// Captured headers of a packet, and its length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,55 +54,46 @@ pub enum Kept {
     CutOff,
 }
 
-/// Length of a TCP header without options, in bytes.
-const TCP_LEN: usize = 20;
-const UDP_LEN: usize = 8;
-
 /// Parses a packet that begins with its IP header and had `len` bytes on the wire, of which `bytes` were captured.
 /// `None` for all but unfragmented TCP and UDP with at least the fixed part of the transport header. IP options and
 /// IPv6 extension headers are skipped.
 ///
 /// A length field of zero belongs to a super-segment that an interface had yet to segment: `len` applies then.
 pub fn parse_head(bytes: &[u8], len: u32) -> Option<Head<'_>> {
-    let ip = Ip::read(bytes, len)?;
+    let ip = CapturedIp::read(bytes, len)?;
     if ip.fragment == Fragment::Whole { head_of(&ip, ip.payload_len) } else { None }
 }
 
 /// Parses a packet from its first fragment; `payload_len` is the length of its whole payload. `None` in the cases of
 /// [`parse_head`].
-pub fn head_of<'p>(ip: &Ip<'p>, payload_len: u32) -> Option<Head<'p>> {
-    let rest = ip.payload;
-    let port = |at: usize| Some(u16::from_be_bytes([*rest.get(at)?, *rest.get(at + 1)?]));
+pub fn head_of<'p>(ip: &CapturedIp<'p>, payload_len: u32) -> Option<Head<'p>> {
     let transport = match ip.protocol {
-        protocol::TCP => tcp(rest, payload_len)?,
-        protocol::UDP => Transport::Udp { payload: rest.get(UDP_LEN..)? },
+        protocol::TCP => segment(ip.payload, payload_len)?,
+        protocol::UDP => Transport::Udp { payload: Udp::new_checked(ip.payload)?.payload() },
         _ => return None,
     };
+    let [source, destination] = ports(ip.payload)?;
     let route =
-        Route { source: SocketAddr::new(ip.source, port(0)?), destination: SocketAddr::new(ip.destination, port(2)?) };
+        Route { source: SocketAddr::new(ip.source, source), destination: SocketAddr::new(ip.destination, destination) };
     let total_len = ip.total_len.saturating_sub(ip.payload_len).saturating_add(payload_len);
-    let Ip { ecn, hop_limit, identification, .. } = *ip;
+    let CapturedIp { ecn, hop_limit, identification, .. } = *ip;
     Some(Head { route, ecn, hop_limit, identification, total_len, transport })
 }
 
-fn tcp(rest: &[u8], len: u32) -> Option<Transport<'_>> {
-    let fixed = rest.get(..TCP_LEN)?;
-    let number = |at: usize| u32::from_be_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
-    let header_len = usize::from(fixed[12] >> 4) * 4;
-    if header_len < TCP_LEN {
-        return None;
-    }
+/// Returns the header of a segment of which `kept` was captured, and which had `len` bytes on the wire.
+fn segment(kept: &[u8], len: u32) -> Option<Transport<'_>> {
+    let tcp = Tcp::new_checked(kept)?;
+    let header_len = Some(tcp.claimed_header_len()).filter(|len| *len >= TCP_LEN)?;
     let payload_len = len.checked_sub(header_len as u32)?;
-    let kept = &rest[TCP_LEN..header_len.min(rest.len())];
     Some(Transport::Tcp {
         segment: Segment {
-            seq: Seq(number(4)),
-            ack: Seq(number(8)),
-            window: u16::from_be_bytes([fixed[14], fixed[15]]),
-            flags: flags([fixed[12], fixed[13]]),
-            options: options_of(kept),
+            seq: tcp.seq(),
+            ack: tcp.ack(),
+            window: tcp.window(),
+            flags: tcp.flags(),
+            options: options_of(tcp.options()),
         },
-        options: if rest.len() < header_len { Kept::CutOff } else { Kept::Whole },
+        options: if kept.len() < header_len { Kept::CutOff } else { Kept::Whole },
         payload_len,
     })
 }
@@ -126,6 +118,7 @@ fn options_of(kept: &[u8]) -> Options {
 #[cfg(test)]
 mod tests {
     use lasthop_proto::packet::{Flags, Timestamps};
+    use lasthop_proto::seq::Seq;
 
     use super::*;
     use crate::{build, parse};

@@ -6,7 +6,7 @@
 use core::num::NonZeroU8;
 use std::fmt;
 
-use lasthop_proto::link::headers::{LinkHeaders, LinkProtocol};
+use lasthop_proto::packet::headers::{LinkHeaders, LinkProtocol};
 
 /// Reason why bytes are not link headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

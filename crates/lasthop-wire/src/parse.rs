@@ -1,16 +1,14 @@
 //! Parser from bytes to the mechanisms' form.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::num::NonZeroU8;
 
-use etherparse::{IpNumber, Ipv4HeaderSlice, Ipv6Header, Ipv6HeaderSlice, TcpHeaderSlice};
-use lasthop_proto::packet::{AckCongestionOption, Ecn, Flags, Options, SackBlock, SackBlocks, Segment, Timestamps};
+use lasthop_proto::packet::{AckCongestionOption, Ecn, Options, SackBlock, SackBlocks, Segment, Timestamps};
 use lasthop_proto::seq::Seq;
 
+use crate::ip::{Fragment, Ip, protocol};
 use crate::options::{ACK_CONGESTION_EXID, ELN_EXID, EXPERIMENTAL_KIND, NOP, SACK, SMART_EXID, TIMESTAMPS};
-
-/// Length of a TCP header without options, in bytes.
-const TCP_LEN: usize = 20;
+use crate::transport::{TCP_LEN, Tcp};
 
 /// One direction of a TCP connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -62,67 +60,35 @@ impl View {
 ///
 /// Checksums are not verified: with offloads the kernel delivers packets whose checksum is not computed yet.
 pub fn parse(bytes: &[u8]) -> Option<View> {
-    let (source, destination, ip_len, total_len) = match bytes.first()? >> 4 {
-        4 => {
-            let ip = Ipv4HeaderSlice::from_slice(bytes).ok()?;
-            if ip.protocol() != IpNumber::TCP || ip.is_fragmenting_payload() {
-                return None;
-            }
-            let addresses = (IpAddr::V4(ip.source_addr()), IpAddr::V4(ip.destination_addr()));
-            (addresses.0, addresses.1, ip.slice().len(), usize::from(ip.total_len()))
-        }
-        6 => {
-            let ip = Ipv6HeaderSlice::from_slice(bytes).ok()?;
-            if ip.next_header() != IpNumber::TCP {
-                return None;
-            }
-            let addresses = (IpAddr::V6(ip.source_addr()), IpAddr::V6(ip.destination_addr()));
-            let payload = usize::from(ip.payload_length());
-            // A super-segment that exceeds the length field has 0 there (RFC 2675 without the option, as built by
-            // Linux).
-            let total = if payload == 0 { bytes.len() } else { Ipv6Header::LEN + payload };
-            (addresses.0, addresses.1, Ipv6Header::LEN, total)
-        }
-        _ => return None,
+    let ip = Ip::new_checked(bytes)?;
+    if ip.protocol() != protocol::TCP || ip.fragment() != Fragment::Whole {
+        return None;
+    }
+    let ip_len = ip.header_len()?;
+    let total_len = match ip {
+        // A super-segment that exceeds the length field has 0 there (RFC 2675 without the option, as built by Linux).
+        Ip::V6(_) if ip.is_unmeasured() => bytes.len(),
+        Ip::V4(_) | Ip::V6(_) => ip.claimed_len(),
     };
-    let tcp = TcpHeaderSlice::from_slice(bytes.get(ip_len..total_len)?).ok()?;
-    let header_len = ip_len + tcp.slice().len();
+    let tcp = Tcp::new_checked(bytes.get(ip_len..total_len)?)?;
+    let header_len = ip_len + tcp.header_len()?;
     Some(View {
         route: Route {
-            source: SocketAddr::new(source, tcp.source_port()),
-            destination: SocketAddr::new(destination, tcp.destination_port()),
+            source: SocketAddr::new(ip.source(), tcp.source_port()),
+            destination: SocketAddr::new(ip.destination(), tcp.destination_port()),
         },
-        ecn: ecn(bytes),
-        segment: segment(&tcp)?,
+        ecn: ip.ecn(),
+        segment: Segment {
+            seq: tcp.seq(),
+            ack: tcp.ack(),
+            window: tcp.window(),
+            flags: tcp.flags(),
+            options: options(tcp.options())?,
+        },
         ip_len,
         header_len,
         payload_len: total_len - header_len,
     })
-}
-
-/// Returns the ECN field of a packet with a complete IP header.
-fn ecn(ip: &[u8]) -> Ecn {
-    match ip[0] >> 4 {
-        4 => Ecn::from_bits(ip[1]),
-        // The traffic class spans two bytes, four bits after the version.
-        _ => Ecn::from_bits(ip[1] >> 4),
-    }
-}
-
-fn segment(tcp: &TcpHeaderSlice<'_>) -> Option<Segment> {
-    let flags = flags([tcp.slice()[12], tcp.slice()[13]]);
-    Some(Segment {
-        seq: Seq(tcp.sequence_number()),
-        ack: Seq(tcp.acknowledgment_number()),
-        window: tcp.window_size(),
-        flags,
-        options: options(tcp.options())?,
-    })
-}
-
-/// Returns the flags in bytes 12 and 13 of a header, which also contain the data offset.
-pub(crate) const fn flags(bytes: [u8; 2]) -> Flags {
-    Flags(u16::from_be_bytes(bytes) & Flags::ALL.0)
 }
 
 /// Parses options; `None` if they are malformed.

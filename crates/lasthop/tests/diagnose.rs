@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 
 use crate::common::Bench;
+use lasthop_wire::Transport;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
@@ -34,24 +35,20 @@ fn sent(bench: &Bench, file: &str, interface: Option<&str>) -> Vec<(u64, Sent, O
                 number += 1;
                 let here = interface.is_none_or(|wanted| names[block.interface_id as usize].as_deref() == Some(wanted));
                 let outbound = block.options.contains(&EnhancedPacketOption::Flags(2));
-                let ip = &block.data[14..];
-                if !here || !outbound || ip[9] != 6 {
+                let head = lasthop_wire::parse_head(&block.data[14..], block.original_len - 14);
+                let Some((route, Transport::Tcp { segment, payload_len: 1.., .. })) =
+                    head.map(|head| (head.route, head.transport)).filter(|_| here && outbound)
+                else {
                     continue;
-                }
-                let tcp = &ip[usize::from(ip[0] & 15) * 4..];
-                let short = |at: usize| u16::from_be_bytes([tcp[at], tcp[at + 1]]);
-                let headers = usize::from(ip[0] & 15) * 4 + usize::from(tcp[12] >> 4) * 4;
-                if usize::from(u16::from_be_bytes([ip[2], ip[3]])) <= headers {
-                    continue;
-                }
-                let seq = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]);
-                let times: &mut u32 = often.entry((short(0), short(2), seq)).or_default();
+                };
+                let (source, destination, seq) = (route.source.port(), route.destination.port(), segment.seq.0);
+                let times: &mut u32 = often.entry((source, destination, seq)).or_default();
                 *times += 1;
                 let fate = block.options.iter().find_map(|option| match option {
                     EnhancedPacketOption::Comment(text) => text.strip_prefix("dropped: ").map(str::to_owned),
                     _ => None,
                 });
-                list.push((number, (short(0), short(2), seq, *times), fate));
+                list.push((number, (source, destination, seq, *times), fate));
             }
             _ => {}
         }

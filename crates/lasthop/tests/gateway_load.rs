@@ -173,18 +173,9 @@ fn flood(network: &Network, from: &'static str, stop: Arc<AtomicBool>) -> JoinHa
         while !stop.load(Ordering::Relaxed) {
             for _ in 0..20 {
                 let packet = hostile(&mut random, from);
-                let done = match packet[0] >> 4 {
-                    4 => {
-                        let to: [u8; 4] = packet[16..20].try_into().unwrap();
-                        let to = SocketAddr::from((Ipv4Addr::from(to), 0));
-                        rustix::net::sendto(&v4, &packet, SendFlags::empty(), &to)
-                    }
-                    _ => {
-                        let to: [u8; 16] = packet[24..40].try_into().unwrap();
-                        let to = SocketAddr::from((Ipv6Addr::from(to), 0));
-                        rustix::net::sendto(&v6, &packet, SendFlags::empty(), &to)
-                    }
-                };
+                let to = lasthop_wire::Ip::new_checked(&packet).expect("a whole IP header").destination();
+                let socket = if to.is_ipv4() { &v4 } else { &v6 };
+                let done = rustix::net::sendto(socket, &packet, SendFlags::empty(), &SocketAddr::new(to, 0));
                 sent += u64::from(done.is_ok());
             }
             std::thread::sleep(Duration::from_millis(1));

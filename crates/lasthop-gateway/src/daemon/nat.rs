@@ -9,12 +9,11 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::net::SocketAddr;
-use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use lasthop_sys::conntrack::{Conntrack, Entry, Found};
-use lasthop_wire::Route;
+use lasthop_wire::{Ip, IpMut, Route, Tcp};
 
 /// Lifetime of a lookup: the same addresses may be reused by a connection with another translation.
 const LIFETIME: Duration = Duration::from_secs(2);
@@ -119,80 +118,28 @@ fn sources(entry: Entry) -> [(Route, SocketAddr); 2] {
     [(there, entry.reply.destination), (there.reversed(), entry.original.destination)]
 }
 
-/// Offsets of the addresses in a TCP packet without extension headers.
-struct Layout {
-    source: Range<usize>,
-    destination: Range<usize>,
-    tcp: usize,
-    /// Offset of the IP header's checksum.
-    checksum: Option<usize>,
-}
-
-fn layout(packet: &[u8]) -> Option<Layout> {
-    let layout = match packet.first()? >> 4 {
-        4 => Layout { source: 12..16, destination: 16..20, tcp: usize::from(packet[0] & 0xf) * 4, checksum: Some(10) },
-        6 => Layout { source: 8..24, destination: 24..40, tcp: 40, checksum: None },
-        _ => return None,
-    };
-    (layout.tcp >= layout.destination.end && packet.len() >= layout.tcp + 20).then_some(layout)
-}
-
+/// Returns source and destination of a TCP packet without extension headers.
 fn route(packet: &[u8]) -> Option<Route> {
-    let layout = layout(packet)?;
-    let end = |address: Range<usize>, port: usize| {
-        let ip = match packet.get(address)? {
-            four @ [_, _, _, _] => <[u8; 4]>::try_from(four).ok()?.into(),
-            sixteen => <[u8; 16]>::try_from(sixteen).ok()?.into(),
-        };
-        Some(SocketAddr::new(ip, u16::from_be_bytes([packet[port], packet[port + 1]])))
-    };
-    Some(Route { source: end(layout.source, layout.tcp)?, destination: end(layout.destination, layout.tcp + 2)? })
+    let ip = Ip::new_checked(packet)?;
+    let tcp = Tcp::new_checked(packet.get(ip.header_len()?..)?)?;
+    Some(Route {
+        source: SocketAddr::new(ip.source(), tcp.source_port()),
+        destination: SocketAddr::new(ip.destination(), tcp.destination_port()),
+    })
 }
 
 /// Replaces the source and updates the checksums: a wrong checksum stays wrong.
 fn set_source(packet: &mut [u8], source: SocketAddr) {
-    if let Some(layout) = layout(packet) {
-        set_end(packet, &layout, layout.source.clone(), layout.tcp, source);
+    if let Some(mut ip) = IpMut::new_checked(packet) {
+        ip.set_tcp_source(source);
     }
 }
 
 /// Replaces the destination like [`set_source`].
 pub(super) fn set_destination(packet: &mut [u8], destination: SocketAddr) {
-    if let Some(layout) = layout(packet) {
-        set_end(packet, &layout, layout.destination.clone(), layout.tcp + 2, destination);
+    if let Some(mut ip) = IpMut::new_checked(packet) {
+        ip.set_tcp_destination(destination);
     }
-}
-
-/// Replaces an end, with its address at `place` and its port at `port`.
-fn set_end(packet: &mut [u8], layout: &Layout, place: Range<usize>, port: usize, end: SocketAddr) {
-    let address = match end {
-        SocketAddr::V4(end) => end.ip().octets().to_vec(),
-        SocketAddr::V6(end) => end.ip().octets().to_vec(),
-    };
-    if address.len() != place.len() {
-        return;
-    }
-    let checksum = layout.tcp + 16;
-    for (index, word) in place.step_by(2).zip(address.chunks_exact(2)) {
-        let word = [word[0], word[1]];
-        if let Some(ip) = layout.checksum {
-            carry_on(packet, ip, index, word);
-        }
-        carry_on(packet, checksum, index, word);
-        packet[index..index + 2].copy_from_slice(&word);
-    }
-    let number = end.port().to_be_bytes();
-    carry_on(packet, checksum, port, number);
-    packet[port..port + 2].copy_from_slice(&number);
-}
-
-/// Updates the checksum at `sum` for the word at `index` that becomes `new` (RFC 1624, equation 3).
-fn carry_on(packet: &mut [u8], sum: usize, index: usize, new: [u8; 2]) {
-    let word = |index: usize| u32::from(u16::from_be_bytes([packet[index], packet[index + 1]]));
-    let total = (!word(sum) & 0xffff) + (!word(index) & 0xffff) + u32::from(u16::from_be_bytes(new));
-    let total = (total & 0xffff) + (total >> 16);
-    let total = (total & 0xffff) + (total >> 16);
-    packet[sum..sum + 2].copy_from_slice(&(!(total as u16)).to_be_bytes());
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ fn packet(from: &str, to: &str, damage: u16) -> Vec<u8> {
     let route = Route { source: end(from), destination: end(to) };
     let segment = lasthop_proto::packet::Segment::default();
     let mut packet = lasthop_wire::build(route, &segment, b"odd").unwrap();
-    let at = layout(&packet).unwrap().tcp + 16;
+    let at = lasthop_wire::parse(&packet).unwrap().ip_len + 16;
     let sum = u16::from_be_bytes([packet[at], packet[at + 1]]) ^ damage;
     packet[at..at + 2].copy_from_slice(&sum.to_be_bytes());
     packet
@@ -26,7 +26,7 @@ fn another_source_gets_right_checksums_and_wrong_ones_stay_wrong() {
             set_source(&mut packet, end(source));
             let right = self::packet(source, to, 0);
             assert_eq!(packet == right, damage == 0, "{from} {damage}");
-            let at = layout(&packet).unwrap().tcp + 16;
+            let at = lasthop_wire::parse(&packet).unwrap().ip_len + 16;
             packet[at..at + 2].copy_from_slice(&right[at..at + 2]);
             assert_eq!(packet, right, "{from} {damage}");
         }

@@ -18,6 +18,7 @@ use lasthop_sys::raw::Sender;
 use lasthop_sys::routes::Routes;
 use lasthop_sys::ruleset::{Announcements, Ruleset};
 use lasthop_sys::tcp_sockets::TcpSockets;
+use lasthop_wire::Version;
 use socket2::Socket;
 
 use crate::daemon::nat::Translator;
@@ -214,11 +215,10 @@ impl Arrivals {
 
 /// Returns the IP version of a packet.
 pub(super) fn family(packet: &[u8]) -> Option<Family> {
-    match packet.first()? >> 4 {
-        4 => Some(Family::V4),
-        6 => Some(Family::V6),
-        _ => None,
-    }
+    Version::of(packet).map(|version| match version {
+        Version::V4 => Family::V4,
+        Version::V6 => Family::V6,
+    })
 }
 
 fn family_of(address: SocketAddr) -> Family {

@@ -23,7 +23,7 @@ fn with_options(packet: &[u8], options: &[u8]) -> Vec<u8> {
     bytes.extend_from_slice(options);
     bytes.extend_from_slice(&packet[view.header_len..]);
     bytes[view.ip_len + 12] += (options.len() / 4 * 16) as u8;
-    let len = if bytes[0] >> 4 == 4 { (2, bytes.len()) } else { (4, bytes.len() - view.ip_len) };
+    let len = if view.route.source.is_ipv4() { (2, bytes.len()) } else { (4, bytes.len() - view.ip_len) };
     bytes[len.0..len.0 + 2].copy_from_slice(&(len.1 as u16).to_be_bytes());
     let view = parse(&bytes).unwrap();
     lasthop_wire::seal(&mut bytes, &view);

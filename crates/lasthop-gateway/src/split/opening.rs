@@ -1,6 +1,8 @@
 //! Ends of a connection, and the SYN that opens it.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
+
+use lasthop_wire::{Ip, Tcp, protocol};
 
 /// Ends of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -30,20 +32,13 @@ pub struct Opening {
 impl Opening {
     /// Parses a packet starting at its IP header. `None` if it has no complete TCP header, or IPv6 extension headers.
     pub fn read(packet: &[u8]) -> Option<Self> {
-        let address = |at: usize, len: usize| match len {
-            4 => Some(IpAddr::from(<[u8; 4]>::try_from(packet.get(at..at + 4)?).ok()?)),
-            _ => Some(IpAddr::from(<[u8; 16]>::try_from(packet.get(at..at + 16)?).ok()?)),
+        let ip = Ip::new_checked(packet).filter(|ip| ip.protocol() == protocol::TCP)?;
+        let tcp = Tcp::new_checked(packet.get(ip.claimed_header_len()..)?)?;
+        let ends = Ends {
+            client: SocketAddr::new(ip.source(), tcp.source_port()),
+            server: SocketAddr::new(ip.destination(), tcp.destination_port()),
         };
-        let (client, server, tcp, protocol) = match packet.first()? >> 4 {
-            4 => (address(12, 4)?, address(16, 4)?, usize::from(packet[0] & 0xf) * 4, *packet.get(9)?),
-            6 => (address(8, 16)?, address(24, 16)?, 40, *packet.get(6)?),
-            _ => return None,
-        };
-        let header = packet.get(tcp..tcp + 20).filter(|_| i32::from(protocol) == libc::IPPROTO_TCP)?;
-        let port = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
-        let number = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
-        let ends = Ends { client: SocketAddr::new(client, port(0)), server: SocketAddr::new(server, port(2)) };
-        Some(Self { ends, number })
+        Some(Self { ends, number: tcp.seq().0 })
     }
 }
 
@@ -81,7 +76,7 @@ mod tests {
         let options = [&[2, 4, 5, 0xb4][..], options, &vec![1; options.len().wrapping_neg() % 4]].concat();
         packet[view.ip_len + 12] += (options.len() / 4 * 16) as u8;
         packet.extend(&options);
-        let (at, len) = if view.ip_len == 20 { (2, packet.len()) } else { (4, packet.len() - 40) };
+        let (at, len) = if view.route.source.is_ipv4() { (2, packet.len()) } else { (4, packet.len() - 40) };
         packet[at..at + 2].copy_from_slice(&(len as u16).to_be_bytes());
         packet
     }

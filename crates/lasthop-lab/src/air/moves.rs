@@ -17,7 +17,7 @@ use lasthop_sim::measure::MobilityReport;
 use lasthop_sim::network::{NodeId, NodeKind};
 use lasthop_sim::pool::Handle;
 use lasthop_sim::trace::DropReason;
-use lasthop_wire::redirect;
+use lasthop_wire::{Ip, redirect};
 
 use super::{Air, Gate};
 use crate::elements::{Blueprint, ETHERNET, IPV4};
@@ -196,9 +196,15 @@ impl Roaming {
     }
 }
 
+/// Returns source and destination of an IPv4 packet.
+fn ends(packet: &[u8]) -> Option<[Ipv4Addr; 2]> {
+    let Ip::V4(ip) = Ip::new_checked(packet)? else { return None };
+    Some([ip.source(), ip.destination()])
+}
+
 /// Returns the destination address of an Ethernet frame's packet.
 fn destination(frame: &[u8]) -> Option<Ipv4Addr> {
-    Some(Ipv4Addr::from(<[u8; 4]>::try_from(frame.get(ETHERNET + 16..ETHERNET + 20)?).ok()?))
+    ends(frame.get(ETHERNET..)?).map(|[_, destination]| destination)
 }
 
 impl Air {
@@ -230,8 +236,8 @@ impl Air {
     /// Returns the inner form of a packet in a tunnel; `None` outside of tunnels.
     pub(super) fn unwrapped(&self, packet: &[u8]) -> Option<Vec<u8>> {
         let roaming = self.roaming.as_ref()?;
-        let address = <[u8; 4]>::try_from(packet.get(16..20)?).ok()?;
-        let home = roaming.home_of(address.into())?;
+        let [_, destination] = ends(packet)?;
+        let home = roaming.home_of(destination)?;
         let mut packet = packet.to_vec();
         redirect(&mut packet, home);
         Some(packet)
@@ -286,9 +292,9 @@ impl Air {
         else {
             return;
         };
-        let source =
-            bytes.get(ETHERNET + 14..ETHERNET + 16).map(|low| usize::from(u16::from_be_bytes([low[0], low[1]])));
-        let back = source.and_then(|number| towards.get(&number.checked_sub(1)?)).copied();
+        // The low half of a source's address is its number plus one.
+        let source = bytes.get(ETHERNET..).and_then(ends).map(|[source, _]| source.to_bits() as u16);
+        let back = source.map(usize::from).and_then(|number| towards.get(&number.checked_sub(1)?)).copied();
         let ways: Vec<Point> = ways.iter().copied().filter(|way| Some(*way) != back).collect();
         for (index, way) in ways.into_iter().enumerate() {
             let mut bytes = bytes.to_vec();

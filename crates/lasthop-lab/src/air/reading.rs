@@ -1,17 +1,13 @@
 //! Packets as the mechanisms see them: those of the scenario's flows, and for queues those of other programs.
 
-use lasthop_proto::packet::{Body, Cause, Ecn, FlowId, Packet};
+use lasthop_proto::packet::{Body, Cause, FlowId, Packet};
+use lasthop_wire::{Ip, ecn};
 
 use super::Air;
 use crate::quic::datagram;
 
 /// TCP, UDP, and other protocols with ports in the same place.
 const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
-/// Offsets of IPv4's protocol and addresses.
-const PROTOCOL: usize = 9;
-const ADDRESSES: std::ops::Range<usize> = 12..20;
-/// Mask of the fragment offset. Only the first fragment has ports.
-const OFFSET: u16 = 0x1fff;
 
 impl Air {
     /// Parses an IPv4 packet into the mechanisms' form. If it belongs to no flow, only its length and ECN field are
@@ -24,8 +20,8 @@ impl Air {
             if let Some(packet) = self.read_quic(bytes) {
                 return packet;
             }
-            let total = bytes.get(2..4).map_or(0, |field| u16::from_be_bytes([field[0], field[1]]));
-            let len = u32::from(total).min(bytes.len() as u32);
+            let total = Ip::new_checked(bytes).map_or(usize::MAX, |ip| ip.claimed_len());
+            let len = total.min(bytes.len()) as u32;
             let (body, ecn) = (Body::Datagram { number: 0 }, ecn(bytes));
             return Packet { flow: FlowId::NONE, header_len: 0, len, ecn, body, ..Packet::default() };
         };
@@ -62,29 +58,21 @@ impl Air {
 /// Returns an identity of the flow and direction of an IPv4 packet, from addresses, protocol and ports. It exceeds all
 /// numbers of the scenario's own flows. `None` if it is not an IPv4 packet.
 pub(super) fn line(packet: &[u8]) -> Option<u32> {
-    let first = *packet.first()?;
-    if first >> 4 != 4 {
-        return None;
-    }
-    let protocol = *packet.get(PROTOCOL)?;
-    let fragment = u16::from_be_bytes([*packet.get(6)?, *packet.get(7)?]) & OFFSET;
-    let header = usize::from(first & 15) * 4;
-    let has_ports = WITH_PORTS.contains(&protocol) && fragment == 0;
-    let ports = packet.get(header..header + 4).filter(|_| has_ports).unwrap_or_default();
-    let bytes = packet.get(ADDRESSES)?.iter().chain([&protocol]).chain(ports);
+    let Ip::V4(ip) = Ip::new_checked(packet)? else { return None };
+    let has_ports = WITH_PORTS.contains(&ip.protocol()) && !ip.fragment().is_later();
+    let ports = packet.get(ip.claimed_header_len()..).and_then(|rest| rest.get(..4)).filter(|_| has_ports);
+    let (ends, protocol) = ([ip.source().octets(), ip.destination().octets()], [ip.protocol()]);
+    let bytes = ends.as_flattened().iter().chain(&protocol).chain(ports.unwrap_or_default());
     // FNV-1a.
     let hash = bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
     // The highest number is reserved for packets without a flow.
     Some((hash | 1 << 31).min(u32::MAX - 1))
 }
 
-/// Returns the ECN field of a packet (RFC 3168).
-pub(super) fn ecn(packet: &[u8]) -> Ecn {
-    packet.get(1).map_or(Ecn::NotEct, |byte| Ecn::from_bits(*byte))
-}
-
 #[cfg(test)]
 mod tests {
+    use lasthop_proto::packet::Ecn;
+
     use super::*;
 
     fn packet(protocol: u8, ports: [u8; 4], fragment: u8) -> Vec<u8> {

@@ -1,10 +1,10 @@
 //! ICMP messages that report a smaller path MTU (RFC 1191, RFC 8201).
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use etherparse::checksum::Sum16BitWords;
 use lasthop_proto::seq::Seq;
-use lasthop_wire::Route;
+use lasthop_wire::{Fragment, Ip, Ipv4, Ipv6, Route, TcpFront, protocol};
 
 /// Minimum path MTU that is accepted, in bytes: Linux's for IPv4 (`net.ipv4.route.min_pmtu`), and the minimum of IPv6.
 const LEAST_MTU: [u16; 2] = [552, 1280];
@@ -22,52 +22,35 @@ pub(super) struct TooBig {
 
 /// Parses a packet that begins with its IP header. `None` for other packets, and for malformed ones.
 pub(super) fn parse(bytes: &[u8]) -> Option<TooBig> {
-    match bytes.first()? >> 4 {
-        4 => parse_v4(bytes),
-        6 => parse_v6(bytes),
-        _ => None,
+    match Ip::new_checked(bytes)? {
+        Ip::V4(ip) => parse_v4(&ip),
+        Ip::V6(ip) => parse_v6(&ip),
     }
 }
 
 /// Parses destination unreachable, fragmentation needed and DF set: type 3, code 4.
-fn parse_v4(bytes: &[u8]) -> Option<TooBig> {
-    let header_len = usize::from(bytes[0] & 0xf) * 4;
-    let message = bytes.get(header_len..usize::from(short(bytes, 2)?))?;
-    let fragment = short(bytes, 6)? & 0x3fff != 0;
-    if header_len < 20 || fragment || bytes[9] != 1 || message.get(..2)? != [3, 4] || !checksum_holds(&[], message) {
+fn parse_v4(ip: &Ipv4<'_>) -> Option<TooBig> {
+    if ip.protocol() != protocol::ICMP || ip.fragment() != Fragment::Whole {
         return None;
     }
-    let packet = message.get(8..)?;
-    let transport = packet.get(usize::from(packet.first()? & 0xf) * 4..)?;
-    if packet[0] >> 4 != 4 || *packet.get(9)? != 6 {
-        return None;
-    }
-    let address = |at: usize| -> Option<IpAddr> {
-        let bytes: [u8; 4] = packet.get(at..at + 4)?.try_into().ok()?;
-        Some(Ipv4Addr::from(bytes).into())
-    };
-    too_big([address(12)?, address(16)?], transport, short(message, 6)?.max(LEAST_MTU[0]))
+    let message = ip.bytes().get(ip.header_len()?..usize::from(ip.claimed_len()))?;
+    let (&[3, 4, _, _, _, _, high, low], quoted) = message.split_first_chunk::<8>()? else { return None };
+    let quoted = Ip::new_checked(quoted).filter(|_| checksum_holds(&[], message))?;
+    too_big(&quoted, u16::from_be_bytes([high, low]).max(LEAST_MTU[0])).filter(|_| matches!(quoted, Ip::V4(_)))
 }
 
 /// Parses packet too big: type 2.
-fn parse_v6(bytes: &[u8]) -> Option<TooBig> {
-    let message = bytes.get(40..)?.get(..usize::from(short(bytes, 4)?))?;
-    let next_header = 58;
-    let pseudo = [&bytes[8..40], &(message.len() as u32).to_be_bytes(), &[0, 0, 0, next_header]].concat();
-    if bytes[6] != next_header || message.get(..2)? != [2, 0] || !checksum_holds(&pseudo, message) {
+fn parse_v6(ip: &Ipv6<'_>) -> Option<TooBig> {
+    if ip.next_header() != protocol::ICMP_V6 {
         return None;
     }
-    let packet = message.get(8..)?;
-    if packet.first()? >> 4 != 6 || *packet.get(6)? != 6 {
-        return None;
-    }
-    let address = |at: usize| -> Option<IpAddr> {
-        let bytes: [u8; 16] = packet.get(at..at + 16)?.try_into().ok()?;
-        Some(Ipv6Addr::from(bytes).into())
-    };
-    let mtu = u32::from_be_bytes(message.get(4..8)?.try_into().ok()?);
-    let mtu = u16::try_from(mtu).unwrap_or(u16::MAX).max(LEAST_MTU[1]);
-    too_big([address(8)?, address(24)?], packet.get(40..)?, mtu)
+    let message = ip.bytes().get(40..)?.get(..usize::from(ip.claimed_payload_len()))?;
+    let (&[2, 0, _, _, mtu @ ..], quoted) = message.split_first_chunk::<8>()? else { return None };
+    let ends = [ip.source().octets(), ip.destination().octets()].concat();
+    let pseudo = [&ends[..], &(message.len() as u32).to_be_bytes(), &[0, 0, 0, protocol::ICMP_V6]].concat();
+    let quoted = Ip::new_checked(quoted).filter(|_| checksum_holds(&pseudo, message))?;
+    let mtu = u16::try_from(u32::from_be_bytes(mtu)).unwrap_or(u16::MAX).max(LEAST_MTU[1]);
+    too_big(&quoted, mtu).filter(|_| matches!(quoted, Ip::V6(_)))
 }
 
 /// Returns whether the checksum of a message is correct (RFC 1071); `pseudo` is the pseudo-header.
@@ -75,13 +58,13 @@ fn checksum_holds(pseudo: &[u8], message: &[u8]) -> bool {
     Sum16BitWords::new().add_slice(pseudo).add_slice(message).ones_complement() == 0
 }
 
-fn too_big([source, destination]: [IpAddr; 2], transport: &[u8], mtu: u16) -> Option<TooBig> {
-    let end = |address: IpAddr, at: usize| Some(SocketAddr::new(address, short(transport, at)?));
-    let route = Route { source: end(source, 0)?, destination: end(destination, 2)? };
-    let seq = Seq(u32::from_be_bytes(transport.get(4..8)?.try_into().ok()?));
-    Some(TooBig { route, seq, mtu })
-}
-
-fn short(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+/// Returns the report about the quoted packet; `None` if it is not TCP, or if the first bytes of its header are missing.
+fn too_big(quoted: &Ip<'_>, mtu: u16) -> Option<TooBig> {
+    let transport = quoted.bytes().get(quoted.claimed_header_len()..).filter(|_| quoted.protocol() == protocol::TCP);
+    let tcp = TcpFront::new_checked(transport?)?;
+    let route = Route {
+        source: SocketAddr::new(quoted.source(), tcp.source_port()),
+        destination: SocketAddr::new(quoted.destination(), tcp.destination_port()),
+    };
+    Some(TooBig { route, seq: tcp.seq(), mtu })
 }

@@ -1,11 +1,10 @@
 //! UDP datagrams over IPv4 as the links see them.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::Range;
 
-use etherparse::{IpNumber, Ipv4HeaderSlice, UdpHeaderSlice};
 use lasthop_proto::packet::Ecn;
-use lasthop_wire::Route;
+use lasthop_wire::{Fragment, Ip, Route, Udp, protocol};
 
 /// Parsed headers of a datagram.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,20 +19,20 @@ pub struct Datagram {
 
 /// Parses a packet that begins with its IP header; `None` if it is not a whole UDP datagram over IPv4.
 pub fn read(bytes: &[u8]) -> Option<Datagram> {
-    let ip = Ipv4HeaderSlice::from_slice(bytes).ok()?;
-    if ip.protocol() != IpNumber::UDP || ip.is_fragmenting_payload() {
+    let ip = Ip::new_checked(bytes).filter(|ip| matches!(ip, Ip::V4(_)))?;
+    if ip.protocol() != protocol::UDP || ip.fragment() != Fragment::Whole {
         return None;
     }
-    let start = ip.slice().len();
-    let udp = UdpHeaderSlice::from_slice(bytes.get(start..usize::from(ip.total_len()))?).ok()?;
-    let payload = start + udp.slice().len()..start + usize::from(udp.length());
+    let start = ip.header_len()?;
+    let udp = Udp::new_checked(bytes.get(start..ip.claimed_len())?)?;
+    let payload = start + Udp::HEADER_LEN..start + usize::from(udp.claimed_len());
     bytes.get(payload.clone())?;
     Some(Datagram {
         route: Route {
-            source: SocketAddr::new(IpAddr::V4(ip.source_addr()), udp.source_port()),
-            destination: SocketAddr::new(IpAddr::V4(ip.destination_addr()), udp.destination_port()),
+            source: SocketAddr::new(ip.source(), udp.source_port()),
+            destination: SocketAddr::new(ip.destination(), udp.destination_port()),
         },
-        ecn: Ecn::from_bits(bytes[1]),
+        ecn: ip.ecn(),
         payload,
     })
 }

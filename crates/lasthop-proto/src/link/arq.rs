@@ -17,8 +17,8 @@ pub use self::header::Header;
 use self::receiver::Receiver;
 use self::sender::Sender;
 use crate::event::Event;
-use crate::link::headers::LinkProtocol;
 use crate::node::{Disposition, Node, Port, Why};
+use crate::packet::headers::LinkProtocol;
 use crate::packet::{Body, Cause, FlowId, Integrity, Packet, Priority};
 use crate::time::{Duration, Instant};
 

@@ -2,6 +2,5 @@
 
 pub mod aggregation;
 pub mod arq;
-pub mod headers;
 pub mod hybrid;
 pub mod radio;

@@ -10,8 +10,8 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 use crate::event::{Event, LossCause};
-use crate::link::headers::{LONGEST, LinkHeader, LinkProtocol};
 use crate::node::{Disposition, Node, Port, Why};
+use crate::packet::headers::{LONGEST, LinkHeader, LinkProtocol};
 use crate::packet::{Body, Cause, Flags, FlowId, Packet, Priority, SackBlock};
 use crate::pep::flow_table::FlowTable;
 use crate::seq::Seq;

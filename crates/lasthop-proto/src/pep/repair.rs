@@ -19,12 +19,11 @@ use alloc::collections::VecDeque;
 
 use super::cache::{Cache, Cached, Origin, Pace, Places};
 use super::flow_table::Owner;
-use super::snoop_config::{Begin, SnoopConfig};
+use super::snoop_config::{Begin, LocalDetection, SnoopConfig, TcpAwareness};
 use super::tracking::Tracking;
 use crate::event::Event;
 use crate::node::{Port, Trigger, Why};
 use crate::packet::{Body, Cause, Flags, FlowId, Packet, Payload, Priority, SackBlocks, Segment, Side};
-use crate::scheme::{LocalDetection, TcpAwareness};
 use crate::seq::Seq;
 use crate::tcp::config::Switch;
 use crate::time::{Duration, Instant};

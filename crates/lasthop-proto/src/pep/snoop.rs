@@ -14,7 +14,7 @@ use super::cache::{Pace, Places};
 use super::flow_table::FlowTable;
 pub use super::flow_table::Owner;
 use super::repair::{AckVerdict, DataVerdict, Outbox, Passage, Place, Repair};
-pub use super::snoop_config::{Begin, HopControl, RepairPriority, SnoopConfig};
+pub use super::snoop_config::{Begin, HopControl, LocalDetection, RepairPriority, SnoopConfig, TcpAwareness};
 use super::tracking::{Take, Tracking};
 use crate::event::Event;
 use crate::node::{Disposition, Node, Port, Trigger, Why};

@@ -8,7 +8,6 @@ use super::*;
 use crate::node::Node;
 use crate::packet::Cause;
 use crate::packet::Side;
-use crate::scheme::{LocalDetection, TcpAwareness};
 
 /// Packets in the cache: many times the number that one call may examine, free or send.
 const MANY: u32 = 1_000;

@@ -2,9 +2,26 @@
 
 pub use super::hop_window::HopControl;
 use crate::packet::Priority;
-use crate::scheme::{LocalDetection, TcpAwareness};
 use crate::tcp::config::Switch;
 use crate::time::Duration;
+
+/// Loss detection on the hop (\[a\] §III-A).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LocalDetection {
+    /// Duplicate acknowledgments and a timer: one hole at a time.
+    DuplicateAcks,
+    /// The SMART number: every hole, each once per link round trip.
+    Smart,
+}
+
+/// Treatment of duplicate acknowledgments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TcpAwareness {
+    /// Duplicate acknowledgments pass to the sender.
+    Unaware,
+    /// Duplicate acknowledgments for losses that the hop repairs are suppressed.
+    Aware,
+}
 
 /// Priority of local retransmissions relative to packets queued for the wireless hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

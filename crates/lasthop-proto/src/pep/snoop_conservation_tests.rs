@@ -10,7 +10,6 @@ use super::tests::{Bench, ack, at, data, sack};
 use super::*;
 use crate::node::Node;
 use crate::packet::{Cause, Packet};
-use crate::scheme::{LocalDetection, TcpAwareness};
 
 /// Maximum number of timer calls until nothing is due: more than all held packets and repair attempts take.
 const MOST_CALLS: usize = 20_000;

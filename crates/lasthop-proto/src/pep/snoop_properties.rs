@@ -7,7 +7,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::node::{Disposition, Output, Why, pump};
 use crate::packet::{Body, Cause, LinkHeaders, Options, Priority, SackBlock, Side, Timestamps};
-use crate::scheme::{LocalDetection, TcpAwareness};
 use crate::seq::Seq;
 use crate::time::Duration;
 

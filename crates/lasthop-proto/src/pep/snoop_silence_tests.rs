@@ -5,7 +5,6 @@ use alloc::vec;
 use super::tests::{Bench, ack, data, sack, suppressed};
 use super::*;
 use crate::packet::Cause::{LocalHole, LocalTimer, New};
-use crate::scheme::{LocalDetection, TcpAwareness};
 
 /// While anything arrives, all packets pass, including those that would otherwise be repaired. A silence as long as the
 /// local timer activates repair for 10 s.

@@ -8,7 +8,6 @@ use super::super::rig::{Loss, transfer};
 use super::*;
 use crate::node::{Output, pump};
 use crate::packet::{Body, Cause, LinkHeaders, Priority, SackBlock, Side, Timestamps};
-use crate::scheme::{LocalDetection, TcpAwareness};
 use crate::seq::Seq;
 use crate::tcp::config::{Preset, Switch, TcpConfig};
 use crate::time::Duration;

@@ -1,10 +1,10 @@
 //! Rate estimation, distinction of congestion from corruption, and the circuit breaker:
 //! `docs/models/two-ended-link.md`.
 
-use lasthop_proto::link::headers::LinkHeaders;
 use lasthop_proto::link::hybrid::node::TwoEnded;
 use lasthop_proto::link::hybrid::{Header, HopConfig, RateRule, Repair, State};
 use lasthop_proto::node::Port;
+use lasthop_proto::packet::headers::LinkHeaders;
 use lasthop_proto::packet::{Body, Cause, Ecn, LinkReport, Packet};
 use lasthop_proto::time::{Duration, Instant};
 use proptest::prelude::*;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use lasthop_proto::link::headers::LinkHeaders;
 use lasthop_proto::link::hybrid::node::TwoEnded;
 use lasthop_proto::link::hybrid::{Header, HopConfig, Medium, RateRule, Repair, Share};
 use lasthop_proto::node::{Node, Output, Port, pump};
+use lasthop_proto::packet::headers::LinkHeaders;
 use lasthop_proto::packet::{Body, Cause, FlowId, Packet, Segment};
 use lasthop_proto::seq::Seq;
 use lasthop_proto::time::{Duration, Instant};

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use lasthop_proto::time::Instant;
 use lasthop_tunnel::PeerId;
+use lasthop_wire::protocol::UDP;
 
 use super::{Engine, Fit, link_of};
 use crate::inner::fit::{Oversize, clamp, oversize};
@@ -61,17 +62,13 @@ impl Engine {
 
     /// Returns the destination of a packet that is one of this end's own datagrams, to a peer or to a caller.
     fn own_datagram(&self, port: u16, packet: &[u8], view: &View) -> Option<SocketAddr> {
-        const UDP: u8 = 17;
-        if view.protocol != UDP || view.later_fragment {
-            return None;
-        }
-        let &[a, b, c, d] = view.body(packet).first_chunk()?;
-        let to = SocketAddr::new(view.addresses.1, u16::from_be_bytes([c, d]));
+        let [source, destination] = view.ports(packet).filter(|_| view.protocol == UDP)?;
+        let to = SocketAddr::new(view.addresses.1, destination);
         let is_known = || {
             self.addressed.contains(&to)
                 || self.links().any(|link| link.path == Some(to) || link.plan.endpoint == Some(to))
         };
-        (u16::from_be_bytes([a, b]) == port && is_known()).then_some(to)
+        (source == port && is_known()).then_some(to)
     }
 
     /// Passes a packet from a peer to the device, unless its source does not belong to the peer.

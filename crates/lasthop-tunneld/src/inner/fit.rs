@@ -3,17 +3,17 @@
 
 use std::net::IpAddr;
 
-use etherparse::{Icmpv4Type, Icmpv6Type, Ipv4Header, PacketBuilder, icmpv4};
+use etherparse::{Icmpv4Type, Icmpv6Type, PacketBuilder, icmpv4};
+use lasthop_proto::packet::{Ecn, Flags};
+use lasthop_wire::protocol::{ICMP, ICMP_V6, TCP};
+use lasthop_wire::{Ip, TcpMut, ecn, fragments, mark_congestion};
 
 use super::look::View;
-use super::packet::ecn_bits;
 
 /// Minimum MTU of an IPv6 link, in bytes (RFC 8200 §5).
 const LEAST_V6: u16 = 1280;
 /// Maximum number of quoted bytes of an offending packet: the message has at most 576 bytes, or 1280 with IPv6.
 const QUOTED: [usize; 2] = [548, 1232];
-const TCP: u8 = 6;
-const SYN: u8 = 0x02;
 
 /// Handling of a packet that is too big.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,9 +30,9 @@ pub enum Oversize {
 pub fn oversize(packet: &[u8], view: &View, mtu: u16) -> Oversize {
     let answer = match view.addresses {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
-            let Ok((header, _)) = Ipv4Header::from_slice(packet) else { return Oversize::Drop };
-            if !header.dont_fragment {
-                return parts(packet, header, mtu).map_or(Oversize::Drop, Oversize::Parts);
+            let Some(Ip::V4(ip)) = Ip::new_checked(packet) else { return Oversize::Drop };
+            if !ip.dont_fragment() {
+                return fragments(packet, mtu).map_or(Oversize::Drop, Oversize::Parts);
             }
             if view.later_fragment || is_error(packet, view) {
                 return Oversize::Drop;
@@ -64,87 +64,42 @@ pub fn oversize(packet: &[u8], view: &View, mtu: u16) -> Oversize {
 /// Returns whether the packet is an ICMP error, which is not answered (RFC 1122 §3.2.2, RFC 4443 §2.4).
 fn is_error(packet: &[u8], view: &View) -> bool {
     match (view.protocol, view.body(packet).first()) {
-        (1, Some(kind)) => !matches!(kind, 0 | 8 | 13..=18),
-        (58, Some(kind)) => *kind < 128,
+        (ICMP, Some(kind)) => !matches!(kind, 0 | 8 | 13..=18),
+        (ICMP_V6, Some(kind)) => *kind < 128,
         _ => false,
     }
 }
 
-/// Splits the packet into fragments of at most `mtu` bytes.
-fn parts(packet: &[u8], mut header: Ipv4Header, mtu: u16) -> Option<Vec<Vec<u8>>> {
-    let head = header.header_len();
-    let (room, body) = ((usize::from(mtu).checked_sub(head)?) / 8 * 8, packet.get(head..)?);
-    if room == 0 {
-        return None;
-    }
-    let (first, more) = (header.fragment_offset.value(), header.more_fragments);
-    let last = body.len().div_ceil(room).checked_sub(1)?;
-    let part = |(number, piece): (usize, &[u8])| {
-        let offset = u16::try_from(number * room / 8).ok()?.checked_add(first)?;
-        header.fragment_offset = offset.try_into().ok()?;
-        header.more_fragments = more || number < last;
-        header.set_payload_len(piece.len()).ok()?;
-        header.header_checksum = header.calc_header_checksum();
-        let mut bytes = header.to_bytes().to_vec();
-        bytes.extend_from_slice(piece);
-        Some(bytes)
-    };
-    body.chunks(room).enumerate().map(part).collect()
-}
-
 /// Reduces the MSS option of a SYN to segments that fit in `mtu` bytes, if it is larger (RFC 9293 §3.7.1).
 pub fn clamp(packet: &mut [u8], view: &View, mtu: u16) {
-    const MSS: u8 = 2;
-    let is_syn = |segment: &[u8]| segment.len() >= 20 && segment[13] & SYN != 0;
-    if view.protocol != TCP || view.later_fragment || !is_syn(view.body(packet)) {
+    if view.protocol != TCP || view.later_fragment {
         return;
     }
     let headers = if view.addresses.0.is_ipv4() { 40 } else { 60 };
-    let most = mtu.saturating_sub(headers);
-    let Some(segment) = packet.get_mut(view.body..) else { return };
-    let end = (usize::from(segment[12] >> 4) * 4).min(segment.len());
-    let mut at = 20;
-    while at + 1 < end {
-        match (segment[at], usize::from(segment[at + 1])) {
-            (0, _) => return,
-            (1, _) => at += 1,
-            (MSS, 4) if at + 4 <= end => {
-                let before = u16::from_be_bytes([segment[at + 2], segment[at + 3]]);
-                if before > most {
-                    segment[at + 2..at + 4].copy_from_slice(&most.to_be_bytes());
-                    amend(segment, at, [before, most]);
-                }
-                return;
-            }
-            (_, length) => at += length.max(2),
-        }
+    let segment = packet.get_mut(view.body..).and_then(TcpMut::new_checked);
+    if let Some(mut segment) = segment.filter(|segment| segment.flags().has(Flags::SYN)) {
+        segment.lower_mss(mtu.saturating_sub(headers));
     }
-}
-
-/// Updates TCP's checksum for a changed word, `at` bytes after the start of the header: HC' = ~(~HC + ~m + m') (RFC
-/// 1624 §3, equation 3). At an odd offset its bytes are swapped (RFC 1071 §2).
-fn amend(segment: &mut [u8], at: usize, words: [u16; 2]) {
-    let [before, after] = if at.is_multiple_of(2) { words } else { words.map(u16::swap_bytes) };
-    let sum = u32::from(!u16::from_be_bytes([segment[16], segment[17]])) + u32::from(!before) + u32::from(after);
-    let folded = (sum & 0xffff) + (sum >> 16);
-    let folded = (folded & 0xffff) + (folded >> 16);
-    segment[16..18].copy_from_slice(&(!(folded as u16)).to_be_bytes());
 }
 
 /// Applies the outer header's CE mark to an inner packet (RFC 6040 §4.2). Returns `false` if the packet is not
 /// ECN-capable: then the mark counts as a loss.
 pub fn take_mark(packet: &mut [u8]) -> bool {
-    let takes_marks = ecn_bits(packet) != 0;
+    let takes_marks = ecn(packet) != Ecn::NotEct;
     if takes_marks {
-        lasthop_wire::mark_congestion(packet);
+        mark_congestion(packet);
     }
     takes_marks
 }
 
 #[cfg(test)]
 mod tests {
+    use etherparse::Ipv4Header;
+
     use super::super::look::look;
     use super::*;
+
+    const SYN: u8 = Flags::SYN.low_byte();
 
     /// Returns an IPv4 UDP packet with `length` bytes after a header of 20 bytes, and a valid checksum.
     fn v4(flags: u8, length: usize) -> Vec<u8> {

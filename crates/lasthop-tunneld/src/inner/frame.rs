@@ -4,7 +4,9 @@
 
 use std::ops::Range;
 
-use super::look::{View, length, look};
+use lasthop_wire::{Ip, Version};
+
+use super::look::{View, look};
 
 /// Size of the length field before a frame, in bytes.
 pub const LENGTH: usize = 2;
@@ -37,6 +39,15 @@ pub fn is_frame(carried: &[u8]) -> bool {
     carried.first().is_some_and(|first| *first < 0x40)
 }
 
+/// Returns the length of the IP packet, or of the frame with its length field, with which carried data begins. `None`
+/// if the length, or the header of a packet, is incomplete.
+pub fn length(carried: &[u8]) -> Option<usize> {
+    if is_frame(carried) {
+        return carried.first_chunk().map(|length| LENGTH + usize::from(u16::from_be_bytes(*length)));
+    }
+    Ip::new_checked(carried).map(|ip| ip.claimed_len())
+}
+
 /// Returns the frame in carried data, if it is a complete one.
 pub fn frame(carried: &[u8]) -> Option<&[u8]> {
     let whole = is_frame(carried) && length(carried) == Some(carried.len());
@@ -66,12 +77,12 @@ pub fn is_arp(frame: &[u8]) -> bool {
 
 /// Returns the range of the IP packet in a frame, without padding, and its view; `None` if there is no complete one.
 pub fn ip(frame: &[u8]) -> Option<(Range<usize>, View)> {
-    const IP: [(u16, u8); 2] = [(0x0800, 4), (0x86dd, 6)];
+    const IP: [(u16, Version); 2] = [(0x0800, Version::V4), (0x86dd, Version::V6)];
     let at = type_at(frame)?;
     let (kind, start) = (type_of(frame, at)?, at + 2);
     let packet = frame.get(start..)?;
-    IP.contains(&(kind, packet.first()? >> 4)).then_some(())?;
-    let end = start + length(packet)?;
+    IP.contains(&(kind, Version::of(packet)?)).then_some(())?;
+    let end = start + Ip::new_checked(packet)?.claimed_len();
     let view = look(frame.get(start..end)?)?;
     Some((start..end, view))
 }

@@ -1,20 +1,15 @@
-//! Inspection of an IP packet's headers: length, flow, and sensitivity to reordering.
+//! Inspection of an IP packet's headers: flow, and sensitivity to reordering.
 
 use std::hash::BuildHasher;
 use std::net::IpAddr;
 
 use lasthop_proto::link::hybrid::Traffic;
+use lasthop_proto::packet::Flags;
+use lasthop_wire::protocol::{DESTINATION, FRAGMENT, HOP_BY_HOP, ICMP, ICMP_V6, ROUTING, TCP, UDP};
+use lasthop_wire::{Extension, Fragment, Ip, Tcp};
 
-use super::frame::LENGTH;
-
-/// Protocol numbers.
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const ICMP: u8 = 1;
-const ICMP_V6: u8 = 58;
-/// IPv6 extension headers that precede others: hop-by-hop, routing, destination options.
-const EXTENSIONS: [u8; 3] = [0, 43, 60];
-const FRAGMENT: u8 = 44;
+/// IPv6 extension headers that are skipped.
+const SKIPPED: [u8; 4] = [HOP_BY_HOP, ROUTING, DESTINATION, FRAGMENT];
 /// Maximum number of extension headers to skip.
 const MOST_EXTENSIONS: usize = 8;
 /// UDP ports of protocols that are sensitive to reordering: QUIC, IKE and ESP, OpenVPN, L2TP, WireGuard.
@@ -33,70 +28,53 @@ pub struct View {
     pub later_fragment: bool,
 }
 
-/// Returns the length in the header of the IP packet, or frame ([`super::frame`]), that starts with these bytes.
-pub fn length(bytes: &[u8]) -> Option<usize> {
-    let short = |at: usize| Some(usize::from(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?)));
-    match bytes.first()? >> 4 {
-        0..=3 => Some(LENGTH + short(0)?),
-        4 => short(2).filter(|length| *length >= 20),
-        6 => Some(short(4)? + 40),
-        _ => None,
-    }
-}
-
 /// Parses a packet; `None` if it is incomplete.
 pub fn look(bytes: &[u8]) -> Option<View> {
-    let addresses = lasthop_tunnel::addresses(bytes)?;
-    if length(bytes)? != bytes.len() {
-        return None;
+    let ip = Ip::new_checked(bytes).filter(|ip| ip.claimed_len() == bytes.len())?;
+    let mut view = View {
+        addresses: (ip.source(), ip.destination()),
+        protocol: ip.protocol(),
+        body: ip.header_len()?,
+        later_fragment: ip.fragment().is_later(),
+    };
+    if let Ip::V6(_) = ip {
+        view.skip_extensions(bytes);
     }
-    if addresses.0.is_ipv4() {
-        let body = usize::from(bytes[0] & 0xf) * 4;
-        let later_fragment = u16::from_be_bytes([bytes[6], bytes[7]]) & 0x1fff != 0;
-        return (20..=bytes.len()).contains(&body).then_some(View {
-            addresses,
-            protocol: bytes[9],
-            body,
-            later_fragment,
-        });
-    }
-    let (mut protocol, mut body, mut later_fragment) = (bytes[6], 40, false);
-    for _ in 0..MOST_EXTENSIONS {
-        let Some(header) = bytes.get(body..).and_then(|rest| rest.first_chunk::<8>()) else { break };
-        if EXTENSIONS.contains(&protocol) {
-            body += 8 + usize::from(header[1]) * 8;
-        } else if protocol == FRAGMENT {
-            later_fragment |= u16::from_be_bytes([header[2], header[3]]) & 0xfff8 != 0;
-            body += 8;
-        } else {
-            break;
-        }
-        protocol = header[0];
-    }
-    (body <= bytes.len()).then_some(View { addresses, protocol, body, later_fragment })
+    (view.body <= bytes.len()).then_some(view)
 }
 
 impl View {
+    /// Skips the extension headers of an IPv6 packet, which may exceed it.
+    fn skip_extensions(&mut self, packet: &[u8]) {
+        for _ in 0..MOST_EXTENSIONS {
+            let extension = packet.get(self.body..).and_then(|rest| Extension::new_checked(self.protocol, rest));
+            let Some(extension) = extension.filter(|_| SKIPPED.contains(&self.protocol)) else { break };
+            self.later_fragment |= extension.fragment().is_some_and(Fragment::is_later);
+            self.body += extension.claimed_len();
+            self.protocol = extension.next_header();
+        }
+    }
+
     /// Returns the data after the IP headers.
     pub fn body<'p>(&self, packet: &'p [u8]) -> &'p [u8] {
         packet.get(self.body..).unwrap_or_default()
     }
 
     /// Returns the bytes of the ports, if there are any.
-    fn ports(&self, packet: &[u8]) -> Option<[u8; 4]> {
+    fn port_bytes(&self, packet: &[u8]) -> Option<[u8; 4]> {
         let has_ports = matches!(self.protocol, TCP | UDP) && !self.later_fragment;
         self.body(packet).first_chunk().copied().filter(|_| has_ports)
     }
 
-    /// Returns the source and destination port; zeros if there are none.
-    pub fn end_ports(&self, packet: &[u8]) -> [u16; 2] {
-        let [a, b, c, d] = self.ports(packet).unwrap_or_default();
-        [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])]
+    /// Returns the source and destination port, if there are any.
+    pub fn ports(&self, packet: &[u8]) -> Option<[u16; 2]> {
+        let [a, b, c, d] = self.port_bytes(packet)?;
+        Some([u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])])
     }
 
     /// Returns a number that identifies the flow; `keys` are secret.
     pub fn flow(&self, packet: &[u8], keys: &impl BuildHasher) -> u32 {
-        keys.hash_one((self.addresses, self.protocol, self.ports(packet))) as u32
+        keys.hash_one((self.addresses, self.protocol, self.port_bytes(packet))) as u32
     }
 
     /// Returns the class of traffic: sensitivity to reordering and to delay.
@@ -113,18 +91,14 @@ impl View {
 }
 
 fn tcp(segment: &[u8]) -> Traffic {
-    /// Flags FIN, SYN and RST.
-    const EVENTS: u8 = 0x07;
-    if segment.len() < 20 || segment[13] & EVENTS != 0 {
-        return Traffic::Stream;
-    }
-    let data = segment.len() > usize::from(segment[12] >> 4) * 4;
-    if data { Traffic::Stream } else { Traffic::Acknowledgment }
+    const EVENTS: Flags = Flags::FIN.with(Flags::SYN).with(Flags::RST);
+    let is_ack = |tcp: Tcp<'_>| !tcp.flags().meets(EVENTS) && segment.len() <= tcp.claimed_header_len();
+    if Tcp::new_checked(segment).is_some_and(is_ack) { Traffic::Acknowledgment } else { Traffic::Stream }
 }
 
-fn udp(ports: Option<[u8; 4]>, datagram: &[u8]) -> Traffic {
-    let Some([a, b, c, d]) = ports else { return Traffic::Datagram };
-    let known = [[a, b], [c, d]].iter().any(|port| ORDERED_PORTS.contains(&u16::from_be_bytes(*port)));
+fn udp(ports: Option<[u16; 2]>, datagram: &[u8]) -> Traffic {
+    let Some(ports) = ports else { return Traffic::Datagram };
+    let known = ports.iter().any(|port| ORDERED_PORTS.contains(port));
     // WireGuard on any port: its transport data.
     let wireguard = datagram.len() >= 40 && datagram[8..12] == [4, 0, 0, 0];
     // QUIC on any port during a handshake: a long header of version 1 or 2.

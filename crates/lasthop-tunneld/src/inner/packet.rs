@@ -8,10 +8,10 @@ use std::rc::Rc;
 
 use lasthop_proto::link::hybrid::{Class, Coded, Gf, Item, Label, TcpSight, Traffic};
 use lasthop_proto::packet::{Ecn, Side};
-use lasthop_wire::{View as TcpView, mark_congestion, offer_window, parse};
+use lasthop_wire::{View as TcpView, ecn, mark_congestion, offer_window, parse};
 
-use super::frame::{self, ETHERNET, LENGTH, TAGS};
-use super::look::{View, length, look};
+use super::frame::{self, ETHERNET, LENGTH, TAGS, length};
+use super::look::{View, look};
 
 /// IP packet, or frame with its length. Clones share the bytes.
 #[derive(Clone, PartialEq, Eq)]
@@ -101,16 +101,7 @@ impl Packet {
 
     /// Returns its ECN field.
     pub fn ecn(&self) -> Ecn {
-        self.ip().map_or(Ecn::NotEct, |at| Ecn::from_bits(ecn_bits(&self.bytes[at..])))
-    }
-}
-
-/// Returns the ECN field of an IP packet: the low two bits of its traffic class.
-pub(super) fn ecn_bits(packet: &[u8]) -> u8 {
-    match packet {
-        [first, class, ..] if first >> 4 == 6 => class >> 4 & 3,
-        [_, service, ..] => service & 3,
-        _ => 0,
+        self.ip().map_or(Ecn::NotEct, |at| ecn(&self.bytes[at..]))
     }
 }
 
@@ -325,7 +316,7 @@ mod tests {
     fn a_window_is_written_with_its_checksum_into_packets_and_frames() {
         for ends in [["10.0.0.1:80", "10.0.0.2:5000"], ["[fd00::1]:80", "[fd00::2]:5000"]] {
             let bytes = segment(ends);
-            let kind: &[u8] = if bytes[0] >> 4 == 4 { &[8, 0] } else { &[0x86, 0xdd] };
+            let kind: &[u8] = if ends[0].starts_with('[') { &[0x86, 0xdd] } else { &[8, 0] };
             // After a tag, with padding.
             let frame = [&[2; 12][..], &[0x81, 0, 0, 5], kind, &bytes, &[0; 9]].concat();
             let keys = RandomState::new();

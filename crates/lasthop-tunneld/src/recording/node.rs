@@ -1,11 +1,11 @@
 //! The simulator's node ([`TwoEnded`]), whose packets carry the tunnel's packets and combinations.
 
-use lasthop_proto::link::headers::LinkHeaders;
 use lasthop_proto::link::hybrid::node::TwoEnded;
 use lasthop_proto::link::hybrid::{
     Carried, Coded, Frame, Header, HopConfig, Image, Item, Label, PacketNumber, Symbol, TcpSight, Traffic, Window,
 };
 use lasthop_proto::node::{Node, Port};
+use lasthop_proto::packet::headers::LinkHeaders;
 use lasthop_proto::packet::{Body, Ecn, Flags, FlowId, LinkReport, Segment, Side};
 use lasthop_proto::time::Instant;
 

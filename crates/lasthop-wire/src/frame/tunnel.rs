@@ -1,7 +1,8 @@
 //! Encapsulations inside IP packets.
 
 use super::{Layer, Rest, Unread, Walk, digest};
-use crate::ip::protocol;
+use crate::ip::{Version, protocol};
+use crate::transport::Udp;
 
 /// Returns the name of an IP protocol other than TCP, UDP and those that carry IP.
 pub(super) fn protocol_name(number: u8) -> Option<&'static str> {
@@ -39,9 +40,10 @@ mod port {
 /// Returns the payload of a UDP datagram, by its ports and the format of its content; `None` if it is an ordinary
 /// datagram.
 pub(super) fn in_datagram(datagram: Rest<'_>) -> Option<(Result<Layer, Unread>, Rest<'_>)> {
-    let (source, destination) = (datagram.short(0).ok()?, datagram.short(2).ok()?);
+    let udp = Udp::new_checked(datagram.data)?;
+    let (source, destination) = (udp.source_port(), udp.destination_port());
     let is = |port: u16| destination == port || source == port;
-    let rest = skip(datagram, 8)?;
+    let rest = skip(datagram, Udp::HEADER_LEN)?;
     let found = if port::VXLAN.contains(&destination) {
         vxlan(rest)
     } else if destination == port::VXLAN_GPE {
@@ -123,7 +125,7 @@ fn gtp(rest: Rest<'_>) -> Option<(Layer, usize)> {
             at += units * 4;
         }
     }
-    matches!(rest.byte(at).ok()? >> 4, 4 | 6).then_some((Layer::Ip, at))
+    Version::of(rest.data.get(at..)?).map(|_| (Layer::Ip, at))
 }
 
 /// Parses RFC 2661: a data message of version 2, with the fields that its flags announce.
@@ -145,7 +147,7 @@ fn l2tp(rest: Rest<'_>) -> Option<(Layer, usize)> {
 /// Parses RFC 4380: IPv6, after an optional origin indication.
 fn teredo(rest: Rest<'_>) -> Option<(Layer, usize)> {
     let at = if rest.short(0).ok()? == 0 { 8 } else { 0 };
-    (rest.byte(at).ok()? >> 4 == 6).then_some((Layer::Ip, at))
+    (Version::of(rest.data.get(at..)?)? == Version::V6).then_some((Layer::Ip, at))
 }
 
 impl Walk<'_> {
@@ -215,7 +217,8 @@ impl Walk<'_> {
             0x8200..=0x820f | 0x9000 => Err(Unread::Encapsulation("Wi-Fi frames in GRE")),
             // WCCP redirects: IPv4, with a header of four bytes in version 2.
             0x883e => {
-                if self.rest.byte(0)? >> 4 != 4 {
+                self.rest.byte(0)?;
+                if Version::of(self.rest.data) != Some(Version::V4) {
                     self.skip(4)?;
                 }
                 Ok(Layer::Ip)

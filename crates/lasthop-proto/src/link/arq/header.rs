@@ -1,7 +1,7 @@
 //! Header that the protocol puts in front of a packet, and contents of control frames.
 
-use crate::link::headers::{LONGEST, LinkHeader, LinkProtocol};
 use crate::packet::Packet;
+use crate::packet::headers::{LONGEST, LinkHeader, LinkProtocol};
 
 /// Header of a frame. Numbers wrap; both ends start at 0.
 ///

@@ -4,8 +4,8 @@ use alloc::collections::VecDeque;
 
 use super::rto::Rto;
 use super::{ArqConfig, Header, Outbox, Protocol, control};
-use crate::link::headers::LinkHeader;
 use crate::node::{Disposition, Port, Trigger, Why};
+use crate::packet::headers::LinkHeader;
 use crate::packet::{Cause, Packet, Priority};
 use crate::time::Instant;
 

@@ -1,8 +1,8 @@
 //! Header that an end puts in front of a packet in the simulator, and contents of its other frames.
 
 use super::frame::{Class, Label};
-use crate::link::headers::{LONGEST, LinkHeader, LinkProtocol};
 use crate::packet::Packet;
+use crate::packet::headers::{LONGEST, LinkHeader, LinkProtocol};
 
 /// Header of a frame. Numbers are the low 32 bits.
 ///
@@ -125,7 +125,7 @@ fn number(bytes: &[u8]) -> Option<(u32, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::link::headers::LinkHeaders;
+    use crate::packet::headers::LinkHeaders;
 
     #[test]
     fn bytes_are_as_described() {

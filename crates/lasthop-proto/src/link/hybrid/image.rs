@@ -6,27 +6,14 @@ use core::num::NonZeroU8;
 use super::code::{Coded, Gf};
 use super::frame::{Class, Item, Label, TcpSight, Traffic};
 use crate::packet::{
-    AckCongestionOption, Body, Cause, Ecn, Flags, FlowId, Options, Packet, SackBlock, SackBlocks, Segment, Side,
+    AckCongestionOption, Body, Cause, Ecn, Flags, FlowId, Image, Options, Packet, SackBlock, SackBlocks, Segment, Side,
     Timestamps,
 };
 use crate::seq::Seq;
 
-/// Length of a packet's image, in bytes.
-const LENGTH: usize = 76;
-
-/// A packet, or a combination of packets: a vector over GF(256).
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Image(pub [u8; LENGTH]);
-
-impl fmt::Debug for Image {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Image")
-    }
-}
-
 impl Coded for Image {
     fn zero() -> Self {
-        Self([0; LENGTH])
+        Self([0; Self::LENGTH])
     }
 
     fn add_scaled(&mut self, factor: Gf, other: &Self) {
@@ -380,6 +367,6 @@ mod tests {
             }
         }
         assert_eq!(Packet::<()>::decode(&Image::zero()), None);
-        assert_eq!(Packet::<()>::decode(&Image([255; LENGTH])), None);
+        assert_eq!(Packet::<()>::decode(&Image([255; Image::LENGTH])), None);
     }
 }

@@ -37,7 +37,7 @@ pub use self::congestion::State;
 pub use self::control::RateRule;
 pub use self::frame::{Class, Feedback, Frame, Item, Label, TcpSight, Traffic, Why};
 pub use self::header::Header;
-pub use self::image::{Carried, Image};
+pub use self::image::Carried;
 pub use self::numbers::{PacketNumber, Symbol, Window, expand};
 pub use self::sender::Fate;
 pub use self::settings::{Counters, HopConfig, Medium, Repair, Reports, Share, Sizes};
@@ -53,6 +53,7 @@ use self::pace::Press;
 use self::receiver::{Intake, Receiver};
 use self::rounds::Heard;
 use self::sender::{DEADLINE, Sender, View};
+pub use crate::packet::Image;
 use crate::time::{Duration, Instant};
 
 /// Length of feedback on the wire without the hop's header, in bytes.

@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 
 use super::{Carried, Feedback, Frame, Header, Hop, HopConfig, Outgoing, PacketNumber, Symbol, Why, Window, expand};
 use crate::event::Event;
-use crate::link::headers::{LinkHeader, LinkProtocol};
 use crate::node::{self, Disposition, Node, Port, Trigger};
+use crate::packet::headers::{LinkHeader, LinkProtocol};
 use crate::packet::{Body, Cause, FlowId, Integrity, LinkReport, Packet, Priority};
 use crate::time::{Duration, Instant};
 

@@ -1,13 +1,12 @@
 //! Handling of data from the wire: what is cached, forwarded, or answered here.
 
 use super::super::cache::{Cached, Origin, Overlap, Whereabouts};
-use super::super::snoop_config::SnoopConfig;
+use super::super::snoop_config::{SnoopConfig, TcpAwareness};
 use super::timestamps::copy_of;
 use super::{Outbox, Passage, Repair, Sizes};
 use crate::event::Event;
 use crate::node::{Port, Why};
 use crate::packet::{Cause, Packet, Payload, Priority, Segment};
-use crate::scheme::TcpAwareness;
 use crate::seq::Seq;
 use crate::time::Instant;
 

@@ -156,7 +156,7 @@ fn growth(srtt: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scheme::{LocalDetection, TcpAwareness};
+    use crate::pep::snoop::{LocalDetection, TcpAwareness};
 
     /// One sample of 400 ms: the deviation is half of it, so 400 + 4 * 200 ms. Another: 150, so 400 + 4 * 150.
     #[test]

@@ -1,5 +1,5 @@
 //! Holes shown by the mobile host's reports of arrivals: SACK blocks, or the SMART number
-//! ([`crate::scheme::LocalDetection::Smart`]).
+//! ([`crate::pep::snoop::LocalDetection::Smart`]).
 
 use super::super::cache::{Cached, Origin, Whereabouts};
 use super::super::snoop_config::{Begin, SnoopConfig};

@@ -1,6 +1,6 @@
 //! Contents of the datagrams of SRP.
 
-use crate::link::headers::{LONGEST, LinkHeader, LinkProtocol};
+use crate::packet::headers::{LONGEST, LinkHeader, LinkProtocol};
 
 /// Maximum number of datagrams without stream data that wait for the window: the first, the last, and one that reports
 /// taken bytes.

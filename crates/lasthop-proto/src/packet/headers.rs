@@ -8,13 +8,13 @@ use core::num::NonZeroU8;
 pub struct LinkProtocol(pub NonZeroU8);
 
 impl LinkProtocol {
-    /// Automatic repeat request ([`super::arq`]).
+    /// Automatic repeat request ([`crate::link::arq`]).
     pub const ARQ: Self = Self(NonZeroU8::MIN);
-    /// Repair by both ends of a hop ([`super::hybrid`]).
+    /// Repair by both ends of a hop ([`crate::link::hybrid`]).
     pub const TWO_ENDED: Self = Self(NonZeroU8::MIN.saturating_add(1));
     /// Selective repeat below a split connection ([`crate::pep::srp`]).
     pub const SRP: Self = Self(NonZeroU8::MIN.saturating_add(2));
-    /// Radios that report their queues to each other ([`super::radio`]).
+    /// Radios that report their queues to each other ([`crate::link::radio`]).
     pub const RADIO: Self = Self(NonZeroU8::MIN.saturating_add(3));
 }
 
