@@ -3,6 +3,8 @@
 //! [`config`] contains every detail as a key; [`recovery`] decides what to resend and when; [`congestion`] owns the
 //! window.
 
+mod ack;
+mod classic;
 pub mod config;
 pub mod congestion;
 mod connection;
@@ -16,8 +18,8 @@ pub mod recovery;
 pub mod rtt;
 mod scoreboard;
 mod send_buffer;
-mod send_state;
 mod sender;
+mod stream;
 
 pub use self::connection::{Connection, Setup, State};
 pub use self::rtt::TickPhase;

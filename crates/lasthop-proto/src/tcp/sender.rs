@@ -8,12 +8,14 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 pub use self::ack_ratio::Seen;
+use super::ack::{AckVerdict, Incoming};
+use super::classic::control::SendControl;
 use super::config::{ImpureDuplicates, Switch, TcpConfig};
 use super::congestion::Congestion;
 use super::recovery::Recovery;
-use super::recovery::rack::{Arrival, Expiry, Rack};
+use super::recovery::rack::{self, Arrival, Rack};
 use super::rtt::TickPhase;
-use super::send_state::{Ack, SendState, Timer};
+use super::stream::{Expiry, Stream, Timer};
 use crate::event::Event;
 use crate::host_queue::Queued;
 use crate::packet::Cause;
@@ -56,35 +58,11 @@ impl Transmission {
     }
 }
 
-/// Result of processing the peer's acknowledgment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AckVerdict {
-    /// The segment was processed.
-    Taken,
-    /// The segment acknowledges data that was never sent, or is older than any window of the peer (RFC 9293 §3.10.7.4,
-    /// RFC 5961 §5: acknowledge and drop). No genuine peer sends it.
-    Implausible,
-}
-
-/// Fields of a segment that concern the sender besides [`Ack`].
-#[derive(Clone, Copy, Debug)]
-pub struct Incoming<'a> {
-    /// The acknowledgment.
-    pub ack: Ack<'a>,
-    /// The peer's window after scaling, in bytes.
-    pub window: u32,
-    /// Sequence space that the segment occupies.
-    pub seq_len: u32,
-    /// Its first sequence number.
-    pub seq: Seq,
-    /// Transmission time of the acknowledged segment, by the peer's timestamp echo.
-    pub echoed: Option<Instant>,
-}
-
 /// Sending half of a connection.
 #[derive(Clone, Debug)]
 pub struct Sender {
-    state: SendState,
+    stream: Stream,
+    control: SendControl,
     recovery: Recovery,
     /// Time of the next probe of a closed window.
     persist: Option<Instant>,
@@ -111,10 +89,10 @@ pub struct Sender {
 impl Sender {
     /// Returns a sender before its SYN. Random draws of its congestion control derive from `seed`.
     pub fn new(config: Arc<TcpConfig>, iss: Seq, phase: TickPhase, seed: u64) -> Self {
-        let recovery = Recovery::new(&config);
         Self {
-            state: SendState::new(config, iss, phase, seed),
-            recovery,
+            recovery: Recovery::new(&config, seed),
+            control: SendControl::new(&config),
+            stream: Stream::new(config, iss, phase),
             persist: None,
             probes: 0,
             unanswered: 0,
@@ -131,27 +109,27 @@ impl Sender {
 
     /// Returns the latest round-trip sample, if it was not returned before.
     pub fn take_rtt_sample(&mut self) -> Option<Duration> {
-        self.state.rtt.take_latest()
+        self.stream.rtt_mut().take_latest()
     }
 
-    /// Returns sequence numbers, windows and counters.
-    pub fn state(&self) -> &SendState {
-        &self.state
+    /// Returns sequence numbers, the peer's window and counters.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
     }
 
     /// Adopts the smaller of the two segment sizes, in which the initial window counts (RFC 6928 §2).
     pub fn limit_mss(&mut self, mss: u32) {
-        if mss < self.state.mss {
-            self.state.mss = mss.max(1);
-            let config = TcpConfig { mss: self.state.mss, ..TcpConfig::clone(&self.state.config) };
-            self.state.cc = Congestion::new(&config);
+        if mss < self.stream.mss() {
+            self.stream.set_mss(mss);
+            let config = TcpConfig { mss: self.stream.mss(), ..TcpConfig::clone(self.stream.config()) };
+            self.control.cc = Congestion::new(&config);
             self.awake = Switch::On;
         }
     }
 
     /// Returns whether its SYN has left.
     pub fn has_begun(&self) -> bool {
-        self.state.snd_max != self.state.iss
+        self.stream.snd_max() != self.stream.iss()
     }
 
     /// Notes that the peer does not send selective acknowledgments (RFC 2018 §2).
@@ -161,54 +139,48 @@ impl Sender {
 
     /// Returns congestion window and slow-start threshold, in bytes.
     pub fn window(&self) -> (u32, u32) {
-        let s = &self.state;
+        let s = &self.stream;
         match self.recovery.rack().map(Rack::window) {
-            Some((window, ssthresh)) => (window.saturating_mul(s.mss), ssthresh.saturating_mul(s.mss)),
-            None => (s.cc.window(), s.cc.ssthresh()),
+            Some((window, ssthresh)) => (window.saturating_mul(s.mss()), ssthresh.saturating_mul(s.mss())),
+            None => (self.control.cc.window(), self.control.cc.ssthresh()),
         }
     }
 
     /// Reduces the segment size to the path's, `mss` bytes. Outstanding data is retransmitted, which is no sign of
     /// congestion (RFC 1191 §6.4). Congestion control continues to count in segments of the initial size.
     pub fn shrink_segments(&mut self, now: Instant, mss: u32) {
-        let s = &mut self.state;
-        if mss >= s.mss {
+        let s = &mut self.stream;
+        if mss >= s.mss() {
             return;
         }
-        s.mss = mss.max(1);
+        s.set_mss(mss);
         if let Some(rack) = self.recovery.rack_mut() {
-            rack.cut(s.mss);
-        } else if s.una_pos > 0 && s.flight() > 0 {
-            self.recovery.get().on_timeout(s);
-            s.timed = None;
-            s.dupacks = 0;
-            s.credit = 0;
-            s.resend = None;
-            s.budget = u32::MAX;
-            s.snd_nxt = s.snd_una;
-            s.restart_timer(now);
+            rack.cut(s.mss());
+        } else if s.una_pos() > 0 && s.flight() > 0 {
+            self.recovery.get().on_timeout(s, &mut self.control);
+            self.control.go_back(s, now);
         }
         self.awake = Switch::On;
     }
 
     /// Sends the SYN again, to answer the peer's in a simultaneous open.
     pub fn answer_syn(&mut self) {
-        self.state.snd_nxt = self.state.iss;
+        self.stream.repeat_syn();
         self.awake = Switch::On;
     }
 
     /// Reports an additional event.
     pub fn report(&mut self, event: Event) {
-        self.state.events.push(event);
+        self.stream.report(event);
     }
 
     /// Adds `bytes` to the stream.
     pub fn write(&mut self, bytes: u64) {
-        if self.state.closed.is_on() {
+        if self.stream.is_closed() {
             return;
         }
-        self.state.queued = self.state.queued.saturating_add(bytes);
-        self.state.budget = u32::MAX;
+        self.stream.write(bytes);
+        self.control.budget = u32::MAX;
         self.awake = Switch::On;
         if let Some(rack) = self.recovery.rack_mut() {
             rack.on_write();
@@ -217,11 +189,11 @@ impl Sender {
 
     /// Adds as much of `bytes` to the stream as the send buffer has capacity for, and returns that amount.
     pub fn offer(&mut self, now: Instant, bytes: u64) -> u64 {
-        let s = &self.state;
-        let taken = if s.buffer.is_some() {
+        let s = &self.stream;
+        let taken = if s.buffer().is_some() {
             self.offer_to_buffer(now, bytes)
         } else {
-            bytes.min(u64::from(s.config.send_buffer).saturating_sub(s.queued - self.acked()))
+            bytes.min(u64::from(s.config().send_buffer).saturating_sub(s.queued() - self.acked()))
         };
         if taken > 0 {
             self.write(taken);
@@ -231,7 +203,7 @@ impl Sender {
 
     /// Closes the stream: a FIN follows the written data.
     pub fn close(&mut self) {
-        self.state.closed = Switch::On;
+        self.stream.close();
         self.awake = Switch::On;
         if let Some(rack) = self.recovery.rack_mut() {
             rack.on_write();
@@ -240,17 +212,12 @@ impl Sender {
 
     /// Returns the number of acknowledged stream bytes.
     pub fn acked(&self) -> u64 {
-        self.state.una_pos.saturating_sub(1).min(self.state.queued)
+        self.stream.una_pos().saturating_sub(1).min(self.stream.queued())
     }
 
     /// Returns whether the FIN is acknowledged.
     pub fn fin_acked(&self) -> bool {
-        self.state.closed.is_on() && self.state.una_pos == self.state.end_pos()
-    }
-
-    /// Returns whether the FIN was sent.
-    pub fn fin_sent(&self) -> bool {
-        self.state.closed.is_on() && self.state.pos(self.state.snd_max) == self.state.end_pos()
+        self.stream.is_closed() && self.stream.una_pos() == self.stream.end_pos()
     }
 
     /// Returns whether the connection was given up.
@@ -261,13 +228,12 @@ impl Sender {
     /// Returns the next event to report.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
-        if self.state.events.is_empty() { None } else { Some(self.state.events.remove(0)) }
+        self.stream.poll_event()
     }
 
     /// Sets the peer's first window (from its SYN, never scaled).
     pub fn set_window(&mut self, window: u32, seq: Seq, ack: Seq) {
-        self.state.snd_wnd = window;
-        self.state.max_snd_wnd = window;
+        self.stream.set_window(window);
         self.snd_wl = (seq, ack);
         self.awake = Switch::On;
     }
@@ -275,7 +241,7 @@ impl Sender {
     /// Returns whether a segment with these numbers is newer than the last one used for a window update.
     pub fn may_update_window(&self, seq: Seq, ack: Seq, window: u32) -> bool {
         let (wl1, wl2) = self.snd_wl;
-        wl1.lt(seq) || (wl1 == seq && (wl2.lt(ack) || (wl2 == ack && window > self.state.snd_wnd)))
+        wl1.lt(seq) || (wl1 == seq && (wl2.lt(ack) || (wl2 == ack && window > self.stream.snd_wnd())))
     }
 
     /// Applies RFC 9293 §3.10.7.4: updates the window from segments that are not older than the last one used.
@@ -284,9 +250,7 @@ impl Sender {
             return Switch::Off;
         }
         self.snd_wl = (incoming.seq, incoming.ack.ack);
-        let changed = incoming.window != self.state.snd_wnd;
-        self.state.snd_wnd = incoming.window;
-        self.state.max_snd_wnd = self.state.max_snd_wnd.max(incoming.window);
+        let changed = self.stream.set_window(incoming.window);
         if incoming.window > 0 {
             self.persist = None;
             self.probes = 0;
@@ -298,11 +262,11 @@ impl Sender {
     /// it did.
     #[inline]
     pub fn on_nothing_new(&mut self, seq: Seq, ack: Seq, window: u32) -> bool {
-        let s = &self.state;
-        let nothing_new = ack == s.snd_una && ack == s.snd_max && window == s.snd_wnd && window > 0;
-        let waits_for_nothing = self.persist.is_none() && s.dupacks == 0 && self.recovery.rack().is_none();
+        let s = &self.stream;
+        let nothing_new = ack == s.snd_una() && ack == s.snd_max() && window == s.snd_wnd() && window > 0;
+        let waits_for_nothing = self.persist.is_none() && self.control.dupacks == 0 && self.recovery.rack().is_none();
         if nothing_new && waits_for_nothing && self.may_update_window(seq, ack, window) {
-            self.state.budget = u32::MAX;
+            self.control.budget = u32::MAX;
             self.unanswered = 0;
             self.probes = 0;
             self.snd_wl = (seq, ack);
@@ -315,35 +279,35 @@ impl Sender {
     #[inline(always)]
     pub fn on_ack(&mut self, now: Instant, incoming: &Incoming) -> AckVerdict {
         let ack = incoming.ack.ack;
-        if ack.gt(self.state.snd_max) || self.state.snd_una.since(ack) > self.state.max_snd_wnd {
+        if ack.gt(self.stream.snd_max()) || self.stream.snd_una().since(ack) > self.stream.max_snd_wnd() {
             return AckVerdict::Implausible;
         }
         self.awake = Switch::On;
-        self.state.budget = u32::MAX;
+        self.control.budget = u32::MAX;
         self.unanswered = 0;
         if incoming.window == 0 {
             // RFC 9293 §3.8.6.1: a peer that answers with a closed window is alive, however long it takes.
-            self.state.retries = 0;
+            self.stream.forget_retries();
         }
-        let window_before = self.state.snd_wnd;
+        let window_before = self.stream.snd_wnd();
         let window_changed = self.update_window(incoming);
         if let Some(rack) = self.recovery.rack_mut() {
             let has_more = incoming.seq_len > 0 || window_changed.is_on();
-            rack.on_ack(&mut self.state, now, &Arrival { ack: &incoming.ack, echoed: incoming.echoed, has_more });
+            rack.on_ack(&mut self.stream, now, &Arrival { ack: &incoming.ack, echoed: incoming.echoed, has_more });
             return AckVerdict::Taken;
         }
-        if ack.lt(self.state.snd_una) {
+        if ack.lt(self.stream.snd_una()) {
             self.end_duplicates();
-            self.recovery.get().on_old_ack(&mut self.state);
+            self.recovery.get().on_old_ack(&mut self.stream, &mut self.control);
             return AckVerdict::Taken;
         }
-        if ack == self.state.snd_una {
+        if ack == self.stream.snd_una() {
             // RFC 5681 §2: no data, data outstanding (4.4BSD: the timer runs, which excludes a refused probe), same
             // window.
-            let pure = incoming.seq_len == 0 && !window_changed.is_on() && incoming.window == self.state.snd_wnd;
+            let pure = incoming.seq_len == 0 && !window_changed.is_on() && incoming.window == self.stream.snd_wnd();
             let by_sack = !incoming.ack.sack.is_empty() && self.recovery.get().judges_by_sack();
-            if (pure || by_sack) && self.state.rto_timer.is_some() {
-                self.recovery.get().on_duplicate(&mut self.state, now, &incoming.ack);
+            if (pure || by_sack) && self.stream.rto_timer().is_some() {
+                self.recovery.get().on_duplicate(&mut self.stream, &mut self.control, now, &incoming.ack);
             } else {
                 self.end_duplicates();
             }
@@ -351,42 +315,39 @@ impl Sender {
         }
         if let Some(sent) = incoming.echoed {
             // RFC 7323 §4.1: every acknowledgment of new data yields a sample.
-            self.state.timed = Some((ack, sent));
+            self.stream.time_echo(ack, sent);
         }
-        if self.state.una_pos == 0 {
-            self.state.advance(now, ack, Timer::Restart);
-            self.state.cc.established(self.state.syn_retries);
-            if self.state.syn_retries > 0 {
-                self.state.rtt.after_syn_timeout();
-            }
+        if self.stream.una_pos() == 0 {
+            self.stream.establish(now, ack);
+            self.control.cc.established(self.stream.syn_retries());
             return AckVerdict::Taken;
         }
         // 4.4BSD header prediction: the fast path handles the timer and nothing else.
-        let predicted = self.state.config.header_prediction.is_on()
+        let predicted = self.stream.config().header_prediction.is_on()
             && incoming.seq_len == 0
             && incoming.window == window_before
-            && self.state.snd_nxt == self.state.snd_max
-            && self.state.cc.window() >= self.state.snd_wnd
+            && self.stream.snd_nxt() == self.stream.snd_max()
+            && self.control.cc.window() >= self.stream.snd_wnd()
             && self.recovery.get().predictable();
         if predicted {
-            self.state.advance(now, ack, Timer::Restart);
+            self.control.advance(&mut self.stream, now, ack, Timer::Restart);
         } else {
-            self.recovery.get().on_new_ack(&mut self.state, now, &incoming.ack);
+            self.recovery.get().on_new_ack(&mut self.stream, &mut self.control, now, &incoming.ack);
         }
         AckVerdict::Taken
     }
 
     /// Handles an acknowledgment that is no duplicate and acknowledges nothing new.
     fn end_duplicates(&mut self) {
-        if self.state.config.impure_duplicates == ImpureDuplicates::RestartCount {
-            self.state.dupacks = 0;
+        if self.stream.config().impure_duplicates == ImpureDuplicates::RestartCount {
+            self.control.dupacks = 0;
         }
     }
 
     /// Returns when the next timer expires.
     #[inline]
     pub fn poll_deadline(&self) -> Option<Instant> {
-        let timers = match (self.state.rto_timer, self.persist) {
+        let timers = match (self.stream.rto_timer(), self.persist) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
@@ -399,10 +360,10 @@ impl Sender {
     /// Handles expired timers.
     pub fn on_timer(&mut self, now: Instant) {
         self.awake = Switch::On;
-        if self.state.rto_timer.is_some_and(|at| at <= now) {
-            match self.recovery.rack_mut().map(|rack| rack.on_timer(&mut self.state, now)) {
-                Some(Expiry::Handled) => {}
-                Some(Expiry::Timeout) | None => self.on_retransmission_timeout(now),
+        if self.stream.rto_timer().is_some_and(|at| at <= now) {
+            match self.recovery.rack_mut().map(|rack| rack.on_timer(&mut self.stream, now)) {
+                Some(rack::Expiry::Handled) => {}
+                Some(rack::Expiry::Timeout) | None => self.on_retransmission_timeout(now),
             }
         }
         if let Some(rack) = self.recovery.rack_mut()
@@ -413,55 +374,46 @@ impl Sender {
         if self.persist.is_some_and(|at| at <= now) {
             self.persist = None;
             self.probe_due = Switch::On;
-            if self.unanswered >= self.state.config.max_retries {
+            if self.unanswered >= self.stream.config().max_retries {
                 self.given_up = Switch::On;
             }
         }
     }
 
     fn on_retransmission_timeout(&mut self, now: Instant) {
-        let s = &mut self.state;
-        s.rto_timer = None;
-        if s.snd_una == s.snd_max {
-            if s.timer_finds_idleness() {
-                self.recovery.get().on_timeout(s);
-                s.cc.restart_after_idle();
-                s.dupacks = 0;
-                s.budget = u32::MAX;
+        let (s, c) = (&mut self.stream, &mut self.control);
+        match s.on_expiry() {
+            Expiry::Timeout => {}
+            Expiry::GivenUp => {
+                self.given_up = Switch::On;
+                return;
             }
-            return;
-        }
-        s.retries += 1;
-        if s.retries > s.config.max_retries {
-            self.given_up = Switch::On;
-            return;
-        }
-        s.events.push(Event::Timeout { seq: s.snd_una });
-        if s.una_pos == 0 {
-            s.syn_retries += 1;
+            Expiry::Idle => {
+                if s.timer_finds_idleness() {
+                    self.recovery.get().on_timeout(s, c);
+                    c.cc.restart_after_idle();
+                    c.dupacks = 0;
+                    c.budget = u32::MAX;
+                }
+                return;
+            }
         }
         if let Some(rack) = self.recovery.rack_mut() {
             rack.on_retransmission_timeout(s, now);
-            s.rtt.back_off();
+            s.rtt_mut().back_off();
             s.restart_timer(now);
             return;
         }
-        self.recovery.get().on_timeout(s);
-        s.cc.timeout(s.outstanding(), s.retries);
-        s.rtt.back_off();
-        s.timed = None;
-        s.dupacks = 0;
-        s.credit = 0;
-        s.resend = None;
-        s.budget = u32::MAX;
-        s.snd_nxt = s.snd_una;
-        s.restart_timer(now);
+        self.recovery.get().on_timeout(s, c);
+        c.cc.timeout(SendControl::outstanding(s), s.retries());
+        s.rtt_mut().back_off();
+        c.go_back(s, now);
     }
 
     /// Returns the sequence number of a pure acknowledgment. While probing, `snd_max` may lie beyond the window, where
     /// the peer would refuse it (4.4BSD `tcp_output`).
     pub fn ack_seq(&self) -> Seq {
-        if self.probes > 0 { self.state.snd_nxt } else { self.state.snd_max }
+        if self.probes > 0 { self.stream.snd_nxt() } else { self.stream.snd_max() }
     }
 
     /// Returns whether [`Sender::poll_transmit`] may return a segment.
@@ -490,13 +442,13 @@ impl Sender {
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmission> {
         let mut transmission = self.next_transmission(now);
-        if transmission.is_none() && self.state.buffer.is_some() {
+        if transmission.is_none() && self.stream.buffer().is_some() {
             transmission = self.next_refilled(now);
         }
         if transmission.is_none() {
             self.awake = Switch::Off;
             if let Some(rack) = self.recovery.rack_mut() {
-                rack.on_burst_end(&mut self.state, now);
+                rack.on_burst_end(&mut self.stream, now);
             }
         }
         transmission

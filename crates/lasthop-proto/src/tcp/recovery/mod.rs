@@ -18,42 +18,44 @@ use self::reno::Reno;
 use self::rfc6675::Rfc6675;
 use self::sack1::Sack1;
 use self::smart::Smart;
-use super::send_state::{Ack, SendState};
 use crate::packet::Cause;
 use crate::seq::Seq;
+use crate::tcp::ack::Ack;
+use crate::tcp::classic::control::SendControl;
 use crate::tcp::config::{self, SackAlgorithm, TcpConfig};
+use crate::tcp::stream::Stream;
 use crate::time::Instant;
 
 /// Interface between the sender and a loss recovery.
 ///
-/// A recovery acts by calling `SendState`: it moves windows, sets the segment to resend, and limits what else may be
-/// sent before the next acknowledgment.
+/// A recovery acts on [`SendControl`]: it moves windows, sets the segment to resend, and limits what else may be sent
+/// before the next acknowledgment.
 pub trait LossRecovery {
     /// Handles an acknowledgment older than `snd_una`.
-    fn on_old_ack(&mut self, _s: &mut SendState) {}
+    fn on_old_ack(&mut self, _s: &mut Stream, _c: &mut SendControl) {}
 
-    /// Handles an acknowledgment equal to `snd_una` that counts as a duplicate; `s.dupacks` has not been updated yet.
-    fn on_duplicate(&mut self, s: &mut SendState, now: Instant, ack: &Ack);
+    /// Handles an acknowledgment equal to `snd_una` that counts as a duplicate; `c.dupacks` has not been updated yet.
+    fn on_duplicate(&mut self, s: &mut Stream, c: &mut SendControl, now: Instant, ack: &Ack);
 
     /// Handles an acknowledgment of new data; `snd_una` has not been updated yet.
-    fn on_new_ack(&mut self, s: &mut SendState, now: Instant, ack: &Ack);
+    fn on_new_ack(&mut self, s: &mut Stream, c: &mut SendControl, now: Instant, ack: &Ack);
 
     /// Handles an expiry of the retransmission timer; windows and `snd_nxt` have not been updated yet.
-    fn on_timeout(&mut self, s: &mut SendState);
+    fn on_timeout(&mut self, s: &mut Stream, c: &mut SendControl);
 
     /// Returns a hole to resend as far as windows allow, ahead of new data: its first byte, the byte after its last,
     /// and the cause.
-    fn next_hole(&mut self, _s: &SendState, _now: Instant) -> Option<(Seq, Seq, Cause)> {
+    fn next_hole(&mut self, _s: &Stream, _c: &SendControl) -> Option<(Seq, Seq, Cause)> {
         None
     }
 
     /// Returns whether the congestion window permits new data, or `None` to apply the sender's own comparison.
-    fn may_send_new(&mut self, _s: &SendState, _now: Instant) -> Option<bool> {
+    fn may_send_new(&mut self, _s: &Stream, _c: &SendControl) -> Option<bool> {
         None
     }
 
     /// Notes that a segment `seq..end` is being sent; `snd_max` has not been updated yet.
-    fn on_sent(&mut self, _s: &SendState, _now: Instant, _seq: Seq, _end: Seq) {}
+    fn on_sent(&mut self, _s: &Stream, _now: Instant, _seq: Seq, _end: Seq) {}
 
     /// Returns whether the contents of SACK blocks make a duplicate, even with data or a new window (RFC 6675 §2).
     fn judges_by_sack(&self) -> bool {
@@ -88,7 +90,7 @@ pub enum Recovery {
 
 impl Recovery {
     /// Returns the recovery that `config` selects.
-    pub fn new(config: &TcpConfig) -> Self {
+    pub fn new(config: &TcpConfig, seed: u64) -> Self {
         match config.recovery {
             config::Recovery::Reno => Self::Reno(Reno::default()),
             config::Recovery::NewReno => Self::NewReno(NewReno::default()),
@@ -99,7 +101,7 @@ impl Recovery {
             },
             config::Recovery::Eln => Self::Eln(Eln::on_threshold()),
             config::Recovery::ElnRxmt => Self::Eln(Eln::on_first()),
-            config::Recovery::Rack => Self::Rack(rack::Slot::default()),
+            config::Recovery::Rack => Self::Rack(rack::Slot::new(seed)),
         }
     }
 
@@ -126,20 +128,20 @@ impl Recovery {
 
     /// Calls [`LossRecovery::next_hole`].
     #[inline]
-    pub fn next_hole(&mut self, s: &SendState, now: Instant) -> Option<(Seq, Seq, Cause)> {
+    pub fn next_hole(&mut self, s: &Stream, c: &SendControl, now: Instant) -> Option<(Seq, Seq, Cause)> {
         match self {
             Self::Rack(slot) => slot.next_hole(s, now),
-            _ if self.steers() => self.get().next_hole(s, now),
+            _ if self.steers() => self.get().next_hole(s, c),
             _ => None,
         }
     }
 
     /// Calls [`LossRecovery::may_send_new`].
     #[inline]
-    pub fn may_send_new(&mut self, s: &SendState, now: Instant) -> Option<bool> {
+    pub fn may_send_new(&mut self, s: &Stream, c: &SendControl, now: Instant) -> Option<bool> {
         match self {
-            Self::Rack(slot) => slot.may_send_new(s, now),
-            _ if self.steers() => self.get().may_send_new(s, now),
+            Self::Rack(slot) => Some(slot.may_send_new(s, now)),
+            _ if self.steers() => self.get().may_send_new(s, c),
             _ => None,
         }
     }
@@ -157,7 +159,7 @@ impl Recovery {
     }
 
     /// Creates RACK's state, as data is about to be written.
-    pub fn begin(&mut self, s: &SendState, now: Instant) {
+    pub fn begin(&mut self, s: &Stream, now: Instant) {
         if let Self::Rack(slot) = self {
             slot.begin(s, now);
         }
@@ -172,7 +174,7 @@ impl Recovery {
 
     /// Calls [`LossRecovery::on_sent`].
     #[inline]
-    pub fn on_sent(&mut self, s: &SendState, now: Instant, seq: Seq, end: Seq) {
+    pub fn on_sent(&mut self, s: &Stream, now: Instant, seq: Seq, end: Seq) {
         match self {
             Self::Rack(slot) => slot.on_sent(s, now, seq, end),
             _ if self.steers() => self.get().on_sent(s, now, seq, end),

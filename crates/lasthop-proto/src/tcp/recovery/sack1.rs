@@ -6,9 +6,11 @@ use super::reno::below_threshold;
 use crate::event::Event;
 use crate::packet::Cause;
 use crate::seq::Seq;
+use crate::tcp::ack::Ack;
+use crate::tcp::classic::control::SendControl;
 use crate::tcp::config::{RecoveryGuard, Switch};
 use crate::tcp::scoreboard::Scoreboard;
-use crate::tcp::send_state::{Ack, SendState, Timer};
+use crate::tcp::stream::{Stream, Timer};
 use crate::time::Instant;
 
 /// Sack1's state.
@@ -35,59 +37,60 @@ impl Sack1 {
         self.in_recovery
     }
 
-    fn enter(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
-        if !s.may_enter(self.recover) {
+    fn enter(&mut self, s: &mut Stream, c: &mut SendControl, now: Instant, ack: &Ack) {
+        if !SendControl::may_enter(s, self.recover) {
             return;
         }
         self.in_recovery = true;
-        self.recover = Some(s.snd_max);
-        self.pipe = i64::from(s.flight_segments()) - i64::from(s.config.dupack_threshold);
-        self.spared = s.config.sack_eln.is_on() && ack.eln.is_on();
+        self.recover = Some(s.snd_max());
+        self.pipe = i64::from(s.flight_segments()) - i64::from(s.config().dupack_threshold);
+        self.spared = s.config().sack_eln.is_on() && ack.eln.is_on();
         if self.spared {
-            s.events.push(Event::RecoveryEntered { seq: s.snd_una });
-            s.resend_lowest(now, Cause::Eln);
+            s.report(Event::RecoveryEntered { seq: s.snd_una() });
+            c.resend_lowest(s, now, Cause::Eln);
         } else {
-            s.fast_retransmit(now, Cause::FastRetransmit);
+            c.fast_retransmit(s, now, Cause::FastRetransmit);
         }
-        let end = self.board.next_hole(s.snd_una).map_or(s.snd_una + s.mss, |(_, end)| end.min(s.snd_una + s.mss));
+        let end =
+            self.board.next_hole(s.snd_una()).map_or(s.snd_una() + s.mss(), |(_, end)| end.min(s.snd_una() + s.mss()));
         self.resent_to = Some(end);
         // Nothing else is sent on the acknowledgment that starts recovery.
-        s.budget = 0;
+        c.budget = 0;
     }
 
-    fn on_recovery_ack(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
+    fn on_recovery_ack(&mut self, s: &mut Stream, c: &mut SendControl, now: Instant, ack: &Ack) {
         self.pipe -= 1;
         if self.recover.is_none_or(|recover| ack.ack.ge(recover)) {
             self.in_recovery = false;
             self.recover = None;
-            let acked = s.advance(now, ack.ack, Timer::Restart);
+            let acked = c.advance(s, now, ack.ack, Timer::Restart);
             if !self.spared {
-                s.leave_inflated();
+                c.leave_inflated(s);
             }
-            s.dupacks = 0;
-            if s.config.growth.is_bsd() {
-                s.grow(acked);
+            c.dupacks = 0;
+            if s.config().growth.is_bsd() {
+                c.grow(acked);
             }
-            s.events.push(Event::RecoveryLeft { ack: ack.ack });
+            s.report(Event::RecoveryLeft { ack: ack.ack });
             self.forget();
-        } else if ack.ack.gt(s.snd_una) {
+        } else if ack.ack.gt(s.snd_una()) {
             self.pipe -= 1;
-            s.advance(now, ack.ack, Timer::Restart);
-            s.rtt.end_backoff();
-            self.board.update(s.snd_una, s.snd_max, ack.sack);
+            c.advance(s, now, ack.ack, Timer::Restart);
+            s.rtt_mut().end_backoff();
+            self.board.update(s.snd_una(), s.snd_max(), ack.sack);
         } else {
-            self.board.update(s.snd_una, s.snd_max, ack.sack);
+            self.board.update(s.snd_una(), s.snd_max(), ack.sack);
         }
         // Coupled with ELN, an unmarked loss is attributed to congestion after all.
         if self.in_recovery && self.spared && !ack.eln.is_on() {
             self.spared = false;
-            s.cc.halve(s.outstanding());
+            c.halve(s);
         }
     }
 
     /// Returns whether the pipe is below the window in whole segments.
-    fn has_room(&self, s: &SendState) -> bool {
-        (self.pipe + 1) * i64::from(s.mss) <= i64::from(s.cc.window())
+    fn has_room(&self, s: &Stream, c: &SendControl) -> bool {
+        (self.pipe + 1) * i64::from(s.mss()) <= i64::from(c.cc.window())
     }
 
     fn forget(&mut self) {
@@ -98,74 +101,74 @@ impl Sack1 {
 }
 
 impl LossRecovery for Sack1 {
-    fn on_old_ack(&mut self, s: &mut SendState) {
+    fn on_old_ack(&mut self, _s: &mut Stream, c: &mut SendControl) {
         if self.in_recovery {
             self.pipe -= 1;
         } else {
-            s.budget = if s.dupacks > 0 { 0 } else { s.budget };
+            c.budget = if c.dupacks > 0 { 0 } else { c.budget };
         }
     }
 
-    fn on_duplicate(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
+    fn on_duplicate(&mut self, s: &mut Stream, c: &mut SendControl, now: Instant, ack: &Ack) {
         if self.in_recovery {
-            s.dupacks = s.dupacks.saturating_add(1);
-            self.on_recovery_ack(s, now, ack);
+            c.dupacks = c.dupacks.saturating_add(1);
+            self.on_recovery_ack(s, c, now, ack);
             return;
         }
         if self.after_timeout {
             return;
         }
-        let fresh = self.board.update(s.snd_una, s.snd_max, ack.sack);
-        if s.dupacks > 0 || fresh > 0 {
-            s.budget = 0;
+        let fresh = self.board.update(s.snd_una(), s.snd_max(), ack.sack);
+        if c.dupacks > 0 || fresh > 0 {
+            c.budget = 0;
         }
         if fresh == 0 {
             return;
         }
-        s.dupacks += 1;
-        if s.dupacks < s.config.dupack_threshold {
-            below_threshold(s);
-        } else if s.dupacks == s.config.dupack_threshold {
-            self.enter(s, now, ack);
+        c.dupacks += 1;
+        if c.dupacks < s.config().dupack_threshold {
+            below_threshold(s, c);
+        } else if c.dupacks == s.config().dupack_threshold {
+            self.enter(s, c, now, ack);
         }
     }
 
-    fn on_new_ack(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
+    fn on_new_ack(&mut self, s: &mut Stream, c: &mut SendControl, now: Instant, ack: &Ack) {
         if self.in_recovery {
-            self.on_recovery_ack(s, now, ack);
+            self.on_recovery_ack(s, c, now, ack);
             return;
         }
-        let acked = s.advance(now, ack.ack, Timer::Restart);
-        s.dupacks = 0;
-        s.grow(acked);
+        let acked = c.advance(s, now, ack.ack, Timer::Restart);
+        c.dupacks = 0;
+        c.grow(acked);
         self.forget();
     }
 
-    fn on_timeout(&mut self, s: &mut SendState) {
+    fn on_timeout(&mut self, s: &mut Stream, c: &mut SendControl) {
         self.in_recovery = false;
-        self.recover = match s.config.recovery_guard {
-            RecoveryGuard::Careful | RecoveryGuard::Ns2 | RecoveryGuard::OncePerWindow => Some(s.snd_max),
+        self.recover = match s.config().recovery_guard {
+            RecoveryGuard::Careful | RecoveryGuard::Ns2 | RecoveryGuard::OncePerWindow => Some(s.snd_max()),
             RecoveryGuard::None => None,
         };
         self.forget();
         self.after_timeout = true;
-        s.limited = Switch::Off;
+        c.limited = Switch::Off;
     }
 
-    fn next_hole(&mut self, s: &SendState, _now: Instant) -> Option<(Seq, Seq, Cause)> {
-        if !self.has_room(s) {
+    fn next_hole(&mut self, s: &Stream, c: &SendControl) -> Option<(Seq, Seq, Cause)> {
+        if !self.has_room(s, c) {
             return None;
         }
-        let from = self.resent_to.map_or(s.snd_una, |seq| seq.max(s.snd_una));
+        let from = self.resent_to.map_or(s.snd_una(), |seq| seq.max(s.snd_una()));
         let (start, end) = self.board.next_hole(from)?;
-        Some((start, end.min(start + s.mss), Cause::SackHole))
+        Some((start, end.min(start + s.mss()), Cause::SackHole))
     }
 
-    fn may_send_new(&mut self, s: &SendState, _now: Instant) -> Option<bool> {
-        Some(self.has_room(s))
+    fn may_send_new(&mut self, s: &Stream, c: &SendControl) -> Option<bool> {
+        Some(self.has_room(s, c))
     }
 
-    fn on_sent(&mut self, _s: &SendState, _now: Instant, seq: Seq, end: Seq) {
+    fn on_sent(&mut self, _s: &Stream, _now: Instant, seq: Seq, end: Seq) {
         // The first retransmission of a recovery is not counted: `resent_to` is already at its end.
         if self.resent_to.is_some_and(|resent_to| end.le(resent_to)) {
             return;

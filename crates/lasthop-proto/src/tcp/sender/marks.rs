@@ -24,9 +24,9 @@ impl Sender {
     /// processed acknowledgment echoes a mark. RACK-TLP has reduced its own window when it processed the
     /// acknowledgment.
     pub fn on_ecn_echo(&mut self) {
-        let reduces = self.state.flight() > 0 && self.begin_reduction().is_on();
+        let reduces = self.stream.flight() > 0 && self.begin_reduction().is_on();
         if reduces && self.recovery.rack().is_none() {
-            self.state.cc.halve(self.state.outstanding());
+            self.control.halve(&self.stream);
         }
     }
 
@@ -38,10 +38,10 @@ impl Sender {
 
     /// Notes that the window is reduced, unless it was already reduced while the outstanding data was being sent.
     fn begin_reduction(&mut self) -> Switch {
-        if self.state.una_pos <= self.marks.reduced_until {
+        if self.stream.una_pos() <= self.marks.reduced_until {
             return Switch::Off;
         }
-        self.marks = Marks { reduced_until: self.state.pos(self.state.snd_max), untold: Switch::On };
+        self.marks = Marks { reduced_until: self.stream.pos(self.stream.snd_max()), untold: Switch::On };
         Switch::On
     }
 
