@@ -313,7 +313,7 @@ impl Connection {
     }
 
     fn ack_seq(&self) -> Seq {
-        if self.state == State::Closed { self.sender.stream().snd_max() } else { self.sender.ack_seq() }
+        if self.state == State::Closed { self.sender.stream().snd_max() } else { self.sender.stream().ack_seq() }
     }
 
     /// Notes that the FIN leaves.

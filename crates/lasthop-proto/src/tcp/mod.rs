@@ -11,6 +11,7 @@ mod connection;
 pub mod delivery_rate;
 pub mod flight;
 pub mod min_rtt;
+mod modern;
 pub mod pacer;
 pub mod prr;
 mod receiver;

@@ -1,9 +1,15 @@
 //! State that both senders share: sequence numbers, the peer's window, the written data, round-trip times and the
 //! retransmission timer.
 
+mod persist;
+mod segment;
+
+pub use self::segment::{NewData, Transmission, Turn};
+
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use self::persist::Persist;
 use crate::event::Event;
 use crate::seq::Seq;
 use crate::tcp::config::{Nagle, RttRule, Switch, TcpConfig};
@@ -44,6 +50,8 @@ pub struct Stream {
     snd_max: Seq,
     snd_wnd: u32,
     max_snd_wnd: u32,
+    /// Sequence and acknowledgment numbers of the segment used for the last window update (RFC 9293 §3.3.1).
+    snd_wl: (Seq, Seq),
     /// Position of `snd_una`.
     una_pos: u64,
     /// Stream bytes written by the application.
@@ -60,6 +68,11 @@ pub struct Stream {
     syn_retries: u32,
     /// End of the last segment smaller than the mss that was sent for the first time (Linux `snd_sml`).
     small_end: Seq,
+    persist: Persist,
+    /// On if the connection was given up after too many timeouts.
+    given_up: Switch,
+    /// Off if nothing can be sent before the next event: an acknowledgment, a timer, more data.
+    awake: Switch,
     events: Vec<Event>,
 }
 
@@ -74,6 +87,7 @@ impl Stream {
             snd_max: iss,
             snd_wnd: 0,
             max_snd_wnd: 0,
+            snd_wl: (Seq(0), Seq(0)),
             una_pos: 0,
             queued: 0,
             closed: Switch::Off,
@@ -84,6 +98,9 @@ impl Stream {
             retries: 0,
             syn_retries: 0,
             small_end: iss,
+            persist: Persist::NONE,
+            given_up: Switch::Off,
+            awake: Switch::On,
             events: Vec::new(),
             config,
         }
@@ -127,26 +144,6 @@ impl Stream {
     #[inline]
     pub fn snd_max(&self) -> Seq {
         self.snd_max
-    }
-
-    /// Returns the peer's window, in bytes.
-    #[inline]
-    pub fn snd_wnd(&self) -> u32 {
-        self.snd_wnd
-    }
-
-    /// Returns the maximum of the peer's window so far.
-    #[inline]
-    pub fn max_snd_wnd(&self) -> u32 {
-        self.max_snd_wnd
-    }
-
-    /// Sets the peer's window. Returns whether that changes it.
-    pub fn set_window(&mut self, window: u32) -> bool {
-        let changed = window != self.snd_wnd;
-        self.snd_wnd = window;
-        self.max_snd_wnd = self.max_snd_wnd.max(window);
-        changed
     }
 
     /// Returns the position of `snd_una`.
@@ -233,6 +230,11 @@ impl Stream {
         self.rto_timer
     }
 
+    /// Returns whether the retransmission timer has expired.
+    pub fn has_expired(&self, now: Instant) -> bool {
+        self.rto_timer.is_some_and(|at| at <= now)
+    }
+
     /// Stops the retransmission timer.
     pub fn stop_timer(&mut self) {
         self.rto_timer = None;
@@ -260,6 +262,35 @@ impl Stream {
         if self.events.is_empty() { None } else { Some(self.events.remove(0)) }
     }
 
+    /// Returns whether the connection was given up.
+    pub fn given_up(&self) -> bool {
+        self.given_up.is_on()
+    }
+
+    /// Returns whether anything may be sent before the next event.
+    #[inline]
+    pub fn is_awake(&self) -> bool {
+        self.awake.is_on()
+    }
+
+    /// Notes an event after which something may be sent.
+    #[inline]
+    pub fn wake(&mut self) {
+        self.awake = Switch::On;
+    }
+
+    /// Notes that nothing can be sent before the next event.
+    #[inline]
+    pub fn sleep(&mut self) {
+        self.awake = Switch::Off;
+    }
+
+    /// Returns whether nothing is outstanding.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.snd_max == self.snd_una
+    }
+
     /// Returns the number of bytes sent and not acknowledged.
     #[inline]
     pub fn flight(&self) -> u32 {
@@ -278,12 +309,6 @@ impl Stream {
             Nagle::On => true,
             Nagle::Minshall => self.small_end.gt(self.snd_una) && self.small_end.le(self.snd_nxt),
         }
-    }
-
-    /// Returns the bytes that the peer's window and the send buffer allow beyond `snd_una`.
-    #[inline]
-    pub fn flow_window(&self) -> u32 {
-        self.snd_wnd.min(self.config.send_buffer)
     }
 
     /// Returns one past the last position that can be sent now: the stream's end, its FIN included.
@@ -309,8 +334,24 @@ impl Stream {
         self.una_pos + u64::from(seq.since(self.snd_una))
     }
 
+    /// Returns the number of acknowledged stream bytes.
+    pub fn acked(&self) -> u64 {
+        self.una_pos.saturating_sub(1).min(self.queued)
+    }
+
+    /// Returns the capacity left in a send buffer of fixed size, in bytes.
+    pub fn capacity(&self) -> u64 {
+        u64::from(self.config.send_buffer).saturating_sub(self.queued - self.acked())
+    }
+
+    /// Returns whether everything written, and the FIN after it, is acknowledged.
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.una_pos == self.end_pos()
+    }
+
     /// Returns whether the FIN was sent.
-    pub fn fin_sent(&self) -> bool {
+    fn fin_sent(&self) -> bool {
         self.closed.is_on() && self.pos(self.snd_max) == self.end_pos()
     }
 
@@ -318,11 +359,6 @@ impl Stream {
     /// outstanding.
     pub fn timer_finds_idleness(&self) -> bool {
         self.config.rtt_rule == RttRule::Ns2 && self.config.idle_restart.is_on()
-    }
-
-    /// Notes that the segment at `snd_nxt` ends at `end`, is sent for the first time, and is smaller than the mss.
-    pub fn note_small(&mut self, end: Seq) {
-        self.small_end = end;
     }
 
     /// Sends everything unacknowledged again, from the lowest on.
@@ -344,10 +380,13 @@ impl Stream {
         }
     }
 
-    /// Measures with the segment before `end`, which was sent at `sent`.
+    /// Measures with the segment before `end`, whose transmission time `sent` the peer has echoed, if it has: every
+    /// acknowledgment of new data yields a sample (RFC 7323 §4.1).
     #[inline]
-    pub fn time_echo(&mut self, end: Seq, sent: Instant) {
-        self.timed = Some((end, sent));
+    pub fn time_echo(&mut self, end: Seq, sent: Option<Instant>) {
+        if let Some(sent) = sent {
+            self.timed = Some((end, sent));
+        }
     }
 
     /// Abandons the measurement in progress.
@@ -370,11 +409,6 @@ impl Stream {
         if self.rto_timer.is_none() {
             self.restart_timer(now);
         }
-    }
-
-    /// Records everything below `end` as sent, but leaves `snd_nxt`: a probe, which the peer may refuse.
-    pub fn on_probe_sent(&mut self, end: Seq) {
-        self.snd_max = self.snd_max.max(end);
     }
 
     /// Sends the SYN again, to answer the peer's in a simultaneous open.
@@ -405,8 +439,9 @@ impl Stream {
         acked
     }
 
-    /// Processes the acknowledgment of the SYN.
-    pub fn establish(&mut self, now: Instant, ack: Seq) {
+    /// Processes the acknowledgment of the SYN, which was sent at `echoed` by the peer's timestamp echo.
+    pub fn establish(&mut self, now: Instant, ack: Seq, echoed: Option<Instant>) {
+        self.time_echo(ack, echoed);
         self.advance(now, ack, Timer::Restart);
         if self.syn_retries > 0 {
             self.rtt.after_syn_timeout();
@@ -421,6 +456,7 @@ impl Stream {
         }
         self.retries += 1;
         if self.retries > self.config.max_retries {
+            self.given_up = Switch::On;
             return Expiry::GivenUp;
         }
         self.report(Event::Timeout { seq: self.snd_una });

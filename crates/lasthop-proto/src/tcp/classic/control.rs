@@ -42,6 +42,12 @@ impl SendControl {
         }
     }
 
+    /// Returns the congestion window beyond `snd_una`, in bytes.
+    #[inline]
+    pub fn window(&self) -> u32 {
+        self.cc.window().saturating_add(self.credit)
+    }
+
     /// Returns the information that congestion control requires at a loss.
     pub fn outstanding(s: &Stream) -> Outstanding {
         Outstanding { flight: s.flight(), snd_wnd: s.flow_window() }

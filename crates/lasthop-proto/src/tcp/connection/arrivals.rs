@@ -208,7 +208,7 @@ impl Connection {
         let near = self.receiver.rcv_nxt().since(segment.seq) <= self.config.receive_buffer;
         let left = segment.seq.lt(self.receiver.rcv_nxt()) && near;
         let window = u32::from(segment.window) << self.peer_shift;
-        let opens = s.snd_wnd() == 0 && window > 0 && self.sender.may_update_window(segment.seq, segment.ack, window);
+        let opens = s.snd_wnd() == 0 && window > 0 && s.may_update_window(segment.seq, segment.ack, window);
         let news = segment.ack.gt(s.snd_una()) || segment.ack == s.snd_una() && opens;
         let synchronized = self.state != State::SynReceived;
         left && news

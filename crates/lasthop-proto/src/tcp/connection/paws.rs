@@ -35,7 +35,7 @@ impl Connection {
         segment.flags.has(Flags::ACK)
             && segment.seq == self.receiver.rcv_nxt()
             && segment.ack == s.snd_una()
-            && !self.sender.may_update_window(segment.seq, segment.ack, window)
+            && !s.may_update_window(segment.seq, segment.ack, window)
             && u64::from(behind) * 1_000_000 <= s.rtt().rto().as_nanos().saturating_mul(6) / 5
     }
 

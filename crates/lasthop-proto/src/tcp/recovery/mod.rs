@@ -1,5 +1,5 @@
-//! Loss recovery: decides what to resend, and when. One file per algorithm, selected at run time by
-//! [`config::Recovery`].
+//! Loss recoveries of the classic sender: each decides what to resend, and when. One file per algorithm, selected at run
+//! time by [`config::Recovery`].
 
 mod eln;
 mod newreno;
@@ -13,7 +13,6 @@ use alloc::boxed::Box;
 
 use self::eln::Eln;
 use self::newreno::NewReno;
-use self::rack::Rack;
 use self::reno::Reno;
 use self::rfc6675::Rfc6675;
 use self::sack1::Sack1;
@@ -26,13 +25,13 @@ use crate::tcp::config::{self, SackAlgorithm, TcpConfig};
 use crate::tcp::stream::Stream;
 use crate::time::Instant;
 
-/// Interface between the sender and a loss recovery.
+/// Interface between the classic sender and a loss recovery.
 ///
 /// A recovery acts on [`SendControl`]: it moves windows, sets the segment to resend, and limits what else may be sent
 /// before the next acknowledgment.
 pub trait LossRecovery {
     /// Handles an acknowledgment older than `snd_una`.
-    fn on_old_ack(&mut self, _s: &mut Stream, _c: &mut SendControl) {}
+    fn on_old_ack(&mut self, _c: &mut SendControl) {}
 
     /// Handles an acknowledgment equal to `snd_una` that counts as a duplicate; `c.dupacks` has not been updated yet.
     fn on_duplicate(&mut self, s: &mut Stream, c: &mut SendControl, now: Instant, ack: &Ack);
@@ -43,20 +42,6 @@ pub trait LossRecovery {
     /// Handles an expiry of the retransmission timer; windows and `snd_nxt` have not been updated yet.
     fn on_timeout(&mut self, s: &mut Stream, c: &mut SendControl);
 
-    /// Returns a hole to resend as far as windows allow, ahead of new data: its first byte, the byte after its last,
-    /// and the cause.
-    fn next_hole(&mut self, _s: &Stream, _c: &SendControl) -> Option<(Seq, Seq, Cause)> {
-        None
-    }
-
-    /// Returns whether the congestion window permits new data, or `None` to apply the sender's own comparison.
-    fn may_send_new(&mut self, _s: &Stream, _c: &SendControl) -> Option<bool> {
-        None
-    }
-
-    /// Notes that a segment `seq..end` is being sent; `snd_max` has not been updated yet.
-    fn on_sent(&mut self, _s: &Stream, _now: Instant, _seq: Seq, _end: Seq) {}
-
     /// Returns whether the contents of SACK blocks make a duplicate, even with data or a new window (RFC 6675 §2).
     fn judges_by_sack(&self) -> bool {
         false
@@ -66,6 +51,21 @@ pub trait LossRecovery {
     fn predictable(&self) -> bool {
         true
     }
+}
+
+/// Interface of a recovery that knows which segments have arrived, and chooses those to resend itself.
+pub trait Selective {
+    /// Returns a hole to resend as far as windows allow, ahead of new data: its first byte, the byte after its last,
+    /// and the cause.
+    fn next_hole(&mut self, s: &Stream, c: &SendControl) -> Option<(Seq, Seq, Cause)>;
+
+    /// Returns the window for new data, in bytes beyond `snd_una`, or `None` if none may be sent.
+    fn window(&self, _s: &Stream, c: &SendControl) -> Option<u32> {
+        Some(c.window())
+    }
+
+    /// Notes that a segment `seq..end` is being sent; `snd_max` has not been updated yet.
+    fn on_sent(&mut self, s: &Stream, now: Instant, seq: Seq, end: Seq);
 }
 
 /// The loss recovery in use. The larger ones are boxed, and created with the first data, so that an end that never
@@ -84,14 +84,12 @@ pub enum Recovery {
     Rfc6675(Option<Box<Rfc6675>>),
     /// \[a\] §III-B.
     Eln(Eln),
-    /// RFC 8985. It receives acknowledgments and timers directly, not through [`LossRecovery`].
-    Rack(rack::Slot),
 }
 
 impl Recovery {
-    /// Returns the recovery that `config` selects.
-    pub fn new(config: &TcpConfig, seed: u64) -> Self {
-        match config.recovery {
+    /// Returns the recovery that `config` selects; `None` for RACK, which is part of the modern sender.
+    pub fn new(config: &TcpConfig) -> Option<Self> {
+        let recovery = match config.recovery {
             config::Recovery::Reno => Self::Reno(Reno::default()),
             config::Recovery::NewReno => Self::NewReno(NewReno::default()),
             config::Recovery::Smart => Self::Smart(None),
@@ -101,84 +99,31 @@ impl Recovery {
             },
             config::Recovery::Eln => Self::Eln(Eln::on_threshold()),
             config::Recovery::ElnRxmt => Self::Eln(Eln::on_first()),
-            config::Recovery::Rack => Self::Rack(rack::Slot::new(seed)),
-        }
+            config::Recovery::Rack => return None,
+        };
+        Some(recovery)
     }
 
-    /// Returns whether the algorithm influences what is sent, and has to be notified of it. If not, the calls below
-    /// cost nothing.
+    /// Returns the recovery if it chooses what to resend now. Sack1 and RFC 6675 do so while they repair a loss.
     #[inline]
-    fn steers(&self) -> bool {
+    pub fn selective(&mut self) -> Option<&mut dyn Selective> {
         // Called several times for each segment: few cases compile to comparisons, more to a jump table.
         match self {
-            Self::Reno(_) | Self::NewReno(_) | Self::Eln(_) => false,
-            Self::Sack1(recovery) => recovery.as_ref().is_some_and(|recovery| recovery.in_recovery()),
-            Self::Rfc6675(_) | Self::Smart(_) | Self::Rack(_) => self.others_steer(),
+            Self::Reno(_) | Self::NewReno(_) | Self::Eln(_) => None,
+            Self::Sack1(sack1) => match sack1 {
+                Some(sack1) if sack1.in_recovery() => Some(&mut **sack1),
+                _ => None,
+            },
+            Self::Rfc6675(_) | Self::Smart(_) => self.other_selective(),
         }
     }
 
     #[inline(never)]
-    fn others_steer(&self) -> bool {
-        if let Self::Rfc6675(recovery) = self {
-            recovery.as_ref().is_some_and(|recovery| recovery.in_recovery())
-        } else {
-            true
-        }
-    }
-
-    /// Calls [`LossRecovery::next_hole`].
-    #[inline]
-    pub fn next_hole(&mut self, s: &Stream, c: &SendControl, now: Instant) -> Option<(Seq, Seq, Cause)> {
+    fn other_selective(&mut self) -> Option<&mut dyn Selective> {
         match self {
-            Self::Rack(slot) => slot.next_hole(s, now),
-            _ if self.steers() => self.get().next_hole(s, c),
+            Self::Rfc6675(Some(rfc6675)) if rfc6675.in_recovery() => Some(&mut **rfc6675),
+            Self::Smart(smart) => Some(&mut **smart.get_or_insert_with(fresh)),
             _ => None,
-        }
-    }
-
-    /// Calls [`LossRecovery::may_send_new`].
-    #[inline]
-    pub fn may_send_new(&mut self, s: &Stream, c: &SendControl, now: Instant) -> Option<bool> {
-        match self {
-            Self::Rack(slot) => Some(slot.may_send_new(s, now)),
-            _ if self.steers() => self.get().may_send_new(s, c),
-            _ => None,
-        }
-    }
-
-    /// Returns RACK's state, if it exists.
-    #[inline]
-    pub fn rack(&self) -> Option<&Rack> {
-        if let Self::Rack(slot) = self { slot.get() } else { None }
-    }
-
-    /// Returns RACK's state mutably, if it exists.
-    #[inline]
-    pub fn rack_mut(&mut self) -> Option<&mut Rack> {
-        if let Self::Rack(slot) = self { slot.get_mut() } else { None }
-    }
-
-    /// Creates RACK's state, as data is about to be written.
-    pub fn begin(&mut self, s: &Stream, now: Instant) {
-        if let Self::Rack(slot) = self {
-            slot.begin(s, now);
-        }
-    }
-
-    /// Notes that the peer does not support SACK, so that RACK does without it.
-    pub fn do_without_sack(&mut self) {
-        if let Self::Rack(slot) = self {
-            slot.do_without_sack();
-        }
-    }
-
-    /// Calls [`LossRecovery::on_sent`].
-    #[inline]
-    pub fn on_sent(&mut self, s: &Stream, now: Instant, seq: Seq, end: Seq) {
-        match self {
-            Self::Rack(slot) => slot.on_sent(s, now, seq, end),
-            _ if self.steers() => self.get().on_sent(s, now, seq, end),
-            _ => {}
         }
     }
 
@@ -192,7 +137,6 @@ impl Recovery {
             Self::Sack1(recovery) => &mut **recovery.get_or_insert_with(fresh),
             Self::Rfc6675(recovery) => &mut **recovery.get_or_insert_with(fresh),
             Self::Eln(recovery) => recovery,
-            Self::Rack(slot) => slot,
         }
     }
 }

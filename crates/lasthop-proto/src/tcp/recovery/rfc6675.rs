@@ -1,6 +1,6 @@
 //! RFC 6675: SACK-based recovery with `pipe` computed from the scoreboard.
 
-use super::LossRecovery;
+use super::{LossRecovery, Selective};
 use crate::event::Event;
 use crate::packet::Cause;
 use crate::seq::Seq;
@@ -145,6 +145,16 @@ impl LossRecovery for Rfc6675 {
         c.limited = Switch::Off;
     }
 
+    fn judges_by_sack(&self) -> bool {
+        true
+    }
+
+    fn predictable(&self) -> bool {
+        false
+    }
+}
+
+impl Selective for Rfc6675 {
     /// Applies rules 1 and 4 of `NextSeg` (§4); rule 2 is the sender's new data, for which this returns `None`.
     fn next_hole(&mut self, s: &Stream, c: &SendControl) -> Option<(Seq, Seq, Cause)> {
         let point = self.recovery_point?;
@@ -172,21 +182,13 @@ impl LossRecovery for Rfc6675 {
         Some((if end.since(start) > s.mss() { end - s.mss() } else { start }, end, Cause::SackHole))
     }
 
-    fn judges_by_sack(&self) -> bool {
-        true
-    }
-
-    fn may_send_new(&mut self, s: &Stream, c: &SendControl) -> Option<bool> {
-        Some(c.cc.window().saturating_sub(self.pipe(s)) >= s.mss())
+    fn window(&self, s: &Stream, c: &SendControl) -> Option<u32> {
+        (c.cc.window().saturating_sub(self.pipe(s)) >= s.mss()).then_some(u32::MAX)
     }
 
     fn on_sent(&mut self, _s: &Stream, _now: Instant, seq: Seq, end: Seq) {
         if self.board.highest().is_some_and(|highest| seq.lt(highest)) {
             self.high_rxt = self.high_rxt.max(end);
         }
-    }
-
-    fn predictable(&self) -> bool {
-        false
     }
 }

@@ -1,8 +1,8 @@
 //! "Sack1" (Fall and Floyd, "Simulation-based comparisons of Tahoe, Reno and SACK TCP", 1996; ns-2): recovery under a
 //! `pipe` that arriving acknowledgments count down and sent segments count up.
 
-use super::LossRecovery;
 use super::reno::below_threshold;
+use super::{LossRecovery, Selective};
 use crate::event::Event;
 use crate::packet::Cause;
 use crate::seq::Seq;
@@ -101,7 +101,7 @@ impl Sack1 {
 }
 
 impl LossRecovery for Sack1 {
-    fn on_old_ack(&mut self, _s: &mut Stream, c: &mut SendControl) {
+    fn on_old_ack(&mut self, c: &mut SendControl) {
         if self.in_recovery {
             self.pipe -= 1;
         } else {
@@ -155,6 +155,12 @@ impl LossRecovery for Sack1 {
         c.limited = Switch::Off;
     }
 
+    fn predictable(&self) -> bool {
+        !self.in_recovery
+    }
+}
+
+impl Selective for Sack1 {
     fn next_hole(&mut self, s: &Stream, c: &SendControl) -> Option<(Seq, Seq, Cause)> {
         if !self.has_room(s, c) {
             return None;
@@ -164,8 +170,8 @@ impl LossRecovery for Sack1 {
         Some((start, end.min(start + s.mss()), Cause::SackHole))
     }
 
-    fn may_send_new(&mut self, s: &Stream, c: &SendControl) -> Option<bool> {
-        Some(self.has_room(s, c))
+    fn window(&self, s: &Stream, c: &SendControl) -> Option<u32> {
+        self.has_room(s, c).then_some(u32::MAX)
     }
 
     fn on_sent(&mut self, _s: &Stream, _now: Instant, seq: Seq, end: Seq) {
@@ -177,9 +183,5 @@ impl LossRecovery for Sack1 {
         if self.board.highest().is_some_and(|highest| seq.lt(highest)) {
             self.resent_to = Some(end);
         }
-    }
-
-    fn predictable(&self) -> bool {
-        !self.in_recovery
     }
 }

@@ -10,8 +10,8 @@
 
 use alloc::collections::VecDeque;
 
-use super::LossRecovery;
 use super::newreno::NewReno;
+use super::{LossRecovery, Selective};
 use crate::event::Event;
 use crate::packet::Cause;
 use crate::seq::Seq;
@@ -178,6 +178,12 @@ impl LossRecovery for Smart {
         }
     }
 
+    fn predictable(&self) -> bool {
+        false
+    }
+}
+
+impl Selective for Smart {
     fn next_hole(&mut self, _s: &Stream, _c: &SendControl) -> Option<(Seq, Seq, Cause)> {
         let lost = self.segments.iter().find(|sent| sent.state == SegmentState::Lost)?;
         Some((lost.seq, lost.end, Cause::SmartHole))
@@ -207,9 +213,5 @@ impl LossRecovery for Smart {
         let resent = seq.lt(s.snd_max());
         let state = if resent { SegmentState::Resent } else { SegmentState::Sent };
         self.segments.push_back(Sent { seq, end, at: now, state });
-    }
-
-    fn predictable(&self) -> bool {
-        false
     }
 }

@@ -89,7 +89,6 @@ impl Rack {
             }
             return;
         }
-        s.stop_timing();
         if news.una_advanced {
             s.advance(now, ack, Timer::Keep);
         }

@@ -10,14 +10,11 @@ mod backpressure;
 mod blind;
 mod detect;
 mod episode;
-mod slot;
 mod timers;
 mod undo;
 mod usage;
 
 pub use self::ack::Arrival;
-pub use self::slot::Slot;
-pub use self::timers::Expiry;
 
 use self::backpressure::Backpressure;
 use self::detect::{Newest, Reordering};
@@ -84,10 +81,9 @@ struct Batch {
 }
 
 /// SACK support of the peer.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-enum Peer {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Peer {
     /// Sends SACK blocks.
-    #[default]
     Selective,
     /// Sends duplicates only.
     Blind,
@@ -132,7 +128,7 @@ pub struct Rack {
 
 impl Rack {
     /// Returns the state of a sender whose handshake is complete.
-    fn new(s: &Stream, now: Instant, peer: Peer, seed: u64) -> Self {
+    pub fn new(s: &Stream, now: Instant, peer: Peer, seed: u64) -> Self {
         let config = s.config();
         // Linux `tcp_init_cwnd`: one repeated SYN is forgiven.
         let window = if s.syn_retries() > 1 { 1 } else { config.initial_window };

@@ -18,15 +18,6 @@ pub(super) enum Pending {
     Reordering,
 }
 
-/// Meaning of an expiry of the timer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Expiry {
-    /// A probe or a reordering wait, which has been handled.
-    Handled,
-    /// The retransmission timeout.
-    Timeout,
-}
-
 /// Minimum timeout, Linux's `TCP_TIMEOUT_MIN`: two ticks of the fastest clock, for timers that count in ticks.
 const SLACK: Duration = Duration::from_millis(2);
 /// Time for which a peer may delay the acknowledgment of a single segment (RFC 8985 §7.2).
@@ -126,14 +117,14 @@ impl Rack {
         }
     }
 
-    /// Handles an expiry of the timer.
-    pub fn on_timer(&mut self, s: &mut Stream, now: Instant) -> Expiry {
+    /// Handles an expiry of the timer that is no retransmission timeout. Returns whether it is none.
+    pub fn on_timer(&mut self, s: &mut Stream, now: Instant) -> bool {
         match self.pending {
-            Pending::Timeout => return Expiry::Timeout,
+            Pending::Timeout => return false,
             Pending::Reordering => self.stop_waiting(s, now),
             Pending::Probe => self.send_probe(s, now),
         }
-        Expiry::Handled
+        true
     }
 
     /// Sends a probe (RFC 8985 §7.3).
