@@ -3,8 +3,8 @@
 use crate::event::Event;
 use crate::packet::Cause;
 use crate::seq::Seq;
+use crate::tcp::classic::congestion::{Congestion, Outstanding};
 use crate::tcp::config::{Deflation, RecoveryGuard, Switch, TcpConfig};
-use crate::tcp::congestion::{Congestion, Outstanding};
 use crate::tcp::stream::{Stream, Timer};
 use crate::time::Instant;
 

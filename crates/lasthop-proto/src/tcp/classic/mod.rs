@@ -1,15 +1,18 @@
 //! The classic sender: windows in bytes, with recoveries from 4.4BSD's Reno to RFC 6675.
 //!
-//! A recovery ([`LossRecovery`]) acts on [`SendControl`], which has the congestion window and what may be sent.
+//! A recovery ([`LossRecovery`](recovery::LossRecovery)) acts on [`SendControl`], which has the congestion window
+//! and what may be sent.
 
+pub mod congestion;
 pub mod control;
+pub mod recovery;
 mod transmit;
 
+use self::congestion::Congestion;
 use self::control::SendControl;
+pub use self::recovery::Recovery;
 use crate::tcp::ack::Incoming;
 use crate::tcp::config::{ImpureDuplicates, TcpConfig};
-use crate::tcp::congestion::Congestion;
-use crate::tcp::recovery::Recovery;
 use crate::tcp::sender::contract::Sending;
 use crate::tcp::stream::{Expiry, Stream, Timer, Transmission};
 use crate::time::Instant;

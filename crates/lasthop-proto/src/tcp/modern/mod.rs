@@ -1,13 +1,18 @@
 //! The modern sender: RACK-TLP over a record of the segments in flight, with windows in segments.
 
+pub mod delivery_rate;
+pub mod flight;
+pub mod pacer;
+pub mod prr;
+pub mod rack;
 mod transmit;
 
 use alloc::boxed::Box;
 
+use self::rack::{Arrival, Peer, Rack};
 use self::transmit::Run;
 use crate::host_queue::Queued;
 use crate::tcp::ack::Incoming;
-use crate::tcp::recovery::rack::{Arrival, Peer, Rack};
 use crate::tcp::send_buffer::SendBuffer;
 use crate::tcp::sender::contract::Sending;
 use crate::tcp::stream::{Expiry, Stream, Transmission};

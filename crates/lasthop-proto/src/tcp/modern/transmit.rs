@@ -1,8 +1,8 @@
 //! New data of the modern sender, and the bursts in which it leaves.
 
+use super::rack::Rack;
 use crate::seq::Seq;
 use crate::tcp::config::{Push, Switch, TcpConfig, WindowEdge};
-use crate::tcp::recovery::rack::Rack;
 use crate::tcp::stream::{NewData, Stream, Transmission};
 use crate::time::Instant;
 

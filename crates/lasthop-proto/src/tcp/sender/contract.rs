@@ -2,10 +2,9 @@
 
 use crate::host_queue::Queued;
 use crate::tcp::ack::Incoming;
-use crate::tcp::classic::Classic;
+use crate::tcp::classic::{Classic, Recovery};
 use crate::tcp::config::TcpConfig;
 use crate::tcp::modern::Modern;
-use crate::tcp::recovery::Recovery;
 use crate::tcp::stream::{Stream, Transmission};
 use crate::time::Instant;
 

@@ -1,5 +1,6 @@
 //! RFC 6675: SACK-based recovery with `pipe` computed from the scoreboard.
 
+use super::scoreboard::Scoreboard;
 use super::{LossRecovery, Selective};
 use crate::event::Event;
 use crate::packet::Cause;
@@ -7,7 +8,6 @@ use crate::seq::Seq;
 use crate::tcp::ack::Ack;
 use crate::tcp::classic::control::SendControl;
 use crate::tcp::config::Switch;
-use crate::tcp::scoreboard::Scoreboard;
 use crate::tcp::stream::{Stream, Timer};
 use crate::time::Instant;
 

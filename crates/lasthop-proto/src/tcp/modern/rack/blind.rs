@@ -5,7 +5,7 @@
 use super::ack::{News, span};
 use super::{Peer, Rack};
 use crate::tcp::congestion::control::CaState;
-use crate::tcp::flight::{Guess, Index};
+use crate::tcp::modern::flight::{Guess, Index};
 use crate::tcp::stream::Stream;
 use crate::time::Instant;
 

@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use super::Rack;
 use crate::host_queue::{HostQueue, Queued, Room};
 use crate::tcp::congestion::quantum;
-use crate::tcp::pacer::Piece;
+use crate::tcp::modern::pacer::Piece;
 use crate::tcp::stream::Stream;
 use crate::time::{Duration, Instant};
 

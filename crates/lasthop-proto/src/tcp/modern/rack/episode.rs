@@ -4,7 +4,7 @@ use super::ack::News;
 use super::{Permit, Rack};
 use crate::event::{Event, Spurious};
 use crate::tcp::congestion::control::{CaState, Episode, Reduction};
-use crate::tcp::prr::{Entry, Prr};
+use crate::tcp::modern::prr::{Entry, Prr};
 use crate::tcp::stream::Stream;
 use crate::time::{Duration, Instant};
 

@@ -3,10 +3,10 @@
 
 mod eln;
 mod newreno;
-pub mod rack;
 mod reno;
 mod rfc6675;
 mod sack1;
+mod scoreboard;
 mod smart;
 
 use alloc::boxed::Box;

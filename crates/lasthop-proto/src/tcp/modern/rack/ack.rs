@@ -5,8 +5,8 @@ use crate::packet::SackBlock;
 use crate::seq::Seq;
 use crate::tcp::ack::Ack;
 use crate::tcp::congestion::control::{AckSample, CaState};
-use crate::tcp::delivery_rate::Candidate;
-use crate::tcp::prr::Step;
+use crate::tcp::modern::delivery_rate::Candidate;
+use crate::tcp::modern::prr::Step;
 use crate::tcp::stream::{Stream, Timer};
 use crate::time::{Duration, Instant};
 

@@ -5,8 +5,8 @@ use super::{Forced, Permit, Rack, unsent};
 use crate::event::Event;
 use crate::tcp::config::{Clock, RttRule};
 use crate::tcp::congestion::control::{CaState, Episode};
-use crate::tcp::prr::Step;
-use crate::tcp::recovery::rack::detect;
+use crate::tcp::modern::prr::Step;
+use crate::tcp::modern::rack::detect;
 use crate::tcp::stream::Stream;
 use crate::time::{Duration, Instant};
 

@@ -2,6 +2,7 @@
 //! `pipe` that arriving acknowledgments count down and sent segments count up.
 
 use super::reno::below_threshold;
+use super::scoreboard::Scoreboard;
 use super::{LossRecovery, Selective};
 use crate::event::Event;
 use crate::packet::Cause;
@@ -9,7 +10,6 @@ use crate::seq::Seq;
 use crate::tcp::ack::Ack;
 use crate::tcp::classic::control::SendControl;
 use crate::tcp::config::{RecoveryGuard, Switch};
-use crate::tcp::scoreboard::Scoreboard;
 use crate::tcp::stream::{Stream, Timer};
 use crate::time::Instant;
 
