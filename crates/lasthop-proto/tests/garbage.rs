@@ -16,7 +16,7 @@ use lasthop_proto::seq::Seq;
 use lasthop_proto::tcp::config::{
     DelayedAck, EcnMode, Preset, ReceiveAutotune, Recovery, SackCompression, SendAutotune, Switch, TcpConfig,
 };
-use lasthop_proto::tcp::recovery::rack::Rack;
+use lasthop_proto::tcp::modern::rack::Rack;
 use lasthop_proto::tcp::{Connection, TickPhase};
 use lasthop_proto::time::{Duration, Instant};
 use proptest::prelude::*;

@@ -193,8 +193,8 @@ impl Connection {
     /// Aborts the connection with a reset.
     pub fn abort(&mut self) {
         if !matches!(self.state, State::Closed | State::Listen | State::TimeWait) {
-            let s = self.sender.state();
-            self.reset = Some((s.snd_max, Some(self.receiver.rcv_nxt())));
+            let s = self.sender.stream();
+            self.reset = Some((s.snd_max(), Some(self.receiver.rcv_nxt())));
             self.finish(Event::Aborted);
         }
     }
@@ -221,7 +221,7 @@ impl Connection {
 
     /// Returns the number of stream bytes written and not acknowledged.
     pub fn unacked(&self) -> u64 {
-        self.sender.state().queued - self.sender.acked()
+        self.sender.stream().queued() - self.sender.acked()
     }
 
     /// Returns the round-trip sample of the last acknowledgment, if there was one and it was not returned before. For
@@ -232,7 +232,7 @@ impl Connection {
 
     /// Returns the number of retransmissions of this end's SYN.
     pub fn syn_retries(&self) -> u32 {
-        self.sender.state().syn_retries
+        self.sender.stream().syn_retries()
     }
 
     /// Returns the state of the connection.
@@ -313,7 +313,7 @@ impl Connection {
     }
 
     fn ack_seq(&self) -> Seq {
-        if self.state == State::Closed { self.sender.state().snd_max } else { self.sender.ack_seq() }
+        if self.state == State::Closed { self.sender.stream().snd_max() } else { self.sender.stream().ack_seq() }
     }
 
     /// Notes that the FIN leaves.

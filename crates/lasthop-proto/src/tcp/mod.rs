@@ -1,23 +1,20 @@
 //! TCP endpoints: a [`Connection`] is one end, as a [`Node`](crate::node::Node).
 //!
-//! [`config`] contains every detail as a key; [`recovery`] decides what to resend and when; [`congestion`] owns the
-//! window.
+//! [`config`] contains every detail as a key. One of two senders decides what leaves: `classic` has a loss recovery and a
+//! window in bytes, [`modern`] has RACK-TLP and a [`congestion`] control.
 
+mod ack;
+mod classic;
 pub mod config;
 pub mod congestion;
 mod connection;
-pub mod delivery_rate;
-pub mod flight;
 pub mod min_rtt;
-pub mod pacer;
-pub mod prr;
+pub mod modern;
 mod receiver;
-pub mod recovery;
 pub mod rtt;
-mod scoreboard;
 mod send_buffer;
-mod send_state;
 mod sender;
+mod stream;
 
 pub use self::connection::{Connection, Setup, State};
 pub use self::rtt::TickPhase;

@@ -4,9 +4,11 @@ mod ack_ratio;
 mod autotune;
 mod linux;
 mod marks;
+mod reassembly;
 mod sack;
 #[cfg(test)]
 mod tests;
+mod window;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -20,7 +22,7 @@ use crate::seq::Seq;
 use crate::time::Instant;
 use ack_ratio::{AckRatio, Leaves};
 pub use linux::Arrival;
-use linux::{Linux, Slot};
+use linux::Slot;
 use marks::Marks;
 
 /// Maximum number of out-of-order runs; a segment that would add another is not kept. Bounds memory for any peer.
@@ -143,70 +145,6 @@ impl Receiver {
         self.fin.is_some_and(|fin| self.rcv_nxt.gt(fin))
     }
 
-    /// Returns whether any part of the segment lies in the window (RFC 9293 §3.10.7.4).
-    #[inline]
-    pub fn acceptable(&self, seq: Seq, seq_len: u32) -> bool {
-        self.expects(seq, seq_len) || self.overlaps_window(seq, seq_len)
-    }
-
-    /// Returns whether the segment is exactly the next one, and inside the window advertised last.
-    #[inline]
-    pub fn expects(&self, seq: Seq, seq_len: u32) -> bool {
-        seq == self.rcv_nxt && seq_len <= self.rcv_adv.since(seq)
-    }
-
-    fn overlaps_window(&self, seq: Seq, seq_len: u32) -> bool {
-        let window = self.window();
-        if seq_len == 0 {
-            return if window == 0 { seq == self.rcv_nxt } else { self.in_window(seq, window) };
-        }
-        window > 0 && (self.in_window(seq, window) || self.in_window(seq + (seq_len - 1), window))
-    }
-
-    fn in_window(&self, seq: Seq, window: u32) -> bool {
-        seq.0.wrapping_sub(self.rcv_nxt.0) < window
-    }
-
-    /// Returns the window towards the peer, in bytes. An advertised window is never taken back.
-    pub fn window(&self) -> u32 {
-        self.right_edge().since(self.rcv_nxt)
-    }
-
-    fn right_edge(&self) -> Seq {
-        let tuned = self.linux.read(&self.config, |linux| self.edge_beside(linux));
-        tuned.unwrap_or_else(|| self.fixed_edge())
-    }
-
-    /// Returns the right edge for a buffer of fixed size.
-    fn fixed_edge(&self) -> Seq {
-        self.rcv_adv.max(self.rcv_nxt + self.fixed_offer())
-    }
-
-    /// Returns the window that a buffer of fixed size leaves open.
-    fn fixed_offer(&self) -> u32 {
-        let free = u64::from(self.config.receive_buffer).saturating_sub(self.unread) as u32;
-        let silly = free < self.config.receive_buffer / 4 && free < self.config.mss;
-        if silly { 0 } else { free.min(0xffff << self.window_shift) }
-    }
-
-    /// Returns the window field of a SYN, which is never scaled (RFC 7323 §2.2).
-    pub fn syn_window(&self) -> u16 {
-        let offer = |linux: &Linux| Some(linux.tuning()?.window(self.holdings(linux.mss()), linux.mss(), 1).0);
-        let tuned = self.linux.read(&self.config, offer).flatten();
-        tuned.unwrap_or(self.config.receive_buffer).min(0xffff) as u16
-    }
-
-    /// Returns the window field of the SYN being sent, and records it as sent. With an auto-tuned buffer, the window is
-    /// exactly that field.
-    pub fn take_syn_window(&mut self) -> u16 {
-        self.take_window();
-        let window = self.syn_window();
-        if self.linux.is_linux() && self.config.tunes_itself() {
-            self.rcv_adv = self.rcv_nxt + u32::from(window);
-        }
-        window
-    }
-
     /// Sets the negotiated options: whether acknowledgments carry SACK blocks, and whether ECN is used.
     pub fn agree(&mut self, sack: Switch, ecn: Switch) {
         self.sack = sack;
@@ -309,115 +247,8 @@ impl Receiver {
         }
     }
 
-    /// Stores data that is new and before `edge`, and advances `rcv_nxt` over in-order data.
-    fn place(&mut self, edge: Seq, seq: Seq, len: u32, fin: Switch) {
-        let (left, right) = (seq.max(self.rcv_nxt), (seq + len).min(edge));
-        if fin.is_on() && self.fin.is_none() && (seq + len).le(edge) {
-            self.fin = Some(seq + len);
-        }
-        if left.lt(right) {
-            self.highest = self.highest.max(right);
-            let block = SackBlock { left, right };
-            if left == self.rcv_nxt && self.runs.is_empty() {
-                self.latest = Some(block);
-                self.deliver_to(right);
-            } else {
-                self.latest = self.insert(block);
-            }
-            self.damaged = self.damaged.filter(|run| run.left.lt(left) || run.right.gt(right));
-        } else {
-            self.latest = self.run_at(seq);
-        }
-        self.deliver();
-    }
-
-    /// Handles the usual case: the next segment, with nothing queued behind it.
-    #[inline]
-    fn take_in_order(&mut self, now: Instant, len: u32) {
-        self.rcv_nxt += len;
-        self.received += u64::from(len);
-        self.unread += u64::from(len);
-        self.highest = self.highest.max(self.rcv_nxt);
-        self.latest = None;
-        self.damaged = self.damaged.filter(|run| run.right.gt(self.rcv_nxt));
-        self.delay_ack(now);
-    }
-
     fn config_holds_duplicates(&self) -> bool {
         matches!(self.config.delayed_ack, DelayedAck::Ns2 { .. }) && self.highest == self.rcv_nxt
-    }
-
-    /// Notes corrupted data with an intact header, which is used for ELN only.
-    pub fn on_damaged(&mut self, seq: Seq, len: u32) {
-        let (left, right) = (seq.max(self.rcv_nxt), (seq + len).min(self.right_edge()));
-        if left.lt(right) && self.damaged.is_none() {
-            self.damaged = Some(SackBlock { left, right });
-        }
-    }
-
-    /// Returns whether the next expected byte arrived corrupted (ELN).
-    pub fn next_was_damaged(&self) -> Switch {
-        let hit = self.damaged.is_some_and(|run| run.left.le(self.rcv_nxt) && run.right.gt(self.rcv_nxt));
-        if hit { Switch::On } else { Switch::Off }
-    }
-
-    /// Adds a run and merges it with those it touches; returns the resulting run, if it was kept.
-    fn insert(&mut self, block: SackBlock) -> Option<SackBlock> {
-        if let Some(last) = self.runs.last_mut()
-            && last.right == block.left
-        {
-            // The usual case: data that follows the highest run.
-            last.right = block.right;
-            return Some(*last);
-        }
-        let from = self.runs.iter().take_while(|run| run.right.lt(block.left)).count();
-        let touching = self.runs[from..].iter().take_while(|run| run.left.le(block.right)).count();
-        let mut merged = block;
-        if touching > 0 {
-            merged.left = merged.left.min(self.runs[from].left);
-            merged.right = merged.right.max(self.runs[from + touching - 1].right);
-            self.runs[from] = merged;
-            if touching > 1 {
-                self.runs.drain(from + 1..from + touching);
-            }
-        } else if self.runs.len() < MAX_RUNS || block.left == self.rcv_nxt {
-            self.runs.insert(from, merged);
-        } else {
-            return None;
-        }
-        Some(merged)
-    }
-
-    fn run_at(&self, seq: Seq) -> Option<SackBlock> {
-        self.runs.iter().find(|run| run.left.le(seq) && run.right.gt(seq)).copied()
-    }
-
-    /// Advances `rcv_nxt` over in-order data.
-    fn deliver(&mut self) {
-        if let Some(first) = self.runs.first()
-            && first.left == self.rcv_nxt
-        {
-            let right = first.right;
-            self.deliver_to(right);
-            self.runs.remove(0);
-            if self.runs.is_empty()
-                && let Some(history) = &mut self.history
-            {
-                **history = SackBlocks::NONE;
-            }
-        }
-        if self.fin == Some(self.rcv_nxt) {
-            self.rcv_nxt += 1;
-        }
-    }
-
-    /// Advances to `right`, up to which all data is present.
-    fn deliver_to(&mut self, right: Seq) {
-        let bytes = u64::from(right.since(self.rcv_nxt));
-        self.rcv_nxt = right;
-        self.received += bytes;
-        self.unread += bytes;
-        self.damaged = self.damaged.filter(|run| run.right.gt(right));
     }
 
     /// Schedules the acknowledgment of an in-order segment with nothing queued behind it.
@@ -447,36 +278,6 @@ impl Receiver {
         match self.config.clock {
             Clock::Ticks { fast, .. } => next_tick(now, fast, self.phase.fast),
             Clock::Fine | Clock::Jiffies { .. } => now + crate::time::Duration::from_millis(200),
-        }
-    }
-
-    /// Notes that the application has read `bytes`. Acknowledges if that moves the window by two segments or half the
-    /// buffer (4.4BSD `tcp_output`; RFC 9293 §3.8.6.2.2).
-    pub fn on_read(&mut self, bytes: u64) {
-        if (self.config.ack_before_read.is_on() || self.linux.is_linux()) && self.ack_due() {
-            self.reading = (self.reading + bytes).min(self.unread);
-        } else {
-            self.open_window(bytes);
-        }
-    }
-
-    fn open_window(&mut self, bytes: u64) {
-        if self.linux.is_linux() {
-            return self.read_as_linux(bytes);
-        }
-        self.unread = self.unread.saturating_sub(bytes);
-        if self.ack_due() || self.finished() {
-            // It leaves as it is; or the window is of no interest any more, and the peer may have left.
-            return;
-        }
-        if matches!(self.config.delayed_ack, DelayedAck::Ns2 { .. }) && self.poll_deadline().is_some() {
-            // ns-2 has no windows, so nothing hastens an acknowledgment.
-            return;
-        }
-        let moved = self.right_edge().since(self.rcv_adv);
-        let least = self.ratio.as_ref().map_or(2, AckRatio::least_update);
-        if moved >= least.saturating_mul(self.config.mss) || moved >= self.config.receive_buffer / 2 {
-            self.due = AckDue::Now;
         }
     }
 
@@ -513,33 +314,6 @@ impl Receiver {
             }
             self.due = AckDue::Now;
         }
-    }
-
-    /// Returns the window field of the segment being sent, and records the acknowledgment as sent.
-    #[inline]
-    pub fn take_window(&mut self) -> u16 {
-        let (edge, early) =
-            if self.linux.is_linux() { self.take_window_as_linux() } else { (self.fixed_edge(), Switch::Off) };
-        self.rcv_adv = edge;
-        self.last_ack_sent = self.rcv_nxt;
-        if let Some(acks) = &mut self.ratio {
-            acks.on_ack_sent();
-        }
-        if !early.is_on() {
-            self.due = AckDue::No;
-        }
-        let window = self.rcv_adv.since(self.rcv_nxt) >> self.window_shift;
-        if self.reading > 0 {
-            let bytes = core::mem::take(&mut self.reading);
-            self.open_window(bytes);
-        }
-        window.min(0xffff) as u16
-    }
-
-    #[inline(never)]
-    fn take_window_as_linux(&mut self) -> (Seq, Switch) {
-        let edge = self.edge_as_linux().unwrap_or_else(|| self.fixed_edge());
-        (edge, self.linux_ack_sent())
     }
 
     /// Returns the SMART number of the segment being sent.

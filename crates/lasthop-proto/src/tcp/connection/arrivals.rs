@@ -4,10 +4,10 @@ use super::{Connection, State};
 use crate::event::Event;
 use crate::packet::{AckCongestionOption, Ecn, Flags, Packet, SackBlocks, Segment};
 use crate::seq::Seq;
+use crate::tcp::ack::{Ack, AckVerdict, Incoming};
 use crate::tcp::config::Switch;
 use crate::tcp::receiver::Arrival;
-use crate::tcp::send_state::Ack;
-use crate::tcp::sender::{AckVerdict, Incoming, Seen};
+use crate::tcp::sender::Seen;
 use crate::time::{Duration, Instant};
 
 impl Connection {
@@ -111,8 +111,8 @@ impl Connection {
         }
         self.note_timestamp(segment);
         if self.state == State::SynReceived {
-            let s = self.sender.state();
-            if segment.ack.le(s.snd_una) || segment.ack.gt(s.snd_max) {
+            let s = self.sender.stream();
+            if segment.ack.le(s.snd_una()) || segment.ack.gt(s.snd_max()) {
                 self.reset = Some((segment.ack, None));
                 return;
             }
@@ -204,12 +204,12 @@ impl Connection {
     /// window that is not adopted, because the number of a probe without data is too old, is no news: the answer shows
     /// the prober that this end's window has opened (Linux `tcp_validate_incoming`).
     pub(super) fn acknowledges_from_the_left(&self, segment: &Segment, seq_len: u32) -> bool {
-        let s = self.sender.state();
+        let s = self.sender.stream();
         let near = self.receiver.rcv_nxt().since(segment.seq) <= self.config.receive_buffer;
         let left = segment.seq.lt(self.receiver.rcv_nxt()) && near;
         let window = u32::from(segment.window) << self.peer_shift;
-        let opens = s.snd_wnd == 0 && window > 0 && self.sender.may_update_window(segment.seq, segment.ack, window);
-        let news = segment.ack.gt(s.snd_una) || segment.ack == s.snd_una && opens;
+        let opens = s.snd_wnd() == 0 && window > 0 && s.may_update_window(segment.seq, segment.ack, window);
+        let news = segment.ack.gt(s.snd_una()) || segment.ack == s.snd_una() && opens;
         let synchronized = self.state != State::SynReceived;
         left && news
             && synchronized
@@ -241,7 +241,7 @@ impl Connection {
         };
         let window = u32::from(segment.window) << shift;
         let incoming = Incoming { ack, window, seq_len: packet.seq_len(), seq: segment.seq, echoed };
-        let before = self.sender.state().una_pos;
+        let before = self.sender.stream().una_pos();
         let verdict = self.sender.on_ack(now, &incoming);
         if verdict == AckVerdict::Taken {
             if incoming.ack.ece.is_on() {
@@ -312,7 +312,7 @@ impl Connection {
         }
         let echo = segment.options.timestamps.filter(|timestamps| self.timestamps.is_on() && timestamps.ecr != 0);
         let age = |echo: u32| Duration::from_millis(u64::from(self.timestamp(now).wrapping_sub(echo)));
-        let rtt = &self.sender.state().rtt;
+        let rtt = self.sender.stream().rtt();
         let arrival = Arrival {
             seq: segment.seq,
             len: packet.len,

@@ -25,9 +25,9 @@ impl Connection {
     }
 
     pub(super) fn on_syn_sent(&mut self, now: Instant, packet: &Packet, segment: &Segment) {
-        let s = self.sender.state();
+        let s = self.sender.stream();
         let acks = segment.flags.has(Flags::ACK);
-        if acks && (segment.ack.le(s.iss) || segment.ack.gt(s.snd_max)) {
+        if acks && (segment.ack.le(s.iss()) || segment.ack.gt(s.snd_max())) {
             if !segment.flags.has(Flags::RST) {
                 self.reset = Some((segment.ack, None));
             }

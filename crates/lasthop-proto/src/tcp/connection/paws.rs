@@ -31,12 +31,12 @@ impl Connection {
     /// milliseconds.
     fn is_overtaken_duplicate(&self, segment: &Segment, behind: u32) -> bool {
         let window = u32::from(segment.window) << self.peer_shift;
-        let s = self.sender.state();
+        let s = self.sender.stream();
         segment.flags.has(Flags::ACK)
             && segment.seq == self.receiver.rcv_nxt()
-            && segment.ack == s.snd_una
-            && !self.sender.may_update_window(segment.seq, segment.ack, window)
-            && u64::from(behind) * 1_000_000 <= s.rtt.rto().as_nanos().saturating_mul(6) / 5
+            && segment.ack == s.snd_una()
+            && !s.may_update_window(segment.seq, segment.ack, window)
+            && u64::from(behind) * 1_000_000 <= s.rtt().rto().as_nanos().saturating_mul(6) / 5
     }
 
     /// Records the timestamp to echo. RFC 7323 §4.3: it is that of the earliest unacknowledged segment, so that delayed

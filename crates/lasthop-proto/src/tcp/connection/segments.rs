@@ -8,7 +8,7 @@ use crate::packet::{
 };
 use crate::seq::Seq;
 use crate::tcp::config::{EcnMode, HeaderAccounting, Recovery, Switch};
-use crate::tcp::sender::{Transmission, Turn};
+use crate::tcp::stream::{Transmission, Turn};
 use crate::time::Instant;
 
 impl Connection {

@@ -28,9 +28,9 @@ enum Kind {
     Other,
 }
 
-/// State of the stream: positions as counted by `SendState`.
+/// State of the stream: positions as counted by [`Stream`](crate::tcp::stream::Stream).
 #[derive(Clone, Copy, Debug)]
-struct Stream {
+struct Progress {
     /// Position up to which everything is acknowledged.
     acknowledged: u64,
     /// Position up to which everything was sent.
@@ -83,7 +83,7 @@ impl AckRatio {
         acknowledged > self.changed_at
     }
 
-    fn change(&mut self, ratio: u8, stream: Stream) {
+    fn change(&mut self, ratio: u8, stream: Progress) {
         let known = self.is_known(stream.acknowledged);
         self.in_use = ratio.max(if known { self.ratio } else { self.in_use });
         (self.ratio, self.changed_at, self.suspicion) = (ratio, stream.sent, None);
@@ -97,7 +97,7 @@ impl AckRatio {
     }
 
     /// Limits the ratio after the window may have shrunk.
-    fn bound(&mut self, stream: Stream, window: Window) {
+    fn bound(&mut self, stream: Progress, window: Window) {
         if self.ratio > window.most() {
             self.change(window.most(), stream);
             self.restart_quiet(window);
@@ -105,7 +105,7 @@ impl AckRatio {
     }
 
     /// Doubles R, once per window, because an acknowledgment was lost or marked.
-    fn on_congestion(&mut self, stream: Stream, window: Window) {
+    fn on_congestion(&mut self, stream: Progress, window: Window) {
         self.suspicion = None;
         let doubled = self.ratio.saturating_mul(2).min(window.most());
         if doubled != self.ratio && self.is_known(stream.acknowledged) {
@@ -115,7 +115,7 @@ impl AckRatio {
     }
 
     /// Processes an acknowledgment. Before it, everything up to `before` was acknowledged.
-    fn on_ack(&mut self, kind: Kind, mark: Switch, before: u64, stream: Stream, window: Window) {
+    fn on_ack(&mut self, kind: Kind, mark: Switch, before: u64, stream: Progress, window: Window) {
         self.bound(stream, window);
         if self.is_known(before) {
             self.in_use = self.ratio;
@@ -135,7 +135,7 @@ impl AckRatio {
     }
 
     /// Processes an acknowledgment of more of the stream, with all data in order.
-    fn on_new(&mut self, bytes: u64, stream: Stream, window: Window) {
+    fn on_new(&mut self, bytes: u64, stream: Progress, window: Window) {
         match &mut self.suspicion {
             Some(0 | 1) => return self.on_congestion(stream, window),
             Some(left) => *left -= 1,
@@ -189,8 +189,8 @@ impl Sender {
     fn weigh(&mut self, seen: &Seen) {
         let (stream, window) = self.standing();
         // The FIN does not count as a segment.
-        let data = |pos: u64| pos.min(1 + self.state.queued);
-        let kind = if seen.ack.lt(self.state.snd_una) {
+        let data = |pos: u64| pos.min(1 + self.stream.queued());
+        let kind = if seen.ack.lt(self.stream.snd_una()) {
             Kind::Late
         } else if seen.selective.is_on() {
             Kind::Disorder
@@ -216,11 +216,11 @@ impl Sender {
         if ratio.is_known(stream.acknowledged) { None } else { NonZeroU8::new(ratio.ratio) }
     }
 
-    fn standing(&self) -> (Stream, Window) {
-        let s = &self.state;
-        let mss = s.mss.max(1);
+    fn standing(&self) -> (Progress, Window) {
+        let s = &self.stream;
+        let mss = s.mss().max(1);
         let window = self.window().0.min(s.flow_window());
-        let stream = Stream { acknowledged: s.una_pos, sent: s.pos(s.snd_max) };
+        let stream = Progress { acknowledged: s.una_pos(), sent: s.pos(s.snd_max()) };
         (stream, Window { segments: u64::from(window / mss), mss: u64::from(mss) })
     }
 }

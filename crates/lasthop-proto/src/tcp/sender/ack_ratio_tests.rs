@@ -22,8 +22,8 @@ impl Bench {
         Self { ratio: AckRatio::new(), acknowledged: 1, window }
     }
 
-    fn stream(&self) -> Stream {
-        Stream { acknowledged: self.acknowledged, sent: self.acknowledged + self.window * MSS }
+    fn stream(&self) -> Progress {
+        Progress { acknowledged: self.acknowledged, sent: self.acknowledged + self.window * MSS }
     }
 
     fn window(&self) -> Window {

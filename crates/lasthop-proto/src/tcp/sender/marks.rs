@@ -1,6 +1,7 @@
 //! The sender's part of explicit congestion notification (RFC 3168 §6.1.2).
 
 use super::Sender;
+use super::contract::{Sending, each};
 use crate::tcp::config::Switch;
 
 /// State of the answers to the peer's echoes.
@@ -21,12 +22,10 @@ impl Default for Marks {
 
 impl Sender {
     /// Reduces the window as for a loss, at most once per window and without a retransmission, because the last
-    /// processed acknowledgment echoes a mark. RACK-TLP has reduced its own window when it processed the
-    /// acknowledgment.
+    /// processed acknowledgment echoes a mark.
     pub fn on_ecn_echo(&mut self) {
-        let reduces = self.state.flight() > 0 && self.begin_reduction().is_on();
-        if reduces && self.recovery.rack().is_none() {
-            self.state.cc.halve(self.state.outstanding());
+        if !self.stream.is_idle() && self.begin_reduction().is_on() {
+            each!(&mut self.kind, sender => sender.on_echo(&self.stream));
         }
     }
 
@@ -38,10 +37,10 @@ impl Sender {
 
     /// Notes that the window is reduced, unless it was already reduced while the outstanding data was being sent.
     fn begin_reduction(&mut self) -> Switch {
-        if self.state.una_pos <= self.marks.reduced_until {
+        if self.stream.una_pos() <= self.marks.reduced_until {
             return Switch::Off;
         }
-        self.marks = Marks { reduced_until: self.state.pos(self.state.snd_max), untold: Switch::On };
+        self.marks = Marks { reduced_until: self.stream.pos(self.stream.snd_max()), untold: Switch::On };
         Switch::On
     }
 

@@ -6,7 +6,9 @@ use super::newreno::NewReno;
 use crate::event::Event;
 use crate::packet::Cause;
 use crate::seq::Seq;
-use crate::tcp::send_state::{Ack, SendState, Timer};
+use crate::tcp::ack::Ack;
+use crate::tcp::classic::control::SendControl;
+use crate::tcp::stream::{Stream, Timer};
 use crate::time::Instant;
 
 /// The marked duplicate on which the hole is retransmitted.
@@ -42,41 +44,41 @@ impl Eln {
 }
 
 impl LossRecovery for Eln {
-    fn on_duplicate(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
+    fn on_duplicate(&mut self, s: &mut Stream, c: &mut SendControl, now: Instant, ack: &Ack) {
         if !ack.eln.is_on() {
-            self.newreno.on_duplicate(s, now, ack);
+            self.newreno.on_duplicate(s, c, now, ack);
             return;
         }
-        s.dupacks += 1;
+        c.dupacks += 1;
         let due = match self.trigger {
-            Trigger::Threshold => s.dupacks == s.config.dupack_threshold,
+            Trigger::Threshold => c.dupacks == s.config().dupack_threshold,
             Trigger::First => true,
         };
-        if due && self.resent.is_none_or(|resent| s.snd_una.gt(resent)) {
-            self.resent = Some(s.snd_una);
-            s.events.push(Event::RecoveryEntered { seq: s.snd_una });
-            s.resend_lowest(now, Cause::Eln);
-        } else if s.config.eln_inflation.is_on() && self.resent == Some(s.snd_una) {
+        if due && self.resent.is_none_or(|resent| s.snd_una().gt(resent)) {
+            self.resent = Some(s.snd_una());
+            s.report(Event::RecoveryEntered { seq: s.snd_una() });
+            c.resend_lowest(s, now, Cause::Eln);
+        } else if s.config().eln_inflation.is_on() && self.resent == Some(s.snd_una()) {
             self.inflation += 1;
-            s.cc.inflate(1);
+            c.cc.inflate(1);
         }
     }
 
-    fn on_new_ack(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
-        s.cc.take_back(core::mem::take(&mut self.inflation));
+    fn on_new_ack(&mut self, s: &mut Stream, c: &mut SendControl, now: Instant, ack: &Ack) {
+        c.cc.take_back(core::mem::take(&mut self.inflation));
         if self.newreno.predictable() {
-            let acked = s.advance(now, ack.ack, Timer::Restart);
-            s.dupacks = 0;
-            s.grow(acked);
+            let acked = c.advance(s, now, ack.ack, Timer::Restart);
+            c.dupacks = 0;
+            c.grow(acked);
         } else {
-            self.newreno.on_new_ack(s, now, ack);
+            self.newreno.on_new_ack(s, c, now, ack);
         }
     }
 
-    fn on_timeout(&mut self, s: &mut SendState) {
+    fn on_timeout(&mut self, s: &mut Stream, c: &mut SendControl) {
         self.resent = None;
         self.inflation = 0;
-        self.newreno.on_timeout(s);
+        self.newreno.on_timeout(s, c);
     }
 
     fn predictable(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Pacing of segments (Linux's internal pacing, `tcp_update_skb_after_send`).
 
-use super::congestion::control::Pacing;
 use crate::seq::Seq;
+use crate::tcp::congestion::control::Pacing;
 use crate::time::{Duration, Instant};
 
 /// Number of initial segments of a connection that are not paced.

@@ -1,9 +1,9 @@
 //! Samples of the delivery rate (draft-ietf-ccwg-bbr, "Delivery Rate Samples"; Linux `tcp_rate.c`), and the
 //! connection's counts of delivered and lost segments.
 
-use super::congestion::control::{LostSegment, RateSample, Totals};
 use super::flight::{Sent, Snapshot};
 use crate::seq::Seq;
+use crate::tcp::congestion::control::{LostSegment, RateSample, Totals};
 use crate::time::{Duration, Instant};
 
 /// State of the sampler of a connection.
@@ -168,7 +168,7 @@ impl RateSampler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcp::flight::Flight;
+    use crate::tcp::modern::flight::Flight;
 
     const MS: u64 = 1_000_000;
 

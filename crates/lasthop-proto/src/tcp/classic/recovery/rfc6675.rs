@@ -1,12 +1,14 @@
 //! RFC 6675: SACK-based recovery with `pipe` computed from the scoreboard.
 
-use super::LossRecovery;
+use super::scoreboard::Scoreboard;
+use super::{LossRecovery, Selective};
 use crate::event::Event;
 use crate::packet::Cause;
 use crate::seq::Seq;
+use crate::tcp::ack::Ack;
+use crate::tcp::classic::control::SendControl;
 use crate::tcp::config::Switch;
-use crate::tcp::scoreboard::Scoreboard;
-use crate::tcp::send_state::{Ack, SendState, Timer};
+use crate::tcp::stream::{Stream, Timer};
 use crate::time::Instant;
 
 /// State of RFC 6675 §3 and §4.
@@ -32,16 +34,16 @@ impl Rfc6675 {
         self.recovery_point.is_some()
     }
 
-    fn is_lost(&self, s: &SendState, seq: Seq) -> bool {
-        self.board.is_lost(seq, s.config.dupack_threshold, s.mss)
+    fn is_lost(&self, s: &Stream, seq: Seq) -> bool {
+        self.board.is_lost(seq, s.config().dupack_threshold, s.mss())
     }
 
     /// Evaluates `SetPipe` (§4), over holes instead of octets.
-    fn pipe(&self, s: &SendState) -> u32 {
+    fn pipe(&self, s: &Stream) -> u32 {
         let mut pipe = 0;
-        let mut at = s.snd_una;
+        let mut at = s.snd_una();
         let ends = self.board.runs().iter().map(|run| (run.left, run.right));
-        for (hole_end, next) in ends.chain([(s.snd_max, s.snd_max)]) {
+        for (hole_end, next) in ends.chain([(s.snd_max(), s.snd_max())]) {
             if at.lt(hole_end) {
                 if !self.is_lost(s, at) {
                     pipe += hole_end.since(at);
@@ -53,103 +55,113 @@ impl Rfc6675 {
         pipe
     }
 
-    fn enter(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
-        self.recovery_point = Some(s.snd_max);
-        self.spared = s.config.sack_eln.is_on() && ack.eln.is_on();
+    fn enter(&mut self, s: &mut Stream, c: &mut SendControl, now: Instant, ack: &Ack) {
+        self.recovery_point = Some(s.snd_max());
+        self.spared = s.config().sack_eln.is_on() && ack.eln.is_on();
         if self.spared {
-            s.events.push(Event::RecoveryEntered { seq: s.snd_una });
-            s.resend_lowest(now, Cause::Eln);
+            s.report(Event::RecoveryEntered { seq: s.snd_una() });
+            c.resend_lowest(s, now, Cause::Eln);
         } else {
-            s.fast_retransmit(now, Cause::FastRetransmit);
+            c.fast_retransmit(s, now, Cause::FastRetransmit);
         }
-        let hole_end = self.board.next_hole(s.snd_una).map_or(s.snd_max, |(_, end)| end);
+        let hole_end = self.board.next_hole(s.snd_una()).map_or(s.snd_max(), |(_, end)| end);
         // (4.3): both, so that the rescue does not come too early.
-        self.high_rxt = hole_end.min(s.snd_una + s.mss);
+        self.high_rxt = hole_end.min(s.snd_una() + s.mss());
         self.rescue_rxt = self.high_rxt;
     }
 
-    fn leave(&mut self, s: &mut SendState, ack: Seq) {
+    fn leave(&mut self, s: &mut Stream, ack: Seq) {
         self.recovery_point = None;
-        s.events.push(Event::RecoveryLeft { ack });
+        s.report(Event::RecoveryLeft { ack });
     }
 
     /// Counts an acknowledgment outside recovery that SACKs new data, which is a duplicate by §2 regardless of its
     /// other contents (§5).
-    fn count_duplicate(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
-        s.dupacks += 1;
-        let barred = self.timeout_point.is_some_and(|point| s.snd_una.lt(point));
-        if !barred && (s.dupacks >= s.config.dupack_threshold || self.is_lost(s, s.snd_una)) {
-            self.enter(s, now, ack);
+    fn count_duplicate(&mut self, s: &mut Stream, c: &mut SendControl, now: Instant, ack: &Ack) {
+        c.dupacks += 1;
+        let barred = self.timeout_point.is_some_and(|point| s.snd_una().lt(point));
+        if !barred && (c.dupacks >= s.config().dupack_threshold || self.is_lost(s, s.snd_una())) {
+            self.enter(s, c, now, ack);
         } else {
-            s.limited = s.config.limited_transmit;
+            c.limited = s.config().limited_transmit;
         }
     }
 
     /// Returns whether rule 2 of `NextSeg` applies: unsent data that the peer's window and Nagle's rule permit.
-    fn new_data_can_go(s: &SendState) -> bool {
-        let unsent = (1 + s.queued).saturating_sub(s.pos(s.snd_max)).min(u64::from(s.mss)) as u32;
+    fn new_data_can_go(s: &Stream) -> bool {
+        let unsent = (1 + s.queued()).saturating_sub(s.pos(s.snd_max())).min(u64::from(s.mss())) as u32;
         let room = s.flow_window().saturating_sub(s.flight());
-        let small = unsent < s.mss && s.holds_small() && !s.closed.is_on();
+        let small = unsent < s.mss() && s.holds_small() && !s.is_closed();
         unsent > 0 && room >= unsent && !small
     }
 
     /// Returns the end of a segment of a hole that starts at `seq`.
-    fn segment_end(s: &SendState, seq: Seq, hole_end: Seq) -> Seq {
-        hole_end.min(seq + s.mss)
+    fn segment_end(s: &Stream, seq: Seq, hole_end: Seq) -> Seq {
+        hole_end.min(seq + s.mss())
     }
 }
 
 impl LossRecovery for Rfc6675 {
-    fn on_duplicate(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
-        let fresh = self.board.update(s.snd_una, s.snd_max, ack.sack);
+    fn on_duplicate(&mut self, s: &mut Stream, c: &mut SendControl, now: Instant, ack: &Ack) {
+        let fresh = self.board.update(s.snd_una(), s.snd_max(), ack.sack);
         if self.recovery_point.is_some() {
             if self.spared && !ack.eln.is_on() {
                 self.spared = false;
-                s.cc.halve(s.outstanding());
+                c.halve(s);
             }
             return;
         }
         if fresh > 0 {
-            self.count_duplicate(s, now, ack);
+            self.count_duplicate(s, c, now, ack);
         }
     }
 
-    fn on_new_ack(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
-        let acked = s.advance(now, ack.ack, Timer::Restart);
-        let fresh = self.board.update(s.snd_una, s.snd_max, ack.sack);
-        self.high_rxt = self.high_rxt.max(s.snd_una);
+    fn on_new_ack(&mut self, s: &mut Stream, c: &mut SendControl, now: Instant, ack: &Ack) {
+        let acked = c.advance(s, now, ack.ack, Timer::Restart);
+        let fresh = self.board.update(s.snd_una(), s.snd_max(), ack.sack);
+        self.high_rxt = self.high_rxt.max(s.snd_una());
         match self.recovery_point {
-            Some(point) if s.snd_una.ge(point) => {
-                s.dupacks = 0;
+            Some(point) if s.snd_una().ge(point) => {
+                c.dupacks = 0;
                 self.leave(s, ack.ack);
             }
             Some(_) => {}
             None => {
-                s.dupacks = 0;
-                s.grow(acked);
+                c.dupacks = 0;
+                c.grow(acked);
                 if fresh > 0 {
-                    self.count_duplicate(s, now, ack);
+                    self.count_duplicate(s, c, now, ack);
                 }
             }
         }
     }
 
-    fn on_timeout(&mut self, s: &mut SendState) {
+    fn on_timeout(&mut self, s: &mut Stream, c: &mut SendControl) {
         if self.recovery_point.take().is_some() {
-            self.timeout_point = Some(s.snd_max);
+            self.timeout_point = Some(s.snd_max());
         }
         self.board.clear();
-        self.high_rxt = s.snd_una;
-        s.limited = Switch::Off;
+        self.high_rxt = s.snd_una();
+        c.limited = Switch::Off;
     }
 
+    fn judges_by_sack(&self) -> bool {
+        true
+    }
+
+    fn predictable(&self) -> bool {
+        false
+    }
+}
+
+impl Selective for Rfc6675 {
     /// Applies rules 1 and 4 of `NextSeg` (§4); rule 2 is the sender's new data, for which this returns `None`.
-    fn next_hole(&mut self, s: &SendState, _now: Instant) -> Option<(Seq, Seq, Cause)> {
+    fn next_hole(&mut self, s: &Stream, c: &SendControl) -> Option<(Seq, Seq, Cause)> {
         let point = self.recovery_point?;
-        if s.cc.window().saturating_sub(self.pipe(s)) < s.mss {
+        if c.cc.window().saturating_sub(self.pipe(s)) < s.mss() {
             return None;
         }
-        let unproven = self.board.next_hole(self.high_rxt.max(s.snd_una));
+        let unproven = self.board.next_hole(self.high_rxt.max(s.snd_una()));
         if let Some((start, end)) = unproven
             && self.is_lost(s, start)
         {
@@ -162,29 +174,21 @@ impl LossRecovery for Rfc6675 {
             return Some((start, Self::segment_end(s, start, end), Cause::SackHole));
         }
         // Rule 4: one rescue retransmission of the highest unSACKed segment per recovery.
-        if s.snd_una.le(self.rescue_rxt) {
+        if s.snd_una().le(self.rescue_rxt) {
             return None;
         }
-        let (start, end) = self.board.highest_hole(s.snd_una, s.snd_max)?;
+        let (start, end) = self.board.highest_hole(s.snd_una(), s.snd_max())?;
         self.rescue_rxt = point;
-        Some((if end.since(start) > s.mss { end - s.mss } else { start }, end, Cause::SackHole))
+        Some((if end.since(start) > s.mss() { end - s.mss() } else { start }, end, Cause::SackHole))
     }
 
-    fn judges_by_sack(&self) -> bool {
-        true
+    fn window(&self, s: &Stream, c: &SendControl) -> Option<u32> {
+        (c.cc.window().saturating_sub(self.pipe(s)) >= s.mss()).then_some(u32::MAX)
     }
 
-    fn may_send_new(&mut self, s: &SendState, _now: Instant) -> Option<bool> {
-        Some(s.cc.window().saturating_sub(self.pipe(s)) >= s.mss)
-    }
-
-    fn on_sent(&mut self, _s: &SendState, _now: Instant, seq: Seq, end: Seq) {
+    fn on_sent(&mut self, _s: &Stream, _now: Instant, seq: Seq, end: Seq) {
         if self.board.highest().is_some_and(|highest| seq.lt(highest)) {
             self.high_rxt = self.high_rxt.max(end);
         }
-    }
-
-    fn predictable(&self) -> bool {
-        false
     }
 }

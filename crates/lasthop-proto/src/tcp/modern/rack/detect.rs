@@ -3,7 +3,7 @@
 
 use crate::seq::Seq;
 use crate::tcp::congestion::control::CaState;
-use crate::tcp::flight::{Flight, Index, Sent};
+use crate::tcp::modern::flight::{Flight, Index, Sent};
 use crate::time::{Duration, Instant};
 
 /// Maximum reordering degree accepted (Linux `tcp_max_reordering`).

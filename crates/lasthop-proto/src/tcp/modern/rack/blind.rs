@@ -5,8 +5,8 @@
 use super::ack::{News, span};
 use super::{Peer, Rack};
 use crate::tcp::congestion::control::CaState;
-use crate::tcp::flight::{Guess, Index};
-use crate::tcp::send_state::SendState;
+use crate::tcp::modern::flight::{Guess, Index};
+use crate::tcp::stream::Stream;
 use crate::time::Instant;
 
 impl Rack {
@@ -15,10 +15,10 @@ impl Rack {
     }
 
     /// Removes the segments that the cumulative acknowledgment covers (Linux `tcp_clean_rtx_queue`).
-    pub(super) fn take_cumulative_blindly(&mut self, s: &SendState, news: &mut News) {
+    pub(super) fn take_cumulative_blindly(&mut self, s: &Stream, news: &mut News) {
         let high = self.high;
         let Self { flight, rate, .. } = self;
-        flight.acknowledge(s.snd_una, |sent| {
+        flight.acknowledge(s.snd_una(), |sent| {
             news.acked += 1;
             if sent.is_repeated() {
                 news.repeated_acked = true;
@@ -83,8 +83,8 @@ impl Rack {
 
     /// Returns whether the state lasts until data beyond it is acknowledged: duplicates of its own retransmissions
     /// would start another recovery (RFC 6582 §4; Linux `tcp_is_non_sack_preventing_reopen`).
-    pub(super) fn is_held(&mut self, s: &SendState) -> bool {
-        let held = self.is_blind() && s.snd_una == self.high;
+    pub(super) fn is_held(&mut self, s: &Stream) -> bool {
+        let held = self.is_blind() && s.snd_una() == self.high;
         if held && !self.any_resent() {
             self.undo.restart_clock();
         }

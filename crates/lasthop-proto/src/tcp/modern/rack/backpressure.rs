@@ -6,8 +6,8 @@ use alloc::boxed::Box;
 use super::Rack;
 use crate::host_queue::{HostQueue, Queued, Room};
 use crate::tcp::congestion::quantum;
-use crate::tcp::pacer::Piece;
-use crate::tcp::send_state::SendState;
+use crate::tcp::modern::pacer::Piece;
+use crate::tcp::stream::Stream;
 use crate::time::{Duration, Instant};
 
 /// Maximum share, in bytes (`net.ipv4.tcp_limit_output_bytes`).
@@ -53,12 +53,12 @@ impl Rack {
 
     /// Returns whether the host's queue has capacity for a segment. If not, sets the time of the next check.
     #[inline]
-    pub(super) fn host_queue_has_room(&mut self, s: &SendState, now: Instant, piece: Piece) -> bool {
+    pub(super) fn host_queue_has_room(&mut self, s: &Stream, now: Instant, piece: Piece) -> bool {
         if self.backpressure.queue.is_none() { true } else { self.asks_host_queue(s, now, piece) }
     }
 
     #[inline(never)]
-    fn asks_host_queue(&mut self, s: &SendState, now: Instant, piece: Piece) -> bool {
+    fn asks_host_queue(&mut self, s: &Stream, now: Instant, piece: Piece) -> bool {
         // A burst is one packet in Linux, which the host's queue accepts or refuses as a whole. A sender with almost
         // nothing in flight is never held back.
         let goes_on = self.control.is_paced() && self.pacer.goes_on(now, piece);
@@ -78,16 +78,16 @@ impl Rack {
 
     /// Returns the maximum payload, in bytes, in the host's queue before the next segment is added. Linux counts
     /// memory, which is proportional on both sides of its comparison.
-    fn host_queue_limit(&self, s: &SendState) -> u64 {
-        let burst = u64::from(self.burst(s)) * u64::from(s.mss);
+    fn host_queue_limit(&self, s: &Stream) -> u64 {
+        let burst = u64::from(self.burst(s)) * u64::from(s.mss());
         let rate = self.control.pacing().map_or_else(|| self.unpaced_rate(s), |pacing| pacing.rate);
         (2 * burst).max(rate >> PACING_SHIFT).min(MOST)
     }
 
     /// Returns the rate, in bytes per second, at which Linux would pace an unpaced connection.
-    pub(super) fn unpaced_rate(&self, s: &SendState) -> u64 {
+    pub(super) fn unpaced_rate(&self, s: &Stream) -> u64 {
         let window = self.control.window().max(self.flight.len());
-        let srtt = s.rtt.srtt().unwrap_or(Duration::MAX);
-        quantum::unpaced_rate(window, self.control.ssthresh(), srtt, s.mss)
+        let srtt = s.rtt().srtt().unwrap_or(Duration::MAX);
+        quantum::unpaced_rate(window, self.control.ssthresh(), srtt, s.mss())
     }
 }

@@ -1,7 +1,7 @@
 //! Proportional rate reduction: reduces the window to the threshold while losses are repaired, in proportion to the
 //! data delivered (RFC 9937, and Linux's `tcp_cwnd_reduction`). Counts are segments.
 
-use super::config::WindowReduction;
+use crate::tcp::config::WindowReduction;
 
 /// A reduction in progress.
 #[derive(Clone, Copy, Default, Debug)]

@@ -4,8 +4,8 @@ use super::ack::News;
 use super::{Permit, Rack};
 use crate::event::{Event, Spurious};
 use crate::tcp::congestion::control::{CaState, Episode, Reduction};
-use crate::tcp::prr::{Entry, Prr};
-use crate::tcp::send_state::SendState;
+use crate::tcp::modern::prr::{Entry, Prr};
+use crate::tcp::stream::Stream;
 use crate::time::{Duration, Instant};
 
 /// Continuation of the processing of an acknowledgment.
@@ -24,13 +24,13 @@ enum Losses {
 
 impl Rack {
     /// Evaluates a dubious acknowledgment: decides which segments are lost and which state follows.
-    pub(super) fn judge(&mut self, s: &mut SendState, now: Instant, news: &mut News) {
+    pub(super) fn judge(&mut self, s: &mut Stream, now: Instant, news: &mut News) {
         if news.ece {
             self.undo.forbid();
         }
         if news.reneging && news.una_advanced {
             // Linux `tcp_check_sack_reneging`: the peer may correct that at once; if not, the timeout follows soon.
-            let srtt = s.rtt.srtt().unwrap_or(Duration::ZERO);
+            let srtt = s.rtt().srtt().unwrap_or(Duration::ZERO);
             let patience = (srtt / 2).max(Duration::from_millis(10));
             self.set_timer(s, now, super::timers::Pending::Timeout, patience);
             news.set_timer = false;
@@ -38,10 +38,10 @@ impl Rack {
         }
         if self.state == CaState::Open {
             self.undo.restart_clock();
-        } else if s.snd_una.ge(self.high) {
+        } else if s.snd_una().ge(self.high) {
             match self.state {
                 // Held until data beyond it is acknowledged, so that the peer is notified.
-                CaState::Cwr if s.snd_una != self.high => {
+                CaState::Cwr if s.snd_una() != self.high => {
                     self.end_reduction(now);
                     self.state = CaState::Open;
                 }
@@ -83,7 +83,7 @@ impl Rack {
         news.rexmit = Some(Permit::All);
     }
 
-    fn judge_in_recovery(&mut self, s: &mut SendState, now: Instant, news: &mut News) -> Next {
+    fn judge_in_recovery(&mut self, s: &mut Stream, now: Instant, news: &mut News) -> Next {
         self.count_duplicate(news);
         if news.una_advanced && self.try_undo_partial(s, now, news) == Next::Stop {
             return Next::Stop;
@@ -102,14 +102,14 @@ impl Rack {
         Next::Go
     }
 
-    fn judge_in_loss(&mut self, s: &mut SendState, now: Instant, news: &mut News) -> Next {
+    fn judge_in_loss(&mut self, s: &mut Stream, now: Instant, news: &mut News) -> Next {
         self.process_loss(s, now, news);
         self.find_losses(s, now, news);
         if self.state == CaState::Open || news.lost_again { Next::Go } else { Next::Stop }
     }
 
     /// Lets RACK mark lost segments, if anything was delivered since the last time.
-    fn find_losses(&mut self, s: &mut SendState, now: Instant, news: &mut News) {
+    fn find_losses(&mut self, s: &mut Stream, now: Instant, news: &mut News) {
         if self.is_blind() {
             self.find_losses_blindly(now, news);
             return;
@@ -125,24 +125,24 @@ impl Rack {
         news.lost_again |= self.flight.resent() < resent;
     }
 
-    pub(super) fn enter_recovery(&mut self, s: &mut SendState, now: Instant, delivered: u32) {
+    pub(super) fn enter_recovery(&mut self, s: &mut Stream, now: Instant, delivered: u32) {
         if !self.any_resent() {
             self.undo.restart_clock();
         }
-        self.undo.begin(s.snd_una, self.open_retransmissions());
+        self.undo.begin(s.snd_una(), self.open_retransmissions());
         if !self.in_reduction() {
             self.undo.allow();
             self.begin_reduction(s, now, Reduction::Loss, delivered);
         }
-        s.events.push(Event::RecoveryEntered { seq: s.snd_una });
+        s.report(Event::RecoveryEntered { seq: s.snd_una() });
         self.state = CaState::Recovery;
     }
 
-    fn begin_reduction(&mut self, s: &SendState, now: Instant, why: Reduction, delivered: u32) {
-        self.high = s.snd_nxt;
+    fn begin_reduction(&mut self, s: &Stream, now: Instant, why: Reduction, delivered: u32) {
+        self.high = s.snd_nxt();
         self.probe = None;
         let (window, out, sacked) = (self.control.window(), self.flight.len(), self.flight.sacked());
-        self.prr = Prr::begin(s.config.window_reduction, &Entry { window, out, sacked, delivered });
+        self.prr = Prr::begin(s.config().window_reduction, &Entry { window, out, sacked, delivered });
         self.control.on_episode(now, Episode::Reduce(why));
     }
 
@@ -158,7 +158,7 @@ impl Rack {
     }
 
     /// Handles an echoed mark (RFC 3168 §6.1.2).
-    fn enter_cwr(&mut self, s: &SendState, now: Instant) {
+    fn enter_cwr(&mut self, s: &Stream, now: Instant) {
         if matches!(self.state, CaState::Open | CaState::Disorder) {
             self.undo.forget();
             self.begin_reduction(s, now, Reduction::Ecn, 0);
@@ -166,7 +166,7 @@ impl Rack {
         }
     }
 
-    fn try_to_open(&mut self, s: &SendState, now: Instant, news: &News) {
+    fn try_to_open(&mut self, s: &Stream, now: Instant, news: &News) {
         if !self.any_resent() {
             self.undo.restart_clock();
         }
@@ -179,12 +179,12 @@ impl Rack {
     }
 
     /// Returns to Open, or to Disorder if something is still dubious.
-    fn keep_open(&mut self, s: &SendState) {
+    fn keep_open(&mut self, s: &Stream) {
         let dubious = self.flight.sacked() + self.flight.lost() > 0 || self.any_resent();
         let state = if dubious { CaState::Disorder } else { CaState::Open };
         if self.state != state {
             self.state = state;
-            self.high = s.snd_nxt;
+            self.high = s.snd_nxt();
         }
     }
 
@@ -193,13 +193,13 @@ impl Rack {
         self.flight.resent() > 0 || self.flight.front().is_some_and(|oldest| oldest.is_repeated())
     }
 
-    fn may_undo(&self, s: &SendState, news: &News) -> bool {
-        s.config.undo.is_on()
+    fn may_undo(&self, s: &Stream, news: &News) -> bool {
+        s.config().undo.is_on()
             && self.undo.is_open()
             && (self.undo.all_were_needless() || self.undo.original_arrived(news.echoed))
     }
 
-    fn undo_reduction(&mut self, s: &mut SendState, now: Instant, why: Spurious, losses: Losses) {
+    fn undo_reduction(&mut self, s: &mut Stream, now: Instant, why: Spurious, losses: Losses) {
         if losses == Losses::Forget {
             self.flight.unmark_lost();
         }
@@ -209,12 +209,12 @@ impl Rack {
         self.usage.restart(now);
         self.undo.forget();
         self.newest.force();
-        s.events.push(Event::Undone { why });
+        s.report(Event::Undone { why });
     }
 
     /// Tries to undo when all data outstanding at the start of recovery is acknowledged. Returns whether the state
     /// ends.
-    fn try_undo_recovery(&mut self, s: &mut SendState, now: Instant, news: &News) -> Next {
+    fn try_undo_recovery(&mut self, s: &mut Stream, now: Instant, news: &News) -> Next {
         if self.may_undo(s, news) {
             self.undo_reduction(s, now, self.reason(), Losses::Keep);
         } else {
@@ -234,22 +234,22 @@ impl Rack {
 
     /// Reports the end of a recovery. Later steps see the new state, except the end of the reduction, which comes
     /// first.
-    fn leave(&mut self, s: &mut SendState, state: CaState) {
+    fn leave(&mut self, s: &mut Stream, state: CaState) {
         if self.state == CaState::Recovery {
-            s.events.push(Event::RecoveryLeft { ack: s.snd_una });
+            s.report(Event::RecoveryLeft { ack: s.snd_una() });
         }
         self.state = state;
     }
 
     /// Tries to undo when a hole was filled by a segment sent before the first retransmission: it was late, not lost.
-    fn try_undo_partial(&mut self, s: &mut SendState, now: Instant, news: &News) -> Next {
-        let late = s.config.undo.is_on() && self.undo.is_open() && self.undo.original_arrived(news.echoed);
+    fn try_undo_partial(&mut self, s: &mut Stream, now: Instant, news: &News) -> Next {
+        let late = s.config().undo.is_on() && self.undo.is_open() && self.undo.original_arrived(news.echoed);
         if !late {
             return Next::Go;
         }
         // If no selective reports remain, the data acknowledged now was reported (Linux `tcp_highest_sack_seq`).
-        let highest = self.flight.highest_sacked().unwrap_or(s.snd_una);
-        self.reordering.on_reordered(news.prior_una, highest, s.mss);
+        let highest = self.flight.highest_sacked().unwrap_or(s.snd_una());
+        self.reordering.on_reordered(news.prior_una, highest, s.mss());
         if self.flight.resent() > 0 {
             return Next::Stop;
         }
@@ -258,46 +258,46 @@ impl Rack {
         }
         self.undo_reduction(s, now, Spurious::Timestamps, Losses::Forget);
         if self.state == CaState::Recovery {
-            s.events.push(Event::RecoveryLeft { ack: s.snd_una });
+            s.report(Event::RecoveryLeft { ack: s.snd_una() });
         }
         self.keep_open(s);
         Next::Go
     }
 
     /// Undoes the reduction if the peer received every retransmission twice; returns whether it did.
-    fn try_undo_by_duplicates(&mut self, s: &mut SendState, now: Instant) -> bool {
-        if !s.config.undo.is_on() || !self.undo.all_were_needless() {
+    fn try_undo_by_duplicates(&mut self, s: &mut Stream, now: Instant) -> bool {
+        if !s.config().undo.is_on() || !self.undo.all_were_needless() {
             return false;
         }
         self.reordering.on_undone();
         self.undo_reduction(s, now, Spurious::Duplicates, Losses::Keep);
         if self.state == CaState::Recovery {
-            s.events.push(Event::RecoveryLeft { ack: s.snd_una });
+            s.report(Event::RecoveryLeft { ack: s.snd_una() });
         }
         true
     }
 
     /// Handles an acknowledgment after a timeout (Linux `tcp_process_loss`; F-RTO, RFC 5682 §3.1 with SACK).
-    fn process_loss(&mut self, s: &mut SendState, now: Instant, news: &mut News) {
+    fn process_loss(&mut self, s: &mut Stream, now: Instant, news: &mut News) {
         if news.una_advanced && self.may_undo(s, news) {
             let why = self.reason();
             self.undo_timeout(s, now, why);
             return;
         }
-        let recovered = s.snd_una.ge(self.high);
+        let recovered = s.snd_una().ge(self.high);
         if self.frto {
             // Step 3.b: a segment arrived that was never retransmitted.
             if news.original {
                 self.undo_timeout(s, now, Spurious::Frto);
                 return;
             }
-            if s.snd_nxt.gt(self.high) {
+            if s.snd_nxt().gt(self.high) {
                 // Step 3.a: the loss was real.
                 if news.sacked || !(news.una_advanced || news.is_no_duplicate || news.duplicate) {
                     self.frto = false;
                 }
             } else if news.una_advanced && !recovered {
-                self.high = s.snd_nxt;
+                self.high = s.snd_nxt();
                 // Step 2.b: new data first, if there is any.
                 if self.can_try_new(s) {
                     news.rexmit = Some(Permit::Trial);
@@ -310,7 +310,7 @@ impl Rack {
             self.try_undo_recovery(s, now, news);
             return;
         }
-        if s.snd_nxt.gt(self.high) {
+        if s.snd_nxt().gt(self.high) {
             self.count_duplicate(news);
         }
         if news.una_advanced {
@@ -319,9 +319,9 @@ impl Rack {
         news.rexmit = Some(Permit::All);
     }
 
-    fn undo_timeout(&mut self, s: &mut SendState, now: Instant, why: Spurious) {
+    fn undo_timeout(&mut self, s: &mut Stream, now: Instant, why: Spurious) {
         self.undo_reduction(s, now, why, Losses::Forget);
-        s.retries = 0;
+        s.forget_retries();
         if self.is_held(s) || self.is_blind() && why != Spurious::Frto {
             return;
         }
@@ -330,15 +330,15 @@ impl Rack {
     }
 
     /// Evaluates the result of the last probe (RFC 8985 §7.4).
-    pub(super) fn judge_probe(&mut self, s: &mut SendState, now: Instant, news: &News) {
+    pub(super) fn judge_probe(&mut self, s: &mut Stream, now: Instant, news: &News) {
         let Some(probe) = self.probe else { return };
-        if s.snd_una.lt(probe.high) {
+        if s.snd_una().lt(probe.high) {
             return;
         }
         let pure_duplicate = !(news.una_advanced || news.is_no_duplicate || news.sacked);
         if !probe.repeats || news.duplicate_probe {
             self.probe = None;
-        } else if s.snd_una.gt(probe.high) {
+        } else if s.snd_una().gt(probe.high) {
             // The probe repaired a loss.
             self.begin_reduction(s, now, Reduction::ProbeRepaired, news.delivered);
             self.state = CaState::Cwr;

@@ -10,14 +10,11 @@ mod backpressure;
 mod blind;
 mod detect;
 mod episode;
-mod slot;
 mod timers;
 mod undo;
 mod usage;
 
 pub use self::ack::Arrival;
-pub use self::slot::Slot;
-pub use self::timers::Expiry;
 
 use self::backpressure::Backpressure;
 use self::detect::{Newest, Reordering};
@@ -26,16 +23,15 @@ use self::undo::Undo;
 use self::usage::{Burst, Usage};
 use crate::packet::Cause;
 use crate::seq::Seq;
-use crate::tcp::config::TcpConfig;
 use crate::tcp::congestion::control::{CaState, Episode, Pacing};
 use crate::tcp::congestion::{Control, Start, quantum};
-use crate::tcp::delivery_rate::RateSampler;
-use crate::tcp::flight::{Flight, Index, Sent};
 use crate::tcp::min_rtt::MinRtt;
-use crate::tcp::pacer::{Pacer, Piece};
-use crate::tcp::prr::Prr;
+use crate::tcp::modern::delivery_rate::RateSampler;
+use crate::tcp::modern::flight::{Flight, Index, Sent};
+use crate::tcp::modern::pacer::{Pacer, Piece};
+use crate::tcp::modern::prr::Prr;
 use crate::tcp::send_buffer::Need;
-use crate::tcp::send_state::SendState;
+use crate::tcp::stream::Stream;
 use crate::time::{Duration, Instant};
 
 /// Segment to be sent regardless of the window.
@@ -85,10 +81,9 @@ struct Batch {
 }
 
 /// SACK support of the peer.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-enum Peer {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Peer {
     /// Sends SACK blocks.
-    #[default]
     Selective,
     /// Sends duplicates only.
     Blind,
@@ -133,14 +128,14 @@ pub struct Rack {
 
 impl Rack {
     /// Returns the state of a sender whose handshake is complete.
-    fn new(s: &SendState, now: Instant, peer: Peer) -> Self {
-        let config: &TcpConfig = &s.config;
+    pub fn new(s: &Stream, now: Instant, peer: Peer, seed: u64) -> Self {
+        let config = s.config();
         // Linux `tcp_init_cwnd`: one repeated SYN is forgiven.
-        let window = if s.syn_retries > 1 { 1 } else { config.initial_window };
+        let window = if s.syn_retries() > 1 { 1 } else { config.initial_window };
         let start =
-            Start { window, bound: config.max_cwnd / s.mss.max(1), mss: s.mss, jiffy: s.rtt.jiffy(), seed: s.seed };
+            Start { window, bound: config.max_cwnd / s.mss().max(1), mss: s.mss(), jiffy: s.rtt().jiffy(), seed };
         let mut control = Control::new(config.congestion, &start);
-        let handshake = s.rtt.srtt().filter(|_| s.syn_retries == 0);
+        let handshake = s.rtt().srtt().filter(|_| s.syn_retries() == 0);
         control.on_episode(now, Episode::Established { rtt: handshake });
         let mut min_rtt = MinRtt::default();
         if let Some(rtt) = handshake {
@@ -154,7 +149,7 @@ impl Rack {
             wake: None,
             min_rtt,
             state: CaState::Open,
-            high: s.snd_nxt,
+            high: s.snd_nxt(),
             newest: Newest::default(),
             reordering: Reordering::new(config.dupack_threshold),
             prr: Prr::default(),
@@ -216,7 +211,7 @@ impl Rack {
     }
 
     /// Returns whether window, pacer and the host's queue permit a segment.
-    fn may_send(&mut self, s: &SendState, now: Instant, piece: Piece) -> bool {
+    fn may_send(&mut self, s: &Stream, now: Instant, piece: Piece) -> bool {
         if self.flight.in_flight() >= self.control.window() {
             return false;
         }
@@ -230,7 +225,7 @@ impl Rack {
     }
 
     /// Returns the probe's segment, unless new data can be sent instead.
-    fn probe_segment(&self, s: &SendState) -> Option<(Seq, Seq, Cause)> {
+    fn probe_segment(&self, s: &Stream) -> Option<(Seq, Seq, Cause)> {
         if self.can_try_new(s) {
             return None;
         }
@@ -248,11 +243,11 @@ impl Rack {
     }
 
     /// Handles new data after an idle period with nothing outstanding (RFC 5681 §4.1, RFC 2861).
-    pub fn restart_after_idle(&mut self, s: &SendState, now: Instant) {
+    pub fn restart_after_idle(&mut self, s: &Stream, now: Instant) {
         let idle = now.since(self.last_sent);
-        let applies = s.config.idle_restart.is_on() && !self.control.governs_recovery();
-        if self.flight.is_empty() && applies && idle > s.rtt.rto() {
-            self.control.on_episode(now, Episode::IdleRestart { idle, rto: s.rtt.rto() });
+        let applies = s.config().idle_restart.is_on() && !self.control.governs_recovery();
+        if self.flight.is_empty() && applies && idle > s.rtt().rto() {
+            self.control.on_episode(now, Episode::IdleRestart { idle, rto: s.rtt().rto() });
             self.usage.restart(now);
             self.last_sent = now;
         }
@@ -275,7 +270,7 @@ impl Rack {
     }
 
     /// Updates the timer and the usage of the window when nothing more can be sent now.
-    pub fn on_burst_end(&mut self, s: &mut SendState, now: Instant) {
+    pub fn on_burst_end(&mut self, s: &mut Stream, now: Instant) {
         self.look_after_timer(s, now);
         let full = self.flight.in_flight() >= self.control.window();
         if self.batch.new || full && unsent(s) {
@@ -284,10 +279,10 @@ impl Rack {
                 window: self.control.window(),
                 slow_start: self.is_slow_start(),
                 full,
-                span: (s.snd_una, s.snd_nxt),
+                span: (s.snd_una(), s.snd_nxt()),
             };
-            let unused = self.usage.on_burst(now, &burst, s.rtt.rto());
-            let applies = s.config.idle_restart.is_on() && !self.control.governs_recovery();
+            let unused = self.usage.on_burst(now, &burst, s.rtt().rto());
+            let applies = s.config().idle_restart.is_on() && !self.control.governs_recovery();
             if let Some(used) = unused.filter(|_| applies && self.state == CaState::Open && !unsent(s)) {
                 self.control.on_episode(now, Episode::Unused { used });
             }
@@ -304,13 +299,13 @@ impl Rack {
 /// Returns whether all data that the application wants to send has been sent. One that waits for the send buffer has
 /// more: Linux checks when it writes (`tcp_rate_check_app_limited` in `tcp_sendmsg_locked`), which it does not while it
 /// waits.
-fn all_sent(s: &SendState) -> bool {
-    s.pos(s.snd_nxt) > s.queued
+fn all_sent(s: &Stream) -> bool {
+    s.pos(s.snd_nxt()) > s.queued()
 }
 
 /// Returns whether data within the send buffer has never been sent.
-fn unsent(s: &SendState) -> bool {
-    s.pos(s.snd_nxt) < s.buffered_end()
+fn unsent(s: &Stream) -> bool {
+    s.pos(s.snd_nxt()) < s.buffered_end()
 }
 
 /// Queries of the sender when it looks for a segment to send.
@@ -322,7 +317,7 @@ impl Rack {
     }
 
     /// Returns a segment to retransmit: its first byte, the byte after its last, and the cause.
-    pub fn next_hole(&mut self, s: &SendState, now: Instant) -> Option<(Seq, Seq, Cause)> {
+    pub fn next_hole(&mut self, s: &Stream, now: Instant) -> Option<(Seq, Seq, Cause)> {
         match self.forced {
             Some(Forced::Oldest) => {
                 let oldest = self.flight.front()?;
@@ -337,13 +332,13 @@ impl Rack {
         }
         match self.permit {
             Permit::All | Permit::Lost => {}
-            Permit::Trial if !s.snd_nxt.gt(self.high) && !self.can_try_new(s) => {
+            Permit::Trial if !s.snd_nxt().gt(self.high) && !self.can_try_new(s) => {
                 (self.permit, self.frto) = (Permit::All, false);
             }
             Permit::Trial | Permit::New | Permit::Nothing => return None,
         }
         // Data beyond the peer's window waits, except the oldest segment (RFC 9293 §3.8.6).
-        if sent.seq() != s.snd_una && sent.end().since(s.snd_una) > s.snd_wnd {
+        if sent.seq() != s.snd_una() && sent.end().since(s.snd_una()) > s.snd_wnd() {
             return None;
         }
         let cause = if self.state == CaState::Loss { Cause::Timeout } else { Cause::SackHole };
@@ -351,13 +346,13 @@ impl Rack {
     }
 
     /// Returns whether the congestion window permits new data.
-    pub fn may_send_new(&mut self, s: &SendState, now: Instant) -> bool {
+    pub fn may_send_new(&mut self, s: &Stream, now: Instant) -> bool {
         if self.flight.is_full() {
             return false;
         }
         let permitted = matches!(self.permit, Permit::All | Permit::New | Permit::Trial);
         self.forced == Some(Forced::Probe)
-            || permitted && self.may_send(s, now, Piece { seq: s.snd_nxt, left_at: None })
+            || permitted && self.may_send(s, now, Piece { seq: s.snd_nxt(), left_at: None })
     }
 
     /// Returns whether the congestion window admits another segment after the next one.
@@ -366,15 +361,15 @@ impl Rack {
     }
 
     /// Returns the number of segments that leave as one burst.
-    pub fn burst(&self, s: &SendState) -> u32 {
+    pub fn burst(&self, s: &Stream) -> u32 {
         if let Some(pacing) = self.control.pacing() {
-            return pacing.quantum.min(s.config.send_quantum);
+            return pacing.quantum.min(s.config().send_quantum);
         }
-        quantum::unpaced(self.unpaced_rate(s), self.min_rtt.get().unwrap_or(Duration::MAX), s.mss)
+        quantum::unpaced(self.unpaced_rate(s), self.min_rtt.get().unwrap_or(Duration::MAX), s.mss())
     }
 
     /// Records that the segment `seq..end` leaves, before `s` is updated.
-    pub fn on_sent(&mut self, s: &SendState, now: Instant, seq: Seq, end: Seq) {
+    pub fn on_sent(&mut self, s: &Stream, now: Instant, seq: Seq, end: Seq) {
         if seq == end {
             return;
         }
@@ -391,7 +386,7 @@ impl Rack {
         if let Some(pacing) = self.control.pacing() {
             // New data uses half of the window at once (`tcp_cwnd_test`).
             let most = if left_at.is_some() { u32::MAX } else { self.control.window() / 2 };
-            let quantum = pacing.quantum.min(s.config.send_quantum).min(most);
+            let quantum = pacing.quantum.min(s.config().send_quantum).min(most);
             self.pacer.on_sent(now, Piece { seq, left_at }, end.since(seq), Pacing { quantum, ..pacing });
         }
         if self.in_reduction() {
@@ -412,12 +407,12 @@ impl Rack {
                     self.flight.resend(index, now, snapshot);
                     self.undo.on_resent(now);
                 }
-                self.batch.oldest |= seq == s.snd_una && forced.is_none();
+                self.batch.oldest |= seq == s.snd_una() && forced.is_none();
             }
         }
         if forced == Some(Forced::Probe) {
             self.batch.probe = true;
-            let high = s.snd_nxt.max(end);
+            let high = s.snd_nxt().max(end);
             self.probe = Some(Probe { high, repeats: again.is_some() });
         }
     }

@@ -10,13 +10,15 @@
 
 use alloc::collections::VecDeque;
 
-use super::LossRecovery;
 use super::newreno::NewReno;
+use super::{LossRecovery, Selective};
 use crate::event::Event;
 use crate::packet::Cause;
 use crate::seq::Seq;
+use crate::tcp::ack::Ack;
+use crate::tcp::classic::control::SendControl;
 use crate::tcp::config::Switch;
-use crate::tcp::send_state::{Ack, SendState, Timer};
+use crate::tcp::stream::{Stream, Timer};
 use crate::time::Instant;
 
 /// Maximum number of tracked segments. Beyond it the oldest are dropped: they wait for the timer.
@@ -86,25 +88,25 @@ impl Smart {
     }
 
     /// Marks the segment that `ack` names, and declares unmarked segments below it lost.
-    fn mark(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
+    fn mark(&mut self, s: &mut Stream, c: &mut SendControl, now: Instant, ack: &Ack) {
         let Some(index) = self.named(ack) else { return };
         let sent = self.segments[index];
         if sent.state != SegmentState::Arrived {
             self.segments[index].state = SegmentState::Arrived;
-            s.credit += sent.end.since(sent.seq);
+            c.credit += sent.end.since(sent.seq);
         }
         let lowest_was = self.segments.front().map(|lowest| lowest.state);
         let mut lost = false;
         for below in self.segments.iter_mut().take(index) {
-            let overdue =
-                below.state == SegmentState::Resent && s.config.smart_rtt.is_some_and(|rtt| now.since(below.at) >= rtt);
+            let overdue = below.state == SegmentState::Resent
+                && s.config().smart_rtt.is_some_and(|rtt| now.since(below.at) >= rtt);
             if below.state == SegmentState::Sent || overdue {
                 below.state = SegmentState::Lost;
                 lost = true;
             }
         }
         if lost {
-            self.reduce(s);
+            self.reduce(s, c);
         }
         if lost && self.segments.front().map(|lowest| lowest.state) != lowest_was {
             // The lowest segment is resent now: its timeout counts from here (RFC 6298 §5).
@@ -112,22 +114,22 @@ impl Smart {
         }
     }
 
-    fn reduce(&mut self, s: &mut SendState) {
-        if self.recover.is_some_and(|recover| s.snd_una.lt(recover)) {
+    fn reduce(&mut self, s: &mut Stream, c: &mut SendControl) {
+        if self.recover.is_some_and(|recover| s.snd_una().lt(recover)) {
             return;
         }
-        self.recover = Some(s.snd_max);
-        s.events.push(Event::RecoveryEntered { seq: s.snd_una });
-        s.cc.halve(s.outstanding());
+        self.recover = Some(s.snd_max());
+        s.report(Event::RecoveryEntered { seq: s.snd_una() });
+        c.halve(s);
     }
 
-    fn drop_acknowledged(&mut self, s: &mut SendState) {
+    fn drop_acknowledged(&mut self, s: &Stream, c: &mut SendControl) {
         while let Some(first) = self.segments.front() {
-            if first.end.gt(s.snd_una) {
+            if first.end.gt(s.snd_una()) {
                 break;
             }
             if first.state == SegmentState::Arrived {
-                s.credit = s.credit.saturating_sub(first.end.since(first.seq));
+                c.credit = c.credit.saturating_sub(first.end.since(first.seq));
             }
             self.segments.pop_front();
         }
@@ -135,54 +137,60 @@ impl Smart {
 }
 
 impl LossRecovery for Smart {
-    fn on_duplicate(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
+    fn on_duplicate(&mut self, s: &mut Stream, c: &mut SendControl, now: Instant, ack: &Ack) {
         if let Some(newreno) = self.stand_in(ack) {
-            newreno.on_duplicate(s, now, ack);
+            newreno.on_duplicate(s, c, now, ack);
             return;
         }
-        s.dupacks += 1;
-        self.mark(s, now, ack);
+        c.dupacks += 1;
+        self.mark(s, c, now, ack);
     }
 
-    fn on_new_ack(&mut self, s: &mut SendState, now: Instant, ack: &Ack) {
+    fn on_new_ack(&mut self, s: &mut Stream, c: &mut SendControl, now: Instant, ack: &Ack) {
         if let Some(newreno) = self.stand_in(ack) {
-            newreno.on_new_ack(s, now, ack);
-            self.drop_acknowledged(s);
+            newreno.on_new_ack(s, c, now, ack);
+            self.drop_acknowledged(s, c);
             return;
         }
-        let acked = s.advance(now, ack.ack, Timer::Restart);
-        s.dupacks = 0;
-        self.drop_acknowledged(s);
-        self.mark(s, now, ack);
+        let acked = c.advance(s, now, ack.ack, Timer::Restart);
+        c.dupacks = 0;
+        self.drop_acknowledged(s, c);
+        self.mark(s, c, now, ack);
         match self.recover {
-            Some(recover) if s.snd_una.lt(recover) => {}
+            Some(recover) if s.snd_una().lt(recover) => {}
             Some(_) => {
                 self.recover = None;
-                s.events.push(Event::RecoveryLeft { ack: ack.ack });
-                s.grow(acked);
+                s.report(Event::RecoveryLeft { ack: ack.ack });
+                c.grow(acked);
             }
-            None => s.grow(acked),
+            None => c.grow(acked),
         }
     }
 
-    fn on_timeout(&mut self, s: &mut SendState) {
+    fn on_timeout(&mut self, s: &mut Stream, c: &mut SendControl) {
         // All outstanding data is retransmitted, and its losses are detected again.
         self.segments.clear();
         self.recover = None;
-        s.credit = 0;
-        s.limited = Switch::Off;
+        c.credit = 0;
+        c.limited = Switch::Off;
         if let Spoken::NotYet(newreno) = &mut self.spoken {
-            newreno.on_timeout(s);
+            newreno.on_timeout(s, c);
         }
     }
 
-    fn next_hole(&mut self, _s: &SendState, _now: Instant) -> Option<(Seq, Seq, Cause)> {
+    fn predictable(&self) -> bool {
+        false
+    }
+}
+
+impl Selective for Smart {
+    fn next_hole(&mut self, _s: &Stream, _c: &SendControl) -> Option<(Seq, Seq, Cause)> {
         let lost = self.segments.iter().find(|sent| sent.state == SegmentState::Lost)?;
         Some((lost.seq, lost.end, Cause::SmartHole))
     }
 
-    fn on_sent(&mut self, s: &SendState, now: Instant, seq: Seq, end: Seq) {
-        if s.una_pos == 0 {
+    fn on_sent(&mut self, s: &Stream, now: Instant, seq: Seq, end: Seq) {
+        if s.una_pos() == 0 {
             // Nothing names the SYN.
             return;
         }
@@ -202,12 +210,8 @@ impl LossRecovery for Smart {
         if self.segments.len() >= MAX_SEGMENTS {
             self.segments.pop_front();
         }
-        let resent = seq.lt(s.snd_max);
+        let resent = seq.lt(s.snd_max());
         let state = if resent { SegmentState::Resent } else { SegmentState::Sent };
         self.segments.push_back(Sent { seq, end, at: now, state });
-    }
-
-    fn predictable(&self) -> bool {
-        false
     }
 }

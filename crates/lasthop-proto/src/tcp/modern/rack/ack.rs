@@ -3,10 +3,11 @@
 use super::{Permit, Rack};
 use crate::packet::SackBlock;
 use crate::seq::Seq;
+use crate::tcp::ack::Ack;
 use crate::tcp::congestion::control::{AckSample, CaState};
-use crate::tcp::delivery_rate::Candidate;
-use crate::tcp::prr::Step;
-use crate::tcp::send_state::{Ack, SendState, Timer};
+use crate::tcp::modern::delivery_rate::Candidate;
+use crate::tcp::modern::prr::Step;
+use crate::tcp::stream::{Stream, Timer};
 use crate::time::{Duration, Instant};
 
 /// An acknowledgment with additional information from its segment.
@@ -66,29 +67,28 @@ fn earlier(low: &mut Option<Seq>, seq: Seq) {
 
 impl Rack {
     /// Processes an acknowledgment of sent data, including old ones.
-    pub fn on_ack(&mut self, s: &mut SendState, now: Instant, arrival: &Arrival) {
+    pub fn on_ack(&mut self, s: &mut Stream, now: Instant, arrival: &Arrival) {
         let ack = arrival.ack.ack;
         let mut news = News {
-            prior_una: s.snd_una,
+            prior_una: s.snd_una(),
             echoed: arrival.echoed,
-            una_advanced: ack.gt(s.snd_una),
+            una_advanced: ack.gt(s.snd_una()),
             is_no_duplicate: arrival.has_more,
             ece: arrival.ack.ece.is_on(),
             ..News::default()
         };
         let (was_out, prior_in_flight) = (self.flight.len(), self.flight.in_flight());
         let (prior_sacked, prior_lost) = (self.flight.sacked(), self.rate.lost());
-        let prior_highest = self.flight.highest_sacked().unwrap_or(s.snd_una);
+        let prior_highest = self.flight.highest_sacked().unwrap_or(s.snd_una());
         self.permit = Permit::New;
-        if ack.lt(s.snd_una) {
-            if !arrival.ack.sack.is_empty() && s.snd_una.since(ack) <= s.max_snd_wnd {
+        if ack.lt(s.snd_una()) {
+            if !arrival.ack.sack.is_empty() && s.snd_una().since(ack) <= s.max_snd_wnd() {
                 self.take_sacks(s, now, arrival.ack, &mut news);
                 self.judge(s, now, &mut news);
                 self.permit = news.rexmit.unwrap_or(Permit::New);
             }
             return;
         }
-        s.timed = None;
         if news.una_advanced {
             s.advance(now, ack, Timer::Keep);
         }
@@ -123,17 +123,17 @@ impl Rack {
     }
 
     /// Processes SACK blocks, duplicate SACKs among them (Linux `tcp_sacktag_write_queue`).
-    fn take_sacks(&mut self, s: &mut SendState, now: Instant, ack: &Ack, news: &mut News) {
+    fn take_sacks(&mut self, s: &mut Stream, now: Instant, ack: &Ack, news: &mut News) {
         let blocks = ack.sack.as_slice();
         let Some(first) = blocks.first() else { return };
         let duplicate = self.take_duplicate(s, ack.ack, blocks, news);
         let mut sorted = [SackBlock::default(); 4];
         let sorted = &mut sorted[..blocks.len().min(4)];
         sorted.copy_from_slice(&blocks[..sorted.len()]);
-        sorted.sort_unstable_by_key(|block| block.left.0.wrapping_sub(s.snd_una.0));
-        let from_una = |seq: Seq| seq.0.wrapping_sub(s.snd_una.0);
+        sorted.sort_unstable_by_key(|block| block.left.0.wrapping_sub(s.snd_una().0));
+        let from_una = |seq: Seq| seq.0.wrapping_sub(s.snd_una().0);
         let sane = |block: &SackBlock| {
-            from_una(block.left) < from_una(block.right) && from_una(block.right) <= from_una(s.snd_nxt)
+            from_una(block.left) < from_una(block.right) && from_una(block.right) <= from_una(s.snd_nxt())
         };
         let repeated = duplicate.then_some(*first);
         let (high, least) = (self.high, self.min_rtt.get());
@@ -169,15 +169,15 @@ impl Rack {
 
     /// Processes a duplicate SACK. RFC 2883: the first block reports duplicate data if it lies below the acknowledgment
     /// or within the second. Returns whether it does (Linux `tcp_check_dsack`).
-    fn take_duplicate(&mut self, s: &SendState, ack: Seq, blocks: &[SackBlock], news: &mut News) -> bool {
+    fn take_duplicate(&mut self, s: &Stream, ack: Seq, blocks: &[SackBlock], news: &mut News) -> bool {
         let first = blocks[0];
         let below = first.left.lt(ack);
         let within = blocks.get(1).is_some_and(|second| first.right.le(second.right) && first.left.ge(second.left));
         let len = first.right.since(first.left);
-        if !(below || within) || len == 0 || len > s.max_snd_wnd {
+        if !(below || within) || len == 0 || len > s.max_snd_wnd() {
             return false;
         }
-        let copies = len.div_ceil(s.mss.max(1));
+        let copies = len.div_ceil(s.mss().max(1));
         let of_probe = copies == 1 && self.probe.is_some_and(|probe| probe.high == first.right);
         self.duplicated += u64::from(copies);
         // More copies than were sent: the network duplicates packets.
@@ -197,18 +197,18 @@ impl Rack {
         true
     }
 
-    fn note_reordering(&mut self, s: &SendState, news: &mut News) {
+    fn note_reordering(&mut self, s: &Stream, news: &mut News) {
         if let (Some(low), Some(highest)) = (news.reordered.take(), self.flight.highest_sacked()) {
-            self.reordering.on_reordered(low, highest, s.mss);
+            self.reordering.on_reordered(low, highest, s.mss());
         }
     }
 
     /// Removes the segments that the cumulative acknowledgment covers (Linux `tcp_clean_rtx_queue`).
-    fn take_cumulative(&mut self, s: &SendState, now: Instant, prior_highest: Seq, news: &mut News) {
+    fn take_cumulative(&mut self, s: &Stream, now: Instant, prior_highest: Seq, news: &mut News) {
         let (high, least, echoed) = (self.high, self.min_rtt.get(), news.echoed);
         let Self { flight, rate, newest, .. } = self;
         let mut reordered = None;
-        flight.acknowledge(s.snd_una, |sent| {
+        flight.acknowledge(s.snd_una(), |sent| {
             news.acked += 1;
             if sent.is_repeated() {
                 news.repeated_acked = true;
@@ -236,24 +236,24 @@ impl Rack {
         if let Some(low) = reordered
             && low.lt(prior_highest)
         {
-            self.reordering.on_reordered(low, prior_highest, s.mss);
+            self.reordering.on_reordered(low, prior_highest, s.mss());
         }
     }
 
     /// Returns whether the receiver may have delayed this acknowledgment: it is for one short segment.
-    fn is_maybe_delayed(&self, s: &SendState, news: &News, prior_sacked: u32) -> bool {
+    fn is_maybe_delayed(&self, s: &Stream, news: &News, prior_sacked: u32) -> bool {
         news.acked == 1
             && news.acked_sent.is_some()
             && !news.repeated_acked
             && prior_sacked == 0
-            && s.snd_una.since(news.prior_una) < s.mss
+            && s.snd_una().since(news.prior_una) < s.mss()
             && !(news.sacked || news.duplicate || news.ece)
             && news.newest.as_ref().is_some_and(|newest| self.rate.prior_delivered(newest) + 1 == self.rate.delivered())
     }
 
     /// Takes round-trip samples (Linux `tcp_ack_update_rtt`): the oldest segment's for the timeout; returns the latest
     /// one's.
-    fn sample_rtt(&mut self, s: &mut SendState, now: Instant, delayed: bool, news: &mut News) -> Option<Duration> {
+    fn sample_rtt(&mut self, s: &mut Stream, now: Instant, delayed: bool, news: &mut News) -> Option<Duration> {
         let acked = news.acked_sent.filter(|_| !news.repeated_acked);
         let newest = news.sacked_sent.or(acked).map(|(_, last)| last);
         let (oldest, newest) = match (acked.or(news.sacked_sent), newest) {
@@ -269,7 +269,7 @@ impl Rack {
         {
             self.min_rtt.update(now, rtt);
         }
-        s.rtt.sample_in_round(oldest, now, s.snd_una, s.snd_nxt);
+        s.sample_rtt(oldest, now);
         // A SACK of data sent after the oldest segment shows that the path is alive; the timeout must not derive from
         // one sent before it.
         if news.acked == 0
@@ -282,7 +282,7 @@ impl Rack {
     }
 
     /// Notifies window reduction and congestion control (Linux `tcp_cong_control`).
-    fn tell(&mut self, s: &SendState, now: Instant, news: &News, told: &Told) {
+    fn tell(&mut self, s: &Stream, now: Instant, news: &News, told: &Told) {
         let newly_lost = (self.rate.lost() - told.prior_lost) as u32;
         let rate = self.rate.sample(now, news.delivered, news.newest.as_ref(), self.least_rtt());
         let rate = rate.filter(|_| !self.reneged).map(|mut rate| {
@@ -310,14 +310,14 @@ impl Rack {
             prior_in_flight: told.prior_in_flight,
             in_flight: self.flight.in_flight(),
             una_advanced: news.una_advanced,
-            una: s.snd_una,
-            nxt: s.snd_nxt,
+            una: s.snd_una(),
+            nxt: s.snd_nxt(),
             may_raise,
             round_ended,
             is_cwnd_limited: self.usage.is_limited(self.control.window(), self.is_slow_start()),
             ece: news.ece,
             rtt: told.rtt,
-            srtt: s.rtt.srtt().unwrap_or(Duration::ZERO),
+            srtt: s.rtt().srtt().unwrap_or(Duration::ZERO),
             min_rtt: self.min_rtt.get().unwrap_or(Duration::ZERO),
             rate,
             next_send: if self.control.is_paced() { now + self.pacer.delay(now) } else { now },

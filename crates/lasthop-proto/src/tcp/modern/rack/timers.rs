@@ -5,9 +5,9 @@ use super::{Forced, Permit, Rack, unsent};
 use crate::event::Event;
 use crate::tcp::config::{Clock, RttRule};
 use crate::tcp::congestion::control::{CaState, Episode};
-use crate::tcp::prr::Step;
-use crate::tcp::recovery::rack::detect;
-use crate::tcp::send_state::SendState;
+use crate::tcp::modern::prr::Step;
+use crate::tcp::modern::rack::detect;
+use crate::tcp::stream::Stream;
 use crate::time::{Duration, Instant};
 
 /// Purpose for which the timer is set.
@@ -18,68 +18,59 @@ pub(super) enum Pending {
     Reordering,
 }
 
-/// Meaning of an expiry of the timer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Expiry {
-    /// A probe or a reordering wait, which has been handled.
-    Handled,
-    /// The retransmission timeout.
-    Timeout,
-}
-
 /// Minimum timeout, Linux's `TCP_TIMEOUT_MIN`: two ticks of the fastest clock, for timers that count in ticks.
 const SLACK: Duration = Duration::from_millis(2);
 /// Time for which a peer may delay the acknowledgment of a single segment (RFC 8985 §7.2).
 const DELAYED_ACK: Duration = Duration::from_millis(200);
 
 impl Rack {
-    fn slack(s: &SendState) -> Duration {
-        if matches!(s.config.clock, Clock::Jiffies { .. }) { SLACK } else { Duration::ZERO }
+    fn slack(s: &Stream) -> Duration {
+        if matches!(s.config().clock, Clock::Jiffies { .. }) { SLACK } else { Duration::ZERO }
     }
 
-    pub(super) fn set_timer(&mut self, s: &mut SendState, now: Instant, what: Pending, span: Duration) {
+    pub(super) fn set_timer(&mut self, s: &mut Stream, now: Instant, what: Pending, span: Duration) {
         let paced = self.control.is_paced() && what != Pending::Reordering;
         let delay = if paced { self.pacer.delay(now) } else { Duration::ZERO };
         self.pending = what;
-        s.rto_timer = Some(s.rtt.deadline_after(now, span + delay));
+        s.set_timer(now, span + delay);
     }
 
     /// Returns the time until the oldest segment times out.
-    fn until_timeout(&self, s: &SendState, now: Instant) -> Duration {
+    fn until_timeout(&self, s: &Stream, now: Instant) -> Duration {
         let sent = self.flight.front().map_or(now, |sent| sent.sent_at());
-        (sent + s.rtt.rto()).since(now)
+        (sent + s.rtt().rto()).since(now)
     }
 
     /// Sets the retransmission timeout. If the timer was set for another purpose, it counts from the oldest segment.
-    pub(super) fn restart_timeout(&mut self, s: &mut SendState, now: Instant) {
+    pub(super) fn restart_timeout(&mut self, s: &mut Stream, now: Instant) {
         if self.flight.is_empty() {
-            s.rto_timer = None;
+            s.stop_timer();
             return;
         }
         let span = match self.pending {
-            Pending::Probe | Pending::Reordering if s.rto_timer.is_some() => {
+            Pending::Probe | Pending::Reordering if s.rto_timer().is_some() => {
                 self.until_timeout(s, now).max(Duration::from_micros(1))
             }
-            _ => s.rtt.rto(),
+            _ => s.rtt().rto(),
         };
         self.set_timer(s, now, Pending::Timeout, span);
     }
 
     /// Schedules a probe (RFC 8985 §7.2). `full` is the remaining retransmission timeout. Returns whether a probe is
     /// scheduled.
-    fn schedule_probe(&mut self, s: &mut SendState, now: Instant, full: Duration) -> bool {
+    fn schedule_probe(&mut self, s: &mut Stream, now: Instant, full: Duration) -> bool {
         let steady = matches!(self.state, CaState::Open | CaState::Cwr);
         // Without SACK the response to a probe shows nothing.
-        if !s.config.tlp.is_on() || self.flight.is_empty() || !steady || self.is_blind() {
+        if !s.config().tlp.is_on() || self.flight.is_empty() || !steady || self.is_blind() {
             return false;
         }
-        let mut span = match s.rtt.srtt() {
+        let mut span = match s.rtt().srtt() {
             Some(srtt) if self.flight.len() == 1 => {
-                let patience = if s.config.rtt_rule == RttRule::Linux { s.config.rto_min } else { DELAYED_ACK };
+                let patience = if s.config().rtt_rule == RttRule::Linux { s.config().rto_min } else { DELAYED_ACK };
                 srtt * 2 + patience
             }
             Some(srtt) => srtt * 2 + Self::slack(s),
-            None => s.config.rto_initial,
+            None => s.config().rto_initial,
         };
         if full > Duration::ZERO {
             span = span.min(full);
@@ -89,31 +80,31 @@ impl Rack {
     }
 
     /// Restarts the timer after an acknowledgment made progress.
-    pub(super) fn restart_timer(&mut self, s: &mut SendState, now: Instant) {
-        if !self.schedule_probe(s, now, s.rtt.rto()) {
+    pub(super) fn restart_timer(&mut self, s: &mut Stream, now: Instant) {
+        if !self.schedule_probe(s, now, s.rtt().rto()) {
             self.restart_timeout(s, now);
         }
     }
 
     /// Schedules another loss detection in `span`, when further segments may be lost.
-    pub(super) fn wait_for_reordering(&mut self, s: &mut SendState, now: Instant, span: Duration) {
+    pub(super) fn wait_for_reordering(&mut self, s: &mut Stream, now: Instant, span: Duration) {
         self.set_timer(s, now, Pending::Reordering, span + Self::slack(s));
     }
 
     /// Updates the timer for the segments sent since the last time.
-    pub(super) fn look_after_timer(&mut self, s: &mut SendState, now: Instant) {
+    pub(super) fn look_after_timer(&mut self, s: &mut Stream, now: Instant) {
         let batch = self.batch;
         if batch.probe || self.forced.take().is_some() {
             // The timeout runs from the probe; if none could be sent, it continues as before.
             if batch.probe {
-                s.events.push(Event::TailProbe { seq: self.flight.back().map_or(s.snd_una, |last| last.seq()) });
+                s.report(Event::TailProbe { seq: self.flight.back().map_or(s.snd_una(), |last| last.seq()) });
                 self.pending = Pending::Timeout;
             }
             self.restart_timeout(s, now);
             return;
         }
         if batch.oldest && self.pending != Pending::Reordering {
-            self.set_timer(s, now, Pending::Timeout, s.rtt.rto());
+            self.set_timer(s, now, Pending::Timeout, s.rtt().rto());
         }
         if batch.waited {
             self.restart_timeout(s, now);
@@ -126,18 +117,18 @@ impl Rack {
         }
     }
 
-    /// Handles an expiry of the timer.
-    pub fn on_timer(&mut self, s: &mut SendState, now: Instant) -> Expiry {
+    /// Handles an expiry of the timer that is no retransmission timeout. Returns whether it is none.
+    pub fn on_timer(&mut self, s: &mut Stream, now: Instant) -> bool {
         match self.pending {
-            Pending::Timeout => return Expiry::Timeout,
+            Pending::Timeout => return false,
             Pending::Reordering => self.stop_waiting(s, now),
             Pending::Probe => self.send_probe(s, now),
         }
-        Expiry::Handled
+        true
     }
 
     /// Sends a probe (RFC 8985 §7.3).
-    fn send_probe(&mut self, s: &mut SendState, now: Instant) {
+    fn send_probe(&mut self, s: &mut Stream, now: Instant) {
         if self.probe.is_some() || self.flight.is_empty() {
             self.restart_timeout(s, now);
             return;
@@ -147,7 +138,7 @@ impl Rack {
     }
 
     /// Ends the wait for reordered segments (Linux `tcp_rack_reo_timeout`).
-    fn stop_waiting(&mut self, s: &mut SendState, now: Instant) {
+    fn stop_waiting(&mut self, s: &mut Stream, now: Instant) {
         let (in_flight, lost) = (self.flight.in_flight(), self.rate.lost());
         self.detect(s, now);
         if self.flight.in_flight() != in_flight {
@@ -167,8 +158,8 @@ impl Rack {
     }
 
     /// Detects losses, regardless of deliveries; returns how long to wait for the rest.
-    pub(super) fn detect(&mut self, s: &SendState, now: Instant) -> Option<Duration> {
-        let srtt = s.rtt.srtt().unwrap_or(Duration::ZERO);
+    pub(super) fn detect(&mut self, s: &Stream, now: Instant) -> Option<Duration> {
+        let srtt = s.rtt().srtt().unwrap_or(Duration::ZERO);
         let window = self.reordering.window(self.state, self.flight.sacked(), self.least_rtt(), srtt);
         let Self { flight, rate, control, newest, .. } = self;
         detect::detect(flight, newest, now, window, |flight, index| {
@@ -177,18 +168,18 @@ impl Rack {
     }
 
     /// Handles the retransmission timeout (Linux `tcp_enter_loss`): declares overdue segments lost and resends the
-    /// oldest, and the rest as acknowledgments permit. `s.retries` counts this timeout.
-    pub fn on_retransmission_timeout(&mut self, s: &mut SendState, now: Instant) {
-        let recurring = s.retries > 1;
+    /// oldest, and the rest as acknowledgments permit. `s.retries()` counts this timeout.
+    pub fn on_retransmission_timeout(&mut self, s: &mut Stream, now: Instant) {
+        let recurring = s.retries() > 1;
         let was = self.state;
         let fresh = matches!(was, CaState::Open | CaState::Disorder | CaState::Cwr);
         self.mark_overdue(now);
         let again = !(matches!(was, CaState::Open | CaState::Disorder)
-            || s.snd_una.ge(self.high)
+            || s.snd_una().ge(self.high)
             || was == CaState::Loss && !recurring);
         if !again {
             self.undo.allow();
-            self.undo.begin(s.snd_una, self.open_retransmissions());
+            self.undo.begin(s.snd_una(), self.open_retransmissions());
         }
         self.control.on_episode(now, Episode::Timeout { again, totals: self.rate.totals() });
         self.control.set_window(self.flight.in_flight() + 1);
@@ -197,12 +188,12 @@ impl Rack {
             self.reordering.on_timeout(self.flight.sacked());
         }
         if was == CaState::Recovery {
-            s.events.push(Event::RecoveryLeft { ack: s.snd_una });
+            s.report(Event::RecoveryLeft { ack: s.snd_una() });
         }
         self.state = CaState::Loss;
-        self.high = s.snd_nxt;
+        self.high = s.snd_nxt();
         self.probe = None;
-        self.frto = s.config.frto.is_on() && (fresh || recurring);
+        self.frto = s.config().frto.is_on() && (fresh || recurring);
         self.rate.restart_round();
         self.forced = Some(Forced::Oldest);
         self.permit = Permit::Nothing;
@@ -234,7 +225,7 @@ impl Rack {
     }
 
     /// Returns whether new data is available and fits the peer's window.
-    pub(super) fn can_try_new(&self, s: &SendState) -> bool {
-        unsent(s) && s.snd_nxt.since(s.snd_una) < s.flow_window()
+    pub(super) fn can_try_new(&self, s: &Stream) -> bool {
+        unsent(s) && s.snd_nxt().since(s.snd_una()) < s.flow_window()
     }
 }

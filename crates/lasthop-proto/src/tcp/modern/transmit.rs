@@ -1,0 +1,89 @@
+//! New data of the modern sender, and the bursts in which it leaves.
+
+use super::rack::Rack;
+use crate::seq::Seq;
+use crate::tcp::config::{Push, Switch, TcpConfig, WindowEdge};
+use crate::tcp::stream::{NewData, Stream, Transmission};
+use crate::time::Instant;
+
+/// Consecutive new segments sent at the same time.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    at: Instant,
+    end: Seq,
+    segments: u32,
+}
+
+impl Run {
+    /// State before the first segment.
+    pub const NONE: Self = Self { at: Instant::ZERO, end: Seq(0), segments: 0 };
+
+    fn on_sent(&mut self, now: Instant, seq: Seq, end: Seq) {
+        self.segments = if self.goes_on(now, seq) { self.segments + 1 } else { 1 };
+        (self.at, self.end) = (now, end);
+    }
+
+    fn goes_on(&self, now: Instant, seq: Seq) -> bool {
+        self.segments > 0 && self.at == now && self.end == seq
+    }
+
+    /// Returns the segment at `snd_nxt`, if windows and rules permit it.
+    #[inline(always)]
+    pub fn next_in_order(&mut self, rack: &mut Rack, s: &mut Stream, now: Instant) -> Option<Transmission> {
+        if s.is_idle() {
+            rack.restart_after_idle(s, now);
+        }
+        if !rack.may_send_new(s, now) {
+            return None;
+        }
+        let new = s.new_data(s.flow_window())?;
+        if !(s.permits(&new) || new.len > 0 && new.len == new.room && self.is_cut_at_the_edge(rack, s, now)) {
+            s.wait_for_window(now, &new, true);
+            return None;
+        }
+        let mut transmission = s.take_new(&new);
+        if counts_bursts(s.config()) && !new.again {
+            self.on_sent(now, transmission.seq, transmission.seq + transmission.len);
+        }
+        if s.config().push == Push::Bursts {
+            transmission.push = self.push(rack, s, &new);
+        }
+        Some(transmission)
+    }
+
+    /// Returns whether `new` carries PSH, if bursts do. A burst takes half of the congestion window at most
+    /// (`tcp_cwnd_test`).
+    fn push(&self, rack: &Rack, s: &Stream, new: &NewData) -> Switch {
+        let left = new.in_buffer - new.len;
+        if new.len == 0 {
+            return Switch::Off;
+        }
+        if left == 0 {
+            return Switch::On;
+        }
+        // The first of a burst never does.
+        if new.again || self.segments <= 1 {
+            return Switch::Off;
+        }
+        let size = rack.burst(s).min(rack.window().0 / 2).max(1);
+        let place = (self.segments - 1) % size;
+        let next = left.min(new.room - new.len).min(s.mss());
+        let whole = next == s.mss() || next == left || s.config().window_edge == WindowEdge::Cut;
+        let goes_on = next > 0 && whole && (next == s.mss() || !s.holds_small()) && rack.has_room_behind_next();
+        if place > 0 && (place + 1 == size || !goes_on) { Switch::On } else { Switch::Off }
+    }
+
+    /// Returns whether the part of the next segment within the peer's window leaves with the previous segment, as one
+    /// burst.
+    fn is_cut_at_the_edge(&self, rack: &Rack, s: &Stream, now: Instant) -> bool {
+        s.config().window_edge == WindowEdge::Cut
+            && self.goes_on(now, s.snd_nxt())
+            && !s.holds_small()
+            && !self.segments.is_multiple_of(rack.burst(s))
+    }
+}
+
+/// Returns whether bursts are counted, for rules that depend on their ends.
+fn counts_bursts(config: &TcpConfig) -> bool {
+    config.window_edge == WindowEdge::Cut || config.push == Push::Bursts
+}

@@ -1,0 +1,139 @@
+//! Contract of the two senders, and the choice between them.
+
+use crate::host_queue::Queued;
+use crate::tcp::ack::Incoming;
+use crate::tcp::classic::{Classic, Recovery};
+use crate::tcp::config::TcpConfig;
+use crate::tcp::modern::Modern;
+use crate::tcp::stream::{Stream, Transmission};
+use crate::time::Instant;
+
+/// Contract of a sender: it decides what leaves and when, repairs losses and controls congestion. The sequence numbers
+/// and the peer's window are in the [`Stream`], which [`Sender`](super::Sender) passes to each call.
+///
+/// The handshake is no part of it, except that the SYN is recorded and repeated like other segments.
+pub(in crate::tcp) trait Sending {
+    /// Returns congestion window and slow-start threshold, in bytes.
+    fn window(&self, s: &Stream) -> (u32, u32);
+
+    /// Notes that the peer does not send selective acknowledgments (RFC 2018 §2).
+    fn do_without_sack(&mut self) {}
+
+    /// Notes a smaller segment size before the handshake is complete.
+    fn on_mss(&mut self, _s: &Stream) {}
+
+    /// Notes that the handshake is complete.
+    fn on_established(&mut self, _s: &Stream) {}
+
+    /// Returns how much of `bytes` the send buffer accepts.
+    fn offer(&mut self, s: &mut Stream, _now: Instant, bytes: u64) -> u64 {
+        bytes.min(s.capacity())
+    }
+
+    /// Notes that the application has written more.
+    fn on_write(&mut self);
+
+    /// Notes that the application has closed the stream.
+    fn on_close(&mut self) {}
+
+    /// Processes an acknowledgment without news while nothing is outstanding. Returns whether that was all: if not,
+    /// [`Self::on_ack`] has to process it.
+    fn on_no_news(&mut self) -> bool;
+
+    /// Processes an acknowledgment of sent data, including old ones. `window_before` is the peer's window before it.
+    fn on_ack(&mut self, s: &mut Stream, now: Instant, incoming: &Incoming, window_before: u32);
+
+    /// Reduces the window because the acknowledgment processed last echoes a mark, the first one in this window.
+    fn on_echo(&mut self, s: &Stream);
+
+    /// Returns when it has to be called, besides the timers of the stream.
+    fn wake_time(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Handles an expiry of the retransmission timer or of [`Self::wake_time`].
+    fn on_timer(&mut self, s: &mut Stream, now: Instant);
+
+    /// Retransmits outstanding data because the path carries only smaller segments, whose size is set.
+    fn resegment(&mut self, s: &mut Stream, now: Instant);
+
+    /// Returns the next segment to send, if windows and rules permit one, and records it as sent.
+    fn next(&mut self, s: &mut Stream, now: Instant) -> Option<Transmission>;
+
+    /// Returns a retransmission or new data, if windows and rules permit it. It is not recorded yet.
+    fn next_within_windows(&mut self, s: &mut Stream, now: Instant) -> Option<Transmission>;
+
+    /// Records a segment as sent.
+    fn record(&mut self, s: &mut Stream, now: Instant, transmission: &Transmission);
+
+    /// Notes when the segment polled last begins transmission.
+    fn schedule_departure(&mut self, _now: Instant, _queued: Queued) {}
+
+    /// Notes that a segment with `bytes` of payload, whose departure was unknown, begins transmission. Returns whether
+    /// another one may be sent for it.
+    fn on_departure(&mut self, _bytes: u32) -> bool {
+        false
+    }
+
+    /// Returns the SYN, a segment within the windows, or a probe of the peer's window, and records it as sent. Inlined
+    /// together with its callees: a simulation spends much of its time here.
+    #[inline(always)]
+    fn next_in_turn(&mut self, s: &mut Stream, now: Instant) -> Option<Transmission> {
+        let transmission = if s.is_opening() {
+            s.next_syn()?
+        } else if s.is_done() && !s.probe_is_due() {
+            // Everything is sent and acknowledged: the usual state of an end that only receives.
+            return None;
+        } else if let Some(transmission) = self.next_within_windows(s, now) {
+            transmission
+        } else {
+            return self.next_probe(s, now);
+        };
+        self.record(s, now, &transmission);
+        Some(transmission)
+    }
+
+    /// Returns a probe of the peer's window, if one is due.
+    #[inline(never)]
+    fn next_probe(&mut self, s: &mut Stream, now: Instant) -> Option<Transmission> {
+        if !s.probe_is_due() {
+            return None;
+        }
+        let probe = s.take_probe(now)?;
+        // A closed window refuses the probe, which is recorded already.
+        if s.snd_wnd() > 0 {
+            self.record(s, now, &probe);
+        }
+        Some(probe)
+    }
+}
+
+/// One of the two senders.
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    /// Byte windows, and recoveries from Reno to RFC 6675.
+    Classic(Classic),
+    /// RACK-TLP.
+    Modern(Modern),
+}
+
+impl Kind {
+    /// Returns the sender that `config` selects. Random draws of its congestion control derive from `seed`.
+    pub fn new(config: &TcpConfig, seed: u64) -> Self {
+        match Recovery::new(config) {
+            Some(recovery) => Self::Classic(Classic::new(config, recovery)),
+            None => Self::Modern(Modern::new(seed)),
+        }
+    }
+}
+
+/// Calls a method of [`Sending`].
+macro_rules! each {
+    ($kind:expr, $sender:ident => $call:expr) => {
+        match $kind {
+            $crate::tcp::sender::contract::Kind::Classic($sender) => $call,
+            $crate::tcp::sender::contract::Kind::Modern($sender) => $call,
+        }
+    };
+}
+pub(super) use each;

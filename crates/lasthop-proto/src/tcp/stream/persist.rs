@@ -1,0 +1,178 @@
+//! The peer's window: its updates, and probes while it is closed (RFC 9293 §3.8.6).
+
+use super::Stream;
+use super::segment::{NewData, Transmission, Turn};
+use crate::event::Event;
+use crate::packet::Cause;
+use crate::seq::Seq;
+use crate::tcp::ack::Incoming;
+use crate::tcp::config::{Clock, Switch, WindowProbe};
+use crate::time::{Duration, Instant};
+
+/// Bounds of the persist timer: 4.4BSD `TCPTV_PERSMIN`, `TCPTV_PERSMAX`. RFC 9293 §3.8.6.1 requires the first probe
+/// after one retransmission timeout, so the lower bound applies to 4.4BSD's clock only.
+const PERSIST: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
+
+/// State of the probes of a closed window.
+#[derive(Clone, Debug)]
+pub(super) struct Persist {
+    /// Time of the next probe.
+    timer: Option<Instant>,
+    /// Number of consecutive probes.
+    probes: u32,
+    /// Number of probes since the last segment from the peer.
+    unanswered: u32,
+    due: Switch,
+}
+
+impl Persist {
+    /// State while the window is open.
+    pub const NONE: Self = Self { timer: None, probes: 0, unanswered: 0, due: Switch::Off };
+}
+
+impl Stream {
+    /// Returns the peer's window, in bytes.
+    #[inline]
+    pub fn snd_wnd(&self) -> u32 {
+        self.snd_wnd
+    }
+
+    /// Returns the maximum of the peer's window so far.
+    #[inline]
+    pub fn max_snd_wnd(&self) -> u32 {
+        self.max_snd_wnd
+    }
+
+    /// Returns the bytes that the peer's window and the send buffer allow beyond `snd_una`.
+    #[inline]
+    pub fn flow_window(&self) -> u32 {
+        self.snd_wnd.min(self.config.send_buffer)
+    }
+
+    /// Sets the peer's window from a segment with these numbers.
+    pub fn set_window(&mut self, window: u32, seq: Seq, ack: Seq) {
+        self.snd_wl = (seq, ack);
+        self.snd_wnd = window;
+        self.max_snd_wnd = self.max_snd_wnd.max(window);
+    }
+
+    /// Returns whether a segment with these numbers is newer than the last one used for a window update.
+    pub fn may_update_window(&self, seq: Seq, ack: Seq, window: u32) -> bool {
+        let (wl1, wl2) = self.snd_wl;
+        wl1.lt(seq) || (wl1 == seq && (wl2.lt(ack) || (wl2 == ack && window > self.snd_wnd)))
+    }
+
+    /// Processes the window of a plausible acknowledgment: updates it, unless the segment is older than the last one
+    /// used (RFC 9293 §3.10.7.4).
+    #[inline]
+    pub fn on_window(&mut self, incoming: &Incoming) {
+        self.persist.unanswered = 0;
+        if incoming.window == 0 {
+            // RFC 9293 §3.8.6.1: a peer that answers with a closed window is alive, however long it takes.
+            self.retries = 0;
+        }
+        if self.may_update_window(incoming.seq, incoming.ack.ack, incoming.window) {
+            self.set_window(incoming.window, incoming.seq, incoming.ack.ack);
+            if incoming.window > 0 {
+                self.persist.timer = None;
+                self.persist.probes = 0;
+            }
+        }
+    }
+
+    /// Returns whether a segment with these fields brings no news: nothing is outstanding, the window is open and
+    /// unchanged.
+    #[inline]
+    pub fn is_no_news(&self, seq: Seq, ack: Seq, window: u32) -> bool {
+        ack == self.snd_una
+            && ack == self.snd_max
+            && window == self.snd_wnd
+            && window > 0
+            && self.persist.timer.is_none()
+            && self.may_update_window(seq, ack, window)
+    }
+
+    /// Notes a segment with these numbers for which [`Self::is_no_news`] holds.
+    #[inline]
+    pub fn on_no_news(&mut self, seq: Seq, ack: Seq) {
+        self.persist.unanswered = 0;
+        self.persist.probes = 0;
+        self.snd_wl = (seq, ack);
+    }
+
+    /// Returns the sequence number of a pure acknowledgment. While probing, `snd_max` may lie beyond the window, where
+    /// the peer would refuse it (4.4BSD `tcp_output`).
+    pub fn ack_seq(&self) -> Seq {
+        if self.persist.probes > 0 { self.snd_nxt } else { self.snd_max }
+    }
+
+    /// Returns when the persist timer expires.
+    #[inline]
+    pub fn persist_timer(&self) -> Option<Instant> {
+        self.persist.timer
+    }
+
+    /// Handles an expiry of the persist timer.
+    pub fn on_persist_timer(&mut self, now: Instant) {
+        if self.persist.timer.is_some_and(|at| at <= now) {
+            self.persist.timer = None;
+            self.persist.due = Switch::On;
+            if self.persist.unanswered >= self.config.max_retries {
+                self.given_up = Switch::On;
+            }
+        }
+    }
+
+    /// Returns whether a probe of the window is due.
+    #[inline]
+    pub fn probe_is_due(&self) -> bool {
+        self.persist.due.is_on()
+    }
+
+    /// Starts the persist timer in place of the retransmission timer if only a probe can show that the window has
+    /// opened, in case the update is lost: with nothing outstanding, if the peer's window `limits` what may be sent of
+    /// `new`, or if the peer took the window back (RFC 9293 §3.8.6).
+    pub fn wait_for_window(&mut self, now: Instant, new: &NewData, limits: bool) {
+        let taken_back = self.snd_wnd == 0 && self.snd_nxt == self.snd_una;
+        let waits = self.is_idle() && limits || taken_back;
+        if waits && new.in_buffer > 0 && self.persist.timer.is_none() && !self.probe_is_due() {
+            self.rto_timer = None;
+            self.start_persist(now);
+        }
+    }
+
+    fn start_persist(&mut self, now: Instant) {
+        let span = self.rtt.rto().saturating_mul(1 << self.persist.probes.min(6));
+        if self.persist.probes == 0 && self.snd_wnd == 0 {
+            self.report(Event::ZeroWindow);
+        }
+        let least = if matches!(self.config.clock, Clock::Ticks { .. }) { PERSIST.0 } else { Duration::ZERO };
+        self.persist.timer = Some(self.rtt.deadline_after(now, span.max(least).min(PERSIST.1)));
+    }
+
+    /// Returns the probe that is due, if there is data to probe with. The probe of a closed window is recorded as sent,
+    /// but `snd_nxt` stays: if the peer refuses the byte, it is retransmitted in its turn. For a small window it is the
+    /// part of the data that the window admits, an ordinary segment, which is yet to be recorded.
+    pub fn take_probe(&mut self, now: Instant) -> Option<Transmission> {
+        self.persist.due = Switch::Off;
+        if self.pos(self.snd_una) > self.queued {
+            return None;
+        }
+        if self.snd_wnd > 0 {
+            let end = self.snd_nxt + self.flow_window();
+            let part = || Transmission { turn: Turn::Probe, ..self.segment(self.snd_nxt, end, Cause::Probe) };
+            return self.is_idle().then(part);
+        }
+        let (seq, len) = match self.config.window_probe {
+            WindowProbe::Byte => (self.snd_una, 1),
+            WindowProbe::Empty => (self.snd_una - 1, 0),
+        };
+        let (off, cause) = (Switch::Off, Cause::Probe);
+        let probe = Transmission { seq, len, syn: off, fin: off, push: off, turn: Turn::Probe, cause };
+        self.snd_max = self.snd_max.max(probe.end());
+        self.persist.probes = self.persist.probes.saturating_add(1);
+        self.persist.unanswered = self.persist.unanswered.saturating_add(1);
+        self.start_persist(now);
+        Some(probe)
+    }
+}
