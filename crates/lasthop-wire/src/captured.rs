@@ -77,7 +77,7 @@ impl<'p> CapturedIp<'p> {
     }
 }
 
-/// What follows the header.
+/// Bytes after the header.
 struct Rest<'p> {
     protocol: u8,
     fragment: Fragment,

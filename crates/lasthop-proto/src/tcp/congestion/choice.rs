@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use core::fmt;
 
+use super::algorithm::Algorithm;
 use super::bbr::BBR;
 use super::bbr3::{BBR3, BBR3_GOOGLE};
 use super::control::{AckSample, CongestionControl, Episode, LostSegment, Pacing};
@@ -14,34 +15,6 @@ use crate::time::Instant;
 
 /// All congestion controls. Scenarios, the lab and the property tests know each by its line here.
 pub const ALGORITHMS: &[&Algorithm] = &[&RENO, &CUBIC, &CUBIC_RFC9438, &BBR, &BBR3, &BBR3_GOOGLE];
-
-/// Declaration of a congestion control. The file that implements it has one as a `static`.
-#[derive(Clone, Copy, Debug)]
-pub struct Algorithm {
-    /// Value of the scenario key `tcp.congestion`.
-    pub name: &'static str,
-    /// Name in messages.
-    pub title: &'static str,
-    /// Name of the algorithm of which it is a variant; its own if it is none. Schemes are named after it.
-    pub family: &'static str,
-    /// The kernel's name of it, or of its counterpart there; `None` if no kernel release has one. Each congestion
-    /// control declares this explicitly, so that a kernel never silently runs another in its place.
-    pub kernel_name: Option<&'static str>,
-    /// True if it paces segments, and sets the window in recovery and after idle periods itself.
-    pub paces: bool,
-    /// Default rule for leaving slow start early; `None` if it has no such rule to choose.
-    pub hystart: Option<HystartRule>,
-    /// Creates its initial state. It may ignore the rule for leaving slow start if [`Self::hystart`] is `None`.
-    pub build: fn(&Start, HystartRule) -> Box<dyn CongestionControl>,
-}
-
-impl PartialEq for Algorithm {
-    fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
-    }
-}
-
-impl Eq for Algorithm {}
 
 /// Congestion control of a sender, with its rule for leaving slow start.
 #[derive(Clone, Copy, PartialEq, Eq)]

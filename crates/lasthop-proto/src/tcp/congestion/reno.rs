@@ -3,7 +3,7 @@
 
 use alloc::boxed::Box;
 
-use super::choice::Algorithm;
+use super::algorithm::Algorithm;
 use super::control::{AckSample, CongestionControl, Episode};
 use super::window::{MayUndo, Pace, Start, Window};
 use crate::time::Instant;

@@ -12,7 +12,7 @@ use alloc::boxed::Box;
 
 use self::aggregation::Aggregation;
 use self::policer::Policer;
-use super::choice::Algorithm;
+use super::algorithm::Algorithm;
 use super::control::{AckSample, CaState, CongestionControl, Episode, Pacing, PathModel, Phase, Totals};
 use super::max_filter::{MaxFilter, Moment};
 use super::quantum::{self, GSO_BYTES};

@@ -11,7 +11,7 @@ use alloc::boxed::Box;
 
 use self::model::{Model, Signals};
 use self::probe::{Cycle, ProbeRtt};
-use super::choice::Algorithm;
+use super::algorithm::Algorithm;
 use super::control::{AckSample, CaState, CongestionControl, Episode, LostSegment, Pacing, PathModel, Phase};
 use super::max_filter::Moment;
 use super::quantum;

@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 
 use self::linux::Linux;
 use self::rfc9438::Rfc9438;
-use super::choice::Algorithm;
+use super::algorithm::Algorithm;
 use super::hystart::HystartRule;
 
 /// CUBIC in Linux's integers.
