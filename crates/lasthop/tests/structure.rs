@@ -1,6 +1,6 @@
 //! Tests of the structure that docs/ARCHITECTURE.md describes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -76,6 +76,100 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             found.push(path);
         }
+    }
+}
+
+/// Splits `a::{b, c::{d, e}}` into the paths `a::b`, `a::c::d` and `a::c::e`.
+fn expand(path: &str, paths: &mut Vec<String>) {
+    let Some((before, group)) = path.split_once('{') else {
+        return paths.push(path.split(" as ").next().unwrap().trim().to_owned());
+    };
+    let group = group.trim_end().strip_suffix('}').unwrap();
+    let (mut depth, mut start) = (0, 0);
+    for (at, c) in group.char_indices().chain([(group.len(), ',')]) {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                let item = group[start..at].trim();
+                start = at + 1;
+                if !item.is_empty() {
+                    expand(&format!("{}{item}", before.trim()), paths);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns the modules of the same crate that a file's `use` declarations name: the deepest that is a file of its own.
+fn imports(module: &[String], text: &str, files: &BTreeMap<Vec<String>, PathBuf>) -> BTreeSet<Vec<String>> {
+    let code: Vec<&str> = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).collect();
+    let mut paths = Vec::new();
+    for declaration in code.join(" ").split(';') {
+        let inner = ["use crate::", "use super::", "use self::"].iter().find_map(|it| declaration.rfind(it));
+        if let Some(at) = inner {
+            expand(&declaration[at + 4..], &mut paths);
+        }
+    }
+    let mut found = BTreeSet::new();
+    for path in paths {
+        let mut named = module.to_vec();
+        for (at, part) in path.split("::").map(str::trim).enumerate() {
+            match part {
+                "crate" if at == 0 => named.clear(),
+                "self" if at == 0 => {}
+                "super" => drop(named.pop()),
+                _ => {
+                    named.push(part.to_owned());
+                    if !files.contains_key(&named) {
+                        named.pop();
+                        break;
+                    }
+                }
+            }
+        }
+        // A module may name its own parts, and parts may name what the whole declares.
+        if !named.starts_with(module) && !module.starts_with(&named) {
+            found.insert(named);
+        }
+    }
+    found
+}
+
+/// Modules of these crates do not import each other in circles.
+#[test]
+fn no_modules_import_each_other_in_circles() {
+    for name in
+        ["lasthop-proto", "lasthop-scenario", "lasthop-settings", "lasthop-study", "lasthop-tunnel", "lasthop-tunneld"]
+    {
+        let src = root().join("crates").join(name).join("src");
+        let (mut all, mut files) = (Vec::new(), BTreeMap::new());
+        sources(&src, &mut all);
+        for path in all {
+            let module = path.strip_prefix(&src).unwrap().with_extension("");
+            let mut module: Vec<String> = module.iter().map(|part| part.to_str().unwrap().to_owned()).collect();
+            let is_test = module.iter().any(|part| part.contains("test") || part.contains("properties"));
+            if module.last().is_some_and(|last| last == "mod" || last == "lib") {
+                module.pop();
+            }
+            if !is_test {
+                files.insert(module, path);
+            }
+        }
+        let mut graph: BTreeMap<Vec<String>, BTreeSet<Vec<String>>> = BTreeMap::new();
+        for (module, path) in &files {
+            graph.insert(module.clone(), imports(module, &fs::read_to_string(path).unwrap(), &files));
+        }
+        assert!(graph.values().map(BTreeSet::len).sum::<usize>() > files.len() / 2, "{name}: {graph:?}");
+        // Modules without imports are removed, again and again; those in circles, and above them, remain.
+        while let Some(free) = graph.iter().find(|(_, uses)| uses.is_empty()).map(|(module, _)| module.clone()) {
+            graph.remove(&free);
+            for uses in graph.values_mut() {
+                uses.remove(&free);
+            }
+        }
+        assert_eq!(graph, BTreeMap::new(), "{name}");
     }
 }
 

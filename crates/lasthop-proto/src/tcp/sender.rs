@@ -3,13 +3,15 @@
 
 mod ack_ratio;
 pub(in crate::tcp) mod contract;
+mod kind;
 mod marks;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 pub use self::ack_ratio::Seen;
-use self::contract::{Kind, Sending, each};
+use self::contract::Sending;
+use self::kind::{Kind, each};
 use super::ack::{AckVerdict, Incoming};
 use super::config::TcpConfig;
 use super::rtt::TickPhase;

@@ -1,7 +1,8 @@
 //! The sender's part of explicit congestion notification (RFC 3168 §6.1.2).
 
 use super::Sender;
-use super::contract::{Sending, each};
+use super::contract::Sending;
+use super::kind::each;
 use crate::tcp::config::Switch;
 
 /// State of the answers to the peer's echoes.

@@ -1,0 +1,35 @@
+//! Choice between the two senders.
+
+use crate::tcp::classic::{Classic, Recovery};
+use crate::tcp::config::TcpConfig;
+use crate::tcp::modern::Modern;
+
+/// One of the two senders.
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    /// Byte windows, and recoveries from Reno to RFC 6675.
+    Classic(Classic),
+    /// RACK-TLP.
+    Modern(Modern),
+}
+
+impl Kind {
+    /// Returns the sender that `config` selects. Random draws of its congestion control derive from `seed`.
+    pub fn new(config: &TcpConfig, seed: u64) -> Self {
+        match Recovery::new(config) {
+            Some(recovery) => Self::Classic(Classic::new(config, recovery)),
+            None => Self::Modern(Modern::new(seed)),
+        }
+    }
+}
+
+/// Calls a method of [`Sending`](super::contract::Sending).
+macro_rules! each {
+    ($kind:expr, $sender:ident => $call:expr) => {
+        match $kind {
+            $crate::tcp::sender::kind::Kind::Classic($sender) => $call,
+            $crate::tcp::sender::kind::Kind::Modern($sender) => $call,
+        }
+    };
+}
+pub(super) use each;
