@@ -75,7 +75,7 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// If the system refuses.
+    /// Returns an error if a system call fails.
     pub fn spawn(program: &WorkerProgram, order: &impl Serialize) -> Result<Self, SystemError> {
         let (channel, theirs) = Channel::pair().map_err(system("cannot create a socket pair"))?;
         let mut command = Command::new(&program.program);

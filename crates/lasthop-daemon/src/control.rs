@@ -66,7 +66,7 @@ pub enum ControlError {
         who: &'static str,
         /// Path of the socket.
         path: PathBuf,
-        /// Error of the system.
+        /// Error returned by the operating system.
         error: io::Error,
     },
     /// A stale socket cannot be removed.
@@ -76,7 +76,7 @@ pub enum ControlError {
         who: &'static str,
         /// Path of the socket.
         path: PathBuf,
-        /// Error of the system.
+        /// Error returned by the operating system.
         error: io::Error,
     },
     /// The socket cannot be created.
@@ -84,7 +84,7 @@ pub enum ControlError {
     Bind {
         /// Path of the socket.
         path: PathBuf,
-        /// Error of the system.
+        /// Error returned by the operating system.
         error: io::Error,
     },
     /// The group of the socket cannot be set.
@@ -97,7 +97,7 @@ pub enum ControlError {
         who: &'static str,
         /// Path of the socket.
         path: PathBuf,
-        /// Error of the system.
+        /// Error returned by the operating system.
         error: io::Error,
     },
     /// The daemon returned an error.
@@ -121,7 +121,7 @@ fn why_unanswered(who: &str, error: &io::Error) -> String {
 ///
 /// # Errors
 ///
-/// If no daemon answers, or it returns an error.
+/// Returns an error if no daemon answers, or it returns an error.
 pub fn ask(path: &Path, who: &'static str, request: Request) -> Result<Value, ControlError> {
     let fail = |error| ControlError::Ask { path: path.to_owned(), who, error };
     let answer = exchange(path, request).map_err(fail)?;
@@ -148,7 +148,7 @@ fn exchange(path: &Path, request: Request) -> io::Result<Value> {
 ///
 /// # Errors
 ///
-/// If the request is invalid, or the configuration was refused.
+/// Returns an error if the request is invalid, or the configuration was refused.
 pub fn answer(
     line: &[u8],
     status: impl FnOnce() -> Value,
@@ -196,7 +196,7 @@ pub enum Place {
 ///
 /// # Errors
 ///
-/// If it is not a socket, or its state cannot be determined.
+/// Returns an error if it is not a socket, or its state cannot be determined.
 pub fn place(path: &Path, who: &'static str) -> Result<Place, ControlError> {
     let fail = |error| ControlError::Look { who, path: path.to_owned(), error };
     match std::fs::symlink_metadata(path) {
@@ -245,7 +245,7 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// If no thread can be started.
+    /// Returns an error if no thread can be started.
     pub fn serve(
         self,
         answer: impl Fn(&[u8]) -> Result<Value, String> + Send + Sync + 'static,

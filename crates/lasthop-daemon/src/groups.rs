@@ -23,7 +23,7 @@ pub enum GroupError {
     Give {
         /// The group.
         group: Group,
-        /// Error of the system.
+        /// Error returned by the operating system.
         error: std::io::Error,
     },
 }

@@ -29,7 +29,7 @@ impl Heartbeat {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses.
+    /// Returns an error if a system call fails.
     pub fn new() -> io::Result<Self> {
         let map = Map::new(MapKind::Array, Layout { key: 4, value: 8, entries: 1 })?;
         Ok(Self { map, last: Duration::ZERO })
@@ -39,7 +39,7 @@ impl Heartbeat {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses.
+    /// Returns an error if a system call fails.
     pub fn beat(&mut self) -> io::Result<Option<Duration>> {
         let now = rustix::time::clock_gettime(ClockId::Monotonic);
         let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
@@ -52,7 +52,7 @@ impl Heartbeat {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses.
+    /// Returns an error if a system call fails.
     pub fn rest(&mut self) -> io::Result<()> {
         self.last = Duration::ZERO;
         self.map.set_first(0)

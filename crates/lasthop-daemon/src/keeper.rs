@@ -54,7 +54,7 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// If the system refuses.
+    /// Returns an error if a system call fails.
     pub fn start(&mut self, order: &impl Serialize) -> Result<(), SystemError> {
         self.worker = Some(Worker::spawn(&self.program, order)?);
         self.started += 1;
@@ -86,7 +86,7 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// If it fails, does not answer in time, or does not exist.
+    /// Returns an error if it fails, does not answer in time, or does not exist.
     pub fn await_phase<S: DeserializeOwned>(
         &mut self,
         phase: Phase,
@@ -115,7 +115,7 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// If the worker refuses it, fails, or is still starting.
+    /// Returns an error if the worker refuses it, fails, or is still starting.
     pub fn tell<S: DeserializeOwned>(
         &mut self,
         order: &impl Serialize,
@@ -140,7 +140,7 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// If the system refuses to wait.
+    /// Returns an error if waiting fails.
     pub fn wait(&mut self, signals: &Signals) -> io::Result<()> {
         let now = Instant::now();
         let mut patience = Duration::from_secs(3600);

@@ -21,7 +21,7 @@ pub struct MetricsError {
 ///
 /// # Errors
 ///
-/// If the system refuses.
+/// Returns an error if a system call fails.
 pub fn bind(address: SocketAddr) -> Result<TcpListener, MetricsError> {
     TcpListener::bind(address).map_err(|error| MetricsError { address, error })
 }
@@ -30,7 +30,7 @@ pub fn bind(address: SocketAddr) -> Result<TcpListener, MetricsError> {
 ///
 /// # Errors
 ///
-/// If no thread can be started.
+/// Returns an error if no thread can be started.
 pub fn serve(
     listener: TcpListener,
     encode: impl Fn() -> Result<String, fmt::Error> + Send + Sync + 'static,

@@ -59,7 +59,7 @@ impl RecordTo {
     ///
     /// # Errors
     ///
-    /// If it is something else, or cannot be created.
+    /// Returns an error if it is something else, or cannot be created.
     pub fn create(&self) -> io::Result<()> {
         match OpenOptions::new().write(true).create_new(true).mode(MODE).open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

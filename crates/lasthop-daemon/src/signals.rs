@@ -14,7 +14,7 @@ use crate::system_error::{SystemError, system};
 ///
 /// # Errors
 ///
-/// If the system refuses.
+/// Returns an error if a system call fails.
 pub fn follow_supervisor() -> Result<(), SystemError> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     set_parent_process_death_signal(Some(Signal::KILL))
@@ -59,7 +59,7 @@ impl Signals {
     ///
     /// # Errors
     ///
-    /// If the system refuses.
+    /// Returns an error if a system call fails.
     pub fn new() -> io::Result<Self> {
         use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
         let (woken, wake) = UnixStream::pair()?;

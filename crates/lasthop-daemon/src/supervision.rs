@@ -29,7 +29,7 @@ pub trait Supervisor {
     ///
     /// # Errors
     ///
-    /// If it cannot be started.
+    /// Returns an error if it cannot be started.
     fn start(&mut self) -> Result<(), Self::Error>;
 
     /// Called after the worker was checked: it may have ended or been replaced.
@@ -39,7 +39,7 @@ pub trait Supervisor {
     ///
     /// # Errors
     ///
-    /// If the file is invalid, or cannot be applied.
+    /// Returns an error if the file is invalid, or cannot be applied.
     fn reload(&mut self) -> Result<(), Self::Error>;
 }
 
@@ -48,7 +48,7 @@ pub trait Supervisor {
 ///
 /// # Errors
 ///
-/// If the system refuses to wait.
+/// Returns an error if waiting fails.
 pub fn supervise(
     supervisor: &mut impl Supervisor,
     file: &Path,

@@ -1,4 +1,4 @@
-//! Errors of the system.
+//! Errors returned by the operating system.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use std::io;
 pub struct SystemError {
     /// The operation.
     what: &'static str,
-    /// Error of the system.
+    /// Error returned by the operating system.
     error: io::Error,
 }
 

@@ -81,7 +81,7 @@ impl Capture {
         Some(self.records.len() - 1)
     }
 
-    /// Notes that the link dropped frame `number`.
+    /// Records that the link dropped frame `number`.
     pub(crate) fn mark_dropped(&mut self, number: usize, reason: DropReason) {
         if let Some(record) = self.records.get_mut(number) {
             record.passage.dropped = Some(reason);

@@ -75,7 +75,7 @@ impl Counts {
         }
     }
 
-    /// Notes that the node at `point` sent `packet` into its link. Sets the packet's cause, as far as it can be
+    /// Records that the node at `point` sent `packet` into its link. Sets the packet's cause, as far as it can be
     /// inferred.
     pub fn sent(&mut self, point: Point, packet: &mut Packet) {
         let Some(segment) = packet.tcp().copied() else { return };
@@ -114,7 +114,8 @@ impl Counts {
         self.ledger.resend(packet);
     }
 
-    /// Notes that `packet`, which the node at `point` sent, did not enter the link after all; it may take another path.
+    /// Records that `packet`, which the node at `point` sent, did not enter the link after all; it may take another
+    /// path.
     pub fn withdrawn(&mut self, point: Point, packet: &Packet) {
         let (node, _) = self.nodes[point];
         if let Some(segment) = packet.tcp().filter(|_| packet.len > 0)
@@ -139,7 +140,7 @@ impl Counts {
         })
     }
 
-    /// Notes that a link protocol retransmits `packet`.
+    /// Records that a link protocol retransmits `packet`.
     pub fn repeated(&mut self, packet: &Packet) {
         if packet.len > 0
             && let Some(flow) = self.flows.get_mut(packet.flow.0 as usize)
@@ -149,7 +150,7 @@ impl Counts {
         }
     }
 
-    /// Notes that the node at `point` received `packet` from its link.
+    /// Records that the node at `point` received `packet` from its link.
     pub fn received(&mut self, point: Point, packet: &Packet) {
         let Some(segment) = packet.tcp() else { return };
         let (node, kind) = self.nodes[point];
@@ -163,7 +164,7 @@ impl Counts {
         }
     }
 
-    /// Notes that the channel destroyed `packet`.
+    /// Records that the channel destroyed `packet`.
     pub fn lost(&mut self, packet: &Packet) {
         self.ledger.lose(packet);
     }

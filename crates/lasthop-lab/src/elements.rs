@@ -55,7 +55,7 @@ pub trait PortElement: Send {
         0
     }
 
-    /// Notes that it is at `point` from now on.
+    /// Records that it is at `point` from now on.
     fn settle(&mut self, _point: Point) {}
 }
 

@@ -204,7 +204,7 @@ impl Monitor {
         &mut steps[index]
     }
 
-    /// Notes that a frame was handed to the link. `waiting` returns the number of queued frames and is called at
+    /// Records that a frame was handed to the link. `waiting` returns the number of queued frames and is called at
     /// intervals.
     pub(crate) fn enter(&mut self, point: Point, now: Instant, bytes: u64, waiting: impl FnOnce() -> usize) {
         self.at(point, now).offered.add(bytes);
@@ -218,7 +218,7 @@ impl Monitor {
         }
     }
 
-    /// Notes the arrival of a frame that entered at `entered` and whose transmission began at `started`.
+    /// Records the arrival of a frame that entered at `entered` and whose transmission began at `started`.
     pub(crate) fn arrive(&mut self, point: Point, now: Instant, bytes: u64, entered: Instant, started: Instant) {
         let delay = now.since(entered);
         let step = self.at(point, now);
@@ -231,12 +231,12 @@ impl Monitor {
         way.last = Some(now);
     }
 
-    /// Notes that a frame was dropped before transmission.
+    /// Records that a frame was dropped before transmission.
     pub(crate) fn dropped(&mut self, point: Point, now: Instant) {
         self.at(point, now).dropped += 1;
     }
 
-    /// Notes that a frame was destroyed on the link.
+    /// Records that a frame was destroyed on the link.
     pub(crate) fn lost(&mut self, point: Point, now: Instant) {
         self.at(point, now).lost += 1;
     }

@@ -41,7 +41,7 @@ impl Key {
     ///
     /// # Errors
     ///
-    /// If `text` is not a key.
+    /// Returns an error if `text` is not a key.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
         let text = text.trim();
         let mut bytes = [0; KEY];

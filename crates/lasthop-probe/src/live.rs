@@ -32,7 +32,7 @@ pub enum ProbeError {
     Bind {
         /// Local address.
         address: SocketAddr,
-        /// Error of the system.
+        /// Error returned by the operating system.
         error: io::Error,
     },
     /// The other end could not be reached.
@@ -40,7 +40,7 @@ pub enum ProbeError {
     Unreachable {
         /// Address of the other end.
         address: SocketAddr,
-        /// Error of the system.
+        /// Error returned by the operating system.
         error: io::Error,
     },
     /// The other end's host refused the datagrams (ICMP port unreachable).

@@ -110,16 +110,16 @@ pub trait Node<P> {
     /// [`handle_timeout`](Node::handle_timeout) for a node that requires it of its driver.
     fn see_queue(&mut self, _waiting: usize) {}
 
-    /// Notes when the packet that was polled last begins transmission, if it waits for that. A node that limits its
+    /// Records when the packet that was polled last begins transmission, if it waits for that. A node that limits its
     /// share of the host's queue ([`HostQueue`](crate::host_queue::HostQueue)) requires a driver that calls this.
     fn schedule_departure(&mut self, _now: Instant, _queued: Queued) {}
 
-    /// Notes that a packet with `bytes` of payload, whose departure was [`Departure::Unknown`], begins transmission or
-    /// was dropped.
+    /// Records that a packet with `bytes` of payload, whose departure was [`Departure::Unknown`], begins transmission
+    /// or was dropped.
     fn handle_departure(&mut self, _now: Instant, _bytes: u32) {}
 
-    /// Notes that both ends of `flow` have discarded its connection and start another under the same number, which in a
-    /// real network would have other ports. Concerns only nodes that terminate connections.
+    /// Records that both ends of `flow` have discarded its connection and start another under the same number, which in
+    /// a real network would have other ports. Concerns only nodes that terminate connections.
     fn forget(&mut self, _flow: FlowId) {}
 
     /// Returns the number of bytes of state on which the ends of connections depend: another node needs it to take over

@@ -59,7 +59,7 @@ impl FateWindow {
         self.waiting.len()
     }
 
-    /// Notes that the journey of `packet` from `point` has ended; returns false if it was not sent.
+    /// Records that the journey of `packet` from `point` has ended; returns false if it was not sent.
     fn end(&mut self, point: u16, packet: &Packet, reason: DropReason, fate: impl Fn(DropReason) -> Fate) -> bool {
         let Self { waiting, first, underway } = self;
         let place = (point, key(packet));

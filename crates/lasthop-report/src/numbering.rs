@@ -32,7 +32,7 @@ struct Stream {
 }
 
 impl Numbering {
-    /// Notes a record, before its numbers are converted.
+    /// Processes a record, before its numbers are converted.
     pub fn see(&mut self, record: &Record) {
         let Some(packet) = describe::packet(&record.what) else { return };
         let Some(segment) = packet.tcp().filter(|segment| segment.flags.has(Flags::SYN)) else { return };

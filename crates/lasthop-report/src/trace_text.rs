@@ -48,7 +48,7 @@ impl TraceText {
         Self { points, flows, data_from: vec![None; trace.flows.len()], numbering: Numbering::default() }
     }
 
-    /// Notes a record; required for each one, before it is written or skipped.
+    /// Processes a record; required for each one, before it is written or skipped.
     pub fn see(&mut self, record: &Record) {
         self.numbering.see(record);
         let Some(packet) = describe::packet(&record.what).filter(|packet| packet.len > 0) else { return };

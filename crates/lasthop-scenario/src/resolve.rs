@@ -127,9 +127,9 @@ pub(crate) fn network<'s>(spec: &'s Spec, scheme: &Scheme) -> Result<Network, No
 /// Place where a scenario contradicts the name of a scheme.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FixedAt {
-    /// Loss recovery at the host of this index.
+    /// Loss recovery at the host with this index.
     Recovery(usize),
-    /// Congestion control at the host of this index.
+    /// Congestion control at the host with this index.
     Congestion(usize),
     /// Loss recovery of the relay on the lossy link.
     RelayRecovery,

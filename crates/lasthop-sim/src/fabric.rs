@@ -96,11 +96,12 @@ impl Leg {
 /// Next recipient of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Receiver {
-    /// The endpoint of this index; each flow has two.
+    /// The endpoint with this index; each flow has two.
     Endpoint(usize),
-    /// The element of this index.
+    /// The element with this index.
     Element(usize, Port),
-    /// Notification without a packet: this number of payload bytes of the endpoint of this index left its host's queue.
+    /// Notification without a packet: this number of payload bytes of the endpoint with this index left its host's
+    /// queue.
     Departure(usize, u32),
 }
 
@@ -246,7 +247,7 @@ impl Fabric {
         fabric
     }
 
-    /// Sends the packet in the pool's next place from the endpoint of that index. Returns its payload in bytes.
+    /// Sends the packet in the pool's next place from the endpoint with this index. Returns its payload in bytes.
     #[inline(always)]
     pub fn send_from_endpoint(&mut self, now: Instant, endpoint: usize) -> u32 {
         let hop = self.first_hops[endpoint];

@@ -59,7 +59,7 @@ impl Letters {
         self.under_way.remove(&Self::key(packet)?)
     }
 
-    /// Notes that a link lost `packet`.
+    /// Records that a link lost `packet`.
     pub fn lose(&mut self, packet: &Packet) {
         if self.lost == Lost::Forgotten
             && let Some(key) = Self::key(packet)

@@ -229,7 +229,7 @@ pub struct LossLedger {
 }
 
 impl LossLedger {
-    /// Notes that the channel destroyed a data segment.
+    /// Records that the channel destroyed a data segment.
     #[cold]
     pub fn lose(&mut self, packet: &Packet) {
         if let Some(key) = Self::key(packet) {
@@ -237,7 +237,7 @@ impl LossLedger {
         }
     }
 
-    /// Notes the retransmission of a data segment.
+    /// Records the retransmission of a data segment.
     #[cold]
     pub fn resend(&mut self, packet: &Packet) {
         if let Some(key) = Self::key(packet)
@@ -248,7 +248,7 @@ impl LossLedger {
         }
     }
 
-    /// Notes the loss of a segment at any place.
+    /// Records the loss of a segment at any place.
     #[cold]
     pub fn miss(&mut self, packet: &Packet) {
         if let Some(segment) = packet.tcp()
@@ -259,7 +259,7 @@ impl LossLedger {
         }
     }
 
-    /// Notes that a segment is in flight again.
+    /// Records that a segment is in flight again.
     #[cold]
     pub fn send_again(&mut self, packet: &Packet) {
         let Some(segment) = packet.tcp() else { return };
@@ -311,7 +311,7 @@ pub struct LossTruth {
 }
 
 impl LossTruth {
-    /// Notes that `packet` was lost on `leg` or in its queue.
+    /// Records that `packet` was lost on `leg` or in its queue.
     pub fn lose(&mut self, leg: LegId, packet: &Packet, reason: DropReason) {
         if let Some(key) = LossLedger::key(packet) {
             let cause = match reason {

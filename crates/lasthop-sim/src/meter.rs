@@ -123,7 +123,7 @@ impl Meter {
         &mut self.stamps[place]
     }
 
-    /// Notes that an endpoint sends a packet.
+    /// Records that an endpoint sends a packet.
     pub fn originate(&mut self, now: Instant, index: usize, frame: Frame) {
         *self.stamp(frame.handle()) = Stamp { sent: now, queued: now, waited: Duration::ZERO, known: true };
         let flow = &mut self.flows[index / 2];
@@ -132,13 +132,13 @@ impl Meter {
         }
     }
 
-    /// Notes that a packet reaches a link at `at`.
+    /// Records that a packet reaches a link at `at`.
     #[inline]
     pub fn queue(&mut self, at: Instant, handle: Handle) {
         self.stamp(handle).queued = at;
     }
 
-    /// Notes that a packet has crossed a link. Its transmission began at `start`.
+    /// Records that a packet has crossed a link. Its transmission began at `start`.
     #[inline]
     pub fn cross(&mut self, leg: LegId, handle: Handle, start: Instant) {
         let stamp = self.stamp(handle);
@@ -147,12 +147,12 @@ impl Meter {
         self.legs[leg.0 as usize].add(wait);
     }
 
-    /// Notes that the packet at `to` is a copy of the one at `from`.
+    /// Records that the packet at `to` is a copy of the one at `from`.
     pub fn copy(&mut self, from: Handle, to: Handle) {
         *self.stamp(to) = *self.stamp(from);
     }
 
-    /// Notes that a packet enters an element, which takes it out of the pool.
+    /// Records that a packet enters an element, which takes it out of the pool.
     pub fn enter(&mut self, element: usize, handle: Handle, packet: &Packet) {
         let stamp = *self.stamp(handle);
         let held = &mut self.held[element];
@@ -164,7 +164,7 @@ impl Meter {
         }
     }
 
-    /// Notes that an element sends a packet.
+    /// Records that an element sends a packet.
     pub fn leave(&mut self, now: Instant, element: usize, why: Why, handle: Handle, packet: &Packet) {
         let of_its_own = Stamp { sent: now, queued: now, waited: Duration::ZERO, known: true };
         let found = || {
@@ -176,7 +176,7 @@ impl Meter {
         *self.stamp(handle) = stamp;
     }
 
-    /// Notes that a packet has arrived at the endpoint of that index.
+    /// Records that a packet has arrived at the endpoint with this index.
     pub fn deliver(&mut self, now: Instant, index: usize, handle: Handle, packet: &Packet) {
         let Stamp { sent, waited, known, .. } = *self.stamp(handle);
         let flow = &mut self.flows[index / 2];
@@ -190,12 +190,12 @@ impl Meter {
         }
     }
 
-    /// Returns whether round-trip times of the endpoint of that index are measured: it sends its flow's data.
+    /// Returns whether round-trip times of the endpoint with this index are measured: it sends its flow's data.
     pub fn samples(&self, index: usize) -> bool {
         self.flows[index / 2].sender.index() == index % 2
     }
 
-    /// Adds a round-trip time sampled by the sender of the flow of that index.
+    /// Adds a round-trip time sampled by the sender of the flow with this index.
     pub fn sample(&mut self, flow: usize, rtt: Duration) {
         let flow = &mut self.flows[flow];
         flow.rtt.add(rtt);
@@ -216,12 +216,12 @@ impl Meter {
         std::mem::take(&mut self.flows[flow].recent)
     }
 
-    /// Returns the payload bytes sent by the sender of the data of the flow of that index.
+    /// Returns the payload bytes sent by the sender of the data of the flow with this index.
     pub fn sent(&self, flow: usize) -> u64 {
         self.flows[flow].sent
     }
 
-    /// Returns the delays of the flow of that index.
+    /// Returns the delays of the flow with this index.
     pub fn of_flow(&self, flow: usize) -> Delays {
         let FlowMeter { rtt, queueing, one_way, .. } = &self.flows[flow];
         Delays { rtt: rtt.stats(), queueing: queueing.stats(), one_way: one_way.stats() }

@@ -92,15 +92,15 @@ impl Sessions {
         Some(session.fresh(transfer))
     }
 
-    /// Notes that a SYN on `flow` was retransmitted.
+    /// Records that a SYN on `flow` was retransmitted.
     pub fn syn_lost(&mut self, flow: FlowId) {
         if let Some(place) = self.places[flow.0 as usize] {
             self.sessions[place.session].remember(place);
         }
     }
 
-    /// Notes that the transfer over `flow` ended at `now`. Returns the transfers that start at the same instant; `None`
-    /// for a flow without a session.
+    /// Records that the transfer over `flow` ended at `now`. Returns the transfers that start at the same instant;
+    /// `None` for a flow without a session.
     pub fn next(&mut self, now: Instant, flow: FlowId) -> Option<Vec<Fresh>> {
         let place = self.places[flow.0 as usize]?;
         let session = &mut self.sessions[place.session];

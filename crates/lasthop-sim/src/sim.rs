@@ -360,7 +360,7 @@ impl Simulation {
         }
     }
 
-    /// Notes that bytes of an endpoint left its host's queue.
+    /// Records that bytes of an endpoint left its host's queue.
     #[inline(never)]
     fn depart(&mut self, now: Instant, index: usize, bytes: u32) {
         let endpoint = &mut self.endpoints[index];

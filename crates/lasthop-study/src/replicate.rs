@@ -61,7 +61,7 @@ pub fn run_seed(seed: u64, number: u32) -> u64 {
 
 /// Observer of runs, called from any thread.
 pub trait Progress: Sync {
-    /// Notes that a run has ended.
+    /// Records that a run has ended.
     fn run_done(&self);
 
     /// Returns whether to stop before further runs start.
@@ -77,7 +77,7 @@ pub trait Progress: Sync {
     /// Reports the simulated time of a run, as often as [`Self::abandoned`] is called.
     fn run_at(&self, _now: Instant) {}
 
-    /// Reports the state of an abandoned run of the task of that index.
+    /// Reports the state of an abandoned run of the task with this index.
     fn run_cut(&self, _task: usize, _cut: Cut) {}
 }
 

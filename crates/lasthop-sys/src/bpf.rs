@@ -102,7 +102,7 @@ impl Map {
     ///
     /// # Errors
     ///
-    /// Without `CAP_BPF`, or if the kernel does not support such maps.
+    /// Returns an error without `CAP_BPF`, or if the kernel does not support such maps.
     pub fn new(kind: MapKind, layout: Layout) -> io::Result<Self> {
         #[repr(C)]
         struct Attributes {
@@ -123,7 +123,7 @@ impl Map {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses.
+    /// Returns an error if a system call fails.
     pub fn set_first(&self, value: u64) -> io::Result<()> {
         #[repr(C)]
         struct Attributes {
@@ -158,8 +158,8 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Without `CAP_BPF` (and `CAP_NET_ADMIN`, for classifiers), or if the verifier rejects it; the error then contains
-    /// its message.
+    /// Returns an error without `CAP_BPF` (and `CAP_NET_ADMIN`, for classifiers), or if the verifier rejects it; the
+    /// error then contains its message.
     pub fn load(kind: ProgramKind, code: &[Instruction]) -> io::Result<Self> {
         Self::attempt(kind, code, &mut []).or_else(|error| match error.raw_os_error() {
             Some(libc::EINVAL | libc::EACCES) => {
@@ -217,7 +217,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Before Linux 6.6, or if the interface does not exist.
+    /// Returns an error on kernels before Linux 6.6, or if the interface does not exist.
     pub fn attach(&self, interface: u32, hook: Hook) -> io::Result<Link> {
         #[repr(C)]
         struct Attributes {

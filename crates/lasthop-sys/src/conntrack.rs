@@ -73,7 +73,7 @@ impl Conntrack {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses.
+    /// Returns an error if a system call fails.
     pub fn open() -> io::Result<Self> {
         Ok(Self { socket: Socket::open(Some(NETFILTER))?, next_search: None })
     }

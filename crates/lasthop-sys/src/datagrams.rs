@@ -46,7 +46,7 @@ impl Datagrams {
     ///
     /// # Errors
     ///
-    /// If the address is in use, or not this machine's.
+    /// Returns an error if the address is in use, or not this machine's.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         let datagrams = Self::new(address)?;
         datagrams.socket.bind(&address.into())?;
@@ -57,7 +57,7 @@ impl Datagrams {
     ///
     /// # Errors
     ///
-    /// If there is no route.
+    /// Returns an error if there is no route.
     pub fn connect(address: SocketAddr) -> io::Result<Self> {
         let datagrams = Self::new(address)?;
         datagrams.socket.connect(&address.into())?;
@@ -88,7 +88,7 @@ impl Datagrams {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses.
+    /// Returns an error if a system call fails.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
     }
@@ -97,7 +97,8 @@ impl Datagrams {
     ///
     /// # Errors
     ///
-    /// If the kernel reports an error; for a connected socket also if no socket is bound to the other address.
+    /// Returns an error if the kernel reports an error; for a connected socket also if no socket is bound to the other
+    /// address.
     pub fn receive(&mut self, mut take: impl FnMut(Arrived<'_>)) -> io::Result<bool> {
         for _ in 0..BATCH {
             match self.receive_one() {
@@ -162,7 +163,7 @@ impl Datagrams {
     ///
     /// # Errors
     ///
-    /// If it exceeds the interface's MTU, there is no route, or no socket is bound to the address.
+    /// Returns an error if it exceeds the interface's MTU, there is no route, or no socket is bound to the address.
     pub fn send(&mut self, to: SocketAddr, class: u8, bytes: &[u8]) -> io::Result<()> {
         if class != self.class {
             let (level, name) = match to {

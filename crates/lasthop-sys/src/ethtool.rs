@@ -33,7 +33,7 @@ fn ask(device: &str, command: u32, data: u32) -> io::Result<u32> {
 ///
 /// # Errors
 ///
-/// If the kernel refuses.
+/// Returns an error if a system call fails.
 pub fn switch_offloads_off(device: &str) -> io::Result<()> {
     // ETHTOOL_STXCSUM, ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO.
     const COMMANDS: [u32; 4] = [0x17, 0x1f, 0x24, 0x2c];
@@ -53,7 +53,7 @@ pub enum Switch {
 ///
 /// # Errors
 ///
-/// If the device does not report it.
+/// Returns an error if the device does not report it.
 pub fn large_receive_offload(device: &str) -> io::Result<Switch> {
     /// Command `ETHTOOL_GFLAGS` and flag `ETH_FLAG_LRO`.
     const GET_FLAGS: u32 = 0x25;

@@ -133,7 +133,7 @@ impl Watch {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses.
+    /// Returns an error if a system call fails.
     pub fn open(number: u32) -> io::Result<Self> {
         Ok(Self { changes: Changes::listen()?, number, is_down: false })
     }
@@ -142,7 +142,7 @@ impl Watch {
     ///
     /// # Errors
     ///
-    /// If the kernel reports an error.
+    /// Returns an error if the kernel reports an error.
     pub fn is_up_again(&mut self) -> io::Result<bool> {
         let Self { changes, number, is_down } = self;
         let mut again = false;

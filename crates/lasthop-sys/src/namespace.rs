@@ -17,7 +17,7 @@ use crate::signals::release_in;
 ///
 /// # Errors
 ///
-/// Without permission.
+/// Returns an error if the process lacks permission.
 pub fn enter_new() -> io::Result<()> {
     // SAFETY: only the network namespace becomes separate, on which no memory depends; descriptors stay shared.
     Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?)
@@ -27,7 +27,7 @@ pub fn enter_new() -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Without permission, or if it is not a network namespace.
+/// Returns an error if the process lacks permission, or if it is not a network namespace.
 pub fn enter(namespace: impl AsFd) -> io::Result<()> {
     Ok(move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?)
 }

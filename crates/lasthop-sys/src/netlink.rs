@@ -144,7 +144,7 @@ impl Socket {
     ///
     /// # Errors
     ///
-    /// The kernel's error, such as `ENOENT` for a missing object, or [`io::ErrorKind::TimedOut`].
+    /// Returns the kernel's error, such as `ENOENT` for a missing object, or [`io::ErrorKind::TimedOut`].
     pub fn ask(
         &mut self,
         mut request: Request,

@@ -73,7 +73,7 @@ impl PacketSocket {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses.
+    /// Returns an error if a system call fails.
     pub fn open(device: &str, mtu: u32) -> io::Result<Self> {
         let room = (mtu as usize + 14).min(LONGEST);
         Self::open_with(device, room, Offloading::Off, |fd| option::set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1))
@@ -84,7 +84,7 @@ impl PacketSocket {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses.
+    /// Returns an error if a system call fails.
     pub fn open_offloaded(device: &str, filter: BorrowedFd<'_>) -> io::Result<Self> {
         Self::open_with(device, LONGEST, Offloading::On, |fd| {
             option::set(fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
@@ -134,7 +134,7 @@ impl PacketSocket {
     ///
     /// # Errors
     ///
-    /// If the kernel reports an error.
+    /// Returns an error if the kernel reports an error.
     pub fn receive<'b>(&'b mut self, mut take: impl FnMut(Arrival<'b>)) -> io::Result<bool> {
         self.batch.rewind();
         let (fd, flags) = (self.fd.as_raw_fd(), libc::MSG_DONTWAIT as _);
@@ -159,7 +159,7 @@ impl PacketSocket {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses.
+    /// Returns an error if a system call fails.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         // SAFETY: `frame` is valid for its length.
         let sent = unsafe { libc::send(self.fd.as_raw_fd(), frame.as_ptr().cast(), frame.len(), libc::MSG_DONTWAIT) };
@@ -208,7 +208,7 @@ impl PacketSocket {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses.
+    /// Returns an error if a system call fails.
     pub fn set_mark(&self, mark: u32) -> io::Result<()> {
         option::set(&self.fd, libc::SOL_SOCKET, libc::SO_MARK, mark.cast_signed())
     }
@@ -218,7 +218,7 @@ impl PacketSocket {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses.
+    /// Returns an error if a system call fails.
     pub fn overruns(&self) -> io::Result<u32> {
         let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let mut len = size_of::<libc::tpacket_stats>() as libc::socklen_t;

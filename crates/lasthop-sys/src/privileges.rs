@@ -57,8 +57,8 @@ struct Unprivileged {
 ///
 /// # Errors
 ///
-/// If the system refuses to remove permissions. If it refuses the change of user, as for root in a container, the
-/// process keeps its user, and logs this.
+/// Returns an error if the system refuses to remove permissions. If it refuses the change of user, as for root in a
+/// container, the process keeps its user, and logs this.
 pub fn drop_rights(work: Work) -> io::Result<()> {
     // Reads `/proc/self/auxv` on first use, which only root may read later.
     let _ = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);

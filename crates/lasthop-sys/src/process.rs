@@ -7,7 +7,7 @@ use std::time::Duration;
 ///
 /// # Errors
 ///
-/// Without permission.
+/// Returns an error if the process lacks permission.
 pub fn go_real_time(priority: libc::c_int) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: `parameters` lives through the call; 0 is the calling thread.
@@ -21,7 +21,7 @@ pub fn go_real_time(priority: libc::c_int) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Without permission.
+/// Returns an error if the process lacks permission.
 pub fn go_first(slice: Duration) -> io::Result<()> {
     const LEAST_NICENESS: i32 = -20;
     // SAFETY: integers only, of which 0 is one.

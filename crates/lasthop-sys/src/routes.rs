@@ -157,7 +157,7 @@ pub struct Entry {
 ///
 /// # Errors
 ///
-/// The kernel's error.
+/// Returns the kernel's error.
 pub fn list(socket: &mut Socket, like: IpAddr, by: Option<Interface>) -> std::io::Result<Vec<Entry>> {
     let (family, unspecified) = match like {
         IpAddr::V4(_) => (libc::AF_INET as u8, IpAddr::from([0; 4])),
@@ -202,7 +202,7 @@ fn entry(body: &[u8], family: u8, unspecified: IpAddr) -> Option<Entry> {
 ///
 /// # Errors
 ///
-/// The kernel's error.
+/// Returns the kernel's error.
 pub fn change(
     socket: &mut Socket,
     what: Route,
@@ -250,7 +250,7 @@ pub struct RouteTcp {
 ///
 /// # Errors
 ///
-/// The kernel's error.
+/// Returns the kernel's error.
 pub fn direct(socket: &mut Socket, route: &HostRoute) -> std::io::Result<()> {
     /// Attributes `RTA_GATEWAY`, `RTA_PREFSRC`, `RTA_METRICS`; flag `RTNH_F_ONLINK`.
     const GATEWAY: u16 = 5;
@@ -289,7 +289,7 @@ pub struct Interface(pub u32);
 ///
 /// # Errors
 ///
-/// The kernel's error.
+/// Returns the kernel's error.
 pub fn add_address(
     socket: &mut Socket,
     (address, length): (IpAddr, u8),

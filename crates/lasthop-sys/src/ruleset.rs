@@ -32,7 +32,7 @@ impl Announcements {
     ///
     /// # Errors
     ///
-    /// If the kernel has no nf_tables, or this process lacks `CAP_NET_ADMIN`.
+    /// Returns an error if the kernel has no nf_tables, or this process lacks `CAP_NET_ADMIN`.
     pub fn listen() -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(NETFILTER))?;

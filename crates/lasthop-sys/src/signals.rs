@@ -26,7 +26,7 @@ impl Signals {
     ///
     /// # Errors
     ///
-    /// If a number is not a signal's.
+    /// Returns an error if a number is not a signal's.
     pub fn hold(numbers: &[i32]) -> io::Result<Self> {
         // SAFETY: a set consists of integers, so all zeros is valid; `sigemptyset` then makes it an empty set.
         let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
@@ -47,7 +47,7 @@ impl Signals {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses to wait.
+    /// Returns an error if waiting fails.
     pub fn next(&self, longest: Duration) -> io::Result<Option<Signal>> {
         let timeout = libc::timespec {
             tv_sec: libc::time_t::try_from(longest.as_secs()).unwrap_or(libc::time_t::MAX),

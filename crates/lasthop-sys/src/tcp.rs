@@ -37,7 +37,7 @@ impl TcpInfo {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses.
+    /// Returns an error if a system call fails.
     pub fn of(socket: &impl AsFd) -> io::Result<Self> {
         let mut bytes = [0_u8; 512];
         let len = option::read(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)?;
@@ -77,7 +77,7 @@ impl TcpInfo {
 ///
 /// # Errors
 ///
-/// Before Linux 6.15.
+/// Returns an error on kernels before Linux 6.15.
 pub fn set_least_timeout(socket: &impl AsFd, span: Duration) -> io::Result<()> {
     option::set(socket, libc::IPPROTO_TCP, TCP_RTO_MIN_US, span.as_micros() as libc::c_int)
 }
@@ -86,7 +86,7 @@ pub fn set_least_timeout(socket: &impl AsFd, span: Duration) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Before Linux 6.15, and outside of these bounds.
+/// Returns an error on kernels before Linux 6.15, and for a value outside these bounds.
 pub fn set_longest_timeout(socket: &impl AsFd, span: Duration) -> io::Result<()> {
     let millis = libc::c_int::try_from(span.as_millis()).unwrap_or(libc::c_int::MAX);
     option::set(socket, libc::IPPROTO_TCP, TCP_RTO_MAX_MS, millis)
@@ -96,7 +96,7 @@ pub fn set_longest_timeout(socket: &impl AsFd, span: Duration) -> io::Result<()>
 ///
 /// # Errors
 ///
-/// If the kernel refuses.
+/// Returns an error if a system call fails.
 pub fn clamp_window(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     option::set(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes)
@@ -106,7 +106,7 @@ pub fn clamp_window(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// If the kernel refuses.
+/// Returns an error if a system call fails.
 pub fn unacknowledged(socket: &impl AsFd) -> io::Result<u32> {
     waiting(socket, libc::TIOCOUTQ)
 }
@@ -115,7 +115,7 @@ pub fn unacknowledged(socket: &impl AsFd) -> io::Result<u32> {
 ///
 /// # Errors
 ///
-/// If the kernel refuses.
+/// Returns an error if a system call fails.
 pub fn unsent(socket: &impl AsFd) -> io::Result<u32> {
     waiting(socket, UNSENT)
 }

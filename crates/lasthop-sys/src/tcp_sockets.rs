@@ -22,7 +22,7 @@ impl TcpSockets {
     ///
     /// # Errors
     ///
-    /// If the kernel has no `sock_diag`.
+    /// Returns an error if the kernel has no `sock_diag`.
     pub fn open() -> io::Result<Self> {
         Socket::open(Some(SOCK_DIAG)).map(Self)
     }
@@ -31,7 +31,7 @@ impl TcpSockets {
     ///
     /// # Errors
     ///
-    /// If the kernel cannot answer (no `inet_diag`).
+    /// Returns an error if the kernel cannot answer (no `inet_diag`).
     pub fn has(&mut self, local: SocketAddr, remote: SocketAddr) -> io::Result<bool> {
         match self.0.ask(Request::one(BY_FAMILY, &request(local, remote)), PATIENCE, |_, _| {}) {
             Ok(()) => Ok(true),

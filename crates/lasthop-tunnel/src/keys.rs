@@ -67,7 +67,7 @@ impl PrivateKey {
     /// Parses a key in base64; surrounding white space is ignored.
     ///
     /// # Errors
-    /// If `text` is not a key.
+    /// Returns an error if `text` is not a key.
     pub fn from_base64(text: &str) -> Result<Self, KeyError> {
         let mut bytes = decode(text)?;
         let zero = bytes.ct_eq(&[0; KEY_BYTES]).into();
@@ -114,7 +114,7 @@ impl PublicKey {
     /// Parses a key in base64; surrounding white space is ignored.
     ///
     /// # Errors
-    /// If `text` is not a key.
+    /// Returns an error if `text` is not a key.
     pub fn from_base64(text: &str) -> Result<Self, KeyError> {
         decode(text).map(Self)
     }
@@ -162,7 +162,7 @@ impl PresharedKey {
     /// Parses a key in base64; surrounding white space is ignored.
     ///
     /// # Errors
-    /// If `text` is not a key.
+    /// Returns an error if `text` is not a key.
     pub fn from_base64(text: &str) -> Result<Self, KeyError> {
         decode(text).map(Self)
     }

@@ -80,7 +80,8 @@ impl Tunnel {
     /// Adds a peer.
     ///
     /// # Errors
-    /// If its key or one of its prefixes is already in use, or there are too many peers. Nothing changes then.
+    /// Returns an error if its key or one of its prefixes is already in use, or there are too many peers. Nothing
+    /// changes then.
     pub fn add_peer(&mut self, now: Instant, mut config: PeerConfig) -> Result<PeerId, PeerError> {
         if config.key == self.own.public {
             return Err(PeerError::Own);
@@ -199,7 +200,7 @@ impl Tunnel {
     /// too.
     ///
     /// # Errors
-    /// If there is no session or address yet, the number was used, or the space is missing.
+    /// Returns an error if there is no session or address yet, the number was used, or the space is missing.
     pub fn seal(&mut self, now: Instant, id: PeerId, number: u64, datagram: &mut [u8]) -> Result<SocketAddr, Unsealed> {
         let peer = self.peers.get_mut(id.0 as usize).and_then(Option::as_mut).ok_or(Unsealed::Peer)?;
         if datagram.len() < HEADER + TAG {

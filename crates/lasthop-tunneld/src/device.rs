@@ -34,7 +34,7 @@ pub enum DeviceError {
     Open {
         /// Name of the device.
         name: String,
-        /// Error of the kernel.
+        /// Error returned by the kernel.
         error: io::Error,
     },
     /// An address cannot be added.
@@ -44,7 +44,7 @@ pub enum DeviceError {
         address: IpAddr,
         /// Length of its prefix, in bits.
         length: u8,
-        /// Error of the kernel.
+        /// Error returned by the kernel.
         error: io::Error,
     },
     /// A route cannot be added.
@@ -54,7 +54,7 @@ pub enum DeviceError {
         network: IpAddr,
         /// Length of its prefix, in bits.
         length: u8,
-        /// Error of the kernel.
+        /// Error returned by the kernel.
         error: io::Error,
     },
 }
@@ -75,7 +75,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// Refusals of the system.
+    /// Returns an error if a system call fails.
     pub fn open(name: &str, plan: &Routed) -> Result<Self, DeviceError> {
         let name = name.to_owned();
         if Path::new("/sys/class/net").join(&name).exists() {
@@ -103,7 +103,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// Refusals of the system.
+    /// Returns an error if a system call fails.
     pub fn look_after(&mut self) -> Result<(), DeviceError> {
         match self.watch.is_up_again() {
             Ok(true) => {}
@@ -129,7 +129,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// Refusals of the system.
+    /// Returns an error if a system call fails.
     pub fn route(&mut self, networks: &[(IpAddr, u8)]) -> Result<(), DeviceError> {
         // The kernel adds routes to the networks of the device's addresses.
         let own = self.address.iter().filter_map(|&(address, length)| {
@@ -234,7 +234,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// If the device was removed.
+    /// Returns an error if the device was removed.
     pub fn read(&mut self, device: &Device, mut take: impl FnMut(&mut [u8])) -> io::Result<usize> {
         let count = match device.tun.recv_multiple(&mut self.joined, &mut self.packets, &mut self.sizes, 0) {
             Ok(count) => count,
@@ -308,7 +308,7 @@ impl Writer {
 ///
 /// # Errors
 ///
-/// The obstacle.
+/// Returns the reason why it cannot be opened.
 pub fn check() -> Result<String, String> {
     let path = Path::new("/dev/net/tun");
     if !path.exists() {

@@ -116,7 +116,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// If two peers are the same, or a key is invalid.
+    /// Returns an error if two peers are the same, or a key is invalid.
     pub fn new(plan: &Plan, seed: [u8; 32], now: Instant, recorder: Option<Recorder>) -> Result<Self, String> {
         let (carrier, link_mtu) = plan.carrier();
         let config = TunnelConfig { credentials: plan.credentials()?, capabilities: ALL, carrier, link_mtu };
@@ -145,7 +145,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// If two peers are the same, or a key is invalid. The peers before it have been applied.
+    /// Returns an error if two peers are the same, or a key is invalid. The peers before it have been applied.
     pub fn configure(&mut self, now: Instant, peers: &[PeerPlan]) -> Result<(), String> {
         let mut gone = Vec::new();
         for index in 0..self.links.len() {

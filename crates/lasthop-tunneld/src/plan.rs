@@ -110,7 +110,7 @@ impl HopInterface {
     ///
     /// # Errors
     ///
-    /// If it does not exist, or is not an Ethernet interface.
+    /// Returns an error if it does not exist, or is not an Ethernet interface.
     pub fn find(name: &str) -> Result<Self, String> {
         let index = interfaces::index(name).ok_or_else(|| format!("interface {name} does not exist"))?;
         let is_ethernet = interfaces::read(folder(name).join("type")).as_deref() == Some(ARPHRD_ETHER);
@@ -217,7 +217,7 @@ impl PeerPlan {
     ///
     /// # Errors
     ///
-    /// If a key is invalid.
+    /// Returns an error if a key is invalid.
     pub fn config(&self) -> Result<lasthop_tunnel::PeerConfig, String> {
         let preshared = self.preshared.as_deref().map(PresharedKey::from_base64).transpose();
         Ok(lasthop_tunnel::PeerConfig {
@@ -239,7 +239,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// If something is missing or cannot work.
+    /// Returns an error if something is missing or cannot work.
     pub fn new(tunnel: &Tunnel) -> Result<Self, PlanError> {
         let own = match &tunnel.security {
             Security::Noise { private_key_file } => {
@@ -281,7 +281,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// If the key is invalid.
+    /// Returns an error if the key is invalid.
     pub fn credentials(&self) -> Result<Credentials, String> {
         match &self.own {
             Own::Key(text) => PrivateKey::from_base64(text).map(Credentials::Key).map_err(|error| error.to_string()),
@@ -392,7 +392,7 @@ fn peer_plan(peer: &Peer, tunnel: &Tunnel, own: &Own) -> Result<PeerPlan, PlanEr
 ///
 /// # Errors
 ///
-/// If none is found.
+/// Returns an error if none is found.
 pub fn resolve(endpoint: &str, listen: SocketAddr) -> Result<SocketAddr, String> {
     let addresses = endpoint.to_socket_addrs().map_err(|error| format!("{endpoint}: {error}"))?;
     // An IPv6 socket bound to the unspecified address supports IPv4 too.

@@ -12,7 +12,7 @@ const LARGEST: u64 = 4_096;
 ///
 /// # Errors
 ///
-/// The problem with the file.
+/// Returns the problem with the file.
 pub fn read(path: &Path) -> Result<String, String> {
     let fail = |error: io::Error| format!("{}: {error}", path.display());
     let mut file = File::open(path).map_err(fail)?;

@@ -36,7 +36,7 @@ impl Udp {
     ///
     /// # Errors
     ///
-    /// If the system refuses.
+    /// Returns an error if a system call fails.
     pub fn bind(address: SocketAddr, interface: Option<&str>) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
         if let Some(interface) = interface {
@@ -105,7 +105,7 @@ impl Inbox {
     ///
     /// # Errors
     ///
-    /// If the socket cannot be read.
+    /// Returns an error if the socket cannot be read.
     pub fn fill(&mut self, udp: &Udp) -> io::Result<bool> {
         self.count = 0;
         let mut slices: Vec<IoSliceMut<'_>> = self.buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();

@@ -100,7 +100,7 @@ pub fn reads_link(link: u32) -> bool {
 ///
 /// # Errors
 ///
-/// If the frame has none, or uses an unsupported encapsulation.
+/// Returns an error if the frame has none, or uses an unsupported encapsulation.
 pub fn peel(link: u32, data: &[u8], len: u32, part: usize) -> Result<Packet<'_>, Unread> {
     let mut layer = link::first(link).ok_or(Unread::LinkType(link))?;
     let rest = Rest { data, len };

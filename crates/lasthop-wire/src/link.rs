@@ -42,7 +42,7 @@ pub fn encode_link(headers: &LinkHeaders, out: &mut Vec<u8>) {
 ///
 /// # Errors
 ///
-/// If the bytes, which are untrusted, are not link headers.
+/// Returns an error if the bytes, which are untrusted, are not link headers.
 pub fn decode_link(bytes: &[u8]) -> Result<(LinkHeaders, &[u8]), LinkError> {
     let mut found: Vec<(LinkProtocol, &[u8])> = Vec::new();
     let mut rest = bytes;

@@ -106,7 +106,7 @@ impl<R: Read> Frames<R> {
     ///
     /// # Errors
     ///
-    /// If it is not a pcapng file.
+    /// Returns an error if it is not a pcapng file.
     pub fn new(
         file: &str,
         source: R,
@@ -126,7 +126,7 @@ impl<R: Read> Frames<R> {
     ///
     /// # Errors
     ///
-    /// If the file violates the format. It cannot be read further.
+    /// Returns an error if the file violates the format. It cannot be read further.
     pub fn next_piece(&mut self) -> Result<Option<Piece>, ReadError> {
         if !self.began {
             self.began = true;

@@ -50,13 +50,13 @@ impl Echoes {
         number + (self.highest - number + modulus / 2).div_euclid(modulus) * modulus
     }
 
-    /// Notes that an echo was sent.
+    /// Records that an echo was sent.
     pub(super) fn sent(&mut self, number: i64) {
         self.highest = self.highest.max(number);
         self.echoes.entry(number).or_default();
     }
 
-    /// Notes an answer after `round_trip` seconds, received at `stamp`.
+    /// Records an answer after `round_trip` seconds, received at `stamp`.
     pub(super) fn answer(&mut self, number: i64, round_trip: f64, stamp: Option<f64>) {
         self.sent(number);
         let stamp = stamp.map(|stamp| self.without_midnight(stamp));

@@ -91,7 +91,7 @@ fn number(line: &str) -> Option<&str> {
     NUMBER_KEYS.iter().find_map(|key| line.find(key).map(|at| &line[at + key.len()..]))
 }
 
-/// Notes the echo that a line describes; ignores other lines.
+/// Records the echo that a line describes; ignores other lines.
 fn echo(line: &str, echoes: &mut Echoes) -> Result<(), String> {
     let (stamp, line) = stamp(line);
     let time = milliseconds(line);

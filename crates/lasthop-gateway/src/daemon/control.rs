@@ -19,7 +19,7 @@ pub(super) const WHO: &str = "gateway";
 ///
 /// # Errors
 ///
-/// If no gateway answers, or it returns an error.
+/// Returns an error if no gateway answers, or it returns an error.
 pub fn ask(path: &Path, request: Request) -> Result<Value, ControlError> {
     lasthop_daemon::control::ask(path, WHO, request)
 }
@@ -28,7 +28,7 @@ pub fn ask(path: &Path, request: Request) -> Result<Value, ControlError> {
 ///
 /// # Errors
 ///
-/// If a gateway answers on it, or it is not a socket.
+/// Returns an error if a gateway answers on it, or it is not a socket.
 pub fn remove_stale(path: &Path) -> Result<(), ControlError> {
     lasthop_daemon::control::remove_stale(path, WHO)
 }

@@ -37,7 +37,7 @@ impl Tape {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses.
+    /// Returns an error if a system call fails.
     pub fn new(bytes: u64) -> io::Result<Self> {
         let file = File::from(memfd_create("lasthop-link", MemfdFlags::CLOEXEC)?);
         let slots = (bytes / SLOT as u64).max(CHUNK as u64);

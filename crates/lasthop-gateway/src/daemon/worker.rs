@@ -56,7 +56,7 @@ pub enum WorkerError {
     /// Raw sockets cannot be opened.
     #[error("cannot open raw sockets: {error}{}", optional("; ", .not_held))]
     Raw {
-        /// Error of the kernel.
+        /// Error returned by the kernel.
         error: io::Error,
         /// Missing capabilities.
         not_held: Option<String>,
@@ -98,7 +98,7 @@ pub enum Ending {
 ///
 /// # Errors
 ///
-/// If it fails and cannot inform a supervisor.
+/// Returns an error if it fails and cannot inform a supervisor.
 pub fn run(channel: OwnedFd, record: Option<RecordTo>) -> Result<Ending, WorkerError> {
     let mut channel = Channel::new(channel);
     match Worker::start(&mut channel, record).and_then(|mut worker| worker.work(&mut channel)) {

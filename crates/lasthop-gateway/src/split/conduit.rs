@@ -112,7 +112,7 @@ impl Conduit {
     ///
     /// # Errors
     ///
-    /// If the connection of either socket is dead.
+    /// Returns an error if the connection of either socket is dead.
     pub fn pump(&mut self, from: &mut Leg, to: &mut Leg, pool: &mut Pool, moved: &mut u64) -> Result<Progress, Errno> {
         let mut turn = 0;
         while !self.finished {

@@ -46,7 +46,7 @@ pub use relay::SplitProxy;
 ///
 /// # Errors
 ///
-/// If the kernel refuses.
+/// Returns an error if a system call fails.
 pub fn try_far(config: &SplitConfig, ends: Ends) -> io::Result<socket2::Socket> {
     socket::try_connect(config, ends)
 }
@@ -288,7 +288,7 @@ impl SplitConfig {
     ///
     /// # Errors
     ///
-    /// [`SplitError::Config`] names the invalid key and the valid values.
+    /// Returns [`SplitError::Config`], which names the invalid key and the valid values.
     pub fn validate(&self) -> Result<(), SplitError> {
         let wrong = |key, problem: &str| Err(SplitError::Config { key, problem: problem.into() });
         for rule in &self.rules {
@@ -378,7 +378,7 @@ pub enum SplitError {
         name: String,
         /// Available congestion controls.
         available: String,
-        /// Error of the kernel.
+        /// Error returned by the kernel.
         source: io::Error,
     },
     /// The limit on open files is too low for the connections.
@@ -398,7 +398,7 @@ pub enum SplitError {
     System {
         /// The operation.
         what: String,
-        /// Error of the kernel.
+        /// Error returned by the kernel.
         source: io::Error,
     },
 }

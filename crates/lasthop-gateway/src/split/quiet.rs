@@ -31,7 +31,7 @@ impl Quiet {
         (std::mem::replace(&mut self.time, FIRST) != FIRST).then_some(FIRST)
     }
 
-    /// Notes that the connection is still idle. Returns the new keepalive time of the sockets, at most `most`, if it
+    /// Records that the connection is still idle. Returns the new keepalive time of the sockets, at most `most`, if it
     /// changes.
     pub fn lasts(&mut self, now: Instant, most: Duration) -> Option<Duration> {
         // Twice the time, so that the kernel has sent a probe and may have received the answer.

@@ -146,8 +146,8 @@ impl SplitProxy {
     ///
     /// # Errors
     ///
-    /// [`SplitError`]: an invalid configuration, or missing `CAP_NET_ADMIN`, congestion control, descriptors or free
-    /// port.
+    /// Returns a [`SplitError`] if the configuration is invalid, or `CAP_NET_ADMIN`, a congestion control, descriptors
+    /// or a free port are missing.
     pub fn bind(config: SplitConfig) -> Result<Self, SplitError> {
         config.validate()?;
         if std::fs::read_to_string("/proc/sys/net/ipv4/tcp_syncookies").is_ok_and(|text| text.trim() == "2") {
@@ -203,7 +203,7 @@ impl SplitProxy {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses to wait for events.
+    /// Returns an error if waiting for events fails.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<(), SplitError> {
         let mut events = [MaybeUninit::uninit(); 256];
         let tick = Timespec { tv_sec: 0, tv_nsec: TICK.as_nanos() as i64 };

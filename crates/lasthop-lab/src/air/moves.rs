@@ -363,7 +363,7 @@ impl Air {
         self.mark(recorded, DropReason::Handoff);
     }
 
-    /// Notes the arrival of a packet at the node at `point`.
+    /// Records the arrival of a packet at the node at `point`.
     pub(super) fn notice(&mut self, now: Instant, point: Point, packet: &Packet) {
         let Some(roaming) = self.roaming.as_mut().filter(|_| packet.flow != FlowId::NONE) else { return };
         let end = endpoint_index(packet.flow, packet.from.peer());

@@ -101,7 +101,7 @@ impl Tally {
         Some(Letter { number, data, resent: carried.resent > 0 })
     }
 
-    /// Notes that the peer of `side` has received all of a stream.
+    /// Records that the peer of `side` has received all of a stream.
     pub fn forget(&self, side: Side, stream: u64) {
         self.end(side).sent.forget(stream);
     }

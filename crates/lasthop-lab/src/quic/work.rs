@@ -57,7 +57,7 @@ impl Meter {
         }
     }
 
-    /// Notes the end of the connection.
+    /// Records the end of the connection.
     pub fn end(&self, orderly: bool) {
         self.aborted.store(!orderly, Ordering::Relaxed);
     }

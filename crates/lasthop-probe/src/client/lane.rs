@@ -69,7 +69,7 @@ impl Lane {
         Some(order)
     }
 
-    /// Notes that order `id` was accepted.
+    /// Records that order `id` was accepted.
     pub(super) fn taken(&mut self, id: u16) {
         if self.waiting.front().is_some_and(|order| order.id == id) {
             self.waiting.pop_front();

@@ -188,7 +188,7 @@ impl FlowScript {
         self.bytes.is_empty() && self.acks.acts.is_empty() && self.syns.acts.is_empty()
     }
 
-    /// Notes a SYN: the stream's first byte is `first`.
+    /// Records a SYN: the stream's first byte is `first`.
     fn begin(&mut self, first: Seq) {
         if !self.bytes.is_empty() {
             self.start = Some(self.positions.of(first));

@@ -200,7 +200,7 @@ impl<P: Clone + Default> Radio<P> {
         }
     }
 
-    /// Notes the arrival of a frame with that number; those between it and the last one are missing.
+    /// Records the arrival of a frame with that number; those between it and the last one are missing.
     fn count(&mut self, number: u16) {
         let ahead = number.wrapping_sub(self.next);
         if ahead >= 1 << 15 {

@@ -182,7 +182,7 @@ impl<P> Cached<P> {
         Crossing { sent: self.last_sent, under_way: self.under_way, arrived_before: self.arrived_before }
     }
 
-    /// Notes a local retransmission.
+    /// Records a local retransmission.
     pub fn repeat(&mut self, now: Instant) {
         self.sent = Sent::Again;
         self.kept.last_sent = now;
@@ -512,7 +512,7 @@ impl<P: Payload> Cache<P> {
         }
     }
 
-    /// Notes that the sender resent the packet at `index`.
+    /// Records that the sender resent the packet at `index`.
     pub fn set_resent(&mut self, index: usize) {
         if let Some(packet) = self.get_mut(index)
             && packet.origin == Origin::Fresh

@@ -269,7 +269,7 @@ impl HopWindow {
         self.arrived
     }
 
-    /// Notes that `len` bytes have arrived.
+    /// Records that `len` bytes have arrived.
     pub fn landed(&mut self, len: u64) {
         if self.growth == Growth::SlowStart {
             let window = self.window();

@@ -85,7 +85,7 @@ impl<P> Flow<P> {
         held.or(self.passed)
     }
 
-    /// Notes an acknowledgment with a new number, and returns the average interval between them.
+    /// Records an acknowledgment with a new number, and returns the average interval between them.
     fn measure(&mut self, now: Instant) -> Duration {
         let span = self.came.replace(now).map(|before| now.since(before).min(LONGEST_HOLD));
         let average = match (self.span, span) {

@@ -261,7 +261,7 @@ impl<P: Payload> Repair<P> {
         }
     }
 
-    /// Notes that `copies` spurious copies are in flight.
+    /// Records that `copies` spurious copies are in flight.
     fn expect_echoes(&mut self, copies: u32) {
         if copies > 0 {
             self.echoes = (self.echoes.0.saturating_add(copies), self.high);
@@ -384,7 +384,7 @@ impl<P: Payload> Repair<P> {
         self.answer = None;
     }
 
-    /// Notes that something has arrived.
+    /// Records that something has arrived.
     fn heard(&mut self, now: Instant) {
         self.progress = now;
         (self.doublings, self.in_vain) = (0, 0);

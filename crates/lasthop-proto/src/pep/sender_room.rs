@@ -68,7 +68,7 @@ impl SenderRoom {
         if self.room == 0 { control.held / FIRST } else { self.room }
     }
 
-    /// Notes that new data up to `end` has arrived while `held` bytes were held.
+    /// Records that new data up to `end` has arrived while `held` bytes were held.
     pub fn arrived(&mut self, control: HopControl, allowance: Allowance, now: Instant, end: Seq, held: u64) {
         if held == 0 {
             self.idle = self.idle + now.since(self.left.max(self.begun));
@@ -82,7 +82,7 @@ impl SenderRoom {
         *self = Self { room, round_end: Some(end + room), begun: now, left: now, ..Self::new() };
     }
 
-    /// Notes that a packet has left for the hop.
+    /// Records that a packet has left for the hop.
     pub fn departed(&mut self, now: Instant) {
         self.left = now;
     }

@@ -378,7 +378,7 @@ impl Tracking {
         taken
     }
 
-    /// Notes that a side acknowledges up to `ack`.
+    /// Records that a side acknowledges up to `ack`.
     fn answer(&mut self, now: Instant, from: Side, ack: Seq) {
         let peer = from.peer().index();
         self.crossings[peer].answer(now, self.isn[peer].is_some_and(|isn| isn + 1 == ack));

@@ -204,7 +204,7 @@ impl Connection {
         self.receiver.unread()
     }
 
-    /// Notes that the application reads `bytes`, which opens the window.
+    /// Records that the application reads `bytes`, which opens the window.
     pub fn read(&mut self, bytes: u64) {
         self.receiver.on_read(bytes);
     }
@@ -316,7 +316,7 @@ impl Connection {
         if self.state == State::Closed { self.sender.stream().snd_max() } else { self.sender.stream().ack_seq() }
     }
 
-    /// Notes that the FIN leaves.
+    /// Records that the FIN leaves.
     fn on_fin_sent(&mut self) {
         match self.state {
             State::Established => self.state = State::FinWait1,

@@ -112,7 +112,7 @@ impl Receiver {
         }
     }
 
-    /// Notes the peer's SYN.
+    /// Records the peer's SYN.
     pub fn on_syn(&mut self, irs: Seq) {
         self.rcv_nxt = irs + 1;
         self.rcv_adv = self.rcv_nxt;
@@ -156,19 +156,19 @@ impl Receiver {
         self.ratio = Some(AckRatio::NEW);
     }
 
-    /// Notes the ratio in a segment that begins at `seq` (RFC 5690 §4.2).
+    /// Records the ratio in a segment that begins at `seq` (RFC 5690 §4.2).
     pub fn on_ratio(&mut self, seq: Seq, ratio: NonZeroU8) {
         if let Some(acks) = &mut self.ratio {
             acks.on_told(seq, ratio);
         }
     }
 
-    /// Notes that a SYN of the peer is answered with timestamps, which take space in each segment.
+    /// Records that a SYN of the peer is answered with timestamps, which take space in each segment.
     pub fn answer_syn(&mut self) {
         self.linux.answer_syn(self.config.mss);
     }
 
-    /// Notes that the handshake is complete, and whether segments carry timestamps.
+    /// Records that the handshake is complete, and whether segments carry timestamps.
     pub fn start(&mut self, now: Instant, timestamps: Switch) {
         self.linux.start(now, timestamps);
     }
@@ -179,7 +179,7 @@ impl Receiver {
         self.linux.is_linux()
     }
 
-    /// Notes a data packet's mark, and whether its sender has answered the echo of an earlier one (CWR).
+    /// Records a data packet's mark, and whether its sender has answered the echo of an earlier one (CWR).
     pub fn on_mark(&mut self, ecn: Ecn, cwr: Switch) {
         if cwr.is_on() {
             self.marks.echo = Switch::Off;

@@ -68,7 +68,7 @@ impl Sender {
         self.stream.snd_max() != self.stream.iss()
     }
 
-    /// Notes that the peer does not send selective acknowledgments (RFC 2018 §2).
+    /// Records that the peer does not send selective acknowledgments (RFC 2018 §2).
     pub fn do_without_sack(&mut self) {
         each!(&mut self.kind, sender => sender.do_without_sack());
     }
@@ -207,12 +207,12 @@ impl Sender {
         self.stream.is_awake()
     }
 
-    /// Notes when the segment polled last begins transmission.
+    /// Records when the segment polled last begins transmission.
     pub fn schedule_departure(&mut self, now: Instant, queued: Queued) {
         each!(&mut self.kind, sender => sender.schedule_departure(now, queued));
     }
 
-    /// Notes that a segment with `bytes` of payload, whose departure was unknown, begins transmission.
+    /// Records that a segment with `bytes` of payload, whose departure was unknown, begins transmission.
     pub fn on_departure(&mut self, bytes: u32) {
         if each!(&mut self.kind, sender => sender.on_departure(bytes)) {
             self.stream.wake();

@@ -273,13 +273,13 @@ impl Stream {
         self.awake.is_on()
     }
 
-    /// Notes an event after which something may be sent.
+    /// Records an event after which something may be sent.
     #[inline]
     pub fn wake(&mut self) {
         self.awake = Switch::On;
     }
 
-    /// Notes that nothing can be sent before the next event.
+    /// Records that nothing can be sent before the next event.
     #[inline]
     pub fn sleep(&mut self) {
         self.awake = Switch::Off;

@@ -117,7 +117,7 @@ impl WebSession {
         self.request(0, page)
     }
 
-    /// Notes that a transfer's sender has received the acknowledgment of its last byte. Returns the transfers that
+    /// Records that a transfer's sender has received the acknowledgment of its last byte. Returns the transfers that
     /// start now. Ignores transfers that are not in progress.
     pub fn on_complete(&mut self, now: Instant, pair: usize, leg: Leg) -> Vec<Transfer> {
         match (leg, self.pairs.get(pair)) {

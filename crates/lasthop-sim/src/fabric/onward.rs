@@ -25,7 +25,7 @@ pub(super) struct Onward {
 }
 
 impl Onward {
-    /// Notes at `now` that a frame was handed on that arrives at the router at `arrival`.
+    /// Records at `now` that a frame was handed on that arrives at the router at `arrival`.
     fn note(&mut self, now: Instant, arrival: Instant, frame: Frame) {
         while self.handed_on.front().is_some_and(|(arrived, _)| arrived <= now) {
             self.handed_on.pop_front();

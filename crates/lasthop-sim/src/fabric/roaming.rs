@@ -227,7 +227,7 @@ impl Fabric {
         self.drop(now, id, frame.handle(), DropReason::Handoff);
     }
 
-    /// Notes the arrival of a packet at the moving host, or at a host that has a flow with it.
+    /// Records the arrival of a packet at the moving host, or at a host that has a flow with it.
     #[inline(never)]
     pub(super) fn notice(&mut self, now: Instant, frame: Frame) {
         let Some(roaming) = &mut self.roaming else { return };

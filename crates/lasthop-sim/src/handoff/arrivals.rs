@@ -40,14 +40,14 @@ impl Arrivals {
         Self { ends: ends.map(|end| (end, Arrived::default())).collect() }
     }
 
-    /// Notes the start of a handoff.
+    /// Records the start of a handoff.
     pub(super) fn leave(&mut self) {
         for end in self.ends.values_mut().filter(|end| end.last.is_some()) {
             end.silence.get_or_insert(Silence { longest: Duration::ZERO, until: None }).until = None;
         }
     }
 
-    /// Notes the end of the handoff. `lags` lists the delay from the host to each end.
+    /// Records the end of the handoff. `lags` lists the delay from the host to each end.
     pub(super) fn attach(&mut self, now: Instant, lags: Vec<(usize, Duration)>) {
         for (index, lag) in lags {
             if let Some(silence) = self.ends.get_mut(&index).and_then(|end| end.silence.as_mut()) {
@@ -56,7 +56,8 @@ impl Arrivals {
         }
     }
 
-    /// Notes the arrival of a packet at the endpoint of that index. Returns the number of new bytes, or new datagrams.
+    /// Records the arrival of a packet at the endpoint with this index. Returns the number of new bytes, or new
+    /// datagrams.
     pub(super) fn take(&mut self, now: Instant, index: usize, packet: &Packet, report: &mut MobilityReport) -> u64 {
         let Some(end) = self.ends.get_mut(&index).filter(|_| packet.len > 0) else { return 0 };
         if let (Some(last), Some(silence)) = (end.last, &mut end.silence) {

@@ -285,8 +285,8 @@ impl Stations {
         }
     }
 
-    /// Notes the arrival of a packet at an end of the host's flows. Returns the number of new bytes of data, or of new
-    /// datagrams.
+    /// Records the arrival of a packet at an end of the host's flows. Returns the number of new bytes of data, or of
+    /// new datagrams.
     pub fn arrive(&mut self, now: Instant, end: usize, packet: &Packet) -> u64 {
         if self.own.contains(&end) && !self.posts[self.served].relays {
             self.hear(packet);

@@ -33,7 +33,7 @@ const fn kind(app: &App) -> &'static str {
     }
 }
 
-/// Returns the metrics of the flow of that index.
+/// Returns the metrics of the flow with this index.
 pub fn flow_measures(network: &Network, report: &Report, index: usize) -> Vec<Measure> {
     let (Some(spec), Some(flow)) = (network.flows.get(index), report.flows.get(index)) else { return Vec::new() };
     let mut measures = Vec::new();

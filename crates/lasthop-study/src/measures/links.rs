@@ -21,7 +21,7 @@ pub struct LinkRow {
     pub measures: Vec<Summary>,
 }
 
-/// Returns the metrics of one direction (0: down, 1: up) of the link of that index.
+/// Returns the metrics of one direction (0: down, 1: up) of the link with this index.
 pub fn link_measures(report: &Report, link: usize, direction: usize) -> Vec<Measure> {
     let Some(path) = report.links.get(link).map(|paths| &paths[direction]) else { return Vec::new() };
     let mut measures = Vec::new();

@@ -19,7 +19,7 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 ///
 /// # Errors
 ///
-/// If the kernel has no seccomp.
+/// Returns an error if the kernel has no seccomp.
 pub fn confine(work: Work) -> io::Result<()> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(io::Error::other)?;
     let compile = |rules, otherwise, action| {

@@ -65,7 +65,7 @@ pub enum BridgeError {
         interface: String,
         /// The operation.
         what: &'static str,
-        /// Error of the kernel.
+        /// Error returned by the kernel.
         error: io::Error,
     },
 }
@@ -100,7 +100,7 @@ impl Bridge {
     ///
     /// # Errors
     ///
-    /// Refusals of the system.
+    /// Returns an error if a system call fails.
     pub fn open(device: &str, hop: &HopInterface, silence: Duration, entropy: u32) -> Result<Self, BridgeError> {
         if interfaces::folder(device).exists() {
             return Err(BridgeError::Exists(device.to_owned()));
@@ -149,7 +149,7 @@ impl Bridge {
     ///
     /// # Errors
     ///
-    /// If the device was removed.
+    /// Returns an error if the device was removed.
     pub fn take_frame(&mut self, now: Instant, engine: &mut Engine) -> io::Result<bool> {
         match rustix::io::read(&self.device, &mut self.buffer[..]) {
             Ok(length) => {
@@ -165,7 +165,7 @@ impl Bridge {
     ///
     /// # Errors
     ///
-    /// If the socket cannot be read.
+    /// Returns an error if the socket cannot be read.
     pub fn take_datagrams(&mut self, now: Instant, engine: &mut Engine) -> io::Result<bool> {
         let datagram = &mut self.datagram;
         let more = self.socket.receive(|arrival| {
@@ -223,7 +223,7 @@ impl Bridge {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses.
+    /// Returns an error if a system call fails.
     pub fn beat(&mut self, takes: bool) -> io::Result<()> {
         match takes {
             true if self.beats && self.beaten.elapsed() < self.silence / BEATS => return Ok(()),
@@ -246,7 +246,7 @@ impl Bridge {
     ///
     /// # Errors
     ///
-    /// If it was replaced, or its MTU or address changed: a new worker can use it.
+    /// Returns an error if it was replaced, or its MTU or address changed: a new worker can use it.
     pub fn look_up(&self) -> io::Result<()> {
         match HopInterface::find(&self.hop.name) {
             Ok(hop) if hop != self.hop => {
@@ -281,7 +281,7 @@ fn open_device(name: &str) -> io::Result<(OwnedFd, u32)> {
 ///
 /// # Errors
 ///
-/// `AddrInUse` if another tunnel uses it.
+/// Returns `AddrInUse` if another tunnel uses it.
 pub(crate) fn claim(hop: &HopInterface) -> io::Result<UnixDatagram> {
     UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(format!("lasthop tunnel at interface {}", hop.index))?)
 }

@@ -55,7 +55,7 @@ pub struct Ends {
 ///
 /// # Errors
 ///
-/// If the kernel refuses.
+/// Returns an error if a system call fails.
 pub fn filter() -> io::Result<Program> {
     Program::load(ProgramKind::SocketFilter, &filter_code())
 }
@@ -65,7 +65,7 @@ pub fn filter() -> io::Result<Program> {
 ///
 /// # Errors
 ///
-/// If the kernel refuses.
+/// Returns an error if a system call fails.
 pub fn attach(ends: Ends, heartbeat: &Heartbeat, silence: Duration) -> io::Result<Vec<Link>> {
     let load = |code: Vec<Instruction>| Program::load(ProgramKind::Classifier, &code);
     // The programs that receive redirected frames come before the one that redirects them.

@@ -15,7 +15,7 @@ use crate::daemon::state::{SharedState, State};
 ///
 /// # Errors
 ///
-/// If no tunnel answers, or it returns an error.
+/// Returns an error if no tunnel answers, or it returns an error.
 pub fn ask(path: &Path, request: Request) -> Result<Value, ControlError> {
     lasthop_daemon::control::ask(path, WHO, request)
 }
@@ -24,7 +24,7 @@ pub fn ask(path: &Path, request: Request) -> Result<Value, ControlError> {
 ///
 /// # Errors
 ///
-/// If a tunnel answers on it, or it is not a socket.
+/// Returns an error if a tunnel answers on it, or it is not a socket.
 pub fn remove_stale(path: &Path) -> Result<bool, ControlError> {
     let there = path.symlink_metadata().is_ok();
     lasthop_daemon::control::remove_stale(path, WHO).map(|()| there)

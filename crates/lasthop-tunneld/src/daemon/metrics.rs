@@ -27,7 +27,7 @@ struct OfArm {
 ///
 /// # Errors
 ///
-/// None: writing to a string cannot fail.
+/// Never returns an error: writing to a string cannot fail.
 pub fn encode(state: &State) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("lasthop_tunnel");
     let up = u64::from(state.worker.is_some());

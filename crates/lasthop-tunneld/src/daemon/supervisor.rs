@@ -105,7 +105,7 @@ fn load(path: &Path) -> Result<(Tunnel, Plan), SupervisorError> {
 ///
 /// # Errors
 ///
-/// Conditions under which a start must fail, regardless of the user that starts it.
+/// Returns an error if a start must fail, regardless of the user that starts it.
 pub fn dry_run(path: &Path) -> Result<String, SupervisorError> {
     let (tunnel, plan) = load(path)?;
     match check::refusal(&tunnel) {
@@ -119,7 +119,7 @@ pub fn dry_run(path: &Path) -> Result<String, SupervisorError> {
 ///
 /// # Errors
 ///
-/// If it cannot start or continue.
+/// Returns an error if it cannot start or continue.
 pub fn run(path: &Path, program: WorkerProgram, tell_level: &dyn Fn(&str)) -> Result<(), SupervisorError> {
     let (tunnel, plan) = load(path)?;
     tell_level(&tunnel.log);

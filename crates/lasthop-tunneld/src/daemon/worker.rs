@@ -57,7 +57,7 @@ pub enum WorkerError {
     Listen {
         /// The address.
         address: std::net::SocketAddr,
-        /// Error of the kernel.
+        /// Error returned by the kernel.
         error: io::Error,
     },
     /// Another system error.
@@ -78,7 +78,7 @@ pub enum Ending {
 ///
 /// # Errors
 ///
-/// If it fails and cannot inform a supervisor.
+/// Returns an error if it fails and cannot inform a supervisor.
 pub fn run(channel: OwnedFd, record: Option<RecordTo>) -> Result<Ending, WorkerError> {
     let mut channel = Channel::new(channel);
     match Worker::start(&mut channel, record).and_then(|worker| worker.work(&mut channel)) {

@@ -128,7 +128,7 @@ impl Engine {
         self.deliver(packet, fit);
     }
 
-    /// Notes that a datagram was sent to the other end, which is a sign of life.
+    /// Records that a datagram was sent to the other end, which is a sign of life.
     pub(super) fn was_heard(&mut self, now: Instant, id: PeerId) {
         let Some(silence) = link_of(&mut self.links, id).map(|link| link.plan.silence) else { return };
         if let Some(bridged) = self.bridged() {

@@ -44,7 +44,7 @@ impl<R: Read> Recording<R> {
     ///
     /// # Errors
     ///
-    /// If it is not a recording.
+    /// Returns an error if it is not a recording.
     pub fn new(file: &str, source: R) -> Result<Self, ReadError> {
         let frames = Frames::new(file, source, &INTERFACES, "lasthop tunnel run")?;
         let mut recording = Self { frames, pending: None, ready: VecDeque::new() };
@@ -56,7 +56,7 @@ impl<R: Read> Recording<R> {
     ///
     /// # Errors
     ///
-    /// If the file violates the format. The recording cannot be read further.
+    /// Returns an error if the file violates the format. The recording cannot be read further.
     pub fn next_entry(&mut self) -> Result<Option<Entry>, ReadError> {
         loop {
             if let Some(entry) = self.ready.pop_front() {

@@ -44,7 +44,7 @@ pub struct Comparison {
 ///
 /// # Errors
 ///
-/// If the recording violates the format.
+/// Returns an error if the recording violates the format.
 pub fn replay<R: Read>(mut recording: Recording<R>) -> Result<Comparison, ReadError> {
     let mut comparison = Comparison::default();
     let mut players: BTreeMap<u32, Player> = BTreeMap::new();

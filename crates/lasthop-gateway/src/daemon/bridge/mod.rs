@@ -49,7 +49,7 @@ pub enum BridgeError {
     Kernel {
         /// The operation.
         what: &'static str,
-        /// Error of the kernel.
+        /// Error returned by the kernel.
         error: io::Error,
     },
 }
@@ -103,7 +103,7 @@ impl BridgePath {
     ///
     /// # Errors
     ///
-    /// If they are not ports of one bridge, the kernel is too old, or permissions are missing.
+    /// Returns an error if they are not ports of one bridge, the kernel is too old, or permissions are missing.
     pub fn open(config: &Bridge, flows: u32) -> Result<Self, BridgeError> {
         ports::bridge_of(config)?;
         let maps = Maps::new().map_err(kernel("BPF maps"))?;

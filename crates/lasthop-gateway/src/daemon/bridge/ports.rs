@@ -49,7 +49,7 @@ fn master(interface: &str) -> Result<String, PortError> {
 ///
 /// # Errors
 ///
-/// If there is no such bridge.
+/// Returns an error if there is no such bridge.
 pub fn bridge_of(ports: &Bridge) -> Result<String, PortError> {
     let bridge = master(&ports.wired)?;
     if bridge != master(&ports.wireless)? {

@@ -64,7 +64,7 @@ impl Maps {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses.
+    /// Returns an error if a system call fails.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             heartbeat: Heartbeat::new()?,
@@ -77,7 +77,7 @@ impl Maps {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses.
+    /// Returns an error if a system call fails.
     pub fn load_filter(&self, other: u32) -> io::Result<Program> {
         Program::load(ProgramKind::SocketFilter, &self.filter(other))
     }
@@ -86,7 +86,7 @@ impl Maps {
     ///
     /// # Errors
     ///
-    /// If the kernel refuses.
+    /// Returns an error if a system call fails.
     pub fn load_classifier(&self) -> io::Result<Program> {
         Program::load(ProgramKind::Classifier, &self.classifier())
     }

@@ -65,7 +65,7 @@ impl<R: Read> Recording<R> {
     ///
     /// # Errors
     ///
-    /// If it is not a recording.
+    /// Returns an error if it is not a recording.
     pub fn new(file: &str, source: R) -> Result<Self, RecordingError> {
         let frames = Frames::new(file, source, &INTERFACES, "lasthop gateway run")?;
         let (time, checksum) = (Instant::ZERO, Checksum::Complete);
@@ -78,7 +78,7 @@ impl<R: Read> Recording<R> {
     ///
     /// # Errors
     ///
-    /// If the file violates the format. The recording cannot be read further.
+    /// Returns an error if the file violates the format. The recording cannot be read further.
     pub fn next_entry(&mut self) -> Result<Option<Entry>, RecordingError> {
         loop {
             if let Some(entry) = self.ready.pop_front() {

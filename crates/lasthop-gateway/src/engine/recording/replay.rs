@@ -40,7 +40,7 @@ pub struct Comparison {
 ///
 /// # Errors
 ///
-/// If the recording violates the format.
+/// Returns an error if the recording violates the format.
 pub fn replay<R: Read>(recording: Recording<R>) -> Result<Comparison, RecordingError> {
     compare(recording, |gateway, seed| Ok(Again { engine: Engine::new(settings::engine(gateway), seed) }))
 }
@@ -50,8 +50,8 @@ pub fn replay<R: Read>(recording: Recording<R>) -> Result<Comparison, RecordingE
 ///
 /// # Errors
 ///
-/// If the recording violates the format, has more than one rule or a rule with another mode than snoop or with `ab`, or
-/// contains a connection without its SYNs or a packet of several segments.
+/// Returns an error if the recording violates the format, has more than one rule or a rule with another mode than snoop
+/// or with `ab`, or contains a connection without its SYNs or a packet of several segments.
 pub fn replay_element<R: Read>(recording: Recording<R>) -> Result<Comparison, RecordingError> {
     compare(recording, |gateway, _| Element::new(gateway))
 }

@@ -77,7 +77,7 @@ impl<P: Default> Receiver<P> {
         }
     }
 
-    /// Notes that no frame before `next` will be sent any more.
+    /// Records that no frame before `next` will be sent any more.
     pub fn on_skip(&mut self, config: &ArqConfig, next: u16, out: &mut Outbox<P>) {
         let count = next.wrapping_sub(self.expected);
         if count <= config.window {

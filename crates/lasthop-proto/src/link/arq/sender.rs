@@ -94,7 +94,7 @@ impl<P: Clone + Default> Sender<P> {
         }
     }
 
-    /// Notes that all frames before `next` arrived, or were skipped.
+    /// Records that all frames before `next` arrived, or were skipped.
     pub fn on_ack(&mut self, now: Instant, config: &ArqConfig, next: u16, out: &mut Outbox<P>) {
         let count = usize::from(next.wrapping_sub(self.una));
         if count == 0 || count > self.frames.len() {

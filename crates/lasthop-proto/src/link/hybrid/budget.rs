@@ -124,7 +124,7 @@ impl Budget {
         self.until = now + SPAN;
     }
 
-    /// Notes that a frame arrived.
+    /// Records that a frame arrived.
     pub fn on_acked(&mut self, now: Instant) {
         self.totals.0 += 1;
         self.turn(now);
@@ -133,7 +133,7 @@ impl Budget {
         }
     }
 
-    /// Notes that the frame with that number was lost.
+    /// Records that the frame with that number was lost.
     pub fn on_lost(&mut self, now: Instant, packet: u64) {
         self.totals = (self.totals.0 + 1, self.totals.1 + 1);
         self.turn(now);
@@ -155,7 +155,7 @@ impl Budget {
         }
     }
 
-    /// Notes that a frame declared lost arrived.
+    /// Records that a frame declared lost arrived.
     pub fn on_spurious(&mut self) {
         self.totals.1 = self.totals.1.saturating_sub(1);
         if let Some(count) = self.spans.iter_mut().rev().find(|count| count.lost > 0) {
@@ -163,7 +163,7 @@ impl Budget {
         }
     }
 
-    /// Notes that time has passed.
+    /// Records that time has passed.
     pub fn on_time(&mut self, now: Instant) {
         self.turn(now);
     }
@@ -210,7 +210,7 @@ impl Budget {
         if loss < ON { 0 } else { copies_to(WAITING, loss, loss) }
     }
 
-    /// Notes a coded frame sent ahead of a loss.
+    /// Records a coded frame sent ahead of a loss.
     pub fn on_coded(&mut self, now: Instant) {
         if now >= self.trial {
             if self.coded >= ENOUGH && self.useful * 50 < self.coded {
@@ -221,7 +221,7 @@ impl Budget {
         self.coded += 1;
     }
 
-    /// Notes the other end's count of useful coded frames.
+    /// Records the other end's count of useful coded frames.
     pub fn on_useful(&mut self, told: u32) {
         // A count that decreases, or exceeds the number sent, gives no advantage.
         self.useful = (self.useful + u64::from(told.wrapping_sub(self.told))).min(self.coded);

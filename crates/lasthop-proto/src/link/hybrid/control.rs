@@ -77,7 +77,7 @@ impl Control {
         self.finder.is_some()
     }
 
-    /// Notes that no frame leaves now.
+    /// Records that no frame leaves now.
     pub fn on_pause(&mut self, press: Press) {
         self.pacer.on_pause(press);
         if press == Press::Nothing {
@@ -85,7 +85,7 @@ impl Control {
         }
     }
 
-    /// Notes a packet that left already marked.
+    /// Records a packet that left already marked.
     pub fn on_marked_sent(&mut self) {
         self.rounds.on_marked_sent();
     }
@@ -117,7 +117,7 @@ impl Control {
         owed
     }
 
-    /// Notes that the hop was probed, and the number of consecutive probes without an answer.
+    /// Records that the hop was probed, and the number of consecutive probes without an answer.
     pub fn on_probe(&mut self, probes: u32) {
         if let Some(finder) = self.finder.as_mut().filter(|_| probes >= SILENT) {
             finder.on_silence();

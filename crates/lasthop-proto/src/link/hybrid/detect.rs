@@ -107,7 +107,7 @@ impl Detector {
         self.lag
     }
 
-    /// Notes that a transmission declared lost has arrived.
+    /// Records that a transmission declared lost has arrived.
     pub fn on_spurious(&mut self, now: Instant) {
         self.tolerance = (self.tolerance + 1).min(8);
         self.tolerant_until = now + self.round_trip() * 16;

@@ -91,7 +91,7 @@ impl Account {
         self.arrives
     }
 
-    /// Notes a packet that arrived. Returns whether it reveals newly missing numbers before it.
+    /// Records a packet that arrived. Returns whether it reveals newly missing numbers before it.
     pub fn on_packet(&mut self, now: Instant, packet: PacketNumber) -> bool {
         let Some(largest) = self.largest else {
             (self.largest, self.at) = (Some(packet), now);

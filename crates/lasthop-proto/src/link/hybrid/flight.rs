@@ -72,12 +72,12 @@ impl Rounds {
         self.most[0] <= self.most[1].saturating_add(self.most[1] / 4)
     }
 
-    /// Notes that the flow's queue is no longer empty, and was since `since`.
+    /// Records that the flow's queue is no longer empty, and was since `since`.
     pub fn was_empty(&mut self, now: Instant, since: Instant) {
         self.idle = self.idle + now.since(since.max(self.begun));
     }
 
-    /// Notes that the source has sent all data up to `high`, in segments of at most `segment` bytes.
+    /// Records that the source has sent all data up to `high`, in segments of at most `segment` bytes.
     pub fn on_sent(&mut self, now: Instant, high: Seq, segment: u32, answer: Answer) {
         let Some(mark) = self.mark else { return };
         let is_answered = match (answer, mark.stamp) {
@@ -93,8 +93,8 @@ impl Rounds {
         }
     }
 
-    /// Notes an acknowledgment with that timestamp to the source, whose queue has been empty since `empty`. Returns the
-    /// round that it completes.
+    /// Records an acknowledgment with that timestamp to the source, whose queue has been empty since `empty`. Returns
+    /// the round that it completes.
     pub fn on_acked(&mut self, now: Instant, acked: Seq, stamp: Option<u32>, empty: Option<Instant>) -> Option<Round> {
         let is_over = self.end.is_some_and(|end| acked.ge(end));
         let round = is_over.then(|| {

@@ -53,7 +53,7 @@ impl Pacer {
         self.next
     }
 
-    /// Notes that a frame of `bytes` bytes leaves.
+    /// Records that a frame of `bytes` bytes leaves.
     pub fn on_sent(&mut self, now: Instant, bytes: u32) {
         let credit = match self.press {
             Press::Frames if self.lag > Duration::ZERO => CATCH_UP.max(self.lag),

@@ -133,7 +133,7 @@ impl Finder {
         self.rates.push_back(rate.clamp(LEAST, MOST));
     }
 
-    /// Notes the rate at which the last few frames arrived, which counts immediately during startup.
+    /// Records the rate at which the last few frames arrived, which counts immediately during startup.
     pub fn on_step(&mut self, rate: u64) {
         if matches!(self.mode, Mode::Beginning(..)) && rate > self.rate() {
             self.set(rate);

@@ -171,7 +171,7 @@ impl<I: Item> Receiver<I> {
         Intake::New
     }
 
-    /// Notes that no symbol below `floor` will arrive any more.
+    /// Records that no symbol below `floor` will arrive any more.
     pub fn on_floor(&mut self, floor: Symbol, out: &mut VecDeque<I>) -> Intake {
         let Some(count) = floor.0.checked_sub(self.floor).filter(|count| *count > 0) else { return Intake::Known };
         if count > AHEAD {

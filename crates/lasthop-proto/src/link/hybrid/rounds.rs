@@ -108,12 +108,12 @@ impl Rounds {
         }
     }
 
-    /// Notes that there is nothing to send although the pace allows it.
+    /// Records that there is nothing to send although the pace allows it.
     pub fn on_idle(&mut self) {
         self.supply[0] = Supply::Limited;
     }
 
-    /// Notes a packet that left already marked.
+    /// Records a packet that left already marked.
     pub fn on_marked_sent(&mut self) {
         self.own[0] = self.own[0].saturating_add(1);
     }

@@ -553,7 +553,7 @@ impl<I: Item> Sender<I> {
         self.floor_due
     }
 
-    /// Notes that the floor was sent.
+    /// Records that the floor was sent.
     pub fn on_floor_sent(&mut self, now: Instant, trip: Duration) {
         self.floors += 1;
         let pause = (trip + trip / 4).max(Duration::from_millis(20)).saturating_mul(1 << self.floors.min(5));

@@ -82,7 +82,7 @@ impl<C> Connection<C> {
         taken
     }
 
-    /// Notes a packet sent by the local side.
+    /// Records a packet sent by the local side.
     fn on_sent<K>(&mut self, now: Instant, sight: &TcpSight<K>) {
         let before = self.tracking.next(self.local);
         if matches!(self.take(now, sight), Take::Old | Take::Refused) {
@@ -105,7 +105,7 @@ impl<C> Connection<C> {
         }
     }
 
-    /// Notes that the local side's data up to `end` has left the queue.
+    /// Records that the local side's data up to `end` has left the queue.
     fn on_left(&mut self, now: Instant, end: Seq) {
         self.left = self.left.max(end);
         if self.left.ge(self.tracking.next(self.local)) {
@@ -238,7 +238,7 @@ impl<C: Ord + Clone> Windows<C> {
         Some(slot)
     }
 
-    /// Notes a packet that enters the queue.
+    /// Records a packet that enters the queue.
     pub fn on_offered<I: Item<Connection = C>>(&mut self, now: Instant, item: &I) -> Option<Ticket> {
         let sight = sight_of(item)?;
         let (slot, id, connection) = self.find(now, &sight.connection, sight.side)?;
@@ -255,7 +255,7 @@ impl<C: Ord + Clone> Windows<C> {
         (id == ticket.id).then_some(connection)
     }
 
-    /// Notes that the packet has left the queue.
+    /// Records that the packet has left the queue.
     pub fn on_left(&mut self, now: Instant, ticket: Ticket) {
         if let (Some(end), Some(connection)) = (ticket.end, self.of(ticket)) {
             connection.on_left(now, end);

@@ -62,12 +62,12 @@ pub(super) struct SlowStart {
 }
 
 impl SlowStart {
-    /// Notes that the window holds something back.
+    /// Records that the window holds something back.
     pub fn hold_back(&mut self) {
         self.now.limited = Limited::Yes;
     }
 
-    /// Notes that `in_flight` bytes are on the hop.
+    /// Records that `in_flight` bytes are on the hop.
     pub fn sent(&mut self, in_flight: u64) {
         self.now.peak = self.now.peak.max(in_flight);
     }

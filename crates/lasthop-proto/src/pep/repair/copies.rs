@@ -17,12 +17,12 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// Notes that the packet at `seq` is resent.
+    /// Records that the packet at `seq` is resent.
     pub fn by_base_station(&mut self, seq: Seq) {
         self.highest = Some(self.highest.map_or(seq, |highest| highest.max(seq)));
     }
 
-    /// Notes that the sender resent data that ends at `end`.
+    /// Records that the sender resent data that ends at `end`.
     pub fn by_sender(&mut self, end: Seq) {
         self.senders = Some(self.senders.map_or(end, |senders| senders.max(end)));
     }

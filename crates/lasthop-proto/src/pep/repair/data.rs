@@ -46,7 +46,7 @@ pub(in crate::pep) enum Place {
 }
 
 impl<P: Payload> Repair<P> {
-    /// Notes a FIN without data that has passed; `end` is one past it.
+    /// Records a FIN without data that has passed; `end` is one past it.
     pub fn on_fin(&mut self, end: Seq) {
         self.high = self.high.max(end);
     }
@@ -178,7 +178,7 @@ impl<P: Payload> Repair<P> {
         }
     }
 
-    /// Notes that old data passes to the mobile host, which will answer it.
+    /// Records that old data passes to the mobile host, which will answer it.
     pub fn pass_old_data(&mut self) {
         if let Some(last_ack) = self.last_ack {
             self.expect_echoes(1);

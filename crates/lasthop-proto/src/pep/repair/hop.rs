@@ -164,13 +164,13 @@ impl Hop {
         }
     }
 
-    /// Notes a repair of `len` bytes, which counts towards the pacing rate.
+    /// Records a repair of `len` bytes, which counts towards the pacing rate.
     pub fn repair(&mut self, now: Instant, len: u32) {
         self.repairs.note(now, self.window.base());
         self.leave(now, len);
     }
 
-    /// Notes that a packet leaves for the first time.
+    /// Records that a packet leaves for the first time.
     fn depart<P: Payload>(&mut self, now: Instant, cached: &mut Cached<P>) {
         self.leave(now, cached.len);
         self.room.departed(now);
@@ -178,17 +178,17 @@ impl Hop {
         cached.arrived_before = self.window.arrived();
     }
 
-    /// Notes that `len` bytes arrived.
+    /// Records that `len` bytes arrived.
     pub fn landed(&mut self, len: u64) {
         self.window.landed(len);
     }
 
-    /// Notes that the fate of `len` bytes will remain unknown here.
+    /// Records that the fate of `len` bytes will remain unknown here.
     pub fn out_of_sight(&mut self, len: u64) {
         self.window.out_of_sight(len);
     }
 
-    /// Notes that `len` bytes are no longer held.
+    /// Records that `len` bytes are no longer held.
     pub fn unheld(&mut self, len: u32) {
         self.held = self.held.saturating_sub(len.into());
     }

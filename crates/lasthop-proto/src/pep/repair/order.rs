@@ -65,7 +65,7 @@ impl Order {
         *sendings = Sendings { first, last: now, repeated, ..*sendings };
     }
 
-    /// Notes that a packet has arrived: in its last transmission if all previous ones are known to be lost, otherwise
+    /// Records that a packet has arrived: in its last transmission if all previous ones are known to be lost, otherwise
     /// possibly in the first of the others. `too_soon` says that the arrival is too early for its last transmission.
     pub fn arrive<P>(&mut self, cached: &Cached<P>, too_soon: bool) {
         let Sendings { first, again, repeated, last } = cached.sendings;
@@ -151,7 +151,7 @@ impl Order {
         self.earliest = [next, next];
     }
 
-    /// Notes a packet that is in flight, or still to be resent.
+    /// Records a packet that is in flight, or still to be resent.
     pub fn under_way<P>(&mut self, cached: &Cached<P>) {
         let Sending { number, priority } = cached.sendings.last;
         let earliest = &mut self.earliest[usize::from(priority == Priority::Urgent)];

@@ -52,7 +52,7 @@ impl Reordering {
     /// No reordering.
     pub const NONE: Self = Self { steps: 0, seen: Instant::ZERO, widened: Instant::ZERO, repairs: [None; REMEMBERED] };
 
-    /// Notes that the packet at `seq` is resent because one that certainly left after it has arrived. If there are
+    /// Records that the packet at `seq` is resent because one that certainly left after it has arrived. If there are
     /// many, some are remembered for as long as one may return; if only the latest were kept, all would be forgotten by
     /// then.
     pub fn repaired(&mut self, now: Instant, seq: Seq, rtt: &LinkRtt) {
@@ -63,7 +63,7 @@ impl Reordering {
         }
     }
 
-    /// Notes that the packet at `seq` is retransmitted without proof of its loss: its return says nothing about its
+    /// Records that the packet at `seq` is retransmitted without proof of its loss: its return says nothing about its
     /// repair.
     pub fn repeated(&mut self, seq: Seq) {
         for place in &mut self.repairs {
@@ -80,7 +80,7 @@ impl Reordering {
         }
     }
 
-    /// Notes that a repair turned out to be spurious.
+    /// Records that a repair turned out to be spurious.
     pub fn needless(&mut self, now: Instant, rtt: &LinkRtt) {
         self.seen = now;
         if self.steps == 0 || now.since(self.widened) >= rtt.smoothed() {
@@ -89,7 +89,7 @@ impl Reordering {
         }
     }
 
-    /// Notes that a reordered packet has arrived without a retransmission.
+    /// Records that a reordered packet has arrived without a retransmission.
     pub fn waited(&mut self, now: Instant) {
         self.seen = now;
         if self.steps == 0 {

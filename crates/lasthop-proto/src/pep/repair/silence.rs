@@ -13,7 +13,8 @@ const SELDOM: u64 = 32;
 const LEAST_UNDER_WAY: u64 = 4;
 
 impl<P: Payload> Repair<P> {
-    /// Notes that a local copy has returned as a duplicate. It took time on the hop, for which packets behind it wait.
+    /// Records that a local copy has returned as a duplicate. It took time on the hop, for which packets behind it
+    /// wait.
     pub(super) fn hear_echo(&mut self, now: Instant) {
         self.echoed = now;
         if self.walk.is_none() && self.holds() {
@@ -75,7 +76,7 @@ impl<P: Payload> Repair<P> {
         Some((sent + self.rtt.due()?).max(now + LEAST_MARGIN))
     }
 
-    /// Notes data from the sender, which can become overdue.
+    /// Records data from the sender, which can become overdue.
     pub(super) fn expect(&mut self, now: Instant) {
         self.fresh = now;
         if self.pace.is_none() {

@@ -37,7 +37,7 @@ pub(in crate::pep) struct Sizes {
 }
 
 impl Sizes {
-    /// Notes that a packet has arrived.
+    /// Records that a packet has arrived.
     pub fn arrived(&mut self, len: u32, left: Instant) {
         self.latest.rotate_right(1);
         self.latest[0] = Some(left);
@@ -66,7 +66,7 @@ impl Sizes {
         found
     }
 
-    /// Notes that the sender sends a packet of `len` bytes in smaller pieces, after `repairs` repairs of it: it knows
+    /// Records that the sender sends a packet of `len` bytes in smaller pieces, after `repairs` repairs of it: it knows
     /// the limit, or probes for it.
     pub fn is_cut(&mut self, len: u32, repairs: u32) {
         if repairs >= IN_VAIN {

@@ -87,7 +87,7 @@ impl Neighbours {
         owner.map_or(0, |Owner(owner)| owner as usize + 1)
     }
 
-    /// Notes an arrival on a connection of `owner`.
+    /// Records an arrival on a connection of `owner`.
     pub fn hear(&mut self, owner: Option<Owner>, now: Instant, news: News) {
         self.bets.hear(now);
         let place = Self::place(owner);

@@ -264,8 +264,8 @@ impl Session {
         }
     }
 
-    /// Notes the number of bytes that the far side has taken, as reported by the other end; it cannot exceed the number
-    /// sent.
+    /// Records the number of bytes that the far side has taken, as reported by the other end; it cannot exceed the
+    /// number sent.
     fn take_taken(&mut self, taken: u32) {
         let further = u64::from(taken.wrapping_sub(self.taken_there as u32));
         if self.taken_there + further <= self.passed {

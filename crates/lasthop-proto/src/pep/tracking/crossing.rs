@@ -23,15 +23,15 @@ impl Crossing {
         left.map_or(Self::Unknown, Self::Left)
     }
 
-    /// Notes that the SYN is seen again.
+    /// Records that the SYN is seen again.
     pub fn again(&mut self) {
         if let Self::Left(_) = self {
             *self = Self::Unknown;
         }
     }
 
-    /// Notes an acknowledgment of the SYN. `is_first` says that it acknowledges the SYN alone; if it acknowledges more,
-    /// it is not the first answer.
+    /// Records an acknowledgment of the SYN. `is_first` says that it acknowledges the SYN alone; if it acknowledges
+    /// more, it is not the first answer.
     pub fn answer(&mut self, now: Instant, is_first: bool) {
         if let Self::Left(left) = *self {
             *self = if is_first { Self::Took(now.since(left)) } else { Self::Unknown };

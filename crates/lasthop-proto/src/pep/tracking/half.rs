@@ -166,7 +166,7 @@ impl Half {
         self.fin == Some(self.next)
     }
 
-    /// Notes that the other end accepts `window` bytes from `from` on.
+    /// Records that the other end accepts `window` bytes from `from` on.
     pub fn allow(&mut self, from: Seq, window: u32) {
         self.window = self.window.max(window);
         self.edge = self.edge.max(from + window);

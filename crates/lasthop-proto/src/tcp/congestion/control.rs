@@ -238,7 +238,7 @@ pub trait CongestionControl: CloneControl + fmt::Debug + Send + Sync {
     /// grow only if [`AckSample::lets_grow`] permits it.
     fn on_ack(&mut self, ack: &AckSample);
 
-    /// Notes a segment declared lost. Called before the acknowledgment that showed the loss.
+    /// Records a segment declared lost. Called before the acknowledgment that showed the loss.
     fn on_lost(&mut self, _now: Instant, _segment: &LostSegment) {}
 
     /// Processes any other event.

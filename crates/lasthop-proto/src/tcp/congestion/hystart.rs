@@ -91,7 +91,7 @@ impl Hystart {
         }
     }
 
-    /// Notes a reduction: RFC 9406 §4.3 detects the end of the first slow start only.
+    /// Records a reduction: RFC 9406 §4.3 detects the end of the first slow start only.
     pub fn on_reduction(&mut self) {
         if let Self::PlusPlus(hystart) = self {
             hystart.stop();

@@ -66,7 +66,7 @@ impl RateSampler {
         self.app_limited != 0
     }
 
-    /// Notes a segment that leaves while `out` others are not acknowledged; `in_flight` includes it.
+    /// Records a segment that leaves while `out` others are not acknowledged; `in_flight` includes it.
     pub fn on_sent(&mut self, now: Instant, out: u32, in_flight: u32) -> Snapshot {
         if out == 0 {
             (self.first_sent, self.delivered_at) = (now, now);
@@ -81,7 +81,7 @@ impl RateSampler {
         }
     }
 
-    /// Notes that `sent` is delivered by the acknowledgment for which `newest` is collected.
+    /// Records that `sent` is delivered by the acknowledgment for which `newest` is collected.
     pub fn on_delivered(&mut self, sent: &Sent, newest: &mut Option<Candidate>) {
         if newest.as_ref().is_none_or(|newest| sent.is_after(newest.sent_at, newest.end)) {
             self.first_sent = sent.sent_at();
@@ -96,7 +96,7 @@ impl RateSampler {
         self.delivered += u64::from(segments);
     }
 
-    /// Notes that `sent` was declared lost.
+    /// Records that `sent` was declared lost.
     pub fn on_lost(&mut self, sent: &Sent) -> LostSegment {
         self.lost += 1;
         let snapshot = sent.snapshot();
@@ -158,7 +158,7 @@ impl RateSampler {
         self.round_end = self.delivered;
     }
 
-    /// Notes that the application leaves the window unused: the data in flight now, and data sent before it is
+    /// Records that the application leaves the window unused: the data in flight now, and data sent before it is
     /// delivered, says nothing about the path's rate.
     pub fn limit_by_application(&mut self, in_flight: u32) {
         self.app_limited = (self.delivered + u64::from(in_flight)).max(1);

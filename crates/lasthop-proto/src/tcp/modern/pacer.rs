@@ -60,7 +60,7 @@ impl Pacer {
         self.release.since(now)
     }
 
-    /// Notes that `piece` leaves, with `bytes` of payload.
+    /// Records that `piece` leaves, with `bytes` of payload.
     pub fn on_sent(&mut self, now: Instant, piece: Piece, bytes: u32, pacing: Pacing) {
         if !self.goes_on(now, piece) {
             self.credit = now.since(self.release);

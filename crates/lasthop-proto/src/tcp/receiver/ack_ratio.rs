@@ -38,20 +38,20 @@ impl AckRatio {
     /// State after both ends have negotiated it.
     pub const NEW: Self = Self { ratio: INITIAL, told_at: None, unacknowledged: 0, early: 0 };
 
-    /// Notes the ratio in a segment that begins at `seq`.
+    /// Records the ratio in a segment that begins at `seq`.
     pub fn on_told(&mut self, seq: Seq, ratio: NonZeroU8) {
         if self.told_at.is_none_or(|told| seq.ge(told)) {
             (self.ratio, self.told_at) = (ratio, Some(seq));
         }
     }
 
-    /// Notes an in-order segment.
+    /// Records an in-order segment.
     pub fn on_in_order(&mut self) -> Leaves {
         self.unacknowledged = self.unacknowledged.saturating_add(1);
         if self.unacknowledged >= self.ratio.get() { Leaves::Now } else { Leaves::Later }
     }
 
-    /// Notes a segment with new data ahead of a hole.
+    /// Records a segment with new data ahead of a hole.
     pub fn on_ahead(&mut self) -> Leaves {
         if self.ratio <= INITIAL {
             Leaves::Now
@@ -63,12 +63,12 @@ impl AckRatio {
         }
     }
 
-    /// Notes that no data lies ahead of a hole any more.
+    /// Records that no data lies ahead of a hole any more.
     pub fn on_order(&mut self) {
         self.early = 0;
     }
 
-    /// Notes that an acknowledgment leaves, pure or with data.
+    /// Records that an acknowledgment leaves, pure or with data.
     pub fn on_ack_sent(&mut self) {
         self.unacknowledged = 0;
     }

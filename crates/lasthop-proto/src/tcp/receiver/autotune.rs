@@ -62,14 +62,14 @@ impl Autotune {
         }
     }
 
-    /// Notes that a SYN is answered, with segments of `segment` bytes of payload: offers whole ones
+    /// Records that a SYN is answered, with segments of `segment` bytes of payload: offers whole ones
     /// (`tcp_openreq_init_rwin`).
     pub fn answer_syn(&mut self, segment: u32) {
         self.threshold = whole(self.clamp, segment);
     }
 
-    /// Notes that the handshake is complete (`tcp_init_buffer_space`). Timestamps take `options` bytes of each segment,
-    /// which from now on counts without them (`tcp_rcv_state_process`, `tcp_rcv_synsent_state_process`).
+    /// Records that the handshake is complete (`tcp_init_buffer_space`). Timestamps take `options` bytes of each
+    /// segment, which from now on counts without them (`tcp_rcv_state_process`, `tcp_rcv_synsent_state_process`).
     pub fn start(&mut self, now: Instant, options: u32) {
         self.since = now;
         self.announced -= options.min(self.announced);
@@ -152,7 +152,7 @@ impl Autotune {
         0
     }
 
-    /// Notes that the application has taken data; `round_trip` is the receiver's estimate (`tcp_rcv_space_adjust`).
+    /// Records that the application has taken data; `round_trip` is the receiver's estimate (`tcp_rcv_space_adjust`).
     pub fn on_read(&mut self, now: Instant, holdings: Holdings, round_trip: Option<Duration>) {
         let Some(round_trip) = round_trip else { return };
         if now.since(self.since) < round_trip {
@@ -166,7 +166,7 @@ impl Autotune {
         self.since = now;
     }
 
-    /// Notes out-of-order data: it takes space that the next round trip needs as well (6.16 and later).
+    /// Records out-of-order data: it takes space that the next round trip needs as well (6.16 and later).
     pub fn on_out_of_order(&mut self, holdings: Holdings) {
         self.grow_buffer(self.space, holdings);
     }

@@ -132,14 +132,14 @@ impl Linux {
         self.tuning.as_ref()
     }
 
-    /// Notes that a SYN of the peer is answered; segments will carry `mss` bytes.
+    /// Records that a SYN of the peer is answered; segments will carry `mss` bytes.
     pub fn answer_syn(&mut self, mss: u32) {
         if let Some(tuning) = &mut self.tuning {
             tuning.answer_syn(mss);
         }
     }
 
-    /// Notes that the handshake is complete.
+    /// Records that the handshake is complete.
     pub fn start(&mut self, now: Instant, timestamps: Switch) {
         self.now = now;
         if let Some(tuning) = &mut self.tuning {
@@ -175,7 +175,7 @@ impl Linux {
         self.quick > 0 && !self.interactive.is_on()
     }
 
-    /// Notes that an acknowledgment leaves (`tcp_event_ack_sent`).
+    /// Records that an acknowledgment leaves (`tcp_event_ack_sent`).
     fn on_ack_sent(&mut self) {
         (self.compressed, self.release) = (0, None);
         if self.quick > 0 && self.scheduled.is_on() {

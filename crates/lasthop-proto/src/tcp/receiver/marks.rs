@@ -17,7 +17,7 @@ pub(super) struct Marks {
 impl Marks {
     pub const NONE: Self = Self { used: Switch::Off, echo: Switch::Off, seen: Switch::Off };
 
-    /// Notes a data packet.
+    /// Records a data packet.
     pub fn see(&mut self, ecn: Ecn) {
         if self.used.is_on() && ecn.is_capable() {
             self.seen = Switch::On;

@@ -100,7 +100,7 @@ impl Receiver {
         self.damaged = self.damaged.filter(|run| run.right.gt(right));
     }
 
-    /// Notes corrupted data with an intact header, which is used for ELN only.
+    /// Records corrupted data with an intact header, which is used for ELN only.
     pub fn on_damaged(&mut self, seq: Seq, len: u32) {
         let (left, right) = (seq.max(self.rcv_nxt), (seq + len).min(self.right_edge()));
         if left.lt(right) && self.damaged.is_none() {

@@ -74,8 +74,8 @@ fn join(a: SackBlock, b: SackBlock) -> SackBlock {
 }
 
 impl Receiver {
-    /// Notes which parts of `seq` to `end` are already present, to report them as duplicates (RFC 2883). Only one block
-    /// of duplicates can be reported: the first, with those that touch it.
+    /// Records which parts of `seq` to `end` are already present, to report them as duplicates (RFC 2883). Only one
+    /// block of duplicates can be reported: the first, with those that touch it.
     pub(super) fn note_duplicates(&mut self, seq: Seq, end: Seq) {
         if !(self.config.dsack.is_on() && self.sack.is_on()) {
             return;

@@ -71,7 +71,7 @@ impl Receiver {
         window
     }
 
-    /// Notes that the application has read `bytes`. Acknowledges if that moves the window by two segments or half the
+    /// Records that the application has read `bytes`. Acknowledges if that moves the window by two segments or half the
     /// buffer (4.4BSD `tcp_output`; RFC 9293 §3.8.6.2.2).
     pub fn on_read(&mut self, bytes: u64) {
         if (self.config.ack_before_read.is_on() || self.linux.is_linux()) && self.ack_due() {

@@ -150,7 +150,7 @@ impl AckRatio {
         }
     }
 
-    /// Notes a retransmission.
+    /// Records a retransmission.
     pub fn on_sent_again(&mut self, sent: u64) {
         (self.disorder_until, self.suspicion) = (sent, None);
     }

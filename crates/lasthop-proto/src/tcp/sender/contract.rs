@@ -13,13 +13,13 @@ pub(in crate::tcp) trait Sending {
     /// Returns congestion window and slow-start threshold, in bytes.
     fn window(&self, s: &Stream) -> (u32, u32);
 
-    /// Notes that the peer does not send selective acknowledgments (RFC 2018 §2).
+    /// Records that the peer does not send selective acknowledgments (RFC 2018 §2).
     fn do_without_sack(&mut self) {}
 
-    /// Notes a smaller segment size before the handshake is complete.
+    /// Records a smaller segment size before the handshake is complete.
     fn on_mss(&mut self, _s: &Stream) {}
 
-    /// Notes that the handshake is complete.
+    /// Records that the handshake is complete.
     fn on_established(&mut self, _s: &Stream) {}
 
     /// Returns how much of `bytes` the send buffer accepts.
@@ -27,10 +27,10 @@ pub(in crate::tcp) trait Sending {
         bytes.min(s.capacity())
     }
 
-    /// Notes that the application has written more.
+    /// Records that the application has written more.
     fn on_write(&mut self);
 
-    /// Notes that the application has closed the stream.
+    /// Records that the application has closed the stream.
     fn on_close(&mut self) {}
 
     /// Processes an acknowledgment without news while nothing is outstanding. Returns whether that was all: if not,
@@ -63,11 +63,11 @@ pub(in crate::tcp) trait Sending {
     /// Records a segment as sent.
     fn record(&mut self, s: &mut Stream, now: Instant, transmission: &Transmission);
 
-    /// Notes when the segment polled last begins transmission.
+    /// Records when the segment polled last begins transmission.
     fn schedule_departure(&mut self, _now: Instant, _queued: Queued) {}
 
-    /// Notes that a segment with `bytes` of payload, whose departure was unknown, begins transmission. Returns whether
-    /// another one may be sent for it.
+    /// Records that a segment with `bytes` of payload, whose departure was unknown, begins transmission. Returns
+    /// whether another one may be sent for it.
     fn on_departure(&mut self, _bytes: u32) -> bool {
         false
     }

@@ -30,13 +30,13 @@ impl Sender {
         }
     }
 
-    /// Notes a retransmission: recovery from the loss has reduced the window, and echoes in the same window cause no
+    /// Records a retransmission: recovery from the loss has reduced the window, and echoes in the same window cause no
     /// further reduction.
     pub fn on_sent_again(&mut self) {
         self.begin_reduction();
     }
 
-    /// Notes that the window is reduced, unless it was already reduced while the outstanding data was being sent.
+    /// Records that the window is reduced, unless it was already reduced while the outstanding data was being sent.
     fn begin_reduction(&mut self) -> Switch {
         if self.stream.una_pos() <= self.marks.reduced_until {
             return Switch::Off;

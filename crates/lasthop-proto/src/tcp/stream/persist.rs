@@ -92,7 +92,7 @@ impl Stream {
             && self.may_update_window(seq, ack, window)
     }
 
-    /// Notes a segment with these numbers for which [`Self::is_no_news`] holds.
+    /// Records a segment with these numbers for which [`Self::is_no_news`] holds.
     #[inline]
     pub fn on_no_news(&mut self, seq: Seq, ack: Seq) {
         self.persist.unanswered = 0;

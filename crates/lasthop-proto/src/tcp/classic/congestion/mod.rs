@@ -61,7 +61,7 @@ impl Congestion {
         each!(self, cc => cc.ssthresh())
     }
 
-    /// Notes that the handshake is complete; `syn_retries` SYNs had to be repeated.
+    /// Records that the handshake is complete; `syn_retries` SYNs had to be repeated.
     pub fn established(&mut self, syn_retries: u32) {
         each!(self, cc => cc.established(syn_retries));
     }

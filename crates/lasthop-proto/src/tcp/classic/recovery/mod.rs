@@ -64,7 +64,7 @@ pub trait Selective {
         Some(c.window())
     }
 
-    /// Notes that a segment `seq..end` is being sent; `snd_max` has not been updated yet.
+    /// Records that a segment `seq..end` is being sent; `snd_max` has not been updated yet.
     fn on_sent(&mut self, s: &Stream, now: Instant, seq: Seq, end: Seq);
 }
 

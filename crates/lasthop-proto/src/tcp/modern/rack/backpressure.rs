@@ -33,13 +33,13 @@ impl Backpressure {
 }
 
 impl Rack {
-    /// Notes when the segment polled last begins transmission.
+    /// Records when the segment polled last begins transmission.
     pub fn schedule_departure(&mut self, now: Instant, queued: Queued) {
         self.backpressure.queue.get_or_insert_default().add(now, queued);
     }
 
-    /// Notes that a segment of `bytes` has left, whose departure was unknown. Returns whether a segment was waiting for
-    /// that.
+    /// Records that a segment of `bytes` has left, whose departure was unknown. Returns whether a segment was waiting
+    /// for that.
     pub fn on_departure(&mut self, bytes: u32) -> bool {
         if let Some(queue) = &mut self.backpressure.queue {
             queue.remove(bytes);

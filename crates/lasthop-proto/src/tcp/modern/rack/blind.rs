@@ -55,7 +55,7 @@ impl Rack {
         self.note_guess(guess, 0);
     }
 
-    /// Notes more duplicates than segments: the network reorders (Linux `tcp_check_reno_reordering`).
+    /// Records more duplicates than segments: the network reorders (Linux `tcp_check_reno_reordering`).
     fn note_guess(&mut self, guess: Guess, acked: u32) {
         if guess == Guess::TooMany {
             self.reordering.on_surplus(self.flight.len() + acked);

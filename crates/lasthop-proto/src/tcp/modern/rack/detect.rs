@@ -24,7 +24,8 @@ pub struct Newest {
 }
 
 impl Newest {
-    /// Notes that `sent` is delivered. A round trip shorter than the minimum shows that the original arrived (step 2).
+    /// Records that `sent` is delivered. A round trip shorter than the minimum shows that the original arrived (step
+    /// 2).
     pub fn advance(&mut self, now: Instant, sent: &Sent, min_rtt: Option<Duration>) {
         let rtt = now.since(sent.sent_at());
         if sent.is_repeated() && min_rtt.is_some_and(|min| rtt < min) {
@@ -112,7 +113,7 @@ impl Reordering {
         duplicates >= self.degree
     }
 
-    /// Notes more duplicates than the `out` outstanding segments, which may therefore be reordered.
+    /// Records more duplicates than the `out` outstanding segments, which may therefore be reordered.
     pub fn on_surplus(&mut self, out: u32) {
         self.degree = self.degree.max(out.min(MOST_REORDERING));
         self.seen = true;
@@ -137,7 +138,7 @@ impl Reordering {
         ((min_rtt / 4) * u64::from(self.steps)).min(srtt)
     }
 
-    /// Notes that a segment at `low`, sent once, was delivered after one that ends at `highest` (step 3).
+    /// Records that a segment at `low`, sent once, was delivered after one that ends at `highest` (step 3).
     pub fn on_reordered(&mut self, low: Seq, highest: Seq, mss: u32) {
         if !low.lt(highest) {
             return;
@@ -147,7 +148,7 @@ impl Reordering {
         self.seen = true;
     }
 
-    /// Notes a duplicate SACK that is not for a probe.
+    /// Records a duplicate SACK that is not for a probe.
     pub fn on_duplicate(&mut self) {
         self.dsack_seen |= self.seen;
     }
@@ -168,17 +169,17 @@ impl Reordering {
         }
     }
 
-    /// Notes the end of a recovery that was justified.
+    /// Records the end of a recovery that was justified.
     pub fn on_recovered(&mut self) {
         self.persist = self.persist.saturating_sub(1);
     }
 
-    /// Notes that a recovery turned out to be spurious.
+    /// Records that a recovery turned out to be spurious.
     pub fn on_undone(&mut self) {
         self.persist = (self.persist + 1).min(PERSISTENCE);
     }
 
-    /// Notes a timeout despite duplicates: the degree was overestimated.
+    /// Records a timeout despite duplicates: the degree was overestimated.
     pub fn on_timeout(&mut self, sacked: u32) {
         if sacked >= self.threshold {
             self.degree = self.degree.min(self.threshold);

@@ -185,13 +185,13 @@ impl Rack {
         self.wake
     }
 
-    /// Notes that the pacer releases a segment.
+    /// Records that the pacer releases a segment.
     pub fn on_wake(&mut self) {
         self.wake = None;
         self.permit = Permit::All;
     }
 
-    /// Notes that the application has written more.
+    /// Records that the application has written more.
     pub fn on_write(&mut self) {
         if matches!(self.permit, Permit::Nothing | Permit::Lost) {
             self.permit = Permit::New;

@@ -48,18 +48,18 @@ impl Undo {
         self.marker.is_some()
     }
 
-    /// Notes that no retransmission is in flight any more: the next one is the first of its episode.
+    /// Records that no retransmission is in flight any more: the next one is the first of its episode.
     pub fn restart_clock(&mut self) {
         self.first_resent = None;
     }
 
-    /// Notes a retransmission.
+    /// Records a retransmission.
     pub fn on_resent(&mut self, now: Instant) {
         self.open = Some(self.open.unwrap_or(0) + 1);
         self.first_resent.get_or_insert(now);
     }
 
-    /// Notes a report that `segments` retransmissions up to `end` were spurious.
+    /// Records a report that `segments` retransmissions up to `end` were spurious.
     pub fn on_duplicate(&mut self, end: Seq, segments: u32) {
         if let (Some(marker), Some(open)) = (self.marker, &mut self.open)
             && end.gt(marker)

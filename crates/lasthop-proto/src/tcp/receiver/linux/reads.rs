@@ -8,7 +8,7 @@ use crate::tcp::receiver::{AckDue, Receiver};
 use crate::time::Instant;
 
 impl Receiver {
-    /// Notes that data of this end leaves. If the peer's arrived shortly before, the connection is interactive
+    /// Records that data of this end leaves. If the peer's arrived shortly before, the connection is interactive
     /// (`tcp_event_data_sent`).
     #[inline]
     pub fn on_data_sent(&mut self, now: Instant) {
@@ -20,7 +20,7 @@ impl Receiver {
         }
     }
 
-    /// Notes that the application has read `bytes` (`tcp_rcv_space_adjust`, `__tcp_cleanup_rbuf`).
+    /// Records that the application has read `bytes` (`tcp_rcv_space_adjust`, `__tcp_cleanup_rbuf`).
     pub(in crate::tcp::receiver) fn read_as_linux(&mut self, bytes: u64) {
         let Some(mut linux) = self.linux.take() else { return };
         // Linux checks after each packet. After the first of a read, no round trip has passed since the last check.
@@ -70,7 +70,7 @@ impl Receiver {
         }
     }
 
-    /// Notes that an acknowledgment leaves; returns whether it is one that leaves ahead of the next.
+    /// Records that an acknowledgment leaves; returns whether it is one that leaves ahead of the next.
     pub(in crate::tcp::receiver) fn linux_ack_sent(&mut self) -> Switch {
         match self.linux.kept_mut() {
             Some(linux) if linux.early.is_some() => Switch::On,

@@ -105,7 +105,7 @@ impl Slot {
         *self = Self::Kept(linux);
     }
 
-    /// Notes that a SYN of the peer is answered; segments will carry `mss` bytes.
+    /// Records that a SYN of the peer is answered; segments will carry `mss` bytes.
     pub fn answer_syn(&mut self, mss: u32) {
         match self {
             Self::Absent => {}
@@ -114,7 +114,7 @@ impl Slot {
         }
     }
 
-    /// Notes that the handshake is complete, and whether segments carry timestamps.
+    /// Records that the handshake is complete, and whether segments carry timestamps.
     pub fn start(&mut self, now: Instant, timestamps: Switch) {
         match self {
             Self::Absent => {}
