@@ -72,7 +72,7 @@ fn sources(root: &Path) -> Vec<String> {
     paths
 }
 
-/// Has Cargo rerun the script if this file or folder changes.
+/// Makes Cargo rerun the script if this file or folder changes.
 fn watch(root: &Path, path: &str) {
     let path = root.join(path);
     // Cargo would rerun the script at every build for a file that does not exist.

@@ -37,7 +37,7 @@ impl BlackHole {
         }
     }
 
-    /// Packets of the same size were lost and arrived, so the size is not the cause.
+    /// Resets the state if a packet at least as large as a lost one arrived, since the size is then not the cause.
     fn check(&mut self) {
         if self.largest_arrived >= self.smallest_lost {
             *self = Self::default();

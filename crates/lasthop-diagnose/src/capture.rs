@@ -59,7 +59,7 @@ pub enum CaptureError {
         /// Number of packets before.
         behind: u64,
     },
-    /// The file is damaged, or not a capture from here on.
+    /// The file is damaged, or is not a capture beyond this point.
     #[error("damaged after packet {behind}: {what}")]
     Damaged {
         /// Number of packets before.
@@ -119,7 +119,7 @@ pub enum Way {
     Unknown,
 }
 
-/// A captured packet, from its link header on.
+/// A captured packet, starting at its link header.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'f> {
     /// Number from 1, as in Wireshark.

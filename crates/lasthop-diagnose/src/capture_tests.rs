@@ -111,7 +111,7 @@ impl File {
     }
 }
 
-/// Of which addresses.
+/// Address family.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Family {
     Four,

@@ -33,7 +33,7 @@ pub struct Sent {
     pub guessed: bool,
     /// Its latest loss: index into the direction's losses.
     pub loss: Option<usize>,
-    /// Arrivals before and after it.
+    /// Arrivals before and after this piece.
     pub around: Option<Around>,
     /// Bytes of payload of the packet in which it last passed.
     pub packet_len: u32,

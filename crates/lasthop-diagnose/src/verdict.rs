@@ -107,16 +107,16 @@ enum Drops {
     Early,
 }
 
-/// Weights of evidence are logarithms of odds; above zero, they favour corruption.
+/// Weights of evidence, as logarithms of odds. Positive weights favour corruption.
 const MOST_OF_AIR: f64 = 6.0;
 const FAR_BELOW_FULL: f64 = 4.0;
 const ALL_OF_A_ROW: f64 = 4.0;
 const AT_FULL: f64 = -2.5;
 const QUEUE_NEVER_GREW: f64 = 3.0;
 const MARKED_INSTEAD: f64 = 2.0;
-/// A queue within this share of its maximum delay counts as full.
+/// Maximum distance of a full queue's delay from its maximum, as a share of the maximum.
 const NEAR: f64 = 0.12;
-/// Evidence beyond this value is certain enough to learn from.
+/// Minimum weight of evidence that is certain enough to learn from.
 const CERTAIN: f64 = 2.0;
 /// Number of certain drops that show at which fill level a queue drops.
 const FEW: usize = 3;
@@ -124,7 +124,7 @@ const FEW: usize = 3;
 const MOST_OF_PRIOR: f64 = 1.0;
 /// Range of the share on the link that lost packets explain; beyond it, the neighbours themselves were late.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = -0.5..=1.5;
-/// Odds are no evidence if their logarithm is below this.
+/// Minimum logarithm of odds that count as evidence.
 const UNDECIDED: f64 = 0.3;
 
 impl Judge {

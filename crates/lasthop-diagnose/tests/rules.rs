@@ -115,7 +115,7 @@ fn the_handshake_shows_the_round_trip() {
     assert_eq!(counts(&capture.sent_by(0)), (0, 1, 0));
 }
 
-/// Of few samples the least may be that of a stall: an acknowledgment after 61 ms of 96 answers a retransmission.
+/// The minimum of few samples may come from a stall: an acknowledgment after 61 ms of 96 answers a retransmission.
 #[test]
 fn few_samples_are_not_believed_to_a_quarter() {
     let mut capture = Capture::open(96_000);
@@ -306,7 +306,7 @@ fn what_follows_a_reset_is_needless() {
     assert_eq!((counts(&direction), direction.retransmissions), ((0, 2, 0), 2));
 }
 
-/// A packet with a damaged sequence number, and one with a damaged acknowledgment; the next ones go on.
+/// A packet with a damaged sequence number, and one with a damaged acknowledgment; the next ones continue the stream.
 #[test]
 fn a_stray_number_is_ignored() {
     let mut capture = Capture::open(50_000);

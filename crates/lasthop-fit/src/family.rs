@@ -354,7 +354,7 @@ fn two_state(trace: &LossTrace, stop: Stop<'_>) -> Option<Fit> {
     best_of(fits.into_iter())
 }
 
-/// Converts a model with states in time that was not searched for.
+/// Converts a given model with states in time to a fit without intervals.
 pub(crate) fn of_time(model: ByTime, log_likelihood: f64) -> Fit {
     time_fit(model, &[], 2, log_likelihood)
 }

@@ -51,7 +51,7 @@ pub struct Report {
     pub alike: Vec<Family>,
     /// Other models that the measurement permits: advice must hold under each of them.
     pub kept: Vec<Kept>,
-    /// Aspects that the measurement does not show, as a clause.
+    /// Properties that the measurement does not reveal, as a clause.
     pub untold: Option<String>,
     /// Comparison of the chosen model with the trace.
     pub adequacy: Adequacy,

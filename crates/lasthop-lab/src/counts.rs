@@ -9,7 +9,7 @@ use lasthop_sim::network::{NodeId, NodeKind};
 
 use super::plan::{Plan, Point};
 
-/// Maximum number of segments tracked per stream and node: more than any window of the lab. The oldest are removed
+/// Maximum number of segments tracked per stream and node. It exceeds every window of the lab. The oldest are removed
 /// first. They cannot be removed when they are acknowledged: an acknowledgment may pass a copy inside the node.
 const MOST_COPIES: usize = 8192;
 

@@ -326,7 +326,7 @@ struct Stream {
     first: Seq,
     /// End of the highest byte that arrived.
     high: u64,
-    /// Twice the maximum outstanding data, so that bytes within a window before or after `high` do not collide.
+    /// Ring of twice the maximum outstanding data, so that bytes within a window before or after `high` do not collide.
     ring: Vec<u8>,
     window: usize,
 }

@@ -350,7 +350,7 @@ impl Client {
         transmit
     }
 
-    /// Does what is due by `now`. Returns opening messages, which belong to no session yet.
+    /// Performs the actions that are due by `now`. Returns opening messages, which belong to no session yet.
     fn advance(&mut self, now: Instant) -> Option<Transmit> {
         let to = self.config.server;
         match &mut self.phase {

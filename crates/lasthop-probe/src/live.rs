@@ -141,10 +141,10 @@ fn is_refusal(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::ConnectionRefused
 }
 
-/// Decision whether to go on.
+/// Decision to continue or stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stop {
-    /// Go on.
+    /// Continue.
     NotYet,
     /// Stop.
     Now,

@@ -87,7 +87,7 @@ impl Sink {
         }
     }
 
-    /// Encodes arrivals from index `from` on, as many as fit into `room` bytes.
+    /// Encodes arrivals starting at index `from`, as many as fit into `room` bytes.
     pub(crate) fn tell(&self, from: u32, room: usize) -> Vec<u8> {
         let mut bytes = from.to_be_bytes().to_vec();
         bytes.push(0);

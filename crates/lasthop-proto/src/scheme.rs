@@ -120,7 +120,7 @@ pub enum Family {
     Modern,
     /// Repair by a device at each end of the lossy hop, between modern endpoints.
     TwoEnded,
-    /// Schemes by others that the 1997 study discusses and does not run.
+    /// Schemes by other authors that the 1997 study discusses but does not run.
     Discussed,
 }
 

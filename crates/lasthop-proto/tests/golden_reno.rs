@@ -88,7 +88,7 @@ fn a_lost_retransmission() {
     );
 }
 
-/// Of the duplicates from 2 to 8 the first four are lost. The remaining three retransmit 1; `cwnd` = 7 < 8. All 8 are
+/// The first four of the duplicates from 2 to 8 are lost. The remaining three retransmit 1; `cwnd` = 7 < 8. All 8 are
 /// acknowledged at 200: `cwnd` = 4, nothing in flight.
 #[test]
 fn lost_duplicates_that_leave_three() {

@@ -16,7 +16,7 @@ pub const LARGEST_UDP_PAYLOAD: u16 = 65_507;
 /// Configuration of a QUIC connection: its application, and parameters of its ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QuicConfig {
-    /// Work of the application.
+    /// Task of the application.
     pub task: Task,
     /// Congestion control of both ends.
     pub congestion: CongestionControl,
@@ -29,7 +29,7 @@ pub struct QuicConfig {
     pub idle_timeout: Duration,
 }
 
-/// Work of the application.
+/// Task of the application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Task {
     /// The initiator sends data on one stream.

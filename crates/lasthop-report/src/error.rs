@@ -44,7 +44,7 @@ pub enum ReportError {
         /// Problem with the row.
         problem: String,
     },
-    /// A column in memory cannot hold so much text.
+    /// The text of a column exceeds the maximum size in memory.
     #[error("the texts of one column are longer than 2 GiB together")]
     ColumnTooLong,
     /// A Parquet file could not be written.

@@ -1,4 +1,4 @@
-//! Fates of packets in a run that is followed while it goes on: a record is held back until its packet's fate is known.
+//! Fates of packets, determined during a run: a record is held back until its packet's fate is known.
 #![expect(clippy::disallowed_types, reason = "only looked up, so that no order shows")]
 
 use std::collections::{HashMap, VecDeque};

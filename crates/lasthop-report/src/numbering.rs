@@ -68,8 +68,8 @@ impl Numbering {
         self.relative(trace, record, side, seq).wrapping_sub(1)
     }
 
-    /// Returns the position of `len` bytes from `seq` on after the streams of all previous connections, also beyond 4
-    /// GiB.
+    /// Returns the position of `len` bytes starting at `seq` after the streams of all previous connections, also beyond
+    /// 4 GiB.
     pub fn cumulated(&mut self, trace: &Trace, record: &Record, side: Side, seq: u32, len: u32) -> u64 {
         let iss = trace.flows.get(record.flow.0 as usize).map_or(0, |flow| flow.iss[side.index()]);
         let stream =

@@ -101,7 +101,7 @@ pub struct Written {
     pub bytes: u64,
 }
 
-/// Capture that is written while the run goes on. It holds back packets until their fate is known.
+/// Capture that is written during the run. It holds back packets until their fate is known.
 pub struct CaptureWriter<W: Write> {
     writer: PcapNgWriter<Counted<W>>,
     points: Points,

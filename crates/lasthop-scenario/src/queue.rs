@@ -123,7 +123,7 @@ fn table(reader: &Reader<'_>) -> Result<QueueSpec, Error> {
     })
 }
 
-/// Longer times could be taken for the past in Linux's 32 bits of time.
+/// Maximum time. Linux's 32-bit clock could mistake a longer one for a time in the past.
 const LONGEST: Duration = Duration::from_secs(60);
 
 fn codel(reader: &Reader<'_>, base: CoDelConfig) -> Result<CoDelConfig, Error> {

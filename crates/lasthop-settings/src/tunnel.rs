@@ -182,8 +182,8 @@ pub struct Peer {
     pub keepalive: Option<Duration>,
     /// On a bridge: time without packets from it after which it counts as disconnected.
     pub silence: Duration,
-    /// Sending rate of this end to it, in bits per second with all headers from IP on, or on a bridge from Ethernet on;
-    /// `None` means the estimated rate of the hop.
+    /// Sending rate of this end to it, in bits per second including the IP header and above, or on a bridge the
+    /// Ethernet header and above; `None` means the estimated rate of the hop.
     pub rate: Option<u64>,
     /// Repair of losses in its direction.
     pub repair: Repair,

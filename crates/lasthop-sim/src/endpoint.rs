@@ -63,8 +63,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Creates the endpoint that `setup` describes, running `app` from `start` on; `quic` is given if `app` runs over
-    /// QUIC.
+    /// Creates the endpoint that `setup` describes, running `app` starting at `start`; `quic` is given if `app` runs
+    /// over QUIC.
     pub fn new(setup: Setup, app: App, start: Instant, quic: Option<Box<QuicEnd>>) -> Self {
         let side = setup.side;
         let mut connection = Connection::new(setup);

@@ -362,7 +362,7 @@ impl Fabric {
         self.get_across(now, id, sent.frame, crossing, far)
     }
 
-    /// Processes a frame that has left its leg with the result `crossing` from the channel.
+    /// Processes a frame that has crossed its leg. `crossing` is the result of the channel.
     #[inline(always)]
     fn get_across(
         &mut self,

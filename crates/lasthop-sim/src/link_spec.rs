@@ -44,7 +44,7 @@ pub enum Medium {
         /// Time for the radios to change direction, before a frame that does not follow one of its own direction.
         turnaround: Duration,
     },
-    /// As [`Medium::HalfDuplex`], on a channel with other links. Of those that have an end in common, or a link of the
+    /// As [`Medium::HalfDuplex`], on a channel with other links. Among links with a common end, or with a link of the
     /// channel between them, one sends at a time.
     Shared {
         /// Added to the transmission time of each frame.

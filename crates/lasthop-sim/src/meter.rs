@@ -190,7 +190,7 @@ impl Meter {
         }
     }
 
-    /// Returns whether round-trip times of the endpoint with this index are measured: it sends its flow's data.
+    /// Returns whether the endpoint with this index sends its flow's data. Only its round-trip times are measured.
     pub fn samples(&self, index: usize) -> bool {
         self.flows[index / 2].sender.index() == index % 2
     }
@@ -216,7 +216,7 @@ impl Meter {
         std::mem::take(&mut self.flows[flow].recent)
     }
 
-    /// Returns the payload bytes sent by the sender of the data of the flow with this index.
+    /// Returns the number of payload bytes that the data sender of the flow with this index has sent.
     pub fn sent(&self, flow: usize) -> u64 {
         self.flows[flow].sent
     }

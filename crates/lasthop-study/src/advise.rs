@@ -23,8 +23,9 @@ pub use self::words::times;
 /// Minimum gain; a smaller one does not count.
 const LEAST_GAIN: f64 = 0.03;
 
-/// Cures whose gains differ by no more than this are equally good. It is half of the minimum gain: the simulator's
-/// error may account for the other half, so that the advised cure is within that gain of the best after installation.
+/// Maximum difference between the gains of two equally good cures. It is half of the minimum gain. The simulator's
+/// error may account for the other half, so that the advised cure is within that gain of the best one after
+/// installation.
 const AS_GOOD: f64 = 0.015;
 
 /// Minimum playout deadline of a call; otherwise it is the path's delay plus a jitter buffer.

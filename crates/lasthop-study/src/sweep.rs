@@ -319,9 +319,9 @@ impl Sweep {
         &self.columns
     }
 
-    /// Runs from point `first` on and passes the row of each point to `sink`, in order, as soon as it is finished.
-    /// Returns the total number of finished points, including those before `first`; it is lower if `progress` stopped
-    /// it.
+    /// Runs the points starting at `first`, and passes the row of each point to `sink`, in order, as soon as it is
+    /// finished. Returns the total number of finished points, including those before `first`; it is lower if `progress`
+    /// stopped it.
     pub fn run<E: From<SweepError>>(
         &self,
         first: usize,

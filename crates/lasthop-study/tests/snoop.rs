@@ -78,7 +78,8 @@ fn slower(downloads: &[Download], most_copies: u64) -> Vec<(Download, f64, f64, 
     beside.filter(|&(_, plain, snoop, copies)| snoop < 0.95 * plain || copies > most_copies).collect()
 }
 
-/// Tests transfers from their start on: no retransmissions by premature timeouts, or for lack of space in the queue.
+/// Tests that transfers have no retransmissions from the start, neither by premature timeouts nor for lack of space in
+/// the queue.
 #[test]
 fn a_long_hop_without_losses_is_no_slower_with_snoop() {
     let downloads = [(10, 100), (20, 60), (50, 30)].map(|(mbps, delay)| {

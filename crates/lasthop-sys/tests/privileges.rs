@@ -1,5 +1,5 @@
-//! Abilities of a worker after it has given up its permissions. Each attempt runs in a process of its own, with this
-//! program.
+//! Operations that the kernel permits or refuses to a worker after it has dropped its privileges. Each attempt runs in
+//! a process of its own, with this program.
 #![cfg(target_os = "linux")]
 
 mod skip;

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 /// Headers before a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Carrier {
-    /// Headers of IP and UDP.
+    /// IP and UDP headers.
     Udp,
     /// An Ethernet header, which an interface's MTU does not include, and the length of the datagram.
     Ethernet,

@@ -184,7 +184,7 @@ fn flood(network: &Network, from: &'static str, stop: Arc<AtomicBool>) -> JoinHa
     })
 }
 
-/// Returns a hostile packet from its IP header on.
+/// Returns a hostile packet, starting at its IP header.
 fn hostile(random: &mut Bytes, from: &str) -> Vec<u8> {
     let mut dice = [0; 64];
     random.fill(&mut dice);

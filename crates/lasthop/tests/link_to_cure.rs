@@ -1,4 +1,4 @@
-//! From a link to its cure and to the proof that it works, in a user's steps: probe, fit, advise, gateway, report.
+//! The steps of a user from a link to its cure and to the proof that it works: probe, fit, advise, gateway, report.
 //! Links are the lab's, endpoints are kernels in namespaces.
 #![cfg(target_os = "linux")]
 

@@ -34,9 +34,9 @@ pub(super) struct Bytes<R: Read> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Got {
     All,
-    /// None: the file ended before.
+    /// No bytes, because the file ended before the read.
     Nothing,
-    /// Some: the file ended within.
+    /// Some of the bytes, because the file ended during the read.
     Part,
 }
 

@@ -158,7 +158,8 @@ impl Half {
         }
     }
 
-    /// Without selective acknowledgments, each duplicate stands for the next packet that arrived.
+    /// Guesses which packet a duplicate acknowledgment reports, without selective acknowledgments: the next one in
+    /// order.
     fn guess(&mut self, now: i64, best: &mut Option<Sent>) {
         let base = self.beyond.base().unwrap_or(0);
         for index in 1.. {

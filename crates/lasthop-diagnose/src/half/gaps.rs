@@ -21,7 +21,7 @@ pub(super) struct Gap {
 const MOST_STEP: u16 = 4096;
 /// Number of increments after which identifications determine the order at once, and at the end of the capture.
 pub(super) const FEW_STEPS: (u32, u32) = (16, 4);
-/// Round trip, in ticks of a millisecond, from which on equal timestamps prove the order.
+/// Minimum round trip, in ticks of a millisecond, at which equal timestamps prove the order.
 const TICKS: i64 = 4_000_000;
 
 /// Maximum number of bytes that a packet without data shows to be missing, since its number may be forged.

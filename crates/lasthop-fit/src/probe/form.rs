@@ -61,7 +61,7 @@ pub(super) struct Delay {
 #[derive(Deserialize)]
 pub(super) struct Load {
     pub bytes: u64,
-    /// Reports of earlier versions have none.
+    /// Duration in seconds; absent from reports of earlier versions.
     #[serde(default)]
     pub seconds: f64,
     /// Rate at which it arrived, in bits a second.

@@ -184,7 +184,7 @@ fn ping_of_windows_is_checked() {
     assert_eq!(losses(over_ipv6), [false, true]);
 }
 
-/// With -D and -l or -c; a duplicate and a late answer.
+/// Output with -D and -l or -c, with a duplicate and a late answer.
 #[test]
 fn fping_in_lines() {
     let text = "[1700000000.02000] 192.0.2.1 : [0], 64 bytes, 20.0 ms (20.0 avg, 0% loss)\n\

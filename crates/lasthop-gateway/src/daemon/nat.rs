@@ -54,7 +54,7 @@ impl Translator {
         Self { conntrack, count: File::open(COUNT).ok(), ..Self::default() }
     }
 
-    /// Gives a packet, starting at its IP header, the source that it would have if it had been forwarded.
+    /// Rewrites the source of a packet, which starts at its IP header, to the one that it would have after forwarding.
     pub fn translate(&mut self, packet: &mut [u8]) -> Source {
         let now = Instant::now();
         if !self.is_tracked(now) {

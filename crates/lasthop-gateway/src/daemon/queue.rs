@@ -198,7 +198,7 @@ impl PacketPath for QueuePath {
                         }
                         match lead(&self.senders, &self.links, &mut self.way_out, &packet, core) {
                             Some((mark, ends)) if self.way_out.joins(ends, || (whole(&packet), packet.mark | mark)) => {
-                                // The copy that was kept of it goes on.
+                                // The stored copy of the packet continues.
                                 self.verdicts.drop(packet.id);
                             }
                             Some((_, ends)) if self.way_out.is_full(Family::of(ends.client.ip())) => {

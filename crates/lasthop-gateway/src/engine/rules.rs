@@ -113,7 +113,7 @@ pub struct EngineConfig {
 }
 
 impl EngineConfig {
-    /// Returns a configuration with 65,536 connections, removed after ten idle minutes, measured from 100,000 bytes on.
+    /// Returns a configuration with 65,536 connections, removed after ten idle minutes, measured after 100,000 bytes.
     pub const fn new(rules: Vec<Rule>) -> Self {
         Self { rules, flows: 1 << 16, idle: Duration::from_secs(600), measured_bytes: MEASURED_BYTES }
     }

@@ -86,14 +86,14 @@ impl Treatment {
         self.counters.packets_guarded += u64::from(guarded != Guarded::Nothing);
     }
 
-    /// Drops the cache of a connection, which may go on. [`Treatment::release`] then returns its held packets.
+    /// Drops the cache of a connection, which may continue. [`Treatment::release`] then returns its held packets.
     pub fn remove(&mut self, now: Instant, id: FlowId) {
         if let Some(snoop) = &mut self.snoop {
             snoop.remove(now, id);
         }
     }
 
-    /// Drops the cache of all connections, which go on.
+    /// Drops the cache of all connections, which continue.
     pub fn clear(&mut self) {
         if let Some(snoop) = &mut self.snoop {
             snoop.clear();

@@ -9,7 +9,7 @@ fn word(word: u64) -> [u8; 8] {
     (z ^ (z >> 31)).to_le_bytes()
 }
 
-/// Writes the bytes of the stream from `position` on.
+/// Writes the bytes of the stream starting at `position`.
 pub fn fill(position: u64, bytes: &mut [u8]) {
     let skip = (position % 8) as usize;
     let (head, rest) = bytes.split_at_mut(bytes.len().min((8 - skip) % 8));

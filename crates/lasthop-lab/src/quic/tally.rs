@@ -23,7 +23,7 @@ use quinn_proto::{RttEstimator, TransportError};
 
 /// Bytes of a packet's tag under each of TLS 1.3's ciphers (RFC 9001 §5.3).
 const TAG_LEN: usize = 16;
-/// Maximum number of packets tracked per end: more than any window of the lab.
+/// Maximum number of packets tracked per end. It exceeds every window of the lab.
 const MOST_PACKETS: usize = 1 << 17;
 
 type Tag = [u8; TAG_LEN];

@@ -32,7 +32,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Creates a meter of an end that counts from `start` on.
+    /// Creates a meter of an end that starts counting at `start`.
     pub fn new(clock: Clock, run: Option<Arc<AtomicU64>>, start: Instant) -> Self {
         Self {
             clock,
@@ -44,7 +44,7 @@ impl Meter {
         }
     }
 
-    /// Takes bytes of a stream from `offset` on.
+    /// Counts bytes of a stream starting at `offset`.
     fn take(&self, offset: u64, bytes: &[u8]) {
         if let Some(at) = pattern::mismatch(offset, bytes) {
             self.altered.fetch_min(at, Ordering::Relaxed);

@@ -16,7 +16,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::*;
 
-/// More than any buffer on the path.
+/// Size of a transfer that exceeds every buffer on the path.
 const ENDLESS: u64 = 1 << 40;
 
 fn pause(millis: u64) {

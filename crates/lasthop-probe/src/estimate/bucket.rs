@@ -86,7 +86,7 @@ fn policer(stretches: &[Stretch<'_>], least: f64, line: f64, loss: f64) -> Optio
     // Loads without a change: bytes, and pace in bits per second.
     let mut passed: Vec<(f64, f64)> = Vec::new();
     for stretch in stretches.iter().filter(|stretch| stretch.paced && stretch.packets.len() >= 2 * FEWEST) {
-        // A bucket that was empty before the load drops packets from its beginning on.
+        // A bucket that was empty before the load drops packets from its beginning.
         let whole = stretch.packets.iter().filter(|packet| packet.arrived.is_none()).count() as f64
             / stretch.packets.len() as f64;
         let (at, shares) = match change(&stretch.packets) {
@@ -173,7 +173,7 @@ fn even(packets: &[&Packet]) -> bool {
     most - least <= EVEN * libm::sqrt(count * share * (1.0 - share))
 }
 
-/// Recognises a shaper: loads begin at the line's rate and go on at a lower one, the same each time.
+/// Recognises a shaper: loads begin at the line's rate and continue at a lower one, the same each time.
 fn shaper(stretches: &[Stretch<'_>], line: f64) -> Option<Bucket> {
     let signs: Vec<Sign> = stretches.iter().filter_map(|stretch| bend(stretch, line)).collect();
     let least = signs.iter().map(|sign| sign.burst).fold(f64::INFINITY, f64::min);

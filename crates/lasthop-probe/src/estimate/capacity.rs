@@ -1,8 +1,8 @@
-//! The rate of the narrowest link, from the dispersion of trains.
+//! The rate of the bottleneck link, estimated from the dispersion of packet trains.
 
 use super::{Log, Packet, Purpose, slope};
 
-/// Rate that trains show.
+/// Link rate estimated from packet trains.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Capacity {
     /// Bits per second.

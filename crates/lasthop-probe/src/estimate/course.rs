@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Log, Packet, Purpose, median, quantile};
 
-/// Rate from a time on.
+/// Rate that applies from a given time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RateFrom {
     /// Seconds of the sender's clock.
@@ -40,7 +40,8 @@ const PER_BIN: f64 = 6.0;
 const BINS: [f64; 2] = [0.2, 2.0];
 /// Minimum number of trains.
 const ENOUGH: usize = 60;
-/// Bins are merged if their rates differ by less than `CLOSE` (relative) or by fewer than `APART` standard errors.
+/// Minimum difference between the rates of two bins that are not merged: `CLOSE` (relative) and `APART` (in standard
+/// errors).
 const CLOSE: f64 = 0.12;
 const APART: f64 = 4.0;
 /// Minimum number of trains in a part.

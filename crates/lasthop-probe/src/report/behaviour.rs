@@ -9,25 +9,25 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 #[serde(default)]
 pub struct BehaviourReport {
-    /// Packets are reordered (RFC 4737).
+    /// Packet reordering (RFC 4737).
     pub reordering: Option<Reordering>,
-    /// Packets are duplicated (RFC 5560).
+    /// Packet duplication (RFC 5560).
     pub duplicates: Option<Duplicates>,
-    /// Delays vary without load.
+    /// Delay variation without load.
     pub jitter: Option<Jitter>,
-    /// Packets arrive in bursts: the link aggregates frames.
+    /// Bursts of arrivals from a link that aggregates frames.
     pub aggregation: Option<Aggregation>,
-    /// Both directions share a half-duplex medium.
+    /// Half-duplex medium that both directions share.
     pub half_duplex: Option<HalfDuplexMedium>,
-    /// Packets beyond a token bucket are dropped.
+    /// Token bucket that drops excess packets.
     pub policer: Option<TokenBucket>,
-    /// Packets beyond a token bucket are queued.
+    /// Token bucket that queues excess packets.
     pub shaper: Option<TokenBucket>,
-    /// The link's rate varies.
+    /// Variation of the link's rate.
     pub varying_rate: Option<VaryingRate>,
-    /// Packets are delivered at slot times only.
+    /// Slots at which the link delivers packets.
     pub slots: Option<Slots>,
-    /// Other traffic uses the path.
+    /// Other traffic on the path.
     pub other_traffic: Option<OtherTraffic>,
     /// Quantities that are unknown.
     pub unknown: Vec<Unknown>,
@@ -103,7 +103,7 @@ pub struct VaryingRate {
     pub series: Vec<RateStep>,
 }
 
-/// Rate from a time on, until the next step.
+/// Rate that applies from a given time until the next step.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct RateStep {
     /// Start in seconds from the trace's first packet, the origin of `sent_s`.

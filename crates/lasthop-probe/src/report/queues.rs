@@ -9,8 +9,8 @@ use crate::estimate::{
     Delays, Known, Log, Overload, Purpose, QueueFound, QueueLimit, delays as delays_of, queue as queue_at, queue_kind,
 };
 
-/// A queue is rejected if it explains less than this share of the delay under load, and at least `UNEXPLAINED` seconds
-/// less: packets also waited for other traffic.
+/// Minimum share of the delay under load that a queue must explain. A queue that explains less, by at least
+/// `UNEXPLAINED` seconds, is rejected, because packets also waited for other traffic.
 const EXPLAINED: f64 = 1.0 / 3.0;
 const UNEXPLAINED: f64 = 0.01;
 

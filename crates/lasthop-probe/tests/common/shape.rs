@@ -90,7 +90,7 @@ impl Shaping {
         pass
     }
 
-    /// Returns the time at which the shaper has tokens for a packet that is first in line from `from` on.
+    /// Returns the time at which the shaper has tokens for a packet that is first in line at `from`.
     pub fn starts(&mut self, from: Instant, size: u32) -> Instant {
         let Some(bucket) = self.shape.shaper else { return from };
         self.fill(from, bucket);

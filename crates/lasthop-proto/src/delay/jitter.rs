@@ -19,7 +19,7 @@ pub enum Spread {
     Exponential(Duration),
 }
 
-/// Maximum delay of a frame: far beyond any run, and sums of several still fit into nanoseconds.
+/// Maximum delay of a frame. It exceeds the duration of any run, and a sum of several in nanoseconds does not overflow.
 const LONGEST: f64 = 1e18;
 
 #[derive(Clone, Debug)]

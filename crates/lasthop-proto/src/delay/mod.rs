@@ -38,7 +38,8 @@ pub enum DelaySpec {
     Spikes(SpikesSpec),
     /// Path changes by a timetable, as of a satellite terminal.
     Handover(HandoverSpec),
-    /// A recorded time series: each step is valid from its time on, the last one to the end of the run.
+    /// A recorded time series: each step is valid from its time until the next one, the last one until the end of the
+    /// run.
     Replay(Arc<Vec<DelayStep>>),
 }
 

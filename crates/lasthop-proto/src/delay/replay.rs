@@ -9,7 +9,7 @@ use crate::time::{Duration, Instant};
 /// Maximum number of steps in a time series.
 pub const MOST_STEPS: usize = 1 << 20;
 
-/// Additional delay of frames from a time on.
+/// Additional delay of frames from a given time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DelayStep {
     /// Start, since the beginning of the run.

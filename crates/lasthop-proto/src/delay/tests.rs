@@ -33,8 +33,8 @@ fn arrivals(variation: &mut Variation, sent: &[u64]) -> Vec<u64> {
     sent.iter().map(arrive).collect()
 }
 
-/// 30 ms more from 10 ms on, 5 ms more from 20 ms on: frames sent at 21 and 22 ms catch up with one sent at 15 ms, and
-/// wait behind it or overtake it.
+/// 30 ms more after 10 ms, 5 ms more after 20 ms: frames sent at 21 and 22 ms catch up with one sent at 15 ms, and wait
+/// behind it or overtake it.
 #[test]
 fn a_recorded_course() {
     let steps = [(10, 30), (20, 5)];
@@ -162,8 +162,8 @@ fn exponential_jitter_is_exponential() {
     assert!((shares[0] - 0.3679).abs() < 0.006 && (shares[1] - 0.1353).abs() < 0.005, "{shares:?}");
 }
 
-/// Slots of 10 ms from 3 ms on: a frame across at 3 is delivered at 3, later ones at 13, in order; a delay is added as
-/// of the slot.
+/// Slots of 10 ms starting at 3 ms: a frame across at 3 is delivered at 3, later ones at 13, in order; a delay is added
+/// as of the slot.
 #[test]
 fn slots_hold_frames_until_they_come() {
     let slots = Some(SlotsSpec { interval: ms(10), first: ms(3) });

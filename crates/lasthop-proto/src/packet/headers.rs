@@ -31,7 +31,7 @@ const TRAILER: usize = 2;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct LinkHeaders {
     used: u8,
-    /// Headers from the innermost on; zero beyond `used`.
+    /// Headers, innermost first; zero beyond `used`.
     bytes: [u8; ROOM],
 }
 

@@ -88,7 +88,7 @@ pub(super) struct Cached<P> {
     kept: Box<Kept<P>>,
 }
 
-/// Number of transmissions, by the sender or from here.
+/// Number of transmissions by the sender and the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Sent {
     Once,
@@ -99,7 +99,7 @@ enum Sent {
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(super) struct Kept<P> {
-    /// Time of the last transmission, by the sender or from here.
+    /// Time of the last transmission by the sender or the cache.
     pub last_sent: Instant,
     /// Time of the first transmission.
     pub first_sent: Instant,
@@ -235,7 +235,7 @@ pub(super) fn charge<P>(packet: &Packet<P>) -> u64 {
 pub(super) enum Overlap {
     /// Touches no packet; it belongs at this index.
     None(usize),
-    /// Covers these `count` packets from `first` on, and no other byte of the cache.
+    /// Covers these `count` packets starting at `first`, and no other byte of the cache.
     Covers {
         /// Index of the first.
         first: usize,
@@ -381,7 +381,7 @@ impl<P: Payload> Cache<P> {
         self.packets.get_mut(self.acknowledged + index)
     }
 
-    /// Returns the packets from an index on.
+    /// Returns the packets starting at an index.
     #[inline]
     fn from(&self, index: usize) -> impl Iterator<Item = &Cached<P>> {
         self.packets.range(self.acknowledged + index..)
@@ -399,7 +399,7 @@ impl<P: Payload> Cache<P> {
         self.gaps.front().is_none_or(|gap| gap.gt(seq))
     }
 
-    /// Returns whether the `count` packets from `first` on are `seq..end`, without a gap.
+    /// Returns whether the `count` packets starting at `first` are `seq..end`, without a gap.
     pub fn is_unbroken(&self, first: usize, count: usize, seq: Seq, end: Seq) -> bool {
         let mut next = seq;
         for packet in self.from(first).take(count) {
@@ -443,12 +443,12 @@ impl<P: Payload> Cache<P> {
         self.packets.push_back(packet);
     }
 
-    /// Returns whether a packet contains the same bytes as the `count` packets from `first` on.
+    /// Returns whether a packet contains the same bytes as the `count` packets starting at `first`.
     pub fn agrees(&self, first: usize, count: usize, packet: &Packet<P>) -> bool {
         self.from(first).take(count).all(|kept| P::agrees(&kept.packet, packet))
     }
 
-    /// Puts a packet in place of the `count` packets from `index` on.
+    /// Replaces the `count` packets starting at `index` with one packet.
     pub fn replace(&mut self, index: usize, count: usize, packet: Cached<P>, places: &mut Places<P>) {
         self.uncount(index, count);
         self.count_in(&packet);
@@ -463,7 +463,7 @@ impl<P: Payload> Cache<P> {
         self.note_gaps(index..index + 2);
     }
 
-    /// Removes the `count` packets from `index` on, and passes each to `seen`.
+    /// Removes the `count` packets starting at `index`, and passes each to `seen`.
     pub fn remove(&mut self, index: usize, count: usize, places: &mut Places<P>, mut seen: impl FnMut(&Cached<P>)) {
         self.uncount(index, count);
         let at = self.acknowledged + index;
@@ -487,7 +487,7 @@ impl<P: Payload> Cache<P> {
         self.resent += u32::from(packet.origin == Origin::Resent);
     }
 
-    /// Subtracts the counts of the `count` packets from `index` on, and removes the gaps at and behind them.
+    /// Subtracts the counts of the `count` packets starting at `index`, and removes the gaps at and behind them.
     fn uncount(&mut self, index: usize, count: usize) {
         for old in self.packets.range(self.acknowledged + index..).take(count) {
             self.bytes -= charge(&old.packet);

@@ -1,4 +1,4 @@
-//! Golden sequences: segments of 100 bytes, numbered from the initial sequence number on, as in `snoop_tests.rs`.
+//! Golden sequences: segments of 100 bytes, numbered from the initial sequence number, as in `snoop_tests.rs`.
 
 use alloc::vec::Vec;
 

@@ -139,8 +139,8 @@ pub(super) struct Repair<P> {
     answer: Option<Packet<P>>,
     /// Signals of the last acknowledgment that reached the sender.
     signals: Signals,
-    /// Acknowledgment of data that was not seen, until one exceeds it. It may be spoofed, so it is not repeated from
-    /// here.
+    /// Acknowledgment of data that was not seen, until one exceeds it. It may be spoofed, so it is not repeated
+    /// locally.
     unseen: Option<Seq>,
     stale: u32,
     rtt: LinkRtt,

@@ -39,7 +39,7 @@ pub(super) struct Allowance {
 pub(super) struct SenderRoom {
     /// Window, in bytes; 0 before the first round has begun.
     room: u32,
-    /// The round ends when data up to this number arrives.
+    /// Sequence number at whose arrival the round ends.
     round_end: Option<Seq>,
     /// Start of the round.
     begun: Instant,

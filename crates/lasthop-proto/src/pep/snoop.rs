@@ -270,7 +270,7 @@ impl<P: Payload> Snoop<P> {
         self.restart(now, slot, start);
     }
 
-    /// Discards the connection's cached data and repair state. Its data passes by from `start` on.
+    /// Discards the connection's cached data and repair state, and restarts it at `start`.
     fn restart(&mut self, now: Instant, slot: u32, start: Seq) {
         let Some((_, connection)) = self.connections.get_mut(slot) else { return };
         let tracking = core::mem::take(&mut connection.tracking);

@@ -154,7 +154,7 @@ const NO_LOSS: Loss = Loss { mean_bytes: 1e12, burst: 1 };
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Of some 1,400 packets, however strongly reordered.
+    /// Tests some 1,400 packets with reordering of any extent.
     #[test]
     fn little_of_what_is_only_late_is_resent(late in 0_u64..80, seed in any::<u64>()) {
         let outcome = download(Duration::from_millis(late), NO_LOSS, seed);

@@ -54,7 +54,7 @@ fn silent_connections_are_tried_seldom_while_others_hear() {
     }
 }
 
-/// Returns a packet of `len` bytes from byte `from` on.
+/// Returns a packet of `len` bytes starting at byte `from`.
 fn piece(from: u32, len: u32) -> Packet {
     let header = Segment { seq: ISN + from, window: 5000, flags: crate::packet::Flags::ACK, ..Segment::default() };
     segment(Side::Initiator, len, header)
@@ -102,7 +102,7 @@ fn wait(bench: &mut Bench, until: u64) -> Vec<(bool, u32, u32)> {
     gone
 }
 
-/// Returns a bench on which packets of 1000 bytes are lost from 20 ms on, since the path MTU has decreased.
+/// Returns a bench on which packets of 1000 bytes are lost after 20 ms, since the path MTU has decreased.
 fn behind_a_black_hole() -> Bench {
     let mut bench = Bench::with(SnoopConfig::gateway());
     wired(&mut bench, 0, piece(0, 1000));

@@ -1,4 +1,4 @@
-//! Beneath a sender that repairs losses itself: actions after a silence, and before all data is declared lost.
+//! Actions after a silence, and before all data is declared lost, for a sender that repairs losses itself.
 
 use alloc::vec;
 

@@ -447,7 +447,7 @@ impl Tracking {
         self.has_seen_opening() && own.is_replay(sight, peer)
     }
 
-    /// Tracks a connection from one packet of each side on: the current one, and one of the other side.
+    /// Starts tracking a connection with one packet of each side: the current one, and one of the other side.
     fn pick_up(&mut self, from: Side, sight: Sight, other: Sight) {
         let sights = if from == Side::Initiator { [sight, other] } else { [other, sight] };
         let goes_on = self.is_open() && self.halves.iter().zip(&sights).all(|(half, sight)| half.is_near(sight));

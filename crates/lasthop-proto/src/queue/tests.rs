@@ -52,7 +52,7 @@ fn fq_codel(config: FqCoDelConfig) -> ManagedQueue<Item> {
     ManagedQueue::new(&QueueSpec::FqCoDel(config)).unwrap()
 }
 
-/// 1/√count in units of 2⁻¹⁶ in Linux's integers, one Newton step for each count from 1 on: r·(3 - n·r²)/2 with r in 32
+/// 1/√count in units of 2⁻¹⁶ in Linux's integers, one Newton step for each count from 1: r·(3 - n·r²)/2 with r in 32
 /// bits, of which 16 are kept.
 #[test]
 fn newton_steps_are_those_of_linux() {

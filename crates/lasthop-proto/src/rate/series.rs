@@ -7,7 +7,7 @@ use super::{MOST_STEPS, Segment};
 use crate::random::Stream;
 use crate::time::{Duration, Instant};
 
-/// A rate that is valid from a time on.
+/// A rate that is valid from a given time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RateStep {
     /// Start, since the beginning of the series.
@@ -40,7 +40,7 @@ pub enum Offset {
 /// A series of steps.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RateSeries {
-    /// Steps, the first from zero on; times increase.
+    /// Steps, of which the first starts at zero; times increase.
     steps: Arc<Vec<RateStep>>,
     /// End of the series.
     length: Duration,

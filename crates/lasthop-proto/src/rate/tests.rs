@@ -74,7 +74,8 @@ fn series_that_never_send_are_none() {
     assert!(series(&[(0, 0), (10, 5)], 10, Wrap::Hold));
 }
 
-/// From 8000 to 0 kbps in 40 ms in steps of 10 ms: their mean rates. A ramp carries half of the time at the full rate.
+/// Tests a ramp from 8000 to 0 kbps in 40 ms in steps of 10 ms, with their mean rates. A ramp carries half of the time
+/// at the full rate.
 #[test]
 fn ramps_carry_what_they_should() {
     let made = ramps(&steps(&[(20, 8000), (60, 0), (80, 4000)]), ms(10)).unwrap();

@@ -12,7 +12,7 @@ pub const MOST_STEPS: usize = 1 << 20;
 /// Contents of a file: steps, and the end of the last one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RateTrace {
-    /// Steps, the first from zero on.
+    /// Steps, of which the first starts at zero.
     pub steps: Vec<RateStep>,
     /// Time of the last line.
     pub length: Duration,

@@ -15,7 +15,7 @@ pub struct TickPhase {
     pub fast: Duration,
 }
 
-/// Returns the first tick after `now` of a clock that ticks every `period` from `phase` on.
+/// Returns the first tick after `now` of a clock that ticks every `period` starting at `phase`.
 pub(crate) fn next_tick(now: Instant, period: Duration, phase: Duration) -> Instant {
     let (period, phase, now) = (period.as_nanos().max(1), phase.as_nanos(), now.as_nanos());
     if now < phase {
@@ -419,8 +419,8 @@ mod tests {
         assert!(fallen < jumped, "{fallen}");
     }
 
-    /// HZ = 250: a tick every 4 ms. Below 252 ms timers fire at the tick after they expire; from there on at every
-    /// eighth tick, from 2,016 ms at every 64th.
+    /// HZ = 250: a tick every 4 ms. Below 252 ms timers fire at the tick after they expire; above that at every eighth
+    /// tick, from 2,016 ms at every 64th.
     #[test]
     fn timers_fire_at_ticks_that_the_wheel_rounds_up() {
         let deadline = |now: u64, millis: u64, wheel: Switch| {

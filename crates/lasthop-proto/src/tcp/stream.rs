@@ -361,7 +361,7 @@ impl Stream {
         self.config.rtt_rule == RttRule::Ns2 && self.config.idle_restart.is_on()
     }
 
-    /// Sends everything unacknowledged again, from the lowest on.
+    /// Retransmits all unacknowledged data, starting with the lowest.
     pub fn go_back(&mut self, now: Instant) {
         self.timed = None;
         self.snd_nxt = self.snd_una;

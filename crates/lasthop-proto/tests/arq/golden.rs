@@ -15,8 +15,8 @@ use super::link::*;
 pub const SR: Protocol = Protocol::SelectiveRepeat;
 pub const GBN: Protocol = Protocol::GoBackN;
 
-/// Returns a channel of 50 ms that loses the listed transmissions: the frame, and how often from its first transmission
-/// on.
+/// Returns a channel of 50 ms that loses the listed transmissions: the frame, and the number of its first transmissions
+/// that are lost.
 pub fn losing(mut losses: BTreeMap<&'static str, u32>) -> impl FnMut(usize, &Packet) -> Vec<Duration> {
     move |_, packet| match Header::of(packet).and_then(|header| losses.get_mut(describe(header).as_str())) {
         Some(left) if *left > 0 => {

@@ -56,7 +56,7 @@ pub struct Path {
     flight: VecDeque<Sent>,
     /// Segments sent and not acknowledged.
     unacknowledged: BTreeSet<u64>,
-    /// Those of them that are lost and not retransmitted.
+    /// Unacknowledged segments that are lost and not retransmitted.
     repairs: VecDeque<u64>,
     next_segment: u64,
     wire_free: Instant,

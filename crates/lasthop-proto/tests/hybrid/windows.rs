@@ -252,7 +252,7 @@ fn a_source_is_told_by_its_window() {
         let expected = (400_000.0 - least) / 1390.0;
         let took = there.since(cut).as_nanos() as f64 / 1e6;
         assert!((took - expected).abs() <= 0.1 * expected, "{way} {wire}: {took} ms, {expected}");
-        // RFC 9438: W(t) = 0.4·(t − K)³ + 230, from two round trips after the cut on, each of some 165 to 230 ms.
+        // RFC 9438: W(t) = 0.4·(t − K)³ + 230, starting two round trips after the cut, each of some 165 to 230 ms.
         let after = |seconds: f64| {
             let at = cut + Duration::from_nanos((seconds * 1e9) as u64);
             world.heard.iter().rev().find(|(time, _)| *time <= at).unwrap().1

@@ -59,7 +59,7 @@ pub struct Sent {
     pub ack: u32,
     pub len: u32,
     pub cause: Cause,
-    /// Of a segment with payload: the number of its first byte's segment in the stream, from 1.
+    /// For a segment with payload, the number of its first byte's segment in the stream, from 1.
     pub number: u32,
     /// Number of transmissions of that first byte, including this one. For other packets: number of such packets (SYN,
     /// FIN, pure acknowledgment, reset) that this end has sent.

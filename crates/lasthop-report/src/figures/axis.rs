@@ -1,4 +1,4 @@
-//! Axes: their numbers, and positions of values.
+//! Axes of figures: numbers at the ticks, and mapping of values to positions.
 
 use serde::Serialize;
 

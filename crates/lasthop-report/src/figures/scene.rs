@@ -117,7 +117,7 @@ pub struct Scene {
     shapes: Vec<Shape>,
 }
 
-/// Enclosure of an SVG drawing.
+/// Root element of an SVG drawing.
 pub enum Root<'a> {
     /// Separate file.
     Document,

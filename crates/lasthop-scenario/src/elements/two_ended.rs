@@ -52,7 +52,7 @@ pub struct TwoEnded {
 pub enum SendingRate {
     /// Rate of the link in its direction.
     SameAsLink,
-    /// This number of bits per second.
+    /// Configured rate, in bits per second.
     Given(u64),
     /// Estimated rate of the hop.
     Auto,

@@ -36,7 +36,7 @@ impl Value for Rate {
     }
 }
 
-/// Maximum span in a scenario: beyond any run, and sums of several fit into nanoseconds.
+/// Maximum span in a scenario. No run lasts longer, and a sum of several such spans in nanoseconds does not overflow.
 const LONGEST: Duration = Duration::from_secs(1_000_000_000);
 
 impl Value for Duration {
@@ -102,7 +102,7 @@ impl Value for ByteSize {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transferred(pub u64);
 
-/// Maximum bytes of a transfer: beyond any run.
+/// Maximum size of a transfer in bytes. No run transfers more.
 const LARGEST_TRANSFER: u64 = 1 << 40;
 
 impl Value for Transferred {
@@ -219,7 +219,7 @@ impl Value for u64 {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Whole<const LOW: u32, const HIGH: u32>(pub u32);
 
-/// A whole number from 1 on.
+/// A positive whole number.
 pub type Count = Whole<1, { u32::MAX - 1 }>;
 
 impl<const LOW: u32, const HIGH: u32> Value for Whole<LOW, HIGH> {

@@ -194,7 +194,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// Returns the end of the transmission of `bytes` that occupies the medium from `start` on, with an `overhead`
+    /// Returns the end of the transmission of `bytes` that occupies the medium starting at `start`, with an `overhead`
     /// before the bytes.
     #[inline]
     fn end(&mut self, start: Instant, bytes: u32, overhead: Duration) -> Instant {

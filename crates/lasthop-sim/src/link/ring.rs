@@ -73,7 +73,7 @@ impl<T: Copy + Default> Ring<T> {
         Some(front)
     }
 
-    /// Removes the values from `len` on.
+    /// Removes all values after the first `len`.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }

@@ -44,7 +44,8 @@ impl Subject for Congestion {
         &["throughput", "lossy_throughput", "lossless_throughput", "fairness"]
     }
 
-    /// Without cross traffic there is one transfer, and fairness has no meaning.
+    /// Returns whether the point shows `measure`. Without cross traffic there is one transfer, for which fairness is
+    /// undefined.
     fn shows(&self, point: &Point, measure: &str) -> bool {
         let alone = point.place.is_some_and(|(line, _)| line == "without");
         !alone || measure == "lossy_throughput"

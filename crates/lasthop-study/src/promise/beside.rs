@@ -97,7 +97,7 @@ pub fn put_into(report: &mut Value, promise: &Promise) {
     }
 }
 
-/// Formats with two significant digits below 10, and as whole numbers from 100 on.
+/// Formats with two significant digits below 10, and as whole numbers at 100 and above.
 pub fn digits(value: f64) -> String {
     match value {
         value if value >= 99.95 => format!("{value:.0}"),

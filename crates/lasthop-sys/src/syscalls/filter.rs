@@ -67,7 +67,7 @@ fn deadly() -> impl Iterator<Item = i64> {
     calls.into_iter()
 }
 
-/// Calls for any work: open descriptors, memory, time, waiting for other threads, and exit.
+/// System calls that every worker needs: open descriptors, memory, time, waiting for other threads, and exit.
 const ALWAYS: [libc::c_long; 54] = [
     libc::SYS_read,
     libc::SYS_readv,

@@ -158,7 +158,7 @@ pub enum Start {
 /// Result of handling a datagram.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Arrival {
-    /// Authentic frames for the link.
+    /// Authenticated frames for the link.
     Link {
         /// Sender.
         peer: PeerId,

@@ -26,7 +26,7 @@ enum Slot<P> {
 pub(super) struct Receiver<P> {
     /// First missing number; all before arrived, or were skipped.
     expected: u16,
-    /// State of the numbers from `expected` on. If there is one, the first is missing. Go-back-N has only that one.
+    /// State of the numbers starting at `expected`. If there is one, the first is missing. Go-back-N has only that one.
     slots: VecDeque<Slot<P>>,
     /// Number of slots that are [`Slot::Held`].
     held: usize,

@@ -14,10 +14,11 @@ const BETA: (u32, u32) = (7, 10);
 /// Growth of Reno's window per round trip, in segments: 3·(1 − β)/(1 + β) (RFC 9438 §4.3).
 const FRIENDLY: (u64, u64) = (9, 17);
 
-/// Minimum cap, in segments: enough to show a loss.
+/// Minimum cap, in segments. It suffices for duplicate acknowledgments to reveal a loss.
 const LEAST: u32 = 4;
 
-/// The cap is too small if a flow's queue is empty for more than 1/`IDLE` of the time.
+/// Divisor for the maximum share of the time in which a flow's queue may be empty. If the share exceeds 1/`IDLE`, the
+/// cap is too small.
 const IDLE: u64 = 8;
 
 /// Maximum window (RFC 7323 §2.3), in bytes.

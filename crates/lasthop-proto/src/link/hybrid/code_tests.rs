@@ -134,7 +134,7 @@ fn whatever_is_lost() {
     assert!(restored <= combinations && restored * 10 > lost * 3, "{restored} of {lost} by {combinations}");
 }
 
-/// As many combinations over a window as it has losses. RFC 8681 recommends one more for more than 99.998 %.
+/// Tests as many combinations over a window as it has losses. RFC 8681 recommends one more for more than 99.998 %.
 #[test]
 fn as_many_as_were_lost() {
     let (mut stream, mut solved) = (Root(4).stream("code"), 0);

@@ -110,11 +110,11 @@ pub struct Label {
 pub struct Feedback {
     /// Largest packet number that arrived.
     pub largest: PacketNumber,
-    /// Time since its arrival.
+    /// Time since the arrival of packet `largest`.
     pub delay: Duration,
     /// Bit i: packet `largest - 1 - i` arrived.
     pub received: u128,
-    /// Every symbol below is present, or was given up.
+    /// Lowest missing symbol. All symbols below it are present, or were given up.
     pub floor: Symbol,
     /// Bit i: symbol `floor + 1 + i` is present.
     pub beyond: u128,

@@ -2,7 +2,8 @@
 
 use crate::time::{Duration, Instant};
 
-/// Time that a driver with a large scheduling delay may catch up on. More would queue in front of the hop afterwards.
+/// Maximum time on which a driver with a large scheduling delay may catch up. More data would then queue in front of
+/// the hop.
 const CATCH_UP: Duration = Duration::from_millis(8);
 
 /// Indicates whether frames wait only for the pacing.

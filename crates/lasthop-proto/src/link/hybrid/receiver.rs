@@ -55,7 +55,7 @@ pub(super) enum Intake {
 pub(super) struct Receiver<I> {
     /// First missing symbol.
     floor: u64,
-    /// State of the symbols from `floor` on; the first is missing.
+    /// State of the symbols starting at `floor`; the first is missing.
     slots: VecDeque<Slot>,
     held: BTreeMap<u64, Held<I>>,
     /// Pairs of a symbol and one that waits for it.

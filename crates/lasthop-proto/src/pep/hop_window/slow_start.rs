@@ -127,7 +127,7 @@ mod tests {
         assert!(!start.grows(40 * SEGMENT, SEGMENT) && !start.grows(10 * SEGMENT, SEGMENT));
     }
 
-    /// Of eight consecutive packets the least delayed counts: the others may be late for other reasons.
+    /// The least delayed of eight consecutive packets counts. The others may be late for other reasons.
     #[test]
     fn half_of_the_backlog_in_the_queue_stops_it() {
         let mut start = SlowStart::default();

@@ -36,7 +36,7 @@ pub(in crate::pep) enum DataVerdict {
 pub(in crate::pep) enum Place {
     /// After all data seen.
     Back,
-    /// In place of `count` packets from `first` on: a retransmission by the sender, or late data.
+    /// Replaces `count` packets starting at `first`: a retransmission by the sender, or late data.
     Within {
         /// Index of the first.
         first: usize,

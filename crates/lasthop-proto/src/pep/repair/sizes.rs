@@ -7,10 +7,10 @@
 
 use crate::time::Instant;
 
-/// Number of failed repairs from which a packet may be too large.
+/// Number of failed repairs after which a packet may be too large.
 const IN_VAIN: u32 = 3;
 
-/// Number of arrivals of smaller packets required.
+/// Number of smaller packets that must arrive before a packet counts as too large.
 const SMALLER: usize = 3;
 
 /// Maximum number of sizes whose last arrival is remembered.

@@ -11,7 +11,7 @@ use crate::pep::tracking::latest;
 use crate::seq::Seq;
 
 impl<P: Payload> Repair<P> {
-    /// Records that a retransmission by the sender goes onto the hop, ahead of packets sent from here.
+    /// Records that a retransmission by the sender goes onto the hop, ahead of locally sent packets.
     pub(super) fn goes_ahead(&mut self, segment: &Segment) {
         let stamp = segment.options.timestamps.map(|timestamps| timestamps.val);
         self.ahead = latest(self.ahead, stamp);

@@ -119,10 +119,10 @@ pub(super) struct Half {
     /// End of data outside the known window that the other end may have accepted: the scale is unknown, or the data
     /// crossed the edge.
     claim: Option<Seq>,
-    /// End of data that was further ahead than any before, and the shift of the window scale that would have allowed
-    /// it.
+    /// Sequence number at the end of data that was further ahead than all previous data, and the window scale that
+    /// would have allowed it.
     trial: Option<(Seq, u8)>,
-    /// End of a probe of a closed window that was seen.
+    /// Sequence number at the end of an observed zero-window probe.
     probe: Option<Seq>,
     /// Highest TSval.
     newest: Option<u32>,
@@ -166,7 +166,7 @@ impl Half {
         self.fin == Some(self.next)
     }
 
-    /// Records that the other end accepts `window` bytes from `from` on.
+    /// Records that the other end accepts `window` bytes starting at `from`.
     pub fn allow(&mut self, from: Seq, window: u32) {
         self.window = self.window.max(window);
         self.edge = self.edge.max(from + window);

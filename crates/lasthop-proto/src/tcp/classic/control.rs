@@ -118,7 +118,7 @@ impl SendControl {
         }
     }
 
-    /// Voids duplicate count and requests, and sends everything unacknowledged again, from the lowest on.
+    /// Resets duplicate count and requests, and retransmits all unacknowledged data, starting with the lowest.
     pub fn go_back(&mut self, s: &mut Stream, now: Instant) {
         self.dupacks = 0;
         self.credit = 0;

@@ -73,7 +73,7 @@ impl Connection {
         self.report_window();
     }
 
-    /// Processes a segment by RFC 9293 §3.10.7.4 from the first check on.
+    /// Processes a segment by RFC 9293 §3.10.7.4, starting with the first check.
     pub(super) fn on_synchronized(&mut self, now: Instant, packet: &Packet, segment: &Segment) {
         let mut seq_len = packet.seq_len();
         let mut segment = segment;

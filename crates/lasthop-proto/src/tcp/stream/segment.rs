@@ -47,9 +47,9 @@ impl Transmission {
 pub struct NewData {
     /// Payload bytes; 0 if only the FIN is left, or nothing may leave.
     pub len: u32,
-    /// Bytes in the send buffer from `snd_nxt` on.
+    /// Number of bytes in the send buffer, starting at `snd_nxt`.
     pub in_buffer: u32,
-    /// Bytes from `snd_nxt` on that the window admits.
+    /// Number of bytes that the window admits, starting at `snd_nxt`.
     pub room: u32,
     /// True if the FIN follows.
     fin: bool,
